@@ -1,0 +1,65 @@
+//! Source texts and spans.
+
+/// Index of a source text in [`Sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u32);
+
+/// A byte range of one source text. `start <= end <= text length`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The text.
+    pub source: SourceId,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+/// One source text with its name.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// File name as the user gave it, or `<stdin>`.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+impl Source {
+    /// Line and column (both from 1, column in characters) of a byte offset; offsets past the end
+    /// give the end.
+    pub fn line_column(&self, offset: u32) -> (usize, usize) {
+        let mut end = (offset as usize).min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &self.text[..end];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        (line, column)
+    }
+}
+
+/// All source texts of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    list: Vec<Source>,
+}
+
+impl Sources {
+    /// No texts.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a text and returns its id.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> SourceId {
+        let id = SourceId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.list.push(Source { name: name.into(), text: text.into() });
+        id
+    }
+
+    /// The text with this id, if it was added here.
+    pub fn get(&self, id: SourceId) -> Option<&Source> {
+        self.list.get(id.0 as usize)
+    }
+}

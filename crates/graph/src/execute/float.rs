@@ -1,0 +1,310 @@
+//! f32 arithmetic.
+//!
+//! Sums start at 0 and run in the order stated at [`convolve`] and [`multiply`]; a bias is added
+//! last. Quantisers compute `round(x / scale) + zero` in f32 like ONNX's reference.
+
+use super::window::{Number, convolve, each_position, multiply, product_of};
+use super::{Arithmetic, operand, unsupported};
+use crate::quantiser::Scalar;
+use crate::{
+    BatchNorm, Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Unary, Value,
+};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_num::{Overflow, Rounding};
+use quincunx_tensor::{DType, Element, Tensor, View};
+
+/// Tag of the f32 executor.
+pub(super) struct Float;
+
+impl Arithmetic for Float {
+    type Tensor = Tensor;
+
+    fn input(tensor: &Tensor) -> Result<Tensor> {
+        Ok(tensor.clone())
+    }
+
+    fn constant(value: &Value) -> Result<Tensor> {
+        let constant = value.constant.as_ref().ok_or_else(|| Diagnostic::bug("not a constant"))?;
+        match &constant.quantiser {
+            Some(quantiser) => from_codes(quantiser, &constant.tensor),
+            None => Ok(constant.tensor.clone()),
+        }
+    }
+
+    fn apply(graph: &Graph, node: &Node, operands: &[Option<&Tensor>]) -> Result<Tensor> {
+        let shape = &graph[node.output].shape;
+        let x = operand(operands, 0)?;
+        match &node.op {
+            Op::Identity => Ok(x.clone()),
+            Op::Flatten { .. } | Op::Reshape { .. } => x.reshape(shape),
+            Op::Transpose { order } => transpose(x, order),
+            Op::Conv(conv) => conv2(conv, operands, shape),
+            Op::Gemm(gemm) => gemm_f32(gemm, operands, shape),
+            Op::MatMul => matmul(operands, shape),
+            Op::Pool(pool) => pool_f32(pool, x, shape),
+            Op::GlobalAveragePool => global_average(x, shape),
+            Op::BatchNorm(norm) => batch_norm(norm, operands),
+            Op::Unary(unary) => map(x, unary_function(*unary)),
+            Op::Binary(binary) => binary_f32(*binary, operands, shape),
+            Op::Quantise(quantiser) => from_codes(quantiser, &to_codes(quantiser, x)?),
+            Op::ToCodes(quantiser) => {
+                let codes = to_codes(quantiser, x)?;
+                cast_codes(&codes, graph[node.output].dtype)
+            }
+            Op::FromCodes(quantiser) => from_codes(quantiser, x),
+        }
+    }
+}
+
+impl Number for f32 {
+    fn zero() -> Self {
+        0.0
+    }
+
+    fn multiply_add(&mut self, a: &Self, b: &Self) {
+        *self += a * b;
+    }
+}
+
+/// The f32 elements, or a diagnostic that names the type found.
+fn floats(tensor: &Tensor) -> Result<std::borrow::Cow<'_, [f32]>> {
+    if tensor.dtype() == DType::F32 {
+        return tensor.values::<f32>();
+    }
+    Err(unsupported(format!("computing with {} is not supported, expected f32", tensor.dtype())))
+}
+
+fn map(x: &Tensor, function: impl Fn(f32) -> f32) -> Result<Tensor> {
+    Tensor::from_vec(x.shape(), floats(x)?.iter().map(|&v| function(v)).collect())
+}
+
+fn unary_function(unary: Unary) -> fn(f32) -> f32 {
+    match unary {
+        // NaN stays NaN, as in ONNX.
+        Unary::Relu => |x| if x < 0.0 { 0.0 } else { x },
+        Unary::Neg => |x| -x,
+        Unary::Abs => f32::abs,
+    }
+}
+
+fn binary_f32(binary: Binary, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
+    let (a, b) = (operand(operands, 0)?, operand(operands, 1)?);
+    let (a_values, b_values) = (floats(a)?, floats(b)?);
+    let function: fn(f32, f32) -> f32 = match binary {
+        Binary::Add => |a, b| a + b,
+        Binary::Sub => |a, b| a - b,
+        Binary::Mul => |a, b| a * b,
+        Binary::Div => |a, b| a / b,
+        Binary::Max => |a, b| if a > b || a.is_nan() { a } else { b },
+        Binary::Min => |a, b| if a < b || a.is_nan() { a } else { b },
+    };
+    let a = broadcast(&a_values, a.shape(), shape)?;
+    let b = broadcast(&b_values, b.shape(), shape)?;
+    Tensor::from_vec(shape, a.iter().zip(b.iter()).map(|(a, b)| function(a, b)).collect())
+}
+
+fn broadcast<'a>(values: &'a [f32], from: &[usize], to: &[usize]) -> Result<View<'a, f32>> {
+    View::new(values, from)
+        .broadcast(to)
+        .ok_or_else(|| Diagnostic::bug("operands do not broadcast after inference"))
+}
+
+fn conv2(conv: &Conv, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
+    let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
+    let mut out = convolve(conv, (&floats(x)?, x.shape()), (&floats(w)?, w.shape()), shape);
+    if let Some(bias) = operands.get(2).copied().flatten() {
+        let bias = floats(bias)?;
+        let plane: usize = shape[2..].iter().product();
+        for (plane_index, plane) in out.chunks_mut(plane.max(1)).enumerate() {
+            let bias = bias[plane_index % bias.len()];
+            plane.iter_mut().for_each(|v| *v += bias);
+        }
+    }
+    Tensor::from_vec(shape, out)
+}
+
+fn gemm_f32(gemm: &Gemm, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
+    let (a, b) = (operand(operands, 0)?, operand(operands, 1)?);
+    let a = if gemm.transpose_a { transpose(a, &[1, 0])? } else { a.clone() };
+    let b = if gemm.transpose_b { transpose(b, &[1, 0])? } else { b.clone() };
+    let product = product_of(a.shape(), b.shape(), shape);
+    let mut out = multiply(&product, &floats(&a)?, &floats(&b)?);
+    if gemm.alpha != 1.0 {
+        out.iter_mut().for_each(|v| *v *= gemm.alpha);
+    }
+    if let Some(c) = operands.get(2).copied().flatten() {
+        let values = floats(c)?;
+        for (v, c) in out.iter_mut().zip(broadcast(&values, c.shape(), shape)?.iter()) {
+            *v += gemm.beta * c;
+        }
+    }
+    Tensor::from_vec(shape, out)
+}
+
+fn matmul(operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
+    let (a, b) = (operand(operands, 0)?, operand(operands, 1)?);
+    let product = product_of(a.shape(), b.shape(), shape);
+    Tensor::from_vec(shape, multiply(&product, &floats(a)?, &floats(b)?))
+}
+
+fn pool_f32(pool: &Pool, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    let values = floats(x)?;
+    let planes = shape[0] * shape[1];
+    let plane: usize = x.shape()[2..].iter().product();
+    let positions: usize = shape[2..].iter().product();
+    let mut out = vec![0.0; planes * positions];
+    let padded = padded_counts(pool, &x.shape()[2..], &shape[2..]);
+    each_position(&pool.window, &x.shape()[2..], &shape[2..], |position, taps| {
+        for p in 0..planes {
+            let x = &values[p * plane..][..plane];
+            let elements = taps.inside.iter().map(|&(source, _)| x[source]);
+            out[p * positions + position] = match pool.kind {
+                PoolKind::Max => {
+                    elements.fold(f32::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
+                }
+                PoolKind::Average { .. } => elements.sum::<f32>() / padded[position] as f32,
+            };
+        }
+    });
+    Tensor::from_vec(shape, out)
+}
+
+/// Divisor of an average at every output position.
+pub(super) fn padded_counts(pool: &Pool, input: &[usize], output: &[usize]) -> Vec<usize> {
+    let window = &pool.window;
+    let include = pool.kind == PoolKind::Average { count_include_pad: true };
+    super::window::indices(output)
+        .map(|out| {
+            // Taps beyond the right padding (ceil mode) never count.
+            let inside = |axis: usize| {
+                let (before, after) = window.pads[axis];
+                (0..window.kernel[axis])
+                    .filter(|tap| {
+                        let at = out[axis] * window.strides[axis] + tap * window.dilations[axis];
+                        let padded = at < before + input[axis] + after;
+                        let real = at >= before && at < before + input[axis];
+                        if include { padded } else { real }
+                    })
+                    .count()
+            };
+            (0..input.len()).map(inside).product::<usize>().max(1)
+        })
+        .collect()
+}
+
+fn global_average(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    let plane: usize = x.shape()[2..].iter().product();
+    let out = floats(x)?.chunks(plane).map(|p| p.iter().sum::<f32>() / plane as f32).collect();
+    Tensor::from_vec(shape, out)
+}
+
+fn batch_norm(norm: &BatchNorm, operands: &[Option<&Tensor>]) -> Result<Tensor> {
+    let x = operand(operands, 0)?;
+    let parameters: Vec<_> =
+        (1..5).map(|i| floats(operand(operands, i)?)).collect::<Result<_>>()?;
+    let [scale, bias, mean, variance] = &parameters[..] else {
+        return Err(Diagnostic::bug("a batch normalisation has four parameters"));
+    };
+    let plane: usize = x.shape()[2..].iter().product();
+    let mut out = floats(x)?.into_owned();
+    for (index, plane) in out.chunks_mut(plane.max(1)).enumerate() {
+        let c = index % scale.len();
+        let factor = scale[c] / (variance[c] + norm.epsilon).sqrt();
+        plane.iter_mut().for_each(|v| *v = (*v - mean[c]) * factor + bias[c]);
+    }
+    Tensor::from_vec(x.shape(), out)
+}
+
+fn transpose(x: &Tensor, order: &[usize]) -> Result<Tensor> {
+    fn typed<T: Element>(x: &Tensor, order: &[usize]) -> Result<Tensor> {
+        let values = x.values::<T>()?;
+        let view = View::new(&values, x.shape()).permute(order);
+        Tensor::from_vec(view.shape(), view.to_vec())
+    }
+    match x.dtype() {
+        DType::Bool => Err(unsupported("transposing bool is not supported")),
+        DType::I8 => typed::<i8>(x, order),
+        DType::I16 => typed::<i16>(x, order),
+        DType::I32 => typed::<i32>(x, order),
+        DType::I64 => typed::<i64>(x, order),
+        DType::U8 => typed::<u8>(x, order),
+        DType::U16 => typed::<u16>(x, order),
+        DType::U32 => typed::<u32>(x, order),
+        DType::U64 => typed::<u64>(x, order),
+        DType::F32 => typed::<f32>(x, order),
+        DType::F64 => typed::<f64>(x, order),
+    }
+}
+
+/// Codes of f32 numbers, as i64.
+fn to_codes(quantiser: &Quantiser, x: &Tensor) -> Result<Tensor> {
+    let scalars = scalars(quantiser, x.shape())?;
+    let codes = floats(x)?.iter().zip(&scalars).map(|(&x, scalar)| code_of(x, scalar)).collect();
+    Tensor::from_vec::<i64>(x.shape(), codes)
+}
+
+fn code_of(x: f32, scalar: &Scalar) -> i64 {
+    let steps = round(x / scalar.scale as f32, scalar.rounding);
+    let (low, high) = scalar.range();
+    let (low, high) = (i128::try_from(low).unwrap_or(0), i128::try_from(high).unwrap_or(0));
+    // NaN becomes 0 and infinities saturate, as in a cast.
+    let code = (steps as i128).saturating_add(i128::from(scalar.zero));
+    let code = match scalar.overflow {
+        Overflow::Wrap => low + (code - low).rem_euclid(high - low + 1),
+        Overflow::Saturate | Overflow::SaturateNarrow => code.clamp(low, high),
+    };
+    // Unsigned 64-bit codes keep their bits.
+    code as i64
+}
+
+fn round(x: f32, rounding: Rounding) -> f32 {
+    match rounding {
+        Rounding::Floor => x.floor(),
+        Rounding::Ceil => x.ceil(),
+        Rounding::Down => x.trunc(),
+        Rounding::Up => x.abs().ceil().copysign(x),
+        Rounding::HalfEven => x.round_ties_even(),
+        Rounding::HalfUp => x.round(),
+        Rounding::HalfDown => {
+            let down = x.trunc();
+            if (x - down).abs() > 0.5 { down + 1.0_f32.copysign(x) } else { down }
+        }
+        Rounding::HalfCeil => {
+            let down = x.floor();
+            if x - down >= 0.5 { down + 1.0 } else { down }
+        }
+    }
+}
+
+fn from_codes(quantiser: &Quantiser, codes: &Tensor) -> Result<Tensor> {
+    let scalars = scalars(quantiser, codes.shape())?;
+    let codes_i64 =
+        codes.to_i64().ok_or_else(|| unsupported("codes above 2^63 are not supported in f32"))?;
+    let reals = codes_i64
+        .iter()
+        .zip(&scalars)
+        .map(|(&code, scalar)| (code.wrapping_sub(scalar.zero)) as f32 * scalar.scale as f32);
+    Tensor::from_vec(codes.shape(), reals.collect::<Vec<f32>>())
+}
+
+fn cast_codes(codes: &Tensor, dtype: DType) -> Result<Tensor> {
+    let values = codes.values::<i64>()?;
+    let shape = codes.shape();
+    match dtype {
+        DType::I8 => Tensor::from_vec(shape, values.iter().map(|&v| v as i8).collect()),
+        DType::I16 => Tensor::from_vec(shape, values.iter().map(|&v| v as i16).collect()),
+        DType::I32 => Tensor::from_vec(shape, values.iter().map(|&v| v as i32).collect()),
+        DType::I64 => Ok(codes.clone()),
+        DType::U8 => Tensor::from_vec(shape, values.iter().map(|&v| v as u8).collect()),
+        DType::U16 => Tensor::from_vec(shape, values.iter().map(|&v| v as u16).collect()),
+        DType::U32 => Tensor::from_vec(shape, values.iter().map(|&v| v as u32).collect()),
+        DType::U64 => Tensor::from_vec(shape, values.iter().map(|&v| v as u64).collect()),
+        DType::Bool | DType::F32 | DType::F64 => Err(Diagnostic::bug("codes are integers")),
+    }
+}
+
+fn scalars(quantiser: &Quantiser, shape: &[usize]) -> Result<Vec<Scalar>> {
+    quantiser
+        .scalars(shape)
+        .ok_or_else(|| Diagnostic::bug("a quantiser does not broadcast after inference"))
+}

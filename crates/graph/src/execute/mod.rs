@@ -1,0 +1,170 @@
+//! The reference executors: what a network means.
+//!
+//! [`float`] computes in f32, every operator in the order its documentation states; it is the
+//! meaning of a float model. [`exact`] computes with exact fractions and rounds only where a
+//! quantiser says so; it is the meaning of a quantised model. Both walk the same graph with the
+//! same window geometry and differ in their numbers only.
+
+mod exact;
+mod float;
+mod window;
+
+pub use exact::ExactTensor;
+
+use crate::{Graph, Node, Value, ValueId};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_tensor::{Tensor, Tensors, show_shape};
+use std::collections::BTreeMap;
+
+/// Largest number of elements of one value: 64 MiB of f32, 400 MiB of exact numbers.
+const MAX_ELEMENTS: usize = 1 << 24;
+
+/// Most multiplications of one run.
+const MAX_MACS: u64 = 1 << 42;
+
+/// Which values an execution returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The outputs of the graph.
+    Outputs,
+    /// Every input and every result of a node, for layer-by-layer comparison.
+    All,
+}
+
+/// Runs a graph in f32.
+///
+/// # Errors
+/// `Q0310` for a missing input, or one of another type or shape; `Q0311` for an operator or type
+/// f32 arithmetic does not cover; `Q0312` for a graph too large to execute.
+pub fn float(graph: &Graph, inputs: &Tensors, keep: Keep) -> Result<Tensors> {
+    run::<float::Float>(graph, inputs, keep)
+}
+
+/// Runs a graph in exact arithmetic.
+///
+/// # Errors
+/// As [`float`]; `Q0311` names operators without an exact result, such as a batch normalisation
+/// that was not folded.
+pub fn exact(graph: &Graph, inputs: &Tensors, keep: Keep) -> Result<BTreeMap<String, ExactTensor>> {
+    run::<exact::Exact>(graph, inputs, keep)
+}
+
+/// The numbers an executor computes with.
+trait Arithmetic {
+    /// A tensor of such numbers.
+    type Tensor;
+    fn input(tensor: &Tensor) -> Result<Self::Tensor>;
+    fn constant(value: &Value) -> Result<Self::Tensor>;
+    fn apply(
+        graph: &Graph,
+        node: &Node,
+        operands: &[Option<&Self::Tensor>],
+    ) -> Result<Self::Tensor>;
+}
+
+fn run<A: Arithmetic>(
+    graph: &Graph,
+    inputs: &Tensors,
+    keep: Keep,
+) -> Result<BTreeMap<String, A::Tensor>> {
+    check_size(graph)?;
+    let mut values: Vec<Option<A::Tensor>> = Vec::new();
+    values.resize_with(graph.values().len(), || None);
+    for &id in graph.inputs() {
+        values[id.index()] = Some(A::input(find_input(graph, id, inputs)?)?);
+    }
+    for (id, value) in graph.values() {
+        if value.constant.is_some() {
+            values[id.index()] = Some(A::constant(value)?);
+        }
+    }
+    let mut uses = use_counts(graph, keep);
+    for (_, node) in graph.nodes() {
+        let operands: Vec<_> =
+            node.inputs.iter().map(|i| i.and_then(|i| values[i.index()].as_ref())).collect();
+        let result = A::apply(graph, node, &operands).map_err(|p| p.at(graph.place(node)))?;
+        values[node.output.index()] = Some(result);
+        for operand in node.operands() {
+            uses[operand.index()] -= 1;
+            if uses[operand.index()] == 0 {
+                values[operand.index()] = None;
+            }
+        }
+    }
+    let mut kept = BTreeMap::new();
+    for (id, value) in graph.values() {
+        let wanted = keep == Keep::All && value.constant.is_none() || graph.outputs().contains(&id);
+        if wanted && let Some(tensor) = values[id.index()].take() {
+            kept.insert(value.name.clone(), tensor);
+        }
+    }
+    Ok(kept)
+}
+
+/// How often each value is read; values that are kept count one more.
+fn use_counts(graph: &Graph, keep: Keep) -> Vec<usize> {
+    let mut uses = vec![usize::from(keep == Keep::All); graph.values().len()];
+    for (_, node) in graph.nodes() {
+        node.operands().for_each(|operand| uses[operand.index()] += 1);
+    }
+    graph.outputs().iter().for_each(|output| uses[output.index()] += 1);
+    uses
+}
+
+fn check_size(graph: &Graph) -> Result<()> {
+    let mut macs = 0_u64;
+    for (_, node) in graph.nodes() {
+        let output = &graph[node.output];
+        let count = output.shape.iter().product::<usize>();
+        macs = macs.saturating_add(graph.macs(node));
+        if count > MAX_ELEMENTS || macs > MAX_MACS {
+            let what = if count > MAX_ELEMENTS { "elements" } else { "multiplications" };
+            return Err(Diagnostic::unsupported(
+                "Q0312",
+                format!("\"{}\" needs too many {what} to execute here", output.name),
+            )
+            .at(graph.place(node))
+            .help(format!(
+                "up to {MAX_ELEMENTS} elements and {MAX_MACS} multiplications are accepted"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The tensor given for a graph input, checked against its type and shape.
+fn find_input<'a>(graph: &Graph, id: ValueId, inputs: &'a Tensors) -> Result<&'a Tensor> {
+    let value = &graph[id];
+    let tensor = inputs.get(&value.name).ok_or_else(|| {
+        Diagnostic::invalid("Q0310", format!("input \"{}\" is not given", value.name))
+            .help_if(quincunx_diag::did_you_mean(&value.name, inputs.keys().map(String::as_str)))
+    })?;
+    if tensor.dtype() != value.dtype || tensor.shape() != &value.shape[..] {
+        return Err(Diagnostic::invalid(
+            "Q0310",
+            format!(
+                "input \"{}\" is {}{}, expected {}{}",
+                value.name,
+                tensor.dtype(),
+                show_shape(tensor.shape()),
+                value.dtype,
+                show_shape(&value.shape)
+            ),
+        ));
+    }
+    Ok(tensor)
+}
+
+/// An operator the arithmetic does not cover.
+fn unsupported(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::unsupported("Q0311", message)
+}
+
+/// An operand inference has proved present.
+fn operand<'a, T>(operands: &[Option<&'a T>], index: usize) -> Result<&'a T> {
+    operands
+        .get(index)
+        .copied()
+        .flatten()
+        .ok_or_else(|| Diagnostic::bug(format!("operand {index} is absent after inference")))
+}

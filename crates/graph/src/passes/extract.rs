@@ -1,0 +1,35 @@
+//! Part of a graph as a graph of its own.
+
+use super::rewrite::Rewrite;
+use crate::{Graph, NodeId};
+use quincunx_diag::Result;
+
+/// The given nodes (in node order) as a graph. Its inputs are the values they read from outside,
+/// constants excepted, in the order in which they are first read; its outputs are the results
+/// that other nodes read or that are outputs of the whole graph.
+///
+/// # Errors
+/// None for a graph that verifies.
+pub fn extract(graph: &Graph, nodes: &[NodeId]) -> Result<Graph> {
+    let mut inside = vec![false; graph.nodes().len()];
+    nodes.iter().for_each(|id| inside[id.index()] = true);
+    let mut wanted = vec![false; graph.values().len()];
+    graph.outputs().iter().for_each(|output| wanted[output.index()] = true);
+    for (id, node) in graph.nodes() {
+        if !inside[id.index()] {
+            node.operands().for_each(|operand| wanted[operand.index()] = true);
+        }
+    }
+    let mut rewrite = Rewrite::without_inputs(graph);
+    for &id in nodes {
+        rewrite.copy(&graph[id])?;
+    }
+    for &id in nodes {
+        let output = graph[id].output;
+        if wanted[output.index()] {
+            let new = rewrite.value(output)?;
+            rewrite.new.add_output(new);
+        }
+    }
+    Ok(rewrite.new)
+}

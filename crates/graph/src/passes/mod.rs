@@ -1,0 +1,14 @@
+//! Transformations. Each takes a graph and returns a new one that means the same, except
+//! [`quantise`], which says how far it may differ.
+
+mod extract;
+mod fold_batch_norm;
+mod fold_constants;
+mod quantise;
+mod rewrite;
+
+pub use extract::extract;
+pub use fold_batch_norm::fold_batch_norm;
+pub use fold_constants::fold_constants;
+pub use quantise::{Ranges, Scheme, calibrate, quantise};
+pub use rewrite::remove_dead;

@@ -1,0 +1,206 @@
+//! How much memory decoding a model would take, found without decoding it.
+//!
+//! An empty node is two bytes in a file and some hundred in memory. This pass walks the messages
+//! that are decoded, adds up what they become, and refuses files that are all structure and no
+//! content. It allocates nothing and stops at the limit.
+
+use crate::proto::{
+    AttributeProto, DimensionProto, EntryProto, NodeProto, OpsetProto, TensorProto, ValueProto,
+};
+use quincunx_diag::{Diagnostic, Result};
+
+/// Most nodes of a graph. The largest networks in use have some ten thousand.
+pub(crate) const MAX_NODES: u64 = 1 << 17;
+
+/// Structure may take this much memory, and twice the file size.
+const BASE: u64 = 96 << 20;
+
+/// Refuses a file whose structure would take far more memory than the file.
+///
+/// # Errors
+/// `Q0402`. Files that are not well formed pass; the decoder reports them.
+pub(crate) fn check_budget(bytes: &[u8]) -> Result<()> {
+    let mut scan = Scan { left: BASE + 2 * bytes.len() as u64, nodes: 0 };
+    match scan.message(bytes, Kind::Model) {
+        Some(()) => Ok(()),
+        None if scan.nodes > MAX_NODES => Err(too_many_nodes()),
+        None => Err(Diagnostic::invalid(
+            "Q0402",
+            format!(
+                "decoding this file of {} bytes would take far more memory than a model of its \
+                 size needs",
+                bytes.len()
+            ),
+        )),
+    }
+}
+
+/// The model has more than [`MAX_NODES`].
+pub(crate) fn too_many_nodes() -> Diagnostic {
+    Diagnostic::unsupported(
+        "Q0402",
+        format!("the model has more than {MAX_NODES} nodes, the most that are accepted"),
+    )
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Model,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+    Value,
+    Type,
+    TensorType,
+    Shape,
+    Leaf,
+}
+
+/// What a field becomes in memory.
+enum Field {
+    /// A message of this kind that takes so many bytes itself.
+    Message(Kind, usize),
+    /// A string or a shared slice: a small header and, for strings, the text.
+    Text,
+    /// Numbers of so many bytes each, at least so many bytes each in the file.
+    Numbers(usize, usize),
+    /// Nothing worth counting.
+    Small,
+}
+
+impl Kind {
+    fn field(self, number: u64) -> Field {
+        match (self, number) {
+            (Kind::Model, 7) => Field::Message(Kind::Graph, 0),
+            (Kind::Model, 8) => Field::Message(Kind::Leaf, size_of::<OpsetProto>()),
+            (Kind::Graph, 1) => Field::Message(Kind::Node, size_of::<NodeProto>()),
+            (Kind::Graph, 5) => Field::Message(Kind::Tensor, size_of::<TensorProto>()),
+            (Kind::Graph, 11..=13) => Field::Message(Kind::Value, size_of::<ValueProto>()),
+            (Kind::Graph, 2 | 15) | (Kind::Node, 1..=4 | 7) => Field::Text,
+            (Kind::Node, 5) => Field::Message(Kind::Attribute, size_of::<AttributeProto>()),
+            (Kind::Attribute, 5) => Field::Message(Kind::Tensor, size_of::<TensorProto>()),
+            (Kind::Attribute, 7) => Field::Numbers(4, 4),
+            (Kind::Attribute, 8) => Field::Numbers(8, 1),
+            (Kind::Tensor, 1 | 7 | 11) => Field::Numbers(8, 1),
+            (Kind::Tensor, 4) => Field::Numbers(4, 4),
+            (Kind::Tensor, 5) => Field::Numbers(4, 1),
+            (Kind::Tensor, 10) => Field::Numbers(8, 8),
+            (Kind::Tensor, 13) => Field::Message(Kind::Leaf, size_of::<EntryProto>()),
+            (Kind::Value, 2) => Field::Message(Kind::Type, 0),
+            (Kind::Type, 1) => Field::Message(Kind::TensorType, 0),
+            (Kind::TensorType, 2) => Field::Message(Kind::Shape, 0),
+            (Kind::Shape, 1) => Field::Message(Kind::Leaf, size_of::<DimensionProto>()),
+            (Kind::Attribute, 1 | 21) | (Kind::Value | Kind::Tensor, 1 | 8) | (Kind::Leaf, _) => {
+                Field::Text
+            }
+            _ => Field::Small,
+        }
+    }
+}
+
+struct Scan {
+    left: u64,
+    nodes: u64,
+}
+
+impl Scan {
+    fn spend(&mut self, bytes: u64) -> Option<()> {
+        self.left = self.left.checked_sub(bytes)?;
+        Some(())
+    }
+
+    /// `None` when the budget is used up. Messages do not nest in themselves, so the depth of
+    /// this recursion is the depth of [`Kind::field`].
+    fn message(&mut self, mut bytes: &[u8], kind: Kind) -> Option<()> {
+        while let Some((number, payload, rest)) = next_field(bytes) {
+            bytes = rest;
+            match kind.field(number) {
+                Field::Message(child, size) => {
+                    if let (Kind::Graph, Kind::Node) = (kind, child) {
+                        self.nodes += 1;
+                        if self.nodes > MAX_NODES {
+                            return None;
+                        }
+                    }
+                    // Growing lists hold up to twice what is in them.
+                    self.spend(2 * size as u64)?;
+                    self.message(payload.unwrap_or(&[]), child)?;
+                }
+                Field::Text => self.spend(48 + payload.map_or(0, <[u8]>::len) as u64)?,
+                Field::Numbers(size, least) => {
+                    let count = payload.map_or(1, |p| p.len() / least);
+                    self.spend(2 * (count * size) as u64)?;
+                }
+                Field::Small => {}
+            }
+        }
+        Some(())
+    }
+}
+
+/// Number of a field, its payload if it is length-delimited, and what follows it.
+type RawField<'b> = (u64, Option<&'b [u8]>, &'b [u8]);
+
+/// The next field; `None` at the end and where the bytes are not well formed.
+fn next_field(bytes: &[u8]) -> Option<RawField<'_>> {
+    let (key, rest) = varint(bytes)?;
+    let number = key >> 3;
+    match key & 7 {
+        0 => Some((number, None, varint(rest)?.1)),
+        1 => Some((number, None, rest.get(8..)?)),
+        2 => {
+            let (length, rest) = varint(rest)?;
+            let length = usize::try_from(length).ok()?;
+            Some((number, Some(rest.get(..length)?), &rest[length..]))
+        }
+        5 => Some((number, None, rest.get(4..)?)),
+        _ => None,
+    }
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0_u64;
+    for (index, &byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            return Some((value, &bytes[index + 1..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrap(number: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number << 3 | 2];
+        let mut length = payload.len();
+        while length >= 0x80 {
+            bytes.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        bytes.push(length as u8);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    #[test]
+    fn a_million_empty_messages_are_refused() {
+        let nodes = wrap(7, &[0x0a, 0].repeat(1_000_000));
+        assert!(check_budget(&nodes).unwrap_err().message().contains("nodes"));
+        let node = wrap(7, &wrap(1, &wrap(5, &[]).repeat(1_000_000)));
+        assert!(check_budget(&node).is_err());
+        let initialisers = wrap(7, &wrap(5, &[]).repeat(1_000_000));
+        assert!(check_budget(&initialisers).is_err());
+        let small = wrap(7, &[0x0a, 0].repeat(1000));
+        assert!(check_budget(&small).is_ok());
+    }
+
+    #[test]
+    fn damaged_bytes_are_left_to_the_decoder() {
+        assert!(check_budget(&[0xff; 100]).is_ok());
+        assert!(check_budget(&[0x3a, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_ok());
+    }
+}

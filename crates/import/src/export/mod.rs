@@ -1,0 +1,40 @@
+//! From a graph to a model file.
+
+mod node;
+mod quantiser;
+mod writer;
+
+use prost::Message;
+use quincunx_diag::Result;
+use quincunx_graph::Graph;
+use writer::Writer;
+
+/// How quantisers are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// `QuantizeLinear` and `DequantizeLinear` where they can express the quantiser, QONNX `Quant`
+    /// elsewhere.
+    #[default]
+    Auto,
+    /// QONNX `Quant` for every quantiser.
+    Qonnx,
+}
+
+/// Options of [`write_onnx`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// How quantisers are written.
+    pub dialect: Dialect,
+}
+
+/// Writes a graph as an ONNX model: opset 13, or the lowest later one that has what the graph
+/// uses. Symbolic extents stay symbolic; constants that nothing reads are left out. Reading the
+/// model again gives the same graph.
+///
+/// # Errors
+/// `Q0420` when ONNX and QONNX have no exact form for a quantiser: wrapping overflow, scales that
+/// are no f32, rounding `half-ceil`, parameters that vary in more than scale, zero point and
+/// width.
+pub fn write_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>> {
+    Ok(Writer::new(graph, options).write()?.encode_to_vec())
+}

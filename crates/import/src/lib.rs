@@ -1,0 +1,33 @@
+//! Reads and writes ONNX models.
+//!
+//! [`read_onnx`] brings a model to the one form of [`quincunx_graph::Graph`], whatever dialect it
+//! is written in; [`write_onnx`] writes a graph back as a standard model.
+//!
+//! * A `QuantizeLinear` followed by a `DequantizeLinear` with equal parameters, and a QONNX
+//!   `Quant`, become one `Quantise`; on constants they become codes with a quantiser, exactly.
+//! * Operators are the rows of one table (`ops`): one row and one function each.
+//! * Everything that is wrong with a model is reported at once. What Quincunx cannot do is class
+//!   `Unsupported`, what is no valid model is class `Invalid`.
+//!
+//! Weights share the memory of the file.
+
+mod attributes;
+mod budget;
+mod context;
+mod dtype;
+mod export;
+mod inputs;
+mod names;
+mod ops;
+mod options;
+mod proto;
+mod reader;
+mod sort;
+mod tensor;
+#[cfg(test)]
+mod tests;
+
+pub use export::{Dialect, ExportOptions, write_onnx};
+pub use ops::supported_operators;
+pub use options::Options;
+pub use reader::read_onnx;

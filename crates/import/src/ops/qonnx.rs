@@ -1,0 +1,292 @@
+//! The QONNX operators.
+//!
+//! `Quant` computes `(round(clip(x / scale + zero)) - zero) * scale`. On a constant its codes are
+//! computed here, exactly.
+
+use crate::attributes::malformed;
+use crate::context::NodeContext;
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_graph::{Constant, Op, Param, Quantiser};
+use quincunx_num::{Dyadic, Int, Overflow, Ratio, Rounding, round_ratio};
+use quincunx_tensor::{Tensor, View, show_shape};
+
+pub(crate) fn quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let quantiser = quantiser(node)?;
+    quantiser.check()?;
+    if let Some(Constant { tensor, quantiser: None }) = node.constant(0) {
+        let codes = codes_of(&tensor, &quantiser)?;
+        node.define(Constant { tensor: codes, quantiser: Some(quantiser) });
+        return Ok(());
+    }
+    check_zero(node, &quantiser)?;
+    let x = node.operand(0)?;
+    node.emit(Op::Quantise(quantiser), &[Some(x)])
+}
+
+/// `scale` where `x >= 0`, else `-scale`. Codes 1 and -1 without 0 are no grid that a quantiser
+/// describes, so only constants are supported.
+pub(crate) fn bipolar_quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let scale = floats(&node.parameter(1, "the scale")?, "scale")?;
+    let Some(Constant { tensor, quantiser: None }) = node.constant(0) else {
+        return Err(node
+            .unsupported("operand that is no constant")
+            .help("a bipolar grid has no code for 0; use Quant with 2 bits and narrow 1"));
+    };
+    let mut quantiser = Quantiser::symmetric(true, 2, 1.0);
+    quantiser.scale = scale;
+    quantiser.overflow = Param::uniform(Overflow::SaturateNarrow);
+    quantiser.check()?;
+    check_fit(&quantiser, &tensor)?;
+    let codes = tensor.to_f64().iter().map(|&x| if x >= 0.0 { 1_i8 } else { -1 }).collect();
+    let codes = Tensor::from_vec(tensor.shape(), codes)?;
+    node.define(Constant { tensor: codes, quantiser: Some(quantiser) });
+    Ok(())
+}
+
+fn quantiser(node: &mut NodeContext<'_, '_>) -> Result<Quantiser> {
+    let scale = floats(&node.parameter(1, "the scale")?, "scale")?;
+    let zero = integers(node, 2, "zero point", -(1 << 53)..=1 << 53)?;
+    let width = integers(node, 3, "bit width", 0..=64)?;
+    let signed = node.attributes.flag("signed", true)?;
+    let narrow = node.attributes.flag("narrow", false)?;
+    let mode = node.attributes.string("rounding_mode")?.unwrap_or("ROUND");
+    let overflow = if narrow { Overflow::SaturateNarrow } else { Overflow::Saturate };
+    Ok(Quantiser {
+        signed: Param::uniform(signed),
+        width: width.map(|width| u32::try_from(width).unwrap_or(0)),
+        scale,
+        zero,
+        rounding: Param::uniform(rounding(mode)?),
+        overflow: Param::uniform(overflow),
+    })
+}
+
+/// Names of rounding modes: those of QONNX first, then synonyms that exporters write.
+const MODES: &[(&str, Rounding)] = &[
+    ("ROUND", Rounding::HalfEven),
+    ("CEIL", Rounding::Ceil),
+    ("FLOOR", Rounding::Floor),
+    ("UP", Rounding::Up),
+    ("DOWN", Rounding::Down),
+    ("HALF_UP", Rounding::HalfUp),
+    ("HALF_DOWN", Rounding::HalfDown),
+    ("HALF_EVEN", Rounding::HalfEven),
+    ("ROUND_HALF_EVEN", Rounding::HalfEven),
+    ("ROUND_TO_ZERO", Rounding::Down),
+    ("CEILING", Rounding::Ceil),
+];
+
+fn rounding(name: &str) -> Result<Rounding> {
+    let upper = name.to_ascii_uppercase();
+    match MODES.iter().find(|(known, _)| *known == upper) {
+        Some((_, rounding)) => Ok(*rounding),
+        None => Err(Diagnostic::unsupported(
+            "Q0406",
+            format!("rounding_mode \"{name}\" is not supported"),
+        )
+        .help(did_you_mean(name, MODES.iter().map(|(known, _)| *known)).unwrap_or_else(|| {
+            let names: Vec<_> = MODES[..7].iter().map(|(known, _)| *known).collect();
+            format!("supported: {}", names.join(", "))
+        }))),
+    }
+}
+
+/// The QONNX name of a rounding mode.
+pub(crate) fn rounding_name(rounding: Rounding) -> Option<&'static str> {
+    MODES.iter().find(|(_, known)| *known == rounding).map(|(name, _)| *name)
+}
+
+/// QONNX rounds `x / scale + zero`, a quantiser rounds `x / scale`. They differ where rounding
+/// depends on where 0 is.
+pub(crate) fn shift_matters(quantiser: &Quantiser) -> bool {
+    let zeros = quantiser.zero.values();
+    quantiser.rounding.values().iter().any(|rounding| match rounding {
+        Rounding::Floor | Rounding::Ceil | Rounding::HalfCeil => false,
+        Rounding::HalfEven => zeros.iter().any(|zero| zero % 2 != 0),
+        Rounding::Down | Rounding::Up | Rounding::HalfUp | Rounding::HalfDown => {
+            zeros.iter().any(|&zero| zero != 0)
+        }
+    })
+}
+
+fn check_zero(node: &NodeContext<'_, '_>, quantiser: &Quantiser) -> Result<()> {
+    if !shift_matters(quantiser) {
+        return Ok(());
+    }
+    Err(node
+        .unsupported(format_args!(
+            "zero point {} with rounding {}: QONNX rounds x / scale + zero, Quincunx x / scale",
+            show(&quantiser.zero),
+            show(&quantiser.rounding)
+        ))
+        .help("use an even zero point with ROUND, or FLOOR or CEIL"))
+}
+
+fn show<T: Copy + PartialEq + std::fmt::Display>(param: &Param<T>) -> String {
+    param.as_uniform().map_or_else(|| "per channel".to_owned(), |value| value.to_string())
+}
+
+fn floats(tensor: &Tensor, what: &str) -> Result<Param<f64>> {
+    if !tensor.dtype().is_float() {
+        return Err(malformed(format!("the {what} is {}, expected f32", tensor.dtype())));
+    }
+    Param::new(tensor.shape(), tensor.to_f64())
+}
+
+/// A parameter of whole numbers; QONNX stores them as floats.
+fn integers(
+    node: &NodeContext<'_, '_>,
+    index: usize,
+    what: &str,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<Param<i64>> {
+    let tensor = node.parameter(index, what)?;
+    let convert = |value: f64| {
+        let whole = value as i64;
+        (whole as f64 == value && range.contains(&whole)).then_some(whole).ok_or_else(|| {
+            node.unsupported(format_args!(
+                "{what} {value}, expected a whole number from {} to {}",
+                range.start(),
+                range.end()
+            ))
+        })
+    };
+    let values = tensor.to_f64().into_iter().map(convert).collect::<Result<_>>()?;
+    Param::new(tensor.shape(), values)
+}
+
+fn check_fit(quantiser: &Quantiser, tensor: &Tensor) -> Result<()> {
+    if quantiser.fits(tensor.shape()) {
+        return Ok(());
+    }
+    Err(malformed(format!(
+        "the parameters do not broadcast to the constant of shape {}",
+        show_shape(tensor.shape())
+    )))
+}
+
+/// The codes of a constant: `overflow(round(x / scale + zero))`, computed exactly.
+pub(crate) fn codes_of(tensor: &Tensor, quantiser: &Quantiser) -> Result<Tensor> {
+    if !tensor.dtype().is_float() {
+        return Err(malformed(format!("the constant is {}, expected floats", tensor.dtype())));
+    }
+    check_fit(quantiser, tensor)?;
+    let shape = tensor.shape();
+    let widest = quantiser.width.values().iter().copied().max().unwrap_or(0);
+    let signed = quantiser.signed.as_uniform().unwrap_or(true);
+    let [scales, zeros] =
+        [spread(&quantiser.scale, shape), spread(&quantiser.zero.map(|zero| zero as f64), shape)];
+    let widths = spread(&quantiser.width, shape);
+    let rounding = quantiser.rounding.as_uniform().unwrap_or(Rounding::HalfEven);
+    let overflow = quantiser.overflow.as_uniform().unwrap_or(Overflow::Saturate);
+    let mut codes = Vec::with_capacity(tensor.len());
+    for (index, x) in tensor.to_f64().into_iter().enumerate() {
+        if !x.is_finite() {
+            return Err(malformed(format!("element {index} of the constant is {x}")));
+        }
+        let code = round_quotient(x, scales.get(index), zeros.get(index) as i64, rounding);
+        let code = overflow.apply(&code, signed, widths.get(index));
+        codes.push(i64::try_from(&code).map_err(|_| {
+            Diagnostic::unsupported("Q0406", format!("code {code} does not fit 64 bits"))
+        })?);
+    }
+    store(shape, codes, signed, widest)
+}
+
+/// `round(x / scale + zero)` without intermediate rounding.
+fn round_quotient(x: f64, scale: f64, zero: i64, rounding: Rounding) -> Int {
+    // Rounding is decided in f64 where the quotient is clearly away from where it changes.
+    let quotient = x / scale;
+    let twice = quotient * 2.0;
+    let margin = (twice - twice.round()).abs();
+    if zero == 0 && quotient.abs() < 1e9 && margin > 1e-5 {
+        let rounded = match rounding {
+            Rounding::Floor => quotient.floor(),
+            Rounding::Ceil => quotient.ceil(),
+            Rounding::Down => quotient.trunc(),
+            Rounding::Up => quotient.abs().ceil().copysign(quotient),
+            Rounding::HalfEven | Rounding::HalfUp | Rounding::HalfDown | Rounding::HalfCeil => {
+                quotient.round()
+            }
+        };
+        return Int::from(rounded as i64);
+    }
+    let exact = |value: f64| Dyadic::from_f64(value).unwrap_or(Dyadic::ZERO).to_ratio();
+    round_ratio(&(exact(x) / exact(scale) + Ratio::from(zero)), rounding)
+}
+
+/// The smallest integer type that holds every code of the width.
+fn store(shape: &[usize], codes: Vec<i64>, signed: bool, width: u32) -> Result<Tensor> {
+    fn cast<T: quincunx_tensor::Element + TryFrom<i64>>(
+        shape: &[usize],
+        codes: Vec<i64>,
+    ) -> Result<Tensor> {
+        let values: Vec<T> = codes.into_iter().filter_map(|code| T::try_from(code).ok()).collect();
+        Tensor::from_vec(shape, values)
+    }
+    match (signed, width) {
+        (true, 0..=8) => cast::<i8>(shape, codes),
+        (true, 9..=16) => cast::<i16>(shape, codes),
+        (true, 17..=32) => cast::<i32>(shape, codes),
+        (true, _) => cast::<i64>(shape, codes),
+        (false, 0..=8) => cast::<u8>(shape, codes),
+        (false, 9..=16) => cast::<u16>(shape, codes),
+        (false, 17..=32) => cast::<u32>(shape, codes),
+        (false, _) => cast::<u64>(shape, codes),
+    }
+}
+
+/// A parameter read element by element of a tensor it broadcasts to.
+enum Spread<T> {
+    Uniform(T),
+    Each(Vec<T>),
+}
+
+impl<T: Copy> Spread<T> {
+    fn get(&self, index: usize) -> T {
+        match self {
+            Spread::Uniform(value) => *value,
+            Spread::Each(values) => values[index],
+        }
+    }
+}
+
+fn spread<T: Copy + PartialEq>(param: &Param<T>, shape: &[usize]) -> Spread<T> {
+    match param.as_uniform() {
+        Some(value) => Spread::Uniform(value),
+        None => Spread::Each(
+            View::new(param.values(), param.shape())
+                .broadcast(shape)
+                .map(|view| view.to_vec())
+                .unwrap_or_default(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The f64 short cut decides as exact arithmetic does.
+        #[test]
+        fn quotients_round_exactly(x in -1000.0_f32..1000.0, scale in 1e-3_f32..10.0, halves in -9_i32..9) {
+            for rounding in Rounding::ALL {
+                for (x, scale) in [(x, scale), (halves as f32 * 0.5 * scale, scale)] {
+                    let exact = |v: f32| Dyadic::from_f64(v.into()).unwrap().to_ratio();
+                    let expected = round_ratio(&(exact(x) / exact(scale)), rounding);
+                    prop_assert_eq!(round_quotient(x.into(), scale.into(), 0, rounding), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn modes_have_one_name_each() {
+        assert_eq!(rounding("round").unwrap(), Rounding::HalfEven);
+        assert_eq!(rounding_name(Rounding::HalfEven), Some("ROUND"));
+        assert_eq!(rounding_name(Rounding::HalfCeil), None);
+        assert!(rounding("ROUNDD").unwrap_err().help_text().unwrap().contains("ROUND"));
+    }
+}

@@ -1,0 +1,462 @@
+//! From a decoded model to a graph.
+
+use crate::budget::check_budget;
+use crate::context::NodeContext;
+use crate::dtype;
+use crate::inputs::{read_inputs, two_values};
+use crate::names::Names;
+use crate::ops::{self, Row};
+use crate::options::Options;
+use crate::proto::{GraphProto, ModelProto, NodeProto, TensorTypeProto};
+use crate::sort::topological_order;
+use crate::tensor::{External, read_tensor};
+use bytes::Bytes;
+use prost::Message;
+use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_graph::{Constant, Graph, Op, Quantiser, ValueId};
+use quincunx_tensor::show_shape;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Newest version of the standard operators whose changes are known to this importer.
+const NEWEST_OPSET: i64 = 25;
+
+/// More problems than this are only counted.
+const MOST_PROBLEMS: usize = 500;
+
+/// Reads an ONNX model.
+///
+/// Symbolic extents become 1 unless `options` binds them; the graph keeps their names, so
+/// [`Graph::rebind`] can change them later. Initialisers that are also inputs are constants.
+/// Weights share the memory of `bytes`.
+///
+/// # Errors
+/// All problems at once: class `Unsupported` (`Q0405`, `Q0406`, `Q0412`, `Q0416`, …) for what
+/// Quincunx cannot do, `Invalid` for what is no valid model, `Usage` for options that name
+/// nothing.
+pub fn read_onnx(bytes: Bytes, options: &Options) -> std::result::Result<Graph, Vec<Diagnostic>> {
+    check_budget(&bytes).map_err(|problem| vec![problem])?;
+    let model = ModelProto::decode(bytes).map_err(|error| {
+        vec![
+            Diagnostic::invalid("Q0401", format!("not an ONNX model: {error}"))
+                .help("the file is damaged or of another format"),
+        ]
+    })?;
+    let Some(graph) = &model.graph else {
+        return Err(vec![
+            Diagnostic::invalid("Q0401", "not an ONNX model: it has no graph")
+                .help("the file is empty, damaged or of another format"),
+        ]);
+    };
+    let mut importer = Importer::new(&model, graph);
+    importer.run(graph, options);
+    importer.finish()
+}
+
+/// What is known about a name of the file.
+#[derive(Clone)]
+pub(crate) enum Known {
+    /// It is in the graph.
+    Value(ValueId),
+    /// A constant that no node has read yet.
+    Constant(Box<Constant>),
+    /// Codes of a `QuantizeLinear` that no node has read as codes yet.
+    Codes(Box<Codes>),
+    /// The node that computes it could not be converted, which has been reported.
+    Lost,
+}
+
+/// The codes of a value.
+#[derive(Clone)]
+pub(crate) struct Codes {
+    pub(crate) source: ValueId,
+    pub(crate) quantiser: Quantiser,
+    /// Name of the `QuantizeLinear` node.
+    pub(crate) node: String,
+}
+
+/// The state of one import.
+pub(crate) struct Importer<'m> {
+    pub(crate) graph: Graph,
+    pub(crate) value_names: Names,
+    pub(crate) node_names: Names,
+    pub(crate) known: FxHashMap<&'m str, Known>,
+    /// Names that some node or the graph reads.
+    pub(crate) used: FxHashSet<&'m str>,
+    /// Types the file declares, for messages.
+    declared: FxHashMap<&'m str, &'m TensorTypeProto>,
+    opsets: Vec<(&'m str, i64)>,
+    listed_operators: bool,
+    problems: Vec<Diagnostic>,
+    suppressed: usize,
+}
+
+impl<'m> Importer<'m> {
+    fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
+        let opsets = model
+            .opset_import
+            .iter()
+            .map(|o| (ops::domain(o.domain.as_deref()), o.version.unwrap_or(0)))
+            .collect();
+        let mut used = FxHashSet::default();
+        let mut value_names = Names::default();
+        for node in &graph.node {
+            used.extend(node.input.iter().map(String::as_str));
+            value_names.reserve_all(node.output.iter().map(String::as_str));
+        }
+        used.extend(graph.output.iter().filter_map(|output| output.name.as_deref()));
+        value_names.reserve_all(used.iter().copied());
+        value_names.reserve_all(graph.input.iter().filter_map(|input| input.name.as_deref()));
+        let declared = graph
+            .value_info
+            .iter()
+            .chain(&graph.output)
+            .filter_map(|v| Some((v.name.as_deref()?, v.r#type.as_ref()?.tensor.as_ref()?)))
+            .collect();
+        Importer {
+            graph: Graph::new(graph.name.as_deref().unwrap_or("")),
+            value_names,
+            node_names: Names::default(),
+            known: FxHashMap::default(),
+            used,
+            declared,
+            opsets,
+            listed_operators: false,
+            problems: Vec::new(),
+            suppressed: 0,
+        }
+    }
+
+    fn run(&mut self, graph: &'m GraphProto, options: &Options) {
+        self.check_opsets(graph);
+        self.add_inputs(graph, options);
+        self.add_initialisers(graph, options);
+        let names = self.name_nodes(graph);
+        let Some(order) = self.order(graph, &names) else {
+            return;
+        };
+        for index in order {
+            self.add_node(&graph.node[index], &names[index]);
+        }
+        self.add_outputs(graph);
+    }
+
+    fn finish(mut self) -> std::result::Result<Graph, Vec<Diagnostic>> {
+        if self.problems.is_empty() {
+            return Ok(self.graph);
+        }
+        if self.suppressed > 0 {
+            let note = format!("{} more problems are not shown", self.suppressed);
+            self.problems.push(Diagnostic::note("Q0418", note));
+        }
+        Err(self.problems)
+    }
+
+    /// Records a problem.
+    fn report(&mut self, problem: Diagnostic) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        } else {
+            self.suppressed += 1;
+        }
+    }
+
+    /// Version of a domain, normalised by [`ops::domain`]. Only the standard domain must be
+    /// declared; the others have one version.
+    pub(crate) fn opset(&self, domain: &str) -> i64 {
+        self.opsets.iter().find(|(name, _)| *name == domain).map_or(1, |(_, version)| *version)
+    }
+
+    fn check_opsets(&mut self, graph: &GraphProto) {
+        let standard = |node: &NodeProto| ops::domain(node.domain.as_deref()) == ops::STANDARD;
+        let declared = self.opsets.iter().find(|(name, _)| *name == ops::STANDARD);
+        let problem = match declared {
+            None if graph.node.iter().any(standard) => {
+                Diagnostic::invalid("Q0404", "the model does not say which opset it uses")
+            }
+            Some((_, version)) if *version > NEWEST_OPSET => Diagnostic::unsupported(
+                "Q0404",
+                format!(
+                    "the model uses opset {version}; opsets up to {NEWEST_OPSET} are supported"
+                ),
+            )
+            .help("convert the model with onnx.version_converter, or export it for an older opset"),
+            Some((_, version)) if *version < 1 => {
+                Diagnostic::invalid("Q0404", format!("opset {version} does not exist"))
+            }
+            _ => return,
+        };
+        self.report(problem);
+    }
+
+    fn add_inputs(&mut self, graph: &'m GraphProto, options: &Options) {
+        let mut problems = Vec::new();
+        let inputs = read_inputs(graph, options, &mut problems);
+        problems.into_iter().for_each(|problem| self.report(problem));
+        for input in inputs {
+            match self.graph.add_input(input.name, input.dtype, &input.shape, &input.symbols) {
+                Ok(id) => drop(self.known.insert(input.name, Known::Value(id))),
+                Err(problem) => self.report(problem),
+            }
+        }
+        // Inputs that could not be read must not look undefined.
+        for name in graph.input.iter().filter_map(|input| input.name.as_deref()) {
+            self.known.entry(name).or_insert(Known::Lost);
+        }
+    }
+
+    fn add_initialisers(&mut self, graph: &'m GraphProto, options: &Options) {
+        if !graph.sparse_initializer.is_empty() {
+            self.report(Diagnostic::unsupported("Q0412", "sparse initialisers are not supported"));
+        }
+        let mut files = External::new(options.base_dir.as_deref());
+        let mut seen = FxHashSet::default();
+        for proto in &graph.initializer {
+            let name = proto.name.as_deref().unwrap_or("");
+            if !seen.insert(name) {
+                self.report(two_values(name));
+            } else if self.used.contains(name) {
+                let known = match read_tensor(proto, &mut files) {
+                    Ok(tensor) => Known::Constant(Box::new(tensor.into())),
+                    Err(problem) => {
+                        self.report(problem);
+                        Known::Lost
+                    }
+                };
+                self.known.insert(name, known);
+            }
+        }
+    }
+
+    /// A unique name for every node, its own where possible.
+    fn name_nodes(&mut self, graph: &GraphProto) -> Vec<String> {
+        let own = |node: &'_ NodeProto| node.name.clone().filter(|name| !name.is_empty());
+        let mut names: Vec<Option<String>> = graph
+            .node
+            .iter()
+            .map(|node| own(node).filter(|name| self.node_names.reserve(name)))
+            .collect();
+        for (name, node) in names.iter_mut().zip(&graph.node) {
+            if name.is_none() {
+                let base = own(node).or_else(|| node.op_type.clone()).unwrap_or_default();
+                *name = Some(self.node_names.fresh(&base));
+            }
+        }
+        names.into_iter().flatten().collect()
+    }
+
+    /// The nodes in an order in which they can be converted; `None` when there is none.
+    fn order(&mut self, graph: &'m GraphProto, names: &[String]) -> Option<Vec<usize>> {
+        let mut producers = FxHashMap::default();
+        for (index, node) in graph.node.iter().enumerate() {
+            for output in node.output.iter().map(String::as_str).filter(|name| !name.is_empty()) {
+                let taken = self.known.contains_key(output);
+                if taken || producers.insert(output, index).is_some() {
+                    self.report(two_values(output).at(place(node, &names[index], String::new())));
+                }
+            }
+        }
+        match topological_order(&graph.node, &producers) {
+            Ok(order) => Some(order),
+            Err(index) => {
+                let problem =
+                    Diagnostic::invalid("Q0410", "the graph has a cycle through this node");
+                let operands = graph.node[index].input.iter().take(8).cloned().collect::<Vec<_>>();
+                self.report(problem.at(place(
+                    &graph.node[index],
+                    &names[index],
+                    operands.join(", "),
+                )));
+                None
+            }
+        }
+    }
+
+    fn add_node(&mut self, node: &'m NodeProto, name: &str) {
+        let outcome = self.convert(node, name);
+        if let Err(problem) = &outcome {
+            let problem = match problem.place() {
+                Some(Place::Node { .. }) => problem.clone(),
+                _ => problem.clone().at(place(node, name, self.describe(node))),
+            };
+            self.report(problem);
+        }
+        for output in node.output.iter().filter(|output| !output.is_empty()) {
+            self.known.entry(output).or_insert(Known::Lost);
+        }
+    }
+
+    fn convert(&mut self, node: &'m NodeProto, name: &str) -> Result<()> {
+        let domain = ops::domain(node.domain.as_deref());
+        let operator = node.op_type.as_deref().unwrap_or("");
+        let Some(row) = ops::find(domain, operator) else {
+            return Err(self.unknown_operator(domain, operator));
+        };
+        self.check_operands(node, row)?;
+        if node
+            .input
+            .iter()
+            .any(|input| matches!(self.known.get(input.as_str()), Some(Known::Lost)))
+        {
+            return Ok(()); // The cause has been reported.
+        }
+        let mut context = NodeContext::new(self, node, name, domain)?;
+        (row.convert)(&mut context)?;
+        context.attributes.finish()
+    }
+
+    fn check_operands(&self, node: &NodeProto, row: &Row) -> Result<()> {
+        let (fewest, most) = row.inputs;
+        let found = node.input.len();
+        let present = |index: usize| node.input.get(index).is_some_and(|name| !name.is_empty());
+        if found > most || !(0..fewest).all(present) {
+            let expected = match (fewest, most) {
+                (a, b) if a == b => a.to_string(),
+                (a, usize::MAX) => format!("at least {a}"),
+                (a, b) => format!("{a} to {b}"),
+            };
+            return Err(Diagnostic::invalid(
+                "Q0408",
+                format!("{} takes {expected} operands, found {found}", row.name),
+            ));
+        }
+        let undefined =
+            node.input.iter().find(|i| !i.is_empty() && !self.known.contains_key(i.as_str()));
+        if let Some(name) = undefined {
+            return Err(Diagnostic::invalid(
+                "Q0408",
+                format!("operand \"{name}\" is no input, initialiser or node output"),
+            ));
+        }
+        if node.output.first().is_none_or(String::is_empty) {
+            return Err(Diagnostic::invalid("Q0408", "the node has no output"));
+        }
+        let extra = node.output.iter().enumerate().skip(1);
+        match extra
+            .into_iter()
+            .find(|(_, name)| self.used.contains(name.as_str()) && !name.is_empty())
+        {
+            Some((index, name)) => Err(Diagnostic::unsupported(
+                "Q0406",
+                format!("output {index} of {} (\"{name}\") is used", row.name),
+            )
+            .help("only the first output is supported")),
+            None => Ok(()),
+        }
+    }
+
+    fn unknown_operator(&mut self, domain: &str, operator: &str) -> Diagnostic {
+        let message = match domain {
+            ops::STANDARD => {
+                format!("operator {operator} (opset {}) is not supported", self.opset(domain))
+            }
+            _ => format!("operator {operator} of domain \"{domain}\" is not supported"),
+        };
+        let problem = Diagnostic::unsupported("Q0405", message);
+        if let Some(help) = ops::suggestion(domain, operator) {
+            return problem.help(help);
+        }
+        // The list is long; once is enough.
+        if std::mem::replace(&mut self.listed_operators, true) {
+            return problem;
+        }
+        problem.help(format!("supported operators: {}", ops::supported_operators().join(", ")))
+    }
+
+    /// Types and shapes of the operands, as far as they are known.
+    fn describe(&self, node: &NodeProto) -> String {
+        let shown = node.input.iter().take(8).map(|name| self.describe_value(name));
+        let mut text = shown.collect::<Vec<_>>().join(", ");
+        if node.input.len() > 8 {
+            text += ", …";
+        }
+        text
+    }
+
+    fn describe_value(&self, name: &str) -> String {
+        let of = |id: ValueId| {
+            let value = &self.graph[id];
+            format!("{}{}", value.dtype, show_shape(&value.shape))
+        };
+        match self.known.get(name) {
+            _ if name.is_empty() => "absent".to_owned(),
+            Some(Known::Value(id)) => of(*id),
+            Some(Known::Constant(constant)) => {
+                format!("{}{}", constant.tensor.dtype(), show_shape(constant.tensor.shape()))
+            }
+            Some(Known::Codes(codes)) => {
+                format!("codes{}", show_shape(&self.graph[codes.source].shape))
+            }
+            Some(Known::Lost) | None => match self.declared.get(name) {
+                Some(declared) => describe_declared(declared),
+                None => "?".to_owned(),
+            },
+        }
+    }
+
+    fn add_outputs(&mut self, graph: &'m GraphProto) {
+        if graph.output.is_empty() {
+            self.report(Diagnostic::invalid("Q0417", "the graph has no output"));
+        }
+        for output in &graph.output {
+            let name = output.name.as_deref().unwrap_or("");
+            match self.known.get(name) {
+                Some(Known::Lost) => {}
+                Some(_) => match self.value(name) {
+                    Ok(id) => self.graph.add_output(id),
+                    Err(problem) => self.report(problem),
+                },
+                None => self.report(Diagnostic::invalid(
+                    "Q0417",
+                    format!("output \"{name}\" is never computed"),
+                )),
+            }
+        }
+    }
+
+    /// The graph value of a name; constants and codes enter the graph here, when they are first
+    /// read.
+    pub(crate) fn value(&mut self, name: &'m str) -> Result<ValueId> {
+        let id = match self.known.get(name) {
+            Some(Known::Value(id)) => return Ok(*id),
+            Some(Known::Constant(constant)) => {
+                self.graph.add_constant(name, (**constant).clone())?
+            }
+            Some(Known::Codes(codes)) => {
+                let op = Op::ToCodes(codes.quantiser.clone());
+                self.graph.add_node(&codes.node, op, &[Some(codes.source)], name)?
+            }
+            Some(Known::Lost) | None => {
+                return Err(Diagnostic::bug(format!(
+                    "value \"{name}\" is read before it is known"
+                )));
+            }
+        };
+        self.known.insert(name, Known::Value(id));
+        Ok(id)
+    }
+}
+
+/// The place of a node of the file.
+fn place(node: &NodeProto, name: &str, operands: String) -> Place {
+    let op = node.op_type.clone().unwrap_or_default();
+    Place::Node { name: name.to_owned(), op, operands }
+}
+
+fn describe_declared(declared: &TensorTypeProto) -> String {
+    let dtype =
+        dtype::from_onnx(declared.elem_type.unwrap_or(0)).map_or_else(|name| name, |d| d.name());
+    let Some(shape) = &declared.shape else {
+        return format!("{dtype}[…]");
+    };
+    let extents: Vec<String> = shape
+        .dim
+        .iter()
+        .take(16)
+        .map(|dim| match (dim.dim_value, &dim.dim_param) {
+            (Some(value), _) => value.to_string(),
+            (None, Some(symbol)) => symbol.clone(),
+            (None, None) => "?".to_owned(),
+        })
+        .collect();
+    format!("{dtype}[{}]", extents.join(", "))
+}

@@ -1,0 +1,10 @@
+//! Tests of the whole reader and writer. They build files from messages, which only this crate can.
+
+mod build;
+mod hostile;
+mod inputs;
+mod operators;
+mod oracle;
+mod quantisers;
+mod round_trip;
+mod tensors;

@@ -1,0 +1,317 @@
+//! Where the fields of a table lie in the instruction word, for one set of machine parameters.
+
+use crate::bits::{Bits, MAX_BITS};
+use crate::table::{FieldSpec, Row, Table, Term};
+use crate::template::{Fault, fault, range_of};
+use quincunx_diag::{Diagnostic, Result};
+use smallvec::{SmallVec, smallvec};
+
+/// A field at its place: bits (lowest, number), low piece first.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) pieces: SmallVec<[(u32, u32); 2]>,
+    width: u32,
+    signed: bool,
+}
+
+/// What encoding and decoding need to know of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct RowLayout {
+    /// The bits of the fixed fields, and their values.
+    pub(crate) match_mask: Bits,
+    pub(crate) match_value: Bits,
+    /// All bits that the row uses.
+    pub(crate) used: Bits,
+    /// The values of all other bits.
+    pub(crate) rest: Bits,
+    /// Field index of each operand.
+    pub(crate) fields: SmallVec<[Option<usize>; 8]>,
+    /// Limits of the values of each operand.
+    ranges: Vec<(i128, i128)>,
+}
+
+/// The layout of a table for one set of machine parameters.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    table: &'static Table,
+    bits: u32,
+    params: Vec<(&'static str, u32)>,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) rows: Vec<RowLayout>,
+}
+
+impl Layout {
+    /// Places the fields of a table. `params` gives the machine's parameters by name.
+    ///
+    /// # Errors
+    /// `Q2121` when the instruction word would have more than [`MAX_BITS`] bits, `Q2122` when a
+    /// field does not fit the word or cannot hold its rest value or a fixed value; an internal
+    /// error when the table is wrong or lacks a parameter: a row whose fields overlap, or two rows
+    /// that decoding could not tell apart.
+    pub fn resolve(table: &'static Table, params: &dyn Fn(&str) -> Option<u32>) -> Result<Layout> {
+        let mut resolver = Resolver { table, source: params, params: Vec::new() };
+        let bits = resolver.term(table.bits)?;
+        if bits > MAX_BITS {
+            let message = format!("a {} instruction would have {bits} bits", table.machine);
+            return Err(Diagnostic::unsupported("Q2121", message)
+                .with_note(format!("an instruction has at most {MAX_BITS} bits")));
+        }
+        for name in table.params {
+            resolver.param(name)?;
+        }
+        let fields = table.fields.iter().map(|spec| resolver.field(spec, bits));
+        let fields = fields.collect::<Result<_>>()?;
+        let mut layout = Layout { table, bits, params: resolver.params, fields, rows: Vec::new() };
+        layout.rows = table.rows.iter().map(|row| layout.row(row)).collect::<Result<_>>()?;
+        layout.check_ambiguity()?;
+        Ok(layout)
+    }
+
+    /// The layout of a table without parameters.
+    ///
+    /// # Errors
+    /// As [`Layout::resolve`].
+    pub fn fixed(table: &'static Table) -> Result<Layout> {
+        Layout::resolve(table, &|_| None)
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'static Table {
+        self.table
+    }
+
+    /// Bits of an instruction word.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Bytes of an instruction word.
+    pub fn bytes(&self) -> usize {
+        self.bits.div_ceil(8) as usize
+    }
+
+    /// A parameter that the table uses.
+    pub fn param(&self, name: &str) -> Option<u32> {
+        self.params.iter().find(|(key, _)| *key == name).map(|&(_, value)| value)
+    }
+
+    /// Width of a field in bits.
+    pub fn width(&self, field: &str) -> Option<u32> {
+        self.find(field).map(|index| self.fields[index].width)
+    }
+
+    /// The pieces of a field as (lowest bit, number of bits), low piece first.
+    pub fn pieces(&self, field: &str) -> Option<&[(u32, u32)]> {
+        self.find(field).map(|index| &self.fields[index].pieces[..])
+    }
+
+    /// The smallest and the largest value of an operand; `None` if there is no such row or operand.
+    pub fn range(&self, row: usize, operand: usize) -> Option<(i128, i128)> {
+        self.rows.get(row)?.ranges.get(operand).copied()
+    }
+
+    /// Reads a field of a word, whether the instruction uses it or not.
+    pub fn read(&self, field: &str, word: &Bits) -> Option<i128> {
+        self.find(field).map(|index| self.fields[index].get(word))
+    }
+
+    /// What is wrong with the value of an operand, if anything.
+    pub(crate) fn fault(&self, row: usize, operand: usize, value: i128) -> Option<Fault> {
+        let spec = self.table.rows.get(row)?;
+        fault(spec, spec.operands.get(operand)?, value, self.range(row, operand)?)
+    }
+
+    fn find(&self, field: &str) -> Option<usize> {
+        self.table.fields.iter().position(|spec| spec.name == field)
+    }
+
+    fn row(&self, row: &'static Row) -> Result<RowLayout> {
+        let bug = |text: String| {
+            let machine = self.table.machine;
+            Diagnostic::bug(format!("table {machine}, row {}: {text}", row.name))
+        };
+        let lookup = |name: &str| self.find(name).ok_or_else(|| bug(format!("no field {name}")));
+        let mut result = RowLayout::new();
+        for &(name, value) in row.matches {
+            let field = &self.fields[lookup(name)?];
+            let mask = field.mask();
+            if !result.match_mask.and(&mask).is_zero() {
+                return Err(bug(format!("field {name} overlaps another one")));
+            }
+            if !field.holds(value) {
+                return Err(cannot_hold(self.table, name, field, value));
+            }
+            result.match_mask = result.match_mask.or(&mask);
+            field.set(&mut result.match_value, value);
+        }
+        result.used = result.match_mask;
+        for operand in row.operands {
+            let index = operand.field.map(lookup).transpose()?;
+            let stored = index.map(|index| self.fields[index].range());
+            result.fields.push(index);
+            result.ranges.push(range_of(operand, stored));
+            let mask = index.map_or(Bits::ZERO, |index| self.fields[index].mask());
+            if !result.used.and(&mask).is_zero() {
+                return Err(bug(format!("the field of operand {} overlaps another", operand.name)));
+            }
+            result.used = result.used.or(&mask);
+        }
+        result.rest = self.rest(&result.used);
+        Ok(result)
+    }
+
+    /// The bits outside `used`: the rest values of the fields that do not touch it.
+    fn rest(&self, used: &Bits) -> Bits {
+        let mut word = Bits::ZERO;
+        for (spec, field) in self.table.fields.iter().zip(&self.fields) {
+            if spec.rest != 0 && field.mask().and(used).is_zero() {
+                field.set(&mut word, spec.rest);
+            }
+        }
+        word
+    }
+
+    fn check_ambiguity(&self) -> Result<()> {
+        for (index, row) in self.rows.iter().enumerate() {
+            for (earlier, other) in self.rows[..index].iter().enumerate() {
+                let common = row.match_mask.and(&other.match_mask);
+                if row.match_value.xor(&other.match_value).and(&common).is_zero() {
+                    let (a, b) = (self.table.rows[earlier].name, self.table.rows[index].name);
+                    let machine = self.table.machine;
+                    let text = format!("table {machine}: rows {a} and {b} can match one word");
+                    return Err(Diagnostic::bug(text));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RowLayout {
+    fn new() -> RowLayout {
+        RowLayout {
+            match_mask: Bits::ZERO,
+            match_value: Bits::ZERO,
+            used: Bits::ZERO,
+            rest: Bits::ZERO,
+            fields: SmallVec::new(),
+            ranges: Vec::new(),
+        }
+    }
+}
+
+impl Field {
+    /// Reads the field.
+    pub(crate) fn get(&self, word: &Bits) -> i128 {
+        let (mut value, mut shift) = (0i128, 0u32);
+        for &(at, width) in &self.pieces {
+            value |= i128::from(word.get(at, width)) << shift;
+            shift += width;
+        }
+        if self.signed && self.width > 0 {
+            let unused = 128 - self.width;
+            value = value << unused >> unused;
+        }
+        value
+    }
+
+    /// Writes the field; bits of the value past its width are dropped.
+    pub(crate) fn set(&self, word: &mut Bits, mut value: i128) {
+        for &(at, width) in &self.pieces {
+            word.set(at, width, value as u64);
+            value >>= width;
+        }
+    }
+
+    /// The smallest and the largest number it holds.
+    pub(crate) fn range(&self) -> (i128, i128) {
+        match (self.width, self.signed) {
+            (0, _) => (0, 0),
+            (width, true) => (-(1 << (width - 1)), (1 << (width - 1)) - 1),
+            (width, false) => (0, i128::MAX >> (127 - width)),
+        }
+    }
+
+    pub(crate) fn holds(&self, value: i128) -> bool {
+        let (low, high) = self.range();
+        (low..=high).contains(&value)
+    }
+
+    pub(crate) fn mask(&self) -> Bits {
+        let mut bits = Bits::ZERO;
+        self.set(&mut bits, -1);
+        bits
+    }
+}
+
+struct Resolver<'a> {
+    table: &'static Table,
+    source: &'a dyn Fn(&str) -> Option<u32>,
+    params: Vec<(&'static str, u32)>,
+}
+
+impl Resolver<'_> {
+    fn param(&mut self, name: &'static str) -> Result<u32> {
+        if let Some(&(_, value)) = self.params.iter().find(|(key, _)| *key == name) {
+            return Ok(value);
+        }
+        let value = (self.source)(name).ok_or_else(|| {
+            Diagnostic::bug(format!("table {}: no parameter {name}", self.table.machine))
+        })?;
+        self.params.push((name, value));
+        Ok(value)
+    }
+
+    fn term(&mut self, term: Term) -> Result<u32> {
+        match term {
+            Term::Const(number) => Ok(number),
+            Term::Param(name) => self.param(name),
+            Term::Sum(terms) => terms.iter().try_fold(0u32, |sum, &term| {
+                // Saturation is enough: such a position is refused as out of the word.
+                Ok(sum.saturating_add(self.term(term)?))
+            }),
+        }
+    }
+
+    fn field(&mut self, spec: &FieldSpec, bits: u32) -> Result<Field> {
+        let (machine, name) = (self.table.machine, spec.name);
+        let mut field = Field { pieces: SmallVec::new(), width: 0, signed: spec.signed };
+        let mut taken = Bits::ZERO;
+        for piece in spec.pieces {
+            let (at, width) = (self.term(piece.at)?, self.term(piece.width)?);
+            let misfit = if at.checked_add(width).is_none_or(|end| end > bits) {
+                Some(format!("the word has {bits} bits"))
+            } else if width > 64 {
+                Some("a piece has at most 64 bits".to_owned())
+            } else if field.width + width > 127 {
+                Some("a field has at most 127 bits".to_owned())
+            } else {
+                None
+            };
+            if let Some(note) = misfit {
+                let message = format!("field {name} of {machine} cannot have {width} bits at {at}");
+                return Err(Diagnostic::unsupported("Q2122", message).with_note(note));
+            }
+            let piece = Field { pieces: smallvec![(at, width)], width, signed: false };
+            if !taken.and(&piece.mask()).is_zero() {
+                return Err(Diagnostic::bug(format!(
+                    "table {machine}: field {name} has a bit twice"
+                )));
+            }
+            taken = taken.or(&piece.mask());
+            field.pieces.push((at, width));
+            field.width += width;
+        }
+        if spec.rest != 0 && !field.holds(spec.rest) {
+            return Err(cannot_hold(self.table, name, &field, spec.rest));
+        }
+        Ok(field)
+    }
+}
+
+/// The error for a fixed value that does not fit its field, which parameters have made too narrow.
+fn cannot_hold(table: &Table, name: &str, field: &Field, value: i128) -> Diagnostic {
+    let (machine, width) = (table.machine, field.width);
+    let message = format!("field {name} of {machine} has {width} bits and cannot hold {value}");
+    Diagnostic::unsupported("Q2122", message)
+}

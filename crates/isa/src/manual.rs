@@ -1,0 +1,127 @@
+//! The manual of a machine's instructions, from its table.
+
+use crate::layout::Layout;
+use crate::table::{Row, Table};
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use serde_json::{Value, json};
+
+/// Form of a manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManualFormat {
+    /// For terminals.
+    Text,
+    /// For the book.
+    Markdown,
+    /// For machines.
+    Json,
+}
+
+impl Table {
+    /// The manual of one mnemonic, or of all instructions. With a layout it also says where each
+    /// field lies.
+    ///
+    /// # Errors
+    /// `Q2102` for an unknown mnemonic.
+    pub fn manual(
+        &self,
+        mnemonic: Option<&str>,
+        layout: Option<&Layout>,
+        format: ManualFormat,
+    ) -> Result<String> {
+        let rows: Vec<&Row> = match mnemonic {
+            None => self.rows.iter().collect(),
+            Some(name) => self.find(name).map(|(_, row)| row).collect(),
+        };
+        if let (true, Some(name)) = (rows.is_empty(), mnemonic) {
+            let message =
+                format!("{} has no instruction \"{}\"", self.machine, name.escape_debug());
+            return Err(
+                Diagnostic::usage("Q2102", message).help_if(did_you_mean(name, self.mnemonics()))
+            );
+        }
+        Ok(match format {
+            ManualFormat::Text => rows.iter().map(|row| self.row_text(row, layout)).collect(),
+            ManualFormat::Markdown => {
+                rows.iter().map(|row| self.row_markdown(row, layout)).collect()
+            }
+            ManualFormat::Json => self.json(&rows, layout),
+        })
+    }
+
+    fn row_text(&self, row: &Row, layout: Option<&Layout>) -> String {
+        let mut text = format!("{}\n", row.syntax);
+        for line in row.doc {
+            text += &format!("    {}\n", line.trim());
+        }
+        for operand in row.operands {
+            text += &format!("    {:<12} {}", operand.name, operand.kind.describe());
+            text +=
+                &operand.doc.iter().map(|line| format!("; {}", line.trim())).collect::<String>();
+            text += "\n";
+        }
+        text += &format!("    encoding     {}\n\n", encoding(row, layout));
+        text
+    }
+
+    fn row_markdown(&self, row: &Row, layout: Option<&Layout>) -> String {
+        let mut text = format!("### `{}`\n\n", row.syntax);
+        for line in row.doc {
+            text += &format!("{}\n", line.trim());
+        }
+        if !row.operands.is_empty() {
+            text += "\n| operand | values | meaning |\n|---|---|---|\n";
+        }
+        for operand in row.operands {
+            let doc: Vec<&str> = operand.doc.iter().map(|line| line.trim()).collect();
+            let values = operand.kind.describe().replace('|', "\\|");
+            text += &format!("| `{}` | {values} | {} |\n", operand.name, doc.join(" "));
+        }
+        text += &format!("\nEncoding: {}.\n\n", encoding(row, layout));
+        text
+    }
+
+    fn json(&self, rows: &[&Row], layout: Option<&Layout>) -> String {
+        let join = |lines: &[&str]| lines.iter().map(|l| l.trim()).collect::<Vec<_>>().join(" ");
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|row| {
+                let operands: Vec<Value> = row
+                    .operands
+                    .iter()
+                    .map(|o| json!({ "name": o.name, "values": o.kind.describe(), "field": o.field, "doc": join(o.doc) }))
+                    .collect();
+                json!({
+                    "name": row.name,
+                    "mnemonic": row.mnemonic,
+                    "syntax": row.syntax,
+                    "doc": join(row.doc),
+                    "operands": operands,
+                    "encoding": encoding(row, layout),
+                })
+            })
+            .collect();
+        let manual = json!({ "schema": 1, "machine": self.machine, "instructions": rows });
+        format!("{manual:#}\n")
+    }
+}
+
+/// The fixed fields with their values, then the fields of the operands.
+fn encoding(row: &Row, layout: Option<&Layout>) -> String {
+    let place = |field: &str| {
+        let pieces = layout.and_then(|layout| layout.pieces(field)).unwrap_or(&[]);
+        let bits = |&(at, width): &(u32, u32)| match width {
+            0 => "no bits".to_owned(),
+            1 => at.to_string(),
+            _ => format!("{}:{at}", at + width - 1),
+        };
+        let pieces: Vec<String> = pieces.iter().map(bits).collect();
+        if pieces.is_empty() { String::new() } else { format!(" [{}]", pieces.join(", ")) }
+    };
+    let fixed =
+        row.matches.iter().map(|(field, value)| format!("{field}{} = {value}", place(field)));
+    let stored = row.operands.iter().filter_map(|operand| {
+        let field = operand.field?;
+        Some(format!("{field}{} = {}", place(field), operand.name))
+    });
+    fixed.chain(stored).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,151 @@
+//! Instructions to text and back, and the loop over the lines of a program.
+
+use crate::cursor::Cursor;
+use crate::layout::Layout;
+use crate::table::{RawInst, Row, Table};
+use quincunx_diag::{Diagnostic, Result, Span, did_you_mean};
+
+/// Errors after which reading a program stops: more would help nobody, and a hostile text must
+/// not fill the memory.
+const MAX_ERRORS: usize = 100;
+
+impl Table {
+    /// Reads one instruction. With a layout, operands are also checked against its field widths.
+    ///
+    /// Rows that could start here are tried in order. The first that reaches the end of the
+    /// statement wins; else the one that got furthest decides, be it an instruction with more text
+    /// behind it or an error. After an error the cursor is where it was, but for blanks.
+    ///
+    /// # Errors
+    /// `Q2102` for an unknown instruction, `Q2103` for a value out of range, `Q2101` and `Q2104` for
+    /// other text that is not an instruction; whatever custom operands say.
+    ///
+    /// # Panics
+    /// When the syntax of a row is malformed, which [`Table::check`] reports.
+    pub fn parse(&self, cursor: &mut Cursor<'_>, layout: Option<&Layout>) -> Result<RawInst> {
+        cursor.skip_blanks();
+        let start = cursor.position();
+        let mut best: Option<(usize, Result<RawInst>)> = None;
+        for (row, spec) in self.rows.iter().enumerate() {
+            if !could_start(spec, cursor.rest()) {
+                continue;
+            }
+            let result = self.templates()[row].parse(row, spec, cursor, layout);
+            let end = cursor.position();
+            let is_whole = cursor.at_statement_end();
+            cursor.rewind(start);
+            let (reached, result) = match result {
+                Ok((values, _)) if is_whole => {
+                    cursor.rewind(end);
+                    return Ok(RawInst { row, values });
+                }
+                Ok((_, Some((reached, error)))) => (reached, Err(error)),
+                Ok((values, None)) => (end, Ok(RawInst { row, values })),
+                Err(error) => (end, Err(error)),
+            };
+            let is_better = best.as_ref().is_none_or(|(furthest, other)| {
+                reached > *furthest || (reached == *furthest && result.is_ok() && other.is_err())
+            });
+            if is_better {
+                best = Some((reached, result));
+            }
+        }
+        match best {
+            Some((end, Ok(inst))) => {
+                cursor.rewind(end);
+                Ok(inst)
+            }
+            Some((reached, Err(error))) if reached > start => Err(error),
+            _ => Err(self.unknown_mnemonic(cursor)),
+        }
+    }
+
+    /// Prints an instruction as [`Table::parse`] reads it.
+    ///
+    /// # Panics
+    /// When the syntax of a row is malformed, which [`Table::check`] reports.
+    pub fn print(&self, inst: &RawInst) -> String {
+        let mut text = String::new();
+        self.print_to(inst, &mut text);
+        text
+    }
+
+    /// Appends an instruction to a text. An instruction of another table prints as a remark.
+    ///
+    /// # Panics
+    /// When the syntax of a row is malformed, which [`Table::check`] reports.
+    pub fn print_to(&self, inst: &RawInst, out: &mut String) {
+        match self.rows.get(inst.row) {
+            Some(row) if row.operands.len() == inst.values.len() => {
+                self.templates()[inst.row].print(row, &inst.values, out);
+            }
+            _ => out.push_str("<not an instruction of this machine>"),
+        }
+    }
+
+    fn unknown_mnemonic(&self, cursor: &Cursor<'_>) -> Diagnostic {
+        let start = cursor.position();
+        let word = cursor.rest_of_statement();
+        let length = word.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(word.len());
+        let word = &word[..length];
+        if !word.starts_with(crate::cursor::is_word) {
+            return cursor.expected("an instruction");
+        }
+        let shown: String = word.chars().take(40).collect();
+        Diagnostic::invalid("Q2102", format!("unknown instruction `{}`", shown.escape_debug()))
+            .label(cursor.span(start, start + length), "not an instruction")
+            .help_if(did_you_mean(word, self.mnemonics()).or_else(|| {
+                // The mnemonic may end at a dot: `ad.x` for `add.x`.
+                let (stem, _) = word.split_once('.')?;
+                did_you_mean(stem, self.mnemonics())
+            }))
+    }
+}
+
+/// Cheap test that saves trying every row on every line.
+fn could_start(row: &Row, text: &str) -> bool {
+    let literal = row.syntax.starts_with(row.mnemonic);
+    !literal || text.starts_with(row.mnemonic)
+}
+
+/// What [`parse_lines`] found.
+#[derive(Debug)]
+pub struct Lines<T> {
+    /// The statements that could be read, with their places.
+    pub items: Vec<(Span, T)>,
+    /// Everything wrong with the others.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a line-oriented program: calls `statement` at the start of every statement that is not
+/// empty, and goes on with the next statement after an error. `statement` gives `None` for
+/// statements that are no items, such as directives. After 100 errors it stops with the note
+/// `Q2105`.
+pub fn parse_lines<T>(
+    mut cursor: Cursor<'_>,
+    mut statement: impl FnMut(&mut Cursor<'_>) -> Result<Option<T>>,
+) -> Lines<T> {
+    let mut lines = Lines { items: Vec::new(), diagnostics: Vec::new() };
+    loop {
+        cursor.skip_lines();
+        if cursor.at_end() {
+            return lines;
+        }
+        let start = cursor.position();
+        let result = statement(&mut cursor);
+        let span = cursor.span_from(start);
+        match result.and_then(|item| cursor.expect_statement_end().map(|()| item)) {
+            Ok(Some(item)) => lines.items.push((span, item)),
+            Ok(None) => {}
+            Err(error) => {
+                lines.diagnostics.push(error);
+                cursor.skip_statement();
+            }
+        }
+        if lines.diagnostics.len() >= MAX_ERRORS {
+            let note = Diagnostic::note("Q2105", format!("stopped after {MAX_ERRORS} errors"));
+            lines.diagnostics.push(note.label(cursor.span_from(cursor.position()), ""));
+            return lines;
+        }
+    }
+}

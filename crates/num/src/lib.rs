@@ -1,0 +1,45 @@
+//! Exact numbers.
+//!
+//! * [`Int`] is an integer of any size, [`Ratio`] an exact fraction.
+//! * [`Kif`] is a fixed-point type: sign bit, integer bits, fraction bits; [`Interval`] is the
+//!   tighter form that also knows the range actually used.
+//! * [`Rounding`] and [`Overflow`] say what a quantiser does with what does not fit.
+//! * [`Dyadic`] is an exact binary fraction, the meeting point of floats and fixed point.
+//!
+//! Nothing here rounds unless the function's name says so.
+
+mod dyadic;
+mod kif;
+mod rounding;
+
+pub use dyadic::Dyadic;
+pub use kif::{Interval, Kif};
+pub use rounding::{Overflow, Rounding, code_range, round_quotient, round_ratio, round_shift};
+
+/// Integer of any size; values up to 128 bits are stored inline.
+pub type Int = dashu_int::IBig;
+
+/// Exact fraction in lowest terms.
+pub type Ratio = dashu_ratio::RBig;
+
+/// `value * 2^shift`, rounding towards minus infinity when `shift` is negative.
+pub fn shift_floor(value: &Int, shift: i64) -> Int {
+    if shift >= 0 {
+        value << usize::try_from(shift).unwrap_or(usize::MAX)
+    } else {
+        value >> usize::try_from(-shift).unwrap_or(usize::MAX)
+    }
+}
+
+/// `2^exponent`.
+pub fn power_of_two(exponent: u32) -> Int {
+    Int::ONE << exponent as usize
+}
+
+/// Bits needed to write `value` as an unsigned number, 0 for values `<= 0`.
+pub fn bit_length(value: &Int) -> u32 {
+    if value <= &Int::ZERO {
+        return 0;
+    }
+    u32::try_from(dashu_int::ops::BitTest::bit_len(value)).unwrap_or(u32::MAX)
+}

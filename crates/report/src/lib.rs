@@ -1,0 +1,88 @@
+//! Results for people and programs.
+//!
+//! A [`Report`] is a list of [`Table`]s and texts; [`Report::render`] writes it as plain text,
+//! JSON, Markdown, CSV or HTML. Names in a report may come from hostile files: control characters
+//! never reach a terminal or a page ([`visible`]).
+
+mod cell;
+mod escape;
+mod render;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use cell::Cell;
+pub use escape::visible;
+pub use render::Format;
+pub use table::{Column, Table};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// Version of the JSON form; it only grows.
+pub const SCHEMA: u32 = 1;
+
+/// One part of a report.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Table(Table),
+    Text { key: String, text: String },
+}
+
+/// A result: tables and texts in order, each with a key that is unique in the report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    parts: Vec<Part>,
+}
+
+impl Report {
+    /// An empty report.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a table.
+    #[must_use]
+    pub fn table(mut self, table: Table) -> Self {
+        self.parts.push(Part::Table(table));
+        self
+    }
+
+    /// Adds a text that keeps its lines. CSV leaves it out.
+    #[must_use]
+    pub fn text(mut self, key: impl Into<String>, text: impl Into<String>) -> Self {
+        self.parts.push(Part::Text { key: key.into(), text: text.into() });
+        self
+    }
+
+    /// The report in a format; every format ends with a line break.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Text => render::text(&self.parts),
+            Format::Json => render::json(self),
+            Format::Markdown => render::markdown(&self.parts),
+            Format::Csv => render::csv(&self.parts),
+            Format::Html => render::html(&self.parts),
+        }
+    }
+}
+
+impl From<Table> for Report {
+    fn from(table: Table) -> Self {
+        Report::new().table(table)
+    }
+}
+
+/// `{"schema": 1, "<key>": …}`: a table is a list of objects, a text a string.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.parts.len() + 1))?;
+        map.serialize_entry("schema", &SCHEMA)?;
+        for part in &self.parts {
+            match part {
+                Part::Table(table) => map.serialize_entry(table.key(), table)?,
+                Part::Text { key, text } => map.serialize_entry(key, text)?,
+            }
+        }
+        map.end()
+    }
+}

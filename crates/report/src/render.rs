@@ -1,0 +1,180 @@
+//! The formats.
+
+use crate::escape::{self, visible, visible_lines};
+use crate::{Part, Report, Table};
+use comfy_table::{Cell as TextCell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
+use std::fmt;
+use std::str::FromStr;
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For a terminal.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// For documents.
+    Markdown,
+    /// For spreadsheets.
+    Csv,
+    /// For a browser: one file that needs nothing else.
+    Html,
+}
+
+impl Format {
+    /// Every format with its name on the command line.
+    pub const ALL: [(&'static str, Format); 5] = [
+        ("text", Format::Text),
+        ("json", Format::Json),
+        ("md", Format::Markdown),
+        ("csv", Format::Csv),
+        ("html", Format::Html),
+    ];
+}
+
+/// The text names no format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownFormat;
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected text, json, md, csv or html")
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        Format::ALL.iter().find(|(name, _)| *name == text).map(|&(_, f)| f).ok_or(UnknownFormat)
+    }
+}
+
+pub(crate) fn text(parts: &[Part]) -> String {
+    let render = |part: &Part| match part {
+        Part::Table(table) => text_table(table),
+        Part::Text { text, .. } => ended(&visible_lines(text)),
+    };
+    join(parts.iter().map(render))
+}
+
+fn text_table(table: &Table) -> String {
+    let rule = LineStyle::none().fill('─').junction('─');
+    let mut text = comfy_table::Table::new();
+    text.load_style(TableStyle::new().header_separator(rule));
+    // Rows never depend on the width of the terminal.
+    text.set_content_arrangement(ContentArrangement::Disabled);
+    let align = |right| if right { CellAlignment::Right } else { CellAlignment::Left };
+    text.set_header(
+        table.columns().iter().map(|c| TextCell::new(c.heading()).set_alignment(align(c.right))),
+    );
+    for row in table.rows() {
+        text.add_row(
+            row.iter().zip(table.columns()).map(|(cell, c)| {
+                TextCell::new(visible(&cell.show())).set_alignment(align(c.right))
+            }),
+        );
+    }
+    for column in text.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_owned()).collect();
+    ended(&lines.join("\n"))
+}
+
+pub(crate) fn json(report: &Report) -> String {
+    // Keys are strings and numbers finite, so this cannot fail.
+    serde_json::to_string_pretty(report).map_or_else(|e| e.to_string(), |text| text + "\n")
+}
+
+pub(crate) fn markdown(parts: &[Part]) -> String {
+    let render = |part: &Part| match part {
+        Part::Table(table) => markdown_table(table),
+        Part::Text { text, .. } => {
+            let fence = "`".repeat(3.max(longest_run(text, '`') + 1));
+            format!("{fence}text\n{}{fence}\n", ended(&visible_lines(text)))
+        }
+    };
+    join(parts.iter().map(render))
+}
+
+fn markdown_table(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut out = line(table.columns().iter().map(|c| c.heading()).collect());
+    let rule = |right: bool| if right { "---:" } else { "---" }.to_owned();
+    out += &line(table.columns().iter().map(|c| rule(c.right)).collect());
+    for row in table.rows() {
+        out += &line(row.iter().map(|cell| escape::markdown(&cell.show())).collect());
+    }
+    out
+}
+
+pub(crate) fn csv(parts: &[Part]) -> String {
+    join(parts.iter().filter_map(|part| match part {
+        Part::Table(table) => Some(csv_table(table)),
+        Part::Text { .. } => None,
+    }))
+}
+
+fn csv_table(table: &Table) -> String {
+    let mut out = table.columns().iter().map(|c| c.key).collect::<Vec<_>>().join(",") + "\n";
+    for row in table.rows() {
+        let fields: Vec<String> = row.iter().map(|cell| escape::csv(&cell.raw())).collect();
+        out += &(fields.join(",") + "\n");
+    }
+    out
+}
+
+pub(crate) fn html(parts: &[Part]) -> String {
+    let mut body = String::new();
+    for part in parts {
+        match part {
+            Part::Table(table) => body += &html_table(table),
+            Part::Text { text, .. } => body += &format!("<pre>{}</pre>\n", escape::html(text)),
+        }
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <title>Quincunx</title>\n<style>\n\
+         body {{ font: 14px sans-serif; margin: 2em; }}\n\
+         table {{ border-collapse: collapse; margin-bottom: 2em; }}\n\
+         th, td {{ padding: 0.2em 0.8em; border-bottom: 1px solid #ccc; text-align: left; }}\n\
+         .number {{ text-align: right; font-variant-numeric: tabular-nums; }}\n\
+         </style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+}
+
+fn html_table(table: &Table) -> String {
+    let mut out = String::from("<table>\n");
+    let class = |right: bool| if right { " class=\"number\"" } else { "" };
+    out += "<tr>";
+    for column in table.columns() {
+        out += &format!("<th{}>{}</th>", class(column.right), escape::html(&column.heading()));
+    }
+    out += "</tr>\n";
+    for row in table.rows() {
+        out += "<tr>";
+        for (cell, column) in row.iter().zip(table.columns()) {
+            out += &format!("<td{}>{}</td>", class(column.right), escape::html(&cell.show()));
+        }
+        out += "</tr>\n";
+    }
+    out + "</table>\n"
+}
+
+/// Parts with an empty line between them.
+fn join(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// The text with exactly one line break at its end.
+fn ended(text: &str) -> String {
+    format!("{}\n", text.trim_end_matches('\n'))
+}
+
+fn longest_run(text: &str, wanted: char) -> usize {
+    text.split(|c| c != wanted).map(str::len).max().unwrap_or(0)
+}

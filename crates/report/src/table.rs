@@ -1,0 +1,120 @@
+//! Tables.
+
+use crate::Cell;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub(crate) key: &'static str,
+    pub(crate) unit: Option<&'static str>,
+    pub(crate) right: bool,
+}
+
+impl Column {
+    /// A column of words, aligned left. The key is the heading and the name in JSON.
+    pub fn text(key: &'static str) -> Self {
+        Column { key, unit: None, right: false }
+    }
+
+    /// A column of numbers, aligned right.
+    pub fn number(key: &'static str) -> Self {
+        Column { key, unit: None, right: true }
+    }
+
+    /// Names the unit; people see it in the heading.
+    #[must_use]
+    pub fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
+    /// The heading for people.
+    pub(crate) fn heading(&self) -> String {
+        let name = self.key.replace('_', " ");
+        match self.unit {
+            Some(unit) => format!("{name} [{unit}]"),
+            None => name,
+        }
+    }
+}
+
+/// Rows under columns.
+///
+/// Invariant: every row has one cell per column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    key: &'static str,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty table. The key names its rows in JSON.
+    pub fn new(key: &'static str, columns: Vec<Column>) -> Self {
+        Table { key, columns, rows: Vec::new() }
+    }
+
+    /// A table with the columns `name` and `value`.
+    pub fn properties(key: &'static str) -> Self {
+        Table::new(key, vec![Column::text("name"), Column::text("value")])
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// When there is not one cell per column, which is a bug of the caller.
+    pub fn push(&mut self, row: Vec<Cell>) {
+        assert_eq!(row.len(), self.columns.len(), "a row has one cell per column");
+        self.rows.push(row);
+    }
+
+    /// Adds a row to a table of properties.
+    pub fn property(&mut self, name: &str, value: impl Into<Cell>) {
+        self.push(vec![name.into(), value.into()]);
+    }
+
+    /// Name of the rows in JSON.
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub(crate) fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+}
+
+/// A list of objects whose names are the keys of the columns, in their order.
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.rows.len()))?;
+        for row in &self.rows {
+            list.serialize_element(&Object { columns: &self.columns, row })?;
+        }
+        list.end()
+    }
+}
+
+struct Object<'a> {
+    columns: &'a [Column],
+    row: &'a [Cell],
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.row.len()))?;
+        for (column, cell) in self.columns.iter().zip(self.row) {
+            map.serialize_entry(column.key, cell)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,81 @@
+use crate::{Cell, Column, Format, Report, Table};
+
+fn sample() -> Report {
+    let columns = vec![
+        Column::text("target"),
+        Column::number("seconds_compile").unit("s"),
+        Column::number("share"),
+        Column::number("cycles"),
+    ];
+    let mut table = Table::new("rows", columns);
+    table.push(vec!["dais".into(), Cell::Real(0.123_456, 3), Cell::Share(0.5), Cell::Empty]);
+    table.push(vec!["a|b,\"<c>".into(), Cell::Real(f64::NAN, 3), Cell::Share(1.0), 7_u64.into()]);
+    Report::from(table)
+}
+
+#[test]
+fn text_is_aligned_and_has_no_trailing_blanks() {
+    let expected = "\
+target    seconds compile [s]     share  cycles
+────────────────────────────────────────────────
+dais                    0.123   50.00 %
+a|b,\"<c>                  NaN  100.00 %       7
+";
+    assert_eq!(sample().render(Format::Text), expected);
+}
+
+#[test]
+fn json_keeps_the_order_of_columns() {
+    let json: String = sample().render(Format::Json).split_whitespace().collect();
+    assert_eq!(
+        json,
+        r#"{"schema":1,"rows":[{"target":"dais","seconds_compile":0.123456,"share":0.5,"cycles":null},{"target":"a|b,\"<c>","seconds_compile":null,"share":1.0,"cycles":7}]}"#
+    );
+}
+
+#[test]
+fn markdown_escapes_what_would_end_a_cell() {
+    let markdown = sample().render(Format::Markdown);
+    assert!(markdown.contains("| --- | ---: | ---: | ---: |"));
+    assert!(markdown.contains("| a\\|b,\"\\<c\\> |"), "{markdown}");
+}
+
+#[test]
+fn csv_quotes_and_keeps_full_numbers() {
+    let csv = sample().render(Format::Csv);
+    assert_eq!(
+        csv,
+        "target,seconds_compile,share,cycles\ndais,0.123456,0.5,\n\"a|b,\"\"<c>\",NaN,1,7\n"
+    );
+}
+
+#[test]
+fn html_escapes_markup() {
+    let html = sample().text("dump", "<script>").render(Format::Html);
+    assert!(html.contains("a|b,&quot;&lt;c&gt;"));
+    assert!(html.contains("<pre>&lt;script&gt;</pre>"));
+    assert!(!html.contains("<script>"));
+}
+
+#[test]
+fn control_characters_reach_no_format() {
+    let mut table = Table::properties("rows");
+    table.property("\u{1b}[31mred\n\u{202e}", "\u{7}\u{9b}");
+    let report = Report::from(table).text("dump", "one\r\ntwo\u{1b}");
+    for (name, format) in Format::ALL {
+        let text = report.render(format);
+        let hidden =
+            |c: char| c.is_control() && c != '\n' || format != Format::Json && c == '\u{202e}';
+        // JSON escapes C0 by its own rules and carries all others as they are.
+        let allowed = |c: char| format == Format::Json && c == '\u{9b}';
+        assert!(!text.chars().any(|c| hidden(c) && !allowed(c)), "{name}: {text:?}");
+        assert_eq!(name.parse(), Ok(format));
+    }
+    assert!("xml".parse::<Format>().is_err());
+}
+
+#[test]
+fn a_fence_is_longer_than_any_in_the_text() {
+    let markdown = Report::new().text("dump", "```\n````").render(Format::Markdown);
+    assert!(markdown.starts_with("`````text\n"));
+}

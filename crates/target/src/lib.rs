@@ -1,0 +1,200 @@
+//! What every machine implements, and what is built on it for all machines alike.
+//!
+//! * [`Target`] turns graphs into programs and reads native files; [`Program`] is a compiled or
+//!   read program; [`Machine`] executes one.
+//! * [`plan`](plan::plan) divides a graph into segments for a machine and for the host, with a
+//!   reason for every node the machine does not take.
+//! * [`folder`] is the program folder that `compile` writes.
+//!
+//! No machine is known here.
+
+pub mod folder;
+mod options;
+pub mod plan;
+mod program;
+
+pub use options::{OptionInfo, Options};
+pub use program::{EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Stats};
+
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
+use quincunx_graph::passes::Scheme;
+use quincunx_isa::Table;
+use quincunx_tensor::Tensors;
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::time::Instant;
+
+/// What a target is, in words.
+#[derive(Debug)]
+pub struct Info {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Machine presets; the first is the default.
+    pub presets: &'static [Preset],
+    /// Options of the compiler.
+    pub options: &'static [OptionInfo],
+    /// Native file kinds `emit` can produce; the first is the one a program folder holds.
+    pub kinds: &'static [EmitKind],
+}
+
+/// A named set of machine parameters.
+#[derive(Debug)]
+pub struct Preset {
+    /// Name.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+}
+
+/// Where machine parameters come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArchSource {
+    /// The target's first preset.
+    Default,
+    /// A preset by name.
+    Preset(String),
+    /// The text of an architecture file.
+    Text {
+        /// File name for messages.
+        name: String,
+        /// Contents.
+        text: String,
+    },
+}
+
+/// Parameters of one machine.
+pub trait Arch: Any + Send + Sync {
+    /// Preset name, or the name the file gives.
+    fn name(&self) -> &str;
+    /// Name and value of every parameter, in the order of the file format.
+    fn parameters(&self) -> Vec<(&'static str, String)>;
+    /// The architecture file, so that [`Target::arch`] on it gives the same machine.
+    fn to_file(&self) -> String;
+    /// For the target to find its own type again.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Whether a machine takes a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The machine executes the node.
+    Device,
+    /// The host executes it, for this reason.
+    Host(String),
+}
+
+/// What `compile` chose where the machine leaves a choice: per layer the accumulation order, folds
+/// and approximations. Written to `program.json`; `golden` reads it back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Numerics(pub serde_json::Value);
+
+/// A program with the numerics it implements.
+pub struct Compiled {
+    /// The program.
+    pub program: Box<dyn Program>,
+    /// What the compiler chose.
+    pub numerics: Numerics,
+}
+
+/// What a compiler tells while it works.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Warnings and notes, in order.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Pass name and one line about what it did, in order.
+    pub passes: Vec<(&'static str, String)>,
+    /// After which passes (by name) to keep a text form; `all` keeps every one.
+    pub dump_after: Vec<String>,
+    /// The text forms kept.
+    pub dumps: Vec<(&'static str, String)>,
+    /// Seconds from one finished pass (or [`Log::start`]) to the next, one entry per pass.
+    pub seconds: Vec<f64>,
+    /// When the running pass started.
+    pub started: Option<Instant>,
+}
+
+impl Log {
+    /// The first pass starts now.
+    pub fn start(&mut self) {
+        self.started = Some(Instant::now());
+    }
+
+    /// Records a finished pass. `dump` is only called when its text is wanted.
+    pub fn pass(
+        &mut self,
+        name: &'static str,
+        summary: impl Into<String>,
+        dump: impl FnOnce() -> String,
+    ) {
+        self.passes.push((name, summary.into()));
+        self.seconds.push(self.started.map_or(0.0, |started| started.elapsed().as_secs_f64()));
+        if self.dump_after.iter().any(|wanted| wanted == name || wanted == "all") {
+            self.dumps.push((name, dump()));
+        }
+        self.start();
+    }
+}
+
+/// A machine family: compiler, reader, golden model and instruction set.
+pub trait Target: Sync {
+    /// Name, presets, options.
+    fn info(&self) -> &'static Info;
+
+    /// Machine parameters.
+    ///
+    /// # Errors
+    /// An unknown preset (with a suggestion) or an invalid file.
+    fn arch(&self, source: &ArchSource) -> Result<Box<dyn Arch>>;
+
+    /// For every node of the graph, in node order, whether this machine takes it.
+    fn claim(&self, graph: &Graph, arch: &dyn Arch) -> Vec<Claim>;
+
+    /// How a float model is quantised for this machine; `None` when it takes float models as they
+    /// are.
+    fn scheme(&self, _arch: &dyn Arch, _options: &Options) -> Option<Scheme> {
+        Some(Scheme::POWER_OF_TWO_8)
+    }
+
+    /// Compiles a graph all of whose nodes are claimed.
+    ///
+    /// # Errors
+    /// Every reason why it does not fit.
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, Vec<Diagnostic>>;
+
+    /// The layer-level model in this machine's arithmetic: every input and node result as real
+    /// numbers (f64), by value name. Sees the graph and the numerics, never instructions.
+    ///
+    /// # Errors
+    /// Inputs that do not fit the graph.
+    fn golden(&self, graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors>;
+
+    /// Reads native files or assembly text. Warnings of a lenient reading go to the log. Without
+    /// an interface the ports are raw memory.
+    ///
+    /// # Errors
+    /// Everything wrong with the files, or an interface that does not fit them.
+    fn read(
+        &self,
+        files: &[File],
+        interface: Option<Interface>,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>>;
+
+    /// True when a file looks like one of this target's native files.
+    fn recognises(&self, file: &File) -> bool;
+
+    /// The instruction table.
+    fn isa(&self) -> &'static Table;
+}

@@ -1,0 +1,181 @@
+//! Programs and the machines that run them.
+
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Quantiser, Scalar};
+use quincunx_num::{Dyadic, Int, round_ratio};
+use quincunx_tensor::{Tensor, Tensors, show_shape};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+
+/// A file in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Name, without folders for files that are written.
+    pub name: String,
+    /// Contents.
+    pub bytes: Vec<u8>,
+}
+
+impl File {
+    /// A file from its name and contents.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        File { name: name.into(), bytes: bytes.into() }
+    }
+
+    /// The contents as UTF-8 text.
+    ///
+    /// # Errors
+    /// `Q0503` with the offset of the first byte that is not UTF-8.
+    pub fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.bytes).map_err(|error| {
+            Diagnostic::invalid("Q0503", "expected UTF-8 text")
+                .at_byte(error.valid_up_to() as u64)
+                .name_file(&self.name)
+        })
+    }
+
+    /// The part of the name after the last dot, in lower case; empty without a dot.
+    pub fn extension(&self) -> String {
+        self.name.rsplit_once('.').map_or(String::new(), |(_, e)| e.to_ascii_lowercase())
+    }
+}
+
+/// A kind of native file a program can be written as.
+#[derive(Debug)]
+pub struct EmitKind {
+    /// Name for `--emit`.
+    pub name: &'static str,
+    /// One line.
+    pub doc: &'static str,
+}
+
+/// An input or output of a program. All numbers cross a port as real numbers (f64).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    /// Value name in the graph, or `in`/`out` for native files without names.
+    pub name: String,
+    /// Extents for one inference.
+    pub shape: Vec<usize>,
+    /// The grid on which the machine holds the numbers; an input is moved onto it by the driver
+    /// before it enters. `None` when the program itself quantises.
+    pub quantiser: Option<Quantiser>,
+}
+
+impl Port {
+    /// What the driver hands to the machine for this input: the numbers moved onto the port's grid,
+    /// rounded exactly, as f64.
+    ///
+    /// # Errors
+    /// `Q0505` for another shape, or a number that is NaN or infinite.
+    pub fn encode(&self, tensor: &Tensor) -> Result<Vec<f64>> {
+        let fail = |what: String| {
+            Err(Diagnostic::invalid("Q0505", format!("input \"{}\" {what}", self.name)))
+        };
+        if tensor.shape() != self.shape {
+            let (found, expected) = (show_shape(tensor.shape()), show_shape(&self.shape));
+            return fail(format!("has shape {found}, expected {expected}"));
+        }
+        let reals = tensor.to_f64();
+        if let Some(bad) = reals.iter().find(|v| !v.is_finite()) {
+            return fail(format!("holds {bad}, expected finite numbers"));
+        }
+        let Some(quantiser) = &self.quantiser else {
+            return Ok(reals);
+        };
+        match quantiser.scalars(&self.shape) {
+            Some(scalars) => Ok(reals.iter().zip(&scalars).map(|(&x, q)| encode(x, q)).collect()),
+            None => fail("has a quantiser that does not broadcast to its shape".to_owned()),
+        }
+    }
+}
+
+/// The real number of the code of `x`.
+fn encode(x: f64, quantiser: &Scalar) -> f64 {
+    let exact = |v: f64| Dyadic::from_f64(v).unwrap_or(Dyadic::ZERO);
+    let steps = exact(x).to_ratio() / quantiser.ratio();
+    let code = round_ratio(&steps, quantiser.rounding) + Int::from(quantiser.zero);
+    let code = quantiser.overflow.apply(&code, quantiser.signed, quantiser.width);
+    Dyadic::new(code - Int::from(quantiser.zero), 0).mul(&exact(quantiser.scale)).to_f64()
+}
+
+/// Where the value of a graph node can be read while the program runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerTap {
+    /// Value name in the graph.
+    pub value: String,
+    /// Extents.
+    pub shape: Vec<usize>,
+    /// The instruction after which it is complete.
+    pub after: usize,
+    /// Where it is then, in the target's own notation.
+    pub place: String,
+}
+
+/// What native files alone do not say about a program: names and grids of its ports, and where
+/// graph values can be observed. Stored in `program.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Inputs in order.
+    pub inputs: Vec<Port>,
+    /// Outputs in order.
+    pub outputs: Vec<Port>,
+    /// Observable graph values.
+    pub layers: Vec<LayerTap>,
+}
+
+/// Which simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The readable one, instruction by instruction.
+    Exec,
+}
+
+/// Size of a program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Instructions.
+    pub instructions: u64,
+    /// Bytes of machine code and data.
+    pub bytes: u64,
+    /// Cycles of one inference; `None` while the target has no timing model.
+    pub cycles: Option<u64>,
+    /// Further figures of this machine: name and value.
+    pub figures: Vec<(&'static str, String)>,
+}
+
+/// A compiled or read program.
+pub trait Program: Any + Send + Sync {
+    /// Ports and observable graph values.
+    fn interface(&self) -> &Interface;
+    /// Writes native files.
+    ///
+    /// # Errors
+    /// When the program cannot be expressed in that kind.
+    fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>>;
+    /// Legality and hazard rules; an empty list means the program is legal.
+    fn verify(&self) -> Vec<Diagnostic>;
+    /// Prepares a simulator.
+    ///
+    /// # Errors
+    /// When the program is not legal.
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>>;
+    /// Size figures.
+    fn stats(&self) -> Stats;
+    /// For the target to find its own type again.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A program loaded into a simulator.
+pub trait Machine: Send {
+    /// One inference: real numbers for every input port, by name; returns every output port.
+    ///
+    /// # Errors
+    /// Inputs that are missing or do not fit; faults of the program at run time.
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors>;
+
+    /// One inference that returns every output port and the value of every layer tap, by name.
+    ///
+    /// # Errors
+    /// As [`Machine::run`].
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors>;
+}

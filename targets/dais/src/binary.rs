@@ -1,0 +1,450 @@
+//! Machine code: little-endian 32-bit words. Facts: `specs/dais.md` section 4.
+//!
+//! Counts in a header are compared with the length of the file before anything is allocated, so a
+//! hostile file costs no more memory than a small multiple of its own size.
+
+use crate::isa::{self, Inst};
+use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
+use crate::verify::{Rules, verify};
+use quincunx_diag::{Diagnostic, Place, Result, any_error, did_you_mean};
+use quincunx_isa::Bits;
+use quincunx_num::Kif;
+
+/// Bytes of an operation in every dialect.
+const OPERATION_BYTES: usize = 32;
+
+/// Errors after which reading stops.
+const MAX_ERRORS: usize = 100;
+
+/// A binary layout with its instruction set, in the order in which they appeared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dialect {
+    /// The layout of the seed text as all tools write it (da4ml 0.4): no version, opcodes -1 to 7,
+    /// low data word first.
+    D0,
+    /// The layout of the seed text as it is documented: as [`Dialect::D0`], but high data word
+    /// first. No tool writes it, and nothing in a file tells the two apart, so that it is never
+    /// guessed.
+    D0Doc,
+    /// da4ml 0.5: specification version 0, with tables and opcode 8.
+    D1Version0,
+    /// da4ml 0.6: specification version 1, with opcodes 9 and 10.
+    D1,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Dialect; 4] = [Dialect::D0, Dialect::D0Doc, Dialect::D1Version0, Dialect::D1];
+
+    /// Name for options and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::D0 => "d0",
+            Dialect::D0Doc => "d0-doc",
+            Dialect::D1Version0 => "d1-v0",
+            Dialect::D1 => "d1",
+        }
+    }
+
+    /// The dialect with this name.
+    ///
+    /// # Errors
+    /// `Q1050` with a suggestion when there is none.
+    pub fn from_name(name: &str) -> Result<Dialect> {
+        let found = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
+        found.ok_or_else(|| {
+            let names = Dialect::ALL.map(Dialect::name);
+            Diagnostic::usage("Q1050", format!("unknown dialect \"{name}\""))
+                .with_note(format!("dialects: {}", names.join(", ")))
+                .help_if(did_you_mean(name, names))
+        })
+    }
+
+    /// True if the dialect has the instruction.
+    pub fn has(self, inst: Inst) -> bool {
+        inst.dialect_minimum() <= self
+    }
+
+    /// True for the layouts that begin with a version.
+    fn has_version(self) -> bool {
+        matches!(self, Dialect::D1Version0 | Dialect::D1)
+    }
+}
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The dialect, where it is known; guessed otherwise.
+    pub dialect: Option<Dialect>,
+    /// Unused fields that do not have their rest value are warnings instead of errors.
+    pub lenient: bool,
+}
+
+/// A program that was read.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// The program; [`verify`] says whether it is legal.
+    pub program: Program,
+    /// Its dialect.
+    pub dialect: Dialect,
+    /// What a lenient reading passed over.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads machine code.
+///
+/// Without a dialect in the options, D1 is tried first, then D0. A file whose length fits both is
+/// taken as D1 if only that makes a legal program.
+///
+/// # Errors
+/// `Q1051` when the length fits no dialect or not the header, `Q1052` for an unknown version,
+/// `Q1053` for a count below 0, `Q1054` for a sign word that is not 0 or 1, `Q1055` for an output
+/// index below -1, `Q1056` when the dialect cannot be told, `Q1005` for an instruction that the
+/// dialect does not have, and what the instruction table says about malformed instructions.
+pub fn read(bytes: &[u8], options: &ReadOptions) -> std::result::Result<Read, Vec<Diagnostic>> {
+    let words = Words::new(bytes).map_err(|problem| vec![problem])?;
+    let header = match options.dialect {
+        Some(dialect) => Header::read(&words, dialect),
+        None => detect(&words),
+    };
+    read_body(&words, &header.map_err(|problem| vec![problem])?, options.lenient)
+}
+
+/// True when the bytes have the length that their header announces in any dialect.
+pub fn recognises(bytes: &[u8]) -> bool {
+    let fits = |words: Words<'_>| {
+        [Dialect::D1, Dialect::D0].iter().any(|&dialect| Header::read(&words, dialect).is_ok())
+    };
+    Words::new(bytes).is_ok_and(fits)
+}
+
+/// The words of a file.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn new(bytes: &[u8]) -> Result<Words<'_>> {
+        if !bytes.len().is_multiple_of(4) {
+            let message = format!("the file has {} bytes, no whole number of words", bytes.len());
+            return Err(Diagnostic::invalid("Q1051", message).at_byte(bytes.len() as u64));
+        }
+        Ok(Words(bytes))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len() / 4
+    }
+
+    fn get(&self, index: usize) -> Option<i32> {
+        let bytes = self.0.get(index * 4..index * 4 + 4)?;
+        bytes.try_into().ok().map(i32::from_le_bytes)
+    }
+
+    /// `count` words from `start` on, which the header has been checked to hold.
+    fn run(&self, start: usize, count: usize) -> impl Iterator<Item = i32> + '_ {
+        (start..start + count).map(|index| self.get(index).unwrap_or(0))
+    }
+}
+
+/// What the header of a file says; all counts fit the length of the file.
+struct Header {
+    dialect: Dialect,
+    firmware_version: i32,
+    /// Number of the word that follows the header.
+    start: usize,
+    inputs: usize,
+    outputs: usize,
+    operations: usize,
+    table_sizes: Vec<usize>,
+}
+
+impl Header {
+    fn read(words: &Words<'_>, dialect: Dialect) -> Result<Header> {
+        let (dialect, start) =
+            if dialect.has_version() { (version(words, dialect)?, 6) } else { (dialect, 3) };
+        if words.len() < start {
+            return Err(too_short(dialect, start, words.len()));
+        }
+        let count = |index: usize, what: &str| {
+            let word = words.get(index).unwrap_or(0);
+            usize::try_from(word).map_err(|_| {
+                Diagnostic::invalid("Q1053", format!("the number of {what} is {word}"))
+                    .at_byte(4 * index as u64)
+            })
+        };
+        let counts = if dialect.has_version() { 2 } else { 0 };
+        let mut header = Header {
+            dialect,
+            firmware_version: if counts == 2 { words.get(1).unwrap_or(0) } else { 0 },
+            start,
+            inputs: count(counts, "inputs")?,
+            outputs: count(counts + 1, "outputs")?,
+            operations: count(counts + 2, "operations")?,
+            table_sizes: Vec::new(),
+        };
+        let mut expected = header.end_of_operations();
+        if dialect.has_version() {
+            let tables = count(5, "tables")?;
+            expected = expected.saturating_add(tables);
+            if expected <= words.len() {
+                let first = header.end_of_operations();
+                let sizes = (first..first + tables).map(|index| count(index, "table entries"));
+                header.table_sizes = sizes.collect::<Result<_>>()?;
+                let entries = header.table_sizes.iter().fold(0, |a: usize, &b| a.saturating_add(b));
+                expected = expected.saturating_add(entries);
+            }
+        }
+        if expected == words.len() { Ok(header) } else { Err(header.wrong_length(expected, words)) }
+    }
+
+    /// Number of the word after the last operation. Cannot overflow: counts are below 2^31.
+    fn end_of_operations(&self) -> usize {
+        self.start + self.inputs + 3 * self.outputs + 8 * self.operations
+    }
+
+    fn wrong_length(&self, expected: usize, words: &Words<'_>) -> Diagnostic {
+        let (name, found) = (self.dialect.name(), words.len());
+        let message =
+            format!("the header of {name} announces {expected} words, the file has {found}");
+        Diagnostic::invalid("Q1051", message)
+            .at_byte(words.0.len() as u64)
+            .with_note(format!(
+                "{} inputs, {} outputs, {} operations",
+                self.inputs, self.outputs, self.operations
+            ))
+            .help(if found < expected { "the file is truncated" } else { "bytes follow the end" })
+    }
+}
+
+fn version(words: &Words<'_>, dialect: Dialect) -> Result<Dialect> {
+    match words.get(0) {
+        Some(0) => Ok(Dialect::D1Version0),
+        Some(1) if dialect == Dialect::D1 => Ok(Dialect::D1),
+        Some(other) => {
+            let expected = if dialect == Dialect::D1 { "0 or 1" } else { "0" };
+            let message = format!("the specification version is {other}, expected {expected}");
+            Err(Diagnostic::invalid("Q1052", message).at_byte(0))
+        }
+        None => Err(too_short(dialect, 6, 0)),
+    }
+}
+
+fn too_short(dialect: Dialect, expected: usize, found: usize) -> Diagnostic {
+    let name = dialect.name();
+    let message = format!("the header of {name} has {expected} words, the file has {found}");
+    Diagnostic::invalid("Q1051", message).at_byte(4 * found as u64)
+}
+
+/// Finds the dialect by the length that each header announces.
+fn detect(words: &Words<'_>) -> Result<Header> {
+    match (Header::read(words, Dialect::D1), Header::read(words, Dialect::D0)) {
+        (Ok(d1), Err(_)) => Ok(d1),
+        (Err(_), Ok(d0)) => Ok(d0),
+        (Ok(d1), Ok(d0)) if is_legal(words, &d1) && !is_legal(words, &d0) => Ok(d1),
+        (Ok(d1), Ok(_)) => {
+            let names = format!("{} and {}", d1.dialect.name(), Dialect::D0.name());
+            let message = format!("the length fits the headers of both {names}");
+            Err(Diagnostic::invalid("Q1056", message).help("say which with --dialect"))
+        }
+        (Err(d1), Err(d0)) => Err(d1.with_note(format!("as d0: {}", d0.message()))),
+    }
+}
+
+fn is_legal(words: &Words<'_>, header: &Header) -> bool {
+    let legal = |read: Read| !any_error(&verify(&read.program, &Rules::default()));
+    read_body(words, header, true).is_ok_and(legal)
+}
+
+fn read_body(
+    words: &Words<'_>,
+    header: &Header,
+    lenient: bool,
+) -> std::result::Result<Read, Vec<Diagnostic>> {
+    let mut problems = Vec::new();
+    let first_output = header.start + header.inputs;
+    let outputs = read_outputs(words, first_output, header.outputs, &mut problems);
+    let first_operation = first_output + 3 * header.outputs;
+    let operations = read_operations(words, first_operation, header, lenient, &mut problems);
+    let tables = read_tables(words, header);
+    if any_error(&problems) {
+        return Err(problems);
+    }
+    let program = Program {
+        input_shifts: words.run(header.start, header.inputs).collect(),
+        outputs,
+        operations,
+        tables,
+        // The binary has no room for the cost model; these are the values of a fresh da4ml trace.
+        carry_size: -1,
+        adder_size: 1,
+        firmware_version: header.firmware_version,
+    };
+    Ok(Read { program, dialect: header.dialect, warnings: problems })
+}
+
+fn read_outputs(
+    words: &Words<'_>,
+    start: usize,
+    count: usize,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Output> {
+    let columns = words
+        .run(start, count)
+        .zip(words.run(start + count, count))
+        .zip(words.run(start + 2 * count, count));
+    let mut outputs = Vec::with_capacity(count);
+    for (index, ((source, shift), negate)) in columns.enumerate() {
+        let source = output_source(index, source.into()).unwrap_or_else(|problem| {
+            if problems.len() < MAX_ERRORS {
+                problems.push(problem.at_byte(4 * (start + index) as u64));
+            }
+            None
+        });
+        outputs.push(Output { source, shift, negate: negate != 0 });
+    }
+    outputs
+}
+
+/// The slot of an output; -1 is no slot.
+pub(crate) fn output_source(output: usize, index: i128) -> Result<Option<Slot>> {
+    if index == -1 {
+        return Ok(None);
+    }
+    u32::try_from(index).map(|slot| Some(Slot(slot))).map_err(|_| {
+        let message = format!("output {output} reads slot {index}, expected -1 or a slot");
+        Diagnostic::invalid("Q1055", message)
+    })
+}
+
+fn read_operations(
+    words: &Words<'_>,
+    start: usize,
+    header: &Header,
+    lenient: bool,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Operation> {
+    let bytes = &words.0[4 * start..4 * start + OPERATION_BYTES * header.operations];
+    let mut operations = Vec::with_capacity(header.operations);
+    for (index, chunk) in bytes.chunks_exact(OPERATION_BYTES).enumerate() {
+        match read_operation(chunk, header.dialect, lenient) {
+            Ok((operation, warnings)) => {
+                operations.push(operation);
+                let room = MAX_ERRORS.saturating_sub(problems.len());
+                let placed = |w: Diagnostic| w.at(Place::Instruction(index));
+                problems.extend(warnings.into_iter().take(room).map(placed));
+            }
+            Err(problem) => problems.push(problem.at(Place::Instruction(index))),
+        }
+        if problems.iter().filter(|problem| problem.is_error()).count() >= MAX_ERRORS {
+            break;
+        }
+    }
+    operations
+}
+
+fn read_operation(
+    bytes: &[u8],
+    dialect: Dialect,
+    lenient: bool,
+) -> Result<(Operation, Vec<Diagnostic>)> {
+    let mut word = Bits::from_le_bytes(bytes).unwrap_or_default();
+    if dialect == Dialect::D0Doc {
+        isa::swap_data_halves(&mut word);
+    }
+    let kif = isa::take_type(&mut word)?;
+    let (inst, warnings) = isa::decode(&word, lenient)?;
+    if !dialect.has(inst) {
+        return Err(not_in_dialect(inst, dialect));
+    }
+    let slot_type = SlotType::Kif(kif);
+    Ok((Operation { inst, slot_type, latency: 0.0, cost: 0.0 }, warnings))
+}
+
+/// The error for an instruction that a dialect does not have.
+pub(crate) fn not_in_dialect(inst: Inst, dialect: Dialect) -> Diagnostic {
+    let (name, mnemonic) = (dialect.name(), inst.mnemonic());
+    let first = inst.dialect_minimum().name();
+    Diagnostic::invalid("Q1005", format!("dialect {name} has no instruction `{mnemonic}`"))
+        .help(format!("the first dialect that has it is {first}"))
+}
+
+fn read_tables(words: &Words<'_>, header: &Header) -> Vec<LookupTable> {
+    let mut start = header.end_of_operations() + header.table_sizes.len();
+    let mut tables = Vec::with_capacity(header.table_sizes.len());
+    for &size in &header.table_sizes {
+        let values = words.run(start, size).collect();
+        tables.push(LookupTable { values, range: None, operand_width: None, hash: None });
+        start += size;
+    }
+    tables
+}
+
+/// Writes machine code. Unused operand fields are -1, all other unused bits 0.
+///
+/// What the binary has no room for is left out: intervals become their minimal fixed-point types;
+/// latencies, costs and the origin of tables are lost.
+///
+/// # Errors
+/// `Q1057` when the program has more than the dialect can count or express, `Q1005` for an
+/// instruction that the dialect does not have.
+pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    write_header(program, dialect, &mut out)?;
+    program.input_shifts.iter().for_each(|&shift| push(&mut out, shift));
+    for output in &program.outputs {
+        let source = output.source.map_or(Ok(-1), |slot| count(slot.0 as usize, "output index"))?;
+        push(&mut out, source);
+    }
+    program.outputs.iter().for_each(|output| push(&mut out, output.shift));
+    program.outputs.iter().for_each(|output| push(&mut out, output.negate.into()));
+    for (index, operation) in program.operations.iter().enumerate() {
+        let word = operation_word(operation.inst, operation.slot_type.kif(), dialect);
+        let word = word.map_err(|problem| problem.at(Place::Instruction(index)))?;
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    for table in &program.tables {
+        push(&mut out, count(table.values.len(), "number of table entries")?);
+    }
+    for table in &program.tables {
+        table.values.iter().for_each(|&value| push(&mut out, value));
+    }
+    Ok(out)
+}
+
+fn write_header(program: &Program, dialect: Dialect, out: &mut Vec<u8>) -> Result<()> {
+    if dialect.has_version() {
+        push(out, i32::from(dialect == Dialect::D1));
+        push(out, program.firmware_version);
+    }
+    push(out, count(program.input_shifts.len(), "number of inputs")?);
+    push(out, count(program.outputs.len(), "number of outputs")?);
+    push(out, count(program.operations.len(), "number of operations")?);
+    if dialect.has_version() {
+        push(out, count(program.tables.len(), "number of tables")?);
+    } else if !program.tables.is_empty() {
+        let message = format!("dialect {} has no tables", dialect.name());
+        return Err(Diagnostic::unsupported("Q1057", message));
+    }
+    Ok(())
+}
+
+fn operation_word(inst: Inst, kif: Kif, dialect: Dialect) -> Result<Bits> {
+    if !dialect.has(inst) {
+        return Err(not_in_dialect(inst, dialect));
+    }
+    let mut word = isa::encode(inst)?;
+    isa::put_type(&mut word, kif);
+    if dialect == Dialect::D0Doc {
+        isa::swap_data_halves(&mut word);
+    }
+    Ok(word)
+}
+
+fn push(out: &mut Vec<u8>, word: i32) {
+    out.extend_from_slice(&word.to_le_bytes());
+}
+
+fn count(number: usize, what: &str) -> Result<i32> {
+    i32::try_from(number).map_err(|_| {
+        Diagnostic::unsupported("Q1057", format!("the {what} is {number}, words hold 2^31-1"))
+    })
+}

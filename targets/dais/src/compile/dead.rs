@@ -1,0 +1,45 @@
+//! Removing operations that no output needs.
+
+use crate::isa::Inst;
+use crate::program::{Output, Program, Slot};
+
+/// Keeps the operations that the outputs and `roots` depend on, and all inputs, whose number is
+/// part of the program's interface. Also gives the new slot of each old one, `None` for removed
+/// ones.
+pub(super) fn remove_dead(
+    program: Program,
+    roots: impl Iterator<Item = Slot>,
+) -> (Program, Vec<Option<Slot>>) {
+    let live = live_slots(&program, roots);
+    let mut moved: Vec<Option<Slot>> = Vec::with_capacity(live.len());
+    let mut operations = Vec::new();
+    for (mut operation, live) in program.operations.into_iter().zip(live) {
+        if !live {
+            moved.push(None);
+            continue;
+        }
+        // Operands of a live operation are live, and earlier.
+        operation.inst = operation.inst.map_operands(|o| moved[o.0 as usize].unwrap_or(o));
+        moved.push(Some(Slot(u32::try_from(operations.len()).unwrap_or(u32::MAX))));
+        operations.push(operation);
+    }
+    let outputs = program
+        .outputs
+        .into_iter()
+        .map(|o| Output { source: o.source.and_then(|s| moved[s.0 as usize]), ..o })
+        .collect();
+    (Program { operations, outputs, ..program }, moved)
+}
+
+fn live_slots(program: &Program, roots: impl Iterator<Item = Slot>) -> Vec<bool> {
+    let mut live = vec![false; program.operations.len()];
+    let outputs = program.outputs.iter().filter_map(|output| output.source);
+    outputs.chain(roots).for_each(|root| live[root.0 as usize] = true);
+    for (index, operation) in program.operations.iter().enumerate().rev() {
+        live[index] |= matches!(operation.inst, Inst::Input { .. });
+        if live[index] {
+            operation.inst.operands().for_each(|o| live[o.0 as usize] = true);
+        }
+    }
+    live
+}

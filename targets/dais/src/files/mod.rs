@@ -1,0 +1,45 @@
+//! Native files of da4ml: programs and pipelines as JSON (dialect D1).
+//! Facts: `specs/dais.md` section 4, "JSON, D1".
+
+mod json;
+mod read;
+mod write;
+
+pub use read::{ReadJson, read_json};
+pub use write::{write_json, write_pipeline_json};
+
+use crate::isa::Inst;
+use crate::program::{Program, SlotType};
+use crate::simulate::lookup_offset;
+use quincunx_num::Int;
+
+/// Programs that run one after the other: output `j` of a stage is input `j` of the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pipeline {
+    /// The stages, in order.
+    pub stages: Vec<Program>,
+}
+
+impl From<Program> for Pipeline {
+    fn from(program: Program) -> Pipeline {
+        Pipeline { stages: vec![program] }
+    }
+}
+
+/// The pad of a lookup whose table begins at the lowest value of its operand, which is what JSON
+/// files mean. `None` if it does not fit a word.
+fn natural_pad(operand: SlotType) -> Option<i32> {
+    let Some(interval) = operand.interval() else { return Some(0) };
+    let entry: Int = interval.low() + lookup_offset(operand.kif(), 0);
+    i32::try_from(&entry).ok()
+}
+
+/// The number of fraction bits that a step stands for.
+fn fraction_of_step(step: f64) -> Option<i32> {
+    quincunx_num::Dyadic::from_f64(step)?.log2().map(|exponent| -exponent)
+}
+
+/// True for the two instructions whose data Python writes without a sign.
+fn has_unsigned_data(inst: Inst) -> bool {
+    matches!(inst, Inst::Mux { .. } | Inst::MuxNegated { .. })
+}

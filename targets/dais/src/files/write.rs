@@ -1,0 +1,246 @@
+//! Writing JSON, byte for byte as da4ml does: no blanks, floats as Python prints them.
+
+use super::json::python_float;
+use super::{Pipeline, fraction_of_step, has_unsigned_data, natural_pad};
+use crate::isa::{self, Fields, Inst};
+use crate::program::{LookupTable, Operation, Program, Slot, SlotType};
+use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_num::{Dyadic, Int, Interval};
+use sha2::{Digest, Sha256};
+use std::fmt::{Display, Write as _};
+
+/// Writes a program as da4ml's `CombLogic` does.
+///
+/// # Errors
+/// `Q1065` for a type that no float interval expresses, `Q1066` for a lookup whose table does not
+/// begin at the lowest value of the operand, `Q1067` for a table whose step is not known.
+pub fn write_json(program: &Program) -> Result<String> {
+    let mut out = String::new();
+    Writer::new(program)?.program(&mut out)?;
+    Ok(out)
+}
+
+/// Writes a pipeline as da4ml's `Pipeline` does.
+///
+/// # Errors
+/// As [`write_json`].
+pub fn write_pipeline_json(pipeline: &Pipeline) -> Result<String> {
+    let stages: Vec<String> = pipeline.stages.iter().map(write_json).collect::<Result<_>>()?;
+    Ok(format!("[[{}]]", stages.join(",")))
+}
+
+struct Writer<'a> {
+    program: &'a Program,
+    /// The types as they are written: intervals, tightened where a lookup needs it.
+    types: Vec<SlotType>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(program: &'a Program) -> Result<Writer<'a>> {
+        let mut types = Vec::with_capacity(program.operations.len());
+        for (index, operation) in program.operations.iter().enumerate() {
+            let slot_type = float_interval(operation.slot_type);
+            types.push(slot_type.map_err(|problem| problem.at(Place::Instruction(index)))?);
+        }
+        let mut writer = Writer { program, types };
+        for (index, operation) in program.operations.iter().enumerate() {
+            if let Inst::Lookup { x, table, pad } = operation.inst {
+                let length = program.tables.get(table.0 as usize).map_or(0, |t| t.values.len());
+                let placed = writer.place_lookup(x, pad, length);
+                placed.map_err(|problem| problem.at(Place::Instruction(index)))?;
+            }
+        }
+        Ok(writer)
+    }
+
+    /// Makes sure that a reader finds the pad: in JSON it follows from the lowest value of the
+    /// operand. A type given by its bits may be narrowed to the values that the table has.
+    fn place_lookup(&mut self, x: Slot, pad: i32, length: usize) -> Result<()> {
+        let unknown = || Diagnostic::unsupported("Q1066", "the lookup has no operand");
+        let index = x.0 as usize;
+        let written = *self.types.get(index).ok_or_else(unknown)?;
+        if natural_pad(written) == Some(pad) {
+            return Ok(());
+        }
+        if let SlotType::Kif(kif) = self.program.operations[index].slot_type {
+            let all = kif.interval();
+            let low: Int = all.low() + Int::from(pad);
+            let high = (&low + Int::from(length) - Int::ONE).min(all.high().clone());
+            let narrow = SlotType::of_interval(&Interval::new(low, high, all.exponent()));
+            if narrow.kif() == kif && natural_pad(narrow) == Some(pad) {
+                self.types[index] = narrow;
+                return Ok(());
+            }
+        }
+        let message = format!("the JSON form cannot express a lookup with pad {pad} here");
+        Err(Diagnostic::unsupported("Q1066", message)
+            .with_note("entry 0 must belong to the lowest value of the operand"))
+    }
+
+    fn program(&self, out: &mut String) -> Result<()> {
+        let program = self.program;
+        let (inputs, outputs) = (program.input_shifts.len(), program.outputs.len());
+        // Writing to a string cannot fail.
+        let _ = write!(out, "[[{inputs},{outputs}],");
+        list(out, &program.input_shifts);
+        out.push(',');
+        list(out, program.outputs.iter().map(|o| o.source.map_or(-1, |slot| i64::from(slot.0))));
+        out.push(',');
+        list(out, program.outputs.iter().map(|output| output.shift));
+        out.push(',');
+        list(out, program.outputs.iter().map(|output| output.negate));
+        out.push_str(",[");
+        for (index, operation) in program.operations.iter().enumerate() {
+            out.push_str(if index == 0 { "" } else { "," });
+            let written = self.operation(operation, self.types[index], out);
+            written.map_err(|problem| problem.at(Place::Instruction(index)))?;
+        }
+        let _ = write!(out, "],{},{},", program.carry_size, program.adder_size);
+        self.tables(out)?;
+        out.push(']');
+        Ok(())
+    }
+
+    fn operation(
+        &self,
+        operation: &Operation,
+        slot_type: SlotType,
+        out: &mut String,
+    ) -> Result<()> {
+        // The pad is left to the reader.
+        let inst = match operation.inst {
+            Inst::Lookup { x, table, .. } => Inst::Lookup { x, table, pad: 0 },
+            inst => inst,
+        };
+        let Fields { opcode, id0, id1, data } = Fields::of_word(&isa::encode(inst)?);
+        let _ = write!(out, "[{id0},{id1},{opcode},");
+        let _ = if has_unsigned_data(inst) {
+            write!(out, "{}", data.cast_unsigned())
+        } else {
+            write!(out, "{data}")
+        };
+        out.push_str(",[");
+        if let SlotType::Interval { min, max, step } = slot_type {
+            floats(out, &[min, max, step]);
+        }
+        out.push_str("],");
+        floats(out, &[operation.latency, operation.cost]);
+        out.push(']');
+        Ok(())
+    }
+
+    fn tables(&self, out: &mut String) -> Result<()> {
+        if self.program.tables.is_empty() {
+            out.push_str("null");
+            return Ok(());
+        }
+        out.push('[');
+        for (index, table) in self.program.tables.iter().enumerate() {
+            out.push_str(if index == 0 { "" } else { "," });
+            self.table(index, table, out)?;
+        }
+        out.push(']');
+        Ok(())
+    }
+
+    fn table(&self, index: usize, table: &LookupTable, out: &mut String) -> Result<()> {
+        let lookup = self.first_lookup(index);
+        let unknown = || {
+            Diagnostic::unsupported("Q1067", format!("the step of table {index} is not known"))
+                .help("JSON files declare the range of every table")
+        };
+        let (min, max, step) = match (table.range, lookup) {
+            (Some(range), _) => range,
+            (None, Some((_, result))) => observed_range(table, result).ok_or_else(unknown)?,
+            (None, None) => return Err(unknown()),
+        };
+        let hash = match (fraction_of_step(step), &table.hash) {
+            (Some(fraction), _) => hash(table, fraction),
+            // A table of zeros may have any step, and then only its writer knows the hash.
+            (None, Some(declared)) => declared.clone(),
+            (None, None) => return Err(unknown()),
+        };
+        let operand = lookup.map_or(0, |(operand, _)| operand.kif().width());
+        let width = table.operand_width.unwrap_or(operand);
+        let hash = serde_json::Value::from(hash);
+        let _ = write!(out, "{{\"spec\":{{\"hash\":{hash},\"out_qint\":{{\"min\":");
+        for (value, next) in [(min, ",\"max\":"), (max, ",\"step\":"), (step, "},")] {
+            out.push_str(&python_float(value));
+            out.push_str(next);
+        }
+        let _ = write!(out, "\"inp_width\":{width}}},\"table\":");
+        list(out, &table.values);
+        out.push('}');
+        Ok(())
+    }
+
+    /// The types of operand and result of the first lookup in a table.
+    fn first_lookup(&self, wanted: usize) -> Option<(SlotType, SlotType)> {
+        let lookups = self.program.operations.iter().zip(&self.types);
+        lookups.into_iter().find_map(|(operation, &result)| match operation.inst {
+            Inst::Lookup { x, table, .. } if table.0 as usize == wanted => {
+                Some((*self.types.get(x.0 as usize)?, result))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// The interval form of a type, which JSON files hold.
+fn float_interval(slot_type: SlotType) -> Result<SlotType> {
+    let SlotType::Kif(kif) = slot_type else { return Ok(slot_type) };
+    let unfit = || {
+        let message = format!("no interval of floats expresses type {kif}");
+        Diagnostic::unsupported("Q1065", message).help("write the binary or the text form")
+    };
+    // Wider types are never floats, and their bounds would take much memory.
+    if kif.width() > 64 {
+        return Err(unfit());
+    }
+    // Zero has any step, and 2^-fraction may not be a float.
+    if kif.width() == 0 {
+        return Ok(SlotType::Interval { min: 0.0, max: 0.0, step: 1.0 });
+    }
+    let interval = kif.interval();
+    let (min, max) = (interval.min().to_f64(), interval.max().to_f64());
+    // The max of a type of more than 53 bits is rounded, as the tools do; see `SlotType::interval`.
+    let written =
+        SlotType::Interval { min, max, step: Dyadic::new(Int::ONE, -kif.fraction).to_f64() };
+    if written.kif() == kif { Ok(written) } else { Err(unfit()) }
+}
+
+/// Lowest and highest entry in the step of the result.
+fn observed_range(table: &LookupTable, result: SlotType) -> Option<(f64, f64, f64)> {
+    let exponent = -result.kif().fraction;
+    let (low, high) = (*table.values.iter().min()?, *table.values.iter().max()?);
+    match SlotType::of_interval(&Interval::new(low.into(), high.into(), exponent)) {
+        SlotType::Interval { min, max, step } => Some((min, max, step)),
+        SlotType::Kif(_) => None,
+    }
+}
+
+/// SHA-256 over the entries as little-endian words and the number of fraction bits in decimal.
+fn hash(table: &LookupTable, fraction: i32) -> String {
+    let mut hasher = Sha256::new();
+    for value in &table.values {
+        hasher.update(value.to_le_bytes());
+    }
+    hasher.update(fraction.to_string());
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn list<T: Display>(out: &mut String, items: impl IntoIterator<Item = T>) {
+    out.push('[');
+    for (index, item) in items.into_iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(out, "{comma}{item}");
+    }
+    out.push(']');
+}
+
+fn floats(out: &mut String, values: &[f64]) {
+    for (index, &value) in values.iter().enumerate() {
+        out.push_str(if index == 0 { "" } else { "," });
+        out.push_str(&python_float(value));
+    }
+}

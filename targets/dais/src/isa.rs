@@ -1,0 +1,432 @@
+//! The instruction table, and the words around it that all instructions share.
+//!
+//! Facts: `specs/dais.md` sections 3 and 4. An operation is eight 32-bit words: opcode, id0, id1,
+//! data (a 64-bit number, low word first), and the type of the result as sign, integer and fraction
+//! bits. The type belongs to the slot ([`SlotType`](crate::program::SlotType)); the rows describe
+//! the other words.
+
+use crate::binary::Dialect;
+use crate::program::{InputIndex, Slot, TableIndex};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_isa::{
+    Bits, Cursor, Custom, FieldSpec, Kind, Layout, Operand, Piece, Term, instructions,
+    operand_enum, operand_newtype,
+};
+use quincunx_num::Kif;
+use std::sync::LazyLock;
+
+operand_newtype!(Slot(u32), InputIndex(u32), TableIndex(u32));
+
+operand_enum! {
+    /// What a bit operation on one operand computes.
+    #[derive(Debug)]
+    pub enum UnaryBits {
+        /// Every bit inverted.
+        Not = 0 "not",
+        /// 1 if any bit is set.
+        Any = 1 "any",
+        /// 1 if all bits of the operand's type are set.
+        All = 2 "all",
+    }
+}
+
+operand_enum! {
+    /// What a bit operation on two operands computes.
+    #[derive(Debug)]
+    pub enum BinaryBits {
+        /// Conjunction.
+        And = 0 "and",
+        /// Disjunction.
+        Or = 1 "or",
+        /// Exclusive disjunction.
+        Xor = 2 "xor",
+    }
+}
+
+/// A slot in text: `%12`.
+static SLOT: Custom = Custom {
+    name: "slot such as %12",
+    parse: parse_slot,
+    print: print_slot,
+    legal: |value| u32::try_from(value).is_ok(),
+    random: |below| i128::from(below(1 << 31)),
+};
+
+fn parse_slot(cursor: &mut Cursor<'_>) -> Result<i128> {
+    let start = cursor.position();
+    if !cursor.eat("%") {
+        return Err(cursor.expected("a slot such as %12"));
+    }
+    let number = cursor.integer()?;
+    if !(SLOT.legal)(number) {
+        return Err(cursor.out_of_range(format!("there is no slot {number}"), start));
+    }
+    Ok(number)
+}
+
+fn print_slot(slot: i128, out: &mut String) {
+    out.push('%');
+    out.push_str(&slot.to_string());
+}
+
+const fn word_field(name: &'static str, pieces: &'static [Piece], rest: i128) -> FieldSpec {
+    FieldSpec { name, pieces, signed: true, rest }
+}
+
+/// `data` is the same bits as `data_low` and `data_high`, and those of the two-operand bit
+/// operations lie in its upper half.
+static FIELDS: &[FieldSpec] = &[
+    word_field("opcode", &[Piece::fixed(0, 32)], 0),
+    word_field("id0", &[Piece::fixed(32, 32)], -1),
+    word_field("id1", &[Piece::fixed(64, 32)], -1),
+    word_field("data", &[Piece::fixed(96, 64)], 0),
+    word_field("data_low", &[Piece::fixed(96, 32)], 0),
+    word_field("data_high", &[Piece::fixed(128, 32)], 0),
+    FieldSpec::unsigned("negate0", &[Piece::fixed(128, 1)]),
+    FieldSpec::unsigned("negate1", &[Piece::fixed(129, 1)]),
+    FieldSpec::unsigned("bit_op", &[Piece::fixed(152, 8)]),
+    word_field("k", &[Piece::fixed(160, 32)], 0),
+    word_field("i", &[Piece::fixed(192, 32)], 0),
+    word_field("f", &[Piece::fixed(224, 32)], 0),
+];
+
+const fn slot(field: &'static str) -> Operand {
+    Operand::at(field, Kind::Custom(&SLOT))
+}
+
+/// A shift to the left; absent in text when it is 0.
+const fn shift(field: &'static str) -> Operand {
+    Operand { default: Some(0), ..Operand::at(field, Kind::Signed) }
+}
+
+instructions! {
+    /// DAIS: distributed-arithmetic instructions in SSA form. Operation `i` fills slot `i` and
+    /// reads earlier slots. A value is an integer in units of `2^-f` of its type `(k, i, f)`; shifts
+    /// to the right round down; to quantise is to drop the bits that the type does not have.
+    pub enum Inst, table TABLE = "dais";
+    bits Term::Const(256); params []; fields FIELDS;
+
+    /// Quantises an input, scaled by the power of two that the program declares for it.
+    Input = "input" "input {source}" ["opcode" = -1] {
+        /// The input.
+        source: InputIndex = Operand::at("id0", Kind::Unsigned),
+    }
+    /// Adds `b * 2^shift` to `a`; bits below the result's step are dropped.
+    Add = "add" "add {a}, {b}[ << {shift}]" ["opcode" = 0] {
+        /// First operand; it is not shifted.
+        a: Slot = slot("id0"),
+        /// Second operand.
+        b: Slot = slot("id1"),
+        /// Shift of the second operand.
+        shift: i64 = shift("data"),
+    }
+    /// Subtracts `b * 2^shift` from `a`; bits below the result's step are dropped.
+    Sub = "sub" "sub {a}, {b}[ << {shift}]" ["opcode" = 1] {
+        /// First operand; it is not shifted.
+        a: Slot = slot("id0"),
+        /// Second operand.
+        b: Slot = slot("id1"),
+        /// Shift of the second operand.
+        shift: i64 = shift("data"),
+    }
+    /// Quantises `x`, or gives 0 if `x` is negative.
+    Relu = "relu" "relu {x}" ["opcode" = 2] {
+        /// Operand.
+        x: Slot = slot("id0"),
+    }
+    /// Quantises `-x`, or gives 0 if `-x` is negative.
+    ReluNegated = "relu" "relu -{x}" ["opcode" = -2] {
+        /// Operand.
+        x: Slot = slot("id0"),
+    }
+    /// Quantises `x`.
+    Quantise = "quantise" "quantise {x}" ["opcode" = 3] {
+        /// Operand.
+        x: Slot = slot("id0"),
+    }
+    /// Quantises `-x`; the negation comes first.
+    QuantiseNegated = "quantise" "quantise -{x}" ["opcode" = -3] {
+        /// Operand.
+        x: Slot = slot("id0"),
+    }
+    /// Adds `value` steps of the result to `x`.
+    AddConstant = "add_const" "add_const {x}, {value}" ["opcode" = 4] {
+        /// Operand.
+        x: Slot = slot("id0"),
+        /// The constant in units of the result's step.
+        value: i64 = Operand::at("data", Kind::Signed),
+    }
+    /// Gives `value` steps of the result.
+    Constant = "const" "const {value}" ["opcode" = 5] {
+        /// The constant in units of the result's step.
+        value: i64 = Operand::at("data", Kind::Signed),
+    }
+    /// Quantises `when_set` if the top bit of `condition` is set, else `when_clear * 2^shift`.
+    Mux = "mux" "mux {condition}, {when_set}, {when_clear}[ << {shift}]" ["opcode" = 6] {
+        /// Its top bit decides: the sign bit of a signed type, the highest of an unsigned one.
+        condition: Slot = slot("data_low"),
+        /// Taken if the bit is set.
+        when_set: Slot = slot("id0"),
+        /// Taken if the bit is clear.
+        when_clear: Slot = slot("id1"),
+        /// Shift of `when_clear`.
+        shift: i32 = shift("data_high"),
+    }
+    /// Quantises `when_set` if the top bit of `condition` is set, else `-when_clear * 2^shift`.
+    MuxNegated = "mux" "mux {condition}, {when_set}, -{when_clear}[ << {shift}]" ["opcode" = -6] {
+        /// Its top bit decides: the sign bit of a signed type, the highest of an unsigned one.
+        condition: Slot = slot("data_low"),
+        /// Taken if the bit is set.
+        when_set: Slot = slot("id0"),
+        /// Taken negated if the bit is clear.
+        when_clear: Slot = slot("id1"),
+        /// Shift of `when_clear`.
+        shift: i32 = shift("data_high"),
+    }
+    /// Multiplies `a` by `b`; the result has the fraction bits of both.
+    Multiply = "mul" "mul {a}, {b}" ["opcode" = 7] {
+        /// First factor.
+        a: Slot = slot("id0"),
+        /// Second factor.
+        b: Slot = slot("id1"),
+    }
+    /// Gives the entry of a table that belongs to `x`. Entry 0 belongs to the value `pad` steps
+    /// above the lowest of the operand's type; a value without entry is an error at run time.
+    Lookup = "lookup" "lookup {x}, table {table}[, pad {pad}]" ["opcode" = 8] {
+        /// Operand.
+        x: Slot = slot("id0"),
+        /// The table.
+        table: TableIndex = Operand::at("data_low", Kind::Unsigned),
+        /// Steps from the lowest value of the operand's type to the value of entry 0.
+        pad: i32 = shift("data_high"),
+    }
+    /// Inverts the bits of `x`, or tests whether any or all of them are set. An inversion keeps the
+    /// bits of the operand's type only, unless the result is signed.
+    Bits = "bits" "bits.{op} {x}" ["opcode" = 9] {
+        /// Operand.
+        x: Slot = slot("id0"),
+        /// What to compute.
+        op: UnaryBits = Operand::at("data", Kind::Names(UnaryBits::NAMES)),
+    }
+    /// Inverts the bits of `-x`, or tests whether any or all of them are set.
+    BitsNegated = "bits" "bits.{op} -{x}" ["opcode" = -9] {
+        /// Operand.
+        x: Slot = slot("id0"),
+        /// What to compute.
+        op: UnaryBits = Operand::at("data", Kind::Names(UnaryBits::NAMES)),
+    }
+    /// Combines the bits of `a` and `b * 2^shift`, each perhaps negated, in two's complement. The
+    /// operands are aligned first, so that no bit is lost.
+    Bitwise = "bits" "bits.{op} {negate_a?-}{a}, {negate_b?-}{b}[ << {shift}]" ["opcode" = 10] {
+        /// First operand; it is not shifted.
+        a: Slot = slot("id0"),
+        /// Second operand.
+        b: Slot = slot("id1"),
+        /// Shift of the second operand.
+        shift: i32 = shift("data_low"),
+        /// The first operand is negated.
+        negate_a: bool = Operand::at("negate0", Kind::Flag),
+        /// The second operand is negated.
+        negate_b: bool = Operand::at("negate1", Kind::Flag),
+        /// What to compute.
+        op: BinaryBits = Operand::at("bit_op", Kind::Names(BinaryBits::NAMES)),
+    }
+}
+
+impl Inst {
+    /// The slots it reads, in the order of id0, id1, condition. A slot read twice comes twice.
+    pub fn operands(&self) -> impl Iterator<Item = Slot> + use<> {
+        let mut slots = [None; 3];
+        let mut next = slots.iter_mut();
+        let _ = self.map_operands(|slot| {
+            if let Some(place) = next.next() {
+                *place = Some(slot);
+            }
+            slot
+        });
+        slots.into_iter().flatten()
+    }
+
+    /// The same instruction on other slots; `map` is called in the order of [`Inst::operands`].
+    #[must_use]
+    pub fn map_operands(self, mut map: impl FnMut(Slot) -> Slot) -> Inst {
+        match self {
+            Inst::Input { source } => Inst::Input { source },
+            Inst::Constant { value } => Inst::Constant { value },
+            Inst::Add { a, b, shift } => Inst::Add { a: map(a), b: map(b), shift },
+            Inst::Sub { a, b, shift } => Inst::Sub { a: map(a), b: map(b), shift },
+            Inst::Relu { x } => Inst::Relu { x: map(x) },
+            Inst::ReluNegated { x } => Inst::ReluNegated { x: map(x) },
+            Inst::Quantise { x } => Inst::Quantise { x: map(x) },
+            Inst::QuantiseNegated { x } => Inst::QuantiseNegated { x: map(x) },
+            Inst::AddConstant { x, value } => Inst::AddConstant { x: map(x), value },
+            Inst::Mux { condition, when_set, when_clear, shift } => {
+                let (when_set, when_clear) = (map(when_set), map(when_clear));
+                Inst::Mux { condition: map(condition), when_set, when_clear, shift }
+            }
+            Inst::MuxNegated { condition, when_set, when_clear, shift } => {
+                let (when_set, when_clear) = (map(when_set), map(when_clear));
+                Inst::MuxNegated { condition: map(condition), when_set, when_clear, shift }
+            }
+            Inst::Multiply { a, b } => Inst::Multiply { a: map(a), b: map(b) },
+            Inst::Lookup { x, table, pad } => Inst::Lookup { x: map(x), table, pad },
+            Inst::Bits { x, op } => Inst::Bits { x: map(x), op },
+            Inst::BitsNegated { x, op } => Inst::BitsNegated { x: map(x), op },
+            Inst::Bitwise { a, b, shift, negate_a, negate_b, op } => {
+                Inst::Bitwise { a: map(a), b: map(b), shift, negate_a, negate_b, op }
+            }
+        }
+    }
+
+    /// The first dialect that has it: opcodes -1 to 7 are those of the seed, da4ml 0.5 added 8,
+    /// da4ml 0.6 added 9 and 10.
+    pub fn dialect_minimum(&self) -> Dialect {
+        match self {
+            Inst::Lookup { .. } => Dialect::D1Version0,
+            Inst::Bits { .. } | Inst::BitsNegated { .. } | Inst::Bitwise { .. } => Dialect::D1,
+            _ => Dialect::D0,
+        }
+    }
+
+    /// True if it brings its result to the type of its slot. The result of the others must fit.
+    pub fn quantises(&self) -> bool {
+        matches!(
+            self,
+            Inst::Input { .. }
+                | Inst::Relu { .. }
+                | Inst::ReluNegated { .. }
+                | Inst::Quantise { .. }
+                | Inst::QuantiseNegated { .. }
+                | Inst::Mux { .. }
+                | Inst::MuxNegated { .. }
+        )
+    }
+
+    /// Its mnemonic; several instructions may share one.
+    pub fn mnemonic(&self) -> &'static str {
+        TABLE.rows[self.row()].mnemonic
+    }
+}
+
+/// The one layout of the table, which has no parameters.
+///
+/// # Panics
+/// When the table is malformed, which is a bug that the tests find.
+pub fn layout() -> &'static Layout {
+    static LAYOUT: LazyLock<Layout> = LazyLock::new(|| match Layout::fixed(&TABLE) {
+        Ok(layout) => layout,
+        Err(bug) => panic!("{bug}"),
+    });
+    &LAYOUT
+}
+
+/// The word of an instruction; its type fields are 0.
+pub(crate) fn encode(inst: Inst) -> Result<Bits> {
+    TABLE.encode(&inst.to_raw(), layout())
+}
+
+/// The instruction of a word whose type fields are 0. With `lenient`, unused fields that do not
+/// have their rest value are warnings.
+pub(crate) fn decode(word: &Bits, lenient: bool) -> Result<(Inst, Vec<Diagnostic>)> {
+    let (raw, warnings) = TABLE.decode(word, layout(), lenient)?;
+    let inst =
+        Inst::from_raw(&raw).ok_or_else(|| Diagnostic::bug("a row decodes to no variant"))?;
+    Ok((inst, warnings))
+}
+
+/// The words of an operation that JSON files spell out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fields {
+    pub(crate) opcode: i32,
+    pub(crate) id0: i32,
+    pub(crate) id1: i32,
+    pub(crate) data: i64,
+}
+
+impl Fields {
+    pub(crate) fn to_word(self) -> Bits {
+        let mut word = Bits::ZERO;
+        set(&mut word, "opcode", self.opcode.into());
+        set(&mut word, "id0", self.id0.into());
+        set(&mut word, "id1", self.id1.into());
+        set(&mut word, "data", self.data);
+        word
+    }
+
+    pub(crate) fn of_word(word: &Bits) -> Fields {
+        Fields {
+            opcode: get(word, "opcode") as i32,
+            id0: get(word, "id0") as i32,
+            id1: get(word, "id1") as i32,
+            data: get(word, "data"),
+        }
+    }
+}
+
+/// Writes the type of the result into a word.
+pub(crate) fn put_type(word: &mut Bits, kif: Kif) {
+    set(word, "k", kif.signed.into());
+    set(word, "i", kif.integer.into());
+    set(word, "f", kif.fraction.into());
+}
+
+/// Takes the type of the result out of a word. Error: `Q1054` for a sign word other than 0 and 1.
+pub(crate) fn take_type(word: &mut Bits) -> Result<Kif> {
+    let signed = match get(word, "k") {
+        0 => false,
+        1 => true,
+        k => {
+            let message = format!("the sign word of the type is {k}, expected 0 or 1");
+            return Err(Diagnostic::invalid("Q1054", message));
+        }
+    };
+    let kif = Kif::new(signed, get(word, "i") as i32, get(word, "f") as i32);
+    put_type(word, Kif::ZERO);
+    Ok(kif)
+}
+
+/// Exchanges the two data words, which the documented seed layout has in the other order.
+pub(crate) fn swap_data_halves(word: &mut Bits) {
+    let data = get(word, "data");
+    set(word, "data", data.rotate_left(32));
+}
+
+/// All fields are at most 64 bits in one piece.
+fn get(word: &Bits, field: &str) -> i64 {
+    layout().read(field, word).unwrap_or(0) as i64
+}
+
+fn set(word: &mut Bits, field: &str, value: i64) {
+    for &(at, width) in layout().pieces(field).unwrap_or_default() {
+        word.set(at, width, value as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_well_formed() {
+        assert_eq!(TABLE.check(), Vec::<String>::new());
+        assert_eq!(layout().bytes(), 32);
+    }
+
+    #[test]
+    fn operands_come_in_the_order_of_the_words() {
+        let [condition, when_set, when_clear] = [Slot(1), Slot(2), Slot(3)];
+        let mux = Inst::Mux { condition, when_set, when_clear, shift: 0 };
+        assert_eq!(mux.operands().collect::<Vec<_>>(), [Slot(2), Slot(3), Slot(1)]);
+        assert_eq!(Inst::Constant { value: 1 }.operands().count(), 0);
+    }
+
+    #[test]
+    fn every_operand_of_the_table_is_an_operand() {
+        for (row, spec) in TABLE.rows.iter().enumerate() {
+            let slots = spec.operands.iter().filter(|o| matches!(o.kind, Kind::Custom(_))).count();
+            let mut zero = |_: u64| 0;
+            let inst = Inst::from_raw(&TABLE.random_of(row, &mut zero, layout())).unwrap();
+            assert_eq!(inst.operands().count(), slots, "{}", spec.name);
+        }
+    }
+}

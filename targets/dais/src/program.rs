@@ -1,0 +1,140 @@
+//! The program in memory.
+//!
+//! A program is one block of combinational logic in SSA form: operation `i` fills slot `i` and
+//! reads slots below `i` only. Facts: `specs/dais.md` sections 1 and 2.
+
+use crate::isa::Inst;
+use quincunx_num::{Dyadic, Int, Interval, Kif, bit_length, power_of_two};
+
+/// Index of an operation and of the slot it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// Index of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InputIndex(pub u32);
+
+/// Index of a lookup table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableIndex(pub u32);
+
+/// The type of a slot, in the form in which it was declared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SlotType {
+    /// Sign, integer and fraction bits; all that binary files hold.
+    Kif(Kif),
+    /// `(min, max, step)`; what JSON files hold. Knows a tighter range than its minimal KIF.
+    Interval {
+        /// Lowest value.
+        min: f64,
+        /// Highest value.
+        max: f64,
+        /// Distance between two values; any number, infinity included, where min and max are 0.
+        step: f64,
+    },
+}
+
+impl SlotType {
+    /// The interval form of an exact interval, or the KIF form where an f64 would round.
+    pub fn of_interval(interval: &Interval) -> SlotType {
+        let (min, max) = (interval.min(), interval.max());
+        let step = Dyadic::new(Int::ONE, interval.exponent());
+        if min.is_f64() && max.is_f64() && step.is_f64() {
+            SlotType::Interval { min: min.to_f64(), max: max.to_f64(), step: step.to_f64() }
+        } else {
+            SlotType::Kif(interval.kif())
+        }
+    }
+
+    /// The exact interval; `None` when min, max and step are not an interval (rules `Q1010` to
+    /// `Q1012` of `verify`).
+    ///
+    /// A max of 2^54 steps or a higher power of two means one step less: that number is no f64,
+    /// and files of types wider than 53 bits hold its rounding.
+    pub fn interval(self) -> Option<Interval> {
+        match self {
+            SlotType::Kif(kif) => Some(kif.interval()),
+            SlotType::Interval { min: 0.0, max: 0.0, .. } => Some(Interval::zero()),
+            SlotType::Interval { min, max, step } => {
+                let exponent = Dyadic::from_f64(step)?.log2()?;
+                let low = Dyadic::from_f64(min)?.in_units(exponent)?;
+                let high = exact_bound(Dyadic::from_f64(max)?.in_units(exponent)?);
+                (low <= high).then(|| Interval::new(low, high, exponent))
+            }
+        }
+    }
+
+    /// The minimal fixed-point type that holds the declared range; zero for a malformed interval.
+    pub fn kif(self) -> Kif {
+        match self {
+            SlotType::Kif(kif) => kif,
+            SlotType::Interval { .. } => self.interval().map_or(Kif::ZERO, |i| i.kif()),
+        }
+    }
+}
+
+/// Undoes the rounding of `2^k - 1` to `2^k` where the former is no f64.
+fn exact_bound(high: Int) -> Int {
+    let bits = bit_length(&high);
+    let rounded = bits > 54 && high == power_of_two(bits - 1);
+    if rounded { high - Int::ONE } else { high }
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// What it computes.
+    pub inst: Inst,
+    /// Type of its result.
+    pub slot_type: SlotType,
+    /// Time after which the result is stable, in the unit of the tool that wrote the program.
+    pub latency: f64,
+    /// Cost in the unit of the tool that wrote the program.
+    pub cost: f64,
+}
+
+/// One output: `(-1 if negate) * buffer[source] * 2^shift`, or 0 without a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The slot read.
+    pub source: Option<Slot>,
+    /// Power of two.
+    pub shift: i32,
+    /// Negated.
+    pub negate: bool,
+}
+
+/// A lookup table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookupTable {
+    /// Entries in units of the step of the result.
+    pub values: Vec<i32>,
+    /// Declared range of the entries `(min, max, step)`, where known.
+    pub range: Option<(f64, f64, f64)>,
+    /// Declared width of the operand, where known.
+    pub operand_width: Option<u32>,
+    /// Declared hash, where known.
+    pub hash: Option<String>,
+}
+
+/// A program.
+///
+/// Invariants are the legality rules of [`crate::verify`]; a value of this type need not satisfy
+/// them, so that `verify` has something to say about files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// Power of two applied to each input before it is quantised.
+    pub input_shifts: Vec<i32>,
+    /// Outputs.
+    pub outputs: Vec<Output>,
+    /// Operations; operation `i` fills slot `i`.
+    pub operations: Vec<Operation>,
+    /// Lookup tables.
+    pub tables: Vec<LookupTable>,
+    /// Bits a carry chain passes in one unit of latency; negative for unlimited.
+    pub carry_size: i32,
+    /// Bits of one unit of adder cost; negative for unlimited.
+    pub adder_size: i32,
+    /// Word of the D1 binary that executors ignore.
+    pub firmware_version: i32,
+}

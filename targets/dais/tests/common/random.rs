@@ -1,0 +1,238 @@
+//! Random programs in which no operation leaves its type. Instructions come from the generator of
+//! the instruction table; operands, shifts and types are then made legal.
+
+use quincunx_dais::isa::{Inst, TABLE, UnaryBits, layout};
+use quincunx_dais::program::{
+    InputIndex, LookupTable, Operation, Output, Program, Slot, SlotType, TableIndex,
+};
+use quincunx_num::{Int, Interval, Kif};
+
+/// Results wider than this are quantised first, so that products stay below 64 bits.
+const MAX_WIDTH: u32 = 24;
+
+/// A generator of numbers (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number in `0..n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n.max(1)
+    }
+
+    /// A number in `low..=high`.
+    pub fn within(&mut self, low: i32, high: i32) -> i32 {
+        low + i32::try_from(self.below((high - low + 1) as u64)).unwrap()
+    }
+
+    /// A number on a fine grid, sometimes far outside the types.
+    pub fn float(&mut self) -> f64 {
+        let scale = [1.0, 64.0, 1e6][self.below(3) as usize];
+        (self.below(1 << 20) as f64 / f64::from(1 << 19) - 1.0) * scale
+    }
+}
+
+/// A random legal program of `length` operations.
+pub fn program(random: &mut Random, length: usize) -> Program {
+    let inputs = 1 + random.below(4) as usize;
+    let mut maker = Maker {
+        random,
+        program: Program {
+            input_shifts: Vec::new(),
+            carry_size: -1,
+            adder_size: 1,
+            ..Program::default()
+        },
+    };
+    for _ in 0..inputs {
+        let shift = maker.random.within(-3, 3);
+        maker.program.input_shifts.push(shift);
+    }
+    while maker.program.operations.len() < length {
+        maker.operation();
+    }
+    for _ in 0..1 + maker.random.below(6) {
+        let source = Slot(maker.random.below(length as u64) as u32);
+        let source = (maker.random.below(8) != 0).then_some(source);
+        let (shift, negate) = (maker.random.within(-9, 9), maker.random.below(2) == 1);
+        maker.program.outputs.push(Output { source, shift, negate });
+    }
+    maker.program
+}
+
+struct Maker<'a> {
+    random: &'a mut Random,
+    program: Program,
+}
+
+impl Maker<'_> {
+    fn operation(&mut self) {
+        let index = self.program.operations.len() as u64;
+        let raw = TABLE.random(&mut |n| self.random.below(n), layout());
+        let drawn = Inst::from_raw(&raw).unwrap();
+        let drawn = if index < 2 { Inst::Input { source: InputIndex(0) } } else { drawn };
+        let drawn = drawn.map_operands(|_| Slot(self.random.below(index) as u32));
+        let (inst, interval) = self.legal(drawn);
+        let kif = interval.kif();
+        // A zero interval forgets its step, which matters unless the result is quantised to it.
+        if kif.width() > MAX_WIDTH || (interval.is_zero() && !inst.quantises()) {
+            return;
+        }
+        let slot_type = match self.random.below(2) {
+            0 => SlotType::Kif(kif),
+            _ => SlotType::of_interval(&interval),
+        };
+        let latency = f64::from(self.random.within(0, 8)) / 4.0;
+        let cost = f64::from(self.random.within(0, 3)) * 0.1;
+        self.program.operations.push(Operation { inst, slot_type, latency, cost });
+    }
+
+    fn kif(&self, slot: Slot) -> Kif {
+        self.program.operations[slot.0 as usize].slot_type.kif()
+    }
+
+    /// Every value that the type of a slot has, whatever its interval says: quantisers wrap to it.
+    fn all(&self, slot: Slot) -> Interval {
+        self.kif(slot).interval()
+    }
+
+    /// Any type, not wider than useful.
+    fn any_type(&mut self, fraction: i32) -> Interval {
+        let signed = self.random.below(2) == 1;
+        let width = self.random.within(0, 12);
+        if width == 0 {
+            return Interval::zero();
+        }
+        Kif::new(signed, width - i32::from(signed) - fraction, fraction).interval()
+    }
+
+    /// The instruction with legal parameters, and the range of its results.
+    fn legal(&mut self, drawn: Inst) -> (Inst, Interval) {
+        match drawn {
+            Inst::Input { .. } => {
+                let count = self.program.input_shifts.len() as u64;
+                let fraction = self.random.within(-2, 6);
+                let source = InputIndex(self.random.below(count) as u32);
+                (Inst::Input { source }, self.any_type(fraction))
+            }
+            Inst::Add { a, b, .. } => {
+                let shift = self.random.within(-6, 6);
+                let range = self.all(a).plus(&self.all(b).shifted(shift));
+                (Inst::Add { a, b, shift: shift.into() }, self.coarser(range))
+            }
+            Inst::Sub { a, b, .. } => {
+                let shift = self.random.within(-6, 6);
+                let range = self.all(a).minus(&self.all(b).shifted(shift));
+                (Inst::Sub { a, b, shift: shift.into() }, self.coarser(range))
+            }
+            Inst::Relu { x }
+            | Inst::ReluNegated { x }
+            | Inst::Quantise { x }
+            | Inst::QuantiseNegated { x } => {
+                let fraction = self.kif(x).fraction - self.random.within(0, 4);
+                (drawn, self.any_type(fraction))
+            }
+            Inst::AddConstant { x, value } => {
+                let value = value % 500;
+                let exponent = -self.kif(x).fraction - self.random.within(0, 2);
+                let constant = Interval::new(value.into(), value.into(), exponent);
+                let range = self.all(x).plus(&constant);
+                let range = range.with_exponent(range.exponent().min(exponent)).unwrap();
+                (Inst::AddConstant { x, value }, range)
+            }
+            Inst::Constant { value } => {
+                let value = value % 100_000;
+                let exponent = self.random.within(-6, 2);
+                (Inst::Constant { value }, Interval::new(value.into(), Int::ZERO, exponent))
+            }
+            Inst::Mux { condition, when_set, when_clear, .. } => {
+                let (shift, range) = self.mux(when_set, when_clear);
+                (Inst::Mux { condition, when_set, when_clear, shift }, range)
+            }
+            Inst::MuxNegated { condition, when_set, when_clear, .. } => {
+                let (shift, range) = self.mux(when_set, when_clear);
+                (Inst::MuxNegated { condition, when_set, when_clear, shift }, range)
+            }
+            Inst::Multiply { a, b } => (drawn, self.all(a).times(&self.all(b))),
+            Inst::Lookup { x, .. } => self.lookup(x),
+            Inst::Bits { x, op: UnaryBits::Not } => self.not(drawn, x, self.all(x)),
+            Inst::BitsNegated { x, op: UnaryBits::Not } => {
+                self.not(drawn, x, self.all(x).negated())
+            }
+            Inst::Bits { .. } | Inst::BitsNegated { .. } => {
+                (drawn, Interval::new(Int::ZERO, Int::ONE, 0))
+            }
+            Inst::Bitwise { a, b, negate_a, negate_b, op, .. } => {
+                let shift = self.random.within(-4, 4);
+                let inst = Inst::Bitwise { a, b, shift, negate_a, negate_b, op };
+                // Two more bits than either operand hold any combination of them, negated or not.
+                let both = self.all(a).union(&self.all(b).shifted(shift));
+                let integer = both.kif().integer + 2;
+                let fraction = self.kif(a).fraction.max(self.kif(b).fraction - shift);
+                (inst, Kif::new(true, integer.max(1 - fraction), fraction).interval())
+            }
+        }
+    }
+
+    /// Sometimes the same range in a coarser step, which additions may have.
+    fn coarser(&mut self, range: Interval) -> Interval {
+        let drop = if self.random.below(4) == 0 { self.random.within(1, 3) } else { 0 };
+        let floor = |bound: &Int| quincunx_num::shift_floor(bound, -i64::from(drop));
+        Interval::new(floor(range.low()), floor(range.high()), range.exponent() + drop)
+    }
+
+    fn mux(&mut self, when_set: Slot, when_clear: Slot) -> (i32, Interval) {
+        let (set, clear) = (self.kif(when_set).fraction, self.kif(when_clear).fraction);
+        let gap = self.random.within(0, 4);
+        let (fraction, shift) = match self.random.below(2) {
+            0 => (set, gap + clear - set),
+            _ => (set + gap, clear - set - gap),
+        };
+        // Neither a type of no bits, which could not keep its step, nor a wide one.
+        let signed = self.random.below(2) == 1;
+        let width = self.random.within(1, 12);
+        (shift, Kif::new(signed, width - i32::from(signed) - fraction, fraction).interval())
+    }
+
+    /// A table of its own for the operand, at least as long as its range.
+    fn lookup(&mut self, x: Slot) -> (Inst, Interval) {
+        let kif = self.kif(x);
+        let values = self.program.operations[x.0 as usize].slot_type.interval().unwrap();
+        let pad = i32::try_from(values.low() - kif.range().0);
+        if kif.width() > 6 {
+            let kif = Kif::new(false, 3 - kif.fraction, kif.fraction);
+            return (Inst::Quantise { x }, kif.interval());
+        }
+        let length = i32::try_from(values.high() - values.low()).unwrap() + 1;
+        let entries = length + self.random.within(0, 3);
+        let table: Vec<i32> = (0..entries).map(|_| self.random.within(-200, 200)).collect();
+        let exponent = self.random.within(-6, 2);
+        let low = table.iter().min().copied().unwrap_or(0);
+        let high = table.iter().max().copied().unwrap_or(0);
+        let range = Interval::new(low.into(), high.into(), exponent);
+        let number = TableIndex(self.program.tables.len() as u32);
+        self.program.tables.push(LookupTable {
+            values: table,
+            range: Some((range.min().to_f64(), range.max().to_f64(), 2f64.powi(exponent))),
+            operand_width: Some(kif.width()),
+            hash: None,
+        });
+        (Inst::Lookup { x, table: number, pad: pad.unwrap() }, range)
+    }
+
+    /// `~x` is `-1 - x`; in an unsigned type it is masked to the bits of the operand.
+    fn not(&mut self, inst: Inst, x: Slot, range: Interval) -> (Inst, Interval) {
+        let kif = self.kif(x);
+        if self.random.below(2) == 0 && kif.width() > 0 {
+            let integer = i32::try_from(kif.width()).unwrap() - kif.fraction;
+            return (inst, Kif::new(false, integer, kif.fraction).interval());
+        }
+        let ones = Interval::new(-Int::ONE, -Int::ONE, -kif.fraction);
+        let range = ones.minus(&range);
+        // One bit more makes the type signed whatever the range.
+        (inst, Kif::new(true, range.kif().integer + 1, kif.fraction).interval())
+    }
+}

@@ -1,0 +1,213 @@
+//! Arbitrary and damaged files: no reader panics, and what a reader accepts can be verified,
+//! written and run without a panic.
+
+mod common;
+
+use common::random::{Random, program};
+use common::{Case, cases};
+use proptest::prelude::*;
+use quincunx_dais::binary::{self, Dialect, ReadOptions};
+use quincunx_dais::files::{self, Pipeline};
+use quincunx_dais::program::Program;
+use quincunx_dais::simulate::{Executor, PipelineExecutor};
+use quincunx_dais::text;
+use quincunx_dais::verify::{Rules, verify, verify_pipeline};
+use quincunx_diag::{SourceId, any_error};
+use std::sync::LazyLock;
+
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| cases(&["ops", "fuzz"]));
+
+/// Everything that can be done with a pipeline that a reader has accepted.
+fn exercise(pipeline: &Pipeline) {
+    let _ = verify_pipeline(pipeline, &Rules::default());
+    let _ = files::write_pipeline_json(pipeline);
+    for stage in &pipeline.stages {
+        exercise_program(stage);
+    }
+    let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
+    if let Ok(mut executor) = PipelineExecutor::new(pipeline) {
+        let _ = executor.run(&vec![0.0; inputs]);
+    }
+}
+
+fn exercise_program(program: &Program) {
+    for dialect in Dialect::ALL {
+        let _ = binary::write(program, dialect);
+    }
+    // Numbers that are none are the only ones that differ from themselves.
+    let printed = text::print(program);
+    let read = text::read(&printed, "x").unwrap().0;
+    assert_eq!(text::print(&read), printed);
+    let legal = !any_error(&verify(program, &Rules::EXECUTABLE));
+    let executor = Executor::new(program);
+    assert_eq!(executor.is_ok(), legal);
+    if let Ok(mut executor) = executor {
+        let inputs = program.input_shifts.len();
+        let _ = executor.run(&vec![0.0; inputs]);
+        let _ = executor.run_strict(&vec![-1e300; inputs]);
+    }
+}
+
+fn read_binary(bytes: &[u8]) {
+    let _ = binary::recognises(bytes);
+    let dialects = Dialect::ALL.into_iter().map(Some).chain([None]);
+    for dialect in dialects {
+        for lenient in [false, true] {
+            match binary::read(bytes, &ReadOptions { dialect, lenient }) {
+                Ok(read) => exercise(&read.program.into()),
+                Err(problems) => assert!(any_error(&problems)),
+            }
+        }
+    }
+}
+
+fn read_json(text: &str) {
+    for lenient in [false, true] {
+        match files::read_json(text, lenient) {
+            Ok(read) => exercise(&read.pipeline),
+            Err(problems) => assert!(any_error(&problems)),
+        }
+    }
+}
+
+fn read_text(text: &str) {
+    let _ = text::recognises(text);
+    match text::parse(text, SourceId(0)) {
+        Ok(pipeline) => exercise(&pipeline),
+        Err(problems) => assert!(any_error(&problems)),
+    }
+}
+
+/// Changes some bytes, and perhaps cuts the end off.
+fn damaged(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] = match random.below(4) {
+            0 => 0xff,
+            1 => 0,
+            2 => bytes[at] ^ (1 << random.below(8)),
+            _ => random.below(256) as u8,
+        };
+    }
+    if random.below(8) == 0 {
+        bytes.truncate(random.below(bytes.len() as u64) as usize);
+    }
+    bytes
+}
+
+/// Changes some characters to others that mean something in these languages.
+fn damaged_text(text: &str, random: &mut Random) -> String {
+    const MARKS: &[u8] = b"0123456789-.,:[](){}%<>=\"#\\ \neINaxlut";
+    let mut bytes = text.as_bytes().to_vec();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(bytes.len() as u64) as usize;
+        let mark = MARKS[random.below(MARKS.len() as u64) as usize];
+        match random.below(3) {
+            0 => bytes[at] = mark,
+            1 => bytes.insert(at, mark),
+            _ => drop(bytes.remove(at)),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A case or a random program, so that both small and large numbers occur.
+fn valid(seed: u64) -> Program {
+    match seed % 2 {
+        0 => program(&mut Random(seed), 12),
+        _ => CASES[seed as usize / 2 % CASES.len()].program(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        read_binary(&bytes);
+        read_json(&String::from_utf8_lossy(&bytes));
+        read_text(&String::from_utf8_lossy(&bytes));
+    }
+
+    /// Small words are likelier to be counts, opcodes and slots.
+    #[test]
+    fn arbitrary_words(words in prop::collection::vec(-3i32..12, 3..80)) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        read_binary(&bytes);
+    }
+
+    #[test]
+    fn damaged_binaries(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let program = valid(seed);
+        for dialect in [Dialect::D1, Dialect::D0] {
+            if let Ok(bytes) = binary::write(&program, dialect) {
+                read_binary(&damaged(&bytes, &mut random));
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_json(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        if let Ok(json) = files::write_json(&valid(seed)) {
+            read_json(&damaged_text(&json, &mut random));
+        }
+    }
+
+    #[test]
+    fn damaged_assembly(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        read_text(&damaged_text(&text::print(&valid(seed)), &mut random));
+    }
+}
+
+fn words(list: &[i32]) -> Vec<u8> {
+    list.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Headers that announce far more than the file holds are refused before anything is allocated.
+#[test]
+fn hostile_counts() {
+    const MAX: i32 = i32::MAX;
+    for header in [
+        [1, 0, 0, 0, MAX, 0, 0, 0, 0, 0],
+        [1, 0, MAX, MAX, MAX, MAX, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0, MAX, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0, 2, MAX, MAX, 0, 0],
+        [0, 0, MAX, 0, 0, 0, 0, 0, 0, 0],
+        [MAX, MAX, MAX, 0, 0, 0, 0, 0, 0, 0],
+        [2, 0, MAX, 0, 0, 0, 0, 0, 0, 0],
+        [1, 0, -1, 0, 0, 0, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0, 1, -1, 0, 0, 0],
+    ] {
+        let bytes = words(&header);
+        assert_eq!(bytes.len(), 40);
+        for dialect in Dialect::ALL.into_iter().map(Some).chain([None]) {
+            let result = binary::read(&bytes, &ReadOptions { dialect, lenient: true });
+            assert!(result.is_err_and(|problems| any_error(&problems)), "{header:?}");
+        }
+    }
+    for json in ["[[4000000000,1],[0]", "[[0,4000000000],[],[]", "[[1e9,0]", "[[-1,0],[]"] {
+        assert!(files::read_json(json, true).is_err());
+    }
+    assert!(files::read_json(&"[".repeat(1_000_000), true).is_err());
+    assert!(text::parse(".dais\n.inputs 4000000000\n", SourceId(0)).is_err());
+    assert!(text::parse("%4000000000000 = const 1 : (0, 1, 0)\n", SourceId(0)).is_err());
+}
+
+/// Squaring again and again: a value that would have 2^64 bits is refused while it is small.
+#[test]
+fn values_that_grow_without_bound() {
+    let mut source = String::from(".dais\n.inputs 1\n%0 = input 0 : (1, 40, 20)\n");
+    for slot in 1..64 {
+        let operand = slot - 1;
+        source += &format!("%{slot} = mul %{operand}, %{operand} : (1, 40, 20)\n");
+    }
+    source += "out %63\n";
+    // The products keep 20 fraction bits, so that every squaring doubles the integer bits.
+    let program = text::read(&source, "x").unwrap().0;
+    let problem = Executor::new(&program).unwrap().run(&[1e9]).unwrap_err();
+    assert_eq!(problem.code(), "Q1104");
+}

@@ -1,0 +1,48 @@
+//! The `quincunx` command line: arguments and printing only, one file per verb.
+//!
+//! stdout carries the result, stderr progress and diagnostics.
+
+mod args;
+mod console;
+mod input;
+mod verbs;
+
+use clap::Parser;
+use console::Console;
+use std::io::Write;
+use std::panic;
+use std::process::ExitCode;
+
+/// Exit code of a bug.
+const BUG: u8 = 70;
+
+fn main() -> ExitCode {
+    panic::set_hook(Box::new(|bug| {
+        // A closed stderr must not be one more panic.
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "error: this is a bug in Quincunx: {bug}\n  \
+             please report it with the command and its files"
+        );
+    }));
+    panic::catch_unwind(run).unwrap_or(BUG).into()
+}
+
+fn run() -> u8 {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing can be done when the help cannot be printed.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    let console = Console::new(&cli.global);
+    match verbs::run(cli.verb, &console) {
+        Ok(code) => code,
+        Err(failure) => {
+            console.failure(&failure);
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `asm`.
+
+use crate::args::Machine;
+use crate::console::Console;
+use crate::input;
+use crate::verbs::compile::write_files;
+use clap::Args;
+use quincunx::assemble::convert;
+use quincunx::diag::Sources;
+use quincunx::target::{File, Target};
+use quincunx::{Outcome, find_target, recognise, targets};
+use std::path::{Path, PathBuf};
+
+/// Turn assembly text into native files
+#[derive(Args)]
+pub(crate) struct Asm {
+    /// Assembly text
+    file: PathBuf,
+    #[command(flatten)]
+    conversion: Conversion,
+    /// Kind of native file (see `quincunx targets NAME`) [default: the target's first]
+    #[arg(long, value_name = "KIND")]
+    emit: Option<String>,
+    /// Write the file here; a folder when there are several files [default: stdout]
+    #[arg(short, long, value_name = "PATH", default_value = "-", hide_default_value = true)]
+    output: PathBuf,
+}
+
+/// What `asm` and `disasm` share.
+#[derive(Args)]
+pub(crate) struct Conversion {
+    /// The target [default: the one that recognises the file]
+    #[arg(short, long, value_name = "TARGET")]
+    target: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
+    /// Read programs that break minor rules, with warnings
+    #[arg(long)]
+    lenient: bool,
+}
+
+impl Asm {
+    pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        let files = [input::open(&self.file)?.to_file()];
+        let converted =
+            self.conversion.convert(&files, self.emit.as_deref(), &stem(&self.file), console)?;
+        write_files(&converted, &self.output, console)?;
+        Ok(0)
+    }
+}
+
+impl Conversion {
+    /// Reads the files and writes them as `kind`; warnings are printed.
+    pub(crate) fn convert(
+        &self,
+        files: &[File],
+        kind: Option<&str>,
+        stem: &str,
+        console: &Console,
+    ) -> Outcome<Vec<File>> {
+        let setup = input::setup(self.target(files)?, &self.machine, self.lenient)?;
+        let converted = convert(files, &setup, kind, stem)?;
+        let mut sources = Sources::new();
+        for file in files {
+            sources.add(file.name.clone(), file.text().unwrap_or_default());
+        }
+        console.diagnostics(&converted.warnings, &sources);
+        Ok(converted.files)
+    }
+
+    fn target(&self, files: &[File]) -> Outcome<&'static dyn Target> {
+        match &self.target {
+            Some(name) => Ok(find_target(name)?),
+            None => Ok(recognise(files, targets())?),
+        }
+    }
+}
+
+/// File name without folder and ending.
+pub(crate) fn stem(path: &Path) -> String {
+    match path.file_stem() {
+        Some(stem) if path != Path::new("-") => stem.to_string_lossy().into_owned(),
+        _ => "program".to_owned(),
+    }
+}

@@ -1,0 +1,67 @@
+//! `compare`.
+
+use crate::args::{Data, Preparation, TextOutput};
+use crate::console::Console;
+use crate::input;
+use clap::Args;
+use quincunx::compare::{Comparison, compare, exit_code, table};
+use quincunx::report::Report;
+use quincunx::{Calibration, InputSpec, Model, Outcome, Setup, find_target, targets};
+use std::path::PathBuf;
+
+/// Compile a model for several targets and let three judges compare them
+///
+/// bit_exact counts the images on which every observable value of the simulated machine equals
+/// the golden model of its layers; agree counts the images whose class is that of the model as
+/// given; accuracy is the share of images whose class is right (it needs an array `labels`);
+/// max_error is the largest difference between the golden model and exact arithmetic.
+///
+/// Exits with 1 when an image is not bit-exact, and with 4 when a target named by --target cannot
+/// take the model.
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// ONNX model
+    model: PathBuf,
+    #[command(flatten)]
+    data: Data,
+    /// Targets, separated by commas [default: all]
+    #[arg(short, long, value_name = "TARGET", value_delimiter = ',')]
+    target: Vec<String>,
+    #[command(flatten)]
+    preparation: Preparation,
+    #[command(flatten)]
+    output: TextOutput,
+}
+
+impl Compare {
+    pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        let setups = self.setups()?;
+        let model = Model::read(&input::open(&self.model)?)?;
+        let data_file = input::data_file(&self.data)?;
+        let inputs = InputSpec::of(&model.graph);
+        let data = input::dataset(&self.data, data_file.as_ref(), &inputs, console)?;
+        let calibration = input::calibration(&self.preparation)?;
+        let comparison = Comparison {
+            model: &model,
+            data: &data,
+            calibration: Calibration { file: calibration.as_ref(), evaluated: data_file.as_ref() },
+            fold_batch_norm: !self.preparation.no_fold_batch_norm,
+            threads: console.threads,
+        };
+        let rows = compare(&comparison, &setups, console.progress())?;
+        console.report(&Report::from(table(&rows)), self.output.output.as_deref())?;
+        rows.iter().for_each(|row| console.failure(&row.problems));
+        Ok(exit_code(&rows, !self.target.is_empty()))
+    }
+
+    fn setups(&self) -> Outcome<Vec<Setup<'static>>> {
+        if self.target.is_empty() {
+            return Ok(targets()
+                .iter()
+                .map(|t| Setup::default_for(*t))
+                .collect::<Result<_, _>>()?);
+        }
+        let setup = |name: &String| Setup::default_for(find_target(name)?);
+        Ok(self.target.iter().map(setup).collect::<Result<_, _>>()?)
+    }
+}

@@ -1,0 +1,36 @@
+//! `disasm`.
+
+use super::asm::{Conversion, stem};
+use crate::console::Console;
+use crate::input;
+use clap::Args;
+use quincunx::Outcome;
+use quincunx::assemble::TEXT_KIND;
+use std::path::PathBuf;
+
+/// Turn native files into assembly text
+#[derive(Args)]
+pub(crate) struct Disasm {
+    /// Native files of one program
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    conversion: Conversion,
+    /// Write the text to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Disasm {
+    pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        let mut files = Vec::new();
+        for path in &self.files {
+            files.push(input::open(path)?.to_file());
+        }
+        let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
+        let texts = self.conversion.convert(&files, Some(TEXT_KIND), &stem, console)?;
+        let text: Vec<u8> = texts.into_iter().flat_map(|file| file.bytes).collect();
+        console.write(self.output.as_deref(), &text)?;
+        Ok(0)
+    }
+}

@@ -1,0 +1,47 @@
+//! The verbs: one file each.
+
+mod asm;
+mod compare;
+mod compile;
+mod completions;
+mod disasm;
+mod inspect;
+mod isa;
+mod run;
+mod targets;
+mod verify;
+
+use crate::console::Console;
+use clap::Subcommand;
+use quincunx::Outcome;
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    Compile(compile::Compile),
+    Run(run::Run),
+    Verify(verify::Verify),
+    Compare(compare::Compare),
+    Asm(asm::Asm),
+    Disasm(disasm::Disasm),
+    Inspect(inspect::Inspect),
+    Isa(isa::Isa),
+    Targets(targets::Targets),
+    Completions(completions::Completions),
+}
+
+/// Runs a verb and gives the exit code.
+pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
+    match verb {
+        Verb::Compile(verb) => verb.run(console),
+        Verb::Run(verb) => verb.run(console),
+        Verb::Verify(verb) => verb.run(console),
+        Verb::Compare(verb) => verb.run(console),
+        Verb::Asm(verb) => verb.run(console),
+        Verb::Disasm(verb) => verb.run(console),
+        Verb::Inspect(verb) => verb.run(console),
+        Verb::Isa(verb) => verb.run(console),
+        Verb::Targets(verb) => verb.run(console),
+        Verb::Completions(verb) => verb.run(console),
+    }
+}

@@ -1,0 +1,132 @@
+//! `verify`.
+
+use crate::args::{Data, Machine, Preparation, TextOutput};
+use crate::console::Console;
+use crate::input;
+use clap::Args;
+use quincunx::compile::Job;
+use quincunx::diag::{Class, Severity};
+use quincunx::report::{Cell, Column, Report, Table};
+use quincunx::target::File;
+use quincunx::verify::{Agreement, against_model, verify};
+use quincunx::{
+    Calibration, InputFile, Model, Opened, Outcome, exit_code, find_target, open_folder,
+    open_native, recognise, targets,
+};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Check a program against the rules of its machine, and against its model
+///
+/// Exits with 1 when a rule is broken or a value differs.
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// Program folder, or native files of one program
+    #[arg(required = true)]
+    program: Vec<PathBuf>,
+    /// The target [default: the one that recognises the files]
+    #[arg(short, long, value_name = "TARGET")]
+    target: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
+    /// Read programs that break minor rules, with warnings
+    #[arg(long)]
+    lenient: bool,
+    /// Also compare every observable value with the golden model of this ONNX model, from which
+    /// the program folder was compiled
+    #[arg(long, value_name = "FILE", requires = "data")]
+    model: Option<PathBuf>,
+    /// Inputs for --model: .npy, .npz, random:SEED, zeros or ones
+    #[arg(short, long, value_name = "FILE|random:SEED|zeros|ones", requires = "model")]
+    data: Option<String>,
+    /// Images to make up for random:SEED, zeros or ones
+    #[arg(long, value_name = "N", default_value = "1")]
+    images: NonZeroUsize,
+    #[command(flatten)]
+    preparation: Preparation,
+    #[command(flatten)]
+    output: TextOutput,
+}
+
+impl Verify {
+    pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        let opened = self.open()?;
+        console.diagnostics(&opened.warnings, &opened.sources);
+        let problems = verify(&opened);
+        console.diagnostics(&problems, &opened.sources);
+        let legal = exit_code(&problems) == 0;
+        let agreement = match (&self.model, &self.data) {
+            // A program that breaks rules does not run.
+            (Some(model), Some(data)) if legal => {
+                Some(self.agreement(&opened, model, data, console)?)
+            }
+            _ => None,
+        };
+        if let Some(difference) = agreement.as_ref().and_then(|a| a.difference.as_ref()) {
+            console.diagnostics(std::slice::from_ref(difference), &opened.sources);
+        }
+        let exact = agreement.as_ref().is_none_or(|a| a.bit_exact == a.images);
+        let errors = problems.iter().filter(|p| p.severity() == Severity::Error).count();
+        let table = table(legal && exact, errors, agreement.as_ref());
+        console.report(&Report::from(table), self.output.output.as_deref())?;
+        Ok(if legal && exact { 0 } else { Class::Answer.exit_code() })
+    }
+
+    fn open(&self) -> Outcome<Opened<'static>> {
+        if let [folder] = &self.program[..]
+            && folder.is_dir()
+        {
+            let mut options = self.machine.set.clone();
+            options.extend(self.lenient.then(input::lenient_option));
+            return open_folder(folder, targets(), &options);
+        }
+        let mut files: Vec<File> = Vec::new();
+        for path in &self.program {
+            files.push(input::open(path)?.to_file());
+        }
+        let target = match &self.target {
+            Some(name) => find_target(name)?,
+            None => recognise(&files, targets())?,
+        };
+        open_native(&files, input::setup(target, &self.machine, self.lenient)?, None)
+    }
+
+    fn agreement(
+        &self,
+        opened: &Opened<'_>,
+        model: &std::path::Path,
+        data: &str,
+        console: &Console,
+    ) -> Outcome<Agreement> {
+        let data = Data { data: data.to_owned(), images: self.images };
+        let file: Option<InputFile> = input::data_file(&data)?;
+        let images = input::dataset(&data, file.as_ref(), &opened.executable.inputs, console)?;
+        let model = Model::read(&input::open(model)?)?;
+        let calibration = input::calibration(&self.preparation)?;
+        let job = Job {
+            fold_batch_norm: !self.preparation.no_fold_batch_norm,
+            calibration: Calibration { file: calibration.as_ref(), evaluated: file.as_ref() },
+            ..Job::new(&model, &opened.setup)
+        };
+        against_model(opened, &job, &images, console.threads, console.progress())
+    }
+}
+
+fn table(passed: bool, errors: usize, agreement: Option<&Agreement>) -> Table {
+    let mut table = Table::new(
+        "rows",
+        vec![
+            Column::text("status"),
+            Column::number("errors"),
+            Column::number("images"),
+            Column::number("bit_exact"),
+        ],
+    );
+    table.push(vec![
+        if passed { "ok" } else { "failed" }.into(),
+        errors.into(),
+        agreement.map_or(Cell::Empty, |a| a.images.into()),
+        agreement.map_or(Cell::Empty, |a| a.bit_exact.into()),
+    ]);
+    table
+}

@@ -1,0 +1,121 @@
+//! The program as its callers see it: lines, totals and exit codes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/dais")
+}
+
+/// Exit code, standard output and standard error.
+fn conform(arguments: &[&str], dir: &Path) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx-conform"));
+    let output = command.arg("dais").arg(dir).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn copy(from: &Path, to: &Path, names: &[&str]) {
+    fs::create_dir_all(to).unwrap();
+    for name in names {
+        fs::copy(from.join(name), to.join(name)).unwrap();
+    }
+}
+
+const RELU: [&str; 5] = ["relu.json", "relu.bin", "relu.v0.bin", "relu_in.npy", "relu_out.npy"];
+
+#[test]
+fn the_golden_cases_pass() {
+    let (code, out, err) = conform(&[], &golden());
+    let expected = "\
+ops: 13 passed, 0 failed, 0 skipped
+fuzz: 16 passed, 0 failed, 0 skipped
+traced: 8 passed, 0 failed, 0 skipped
+quirks: 4 passed, 0 failed, 0 skipped
+invalid: 13 passed, 0 failed, 0 skipped
+total: 54 passed, 0 failed, 0 skipped
+";
+    assert_eq!((code, out.as_str(), err.as_str()), (0, expected, ""));
+}
+
+#[test]
+fn only_names_folders() {
+    let (code, out, _) = conform(&["--only", "quirks,cmvm"], &golden());
+    let lines: Vec<&str> = out.lines().collect();
+    // What is absent is not mentioned.
+    let totals = "4 passed, 0 failed, 0 skipped";
+    assert_eq!(
+        (code, lines),
+        (0, vec![&*format!("quirks: {totals}"), &*format!("total: {totals}")])
+    );
+    let (code, out, err) = conform(&["--only", "opps"], &golden());
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("did you mean \"ops\"?"), "{err}");
+}
+
+#[test]
+fn other_folders_with_other_cases_run() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&golden().join("ops"), &dir.path().join("mine"), &RELU);
+    copy(&golden(), dir.path(), &["README.md", "manifest.json"]);
+    fs::create_dir(dir.path().join("models")).unwrap();
+    let (code, out, _) = conform(&[], dir.path());
+    let totals = "1 passed, 0 failed, 0 skipped";
+    assert_eq!((code, out), (0, format!("mine: {totals}\ntotal: {totals}\n")));
+}
+
+#[test]
+fn missing_and_wrong_pieces_fail() {
+    for missing in RELU {
+        let dir = tempfile::tempdir().unwrap();
+        let ops = dir.path().join("ops");
+        copy(&golden().join("ops"), &ops, &RELU);
+        fs::remove_file(ops.join(missing)).unwrap();
+        let (code, out, _) = conform(&[], dir.path());
+        assert_eq!(code, 1, "without {missing}: {out}");
+        assert!(out.contains("  ops/relu failed: "), "{out}");
+        assert!(out.ends_with("total: 0 passed, 1 failed, 0 skipped\n"), "{out}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ops = dir.path().join("ops");
+    copy(&golden().join("ops"), &ops, &RELU);
+    let mut outputs = fs::read(ops.join("relu_out.npy")).unwrap();
+    let last = outputs.len() - 1;
+    outputs[last] ^= 0x80;
+    fs::write(ops.join("relu_out.npy"), outputs).unwrap();
+    let (code, out, _) = conform(&[], dir.path());
+    assert_eq!(code, 1);
+    assert!(out.contains("sample 95, output 27 is"), "{out}");
+}
+
+#[test]
+fn valid_files_are_not_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&golden().join("ops"), &dir.path().join("invalid"), &["relu.bin"]);
+    fs::write(dir.path().join("invalid/expect.json"), r#"{"relu": {}, "gone": {}}"#).unwrap();
+    let (code, out, _) = conform(&[], dir.path());
+    assert_eq!(code, 1);
+    assert!(out.contains("invalid: 0 passed, 2 failed, 0 skipped"), "{out}");
+    assert!(out.contains("invalid/gone failed: the file is missing"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_run_yet_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("cmvm")).unwrap();
+    fs::write(dir.path().join("cmvm/a.npy"), "").unwrap();
+    let (code, out, _) = conform(&[], dir.path());
+    assert_eq!(code, 1);
+    assert!(out.contains("cmvm/a failed: not implemented yet"), "{out}");
+}
+
+#[test]
+fn unreadable_folders_and_unknown_targets() {
+    assert_eq!(conform(&[], Path::new("/nowhere")).0, 3);
+    assert_eq!(conform(&["--models", "/nowhere"], &golden()).0, 3);
+    assert_eq!(conform(&["--unknown"], &golden()).0, 2);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx-conform"));
+    let output = command.args(["dias", "."]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,54 @@
+//! `asm` and `disasm`: text to native files and back.
+
+use crate::open::read;
+use crate::{Outcome, Setup};
+use quincunx_diag::{Diagnostic, did_you_mean};
+use quincunx_target::{File, Log};
+
+/// Name of the kind that is assembly text, for every target.
+pub const TEXT_KIND: &str = "asm";
+
+/// Native files and the warnings of the reader.
+pub struct Converted {
+    /// The files.
+    pub files: Vec<File>,
+    /// Warnings.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads text or native files and writes them as another kind of the same target. `kind` is the
+/// target's first kind when not given.
+///
+/// # Errors
+/// `Q0614` for an unknown kind; what the reader or the writer says.
+pub fn convert(
+    files: &[File],
+    setup: &Setup<'_>,
+    kind: Option<&str>,
+    stem: &str,
+) -> Outcome<Converted> {
+    let kind = find_kind(setup, kind)?;
+    let mut log = Log::default();
+    let program = read(setup, files, None, &mut log)?;
+    Ok(Converted { files: program.emit(kind, stem)?, warnings: log.diagnostics })
+}
+
+/// The kind with this name, or the target's first.
+///
+/// # Errors
+/// `Q0614`, with a suggestion.
+pub fn find_kind(setup: &Setup<'_>, name: Option<&str>) -> quincunx_diag::Result<&'static str> {
+    let kinds = setup.target.info().kinds;
+    let found = match name {
+        Some(name) => kinds.iter().find(|kind| kind.name == name),
+        None => kinds.first(),
+    };
+    found.map(|kind| kind.name).ok_or_else(|| {
+        let names = kinds.iter().map(|kind| kind.name);
+        let known = names.clone().collect::<Vec<_>>().join(", ");
+        let name = name.unwrap_or_default();
+        let help = did_you_mean(name, names).unwrap_or_else(|| format!("kinds are: {known}"));
+        Diagnostic::usage("Q0614", format!("{} has no kind of file {name:?}", setup.name()))
+            .help(help)
+    })
+}

@@ -1,0 +1,261 @@
+//! `compile`: a model becomes a program for a machine, with the host for what is left.
+
+use crate::executable::{Body, Executable, Stage};
+use crate::model::prepare;
+use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_graph::execute::{Keep, float};
+use quincunx_graph::{Graph, ValueId};
+use quincunx_import::ExportOptions;
+use quincunx_report::{Cell, Column, Table};
+use quincunx_target::folder::{self, ArchRecord, Folder, SegmentFiles, ValueRecord};
+use quincunx_target::plan::{Place, Plan, Segment, plan};
+use quincunx_target::{File, Log};
+use quincunx_tensor::{Tensors, npy};
+
+/// Name of the model of a host segment in a program folder.
+pub(crate) const HOST_MODEL: &str = "model.onnx";
+
+/// What to compile.
+pub struct Job<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The machine.
+    pub setup: &'a Setup<'a>,
+    /// A node that the machine does not take is an error.
+    pub strict: bool,
+    /// Batch normalisations are folded into the layers before them.
+    pub fold_batch_norm: bool,
+    /// Data to quantise a float model with.
+    pub calibration: Calibration<'a>,
+    /// Passes after which a text form is kept; `all` keeps every one.
+    pub dump_after: Vec<String>,
+}
+
+impl<'a> Job<'a> {
+    /// A job with defaults: not strict, batch normalisations folded.
+    pub fn new(model: &'a Model, setup: &'a Setup<'a>) -> Self {
+        Job {
+            model,
+            setup,
+            strict: false,
+            fold_batch_norm: true,
+            calibration: Calibration::default(),
+            dump_after: Vec::new(),
+        }
+    }
+}
+
+/// A divided graph and, if that went well, its programs.
+pub struct Compilation {
+    /// The graph that was divided: folded and quantised.
+    pub graph: Graph,
+    /// Who executes what, and why. There even when compiling fails.
+    pub plan: Plan,
+    /// What the passes told.
+    pub log: Log,
+    /// The programs.
+    pub result: Outcome<Executable>,
+}
+
+impl Compilation {
+    /// The graph of the segment with this name.
+    pub fn segment(&self, name: &str) -> Option<&Graph> {
+        self.plan.segments.iter().find(|segment| segment.name == name).map(|s| &s.graph)
+    }
+}
+
+/// Compiles a model.
+///
+/// # Errors
+/// A model that cannot be prepared or divided. Failures of the machine's own compiler are in
+/// [`Compilation::result`], so that the plan can be shown before them.
+pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
+    let setup = job.setup;
+    let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
+    let scheme = setup.target.scheme(&*setup.arch, &setup.options);
+    let graph = prepare(job.model, job.fold_batch_norm, scheme, job.calibration, &mut log)?;
+    let plan = plan(&graph, setup.target, &*setup.arch)?;
+    log.pass("plan", format!("segments: {}", plan.segments.len()), || dump_plan(&plan));
+    let result = build(job, &graph, &plan, &mut log);
+    check_dump_names(&log)?;
+    Ok(Compilation { graph, plan, log, result })
+}
+
+fn build(job: &Job<'_>, graph: &Graph, plan: &Plan, log: &mut Log) -> Outcome<Executable> {
+    if job.strict {
+        let refused = plan.host_nodes(job.setup.name());
+        if !refused.is_empty() {
+            return Err(refused.into());
+        }
+    }
+    let mut problems = Vec::new();
+    let mut stages = Vec::new();
+    for segment in &plan.segments {
+        match stage(job.setup, segment, log) {
+            Ok(stage) => stages.push(stage),
+            Err(more) => problems.extend(more),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems.into());
+    }
+    Ok(Executable {
+        inputs: InputSpec::of(graph),
+        outputs: plan.outputs.clone(),
+        constants: constant_outputs(graph)?,
+        stages,
+    })
+}
+
+fn stage(
+    setup: &Setup<'_>,
+    segment: &Segment,
+    log: &mut Log,
+) -> std::result::Result<Stage, Vec<Diagnostic>> {
+    let names = |ids: &[ValueId]| ids.iter().map(|&id| segment.graph[id].name.clone()).collect();
+    let body = match segment.place {
+        Place::Host => Body::Host(Box::new(segment.graph.clone())),
+        Place::Device => {
+            let compiled =
+                setup.target.compile(&segment.graph, &*setup.arch, &setup.options, log)?;
+            Body::Device { program: compiled.program, numerics: compiled.numerics }
+        }
+    };
+    Ok(Stage {
+        name: segment.name.clone(),
+        inputs: names(segment.graph.inputs()),
+        outputs: names(segment.graph.outputs()),
+        body,
+    })
+}
+
+/// Outputs that no node computes, as numbers.
+fn constant_outputs(graph: &Graph) -> Result<Tensors> {
+    let mut constants = Graph::new("constants");
+    for &id in graph.outputs() {
+        let value = &graph[id];
+        if let Some(constant) = &value.constant
+            && constants.value_named(&value.name).is_none()
+        {
+            let id = constants.add_constant(&value.name, constant.clone())?;
+            constants.add_output(id);
+        }
+    }
+    float(&constants, &Tensors::new(), Keep::Outputs)
+}
+
+/// A pass name nobody knows is a typing error.
+fn check_dump_names(log: &Log) -> Result<()> {
+    for wanted in &log.dump_after {
+        let known = || log.passes.iter().map(|&(name, _)| name).chain(["all"]);
+        if !known().any(|name| name == wanted) {
+            let mut names: Vec<&str> = known().collect();
+            names.dedup();
+            let help = did_you_mean(wanted, known())
+                .unwrap_or_else(|| format!("passes are: {}", names.join(", ")));
+            return Err(
+                Diagnostic::usage("Q0610", format!("no pass is named {wanted:?}")).help(help)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn dump_plan(plan: &Plan) -> String {
+    plan.segments
+        .iter()
+        .map(|s| format!("# {} ({})\n{}", s.name, s.place.name(), s.graph))
+        .collect()
+}
+
+/// The plan as a table: one row per node.
+pub fn explain(plan: &Plan) -> Table {
+    let mut table = Table::new(
+        "rows",
+        vec![
+            Column::text("node"),
+            Column::text("op"),
+            Column::text("segment"),
+            Column::text("place"),
+            Column::number("macs"),
+            Column::number("share"),
+            Column::text("reason"),
+        ],
+    );
+    for row in &plan.rows {
+        table.push(vec![
+            row.node.as_str().into(),
+            row.op.into(),
+            row.segment.as_str().into(),
+            row.place.name().into(),
+            row.macs.into(),
+            Cell::Share(row.share),
+            row.reason.clone().into(),
+        ]);
+    }
+    table
+}
+
+/// Seconds of every pass as a table.
+pub fn timings(log: &Log) -> Table {
+    let columns =
+        vec![Column::text("pass"), Column::number("seconds").unit("s"), Column::text("result")];
+    let mut table = Table::new("timings", columns);
+    for ((name, summary), seconds) in log.passes.iter().zip(&log.seconds) {
+        table.push(vec![(*name).into(), Cell::Real(*seconds, 6), summary.as_str().into()]);
+    }
+    table
+}
+
+/// The program folder of a compiled model.
+///
+/// # Errors
+/// A program or host segment that cannot be written as files.
+pub fn to_folder(
+    compilation: &Compilation,
+    executable: &Executable,
+    setup: &Setup<'_>,
+) -> Outcome<Folder> {
+    let graph = &compilation.graph;
+    let record = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
+    let kind = setup.target.info().kinds.first().map_or("", |kind| kind.name);
+    let segments = executable.stages.iter().map(|stage| segment_files(stage, kind));
+    let constants = if executable.constants.is_empty() {
+        None
+    } else {
+        Some(File::new(folder::CONSTANTS, npy::write_npz(&executable.constants)?))
+    };
+    Ok(Folder {
+        target: setup.name().to_owned(),
+        arch: ArchRecord::of(&*setup.arch),
+        options: folder::option_values(&setup.options),
+        plan: folder::plan_rows(&compilation.plan),
+        inputs: record(graph.inputs()),
+        outputs: record(graph.outputs()),
+        segments: segments.collect::<Result<_>>().map_err(Failure::from)?,
+        constants,
+    })
+}
+
+fn segment_files(stage: &Stage, kind: &str) -> Result<SegmentFiles> {
+    let (place, files, interface, numerics) = match &stage.body {
+        Body::Host(graph) => {
+            let bytes = quincunx_import::write_onnx(graph, &ExportOptions::default())?;
+            (Place::Host, vec![File::new(HOST_MODEL, bytes)], None, Default::default())
+        }
+        Body::Device { program, numerics } => {
+            let files = program.emit(kind, "program")?;
+            (Place::Device, files, Some(program.interface().clone()), numerics.clone())
+        }
+    };
+    Ok(SegmentFiles {
+        name: stage.name.clone(),
+        place,
+        inputs: stage.inputs.clone(),
+        outputs: stage.outputs.clone(),
+        files,
+        interface,
+        numerics,
+    })
+}

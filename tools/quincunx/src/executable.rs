@@ -1,0 +1,212 @@
+//! A plan made executable: stages on the machine and on the host, connected by value names.
+
+use crate::{InputSpec, convert};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::execute::{Keep, float};
+use quincunx_graph::{Graph, Value};
+use quincunx_target::{Engine, Machine, Numerics, Program, Stats, Target};
+use quincunx_tensor::{Tensor, Tensors};
+
+/// Something that runs: a compiled graph, a program folder or a native program.
+pub struct Executable {
+    /// What it needs.
+    pub inputs: Vec<InputSpec>,
+    /// Names of its outputs. The first one decides the class of an image.
+    pub outputs: Vec<String>,
+    /// Outputs that are constants.
+    pub constants: Tensors,
+    /// Stages in order; each reads inputs and results of earlier stages.
+    pub stages: Vec<Stage>,
+}
+
+/// One segment, ready to run.
+pub struct Stage {
+    /// Name of the segment.
+    pub name: String,
+    /// Values it reads.
+    pub inputs: Vec<String>,
+    /// Values it computes for others.
+    pub outputs: Vec<String>,
+    /// Who runs it.
+    pub body: Body,
+}
+
+/// Who runs a stage.
+pub enum Body {
+    /// The reference executor.
+    Host(Box<Graph>),
+    /// The machine.
+    Device {
+        /// The program.
+        program: Box<dyn Program>,
+        /// What its compiler chose.
+        numerics: Numerics,
+    },
+}
+
+/// What one image gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// Outputs of the network.
+    pub outputs: Tensors,
+    /// Values of device stages: their outputs and, in a traced run, every value that can be
+    /// observed.
+    pub device: Tensors,
+}
+
+/// An executable loaded into simulators.
+pub struct Session<'a> {
+    executable: &'a Executable,
+    machines: Vec<Option<Box<dyn Machine>>>,
+}
+
+impl Executable {
+    /// Loads every program.
+    ///
+    /// # Errors
+    /// A program that is not legal.
+    pub fn load(&self) -> Result<Session<'_>> {
+        let load = |stage: &Stage| match &stage.body {
+            Body::Host(_) => Ok(None),
+            Body::Device { program, .. } => program.load(Engine::Exec).map(Some),
+        };
+        let machines = self.stages.iter().map(load).collect::<Result<_>>()?;
+        Ok(Session { executable: self, machines })
+    }
+
+    /// The programs of the device stages.
+    pub fn programs(&self) -> impl Iterator<Item = (&Stage, &dyn Program)> {
+        self.stages.iter().filter_map(|stage| match &stage.body {
+            Body::Device { program, .. } => Some((stage, &**program)),
+            Body::Host(_) => None,
+        })
+    }
+
+    /// Size of all programs together. Cycles are known when they are for every program; without a
+    /// program there are none to know.
+    pub fn stats(&self) -> Stats {
+        let mut total = Stats::default();
+        let mut cycles = Some(0);
+        for (_, program) in self.programs() {
+            let stats = program.stats();
+            total.instructions += stats.instructions;
+            total.bytes += stats.bytes;
+            cycles = cycles.zip(stats.cycles).map(|(a, b)| a + b);
+        }
+        total.cycles = cycles.filter(|_| self.programs().next().is_some());
+        total
+    }
+
+    /// The same computation with every device stage done by the golden model of its layers.
+    /// `graph_of` gives the graph of a device stage.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn golden<'g>(
+        &self,
+        target: &dyn Target,
+        graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
+        inputs: &Tensors,
+    ) -> Result<Trace> {
+        self.walk(inputs, |_, stage, numerics, given| {
+            let graph = graph_of(stage).ok_or_else(|| {
+                Diagnostic::bug("a device stage has no graph for its golden model")
+            })?;
+            target.golden(graph, numerics, given)
+        })
+    }
+
+    /// Runs all stages; `device` runs a device stage and may return more than its outputs.
+    fn walk(
+        &self,
+        inputs: &Tensors,
+        mut device: impl FnMut(usize, &Stage, &Numerics, &Tensors) -> Result<Tensors>,
+    ) -> Result<Trace> {
+        let mut values = inputs.clone();
+        values.extend(self.constants.clone());
+        let mut observed = Tensors::new();
+        for (index, stage) in self.stages.iter().enumerate() {
+            let results = match &stage.body {
+                Body::Host(graph) => float(graph, &host_inputs(graph, &values)?, Keep::Outputs)?,
+                Body::Device { numerics, .. } => {
+                    let given = device_inputs(stage, &values)?;
+                    let results = device(index, stage, numerics, &given)?;
+                    observed.extend(results.clone());
+                    results
+                }
+            };
+            for name in &stage.outputs {
+                let value = results.get(name).ok_or_else(|| missing(name))?;
+                values.insert(name.clone(), value.clone());
+            }
+        }
+        let output = |name: &String| {
+            Ok((name.clone(), values.get(name).cloned().ok_or_else(|| missing(name))?))
+        };
+        let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
+        Ok(Trace { outputs, device: observed })
+    }
+}
+
+impl Session<'_> {
+    /// One image.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, faults of the program, and operators the host cannot execute.
+    pub fn run(&mut self, inputs: &Tensors) -> Result<Trace> {
+        self.walk(inputs, |machine, given| machine.run(given))
+    }
+
+    /// One image; the trace also has every value that can be observed.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_traced(&mut self, inputs: &Tensors) -> Result<Trace> {
+        self.walk(inputs, |machine, given| machine.run_traced(given))
+    }
+
+    fn walk(
+        &mut self,
+        inputs: &Tensors,
+        run: impl Fn(&mut dyn Machine, &Tensors) -> Result<Tensors>,
+    ) -> Result<Trace> {
+        let machines = &mut self.machines;
+        self.executable.walk(inputs, |index, _, _, given| match &mut machines[index] {
+            Some(machine) => run(&mut **machine, given),
+            None => Err(Diagnostic::bug("a device stage was not loaded")),
+        })
+    }
+}
+
+fn host_inputs(graph: &Graph, values: &Tensors) -> Result<Tensors> {
+    let take = |&id| {
+        let Value { name, dtype, .. } = &graph[id];
+        let tensor = values.get(name).ok_or_else(|| missing(name))?;
+        Ok((name.clone(), convert::for_host(tensor, *dtype)?))
+    };
+    graph.inputs().iter().map(take).collect()
+}
+
+fn device_inputs(stage: &Stage, values: &Tensors) -> Result<Tensors> {
+    let take = |name: &String| {
+        let tensor = values.get(name).ok_or_else(|| missing(name))?;
+        Ok((name.clone(), convert::to_f64(tensor)?))
+    };
+    stage.inputs.iter().map(take).collect()
+}
+
+fn missing(name: &str) -> Diagnostic {
+    Diagnostic::bug(format!("nothing computed the value {name:?}"))
+}
+
+/// Index of the largest number, the first of equals; `None` without numbers. A NaN never wins.
+pub(crate) fn top1(tensor: &Tensor) -> Option<usize> {
+    let values = tensor.to_f64();
+    let mut best: Option<(usize, f64)> = None;
+    for (index, value) in values.into_iter().enumerate() {
+        if !value.is_nan() && best.is_none_or(|(_, most)| value > most) {
+            best = Some((index, value));
+        }
+    }
+    best.map(|(index, _)| index)
+}

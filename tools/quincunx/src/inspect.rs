@@ -1,0 +1,231 @@
+//! `inspect`: what is in a file, whatever it is.
+
+use crate::detect::{FileKind, detect};
+use crate::open::{from_program, read};
+use crate::{Executable, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder};
+use quincunx_diag::Diagnostic;
+use quincunx_graph::Graph;
+use quincunx_report::{Cell, Column, Report, Table};
+use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow};
+use quincunx_target::{Log, Numerics, Target};
+use quincunx_tensor::{Tensor, Tensors, npy, show_shape};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What was found, with warnings of the readers.
+pub struct Inspection {
+    /// The result.
+    pub report: Report,
+    /// Warnings.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl From<Report> for Inspection {
+    fn from(report: Report) -> Self {
+        Inspection { report, warnings: Vec::new() }
+    }
+}
+
+/// Inspects a program folder.
+///
+/// # Errors
+/// As [`open_folder`].
+pub fn folder(path: &Path, targets: &[&dyn Target]) -> Outcome<Inspection> {
+    if !Folder::is_at(path) {
+        return Err(Diagnostic::invalid("Q0615", "the folder is no program folder")
+            .in_file(path.display().to_string())
+            .help(format!("a program folder has a file {DESCRIPTION}"))
+            .into());
+    }
+    let Opened { setup, executable, plan, warnings, .. } = open_folder(path, targets, &[])?;
+    let mut summary = Table::properties("summary");
+    summary.property("file", "program folder");
+    summary.property("target", setup.name());
+    summary.property("machine", setup.arch.name());
+    add_stats(&mut summary, &executable);
+    let report = Report::new().table(summary).table(stages(&executable));
+    let report = report.table(ports(&executable)).table(plan_table(&plan));
+    Ok(Inspection { report, warnings })
+}
+
+/// Inspects a file: a model, data, or a program of any target. With a setup, it is a program of
+/// that target.
+///
+/// # Errors
+/// `Q0615` when it is nothing known; otherwise what the reader of its format says.
+pub fn file(
+    file: &InputFile,
+    targets: &[&dyn Target],
+    setup: Option<Setup<'_>>,
+) -> Outcome<Inspection> {
+    if let Some(setup) = setup {
+        return native(file, &setup);
+    }
+    let named = |problem: Diagnostic| problem.name_file(&file.name);
+    match detect(file, targets) {
+        FileKind::Npy => {
+            let array = npy::read_npy(file.bytes.clone()).map_err(named)?;
+            Ok(arrays("npy array", &Tensors::from([(String::new(), array)])).into())
+        }
+        FileKind::Npz => {
+            let tensors = npy::read_npz(file.bytes.clone()).map_err(named)?;
+            Ok(arrays("npz archive", &tensors).into())
+        }
+        FileKind::Program(target) => native(file, &Setup::default_for(target)?),
+        FileKind::Model => Ok(network(&Model::read(file)?).into()),
+        FileKind::Unknown => Err(Diagnostic::invalid("Q0615", "the file is of no known format")
+            .in_file(&file.name)
+            .help("models, .npy, .npz, program folders and programs of the targets are known")
+            .into()),
+    }
+}
+
+fn native(file: &InputFile, setup: &Setup<'_>) -> Outcome<Inspection> {
+    let mut log = Log::default();
+    let program = read(setup, &[file.to_file()], None, &mut log)?;
+    let executable = from_program(program, Numerics::default());
+    let mut summary = Table::properties("summary");
+    summary.property("file", "program");
+    summary.property("target", setup.name());
+    add_stats(&mut summary, &executable);
+    for (name, value) in executable.programs().flat_map(|(_, p)| p.stats().figures) {
+        summary.property(name, value);
+    }
+    let report = Report::new().table(summary).table(ports(&executable));
+    Ok(Inspection { report, warnings: log.diagnostics })
+}
+
+fn add_stats(summary: &mut Table, executable: &Executable) {
+    let stats = executable.stats();
+    summary.property("instructions", stats.instructions);
+    summary.property("bytes", stats.bytes);
+    summary.property("cycles", stats.cycles);
+}
+
+fn stages(executable: &Executable) -> Table {
+    let columns = ["segment", "place", "reads", "computes"].map(Column::text).to_vec();
+    let mut table = Table::new("segments", columns);
+    for stage in &executable.stages {
+        let place = match stage.body {
+            crate::Body::Host(_) => "host",
+            crate::Body::Device { .. } => "device",
+        };
+        table.push(vec![
+            stage.name.as_str().into(),
+            place.into(),
+            stage.inputs.join(", ").into(),
+            stage.outputs.join(", ").into(),
+        ]);
+    }
+    table
+}
+
+fn ports(executable: &Executable) -> Table {
+    let columns = ["segment", "port", "direction", "shape", "grid"].map(Column::text).to_vec();
+    let mut table = Table::new("ports", columns);
+    for (stage, program) in executable.programs() {
+        let interface = program.interface();
+        let inputs = interface.inputs.iter().map(|port| (port, "in"));
+        let outputs = interface.outputs.iter().map(|port| (port, "out"));
+        for (port, direction) in inputs.chain(outputs) {
+            table.push(vec![
+                stage.name.as_str().into(),
+                port.name.as_str().into(),
+                direction.into(),
+                show_shape(&port.shape).into(),
+                port.quantiser.as_ref().map(ToString::to_string).into(),
+            ]);
+        }
+    }
+    table
+}
+
+fn plan_table(plan: &[PlanRow]) -> Table {
+    let columns = vec![
+        Column::text("node"),
+        Column::text("op"),
+        Column::text("segment"),
+        Column::text("place"),
+        Column::number("macs"),
+        Column::text("reason"),
+    ];
+    let mut table = Table::new("plan", columns);
+    for row in plan {
+        table.push(vec![
+            row.node.as_str().into(),
+            row.op.as_str().into(),
+            row.segment.as_str().into(),
+            row.place.name().into(),
+            row.macs.into(),
+            row.reason.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn network(model: &Model) -> Report {
+    let graph = &model.graph;
+    let macs: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
+    let constants = || graph.values().filter_map(|(_, value)| value.constant.as_ref());
+    let mut summary = Table::properties("summary");
+    summary.property("file", "ONNX model");
+    summary.property("name", graph.name.as_str());
+    summary.property("nodes", graph.nodes().len());
+    summary.property("parameters", constants().map(|c| c.tensor.len()).sum::<usize>());
+    summary.property("macs", macs);
+    summary.property("quantised", if is_quantised(graph) { "yes" } else { "no" });
+    Report::new().table(summary).table(operators(graph)).text("graph", graph.to_string())
+}
+
+fn operators(graph: &Graph) -> Table {
+    let mut counts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (_, node) in graph.nodes() {
+        let entry = counts.entry(node.op.name()).or_default();
+        entry.0 += 1;
+        entry.1 += graph.macs(node);
+    }
+    let columns = vec![Column::text("op"), Column::number("nodes"), Column::number("macs")];
+    let mut table = Table::new("operators", columns);
+    for (op, (nodes, macs)) in counts {
+        table.push(vec![op.into(), nodes.into(), macs.into()]);
+    }
+    table
+}
+
+fn arrays(what: &str, tensors: &Tensors) -> Report {
+    let mut summary = Table::properties("summary");
+    summary.property("file", what);
+    summary.property("arrays", tensors.len());
+    let columns = vec![
+        Column::text("array"),
+        Column::text("type"),
+        Column::text("shape"),
+        Column::number("min"),
+        Column::number("max"),
+    ];
+    let mut table = Table::new("rows", columns);
+    for (name, tensor) in tensors {
+        let (min, max) = extremes(tensor).unzip();
+        table.push(vec![
+            name.as_str().into(),
+            tensor.dtype().name().into(),
+            show_shape(tensor.shape()).into(),
+            number(min),
+            number(max),
+        ]);
+    }
+    Report::new().table(summary).table(table)
+}
+
+/// Lowest and highest number that is not NaN.
+fn extremes(tensor: &Tensor) -> Option<(f64, f64)> {
+    let values = tensor.to_f64().into_iter().filter(|value| !value.is_nan());
+    values.fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((value, value));
+        Some((value.min(low), value.max(high)))
+    })
+}
+
+fn number(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Empty, Cell::Number)
+}

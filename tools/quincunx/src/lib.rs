@@ -1,0 +1,58 @@
+//! Quincunx: networks in, programs for five machines out, checked by three judges.
+//!
+//! This is the library behind the `quincunx` binary: [`targets`] is the registry, and every verb
+//! of the command line is a module with one entry function.
+//!
+//! | verb | module |
+//! |---|---|
+//! | `compile` | [`mod@compile`] |
+//! | `run` | [`mod@run`] |
+//! | `verify` | [`mod@verify`] |
+//! | `compare` | [`mod@compare`] |
+//! | `asm`, `disasm` | [`mod@assemble`] |
+//! | `inspect` | [`mod@inspect`] |
+//! | `isa`, `targets` | [`mod@manual`] |
+//!
+//! All of them work on files in memory ([`InputFile`]) and return data; nothing here prints.
+
+pub mod assemble;
+pub mod compare;
+pub mod compile;
+pub mod convert;
+mod data;
+mod detect;
+mod executable;
+mod failure;
+mod files;
+pub mod inspect;
+pub mod manual;
+mod model;
+mod open;
+mod parallel;
+mod registry;
+pub mod run;
+mod setup;
+#[cfg(test)]
+mod tests;
+pub mod verify;
+
+pub use data::{Dataset, InputSpec};
+pub use detect::{FileKind, detect};
+pub use executable::{Body, Executable, Session, Stage, Trace};
+pub use failure::{Failure, Outcome, exit_code};
+pub use files::{InputFile, write_atomically};
+pub use model::{Calibration, Model, is_quantised};
+pub use open::{Opened, open_folder, open_native, recognise};
+pub use parallel::{Progress, Silent, available_threads};
+pub use registry::{find_target, targets};
+pub use setup::Setup;
+
+pub use quincunx_diag as diag;
+pub use quincunx_graph as graph;
+pub use quincunx_import as import;
+pub use quincunx_report as report;
+pub use quincunx_target as target;
+pub use quincunx_tensor as tensor;
+
+/// Version of this library and of the files it writes.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

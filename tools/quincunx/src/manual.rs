@@ -1,0 +1,100 @@
+//! `isa` and `targets`: what the machines are.
+
+use quincunx_diag::Result;
+use quincunx_isa::{ManualFormat, Row, Table as Instructions};
+use quincunx_report::{Column, Format, Report, Table};
+use quincunx_target::{ArchSource, Info, Target};
+
+/// The manual of all instructions of a target, or of one mnemonic, in a format.
+///
+/// # Errors
+/// A mnemonic that does not exist, with a suggestion.
+pub fn isa(target: &dyn Target, mnemonic: Option<&str>, format: Format) -> Result<String> {
+    let instructions = target.isa();
+    let manual = |format| instructions.manual(mnemonic, None, format);
+    match format {
+        Format::Text => manual(ManualFormat::Text),
+        Format::Markdown => manual(ManualFormat::Markdown),
+        Format::Json => manual(ManualFormat::Json),
+        Format::Csv => {
+            // The manual of a mnemonic that does not exist has the message.
+            manual(ManualFormat::Text)?;
+            Ok(Report::from(instruction_table(instructions, mnemonic)).render(format))
+        }
+        Format::Html => {
+            Ok(Report::new().text("manual", manual(ManualFormat::Text)?).render(format))
+        }
+    }
+    .map(|text| format!("{}\n", text.trim_end()))
+}
+
+fn instruction_table(instructions: &Instructions, mnemonic: Option<&str>) -> Table {
+    let columns = ["name", "mnemonic", "syntax", "doc"].map(Column::text).to_vec();
+    let mut table = Table::new("rows", columns);
+    let wanted = |row: &&Row| mnemonic.is_none_or(|mnemonic| row.mnemonic == mnemonic);
+    for row in instructions.rows.iter().filter(wanted) {
+        let doc: Vec<&str> = row.doc.iter().map(|line| line.trim()).collect();
+        table.push(vec![
+            row.name.into(),
+            row.mnemonic.into(),
+            row.syntax.into(),
+            doc.join(" ").into(),
+        ]);
+    }
+    table
+}
+
+/// One row per target.
+pub fn list(targets: &[&dyn Target]) -> Report {
+    let columns = ["target", "machines", "files", "summary"].map(Column::text).to_vec();
+    let mut table = Table::new("rows", columns);
+    for target in targets {
+        let Info { name, summary, presets, kinds, .. } = target.info();
+        let presets: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+        table.push(vec![
+            (*name).into(),
+            presets.join(", ").into(),
+            kinds.join(", ").into(),
+            (*summary).into(),
+        ]);
+    }
+    table.into()
+}
+
+/// Machines, options and kinds of files of one target, and the parameters of one machine.
+///
+/// # Errors
+/// An unknown machine or a malformed architecture file.
+pub fn describe(target: &dyn Target, arch: &ArchSource) -> Result<Report> {
+    let info = target.info();
+    let mut presets =
+        Table::new("machines", vec![Column::text("machine"), Column::text("summary")]);
+    for preset in info.presets {
+        presets.push(vec![preset.name.into(), preset.summary.into()]);
+    }
+    let columns = ["option", "default", "values", "summary"].map(Column::text).to_vec();
+    let mut options = Table::new("options", columns);
+    for option in info.options {
+        options.push(vec![
+            option.name.into(),
+            option.default.into(),
+            option.values.join(", ").into(),
+            option.doc.into(),
+        ]);
+    }
+    let mut kinds = Table::new("files", vec![Column::text("kind"), Column::text("summary")]);
+    for kind in info.kinds {
+        kinds.push(vec![kind.name.into(), kind.doc.into()]);
+    }
+    let arch = target.arch(arch)?;
+    let mut parameters =
+        Table::new("parameters", vec![Column::text("parameter"), Column::text("value")]);
+    parameters.push(vec!["name".into(), arch.name().into()]);
+    for (name, value) in arch.parameters() {
+        parameters.push(vec![name.into(), value.into()]);
+    }
+    let tables = [presets, options, kinds, parameters];
+    let report = Report::new().text("summary", format!("{}: {}", info.name, info.summary));
+    Ok(tables.into_iter().filter(|table| !table.is_empty()).fold(report, Report::table))
+}

@@ -1,0 +1,132 @@
+//! Reading a model and preparing it for a machine.
+
+use crate::{Dataset, InputFile, InputSpec, Outcome};
+use quincunx_diag::Diagnostic;
+use quincunx_graph::passes::{self, Scheme};
+use quincunx_graph::{Graph, Op};
+use quincunx_import::Options;
+use quincunx_target::Log;
+use quincunx_tensor::Tensors;
+use std::path::PathBuf;
+
+/// File that calibration data is looked for in, beside the model.
+const BESIDE: &str = "calib.npz";
+
+/// A network as it was read.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// File name for messages.
+    pub name: String,
+    /// Where it is; `None` for a stream.
+    pub path: Option<PathBuf>,
+    /// What it means.
+    pub graph: Graph,
+}
+
+impl Model {
+    /// Reads an ONNX file.
+    ///
+    /// # Errors
+    /// `Q04xx`, see [`quincunx_import::read_onnx`].
+    pub fn read(file: &InputFile) -> Outcome<Self> {
+        let options = file.path.as_deref().map(Options::beside).unwrap_or_default();
+        let graph = quincunx_import::read_onnx(file.bytes.clone(), &options)
+            .map_err(|problems| crate::Failure::from(problems).name_file(&file.name))?;
+        Ok(Model { name: file.name.clone(), path: file.path.clone(), graph })
+    }
+
+    /// File name without folder and ending.
+    pub fn stem(&self) -> String {
+        let stem = self.path.as_deref().and_then(|path| path.file_stem());
+        stem.map_or_else(|| "model".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+/// Where calibration data comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Calibration<'a> {
+    /// The file the user gave; without one, `calib.npz` beside the model.
+    pub file: Option<&'a InputFile>,
+    /// Data the result will be judged on, which must not be calibrated on.
+    pub evaluated: Option<&'a InputFile>,
+}
+
+impl Calibration<'_> {
+    fn samples(&self, model: &Model, graph: &Graph) -> Outcome<Vec<Tensors>> {
+        let beside;
+        let file = match self.file {
+            Some(file) => file,
+            None => {
+                beside = find_beside(model)?;
+                &beside
+            }
+        };
+        if self.evaluated.is_some_and(|data| file.same_as(data)) {
+            return Err(Diagnostic::usage(
+                "Q0609",
+                "the data for calibration is the data that is evaluated",
+            )
+            .in_file(&file.name)
+            .help("give other data with --calibrate, or quantise the model beforehand")
+            .into());
+        }
+        Ok(Dataset::read(file, &InputSpec::of(graph))?.images)
+    }
+}
+
+fn find_beside(model: &Model) -> Outcome<InputFile> {
+    let path = model.path.as_ref().map(|path| path.with_file_name(BESIDE));
+    match path {
+        Some(path) if path.is_file() => Ok(InputFile::open(&path)?),
+        _ => Err(Diagnostic::usage(
+            "Q0608",
+            "the machine needs a quantised model, and there is no data to calibrate this one",
+        )
+        .in_file(&model.name)
+        .help(format!(
+            "give data with --calibrate, put {BESIDE} beside the model, or quantise the model \
+             beforehand"
+        ))
+        .into()),
+    }
+}
+
+/// True when some value lies on a grid: a quantiser node or a constant stored as codes.
+pub fn is_quantised(graph: &Graph) -> bool {
+    let quantises = |op: &Op| matches!(op, Op::Quantise(_) | Op::ToCodes(_) | Op::FromCodes(_));
+    graph.nodes().any(|(_, node)| quantises(&node.op))
+        || graph
+            .values()
+            .any(|(_, value)| value.constant.as_ref().is_some_and(|c| c.quantiser.is_some()))
+}
+
+/// The graph that is compiled: constants and, if wanted, batch normalisations folded, dead nodes
+/// removed, and quantised if the machine needs that and the model is not.
+pub(crate) fn prepare(
+    model: &Model,
+    fold_batch_norm: bool,
+    scheme: Option<Scheme>,
+    calibration: Calibration<'_>,
+    log: &mut Log,
+) -> Outcome<Graph> {
+    let summary =
+        |graph: &Graph| format!("{} nodes, {} values", graph.nodes().len(), graph.values().len());
+    log.start();
+    log.pass("import", summary(&model.graph), || model.graph.to_string());
+    let mut graph = passes::fold_constants(&model.graph)?;
+    log.pass("fold-constants", summary(&graph), || graph.to_string());
+    if fold_batch_norm {
+        graph = passes::fold_batch_norm(&graph)?;
+        log.pass("fold-batch-norm", summary(&graph), || graph.to_string());
+    }
+    graph = passes::remove_dead(&graph)?;
+    log.pass("remove-dead", summary(&graph), || graph.to_string());
+    if let Some(scheme) = scheme
+        && !is_quantised(&graph)
+    {
+        let ranges = passes::calibrate(&graph, calibration.samples(model, &graph)?)?;
+        graph = passes::quantise(&graph, &ranges, &scheme)?;
+        log.pass("quantise", summary(&graph), || graph.to_string());
+    }
+    Ok(graph)
+}

@@ -1,0 +1,222 @@
+//! Opening programs: program folders and native files.
+
+use crate::compile::HOST_MODEL;
+use crate::executable::{Body, Executable, Stage};
+use crate::registry::find_among;
+use crate::{Failure, InputSpec, Outcome, Setup};
+use bytes::Bytes;
+use quincunx_diag::{Diagnostic, Result, Sources};
+use quincunx_graph::{Graph, ValueId};
+use quincunx_target::folder::{Folder, PlanRow, SegmentFiles};
+use quincunx_target::plan::Place;
+use quincunx_target::{ArchSource, File, Interface, Log, Numerics, Program, Target};
+use quincunx_tensor::{DType, npy};
+use std::path::Path;
+
+/// An opened program.
+pub struct Opened<'a> {
+    /// The machine it is for.
+    pub setup: Setup<'a>,
+    /// What runs.
+    pub executable: Executable,
+    /// The plan; empty for native files.
+    pub plan: Vec<PlanRow>,
+    /// Warnings of the readers.
+    pub warnings: Vec<Diagnostic>,
+    /// Texts for the spans of warnings.
+    pub sources: Sources,
+}
+
+/// Opens a program folder. `options` replace the stored ones.
+///
+/// # Errors
+/// A folder that is malformed, for an unknown target, or with files its target cannot read.
+pub fn open_folder<'a>(
+    path: &Path,
+    targets: &[&'a dyn Target],
+    options: &[(String, String)],
+) -> Outcome<Opened<'a>> {
+    let folder = Folder::read(path)?;
+    let setup = setup_of(&folder, targets, options)
+        .map_err(|problem| problem.with_note(format!("in {}", path.display())))?;
+    let mut log = Log::default();
+    let stages = folder.segments.iter().map(|segment| stage(&setup, segment, &mut log));
+    let stages = stages.collect::<Outcome<Vec<_>>>()?;
+    let constants = match &folder.constants {
+        Some(file) => npy::read_npz(file.bytes.clone()).map_err(|p| p.name_file(&file.name))?,
+        None => Default::default(),
+    };
+    let inputs = folder.inputs.iter().map(|value| {
+        Ok(InputSpec {
+            name: value.name.clone(),
+            dtype: value.dtype()?,
+            shape: value.shape.clone(),
+        })
+    });
+    let executable = Executable {
+        inputs: inputs.collect::<Result<_>>()?,
+        outputs: folder.outputs.iter().map(|value| value.name.clone()).collect(),
+        constants,
+        stages,
+    };
+    check_outputs(&executable).map_err(|problem| problem.name_file(&path.display().to_string()))?;
+    Ok(Opened {
+        setup,
+        executable,
+        plan: folder.plan,
+        warnings: log.diagnostics,
+        sources: Sources::new(),
+    })
+}
+
+/// Opens native files as one program. Without an interface its ports are raw memory.
+///
+/// # Errors
+/// Everything its target says about them.
+pub fn open_native<'a>(
+    files: &[File],
+    setup: Setup<'a>,
+    interface: Option<Interface>,
+) -> Outcome<Opened<'a>> {
+    let mut log = Log::default();
+    let program = read(&setup, files, interface, &mut log)?;
+    let executable = from_program(program, Numerics::default());
+    Ok(Opened {
+        setup,
+        executable,
+        plan: Vec::new(),
+        warnings: log.diagnostics,
+        sources: crate::failure::sources_of(files),
+    })
+}
+
+/// The target whose files these are.
+///
+/// # Errors
+/// `Q0611` when no target recognises them.
+pub fn recognise<'a>(files: &[File], targets: &[&'a dyn Target]) -> Result<&'a dyn Target> {
+    let recognises = |target: &&&dyn Target| files.iter().any(|file| target.recognises(file));
+    targets.iter().find(recognises).copied().ok_or_else(|| {
+        let problem = Diagnostic::invalid("Q0611", "no target recognises the file")
+            .help("name the target with --target, or check that the file is a program");
+        match files.first() {
+            Some(file) => problem.in_file(&file.name),
+            None => problem,
+        }
+    })
+}
+
+/// One program as an executable of its own.
+pub(crate) fn from_program(program: Box<dyn Program>, numerics: Numerics) -> Executable {
+    let interface = program.interface();
+    let spec = |port: &quincunx_target::Port| InputSpec {
+        name: port.name.clone(),
+        dtype: DType::F64,
+        shape: port.shape.clone(),
+    };
+    let names = |ports: &[quincunx_target::Port]| -> Vec<String> {
+        ports.iter().map(|port| port.name.clone()).collect()
+    };
+    let outputs = names(&interface.outputs);
+    Executable {
+        inputs: interface.inputs.iter().map(spec).collect(),
+        outputs: outputs.clone(),
+        constants: Default::default(),
+        stages: vec![Stage {
+            name: "program".to_owned(),
+            inputs: names(&interface.inputs),
+            outputs,
+            body: Body::Device { program, numerics },
+        }],
+    }
+}
+
+/// Reads native files; spans of its diagnostics point into them.
+pub(crate) fn read(
+    setup: &Setup<'_>,
+    files: &[File],
+    interface: Option<Interface>,
+    log: &mut Log,
+) -> Outcome<Box<dyn Program>> {
+    setup.target.read(files, interface, &*setup.arch, &setup.options, log).map_err(|problems| {
+        let failure = Failure::in_files(problems, files);
+        match files {
+            [only] => failure.name_file(&only.name),
+            _ => failure,
+        }
+    })
+}
+
+fn setup_of<'a>(
+    folder: &Folder,
+    targets: &[&'a dyn Target],
+    options: &[(String, String)],
+) -> Result<Setup<'a>> {
+    // What a file says wrongly is invalid input, not wrong usage.
+    let invalid = |problem: Diagnostic| {
+        Diagnostic::invalid("Q0612", problem.message())
+            .help_if(problem.help_text().map(str::to_owned))
+    };
+    let target = find_among(targets, &folder.target).map_err(invalid)?;
+    let name = format!("machine {:?}", folder.arch.name);
+    let arch = ArchSource::Text { name, text: folder.arch.file.clone() };
+    let stored: Vec<(String, String)> =
+        folder.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    Setup::new(target, &arch, &stored).map_err(invalid)?;
+    let all: Vec<_> = stored.into_iter().chain(options.iter().cloned()).collect();
+    Setup::new(target, &arch, &all)
+}
+
+fn stage(setup: &Setup<'_>, segment: &SegmentFiles, log: &mut Log) -> Outcome<Stage> {
+    let name_file = |failure: Failure| failure.name_file(&segment.name);
+    let body = match segment.place {
+        Place::Host => Body::Host(Box::new(host_graph(segment).map_err(name_file)?)),
+        Place::Device => {
+            let program = read(setup, &segment.files, segment.interface.clone(), log)?;
+            Body::Device { program, numerics: segment.numerics.clone() }
+        }
+    };
+    Ok(Stage {
+        name: segment.name.clone(),
+        inputs: segment.inputs.clone(),
+        outputs: segment.outputs.clone(),
+        body,
+    })
+}
+
+fn host_graph(segment: &SegmentFiles) -> Outcome<Graph> {
+    let wrong = |message: &str| Diagnostic::invalid("Q0612", message.to_owned());
+    let [file] = &segment.files[..] else {
+        return Err(wrong("expected one file in a host segment").into());
+    };
+    if file.name != HOST_MODEL {
+        return Err(wrong("expected a host segment to hold a model").into());
+    }
+    let graph = quincunx_import::read_onnx(Bytes::from(file.bytes.clone()), &Default::default())?;
+    let within = |ids: &[ValueId], names: &[String]| {
+        ids.iter().all(|&id| names.iter().any(|name| *name == graph[id].name))
+    };
+    let complete = segment
+        .outputs
+        .iter()
+        .all(|name| graph.outputs().iter().any(|&id| graph[id].name == *name));
+    if !within(graph.inputs(), &segment.inputs) || !complete {
+        return Err(wrong("the model of a host segment has other inputs or outputs").into());
+    }
+    Ok(graph)
+}
+
+/// Every output is computed, given or constant.
+fn check_outputs(executable: &Executable) -> Result<()> {
+    let known = |name: &String| {
+        executable.constants.contains_key(name)
+            || executable.inputs.iter().any(|input| input.name == *name)
+            || executable.stages.iter().any(|stage| stage.outputs.contains(name))
+    };
+    match executable.outputs.iter().find(|name| !known(name)) {
+        Some(name) => {
+            Err(Diagnostic::invalid("Q0612", format!("nothing computes the output {name:?}")))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,31 @@
+//! The machines: one line each.
+
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_target::Target;
+
+/// Every target, in the order in which `compare` reports them.
+static TARGETS: &[&dyn Target] = &[
+    &quincunx_dais::TARGET, //
+];
+
+/// Every target.
+pub fn targets() -> &'static [&'static dyn Target] {
+    TARGETS
+}
+
+/// The target with this name.
+///
+/// # Errors
+/// `Q0601`, with a suggestion.
+pub fn find_target(name: &str) -> Result<&'static dyn Target> {
+    find_among(targets(), name)
+}
+
+pub(crate) fn find_among<'a>(targets: &[&'a dyn Target], name: &str) -> Result<&'a dyn Target> {
+    let names = targets.iter().map(|target| target.info().name);
+    targets.iter().find(|target| target.info().name == name).copied().ok_or_else(|| {
+        let known = names.clone().collect::<Vec<_>>().join(", ");
+        let help = did_you_mean(name, names).unwrap_or_else(|| format!("targets are: {known}"));
+        Diagnostic::usage("Q0601", format!("no target is named {name:?}")).help(help)
+    })
+}

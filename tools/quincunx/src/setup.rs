@@ -1,0 +1,45 @@
+//! A machine with its options, ready to compile for.
+
+use quincunx_diag::Result;
+use quincunx_target::{Arch, ArchSource, Options, Target};
+
+/// A target, one of its machines, and options.
+pub struct Setup<'a> {
+    /// The target.
+    pub target: &'a dyn Target,
+    /// The machine.
+    pub arch: Box<dyn Arch>,
+    /// Options of its compiler and readers.
+    pub options: Options,
+}
+
+impl<'a> Setup<'a> {
+    /// A setup from what the user says.
+    ///
+    /// # Errors
+    /// An unknown machine or option, or a malformed architecture file.
+    pub fn new(
+        target: &'a dyn Target,
+        arch: &ArchSource,
+        options: &[(String, String)],
+    ) -> Result<Self> {
+        Ok(Setup {
+            target,
+            arch: target.arch(arch)?,
+            options: Options::new(target.info().options, options)?,
+        })
+    }
+
+    /// The target's first machine with default options.
+    ///
+    /// # Errors
+    /// None for a sound target.
+    pub fn default_for(target: &'a dyn Target) -> Result<Self> {
+        Self::new(target, &ArchSource::Default, &[])
+    }
+
+    /// Name of the target.
+    pub fn name(&self) -> &'static str {
+        self.target.info().name
+    }
+}

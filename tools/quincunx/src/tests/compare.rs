@@ -1,0 +1,134 @@
+use super::*;
+use crate::compare::{Comparison, Row, Status, compare, exit_code, table};
+use crate::{Calibration, Silent};
+use quincunx_report::{Format, Report};
+
+fn rows(model: &Model, data: &Dataset, options: &[(&str, &str)], number: usize) -> Vec<Row> {
+    let comparison = Comparison {
+        model,
+        data,
+        calibration: Calibration::default(),
+        fold_batch_norm: true,
+        threads: threads(number),
+    };
+    compare(&comparison, &[setup(options)], &Silent).unwrap()
+}
+
+/// The row without measured times.
+fn timeless(row: &Row) -> String {
+    let mut row = row.clone();
+    if let Some(figures) = &mut row.figures {
+        figures.seconds_compile = 0.0;
+        figures.images_per_second = 0.0;
+    }
+    format!("{row:?}")
+}
+
+#[test]
+fn judges_agree_on_a_correct_machine() {
+    let model = mixed();
+    let rows = rows(&model, &images(&model, 9), &[], 2);
+    let figures = rows[0].figures.as_ref().unwrap();
+    assert_eq!((rows[0].status, rows[0].images), (Status::Ok, 9));
+    assert_eq!((figures.bit_exact, figures.agree), (9, 9));
+    assert_eq!((figures.accuracy, figures.max_error), (None, Some(0.0)));
+    assert_eq!(figures.device_mac_share, 0.5);
+    assert_eq!(figures.stats.instructions, 2);
+    assert!(rows[0].is_exact() && rows[0].problems.diagnostics.is_empty());
+}
+
+#[test]
+fn a_wrong_simulator_is_caught_with_the_first_difference() {
+    let model = mixed();
+    let data = images(&model, 40);
+    let rows = rows(&model, &data, &[("wrong", "true")], 2);
+    let hit = data.images.iter().filter(|image| image["x"].to_f64()[0] > 0.5).count();
+    assert!(hit > 0 && hit < 40);
+    assert_eq!(rows[0].figures.as_ref().unwrap().bit_exact, 40 - hit);
+    assert!(!rows[0].is_exact());
+    assert_eq!(rows[0].problems.exit_code(), 1);
+    assert!(rows[0].problems.to_string().contains("value \"r\" differs at element 0"));
+}
+
+#[test]
+fn labels_give_accuracy() {
+    let model = relu_only();
+    let mut data = images(&model, 4);
+    let class = |image: &quincunx_tensor::Tensors| {
+        let values = image["x"].to_f64();
+        (0..4).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap() as i64
+    };
+    let mut labels: Vec<i64> = data.images.iter().map(class).collect();
+    labels[0] = -1;
+    data.labels = Some(labels);
+    assert_eq!(rows(&model, &data, &[], 1)[0].figures.as_ref().unwrap().accuracy, Some(0.75));
+}
+
+#[test]
+fn a_model_without_machine_nodes_is_on_the_host() {
+    let model = neg_only();
+    let row = &rows(&model, &images(&model, 2), &[], 1)[0];
+    let figures = row.figures.as_ref().unwrap();
+    assert_eq!((row.status, figures.bit_exact, figures.device_mac_share), (Status::Host, 2, 0.0));
+}
+
+#[test]
+fn what_does_not_fit_is_a_row_without_figures() {
+    let model = mixed();
+    let row = &rows(&model, &images(&model, 2), &[("full", "true")], 1)[0];
+    assert_eq!((row.status, row.figures.is_none()), (Status::Unsupported, true));
+    assert_eq!(row.problems.exit_code(), 4);
+    let json = Report::from(table(std::slice::from_ref(row))).render(Format::Json);
+    assert!(json.contains("\"bit_exact\": null"));
+}
+
+#[test]
+fn rows_do_not_depend_on_threads() {
+    let model = mixed();
+    let data = images(&model, 13);
+    for options in [&[][..], &[("wrong", "true")]] {
+        let one = timeless(&rows(&model, &data, options, 1)[0]);
+        for number in [2, 5, 16] {
+            assert_eq!(one, timeless(&rows(&model, &data, options, number)[0]));
+        }
+    }
+}
+
+#[test]
+fn json_has_the_documented_fields_in_order() {
+    let model = mixed();
+    let json = Report::from(table(&rows(&model, &images(&model, 1), &[], 1))).render(Format::Json);
+    let keys: Vec<&str> = json.lines().filter_map(|l| l.trim().split('"').nth(1)).collect();
+    assert_eq!(
+        keys,
+        [
+            "schema",
+            "rows",
+            "target",
+            "status",
+            "images",
+            "bit_exact",
+            "agree",
+            "accuracy",
+            "device_mac_share",
+            "instructions",
+            "bytes",
+            "cycles",
+            "seconds_compile",
+            "images_per_second",
+            "max_error"
+        ]
+    );
+}
+
+#[test]
+fn exit_codes_rank_judges_above_missing_support() {
+    let (model, wrong) = (mixed(), &[("wrong", "true")][..]);
+    let data = images(&model, 40);
+    let row = |options: &[(&str, &str)]| rows(&model, &data, options, 2).remove(0);
+    let (good, bad, full) = (row(&[]), row(wrong), row(&[("full", "true")]));
+    assert_eq!(exit_code(std::slice::from_ref(&good), true), 0);
+    assert_eq!(exit_code(&[good.clone(), full.clone()], false), 0);
+    assert_eq!(exit_code(&[good, full.clone()], true), 4);
+    assert_eq!(exit_code(&[full, bad], true), 1);
+}

@@ -1,0 +1,156 @@
+use super::*;
+use crate::compile::{Compilation, Job, compile, explain, timings};
+use crate::run::{layers, outputs, run, table};
+use crate::{Calibration, InputFile, Silent};
+use quincunx_graph::execute::{Keep, float};
+use quincunx_report::{Format, Report};
+use quincunx_tensor::Tensors;
+use quincunx_tensor::npy::write_npz;
+
+fn compiled(model: &Model) -> Compilation {
+    compile(&Job::new(model, &setup(&[]))).unwrap()
+}
+
+/// Runs compiled and compares with the reference executor; all numbers here are exact in f32.
+fn check(model: &Model) {
+    let executable = compiled(model).result.unwrap();
+    let data = images(model, 5);
+    let traces = run(&executable, &data, false, ONE, &Silent).unwrap();
+    for (image, trace) in data.images.iter().zip(&traces) {
+        let expected = float(&model.graph, image, Keep::Outputs).unwrap();
+        assert_eq!(trace.outputs.len(), expected.len());
+        for (name, tensor) in expected {
+            assert_eq!(trace.outputs[&name].to_f64(), tensor.to_f64(), "{name}");
+            assert_eq!(trace.outputs[&name].shape(), tensor.shape(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn mixed_plans_compute_what_the_model_means() {
+    for model in [mixed(), relu_only(), neg_only(), passthrough()] {
+        check(&model);
+    }
+}
+
+#[test]
+fn the_plan_alternates_between_machine_and_host() {
+    let compilation = compiled(&mixed());
+    let names: Vec<_> = compilation.plan.segments.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["device0", "host1", "device2"]);
+    let text = Report::from(explain(&compilation.plan)).render(Format::Csv);
+    assert!(text.contains("neg,Neg,host1,host,0,0,toy has no Neg"), "{text}");
+    assert!(!timings(&compilation.log).is_empty());
+}
+
+#[test]
+fn strict_refuses_host_nodes_but_still_has_a_plan() {
+    let (model, setup) = (mixed(), setup(&[]));
+    let compilation = compile(&Job { strict: true, ..Job::new(&model, &setup) }).unwrap();
+    assert_eq!(compilation.plan.rows.len(), 4);
+    let failure = compilation.result.err().unwrap();
+    assert_eq!((failure.diagnostics.len(), failure.exit_code()), (2, 4));
+    let all_on_device = relu_only();
+    let compilation = compile(&Job { strict: true, ..Job::new(&all_on_device, &setup) }).unwrap();
+    assert!(compilation.result.is_ok());
+}
+
+#[test]
+fn a_compiler_failure_keeps_the_plan() {
+    let (model, setup) = (mixed(), setup(&[("full", "true")]));
+    let compilation = compile(&Job::new(&model, &setup)).unwrap();
+    assert_eq!(compilation.plan.segments.len(), 3);
+    // Both device segments report.
+    assert_eq!(compilation.result.err().unwrap().diagnostics.len(), 2);
+}
+
+#[test]
+fn dumps_follow_pass_names() {
+    let (model, setup) = (mixed(), setup(&[]));
+    let dumps = |after: &[&str]| {
+        let dump_after = after.iter().map(|name| (*name).to_owned()).collect();
+        let compilation = compile(&Job { dump_after, ..Job::new(&model, &setup) });
+        compilation.map(|c| c.log.dumps.iter().map(|&(name, _)| name).collect::<Vec<_>>())
+    };
+    assert_eq!(dumps(&["plan", "toy-code"]).unwrap(), ["plan", "toy-code", "toy-code"]);
+    assert_eq!(dumps(&["all"]).unwrap().len(), 7);
+    let failure = dumps(&["plam"]).unwrap_err();
+    assert_eq!(failure.exit_code(), 2);
+    assert!(failure.to_string().contains("did you mean \"plan\"?"));
+}
+
+#[test]
+fn a_machine_that_needs_grids_needs_calibration_data() {
+    let (model, setup) = (mixed(), setup(&[("quantised", "true")]));
+    let array = Tensor::from_vec(&[2, 4], vec![0.5_f32; 8]).unwrap();
+    let bytes = write_npz(&Tensors::from([("x".to_owned(), array)])).unwrap();
+    let file = InputFile { name: "c.npz".into(), path: None, bytes: bytes.into() };
+    let try_with = |file: Option<&InputFile>, evaluated: Option<&InputFile>| {
+        let calibration = Calibration { file, evaluated };
+        compile(&Job { calibration, ..Job::new(&model, &setup) })
+    };
+    let failure = try_with(None, None).err().unwrap();
+    assert_eq!((failure.diagnostics[0].code(), failure.exit_code()), ("Q0608", 2));
+    assert!(failure.to_string().contains("quantise"));
+    let compilation = try_with(Some(&file), None).unwrap();
+    assert!(crate::is_quantised(&compilation.graph));
+    assert!(compilation.result.is_ok());
+    let failure = try_with(Some(&file), Some(&file)).err().unwrap();
+    assert_eq!((failure.diagnostics[0].code(), failure.exit_code()), ("Q0609", 2));
+    // A copy of the data is the data.
+    let copy = InputFile { name: "other.npz".into(), ..file.clone() };
+    assert!(try_with(Some(&file), Some(&copy)).is_err());
+    // A quantised model is not calibrated again.
+    let quantised = super::model(compilation.graph);
+    assert!(compile(&Job::new(&quantised, &setup)).is_ok());
+}
+
+#[test]
+fn calibration_data_is_found_beside_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = Tensor::from_vec(&[2, 4], vec![0.5_f32; 8]).unwrap();
+    let bytes = write_npz(&Tensors::from([("x".to_owned(), array)])).unwrap();
+    std::fs::write(folder.path().join("calib.npz"), bytes).unwrap();
+    let model = Model { path: Some(folder.path().join("model.onnx")), ..mixed() };
+    let setup = setup(&[("quantised", "true")]);
+    assert!(compile(&Job::new(&model, &setup)).is_ok());
+    let data = InputFile::open(&folder.path().join("calib.npz")).unwrap();
+    let calibration = Calibration { file: None, evaluated: Some(&data) };
+    assert!(compile(&Job { calibration, ..Job::new(&model, &setup) }).is_err());
+}
+
+#[test]
+fn runs_do_not_depend_on_threads() {
+    let model = mixed();
+    let executable = compiled(&model).result.unwrap();
+    let data = images(&model, 11);
+    let one = run(&executable, &data, true, ONE, &Silent).unwrap();
+    for number in [2, 3, 11, 64] {
+        assert_eq!(one, run(&executable, &data, true, threads(number), &Silent).unwrap());
+    }
+}
+
+#[test]
+fn outputs_and_layers_are_stacked() {
+    let model = passthrough();
+    let executable = compiled(&model).result.unwrap();
+    let traces = run(&executable, &images(&model, 3), true, ONE, &Silent).unwrap();
+    let stacked = outputs(&traces).unwrap();
+    assert_eq!(stacked["r"].shape(), [3, 4]);
+    assert_eq!(stacked["c"].shape(), [3, 2]);
+    assert_eq!(layers(&traces).unwrap().keys().collect::<Vec<_>>(), ["r"]);
+    assert_eq!(outputs(&traces[..1]).unwrap()["r"].shape(), [1, 4]);
+    let text = Report::from(table(&traces)).render(Format::Csv);
+    assert!(text.contains("0,c,i64,[2],1,5 6"), "{text}");
+}
+
+#[test]
+fn missing_inputs_and_wrong_types_are_diagnostics() {
+    let model = neg_only();
+    let executable = compiled(&model).result.unwrap();
+    let mut session = executable.load().unwrap();
+    assert!(session.run(&Tensors::new()).is_err());
+    let fraction = Tensor::from_vec(&[1, 4], vec![true as u8; 4]).unwrap();
+    // Bytes are exact in f32.
+    assert!(session.run(&Tensors::from([("x".to_owned(), fraction)])).is_ok());
+}

@@ -1,0 +1,158 @@
+use super::*;
+use crate::compile::{Job, compile, to_folder};
+use crate::run::run;
+use crate::verify::{against_model, verify};
+use crate::{Silent, assemble, inspect, manual, open_folder, open_native, recognise};
+use quincunx_report::Format;
+use quincunx_target::folder::Folder;
+use quincunx_target::{File, Target};
+use std::path::PathBuf;
+
+const TARGETS: &[&dyn Target] = &[&TOY];
+
+fn write(model: &Model, options: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+    let setup = setup(options);
+    let compilation = compile(&Job::new(model, &setup)).unwrap();
+    let executable = compilation.result.as_ref().unwrap();
+    let folder = to_folder(&compilation, executable, &setup).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("out");
+    folder.write(&path).unwrap();
+    (place, path)
+}
+
+#[test]
+fn a_program_folder_runs_alone() {
+    for model in [mixed(), relu_only(), neg_only(), passthrough()] {
+        let (_place, path) = write(&model, &[]);
+        let opened = open_folder(&path, TARGETS, &[]).unwrap();
+        let setup = setup(&[]);
+        let compiled = compile(&Job::new(&model, &setup)).unwrap().result.unwrap();
+        let data = images(&model, 3);
+        let traces = run(&opened.executable, &data, true, ONE, &Silent).unwrap();
+        assert_eq!(traces, run(&compiled, &data, true, ONE, &Silent).unwrap());
+        assert!(verify(&opened).is_empty());
+    }
+}
+
+#[test]
+fn verify_finds_a_program_that_is_not_its_model() {
+    let model = mixed();
+    let (_place, path) = write(&model, &[]);
+    let data = images(&model, 30);
+    let setup = setup(&[]);
+    let agreement = |options: &[(&str, &str)], model: &Model| {
+        let options: Vec<_> =
+            options.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let opened = open_folder(&path, TARGETS, &options).unwrap();
+        against_model(&opened, &Job::new(model, &setup), &data, ONE, &Silent)
+    };
+    let right = agreement(&[], &model).unwrap();
+    assert_eq!((right.images, right.bit_exact, right.difference.is_none()), (30, 30, true));
+    let wrong = agreement(&[("wrong", "true")], &model).unwrap();
+    assert!(wrong.bit_exact < 30 && wrong.difference.is_some());
+    assert_eq!(agreement(&[], &neg_only()).unwrap_err().exit_code(), 3);
+}
+
+#[test]
+fn native_files_have_raw_ports() {
+    let file = File::new("a.toy", "toy\nrelu y x\nadd z y y\n");
+    assert_eq!(recognise(std::slice::from_ref(&file), TARGETS).unwrap().info().name, "toy");
+    let opened = open_native(&[file], setup(&[]), None).unwrap();
+    let data = crate::Dataset::generate("ones", &opened.executable.inputs, 1).unwrap().unwrap();
+    let traces = run(&opened.executable, &data, false, ONE, &Silent).unwrap();
+    assert_eq!(traces[0].outputs["z"].to_f64(), [2.0; 4]);
+    assert!(recognise(&[File::new("b", "other")], TARGETS).is_err());
+}
+
+#[test]
+fn verify_reports_illegal_programs_and_running_them_fails() {
+    let opened = open_native(&[File::new("a.toy", "toy\nrelu y q\n")], setup(&[]), None).unwrap();
+    assert_eq!(verify(&opened)[0].code(), "Q9004");
+    let data = crate::Dataset::generate("ones", &opened.executable.inputs, 1).unwrap().unwrap();
+    assert!(run(&opened.executable, &data, false, ONE, &Silent).is_err());
+}
+
+#[test]
+fn lenient_readers_warn() {
+    let file = File::new("a.toy", "toy\nrelu y x\nwhat\n");
+    let strict = open_native(std::slice::from_ref(&file), setup(&[]), None);
+    assert_eq!(strict.err().unwrap().exit_code(), 3);
+    let lenient = open_native(&[file], setup(&[("lenient", "true")]), None).unwrap();
+    assert_eq!(lenient.warnings.len(), 1);
+}
+
+#[test]
+fn files_are_converted_between_kinds() {
+    let file = File::new("a.toy", "toy\nrelu y x\n");
+    let convert = |kind| assemble::convert(std::slice::from_ref(&file), &setup(&[]), kind, "b");
+    assert_eq!(convert(None).unwrap().files, [File::new("b.toy", "toy\nrelu y x\n")]);
+    assert_eq!(convert(Some("two")).unwrap().files.len(), 2);
+    let failure = convert(Some("twoo")).err().unwrap();
+    assert_eq!(failure.exit_code(), 2);
+    assert!(failure.to_string().contains("did you mean \"two\"?"));
+}
+
+#[test]
+fn inspect_shows_folders_and_programs() {
+    let (_place, path) = write(&mixed(), &[]);
+    let text = inspect::folder(&path, TARGETS).unwrap().report.render(Format::Text);
+    assert!(text.contains("program folder") && text.contains("host1"), "{text}");
+    let file = crate::InputFile {
+        name: "a.toy".into(),
+        path: None,
+        bytes: b"toy\nrelu y x\n".to_vec().into(),
+    };
+    let text = inspect::file(&file, TARGETS, None).unwrap().report.render(Format::Text);
+    assert!(text.contains("instructions"), "{text}");
+    let nothing = crate::InputFile { bytes: b"nothing".to_vec().into(), ..file };
+    assert_eq!(inspect::file(&nothing, TARGETS, None).err().unwrap().exit_code(), 3);
+    assert!(inspect::folder(path.parent().unwrap(), TARGETS).is_err());
+}
+
+#[test]
+fn manuals_describe_targets() {
+    let text = manual::list(TARGETS).render(Format::Text);
+    assert!(text.contains("toy") && text.contains("asm, two"), "{text}");
+    let text = manual::describe(&TOY, &ArchSource::Default).unwrap().render(Format::Text);
+    assert!(text.contains("lenient") && text.contains("width"), "{text}");
+    for (_, format) in Format::ALL {
+        assert!(manual::isa(&TOY, None, format).is_ok());
+        assert!(manual::isa(&TOY, Some("mul"), format).is_err());
+    }
+}
+
+#[test]
+fn equal_compilations_give_equal_folders() {
+    let bytes = |path: &PathBuf| {
+        let folder = Folder::read(path).unwrap();
+        (folder.description(), folder.segments)
+    };
+    let ((_a, first), (_b, second)) = (write(&mixed(), &[]), write(&mixed(), &[]));
+    assert_eq!(bytes(&first), bytes(&second));
+}
+
+#[test]
+fn a_folder_for_another_target_or_with_other_options_is_invalid() {
+    let (_place, path) = write(&mixed(), &[]);
+    let mut folder = Folder::read(&path).unwrap();
+    let none: &[&dyn Target] = &[];
+    assert_eq!(open_folder(&path, none, &[]).err().unwrap().exit_code(), 3);
+    folder.options.insert("lenientt".to_owned(), "true".to_owned());
+    folder.write(&path).unwrap();
+    assert_eq!(open_folder(&path, TARGETS, &[]).err().unwrap().exit_code(), 3);
+    // What the user says wrongly is wrong usage.
+    folder.options.remove("lenientt");
+    folder.write(&path).unwrap();
+    let given = [("lenientt".to_owned(), "true".to_owned())];
+    assert_eq!(open_folder(&path, TARGETS, &given).err().unwrap().exit_code(), 2);
+}
+
+#[test]
+fn a_damaged_program_is_reported() {
+    let (_place, path) = write(&mixed(), &[]);
+    let program = path.join("device0/program.toy");
+    std::fs::write(&program, "toy\nrelu r y\n").unwrap();
+    let failure = open_folder(&path, TARGETS, &[]).err().unwrap();
+    assert_eq!((failure.diagnostics[0].code(), failure.exit_code()), ("Q0514", 3));
+}

@@ -1,0 +1,101 @@
+//! `verify`: is a program legal, and does it do what its model says?
+
+use crate::compare::first_difference;
+use crate::compile::{Compilation, Job, compile};
+use crate::executable::{Body, Stage};
+use crate::{Dataset, Opened, Outcome, Progress, parallel};
+use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_graph::{Graph, ValueId};
+use std::num::NonZeroUsize;
+
+/// The rules of the machine, on every program; an empty list means legal.
+pub fn verify(opened: &Opened<'_>) -> Vec<Diagnostic> {
+    let several = opened.executable.programs().count() > 1;
+    let mut found = Vec::new();
+    for (stage, program) in opened.executable.programs() {
+        let problems = program.verify().into_iter();
+        found.extend(problems.map(|problem| match problem.place() {
+            Some(Place::Instruction(_)) | None if several => {
+                problem.with_note(format!("in segment {}", stage.name))
+            }
+            _ => problem,
+        }));
+    }
+    found
+}
+
+/// Images on which every observed value of the program equals the golden model of `model`.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// Images that were run.
+    pub images: usize,
+    /// Images without a difference.
+    pub bit_exact: usize,
+    /// The first difference.
+    pub difference: Option<Diagnostic>,
+}
+
+/// Prepares the model as it was compiled and compares the program with its golden model.
+///
+/// # Errors
+/// `Q0613` when the program is not one of this model; inputs that do not fit; faults at run time.
+pub fn against_model(
+    opened: &Opened<'_>,
+    job: &Job<'_>,
+    data: &Dataset,
+    threads: NonZeroUsize,
+    progress: &dyn Progress,
+) -> Outcome<Agreement> {
+    let compilation = compile(job)?;
+    for (stage, _) in opened.executable.programs() {
+        check_segment(stage, &compilation)?;
+    }
+    progress.start("verify", data.images.len());
+    let differences = parallel::map(
+        data.images.len(),
+        threads,
+        || opened.executable.load(),
+        |session, index| {
+            let image = &data.images[index];
+            let observed = session.run_traced(image)?;
+            let golden = opened.executable.golden(
+                opened.setup.target,
+                |stage| compilation.segment(&stage.name),
+                image,
+            )?;
+            progress.step();
+            Ok(first_difference(&observed.device, &golden.device))
+        },
+    )?;
+    let difference = differences.iter().enumerate().find_map(|(image, text)| {
+        Some(Diagnostic::answer("Q0620", format!("image {image}: {}", text.as_ref()?)))
+    });
+    Ok(Agreement {
+        images: differences.len(),
+        bit_exact: differences.iter().filter(|d| d.is_none()).count(),
+        difference,
+    })
+}
+
+/// The program reads and computes the values of the model's segment.
+fn check_segment(stage: &Stage, compilation: &Compilation) -> Result<()> {
+    let same = |graph: &Graph, ids: &[ValueId], names: &[String]| {
+        let mut of_graph: Vec<&str> = ids.iter().map(|&id| graph[id].name.as_str()).collect();
+        let mut of_stage: Vec<&str> = names.iter().map(String::as_str).collect();
+        of_graph.sort_unstable();
+        of_stage.sort_unstable();
+        of_graph == of_stage
+    };
+    let graph = compilation.segment(&stage.name);
+    let fits = graph.is_some_and(|graph| {
+        same(graph, graph.inputs(), &stage.inputs) && same(graph, graph.outputs(), &stage.outputs)
+    });
+    if fits && matches!(stage.body, Body::Device { .. }) {
+        return Ok(());
+    }
+    Err(Diagnostic::invalid(
+        "Q0613",
+        format!("segment {:?} is no segment of this model on this machine", stage.name),
+    )
+    .help("give the model and the options the program was compiled with"))
+}
