@@ -403,16 +403,16 @@ impl Graph {
     }
 }
 
-/// A quantiser that is sound and broadcasts to `shape`.
+/// A quantiser that broadcasts to `shape` and is sound.
 pub(crate) fn check_quantiser(quantiser: &Quantiser, shape: &[usize], name: &str) -> Result<()> {
-    quantiser.check()?;
-    if quantiser.fits(shape) {
-        return Ok(());
+    // First, since it bounds how far the parameters can expand.
+    if !quantiser.fits(shape) {
+        return Err(Diagnostic::invalid(
+            "Q0305",
+            format!("quantiser of \"{name}\" does not broadcast to shape {}", show_shape(shape)),
+        ));
     }
-    Err(Diagnostic::invalid(
-        "Q0305",
-        format!("quantiser of \"{name}\" does not broadcast to shape {}", show_shape(shape)),
-    ))
+    quantiser.check()
 }
 
 fn index_u32(index: usize) -> Result<u32> {

@@ -1,7 +1,7 @@
 //! The manual of a machine's instructions, from its table.
 
 use crate::layout::Layout;
-use crate::table::{Row, Table};
+use crate::table::{Operand, Row, Table};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl Table {
             text += &format!("    {}\n", line.trim());
         }
         for operand in row.operands {
-            text += &format!("    {:<12} {}", operand.name, operand.kind.describe());
+            text += &format!("    {:<12} {}", operand.name, values(operand));
             text +=
                 &operand.doc.iter().map(|line| format!("; {}", line.trim())).collect::<String>();
             text += "\n";
@@ -73,7 +73,7 @@ impl Table {
         }
         for operand in row.operands {
             let doc: Vec<&str> = operand.doc.iter().map(|line| line.trim()).collect();
-            let values = operand.kind.describe().replace('|', "\\|");
+            let values = values(operand).replace('|', "\\|");
             text += &format!("| `{}` | {values} | {} |\n", operand.name, doc.join(" "));
         }
         text += &format!("\nEncoding: {}.\n\n", encoding(row, layout));
@@ -82,27 +82,46 @@ impl Table {
 
     fn json(&self, rows: &[&Row], layout: Option<&Layout>) -> String {
         let join = |lines: &[&str]| lines.iter().map(|l| l.trim()).collect::<Vec<_>>().join(" ");
-        let rows: Vec<Value> = rows
-            .iter()
-            .map(|row| {
-                let operands: Vec<Value> = row
+        let rows: Vec<Value> =
+            rows.iter()
+                .map(|row| {
+                    let operands: Vec<Value> = row
                     .operands
                     .iter()
-                    .map(|o| json!({ "name": o.name, "values": o.kind.describe(), "field": o.field, "doc": join(o.doc) }))
+                    .map(|o| json!({
+                            "name": o.name,
+                            "values": o.kind.describe(),
+                            "range": o.range.map(|(low, high)| [low.to_string(), high.to_string()]),
+                            "default": o.default.map(|value| value.to_string()),
+                            "field": o.field,
+                            "doc": join(o.doc),
+                        }))
                     .collect();
-                json!({
-                    "name": row.name,
-                    "mnemonic": row.mnemonic,
-                    "syntax": row.syntax,
-                    "doc": join(row.doc),
-                    "operands": operands,
-                    "encoding": encoding(row, layout),
+                    json!({
+                        "name": row.name,
+                        "mnemonic": row.mnemonic,
+                        "syntax": row.syntax,
+                        "doc": join(row.doc),
+                        "operands": operands,
+                        "encoding": encoding(row, layout),
+                    })
                 })
-            })
-            .collect();
+                .collect();
         let manual = json!({ "schema": 1, "machine": self.machine, "instructions": rows });
         format!("{manual:#}\n")
     }
+}
+
+/// Kind, allowed range and default of an operand, in words.
+fn values(operand: &Operand) -> String {
+    let mut text = operand.kind.describe();
+    if let Some((low, high)) = operand.range {
+        text += &format!(", {low} to {high}");
+    }
+    if let Some(default) = operand.default {
+        text += &format!(" ({default} if absent)");
+    }
+    text
 }
 
 /// The fixed fields with their values, then the fields of the operands.

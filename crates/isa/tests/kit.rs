@@ -586,13 +586,13 @@ fn manuals_have_three_forms() {
     let text = manual(Some(&layout), ManualFormat::Text);
     assert_eq!(text.matches("encoding").count(), 2);
     assert!(text.contains(
-        "add %{a}, #{value}\n    Adds a constant; this form shares the mnemonic.\n    a            number; Operand.\n"
+        "add %{a}, #{value}\n    Adds a constant; this form shares the mnemonic.\n    a            number, 0 to 1048576; Operand.\n"
     ));
     assert!(text.contains("opcode [5:0] = 2, id0 [63:32] = a, wide [159:96, 222:160] = value\n"));
     assert!(manual(None, ManualFormat::Text).contains("opcode = 2, id0 = a, wide = value\n"));
     let markdown = manual(None, ManualFormat::Markdown);
     assert!(markdown.starts_with("### `add %{a}, %{b}[ << {shift}]`\n\nAdds.\n\n| operand |"));
-    assert!(markdown.contains("| `shift` | unsigned number | Shift. |\n"));
+    assert!(markdown.contains("| `shift` | unsigned number (0 if absent) | Shift. |\n"));
     let json: serde_json::Value = serde_json::from_str(&manual(None, ManualFormat::Json)).unwrap();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["instructions"][1]["operands"][1]["field"], "wide");

@@ -243,7 +243,7 @@ fn detect(words: &Words<'_>) -> Result<Header> {
         (Ok(d1), Ok(_)) => {
             let names = format!("{} and {}", d1.dialect.name(), Dialect::D0.name());
             let message = format!("the length fits the headers of both {names}");
-            Err(Diagnostic::invalid("Q1056", message).help("say which with --dialect"))
+            Err(Diagnostic::invalid("Q1056", message).help("say which with --set dialect=NAME"))
         }
         (Err(d1), Err(d0)) => Err(d1.with_note(format!("as d0: {}", d0.message()))),
     }
