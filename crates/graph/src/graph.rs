@@ -314,6 +314,19 @@ impl Graph {
         product(&self[node.output].shape).saturating_mul(depth)
     }
 
+    /// Elementary steps a node needs, to bound the time that executing it takes: its MACs, or the
+    /// elements a pooling reads.
+    pub fn work(&self, node: &Node) -> u64 {
+        let (Op::Pool(pool), Some(x)) = (&node.op, node.input(0)) else {
+            return self.macs(node);
+        };
+        let product = |extents: &[usize]| {
+            extents.iter().fold(1_u64, |product, &extent| product.saturating_mul(extent as u64))
+        };
+        let reads = product(&pool.window.kernel).min(product(&self[x].shape[2..]));
+        product(&self[node.output].shape).saturating_mul(reads)
+    }
+
     /// Sets every symbolic extent with this name and infers all shapes again.
     ///
     /// # Errors

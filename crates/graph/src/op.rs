@@ -4,6 +4,7 @@
 
 use crate::Quantiser;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Extents, strides and the like, one per spatial axis.
 pub type Spatial = SmallVec<[usize; 2]>;
@@ -38,6 +39,16 @@ impl Window {
     /// Number of spatial axes.
     pub fn rank(&self) -> usize {
         self.kernel.len()
+    }
+
+    /// The taps of output position `out` along `axis` that lie inside an input of this extent.
+    pub fn taps(&self, axis: usize, out: usize, extent: usize) -> Range<usize> {
+        let start = out * self.strides[axis];
+        let (before, dilation) = (self.pads[axis].0, self.dilations[axis]);
+        let first = before.saturating_sub(start).div_ceil(dilation);
+        let end = (before + extent).saturating_sub(start).div_ceil(dilation);
+        let end = end.min(self.kernel[axis]);
+        first.min(end)..end
     }
 
     /// Input position along `axis` that tap `tap` of output position `out` reads; `None` when it

@@ -30,14 +30,15 @@ impl Table {
     ) -> Result<String> {
         let rows: Vec<&Row> = match mnemonic {
             None => self.rows.iter().collect(),
-            Some(name) => self.find(name).map(|(_, row)| row).collect(),
+            Some(name) => self.rows_called(name),
         };
         if let (true, Some(name)) = (rows.is_empty(), mnemonic) {
             let message =
                 format!("{} has no instruction \"{}\"", self.machine, name.escape_debug());
-            return Err(
-                Diagnostic::usage("Q2102", message).help_if(did_you_mean(name, self.mnemonics()))
-            );
+            let known = format!("the instructions are {}", self.mnemonics().join(", "));
+            return Err(Diagnostic::usage("Q2102", message)
+                .with_note(known)
+                .help_if(did_you_mean(name, self.mnemonics())));
         }
         Ok(match format {
             ManualFormat::Text => rows.iter().map(|row| self.row_text(row, layout)).collect(),
@@ -46,6 +47,18 @@ impl Table {
             }
             ManualFormat::Json => self.json(&rows, layout),
         })
+    }
+
+    /// The rows with this mnemonic, or with the part before its first dot: `bits.not` is a form of
+    /// `bits`.
+    fn rows_called(&self, name: &str) -> Vec<&Row> {
+        let rows = |name: &str| -> Vec<&Row> {
+            self.rows.iter().filter(|row| row.mnemonic == name).collect()
+        };
+        match (rows(name), name.split_once('.')) {
+            (found, Some((stem, _))) if found.is_empty() => rows(stem),
+            (found, _) => found,
+        }
     }
 
     fn row_text(&self, row: &Row, layout: Option<&Layout>) -> String {

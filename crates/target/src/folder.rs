@@ -357,7 +357,7 @@ impl FileRecord {
             .in_file(path.display().to_string())
             .help("compile the model again"));
         }
-        Ok(File { name: self.name.clone(), bytes })
+        Ok(File { name: self.name.clone(), bytes: bytes.into() })
     }
 }
 

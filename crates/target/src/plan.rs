@@ -142,7 +142,10 @@ pub fn plan(graph: &Graph, target: &dyn Target, arch: &dyn Arch) -> Result<Plan>
         segments.push(Segment {
             name: format!("{}{number}", place.name()),
             place,
-            graph: passes::extract(graph, &nodes)?,
+            graph: match place {
+                Place::Device => passes::extract_on_grids(graph, &nodes)?,
+                Place::Host => passes::extract(graph, &nodes)?,
+            },
         });
     }
     let total: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();

@@ -1,5 +1,6 @@
 //! Programs and the machines that run them.
 
+use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Quantiser, Scalar};
 use quincunx_num::{Dyadic, Int, round_ratio};
@@ -12,13 +13,13 @@ use std::any::Any;
 pub struct File {
     /// Name, without folders for files that are written.
     pub name: String,
-    /// Contents.
-    pub bytes: Vec<u8>,
+    /// Contents; shared, since models are large.
+    pub bytes: Bytes,
 }
 
 impl File {
     /// A file from its name and contents.
-    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn new(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
         File { name: name.into(), bytes: bytes.into() }
     }
 

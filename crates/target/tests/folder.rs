@@ -27,7 +27,7 @@ fn sample() -> Folder {
         place: Place::Device,
         inputs: vec!["x".to_owned()],
         outputs: vec!["y".to_owned()],
-        files: vec![File::new("a.bin", [1, 2, 3]), File::new("b.bin", [])],
+        files: vec![File::new("a.bin", vec![1, 2, 3]), File::new("b.bin", vec![])],
         interface: Some(Interface {
             inputs: vec![port("x")],
             outputs: vec![port("y")],
@@ -45,7 +45,7 @@ fn sample() -> Folder {
         place: Place::Host,
         inputs: vec!["y".to_owned()],
         outputs: vec!["z".to_owned()],
-        files: vec![File::new("model.onnx", *b"model")],
+        files: vec![File::new("model.onnx", &b"model"[..])],
         interface: None,
         numerics: Numerics::default(),
     };
@@ -64,7 +64,7 @@ fn sample() -> Folder {
         inputs: vec![value("x")],
         outputs: vec![value("z"), value("c")],
         segments: vec![device, host],
-        constants: Some(File::new("constants.npz", *b"npz")),
+        constants: Some(File::new("constants.npz", &b"npz"[..])),
     }
 }
 

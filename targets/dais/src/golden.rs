@@ -283,21 +283,26 @@ fn add_bias(sums: Fixed, bias: Option<Fixed>) -> Result<Fixed> {
 
 /// Input offsets and taps that a window reads at one output position.
 fn window_reads(window: &Window, out: &[usize], input: &[usize]) -> Vec<(usize, usize)> {
-    let taps: usize = window.kernel.iter().product();
-    (0..taps)
-        .filter_map(|tap| {
-            let tap_index = index_of(tap, &window.kernel);
-            let mut position = 0;
-            for axis in 0..input.len() {
-                let padded =
-                    out[axis] * window.strides[axis] + tap_index[axis] * window.dilations[axis];
-                let inside =
-                    padded.checked_sub(window.pads[axis].0).filter(|&p| p < input[axis])?;
-                position = position * input[axis] + inside;
-            }
-            Some((position, tap))
-        })
-        .collect()
+    let mut reads = vec![(0, 0)];
+    for axis in 0..input.len() {
+        // Positions along this axis that lie in the input, with their taps.
+        let inside: Vec<(usize, usize)> = (0..window.kernel[axis])
+            .filter_map(|tap| {
+                let padded = out[axis] * window.strides[axis] + tap * window.dilations[axis];
+                let position = padded.checked_sub(window.pads[axis].0)?;
+                (position < input[axis]).then_some((position, tap))
+            })
+            .collect();
+        reads = reads
+            .iter()
+            .flat_map(|&(offset, taps)| {
+                inside.iter().map(move |&(position, tap)| {
+                    (offset * input[axis] + position, taps * window.kernel[axis] + tap)
+                })
+            })
+            .collect();
+    }
+    reads
 }
 
 fn convolution(
@@ -409,15 +414,12 @@ fn pooling(pool: &Pool, x: &Fixed, shape: &[usize]) -> Fixed {
 /// Taps that lie in the input or its padding.
 fn padded_count(pool: &Pool, out: &[usize], input: &[usize]) -> usize {
     let window = &pool.window;
-    (0..window.kernel.iter().product())
-        .filter(|&tap| {
-            let tap = index_of(tap, &window.kernel);
-            (0..input.len()).all(|axis| {
-                let at = out[axis] * window.strides[axis] + tap[axis] * window.dilations[axis];
-                at < window.pads[axis].0 + input[axis] + window.pads[axis].1
-            })
-        })
-        .count()
+    let along = |axis: usize| {
+        let end = window.pads[axis].0 + input[axis] + window.pads[axis].1;
+        let at = |tap: usize| out[axis] * window.strides[axis] + tap * window.dilations[axis];
+        (0..window.kernel[axis]).filter(|&tap| at(tap) < end).count()
+    };
+    (0..input.len()).map(along).product()
 }
 
 /// Sums divided by their counts, which are powers of two, in one unit.

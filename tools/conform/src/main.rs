@@ -11,7 +11,7 @@ mod folder;
 mod report;
 
 use clap::Parser;
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Class, Diagnostic, Result, did_you_mean};
 use report::{Report, Totals};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -69,6 +69,11 @@ const TARGETS: &[(&str, Runner)] = &[("dais", dais::run)];
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
+        Ok(totals) if totals == Totals::default() => {
+            // A run that checked nothing must not look like one that passed.
+            let _ = writeln!(io::stderr(), "no golden case was found");
+            ExitCode::from(Class::Invalid.exit_code())
+        }
         Ok(totals) if totals.failed == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(problem) => {

@@ -11,6 +11,9 @@ const LABELS: &str = "labels";
 /// Most elements of one generated input: 256 MiB of f32.
 const MAX_GENERATED: usize = 1 << 26;
 
+/// Most memory that data is made up for.
+const MAX_GENERATED_BYTES: usize = 1 << 29;
+
 /// An input that data is needed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
@@ -239,7 +242,24 @@ enum Fill {
     Random(Random),
 }
 
+/// What a tensor takes besides its numbers.
+const IMAGE_OVERHEAD: usize = 256;
+
 fn generate(mut fill: Fill, inputs: &[InputSpec], images: usize) -> Result<Dataset> {
+    let bytes = |input: &InputSpec| {
+        let elements = quincunx_tensor::element_count(&input.shape).unwrap_or(usize::MAX);
+        elements.saturating_mul(input.dtype.size()).saturating_add(IMAGE_OVERHEAD)
+    };
+    let per_image = inputs.iter().map(bytes).fold(0, usize::saturating_add);
+    if per_image.saturating_mul(images) > MAX_GENERATED_BYTES {
+        return Err(Diagnostic::usage(
+            "Q0606",
+            format!(
+                "{images} images are too many to make up: more than {} MiB",
+                MAX_GENERATED_BYTES >> 20
+            ),
+        ));
+    }
     let mut dataset = Dataset::default();
     for _ in 0..images {
         let mut image = Tensors::new();

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// Largest file that is read: protocol buffers end at 2 GiB, so no model is larger.
 const MAX_FILE: u64 = 1 << 31;
 
+/// Most that is read from what has no size of its own: a pipe or a device.
+const MAX_STREAM: u64 = 1 << 28;
+
 /// A file the user named, in memory.
 #[derive(Clone, Debug)]
 pub struct InputFile {
@@ -35,32 +38,35 @@ impl InputFile {
             );
         }
         let file = fs::File::open(path).map_err(fail)?;
-        let mut input = Self::from_reader(&name, file)?;
-        input.path = Some(path.to_owned());
-        Ok(input)
+        let metadata = file.metadata().map_err(fail)?;
+        if !metadata.is_file() {
+            let input = Self::from_reader(&name, file)?;
+            return Ok(InputFile { path: Some(path.to_owned()), ..input });
+        }
+        let mut bytes = Vec::new();
+        if metadata.len() <= MAX_FILE {
+            // Room for the whole file at once: growing would take twice the memory.
+            bytes.try_reserve_exact(usize::try_from(metadata.len()).unwrap_or(0)).map_err(
+                |_| Diagnostic::unsupported("Q0602", "there is no memory for it").in_file(&name),
+            )?;
+        }
+        read_up_to(file, MAX_FILE, &mut bytes).map_err(|problem| problem.in_file(&name))?;
+        Ok(InputFile { name, path: Some(path.to_owned()), bytes: bytes.into() })
     }
 
     /// Reads a stream to its end.
     ///
     /// # Errors
-    /// As [`InputFile::open`].
+    /// `Q0602` when it cannot be read or gives more than 256 MiB.
     pub fn from_reader(name: &str, reader: impl Read) -> Result<Self> {
         let mut bytes = Vec::new();
-        reader
-            .take(MAX_FILE + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| read_error(&error).in_file(name))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(
-                Diagnostic::invalid("Q0602", "files above 2 GiB are not read").in_file(name)
-            );
-        }
+        read_up_to(reader, MAX_STREAM, &mut bytes).map_err(|problem| problem.in_file(name))?;
         Ok(InputFile { name: name.to_owned(), path: None, bytes: bytes.into() })
     }
 
     /// The file for a target.
     pub fn to_file(&self) -> File {
-        File::new(self.name.clone(), self.bytes.to_vec())
+        File::new(self.name.clone(), self.bytes.clone())
     }
 
     /// True when both are one file, or equal ones.
@@ -69,6 +75,16 @@ impl InputFile {
         let same_place = place(self).is_some_and(|here| Some(here) == place(other));
         same_place || self.bytes == other.bytes
     }
+}
+
+/// Reads to the end, or refuses what is longer than `limit` bytes.
+fn read_up_to(reader: impl Read, limit: u64, bytes: &mut Vec<u8>) -> Result<()> {
+    reader.take(limit + 1).read_to_end(bytes).map_err(|error| read_error(&error))?;
+    if bytes.len() as u64 > limit {
+        let message = format!("more than {} MiB are not read", limit >> 20);
+        return Err(Diagnostic::invalid("Q0602", message));
+    }
+    Ok(())
 }
 
 fn read_error(error: &io::Error) -> Diagnostic {

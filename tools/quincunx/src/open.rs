@@ -4,7 +4,6 @@ use crate::compile::HOST_MODEL;
 use crate::executable::{Body, Executable, Stage};
 use crate::registry::find_among;
 use crate::{Failure, InputSpec, Outcome, Setup};
-use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_target::folder::{Folder, PlanRow, SegmentFiles};
@@ -192,7 +191,7 @@ fn host_graph(segment: &SegmentFiles) -> Outcome<Graph> {
     if file.name != HOST_MODEL {
         return Err(wrong("expected a host segment to hold a model").into());
     }
-    let graph = quincunx_import::read_onnx(Bytes::from(file.bytes.clone()), &Default::default())?;
+    let graph = quincunx_import::read_onnx(file.bytes.clone(), &Default::default())?;
     let within = |ids: &[ValueId], names: &[String]| {
         ids.iter().all(|&id| names.iter().any(|name| *name == graph[id].name))
     };

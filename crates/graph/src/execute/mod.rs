@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 /// Largest number of elements of one value: 64 MiB of f32, 400 MiB of exact numbers.
 const MAX_ELEMENTS: usize = 1 << 24;
 
-/// Most multiplications of one run.
-const MAX_MACS: u64 = 1 << 42;
+/// Most elementary operations of one run.
+const MAX_WORK: u64 = 1 << 42;
 
 /// Which values an execution returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,20 +112,20 @@ fn use_counts(graph: &Graph, keep: Keep) -> Vec<usize> {
 }
 
 fn check_size(graph: &Graph) -> Result<()> {
-    let mut macs = 0_u64;
+    let mut work = 0_u64;
     for (_, node) in graph.nodes() {
         let output = &graph[node.output];
         let count = output.shape.iter().product::<usize>();
-        macs = macs.saturating_add(graph.macs(node));
-        if count > MAX_ELEMENTS || macs > MAX_MACS {
-            let what = if count > MAX_ELEMENTS { "elements" } else { "multiplications" };
+        work = work.saturating_add(graph.work(node));
+        if count > MAX_ELEMENTS || work > MAX_WORK {
+            let what = if count > MAX_ELEMENTS { "elements" } else { "operations" };
             return Err(Diagnostic::unsupported(
                 "Q0312",
                 format!("\"{}\" needs too many {what} to execute here", output.name),
             )
             .at(graph.place(node))
             .help(format!(
-                "up to {MAX_ELEMENTS} elements and {MAX_MACS} multiplications are accepted"
+                "up to {MAX_ELEMENTS} elements and {MAX_WORK} operations are accepted"
             )));
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::{Conv, Window};
 use quincunx_tensor::{Shape, element_count};
+use smallvec::SmallVec;
 
 /// Where a window reads: `(input offset, tap)` of every tap that lies inside the input, taps in
 /// row-major order.
@@ -22,12 +23,18 @@ pub(super) fn each_position(
     let mut taps = Taps { inside: Vec::new() };
     for (position, out) in indices(output).enumerate() {
         taps.inside.clear();
-        for (tap, offsets) in indices(&window.kernel).enumerate() {
-            let source = (0..input.len()).try_fold(0, |offset, axis| {
-                let at = window.source(axis, out[axis], offsets[axis], input[axis])?;
-                Some(offset * input[axis] + at)
-            });
-            taps.inside.extend(source.map(|source| (source, tap)));
+        let inside: SmallVec<[_; 3]> =
+            (0..input.len()).map(|axis| window.taps(axis, out[axis], input[axis])).collect();
+        let extents: Shape = inside.iter().map(ExactSizeIterator::len).collect();
+        for offsets in indices(&extents) {
+            let (mut source, mut tap) = (0, 0);
+            for axis in 0..input.len() {
+                let t = inside[axis].start + offsets[axis];
+                let padded = out[axis] * window.strides[axis] + t * window.dilations[axis];
+                source = source * input[axis] + padded - window.pads[axis].0;
+                tap = tap * window.kernel[axis] + t;
+            }
+            taps.inside.push((source, tap));
         }
         visit(position, &taps);
     }

@@ -11,6 +11,21 @@ use quincunx_diag::Result;
 /// # Errors
 /// None for a graph that verifies.
 pub fn extract(graph: &Graph, nodes: &[NodeId]) -> Result<Graph> {
+    extract_with(graph, nodes, false)
+}
+
+/// As [`extract`], but an input whose numbers lie on a grid passes through a [`Op::Quantise`] of
+/// that grid first. That changes no number; it keeps what the whole graph knew about the input.
+///
+/// [`Op::Quantise`]: crate::Op::Quantise
+///
+/// # Errors
+/// None for a graph that verifies.
+pub fn extract_on_grids(graph: &Graph, nodes: &[NodeId]) -> Result<Graph> {
+    extract_with(graph, nodes, true)
+}
+
+fn extract_with(graph: &Graph, nodes: &[NodeId], pin_inputs: bool) -> Result<Graph> {
     let mut inside = vec![false; graph.nodes().len()];
     nodes.iter().for_each(|id| inside[id.index()] = true);
     let mut wanted = vec![false; graph.values().len()];
@@ -21,6 +36,9 @@ pub fn extract(graph: &Graph, nodes: &[NodeId]) -> Result<Graph> {
         }
     }
     let mut rewrite = Rewrite::without_inputs(graph);
+    if pin_inputs {
+        rewrite.pin_inputs();
+    }
     for &id in nodes {
         rewrite.copy(&graph[id])?;
     }

@@ -6,8 +6,9 @@ use crate::{Constant, Graph, Node, Op, ValueId};
 use quincunx_diag::Result;
 use quincunx_tensor::{DType, Tensor, Tensors};
 
-/// Largest result that is folded: 16 Mi elements.
-const MAX_ELEMENTS: usize = 1 << 24;
+/// Largest result that is folded, and most work that is done for one: 16 Mi elements or products.
+/// Files must not make a compiler compute for long.
+const MAX_WORK: usize = 1 << 24;
 
 /// Replaces every node whose operands are all constant by a constant.
 ///
@@ -21,7 +22,8 @@ pub fn fold_constants(graph: &Graph) -> Result<Graph> {
     for (_, node) in graph.nodes() {
         let inputs = rewrite.operands(node)?;
         let constant = inputs.iter().flatten().all(|&id| rewrite.new[id].constant.is_some());
-        let small = graph[node.output].shape.iter().product::<usize>() <= MAX_ELEMENTS;
+        let elements = graph[node.output].shape.iter().product::<usize>();
+        let small = elements <= MAX_WORK && graph.work(node) <= MAX_WORK as u64;
         let folded = if constant && small { fold(&rewrite.new, node, &inputs) } else { None };
         match folded {
             Some(constant) => {

@@ -7,7 +7,7 @@ mod fold_constants;
 mod quantise;
 mod rewrite;
 
-pub use extract::extract;
+pub use extract::{extract, extract_on_grids};
 pub use fold_batch_norm::fold_batch_norm;
 pub use fold_constants::fold_constants;
 pub use quantise::{Ranges, Scheme, calibrate, quantise};

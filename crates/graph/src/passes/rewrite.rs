@@ -11,6 +11,7 @@ pub(super) struct Rewrite<'a> {
     /// The new graph.
     pub(super) new: Graph,
     map: Vec<Option<ValueId>>,
+    pin_inputs: bool,
 }
 
 impl<'a> Rewrite<'a> {
@@ -27,7 +28,13 @@ impl<'a> Rewrite<'a> {
 
     pub(super) fn without_inputs(old: &'a Graph) -> Self {
         let map = vec![None; old.values().len()];
-        Rewrite { old, new: Graph::new(old.name.clone()), map }
+        Rewrite { old, new: Graph::new(old.name.clone()), map, pin_inputs: false }
+    }
+
+    /// From now on, a value from outside that lies on a grid is quantised to that grid, which
+    /// changes no number but tells the part's readers about the grid.
+    pub(super) fn pin_inputs(&mut self) {
+        self.pin_inputs = true;
     }
 
     /// From now on, the old value is this new one.
@@ -40,14 +47,25 @@ impl<'a> Rewrite<'a> {
         if let Some(new) = self.map[old.index()] {
             return Ok(new);
         }
-        let value = &self.old[old];
-        let new = match &value.constant {
-            Some(constant) => self.new.add_constant(&value.name, constant.clone())?,
-            // A value from outside of the part that is rebuilt.
-            None => self.new.add_input(&value.name, value.dtype, &value.shape, &value.symbols)?,
+        let new = match &self.old[old].constant {
+            Some(constant) => self.new.add_constant(&self.old[old].name, constant.clone())?,
+            None => self.outside(old)?,
         };
         self.replace(old, new);
         Ok(new)
+    }
+
+    /// A value from outside of the part that is rebuilt.
+    fn outside(&mut self, old: ValueId) -> Result<ValueId> {
+        let value = &self.old[old];
+        let input = self.new.add_input(&value.name, value.dtype, &value.shape, &value.symbols)?;
+        match self.old.grid(old) {
+            Some(grid) if self.pin_inputs => {
+                let name = format!("{}_pinned", value.name);
+                self.insert(&name, Op::Quantise(grid.clone()), &[Some(input)], &name)
+            }
+            _ => Ok(input),
+        }
     }
 
     /// The new values of a node's operands.

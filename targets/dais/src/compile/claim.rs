@@ -1,12 +1,15 @@
 //! Which nodes the machine takes, and why not the others.
 
+use super::exact_values;
 use super::layers::average_divisor;
 use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, ValueId};
 use quincunx_num::Dyadic;
 use quincunx_target::Claim;
 use quincunx_tensor::element_count;
+use rustc_hash::FxHashMap;
 
-/// Layers with more multiplications are not unrolled: every one becomes several operations.
+/// Layers with more multiplications, or reads of a window, are not unrolled: every one becomes an
+/// operation or several.
 const MAX_MACS: u64 = 1 << 24;
 
 /// Values with more elements are not unrolled.
@@ -14,108 +17,171 @@ const MAX_ELEMENTS: usize = 1 << 20;
 
 /// One claim per node.
 pub(crate) fn claim(graph: &Graph) -> Vec<Claim> {
-    // A value is bounded when its numbers lie on a grid the machine knows.
-    let mut bounded: Vec<bool> =
-        graph.values().map(|(_, value)| value.constant.is_some()).collect();
-    let encodings = encodings(graph);
-    graph
-        .nodes()
-        .map(|(_, node)| match refusal(graph, node, &bounded, &encodings) {
-            None => {
-                bounded[node.output.index()] = true;
-                Claim::Device
-            }
-            Some(reason) => Claim::Host(reason),
-        })
-        .collect()
+    let mut claims = Claims { graph, parts: Vec::new(), entering: FxHashMap::default() };
+    graph.nodes().map(|(_, node)| claims.claim(node)).collect()
 }
 
 /// The quantiser by which the driver encodes an input of the program: that of the first node that
 /// quantises it.
 pub(crate) fn input_quantiser(graph: &Graph, input: ValueId) -> Option<&Quantiser> {
-    encodings(graph)[input.index()]
+    graph.nodes().find_map(|(_, node)| match &node.op {
+        Op::Quantise(quantiser) if node.input(0) == Some(input) && quantiser.is_fixed_point() => {
+            Some(quantiser)
+        }
+        _ => None,
+    })
 }
 
-fn encodings(graph: &Graph) -> Vec<Option<&Quantiser>> {
-    let mut first = vec![None; graph.values().len()];
-    for (_, node) in graph.nodes() {
-        if let (Op::Quantise(quantiser), Some(x)) = (&node.op, node.input(0))
-            && quantiser.is_fixed_point()
-            && first[x.index()].is_none()
-        {
-            first[x.index()] = Some(quantiser);
+/// Where a claimed node runs: parts of the machine and of the host alternate along every path,
+/// and are numbered as the plan numbers them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Part {
+    device: bool,
+    level: usize,
+}
+
+/// Claims so far.
+struct Claims<'a> {
+    graph: &'a Graph,
+    /// Part of every node so far.
+    parts: Vec<Part>,
+    /// The grid on which a value without a known one enters a part of the machine.
+    entering: FxHashMap<(ValueId, usize), &'a Quantiser>,
+}
+
+impl<'a> Claims<'a> {
+    fn claim(&mut self, node: &'a Node) -> Claim {
+        let device = self.part(node, true);
+        match self.refusal(node, device) {
+            None => {
+                self.parts.push(device);
+                Claim::Device
+            }
+            Some(reason) => {
+                self.parts.push(self.part(node, false));
+                Claim::Host(reason)
+            }
         }
     }
-    first
+
+    /// The part a node would be in.
+    fn part(&self, node: &Node, device: bool) -> Part {
+        let after = |operand: ValueId| {
+            let before = self.parts[self.graph[operand].producer?.index()];
+            Some(before.level + usize::from(before.device != device))
+        };
+        Part { device, level: node.operands().filter_map(after).max().unwrap_or(0) }
+    }
+
+    /// True when the machine knows a grid or exact range for a value it meets in `part`.
+    fn is_bounded(&self, value: ValueId, part: Part) -> bool {
+        let value_of = &self.graph[value];
+        value_of.constant.is_some()
+            || value_of.producer.is_some_and(|producer| self.parts[producer.index()] == part)
+            || self.graph.grid(value).is_some_and(Quantiser::is_fixed_point)
+    }
+
+    /// Why the machine does not take a node; `None` when it does.
+    fn refusal(&mut self, node: &'a Node, part: Part) -> Option<String> {
+        let graph = self.graph;
+        if let Some(reason) = refuse_size(graph, node).or_else(|| refuse_constants(graph, node)) {
+            return Some(reason);
+        }
+        if let Op::Quantise(quantiser) = &node.op {
+            return self.refuse_quantiser(node, quantiser, part);
+        }
+        if let Some(open) = node.operands().find(|&operand| !self.is_bounded(operand, part)) {
+            return Some(self.refuse_operand(open));
+        }
+        let constant =
+            |index: usize| node.input(index).is_none_or(|id| graph[id].constant.is_some());
+        match &node.op {
+            Op::Conv(_) if !constant(1) || !constant(2) => {
+                Some("its weights are not constant".to_owned())
+            }
+            Op::Pool(pool) => refuse_average(graph, node, pool),
+            Op::GlobalAveragePool => {
+                let x = node.input(0)?;
+                refuse_divisor(element_count(&graph[x].shape[2..]).unwrap_or(0))
+            }
+            Op::Binary(Binary::Div) => refuse_division(graph, node),
+            Op::BatchNorm(_) => {
+                Some("a batch normalisation needs a square root; fold it".to_owned())
+            }
+            Op::FromCodes(_) => {
+                Some("integer codes do not enter a program; real numbers do".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn refuse_operand(&self, operand: ValueId) -> String {
+        let value = &self.graph[operand];
+        let on_device = value.producer.is_some_and(|producer| self.parts[producer.index()].device);
+        let name = &value.name;
+        if on_device {
+            format!(
+                "its operand \"{name}\" comes back from the host's part of the network unquantised"
+            )
+        } else {
+            format!("its operand \"{name}\" is not quantised on the machine")
+        }
+    }
+
+    fn refuse_quantiser(
+        &mut self,
+        node: &Node,
+        quantiser: &'a Quantiser,
+        part: Part,
+    ) -> Option<String> {
+        if !quantiser.is_fixed_point() {
+            let reason = "its scale is not a power of two or its zero point is not 0; quantise with the scheme pow2";
+            return Some(reason.to_owned());
+        }
+        let x = node.input(0)?;
+        if self.is_bounded(x, part) {
+            return None;
+        }
+        let first = *self.entering.entry((x, part.level)).or_insert(quantiser);
+        (first != quantiser).then(|| {
+            format!(
+                "its operand \"{}\" already enters the machine on another grid",
+                self.graph[x].name
+            )
+        })
+    }
 }
 
-/// Why the machine does not take a node; `None` when it does.
-fn refusal(
-    graph: &Graph,
-    node: &Node,
-    bounded: &[bool],
-    encodings: &[Option<&Quantiser>],
-) -> Option<String> {
+/// Results and work must be small enough to unroll.
+fn refuse_size(graph: &Graph, node: &Node) -> Option<String> {
     let output = &graph[node.output];
     if !output.dtype.is_float() {
         return Some(format!("its result is {}, not a real number", output.dtype));
     }
-    let macs = graph.macs(node);
     let elements = element_count(&output.shape).unwrap_or(usize::MAX);
-    if macs > MAX_MACS || elements > MAX_ELEMENTS {
-        return Some(format!(
-            "unrolling {macs} multiplications and {elements} results is too large; up to {MAX_MACS} and {MAX_ELEMENTS} are taken"
-        ));
-    }
-    if let Op::Quantise(quantiser) = &node.op {
-        return refuse_quantiser(graph, node, quantiser, bounded, encodings);
-    }
-    let open = node.operands().find(|operand| !bounded[operand.index()]);
-    if let Some(open) = open {
-        return Some(format!(
-            "its operand \"{}\" is not quantised on the machine",
-            graph[open].name
-        ));
-    }
-    let constant = |index: usize| node.input(index).is_none_or(|id| graph[id].constant.is_some());
-    match &node.op {
-        Op::Conv(_) if !constant(1) || !constant(2) => {
-            Some("its weights are not constant".to_owned())
-        }
-        Op::Pool(pool) => refuse_average(graph, node, pool),
-        Op::GlobalAveragePool => {
-            let x = node.input(0)?;
-            refuse_divisor(element_count(&graph[x].shape[2..]).unwrap_or(0))
-        }
-        Op::Binary(Binary::Div) => refuse_division(graph, node),
-        Op::BatchNorm(_) => Some("a batch normalisation needs a square root; fold it".to_owned()),
-        Op::FromCodes(_) => {
-            Some("integer codes do not enter a program; real numbers do".to_owned())
-        }
-        _ => None,
-    }
+    let reads = graph.work(node);
+    (reads > MAX_MACS || elements > MAX_ELEMENTS).then(|| {
+        format!(
+            "unrolling {reads} operations and {elements} results is too large; up to {MAX_MACS} and {MAX_ELEMENTS} are taken"
+        )
+    })
 }
 
-fn refuse_quantiser(
-    graph: &Graph,
-    node: &Node,
-    quantiser: &Quantiser,
-    bounded: &[bool],
-    encodings: &[Option<&Quantiser>],
-) -> Option<String> {
-    if !quantiser.is_fixed_point() {
-        return Some(
-            "its scale is not a power of two or its zero point is not 0; quantise with the scheme pow2".to_owned(),
-        );
-    }
-    let x = node.input(0)?;
-    if !bounded[x.index()] && encodings[x.index()] != Some(quantiser) {
-        return Some(format!(
-            "its operand \"{}\" already enters the machine on another grid",
-            graph[x].name
-        ));
-    }
-    None
+/// Fixed point has no code for infinities and NaN.
+fn refuse_constants(graph: &Graph, node: &Node) -> Option<String> {
+    let bad = node.operands().find_map(|operand| {
+        let constant = graph[operand].constant.as_ref()?;
+        if !constant.tensor.dtype().is_float() {
+            return None;
+        }
+        let value = constant.tensor.to_f64().into_iter().find(|v| !v.is_finite())?;
+        Some((operand, value))
+    });
+    let (operand, value) = bad?;
+    Some(format!(
+        "its constant \"{}\" holds {value}, which has no fixed-point code",
+        graph[operand].name
+    ))
 }
 
 fn refuse_average(graph: &Graph, node: &Node, pool: &Pool) -> Option<String> {
@@ -155,8 +221,8 @@ fn refuse_division(graph: &Graph, node: &Node) -> Option<String> {
     let Some(constant) = node.input(1).and_then(|id| graph[id].constant.as_ref()) else {
         return Some("its divisor is not constant".to_owned());
     };
-    let magnitudes = constant.tensor.to_f64();
-    let power = |v: &f64| Dyadic::from_f64(v.abs()).is_some_and(|d| d.log2().is_some());
-    (constant.quantiser.is_some() || !magnitudes.iter().all(power))
+    let divisors = exact_values(constant);
+    let is_power = |divisor: &Dyadic| divisor.log2().or(divisor.neg().log2()).is_some();
+    (!divisors.is_some_and(|divisors| divisors.iter().all(is_power)))
         .then(|| "its divisor is not a constant power of two".to_owned())
 }

@@ -92,10 +92,10 @@ fn taps(window: &Window, out: &[usize], input: &[usize]) -> Vec<(usize, usize)> 
     for axis in 0..window.rank() {
         let mut next = Vec::new();
         for &(offset, tap) in &taps {
-            for t in 0..window.kernel[axis] {
-                if let Some(at) = window.source(axis, out[axis], t, input[axis]) {
-                    next.push((offset * input[axis] + at, tap * window.kernel[axis] + t));
-                }
+            for t in window.taps(axis, out[axis], input[axis]) {
+                let padded = out[axis] * window.strides[axis] + t * window.dilations[axis];
+                let at = padded - window.pads[axis].0;
+                next.push((offset * input[axis] + at, tap * window.kernel[axis] + t));
             }
         }
         taps = next;

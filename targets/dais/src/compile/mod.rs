@@ -67,7 +67,7 @@ pub(crate) fn compile(
         .collect();
     let tapped = taps.iter().filter(|_| keep_layers).flat_map(|(_, wires)| wires.iter());
     let (program, moved) = dead::remove_dead(unrolled, tapped.filter_map(slot_of));
-    log.pass("remove-dead", format!("{} operations", program.operations.len()), || {
+    log.pass("eliminate-dead", format!("{} operations", program.operations.len()), || {
         text::print(&program)
     });
     let layers = taps.iter().filter_map(|(id, wires)| tap(graph, *id, wires, &moved)).collect();
@@ -133,30 +133,27 @@ fn input_wires(
         .collect()
 }
 
-/// Exact values of a constant.
+/// The wires of a constant.
 fn constant_wires(constant: &Constant, name: &str) -> Result<Wires> {
-    let exact = |value: f64| {
-        Dyadic::from_f64(value).ok_or_else(|| {
-            Diagnostic::invalid("Q1203", format!("constant \"{name}\" holds {value}"))
-        })
-    };
+    let values = exact_values(constant).ok_or_else(|| {
+        Diagnostic::bug(format!("the claimed constant \"{name}\" has no exact values"))
+    })?;
+    Ok(values.into_iter().map(Wire::Constant).collect())
+}
+
+/// Exact values of a constant; `None` when one is infinite or no number.
+fn exact_values(constant: &Constant) -> Option<Vec<Dyadic>> {
     let Some(quantiser) = &constant.quantiser else {
-        return constant
-            .tensor
-            .to_f64()
-            .into_iter()
-            .map(|v| exact(v).map(Wire::Constant))
-            .collect();
+        return constant.tensor.to_f64().into_iter().map(Dyadic::from_f64).collect();
     };
-    let bug = || Diagnostic::bug("a constant's quantiser fits its codes");
-    let codes = constant.tensor.to_i64().ok_or_else(bug)?;
-    let scalars = quantiser.scalars(constant.tensor.shape()).ok_or_else(bug)?;
+    let codes = constant.tensor.to_i64()?;
+    let scalars = quantiser.scalars(constant.tensor.shape())?;
     codes
         .iter()
         .zip(&scalars)
         .map(|(&code, scalar)| {
             let steps = Dyadic::new(Int::from(code) - Int::from(scalar.zero), 0);
-            Ok(Wire::Constant(steps.mul(&exact(scalar.scale)?)))
+            Some(steps.mul(&Dyadic::from_f64(scalar.scale)?))
         })
         .collect()
 }

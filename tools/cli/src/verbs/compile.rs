@@ -58,6 +58,9 @@ impl Compile {
                 .help("name a folder, or write one native file with --emit KIND=-")
                 .into());
         }
+        if emits.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
+            return Err(two_on_stdout().into());
+        }
         let model = Model::read(&input::open(&self.model)?)?;
         let calibration = input::calibration(&self.preparation)?;
         let job = Job {
@@ -151,7 +154,13 @@ fn names_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-fn is_stdout(path: &Path) -> bool {
+/// Two results on one stream cannot be told apart.
+pub(crate) fn two_on_stdout() -> Diagnostic {
+    Diagnostic::usage("Q0707", "stdout is given for two results")
+        .help("name a file for one of them")
+}
+
+pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 

@@ -3,6 +3,7 @@
 use crate::args::{Data, Machine, Preparation};
 use crate::console::Console;
 use crate::input;
+use crate::verbs::compile::{is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::compile::{Job, compile};
 use quincunx::diag::{Diagnostic, Sources};
@@ -49,6 +50,9 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        if [&self.output, &self.layers].iter().all(|path| path.as_deref().is_some_and(is_stdout)) {
+            return Err(two_on_stdout().into());
+        }
         let data_file = input::data_file(&self.data)?;
         let executable = self.executable(data_file.as_ref(), console)?;
         let data: Dataset =
