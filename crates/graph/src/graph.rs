@@ -1,7 +1,7 @@
 //! Values, nodes and how graphs are built.
 
 use crate::infer::infer;
-use crate::{Op, Pool, PoolKind, Quantiser};
+use crate::{ConvTranspose, Op, Quantiser, Recurrent};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_tensor::{DType, Shape, Tensor, element_count, show_shape};
 use rustc_hash::FxHashMap;
@@ -267,38 +267,6 @@ impl Graph {
         consumers
     }
 
-    /// The quantiser whose grid a value lies on: that of the constant or the [`Op::Quantise`]
-    /// node it comes from, looking through operators that only move or select elements. `None`
-    /// when the value is not quantised, or when a parameter that varies per channel or element
-    /// would have to be moved along.
-    pub fn grid(&self, value: ValueId) -> Option<&Quantiser> {
-        let mut value = &self[value];
-        let mut moved = false;
-        loop {
-            let quantiser = match (&value.constant, value.producer.map(|id| &self[id])) {
-                (Some(constant), _) => constant.quantiser.as_ref()?,
-                (None, Some(node)) => match &node.op {
-                    Op::Quantise(quantiser) | Op::FromCodes(quantiser) => quantiser,
-                    Op::Identity => {
-                        value = &self[node.input(0)?];
-                        continue;
-                    }
-                    Op::Flatten { .. }
-                    | Op::Reshape { .. }
-                    | Op::Transpose { .. }
-                    | Op::Pool(Pool { kind: PoolKind::Max, .. }) => {
-                        moved = true;
-                        value = &self[node.input(0)?];
-                        continue;
-                    }
-                    _ => return None,
-                },
-                (None, None) => return None,
-            };
-            return (!moved || quantiser.is_uniform()).then_some(quantiser);
-        }
-    }
-
     /// Multiplications with accumulation a node needs; 0 for anything but convolutions and matrix
     /// products.
     pub fn macs(&self, node: &Node) -> u64 {
@@ -307,11 +275,31 @@ impl Graph {
         };
         let depth = match (&node.op, node.input(0), node.input(1)) {
             (Op::Conv(_), _, Some(w)) => product(&self[w].shape[1..]),
+            (Op::ConvTranspose(conv), ..) => return self.macs_transposed(conv, node),
+            (Op::Recurrent(layer), Some(x), _) => return self.macs_recurrent(layer, x),
             (Op::Gemm(gemm), Some(a), _) => self[a].shape[usize::from(!gemm.transpose_a)] as u64,
             (Op::MatMul, Some(a), _) => self[a].shape.last().map_or(0, |&extent| extent as u64),
             _ => 0,
         };
         product(&self[node.output].shape).saturating_mul(depth)
+    }
+
+    fn macs_transposed(&self, conv: &ConvTranspose, node: &Node) -> u64 {
+        let count = |index: usize| node.input(index).map_or(0, |id| elements(&self[id]));
+        let taps = conv.window.kernel.iter().fold(1, |all: u64, &k| all.saturating_mul(k as u64));
+        let channels = node.input(1).map_or(0, |w| self[w].shape[1] as u64);
+        count(0).saturating_mul(taps).saturating_mul(channels)
+    }
+
+    fn macs_recurrent(&self, layer: &Recurrent, x: ValueId) -> u64 {
+        let features = self[x].shape.last().map_or(0, |&features| features as u64);
+        let hidden = layer.hidden as u64;
+        let rows = hidden.saturating_mul(layer.cell.gates() as u64);
+        let sequences = elements(&self[x]).checked_div(features).unwrap_or(0);
+        let directions = layer.direction.reversed().len() as u64;
+        rows.saturating_mul(features.saturating_add(hidden))
+            .saturating_mul(sequences)
+            .saturating_mul(directions)
     }
 
     /// Elementary steps a node needs, to bound the time that executing it takes: its MACs, or the
@@ -373,6 +361,18 @@ impl Graph {
         Ok(graph)
     }
 
+    /// Takes the name from every symbolic extent with this name; the extents stay as they are
+    /// bound.
+    pub fn forget_symbol(&mut self, symbol: &str) {
+        for &input in &self.inputs {
+            for name in &mut self.values[input.index()].symbols {
+                if name.as_deref() == Some(symbol) {
+                    *name = None;
+                }
+            }
+        }
+    }
+
     /// Types and shapes of operands, for messages.
     pub fn describe(&self, inputs: &[Option<ValueId>]) -> String {
         let describe = |input: &Option<ValueId>| match input {
@@ -414,6 +414,11 @@ impl Graph {
         self.values.push(value);
         Ok(id)
     }
+}
+
+/// Number of elements; shapes in a graph do not overflow.
+fn elements(value: &Value) -> u64 {
+    value.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent as u64))
 }
 
 /// A quantiser that broadcasts to `shape` and is sound.

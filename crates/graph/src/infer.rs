@@ -1,5 +1,9 @@
 //! Shape and type inference: one function per operator family.
 
+mod layers;
+mod movement;
+mod numeric;
+
 use crate::graph::check_quantiser;
 use crate::{Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, ValueId, Window};
 use quincunx_diag::{Diagnostic, Result};
@@ -15,10 +19,32 @@ pub(crate) fn infer(graph: &Graph, op: &Op, inputs: &[Option<ValueId>]) -> Resul
         Op::Gemm(gemm) => infer_gemm(gemm, &operands),
         Op::MatMul => infer_matmul(&operands),
         Op::Pool(pool) => infer_pool(pool, x_type, x),
-        Op::GlobalAveragePool => infer_global_pool(x_type, x),
+        Op::GlobalAveragePool | Op::GlobalMaxPool => infer_global_pool(x_type, x),
         Op::BatchNorm(_) => infer_batch_norm(&operands),
-        Op::Unary(_) | Op::Identity => Ok((x_type, x.into())),
-        Op::Binary(_) => infer_binary(&operands),
+        Op::Identity => Ok((x_type, x.into())),
+        Op::Unary(unary) => numeric::infer_unary(*unary, x_type, x),
+        Op::Binary(binary) => numeric::infer_binary(*binary, &operands),
+        Op::Activation(_) => numeric::infer_float(x_type, x),
+        Op::PRelu => numeric::infer_prelu(&operands),
+        Op::Compare(compare) => numeric::infer_compare(*compare, &operands),
+        Op::Logic(_) => numeric::infer_logic(&operands),
+        Op::Where => numeric::infer_where(&operands),
+        Op::Reduce(reduce) => numeric::infer_reduce(reduce, x_type, x),
+        Op::ArgExtreme(arg) => numeric::infer_arg(arg, x_type, x),
+        Op::Softmax(softmax) => numeric::infer_softmax(softmax, x_type, x),
+        Op::LayerNorm(norm) => numeric::infer_layer_norm(norm, &operands),
+        Op::InstanceNorm(norm) => numeric::infer_instance_norm(norm, &operands),
+        Op::Lrn(lrn) => numeric::infer_lrn(lrn, x_type, x),
+        Op::ConvTranspose(conv) => layers::infer_conv_transpose(conv, &operands),
+        Op::Recurrent(layer) => layers::infer_recurrent(layer, &operands),
+        Op::Concat { axis } => movement::infer_concat(*axis, &operands),
+        Op::Slice { ranges } => movement::infer_slice(ranges, x_type, x),
+        Op::Pad(pad) => movement::infer_pad(pad, x_type, x),
+        Op::Gather { axis } => movement::infer_gather(*axis, &operands),
+        Op::Expand { shape } => movement::infer_expand(shape, x_type, x),
+        Op::Tile { repeats } => movement::infer_tile(repeats, x_type, x),
+        Op::Resize(resize) => movement::infer_resize(resize, x_type, x),
+        Op::Cast { to } => Ok((*to, x.into())),
         Op::Flatten { axis } => infer_flatten(*axis, x_type, x),
         Op::Reshape { shape } => infer_reshape(shape, x_type, x),
         Op::Transpose { order } => infer_transpose(order, x_type, x),
@@ -276,16 +302,6 @@ fn infer_batch_norm(operands: &Operands<'_>) -> Result<(DType, Shape)> {
         }
     }
     Ok((dtype, x.into()))
-}
-
-fn infer_binary(operands: &Operands<'_>) -> Result<(DType, Shape)> {
-    let dtype = operands.same_type()?;
-    let (_, a) = operands.get(0)?;
-    let (_, b) = operands.get(1)?;
-    let shape = broadcast_shapes(a, b).ok_or_else(|| {
-        mismatch(format!("shapes {} and {} do not broadcast", show_shape(a), show_shape(b)))
-    })?;
-    Ok((dtype, shape))
 }
 
 fn infer_flatten(axis: usize, dtype: DType, x: &[usize]) -> Result<(DType, Shape)> {

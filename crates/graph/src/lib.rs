@@ -13,12 +13,20 @@
 mod dump;
 pub mod execute;
 mod graph;
+mod grid;
 mod infer;
+mod movement;
 mod op;
 pub mod passes;
 mod quantiser;
 mod verify;
 
 pub use graph::{Constant, Graph, Node, NodeId, Value, ValueId};
-pub use op::{BatchNorm, Binary, Conv, Gemm, Op, Pool, PoolKind, Spatial, Unary, Window};
+pub use movement::Source;
+pub use op::{
+    Activation, ArgExtreme, BatchNorm, Binary, Cell, Compare, Conv, ConvTranspose, Coordinates,
+    Direction, Gemm, InstanceNorm, Interpolation, LayerNorm, Logic, Lrn, Nearest, Op, Pad, PadMode,
+    Pool, PoolKind, Recurrent, RecurrentOutput, Reduce, ReduceKind, Resize, ResizeTaps,
+    ResizeTarget, SliceRange, Softmax, Spatial, Unary, Window,
+};
 pub use quantiser::{Param, Quantiser, Scalar};

@@ -2,7 +2,24 @@
 //!
 //! Names and meanings follow ONNX at its newest opset; importers bring older forms to these.
 
+mod movement;
+mod numeric;
+mod recurrent;
+mod resize;
+mod transposed;
+
+pub use movement::{Pad, PadMode, SliceRange};
+pub use recurrent::{Cell, Direction, Recurrent, RecurrentOutput};
+pub use resize::{Coordinates, Interpolation, Nearest, Resize, ResizeTaps, ResizeTarget};
+pub use transposed::ConvTranspose;
+
+pub use numeric::{
+    Activation, ArgExtreme, Compare, InstanceNorm, LayerNorm, Logic, Lrn, Reduce, ReduceKind,
+    Softmax,
+};
+
 use crate::Quantiser;
+use quincunx_tensor::DType;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -121,6 +138,64 @@ pub enum Unary {
     Neg,
     /// `|x|`.
     Abs,
+    /// -1, 0 or 1.
+    Sign,
+    /// Not; of Bool.
+    Not,
+    /// Square root.
+    Sqrt,
+    /// `1 / x`.
+    Reciprocal,
+    /// `e^x`.
+    Exp,
+    /// Natural logarithm.
+    Log,
+    /// Error function.
+    Erf,
+    /// Largest whole number that is not above `x`.
+    Floor,
+    /// Smallest whole number that is not below `x`.
+    Ceil,
+    /// Nearest whole number, ties to even.
+    Round,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+    /// `x * min(max(x / 6 + 1/2, 0), 1)`; see [`Activation::HARD_SWISH_SLOPE`].
+    HardSwish,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
+    Gelu,
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
+    GeluTanh,
+    /// `ln(1 + e^x)`.
+    Softplus,
+}
+
+impl Unary {
+    /// ONNX's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unary::Relu => "Relu",
+            Unary::Neg => "Neg",
+            Unary::Abs => "Abs",
+            Unary::Sign => "Sign",
+            Unary::Not => "Not",
+            Unary::Sqrt => "Sqrt",
+            Unary::Reciprocal => "Reciprocal",
+            Unary::Exp => "Exp",
+            Unary::Log => "Log",
+            Unary::Erf => "Erf",
+            Unary::Floor => "Floor",
+            Unary::Ceil => "Ceil",
+            Unary::Round => "Round",
+            Unary::Sigmoid => "Sigmoid",
+            Unary::HardSwish => "HardSwish",
+            Unary::Tanh => "Tanh",
+            Unary::Gelu | Unary::GeluTanh => "Gelu",
+            Unary::Softplus => "Softplus",
+        }
+    }
 }
 
 /// Operators on two tensors, element by element, with broadcasting.
@@ -132,12 +207,29 @@ pub enum Binary {
     Sub,
     /// `a * b`.
     Mul,
-    /// `a / b`.
+    /// `a / b`; of integers truncated.
     Div,
     /// The larger.
     Max,
     /// The smaller.
     Min,
+    /// `a ^ b`; the result has the type of `a`.
+    Pow,
+}
+
+impl Binary {
+    /// ONNX's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Binary::Add => "Add",
+            Binary::Sub => "Sub",
+            Binary::Mul => "Mul",
+            Binary::Div => "Div",
+            Binary::Max => "Max",
+            Binary::Min => "Min",
+            Binary::Pow => "Pow",
+        }
+    }
 }
 
 /// An operator with its attributes.
@@ -153,12 +245,78 @@ pub enum Op {
     Pool(Pool),
     /// Mean over all spatial axes, which keep extent 1.
     GlobalAveragePool,
+    /// Largest element over all spatial axes, which keep extent 1.
+    GlobalMaxPool,
     /// Batch normalisation.
     BatchNorm(BatchNorm),
     /// One operand.
     Unary(Unary),
-    /// Two operands.
+    /// Two operands. Integers wrap.
     Binary(Binary),
+    /// One operand and parameters.
+    Activation(Activation),
+    /// `x` where `x >= 0`, else `slope * x`. Inputs: `x`, `slope`, which broadcasts to `x`.
+    PRelu,
+    /// A comparison.
+    Compare(Compare),
+    /// Two truth values.
+    Logic(Logic),
+    /// `yes` where the condition holds, else `no`. Inputs: `condition` (Bool), `yes`, `no`.
+    Where,
+    /// A reduction along axes.
+    Reduce(Reduce),
+    /// Position of the largest or smallest element along an axis.
+    ArgExtreme(ArgExtreme),
+    /// Softmax or its logarithm.
+    Softmax(Softmax),
+    /// Layer normalisation.
+    LayerNorm(LayerNorm),
+    /// Instance normalisation.
+    InstanceNorm(InstanceNorm),
+    /// Local response normalisation.
+    Lrn(Lrn),
+    /// Transposed convolution.
+    ConvTranspose(ConvTranspose),
+    /// Recurrent layer.
+    Recurrent(Recurrent),
+    /// Tensors joined along an axis; all other extents are equal.
+    Concat {
+        /// The axis.
+        axis: usize,
+    },
+    /// Part of a tensor.
+    Slice {
+        /// At most one range per axis; the other axes stay.
+        ranges: Vec<SliceRange>,
+    },
+    /// Elements added around a tensor.
+    Pad(Pad),
+    /// The sub-tensors along an axis that indices name. Inputs: `x`, `indices` (integers, counting
+    /// from the end when negative), whose axes replace the axis.
+    Gather {
+        /// The axis.
+        axis: usize,
+    },
+    /// The tensor repeated along axes of extent 1, and along new outer axes.
+    Expand {
+        /// Shape that the input's shape broadcasts with; 1 keeps an extent.
+        shape: Vec<usize>,
+    },
+    /// The whole tensor repeated along its axes.
+    Tile {
+        /// How often, per axis.
+        repeats: Vec<usize>,
+    },
+    /// Resizing along axes.
+    Resize(Resize),
+    /// Conversion of the element type.
+    ///
+    /// Floats lose their fraction on the way to integers and saturate there, integers wrap,
+    /// everything but 0 becomes true.
+    Cast {
+        /// The type.
+        to: DType,
+    },
     /// Flattens to rank 2 at `axis`.
     Flatten {
         /// Axes before it form the rows; 0 to the rank.
@@ -195,15 +353,34 @@ impl Op {
             Op::Pool(Pool { kind: PoolKind::Average { .. }, .. }) => "AveragePool",
             Op::GlobalAveragePool => "GlobalAveragePool",
             Op::BatchNorm(_) => "BatchNormalization",
-            Op::Unary(Unary::Relu) => "Relu",
-            Op::Unary(Unary::Neg) => "Neg",
-            Op::Unary(Unary::Abs) => "Abs",
-            Op::Binary(Binary::Add) => "Add",
-            Op::Binary(Binary::Sub) => "Sub",
-            Op::Binary(Binary::Mul) => "Mul",
-            Op::Binary(Binary::Div) => "Div",
-            Op::Binary(Binary::Max) => "Max",
-            Op::Binary(Binary::Min) => "Min",
+            Op::GlobalMaxPool => "GlobalMaxPool",
+            Op::Unary(unary) => unary.name(),
+            Op::Binary(binary) => binary.name(),
+            Op::Activation(activation) => activation.name(),
+            Op::PRelu => "PRelu",
+            Op::Compare(compare) => compare.name(),
+            Op::Logic(logic) => logic.name(),
+            Op::Where => "Where",
+            Op::Reduce(reduce) => reduce.kind.name(),
+            Op::ArgExtreme(ArgExtreme { largest: true, .. }) => "ArgMax",
+            Op::ArgExtreme(ArgExtreme { largest: false, .. }) => "ArgMin",
+            Op::Softmax(Softmax { log: false, .. }) => "Softmax",
+            Op::Softmax(Softmax { log: true, .. }) => "LogSoftmax",
+            Op::LayerNorm(_) => "LayerNormalization",
+            Op::InstanceNorm(_) => "InstanceNormalization",
+            Op::Lrn(_) => "LRN",
+            Op::ConvTranspose(_) => "ConvTranspose",
+            Op::Recurrent(Recurrent { cell: Cell::Rnn, .. }) => "RNN",
+            Op::Recurrent(Recurrent { cell: Cell::Lstm, .. }) => "LSTM",
+            Op::Recurrent(Recurrent { cell: Cell::Gru { .. }, .. }) => "GRU",
+            Op::Concat { .. } => "Concat",
+            Op::Slice { .. } => "Slice",
+            Op::Pad(_) => "Pad",
+            Op::Gather { .. } => "Gather",
+            Op::Expand { .. } => "Expand",
+            Op::Tile { .. } => "Tile",
+            Op::Resize(_) => "Resize",
+            Op::Cast { .. } => "Cast",
             Op::Flatten { .. } => "Flatten",
             Op::Reshape { .. } => "Reshape",
             Op::Transpose { .. } => "Transpose",
@@ -217,8 +394,12 @@ impl Op {
     /// Fewest and most inputs.
     pub fn arity(&self) -> (usize, usize) {
         match self {
-            Op::Conv(_) | Op::Gemm(_) => (2, 3),
-            Op::MatMul | Op::Binary(_) => (2, 2),
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::LayerNorm(_) => (2, 3),
+            Op::Concat { .. } => (1, usize::MAX),
+            Op::Gather { .. } => (2, 2),
+            Op::Recurrent(_) => (3, 7),
+            Op::MatMul | Op::Binary(_) | Op::PRelu | Op::Compare(_) | Op::Logic(_) => (2, 2),
+            Op::Where | Op::InstanceNorm(_) => (3, 3),
             Op::BatchNorm(_) => (5, 5),
             _ => (1, 1),
         }

@@ -63,6 +63,13 @@ impl<'m> Attributes<'m> {
             .map_err(|_| malformed(format!("attribute \"{name}\" is no valid text")))
     }
 
+    /// A list of texts.
+    pub(crate) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<&'m str>>> {
+        let lists = self.get(name, kind::STRINGS, |a| !a.strings.is_empty(), |a| &a.strings)?;
+        let texts = lists.map(|list| list.iter().map(|text| std::str::from_utf8(text)).collect());
+        texts.transpose().map_err(|_| malformed(format!("attribute \"{name}\" is no valid text")))
+    }
+
     /// A list of integers.
     pub(crate) fn ints(&mut self, name: &'static str) -> Result<Option<&'m [i64]>> {
         self.get(name, kind::INTS, |a| !a.ints.is_empty(), |a| a.ints.as_slice())
@@ -163,7 +170,7 @@ fn kind_name(code: i32) -> &'static str {
         kind::FLOATS => "a list of numbers",
         kind::INTS => "a list of integers",
         5 => "a graph",
-        8 => "a list of texts",
+        kind::STRINGS => "a list of texts",
         9 => "a list of tensors",
         10 => "a list of graphs",
         11 => "a sparse tensor",

@@ -91,9 +91,9 @@ impl Kind {
             (Kind::Type, 1) => Field::Message(Kind::TensorType, 0),
             (Kind::TensorType, 2) => Field::Message(Kind::Shape, 0),
             (Kind::Shape, 1) => Field::Message(Kind::Leaf, size_of::<DimensionProto>()),
-            (Kind::Attribute, 1 | 21) | (Kind::Value | Kind::Tensor, 1 | 8) | (Kind::Leaf, _) => {
-                Field::Text
-            }
+            (Kind::Attribute, 1 | 9 | 21)
+            | (Kind::Value | Kind::Tensor, 1 | 8)
+            | (Kind::Leaf, _) => Field::Text,
             _ => Field::Small,
         }
     }

@@ -54,6 +54,34 @@ impl<'a, 'm> NodeContext<'a, 'm> {
         self.node.output.iter().filter(|name| !name.is_empty()).count()
     }
 
+    /// True when operand `index` is present.
+    pub(crate) fn has_operand(&self, index: usize) -> bool {
+        self.input_name(index).is_some()
+    }
+
+    /// Number of outputs, named or not.
+    pub(crate) fn output_slots(&self) -> usize {
+        self.node.output.len()
+    }
+
+    /// True when output `index` is named and something reads it. The first one always is wanted
+    /// where it is named.
+    pub(crate) fn wants(&self, index: usize) -> bool {
+        let name = self.node.output.get(index).map_or("", String::as_str);
+        !name.is_empty() && (index == 0 || self.importer.is_used(name))
+    }
+
+    /// Notes that the meaning of the node depends on these extents of a value as they are now, so
+    /// that symbols among them cannot be bound again.
+    pub(crate) fn reads_extents(&mut self, value: ValueId, axes: std::ops::Range<usize>) {
+        self.importer.extents_read.push((value, axes));
+    }
+
+    /// Takes room for a constant of so many elements; false when the model has used it up.
+    pub(crate) fn may_store(&mut self, elements: usize) -> bool {
+        self.importer.folding.take(elements as u64)
+    }
+
     /// Operand `index` as a value of the graph.
     pub(crate) fn operand(&mut self, index: usize) -> Result<ValueId> {
         self.optional(index)?
@@ -145,6 +173,28 @@ impl<'a, 'm> NodeContext<'a, 'm> {
         Ok(())
     }
 
+    /// Adds an operation that gives output `index`, if that is named. The value is returned even
+    /// when it is not.
+    pub(crate) fn emit_output(
+        &mut self,
+        index: usize,
+        op: Op,
+        inputs: &[Option<ValueId>],
+    ) -> Result<ValueId> {
+        let output = self.node.output.get(index).map_or("", String::as_str);
+        if output.is_empty() {
+            return self.emit_before(op, inputs);
+        }
+        // Only one node can have the name; it is the one for the first output that is named.
+        let name = match self.output() == output {
+            true => self.name.to_owned(),
+            false => self.importer.node_names.fresh(self.name),
+        };
+        let id = self.importer.graph.add_node(&name, op, inputs, output)?;
+        self.importer.known.insert(output, Known::Value(id));
+        Ok(id)
+    }
+
     /// Adds an operation before the node's own one.
     pub(crate) fn emit_before(&mut self, op: Op, inputs: &[Option<ValueId>]) -> Result<ValueId> {
         // One node of the file may become many.
@@ -154,6 +204,12 @@ impl<'a, 'm> NodeContext<'a, 'm> {
         let node = self.importer.node_names.fresh(self.name);
         let output = self.importer.value_names.fresh(self.output());
         self.importer.graph.add_node(&node, op, inputs, &output)
+    }
+
+    /// Adds a constant that has no counterpart in the file.
+    pub(crate) fn constant_before(&mut self, constant: impl Into<Constant>) -> Result<ValueId> {
+        let name = self.importer.value_names.fresh(self.output());
+        self.importer.graph.add_constant(&name, constant)
     }
 
     /// Makes the node's output a constant.
@@ -179,6 +235,6 @@ impl<'a, 'm> NodeContext<'a, 'm> {
     }
 
     fn output(&self) -> &'m str {
-        self.node.output.first().map_or("", String::as_str)
+        self.node.output.iter().map(String::as_str).find(|name| !name.is_empty()).unwrap_or("")
     }
 }

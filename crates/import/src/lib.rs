@@ -16,6 +16,7 @@ mod budget;
 mod context;
 mod dtype;
 mod export;
+mod fold;
 mod inputs;
 mod names;
 mod ops;

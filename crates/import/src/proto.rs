@@ -82,6 +82,8 @@ pub(crate) struct AttributeProto {
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub(crate) ints: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub(crate) strings: Vec<Bytes>,
     #[prost(int32, optional, tag = "20")]
     pub(crate) kind: Option<i32>,
     #[prost(string, optional, tag = "21")]
@@ -97,6 +99,7 @@ pub(crate) mod attribute_kind {
     pub(crate) const TENSOR: i32 = 4;
     pub(crate) const FLOATS: i32 = 6;
     pub(crate) const INTS: i32 = 7;
+    pub(crate) const STRINGS: i32 = 8;
 }
 
 /// A tensor; its elements are in one of several fields.

@@ -3,6 +3,7 @@
 use crate::budget::check_budget;
 use crate::context::NodeContext;
 use crate::dtype;
+use crate::fold::FoldBudget;
 use crate::inputs::{read_inputs, two_values};
 use crate::names::Names;
 use crate::ops::{self, Row};
@@ -16,9 +17,10 @@ use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::{Constant, Graph, Op, Quantiser, ValueId};
 use quincunx_tensor::show_shape;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
 
 /// Newest version of the standard operators whose changes are known to this importer.
-const NEWEST_OPSET: i64 = 25;
+const NEWEST_OPSET: i64 = 28;
 
 /// More problems than this are only counted.
 const MOST_PROBLEMS: usize = 500;
@@ -82,12 +84,16 @@ pub(crate) struct Importer<'m> {
     pub(crate) known: FxHashMap<&'m str, Known>,
     /// Names that some node or the graph reads.
     pub(crate) used: FxHashSet<&'m str>,
+    /// Extents that became numbers.
+    pub(crate) extents_read: Vec<(ValueId, Range<usize>)>,
+    /// What may still be computed from constants.
+    pub(crate) folding: FoldBudget,
     /// Types the file declares, for messages.
-    declared: FxHashMap<&'m str, &'m TensorTypeProto>,
-    opsets: Vec<(&'m str, i64)>,
-    listed_operators: bool,
-    problems: Vec<Diagnostic>,
-    suppressed: usize,
+    pub(crate) declared: FxHashMap<&'m str, &'m TensorTypeProto>,
+    pub(crate) opsets: Vec<(&'m str, i64)>,
+    pub(crate) listed_operators: bool,
+    pub(crate) problems: Vec<Diagnostic>,
+    pub(crate) suppressed: usize,
 }
 
 impl<'m> Importer<'m> {
@@ -118,6 +124,8 @@ impl<'m> Importer<'m> {
             node_names: Names::default(),
             known: FxHashMap::default(),
             used,
+            extents_read: Vec::new(),
+            folding: FoldBudget::default(),
             declared,
             opsets,
             listed_operators: false,
@@ -142,6 +150,7 @@ impl<'m> Importer<'m> {
 
     fn finish(mut self) -> std::result::Result<Graph, Vec<Diagnostic>> {
         if self.problems.is_empty() {
+            self.forget_symbols();
             return Ok(self.graph);
         }
         if self.suppressed > 0 {
@@ -299,6 +308,9 @@ impl<'m> Importer<'m> {
         {
             return Ok(()); // The cause has been reported.
         }
+        if row.folds && self.fold(node, row, name) {
+            return Ok(());
+        }
         let mut context = NodeContext::new(self, node, name, domain)?;
         (row.convert)(&mut context)?;
         context.attributes.finish()
@@ -327,10 +339,11 @@ impl<'m> Importer<'m> {
                 format!("operand \"{name}\" is no input, initialiser or node output"),
             ));
         }
-        if node.output.first().is_none_or(String::is_empty) {
+        let has_output = node.output.iter().take(row.outputs).any(|name| !name.is_empty());
+        if !has_output {
             return Err(Diagnostic::invalid("Q0408", "the node has no output"));
         }
-        let extra = node.output.iter().enumerate().skip(1);
+        let extra = node.output.iter().enumerate().skip(row.outputs);
         match extra
             .into_iter()
             .find(|(_, name)| self.used.contains(name.as_str()) && !name.is_empty())
@@ -339,7 +352,10 @@ impl<'m> Importer<'m> {
                 "Q0406",
                 format!("output {index} of {} (\"{name}\") is used", row.name),
             )
-            .help("only the first output is supported")),
+            .help(match row.outputs {
+                1 => "only the first output is supported".to_owned(),
+                count => format!("the first {count} outputs are supported"),
+            })),
             None => Ok(()),
         }
     }

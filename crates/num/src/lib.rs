@@ -5,15 +5,29 @@
 //!   tighter form that also knows the range actually used.
 //! * [`Rounding`] and [`Overflow`] say what a quantiser does with what does not fit.
 //! * [`Dyadic`] is an exact binary fraction, the meeting point of floats and fixed point.
+//! * [`Minifloat`] is any float format of at most 32 bits.
 //!
 //! Nothing here rounds unless the function's name says so.
 
+mod conv;
 mod dyadic;
+mod float;
+mod gemm;
 mod kif;
+mod matrix;
+mod minifloat;
 mod rounding;
 
+pub use conv::{ConvShape, Convolution, ImageLayout};
 pub use dyadic::Dyadic;
+pub use float::multiply_f32;
+pub use gemm::{Left, Level, Packed};
 pub use kif::{Interval, Kif};
+pub use matrix::Matrix;
+pub use minifloat::{
+    Bf16, E2M1, E2M3, E3M2, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, F16, Finite, FiniteNan, FloatOverflow,
+    Fnuz, Ieee, Minifloat, Specials, Tf32, e8m0_to_f64,
+};
 pub use rounding::{Overflow, Rounding, code_range, round_quotient, round_ratio, round_shift};
 
 /// Integer of any size; values up to 128 bits are stored inline.

@@ -5,8 +5,11 @@
 //! from the meaning of the layers, with plain loops; no instruction and no part of the graph's own
 //! executor is used.
 
+mod movement;
+mod numeric;
+
 use quincunx_diag::{Diagnostic, Place, Result};
-use quincunx_graph::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Unary, Value, Window};
+use quincunx_graph::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Value, Window};
 use quincunx_num::{Dyadic, Int, round_shift, shift_floor};
 use quincunx_target::Numerics;
 use quincunx_tensor::{Tensor, Tensors, show_shape};
@@ -144,16 +147,35 @@ fn layer(node: &Node, operands: &[Option<&Fixed>], shape: &[usize]) -> Result<Fi
         Op::MatMul => matrix_product(x, operand(1)?, shape),
         Op::Pool(pool) => pooling(pool, x, shape),
         Op::GlobalAveragePool => global_average(x, shape),
-        Op::Unary(unary) => {
-            let apply = |code: &Int| match unary {
-                Unary::Relu => code.clone().max(Int::ZERO),
-                Unary::Neg => -code.clone(),
-                Unary::Abs => code.clone().max(-code.clone()),
-            };
-            Fixed { codes: x.codes.iter().map(apply).collect(), ..x.clone() }
-        }
+        Op::GlobalMaxPool => numeric::global_max(x, shape),
+        Op::Unary(unary) => numeric::sign_operator(*unary, x)?,
+        Op::Activation(activation) => numeric::activation(*activation, x)?,
+        Op::PRelu => numeric::prelu(x, operand(1)?)?,
+        Op::Where => numeric::choose(x, operand(1)?, operand(2)?, shape),
+        Op::Reduce(reduce) => numeric::reduce(reduce, x, shape)?,
         Op::Binary(binary) => elementwise(*binary, x, operand(1)?, shape)?,
-        Op::BatchNorm(_) | Op::ToCodes(_) | Op::FromCodes(_) => {
+        Op::Concat { .. }
+        | Op::Slice { .. }
+        | Op::Pad(_)
+        | Op::Gather { .. }
+        | Op::Expand { .. }
+        | Op::Tile { .. }
+        | Op::Resize(_) => movement::moved(node, operands, shape)?,
+        Op::ConvTranspose(conv) => {
+            movement::transposed_convolution(conv, x, operand(1)?, c, shape)?
+        }
+        Op::BatchNorm(_)
+        | Op::Recurrent(_)
+        | Op::Cast { .. }
+        | Op::ToCodes(_)
+        | Op::FromCodes(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::ArgExtreme(_)
+        | Op::Softmax(_)
+        | Op::LayerNorm(_)
+        | Op::InstanceNorm(_)
+        | Op::Lrn(_) => {
             return Err(Diagnostic::bug(format!("{} is never claimed", node.op.name())));
         }
     })

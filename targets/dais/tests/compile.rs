@@ -3,8 +3,9 @@
 use quincunx_dais::TARGET;
 use quincunx_graph::execute::{Keep, exact};
 use quincunx_graph::{
-    Binary, Constant, Conv, Gemm, Graph, Op, Param, Pool, PoolKind, Quantiser, Unary, ValueId,
-    Window,
+    Activation, Binary, Constant, Conv, ConvTranspose, Coordinates, Gemm, Graph, Interpolation,
+    Nearest, Op, Pad, PadMode, Param, Pool, PoolKind, Quantiser, Reduce, ReduceKind, Resize,
+    ResizeTarget, SliceRange, Unary, ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
 use quincunx_target::{ArchSource, Claim, Engine, Log, Options, Target};
@@ -151,7 +152,9 @@ impl Generator {
     }
 
     fn image_layer(&mut self, x: ValueId, shape: &[usize]) -> ValueId {
-        match self.random.below(8) {
+        match self.random.below(13) {
+            10 | 11 => self.movement(x),
+            12 => self.transposed(x, shape),
             0 | 1 => {
                 let window = self.window(&shape[2..], true);
                 let groups = if shape[1].is_multiple_of(2) && self.random.coin() { 2 } else { 1 };
@@ -188,6 +191,8 @@ impl Generator {
             4 if (shape[2] * shape[3]).is_power_of_two() => self.node(Op::GlobalAveragePool, &[x]),
             5 => self.node(Op::Transpose { order: vec![0, 2, 3, 1] }, &[x]),
             6 => self.node(Op::Flatten { axis: 1 }, &[x]),
+            7 => self.node(Op::GlobalMaxPool, &[x]),
+            8 => self.reduction(x, &[2, 3]),
             _ => self.elementwise(x),
         }
     }
@@ -195,7 +200,7 @@ impl Generator {
     fn vector_layer(&mut self, x: ValueId, shape: &[usize]) -> ValueId {
         let features = shape[1];
         let out = self.random.range(1, 4) as usize;
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => {
                 let transpose_b = self.random.coin();
                 let w_shape = if transpose_b { [out, features] } else { [features, out] };
@@ -217,13 +222,149 @@ impl Generator {
                 let square = self.node(Op::MatMul, &[x, transposed]);
                 self.node(Op::Reshape { shape: vec![1, -1] }, &[square])
             }
+            3 if self.random.coin() => self.movement(x),
+            3 => self.reduction(x, &[1]),
             _ => self.elementwise(x),
+        }
+    }
+
+    /// A reduction of some of the given axes; channels may be joined with them.
+    fn reduction(&mut self, x: ValueId, choices: &[usize]) -> ValueId {
+        let shape = self.shape(x);
+        let mut axes: Vec<usize> = choices.iter().copied().filter(|_| self.random.coin()).collect();
+        if self.random.below(4) == 0 && !axes.contains(&1) {
+            axes.push(1);
+        }
+        let count: usize = axes.iter().map(|&axis| shape[axis]).product();
+        let kinds = [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::Mean];
+        let known = if count.is_power_of_two() { 4 } else { 3 };
+        let kind = kinds[self.random.below(known) as usize];
+        self.node(Op::Reduce(Reduce { kind, axes, keep_dims: true }), &[x])
+    }
+
+    /// Operators that move elements; the batch axis stays.
+    fn movement(&mut self, x: ValueId) -> ValueId {
+        let shape = self.shape(x);
+        let axis = self.random.range(1, shape.len() as i64 - 1) as usize;
+        let extent = shape[axis] as i64;
+        match self.random.below(7) {
+            0 => {
+                let other =
+                    if self.random.coin() { self.constant(&shape) } else { self.quantised(x) };
+                self.node(Op::Concat { axis }, &[other, x, other])
+            }
+            1 => {
+                let step = self.random.pick(&[1, 2, -1, -2]);
+                let start = self.random.range(-extent - 1, extent - 1);
+                let (end, ranges) = (if step > 0 { i64::MAX } else { i64::MIN }, axis);
+                let range = SliceRange { axis: ranges, start, end, step };
+                self.node(Op::Slice { ranges: vec![range] }, &[x])
+            }
+            2 => {
+                let modes = [
+                    PadMode::Constant(0.0),
+                    PadMode::Constant(-1.25),
+                    PadMode::Edge,
+                    PadMode::Reflect,
+                    PadMode::Wrap,
+                ];
+                let mode = self.random.pick(&modes);
+                let mut pads = vec![(0, 0); shape.len()];
+                pads[axis] = (self.random.range(0, 3), self.random.range(1 - extent, 2));
+                self.node(Op::Pad(Pad { pads: pads.into_iter().collect(), mode }), &[x])
+            }
+            3 => {
+                let count = self.random.range(1, 3) as usize;
+                let indices = (0..count).map(|_| self.random.range(-extent, extent - 1)).collect();
+                let name = self.name("indices");
+                let indices = Tensor::from_vec(&[count], indices).unwrap();
+                let indices = self.graph.add_constant(&name, indices).unwrap();
+                self.node(Op::Gather { axis }, &[x, indices])
+            }
+            4 => {
+                let mut repeats = vec![1; shape.len()];
+                repeats[axis] = 2;
+                self.node(Op::Tile { repeats }, &[x])
+            }
+            5 => {
+                let range = SliceRange { axis, start: 0, end: 1, step: 1 };
+                let first = self.node(Op::Slice { ranges: vec![range] }, &[x]);
+                self.node(Op::Expand { shape: shape.clone() }, &[first])
+            }
+            _ => {
+                let nearest =
+                    self.random.pick(&[Nearest::Floor, Nearest::Ceil, Nearest::RoundPreferCeil]);
+                let coordinates =
+                    self.random.pick(&[Coordinates::HalfPixel, Coordinates::AlignCorners]);
+                let resize = Resize {
+                    axes: vec![axis],
+                    target: ResizeTarget::Sizes(vec![self.random.range(1, 5) as usize]),
+                    coordinates,
+                    interpolation: Interpolation::Nearest(nearest),
+                    exclude_outside: false,
+                    roi: vec![],
+                };
+                self.node(Op::Resize(resize), &[x])
+            }
+        }
+    }
+
+    fn transposed(&mut self, x: ValueId, shape: &[usize]) -> ValueId {
+        let kernel = [self.random.range(1, 2) as usize, self.random.range(1, 3) as usize];
+        let mut window = Window::new(&kernel);
+        window.strides[0] = self.random.range(1, 2) as usize;
+        window.dilations[1] = self.random.range(1, 2) as usize;
+        let groups = if shape[1].is_multiple_of(2) && self.random.coin() { 2 } else { 1 };
+        let filters = self.random.range(1, 2) as usize;
+        let w = self.constant(&[shape[1], filters, kernel[0], kernel[1]]);
+        let b = self.constant(&[filters * groups]);
+        let output_padding = [self.random.below(2) as usize, 0].as_slice().into();
+        let conv = ConvTranspose { window, groups, output_padding };
+        let inputs = if self.random.coin() { vec![x, w, b] } else { vec![x, w] };
+        self.node(Op::ConvTranspose(conv), &inputs)
+    }
+
+    /// Operators with parameters.
+    fn activation(&mut self, x: ValueId) -> ValueId {
+        let shape = self.shape(x);
+        let slopes = [0.0, 0.5, 0.125, -0.75, 1.0, 2.5];
+        match self.random.below(5) {
+            0 => {
+                let alpha = self.random.pick(&slopes);
+                self.node(Op::Activation(Activation::LeakyRelu { alpha }), &[x])
+            }
+            1 => {
+                let alpha = self.random.pick(&[0.25, -0.5, 3.0]);
+                let beta = self.random.pick(&[0.5, 0.0, 1.5, -0.25]);
+                self.node(Op::Activation(Activation::HardSigmoid { alpha, beta }), &[x])
+            }
+            2 => {
+                let limits = [None, Some(0.0), Some(-1.5), Some(6.0), Some(0.3)];
+                let min = self.random.pick(&limits);
+                let max = self.random.pick(&limits);
+                self.node(Op::Activation(Activation::Clip { min, max }), &[x])
+            }
+            3 => {
+                let mut per_channel = vec![1; shape.len() - 1];
+                per_channel[0] = shape[1];
+                let slope = self.constant(&per_channel);
+                self.node(Op::PRelu, &[x, slope])
+            }
+            _ => {
+                let count = shape.iter().product();
+                let bits = (0..count).map(|_| u8::from(self.random.coin())).collect::<Vec<u8>>();
+                let condition = Tensor::new(DType::Bool, &shape, bits.into()).unwrap();
+                let name = self.name("condition");
+                let condition = self.graph.add_constant(&name, condition).unwrap();
+                let other = self.quantised(x);
+                self.node(Op::Where, &[condition, x, other])
+            }
         }
     }
 
     fn elementwise(&mut self, x: ValueId) -> ValueId {
         let shape = self.shape(x);
-        match self.random.below(10) {
+        match self.random.below(13) {
             0 => self.node(Op::Unary(Unary::Relu), &[x]),
             1 => self.node(Op::Unary(Unary::Neg), &[x]),
             2 => self.node(Op::Unary(Unary::Abs), &[x]),
@@ -240,6 +381,7 @@ impl Generator {
                     .unwrap();
                 self.node(Op::Binary(Binary::Div), &[x, d])
             }
+            10.. => self.activation(x),
             n => {
                 let binary = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]
                     [n as usize - 5];
@@ -351,6 +493,24 @@ fn three_judges_agree_on_random_graphs() {
         "MaxPool",
         "AveragePool",
         "GlobalAveragePool",
+        "GlobalMaxPool",
+        "ConvTranspose",
+        "Concat",
+        "Slice",
+        "Pad",
+        "Gather",
+        "Expand",
+        "Tile",
+        "Resize",
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceMax",
+        "ReduceMin",
+        "LeakyRelu",
+        "HardSigmoid",
+        "Clip",
+        "PRelu",
+        "Where",
         "Relu",
         "Neg",
         "Abs",
@@ -397,5 +557,39 @@ fn judges_agree_on_wide_slots() {
 fn seed_dialect_compiles_the_same_graphs() {
     for seed in 0..50 {
         judges_agree(&random_graph(seed).0, seed, "seed");
+    }
+}
+
+/// One node on a quantised input; the reason why the machine leaves it to the host.
+fn reason(op: Op) -> String {
+    let mut graph = Graph::new("refused");
+    let x = graph.add_input("x", DType::F32, &[1, 3], &[]).unwrap();
+    let q = Op::Quantise(Quantiser::symmetric(true, 4, 0.5));
+    let q = graph.add_node("q", q, &[Some(x)], "qx").unwrap();
+    let y = graph.add_node("node", op, &[Some(q)], "y").unwrap();
+    graph.add_output(y);
+    let arch = TARGET.arch(&ArchSource::Preset("d1".to_owned())).unwrap();
+    match TARGET.claim(&graph, arch.as_ref()).pop().unwrap() {
+        Claim::Host(reason) => reason,
+        Claim::Device => panic!("{graph} is claimed"),
+    }
+}
+
+#[test]
+fn refusals_say_why() {
+    let reduce = |kind| Op::Reduce(Reduce { kind, axes: vec![1], keep_dims: true });
+    let cases = [
+        (Op::Unary(Unary::Exp), "Exp has no exact result in fixed point"),
+        (Op::Unary(Unary::Round), "a quantiser of scale 1"),
+        (Op::Activation(Activation::Elu { alpha: 1.0 }), "Elu has no exact result"),
+        (Op::Activation(Activation::LeakyRelu { alpha: 0.01 }), "no binary fraction of at most"),
+        (Op::Activation(Activation::Clip { min: Some(f32::INFINITY), max: None }), "its limit inf"),
+        (reduce(ReduceKind::Mean), "3 is not a power of two"),
+        (reduce(ReduceKind::Prod), "sum, mean, max and min"),
+        (reduce(ReduceKind::L2), "ReduceL2 has no exact result"),
+    ];
+    for (op, word) in cases {
+        let reason = reason(op.clone());
+        assert!(reason.contains(word), "{op:?}: {reason}");
     }
 }

@@ -12,10 +12,12 @@
 //! | `asm`, `disasm` | [`mod@assemble`] |
 //! | `inspect` | [`mod@inspect`] |
 //! | `isa`, `targets` | [`mod@manual`] |
+//! | `bench` | [`mod@bench`] |
 //!
 //! All of them work on files in memory ([`InputFile`]) and return data; nothing here prints.
 
 pub mod assemble;
+pub mod bench;
 pub mod compare;
 pub mod compile;
 pub mod convert;

@@ -3,13 +3,18 @@
 //! Sums, products, pooling and constant divisions stay exact; numbers are rounded by quantisers
 //! only, in the way the quantiser says.
 
+mod elementwise;
+mod movement;
+mod reduce;
+
 use super::float::padded_counts;
 use super::window::{Number, convolve, each_position, multiply, product_of};
 use super::{Arithmetic, operand, unsupported};
-use crate::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Unary, Value};
+use crate::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Value};
+use elementwise::{no_exact_result, parameter, wrapped};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Ratio, round_quotient};
-use quincunx_tensor::{Shape, Tensor, View, element_count};
+use quincunx_tensor::{DType, Shape, Tensor, View, element_count};
 
 /// Exact real numbers: element `i` is `integers[i] * unit`.
 ///
@@ -133,6 +138,8 @@ pub(super) struct Exact;
 
 impl Arithmetic for Exact {
     type Tensor = ExactTensor;
+    /// 400 MiB.
+    const MAX_ELEMENTS: usize = 1 << 24;
 
     fn input(tensor: &Tensor) -> Result<ExactTensor> {
         exact_numbers(tensor)
@@ -149,25 +156,58 @@ impl Arithmetic for Exact {
 
     fn apply(graph: &Graph, node: &Node, operands: &[Option<&ExactTensor>]) -> Result<ExactTensor> {
         let shape = &graph[node.output].shape;
+        let dtype = graph[node.output].dtype;
         let x = operand(operands, 0)?;
         match &node.op {
-            Op::Identity => Ok(x.clone()),
-            Op::Flatten { .. } | Op::Reshape { .. } => {
-                Ok(ExactTensor { shape: shape.clone(), ..x.clone() })
+            Op::Identity
+            | Op::Flatten { .. }
+            | Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Concat { .. }
+            | Op::Slice { .. }
+            | Op::Pad(_)
+            | Op::Gather { .. }
+            | Op::Expand { .. }
+            | Op::Tile { .. } => movement::move_exact(node, operands, shape),
+            Op::Resize(resize) if resize.is_nearest() => {
+                movement::move_exact(node, operands, shape)
             }
-            Op::Transpose { order } => Ok(x.transposed(order)),
-            Op::Conv(conv) => conv_exact(conv, operands, shape),
+            Op::Resize(resize) => movement::resize_exact(resize, x, shape),
+            Op::Cast { to } => {
+                let from = node.input(0).map_or(*to, |id| graph[id].dtype);
+                movement::cast_exact(x, from, *to)
+            }
+            Op::ConvTranspose(conv) => movement::conv_transpose_exact(conv, operands, shape),
+            Op::Conv(conv) => Ok(wrapped(conv_exact(conv, operands, shape)?, dtype)),
             Op::Gemm(gemm) => gemm_exact(gemm, operands, shape),
             Op::MatMul => {
                 let b = operand(operands, 1)?;
                 let product = product_of(&x.shape, &b.shape, shape);
                 let sums = multiply(&product, &x.integers, &b.integers);
-                Ok(ExactTensor::new(shape, sums, &x.unit * &b.unit))
+                Ok(wrapped(ExactTensor::new(shape, sums, &x.unit * &b.unit), dtype))
             }
             Op::Pool(pool) => Ok(pool_exact(pool, x, shape)),
             Op::GlobalAveragePool => Ok(global_average(x, shape)),
-            Op::Unary(unary) => Ok(unary_exact(*unary, x)),
-            Op::Binary(binary) => binary_exact(*binary, x, operand(operands, 1)?, shape),
+            Op::Unary(unary) => Ok(wrapped(elementwise::unary(*unary, x)?, dtype)),
+            Op::Binary(binary) => {
+                let result = binary_exact(*binary, x, operand(operands, 1)?, shape, dtype)?;
+                Ok(wrapped(result, dtype))
+            }
+            Op::Activation(activation) => elementwise::activation(*activation, x),
+            Op::PRelu => elementwise::prelu(x, operand(operands, 1)?),
+            Op::Compare(compare) => elementwise::compare(*compare, x, operand(operands, 1)?, shape),
+            Op::Logic(logic) => elementwise::logic(*logic, x, operand(operands, 1)?, shape),
+            Op::Where => {
+                elementwise::choose(x, operand(operands, 1)?, operand(operands, 2)?, shape)
+            }
+            Op::GlobalMaxPool => reduce::global_max(x, shape),
+            Op::Reduce(reduce) => Ok(wrapped(reduce::reduce(reduce, x, shape, dtype)?, dtype)),
+            Op::ArgExtreme(arg) => Ok(reduce::arg_extreme(arg, x, shape)),
+            Op::Recurrent(_)
+            | Op::Softmax(_)
+            | Op::LayerNorm(_)
+            | Op::InstanceNorm(_)
+            | Op::Lrn(_) => Err(no_exact_result(node.op.name())),
             Op::Quantise(quantiser) => from_codes(quantiser, to_codes(quantiser, x)?),
             Op::ToCodes(quantiser) => to_codes(quantiser, x),
             Op::FromCodes(quantiser) => from_codes(quantiser, x.clone()),
@@ -291,20 +331,15 @@ fn gemm_exact(
     operands: &[Option<&ExactTensor>],
     shape: &[usize],
 ) -> Result<ExactTensor> {
-    let factor = |value: f32| {
-        Dyadic::from_f64(f64::from(value))
-            .map(|d| d.to_ratio())
-            .ok_or_else(|| unsupported(format!("{value} is not an exact number")))
-    };
     let orient = |index: usize, transpose: bool| {
         operand(operands, index).map(|t| if transpose { t.transposed(&[1, 0]) } else { t.clone() })
     };
     let (a, b) = (orient(0, gemm.transpose_a)?, orient(1, gemm.transpose_b)?);
     let product = product_of(&a.shape, &b.shape, shape);
     let sums = multiply(&product, &a.integers, &b.integers);
-    let sums = ExactTensor::new(shape, sums, &a.unit * &b.unit).scaled(&factor(gemm.alpha)?);
+    let sums = ExactTensor::new(shape, sums, &a.unit * &b.unit).scaled(&parameter(gemm.alpha)?);
     match operands.get(2).copied().flatten() {
-        Some(c) => Ok(add(&sums, &c.broadcast(shape)?.scaled(&factor(gemm.beta)?))),
+        Some(c) => Ok(add(&sums, &c.broadcast(shape)?.scaled(&parameter(gemm.beta)?))),
         None => Ok(sums),
     }
 }
@@ -343,27 +378,18 @@ fn global_average(x: &ExactTensor, shape: &[usize]) -> ExactTensor {
     ExactTensor::new(shape, sums, &x.unit / Ratio::from(Int::from(plane)))
 }
 
-fn unary_exact(unary: Unary, x: &ExactTensor) -> ExactTensor {
-    let apply = |v: &Int| match unary {
-        Unary::Relu => v.max(&Int::ZERO).clone(),
-        Unary::Neg => -v,
-        Unary::Abs => {
-            if v < &Int::ZERO {
-                -v
-            } else {
-                v.clone()
-            }
-        }
-    };
-    ExactTensor::new(&x.shape, x.integers.iter().map(apply).collect(), x.unit.clone())
-}
-
 fn binary_exact(
     binary: Binary,
     a: &ExactTensor,
     b: &ExactTensor,
     shape: &[usize],
+    dtype: DType,
 ) -> Result<ExactTensor> {
+    match binary {
+        Binary::Div if !dtype.is_float() => return elementwise::divide_integers(a, b, shape),
+        Binary::Pow => return elementwise::power(a, b, shape),
+        Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Max | Binary::Min => {}
+    }
     let (a, b) = (a.broadcast(shape)?, b.broadcast(shape)?);
     let zip = |function: fn(&Int, &Int) -> Int| {
         let unit = common_unit(&a.unit, &b.unit);
@@ -380,6 +406,7 @@ fn binary_exact(
             ExactTensor::new(shape, products, &a.unit * &b.unit)
         }
         Binary::Div => divide(&a, &b)?,
+        Binary::Pow => return Err(Diagnostic::bug("powers have a function of their own")),
     })
 }
 

@@ -1,13 +1,25 @@
 //! f32 arithmetic.
 //!
 //! Sums start at 0 and run in the order stated at [`convolve`] and [`multiply`]; a bias is added
-//! last. Quantisers compute `round(x / scale) + zero` in f32 like ONNX's reference.
+//! last. Functions such as exponentials, reductions along axes and normalisations compute in f64
+//! and round once; integers wrap, and their quotients are truncated. Quantisers compute
+//! `round(x / scale) + zero` in f32 like ONNX's reference.
 
+mod elementwise;
+mod integers;
+mod normalise;
+mod numeric;
+mod reduce;
+
+use super::movement::{cast, move_tensor};
+use super::recurrent::recurrent;
+use super::resize::interpolate;
+use super::transposed::convolve_transposed;
 use super::window::{Number, convolve, each_position, multiply, product_of};
 use super::{Arithmetic, operand, unsupported};
 use crate::quantiser::Scalar;
 use crate::{
-    BatchNorm, Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Unary, Value,
+    BatchNorm, Conv, ConvTranspose, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Resize, Value,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Overflow, Rounding};
@@ -18,6 +30,8 @@ pub(super) struct Float;
 
 impl Arithmetic for Float {
     type Tensor = Tensor;
+    /// 512 MiB of f32.
+    const MAX_ELEMENTS: usize = 1 << 27;
 
     fn input(tensor: &Tensor) -> Result<Tensor> {
         Ok(tensor.clone())
@@ -35,17 +49,45 @@ impl Arithmetic for Float {
         let shape = &graph[node.output].shape;
         let x = operand(operands, 0)?;
         match &node.op {
-            Op::Identity => Ok(x.clone()),
-            Op::Flatten { .. } | Op::Reshape { .. } => x.reshape(shape),
-            Op::Transpose { order } => transpose(x, order),
+            Op::Identity
+            | Op::Flatten { .. }
+            | Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Concat { .. }
+            | Op::Slice { .. }
+            | Op::Pad(_)
+            | Op::Gather { .. }
+            | Op::Expand { .. }
+            | Op::Tile { .. } => move_tensor(node, operands, shape),
+            Op::Resize(resize) if resize.is_nearest() => move_tensor(node, operands, shape),
+            Op::Resize(resize) => resize_f32(resize, x, shape),
+            Op::Cast { to } => cast(x, *to),
+            Op::ConvTranspose(conv) => conv_transpose(conv, operands, shape),
+            Op::Recurrent(layer) => recurrent(layer, operands, shape),
+            Op::Conv(conv) if x.dtype() == DType::I32 => {
+                integers::convolution(conv, operands, shape)
+            }
             Op::Conv(conv) => conv2(conv, operands, shape),
             Op::Gemm(gemm) => gemm_f32(gemm, operands, shape),
+            Op::MatMul if x.dtype() != DType::F32 => integers::matrix_product(operands, shape),
             Op::MatMul => matmul(operands, shape),
             Op::Pool(pool) => pool_f32(pool, x, shape),
             Op::GlobalAveragePool => global_average(x, shape),
             Op::BatchNorm(norm) => batch_norm(norm, operands),
-            Op::Unary(unary) => map(x, unary_function(*unary)),
-            Op::Binary(binary) => binary_f32(*binary, operands, shape),
+            Op::Unary(unary) => elementwise::unary(*unary, x),
+            Op::Binary(binary) => elementwise::binary(*binary, operands, shape),
+            Op::Activation(activation) => elementwise::activation(*activation, x),
+            Op::PRelu => elementwise::prelu(x, operand(operands, 1)?),
+            Op::Compare(compare) => elementwise::compare(*compare, operands, shape),
+            Op::Logic(logic) => elementwise::logic(*logic, operands, shape),
+            Op::Where => elementwise::choose(operands, shape),
+            Op::GlobalMaxPool => reduce::global_max(x, shape),
+            Op::Reduce(reduce) => reduce::reduce(reduce, x, shape),
+            Op::ArgExtreme(arg) => reduce::arg_extreme(arg, x, shape),
+            Op::Softmax(softmax) => reduce::softmax(softmax, x),
+            Op::LayerNorm(norm) => normalise::layer_norm(norm, operands),
+            Op::InstanceNorm(norm) => normalise::instance_norm(norm, operands),
+            Op::Lrn(lrn) => normalise::local_response(lrn, x),
             Op::Quantise(quantiser) => from_codes(quantiser, &to_codes(quantiser, x)?),
             Op::ToCodes(quantiser) => {
                 let codes = to_codes(quantiser, x)?;
@@ -67,40 +109,11 @@ impl Number for f32 {
 }
 
 /// The f32 elements, or a diagnostic that names the type found.
-fn floats(tensor: &Tensor) -> Result<std::borrow::Cow<'_, [f32]>> {
+pub(super) fn floats(tensor: &Tensor) -> Result<std::borrow::Cow<'_, [f32]>> {
     if tensor.dtype() == DType::F32 {
         return tensor.values::<f32>();
     }
     Err(unsupported(format!("computing with {} is not supported, expected f32", tensor.dtype())))
-}
-
-fn map(x: &Tensor, function: impl Fn(f32) -> f32) -> Result<Tensor> {
-    Tensor::from_vec(x.shape(), floats(x)?.iter().map(|&v| function(v)).collect())
-}
-
-fn unary_function(unary: Unary) -> fn(f32) -> f32 {
-    match unary {
-        // NaN stays NaN, as in ONNX.
-        Unary::Relu => |x| if x < 0.0 { 0.0 } else { x },
-        Unary::Neg => |x| -x,
-        Unary::Abs => f32::abs,
-    }
-}
-
-fn binary_f32(binary: Binary, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
-    let (a, b) = (operand(operands, 0)?, operand(operands, 1)?);
-    let (a_values, b_values) = (floats(a)?, floats(b)?);
-    let function: fn(f32, f32) -> f32 = match binary {
-        Binary::Add => |a, b| a + b,
-        Binary::Sub => |a, b| a - b,
-        Binary::Mul => |a, b| a * b,
-        Binary::Div => |a, b| a / b,
-        Binary::Max => |a, b| if a > b || a.is_nan() { a } else { b },
-        Binary::Min => |a, b| if a < b || a.is_nan() { a } else { b },
-    };
-    let a = broadcast(&a_values, a.shape(), shape)?;
-    let b = broadcast(&b_values, b.shape(), shape)?;
-    Tensor::from_vec(shape, a.iter().zip(b.iter()).map(|(a, b)| function(a, b)).collect())
 }
 
 fn broadcast<'a>(values: &'a [f32], from: &[usize], to: &[usize]) -> Result<View<'a, f32>> {
@@ -112,15 +125,39 @@ fn broadcast<'a>(values: &'a [f32], from: &[usize], to: &[usize]) -> Result<View
 fn conv2(conv: &Conv, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
     let mut out = convolve(conv, (&floats(x)?, x.shape()), (&floats(w)?, w.shape()), shape);
-    if let Some(bias) = operands.get(2).copied().flatten() {
-        let bias = floats(bias)?;
-        let plane: usize = shape[2..].iter().product();
-        for (plane_index, plane) in out.chunks_mut(plane.max(1)).enumerate() {
-            let bias = bias[plane_index % bias.len()];
-            plane.iter_mut().for_each(|v| *v += bias);
-        }
-    }
+    add_bias(&mut out, operands.get(2).copied().flatten(), shape)?;
     Tensor::from_vec(shape, out)
+}
+
+fn conv_transpose(
+    conv: &ConvTranspose,
+    operands: &[Option<&Tensor>],
+    shape: &[usize],
+) -> Result<Tensor> {
+    let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
+    let (x, w) = ((&*floats(x)?, x.shape()), (&*floats(w)?, w.shape()));
+    let mut out = convolve_transposed(conv, x, w, shape);
+    add_bias(&mut out, operands.get(2).copied().flatten(), shape)?;
+    Tensor::from_vec(shape, out)
+}
+
+/// Adds a number to every channel.
+fn add_bias(out: &mut [f32], bias: Option<&Tensor>, shape: &[usize]) -> Result<()> {
+    let Some(bias) = bias else {
+        return Ok(());
+    };
+    let bias = floats(bias)?;
+    let plane: usize = shape[2..].iter().product();
+    for (index, plane) in out.chunks_mut(plane.max(1)).enumerate() {
+        plane.iter_mut().for_each(|v| *v += bias[index % bias.len()]);
+    }
+    Ok(())
+}
+
+fn resize_f32(resize: &Resize, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    let fill = resize.extrapolation();
+    let values = interpolate(resize, &floats(x)?, x.shape(), shape, |v| v as f32, &fill);
+    Tensor::from_vec(shape, values)
 }
 
 fn gemm_f32(gemm: &Gemm, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {

@@ -7,6 +7,12 @@
 
 mod exact;
 mod float;
+mod groups;
+mod movement;
+mod recurrent;
+mod resize;
+mod special;
+mod transposed;
 mod window;
 
 pub use exact::ExactTensor;
@@ -15,9 +21,6 @@ use crate::{Graph, Node, Value, ValueId};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{Tensor, Tensors, show_shape};
 use std::collections::BTreeMap;
-
-/// Largest number of elements of one value: 64 MiB of f32, 400 MiB of exact numbers.
-const MAX_ELEMENTS: usize = 1 << 24;
 
 /// Most elementary operations of one run.
 const MAX_WORK: u64 = 1 << 42;
@@ -53,6 +56,8 @@ pub fn exact(graph: &Graph, inputs: &Tensors, keep: Keep) -> Result<BTreeMap<Str
 trait Arithmetic {
     /// A tensor of such numbers.
     type Tensor;
+    /// Largest number of elements of one result.
+    const MAX_ELEMENTS: usize;
     fn input(tensor: &Tensor) -> Result<Self::Tensor>;
     fn constant(value: &Value) -> Result<Self::Tensor>;
     fn apply(
@@ -67,7 +72,7 @@ fn run<A: Arithmetic>(
     inputs: &Tensors,
     keep: Keep,
 ) -> Result<BTreeMap<String, A::Tensor>> {
-    check_size(graph)?;
+    check_size(graph, A::MAX_ELEMENTS)?;
     let mut values: Vec<Option<A::Tensor>> = Vec::new();
     values.resize_with(graph.values().len(), || None);
     for &id in graph.inputs() {
@@ -111,22 +116,20 @@ fn use_counts(graph: &Graph, keep: Keep) -> Vec<usize> {
     uses
 }
 
-fn check_size(graph: &Graph) -> Result<()> {
+fn check_size(graph: &Graph, most: usize) -> Result<()> {
     let mut work = 0_u64;
     for (_, node) in graph.nodes() {
         let output = &graph[node.output];
         let count = output.shape.iter().product::<usize>();
         work = work.saturating_add(graph.work(node));
-        if count > MAX_ELEMENTS || work > MAX_WORK {
-            let what = if count > MAX_ELEMENTS { "elements" } else { "operations" };
+        if count > most || work > MAX_WORK {
+            let what = if count > most { "elements" } else { "operations" };
             return Err(Diagnostic::unsupported(
                 "Q0312",
                 format!("\"{}\" needs too many {what} to execute here", output.name),
             )
             .at(graph.place(node))
-            .help(format!(
-                "up to {MAX_ELEMENTS} elements and {MAX_WORK} operations are accepted"
-            )));
+            .help(format!("up to {most} elements and {MAX_WORK} operations are accepted")));
         }
     }
     Ok(())

@@ -2,9 +2,10 @@
 
 use super::rewrite::Rewrite;
 use crate::execute::{Keep, exact, float};
-use crate::{Constant, Graph, Node, Op, ValueId};
+use crate::movement::moves;
+use crate::{Constant, Graph, Node, Op, PadMode, ValueId};
 use quincunx_diag::Result;
-use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_tensor::{Tensor, Tensors};
 
 /// Largest result that is folded, and most work that is done for one: 16 Mi elements or products.
 /// Files must not make a compiler compute for long.
@@ -41,9 +42,8 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<ValueId>]) -> Option<Consta
     let first = graph[(*inputs.first()?)?].constant.as_ref()?;
     match &node.op {
         Op::Quantise(quantiser) => codes_of(first, quantiser),
-        Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
-            move_elements(first, node)
-        }
+        // The numbers that are attributes of others are no codes.
+        op if moves_codes(op) => move_elements(first, node),
         _ => compute(graph, node, inputs),
     }
 }
@@ -77,12 +77,18 @@ fn codes_of(operand: &Constant, quantiser: &crate::Quantiser) -> Option<Constant
     Some(Constant { tensor, quantiser: Some(quantiser.clone()) })
 }
 
+/// True for operators whose result is made of elements of their one operand.
+fn moves_codes(op: &Op) -> bool {
+    match op {
+        Op::Pad(pad) => !matches!(pad.mode, PadMode::Constant(_)),
+        Op::Resize(resize) => resize.keeps_grid(),
+        op => moves(op) && op.arity().1 == 1,
+    }
+}
+
 /// Moves codes or numbers, whatever they mean.
 fn move_elements(operand: &Constant, node: &Node) -> Option<Constant> {
     if operand.quantiser.as_ref().is_some_and(|q| !q.is_uniform()) && node.op != Op::Identity {
-        return None;
-    }
-    if operand.tensor.dtype() == DType::Bool {
         return None;
     }
     let mut graph = Graph::new("");
@@ -103,6 +109,7 @@ fn is_folded(graph: &Graph) -> bool {
 mod tests {
     use super::*;
     use crate::{Binary, Quantiser, Unary};
+    use quincunx_tensor::DType;
 
     #[test]
     fn folds_what_is_constant_and_keeps_the_rest() {

@@ -2,7 +2,7 @@
 
 use super::rewrite::Rewrite;
 use crate::execute::{Keep, float};
-use crate::{Constant, Graph, Node, Op, Quantiser, Unary, ValueId};
+use crate::{Constant, Graph, Node, Op, Quantiser, ReduceKind, Unary, ValueId};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Rounding;
 use quincunx_tensor::{DType, Tensor, Tensors};
@@ -87,6 +87,9 @@ pub fn quantise(graph: &Graph, ranges: &Ranges, scheme: &Scheme) -> Result<Graph
 
 /// True when the node's result needs a grid of its own.
 fn computes(graph: &Graph, consumers: &[Vec<crate::NodeId>], node: &Node) -> bool {
+    if graph[node.output].dtype != DType::F32 {
+        return false;
+    }
     match &node.op {
         Op::Conv(_)
         | Op::Gemm(_)
@@ -99,8 +102,36 @@ fn computes(graph: &Graph, consumers: &[Vec<crate::NodeId>], node: &Node) -> boo
             !matches!(readers[..], [reader] if graph[reader].op == Op::Unary(Unary::Relu))
         }
         Op::Pool(pool) => pool.kind != crate::PoolKind::Max,
-        Op::Unary(_) => true,
-        _ => false,
+        Op::Reduce(reduce) => !matches!(reduce.kind, ReduceKind::Max | ReduceKind::Min),
+        Op::Unary(_)
+        | Op::Activation(_)
+        | Op::PRelu
+        | Op::Where
+        | Op::Softmax(_)
+        | Op::LayerNorm(_)
+        | Op::InstanceNorm(_)
+        | Op::ConvTranspose(_)
+        | Op::Recurrent(_)
+        | Op::Lrn(_) => true,
+        Op::Resize(resize) => !resize.is_nearest(),
+        Op::GlobalMaxPool
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::ArgExtreme(_)
+        | Op::Concat { .. }
+        | Op::Slice { .. }
+        | Op::Pad(_)
+        | Op::Gather { .. }
+        | Op::Expand { .. }
+        | Op::Tile { .. }
+        | Op::Cast { .. }
+        | Op::Flatten { .. }
+        | Op::Reshape { .. }
+        | Op::Transpose { .. }
+        | Op::Identity
+        | Op::Quantise(_)
+        | Op::ToCodes(_)
+        | Op::FromCodes(_) => false,
     }
 }
 

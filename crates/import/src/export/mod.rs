@@ -1,5 +1,6 @@
 //! From a graph to a model file.
 
+mod layers;
 mod node;
 mod quantiser;
 mod writer;

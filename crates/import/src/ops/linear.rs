@@ -116,7 +116,7 @@ fn quantiser(
 }
 
 /// A parameter with one value, or one per index of an axis.
-fn per_axis<T: Copy + PartialEq>(
+pub(super) fn per_axis<T: Copy + PartialEq>(
     tensor: &Tensor,
     values: Vec<T>,
     shape: &[usize],
@@ -144,7 +144,7 @@ fn per_axis<T: Copy + PartialEq>(
 }
 
 /// The quantiser must be sound and fit the tensor, also when it never enters the graph.
-fn check(quantiser: &Quantiser, shape: &[usize]) -> Result<()> {
+pub(super) fn check(quantiser: &Quantiser, shape: &[usize]) -> Result<()> {
     quantiser.check()?;
     if quantiser.fits(shape) {
         return Ok(());
@@ -161,7 +161,7 @@ fn code_type(node: &NodeContext<'_, '_>, code: i64) -> Result<DType> {
 }
 
 /// Signedness and width of a type of codes.
-fn code_format(dtype: DType) -> Option<(bool, u32)> {
+pub(super) fn code_format(dtype: DType) -> Option<(bool, u32)> {
     match dtype {
         DType::I8 => Some((true, 8)),
         DType::U8 => Some((false, 8)),

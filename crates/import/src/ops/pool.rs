@@ -21,6 +21,11 @@ pub(crate) fn global_average_pool(node: &mut NodeContext<'_, '_>) -> Result<()> 
     node.emit(Op::GlobalAveragePool, &[Some(x)])
 }
 
+pub(crate) fn global_max_pool(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let x = node.operand(0)?;
+    node.emit(Op::GlobalMaxPool, &[Some(x)])
+}
+
 fn pool(node: &mut NodeContext<'_, '_>, kind: PoolKind) -> Result<()> {
     let x = node.operand(0)?;
     let window = window(node, &node.shape(x), None)?;

@@ -100,7 +100,11 @@ pub(crate) fn unsqueeze(node: &mut NodeContext<'_, '_>) -> Result<()> {
 
 /// The target of a [`Op::Reshape`] that gives these extents. Leading extents that do not change
 /// are copied, so that the batch may be rebound later.
-fn target(node: &NodeContext<'_, '_>, from: &[usize], extents: Vec<usize>) -> Result<Vec<i64>> {
+pub(super) fn target(
+    node: &NodeContext<'_, '_>,
+    from: &[usize],
+    extents: Vec<usize>,
+) -> Result<Vec<i64>> {
     let same = from.iter().zip(&extents).take_while(|(a, b)| a == b).count();
     let mut open = false;
     let extent = |(axis, &extent): (usize, &usize)| match extent {
@@ -127,7 +131,7 @@ fn axes_of<'m>(node: &mut NodeContext<'_, 'm>) -> Result<Option<Cow<'m, [i64]>>>
 }
 
 /// A constant operand that is a list of integers.
-fn integers<'m>(
+pub(super) fn integers<'m>(
     node: &NodeContext<'_, 'm>,
     index: usize,
     what: &str,
@@ -152,7 +156,7 @@ fn integers<'m>(
 }
 
 /// Axes that count from the end when negative, each at most once.
-fn axes(given: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
+pub(super) fn axes(given: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
     let mut axes = Vec::with_capacity(given.len().min(rank));
     for &axis in given {
         let position = if axis < 0 { axis.saturating_add(signed(rank)) } else { axis };

@@ -3,23 +3,119 @@
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use quincunx_diag::Result;
-use quincunx_graph::{Conv, Op, Spatial, Window};
+use quincunx_graph::{Conv, ConvTranspose, Op, Spatial, ValueId, Window};
 
 /// Largest kernel extent, stride, dilation or padding that is accepted.
 const MAX_STEP: i64 = 1 << 31;
 
 pub(crate) fn conv(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let (x, w, b) = (node.operand(0)?, node.operand(1)?, node.optional(2)?);
+    let (op, inputs) = conv_op(conv_attributes(node, x, w)?, x, w, b);
+    node.emit(op, &inputs)
+}
+
+/// Attributes of a convolution of `x` with `w`.
+pub(crate) fn conv_attributes(
+    node: &mut NodeContext<'_, '_>,
+    x: ValueId,
+    w: ValueId,
+) -> Result<Conv> {
     let weights = node.shape(w);
     let kernel = weights.get(2..).unwrap_or(&[]);
     let window = window(node, &node.shape(x), Some(kernel))?;
+    Ok(Conv { window, groups: groups(node)? })
+}
+
+/// A convolution with its operands.
+pub(crate) fn conv_op(
+    conv: Conv,
+    x: ValueId,
+    w: ValueId,
+    b: Option<ValueId>,
+) -> (Op, Vec<Option<ValueId>>) {
+    let mut inputs = vec![Some(x), Some(w)];
+    inputs.extend(b.map(Some));
+    (Op::Conv(conv), inputs)
+}
+
+fn groups(node: &mut NodeContext<'_, '_>) -> Result<usize> {
     let groups = node.attributes.int("group")?.unwrap_or(1);
-    let groups = usize::try_from(groups).ok().filter(|&groups| groups > 0).ok_or_else(|| {
-        malformed(format!("attribute \"group\" is {groups}, expected at least 1"))
-    })?;
-    let inputs = [Some(x), Some(w), b];
-    let present = if b.is_some() { 3 } else { 2 };
-    node.emit(Op::Conv(Conv { window, groups }), &inputs[..present])
+    usize::try_from(groups)
+        .ok()
+        .filter(|&groups| groups > 0)
+        .ok_or_else(|| malformed(format!("attribute \"group\" is {groups}, expected at least 1")))
+}
+
+pub(crate) fn conv_transpose(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let (x, w, b) = (node.operand(0)?, node.operand(1)?, node.optional(2)?);
+    let (x_shape, w_shape) = (node.shape(x), node.shape(w));
+    let rank = x_shape.len().saturating_sub(2);
+    let auto = node.attributes.string("auto_pad")?.unwrap_or("NOTSET");
+    let lower = auto == "SAME_LOWER";
+    let same = lower || auto == "SAME_UPPER";
+    let kernel = w_shape.get(2..).unwrap_or(&[]);
+    let given = steps(node, "output_shape", rank, 1)?;
+    let window = if same || given.is_some() {
+        // Padding follows from the extents of the result.
+        unpadded_window(node, rank, kernel)?
+    } else {
+        window(node, &x_shape, Some(kernel))?
+    };
+    let padding = steps(node, "output_padding", rank, 0)?;
+    let mut conv = ConvTranspose {
+        window,
+        groups: groups(node)?,
+        output_padding: padding.unwrap_or_else(|| Spatial::from_elem(0, rank)),
+    };
+    let wanted = match given {
+        Some(extents) => Some(extents),
+        None if same => {
+            let extents = x_shape[2..].iter().zip(&conv.window.strides);
+            Some(extents.map(|(&extent, &stride)| extent.saturating_mul(stride)).collect())
+        }
+        None => None,
+    };
+    if let Some(wanted) = wanted {
+        node.reads_extents(x, 2..x_shape.len());
+        fit(&mut conv, &x_shape[2..], &wanted, lower)?;
+    }
+    let mut inputs = vec![Some(x), Some(w)];
+    inputs.extend(b.map(Some));
+    node.emit(Op::ConvTranspose(conv), &inputs)
+}
+
+/// A window without padding; the attribute "pads" has no effect.
+fn unpadded_window(
+    node: &mut NodeContext<'_, '_>,
+    rank: usize,
+    kernel: &[usize],
+) -> Result<Window> {
+    node.attributes.ignore("pads");
+    let kernel = steps(node, "kernel_shape", rank, 1)?.unwrap_or_else(|| kernel.into());
+    if kernel.len() != rank || rank == 0 || kernel.contains(&0) {
+        return Err(malformed(format!("the kernel has {} axes, expected {rank}", kernel.len())));
+    }
+    let ones = || Spatial::from_elem(1, rank);
+    Ok(Window {
+        strides: steps(node, "strides", rank, 1)?.unwrap_or_else(ones),
+        dilations: steps(node, "dilations", rank, 1)?.unwrap_or_else(ones),
+        ..Window::new(&kernel)
+    })
+}
+
+/// Cuts or extends the result to the wanted extents. An odd rest is cut at the end, or at the
+/// beginning for `SAME_LOWER`.
+fn fit(conv: &mut ConvTranspose, input: &[usize], wanted: &[usize], lower: bool) -> Result<()> {
+    for axis in 0..input.len() {
+        let full = conv.extent(axis, input[axis]).ok_or_else(|| {
+            malformed(format!("axis {axis} of the result is empty or too large to address"))
+        })?;
+        let cut = full.saturating_sub(wanted[axis]);
+        let (small, large) = (cut / 2, cut - cut / 2);
+        conv.window.pads[axis] = if lower { (large, small) } else { (small, large) };
+        conv.output_padding[axis] += wanted[axis].saturating_sub(full);
+    }
+    Ok(())
 }
 
 /// Reads the window attributes of a node whose first operand has shape `x`. `kernel` is what the

@@ -3,8 +3,10 @@
 mod build;
 mod hostile;
 mod inputs;
+mod numeric;
 mod operators;
 mod oracle;
+mod oracle_numeric;
 mod quantisers;
 mod round_trip;
 mod tensors;

@@ -10,9 +10,11 @@ use quincunx_num::{Overflow, Rounding};
 use std::path::Path;
 use std::process::Command;
 
+const SCRIPT: &str = "oracle.py";
+
 /// The Python to use, or `None` (visibly) when it lacks onnxruntime.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn python() -> Option<String> {
+pub(super) fn python() -> Option<String> {
     let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let works = Command::new(&python).args(["-c", "import onnx, onnxruntime"]).output();
     if works.is_ok_and(|output| output.status.success()) {
@@ -24,8 +26,9 @@ fn python() -> Option<String> {
     None
 }
 
-fn oracle(python: &str, mode: &str, folder: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle.py");
+/// Runs a script of the folder `tests`.
+pub(super) fn oracle(python: &str, script: &str, mode: &str, folder: &Path) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
     let output = Command::new(python).arg(script).arg(mode).arg(folder).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
@@ -47,9 +50,9 @@ fn export_all(folder: &Path) {
 fn every_operator_form() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    oracle(&python, "make", folder.path());
+    oracle(&python, SCRIPT, "make", folder.path());
     export_all(folder.path());
-    oracle(&python, "compare", folder.path());
+    oracle(&python, SCRIPT, "compare", folder.path());
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn digits_models() {
         std::fs::copy(digits.join(name), folder.path().join(name)).unwrap();
     }
     export_all(folder.path());
-    oracle(&python, "compare", folder.path());
+    oracle(&python, SCRIPT, "compare", folder.path());
 }
 
 /// True when the whole graph has a form in standard ONNX, without QONNX nodes.
@@ -94,5 +97,5 @@ fn random_graphs_run_with_the_inferred_shapes() {
             written += 1;
         }
     }
-    oracle(&python, "compare", folder.path());
+    oracle(&python, SCRIPT, "compare", folder.path());
 }

@@ -1,5 +1,8 @@
 //! Which nodes the machine takes, and why not the others.
 
+mod movement;
+mod numeric;
+
 use super::exact_values;
 use super::layers::average_divisor;
 use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, ValueId};
@@ -90,6 +93,11 @@ impl<'a> Claims<'a> {
         if let Op::Quantise(quantiser) = &node.op {
             return self.refuse_quantiser(node, quantiser, part);
         }
+        let refused = movement::refuse_movement(graph, node)
+            .or_else(|| numeric::refuse_operator(graph, node));
+        if refused.is_some() {
+            return refused;
+        }
         if let Some(open) = node.operands().find(|&operand| !self.is_bounded(operand, part)) {
             return Some(self.refuse_operand(open));
         }
@@ -105,12 +113,9 @@ impl<'a> Claims<'a> {
                 refuse_divisor(element_count(&graph[x].shape[2..]).unwrap_or(0))
             }
             Op::Binary(Binary::Div) => refuse_division(graph, node),
-            Op::BatchNorm(_) => {
-                Some("a batch normalisation needs a square root; fold it".to_owned())
-            }
-            Op::FromCodes(_) => {
-                Some("integer codes do not enter a program; real numbers do".to_owned())
-            }
+            Op::Activation(activation) => numeric::refuse_activation(*activation),
+            Op::PRelu => numeric::refuse_prelu(graph, node),
+            Op::Reduce(reduce) => numeric::refuse_reduce(graph, node, reduce),
             _ => None,
         }
     }

@@ -1,5 +1,8 @@
 //! One function per operator: from the wires of the operands to the wires of the result.
 
+mod movement;
+mod numeric;
+
 use super::builder::{Builder, Wire};
 use super::linear::sum;
 use super::quantiser;
@@ -52,6 +55,23 @@ pub(super) fn lower(
         }
         Op::Pool(pool) => lower_pool(builder, pool, x, operand_shape(0), shape),
         Op::GlobalAveragePool => lower_global_average(builder, x, operand_shape(0), shape),
+        Op::GlobalMaxPool => numeric::lower_global_max(builder, x, operand_shape(0), shape),
+        Op::Reduce(reduce) => numeric::lower_reduce(builder, reduce, x, operand_shape(0)),
+        Op::Activation(activation) => {
+            x.iter().map(|wire| numeric::lower_activation(builder, *activation, wire)).collect()
+        }
+        Op::PRelu => {
+            let slopes = constants(&broadcast(operand(1)?, operand_shape(1), shape)?)?;
+            x.iter().zip(&slopes).map(|(x, slope)| numeric::leaky(builder, x, slope)).collect()
+        }
+        Op::Where => {
+            let conditions = constants(&broadcast(x, operand_shape(0), shape)?)?;
+            let yes = broadcast(operand(1)?, operand_shape(1), shape)?;
+            let no = broadcast(operand(2)?, operand_shape(2), shape)?;
+            let branches = yes.into_iter().zip(no);
+            let pick = |(c, (yes, no)): (&Dyadic, _)| if c.is_zero() { no } else { yes };
+            Ok(conditions.iter().zip(branches).map(pick).collect())
+        }
         Op::Unary(unary) => x.iter().map(|wire| lower_unary(builder, *unary, wire)).collect(),
         Op::Binary(binary) => {
             let a = broadcast(x, operand_shape(0), shape)?;
@@ -64,9 +84,36 @@ pub(super) fn lower(
                 .ok_or_else(|| Diagnostic::bug("the quantiser broadcasts"))?;
             x.iter().zip(&scalars).map(|(x, q)| quantiser::quantise(builder, x, q)).collect()
         }
-        Op::BatchNorm(_) | Op::ToCodes(_) | Op::FromCodes(_) => {
-            Err(Diagnostic::bug(format!("{} is never claimed", node.op.name())))
+        Op::Concat { .. }
+        | Op::Slice { .. }
+        | Op::Pad(_)
+        | Op::Gather { .. }
+        | Op::Expand { .. }
+        | Op::Tile { .. }
+        | Op::Resize(_) => movement::lower_movement(graph, node, operands),
+        Op::ConvTranspose(conv) => {
+            let layer = movement::TransposedLayer {
+                conv,
+                x,
+                x_shape: operand_shape(0),
+                w: &constants(operand(1)?)?,
+                w_shape: operand_shape(1),
+                bias: operands.get(2).copied().flatten().map(constants).transpose()?,
+            };
+            layer.lower(builder, shape)
         }
+        Op::BatchNorm(_)
+        | Op::Recurrent(_)
+        | Op::Cast { .. }
+        | Op::ToCodes(_)
+        | Op::FromCodes(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::ArgExtreme(_)
+        | Op::Softmax(_)
+        | Op::LayerNorm(_)
+        | Op::InstanceNorm(_)
+        | Op::Lrn(_) => Err(Diagnostic::bug(format!("{} is never claimed", node.op.name()))),
     }
 }
 
@@ -339,6 +386,22 @@ fn lower_unary(builder: &mut Builder<'_>, unary: Unary, x: &Wire) -> Result<Wire
         Unary::Relu => builder.relu(x),
         Unary::Neg => Ok(x.negated()),
         Unary::Abs => builder.max(x, &x.negated()),
+        Unary::Sign
+        | Unary::Not
+        | Unary::Sqrt
+        | Unary::Reciprocal
+        | Unary::Exp
+        | Unary::Log
+        | Unary::Erf
+        | Unary::Floor
+        | Unary::Ceil
+        | Unary::Round
+        | Unary::Sigmoid
+        | Unary::HardSwish
+        | Unary::Tanh
+        | Unary::Gelu
+        | Unary::GeluTanh
+        | Unary::Softplus => Err(Diagnostic::bug(format!("{} is never claimed", unary.name()))),
     }
 }
 
@@ -353,6 +416,7 @@ fn lower_binary(builder: &mut Builder<'_>, binary: Binary, a: &Wire, b: &Wire) -
             Wire::Constant(divisor) => divide(builder, a, divisor),
             Wire::Slot { .. } => Err(Diagnostic::bug("the divisor is constant")),
         },
+        Binary::Pow => Err(Diagnostic::bug("Pow is never claimed")),
     }
 }
 

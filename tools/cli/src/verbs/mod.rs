@@ -1,6 +1,7 @@
 //! The verbs: one file each.
 
 mod asm;
+mod bench;
 mod compare;
 mod compile;
 mod completions;
@@ -27,6 +28,7 @@ pub(crate) enum Verb {
     Inspect(inspect::Inspect),
     Isa(isa::Isa),
     Targets(targets::Targets),
+    Bench(bench::Bench),
     Completions(completions::Completions),
 }
 
@@ -42,6 +44,7 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Inspect(verb) => verb.run(console),
         Verb::Isa(verb) => verb.run(console),
         Verb::Targets(verb) => verb.run(console),
+        Verb::Bench(verb) => verb.run(console),
         Verb::Completions(verb) => verb.run(console),
     }
 }

@@ -1,0 +1,64 @@
+//! Convolution where every channel is a group of its own.
+
+use super::ConvShape;
+use crate::gemm::Level;
+use std::ops::Range;
+
+/// Adds the convolution to some rows of the result, channels last. `rows` comes with the width of
+/// the result; `weights` holds the channels of each window element.
+pub(super) fn add<L: Copy + Into<i16>>(
+    shape: &ConvShape,
+    image: &[L],
+    pad: L,
+    weights: &[i16],
+    (rows, width): (Range<usize>, usize),
+    out: &mut [i32],
+    level: Level,
+) {
+    let pads = vec![pad; shape.channels];
+    let windows = rows.flat_map(|y| (0..width).map(move |x| [y, x]));
+    for (place, out) in windows.zip(out.chunks_exact_mut(shape.channels)) {
+        for (element, weights) in weights.chunks_exact(shape.channels).enumerate() {
+            let (vertical, horizontal) = (element / shape.kernel[1], element % shape.kernel[1]);
+            let y = shape.position(0, place[0], vertical);
+            let x = shape.position(1, place[1], horizontal);
+            let pixel = match y.zip(x) {
+                Some((y, x)) => {
+                    &image[(y * shape.size[1] + x) * shape.channels..][..shape.channels]
+                }
+                None => &pads,
+            };
+            add_products(pixel, weights, out, level);
+        }
+    }
+}
+
+/// `out += left * right`, element by element, modulo 2^32.
+fn add_products<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32], level: Level) {
+    match level {
+        Level::Scalar => add_products_inline(left, right, out),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512Vnni => {
+            // SAFETY: `Convolution::for_level` checked that the processor has the level, and a
+            // processor with either has AVX2.
+            unsafe { add_products_avx2(left, right, out) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx2 | Level::Avx512Vnni => unreachable!("is never available here"),
+    }
+}
+
+/// The same code, for which the compiler may use AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn add_products_avx2<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32]) {
+    add_products_inline(left, right, out);
+}
+
+#[inline(always)]
+fn add_products_inline<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32]) {
+    for ((out, left), right) in out.iter_mut().zip(left).zip(right) {
+        let left: i16 = (*left).into();
+        *out = out.wrapping_add(i32::from(left) * i32::from(*right));
+    }
+}
