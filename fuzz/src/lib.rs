@@ -1,0 +1,68 @@
+//! What is done with files that a reader has accepted.
+
+use quincunx_dais::binary::{self, Dialect};
+use quincunx_dais::files::{self, Pipeline};
+use quincunx_dais::program::Program;
+use quincunx_dais::simulate::{Executor, PipelineExecutor};
+use quincunx_dais::text;
+use quincunx_dais::verify::{Rules, verify, verify_pipeline};
+use quincunx_diag::any_error;
+use quincunx_graph::{Graph, passes};
+use quincunx_import::{ExportOptions, Options, read_onnx, write_onnx};
+
+/// Largest graph that is transformed and written; reading alone is bounded by the reader.
+const MOST_NODES: usize = 2000;
+
+/// A graph that an importer has accepted verifies; the passes keep it so; what can be exported is
+/// read again.
+///
+/// # Panics
+/// When that is not so.
+pub fn exercise_graph(graph: &Graph) {
+    assert!(graph.verify().is_empty(), "an importer made an invalid graph");
+    let _ = graph.to_string();
+    if graph.nodes().len() > MOST_NODES {
+        return;
+    }
+    for pass in [passes::fold_constants, passes::fold_batch_norm, passes::remove_dead] {
+        if let Ok(after) = pass(graph) {
+            assert!(after.verify().is_empty(), "a pass made an invalid graph");
+        }
+    }
+    if let Ok(bytes) = write_onnx(graph, &ExportOptions::default()) {
+        let again = read_onnx(bytes.into(), &Options::default());
+        assert!(again.is_ok(), "an exported model is not read: {again:?}");
+    }
+}
+
+/// Everything that can be done with a pipeline that a reader has accepted.
+pub fn exercise_pipeline(pipeline: &Pipeline) {
+    let _ = verify_pipeline(pipeline, &Rules::default());
+    let _ = files::write_pipeline_json(pipeline);
+    pipeline.stages.iter().for_each(exercise_program);
+    let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
+    if let Ok(mut executor) = PipelineExecutor::new(pipeline) {
+        let _ = executor.run(&vec![0.0; inputs]);
+    }
+}
+
+/// Writing, printing and reading again, verifying, running.
+///
+/// # Panics
+/// When the printed program is not read as the same program, or a legal program has no executor.
+pub fn exercise_program(program: &Program) {
+    for dialect in Dialect::ALL {
+        let _ = binary::write(program, dialect);
+    }
+    let printed = text::print(program);
+    let (read, _) = text::read(&printed, "x").expect("printed programs can be read");
+    assert_eq!(text::print(&read), printed);
+    let legal = !any_error(&verify(program, &Rules::EXECUTABLE));
+    let executor = Executor::new(program);
+    assert_eq!(executor.is_ok(), legal);
+    if let Ok(mut executor) = executor {
+        let inputs = program.input_shifts.len();
+        let _ = executor.run(&vec![0.0; inputs]);
+        let _ = executor.run_strict(&vec![-1e300; inputs]);
+    }
+}
