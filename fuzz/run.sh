@@ -21,6 +21,12 @@ seed() {
   mkdir -p "$corpus"
   case "$1" in
     onnx) find examples crates tests targets -name '*.onnx' -size -64k -exec cp -t "$corpus" {} + ;;
+    graph_def) find crates -name '*.pb' -size -64k -exec cp -t "$corpus" {} + ;;
+    widths | diff)
+      # The examples of the book.
+      sed -n '/^    weights/,/^    skip/s/^    //p' docs/quantisation.md > "$corpus/quantisation.toml"
+      find tests/golden/dais -name '*.json' -size -8k -exec cp -t "$corpus" {} +
+      ;;
     arrays) find examples crates tests \( -name '*.npy' -o -name '*.npz' \) -size -64k -exec cp -t "$corpus" {} + ;;
     dais_binary) find tests/golden/dais -name '*.bin' -size -64k -exec cp -t "$corpus" {} + ;;
     dais_json) find tests/golden/dais -name '*.json' -size -64k -exec cp -t "$corpus" {} + ;;
@@ -41,8 +47,9 @@ seed() {
 
 for target in "${targets[@]}"; do
   seed "$target"
-  # 5 s and 512 MiB bound every reader.
+  # 5 s and 512 MiB bound every reader. Seconds are wall-clock: a machine that does other work
+  # needs more (FUZZ_TIMEOUT).
   cargo fuzz run --release --sanitizer "${QUINCUNX_SANITIZER:-address}" "$target" -- \
-    -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=512 \
+    -max_total_time="$seconds" -timeout="${FUZZ_TIMEOUT:-5}" -rss_limit_mb=1024 -malloc_limit_mb=512 \
     -max_len=65536 -print_final_stats=1
 done

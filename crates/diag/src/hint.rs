@@ -25,6 +25,22 @@ pub fn did_you_mean<'a>(
     nearest(name, candidates).map(|candidate| format!("did you mean \"{candidate}\"?"))
 }
 
+/// `did you mean "…"?` when a candidate is near, else all of them: `KINDS are: a, b`.
+pub fn suggestion<'a>(
+    name: &str,
+    kinds: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
+    did_you_mean(name, candidates.clone()).unwrap_or_else(|| {
+        let all: Vec<&str> = candidates.into_iter().collect();
+        if all.is_empty() {
+            format!("there are no {kinds}")
+        } else {
+            format!("{kinds} are: {}", all.join(", "))
+        }
+    })
+}
+
 /// Levenshtein distance over characters, case folded so that a wrong case is one near match.
 fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().flat_map(char::to_lowercase).collect();
@@ -57,6 +73,13 @@ mod tests {
     fn stays_silent_when_nothing_is_near() {
         assert_eq!(nearest("quantise", ["add", "mul"]), None);
         assert_eq!(nearest(&"a".repeat(10_000), ["aaa"]), None);
+    }
+
+    #[test]
+    fn lists_what_is_known_when_nothing_is_near() {
+        assert_eq!(suggestion("ad", "opcodes", ["add", "mul"]), "did you mean \"add\"?");
+        assert_eq!(suggestion("x", "opcodes", ["add", "mul"]), "opcodes are: add, mul");
+        assert_eq!(suggestion("x", "opcodes", []), "there are no opcodes");
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod hint;
 pub mod render;
 mod source;
 
-pub use hint::{did_you_mean, nearest};
+pub use hint::{did_you_mean, nearest, suggestion};
 pub use source::{Source, SourceId, Sources, Span};
 
 use std::fmt;
@@ -202,7 +202,12 @@ impl Diagnostic {
             None => self.0.place = Some(Place::File { path: name.to_owned(), offset: None }),
             Some(Place::File { path, .. }) if path.is_empty() => name.clone_into(path),
             Some(Place::File { .. }) => {}
-            Some(_) => self.0.notes.push(format!("in {name}")),
+            Some(_) => {
+                let note = format!("in {name}");
+                if !self.0.notes.contains(&note) {
+                    self.0.notes.push(note);
+                }
+            }
         }
         self
     }

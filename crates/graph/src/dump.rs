@@ -110,6 +110,7 @@ fn attributes(op: &Op) -> String {
         Op::Tile { repeats } => format!("repeats {}", show_shape(repeats)),
         Op::Resize(resize) => resize_attributes(resize),
         Op::Cast { to } => format!("to {to}"),
+        Op::CastUnbounded { to } => format!("to {to} unbounded"),
         Op::Flatten { axis } => format!("axis {axis}"),
         Op::Reshape { shape } => format!("shape {shape:?}"),
         Op::Transpose { order } => format!("order {}", show_shape(order)),

@@ -5,6 +5,7 @@ use crate::{ConvTranspose, Op, Quantiser, Recurrent};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_tensor::{DType, Shape, Tensor, element_count, show_shape};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::ops::Index;
 
 /// Index of a value in its graph.
@@ -153,7 +154,7 @@ impl Graph {
         let dtype = match &constant.quantiser {
             Some(quantiser) => {
                 check_quantiser(quantiser, &shape, name)?;
-                if constant.tensor.to_i64().is_none() {
+                if !has_integer_codes(&constant.tensor) {
                     return Err(Diagnostic::invalid(
                         "Q0305",
                         format!("codes of constant \"{name}\" are not integers"),
@@ -225,7 +226,7 @@ impl Graph {
     }
 
     /// All nodes in topological order.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> + DoubleEndedIterator {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
 
@@ -303,10 +304,15 @@ impl Graph {
     }
 
     /// Elementary steps a node needs, to bound the time that executing it takes: its MACs, or the
-    /// elements a pooling reads.
+    /// elements a pooling or a normalisation of neighbours reads.
     pub fn work(&self, node: &Node) -> u64 {
-        let (Op::Pool(pool), Some(x)) = (&node.op, node.input(0)) else {
-            return self.macs(node);
+        let (pool, x) = match (&node.op, node.input(0)) {
+            (Op::Pool(pool), Some(x)) => (pool, x),
+            (Op::Lrn(lrn), Some(x)) => {
+                let neighbours = lrn.size.min(self[x].shape[1]) as u64;
+                return elements(&self[x]).saturating_mul(neighbours);
+            }
+            _ => return self.macs(node),
         };
         let product = |extents: &[usize]| {
             extents.iter().fold(1_u64, |product, &extent| product.saturating_mul(extent as u64))
@@ -361,14 +367,12 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Takes the name from every symbolic extent with this name; the extents stay as they are
-    /// bound.
-    pub fn forget_symbol(&mut self, symbol: &str) {
+    /// Takes the name from every symbolic extent with one of these names; the extents stay as they
+    /// are bound.
+    pub fn forget_symbols(&mut self, symbols: &BTreeSet<String>) {
         for &input in &self.inputs {
             for name in &mut self.values[input.index()].symbols {
-                if name.as_deref() == Some(symbol) {
-                    *name = None;
-                }
+                *name = name.take().filter(|name| !symbols.contains(name));
             }
         }
     }
@@ -392,7 +396,9 @@ impl Graph {
     }
 
     fn add_value(&mut self, value: Value) -> Result<ValueId> {
-        if element_count(&value.shape).is_none_or(|count| count > MAX_ELEMENTS) {
+        // Extents of 0 do not excuse the others: products of some of them must not overflow.
+        let extents: Shape = value.shape.iter().map(|&extent| extent.max(1)).collect();
+        if element_count(&extents).is_none_or(|count| count > MAX_ELEMENTS) {
             return Err(Diagnostic::invalid(
                 "Q0304",
                 format!(
@@ -401,7 +407,7 @@ impl Graph {
                     show_shape(&value.shape)
                 ),
             )
-            .help("shapes of up to 2^40 elements are accepted"));
+            .help("shapes of up to 2^40 elements are accepted; extents of 0 count as 1"));
         }
         if self.by_name.contains_key(&value.name) {
             return Err(Diagnostic::invalid(
@@ -419,6 +425,17 @@ impl Graph {
 /// Number of elements; shapes in a graph do not overflow.
 fn elements(value: &Value) -> u64 {
     value.shape.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent as u64))
+}
+
+/// True when the elements are integers of i64.
+fn has_integer_codes(tensor: &Tensor) -> bool {
+    match tensor.dtype() {
+        DType::F32 | DType::F64 => false,
+        DType::Narrow(narrow) => !narrow.is_float(),
+        // The one type that has larger numbers.
+        DType::U64 => tensor.to_i64().is_some(),
+        _ => true,
+    }
 }
 
 /// A quantiser that broadcasts to `shape` and is sound.

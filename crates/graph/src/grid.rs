@@ -64,6 +64,12 @@ impl Graph {
     }
 }
 
+/// True when the result of an operator lies on the grid of its first operand, if that has a zero
+/// and does not vary.
+pub(crate) fn moves(op: &Op) -> bool {
+    matches!(step(op), Step::Same | Step::Moved | Step::MovedWithZeros)
+}
+
 fn step(op: &Op) -> Step<'_> {
     match op {
         Op::Quantise(quantiser) | Op::FromCodes(quantiser) => Step::Grid(quantiser),

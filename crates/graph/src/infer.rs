@@ -13,6 +13,7 @@ use quincunx_tensor::{DType, Shape, broadcast_shapes, element_count, show_shape}
 pub(crate) fn infer(graph: &Graph, op: &Op, inputs: &[Option<ValueId>]) -> Result<(DType, Shape)> {
     let operands = Operands { graph, inputs };
     operands.check_count(op)?;
+    operands.check_storage(op)?;
     let (x_type, x) = operands.get(0)?;
     match op {
         Op::Conv(conv) => infer_conv(conv, &operands),
@@ -44,7 +45,7 @@ pub(crate) fn infer(graph: &Graph, op: &Op, inputs: &[Option<ValueId>]) -> Resul
         Op::Expand { shape } => movement::infer_expand(shape, x_type, x),
         Op::Tile { repeats } => movement::infer_tile(repeats, x_type, x),
         Op::Resize(resize) => movement::infer_resize(resize, x_type, x),
-        Op::Cast { to } => Ok((*to, x.into())),
+        Op::Cast { to } | Op::CastUnbounded { to } => Ok((*to, x.into())),
         Op::Flatten { axis } => infer_flatten(*axis, x_type, x),
         Op::Reshape { shape } => infer_reshape(shape, x_type, x),
         Op::Transpose { order } => infer_transpose(order, x_type, x),
@@ -59,7 +60,7 @@ pub(crate) fn infer(graph: &Graph, op: &Op, inputs: &[Option<ValueId>]) -> Resul
             Ok((code_type(quantiser)?, x.into()))
         }
         Op::FromCodes(quantiser) => {
-            if x_type.is_float() {
+            if x_type.is_float() || matches!(x_type, DType::Narrow(narrow) if narrow.is_float()) {
                 return Err(mismatch(format!("expected integer codes, found {x_type}")));
             }
             check_quantiser(quantiser, x, "x")?;
@@ -83,6 +84,20 @@ impl<'a> Operands<'a> {
         let expected =
             if fewest == most { format!("{fewest}") } else { format!("{fewest} to {most}") };
         Err(mismatch(format!("expected {expected} operands, found {found}")))
+    }
+
+    /// Only what moves or converts elements takes types that are made for storage.
+    fn check_storage(&self, op: &Op) -> Result<()> {
+        let converts =
+            matches!(op, Op::Cast { .. } | Op::CastUnbounded { .. } | Op::FromCodes(_) | Op::Where);
+        if converts || op.only_moves() {
+            return Ok(());
+        }
+        let types = (0..self.inputs.len()).filter_map(|index| self.optional(index));
+        match types.map(|(dtype, _)| dtype).find(|dtype| dtype.is_storage()) {
+            None => Ok(()),
+            Some(found) => Err(mismatch(format!("{} does not compute with {found}", op.name()))),
+        }
     }
 
     fn get(&self, index: usize) -> Result<(DType, &'a [usize])> {

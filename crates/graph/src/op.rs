@@ -170,6 +170,14 @@ pub enum Unary {
     GeluTanh,
     /// `ln(1 + e^x)`.
     Softplus,
+    /// Sine.
+    Sin,
+    /// Cosine.
+    Cos,
+    /// Tangent.
+    Tan,
+    /// Inverse tangent.
+    Atan,
 }
 
 impl Unary {
@@ -194,6 +202,10 @@ impl Unary {
             Unary::Tanh => "Tanh",
             Unary::Gelu | Unary::GeluTanh => "Gelu",
             Unary::Softplus => "Softplus",
+            Unary::Sin => "Sin",
+            Unary::Cos => "Cos",
+            Unary::Tan => "Tan",
+            Unary::Atan => "Atan",
         }
     }
 }
@@ -312,8 +324,15 @@ pub enum Op {
     /// Conversion of the element type.
     ///
     /// Floats lose their fraction on the way to integers and saturate there, integers wrap,
-    /// everything but 0 becomes true.
+    /// everything but 0 becomes true. Integers of less than 8 bits take the low bits of floats
+    /// too. Above the range of a float of 8 bits or less, numbers become the largest one.
     Cast {
+        /// The type.
+        to: DType,
+    },
+    /// As [`Op::Cast`], but numbers above the range of a float of 8 bits become infinity, or NaN
+    /// in formats without it (ONNX `saturate` 0).
+    CastUnbounded {
         /// The type.
         to: DType,
     },
@@ -380,7 +399,7 @@ impl Op {
             Op::Expand { .. } => "Expand",
             Op::Tile { .. } => "Tile",
             Op::Resize(_) => "Resize",
-            Op::Cast { .. } => "Cast",
+            Op::Cast { .. } | Op::CastUnbounded { .. } => "Cast",
             Op::Flatten { .. } => "Flatten",
             Op::Reshape { .. } => "Reshape",
             Op::Transpose { .. } => "Transpose",
@@ -388,6 +407,25 @@ impl Op {
             Op::Quantise(_) => "Quantise",
             Op::ToCodes(_) => "QuantizeLinear",
             Op::FromCodes(_) => "DequantizeLinear",
+        }
+    }
+
+    /// True when every element of the result is an element of an operand or a stated number, so
+    /// that the element type does not matter.
+    pub fn only_moves(&self) -> bool {
+        match self {
+            Op::Identity
+            | Op::Flatten { .. }
+            | Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Concat { .. }
+            | Op::Slice { .. }
+            | Op::Pad(_)
+            | Op::Gather { .. }
+            | Op::Expand { .. }
+            | Op::Tile { .. } => true,
+            Op::Resize(resize) => resize.is_nearest(),
+            _ => false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Typed access to the attributes of a node.
 
-use crate::proto::{AttributeProto, TensorProto, attribute_kind as kind};
+use crate::proto::{AttributeProto, GraphProto, TensorProto, attribute_kind as kind};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 
 /// The attributes of one node. Every attribute must be read once: one that nobody reads could
@@ -90,6 +90,16 @@ impl<'m> Attributes<'m> {
         }
     }
 
+    /// A graph.
+    pub(crate) fn graph(&mut self, name: &'static str) -> Result<Option<&'m GraphProto>> {
+        let found = self.get(name, kind::GRAPH, |a| a.g.is_some(), |a| a.g.as_deref())?;
+        match found {
+            Some(None) => Err(malformed(format!("attribute \"{name}\" holds no graph"))),
+            Some(graph) => Ok(graph),
+            None => Ok(None),
+        }
+    }
+
     /// Accepts an attribute without looking at it, because it has no effect on inference.
     pub(crate) fn ignore(&mut self, name: &'static str) {
         self.take(name);
@@ -169,7 +179,7 @@ fn kind_name(code: i32) -> &'static str {
         kind::TENSOR => "a tensor",
         kind::FLOATS => "a list of numbers",
         kind::INTS => "a list of integers",
-        5 => "a graph",
+        kind::GRAPH => "a graph",
         kind::STRINGS => "a list of texts",
         9 => "a list of tensors",
         10 => "a list of graphs",

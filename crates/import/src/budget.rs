@@ -5,23 +5,41 @@
 //! content. It allocates nothing and stops at the limit.
 
 use crate::proto::{
-    AttributeProto, DimensionProto, EntryProto, NodeProto, OpsetProto, TensorProto, ValueProto,
+    AttributeProto, DimensionProto, EntryProto, GraphProto, NodeProto, OpsetProto, TensorProto,
+    ValueProto,
 };
+use crate::tensorflow::proto as tf;
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
 
 /// Most nodes of a graph. The largest networks in use have some ten thousand.
 pub(crate) const MAX_NODES: u64 = 1 << 17;
 
+/// Most axes of all results of nodes together; lists in the attributes of nodes are as long.
+const MAX_AXES: usize = 1 << 21;
+
+/// Deeper messages are left to the decoder, which refuses them.
+const MAX_DEPTH: u32 = 100;
+
 /// Structure may take this much memory, and twice the file size.
 const BASE: u64 = 96 << 20;
 
-/// Refuses a file whose structure would take far more memory than the file.
+/// Refuses an ONNX file whose structure would take far more memory than the file.
 ///
 /// # Errors
 /// `Q0402`. Files that are not well formed pass; the decoder reports them.
 pub(crate) fn check_budget(bytes: &[u8]) -> Result<()> {
+    check(bytes, Kind::Model)
+}
+
+/// As [`check_budget`], for a GraphDef.
+pub(crate) fn check_graph_def_budget(bytes: &[u8]) -> Result<()> {
+    check(bytes, Kind::GraphDef)
+}
+
+fn check(bytes: &[u8], root: Kind) -> Result<()> {
     let mut scan = Scan { left: BASE + 2 * bytes.len() as u64, nodes: 0 };
-    match scan.message(bytes, Kind::Model) {
+    match scan.message(bytes, root, 0) {
         Some(()) => Ok(()),
         None if scan.nodes > MAX_NODES => Err(too_many_nodes()),
         None => Err(Diagnostic::invalid(
@@ -43,6 +61,32 @@ pub(crate) fn too_many_nodes() -> Diagnostic {
     )
 }
 
+/// What a graph takes in memory while it grows.
+#[derive(Default)]
+pub(crate) struct Growth {
+    nodes: usize,
+    axes: usize,
+}
+
+impl Growth {
+    /// Counts the nodes added since the last time.
+    ///
+    /// # Errors
+    /// `Q0402` when the results of all nodes have too many axes.
+    pub(crate) fn check(&mut self, graph: &Graph) -> Result<()> {
+        let added = graph.nodes().rev().take(graph.nodes().len() - self.nodes);
+        self.axes += added.map(|(_, node)| graph[node.output].shape.len()).sum::<usize>();
+        self.nodes = graph.nodes().len();
+        if self.axes <= MAX_AXES {
+            return Ok(());
+        }
+        Err(Diagnostic::unsupported(
+            "Q0402",
+            format!("the results of all nodes have more than {MAX_AXES} axes together"),
+        ))
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Model,
@@ -55,6 +99,13 @@ enum Kind {
     TensorType,
     Shape,
     Leaf,
+    GraphDef,
+    NodeDef,
+    AttrEntry,
+    AttrValue,
+    ListValue,
+    TfTensor,
+    TfShape,
 }
 
 /// What a field becomes in memory.
@@ -80,6 +131,7 @@ impl Kind {
             (Kind::Graph, 2 | 15) | (Kind::Node, 1..=4 | 7) => Field::Text,
             (Kind::Node, 5) => Field::Message(Kind::Attribute, size_of::<AttributeProto>()),
             (Kind::Attribute, 5) => Field::Message(Kind::Tensor, size_of::<TensorProto>()),
+            (Kind::Attribute, 6) => Field::Message(Kind::Graph, size_of::<GraphProto>()),
             (Kind::Attribute, 7) => Field::Numbers(4, 4),
             (Kind::Attribute, 8) => Field::Numbers(8, 1),
             (Kind::Tensor, 1 | 7 | 11) => Field::Numbers(8, 1),
@@ -94,6 +146,25 @@ impl Kind {
             (Kind::Attribute, 1 | 9 | 21)
             | (Kind::Value | Kind::Tensor, 1 | 8)
             | (Kind::Leaf, _) => Field::Text,
+            (Kind::GraphDef, 1) => Field::Message(Kind::NodeDef, size_of::<tf::NodeDef>()),
+            (Kind::NodeDef, 5) => Field::Message(Kind::AttrEntry, size_of::<tf::AttrEntry>()),
+            (Kind::AttrEntry, 2) => Field::Message(Kind::AttrValue, 0),
+            (Kind::AttrValue, 1) => Field::Message(Kind::ListValue, size_of::<tf::ListValue>()),
+            (Kind::AttrValue, 7) => {
+                Field::Message(Kind::TfShape, size_of::<tf::TensorShapeProto>())
+            }
+            (Kind::AttrValue, 8) => Field::Message(Kind::TfTensor, size_of::<tf::TensorProto>()),
+            (Kind::TfTensor, 2) => Field::Message(Kind::TfShape, 0),
+            (Kind::TfShape, 2) => Field::Message(Kind::Leaf, size_of::<tf::Dim>()),
+            (Kind::ListValue, 3) | (Kind::TfTensor, 10 | 17) => Field::Numbers(8, 1),
+            (Kind::TfTensor, 5) => Field::Numbers(4, 4),
+            (Kind::TfTensor, 6) => Field::Numbers(8, 8),
+            (Kind::TfTensor, 7 | 13 | 16) => Field::Numbers(4, 1),
+            (Kind::TfTensor, 11) => Field::Numbers(1, 1),
+            (Kind::NodeDef, 1..=3)
+            | (Kind::AttrEntry, 1)
+            | (Kind::AttrValue | Kind::ListValue, 2)
+            | (Kind::TfTensor, 4) => Field::Text,
             _ => Field::Small,
         }
     }
@@ -110,14 +181,16 @@ impl Scan {
         Some(())
     }
 
-    /// `None` when the budget is used up. Messages do not nest in themselves, so the depth of
-    /// this recursion is the depth of [`Kind::field`].
-    fn message(&mut self, mut bytes: &[u8], kind: Kind) -> Option<()> {
+    /// `None` when the budget is used up.
+    fn message(&mut self, mut bytes: &[u8], kind: Kind, depth: u32) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return Some(());
+        }
         while let Some((number, payload, rest)) = next_field(bytes) {
             bytes = rest;
             match kind.field(number) {
                 Field::Message(child, size) => {
-                    if let (Kind::Graph, Kind::Node) = (kind, child) {
+                    if let Kind::Node | Kind::NodeDef = child {
                         self.nodes += 1;
                         if self.nodes > MAX_NODES {
                             return None;
@@ -125,7 +198,7 @@ impl Scan {
                     }
                     // Growing lists hold up to twice what is in them.
                     self.spend(2 * size as u64)?;
-                    self.message(payload.unwrap_or(&[]), child)?;
+                    self.message(payload.unwrap_or(&[]), child, depth + 1)?;
                 }
                 Field::Text => self.spend(48 + payload.map_or(0, <[u8]>::len) as u64)?,
                 Field::Numbers(size, least) => {
@@ -140,10 +213,10 @@ impl Scan {
 }
 
 /// Number of a field, its payload if it is length-delimited, and what follows it.
-type RawField<'b> = (u64, Option<&'b [u8]>, &'b [u8]);
+pub(crate) type RawField<'b> = (u64, Option<&'b [u8]>, &'b [u8]);
 
 /// The next field; `None` at the end and where the bytes are not well formed.
-fn next_field(bytes: &[u8]) -> Option<RawField<'_>> {
+pub(crate) fn next_field(bytes: &[u8]) -> Option<RawField<'_>> {
     let (key, rest) = varint(bytes)?;
     let number = key >> 3;
     match key & 7 {
@@ -194,6 +267,9 @@ mod tests {
         assert!(check_budget(&node).is_err());
         let initialisers = wrap(7, &wrap(5, &[]).repeat(1_000_000));
         assert!(check_budget(&initialisers).is_err());
+        let attributes = wrap(1, &[0x2a, 0].repeat(1_000_000));
+        assert!(check_graph_def_budget(&attributes).is_err());
+        assert!(check_graph_def_budget(&[0x0a, 0].repeat(1_000_000)).is_err());
         let small = wrap(7, &[0x0a, 0].repeat(1000));
         assert!(check_budget(&small).is_ok());
     }

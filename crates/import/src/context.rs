@@ -3,7 +3,7 @@
 use crate::attributes::Attributes;
 use crate::budget::{MAX_NODES, too_many_nodes};
 use crate::ops;
-use crate::proto::NodeProto;
+use crate::proto::{GraphProto, NodeProto};
 use crate::reader::{Codes, Importer, Known};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Constant, Op, Quantiser, ValueId};
@@ -150,14 +150,15 @@ impl<'a, 'm> NodeContext<'a, 'm> {
         self.input_name(index).map(|_| self.parameter(index, what)).transpose()
     }
 
-    /// If operand `index` is the result of a `QuantizeLinear`: its operand and quantiser.
-    pub(crate) fn codes(&self, index: usize) -> Option<(ValueId, Quantiser)> {
+    /// If operand `index` is the result of a `QuantizeLinear`: its operand and quantiser, and
+    /// whether the operand lies on the quantiser's grid already.
+    pub(crate) fn codes(&self, index: usize) -> Option<(ValueId, Quantiser, bool)> {
         match self.importer.known.get(self.input_name(index)?)? {
-            Known::Codes(codes) => Some((codes.source, codes.quantiser.clone())),
+            Known::Codes(codes) => Some((codes.source, codes.quantiser.clone(), codes.on_grid)),
             Known::Value(id) => {
                 let node = &self.importer.graph[self.importer.graph[*id].producer?];
                 match &node.op {
-                    Op::ToCodes(quantiser) => Some((node.input(0)?, quantiser.clone())),
+                    Op::ToCodes(quantiser) => Some((node.input(0)?, quantiser.clone(), false)),
                     _ => None,
                 }
             }
@@ -168,7 +169,8 @@ impl<'a, 'm> NodeContext<'a, 'm> {
     /// Adds the node's operation with its name and output name.
     pub(crate) fn emit(&mut self, op: Op, inputs: &[Option<ValueId>]) -> Result<()> {
         let output = self.output();
-        let id = self.importer.graph.add_node(self.name, op, inputs, output)?;
+        let name = self.importer.graph_name(output);
+        let id = self.importer.graph.add_node(self.name, op, inputs, &name)?;
         self.importer.known.insert(output, Known::Value(id));
         Ok(())
     }
@@ -190,7 +192,8 @@ impl<'a, 'm> NodeContext<'a, 'm> {
             true => self.name.to_owned(),
             false => self.importer.node_names.fresh(self.name),
         };
-        let id = self.importer.graph.add_node(&name, op, inputs, output)?;
+        let value = self.importer.graph_name(output);
+        let id = self.importer.graph.add_node(&name, op, inputs, &value)?;
         self.importer.known.insert(output, Known::Value(id));
         Ok(id)
     }
@@ -204,6 +207,25 @@ impl<'a, 'm> NodeContext<'a, 'm> {
         let node = self.importer.node_names.fresh(self.name);
         let output = self.importer.value_names.fresh(self.output());
         self.importer.graph.add_node(&node, op, inputs, &output)
+    }
+
+    /// Adds the nodes of a subgraph, see [`Importer::enter`].
+    pub(crate) fn enter(&mut self, graph: &'m GraphProto) -> Vec<Known> {
+        self.importer.enter(graph)
+    }
+
+    /// Makes output `index` what is known of another name.
+    pub(crate) fn define_output(&mut self, index: usize, known: Known) -> Result<()> {
+        let output = self.node.output.get(index).map_or("", String::as_str);
+        match known {
+            Known::Value(id) => self.emit_output(index, Op::Identity, &[Some(id)]).map(drop),
+            known => {
+                if !output.is_empty() {
+                    self.importer.known.insert(output, known);
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Adds a constant that has no counterpart in the file.
@@ -220,7 +242,7 @@ impl<'a, 'm> NodeContext<'a, 'm> {
 
     /// Makes the node's output the codes of `source`.
     pub(crate) fn define_codes(&mut self, source: ValueId, quantiser: Quantiser) {
-        let codes = Codes { source, quantiser, node: self.name.to_owned() };
+        let codes = Codes { source, quantiser, node: self.name.to_owned(), on_grid: false };
         let output = self.output();
         self.importer.known.insert(output, Known::Codes(Box::new(codes)));
     }

@@ -1,6 +1,6 @@
 //! Element type numbers of ONNX.
 
-use quincunx_tensor::DType;
+use quincunx_tensor::{DType, Narrow};
 
 /// What Quincunx has for an ONNX element type.
 pub(crate) fn from_onnx(code: i32) -> Result<DType, &'static str> {
@@ -16,9 +16,38 @@ pub(crate) fn from_onnx(code: i32) -> Result<DType, &'static str> {
         11 => DType::F64,
         12 => DType::U32,
         13 => DType::U64,
-        other => return Err(name(other)),
+        other => match NARROW.iter().find(|(code, ..)| *code == other) {
+            Some((_, narrow, _)) => DType::Narrow(*narrow),
+            None => return Err(name(other)),
+        },
     })
 }
+
+/// Number, type and the first opset of operators that take it.
+const NARROW: [(i32, Narrow, i64); 12] = [
+    (10, Narrow::F16, 1),
+    (16, Narrow::Bf16, 13),
+    (17, Narrow::E4M3, 19),
+    (18, Narrow::E4M3Fnuz, 19),
+    (19, Narrow::E5M2, 19),
+    (20, Narrow::E5M2Fnuz, 19),
+    (21, Narrow::U4, 21),
+    (22, Narrow::I4, 21),
+    (23, Narrow::E2M1, 23),
+    (24, Narrow::E8M0, 24),
+    (25, Narrow::U2, 25),
+    (26, Narrow::I2, 25),
+];
+
+/// The first opset whose operators take an element type.
+pub(crate) fn first_opset(dtype: DType) -> i64 {
+    let row = NARROW.iter().find(|(_, narrow, _)| DType::Narrow(*narrow) == dtype);
+    row.map_or(1, |(.., opset)| *opset)
+}
+
+/// The element types that are read, for messages.
+pub(crate) const SUPPORTED: &str = "supported: float, double, float16, bfloat16, float8 of all \
+    kinds, float4e2m1, bool, and signed and unsigned integers of 2 to 64 bits";
 
 /// The ONNX number of an element type.
 pub(crate) fn to_onnx(dtype: DType) -> i32 {
@@ -34,6 +63,9 @@ pub(crate) fn to_onnx(dtype: DType) -> i32 {
         DType::F64 => 11,
         DType::U32 => 12,
         DType::U64 => 13,
+        DType::Narrow(narrow) => {
+            NARROW.iter().find(|row| row.1 == narrow).map_or(0, |(code, ..)| *code)
+        }
     }
 }
 
@@ -42,20 +74,8 @@ fn name(code: i32) -> &'static str {
     match code {
         0 => "undefined",
         8 => "string",
-        10 => "float16",
         14 => "complex64",
         15 => "complex128",
-        16 => "bfloat16",
-        17 => "float8e4m3fn",
-        18 => "float8e4m3fnuz",
-        19 => "float8e5m2",
-        20 => "float8e5m2fnuz",
-        21 => "uint4",
-        22 => "int4",
-        23 => "float4e2m1",
-        24 => "float8e8m0",
-        25 => "uint2",
-        26 => "int2",
         27 => "float6e2m3",
         28 => "float6e3m2",
         _ => "unknown",
@@ -73,7 +93,10 @@ mod tests {
                 assert_eq!(to_onnx(dtype), code);
             }
         }
-        assert_eq!(from_onnx(10), Err("float16"));
+        for dtype in DType::all() {
+            assert_eq!(from_onnx(to_onnx(dtype)), Ok(dtype));
+        }
+        assert_eq!(from_onnx(8), Err("string"));
         assert_eq!(from_onnx(99), Err("unknown"));
     }
 }

@@ -1,33 +1,50 @@
 //! Computing at import what depends on constants only, so that shapes which a model computes from
 //! shapes become known.
 
+use crate::budget::Growth;
 use crate::context::NodeContext;
 use crate::names::Names;
 use crate::ops::Row;
+use crate::problems::Problems;
 use crate::proto::NodeProto;
 use crate::reader::{Importer, Known};
+use crate::tensor::External;
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::{Constant, Graph, ValueId};
 use quincunx_tensor::{Tensors, element_count};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// What may be computed from constants while one model is read: 128 MiB of the widest type.
 const MAX_WORK: u64 = 1 << 24;
 
-/// Multiplications that count as one element.
-const MACS_PER_ELEMENT: u64 = 64;
+/// Most values that are inferred again to find out which symbols became numbers.
+const MAX_REBOUND: usize = 1 << 20;
+
+/// Elementary steps that count as one element.
+const STEPS_PER_ELEMENT: u64 = 64;
 
 /// Work that is left.
 pub(crate) struct FoldBudget(u64);
 
-impl Default for FoldBudget {
-    fn default() -> Self {
-        FoldBudget(MAX_WORK)
-    }
-}
-
 impl FoldBudget {
+    /// [`MAX_WORK`], and this many elements more.
+    pub(crate) fn with(elements: u64) -> Self {
+        FoldBudget(MAX_WORK.saturating_add(elements))
+    }
+
+    /// Makes room for more elements.
+    pub(crate) fn grow(&mut self, elements: u64) {
+        self.0 = self.0.saturating_add(elements);
+    }
+
+    /// What is left, taken out.
+    pub(crate) fn take_all(&mut self) -> Self {
+        FoldBudget(std::mem::replace(&mut self.0, 0))
+    }
+
     /// Takes some work; false when there is not enough left.
     pub(crate) fn take(&mut self, work: u64) -> bool {
         match self.0.checked_sub(work) {
@@ -94,14 +111,16 @@ impl<'m> Importer<'m> {
             value_names: Names::default(),
             node_names: Names::default(),
             known,
+            renamed: FxHashMap::default(),
+            files: External::default(),
             used: std::mem::take(&mut self.used),
             extents_read: Vec::new(),
             folding: FoldBudget(self.folding.0),
             declared: FxHashMap::default(),
-            opsets: self.opsets.clone(),
+            opsets: Arc::clone(&self.opsets),
             listed_operators: false,
-            problems: Vec::new(),
-            suppressed: 0,
+            growth: Growth::default(),
+            problems: Problems::default(),
         }
     }
 
@@ -121,57 +140,71 @@ impl<'m> Importer<'m> {
         if computed.is_empty() {
             return Some(results);
         }
-        let mut work = 0_u64;
-        for (_, node) in self.graph.nodes() {
-            let elements = element_count(&self.graph[node.output].shape)? as u64;
-            work = work.saturating_add(elements);
-            work = work.saturating_add(self.graph.macs(node) / MACS_PER_ELEMENT);
-        }
-        if !self.folding.take(work) {
-            return None;
-        }
-        computed.iter().for_each(|(_, id)| self.graph.add_output(*id));
-        let mut values = float(&self.graph, &Tensors::new(), Keep::Outputs).ok()?;
-        for (output, id) in computed {
-            results.push((output, values.remove(&self.graph[id].name)?.into()));
-        }
+        let ids: Vec<ValueId> = computed.iter().map(|(_, id)| *id).collect();
+        let values = compute(&mut self.graph, &ids, &mut self.folding)?;
+        results.extend(computed.into_iter().map(|(output, _)| output).zip(values));
         Some(results)
     }
 
-    /// Takes the names from symbolic extents that became numbers somewhere: bound to another
-    /// extent, the graph would no longer be the model.
+    /// See [`forget_symbols`].
     pub(crate) fn forget_symbols(&mut self) {
-        if self.extents_read.is_empty() {
-            return;
-        }
-        let symbols: BTreeSet<String> = self.symbols().collect();
-        for symbol in symbols {
-            if self.reads_symbol(&symbol) {
-                self.graph.forget_symbol(&symbol);
-            }
-        }
+        forget_symbols(&mut self.graph, &self.extents_read);
     }
+}
 
-    fn symbols(&self) -> impl Iterator<Item = String> {
-        self.graph.inputs().iter().flat_map(|&id| self.graph[id].symbols.iter().flatten().cloned())
+/// Computes values of a graph that has no inputs, if the budget allows it.
+pub(crate) fn compute(
+    graph: &mut Graph,
+    values: &[ValueId],
+    budget: &mut FoldBudget,
+) -> Option<Vec<Constant>> {
+    let mut work = 0_u64;
+    for (_, node) in graph.nodes() {
+        for id in node.operands().chain([node.output]) {
+            work = work.saturating_add(element_count(&graph[id].shape)? as u64);
+        }
+        work = work.saturating_add(graph.work(node) / STEPS_PER_ELEMENT);
     }
+    if !budget.take(work) {
+        return None;
+    }
+    values.iter().for_each(|&id| graph.add_output(id));
+    let results = float(graph, &Tensors::new(), Keep::Outputs).ok()?;
+    values.iter().map(|&id| Some(results.get(&graph[id].name)?.clone().into())).collect()
+}
 
-    /// True when an extent that was read changes with a symbol, or the graph cannot be bound
-    /// otherwise, so that this cannot be seen.
-    fn reads_symbol(&self, symbol: &str) -> bool {
-        let extent = self.graph.inputs().iter().find_map(|&id| {
-            let value = &self.graph[id];
-            let axis = value.symbols.iter().position(|s| s.as_deref() == Some(symbol))?;
-            Some(value.shape[axis])
-        });
-        let other = extent.unwrap_or(1) + 1;
-        let Ok(bound) = self.graph.rebind(symbol, other) else {
-            return true;
-        };
-        self.extents_read.iter().any(|(id, axes)| {
-            let now = &self.graph[*id];
-            let then = bound.value_named(&now.name).map(|id| &bound[id].shape);
-            then.is_none_or(|then| then.get(axes.clone()) != now.shape.get(axes.clone()))
-        })
+/// Takes the names from symbolic extents that became numbers somewhere: bound to another extent,
+/// the graph would no longer be the model. `extents_read` are the axes of values that did. Where
+/// there are too many symbols to find out which ones those depend on, all lose their names.
+pub(crate) fn forget_symbols(graph: &mut Graph, extents_read: &[(ValueId, Range<usize>)]) {
+    if extents_read.is_empty() {
+        return;
     }
+    let inputs = graph.inputs().iter();
+    let mut symbols: BTreeSet<String> =
+        inputs.flat_map(|&id| graph[id].symbols.iter().flatten().cloned()).collect();
+    let size = graph.values().len() + extents_read.len();
+    if symbols.len().saturating_mul(size) <= MAX_REBOUND {
+        symbols.retain(|symbol| reads_symbol(graph, extents_read, symbol));
+    }
+    graph.forget_symbols(&symbols);
+}
+
+/// True when an extent that was read changes with a symbol, or the graph cannot be bound
+/// otherwise, so that this cannot be seen.
+fn reads_symbol(graph: &Graph, extents_read: &[(ValueId, Range<usize>)], symbol: &str) -> bool {
+    let extent = graph.inputs().iter().find_map(|&id| {
+        let value = &graph[id];
+        let axis = value.symbols.iter().position(|s| s.as_deref() == Some(symbol))?;
+        Some(value.shape[axis])
+    });
+    let other = extent.unwrap_or(1) + 1;
+    let Ok(bound) = graph.rebind(symbol, other) else {
+        return true;
+    };
+    extents_read.iter().any(|(id, axes)| {
+        let now = &graph[*id];
+        let then = bound.value_named(&now.name).map(|id| &bound[id].shape);
+        then.is_none_or(|then| then.get(axes.clone()) != now.shape.get(axes.clone()))
+    })
 }

@@ -79,13 +79,12 @@ fn declaration(input: &ValueProto, options: &Options) -> Result<(DType, Vec<Exte
         return Err(unsupported(format!("input \"{name}\" is no dense tensor")));
     };
     let dtype = dtype::from_onnx(tensor.elem_type.unwrap_or(0)).map_err(|found| {
-        unsupported(format!("input \"{name}\" has element type {found}"))
-            .help("supported: float, double, bool and integers of 8 to 64 bits")
+        unsupported(format!("input \"{name}\" has element type {found}")).help(dtype::SUPPORTED)
     })?;
     let given = options.input_shapes.get(name);
     match (&tensor.shape, given) {
         (None, None) => Err(problem(format!("input \"{name}\" has no shape"))
-            .help(format!("give its shape, for example {name}=[1,3,224,224]"))),
+            .help(format!("give it one, as in --input-shape {name}=1x3x224x224"))),
         (None, Some(shape)) => Ok((dtype, shape.iter().map(|&e| Extent::Fixed(e)).collect())),
         (Some(shape), None) => Ok((dtype, extents(name, shape, false)?)),
         (Some(shape), Some(given)) if shape.dim.len() == given.len() => {
@@ -106,15 +105,20 @@ fn declaration(input: &ValueProto, options: &Options) -> Result<(DType, Vec<Exte
 /// The declared extents. With `overridden`, nonsense is accepted since it will be replaced.
 fn extents(name: &str, shape: &ShapeProto, overridden: bool) -> Result<Vec<Extent>> {
     let extent = |(axis, dim): (usize, &DimensionProto)| match (dim.dim_value, &dim.dim_param) {
+        // Some exporters write -1 for an extent they leave open.
+        (Some(-1), _) => Ok(Extent::Symbol(format!("{name}:{axis}"))),
         (Some(value), _) => match usize::try_from(value) {
             Ok(extent) if value <= MAX_EXTENT => Ok(Extent::Fixed(extent)),
             _ if overridden => Ok(Extent::Fixed(0)),
             _ => Err(problem(format!(
                 "input \"{name}\" has extent {value} at axis {axis}, expected 0 to 2^40"
             ))
-            .help(format!("give its shape, for example {name}=[1,3,224,224]"))),
+            .help(format!("give it one, as in --input-shape {name}=1x3x224x224"))),
         },
-        (None, Some(symbol)) if !symbol.is_empty() => Ok(Extent::Symbol(symbol.clone())),
+        // Paddle's exporter calls every open extent "?", which names none of them.
+        (None, Some(symbol)) if !symbol.is_empty() && symbol != "?" => {
+            Ok(Extent::Symbol(symbol.clone()))
+        }
         (None, _) => Ok(Extent::Symbol(format!("{name}:{axis}"))),
     };
     if shape.dim.len() > MAX_RANK {
@@ -155,7 +159,7 @@ fn check_names(
     }
 }
 
-fn unknown(what: &str, name: &str, names: &[&str]) -> Diagnostic {
+pub(crate) fn unknown(what: &str, name: &str, names: &[&str]) -> Diagnostic {
     let help = did_you_mean(name, names.iter().copied()).or_else(|| match names {
         [] => Some(format!("the model has no {what}")),
         names => {

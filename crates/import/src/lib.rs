@@ -1,7 +1,8 @@
-//! Reads and writes ONNX models.
+//! Reads ONNX models and frozen TensorFlow graphs, and writes ONNX models.
 //!
 //! [`read_onnx`] brings a model to the one form of [`quincunx_graph::Graph`], whatever dialect it
-//! is written in; [`write_onnx`] writes a graph back as a standard model.
+//! is written in; [`write_onnx`] writes a graph back as a standard model. [`read_graph_def`] reads
+//! TensorFlow's GraphDef, and [`read_model`] whichever of the two it is given.
 //!
 //! * A `QuantizeLinear` followed by a `DequantizeLinear` with equal parameters, and a QONNX
 //!   `Quant`, become one `Quantise`; on constants they become codes with a quantiser, exactly.
@@ -9,26 +10,36 @@
 //! * Everything that is wrong with a model is reported at once. What Quincunx cannot do is class
 //!   `Unsupported`, what is no valid model is class `Invalid`.
 //!
-//! Weights share the memory of the file.
+//! Weights share the memory of the file, except where TensorFlow's order of axes is another.
 
 mod attributes;
 mod budget;
+mod codes;
 mod context;
+mod cut;
+mod describe;
 mod dtype;
 mod export;
 mod fold;
 mod inputs;
+mod model;
 mod names;
 mod ops;
 mod options;
+mod packed;
+mod problems;
 mod proto;
 mod reader;
 mod sort;
+mod subgraph;
 mod tensor;
+mod tensorflow;
 #[cfg(test)]
 mod tests;
 
 pub use export::{Dialect, ExportOptions, write_onnx};
+pub use model::{Format, format_of, read_model};
 pub use ops::supported_operators;
 pub use options::Options;
 pub use reader::read_onnx;
+pub use tensorflow::{is_graph_def, read_graph_def, supported_tensorflow_operators};

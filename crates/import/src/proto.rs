@@ -1,8 +1,8 @@
 //! The ONNX messages, reduced to the fields Quincunx uses. Field numbers are the contract; fields
 //! that are not listed are skipped by the decoder.
 //!
-//! Subgraphs (attribute fields 6 and 11) are left out on purpose: control flow is not supported,
-//! and without them no message nests in itself, so decoding cannot recurse deeply.
+//! Lists of subgraphs (attribute field 11) are left out: no operator has one. A subgraph (field 6)
+//! makes messages nest in themselves; the decoder limits the depth.
 
 use bytes::Bytes;
 use prost::Message;
@@ -78,6 +78,8 @@ pub(crate) struct AttributeProto {
     pub(crate) s: Option<Bytes>,
     #[prost(message, optional, boxed, tag = "5")]
     pub(crate) t: Option<Box<TensorProto>>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub(crate) g: Option<Box<GraphProto>>,
     #[prost(float, repeated, packed = "false", tag = "7")]
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
@@ -97,6 +99,7 @@ pub(crate) mod attribute_kind {
     pub(crate) const INT: i32 = 2;
     pub(crate) const STRING: i32 = 3;
     pub(crate) const TENSOR: i32 = 4;
+    pub(crate) const GRAPH: i32 = 5;
     pub(crate) const FLOATS: i32 = 6;
     pub(crate) const INTS: i32 = 7;
     pub(crate) const STRINGS: i32 = 8;

@@ -1,29 +1,30 @@
 //! From a decoded model to a graph.
 
-use crate::budget::check_budget;
+use crate::budget::{Growth, check_budget};
 use crate::context::NodeContext;
-use crate::dtype;
+use crate::cut::cut;
+use crate::describe::place;
 use crate::fold::FoldBudget;
 use crate::inputs::{read_inputs, two_values};
 use crate::names::Names;
 use crate::ops::{self, Row};
 use crate::options::Options;
+use crate::problems::{Problems, wrong_count};
 use crate::proto::{GraphProto, ModelProto, NodeProto, TensorTypeProto};
 use crate::sort::topological_order;
+use crate::subgraph::all_reads;
 use crate::tensor::{External, read_tensor};
 use bytes::Bytes;
 use prost::Message;
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::{Constant, Graph, Op, Quantiser, ValueId};
-use quincunx_tensor::show_shape;
+use quincunx_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Newest version of the standard operators whose changes are known to this importer.
 const NEWEST_OPSET: i64 = 28;
-
-/// More problems than this are only counted.
-const MOST_PROBLEMS: usize = 500;
 
 /// Reads an ONNX model.
 ///
@@ -37,19 +38,23 @@ const MOST_PROBLEMS: usize = 500;
 /// nothing.
 pub fn read_onnx(bytes: Bytes, options: &Options) -> std::result::Result<Graph, Vec<Diagnostic>> {
     check_budget(&bytes).map_err(|problem| vec![problem])?;
-    let model = ModelProto::decode(bytes).map_err(|error| {
+    let size = bytes.len() as u64;
+    let mut model = ModelProto::decode(bytes).map_err(|error| {
         vec![
             Diagnostic::invalid("Q0401", format!("not an ONNX model: {error}"))
                 .help("the file is damaged or of another format"),
         ]
     })?;
+    if let Some(graph) = &mut model.graph {
+        cut(graph, options)?;
+    }
     let Some(graph) = &model.graph else {
         return Err(vec![
             Diagnostic::invalid("Q0401", "not an ONNX model: it has no graph")
                 .help("the file is empty, damaged or of another format"),
         ]);
     };
-    let mut importer = Importer::new(&model, graph);
+    let mut importer = Importer::new(&model, graph, FoldBudget::with(size));
     importer.run(graph, options);
     importer.finish()
 }
@@ -74,6 +79,8 @@ pub(crate) struct Codes {
     pub(crate) quantiser: Quantiser,
     /// Name of the `QuantizeLinear` node.
     pub(crate) node: String,
+    /// `source` lies on the grid of the quantiser already.
+    pub(crate) on_grid: bool,
 }
 
 /// The state of one import.
@@ -82,6 +89,10 @@ pub(crate) struct Importer<'m> {
     pub(crate) value_names: Names,
     pub(crate) node_names: Names,
     pub(crate) known: FxHashMap<&'m str, Known>,
+    /// Names that the graph has for names of the file, where they differ.
+    pub(crate) renamed: FxHashMap<&'m str, String>,
+    /// Files with external data.
+    pub(crate) files: External,
     /// Names that some node or the graph reads.
     pub(crate) used: FxHashSet<&'m str>,
     /// Extents that became numbers.
@@ -90,26 +101,26 @@ pub(crate) struct Importer<'m> {
     pub(crate) folding: FoldBudget,
     /// Types the file declares, for messages.
     pub(crate) declared: FxHashMap<&'m str, &'m TensorTypeProto>,
-    pub(crate) opsets: Vec<(&'m str, i64)>,
+    /// Version of every domain the file declares.
+    pub(crate) opsets: Arc<FxHashMap<&'m str, i64>>,
     pub(crate) listed_operators: bool,
-    pub(crate) problems: Vec<Diagnostic>,
-    pub(crate) suppressed: usize,
+    pub(crate) growth: Growth,
+    pub(crate) problems: Problems,
 }
 
 impl<'m> Importer<'m> {
-    fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
-        let opsets = model
-            .opset_import
-            .iter()
-            .map(|o| (ops::domain(o.domain.as_deref()), o.version.unwrap_or(0)))
-            .collect();
+    fn new(model: &'m ModelProto, graph: &'m GraphProto, folding: FoldBudget) -> Self {
+        let mut opsets = FxHashMap::default();
+        for opset in &model.opset_import {
+            let domain = ops::domain(opset.domain.as_deref());
+            opsets.entry(domain).or_insert(opset.version.unwrap_or(0));
+        }
         let mut used = FxHashSet::default();
         let mut value_names = Names::default();
+        all_reads(graph, &mut used);
         for node in &graph.node {
-            used.extend(node.input.iter().map(String::as_str));
             value_names.reserve_all(node.output.iter().map(String::as_str));
         }
-        used.extend(graph.output.iter().filter_map(|output| output.name.as_deref()));
         value_names.reserve_all(used.iter().copied());
         value_names.reserve_all(graph.input.iter().filter_map(|input| input.name.as_deref()));
         let declared = graph
@@ -123,21 +134,24 @@ impl<'m> Importer<'m> {
             value_names,
             node_names: Names::default(),
             known: FxHashMap::default(),
+            renamed: FxHashMap::default(),
+            files: External::default(),
             used,
             extents_read: Vec::new(),
-            folding: FoldBudget::default(),
+            folding,
             declared,
-            opsets,
+            opsets: Arc::new(opsets),
             listed_operators: false,
-            problems: Vec::new(),
-            suppressed: 0,
+            growth: Growth::default(),
+            problems: Problems::default(),
         }
     }
 
     fn run(&mut self, graph: &'m GraphProto, options: &Options) {
         self.check_opsets(graph);
         self.add_inputs(graph, options);
-        self.add_initialisers(graph, options);
+        self.files = External::new(options.base_dir.clone());
+        self.add_initialisers(graph);
         let names = self.name_nodes(graph);
         let Some(order) = self.order(graph, &names) else {
             return;
@@ -151,45 +165,35 @@ impl<'m> Importer<'m> {
     fn finish(mut self) -> std::result::Result<Graph, Vec<Diagnostic>> {
         if self.problems.is_empty() {
             self.forget_symbols();
-            return Ok(self.graph);
         }
-        if self.suppressed > 0 {
-            let note = format!("{} more problems are not shown", self.suppressed);
-            self.problems.push(Diagnostic::note("Q0418", note));
-        }
-        Err(self.problems)
+        self.problems.or(self.graph)
     }
 
     /// Records a problem.
-    fn report(&mut self, problem: Diagnostic) {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(problem);
-        } else {
-            self.suppressed += 1;
-        }
+    pub(crate) fn report(&mut self, problem: Diagnostic) {
+        self.problems.push(problem);
     }
 
     /// Version of a domain, normalised by [`ops::domain`]. Only the standard domain must be
     /// declared; the others have one version.
     pub(crate) fn opset(&self, domain: &str) -> i64 {
-        self.opsets.iter().find(|(name, _)| *name == domain).map_or(1, |(_, version)| *version)
+        self.opsets.get(domain).copied().unwrap_or(1)
     }
 
     fn check_opsets(&mut self, graph: &GraphProto) {
         let standard = |node: &NodeProto| ops::domain(node.domain.as_deref()) == ops::STANDARD;
-        let declared = self.opsets.iter().find(|(name, _)| *name == ops::STANDARD);
-        let problem = match declared {
+        let problem = match self.opsets.get(ops::STANDARD) {
             None if graph.node.iter().any(standard) => {
                 Diagnostic::invalid("Q0404", "the model does not say which opset it uses")
             }
-            Some((_, version)) if *version > NEWEST_OPSET => Diagnostic::unsupported(
+            Some(version) if *version > NEWEST_OPSET => Diagnostic::unsupported(
                 "Q0404",
                 format!(
                     "the model uses opset {version}; opsets up to {NEWEST_OPSET} are supported"
                 ),
             )
             .help("convert the model with onnx.version_converter, or export it for an older opset"),
-            Some((_, version)) if *version < 1 => {
+            Some(version) if *version < 1 => {
                 Diagnostic::invalid("Q0404", format!("opset {version} does not exist"))
             }
             _ => return,
@@ -213,11 +217,12 @@ impl<'m> Importer<'m> {
         }
     }
 
-    fn add_initialisers(&mut self, graph: &'m GraphProto, options: &Options) {
+    pub(crate) fn add_initialisers(&mut self, graph: &'m GraphProto) {
         if !graph.sparse_initializer.is_empty() {
             self.report(Diagnostic::unsupported("Q0412", "sparse initialisers are not supported"));
         }
-        let mut files = External::new(options.base_dir.as_deref());
+        let mut files = std::mem::take(&mut self.files);
+        let before = files.size();
         let mut seen = FxHashSet::default();
         for proto in &graph.initializer {
             let name = proto.name.as_deref().unwrap_or("");
@@ -234,10 +239,12 @@ impl<'m> Importer<'m> {
                 self.known.insert(name, known);
             }
         }
+        self.folding.grow(files.size() - before);
+        self.files = files;
     }
 
     /// A unique name for every node, its own where possible.
-    fn name_nodes(&mut self, graph: &GraphProto) -> Vec<String> {
+    pub(crate) fn name_nodes(&mut self, graph: &GraphProto) -> Vec<String> {
         let own = |node: &'_ NodeProto| node.name.clone().filter(|name| !name.is_empty());
         let mut names: Vec<Option<String>> = graph
             .node
@@ -254,7 +261,7 @@ impl<'m> Importer<'m> {
     }
 
     /// The nodes in an order in which they can be converted; `None` when there is none.
-    fn order(&mut self, graph: &'m GraphProto, names: &[String]) -> Option<Vec<usize>> {
+    pub(crate) fn order(&mut self, graph: &'m GraphProto, names: &[String]) -> Option<Vec<usize>> {
         let mut producers = FxHashMap::default();
         for (index, node) in graph.node.iter().enumerate() {
             for output in node.output.iter().map(String::as_str).filter(|name| !name.is_empty()) {
@@ -280,7 +287,7 @@ impl<'m> Importer<'m> {
         }
     }
 
-    fn add_node(&mut self, node: &'m NodeProto, name: &str) {
+    pub(crate) fn add_node(&mut self, node: &'m NodeProto, name: &str) {
         let outcome = self.convert(node, name);
         if let Err(problem) = &outcome {
             let problem = match problem.place() {
@@ -295,6 +302,7 @@ impl<'m> Importer<'m> {
     }
 
     fn convert(&mut self, node: &'m NodeProto, name: &str) -> Result<()> {
+        self.growth.check(&self.graph)?;
         let domain = ops::domain(node.domain.as_deref());
         let operator = node.op_type.as_deref().unwrap_or("");
         let Some(row) = ops::find(domain, operator) else {
@@ -311,6 +319,9 @@ impl<'m> Importer<'m> {
         if row.folds && self.fold(node, row, name) {
             return Ok(());
         }
+        if let Some(codes) = self.moved_codes(node, row) {
+            return self.convert_on_codes(node, row, name, codes);
+        }
         let mut context = NodeContext::new(self, node, name, domain)?;
         (row.convert)(&mut context)?;
         context.attributes.finish()
@@ -321,15 +332,7 @@ impl<'m> Importer<'m> {
         let found = node.input.len();
         let present = |index: usize| node.input.get(index).is_some_and(|name| !name.is_empty());
         if found > most || !(0..fewest).all(present) {
-            let expected = match (fewest, most) {
-                (a, b) if a == b => a.to_string(),
-                (a, usize::MAX) => format!("at least {a}"),
-                (a, b) => format!("{a} to {b}"),
-            };
-            return Err(Diagnostic::invalid(
-                "Q0408",
-                format!("{} takes {expected} operands, found {found}", row.name),
-            ));
+            return Err(wrong_count(row.name, row.inputs, found));
         }
         let undefined =
             node.input.iter().find(|i| !i.is_empty() && !self.known.contains_key(i.as_str()));
@@ -365,9 +368,15 @@ impl<'m> Importer<'m> {
             ops::STANDARD => {
                 format!("operator {operator} (opset {}) is not supported", self.opset(domain))
             }
-            _ => format!("operator {operator} of domain \"{domain}\" is not supported"),
+            _ => format!(
+                "operator {operator} of domain \"{domain}\" (opset {}) is not supported",
+                self.opset(domain)
+            ),
         };
         let problem = Diagnostic::unsupported("Q0405", message);
+        if self.problems.is_full() {
+            return problem; // It is only counted; looking for similar names takes long.
+        }
         if let Some(help) = ops::suggestion(domain, operator) {
             return problem.help(help);
         }
@@ -376,37 +385,6 @@ impl<'m> Importer<'m> {
             return problem;
         }
         problem.help(format!("supported operators: {}", ops::supported_operators().join(", ")))
-    }
-
-    /// Types and shapes of the operands, as far as they are known.
-    fn describe(&self, node: &NodeProto) -> String {
-        let shown = node.input.iter().take(8).map(|name| self.describe_value(name));
-        let mut text = shown.collect::<Vec<_>>().join(", ");
-        if node.input.len() > 8 {
-            text += ", …";
-        }
-        text
-    }
-
-    fn describe_value(&self, name: &str) -> String {
-        let of = |id: ValueId| {
-            let value = &self.graph[id];
-            format!("{}{}", value.dtype, show_shape(&value.shape))
-        };
-        match self.known.get(name) {
-            _ if name.is_empty() => "absent".to_owned(),
-            Some(Known::Value(id)) => of(*id),
-            Some(Known::Constant(constant)) => {
-                format!("{}{}", constant.tensor.dtype(), show_shape(constant.tensor.shape()))
-            }
-            Some(Known::Codes(codes)) => {
-                format!("codes{}", show_shape(&self.graph[codes.source].shape))
-            }
-            Some(Known::Lost) | None => match self.declared.get(name) {
-                Some(declared) => describe_declared(declared),
-                None => "?".to_owned(),
-            },
-        }
     }
 
     fn add_outputs(&mut self, graph: &'m GraphProto) {
@@ -435,11 +413,13 @@ impl<'m> Importer<'m> {
         let id = match self.known.get(name) {
             Some(Known::Value(id)) => return Ok(*id),
             Some(Known::Constant(constant)) => {
-                self.graph.add_constant(name, (**constant).clone())?
+                let name = self.graph_name(name);
+                self.graph.add_constant(&name, (**constant).clone())?
             }
             Some(Known::Codes(codes)) => {
-                let op = Op::ToCodes(codes.quantiser.clone());
-                self.graph.add_node(&codes.node, op, &[Some(codes.source)], name)?
+                let codes = codes.clone();
+                let name = self.graph_name(name);
+                self.add_codes(*codes, &name)?
             }
             Some(Known::Lost) | None => {
                 return Err(Diagnostic::bug(format!(
@@ -450,29 +430,16 @@ impl<'m> Importer<'m> {
         self.known.insert(name, Known::Value(id));
         Ok(id)
     }
-}
 
-/// The place of a node of the file.
-fn place(node: &NodeProto, name: &str, operands: String) -> Place {
-    let op = node.op_type.clone().unwrap_or_default();
-    Place::Node { name: name.to_owned(), op, operands }
-}
-
-fn describe_declared(declared: &TensorTypeProto) -> String {
-    let dtype =
-        dtype::from_onnx(declared.elem_type.unwrap_or(0)).map_or_else(|name| name, |d| d.name());
-    let Some(shape) = &declared.shape else {
-        return format!("{dtype}[…]");
-    };
-    let extents: Vec<String> = shape
-        .dim
-        .iter()
-        .take(16)
-        .map(|dim| match (dim.dim_value, &dim.dim_param) {
-            (Some(value), _) => value.to_string(),
-            (None, Some(symbol)) => symbol.clone(),
-            (None, None) => "?".to_owned(),
-        })
-        .collect();
-    format!("{dtype}[{}]", extents.join(", "))
+    fn add_codes(&mut self, codes: Codes, name: &str) -> Result<ValueId> {
+        let dtype = ops::linear::integer_type(&codes.quantiser);
+        let op = Op::ToCodes(codes.quantiser);
+        if !matches!(dtype, DType::Narrow(_)) {
+            return self.graph.add_node(&codes.node, op, &[Some(codes.source)], name);
+        }
+        // Codes of less than 8 bits are made as bytes.
+        let (node, bytes) = (self.node_names.fresh(&codes.node), self.value_names.fresh(name));
+        let bytes = self.graph.add_node(&node, op, &[Some(codes.source)], &bytes)?;
+        self.graph.add_node(&codes.node, Op::Cast { to: dtype }, &[Some(bytes)], name)
+    }
 }

@@ -1,6 +1,7 @@
 //! Topological order of the nodes of a file.
 
 use crate::proto::NodeProto;
+use crate::subgraph::reads;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,11 +17,21 @@ pub(crate) fn topological_order(
     nodes: &[NodeProto],
     producers: &FxHashMap<&str, usize>,
 ) -> Result<Vec<usize>, usize> {
-    let reads = |index: usize| {
-        nodes[index].input.iter().filter_map(|name| producers.get(name.as_str()).copied())
-    };
-    let mut waits = vec![0_usize; nodes.len()];
-    let mut readers = vec![Vec::new(); nodes.len()];
+    sort(nodes.len(), |index: usize| {
+        reads(&nodes[index]).into_iter().filter_map(|name| producers.get(name).copied())
+    })
+}
+
+/// As [`topological_order`], for `count` nodes that read these others.
+///
+/// # Errors
+/// A node on a cycle.
+pub(crate) fn sort<I: Iterator<Item = usize>>(
+    count: usize,
+    reads: impl Fn(usize) -> I,
+) -> Result<Vec<usize>, usize> {
+    let mut waits = vec![0_usize; count];
+    let mut readers = vec![Vec::new(); count];
     for (index, wait) in waits.iter_mut().enumerate() {
         for producer in reads(index) {
             readers[producer].push(index);
@@ -28,8 +39,8 @@ pub(crate) fn topological_order(
         }
     }
     let mut ready: BinaryHeap<Reverse<usize>> =
-        (0..nodes.len()).filter(|&index| waits[index] == 0).map(Reverse).collect();
-    let mut order = Vec::with_capacity(nodes.len());
+        (0..count).filter(|&index| waits[index] == 0).map(Reverse).collect();
+    let mut order = Vec::with_capacity(count);
     while let Some(Reverse(index)) = ready.pop() {
         order.push(index);
         for &reader in &readers[index] {
@@ -75,7 +86,7 @@ mod tests {
         }
     }
 
-    fn sort(nodes: &[NodeProto]) -> Result<Vec<usize>, usize> {
+    fn order(nodes: &[NodeProto]) -> Result<Vec<usize>, usize> {
         let producers = nodes.iter().enumerate().map(|(i, n)| (n.output[0].as_str(), i)).collect();
         topological_order(nodes, &producers)
     }
@@ -83,7 +94,7 @@ mod tests {
     #[test]
     fn keeps_a_valid_order() {
         assert_eq!(
-            sort(&[node(&["x"], "a"), node(&["x"], "b"), node(&["a", "b"], "c")]),
+            order(&[node(&["x"], "a"), node(&["x"], "b"), node(&["a", "b"], "c")]),
             Ok(vec![0, 1, 2])
         );
     }
@@ -91,7 +102,7 @@ mod tests {
     #[test]
     fn sorts_any_acyclic_order() {
         assert_eq!(
-            sort(&[node(&["b"], "c"), node(&["a", "a"], "b"), node(&["x"], "a")]),
+            order(&[node(&["b"], "c"), node(&["a", "a"], "b"), node(&["x"], "a")]),
             Ok(vec![2, 1, 0])
         );
     }
@@ -100,7 +111,7 @@ mod tests {
     fn names_a_node_on_the_cycle() {
         // c waits for the cycle a, b but is not part of it.
         let nodes = [node(&["b"], "c"), node(&["b"], "a"), node(&["a"], "b")];
-        assert!(matches!(sort(&nodes), Err(1 | 2)));
-        assert_eq!(sort(&[node(&["a"], "a")]), Err(0));
+        assert!(matches!(order(&nodes), Err(1 | 2)));
+        assert_eq!(order(&[node(&["a"], "a")]), Err(0));
     }
 }

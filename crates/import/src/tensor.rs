@@ -1,10 +1,11 @@
 //! Tensors of a model file in all their storage forms.
 
 use crate::dtype;
+use crate::packed::{stored_size, unpack};
 use crate::proto::{EXTERNAL, EntryProto, TensorProto};
 use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_tensor::{DType, Element, Shape, Tensor, element_count, show_shape};
+use quincunx_tensor::{DType, Element, Narrow, Shape, Tensor, element_count, show_shape};
 use rustc_hash::FxHashMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -15,15 +16,22 @@ pub(crate) const MAX_EXTENT: i64 = 1 << 40;
 pub(crate) const MAX_RANK: usize = 32;
 
 /// Files with external data, read once each.
-pub(crate) struct External<'o> {
-    base: Option<&'o Path>,
+#[derive(Default)]
+pub(crate) struct External {
+    base: Option<PathBuf>,
+    /// By their real path: one file has many names.
     files: FxHashMap<PathBuf, Bytes>,
 }
 
-impl<'o> External<'o> {
+impl External {
     /// Looks files up in `base`.
-    pub(crate) fn new(base: Option<&'o Path>) -> Self {
+    pub(crate) fn new(base: Option<PathBuf>) -> Self {
         External { base, files: FxHashMap::default() }
+    }
+
+    /// Bytes of all files that were read.
+    pub(crate) fn size(&self) -> u64 {
+        self.files.values().map(|bytes| bytes.len() as u64).sum()
     }
 
     fn read(&mut self, tensor: &str, entries: &[EntryProto], size: usize) -> Result<Bytes> {
@@ -57,32 +65,36 @@ impl<'o> External<'o> {
             return Err(external(tensor, format!("is at {location:?}"))
                 .help("only paths inside the folder of the model are followed"));
         }
-        let Some(base) = self.base else {
+        let Some(base) = &self.base else {
             return Err(external(tensor, format!("is at {location:?}"))
                 .help("the model comes without a folder; give it as a file"));
         };
-        let path = base.join(relative);
+        let wrong = |why| external(tensor, format!("is at {location:?}: {why}"));
+        let path = real_path(base, relative).map_err(wrong)?;
         if let Some(bytes) = self.files.get(&path) {
             return Ok(bytes.clone());
         }
-        let bytes = read_inside(base, &path)
-            .map_err(|why| external(tensor, format!("is at {location:?}: {why}")))?;
+        let bytes = read_regular(&path).map_err(wrong)?;
         self.files.insert(path, bytes.clone());
         Ok(bytes)
     }
 }
 
-/// Reads a regular file that really is inside `base`, also after links are followed.
-fn read_inside(base: &Path, path: &Path) -> std::result::Result<Bytes, String> {
-    let show = |error: std::io::Error| error.to_string();
-    let real = path.canonicalize().map_err(show)?;
-    if !real.starts_with(base.canonicalize().map_err(show)?) {
+/// The path of a file that really is inside `base`, also after links are followed.
+fn real_path(base: &Path, relative: &Path) -> std::result::Result<PathBuf, String> {
+    let real = base.join(relative).canonicalize().map_err(|error| error.to_string())?;
+    if !real.starts_with(base.canonicalize().map_err(|error| error.to_string())?) {
         return Err("it is a link that leaves the folder of the model".to_owned());
     }
-    if !real.metadata().map_err(show)?.is_file() {
+    Ok(real)
+}
+
+fn read_regular(path: &Path) -> std::result::Result<Bytes, String> {
+    let show = |error: std::io::Error| error.to_string();
+    if !path.metadata().map_err(show)?.is_file() {
         return Err("it is no regular file".to_owned());
     }
-    std::fs::read(&real).map(Bytes::from).map_err(show)
+    std::fs::read(path).map(Bytes::from).map_err(show)
 }
 
 fn entry<'e>(entries: &'e [EntryProto], key: &str) -> Option<&'e str> {
@@ -98,32 +110,38 @@ fn external(tensor: &str, what: String) -> Diagnostic {
 /// # Errors
 /// `Q0411` when dims, type and data do not fit together, `Q0412` when the element type is not
 /// supported, `Q0413` when external data cannot be read.
-pub(crate) fn read_tensor(proto: &TensorProto, files: &mut External<'_>) -> Result<Tensor> {
+pub(crate) fn read_tensor(proto: &TensorProto, files: &mut External) -> Result<Tensor> {
     let name = proto.name.as_deref().unwrap_or("");
     let dtype = dtype::from_onnx(proto.data_type.unwrap_or(0)).map_err(|found| {
         let message = format!("tensor \"{name}\" has element type {found}");
         match found {
             "undefined" | "unknown" => Diagnostic::invalid("Q0411", message),
-            _ => Diagnostic::unsupported("Q0412", message).help(
-                "supported: float, double, bool and signed and unsigned integers of 8 to 64 bits",
-            ),
+            _ => Diagnostic::unsupported("Q0412", message).help(dtype::SUPPORTED),
         }
     })?;
     let shape = extents(&proto.dims).map_err(|what| broken(name, what))?;
     let count = element_count(&shape)
         .filter(|&count| count <= usize::try_from(MAX_EXTENT).unwrap_or(usize::MAX))
         .ok_or_else(|| broken(name, format!("of shape {} is too large", show_shape(&shape))))?;
-    let tensor = if proto.data_location == Some(EXTERNAL) {
-        let bytes = files.read(name, &proto.external_data, count * dtype.size())?;
-        Tensor::new(dtype, &shape, bytes)
+    let size = stored_size(dtype, count)
+        .ok_or_else(|| broken(name, format!("of shape {} is too large", show_shape(&shape))))?;
+    let stored = if proto.data_location == Some(EXTERNAL) {
+        files.read(name, &proto.external_data, size)?
     } else if let Some(raw) = &proto.raw_data {
         check_single_source(proto, name)?;
-        Tensor::new(dtype, &shape, raw.clone())
+        raw.clone()
     } else {
         return typed(proto, dtype, &shape, count).map_err(|what| broken(name, what));
     };
-    let tensor =
-        tensor.map_err(|problem| broken(name, format!("is damaged: {}", problem.message())))?;
+    if stored.len() != size {
+        let found = stored.len();
+        let what = format!(
+            "is damaged: shape {} and type {dtype} needs {size} bytes, found {found}",
+            show_shape(&shape)
+        );
+        return Err(broken(name, what));
+    }
+    let tensor = Tensor::new(dtype, &shape, unpack(dtype, count, &stored))?;
     check_bools(&tensor).map_err(|what| broken(name, what))?;
     Ok(tensor)
 }
@@ -182,12 +200,41 @@ fn typed(
         DType::U16 => build(shape, count, ints, |&v| u16::try_from(v).ok()),
         DType::U32 => build(shape, count, &proto.uint64_data, |&v| u32::try_from(v).ok()),
         DType::U64 => build(shape, count, &proto.uint64_data, |&v| Some(v)),
+        DType::Narrow(narrow) => coded(ints, narrow, shape, count),
         DType::Bool => {
             let bools = build(shape, count, ints, |&v| u8::try_from(v).ok().filter(|&v| v <= 1))?;
             Tensor::new(DType::Bool, shape, bools.bytes().clone())
                 .map_err(|problem| problem.message().to_owned())
         }
     }
+}
+
+/// Elements of a narrow type: codes of 8 and 16 bits, and bytes of packed ones, each in an int32.
+fn coded(
+    codes: &[i32],
+    narrow: Narrow,
+    shape: &[usize],
+    count: usize,
+) -> std::result::Result<Tensor, String> {
+    let dtype = DType::Narrow(narrow);
+    let show = |problem: Diagnostic| problem.message().to_owned();
+    if narrow.bits() == 16 {
+        let codes = build(shape, count, codes, |&v| u16::try_from(v).ok())?;
+        return Tensor::new(dtype, shape, codes.bytes().clone()).map_err(show);
+    }
+    let size = stored_size(dtype, count).unwrap_or(usize::MAX);
+    if codes.len() != size {
+        return Err(format!(
+            "of shape {} and type {dtype} needs {size} elements of int32_data, found {}",
+            show_shape(shape),
+            codes.len()
+        ));
+    }
+    // Some writers extend the sign of a byte.
+    let byte = |&v: &i32| u8::try_from(v).ok().or_else(|| i8::try_from(v).ok().map(|v| v as u8));
+    let bytes: Option<Vec<u8>> = codes.iter().map(byte).collect();
+    let bytes = bytes.ok_or_else(|| format!("has an element of int32_data that is no {dtype}"))?;
+    Tensor::new(dtype, shape, unpack(dtype, count, &bytes.into())).map_err(show)
 }
 
 fn build<S: std::fmt::Display, T: Element>(
@@ -213,4 +260,14 @@ fn build<S: std::fmt::Display, T: Element>(
 
 fn broken(name: &str, what: String) -> Diagnostic {
     Diagnostic::invalid("Q0411", format!("tensor \"{name}\" {what}"))
+}
+
+/// Numbers of a float type; f32 where it is none.
+pub(crate) fn real_tensor(dtype: DType, shape: &[usize], values: &[f64]) -> Result<Tensor> {
+    let exact = Tensor::from_vec(shape, values.to_vec())?;
+    match dtype {
+        DType::Narrow(narrow) => exact.narrow(narrow, narrow.overflow()),
+        DType::F64 => Ok(exact),
+        _ => Tensor::from_vec(shape, values.iter().map(|&v| v as f32).collect()),
+    }
 }

@@ -3,8 +3,13 @@
 backend.py cases FOLDER   every case of one node or few: FOLDER/NAME/model.onnx, in_K.npz and
                           out_K.npz for each data set K; facts.txt has the lines `op NAME` for each
                           operator and `type NAME` for each element type of inputs and outputs.
+backend.py versions FOLDER  the same cases converted to older opsets by onnx.version_converter, as
+                          NAME_opsetK, where it can do that and the package's own reference agrees.
 backend.py light FOLDER   the light_* models in the same form; they have no stored inputs, so they
                           get the ramp 0..1 that the package's own runner feeds them.
+
+numpy has no types for most floats of 16 bits and less and integers below 8 bits; those arrays are
+stored as float32 and (u)int8, and types.txt has a line `NAME TYPE` for each output of such a type.
 
 Graphs of Quincunx have static shapes. Inputs that decide a shape (and quantisation parameters)
 become initialisers with the numbers of the first data set.
@@ -17,8 +22,10 @@ warnings.simplefilter("ignore")
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
+from onnx.reference import ReferenceEvaluator
 
 # Operand positions that are parameters, by operator.
 PARAMETERS = {
@@ -35,6 +42,9 @@ PARAMETERS = {
     "Resize": [1, 2, 3],
     "Upsample": [1],
     "Clip": [1, 2],
+    "CumSum": [1],
+    "OneHot": [1],
+    "Trilu": [1],
     "Dropout": [1, 2],
     "QuantizeLinear": [1, 2],
     "DequantizeLinear": [1, 2],
@@ -55,7 +65,17 @@ PARAMETERS = {
     "RNN": [4],
 }
 
-PLAIN = {"float32", "float64", "bool"} | {f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)}
+PLAIN = {"float16", "float32", "float64", "bool"} | {f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)}
+
+# What arrays of types that numpy lacks are stored as.
+STORED = {"bfloat16": np.float32, "float4_e2m1fn": np.float32}
+STORED |= {f"float8_{name}": np.float32 for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")}
+STORED |= {"int4": np.int8, "int2": np.int8, "uint4": np.uint8, "uint2": np.uint8}
+
+
+def stored(value):
+    value = np.asarray(value)
+    return value.astype(STORED.get(value.dtype.name, value.dtype))
 
 
 def kind(value):
@@ -103,7 +123,8 @@ def write_case(folder, model, data_sets):
     data_sets = [([array(v) for v in given], [array(v) for v in out]) for given, out in data_sets]
     sets = [(dict(zip(names, given)), dict(zip(outputs, expected))) for given, expected in data_sets]
     plain = all(
-        isinstance(value, (np.ndarray, np.generic)) and np.asarray(value).dtype.name in PLAIN
+        isinstance(value, (np.ndarray, np.generic))
+        and np.asarray(value).dtype.name in PLAIN | set(STORED)
         for arrays in sets
         for value in (*arrays[0].values(), *arrays[1].values())
     )
@@ -112,8 +133,10 @@ def write_case(folder, model, data_sets):
     if not plain:
         return
     for number, (given, expected) in enumerate(sets):
-        given = {name: np.asarray(v) for name, v in given.items() if name not in bound}
-        expected = {name: np.asarray(v) for name, v in expected.items()}
+        given = {name: stored(v) for name, v in given.items() if name not in bound}
+        types = [f"{name} {v.dtype.name}\n" for name, v in expected.items() if v.dtype.name in STORED]
+        (folder / "types.txt").write_text("".join(types))
+        expected = {name: stored(v) for name, v in expected.items()}
         np.savez(folder / f"in_{number}.npz", **given)
         np.savez(folder / f"out_{number}.npz", **expected)
 
@@ -143,6 +166,50 @@ def write_cases(folder):
             write_case(folder / f"{suite}_{case.name}", model, sets)
 
 
+OPSETS = [18, 13, 11, 7]
+
+# Neither the converter nor the reference know that these joined axes before opset 13.
+JOINING = {"Softmax", "LogSoftmax", "Hardmax"}
+
+
+def forms(model, opset):
+    """The versions of a model's operators in an opset; None where one does not exist yet."""
+    try:
+        return tuple(onnx.defs.get_schema(node.op_type, opset).since_version for node in model.graph.node)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def agrees(model, given, expected):
+    """True when the package's reference computes the expected numbers with a converted model."""
+    found = ReferenceEvaluator(model).run(None, given)
+    return all(
+        np.asarray(f).shape == np.asarray(e).shape and np.allclose(f, e, 1e-3, 1e-5, equal_nan=True)
+        for f, e in zip(found, expected)
+    )
+
+
+def write_versions(folder):
+    for case in load_model_tests(kind="node"):
+        names = [value.name for value in case.model.graph.input]
+        sets = [([array(v) for v in given], [array(v) for v in out]) for given, out in case.data_sets]
+        newest = max((o.version for o in case.model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+        operators = {node.op_type for node in case.model.graph.node}
+        written = {forms(case.model, newest), None}
+        for opset in [v for v in OPSETS if v < newest and not case.name.endswith("_expanded")]:
+            form = forms(case.model, opset)
+            if form in written or opset < 13 and operators & JOINING:
+                continue
+            written.add(form)
+            try:
+                model = onnx.version_converter.convert_version(case.model, opset)
+                onnx.checker.check_model(model)
+                if all(agrees(model, dict(zip(names, given)), out) for given, out in sets):
+                    write_case(folder / f"{case.name}_opset{opset}", model, case.data_sets)
+            except Exception:  # No adapter for this operator, or not in this form.
+                continue
+
+
 def ramp(value):
     shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
     count = int(np.prod(shape))
@@ -161,4 +228,4 @@ def write_light(folder):
 
 if __name__ == "__main__":
     command, target = sys.argv[1], Path(sys.argv[2])
-    {"cases": write_cases, "light": write_light}[command](target)
+    {"cases": write_cases, "versions": write_versions, "light": write_light}[command](target)

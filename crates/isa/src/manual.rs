@@ -93,33 +93,47 @@ impl Table {
         text
     }
 
+    /// The allowed values of an operand: what the layout says, else what the row says.
+    fn range(&self, row: &Row, operand: &Operand, layout: Option<&Layout>) -> Option<(i128, i128)> {
+        let of_layout = || {
+            let index = self.rows.iter().position(|other| std::ptr::eq(other, row))?;
+            let position = row.operands.iter().position(|other| std::ptr::eq(other, operand))?;
+            layout?.range(index, position)
+        };
+        of_layout().or(operand.range)
+    }
+
     fn json(&self, rows: &[&Row], layout: Option<&Layout>) -> String {
         let join = |lines: &[&str]| lines.iter().map(|l| l.trim()).collect::<Vec<_>>().join(" ");
-        let rows: Vec<Value> =
-            rows.iter()
-                .map(|row| {
-                    let operands: Vec<Value> = row
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|row| {
+                let operands: Vec<Value> = row
                     .operands
                     .iter()
-                    .map(|o| json!({
+                    .map(|o| {
+                        json!({
                             "name": o.name,
                             "values": o.kind.describe(),
-                            "range": o.range.map(|(low, high)| [low.to_string(), high.to_string()]),
+                            "range": self.range(row, o, layout)
+                                .map(|(low, high)| [low.to_string(), high.to_string()]),
                             "default": o.default.map(|value| value.to_string()),
                             "field": o.field,
                             "doc": join(o.doc),
-                        }))
-                    .collect();
-                    json!({
-                        "name": row.name,
-                        "mnemonic": row.mnemonic,
-                        "syntax": row.syntax,
-                        "doc": join(row.doc),
-                        "operands": operands,
-                        "encoding": encoding(row, layout),
+                        })
                     })
+                    .collect();
+                json!({
+                    "name": row.name,
+                    "mnemonic": row.mnemonic,
+                    "syntax": row.syntax,
+                    "doc": join(row.doc),
+                    "operands": operands,
+                    "fields": fields(row, layout),
+                    "encoding": encoding(row, layout),
                 })
-                .collect();
+            })
+            .collect();
         let manual = json!({ "schema": 1, "machine": self.machine, "instructions": rows });
         format!("{manual:#}\n")
     }
@@ -135,6 +149,20 @@ fn values(operand: &Operand) -> String {
         text += &format!(" ({default} if absent)");
     }
     text
+}
+
+/// The fields of the encoding: the fixed ones have a `value`, the others the name of their
+/// `operand`; `bits` are pieces `[lowest, width]` when the layout is known.
+fn fields(row: &Row, layout: Option<&Layout>) -> Vec<Value> {
+    let bits = |field: &str| layout.and_then(|layout| layout.pieces(field)).map(<[_]>::to_vec);
+    let fixed = row.matches.iter().map(
+        |(field, value)| json!({ "field": field, "value": value.to_string(), "bits": bits(field) }),
+    );
+    let stored = row.operands.iter().filter_map(|operand| {
+        let field = operand.field?;
+        Some(json!({ "field": field, "operand": operand.name, "bits": bits(field) }))
+    });
+    fixed.chain(stored).collect()
 }
 
 /// The fixed fields with their values, then the fields of the operands.

@@ -595,7 +595,19 @@ fn manuals_have_three_forms() {
     assert!(markdown.contains("| `shift` | unsigned number (0 if absent) | Shift. |\n"));
     let json: serde_json::Value = serde_json::from_str(&manual(None, ManualFormat::Json)).unwrap();
     assert_eq!(json["schema"], 1);
-    assert_eq!(json["instructions"][1]["operands"][1]["field"], "wide");
+    let wide = &json["instructions"][1];
+    assert_eq!(wide["operands"][1]["field"], "wide");
+    assert_eq!(wide["operands"][0]["range"], serde_json::json!(["0", "1048576"]));
+    assert_eq!(wide["fields"][0]["value"], "2");
+    assert_eq!(
+        (&wide["fields"][2]["operand"], &wide["fields"][2]["bits"]),
+        (&"value".into(), &serde_json::Value::Null)
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&manual(Some(&layout), ManualFormat::Json)).unwrap();
+    let wide = &json["instructions"][1];
+    assert_eq!(wide["fields"][2]["bits"], serde_json::json!([[96, 64], [160, 63]]));
+    assert_eq!(wide["operands"][1]["range"][1], ((1_i128 << 126) - 1).to_string());
     assert_eq!(WIDE.mnemonics(), ["nop", "add", "adder", "jump"]);
     assert_eq!(WIDE.find("add").map(|(index, _)| index).collect::<Vec<_>>(), [1, 2]);
 }

@@ -17,8 +17,9 @@ mod kif;
 mod matrix;
 mod minifloat;
 mod rounding;
+mod vector;
 
-pub use conv::{ConvShape, Convolution, ImageLayout};
+pub use conv::{ConvShape, Convolution, ImageLayout, transpose};
 pub use dyadic::Dyadic;
 pub use float::multiply_f32;
 pub use gemm::{Left, Level, Packed};
@@ -29,6 +30,7 @@ pub use minifloat::{
     Fnuz, Ieee, Minifloat, Specials, Tf32, e8m0_to_f64,
 };
 pub use rounding::{Overflow, Rounding, code_range, round_quotient, round_ratio, round_shift};
+pub use vector::Loop;
 
 /// Integer of any size; values up to 128 bits are stored inline.
 pub type Int = dashu_int::IBig;

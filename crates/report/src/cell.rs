@@ -15,8 +15,28 @@ pub enum Cell {
     Real(f64, usize),
     /// A number people see all of.
     Number(f64),
+    /// A number people see rounded to five digits when it is long; JSON and CSV have all of it.
+    Brief(f64),
     /// A share of a whole, 0 to 1; people see a percentage.
     Share(f64),
+    /// A whole number.
+    Integer(i64),
+    /// Several entries; people see so many of them, JSON and CSV have all.
+    List(Vec<Cell>, usize),
+}
+
+/// The number itself when it is short, else rounded to five digits.
+fn brief(value: f64) -> String {
+    let whole = value.to_string();
+    match value.abs() {
+        _ if whole.len() <= 8 => whole,
+        0.001..1e6 => format!("{value:.4}"),
+        _ => format!("{value:.4e}"),
+    }
+}
+
+fn join(cells: &[Cell], show: impl Fn(&Cell) -> String) -> String {
+    cells.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
 impl Cell {
@@ -28,14 +48,24 @@ impl Cell {
             Cell::Count(count) => count.to_string(),
             Cell::Real(value, decimals) => format!("{value:.decimals$}"),
             Cell::Number(value) => value.to_string(),
+            Cell::Brief(value) => brief(*value),
             Cell::Share(share) => format!("{:.2} %", share * 100.0),
+            Cell::Integer(value) => value.to_string(),
+            Cell::List(cells, shown) if cells.len() > *shown => {
+                join(&cells[..*shown], Cell::show) + " …"
+            }
+            Cell::List(cells, _) => join(cells, Cell::show),
         }
     }
 
     /// What CSV holds: the text for people, but numbers in full.
     pub(crate) fn raw(&self) -> String {
         match self {
-            Cell::Real(value, _) | Cell::Number(value) | Cell::Share(value) => value.to_string(),
+            Cell::Real(value, _)
+            | Cell::Number(value)
+            | Cell::Brief(value)
+            | Cell::Share(value) => value.to_string(),
+            Cell::List(cells, _) => join(cells, Cell::raw),
             _ => self.show(),
         }
     }
@@ -47,15 +77,16 @@ impl Serialize for Cell {
             Cell::Empty => serializer.serialize_none(),
             Cell::Text(text) => serializer.serialize_str(text),
             Cell::Count(count) => serializer.serialize_u64(*count),
-            // JSON has no infinities and no NaN.
-            Cell::Real(value, _) | Cell::Number(value) | Cell::Share(value)
-                if !value.is_finite() =>
-            {
-                serializer.serialize_none()
-            }
-            Cell::Real(value, _) | Cell::Number(value) | Cell::Share(value) => {
-                serializer.serialize_f64(*value)
-            }
+            Cell::Real(value, _)
+            | Cell::Number(value)
+            | Cell::Brief(value)
+            | Cell::Share(value) => match value.is_finite() {
+                true => serializer.serialize_f64(*value),
+                // JSON has no infinities and no NaN.
+                false => serializer.serialize_none(),
+            },
+            Cell::Integer(value) => serializer.serialize_i64(*value),
+            Cell::List(cells, _) => serializer.collect_seq(cells),
         }
     }
 }

@@ -79,3 +79,19 @@ fn a_fence_is_longer_than_any_in_the_text() {
     let markdown = Report::new().text("dump", "```\n````").render(Format::Markdown);
     assert!(markdown.starts_with("`````text\n"));
 }
+
+#[test]
+fn lists_show_some_entries_to_people_and_all_to_programs() {
+    let mut table = Table::new("rows", vec![Column::text("values")]);
+    let numbers = [0.5, 1.0 / 3.0, f64::NAN, 1.25e-9].map(Cell::Brief);
+    let whole = [i64::MIN, -1].map(Cell::Integer);
+    table.push(vec![Cell::List(numbers.into_iter().chain(whole).collect(), 4)]);
+    let report = Report::from(table);
+    assert!(report.render(Format::Text).ends_with("0.5 0.3333 NaN 1.2500e-9 …\n"));
+    let json: String = report.render(Format::Json).split_whitespace().collect();
+    assert!(
+        json.ends_with("[0.5,0.3333333333333333,null,1.25e-9,-9223372036854775808,-1]}]}"),
+        "{json}"
+    );
+    assert!(report.render(Format::Csv).ends_with("-9223372036854775808 -1\n"));
+}

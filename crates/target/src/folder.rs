@@ -107,25 +107,11 @@ impl ValueRecord {
     /// # Errors
     /// `Q0515` when no type has this name.
     pub fn dtype(&self) -> Result<DType> {
-        ALL_DTYPES.into_iter().find(|d| d.name() == self.dtype).ok_or_else(|| {
+        DType::all().find(|d| d.name() == self.dtype).ok_or_else(|| {
             broken(format!("value \"{}\" has the unknown type \"{}\"", self.name, self.dtype))
         })
     }
 }
-
-const ALL_DTYPES: [DType; 11] = [
-    DType::Bool,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::F32,
-    DType::F64,
-];
 
 /// One row of the plan as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -290,7 +276,11 @@ impl Folder {
         let name = file.display().to_string();
         let description = read_limited(&file, MAX_DESCRIPTION)
             .and_then(|bytes| parse(&bytes))
-            .map_err(|problem| vec![problem.name_file(&name)])?;
+            .map_err(|problem| {
+                let help =
+                    (!file.exists()).then(|| format!("a program folder holds {DESCRIPTION}"));
+                vec![problem.name_file(&name).help_if(help)]
+            })?;
         let problems: Vec<Diagnostic> =
             check(&description).into_iter().map(|p| p.name_file(&name)).collect();
         if problems.is_empty() { description.load(path) } else { Err(problems) }
@@ -610,7 +600,13 @@ fn temporary_folder(parent: &Path) -> Result<tempfile::TempDir> {
 }
 
 fn io_error(what: &str, path: &Path, error: &io::Error) -> Diagnostic {
-    Diagnostic::invalid("Q0512", format!("cannot {what} it: {error}"))
+    let reason = match error.raw_os_error() {
+        Some(_) => error.to_string(),
+        // tempfile adds the name of the temporary folder, which says nothing to people.
+        None if error.kind() == io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        None => error.kind().to_string(),
+    };
+    Diagnostic::invalid("Q0512", format!("cannot {what} it: {reason}"))
         .in_file(path.display().to_string())
 }
 

@@ -1,6 +1,6 @@
 //! Options of a target's compiler and readers: `--set name=value`.
 
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result, suggestion};
 use std::collections::BTreeMap;
 
 /// A declared option.
@@ -34,7 +34,7 @@ impl Options {
             let Some(option) = declared.iter().find(|o| o.name == name) else {
                 let names = declared.iter().map(|o| o.name);
                 return Err(Diagnostic::usage("Q0501", format!("unknown option \"{name}\""))
-                    .help_if(did_you_mean(name, names)));
+                    .help(suggestion(name, "options", names)));
             };
             if !option.values.is_empty() && !option.values.contains(&value.as_str()) {
                 return Err(Diagnostic::usage(

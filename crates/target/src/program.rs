@@ -129,6 +129,8 @@ pub struct Interface {
 pub enum Engine {
     /// The readable one, instruction by instruction.
     Exec,
+    /// The same, and a result that leaves the type of its place is a fault.
+    Checked,
 }
 
 /// Size of a program.
@@ -158,7 +160,7 @@ pub trait Program: Any + Send + Sync {
     /// Prepares a simulator.
     ///
     /// # Errors
-    /// When the program is not legal.
+    /// When the program is not legal, or the target has no such simulator.
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>>;
     /// Size figures.
     fn stats(&self) -> Stats;

@@ -1,5 +1,6 @@
 //! Element types.
 
+use crate::Narrow;
 use std::fmt;
 
 /// Element type of a tensor.
@@ -27,13 +28,52 @@ pub enum DType {
     F32,
     /// IEEE binary64.
     F64,
+    /// Computed in a wider type.
+    Narrow(Narrow),
 }
 
 impl DType {
+    /// IEEE binary16.
+    pub const F16: DType = DType::Narrow(Narrow::F16);
+    /// The upper half of an f32.
+    pub const BF16: DType = DType::Narrow(Narrow::Bf16);
+
+    /// Every type.
+    pub fn all() -> impl Iterator<Item = DType> {
+        let wide = [
+            DType::Bool,
+            DType::I8,
+            DType::I16,
+            DType::I32,
+            DType::I64,
+            DType::U8,
+            DType::U16,
+            DType::U32,
+            DType::U64,
+            DType::F32,
+            DType::F64,
+        ];
+        wide.into_iter().chain(Narrow::ALL.map(DType::Narrow))
+    }
+
+    /// The type that numbers of this type are computed in: itself, but for [`DType::Narrow`].
+    pub fn wide(self) -> DType {
+        match self {
+            DType::Narrow(narrow) => narrow.wide(),
+            wide => wide,
+        }
+    }
+
+    /// True for types that are only stored: floats of 8 bits and less, integers of less than 8.
+    pub fn is_storage(self) -> bool {
+        matches!(self, DType::Narrow(narrow) if narrow.bits() < 16)
+    }
+
     /// Bytes per element.
     pub fn size(self) -> usize {
         match self {
             DType::Bool | DType::I8 | DType::U8 => 1,
+            DType::Narrow(narrow) => (narrow.bits() / 8).max(1) as usize,
             DType::I16 | DType::U16 => 2,
             DType::I32 | DType::U32 | DType::F32 => 4,
             DType::I64 | DType::U64 | DType::F64 => 8,
@@ -54,12 +94,13 @@ impl DType {
             DType::U64 => "u64",
             DType::F32 => "f32",
             DType::F64 => "f64",
+            DType::Narrow(narrow) => narrow.name(),
         }
     }
 
-    /// True for `f32` and `f64`.
+    /// True for floats that can be computed with: `f16`, `bf16`, `f32` and `f64`.
     pub fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F64)
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
     }
 
     pub(crate) fn to_f64(self, bytes: &[u8]) -> Vec<f64> {
@@ -77,6 +118,7 @@ impl DType {
             DType::U64 => cast::<u64>(bytes, |v| v as f64),
             DType::F32 => cast::<f32>(bytes, f64::from),
             DType::F64 => cast::<f64>(bytes, |v| v),
+            DType::Narrow(narrow) => narrow.codes(bytes).map(|code| narrow.decode(code)).collect(),
         }
     }
 
@@ -93,6 +135,8 @@ impl DType {
                 elements::<u64>(bytes).map(i64::try_from).collect::<Result<_, _>>().ok()?
             }
             DType::F32 | DType::F64 => return None,
+            DType::Narrow(narrow) if narrow.is_float() => return None,
+            DType::Narrow(narrow) => return narrow.wide().to_i64(bytes),
         })
     }
 }

@@ -5,10 +5,12 @@
 //! bytes are aligned) and [`View`] for strided reads. `.npy` and `.npz` files are in [`npy`].
 
 mod dtype;
+mod narrow;
 pub mod npy;
 mod view;
 
 pub use dtype::{DType, Element};
+pub use narrow::Narrow;
 pub use view::{View, broadcast_shapes};
 
 use bytes::Bytes;

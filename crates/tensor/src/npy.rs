@@ -1,16 +1,17 @@
 //! `.npy` and `.npz` files.
 //!
 //! All `.npy` versions, byte orders and both element orders are read; bool, integers of 8 to 64
-//! bits, `f4` and `f8`. A header that lies about its size costs nothing: elements are never
+//! bits, `f2`, `f4` and `f8`. A header that lies about its size costs nothing: elements are never
 //! allocated before the file is known to hold them, and what an archive unpacks to is bounded by
 //! 128 MiB plus 16 times its size.
 //!
 //! Files are written in one way only, so equal tensors give equal bytes.
 
 use crate::view::View;
-use crate::{DType, Shape, Tensor, Tensors, element_count, show_shape};
+use crate::{DType, Narrow, Shape, Tensor, Tensors, element_count, show_shape};
 use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
@@ -56,8 +57,13 @@ pub fn read_npy(bytes: impl Into<Bytes>) -> Result<Tensor> {
     header.tensor(bytes.slice(start..))
 }
 
-/// A `.npy` file: version 1.0, row-major, little-endian.
+/// A `.npy` file: version 1.0, row-major, little-endian. numpy has no form for narrow types but
+/// float16; they are widened.
 pub fn write_npy(tensor: &Tensor) -> Vec<u8> {
+    let tensor = match tensor.dtype() {
+        DType::Narrow(narrow) if narrow != Narrow::F16 => &tensor.widen(),
+        _ => tensor,
+    };
     let mut shape = tensor.shape().iter().map(|e| format!("{e},")).collect::<Vec<_>>().join(" ");
     if tensor.shape().len() > 1 {
         shape.pop(); // Only a tuple of one element ends in a comma.
@@ -120,8 +126,19 @@ pub fn read_npz(bytes: impl Into<Bytes>) -> Result<Tensors> {
 /// # Errors
 /// `Q0207` when the tensors do not fit an archive.
 pub fn write_npz(tensors: &Tensors) -> Result<Vec<u8>> {
+    write_npz_in_order(tensors, &[])
+}
+
+/// As [`write_npz`], but members with these names come first, in this order.
+///
+/// # Errors
+/// As [`write_npz`].
+pub fn write_npz_in_order(tensors: &Tensors, order: &[String]) -> Result<Vec<u8>> {
+    let mut seen = BTreeSet::new();
+    let first = order.iter().filter_map(|name| tensors.get_key_value(name));
+    let members = first.chain(tensors).filter(|(name, _)| seen.insert(*name));
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, tensor) in tensors {
+    for (name, tensor) in members {
         let member = write_npy(tensor);
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
@@ -349,6 +366,7 @@ fn element_type(descr: &str) -> Result<(DType, bool)> {
         "u2" => DType::U16,
         "u4" => DType::U32,
         "u8" => DType::U64,
+        "f2" => DType::F16,
         "f4" => DType::F32,
         "f8" => DType::F64,
         _ => return Err(unsupported_type(descr)),
@@ -359,7 +377,6 @@ fn element_type(descr: &str) -> Result<(DType, bool)> {
 
 fn unsupported_type(descr: &str) -> Diagnostic {
     let kind = match descr.trim_start_matches(['<', '>', '|', '=']) {
-        "f2" => "float16 ",
         "O" => "Python object ",
         kind if kind.starts_with('c') => "complex ",
         kind if kind.starts_with(['U', 'S', 'a']) => "text ",
@@ -367,7 +384,8 @@ fn unsupported_type(descr: &str) -> Diagnostic {
     };
     Diagnostic::unsupported("Q0205", format!("array of {kind}type {descr:?} is not supported"))
         .help(
-            "supported: bool, integers of 8 to 64 bits, float32 and float64; convert with .astype",
+            "supported: bool, integers of 8 to 64 bits, and floats of 16, 32 and 64 bits; convert \
+             with .astype",
         )
 }
 
@@ -383,6 +401,7 @@ fn descr(dtype: DType) -> &'static str {
         DType::U16 => "<u2",
         DType::U32 => "<u4",
         DType::U64 => "<u8",
+        DType::Narrow(_) => "<f2",
         DType::F32 => "<f4",
         DType::F64 => "<f8",
     }

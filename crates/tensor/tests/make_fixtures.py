@@ -32,7 +32,7 @@ def main():
     save("vector", np.arange(5, dtype="<i2"))
     save("version2", COUNTING.astype("<f4"), (2, 0))
     save("version3", COUNTING.astype("<f4"), (3, 0))
-    save("bad_f2", COUNTING.astype("<f2"))
+    save("f2_little", COUNTING.astype("<f2"))
     save("bad_c8", COUNTING.astype("<c8"))
     save("bad_text", np.array(["a", "bc"]))
     save("bad_struct", np.zeros(2, [("x", "<f4"), ("y", "<i4")]))

@@ -1,7 +1,7 @@
 //! Machine parameters: which dialect may be used and how wide a slot may be.
 
 use crate::binary::Dialect;
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result, suggestion};
 use quincunx_target::{Arch, ArchSource, Preset};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -88,7 +88,7 @@ impl DaisArch {
             _ => {
                 let names = PRESETS.iter().map(|p| p.name);
                 return Err(Diagnostic::usage("Q1121", format!("dais has no preset \"{name}\""))
-                    .help_if(did_you_mean(name, names)));
+                    .help(suggestion(name, "presets", names)));
             }
         };
         Ok(DaisArch {

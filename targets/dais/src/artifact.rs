@@ -168,16 +168,15 @@ impl quincunx_target::Program for Artifact {
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
-        match engine {
-            Engine::Exec => Ok(Box::new(Exec {
-                executor: PipelineExecutor::new(&self.pipeline)?,
-                interface: self.interface.clone(),
-                taps: self.taps.clone(),
-                types: self.pipeline.stages.first().map_or_else(Vec::new, |stage| {
-                    stage.operations.iter().map(|operation| operation.slot_type.kif()).collect()
-                }),
-            })),
-        }
+        Ok(Box::new(Exec {
+            executor: PipelineExecutor::new(&self.pipeline)?,
+            checked: engine == Engine::Checked,
+            interface: self.interface.clone(),
+            taps: self.taps.clone(),
+            types: self.pipeline.stages.first().map_or_else(Vec::new, |stage| {
+                stage.operations.iter().map(|operation| operation.slot_type.kif()).collect()
+            }),
+        }))
     }
 
     fn stats(&self) -> Stats {
@@ -219,6 +218,8 @@ impl quincunx_target::Program for Artifact {
 /// The readable executor behind the ports of an artifact.
 struct Exec {
     executor: PipelineExecutor,
+    /// A result that its type does not hold is a fault.
+    checked: bool,
     interface: Interface,
     taps: Vec<Vec<Place>>,
     types: Vec<Kif>,
@@ -237,7 +238,10 @@ impl Exec {
             })?;
             numbers.extend(port.encode(tensor)?);
         }
-        let results = self.executor.run(&numbers)?;
+        let results = match self.checked {
+            true => self.executor.run_strict(&numbers)?,
+            false => self.executor.run(&numbers)?,
+        };
         let mut rest = &results[..];
         let mut outputs = Tensors::new();
         for port in &self.interface.outputs {

@@ -167,6 +167,7 @@ fn layer(node: &Node, operands: &[Option<&Fixed>], shape: &[usize]) -> Result<Fi
         Op::BatchNorm(_)
         | Op::Recurrent(_)
         | Op::Cast { .. }
+        | Op::CastUnbounded { .. }
         | Op::ToCodes(_)
         | Op::FromCodes(_)
         | Op::Compare(_)

@@ -2,11 +2,13 @@
 
 use crate::verbs::Verb;
 use clap::{Args, Parser, ValueEnum};
+use quincunx::Selection;
+use quincunx::import::Options as ReadOptions;
 use quincunx::report::Format;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0   success
   1   the answer is no: a check failed, judges disagree
@@ -49,7 +51,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// Threads; results do not depend on it [default: all]
-    #[arg(short = 'j', long = "threads", global = true, value_name = "N")]
+    #[arg(short = 'j', long = "threads", global = true, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
@@ -100,9 +102,85 @@ pub(crate) struct Machine {
     pub(crate) set: Vec<(String, String)>,
 }
 
+impl Machine {
+    /// The options that are given, by name.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let arch = self.arch.is_some().then_some("--arch");
+        arch.into_iter().chain((!self.set.is_empty()).then_some("--set")).collect()
+    }
+}
+
+/// What is read of a model.
+#[derive(Args)]
+pub(crate) struct ModelPart {
+    /// Values of the model that become the outputs, separated by commas; what they do not need is
+    /// not looked at [default: the model's outputs]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    outputs: Vec<String>,
+    /// Values of the model that become inputs, separated by commas; what computes them is not
+    /// looked at
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    inputs: Vec<String>,
+    /// Shape of an input, as NAME=1x3x224x224 or NAME=[1,3,224,224]; may be repeated
+    #[arg(long = "input-shape", value_name = "NAME=SHAPE", value_parser = input_shape)]
+    input_shapes: Vec<(String, Vec<usize>)>,
+}
+
+impl ModelPart {
+    /// The options that are given, by name.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let given = [
+            (!self.outputs.is_empty()).then_some("--outputs"),
+            (!self.inputs.is_empty()).then_some("--inputs"),
+            (!self.input_shapes.is_empty()).then_some("--input-shape"),
+        ];
+        given.into_iter().flatten().collect()
+    }
+
+    /// For the reader.
+    pub(crate) fn options(&self) -> ReadOptions {
+        ReadOptions {
+            outputs: self.outputs.clone(),
+            inputs: self.inputs.clone(),
+            input_shapes: self.input_shapes.iter().cloned().collect(),
+            ..ReadOptions::default()
+        }
+    }
+}
+
+/// `NAME=1x3x224x224` or `NAME=[1,3,224,224]`; a name may hold `=`, a scalar is `NAME=[]`.
+fn input_shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    let wrong = || "expected NAME=1x3x224x224 or NAME=[1,3,224,224]".to_owned();
+    let (name, shape) =
+        text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+    let list = shape.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let extents: Vec<&str> = match list {
+        Some(list) if list.trim().is_empty() => Vec::new(),
+        Some(list) => list.split(',').collect(),
+        None => shape.split('x').collect(),
+    };
+    let extents = extents.into_iter().map(|extent| extent.trim().parse().ok());
+    Ok((name.to_owned(), extents.collect::<Option<Vec<usize>>>().ok_or_else(wrong)?))
+}
+
+/// How program files are read.
+#[derive(Args)]
+pub(crate) struct Reading {
+    /// The target [default: the one that recognises the files]
+    #[arg(short, long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+    /// Read programs that break minor rules, with warnings
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
 /// How a model becomes the graph that is compiled.
 #[derive(Args)]
 pub(crate) struct Preparation {
+    #[command(flatten)]
+    pub(crate) part: ModelPart,
     /// Data to quantise a float model with (.npy or .npz) [default: calib.npz beside the model]
     #[arg(long, value_name = "FILE")]
     pub(crate) calibrate: Option<PathBuf>,
@@ -111,20 +189,59 @@ pub(crate) struct Preparation {
     pub(crate) no_fold_batch_norm: bool,
 }
 
+impl Preparation {
+    /// The options about quantising and folding that are given, by name.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let calibrate = self.calibrate.is_some().then_some("--calibrate");
+        let keep = self.no_fold_batch_norm.then_some("--no-fold-batch-norm");
+        calibrate.into_iter().chain(keep).collect()
+    }
+}
+
 /// Inputs of a network or program.
 #[derive(Args)]
 pub(crate) struct Data {
     /// Inputs: .npy, .npz (arrays by input name), random:SEED, zeros or ones
     #[arg(short, long, value_name = "FILE|random:SEED|zeros|ones")]
     pub(crate) data: String,
-    /// Images to make up for random:SEED, zeros or ones
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) images: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) images: Images,
+}
+
+/// Which images.
+#[derive(Args)]
+pub(crate) struct Images {
+    /// Use only the first N images, or those from A on and before B, counted from 0 [default: all
+    /// images of a file, 1 of random:SEED, zeros or ones]
+    #[arg(long, value_name = "N|A..B")]
+    pub(crate) images: Option<Selection>,
+}
+
+/// A number of things, of which there must be one.
+pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number from 1 on".to_owned())
 }
 
 fn name_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_of_inputs() {
+        let shape = |text| input_shape(text).map(|(name, shape)| (name, shape.to_vec()));
+        assert_eq!(shape("x=1x3x8"), Ok(("x".to_owned(), vec![1, 3, 8])));
+        assert_eq!(shape("a=b:0=[1, 2]"), Ok(("a=b:0".to_owned(), vec![1, 2])));
+        assert_eq!(shape("x=7"), Ok(("x".to_owned(), vec![7])));
+        assert_eq!(shape("x=[]"), Ok(("x".to_owned(), vec![])));
+        for text in ["x", "=1x2", "x=", "x=1x", "x=-1x2", "x=[1,2", "x=1,2", "x=[1,,2]"] {
+            assert!(shape(text).is_err(), "{text}");
+        }
     }
 }

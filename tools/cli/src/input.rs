@@ -1,10 +1,13 @@
 //! What arguments name: files, machines, data.
 
-use crate::args::{Data, Machine, Preparation};
+use crate::args::{Data, Machine, Preparation, Reading};
 use crate::console::Console;
 use quincunx::diag::{Diagnostic, Result, Sources};
-use quincunx::target::{ArchSource, Target};
-use quincunx::{Dataset, InputFile, InputSpec, Outcome, Setup};
+use quincunx::target::{ArchSource, File, Target};
+use quincunx::{
+    Dataset, InputFile, InputSpec, Model, Opened, Outcome, Setup, find_target, open_folder,
+    open_native, recognise, targets,
+};
 use std::cell::Cell;
 use std::path::Path;
 
@@ -25,28 +28,80 @@ pub(crate) fn open(path: &Path) -> Result<InputFile> {
 }
 
 /// The machine for a target.
-pub(crate) fn setup<'a>(
-    target: &'a dyn Target,
-    machine: &Machine,
-    lenient: bool,
-) -> Result<Setup<'a>> {
-    let mut options = machine.set.clone();
-    if lenient {
-        options.push(lenient_option());
+pub(crate) fn setup<'a>(target: &'a dyn Target, machine: &Machine) -> Result<Setup<'a>> {
+    Setup::new(target, &arch(target, machine.arch.as_deref())?, &machine.set)
+}
+
+impl Reading {
+    /// The target that is named.
+    pub(crate) fn named(&self) -> Result<Option<&'static dyn Target>> {
+        self.target.as_deref().map(find_target).transpose()
     }
-    Setup::new(target, &arch(target, machine.arch.as_deref())?, &options)
+
+    /// The machine for a target.
+    pub(crate) fn setup<'a>(&self, target: &'a dyn Target) -> Result<Setup<'a>> {
+        Setup::new(target, &arch(target, self.machine.arch.as_deref())?, &self.options())
+    }
+
+    /// Opens native files.
+    pub(crate) fn natives(&self, files: &[File]) -> Outcome<Opened<'static>> {
+        let target = match self.named()? {
+            Some(target) => target,
+            None => recognise(files, targets())?,
+        };
+        open_native(files, self.setup(target)?, None)
+    }
+
+    /// Opens a program folder, which has its own machine.
+    pub(crate) fn folder(&self, path: &Path) -> Outcome<Opened<'static>> {
+        without_effect(self.machine.arch.iter().map(|_| "--arch"), "a program folder")?;
+        let named = self.named()?;
+        let opened = open_folder(path, targets(), &self.options())?;
+        match named {
+            Some(target) if target.info().name != opened.setup.name() => {
+                let message = format!("the program folder is for {}", opened.setup.name());
+                Err(Diagnostic::usage("Q0709", message).in_file(path.display().to_string()).into())
+            }
+            _ => Ok(opened),
+        }
+    }
+
+    /// The options that are given but `--target`, by name.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let mut given = self.machine.given();
+        given.extend(self.lenient.then_some("--lenient"));
+        given
+    }
+
+    /// Options of the target; `--lenient` is one that readers have.
+    pub(crate) fn options(&self) -> Vec<(String, String)> {
+        let lenient = self.lenient.then(|| ("lenient".to_owned(), "true".to_owned()));
+        self.machine.set.iter().cloned().chain(lenient).collect()
+    }
 }
 
-/// The reader's option behind `--lenient`.
-pub(crate) fn lenient_option() -> (String, String) {
-    ("lenient".to_owned(), "true".to_owned())
+/// Refuses options that would change nothing.
+pub(crate) fn without_effect(
+    options: impl IntoIterator<Item = &'static str>,
+    on: &str,
+) -> Result<()> {
+    match options.into_iter().collect::<Vec<_>>()[..] {
+        [] => Ok(()),
+        [only] => Err(Diagnostic::usage("Q0708", format!("{only} has no effect on {on}"))),
+        ref several => {
+            let message = format!("{} have no effect on {on}", several.join(", "));
+            Err(Diagnostic::usage("Q0708", message))
+        }
+    }
 }
 
-/// A preset by its name, otherwise a file; what is neither is reported as an unknown preset.
+/// A preset by its name, otherwise a file; what is neither is reported as an unknown preset, or as
+/// a missing file when it looks like one.
 pub(crate) fn arch(target: &dyn Target, name: Option<&str>) -> Result<ArchSource> {
     let Some(name) = name else { return Ok(ArchSource::Default) };
     let is_preset = target.info().presets.iter().any(|preset| preset.name == name);
-    if is_preset || name != "-" && !Path::new(name).exists() {
+    let is_path = name == "-" || name.contains(['/', '\\', '.']) || Path::new(name).exists();
+    if is_preset || !is_path {
         return Ok(ArchSource::Preset(name.to_owned()));
     }
     let file = open(Path::new(name))?;
@@ -70,13 +125,23 @@ pub(crate) fn dataset(
     inputs: &[InputSpec],
     console: &Console,
 ) -> Outcome<Dataset> {
+    let selection = data.images.images.as_ref();
     let dataset = match file {
         Some(file) => Dataset::read(file, inputs)?,
-        None => Dataset::generate(&data.data, inputs, data.images.get())
+        None => Dataset::generate(&data.data, inputs, selection.map_or(1, |s| s.0.end))
             .unwrap_or_else(|| Err(Diagnostic::bug("data is a file or made up")))?,
+    };
+    let dataset = match selection {
+        Some(selection) => dataset.select(selection)?,
+        None => dataset,
     };
     console.diagnostics(&dataset.warnings, &Sources::new());
     Ok(dataset)
+}
+
+/// The model that is compiled.
+pub(crate) fn model(file: &InputFile, preparation: &Preparation) -> Outcome<Model> {
+    Model::read_with(file, &preparation.part.options())
 }
 
 /// The calibration file, when one is given.

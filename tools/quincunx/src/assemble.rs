@@ -2,7 +2,7 @@
 
 use crate::open::read;
 use crate::{Outcome, Setup};
-use quincunx_diag::{Diagnostic, did_you_mean};
+use quincunx_diag::{Diagnostic, suggestion};
 use quincunx_target::{File, Log};
 
 /// Name of the kind that is assembly text, for every target.
@@ -45,10 +45,8 @@ pub fn find_kind(setup: &Setup<'_>, name: Option<&str>) -> quincunx_diag::Result
     };
     found.map(|kind| kind.name).ok_or_else(|| {
         let names = kinds.iter().map(|kind| kind.name);
-        let known = names.clone().collect::<Vec<_>>().join(", ");
         let name = name.unwrap_or_default();
-        let help = did_you_mean(name, names).unwrap_or_else(|| format!("kinds are: {known}"));
         Diagnostic::usage("Q0614", format!("{} has no kind of file {name:?}", setup.name()))
-            .help(help)
+            .help(suggestion(name, "kinds", names))
     })
 }

@@ -3,20 +3,23 @@
 //! A suite is data: its name, its options and a function that measures ([`Suite`]). The suites of
 //! the crates are listed in [`suites`]; a suite of a target joins them as `<target>:<suite>`.
 
+mod graph;
+mod import;
 mod num;
 
 use crate::Outcome;
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_target::{OptionInfo, Options};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long work is done over and over for one measurement.
 const MEASURED: Duration = Duration::from_millis(200);
 
 /// Every suite. Suites of targets belong at the end, under `<target>:<suite>`.
-static SUITES: &[Suite] = &[num::SUITE];
+static SUITES: &[Suite] = &[graph::SUITE, import::SUITE, num::SUITE];
 
 /// A set of measurements that are made together.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub struct Suite {
     /// Options that only this suite has.
     pub options: &'static [OptionInfo],
     /// Measures.
-    run: fn(&Run) -> Result<Vec<Row>>,
+    run: fn(&Run) -> Outcome<Vec<Row>>,
 }
 
 /// How to measure.
@@ -55,6 +58,8 @@ struct Row {
     metric: &'static str,
     value: f64,
     unit: &'static str,
+    /// Decimals that people see.
+    decimals: usize,
 }
 
 /// Every suite.
@@ -66,7 +71,8 @@ pub fn suites() -> &'static [Suite] {
 ///
 /// # Errors
 /// `Q0621` for an unknown suite and `Q0622` for an option that it does not have, with suggestions;
-/// `Q0502` and `Q0623` for a value that is not allowed; `Q0624` for what this processor cannot do.
+/// `Q0502` and `Q0623` for a value that is not allowed; `Q0624` for what this processor cannot do;
+/// `Q0625` for a folder of models that has none.
 pub fn bench(name: &str, settings: &Settings<'_>) -> Outcome<Report> {
     let suite = find(name)?;
     for (option, _) in settings.options {
@@ -81,18 +87,42 @@ pub fn bench(name: &str, settings: &Settings<'_>) -> Outcome<Report> {
         Column::text("unit"),
     ];
     let mut table = Table::new("rows", columns);
-    for Row { name, metric, value, unit } in (suite.run)(&run)? {
-        table.push(vec![name.into(), metric.into(), Cell::Real(value, 2), unit.into()]);
+    for Row { name, metric, value, unit, decimals } in (suite.run)(&run)? {
+        table.push(vec![name.into(), metric.into(), Cell::Real(value, decimals), unit.into()]);
     }
     Ok(Report::new().text("suite", suite.name).table(table))
 }
 
+/// The ONNX files of a folder, in the order of their names.
+fn models(folder: &str) -> Result<Vec<PathBuf>> {
+    if folder.is_empty() {
+        return Err(Diagnostic::usage("Q0623", "option models is empty, expected a folder")
+            .help("give the folder with the ONNX files, as in --models DIR"));
+    }
+    let unreadable = |problem: std::io::Error| {
+        Diagnostic::invalid("Q0625", format!("the folder cannot be read: {problem}"))
+            .in_file(folder)
+    };
+    let mut models = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|ending| ending == "onnx") {
+            models.push(path);
+        }
+    }
+    if models.is_empty() {
+        return Err(Diagnostic::invalid("Q0625", "the folder has no file that ends in .onnx")
+            .in_file(folder));
+    }
+    models.sort();
+    Ok(models)
+}
+
 fn find(name: &str) -> Result<&'static Suite> {
-    let names = || SUITES.iter().map(|suite| suite.name);
+    let names = SUITES.iter().map(|suite| suite.name);
     SUITES.iter().find(|suite| suite.name == name).ok_or_else(|| {
-        let known = || format!("suites are: {}", names().collect::<Vec<_>>().join(", "));
         Diagnostic::usage("Q0621", format!("no suite is named {name:?}"))
-            .help(did_you_mean(name, names()).unwrap_or_else(known))
+            .help(suggestion(name, "suites", names))
     })
 }
 
@@ -118,17 +148,28 @@ impl Run {
     /// A measurement repeats the work for a while and counts the fastest call: what slows the
     /// others down is the rest of the machine.
     fn rate(&self, amount: f64, mut work: impl FnMut()) -> f64 {
-        let mut measure = || {
+        median(self.fastest(&mut work).map(|seconds| amount / seconds).collect())
+    }
+
+    /// The median of the seconds of a call of `work`, measured as for [`Run::rate`]; what it
+    /// returns is dropped later.
+    fn seconds<T>(&self, mut work: impl FnMut() -> T) -> f64 {
+        median(self.fastest(&mut work).collect())
+    }
+
+    /// The time of the fastest call, once per measurement.
+    fn fastest<T>(&self, work: &mut impl FnMut() -> T) -> impl Iterator<Item = f64> {
+        (0..self.repeat.get()).map(move |_| {
             let start = Instant::now();
             let mut fastest = Duration::MAX;
             while start.elapsed() < MEASURED {
                 let begin = Instant::now();
-                work();
+                let result = work();
                 fastest = fastest.min(begin.elapsed());
+                drop(result);
             }
-            amount / fastest.max(Duration::from_nanos(1)).as_secs_f64()
-        };
-        median((0..self.repeat.get()).map(|_| measure()).collect())
+            fastest.max(Duration::from_nanos(1)).as_secs_f64()
+        })
     }
 }
 

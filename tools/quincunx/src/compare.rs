@@ -2,7 +2,8 @@
 //!
 //! 1. The simulator against the golden model of the layers: every value of the machine that can be
 //!    observed, bit for bit (`bit_exact`).
-//! 2. The simulator against the model as given, in f32: the class of every image (`agree`).
+//! 2. The simulator against the model as given, in prepared execution: f32, and exact on grids
+//!    ([`execute::Session`]): the class of every image (`agree`).
 //! 3. The golden model against exact arithmetic on the graph that was compiled: the largest
 //!    difference of any value (`max_error`).
 
@@ -135,12 +136,21 @@ fn reference_classes(
     let images = &comparison.data.images;
     let output = graph.outputs().first().map(|&id| graph[id].name.clone()).unwrap_or_default();
     progress.start("reference", images.len());
+    // Threads that no image keeps busy divide the work of one image.
+    let threads = NonZeroUsize::new(comparison.threads.get() / images.len().max(1));
+    let settings = execute::Settings {
+        threads: threads.unwrap_or(NonZeroUsize::MIN),
+        ..execute::Settings::default()
+    };
+    let session = execute::Session::new(graph, settings)?;
     parallel::map(
         images.len(),
         comparison.threads,
         || Ok(()),
         |(), index| {
-            let outputs = execute::float(graph, &images[index], Keep::Outputs)?;
+            let outputs = session
+                .run(&images[index])
+                .map_err(|problem| comparison.data.at_image(index, problem))?;
             progress.step();
             Ok(outputs.get(&output).and_then(top1))
         },
@@ -256,7 +266,9 @@ fn judge(
         |session, index| {
             let image = &images[index];
             let started = Instant::now();
-            let trace = session.run_traced(image)?;
+            let trace = session
+                .run_traced(image)
+                .map_err(|problem| comparison.data.at_image(index, problem))?;
             let seconds = started.elapsed().as_secs_f64();
             let golden = golden(setup, compilation, executable, image)?;
             progress.step();

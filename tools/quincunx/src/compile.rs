@@ -1,6 +1,6 @@
 //! `compile`: a model becomes a program for a machine, with the host for what is left.
 
-use crate::executable::{Body, Executable, Stage};
+use crate::executable::{Body, Executable, Host, Stage};
 use crate::model::prepare;
 use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
@@ -115,7 +115,7 @@ fn stage(
 ) -> std::result::Result<Stage, Vec<Diagnostic>> {
     let names = |ids: &[ValueId]| ids.iter().map(|&id| segment.graph[id].name.clone()).collect();
     let body = match segment.place {
-        Place::Host => Body::Host(Box::new(segment.graph.clone())),
+        Place::Host => Body::Host(Box::new(Host::new(segment.graph.clone()))),
         Place::Device => {
             let compiled =
                 setup.target.compile(&segment.graph, &*setup.arch, &setup.options, log)?;
@@ -240,8 +240,8 @@ pub fn to_folder(
 
 fn segment_files(stage: &Stage, kind: &str) -> Result<SegmentFiles> {
     let (place, files, interface, numerics) = match &stage.body {
-        Body::Host(graph) => {
-            let bytes = quincunx_import::write_onnx(graph, &ExportOptions::default())?;
+        Body::Host(host) => {
+            let bytes = quincunx_import::write_onnx(&host.graph, &ExportOptions::default())?;
             (Place::Host, vec![File::new(HOST_MODEL, bytes)], None, Default::default())
         }
         Body::Device { program, numerics } => {

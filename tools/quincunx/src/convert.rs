@@ -1,7 +1,7 @@
 //! Moving numbers between element types.
 
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_tensor::{DType, Element, Tensor};
+use quincunx_tensor::{DType, Element, Narrow, Tensor};
 
 /// The same numbers in another element type.
 ///
@@ -23,6 +23,7 @@ pub fn exact(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
         DType::U64 => integers::<u64>(tensor),
         DType::F32 => floats(tensor, |v| v as f32, f64::from),
         DType::F64 => floats(tensor, |v| v, |v| v),
+        DType::Narrow(narrow) => narrowed(tensor, narrow),
     };
     converted.map_err(|index| {
         let value = tensor.to_f64().get(index).copied().unwrap_or(f64::NAN);
@@ -46,7 +47,8 @@ pub fn to_f64(tensor: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(tensor.shape(), tensor.to_f64())
 }
 
-/// The numbers as a host segment needs them: f64 rounds to f32, everything else is exact.
+/// The numbers as a host segment needs them: f64 rounds to f32 and narrower floats, everything else
+/// is exact.
 ///
 /// # Errors
 /// As [`exact`].
@@ -54,6 +56,11 @@ pub(crate) fn for_host(tensor: &Tensor, dtype: DType) -> Result<Tensor> {
     if (tensor.dtype(), dtype) == (DType::F64, DType::F32) {
         let values = tensor.to_f64().into_iter().map(|v| v as f32).collect();
         return Tensor::from_vec::<f32>(tensor.shape(), values);
+    }
+    if let (DType::F64, DType::Narrow(narrow)) = (tensor.dtype(), dtype)
+        && narrow.is_float()
+    {
+        return tensor.narrow(narrow, narrow.overflow());
     }
     exact(tensor, dtype)
 }
@@ -84,6 +91,20 @@ fn bools(tensor: &Tensor) -> std::result::Result<Result<Tensor>, usize> {
     let values = whole_numbers(tensor)?.into_iter().enumerate().map(convert);
     let bytes = values.collect::<std::result::Result<Vec<u8>, _>>()?;
     Ok(Tensor::new(DType::Bool, tensor.shape(), bytes.into()))
+}
+
+/// Rounded to a narrow type: exact when nothing was lost.
+fn narrowed(tensor: &Tensor, to: Narrow) -> std::result::Result<Result<Tensor>, usize> {
+    let rounded = match tensor.narrow(to, to.overflow()) {
+        Ok(rounded) => rounded,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let same = |(before, after): (f64, f64)| before == after || before.is_nan() && after.is_nan();
+    let (before, after) = (tensor.to_f64(), rounded.to_f64());
+    match before.into_iter().zip(after).position(|pair| !same(pair)) {
+        None => Ok(Ok(rounded)),
+        Some(index) => Err(index),
+    }
 }
 
 /// `round` to a float type and `back`: exact when nothing was lost.

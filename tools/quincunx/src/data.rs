@@ -3,7 +3,7 @@
 use crate::{InputFile, convert};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::Graph;
-use quincunx_tensor::{DType, Tensor, Tensors, element_count, npy, show_shape};
+use quincunx_tensor::{DType, Narrow, Tensor, Tensors, element_count, npy, show_shape};
 
 /// Key of the expected classes in a `.npz` file.
 const LABELS: &str = "labels";
@@ -45,6 +45,10 @@ pub struct Dataset {
     pub labels: Option<Vec<i64>>,
     /// Notes about how the file was understood.
     pub warnings: Vec<Diagnostic>,
+    /// The file; `None` for data that was made up.
+    pub file: Option<String>,
+    /// Index of the first image in the file.
+    pub first: usize,
 }
 
 impl Dataset {
@@ -87,7 +91,7 @@ impl Dataset {
 
     fn from_file(file: &InputFile, inputs: &[InputSpec]) -> Result<Self> {
         let mut arrays = read_arrays(file)?;
-        let mut dataset = Dataset::default();
+        let mut dataset = Dataset { file: Some(file.name.clone()), ..Dataset::default() };
         let is_input = |name: &str| inputs.iter().any(|input| input.name == name);
         let labels = if is_input(LABELS) { None } else { arrays.remove(LABELS) };
         adopt_only_array(&mut arrays, inputs, &mut dataset.warnings);
@@ -103,7 +107,8 @@ impl Dataset {
     }
 }
 
-fn read_arrays(file: &InputFile) -> Result<Tensors> {
+/// The arrays of a `.npy` or `.npz` file; the one of a `.npy` file has the empty name.
+pub(crate) fn read_arrays(file: &InputFile) -> Result<Tensors> {
     let bytes = &file.bytes;
     if bytes.starts_with(b"\x93NUMPY") {
         return Ok(Tensors::from([(String::new(), npy::read_npy(bytes.clone())?)]));
@@ -293,10 +298,26 @@ impl Fill {
         match dtype {
             // 24 bits between -1 and 1.
             DType::F32 | DType::F64 => (random >> 40) as f64 / f64::from(1 << 23) - 1.0,
+            DType::Narrow(narrow) => made_up(narrow, random),
             DType::Bool => (random >> 63) as f64,
             DType::U8 | DType::U16 | DType::U32 | DType::U64 => (random >> 56) as f64,
             DType::I8 | DType::I16 | DType::I32 | DType::I64 => (random >> 56) as f64 - 128.0,
         }
+    }
+}
+
+/// A number of a narrow type: one of its codes that is a finite number, for floats of 16 bits
+/// between -1 and 1.
+fn made_up(narrow: Narrow, random: u64) -> f64 {
+    if narrow.bits() == 16 {
+        return (random >> 57) as f64 / 64.0 - 1.0;
+    }
+    let bits = narrow.bits();
+    match narrow.signed() {
+        Some(true) => (random >> (64 - bits)) as f64 - f64::from(1_u32 << (bits - 1)),
+        Some(false) => (random >> (64 - bits)) as f64,
+        // Powers of two are numbers of all formats.
+        None => [0.5, 1.0, 2.0, 4.0][(random >> 62) as usize],
     }
 }
 

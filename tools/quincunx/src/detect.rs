@@ -1,7 +1,15 @@
 //! What a file is, by its contents.
 
 use crate::InputFile;
+use quincunx_import::is_graph_def;
 use quincunx_target::Target;
+use std::path::Path;
+
+/// First bytes of a `.npy` file.
+const NPY: &[u8] = b"\x93NUMPY";
+
+/// First bytes of a ZIP archive, which a `.npz` file is.
+const ZIP: &[u8] = b"PK";
 
 /// What a file is.
 #[derive(Clone, Copy)]
@@ -12,7 +20,7 @@ pub enum FileKind<'a> {
     Npz,
     /// A program of this target.
     Program(&'a dyn Target),
-    /// A network: its name says so, or its first bytes look like one.
+    /// A network, ONNX or TensorFlow: its name says so, or its contents look like one.
     Model,
     /// Nothing known.
     Unknown,
@@ -22,29 +30,38 @@ pub enum FileKind<'a> {
 /// bytes.
 pub fn detect<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> FileKind<'a> {
     let bytes = &file.bytes;
-    if bytes.starts_with(b"\x93NUMPY") {
+    if bytes.starts_with(NPY) {
         return FileKind::Npy;
     }
-    if bytes.starts_with(b"PK") {
+    if bytes.starts_with(ZIP) {
         return FileKind::Npz;
     }
-    if has_extension(file, "onnx") {
+    if is_named_like_a_model(&file.name) {
         return FileKind::Model;
     }
     let whole = file.to_file();
     match targets.iter().find(|target| target.recognises(&whole)) {
         Some(target) => FileKind::Program(*target),
-        None if looks_like_model(bytes) => FileKind::Model,
+        None if looks_like_a_model(bytes) => FileKind::Model,
         None => FileKind::Unknown,
     }
 }
 
-fn has_extension(file: &InputFile, wanted: &str) -> bool {
-    let extension = file.path.as_deref().and_then(|path| path.extension());
-    extension.is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
+/// What a file that no target recognises, or that is no model, seems to be.
+pub(crate) fn arrays_or_model(name: &str, bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(NPY) || bytes.starts_with(ZIP) {
+        return Some("arrays");
+    }
+    (is_named_like_a_model(name) || looks_like_a_model(bytes)).then_some("a model")
 }
 
-/// Models start with their format version, a small number, and then another field of the model.
-fn looks_like_model(bytes: &[u8]) -> bool {
+fn is_named_like_a_model(name: &str) -> bool {
+    let extension = Path::new(name).extension();
+    extension.is_some_and(|e| e.eq_ignore_ascii_case("onnx") || e.eq_ignore_ascii_case("pb"))
+}
+
+/// ONNX models start with their format version, a small number, and then another field of the model.
+fn looks_like_a_model(bytes: &[u8]) -> bool {
     matches!(bytes, [0x08, 0..=0x7f, 0x12 | 0x1a | 0x22 | 0x28 | 0x32 | 0x3a | 0x42, ..])
+        || is_graph_def(bytes)
 }

@@ -2,10 +2,12 @@
 
 use crate::{InputSpec, convert};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::execute::{Keep, float};
-use quincunx_graph::{Graph, Value};
+use quincunx_graph::execute::{self, Keep};
+use quincunx_graph::{Graph, Value, ValueId};
 use quincunx_target::{Engine, Machine, Numerics, Program, Stats, Target};
 use quincunx_tensor::{Tensor, Tensors};
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 /// Something that runs: a compiled graph, a program folder or a native program.
 pub struct Executable {
@@ -33,8 +35,8 @@ pub struct Stage {
 
 /// Who runs a stage.
 pub enum Body {
-    /// The reference executor.
-    Host(Box<Graph>),
+    /// Prepared execution on this processor.
+    Host(Box<Host>),
     /// The machine.
     Device {
         /// The program.
@@ -42,6 +44,35 @@ pub enum Body {
         /// What its compiler chose.
         numerics: Numerics,
     },
+}
+
+/// A graph that the host runs. It is prepared when it is first needed; all threads share it.
+#[derive(Debug)]
+pub struct Host {
+    /// What it computes.
+    pub graph: Graph,
+    /// Returns the outputs.
+    session: OnceLock<Result<execute::Session>>,
+    /// Returns every value.
+    traced: OnceLock<Result<execute::Session>>,
+}
+
+impl Host {
+    /// A graph, not yet prepared.
+    pub fn new(graph: Graph) -> Self {
+        Host { graph, session: OnceLock::new(), traced: OnceLock::new() }
+    }
+
+    fn run(&self, values: &Tensors, keep: Keep) -> Result<Tensors> {
+        let cell = match keep {
+            Keep::Outputs => &self.session,
+            Keep::All => &self.traced,
+        };
+        let settings = execute::Settings { keep, ..execute::Settings::default() };
+        let prepare = || execute::Session::new(&self.graph, settings);
+        let session = cell.get_or_init(prepare).as_ref().map_err(Clone::clone)?;
+        session.run(&host_inputs(&self.graph, values)?)
+    }
 }
 
 /// What one image gave.
@@ -52,6 +83,19 @@ pub struct Trace {
     /// Values of device stages: their outputs and, in a traced run, every value that can be
     /// observed.
     pub device: Tensors,
+    /// Values of host stages, as [`Session::run_layers`] keeps them.
+    pub host: Tensors,
+}
+
+/// Which values a run keeps besides the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Observe {
+    /// The outputs of device stages.
+    Outputs,
+    /// Every value of device stages that can be observed.
+    Device,
+    /// These and every value of host stages.
+    All,
 }
 
 /// An executable loaded into simulators.
@@ -61,14 +105,58 @@ pub struct Session<'a> {
 }
 
 impl Executable {
+    /// The model as given, on the reference executor: what a framework would do, in f32.
+    pub fn reference(graph: &Graph) -> Self {
+        let name = |id: &ValueId| graph[*id].name.clone();
+        Executable {
+            inputs: InputSpec::of(graph),
+            outputs: graph.outputs().iter().map(name).collect(),
+            constants: Tensors::new(),
+            stages: vec![Stage {
+                name: "model".to_owned(),
+                inputs: graph.inputs().iter().map(name).collect(),
+                outputs: graph.outputs().iter().map(name).collect(),
+                body: Body::Host(Box::new(Host::new(graph.clone()))),
+            }],
+        }
+    }
+
+    /// Names of all values, in the order in which they are computed.
+    pub fn value_order(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.inputs.iter().map(|input| input.name.clone()).collect();
+        for stage in &self.stages {
+            match &stage.body {
+                Body::Host(host) => {
+                    let graph = &host.graph;
+                    names.extend(graph.nodes().map(|(_, node)| graph[node.output].name.clone()));
+                }
+                Body::Device { program, .. } => {
+                    names.extend(program.interface().layers.iter().map(|tap| tap.value.clone()));
+                }
+            }
+            names.extend(stage.outputs.iter().cloned());
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
     /// Loads every program.
     ///
     /// # Errors
     /// A program that is not legal.
     pub fn load(&self) -> Result<Session<'_>> {
+        self.load_with(Engine::Exec)
+    }
+
+    /// Loads every program into this simulator.
+    ///
+    /// # Errors
+    /// A program that is not legal.
+    pub fn load_with(&self, engine: Engine) -> Result<Session<'_>> {
         let load = |stage: &Stage| match &stage.body {
             Body::Host(_) => Ok(None),
-            Body::Device { program, .. } => program.load(Engine::Exec).map(Some),
+            Body::Device { program, .. } => program.load(engine).map(Some),
         };
         let machines = self.stages.iter().map(load).collect::<Result<_>>()?;
         Ok(Session { executable: self, machines })
@@ -108,7 +196,7 @@ impl Executable {
         graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
         inputs: &Tensors,
     ) -> Result<Trace> {
-        self.walk(inputs, |_, stage, numerics, given| {
+        self.walk(inputs, Observe::Device, |_, stage, numerics, given| {
             let graph = graph_of(stage).ok_or_else(|| {
                 Diagnostic::bug("a device stage has no graph for its golden model")
             })?;
@@ -120,14 +208,24 @@ impl Executable {
     fn walk(
         &self,
         inputs: &Tensors,
+        observe: Observe,
         mut device: impl FnMut(usize, &Stage, &Numerics, &Tensors) -> Result<Tensors>,
     ) -> Result<Trace> {
         let mut values = inputs.clone();
         values.extend(self.constants.clone());
-        let mut observed = Tensors::new();
+        let (mut observed, mut on_host) = (Tensors::new(), Tensors::new());
         for (index, stage) in self.stages.iter().enumerate() {
             let results = match &stage.body {
-                Body::Host(graph) => float(graph, &host_inputs(graph, &values)?, Keep::Outputs)?,
+                Body::Host(host) if observe == Observe::All => {
+                    let results = host.run(&values, Keep::All)?;
+                    // Values of earlier stages are not the host's.
+                    let own =
+                        |name: &String| inputs.contains_key(name) || !stage.inputs.contains(name);
+                    let kept = results.iter().filter(|(name, _)| own(name));
+                    on_host.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
+                    results
+                }
+                Body::Host(host) => host.run(&values, Keep::Outputs)?,
                 Body::Device { numerics, .. } => {
                     let given = device_inputs(stage, &values)?;
                     let results = device(index, stage, numerics, &given)?;
@@ -144,7 +242,7 @@ impl Executable {
             Ok((name.clone(), values.get(name).cloned().ok_or_else(|| missing(name))?))
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
-        Ok(Trace { outputs, device: observed })
+        Ok(Trace { outputs, device: observed, host: on_host })
     }
 }
 
@@ -154,25 +252,30 @@ impl Session<'_> {
     /// # Errors
     /// Inputs that do not fit, faults of the program, and operators the host cannot execute.
     pub fn run(&mut self, inputs: &Tensors) -> Result<Trace> {
-        self.walk(inputs, |machine, given| machine.run(given))
+        self.walk(inputs, Observe::Outputs)
     }
 
-    /// One image; the trace also has every value that can be observed.
+    /// One image; the trace also has every value of the machine that can be observed.
     ///
     /// # Errors
     /// As [`Session::run`].
     pub fn run_traced(&mut self, inputs: &Tensors) -> Result<Trace> {
-        self.walk(inputs, |machine, given| machine.run_traced(given))
+        self.walk(inputs, Observe::Device)
     }
 
-    fn walk(
-        &mut self,
-        inputs: &Tensors,
-        run: impl Fn(&mut dyn Machine, &Tensors) -> Result<Tensors>,
-    ) -> Result<Trace> {
+    /// One image; the trace also has every value of the machine and of the host.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_layers(&mut self, inputs: &Tensors) -> Result<Trace> {
+        self.walk(inputs, Observe::All)
+    }
+
+    fn walk(&mut self, inputs: &Tensors, observe: Observe) -> Result<Trace> {
         let machines = &mut self.machines;
-        self.executable.walk(inputs, |index, _, _, given| match &mut machines[index] {
-            Some(machine) => run(&mut **machine, given),
+        self.executable.walk(inputs, observe, |index, _, _, given| match &mut machines[index] {
+            Some(machine) if observe == Observe::Outputs => machine.run(given),
+            Some(machine) => machine.run_traced(given),
             None => Err(Diagnostic::bug("a device stage was not loaded")),
         })
     }

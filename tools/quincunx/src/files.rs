@@ -98,7 +98,7 @@ fn read_error(error: &io::Error) -> Diagnostic {
 /// `Q0603` when the file system refuses.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let fail = |error: io::Error| {
-        Diagnostic::invalid("Q0603", format!("cannot write it: {error}"))
+        Diagnostic::invalid("Q0603", format!("cannot write it: {}", reason(&error)))
             .in_file(path.display().to_string())
     };
     let folder = match path.parent() {
@@ -121,4 +121,13 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Devices and pipes are written to; a folder gives the system's error.
 fn write_in_place(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(path)?.write_all(bytes)
+}
+
+/// What the system says; tempfile adds the name of its temporary file to that.
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(_) => error.to_string(),
+        None if error.kind() == io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        None => error.kind().to_string(),
+    }
 }

@@ -5,6 +5,7 @@ use crate::open::{from_program, read};
 use crate::{Executable, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder};
 use quincunx_diag::Diagnostic;
 use quincunx_graph::Graph;
+use quincunx_import::Options;
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow};
 use quincunx_target::{Log, Numerics, Target};
@@ -26,18 +27,22 @@ impl From<Report> for Inspection {
     }
 }
 
-/// Inspects a program folder.
+/// Inspects a program folder. `options` replace the stored ones.
 ///
 /// # Errors
 /// As [`open_folder`].
-pub fn folder(path: &Path, targets: &[&dyn Target]) -> Outcome<Inspection> {
+pub fn folder(
+    path: &Path,
+    targets: &[&dyn Target],
+    options: &[(String, String)],
+) -> Outcome<Inspection> {
     if !Folder::is_at(path) {
         return Err(Diagnostic::invalid("Q0615", "the folder is no program folder")
             .in_file(path.display().to_string())
             .help(format!("a program folder has a file {DESCRIPTION}"))
             .into());
     }
-    let Opened { setup, executable, plan, warnings, .. } = open_folder(path, targets, &[])?;
+    let Opened { setup, executable, plan, warnings, .. } = open_folder(path, targets, options)?;
     let mut summary = Table::properties("summary");
     summary.property("file", "program folder");
     summary.property("target", setup.name());
@@ -57,6 +62,7 @@ pub fn file(
     file: &InputFile,
     targets: &[&dyn Target],
     setup: Option<Setup<'_>>,
+    options: &Options,
 ) -> Outcome<Inspection> {
     if let Some(setup) = setup {
         return native(file, &setup);
@@ -72,7 +78,7 @@ pub fn file(
             Ok(arrays("npz archive", &tensors).into())
         }
         FileKind::Program(target) => native(file, &Setup::default_for(target)?),
-        FileKind::Model => Ok(network(&Model::read(file)?).into()),
+        FileKind::Model => Ok(network(&Model::read_with(file, options)?).into()),
         FileKind::Unknown => Err(Diagnostic::invalid("Q0615", "the file is of no known format")
             .in_file(&file.name)
             .help("models, .npy, .npz, program folders and programs of the targets are known")
@@ -168,7 +174,7 @@ fn network(model: &Model) -> Report {
     let macs: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
     let constants = || graph.values().filter_map(|(_, value)| value.constant.as_ref());
     let mut summary = Table::properties("summary");
-    summary.property("file", "ONNX model");
+    summary.property("file", model.format.name());
     summary.property("name", graph.name.as_str());
     summary.property("nodes", graph.nodes().len());
     summary.property("parameters", constants().map(|c| c.tensor.len()).sum::<usize>());

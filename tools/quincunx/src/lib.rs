@@ -6,9 +6,11 @@
 //! | verb | module |
 //! |---|---|
 //! | `compile` | [`mod@compile`] |
-//! | `run` | [`mod@run`] |
+//! | `run` | [`mod@run`], [`mod@reference`] |
 //! | `verify` | [`mod@verify`] |
 //! | `compare` | [`mod@compare`] |
+//! | `quantise` | [`mod@quantise`] |
+//! | `diff` | [`mod@diff`] |
 //! | `asm`, `disasm` | [`mod@assemble`] |
 //! | `inspect` | [`mod@inspect`] |
 //! | `isa`, `targets` | [`mod@manual`] |
@@ -23,16 +25,21 @@ pub mod compile;
 pub mod convert;
 mod data;
 mod detect;
+pub mod diff;
 mod executable;
 mod failure;
 mod files;
 pub mod inspect;
 pub mod manual;
 mod model;
+mod numbers;
 mod open;
 mod parallel;
+pub mod quantise;
+pub mod reference;
 mod registry;
 pub mod run;
+mod selection;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -40,13 +47,15 @@ pub mod verify;
 
 pub use data::{Dataset, InputSpec};
 pub use detect::{FileKind, detect};
-pub use executable::{Body, Executable, Session, Stage, Trace};
+pub use executable::{Body, Executable, Host, Session, Stage, Trace};
 pub use failure::{Failure, Outcome, exit_code};
 pub use files::{InputFile, write_atomically};
 pub use model::{Calibration, Model, is_quantised};
+pub use numbers::{Contrast, Mismatch, Tolerance};
 pub use open::{Opened, open_folder, open_native, recognise};
 pub use parallel::{Progress, Silent, available_threads};
 pub use registry::{find_target, targets};
+pub use selection::Selection;
 pub use setup::Setup;
 
 pub use quincunx_diag as diag;

@@ -1,7 +1,7 @@
 //! `isa` and `targets`: what the machines are.
 
 use quincunx_diag::Result;
-use quincunx_isa::{ManualFormat, Row, Table as Instructions};
+use quincunx_isa::{Layout, ManualFormat, Row, Table as Instructions};
 use quincunx_report::{Column, Format, Report, Table};
 use quincunx_target::{ArchSource, Info, Target};
 
@@ -11,7 +11,9 @@ use quincunx_target::{ArchSource, Info, Target};
 /// A mnemonic that does not exist, with a suggestion.
 pub fn isa(target: &dyn Target, mnemonic: Option<&str>, format: Format) -> Result<String> {
     let instructions = target.isa();
-    let manual = |format| instructions.manual(mnemonic, None, format);
+    // Where fields lie is known when no parameter of the machine moves them.
+    let layout = Layout::fixed(instructions).ok();
+    let manual = |format| instructions.manual(mnemonic, layout.as_ref(), format);
     match format {
         Format::Text => manual(ManualFormat::Text),
         Format::Markdown => manual(ManualFormat::Markdown),

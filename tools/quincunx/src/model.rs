@@ -1,16 +1,17 @@
 //! Reading a model and preparing it for a machine.
 
+use crate::detect::arrays_or_model;
 use crate::{Dataset, InputFile, InputSpec, Outcome};
 use quincunx_diag::Diagnostic;
 use quincunx_graph::passes::{self, Scheme};
 use quincunx_graph::{Graph, Op};
-use quincunx_import::Options;
+use quincunx_import::{Format, Options, format_of, read_model};
 use quincunx_target::Log;
 use quincunx_tensor::Tensors;
 use std::path::PathBuf;
 
 /// File that calibration data is looked for in, beside the model.
-const BESIDE: &str = "calib.npz";
+pub(crate) const BESIDE: &str = "calib.npz";
 
 /// A network as it was read.
 #[derive(Clone, Debug)]
@@ -21,18 +22,38 @@ pub struct Model {
     pub path: Option<PathBuf>,
     /// What it means.
     pub graph: Graph,
+    /// How it was written.
+    pub format: Format,
 }
 
 impl Model {
-    /// Reads an ONNX file.
+    /// Reads an ONNX model or a frozen TensorFlow graph; the contents say which it is.
     ///
     /// # Errors
-    /// `Q04xx`, see [`quincunx_import::read_onnx`].
+    /// `Q04xx`, see [`quincunx_import::read_onnx`] and [`quincunx_import::read_graph_def`].
     pub fn read(file: &InputFile) -> Outcome<Self> {
-        let options = file.path.as_deref().map(Options::beside).unwrap_or_default();
-        let graph = quincunx_import::read_onnx(file.bytes.clone(), &options)
+        Self::read_with(file, &Options::default())
+    }
+
+    /// As [`Model::read`], with options. External data is looked up beside the file.
+    ///
+    /// # Errors
+    /// As [`Model::read`]; `Q0637` for arrays, `Q0415` for an option that names nothing of the model.
+    pub fn read_with(file: &InputFile, options: &Options) -> Outcome<Self> {
+        if let Some(found @ "arrays") = arrays_or_model(&file.name, &file.bytes) {
+            let message = format!("expected a model, found {found}");
+            return Err(Diagnostic::invalid("Q0637", message).in_file(&file.name).into());
+        }
+        let beside = file.path.as_deref().map(Options::beside).unwrap_or_default();
+        let options = Options { base_dir: beside.base_dir, ..options.clone() };
+        let graph = read_model(file.bytes.clone(), &options)
             .map_err(|problems| crate::Failure::from(problems).name_file(&file.name))?;
-        Ok(Model { name: file.name.clone(), path: file.path.clone(), graph })
+        Ok(Model {
+            name: file.name.clone(),
+            path: file.path.clone(),
+            graph,
+            format: format_of(&file.bytes),
+        })
     }
 
     /// File name without folder and ending.

@@ -1,15 +1,16 @@
 //! Opening programs: program folders and native files.
 
 use crate::compile::HOST_MODEL;
-use crate::executable::{Body, Executable, Stage};
+use crate::detect::arrays_or_model;
+use crate::executable::{Body, Executable, Host, Stage};
 use crate::registry::find_among;
 use crate::{Failure, InputSpec, Outcome, Setup};
 use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
-use quincunx_target::folder::{Folder, PlanRow, SegmentFiles};
+use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord};
 use quincunx_target::plan::Place;
 use quincunx_target::{ArchSource, File, Interface, Log, Numerics, Program, Target};
-use quincunx_tensor::{DType, npy};
+use quincunx_tensor::{DType, npy, show_shape};
 use std::path::Path;
 
 /// An opened program.
@@ -58,7 +59,9 @@ pub fn open_folder<'a>(
         constants,
         stages,
     };
-    check_outputs(&executable).map_err(|problem| problem.name_file(&path.display().to_string()))?;
+    let name = path.join(DESCRIPTION).display().to_string();
+    check_outputs(&executable).map_err(|problem| problem.name_file(&name))?;
+    check_values(&folder, &executable).map_err(|problem| problem.name_file(&name))?;
     Ok(Opened {
         setup,
         executable,
@@ -96,6 +99,11 @@ pub fn open_native<'a>(
 pub fn recognise<'a>(files: &[File], targets: &[&'a dyn Target]) -> Result<&'a dyn Target> {
     let recognises = |target: &&&dyn Target| files.iter().any(|file| target.recognises(file));
     targets.iter().find(recognises).copied().ok_or_else(|| {
+        let other = files.iter().find_map(|f| Some((f, arrays_or_model(&f.name, &f.bytes)?)));
+        if let Some((file, found)) = other {
+            let message = format!("expected a program, found {found}");
+            return Diagnostic::invalid("Q0611", message).in_file(&file.name);
+        }
         let problem = Diagnostic::invalid("Q0611", "no target recognises the file")
             .help("name the target with --target, or check that the file is a program");
         match files.first() {
@@ -169,7 +177,7 @@ fn setup_of<'a>(
 fn stage(setup: &Setup<'_>, segment: &SegmentFiles, log: &mut Log) -> Outcome<Stage> {
     let name_file = |failure: Failure| failure.name_file(&segment.name);
     let body = match segment.place {
-        Place::Host => Body::Host(Box::new(host_graph(segment).map_err(name_file)?)),
+        Place::Host => Body::Host(Box::new(Host::new(host_graph(segment).map_err(name_file)?))),
         Place::Device => {
             let program = read(setup, &segment.files, segment.interface.clone(), log)?;
             Body::Device { program, numerics: segment.numerics.clone() }
@@ -217,5 +225,52 @@ fn check_outputs(executable: &Executable) -> Result<()> {
             Err(Diagnostic::invalid("Q0612", format!("nothing computes the output {name:?}")))
         }
         None => Ok(()),
+    }
+}
+
+/// Inputs and outputs of the network have the types and shapes that its segments and constants say.
+/// A port has no element type: numbers cross it as real numbers.
+fn check_values(folder: &Folder, executable: &Executable) -> Result<()> {
+    for record in folder.inputs.iter().chain(&folder.outputs) {
+        let values = executable.stages.iter().filter_map(|stage| declared(stage, &record.name));
+        let constant = executable.constants.get(&record.name);
+        let constant = constant.map(|c| (Some(c.dtype()), c.shape().to_vec()));
+        for (dtype, shape) in values.chain(constant) {
+            check_value(record, dtype, &shape)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a stage says about a value that it reads or computes.
+fn declared(stage: &Stage, name: &str) -> Option<(Option<DType>, Vec<usize>)> {
+    match &stage.body {
+        Body::Host(host) => {
+            let value = &host.graph[host.graph.value_named(name)?];
+            Some((Some(value.dtype), value.shape.to_vec()))
+        }
+        Body::Device { program, .. } => {
+            let interface = program.interface();
+            let mut ports = interface.inputs.iter().chain(&interface.outputs);
+            let port = ports.find(|port| port.name == name)?;
+            Some((None, port.shape.clone()))
+        }
+    }
+}
+
+fn check_value(record: &ValueRecord, dtype: Option<DType>, shape: &[usize]) -> Result<()> {
+    let fail = |what: &str, found: String, expected: String| {
+        let name = &record.name;
+        let message = format!("{what} of {name:?} is {found}, its segment has {expected}");
+        Err(Diagnostic::invalid("Q0612", message))
+    };
+    if record.shape != shape {
+        return fail("the shape", show_shape(&record.shape), show_shape(shape));
+    }
+    match dtype {
+        Some(dtype) if dtype != record.dtype()? => {
+            fail("the type", record.dtype.clone(), dtype.to_string())
+        }
+        _ => Ok(()),
     }
 }

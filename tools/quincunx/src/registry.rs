@@ -1,6 +1,6 @@
 //! The machines: one line each.
 
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result, suggestion};
 use quincunx_target::Target;
 
 /// Every target, in the order in which `compare` reports them.
@@ -24,8 +24,7 @@ pub fn find_target(name: &str) -> Result<&'static dyn Target> {
 pub(crate) fn find_among<'a>(targets: &[&'a dyn Target], name: &str) -> Result<&'a dyn Target> {
     let names = targets.iter().map(|target| target.info().name);
     targets.iter().find(|target| target.info().name == name).copied().ok_or_else(|| {
-        let known = names.clone().collect::<Vec<_>>().join(", ");
-        let help = did_you_mean(name, names).unwrap_or_else(|| format!("targets are: {known}"));
-        Diagnostic::usage("Q0601", format!("no target is named {name:?}")).help(help)
+        Diagnostic::usage("Q0601", format!("no target is named {name:?}"))
+            .help(suggestion(name, "targets", names))
     })
 }

@@ -4,33 +4,44 @@ use crate::executable::{Executable, Trace, top1};
 use crate::{Dataset, Progress, parallel};
 use quincunx_diag::Result;
 use quincunx_report::{Cell, Column, Table};
+use quincunx_target::Engine;
 use quincunx_tensor::{Tensor, Tensors};
 use std::num::NonZeroUsize;
 
-/// Numbers of an output that the table shows.
+/// Numbers of an output that people see.
 const SHOWN: usize = 10;
 
-/// Runs every image, in order. With `layers`, traces have every value that can be observed.
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Traces have every value that can be observed.
+    pub layers: bool,
+    /// Which simulator.
+    pub engine: Engine,
+    /// Threads over images. Results do not depend on it.
+    pub threads: NonZeroUsize,
+}
+
+/// Runs every image, in order.
 ///
 /// # Errors
 /// The first image that cannot be run.
 pub fn run(
     executable: &Executable,
     data: &Dataset,
-    layers: bool,
-    threads: NonZeroUsize,
+    options: Options,
     progress: &dyn Progress,
 ) -> Result<Vec<Trace>> {
-    progress.start("simulate", data.images.len());
+    progress.start("run", data.images.len());
     parallel::map(
         data.images.len(),
-        threads,
-        || executable.load(),
+        options.threads,
+        || executable.load_with(options.engine),
         |session, index| {
             let image = &data.images[index];
-            let trace = if layers { session.run_traced(image)? } else { session.run(image)? };
+            let trace = if options.layers { session.run_layers(image) } else { session.run(image) };
             progress.step();
-            Ok(trace)
+            trace.map_err(|problem| data.at_image(index, problem))
         },
     )
 }
@@ -48,7 +59,9 @@ pub fn outputs(traces: &[Trace]) -> Result<Tensors> {
 /// # Errors
 /// As [`outputs`].
 pub fn layers(traces: &[Trace]) -> Result<Tensors> {
-    stack(traces, |trace| &trace.device)
+    let mut values = stack(traces, |trace| &trace.host)?;
+    values.extend(stack(traces, |trace| &trace.device)?);
+    Ok(values)
 }
 
 fn stack(traces: &[Trace], of: impl Fn(&Trace) -> &Tensors) -> Result<Tensors> {
@@ -68,8 +81,8 @@ fn stack(traces: &[Trace], of: impl Fn(&Trace) -> &Tensors) -> Result<Tensors> {
     stacked.collect()
 }
 
-/// One row per image and output.
-pub fn table(traces: &[Trace]) -> Table {
+/// One row per image and output; `first` is the number of the first image.
+pub fn table(traces: &[Trace], first: usize) -> Table {
     let mut table = Table::new(
         "rows",
         vec![
@@ -84,34 +97,22 @@ pub fn table(traces: &[Trace]) -> Table {
     for (image, trace) in traces.iter().enumerate() {
         for (name, tensor) in &trace.outputs {
             table.push(vec![
-                image.into(),
+                (first + image).into(),
                 name.as_str().into(),
                 tensor.dtype().name().into(),
                 format!("{:?}", tensor.shape()).into(),
                 top1(tensor).map_or(Cell::Empty, Cell::from),
-                first_values(tensor).into(),
+                Cell::List(cells(tensor), SHOWN),
             ]);
         }
     }
     table
 }
 
-/// The first numbers, and a sign that there are more.
-pub(crate) fn first_values(tensor: &Tensor) -> String {
-    let values = tensor.to_f64();
-    let mut text: Vec<String> = values.iter().take(SHOWN).map(|v| number(*v)).collect();
-    if values.len() > SHOWN {
-        text.push("…".to_owned());
-    }
-    text.join(" ")
-}
-
-/// The number itself when it is short, else rounded to five digits.
-fn number(value: f64) -> String {
-    let whole = value.to_string();
-    match value.abs() {
-        _ if whole.len() <= 8 => whole,
-        0.001..1e6 => format!("{value:.4}"),
-        _ => format!("{value:.4e}"),
+/// All numbers; integers keep their digits.
+fn cells(tensor: &Tensor) -> Vec<Cell> {
+    match tensor.to_i64() {
+        Some(values) => values.into_iter().map(Cell::Integer).collect(),
+        None => tensor.to_f64().into_iter().map(Cell::Brief).collect(),
     }
 }

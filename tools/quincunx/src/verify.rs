@@ -57,7 +57,8 @@ pub fn against_model(
         || opened.executable.load(),
         |session, index| {
             let image = &data.images[index];
-            let observed = session.run_traced(image)?;
+            let observed =
+                session.run_traced(image).map_err(|problem| data.at_image(index, problem))?;
             let golden = opened.executable.golden(
                 opened.setup.target,
                 |stage| compilation.segment(&stage.name),

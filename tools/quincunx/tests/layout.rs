@@ -135,10 +135,11 @@ fn codes_under(folder: &Path) -> BTreeSet<String> {
     };
     for entry in entries {
         let path = entry.unwrap().path();
-        if path.is_dir() && path.file_name().is_some_and(|name| name == "tests") {
+        if path.file_stem().is_some_and(|name| name == "tests") {
             // Tests compare with codes of other crates.
             continue;
-        } else if path.is_dir() {
+        }
+        if path.is_dir() {
             codes.extend(codes_under(&path));
         } else if path.extension().is_some_and(|e| e == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();

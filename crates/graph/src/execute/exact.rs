@@ -58,6 +58,16 @@ impl ExactTensor {
         }
     }
 
+    /// Integers times a unit.
+    pub(super) fn from_integers(shape: &[usize], integers: Vec<Int>, unit: &Ratio) -> Self {
+        ExactTensor::new(shape, integers, unit.clone())
+    }
+
+    /// Numbers brought to their greatest common unit.
+    pub(super) fn from_fractions(shape: &[usize], fractions: Vec<Ratio>) -> Self {
+        elementwise::from_fractions(shape, fractions)
+    }
+
     fn new(shape: &[usize], integers: Vec<Int>, unit: Ratio) -> Self {
         ExactTensor { shape: shape.into(), integers, unit }
     }
@@ -173,7 +183,7 @@ impl Arithmetic for Exact {
                 movement::move_exact(node, operands, shape)
             }
             Op::Resize(resize) => movement::resize_exact(resize, x, shape),
-            Op::Cast { to } => {
+            Op::Cast { to } | Op::CastUnbounded { to } => {
                 let from = node.input(0).map_or(*to, |id| graph[id].dtype);
                 movement::cast_exact(x, from, *to)
             }
@@ -250,7 +260,7 @@ fn exact_numbers(tensor: &Tensor) -> Result<ExactTensor> {
     Ok(ExactTensor::new(tensor.shape(), integers, Dyadic::new(Int::ONE, unit).to_ratio()))
 }
 
-fn to_codes(quantiser: &Quantiser, x: &ExactTensor) -> Result<ExactTensor> {
+pub(super) fn to_codes(quantiser: &Quantiser, x: &ExactTensor) -> Result<ExactTensor> {
     let scalars = scalars(quantiser, &x.shape)?;
     let mut steps = StepCache::default();
     let codes = x

@@ -5,13 +5,14 @@
 //! and round once; integers wrap, and their quotients are truncated. Quantisers compute
 //! `round(x / scale) + zero` in f32 like ONNX's reference.
 
-mod elementwise;
+pub(super) mod elementwise;
 mod integers;
+mod narrow;
 mod normalise;
 mod numeric;
 mod reduce;
 
-use super::movement::{cast, move_tensor};
+use super::movement::{cast, cast_unbounded, move_tensor};
 use super::recurrent::recurrent;
 use super::resize::interpolate;
 use super::transposed::convolve_transposed;
@@ -25,13 +26,15 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Overflow, Rounding};
 use quincunx_tensor::{DType, Element, Tensor, View};
 
+/// Largest number of elements of one result: 512 MiB of f32.
+pub(super) const MAX_ELEMENTS: usize = 1 << 27;
+
 /// Tag of the f32 executor.
 pub(super) struct Float;
 
 impl Arithmetic for Float {
     type Tensor = Tensor;
-    /// 512 MiB of f32.
-    const MAX_ELEMENTS: usize = 1 << 27;
+    const MAX_ELEMENTS: usize = MAX_ELEMENTS;
 
     fn input(tensor: &Tensor) -> Result<Tensor> {
         Ok(tensor.clone())
@@ -46,6 +49,9 @@ impl Arithmetic for Float {
     }
 
     fn apply(graph: &Graph, node: &Node, operands: &[Option<&Tensor>]) -> Result<Tensor> {
+        if narrow::needs_widening(node, operands) {
+            return narrow::apply_wide(graph, node, operands);
+        }
         let shape = &graph[node.output].shape;
         let x = operand(operands, 0)?;
         match &node.op {
@@ -62,6 +68,7 @@ impl Arithmetic for Float {
             Op::Resize(resize) if resize.is_nearest() => move_tensor(node, operands, shape),
             Op::Resize(resize) => resize_f32(resize, x, shape),
             Op::Cast { to } => cast(x, *to),
+            Op::CastUnbounded { to } => cast_unbounded(x, *to),
             Op::ConvTranspose(conv) => conv_transpose(conv, operands, shape),
             Op::Recurrent(layer) => recurrent(layer, operands, shape),
             Op::Conv(conv) if x.dtype() == DType::I32 => {
@@ -212,17 +219,14 @@ pub(super) fn padded_counts(pool: &Pool, input: &[usize], output: &[usize]) -> V
     let include = pool.kind == PoolKind::Average { count_include_pad: true };
     super::window::indices(output)
         .map(|out| {
-            // Taps beyond the right padding (ceil mode) never count.
             let inside = |axis: usize| {
+                if !include {
+                    return window.taps(axis, out[axis], input[axis]).len();
+                }
+                // Taps beyond the right padding (ceil mode) never count.
                 let (before, after) = window.pads[axis];
-                (0..window.kernel[axis])
-                    .filter(|tap| {
-                        let at = out[axis] * window.strides[axis] + tap * window.dilations[axis];
-                        let padded = at < before + input[axis] + after;
-                        let real = at >= before && at < before + input[axis];
-                        if include { padded } else { real }
-                    })
-                    .count()
+                let room = before + input[axis] + after - out[axis] * window.strides[axis];
+                room.div_ceil(window.dilations[axis]).min(window.kernel[axis])
             };
             (0..input.len()).map(inside).product::<usize>().max(1)
         })
@@ -270,6 +274,7 @@ fn transpose(x: &Tensor, order: &[usize]) -> Result<Tensor> {
         DType::U64 => typed::<u64>(x, order),
         DType::F32 => typed::<f32>(x, order),
         DType::F64 => typed::<f64>(x, order),
+        DType::Narrow(_) => transpose(&x.widen(), order),
     }
 }
 
@@ -324,7 +329,7 @@ fn from_codes(quantiser: &Quantiser, codes: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(codes.shape(), reals.collect::<Vec<f32>>())
 }
 
-fn cast_codes(codes: &Tensor, dtype: DType) -> Result<Tensor> {
+pub(super) fn cast_codes(codes: &Tensor, dtype: DType) -> Result<Tensor> {
     let values = codes.values::<i64>()?;
     let shape = codes.shape();
     match dtype {
@@ -336,7 +341,9 @@ fn cast_codes(codes: &Tensor, dtype: DType) -> Result<Tensor> {
         DType::U16 => Tensor::from_vec(shape, values.iter().map(|&v| v as u16).collect()),
         DType::U32 => Tensor::from_vec(shape, values.iter().map(|&v| v as u32).collect()),
         DType::U64 => Tensor::from_vec(shape, values.iter().map(|&v| v as u64).collect()),
-        DType::Bool | DType::F32 | DType::F64 => Err(Diagnostic::bug("codes are integers")),
+        DType::Bool | DType::F32 | DType::F64 | DType::Narrow(_) => {
+            Err(Diagnostic::bug("codes are standard integers"))
+        }
     }
 }
 

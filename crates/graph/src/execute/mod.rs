@@ -1,9 +1,14 @@
-//! The reference executors: what a network means.
+//! Execution: the reference executors, which say what a network means, and [`Session`], which
+//! computes the same fast.
 //!
 //! [`float`] computes in f32, every operator in the order its documentation states; it is the
 //! meaning of a float model. [`exact`] computes with exact fractions and rounds only where a
 //! quantiser says so; it is the meaning of a quantised model. Both walk the same graph with the
-//! same window geometry and differ in their numbers only.
+//! same window geometry and differ in their numbers only. They are written to be read, compute a
+//! value when it is its turn and free it after its last reader.
+//!
+//! [`Session`] prepares a graph for many runs: packed weights, threads, integers where values lie on
+//! grids. What it computes is stated against the two references.
 
 mod exact;
 mod float;
@@ -11,11 +16,13 @@ mod groups;
 mod movement;
 mod recurrent;
 mod resize;
+mod session;
 mod special;
 mod transposed;
 mod window;
 
 pub use exact::ExactTensor;
+pub use session::{Session, Settings};
 
 use crate::{Graph, Node, Value, ValueId};
 use quincunx_diag::{Diagnostic, Result};
@@ -78,17 +85,13 @@ fn run<A: Arithmetic>(
     for &id in graph.inputs() {
         values[id.index()] = Some(A::input(find_input(graph, id, inputs)?)?);
     }
-    for (id, value) in graph.values() {
-        if value.constant.is_some() {
-            values[id.index()] = Some(A::constant(value)?);
-        }
-    }
     let mut uses = use_counts(graph, keep);
     for (_, node) in graph.nodes() {
+        load_constants::<A>(graph, node.operands(), &mut values)?;
         let operands: Vec<_> =
             node.inputs.iter().map(|i| i.and_then(|i| values[i.index()].as_ref())).collect();
         let result = A::apply(graph, node, &operands).map_err(|p| p.at(graph.place(node)))?;
-        values[node.output.index()] = Some(result);
+        values[node.output.index()] = Some(result).filter(|_| uses[node.output.index()] > 0);
         for operand in node.operands() {
             uses[operand.index()] -= 1;
             if uses[operand.index()] == 0 {
@@ -96,6 +99,7 @@ fn run<A: Arithmetic>(
             }
         }
     }
+    load_constants::<A>(graph, graph.outputs().iter().copied(), &mut values)?;
     let mut kept = BTreeMap::new();
     for (id, value) in graph.values() {
         let wanted = keep == Keep::All && value.constant.is_none() || graph.outputs().contains(&id);
@@ -104,6 +108,21 @@ fn run<A: Arithmetic>(
         }
     }
     Ok(kept)
+}
+
+/// Makes tensors of the constants among some values, which are there from when they are first read
+/// until they are read for the last time.
+fn load_constants<A: Arithmetic>(
+    graph: &Graph,
+    ids: impl Iterator<Item = ValueId>,
+    values: &mut [Option<A::Tensor>],
+) -> Result<()> {
+    for id in ids {
+        if graph[id].constant.is_some() && values[id.index()].is_none() {
+            values[id.index()] = Some(A::constant(&graph[id])?);
+        }
+    }
+    Ok(())
 }
 
 /// How often each value is read; values that are kept count one more.

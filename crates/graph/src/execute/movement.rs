@@ -4,7 +4,8 @@ use super::{operand, unsupported};
 use crate::movement::{Source, sources};
 use crate::{Node, Op};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_tensor::{DType, Tensor};
+use quincunx_num::FloatOverflow;
+use quincunx_tensor::{DType, Narrow, Tensor};
 
 /// Computes a node that only moves elements.
 pub(super) fn move_tensor(
@@ -71,6 +72,7 @@ fn encode<const SIZE: usize>(dtype: DType, value: f64) -> [u8; SIZE] {
     let bits = match dtype {
         DType::F32 => (value as f32).to_bits().into(),
         DType::F64 => value.to_bits(),
+        DType::Narrow(narrow) => narrow.encode(value, narrow.overflow()).into(),
         // Truncating the low bytes of the widest type gives every narrower one.
         _ => value as i128 as u64,
     };
@@ -84,6 +86,11 @@ fn encode<const SIZE: usize>(dtype: DType, value: f64) -> [u8; SIZE] {
 pub(super) fn cast(x: &Tensor, to: DType) -> Result<Tensor> {
     if x.dtype() == to {
         return Ok(x.clone());
+    }
+    match (x.dtype(), to) {
+        (_, DType::Narrow(narrow)) => return cast_narrow(x, narrow, narrow.overflow()),
+        (DType::Narrow(_), _) => return cast(&x.widen(), to),
+        _ => {}
     }
     let shape = x.shape();
     if x.dtype().is_float() || matches!(to, DType::F32 | DType::F64) {
@@ -100,7 +107,26 @@ pub(super) fn cast(x: &Tensor, to: DType) -> Result<Tensor> {
         DType::U16 => Tensor::from_vec(shape, values.iter().map(|&v| v as u16).collect()),
         DType::U32 => Tensor::from_vec(shape, values.iter().map(|&v| v as u32).collect()),
         DType::U64 => Tensor::from_vec(shape, values.iter().map(|&v| v as u64).collect()),
-        DType::F32 | DType::F64 => Err(Diagnostic::bug("handled above")),
+        DType::F32 | DType::F64 | DType::Narrow(_) => Err(Diagnostic::bug("handled above")),
+    }
+}
+
+/// As [`cast`], but what is above the range of a float becomes infinity or NaN.
+pub(super) fn cast_unbounded(x: &Tensor, to: DType) -> Result<Tensor> {
+    match to {
+        DType::Narrow(narrow) => cast_narrow(x, narrow, FloatOverflow::Infinity),
+        _ => cast(x, to),
+    }
+}
+
+fn cast_narrow(x: &Tensor, to: Narrow, overflow: FloatOverflow) -> Result<Tensor> {
+    let from_float = match x.dtype() {
+        DType::Narrow(narrow) => narrow.is_float(),
+        from => from.is_float(),
+    };
+    match from_float || to.is_float() {
+        true => x.narrow(to, overflow),
+        false => x.wrap(to),
     }
 }
 
@@ -127,6 +153,7 @@ fn cast_real(x: &Tensor, to: DType) -> Result<Tensor> {
         DType::U64 => Tensor::from_vec(shape, values.iter().map(|&v| v as u64).collect()),
         DType::F32 => Tensor::from_vec(shape, values.iter().map(|&v| v as f32).collect()),
         DType::F64 => Tensor::from_vec(shape, values),
+        DType::Narrow(_) => Err(Diagnostic::bug("handled above")),
     }
 }
 

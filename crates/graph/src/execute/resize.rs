@@ -4,8 +4,8 @@ use super::window::Number;
 use crate::Resize;
 use quincunx_tensor::Shape;
 
-/// Resizes a tensor that is not nearest: every resized axis in turn becomes a weighted sum of its
-/// elements. `weight` converts the weights. Sums run over the elements upwards.
+/// Resizes a tensor that is not nearest: every resized axis in turn, those that shrink most first,
+/// becomes a weighted sum of its elements. `weight` converts the weights. Sums run over the elements upwards.
 pub(super) fn interpolate<T: Number>(
     resize: &Resize,
     x: &[T],
@@ -18,7 +18,8 @@ pub(super) fn interpolate<T: Number>(
     let mut values = x.to_vec();
     // Elements that read nothing stay so whatever the other axes do.
     let mut outside = vec![false; values.len()];
-    for (index, &axis) in resize.axes.iter().enumerate() {
+    for index in by_growth(resize, x_shape, out_shape) {
+        let axis = resize.axes[index];
         let taps = resize.taps(index, shape[axis], out_shape[axis]);
         let inner: usize = shape[axis + 1..].iter().product();
         let outer: usize = shape[..axis].iter().product();
@@ -42,4 +43,19 @@ pub(super) fn interpolate<T: Number>(
     }
     let filled = values.into_iter().zip(outside);
     filled.map(|(value, outside)| if outside { fill.clone() } else { value }).collect()
+}
+
+/// Positions in `resize.axes`, those whose axis grows least first. So no tensor between two axes is
+/// larger than both the operand and the result.
+fn by_growth(resize: &Resize, x_shape: &[usize], out_shape: &[usize]) -> Vec<usize> {
+    let growth = |index: usize| {
+        let axis = resize.axes[index];
+        (out_shape[axis] as u128, x_shape[axis] as u128)
+    };
+    let mut order: Vec<usize> = (0..resize.axes.len()).collect();
+    order.sort_by(|&a, &b| {
+        let ((a_out, a_in), (b_out, b_in)) = (growth(a), growth(b));
+        (a_out * b_in).cmp(&(b_out * a_in))
+    });
+    order
 }

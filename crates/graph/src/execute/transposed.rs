@@ -3,8 +3,8 @@
 use super::window::{Number, indices};
 use crate::ConvTranspose;
 
-/// A transposed convolution without bias. Every sum runs over the input channel, then the input
-/// positions in row-major order.
+/// A transposed convolution without bias. Every sum runs over the input positions in row-major
+/// order, then the input channel.
 pub(super) fn convolve_transposed<T: Number>(
     conv: &ConvTranspose,
     (x, x_shape): (&[T], &[usize]),
@@ -16,17 +16,17 @@ pub(super) fn convolve_transposed<T: Number>(
     let plane: usize = x_shape[2..].iter().product();
     let kernel: usize = w_shape[2..].iter().product();
     let positions: usize = out_shape[2..].iter().product();
-    let targets = targets(conv, &x_shape[2..], &out_shape[2..]);
     let mut out = vec![T::zero(); batch * filters * positions];
-    for n in 0..batch {
-        for m in 0..filters {
+    for (source, position) in indices(&x_shape[2..]).enumerate() {
+        let targets = targets(conv, &position, &out_shape[2..]);
+        for (n, m) in (0..batch).flat_map(|n| (0..filters).map(move |m| (n, m))) {
             let (group, filter) = (m / per_group, m % per_group);
             let out = &mut out[(n * filters + m) * positions..][..positions];
             for c in group * depth..(group + 1) * depth {
-                let x = &x[(n * channels + c) * plane..][..plane];
+                let x = &x[(n * channels + c) * plane + source];
                 let w = &w[(c * per_group + filter) * kernel..][..kernel];
-                for &(source, tap, target) in &targets {
-                    out[target].multiply_add(&x[source], &w[tap]);
+                for &(tap, target) in &targets {
+                    out[target].multiply_add(x, &w[tap]);
                 }
             }
         }
@@ -34,17 +34,14 @@ pub(super) fn convolve_transposed<T: Number>(
     out
 }
 
-/// Every `(input position, tap, output position)` that meet.
-fn targets(conv: &ConvTranspose, input: &[usize], output: &[usize]) -> Vec<(usize, usize, usize)> {
-    let mut targets = Vec::new();
-    for (source, position) in indices(input).enumerate() {
-        for (tap, offsets) in indices(&conv.window.kernel).enumerate() {
-            let target = (0..input.len()).try_fold(0, |target, axis| {
-                let at = conv.target(axis, position[axis], offsets[axis], output[axis])?;
-                Some(target * output[axis] + at)
-            });
-            targets.extend(target.map(|target| (source, tap, target)));
-        }
-    }
-    targets
+/// The taps of an input position, each with the output position it adds to.
+fn targets(conv: &ConvTranspose, position: &[usize], output: &[usize]) -> Vec<(usize, usize)> {
+    let target = |offsets: &[usize]| {
+        (0..output.len()).try_fold(0, |target, axis| {
+            let at = conv.target(axis, position[axis], offsets[axis], output[axis])?;
+            Some(target * output[axis] + at)
+        })
+    };
+    let taps = indices(&conv.window.kernel).enumerate();
+    taps.filter_map(|(tap, offsets)| Some((tap, target(&offsets)?))).collect()
 }

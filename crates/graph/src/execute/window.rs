@@ -108,14 +108,24 @@ pub(super) struct Product<'a> {
     pub(super) extents: [usize; 3],
 }
 
+impl Product<'_> {
+    /// For every matrix of the result, which matrices of the left and right side it comes from.
+    pub(super) fn offsets(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let offsets = |index: Shape| {
+            (broadcast_offset(&index, self.a_outer), broadcast_offset(&index, self.b_outer))
+        };
+        indices(self.outer).map(offsets)
+    }
+}
+
 /// `a [..., m, k] * b [..., k, n]`; sums run over `k` upwards.
 pub(super) fn multiply<T: Number>(product: &Product<'_>, a: &[T], b: &[T]) -> Vec<T> {
     let [m, depth, n] = product.extents;
     let batches = element_count(product.outer).unwrap_or(0);
     let mut out = vec![T::zero(); batches * m * n];
-    for (batch, index) in indices(product.outer).enumerate() {
-        let a = &a[broadcast_offset(&index, product.a_outer) * m * depth..][..m * depth];
-        let b = &b[broadcast_offset(&index, product.b_outer) * depth * n..][..depth * n];
+    for (batch, (left, right)) in product.offsets().enumerate() {
+        let a = &a[left * m * depth..][..m * depth];
+        let b = &b[right * depth * n..][..depth * n];
         let out = &mut out[batch * m * n..][..m * n];
         for row in 0..m {
             for k in 0..depth {

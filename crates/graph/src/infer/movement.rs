@@ -3,6 +3,7 @@
 use super::{Operands, mismatch};
 use crate::{Pad, PadMode, Resize, ResizeTarget, SliceRange};
 use quincunx_diag::Result;
+use quincunx_num::{Overflow, code_range};
 use quincunx_tensor::{DType, Shape, broadcast_shapes, show_shape};
 
 type Typed = (DType, Shape);
@@ -85,6 +86,13 @@ fn check_fill(mode: PadMode, dtype: DType) -> Result<()> {
     };
     let (low, high) = match dtype {
         DType::F32 | DType::F64 => return Ok(()),
+        DType::Narrow(narrow) => match narrow.signed() {
+            None => return Ok(()),
+            Some(signed) => {
+                let (low, high) = code_range(signed, narrow.bits(), Overflow::Saturate);
+                (i128::try_from(low).unwrap_or(0), i128::try_from(high).unwrap_or(0))
+            }
+        },
         DType::Bool => (0, 1),
         DType::I8 => (i8::MIN.into(), i8::MAX.into()),
         DType::I16 => (i16::MIN.into(), i16::MAX.into()),

@@ -39,7 +39,11 @@ pub(super) fn infer_unary(unary: Unary, dtype: DType, x: &[usize]) -> Result<Typ
         | Unary::Tanh
         | Unary::Gelu
         | Unary::GeluTanh
-        | Unary::Softplus => float(dtype)?,
+        | Unary::Softplus
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Atan => float(dtype)?,
     }
     Ok((dtype, x.into()))
 }

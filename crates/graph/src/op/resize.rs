@@ -14,6 +14,8 @@ pub enum Coordinates {
     AlignCorners,
     /// `o / scale`.
     Asymmetric,
+    /// `(o + 0.5) / scale`; a form of TensorFlow for nearest elements.
+    TfHalfPixel,
     /// The part of the input that [`Resize::roi`] names, as fractions of `in - 1`; positions
     /// outside of the input give the number `extrapolation`.
     CropAndResize {
@@ -166,6 +168,7 @@ impl Resize {
             Coordinates::AlignCorners if output > 1.0 => o * (input - 1.0) / (output - 1.0),
             Coordinates::AlignCorners => 0.0,
             Coordinates::Asymmetric => o / scale,
+            Coordinates::TfHalfPixel => (o + 0.5) / scale,
             Coordinates::CropAndResize { .. } => {
                 let (start, end) = self.roi.get(index).copied().unwrap_or((0.0, 1.0));
                 let (start, end) = (f64::from(start), f64::from(end));
@@ -180,7 +183,10 @@ impl Resize {
 }
 
 impl Nearest {
+    /// Positions are compared as f32: scales are, so what should be a tie is one only to that
+    /// precision.
     fn pick(self, position: f64) -> f64 {
+        let position = f64::from(position as f32);
         match self {
             Nearest::RoundPreferFloor => (position - 0.5).ceil(),
             Nearest::RoundPreferCeil => (position + 0.5).floor(),

@@ -1,5 +1,5 @@
 //! Transformations. Each takes a graph and returns a new one that means the same, except
-//! [`quantise`], which says how far it may differ.
+//! [`quantise`] and [`quantise_by`], which say how far it may differ.
 
 mod extract;
 mod fold_batch_norm;
@@ -10,5 +10,8 @@ mod rewrite;
 pub use extract::{extract, extract_on_grids};
 pub use fold_batch_norm::fold_batch_norm;
 pub use fold_constants::fold_constants;
-pub use quantise::{Ranges, Scheme, calibrate, quantise};
+pub use quantise::{
+    ActivationGrid, Calibrator, Grid, Layer, Method, Noise, Observations, Overrides, ParameterGrid,
+    Quantised, Ranges, Recipe, Scheme, Settings, calibrate, quantise, quantise_by,
+};
 pub use rewrite::remove_dead;

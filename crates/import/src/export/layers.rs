@@ -125,6 +125,7 @@ fn scalar(dtype: DType, value: f64) -> Result<Tensor> {
         DType::U64 => Tensor::scalar(value as u64),
         DType::F32 => Tensor::scalar(value as f32),
         DType::F64 => Tensor::scalar(value),
+        DType::Narrow(narrow) => Tensor::scalar(value).narrow(narrow, narrow.overflow())?,
     })
 }
 
@@ -135,6 +136,7 @@ fn resize_attributes(resize: &Resize) -> Vec<AttributeProto> {
         Coordinates::PytorchHalfPixel => "pytorch_half_pixel",
         Coordinates::AlignCorners => "align_corners",
         Coordinates::Asymmetric => "asymmetric",
+        Coordinates::TfHalfPixel => "tf_half_pixel_for_nn",
         Coordinates::CropAndResize { .. } => "tf_crop_and_resize",
     };
     let mut all = vec![

@@ -17,6 +17,8 @@ pub enum Dialect {
     /// elsewhere.
     #[default]
     Auto,
+    /// `QuantizeLinear` and `DequantizeLinear` for every quantiser.
+    Qdq,
     /// QONNX `Quant` for every quantiser.
     Qonnx,
 }
@@ -35,7 +37,8 @@ pub struct ExportOptions {
 /// # Errors
 /// `Q0420` when ONNX and QONNX have no exact form for a quantiser: wrapping overflow, scales that
 /// are no f32, rounding `half-ceil`, parameters that vary in more than scale, zero point and
-/// width.
+/// width; with [`Dialect::Qdq`] also widths other than 8 and 16 bits (32 for constants), other
+/// rounding than half to even, and ranges without the lowest code.
 pub fn write_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>> {
     Ok(Writer::new(graph, options).write()?.encode_to_vec())
 }

@@ -161,6 +161,9 @@ fn attributes(op: &Op) -> Vec<AttributeProto> {
         }
         Op::Concat { axis: joined } | Op::Gather { axis: joined } => vec![axis(*joined)],
         Op::Cast { to } => vec![int("to", crate::dtype::to_onnx(*to).into())],
+        Op::CastUnbounded { to } => {
+            vec![int("to", crate::dtype::to_onnx(*to).into()), int("saturate", 0)]
+        }
         Op::BatchNorm(norm) => vec![float("epsilon", norm.epsilon)],
         Op::Flatten { axis } => vec![int("axis", i64::try_from(*axis).unwrap_or(i64::MAX))],
         Op::Transpose { order } => vec![ints("perm", order.iter().copied())],

@@ -27,7 +27,7 @@ impl Writer<'_> {
         quantiser: &Quantiser,
     ) -> Result<()> {
         let linear = match self.options.dialect {
-            Dialect::Auto => Linear::of(quantiser, codes.shape()),
+            Dialect::Auto | Dialect::Qdq => Linear::of(quantiser, codes.shape()),
             Dialect::Qonnx => None,
         };
         let name = self.name(id).to_owned();
@@ -40,6 +40,9 @@ impl Writer<'_> {
                 let codes = self.fresh_initialiser(&format!("{name}_codes"), &codes);
                 let node = self.linear("DequantizeLinear", &codes, &name, &name, &linear);
                 self.fresh_node(&format!("{name}_dequantise"), node);
+            }
+            None if self.options.dialect == Dialect::Qdq => {
+                return Err(no_linear(&format!("DequantizeLinear of \"{name}\""), quantiser));
             }
             None => {
                 let (values, quantiser) = values_of(codes, quantiser, &name)?;
@@ -55,12 +58,17 @@ impl Writer<'_> {
     pub(crate) fn write_quantise(&mut self, node: &Node, quantiser: &Quantiser) -> Result<()> {
         let shape = &self.graph[node.output].shape;
         let linear = match self.options.dialect {
-            Dialect::Auto => Linear::of(quantiser, shape).filter(Linear::can_be_written),
+            Dialect::Auto | Dialect::Qdq => {
+                Linear::of(quantiser, shape).filter(Linear::can_be_written)
+            }
             Dialect::Qonnx => None,
         };
         let source = self.source(node);
         let output = self.name(node.output).to_owned();
         let Some(linear) = linear else {
+            if self.options.dialect == Dialect::Qdq {
+                return Err(no_linear("QuantizeLinear", quantiser));
+            }
             if shift_matters(quantiser) {
                 return Err(inexpressible(format!(
                     "zero point with rounding {}: QONNX rounds x / scale + zero",
@@ -87,7 +95,7 @@ impl Writer<'_> {
     pub(crate) fn write_to_codes(&mut self, node: &Node, quantiser: &Quantiser) -> Result<()> {
         let linear = Linear::of(quantiser, &self.graph[node.output].shape)
             .filter(Linear::can_be_written)
-            .ok_or_else(|| inexpressible(format!("QuantizeLinear with codes {quantiser}")))?;
+            .ok_or_else(|| no_linear("QuantizeLinear", quantiser))?;
         self.write_linear("QuantizeLinear", node, &linear)
     }
 
@@ -96,7 +104,7 @@ impl Writer<'_> {
         let codes = node.input(0).map(|id| self.graph[id].dtype);
         let linear = Linear::of(quantiser, &self.graph[node.output].shape)
             .filter(|linear| Some(linear.codes) == codes)
-            .ok_or_else(|| inexpressible(format!("DequantizeLinear with codes {quantiser}")))?;
+            .ok_or_else(|| no_linear("DequantizeLinear", quantiser))?;
         self.write_linear("DequantizeLinear", node, &linear)
     }
 
@@ -278,6 +286,10 @@ fn values_of(codes: &Tensor, quantiser: &Quantiser, name: &str) -> Result<(Tenso
         }
     }
     Err(inexpressible(format!("codes of constant \"{name}\" ({quantiser}): no f32 gives them")))
+}
+
+fn no_linear(operator: &str, quantiser: &Quantiser) -> Diagnostic {
+    inexpressible(format!("{operator} with codes {quantiser}"))
 }
 
 fn inexpressible(what: String) -> Diagnostic {

@@ -4,6 +4,7 @@ use crate::dtype;
 use crate::export::ExportOptions;
 use crate::names::Names;
 use crate::ops;
+use crate::packed::pack;
 use crate::proto::{
     AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OpsetProto, ShapeProto,
     TensorProto, TensorTypeProto, TypeProto, ValueProto, attribute_kind as kind,
@@ -57,6 +58,9 @@ impl<'g> Writer<'g> {
     }
 
     pub(crate) fn write(mut self) -> Result<ModelProto> {
+        for (_, value) in self.graph.values() {
+            self.need_opset(dtype::first_opset(value.dtype));
+        }
         self.write_constants()?;
         for (_, node) in self.graph.nodes() {
             self.write_node(node).map_err(|problem| problem.at(self.graph.place(node)))?;
@@ -127,7 +131,7 @@ impl<'g> Writer<'g> {
             dims: extents(tensor.shape()),
             data_type: Some(dtype::to_onnx(tensor.dtype())),
             name: Some(name),
-            raw_data: Some(tensor.bytes().clone()),
+            raw_data: Some(pack(tensor.dtype(), tensor.bytes())),
             ..TensorProto::default()
         });
     }
@@ -188,7 +192,10 @@ fn ir_version(opset: i64) -> i64 {
         ..=14 => 7,
         15..=18 => 8,
         19..=20 => 9,
-        _ => 10,
+        21..=22 => 10,
+        23 => 11,
+        24 => 12,
+        _ => 13,
     }
 }
 

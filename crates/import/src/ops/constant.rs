@@ -10,7 +10,7 @@ pub(crate) fn constant(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let mut found = Vec::new();
     if let Some(tensor) = attributes.tensor("value")? {
         // Tensors inside attributes must carry their data.
-        found.push(read_tensor(tensor, &mut External::new(None))?);
+        found.push(read_tensor(tensor, &mut External::default())?);
     }
     found.extend(attributes.float("value_float")?.map(Tensor::scalar));
     found.extend(attributes.int("value_int")?.map(Tensor::scalar));

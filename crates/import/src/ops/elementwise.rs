@@ -1,6 +1,7 @@
 //! Operators on single elements.
 
 use crate::context::NodeContext;
+use crate::tensor::real_tensor;
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Compare, Logic, Op, Unary, ValueId};
 use quincunx_tensor::{DType, Tensor};
@@ -71,6 +72,22 @@ pub(crate) fn tanh(node: &mut NodeContext<'_, '_>) -> Result<()> {
 
 pub(crate) fn softplus(node: &mut NodeContext<'_, '_>) -> Result<()> {
     unary(node, Op::Unary(Unary::Softplus))
+}
+
+pub(crate) fn sin(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    unary(node, Op::Unary(Unary::Sin))
+}
+
+pub(crate) fn cos(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    unary(node, Op::Unary(Unary::Cos))
+}
+
+pub(crate) fn tan(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    unary(node, Op::Unary(Unary::Tan))
+}
+
+pub(crate) fn atan(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    unary(node, Op::Unary(Unary::Atan))
 }
 
 pub(crate) fn identity(node: &mut NodeContext<'_, '_>) -> Result<()> {
@@ -212,10 +229,7 @@ pub(crate) fn mean(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let (before_last, last) = chain_start(node, Binary::Add)?;
     let sum = node.emit_before(Op::Binary(Binary::Add), &[Some(before_last), Some(last)])?;
     let count = node.operand_count() as f64;
-    let count = match node.dtype(sum) {
-        DType::F64 => Tensor::scalar(count),
-        _ => Tensor::scalar(count as f32),
-    };
+    let count = real_tensor(node.dtype(sum), &[], &[count])?;
     let count = node.constant_before(count)?;
     node.emit(Op::Binary(Binary::Div), &[Some(sum), Some(count)])
 }

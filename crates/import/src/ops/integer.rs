@@ -5,11 +5,12 @@
 
 use crate::attributes::malformed;
 use crate::context::NodeContext;
-use crate::ops::linear::{check, code_format, per_axis};
+use crate::ops::granularity::per_axis;
+use crate::ops::linear::{check, code_format};
 use crate::ops::window::{conv_attributes, conv_op};
 use quincunx_diag::Result;
 use quincunx_graph::{
-    Activation, Binary, Constant, Op, Param, Quantiser, Reduce, ReduceKind, Unary, ValueId,
+    Activation, Binary, Compare, Constant, Op, Param, Quantiser, Reduce, ReduceKind, Unary, ValueId,
 };
 use quincunx_num::{Overflow, Rounding};
 use quincunx_tensor::{DType, Tensor, show_shape};
@@ -109,7 +110,7 @@ pub(crate) fn qlinear_global_average_pool(node: &mut NodeContext<'_, '_>) -> Res
 
 /// The quantiser of operands `index` (scale) and `index + 1` (zero point, which gives the type).
 /// Lists have one entry per index of `axis`, which counts from the end when negative.
-fn quantiser(
+pub(super) fn quantiser(
     node: &NodeContext<'_, '_>,
     index: usize,
     shape: &[usize],
@@ -117,7 +118,7 @@ fn quantiser(
 ) -> Result<Quantiser> {
     let scale = node.parameter(index, "a scale")?;
     let zero = node.parameter(index + 1, "a zero point")?;
-    if scale.dtype() != DType::F32 {
+    if scale.dtype().wide() != DType::F32 {
         return Err(malformed(format!("a scale is {}, expected f32", scale.dtype())));
     }
     let (signed, width) = code_format(zero.dtype())
@@ -137,13 +138,13 @@ fn quantiser(
 }
 
 /// As [`quantiser`], with one scale and one zero point.
-fn tensor_quantiser(node: &NodeContext<'_, '_>, index: usize) -> Result<Quantiser> {
+pub(super) fn tensor_quantiser(node: &NodeContext<'_, '_>, index: usize) -> Result<Quantiser> {
     quantiser(node, index, &[], 0)
 }
 
 /// Shape of an operand that may be codes not yet in the graph.
-fn operand_shape(node: &mut NodeContext<'_, '_>, index: usize) -> Result<Vec<usize>> {
-    if let Some((source, _)) = node.codes(index) {
+pub(super) fn operand_shape(node: &mut NodeContext<'_, '_>, index: usize) -> Result<Vec<usize>> {
+    if let Some((source, ..)) = node.codes(index) {
         return Ok(node.shape(source).to_vec());
     }
     if let Some(constant) = node.constant(index) {
@@ -154,10 +155,17 @@ fn operand_shape(node: &mut NodeContext<'_, '_>, index: usize) -> Result<Vec<usi
 }
 
 /// The real numbers that the codes of an operand stand for.
-fn reals(node: &mut NodeContext<'_, '_>, index: usize, quantiser: Quantiser) -> Result<ValueId> {
-    if let Some((source, written)) = node.codes(index)
+pub(super) fn reals(
+    node: &mut NodeContext<'_, '_>,
+    index: usize,
+    quantiser: Quantiser,
+) -> Result<ValueId> {
+    if let Some((source, written, on_grid)) = node.codes(index)
         && written == quantiser
     {
+        if on_grid {
+            return Ok(source);
+        }
         check(&quantiser, &node.shape(source))?;
         return node.emit_before(Op::Quantise(quantiser), &[Some(source)]);
     }
@@ -251,11 +259,14 @@ pub(crate) fn dynamic_quantise(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let high = bound(node, ReduceKind::Max, Binary::Max)?;
     let low = bound(node, ReduceKind::Min, Binary::Min)?;
     let span = node.emit_before(Op::Binary(Binary::Sub), &[high, low])?;
-    let scale_op = Op::Binary(Binary::Div);
+    let step = node.emit_before(Op::Binary(Binary::Div), &[Some(span), steps])?;
+    // Without a range every scale will do; onnxruntime takes 1.
+    let is_flat = node.emit_before(Op::Compare(Compare::Equal), &[Some(span), zero])?;
+    let inputs = [Some(is_flat), number(node, 1.0)?, Some(step)];
     let scale = if node.wants(1) {
-        node.emit_output(1, scale_op, &[Some(span), steps])?
+        node.emit_output(1, Op::Where, &inputs)?
     } else {
-        node.emit_before(scale_op, &[Some(span), steps])?
+        node.emit_before(Op::Where, &inputs)?
     };
     let below = node.emit_before(Op::Binary(Binary::Div), &[low, Some(scale)])?;
     let below = node.emit_before(Op::Unary(Unary::Neg), &[Some(below)])?;

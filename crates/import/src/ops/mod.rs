@@ -1,24 +1,33 @@
 //! The operators that can be read: one row of [`TABLE`] and one function each.
 
 mod activation;
+mod compose;
 mod constant;
+mod control;
 mod dense;
 mod elementwise;
+mod fused;
+mod granularity;
+mod indexing;
 mod integer;
-mod linear;
+pub(crate) mod linear;
 mod movement;
 mod normalisation;
 mod pool;
+mod qlinear;
 pub(crate) mod qonnx;
 mod recurrent;
 mod reduce;
 mod resize;
-mod shape;
+pub(crate) mod shape;
 mod static_shape;
+mod statistics;
 mod window;
 
 use crate::context::NodeContext;
 use quincunx_diag::{Result, did_you_mean};
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
 
 /// The standard operators (`""` and `ai.onnx`).
 pub(crate) const STANDARD: &str = "";
@@ -44,6 +53,8 @@ pub(crate) struct Row {
     pub(crate) outputs: usize,
     /// It is computed at once when all its operands are constants.
     pub(crate) folds: bool,
+    /// Results are elements of operand 0; so it may be applied to codes.
+    pub(crate) moves: bool,
     /// Adds the node to the graph.
     pub(crate) convert: Convert,
 }
@@ -51,7 +62,12 @@ pub(crate) struct Row {
 type Convert = for<'a, 'm> fn(&mut NodeContext<'a, 'm>) -> Result<()>;
 
 const fn standard(name: &'static str, inputs: (usize, usize), convert: Convert) -> Row {
-    Row { name, domain: STANDARD, inputs, outputs: 1, folds: true, convert }
+    Row { name, domain: STANDARD, inputs, outputs: 1, folds: true, moves: false, convert }
+}
+
+/// An operator whose results are elements of its first operand.
+const fn moving(name: &'static str, inputs: (usize, usize), convert: Convert) -> Row {
+    Row { moves: true, ..standard(name, inputs, convert) }
 }
 
 /// An operator that changes what numbers mean; it is never computed in advance.
@@ -87,19 +103,23 @@ const TABLE: &[Row] = &[
     standard("And", (2, 2), elementwise::and),
     standard("ArgMax", (1, 1), reduce::arg_max),
     standard("ArgMin", (1, 1), reduce::arg_min),
+    standard("Atan", (1, 1), elementwise::atan),
     standard("AveragePool", (1, 1), pool::average_pool),
     standard("BatchNormalization", (5, 5), normalisation::batch_norm),
-    standard("Ceil", (1, 1), elementwise::ceil),
-    standard("Clip", (1, 3), activation::clip),
     standard("Cast", (1, 1), movement::cast),
     standard("CastLike", (2, 2), movement::cast_like),
+    standard("Ceil", (1, 1), elementwise::ceil),
+    standard("Celu", (1, 1), compose::celu),
+    standard("Clip", (1, 3), activation::clip),
     standard("Concat", (1, usize::MAX), movement::concat),
     standard("Constant", (0, 0), constant::constant),
     standard("ConstantOfShape", (1, 1), static_shape::constant_of_shape),
     standard("Conv", (2, 3), window::conv),
     standard("ConvInteger", (2, 4), integer::conv_integer),
     standard("ConvTranspose", (2, 3), window::conv_transpose),
-    standard("DepthToSpace", (1, 1), movement::depth_to_space),
+    standard("Cos", (1, 1), elementwise::cos),
+    standard("CumSum", (2, 2), indexing::cumulative_sum),
+    moving("DepthToSpace", (1, 1), movement::depth_to_space),
     quantising("DequantizeLinear", (2, 3), linear::dequantise),
     standard("Div", (2, 2), elementwise::div),
     several("Dropout", (1, 3), 2, elementwise::dropout),
@@ -108,45 +128,57 @@ const TABLE: &[Row] = &[
     standard("Equal", (2, 2), elementwise::equal),
     standard("Erf", (1, 1), elementwise::erf),
     standard("Exp", (1, 1), elementwise::exp),
-    standard("Expand", (2, 2), movement::expand),
-    standard("Flatten", (1, 1), shape::flatten),
-    several("GRU", (3, 6), 2, recurrent::gru),
-    standard("Gather", (2, 2), movement::gather),
+    moving("Expand", (2, 2), movement::expand),
+    moving("Flatten", (1, 1), shape::flatten),
     standard("Floor", (1, 1), elementwise::floor),
+    moving("Gather", (2, 2), movement::gather),
+    standard("GatherElements", (2, 2), indexing::gather_elements),
+    standard("GatherND", (2, 2), indexing::gather_nd),
     standard("Gelu", (1, 1), activation::gelu),
     standard("Gemm", (2, 3), dense::gemm),
     standard("GlobalAveragePool", (1, 1), pool::global_average_pool),
     standard("GlobalMaxPool", (1, 1), pool::global_max_pool),
     standard("Greater", (2, 2), elementwise::greater),
     standard("GreaterOrEqual", (2, 2), elementwise::greater_or_equal),
+    standard("GroupNormalization", (3, 3), statistics::group_norm),
+    several("GRU", (3, 6), 2, recurrent::gru),
+    standard("Hardmax", (1, 1), compose::hardmax),
     standard("HardSigmoid", (1, 1), activation::hard_sigmoid),
     standard("HardSwish", (1, 1), elementwise::hard_swish),
-    standard("Identity", (1, 1), elementwise::identity),
+    moving("Identity", (1, 1), elementwise::identity),
+    Row { folds: false, ..several("If", (1, 1), MOST_PARTS, control::choose_branch) },
     standard("InstanceNormalization", (3, 3), normalisation::instance_norm),
-    standard("LRN", (1, 1), normalisation::lrn),
+    standard("IsInf", (1, 1), compose::is_inf),
+    standard("IsNaN", (1, 1), compose::is_nan),
     standard("LayerNormalization", (2, 3), normalisation::layer_norm),
     standard("LeakyRelu", (1, 1), activation::leaky_relu),
     standard("Less", (2, 2), elementwise::less),
     standard("LessOrEqual", (2, 2), elementwise::less_or_equal),
     standard("Log", (1, 1), elementwise::log),
     standard("LogSoftmax", (1, 1), reduce::log_softmax),
+    standard("LpNormalization", (1, 1), statistics::lp_norm),
+    standard("LRN", (1, 1), normalisation::lrn),
     several("LSTM", (3, 8), 3, recurrent::lstm),
     standard("MatMul", (2, 2), dense::matmul),
     standard("MatMulInteger", (2, 4), integer::matmul_integer),
     standard("Max", (1, usize::MAX), elementwise::max),
-    standard("MaxPool", (1, 1), pool::max_pool),
+    moving("MaxPool", (1, 1), pool::max_pool),
     standard("Mean", (1, usize::MAX), elementwise::mean),
+    standard("MeanVarianceNormalization", (1, 1), statistics::mean_variance_norm),
     standard("Min", (1, usize::MAX), elementwise::min),
+    standard("Mish", (1, 1), compose::mish),
+    standard("Mod", (2, 2), compose::modulo),
     standard("Mul", (2, 2), elementwise::mul),
     standard("Neg", (1, 1), elementwise::neg),
     standard("Not", (1, 1), elementwise::not),
+    standard("OneHot", (3, 3), indexing::one_hot),
     standard("Or", (2, 2), elementwise::or),
-    standard("PRelu", (2, 2), activation::prelu),
+    standard("Pad", (1, 4), movement::pad),
     standard("Pow", (2, 2), elementwise::pow),
+    standard("PRelu", (2, 2), activation::prelu),
     quantising("QLinearConv", (8, 9), integer::qlinear_conv),
     quantising("QLinearMatMul", (8, 8), integer::qlinear_matmul),
     quantising("QuantizeLinear", (2, 3), linear::quantise),
-    several("RNN", (3, 6), 2, recurrent::rnn),
     standard("Range", (3, 3), static_shape::range),
     standard("Reciprocal", (1, 1), elementwise::reciprocal),
     standard("ReduceL1", (1, 2), reduce::l1),
@@ -160,38 +192,59 @@ const TABLE: &[Row] = &[
     standard("ReduceSum", (1, 2), reduce::sum),
     standard("ReduceSumSquare", (1, 2), reduce::sum_square),
     standard("Relu", (1, 1), elementwise::relu),
-    standard("Pad", (1, 4), movement::pad),
-    standard("Reshape", (1, 2), shape::reshape),
-    standard("Resize", (1, 4), resize::resize),
-    standard("Shape", (1, 1), static_shape::shape_of),
-    standard("Size", (1, 1), static_shape::size_of),
-    standard("Slice", (1, 5), movement::slice),
-    standard("SpaceToDepth", (1, 1), movement::space_to_depth),
-    several("Split", (1, 2), MOST_PARTS, movement::split),
+    moving("Reshape", (1, 2), shape::reshape),
+    moving("Resize", (1, 4), resize::resize),
+    standard("RMSNormalization", (2, 2), statistics::rms_norm),
+    several("RNN", (3, 6), 2, recurrent::rnn),
     standard("Round", (1, 1), elementwise::round),
     standard("Selu", (1, 1), activation::selu),
+    standard("Shape", (1, 1), static_shape::shape_of),
+    standard("Shrink", (1, 1), compose::shrink),
     standard("Sigmoid", (1, 1), elementwise::sigmoid),
     standard("Sign", (1, 1), elementwise::sign),
+    standard("SimplifiedLayerNormalization", (2, 2), statistics::rms_norm),
+    standard("Sin", (1, 1), elementwise::sin),
+    standard("Size", (1, 1), static_shape::size_of),
+    moving("Slice", (1, 5), movement::slice),
     standard("Softmax", (1, 1), reduce::softmax),
     standard("Softplus", (1, 1), elementwise::softplus),
+    standard("Softsign", (1, 1), compose::softsign),
+    moving("SpaceToDepth", (1, 1), movement::space_to_depth),
+    Row { moves: true, ..several("Split", (1, 2), MOST_PARTS, movement::split) },
     standard("Sqrt", (1, 1), elementwise::sqrt),
-    standard("Squeeze", (1, 2), shape::squeeze),
+    moving("Squeeze", (1, 2), shape::squeeze),
     standard("Sub", (2, 2), elementwise::sub),
     standard("Sum", (1, usize::MAX), elementwise::sum),
+    standard("Swish", (1, 1), compose::swish),
+    standard("Tan", (1, 1), elementwise::tan),
     standard("Tanh", (1, 1), elementwise::tanh),
-    standard("Tile", (2, 2), movement::tile),
-    standard("Transpose", (1, 1), shape::transpose),
-    standard("Unsqueeze", (1, 2), shape::unsqueeze),
+    standard("ThresholdedRelu", (1, 1), compose::thresholded_relu),
+    moving("Tile", (2, 2), movement::tile),
+    moving("Transpose", (1, 1), shape::transpose),
+    standard("Trilu", (1, 2), indexing::trilu),
+    moving("Unsqueeze", (1, 2), shape::unsqueeze),
     standard("Upsample", (1, 2), resize::upsample),
     standard("Where", (3, 3), elementwise::choose),
     standard("Xor", (2, 2), elementwise::xor),
+    microsoft("BiasGelu", (2, 2), fused::gelu),
+    microsoft("FastGelu", (1, 2), fused::fast_gelu),
+    microsoft("FusedConv", (2, 4), fused::fused_conv),
+    microsoft("FusedMatMul", (2, 2), fused::fused_matmul),
+    microsoft("Gelu", (1, 1), fused::gelu),
+    microsoft("QGemm", (6, 9), qlinear::gemm),
     microsoft("QLinearAdd", (8, 8), integer::qlinear_add),
+    microsoft("QLinearAveragePool", (5, 5), qlinear::average_pool),
     microsoft("QLinearConcat", (5, usize::MAX), integer::qlinear_concat),
     microsoft("QLinearGlobalAveragePool", (5, 5), integer::qlinear_global_average_pool),
+    microsoft("QLinearLeakyRelu", (5, 5), qlinear::leaky_relu),
     microsoft("QLinearMul", (8, 8), integer::qlinear_mul),
+    microsoft("QLinearSigmoid", (5, 5), qlinear::sigmoid),
+    microsoft("QLinearSoftmax", (5, 5), qlinear::softmax),
+    microsoft("QuickGelu", (1, 1), compose::quick_gelu),
     qonnx("BipolarQuant", (2, 2), qonnx::bipolar_quant),
     qonnx("IntQuant", (4, 4), qonnx::quant),
     qonnx("Quant", (4, 4), qonnx::quant),
+    qonnx("Trunc", (5, 6), qonnx::trunc),
 ];
 
 /// The domain of a node, with synonyms brought to one name.
@@ -203,9 +256,13 @@ pub(crate) fn domain(name: Option<&str>) -> &str {
     }
 }
 
+/// [`TABLE`] by domain and name: files have hundreds of thousands of nodes.
+static ROWS: LazyLock<FxHashMap<(&str, &str), &Row>> =
+    LazyLock::new(|| TABLE.iter().map(|row| ((row.domain, row.name), row)).collect());
+
 /// The row of an operator.
 pub(crate) fn find(domain: &str, name: &str) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.name == name && row.domain == domain)
+    ROWS.get(&(domain, name)).copied()
 }
 
 /// A likely cause when an operator is not found.
@@ -221,5 +278,6 @@ pub(crate) fn suggestion(domain: &str, name: &str) -> Option<String> {
 pub fn supported_operators() -> Vec<&'static str> {
     let mut names: Vec<_> = TABLE.iter().map(|row| row.name).collect();
     names.sort_unstable();
+    names.dedup();
     names
 }

@@ -6,10 +6,10 @@ use crate::ops::shape::{axes, target};
 use crate::tensor::MAX_RANK;
 use quincunx_diag::Result;
 use quincunx_graph::{Op, Pad, PadMode, SliceRange, ValueId};
-use quincunx_tensor::{DType, show_shape};
+use quincunx_tensor::{DType, Narrow, show_shape};
 
 /// Padding is this or less.
-const MAX_PAD: i64 = 1 << 40;
+const MAX_PAD: u64 = 1 << 40;
 
 pub(crate) fn concat(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let inputs: Vec<_> =
@@ -59,8 +59,10 @@ pub(crate) fn split(node: &mut NodeContext<'_, '_>) -> Result<()> {
     }
     let mut start = 0;
     for (output, length) in lengths.into_iter().enumerate() {
-        let ranges = vec![SliceRange { axis, start, end: start + length, step: 1 }];
-        node.emit_output(output, Op::Slice { ranges }, &[Some(x)])?;
+        if node.wants(output) {
+            let ranges = vec![SliceRange { axis, start, end: start + length, step: 1 }];
+            node.emit_output(output, Op::Slice { ranges }, &[Some(x)])?;
+        }
         start += length;
     }
     Ok(())
@@ -128,7 +130,7 @@ pub(crate) fn pad(node: &mut NodeContext<'_, '_>) -> Result<()> {
         Some(padded) => axes(&padded, rank, "axes")?,
         None => (0..rank).collect(),
     };
-    if given.len() != 2 * padded.len() || given.iter().any(|pad| pad.abs() > MAX_PAD) {
+    if given.len() != 2 * padded.len() || given.iter().any(|pad| pad.unsigned_abs() > MAX_PAD) {
         return Err(malformed(format!(
             "pads are {given:?}, expected two numbers up to 2^40 for each of {} axes",
             padded.len()
@@ -189,8 +191,6 @@ pub(crate) fn tile(node: &mut NodeContext<'_, '_>) -> Result<()> {
 }
 
 pub(crate) fn cast(node: &mut NodeContext<'_, '_>) -> Result<()> {
-    node.attributes.ignore("saturate"); // Matters for float8 only.
-    node.attributes.ignore("round_mode");
     if node.opset < 6 {
         return Err(node.unsupported("the form of opsets before 6"));
     }
@@ -202,8 +202,6 @@ pub(crate) fn cast(node: &mut NodeContext<'_, '_>) -> Result<()> {
 }
 
 pub(crate) fn cast_like(node: &mut NodeContext<'_, '_>) -> Result<()> {
-    node.attributes.ignore("saturate");
-    node.attributes.ignore("round_mode");
     let like = node.operand(1)?;
     let to = node.dtype(like);
     cast_to(node, to)
@@ -211,8 +209,23 @@ pub(crate) fn cast_like(node: &mut NodeContext<'_, '_>) -> Result<()> {
 
 fn cast_to(node: &mut NodeContext<'_, '_>, to: DType) -> Result<()> {
     let x = node.operand(0)?;
-    let op = if node.dtype(x) == to { Op::Identity } else { Op::Cast { to } };
+    let saturate = node.attributes.flag("saturate", true)?;
+    let round_mode = node.attributes.string("round_mode")?.unwrap_or("up");
+    if to == DType::Narrow(Narrow::E8M0) && round_mode != "up" {
+        return Err(node.unsupported(format_args!("round_mode {round_mode}; only up")));
+    }
+    let op = match node.dtype(x) == to {
+        true => Op::Identity,
+        // Wider types have one rule for numbers that are out of range.
+        false if saturate || !is_small_float(to) => Op::Cast { to },
+        false => Op::CastUnbounded { to },
+    };
     node.emit(op, &[Some(x)])
+}
+
+/// True for floats of 8 bits, whose conversions may saturate or not.
+fn is_small_float(dtype: DType) -> bool {
+    matches!(dtype, DType::Narrow(narrow) if narrow.is_float() && narrow.bits() == 8)
 }
 
 /// Blocks of channels become blocks of pixels: two reshapes around a transposition.

@@ -6,7 +6,7 @@
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
-use quincunx_graph::{Constant, Op, Param, Quantiser};
+use quincunx_graph::{Binary, Compare, Constant, Op, Param, Quantiser, ValueId};
 use quincunx_num::{Dyadic, Int, Overflow, Ratio, Rounding, round_ratio};
 use quincunx_tensor::{Tensor, View, show_shape};
 
@@ -14,6 +14,7 @@ pub(crate) fn quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let quantiser = quantiser(node)?;
     quantiser.check()?;
     if let Some(Constant { tensor, quantiser: None }) = node.constant(0) {
+        store_codes(node, &tensor)?;
         let codes = codes_of(&tensor, &quantiser)?;
         node.define(Constant { tensor: codes, quantiser: Some(quantiser) });
         return Ok(());
@@ -24,23 +25,126 @@ pub(crate) fn quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
 }
 
 /// `scale` where `x >= 0`, else `-scale`. Codes 1 and -1 without 0 are no grid that a quantiser
-/// describes, so only constants are supported.
+/// describes, so that only constants become codes.
 pub(crate) fn bipolar_quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let scale = floats(&node.parameter(1, "the scale")?, "scale")?;
     let Some(Constant { tensor, quantiser: None }) = node.constant(0) else {
-        return Err(node
-            .unsupported("operand that is no constant")
-            .help("a bipolar grid has no code for 0; use Quant with 2 bits and narrow 1"));
+        return sign_of_values(node);
     };
     let mut quantiser = Quantiser::symmetric(true, 2, 1.0);
     quantiser.scale = scale;
     quantiser.overflow = Param::uniform(Overflow::SaturateNarrow);
     quantiser.check()?;
     check_fit(&quantiser, &tensor)?;
+    store_codes(node, &tensor)?;
     let codes = tensor.to_f64().iter().map(|&x| if x >= 0.0 { 1_i8 } else { -1 }).collect();
     let codes = Tensor::from_vec(tensor.shape(), codes)?;
     node.define(Constant { tensor: codes, quantiser: Some(quantiser) });
     Ok(())
+}
+
+/// The choice between `scale` and `-scale` by plain operators.
+fn sign_of_values(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let scale = node.parameter(1, "the scale")?;
+    let negated = scale.to_f64().into_iter().map(|scale| -scale as f32).collect();
+    let negated = Tensor::from_vec(scale.shape(), negated)?;
+    let x = node.operand(0)?;
+    let zero = node.constant_before(Tensor::scalar(0.0_f32))?;
+    let at_least = Op::Compare(Compare::GreaterOrEqual);
+    let condition = node.emit_before(at_least, &[Some(x), Some(zero)])?;
+    let yes = node.constant_before(scale)?;
+    let no = node.constant_before(negated)?;
+    node.emit(Op::Where, &[Some(condition), Some(yes), Some(no)])
+}
+
+/// Bits of the codes between the two roundings of a `Trunc`, which does not limit them.
+const UNLIMITED: u32 = 64;
+
+/// `Trunc` rounds codes once more, to fewer bits. With five operands (version 1) the result keeps
+/// the scale: `round(code / 2^(in - out)) * scale`, without limits. With six (version 2) it has
+/// the scale and range of its output: `clip(round(code / (out_scale / scale))) * out_scale`.
+pub(crate) fn trunc(node: &mut NodeContext<'_, '_>) -> Result<()> {
+    let scale = floats(&node.parameter(1, "the scale")?, "scale")?;
+    let zero = integers(node, 2, "zero point", -(1 << 53)..=1 << 53)?;
+    if zero.values().iter().any(|&zero| zero != 0) {
+        return Err(node.unsupported("zero point other than 0"));
+    }
+    let mode = node.attributes.string("rounding_mode")?;
+    let mode = mode.ok_or_else(|| malformed("attribute \"rounding_mode\" is missing".into()))?;
+    let rounding = Param::uniform(rounding(mode)?);
+    let codes = Quantiser { scale, ..Quantiser::symmetric(true, UNLIMITED, 1.0) };
+    if node.operand_count() == 5 {
+        let bits = |index| integers(node, index, "bit width", 0..=64);
+        let (from, to) = (bits(3)?.as_uniform(), bits(4)?.as_uniform());
+        let shift = from.zip(to).map(|(from, to)| from - to).filter(|&shift| shift >= 0);
+        let shift = shift.ok_or_else(|| {
+            node.unsupported("bit widths that vary, or more bits behind it than before")
+        })?;
+        let factor = 2.0_f64.powi(shift as i32);
+        let coarse =
+            Quantiser { rounding, scale: codes.scale.map(|s| s * factor), ..codes.clone() };
+        let x = truncated(node, codes, coarse)?;
+        let factor = node.constant_before(Tensor::scalar((1.0 / factor) as f32))?;
+        return node.emit(Op::Binary(Binary::Mul), &[Some(x), Some(factor)]);
+    }
+    let scale = floats(&node.parameter(4, "the scale of the output")?, "scale of the output")?;
+    let width = integers(node, 5, "bit width", 0..=64)?.map(|width| width as u32);
+    let (signed, narrow) =
+        (node.attributes.flag("signed", true)?, node.attributes.flag("narrow", false)?);
+    let overflow = if narrow { Overflow::SaturateNarrow } else { Overflow::Saturate };
+    check_power_of_two(node, &codes.scale, &scale)?;
+    let last = Quantiser {
+        signed: Param::uniform(signed),
+        width,
+        rounding,
+        overflow: Param::uniform(overflow),
+        ..Quantiser { scale, ..codes.clone() }
+    };
+    codes.check()?;
+    last.check()?;
+    let x = node.operand(0)?;
+    let x = node.emit_before(Op::Quantise(codes), &[Some(x)])?;
+    node.emit(Op::Quantise(last), &[Some(x)])
+}
+
+/// The operand on two grids, one after the other.
+fn truncated(
+    node: &mut NodeContext<'_, '_>,
+    codes: Quantiser,
+    coarse: Quantiser,
+) -> Result<ValueId> {
+    codes.check()?;
+    coarse.check()?;
+    let x = node.operand(0)?;
+    let x = node.emit_before(Op::Quantise(codes), &[Some(x)])?;
+    node.emit_before(Op::Quantise(coarse), &[Some(x)])
+}
+
+/// QONNX divides codes by a power of two near the ratio of the scales. Only where it is the ratio
+/// does the result lie on the output's grid.
+fn check_power_of_two(
+    node: &NodeContext<'_, '_>,
+    from: &Param<f64>,
+    to: &Param<f64>,
+) -> Result<()> {
+    let count = from.values().len().max(to.values().len());
+    let at = |param: &Param<f64>, index: usize| match param.as_uniform() {
+        Some(value) => value,
+        None => param.values()[index],
+    };
+    let alike =
+        from.shape() == to.shape() || from.as_uniform().is_some() || to.as_uniform().is_some();
+    let is_power = |index: usize| {
+        let (from, to) = (at(from, index), at(to, index));
+        let ratio = to / from;
+        ratio >= 1.0
+            && Dyadic::from_f64(ratio).is_some_and(|ratio| ratio.log2().is_some())
+            && from * ratio == to
+    };
+    if alike && (0..count).all(is_power) {
+        return Ok(());
+    }
+    Err(node.unsupported("output scale that is no power of two times the scale"))
 }
 
 fn quantiser(node: &mut NodeContext<'_, '_>) -> Result<Quantiser> {
@@ -155,6 +259,18 @@ fn integers(
     Param::new(tensor.shape(), values)
 }
 
+/// Takes room for the codes of a constant. Every constant of the file has room for its own; one
+/// that is read again and again has not.
+fn store_codes(node: &mut NodeContext<'_, '_>, tensor: &Tensor) -> Result<()> {
+    if node.may_store(tensor.len()) {
+        return Ok(());
+    }
+    Err(node.unsupported(format_args!(
+        "codes of {} elements; the model has used up the room for them",
+        tensor.len()
+    )))
+}
+
 fn check_fit(quantiser: &Quantiser, tensor: &Tensor) -> Result<()> {
     if quantiser.fits(tensor.shape()) {
         return Ok(());
@@ -211,6 +327,22 @@ fn round_quotient(x: f64, scale: f64, zero: i64, rounding: Rounding) -> Int {
         };
         return Int::from(rounded as i64);
     }
+    // Numbers that lie on the grid are what trained models have. The product's rounding error is
+    // that of one fused operation, which is 0 only for equal numbers unless they are tiny.
+    let nearest = quotient.round();
+    let sizeable = |value: f64| value == 0.0 || value.abs() > 1e-200;
+    if zero == 0
+        && nearest.abs() < 1e9
+        && sizeable(x)
+        && sizeable(scale)
+        && nearest.mul_add(scale, -x) == 0.0
+    {
+        return Int::from(nearest as i64);
+    }
+    exact_quotient(x, scale, zero, rounding)
+}
+
+fn exact_quotient(x: f64, scale: f64, zero: i64, rounding: Rounding) -> Int {
     let exact = |value: f64| Dyadic::from_f64(value).unwrap_or(Dyadic::ZERO).to_ratio();
     round_ratio(&(exact(x) / exact(scale) + Ratio::from(zero)), rounding)
 }

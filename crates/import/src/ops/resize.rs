@@ -53,6 +53,9 @@ pub(crate) fn resize(node: &mut NodeContext<'_, '_>) -> Result<()> {
         Some(given) => axes(given, shape.len(), "axes")?,
         None => (0..shape.len()).collect(),
     };
+    if node.attributes.has("keep_aspect_ratio_policy") {
+        node.reads_extents(x, 0..shape.len());
+    }
     let extents: Vec<usize> = resized.iter().map(|&axis| shape[axis]).collect();
     let target = resize_target(node, &extents)?;
     let coordinates = coordinates(node)?;
@@ -147,15 +150,13 @@ fn coordinates(node: &mut NodeContext<'_, '_>) -> Result<Coordinates> {
         "align_corners" => Coordinates::AlignCorners,
         "asymmetric" => Coordinates::Asymmetric,
         "tf_crop_and_resize" => Coordinates::CropAndResize { extrapolation },
-        "tf_half_pixel_for_nn" => {
-            return Err(node.unsupported("coordinate_transformation_mode tf_half_pixel_for_nn"));
-        }
+        "tf_half_pixel_for_nn" => Coordinates::TfHalfPixel,
         other => {
             return Err(unknown(
                 "coordinate_transformation_mode",
                 other,
-                "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric \
-                 or tf_crop_and_resize",
+                "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, \
+                 tf_half_pixel_for_nn or tf_crop_and_resize",
             ));
         }
     })

@@ -156,7 +156,7 @@ pub(super) fn integers<'m>(
 }
 
 /// Axes that count from the end when negative, each at most once.
-pub(super) fn axes(given: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
+pub(crate) fn axes(given: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
     let mut axes = Vec::with_capacity(given.len().min(rank));
     for &axis in given {
         let position = if axis < 0 { axis.saturating_add(signed(rank)) } else { axis };

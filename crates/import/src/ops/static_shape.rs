@@ -6,7 +6,7 @@ use crate::ops::movement::{extents, signed};
 use crate::tensor::{External, read_tensor};
 use quincunx_diag::Result;
 use quincunx_graph::Op;
-use quincunx_tensor::{DType, Element, Tensor, element_count, show_shape};
+use quincunx_tensor::{DType, Element, Narrow, Tensor, element_count, show_shape};
 
 /// Constants of one repeated number are stored up to this many elements; larger ones become an
 /// `Expand`.
@@ -43,7 +43,7 @@ pub(crate) fn size_of(node: &mut NodeContext<'_, '_>) -> Result<()> {
 pub(crate) fn constant_of_shape(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let shape = extents(node, 0, "shape")?;
     let value = match node.attributes.tensor("value")? {
-        Some(tensor) => read_tensor(tensor, &mut External::new(None))?,
+        Some(tensor) => read_tensor(tensor, &mut External::default())?,
         None => Tensor::scalar(0.0_f32),
     };
     if value.len() != 1 {
@@ -63,7 +63,11 @@ pub(crate) fn constant_of_shape(node: &mut NodeContext<'_, '_>) -> Result<()> {
 }
 
 pub(crate) fn range(node: &mut NodeContext<'_, '_>) -> Result<()> {
-    node.attributes.ignore("stash_type"); // Matters for 16-bit floats only.
+    if let Some(stash) = node.attributes.int("stash_type")?
+        && stash != 1
+    {
+        return Err(node.unsupported(format_args!("stash_type {stash}; only float")));
+    }
     let bounds = [
         node.parameter(0, "the start")?,
         node.parameter(1, "the limit")?,
@@ -93,6 +97,10 @@ pub(crate) fn range(node: &mut NodeContext<'_, '_>) -> Result<()> {
             }
             _ => return Err(malformed("the bounds are no integers".to_owned())),
         },
+        DType::Narrow(narrow @ (Narrow::F16 | Narrow::Bf16)) => {
+            steps(count, |i| start as f32 + i as f32 * delta as f32)?
+                .narrow(narrow, narrow.overflow())
+        }
         other => return Err(malformed(format!("a range of {other} numbers does not exist"))),
     };
     node.define(tensor?);

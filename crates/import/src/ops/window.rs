@@ -51,8 +51,7 @@ pub(crate) fn conv_transpose(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let (x_shape, w_shape) = (node.shape(x), node.shape(w));
     let rank = x_shape.len().saturating_sub(2);
     let auto = node.attributes.string("auto_pad")?.unwrap_or("NOTSET");
-    let lower = auto == "SAME_LOWER";
-    let same = lower || auto == "SAME_UPPER";
+    let same = matches!(auto, "SAME_UPPER" | "SAME_LOWER");
     let kernel = w_shape.get(2..).unwrap_or(&[]);
     let given = steps(node, "output_shape", rank, 1)?;
     let window = if same || given.is_some() {
@@ -77,7 +76,7 @@ pub(crate) fn conv_transpose(node: &mut NodeContext<'_, '_>) -> Result<()> {
     };
     if let Some(wanted) = wanted {
         node.reads_extents(x, 2..x_shape.len());
-        fit(&mut conv, &x_shape[2..], &wanted, lower)?;
+        fit(&mut conv, &x_shape[2..], &wanted, auto == "SAME_UPPER")?;
     }
     let mut inputs = vec![Some(x), Some(w)];
     inputs.extend(b.map(Some));
@@ -103,16 +102,16 @@ fn unpadded_window(
     })
 }
 
-/// Cuts or extends the result to the wanted extents. An odd rest is cut at the end, or at the
-/// beginning for `SAME_LOWER`.
-fn fit(conv: &mut ConvTranspose, input: &[usize], wanted: &[usize], lower: bool) -> Result<()> {
+/// Cuts or extends the result to the wanted extents. An odd rest is cut at the beginning, or at the
+/// end for `SAME_UPPER`.
+fn fit(conv: &mut ConvTranspose, input: &[usize], wanted: &[usize], upper: bool) -> Result<()> {
     for axis in 0..input.len() {
         let full = conv.extent(axis, input[axis]).ok_or_else(|| {
             malformed(format!("axis {axis} of the result is empty or too large to address"))
         })?;
         let cut = full.saturating_sub(wanted[axis]);
         let (small, large) = (cut / 2, cut - cut / 2);
-        conv.window.pads[axis] = if lower { (large, small) } else { (small, large) };
+        conv.window.pads[axis] = if upper { (small, large) } else { (large, small) };
         conv.output_padding[axis] += wanted[axis].saturating_sub(full);
     }
     Ok(())

@@ -136,7 +136,7 @@ pub(crate) fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
         dims: tensor.shape().iter().map(|&e| e as i64).collect(),
         data_type: Some(dtype::to_onnx(tensor.dtype())),
         name: Some(name.into()),
-        raw_data: Some(tensor.bytes().clone()),
+        raw_data: Some(crate::packed::pack(tensor.dtype(), tensor.bytes())),
         ..TensorProto::default()
     }
 }

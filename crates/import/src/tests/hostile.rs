@@ -1,7 +1,8 @@
 //! Files that nobody should have written.
 
-use super::build::{Model, int, ints};
+use super::build::{Model, int, ints, value};
 use crate::options::Options;
+use crate::proto::DimensionProto;
 use crate::{ExportOptions, read_onnx, write_onnx};
 use proptest::prelude::*;
 use quincunx_diag::Class;
@@ -148,6 +149,83 @@ fn huge_windows_and_shapes() {
         .output("y")
         .node("MatMul", &["a", "b"], "y", vec![]);
     assert_eq!(product.problem().code(), "Q0304");
+}
+
+#[test]
+fn one_long_name_in_many_messages() {
+    let mut model = Model::new(13, &[2]);
+    let mut declared = value("u", DType::F32, &[1]);
+    let shape = declared.r#type.as_mut().unwrap().tensor.as_mut().unwrap().shape.as_mut().unwrap();
+    shape.dim[0] = DimensionProto { dim_value: None, dim_param: Some("s".repeat(100_000)) };
+    model.graph().value_info.push(declared);
+    for index in 0..600 {
+        model = model.node("Nothing", &["u"; 8], &format!("v{index}"), vec![]);
+    }
+    let problems = model.read().unwrap_err();
+    let shown: usize = problems.iter().map(|problem| problem.to_string().len()).sum();
+    assert!(shown < 1_000_000, "{shown}");
+}
+
+#[test]
+fn many_domains_and_symbols() {
+    let mut model = Model::new(13, &[2]).longs("c", &[1]).node("Relu", &["x"], "y", vec![]);
+    let first = model.0.opset_import[0].clone();
+    model.0.opset_import = vec![first; 200_000];
+    for index in 0..20_000 {
+        model = model.node("Add", &["c", "c"], &format!("v{index}"), vec![]);
+    }
+    within_seconds(5, || model.read().unwrap());
+    let mut model = Model::empty(13).output("y").node("Shape", &["i0"], "y", vec![]);
+    for index in 0..4000 {
+        let name = format!("i{index}");
+        model = model.input(&name, DType::F32, &[-1]).node(
+            "Relu",
+            &[&name],
+            &format!("r{index}"),
+            vec![],
+        );
+    }
+    let graph = within_seconds(5, || model.read().unwrap());
+    assert!(graph.inputs().iter().all(|&id| graph[id].symbols == [None]));
+}
+
+#[test]
+fn constants_that_are_quantised_again_and_again() {
+    let scales = vec![0.5; 100_000];
+    let mut model =
+        Model::new(13, &[2]).floats("w", &[100_000], &scales).floats("s", &[100_000], &scales);
+    model = model.floats("z", &[], &[0.0]).floats("bits", &[], &[4.0]);
+    for index in 0..300 {
+        let output = format!("q{index}");
+        let operands = ["w", "s", "z", "bits"];
+        model = model.domain_node("onnx.brevitas", "Quant", &operands, &[&output], vec![]);
+    }
+    let problems = within_seconds(10, || model.output("q0").read().unwrap_err());
+    assert_eq!(problems[0].code(), "Q0406");
+}
+
+#[test]
+fn groups_and_pads_as_large_as_they_can_be() {
+    let huge = 1 << 30;
+    let model = Model::empty(21).input("x", DType::F32, &[1, huge, 1]).output("y");
+    let model = model.input("s", DType::F32, &[huge]).input("b", DType::F32, &[huge]);
+    let groups = vec![int("num_groups", huge)];
+    let model = model.node("GroupNormalization", &["x", "s", "b"], "y", groups);
+    assert_eq!(model.problem().code(), "Q0406");
+    let model =
+        Model::new(13, &[2]).longs("p", &[i64::MIN, 0]).node("Pad", &["x", "p"], "y", vec![]);
+    assert_eq!(model.problem().code(), "Q0407");
+}
+
+#[test]
+fn many_results_of_many_axes() {
+    let mut model = Model::empty(13).input("v0", DType::F32, &[1; 32]);
+    for index in 0..80_000 {
+        let (from, to) = (format!("v{index}"), format!("v{}", index + 1));
+        model = model.node("Relu", &[&from], &to, vec![]);
+    }
+    let problems = within_seconds(10, || model.output("v80000").read().unwrap_err());
+    assert_eq!(problems[0].code(), "Q0402");
 }
 
 /// A model that uses most operators.

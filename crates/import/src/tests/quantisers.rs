@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use quincunx_diag::Class;
 use quincunx_graph::{Graph, Op, Quantiser};
 use quincunx_num::{Dyadic, Overflow, Rounding, round_ratio};
-use quincunx_tensor::{DType, Tensor};
+use quincunx_tensor::{DType, Narrow, Tensor};
 
 const QONNX: &str = "qonnx.custom_op.general";
 
@@ -158,9 +158,12 @@ fn absurd_parameters() {
     assert!(mixed.problem().message().contains("the zero point is u8, but the codes are i8"));
     let blocked =
         base(&[2]).node("QuantizeLinear", &["x", "s", "z"], "y", vec![int("block_size", 2)]);
-    assert_eq!(blocked.problem().class(), Class::Unsupported);
+    assert!(blocked.problem().message().contains("axis 1 is none"), "{}", blocked.problem());
     let float8 = base(&[2]).node("QuantizeLinear", &["x", "s"], "y", vec![int("output_dtype", 17)]);
-    assert_eq!(float8.problem().class(), Class::Unsupported);
+    assert_eq!(float8.last_op(), Op::Cast { to: DType::Narrow(Narrow::E4M3) });
+    let complex =
+        base(&[2]).node("QuantizeLinear", &["x", "s"], "y", vec![int("output_dtype", 14)]);
+    assert_eq!(complex.problem().class(), Class::Unsupported);
     let short = base(&[2]).node("QuantizeLinear", &["x", "s"], "y", vec![int("output_dtype", 5)]);
     assert_eq!(short.last_op(), Op::ToCodes(Quantiser::symmetric(true, 16, 0.5)));
 }
@@ -275,7 +278,70 @@ fn bipolar_constants() {
     let graph = model("w").read().unwrap();
     let constant = graph[graph.value_named("q").unwrap()].constant.clone().unwrap();
     assert_eq!(constant.tensor.to_i64(), Some(vec![1, -1, 1]));
-    assert_eq!(model("x").problem().class(), Class::Unsupported);
+}
+
+/// `x` with these numbers through one QONNX operator with these scalar operands.
+fn computed(operator: &str, operands: &[f32], attributes: Vec<AttributeProto>) -> Vec<f64> {
+    use quincunx_graph::execute::{Keep, exact, float};
+    let numbers =
+        vec![-9.3, -4.0, -3.5, -1.2, -0.5, -0.3, 0.0, 0.3, 0.7, 1.5, 2.6, 7.0, 20.0, 300.0];
+    let mut model = Model::new(13, &[14]);
+    let names: Vec<String> = (0..operands.len()).map(|i| format!("p{i}")).collect();
+    for (name, &value) in names.iter().zip(operands) {
+        model = model.floats(name, &[], &[value]);
+    }
+    let inputs: Vec<&str> = ["x"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let graph = model.domain_node(QONNX, operator, &inputs, &["y"], attributes).read().unwrap();
+    let x = Tensor::from_vec::<f32>(&[14], numbers).unwrap();
+    let inputs = [("x".to_owned(), x)].into();
+    let found = exact(&graph, &inputs, Keep::Outputs).unwrap()["y"].to_f64();
+    assert_eq!(float(&graph, &inputs, Keep::Outputs).unwrap()["y"].to_f64(), found);
+    found
+}
+
+/// The expected numbers are what the package qonnx 1.0.0 computes.
+#[test]
+fn truncations_and_signs_as_qonnx_computes_them() {
+    let mode = |name: &str| vec![text("rounding_mode", name)];
+    assert_eq!(
+        computed("Trunc", &[0.5, 0.0, 8.0, 4.0], mode("FLOOR")),
+        [-1.0, -0.5, -0.5, -0.5, -0.5, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 18.5]
+    );
+    assert_eq!(
+        computed("Trunc", &[0.5, 0.0, 8.0, 6.0], mode("ROUND")),
+        [-2.5, -1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 2.0, 5.0, 75.0]
+    );
+    let signed = |signed| [mode("FLOOR"), vec![int("signed", signed)]].concat();
+    assert_eq!(
+        computed("Trunc", &[0.5, 0.0, 8.0, 2.0, 4.0], signed(1)),
+        [-10.0, -4.0, -4.0, -2.0, -2.0, -2.0, 0.0, 0.0, 0.0, 0.0, 2.0, 6.0, 14.0, 14.0]
+    );
+    assert_eq!(
+        computed("Trunc", &[0.5, 0.0, 8.0, 2.0, 4.0], signed(0)),
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 6.0, 20.0, 30.0]
+    );
+    let signs: Vec<f64> = (0..14).map(|i| if i < 6 { -0.5 } else { 0.5 }).collect();
+    assert_eq!(computed("BipolarQuant", &[0.5], vec![]), signs);
+}
+
+#[test]
+fn truncations_without_an_exact_form() {
+    let problem = |operands: &[f32], attributes| {
+        let mut model = Model::new(13, &[4]);
+        let names: Vec<String> = (0..operands.len()).map(|i| format!("p{i}")).collect();
+        for (name, &value) in names.iter().zip(operands) {
+            model = model.floats(name, &[], &[value]);
+        }
+        let inputs: Vec<&str> = ["x"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        model.domain_node(QONNX, "Trunc", &inputs, &["y"], attributes).problem().class()
+    };
+    let floor = || vec![text("rounding_mode", "FLOOR")];
+    assert_eq!(problem(&[0.5, 0.0, 8.0, 4.0], vec![]), Class::Invalid);
+    assert_eq!(problem(&[0.5, 2.0, 8.0, 4.0], floor()), Class::Unsupported);
+    assert_eq!(problem(&[0.5, 0.0, 4.0, 8.0], floor()), Class::Unsupported);
+    assert_eq!(problem(&[0.5, 0.0, 8.0, 1.7, 4.0], floor()), Class::Unsupported);
+    assert_eq!(problem(&[0.0, 0.0, 8.0, 4.0], floor()), Class::Invalid);
+    assert_eq!(problem(&[0.5, 0.0, 8.0, -1.0, 4.0], floor()), Class::Unsupported);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// A text that is equal for graphs that differ only in names.
-fn canonical(graph: &Graph) -> String {
+pub(super) fn canonical(graph: &Graph) -> String {
     let mut numbers = BTreeMap::new();
     let mut text = String::new();
     for &input in graph.inputs() {
@@ -66,7 +66,7 @@ fn round_trip(graph: &Graph, dialect: Dialect) -> Graph {
     again
 }
 
-fn digits(name: &str) -> Option<Graph> {
+pub(super) fn digits(name: &str) -> Option<Graph> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits").join(name);
     let bytes = std::fs::read(&path).ok()?;
     Some(read_onnx(bytes.into(), &Options::beside(&path)).unwrap())

@@ -1,18 +1,18 @@
 //! Convolution where every channel is a group of its own.
 
 use super::ConvShape;
-use crate::gemm::Level;
+use crate::gemm::{Left, Level};
 use std::ops::Range;
 
 /// Adds the convolution to some rows of the result, channels last. `rows` comes with the width of
 /// the result; `weights` holds the channels of each window element.
-pub(super) fn add<L: Copy + Into<i16>>(
+pub(super) fn add<L: Left>(
     shape: &ConvShape,
     image: &[L],
     pad: L,
-    weights: &[i16],
+    weights: &[L::Wide],
     (rows, width): (Range<usize>, usize),
-    out: &mut [i32],
+    out: &mut [L::Sum],
     level: Level,
 ) {
     let pads = vec![pad; shape.channels];
@@ -33,8 +33,8 @@ pub(super) fn add<L: Copy + Into<i16>>(
     }
 }
 
-/// `out += left * right`, element by element, modulo 2^32.
-fn add_products<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32], level: Level) {
+/// `out += left * right`, element by element; of integers modulo 2^32.
+fn add_products<L: Left>(left: &[L], right: &[L::Wide], out: &mut [L::Sum], level: Level) {
     match level {
         Level::Scalar => add_products_inline(left, right, out),
         #[cfg(target_arch = "x86_64")]
@@ -51,14 +51,13 @@ fn add_products<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32],
 /// The same code, for which the compiler may use AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn add_products_avx2<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32]) {
+fn add_products_avx2<L: Left>(left: &[L], right: &[L::Wide], out: &mut [L::Sum]) {
     add_products_inline(left, right, out);
 }
 
 #[inline(always)]
-fn add_products_inline<L: Copy + Into<i16>>(left: &[L], right: &[i16], out: &mut [i32]) {
+fn add_products_inline<L: Left>(left: &[L], right: &[L::Wide], out: &mut [L::Sum]) {
     for ((out, left), right) in out.iter_mut().zip(left).zip(right) {
-        let left: i16 = (*left).into();
-        *out = out.wrapping_add(i32::from(left) * i32::from(*right));
+        *out = L::add_product(*out, left.wide(), *right);
     }
 }

@@ -1,4 +1,4 @@
-//! Exact integer convolution: [`Convolution`].
+//! Convolution with packed weights, exact for integers: [`Convolution`].
 //!
 //! Channels are innermost while it computes ("NHWC"): the numbers under one row of the window are
 //! then few contiguous pieces, which are gathered into the rows of a matrix and multiplied by the
@@ -100,7 +100,7 @@ pub enum ImageLayout {
     ChannelsLast,
 }
 
-/// A convolution of images of numbers `L` with packed weights, summed modulo 2^32.
+/// A convolution of images of numbers `L` with packed weights; integers are summed modulo 2^32.
 ///
 /// With zero points `x0` of the image and none of the weights: pad with `x0`, and let each channel
 /// of the result start from its bias minus `x0` times its [weight sum](Convolution::weight_sums).
@@ -112,11 +112,11 @@ pub struct Convolution<L: Left> {
 }
 
 #[derive(Debug)]
-enum Weights<L> {
+enum Weights<L: Left> {
     /// One matrix for each group.
     Groups(Vec<Packed<L>>),
     /// Window element, then channel.
-    Depthwise(Vec<i16>, Level),
+    Depthwise(Vec<L::Wide>, Level),
 }
 
 impl<L: Left> Convolution<L> {
@@ -143,7 +143,7 @@ impl<L: Left> Convolution<L> {
             .and_then(|n| n.checked_mul(shape.outputs));
         assert_eq!(count, Some(weights.len()), "the weights are those of the shape");
         let weights = if shape.is_depthwise() {
-            Weights::Depthwise(channels_last(weights, shape.outputs), level)
+            Weights::Depthwise(channels_last::<L>(weights, shape.outputs), level)
         } else {
             let groups = weights.chunks_exact(shape.depth() * shape.group_outputs());
             Weights::Groups(groups.map(|group| pack_group(&shape, group, level)).collect())
@@ -161,8 +161,11 @@ impl<L: Left> Convolution<L> {
         self.output
     }
 
-    /// The sum of the weights of each channel of the result, modulo 2^32.
-    pub fn weight_sums(&self) -> Vec<i32> {
+    /// The sum of the weights of each channel of the result, modulo 2^32; for integers.
+    pub fn weight_sums(&self) -> Vec<i32>
+    where
+        L: Left<Wide = i16>,
+    {
         match &self.weights {
             Weights::Groups(groups) => {
                 groups.iter().flat_map(Packed::column_sums).copied().collect()
@@ -184,7 +187,14 @@ impl<L: Left> Convolution<L> {
     ///
     /// # Panics
     /// When a slice does not have the length that the shape says.
-    pub fn run(&self, image: &[L], layout: ImageLayout, pad: L, starts: &[i32], out: &mut [i32]) {
+    pub fn run(
+        &self,
+        image: &[L],
+        layout: ImageLayout,
+        pad: L,
+        starts: &[L::Sum],
+        out: &mut [L::Sum],
+    ) {
         let [height, width] = self.output;
         match layout {
             ImageLayout::ChannelsLast => self.rows(image, pad, starts, 0..height, out),
@@ -192,7 +202,7 @@ impl<L: Left> Convolution<L> {
                 assert_eq!(out.len(), height * width * self.shape.outputs, "the result fits");
                 let mut turned = vec![pad; image.len()];
                 transpose(image, self.shape.channels, &mut turned);
-                let mut result = vec![0; out.len()];
+                let mut result = vec![starts[0]; out.len()];
                 self.rows(&turned, pad, starts, 0..height, &mut result);
                 transpose(&result, height * width, out);
             }
@@ -203,7 +213,14 @@ impl<L: Left> Convolution<L> {
     ///
     /// # Panics
     /// When a slice does not have the length that the shape says, or rows do not exist.
-    pub fn rows(&self, image: &[L], pad: L, starts: &[i32], rows: Range<usize>, out: &mut [i32]) {
+    pub fn rows(
+        &self,
+        image: &[L],
+        pad: L,
+        starts: &[L::Sum],
+        rows: Range<usize>,
+        out: &mut [L::Sum],
+    ) {
         let ConvShape { channels, size, outputs, .. } = self.shape;
         let pixels = size[0].checked_mul(size[1]).and_then(|n| n.checked_mul(channels));
         assert_eq!(pixels, Some(image.len()), "the image has the size of the shape");
@@ -249,7 +266,7 @@ impl<L: Left> Convolution<L> {
         group: usize,
         windows: Range<usize>,
         weights: &Packed<L>,
-        out: &mut [i32],
+        out: &mut [L::Sum],
     ) {
         let channels = self.shape.channels;
         let first = windows.start * channels + group * self.shape.group_channels();
@@ -265,7 +282,7 @@ impl<L: Left> Convolution<L> {
         group: usize,
         windows: Range<usize>,
         weights: &Packed<L>,
-        out: &mut [i32],
+        out: &mut [L::Sum],
     ) {
         let (depth, outputs) = (self.shape.depth(), self.shape.outputs);
         let most = (GATHERED / depth).clamp(1, windows.len());
@@ -332,18 +349,22 @@ fn pack_group<L: Left>(shape: &ConvShape, weights: &[L::Right], level: Level) ->
 }
 
 /// `[channels, rest]` to `[rest, channels]`, widened.
-fn channels_last<T: Copy + Into<i16>>(numbers: &[T], channels: usize) -> Vec<i16> {
+fn channels_last<L: Left>(numbers: &[L::Right], channels: usize) -> Vec<L::Wide> {
     let rest = numbers.len() / channels;
     (0..numbers.len())
-        .map(|index| numbers[index % channels * rest + index / channels].into())
+        .map(|index| L::wide_right(numbers[index % channels * rest + index / channels]))
         .collect()
 }
 
-/// Exchanges the axes of a matrix of `rows` rows. Goes through it in squares, so that neither side
-/// jumps through memory for long.
-fn transpose<T: Copy>(from: &[T], rows: usize, to: &mut [T]) {
+/// Exchanges the axes of a row-major matrix of `rows` rows. Goes through it in squares, so that
+/// neither side jumps through memory for long.
+///
+/// # Panics
+/// When `rows` is 0 or does not divide the matrix, or `to` has another size.
+pub fn transpose<T: Copy>(from: &[T], rows: usize, to: &mut [T]) {
     const SIDE: usize = 16;
     let columns = from.len() / rows;
+    assert!(columns * rows == from.len() && to.len() == from.len(), "sizes are equal");
     for top in (0..rows).step_by(SIDE) {
         for left in (0..columns).step_by(SIDE) {
             for column in left..columns.min(left + SIDE) {

@@ -5,7 +5,7 @@ use crate::gemm::{Left, Level};
 use proptest::prelude::*;
 
 /// The definition: image `[channels, height, width]`, result `[outputs, height, width]`.
-fn reference<L: Left>(
+fn reference<L: Left<Sum = i32, Wide = i16>>(
     shape: &ConvShape,
     image: &[L],
     weights: &[L::Right],
@@ -19,9 +19,9 @@ fn reference<L: Left>(
         let inside = |p: i64, axis: usize| (0..signed(shape.size[axis])).contains(&p);
         let wide: i16 = if inside(y, 0) && inside(x, 1) {
             let row = channel * shape.size[0] + usize::try_from(y).unwrap();
-            image[row * shape.size[1] + usize::try_from(x).unwrap()].into()
+            image[row * shape.size[1] + usize::try_from(x).unwrap()].wide()
         } else {
-            pad.into()
+            pad.wide()
         };
         i64::from(wide)
     };
@@ -39,7 +39,7 @@ fn reference<L: Left>(
                 let element =
                     at(channel, place(0, window / width, ky), place(1, window % width, kx));
                 let depth = inner * shape.kernel[0] * shape.kernel[1];
-                let weight: i16 = weights[output * depth + index].into();
+                let weight = L::wide_right(weights[output * depth + index]);
                 sum += element * i64::from(weight);
             }
             out.push(sum as i32);
@@ -59,7 +59,7 @@ fn noise(seed: u64, count: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-fn compare<L: Left>(shape: &ConvShape, seed: u64)
+fn compare<L: Left<Sum = i32, Wide = i16>>(shape: &ConvShape, seed: u64)
 where
     L::Right: bytemuck::Pod,
 {
@@ -86,9 +86,9 @@ where
         convolution.rows(&turned, pad, &starts, height / 2..height, lower);
         transpose(&last, height * width, &mut out);
         assert!(out == expected, "{level} {shape:?} seed {seed} by rows");
-        let sums = weights
-            .chunks(count / shape.outputs)
-            .map(|weights| weights.iter().map(|weight| i32::from((*weight).into())).sum::<i32>());
+        let sums = weights.chunks(count / shape.outputs).map(|weights| {
+            weights.iter().map(|weight| i32::from(L::wide_right(*weight))).sum::<i32>()
+        });
         assert!(convolution.weight_sums().into_iter().eq(sums));
     }
 }

@@ -3,7 +3,8 @@
 //! `vpdpbusd` multiplies four unsigned with four signed bytes and adds the products, modulo 2^32.
 //! For two signed sides, 128 is added to the numbers of the right-hand side when it is packed;
 //! every result is then too large by 128 times the sum of its row of the left-hand side, which is
-//! what it starts from. `vpdpwssd` does the same for pairs of 16-bit numbers.
+//! what it starts from. `vpdpwssd` does the same for pairs of 16-bit numbers, and a fused
+//! multiplication and addition for single f32 numbers.
 
 use super::Level;
 use super::kernel::{Kernel, LANES, Lanes, Rows, Tile, from_zero};
@@ -19,6 +20,8 @@ const LINES: usize = 2;
 /// Groups per turn of the loop: spreads the computation of addresses.
 const UNROLL: usize = 4;
 
+const F32_KIND: u8 = Kind::F32 as u8;
+
 const fn kernel(
     lanes: Lanes,
     tile: fn(&mut Tile<'_>),
@@ -31,6 +34,8 @@ pub(super) static U8S8: Kernel = kernel(Lanes::Bytes, tile::<{ Kind::U8S8 as u8 
 pub(super) static S8S8: Kernel =
     kernel(Lanes::OffsetBytes, tile::<{ Kind::S8S8 as u8 }>, less_offsets);
 pub(super) static S16S16: Kernel = kernel(Lanes::Words, tile::<{ Kind::S16S16 as u8 }>, from_zero);
+
+pub(super) static F32: Kernel = kernel(Lanes::Floats, tile::<{ Kind::F32 as u8 }>, from_zero);
 
 fn tile<const KIND: u8>(tile: &mut Tile<'_>) {
     tile.check(LINES);
@@ -101,7 +106,7 @@ unsafe fn rows<const R: usize, const KIND: u8>(tile: &mut Tile<'_>) {
             unsafe {
                 let place = out.wrapping_add(row * tile.out_stride + half * LANES);
                 let old = _mm512_maskz_loadu_epi32(mask, place);
-                _mm512_mask_storeu_epi32(place, mask, _mm512_add_epi32(old, *sum));
+                _mm512_mask_storeu_epi32(place, mask, add_sums::<KIND>(old, *sum));
             }
         }
     }
@@ -136,9 +141,25 @@ fn add_group<const KIND: u8>(sums: &mut [__m512i; LINES], numbers: i32, lanes: [
             U8S8 => _mm512_dpbusd_epi32(*sum, numbers, lanes),
             // The unsigned operand comes first: here it is the right-hand side.
             S8S8 => _mm512_dpbusd_epi32(*sum, lanes, numbers),
+            F32_KIND => _mm512_castps_si512(_mm512_fmadd_ps(
+                _mm512_castsi512_ps(numbers),
+                _mm512_castsi512_ps(lanes),
+                _mm512_castsi512_ps(*sum),
+            )),
             _ => _mm512_dpwssd_epi32(*sum, numbers, lanes),
         };
     }
+}
+
+/// Sums of two vectors of sums.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn add_sums<const KIND: u8>(a: __m512i, b: __m512i) -> __m512i {
+    if KIND == F32_KIND {
+        let (a, b) = (_mm512_castsi512_ps(a), _mm512_castsi512_ps(b));
+        return _mm512_castps_si512(_mm512_add_ps(a, b));
+    }
+    _mm512_add_epi32(a, b)
 }
 
 /// The mask of so many lanes from the lowest on.

@@ -31,6 +31,8 @@ pub(super) enum Lanes {
     Bytes,
     /// Four signed numbers of 8 bits, 128 added to each.
     OffsetBytes,
+    /// One f32 number.
+    Floats,
 }
 
 /// Rows of a left-hand side, as bytes.
@@ -73,7 +75,7 @@ pub(super) struct Tile<'a> {
     pub(super) soon: &'a [Line],
     /// What is also added to every column, by row.
     pub(super) starts: &'a [i32],
-    /// The result, from the tile's first element on.
+    /// The result, from the tile's first element on; the bits of f32 sums for [`Lanes::Floats`].
     pub(super) out: &'a mut [i32],
     /// Distance between rows of the result.
     pub(super) out_stride: usize,
@@ -113,7 +115,10 @@ pub(super) struct Kernel {
 /// The kernel of a level for a kind of product. The processor must have the level's instructions.
 pub(super) fn of(level: Level, kind: Kind) -> &'static Kernel {
     match (level, kind) {
+        (Level::Scalar, Kind::F32) => &SCALAR_F32,
         (Level::Scalar, _) => &SCALAR,
+        #[cfg(target_arch = "x86_64")]
+        (Level::Avx2, Kind::F32) => &avx2::F32,
         #[cfg(target_arch = "x86_64")]
         (Level::Avx2, _) => &avx2::KERNEL,
         #[cfg(target_arch = "x86_64")]
@@ -122,6 +127,8 @@ pub(super) fn of(level: Level, kind: Kind) -> &'static Kernel {
         (Level::Avx512Vnni, Kind::S8S8) => &avx512::S8S8,
         #[cfg(target_arch = "x86_64")]
         (Level::Avx512Vnni, Kind::S16S16) => &avx512::S16S16,
+        #[cfg(target_arch = "x86_64")]
+        (Level::Avx512Vnni, Kind::F32) => &avx512::F32,
         #[cfg(not(target_arch = "x86_64"))]
         (Level::Avx2 | Level::Avx512Vnni, _) => unreachable!("is never available here"),
     }
@@ -135,6 +142,8 @@ static SCALAR: Kernel = Kernel {
     tile: scalar,
     starts: from_zero,
 };
+
+static SCALAR_F32: Kernel = Kernel { lanes: Lanes::Floats, tile: scalar_f32, ..SCALAR };
 
 /// Nothing to make up for.
 pub(super) fn from_zero(_: &Rows<'_>, starts: &mut [i32]) {
@@ -156,6 +165,25 @@ fn scalar(tile: &mut Tile<'_>) {
         let out = &mut tile.out[row * tile.out_stride..][..tile.columns];
         for (out, sum) in out.iter_mut().zip(sums) {
             *out = out.wrapping_add(sum);
+        }
+    }
+}
+
+fn scalar_f32(tile: &mut Tile<'_>) {
+    tile.check(1);
+    for row in 0..tile.left.count {
+        let mut sums = [0.0; LANES];
+        let left = &tile.left.bytes[row * tile.left.stride..][..tile.left.depth];
+        for (number, line) in left.as_chunks::<4>().0.iter().zip(tile.right) {
+            let number = f32::from_ne_bytes(*number);
+            let lanes: [f32; LANES] = bytemuck::cast(line.0);
+            for (sum, lane) in sums.iter_mut().zip(lanes) {
+                *sum += number * lane;
+            }
+        }
+        let out = &mut tile.out[row * tile.out_stride..][..tile.columns];
+        for (out, sum) in bytemuck::cast_slice_mut::<i32, f32>(out).iter_mut().zip(sums) {
+            *out += sum;
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Exact products of integer matrices: [`Packed`].
+//! Products of matrices with a packed right-hand side: [`Packed`].
 //!
-//! Sums are modulo 2^32, so that the order of additions does not matter and every instruction set
+//! Sums of integers are modulo 2^32, so that the order of additions does not matter and every instruction set
 //! gives the same numbers. Whoever needs saturation or wider sums checks that nothing wraps, or
 //! adds in its own order.
 //!
@@ -9,6 +9,10 @@
 //! 32-bit lane with two 16-bit or four 8-bit numbers that follow one another in the column. The
 //! left-hand side supplies 32 bits of a row at a time, which meet all lanes of a group in one
 //! instruction.
+//!
+//! f32 numbers go through the same loops, one to a lane. Every element of such a product is summed
+//! in blocks of [`GROUPS`] products, each from its first product on, whatever the rows beside it:
+//! results depend on the level (with or without fused additions), not on how rows are divided.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -33,7 +37,8 @@ const ROWS: usize = 256;
 pub enum Level {
     /// No particular instructions.
     Scalar,
-    /// 256-bit vectors; 8-bit numbers are widened to 16 bits, so that nothing saturates.
+    /// 256-bit vectors; 8-bit numbers are widened to 16 bits, so that nothing saturates. With the
+    /// fused additions of f32 numbers that such processors have.
     Avx2,
     /// 512-bit vectors with dot products.
     Avx512Vnni,
@@ -57,10 +62,12 @@ impl Level {
         match self {
             Level::Scalar => true,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => is_x86_feature_detected!("avx2"),
+            Level::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             Level::Avx512Vnni => {
-                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni")
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vnni")
+                    && Level::Avx2.is_available()
             }
             #[cfg(not(target_arch = "x86_64"))]
             Level::Avx2 | Level::Avx512Vnni => false,
@@ -79,49 +86,123 @@ impl fmt::Display for Level {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
+    use super::kernel::Lanes;
+
     /// Which products a kernel computes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Kind {
         U8S8,
         S8S8,
         S16S16,
+        F32,
     }
 
-    pub trait Operand: bytemuck::Pod + Into<i16> {
+    /// What the kernels need to know about numbers of a left-hand side.
+    pub trait Operand: bytemuck::Pod {
         const KIND: Kind;
+        /// Numbers of the right-hand side.
+        type Right: Copy + Send + Sync;
+        /// Sums of products: 32 bits.
+        type Sum: bytemuck::Pod + Default + Send + Sync;
+        /// The type in which single products are computed.
+        type Wide: Copy + Send + Sync + std::fmt::Debug;
+        fn wide(self) -> Self::Wide;
+        fn wide_right(right: Self::Right) -> Self::Wide;
+        /// `sum + left * right`.
+        fn add_product(sum: Self::Sum, left: Self::Wide, right: Self::Wide) -> Self::Sum;
+        /// A lane of numbers that follow one another in a column; absent ones are zero.
+        #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn lane(lanes: Lanes, number: impl Fn(usize) -> Option<Self::Right>) -> [i16; 2];
+        /// The sum of a column, modulo 2^32; only of integers.
+        fn column_sum(numbers: impl Iterator<Item = Self::Right>) -> Option<i32>;
+        /// The number as 16 bits; only of integers.
+        fn widened(self) -> i16;
     }
 
-    impl Operand for u8 {
-        const KIND: Kind = Kind::U8S8;
+    macro_rules! integer {
+        ($left:ty, $right:ty, $kind:expr) => {
+            impl Operand for $left {
+                const KIND: Kind = $kind;
+                type Right = $right;
+                type Sum = i32;
+                type Wide = i16;
+
+                fn wide(self) -> i16 {
+                    self.into()
+                }
+
+                fn wide_right(right: $right) -> i16 {
+                    right.into()
+                }
+
+                #[inline(always)]
+                fn add_product(sum: i32, left: i16, right: i16) -> i32 {
+                    sum.wrapping_add(i32::from(left) * i32::from(right))
+                }
+
+                #[expect(private_interfaces, reason = "the trait is sealed")]
+                fn lane(lanes: Lanes, number: impl Fn(usize) -> Option<$right>) -> [i16; 2] {
+                    lanes.lane(|index| number(index).map_or(0, Into::into))
+                }
+
+                fn column_sum(numbers: impl Iterator<Item = $right>) -> Option<i32> {
+                    Some(numbers.fold(0, |sum: i32, n| sum.wrapping_add(i32::from(n))))
+                }
+
+                fn widened(self) -> i16 {
+                    self.into()
+                }
+            }
+        };
     }
 
-    impl Operand for i8 {
-        const KIND: Kind = Kind::S8S8;
+    integer!(u8, i8, Kind::U8S8);
+    integer!(i8, i8, Kind::S8S8);
+    integer!(i16, i16, Kind::S16S16);
+
+    impl Operand for f32 {
+        const KIND: Kind = Kind::F32;
+        type Right = f32;
+        type Sum = f32;
+        type Wide = f32;
+
+        fn wide(self) -> f32 {
+            self
+        }
+
+        fn wide_right(right: f32) -> f32 {
+            right
+        }
+
+        #[inline(always)]
+        fn add_product(sum: f32, left: f32, right: f32) -> f32 {
+            sum + left * right
+        }
+
+        #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn lane(_: Lanes, number: impl Fn(usize) -> Option<f32>) -> [i16; 2] {
+            bytemuck::cast(number(0).unwrap_or(0.0))
+        }
+
+        fn column_sum(_: impl Iterator<Item = f32>) -> Option<i32> {
+            None
+        }
+
+        fn widened(self) -> i16 {
+            unreachable!("lanes of f32 are as wide as the numbers")
+        }
     }
-
-    impl Operand for i16 {
-        const KIND: Kind = Kind::S16S16;
-    }
 }
 
-/// Numbers of a left-hand side: u8 and i8 meet i8, i16 meets i16.
-pub trait Left: Operand + Send + Sync {
-    /// Numbers of the right-hand side.
-    type Right: Copy + Into<i16> + Send + Sync;
-}
+/// Numbers of a left-hand side: u8 and i8 meet i8, i16 meets i16, f32 meets f32. Sums of integers
+/// are i32, those of f32 f32.
+pub trait Left: Operand + Send + Sync {}
 
-impl Left for u8 {
-    type Right = i8;
-}
-
-impl Left for i8 {
-    type Right = i8;
-}
-
-impl Left for i16 {
-    type Right = i16;
-}
+impl Left for u8 {}
+impl Left for i8 {}
+impl Left for i16 {}
+impl Left for f32 {}
 
 /// The right-hand side of products with left-hand sides of numbers `L`.
 ///
@@ -156,8 +237,8 @@ impl<L: Left> Packed<L> {
             rows: right.rows(),
             columns: right.columns(),
             groups: right.rows().div_ceil(kernel.lanes.numbers()),
-            lines: pack::lines(right, kernel),
-            column_sums: pack::column_sums(right),
+            lines: pack::lines::<L>(right, kernel),
+            column_sums: pack::column_sums::<L>(right),
             left: std::marker::PhantomData,
         }
     }
@@ -173,7 +254,7 @@ impl<L: Left> Packed<L> {
     }
 
     /// The sum of each column, modulo 2^32: what a product changes by when every number of the
-    /// left-hand side grows by 1, so zero points need no other left-hand side.
+    /// left-hand side grows by 1, so zero points need no other left-hand side. Empty for f32.
     pub fn column_sums(&self) -> &[i32] {
         &self.column_sums
     }
@@ -183,12 +264,12 @@ impl<L: Left> Packed<L> {
         self.kernel.level
     }
 
-    /// `out += left * self`, modulo 2^32. Row `r` of the result starts at `out[r * out_stride]`.
+    /// `out += left * self`; of integers modulo 2^32. Row `r` of the result starts at `out[r * out_stride]`.
     ///
     /// # Panics
     /// When `left` does not have as many columns as this has rows, its columns do not follow one
     /// another (`column_stride` 1), rows of the result overlap, or `out` is too short.
-    pub fn multiply_add(&self, left: Matrix<'_, L>, out: &mut [i32], out_stride: usize) {
+    pub fn multiply_add(&self, left: Matrix<'_, L>, out: &mut [L::Sum], out_stride: usize) {
         assert_eq!(left.columns(), self.rows, "the inner sizes are equal");
         if left.rows() == 0 || left.columns() == 0 || self.columns == 0 {
             return;
@@ -198,6 +279,8 @@ impl<L: Left> Packed<L> {
         let needed = span(left.rows(), out_stride, self.columns);
         assert!(needed.is_some_and(|n| n <= out.len()), "the result has room");
 
+        // Sums of f32 travel as their bits: only tiles look into them.
+        let out: &mut [i32] = bytemuck::cast_slice_mut(out);
         let numbers = self.kernel.lanes.numbers();
         let mut widened = Vec::new();
         let mut starts = [0; ROWS];

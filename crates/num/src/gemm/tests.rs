@@ -32,7 +32,7 @@ fn levels() -> impl Iterator<Item = Level> {
 }
 
 /// `out + left * right` in i64, then modulo 2^32.
-fn reference<L: Left>(
+fn reference<L: Left<Sum = i32, Wide = i16>>(
     left: Matrix<'_, L>,
     right: Matrix<'_, L::Right>,
     out: &mut [i32],
@@ -41,7 +41,7 @@ fn reference<L: Left>(
     for row in 0..left.rows() {
         for column in 0..right.columns() {
             let product = |k| {
-                let (a, b): (i16, i16) = (left.get(row, k).into(), right.get(k, column).into());
+                let (a, b) = (left.get(row, k).wide(), L::wide_right(right.get(k, column)));
                 i64::from(a) * i64::from(b)
             };
             let sum: i64 = (0..left.columns()).map(product).sum();
@@ -52,7 +52,7 @@ fn reference<L: Left>(
 }
 
 /// All levels on one shape; rows of all matrices lie `gap` further apart than they are long.
-fn compare<L: Left>(sizes: (usize, usize, usize), gap: usize, seed: u64)
+fn compare<L: Left<Sum = i32, Wide = i16>>(sizes: (usize, usize, usize), gap: usize, seed: u64)
 where
     L::Right: bytemuck::Pod,
 {
@@ -78,8 +78,9 @@ where
         let mut out = before.clone();
         packed.multiply_add(left, &mut out, n + gap);
         assert!(out == expected, "{level} {m}x{k}x{n} gap {gap} seed {seed}");
-        let sums: Vec<i32> =
-            (0..n).map(|c| (0..k).map(|r| i32::from(right.get(r, c).into())).sum()).collect();
+        let sums: Vec<i32> = (0..n)
+            .map(|c| (0..k).map(|r| i32::from(L::wide_right(right.get(r, c)))).sum())
+            .collect();
         assert_eq!(packed.column_sums(), sums);
         assert_eq!((packed.level(), packed.rows(), packed.columns()), (level, k, n));
     }
@@ -115,8 +116,8 @@ fn sizes_around_the_blocks() {
 /// Sums that leave i32 come out modulo 2^32 at every level, saturate at none.
 #[test]
 fn sums_wrap() {
-    fn check<L: Left>(left: L, right: L::Right, k: usize) {
-        let product = i64::from(left.into()) * i64::from(right.into());
+    fn check<L: Left<Sum = i32, Wide = i16>>(left: L, right: L::Right, k: usize) {
+        let product = i64::from(left.wide()) * i64::from(L::wide_right(right));
         let expected = (product * k as i64) as i32;
         assert_ne!(i64::from(expected), product * k as i64, "the case wraps");
         let (left, right) = (vec![left; k], vec![right; k * 3]);
@@ -174,5 +175,52 @@ proptest! {
     #[test]
     fn levels_agree(m in 0_usize..40, k in 0_usize..300, n in 0_usize..80, gap in 0_usize..9, seed: u64) {
         compare_all((m, k, n), gap, seed);
+    }
+}
+
+/// Products of small whole numbers, whose sums are exact in any order, at every level.
+#[test]
+fn f32_equals_the_definition() {
+    for (m, k, n) in
+        [(1, 1, 1), (5, 3, 17), (9, 255, 33), (13, 256, 16), (7, 300, 40), (3, 1025, 65)]
+    {
+        let mut noise = Noise(m as u64 * 77 + k as u64);
+        let mut numbers = |count: usize| {
+            (0..count).map(|_| (noise.next() >> 60) as f32 - 8.0).collect::<Vec<_>>()
+        };
+        let (left, right, before) = (numbers(m * k), numbers(n * k), numbers(m * (n + 1)));
+        let left = Matrix::row_major(&left, m, k);
+        let right = Matrix::row_major(&right, n, k).transposed();
+        let mut expected = before.clone();
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            expected[row * (n + 1) + column] +=
+                (0..k).map(|i| left.get(row, i) * right.get(i, column)).sum::<f32>();
+        }
+        for level in levels() {
+            let mut out = before.clone();
+            Packed::<f32>::for_level(right, level).multiply_add(left, &mut out, n + 1);
+            assert!(out == expected, "{level} {m}x{k}x{n}");
+        }
+    }
+}
+
+/// How rows are divided among calls does not change a bit.
+#[test]
+fn f32_rows_are_independent() {
+    let (m, k, n) = (29, 700, 37);
+    let number = |i: usize| (i as f32 * 0.618).fract() - 0.4;
+    let left: Vec<f32> = (0..m * k).map(number).collect();
+    let right: Vec<f32> = (0..k * n).map(|i| number(i * 3 + 1)).collect();
+    for level in levels() {
+        let packed = Packed::<f32>::for_level(Matrix::row_major(&right, k, n), level);
+        let mut whole = vec![0.0; m * n];
+        packed.multiply_add(Matrix::row_major(&left, m, k), &mut whole, n);
+        for part in [1, 3, 8, 28] {
+            let mut parts = vec![0.0; m * n];
+            for (left, out) in left.chunks(part * k).zip(parts.chunks_mut(part * n)) {
+                packed.multiply_add(Matrix::row_major(left, out.len() / n, k), out, n);
+            }
+            assert!(parts == whole, "{level} by {part}");
+        }
     }
 }

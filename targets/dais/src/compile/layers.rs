@@ -105,6 +105,7 @@ pub(super) fn lower(
         Op::BatchNorm(_)
         | Op::Recurrent(_)
         | Op::Cast { .. }
+        | Op::CastUnbounded { .. }
         | Op::ToCodes(_)
         | Op::FromCodes(_)
         | Op::Compare(_)
@@ -401,7 +402,11 @@ fn lower_unary(builder: &mut Builder<'_>, unary: Unary, x: &Wire) -> Result<Wire
         | Unary::Tanh
         | Unary::Gelu
         | Unary::GeluTanh
-        | Unary::Softplus => Err(Diagnostic::bug(format!("{} is never claimed", unary.name()))),
+        | Unary::Softplus
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Atan => Err(Diagnostic::bug(format!("{} is never claimed", unary.name()))),
     }
 }
 

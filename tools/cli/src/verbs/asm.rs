@@ -1,6 +1,6 @@
 //! `asm`.
 
-use crate::args::Machine;
+use crate::args::Reading;
 use crate::console::Console;
 use crate::input;
 use crate::verbs::compile::write_files;
@@ -8,7 +8,7 @@ use clap::Args;
 use quincunx::assemble::convert;
 use quincunx::diag::Sources;
 use quincunx::target::{File, Target};
-use quincunx::{Outcome, find_target, recognise, targets};
+use quincunx::{Outcome, recognise, targets};
 use std::path::{Path, PathBuf};
 
 /// Turn assembly text into native files
@@ -29,14 +29,8 @@ pub(crate) struct Asm {
 /// What `asm` and `disasm` share.
 #[derive(Args)]
 pub(crate) struct Conversion {
-    /// The target [default: the one that recognises the file]
-    #[arg(short, long, value_name = "TARGET")]
-    target: Option<String>,
     #[command(flatten)]
-    machine: Machine,
-    /// Read programs that break minor rules, with warnings
-    #[arg(long)]
-    lenient: bool,
+    reading: Reading,
 }
 
 impl Asm {
@@ -58,7 +52,7 @@ impl Conversion {
         stem: &str,
         console: &Console,
     ) -> Outcome<Vec<File>> {
-        let setup = input::setup(self.target(files)?, &self.machine, self.lenient)?;
+        let setup = self.reading.setup(self.target(files)?)?;
         let converted = convert(files, &setup, kind, stem)?;
         let mut sources = Sources::new();
         for file in files {
@@ -69,8 +63,8 @@ impl Conversion {
     }
 
     fn target(&self, files: &[File]) -> Outcome<&'static dyn Target> {
-        match &self.target {
-            Some(name) => Ok(find_target(name)?),
+        match self.reading.named()? {
+            Some(target) => Ok(target),
             None => Ok(recognise(files, targets())?),
         }
     }

@@ -1,6 +1,6 @@
 //! `bench`.
 
-use crate::args::TextOutput;
+use crate::args::{TextOutput, count};
 use crate::console::Console;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::Outcome;
@@ -10,15 +10,15 @@ use std::num::NonZeroUsize;
 
 /// Measure how fast Quincunx itself is
 ///
-/// Every row is the median of several measurements. A measurement repeats the work for 0.2 s and
-/// counts the fastest time.
+/// A row is the median of several measurements. A measurement repeats the work for 0.2 s and counts
+/// the fastest time. Import and preparation of the suite graph are measured once.
 #[derive(Args)]
 #[command(after_help = list())]
 pub(crate) struct Bench {
     /// What to measure
     suite: String,
     /// Measurements per row
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = count)]
     repeat: NonZeroUsize,
     #[command(flatten)]
     options: SuiteOptions,

@@ -1,12 +1,13 @@
 //! `compare`.
 
-use crate::args::{Data, Preparation, TextOutput};
+use crate::args::{Data, Machine, Preparation, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
 use quincunx::compare::{Comparison, compare, exit_code, table};
+use quincunx::diag::Diagnostic;
 use quincunx::report::Report;
-use quincunx::{Calibration, InputSpec, Model, Outcome, Setup, find_target, targets};
+use quincunx::{Calibration, InputSpec, Outcome, Setup, find_target, targets};
 use std::path::PathBuf;
 
 /// Compile a model for several targets and let three judges compare them
@@ -20,13 +21,15 @@ use std::path::PathBuf;
 /// take the model.
 #[derive(Args)]
 pub(crate) struct Compare {
-    /// ONNX model
+    /// Model: ONNX or a frozen TensorFlow graph
     model: PathBuf,
     #[command(flatten)]
     data: Data,
     /// Targets, separated by commas [default: all]
     #[arg(short, long, value_name = "TARGET", value_delimiter = ',')]
     target: Vec<String>,
+    #[command(flatten)]
+    machine: Machine,
     #[command(flatten)]
     preparation: Preparation,
     #[command(flatten)]
@@ -36,7 +39,7 @@ pub(crate) struct Compare {
 impl Compare {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let setups = self.setups()?;
-        let model = Model::read(&input::open(&self.model)?)?;
+        let model = input::model(&input::open(&self.model)?, &self.preparation)?;
         let data_file = input::data_file(&self.data)?;
         let inputs = InputSpec::of(&model.graph);
         let data = input::dataset(&self.data, data_file.as_ref(), &inputs, console)?;
@@ -55,13 +58,17 @@ impl Compare {
     }
 
     fn setups(&self) -> Outcome<Vec<Setup<'static>>> {
+        if let (Some(option), false) = (self.machine.given().first(), self.target.len() == 1) {
+            let message = format!("{option} is for one target");
+            return Err(Diagnostic::usage("Q0710", message).help("name it with --target").into());
+        }
         if self.target.is_empty() {
             return Ok(targets()
                 .iter()
                 .map(|t| Setup::default_for(*t))
                 .collect::<Result<_, _>>()?);
         }
-        let setup = |name: &String| Setup::default_for(find_target(name)?);
+        let setup = |name: &String| input::setup(find_target(name)?, &self.machine);
         Ok(self.target.iter().map(setup).collect::<Result<_, _>>()?)
     }
 }

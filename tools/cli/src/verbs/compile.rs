@@ -9,7 +9,7 @@ use quincunx::compile::{Compilation, Job, compile, explain, timings, to_folder};
 use quincunx::diag::{Diagnostic, Sources};
 use quincunx::report::Report;
 use quincunx::target::{File, Log};
-use quincunx::{Calibration, Executable, Model, Outcome, Setup, find_target, write_atomically};
+use quincunx::{Calibration, Executable, Outcome, Setup, find_target, write_atomically};
 use std::path::{Path, PathBuf};
 
 /// Compile a model into a program folder
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// executes what the machine does not take. Without --output nothing but --emit files is written.
 #[derive(Args)]
 pub(crate) struct Compile {
-    /// ONNX model
+    /// Model: ONNX or a frozen TensorFlow graph
     model: PathBuf,
     /// The target
     #[arg(short, long, value_name = "TARGET")]
@@ -51,7 +51,7 @@ pub(crate) struct Compile {
 
 impl Compile {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let setup = input::setup(find_target(&self.target)?, &self.machine, false)?;
+        let setup = input::setup(find_target(&self.target)?, &self.machine)?;
         let emits = self.emits(&setup)?;
         if self.output.as_deref().is_some_and(is_stdout) {
             return Err(Diagnostic::usage("Q0706", "a program folder cannot go to stdout")
@@ -61,7 +61,7 @@ impl Compile {
         if emits.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
             return Err(two_on_stdout().into());
         }
-        let model = Model::read(&input::open(&self.model)?)?;
+        let model = input::model(&input::open(&self.model)?, &self.preparation)?;
         let calibration = input::calibration(&self.preparation)?;
         let job = Job {
             strict: self.strict,
@@ -164,7 +164,7 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-fn create_folder(path: &Path) -> Outcome<()> {
+pub(crate) fn create_folder(path: &Path) -> Outcome<()> {
     std::fs::create_dir_all(path).map_err(|error| {
         Diagnostic::invalid("Q0704", format!("cannot create the folder: {error}"))
             .in_file(path.display().to_string())

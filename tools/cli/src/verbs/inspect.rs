@@ -1,26 +1,25 @@
 //! `inspect`.
 
-use crate::args::{Machine, TextOutput};
+use crate::args::{ModelPart, Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
 use quincunx::diag::Sources;
-use quincunx::{Outcome, find_target, inspect, targets};
+use quincunx::target::folder::Folder;
+use quincunx::{FileKind, InputFile, Outcome, Setup, detect, inspect, targets};
 use std::path::PathBuf;
 
 /// Show what is in a file: a model, data, a program folder or a program
+///
+/// With --target the file is a program of this target, whatever it looks like.
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// The file or program folder
     file: PathBuf,
-    /// Take it as a program of this target instead of looking at its contents
-    #[arg(short, long, value_name = "TARGET")]
-    target: Option<String>,
     #[command(flatten)]
-    machine: Machine,
-    /// Read programs that break minor rules, with warnings
-    #[arg(long)]
-    lenient: bool,
+    reading: Reading,
+    #[command(flatten)]
+    part: ModelPart,
     #[command(flatten)]
     output: TextOutput,
 }
@@ -28,16 +27,39 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let inspection = if self.file.is_dir() {
-            inspect::folder(&self.file, targets())?
+            input::without_effect(self.part.given(), "a folder")?;
+            self.folder()?
         } else {
-            let setup = match &self.target {
-                None => None,
-                Some(name) => Some(input::setup(find_target(name)?, &self.machine, self.lenient)?),
-            };
-            inspect::file(&input::open(&self.file)?, targets(), setup)?
+            let file = input::open(&self.file)?;
+            let setup = self.setup(&file)?;
+            if setup.is_some() || !matches!(detect(&file, targets()), FileKind::Model) {
+                input::without_effect(self.part.given(), "what is no model")?;
+            }
+            inspect::file(&file, targets(), setup, &self.part.options())?
         };
         console.diagnostics(&inspection.warnings, &Sources::new());
         console.report(&inspection.report, self.output.output.as_deref())?;
         Ok(0)
+    }
+
+    fn folder(&self) -> Outcome<inspect::Inspection> {
+        if !Folder::is_at(&self.file) {
+            return inspect::folder(&self.file, targets(), &[]);
+        }
+        // What it says about the options is the same here.
+        self.reading.folder(&self.file)?;
+        inspect::folder(&self.file, targets(), &self.reading.options())
+    }
+
+    /// The machine for a program; nothing else has one.
+    fn setup(&self, file: &InputFile) -> Outcome<Option<Setup<'static>>> {
+        let target = match (self.reading.named()?, detect(file, targets())) {
+            (Some(target), _) | (None, FileKind::Program(target)) => target,
+            (None, _) => {
+                input::without_effect(self.reading.given(), "what is no program")?;
+                return Ok(None);
+            }
+        };
+        Ok(Some(self.reading.setup(target)?))
     }
 }

@@ -5,9 +5,12 @@ mod bench;
 mod compare;
 mod compile;
 mod completions;
+mod diff;
 mod disasm;
 mod inspect;
 mod isa;
+mod man;
+mod quantise;
 mod run;
 mod targets;
 mod verify;
@@ -23,6 +26,8 @@ pub(crate) enum Verb {
     Run(run::Run),
     Verify(verify::Verify),
     Compare(compare::Compare),
+    Quantise(quantise::Quantise),
+    Diff(diff::Diff),
     Asm(asm::Asm),
     Disasm(disasm::Disasm),
     Inspect(inspect::Inspect),
@@ -30,6 +35,7 @@ pub(crate) enum Verb {
     Targets(targets::Targets),
     Bench(bench::Bench),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Runs a verb and gives the exit code.
@@ -39,6 +45,8 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Run(verb) => verb.run(console),
         Verb::Verify(verb) => verb.run(console),
         Verb::Compare(verb) => verb.run(console),
+        Verb::Quantise(verb) => verb.run(console),
+        Verb::Diff(verb) => verb.run(console),
         Verb::Asm(verb) => verb.run(console),
         Verb::Disasm(verb) => verb.run(console),
         Verb::Inspect(verb) => verb.run(console),
@@ -46,5 +54,6 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Targets(verb) => verb.run(console),
         Verb::Bench(verb) => verb.run(console),
         Verb::Completions(verb) => verb.run(console),
+        Verb::Man(verb) => verb.run(console),
     }
 }

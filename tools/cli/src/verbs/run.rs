@@ -1,117 +1,174 @@
 //! `run`.
 
-use crate::args::{Data, Machine, Preparation};
+use crate::args::{Data, Preparation, Reading};
 use crate::console::Console;
 use crate::input;
 use crate::verbs::compile::{is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::compile::{Job, compile};
-use quincunx::diag::{Diagnostic, Sources};
+use quincunx::diag::Sources;
 use quincunx::report::Report;
+use quincunx::run::Options;
+use quincunx::target::{Engine, File, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::{
-    Calibration, Dataset, Executable, FileKind, InputFile, Model, Outcome, detect, find_target,
-    open_folder, open_native, run, targets,
+    Calibration, Dataset, Executable, FileKind, InputFile, Outcome, Tolerance, Trace, detect,
+    reference, run, targets,
 };
 use std::path::{Path, PathBuf};
 
 /// Run a program folder, native files or a model on inputs
 ///
-/// Prints the outputs of every image. A model is compiled in memory for --target. Native files
-/// alone have raw ports: their inputs are named as `quincunx inspect` shows them.
+/// Prints the outputs of every image. A model is compiled in memory for --target; without --target
+/// the reference executor runs it as it is, in f32. Native files alone have raw ports: their inputs
+/// are named as `quincunx inspect` shows them.
+///
+/// With --compare, exits with 1 when a value differs by more than the tolerance.
 #[derive(Args)]
 pub(crate) struct Run {
-    /// Program folder, native files of one program, or ONNX model
+    /// Program folder, native files of one program, or model
     #[arg(required = true)]
     program: Vec<PathBuf>,
     #[command(flatten)]
     data: Data,
-    /// The target; needed for a model [default: the one that recognises the files]
-    #[arg(short, long, value_name = "TARGET")]
-    target: Option<String>,
     #[command(flatten)]
-    machine: Machine,
-    /// Read programs that break minor rules, with warnings
-    #[arg(long)]
-    lenient: bool,
+    reading: Reading,
     /// Fail when the machine does not take a node of the model
     #[arg(long)]
     strict: bool,
+    /// Fail when a result leaves the type of its place where nothing quantises it
+    #[arg(long)]
+    strict_overflow: bool,
     #[command(flatten)]
     preparation: Preparation,
     /// Write the outputs of all images to this .npz (or, for one output, .npy) file instead of
     /// printing a table; - is .npz on stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Also write every value of the machine that can be observed to this .npz file
+    /// Also write every value of the machine and the host that can be observed to this .npz file,
+    /// in the order of computation
     #[arg(long, value_name = "FILE")]
-    layers: Option<PathBuf>,
+    trace_layers: Option<PathBuf>,
+    /// Compare every output and layer that this .npz file has an array for, instead of printing the
+    /// outputs
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// How far numbers may be from --compare: ABS + REL * |expected| [default: 0 for the machine and
+    /// for integers; for floating point on the host 1e-5 of the largest number of the array]
+    #[arg(long, value_name = "ABS[,REL]", requires = "compare")]
+    tolerance: Option<Tolerance>,
 }
 
 impl Run {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        if [&self.output, &self.layers].iter().all(|path| path.as_deref().is_some_and(is_stdout)) {
+        let results = [&self.output, &self.trace_layers];
+        let streams = results.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
+        let table = self.compare.is_some() || self.output.is_none();
+        if streams + usize::from(table) > 1 {
             return Err(two_on_stdout().into());
         }
         let data_file = input::data_file(&self.data)?;
+        let reference = self.compare.as_deref().map(input::open).transpose()?;
         let executable = self.executable(data_file.as_ref(), console)?;
         let data: Dataset =
             input::dataset(&self.data, data_file.as_ref(), &executable.inputs, console)?;
-        let traces = run::run(
-            &executable,
-            &data,
-            self.layers.is_some(),
-            console.threads,
-            console.progress(),
-        )?;
-        if let Some(path) = &self.layers {
-            write_arrays(path, &run::layers(&traces)?, console)?;
+        let options = Options {
+            layers: self.trace_layers.is_some() || self.compare.is_some(),
+            engine: if self.strict_overflow { Engine::Checked } else { Engine::Exec },
+            threads: console.threads,
+        };
+        let traces = run::run(&executable, &data, options, console.progress())?;
+        if let Some(path) = &self.trace_layers {
+            let order = executable.value_order();
+            write_arrays(path, &run::layers(&traces)?, &order, console)?;
         }
-        match &self.output {
-            Some(path) => write_arrays(path, &run::outputs(&traces)?, console)?,
-            None => console.report(&Report::from(run::table(&traces)), None)?,
+        if let Some(path) = &self.output {
+            write_arrays(path, &run::outputs(&traces)?, &executable.outputs, console)?;
         }
-        Ok(0)
+        match reference {
+            Some(file) => self.judge(&file, &executable, &traces, console),
+            None => {
+                if self.output.is_none() {
+                    console.report(&Report::from(run::table(&traces, data.first)), None)?;
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        file: &InputFile,
+        executable: &Executable,
+        traces: &[Trace],
+        console: &Console,
+    ) -> Outcome<u8> {
+        let judgement = reference::judge(file, executable, traces, self.tolerance)?;
+        console.diagnostics(&judgement.warnings, &Sources::new());
+        console.report(&judgement.report(), None)?;
+        if let Some(difference) = judgement.difference() {
+            console.diagnostics(&[difference.in_file(&file.name)], &Sources::new());
+        }
+        Ok(judgement.exit_code())
     }
 
     fn executable(&self, data: Option<&InputFile>, console: &Console) -> Outcome<Executable> {
         if let [folder] = &self.program[..]
             && folder.is_dir()
         {
-            let mut options = self.machine.set.clone();
-            options.extend(self.lenient.then(input::lenient_option));
-            let opened = open_folder(folder, targets(), &options)?;
+            input::without_effect(self.about_models(), "a program folder")?;
+            let opened = self.reading.folder(folder)?;
             console.diagnostics(&opened.warnings, &opened.sources);
             return Ok(opened.executable);
         }
         let files = self.program.iter().map(|path| input::open(path));
         let files = files.collect::<Result<Vec<InputFile>, _>>()?;
-        let target = self.target.as_deref().map(find_target).transpose()?;
-        let target = match (target, detect(&files[0], targets())) {
-            (Some(target), FileKind::Model) => {
-                return self.compiled(&files[0], target, data, console);
-            }
-            (None, FileKind::Model) => {
-                return Err(Diagnostic::usage("Q0705", "a model needs --target").into());
-            }
-            (Some(target), _) | (None, FileKind::Program(target)) => target,
-            (None, _) => quincunx::recognise(&natives(&files), targets())?,
-        };
-        let setup = input::setup(target, &self.machine, self.lenient)?;
-        let opened = open_native(&natives(&files), setup, None)?;
+        if let ([model], FileKind::Model) = (&files[..], detect(&files[0], targets())) {
+            return match self.reading.named()? {
+                Some(target) => self.compiled(model, target, data, console),
+                None => self.reference(model),
+            };
+        }
+        input::without_effect(self.about_models(), "a program")?;
+        let natives: Vec<File> = files.iter().map(InputFile::to_file).collect();
+        let opened = self.reading.natives(&natives)?;
         console.diagnostics(&opened.warnings, &opened.sources);
         Ok(opened.executable)
+    }
+
+    /// The options for compiling a model that are given, by name.
+    fn compiling(&self) -> Vec<&'static str> {
+        let mut given = self.preparation.given();
+        given.extend(self.strict.then_some("--strict"));
+        given
+    }
+
+    /// The options that only models have that are given, by name.
+    fn about_models(&self) -> Vec<&'static str> {
+        let mut given = self.compiling();
+        given.extend(self.preparation.part.given());
+        given
+    }
+
+    /// The model as it is.
+    fn reference(&self, file: &InputFile) -> Outcome<Executable> {
+        let mut given = self.reading.given();
+        given.extend(self.compiling());
+        given.extend(self.strict_overflow.then_some("--strict-overflow"));
+        input::without_effect(given, "a model without --target")?;
+        Ok(Executable::reference(&input::model(file, &self.preparation)?.graph))
     }
 
     fn compiled(
         &self,
         file: &InputFile,
-        target: &dyn quincunx::target::Target,
+        target: &dyn Target,
         data: Option<&InputFile>,
         console: &Console,
     ) -> Outcome<Executable> {
-        let setup = input::setup(target, &self.machine, self.lenient)?;
-        let model = Model::read(file)?;
+        input::without_effect(self.reading.lenient.then_some("--lenient"), "a model")?;
+        let setup = self.reading.setup(target)?;
+        let model = input::model(file, &self.preparation)?;
         let calibration = input::calibration(&self.preparation)?;
         let compilation = compile(&Job {
             strict: self.strict,
@@ -124,14 +181,11 @@ impl Run {
     }
 }
 
-fn natives(files: &[InputFile]) -> Vec<quincunx::target::File> {
-    files.iter().map(InputFile::to_file).collect()
-}
-
-/// Writes arrays as `.npz`, or the only one as `.npy` when the name says so.
-fn write_arrays(path: &Path, arrays: &Tensors, console: &Console) -> Outcome<()> {
-    if path == Path::new("-") {
-        return console.write(None, &npy::write_npz(arrays)?);
+/// Writes arrays as `.npz` in this order, or the only one as `.npy` when the name says so.
+fn write_arrays(path: &Path, arrays: &Tensors, order: &[String], console: &Console) -> Outcome<()> {
+    let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+    if is_npy {
+        return Ok(npy::write_file(path, arrays)?);
     }
-    Ok(npy::write_file(path, arrays)?)
+    console.write(Some(path), &npy::write_npz_in_order(arrays, order)?)
 }

@@ -1,6 +1,6 @@
 //! `verify`.
 
-use crate::args::{Data, Machine, Preparation, TextOutput};
+use crate::args::{Data, Images, Preparation, Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
@@ -9,11 +9,7 @@ use quincunx::diag::{Class, Severity};
 use quincunx::report::{Cell, Column, Report, Table};
 use quincunx::target::File;
 use quincunx::verify::{Agreement, against_model, verify};
-use quincunx::{
-    Calibration, InputFile, Model, Opened, Outcome, exit_code, find_target, open_folder,
-    open_native, recognise, targets,
-};
-use std::num::NonZeroUsize;
+use quincunx::{Calibration, InputFile, Opened, Outcome, exit_code};
 use std::path::PathBuf;
 
 /// Check a program against the rules of its machine, and against its model
@@ -24,24 +20,17 @@ pub(crate) struct Verify {
     /// Program folder, or native files of one program
     #[arg(required = true)]
     program: Vec<PathBuf>,
-    /// The target [default: the one that recognises the files]
-    #[arg(short, long, value_name = "TARGET")]
-    target: Option<String>,
     #[command(flatten)]
-    machine: Machine,
-    /// Read programs that break minor rules, with warnings
-    #[arg(long)]
-    lenient: bool,
-    /// Also compare every observable value with the golden model of this ONNX model, from which
+    reading: Reading,
+    /// Also compare every observable value with the golden model of this model, from which
     /// the program folder was compiled
     #[arg(long, value_name = "FILE", requires = "data")]
     model: Option<PathBuf>,
     /// Inputs for --model: .npy, .npz, random:SEED, zeros or ones
     #[arg(short, long, value_name = "FILE|random:SEED|zeros|ones", requires = "model")]
     data: Option<String>,
-    /// Images to make up for random:SEED, zeros or ones
-    #[arg(long, value_name = "N", default_value = "1")]
-    images: NonZeroUsize,
+    #[command(flatten)]
+    images: Images,
     #[command(flatten)]
     preparation: Preparation,
     #[command(flatten)]
@@ -50,6 +39,12 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        if self.model.is_none() {
+            let images = self.images.images.as_ref().map(|_| "--images");
+            let part = self.preparation.part.given();
+            let given = self.preparation.given().into_iter().chain(part).chain(images);
+            input::without_effect(given, "verify without --model")?;
+        }
         let opened = self.open()?;
         console.diagnostics(&opened.warnings, &opened.sources);
         let problems = verify(&opened);
@@ -76,19 +71,13 @@ impl Verify {
         if let [folder] = &self.program[..]
             && folder.is_dir()
         {
-            let mut options = self.machine.set.clone();
-            options.extend(self.lenient.then(input::lenient_option));
-            return open_folder(folder, targets(), &options);
+            return self.reading.folder(folder);
         }
         let mut files: Vec<File> = Vec::new();
         for path in &self.program {
             files.push(input::open(path)?.to_file());
         }
-        let target = match &self.target {
-            Some(name) => find_target(name)?,
-            None => recognise(&files, targets())?,
-        };
-        open_native(&files, input::setup(target, &self.machine, self.lenient)?, None)
+        self.reading.natives(&files)
     }
 
     fn agreement(
@@ -98,10 +87,11 @@ impl Verify {
         data: &str,
         console: &Console,
     ) -> Outcome<Agreement> {
-        let data = Data { data: data.to_owned(), images: self.images };
+        let images = Images { images: self.images.images.clone() };
+        let data = Data { data: data.to_owned(), images };
         let file: Option<InputFile> = input::data_file(&data)?;
         let images = input::dataset(&data, file.as_ref(), &opened.executable.inputs, console)?;
-        let model = Model::read(&input::open(model)?)?;
+        let model = input::model(&input::open(model)?, &self.preparation)?;
         let calibration = input::calibration(&self.preparation)?;
         let job = Job {
             fold_batch_norm: !self.preparation.no_fold_batch_norm,

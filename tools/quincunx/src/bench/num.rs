@@ -1,6 +1,7 @@
 //! The suite `num`: products of matrices and convolutions.
 
 use super::{Row, Run, Suite};
+use crate::Outcome;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{
     ConvShape, Convolution, ImageLayout, Left, Level, Matrix, Packed, multiply_f32,
@@ -23,7 +24,7 @@ pub(super) const SUITE: Suite = Suite {
         },
         OptionInfo {
             name: "level",
-            doc: "Instructions of integer products",
+            doc: "Instructions of packed products",
             default: "best",
             values: &["best", "scalar", "avx2", "avx512-vnni"],
         },
@@ -31,14 +32,21 @@ pub(super) const SUITE: Suite = Suite {
     run,
 };
 
-fn run(run: &Run) -> Result<Vec<Row>> {
+fn run(run: &Run) -> Outcome<Vec<Row>> {
     let (size, level) = (size(run)?, level(run)?);
-    let gmacs = |name: String, value: f64| Row { name, metric: "gmacs", value, unit: "GMAC/s" };
+    let gmacs = |name: String, value: f64| Row {
+        name,
+        metric: "gmacs",
+        value,
+        unit: "GMAC/s",
+        decimals: 2,
+    };
     Ok(vec![
         gmacs(format!("u8s8_{size}"), product::<u8>(run, size, level, (0x5a, -0x35))),
         gmacs(format!("s8s8_{size}"), product::<i8>(run, size, level, (-0x5a, -0x35))),
         gmacs(format!("s16s16_{size}"), product::<i16>(run, size, level, (-0x5a5, 0x353))),
         gmacs(format!("f32_{size}"), product_f32(run, size)),
+        gmacs(format!("f32_packed_{size}"), product::<f32>(run, size, level, (0.75, -1.25))),
         gmacs("conv3x3_u8s8_56x56x64".to_owned(), convolution(run, 1, level)),
         gmacs("depthwise3x3_u8s8_56x56x64".to_owned(), convolution(run, 64, level)),
     ])
@@ -71,7 +79,7 @@ fn product<L: Left>(run: &Run, size: usize, level: Level, (left, right): (L, L::
     let left = vec![left; size * size];
     let packed =
         Packed::<L>::for_level(Matrix::row_major(&vec![right; size * size], size, size), level);
-    let mut out = vec![0; size * size];
+    let mut out = vec![L::Sum::default(); size * size];
     let part = size.div_ceil(run.threads.get()) * size;
     gmacs(run, size.pow(3), || {
         divide(out.chunks_mut(part).zip(left.chunks(part)), |(out, left)| {

@@ -15,7 +15,7 @@ fn compiled(model: &Model) -> Compilation {
 fn check(model: &Model) {
     let executable = compiled(model).result.unwrap();
     let data = images(model, 5);
-    let traces = run(&executable, &data, false, ONE, &Silent).unwrap();
+    let traces = run(&executable, &data, plain(), &Silent).unwrap();
     for (image, trace) in data.images.iter().zip(&traces) {
         let expected = float(&model.graph, image, Keep::Outputs).unwrap();
         assert_eq!(trace.outputs.len(), expected.len());
@@ -124,9 +124,13 @@ fn runs_do_not_depend_on_threads() {
     let model = mixed();
     let executable = compiled(&model).result.unwrap();
     let data = images(&model, 11);
-    let one = run(&executable, &data, true, ONE, &Silent).unwrap();
+    let one = run(&executable, &data, traced(), &Silent).unwrap();
     for number in [2, 3, 11, 64] {
-        assert_eq!(one, run(&executable, &data, true, threads(number), &Silent).unwrap());
+        assert_eq!(
+            one,
+            run(&executable, &data, Options { threads: threads(number), ..traced() }, &Silent)
+                .unwrap()
+        );
     }
 }
 
@@ -134,13 +138,13 @@ fn runs_do_not_depend_on_threads() {
 fn outputs_and_layers_are_stacked() {
     let model = passthrough();
     let executable = compiled(&model).result.unwrap();
-    let traces = run(&executable, &images(&model, 3), true, ONE, &Silent).unwrap();
+    let traces = run(&executable, &images(&model, 3), traced(), &Silent).unwrap();
     let stacked = outputs(&traces).unwrap();
     assert_eq!(stacked["r"].shape(), [3, 4]);
     assert_eq!(stacked["c"].shape(), [3, 2]);
     assert_eq!(layers(&traces).unwrap().keys().collect::<Vec<_>>(), ["r"]);
     assert_eq!(outputs(&traces[..1]).unwrap()["r"].shape(), [1, 4]);
-    let text = Report::from(table(&traces)).render(Format::Csv);
+    let text = Report::from(table(&traces, 0)).render(Format::Csv);
     assert!(text.contains("0,c,i64,[2],1,5 6"), "{text}");
 }
 

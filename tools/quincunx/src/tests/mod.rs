@@ -5,9 +5,10 @@ mod compile;
 mod program;
 mod toy;
 
+use crate::run::Options;
 use crate::{Dataset, InputSpec, Model, Setup};
 use quincunx_graph::{Binary, Graph, Op, Unary};
-use quincunx_target::ArchSource;
+use quincunx_target::{ArchSource, Engine};
 use quincunx_tensor::{DType, Tensor};
 use std::num::NonZeroUsize;
 use toy::TOY;
@@ -62,13 +63,26 @@ fn passthrough() -> Model {
 }
 
 fn model(graph: Graph) -> Model {
-    Model { name: "model.onnx".to_owned(), path: None, graph }
+    Model {
+        name: "model.onnx".to_owned(),
+        path: None,
+        graph,
+        format: quincunx_import::Format::Onnx,
+    }
 }
 
 fn setup(options: &[(&str, &str)]) -> Setup<'static> {
     let options: Vec<_> =
         options.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     Setup::new(&TOY, &ArchSource::Default, &options).unwrap()
+}
+
+fn plain() -> Options {
+    Options { layers: false, engine: Engine::Exec, threads: ONE }
+}
+
+fn traced() -> Options {
+    Options { layers: true, ..plain() }
 }
 
 /// Random images for a model.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::compile::{Job, compile, to_folder};
+use crate::import::Options;
 use crate::run::run;
 use crate::verify::{against_model, verify};
 use crate::{Silent, assemble, inspect, manual, open_folder, open_native, recognise};
@@ -29,8 +30,8 @@ fn a_program_folder_runs_alone() {
         let setup = setup(&[]);
         let compiled = compile(&Job::new(&model, &setup)).unwrap().result.unwrap();
         let data = images(&model, 3);
-        let traces = run(&opened.executable, &data, true, ONE, &Silent).unwrap();
-        assert_eq!(traces, run(&compiled, &data, true, ONE, &Silent).unwrap());
+        let traces = run(&opened.executable, &data, traced(), &Silent).unwrap();
+        assert_eq!(traces, run(&compiled, &data, traced(), &Silent).unwrap());
         assert!(verify(&opened).is_empty());
     }
 }
@@ -60,7 +61,7 @@ fn native_files_have_raw_ports() {
     assert_eq!(recognise(std::slice::from_ref(&file), TARGETS).unwrap().info().name, "toy");
     let opened = open_native(&[file], setup(&[]), None).unwrap();
     let data = crate::Dataset::generate("ones", &opened.executable.inputs, 1).unwrap().unwrap();
-    let traces = run(&opened.executable, &data, false, ONE, &Silent).unwrap();
+    let traces = run(&opened.executable, &data, plain(), &Silent).unwrap();
     assert_eq!(traces[0].outputs["z"].to_f64(), [2.0; 4]);
     assert!(recognise(&[File::new("b", "other")], TARGETS).is_err());
 }
@@ -70,7 +71,7 @@ fn verify_reports_illegal_programs_and_running_them_fails() {
     let opened = open_native(&[File::new("a.toy", "toy\nrelu y q\n")], setup(&[]), None).unwrap();
     assert_eq!(verify(&opened)[0].code(), "Q9004");
     let data = crate::Dataset::generate("ones", &opened.executable.inputs, 1).unwrap().unwrap();
-    assert!(run(&opened.executable, &data, false, ONE, &Silent).is_err());
+    assert!(run(&opened.executable, &data, plain(), &Silent).is_err());
 }
 
 #[test]
@@ -96,18 +97,24 @@ fn files_are_converted_between_kinds() {
 #[test]
 fn inspect_shows_folders_and_programs() {
     let (_place, path) = write(&mixed(), &[]);
-    let text = inspect::folder(&path, TARGETS).unwrap().report.render(Format::Text);
+    let text = inspect::folder(&path, TARGETS, &[]).unwrap().report.render(Format::Text);
     assert!(text.contains("program folder") && text.contains("host1"), "{text}");
     let file = crate::InputFile {
         name: "a.toy".into(),
         path: None,
         bytes: b"toy\nrelu y x\n".to_vec().into(),
     };
-    let text = inspect::file(&file, TARGETS, None).unwrap().report.render(Format::Text);
+    let text = inspect::file(&file, TARGETS, None, &Options::default())
+        .unwrap()
+        .report
+        .render(Format::Text);
     assert!(text.contains("instructions"), "{text}");
     let nothing = crate::InputFile { bytes: b"nothing".to_vec().into(), ..file };
-    assert_eq!(inspect::file(&nothing, TARGETS, None).err().unwrap().exit_code(), 3);
-    assert!(inspect::folder(path.parent().unwrap(), TARGETS).is_err());
+    assert_eq!(
+        inspect::file(&nothing, TARGETS, None, &Options::default()).err().unwrap().exit_code(),
+        3
+    );
+    assert!(inspect::folder(path.parent().unwrap(), TARGETS, &[]).is_err());
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn fraction(integer: &Int, unit: &Ratio) -> Ratio {
     Ratio::from(integer.clone()) * unit
 }
 
-fn from_fractions(shape: &[usize], fractions: Vec<Ratio>) -> ExactTensor {
+pub(super) fn from_fractions(shape: &[usize], fractions: Vec<Ratio>) -> ExactTensor {
     let unit = |v: &Ratio| Ratio::from_parts(Int::ONE, v.denominator().clone());
     let units: Vec<Ratio> = fractions.iter().map(unit).collect();
     let integers = fractions.iter().map(|v| v.numerator().clone()).collect();
@@ -31,12 +31,16 @@ fn from_fractions(shape: &[usize], fractions: Vec<Ratio>) -> ExactTensor {
 
 /// Integers of an integer type wrap; everything else stays.
 pub(super) fn wrapped(result: ExactTensor, dtype: DType) -> ExactTensor {
-    let signed = match dtype {
+    let full = 8 * u32::try_from(dtype.size()).unwrap_or(8);
+    let (signed, width) = match dtype {
         DType::Bool | DType::F32 | DType::F64 => return result,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => true,
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 => false,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => (true, full),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => (false, full),
+        DType::Narrow(narrow) => match narrow.signed() {
+            Some(signed) => (signed, narrow.bits()),
+            None => return result,
+        },
     };
-    let width = 8 * u32::try_from(dtype.size()).unwrap_or(8);
     let integers = result.integers.iter().map(|v| Overflow::Wrap.apply(v, signed, width)).collect();
     ExactTensor { integers, ..result }
 }
@@ -71,7 +75,11 @@ pub(super) fn unary(unary: Unary, x: &ExactTensor) -> Result<ExactTensor> {
         | Unary::Tanh
         | Unary::Gelu
         | Unary::GeluTanh
-        | Unary::Softplus => return Err(no_exact_result(unary.name())),
+        | Unary::Softplus
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Atan => return Err(no_exact_result(unary.name())),
     })
 }
 

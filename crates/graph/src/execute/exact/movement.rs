@@ -8,8 +8,8 @@ use super::{ExactTensor, add, common_unit};
 use crate::movement::{Source, sources};
 use crate::{ConvTranspose, Node, Op, Resize};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_num::{Dyadic, Int, Ratio, Rounding, round_quotient};
-use quincunx_tensor::{DType, Shape};
+use quincunx_num::{Dyadic, Int, Overflow, Ratio, Rounding, round_quotient};
+use quincunx_tensor::{DType, Shape, Tensor};
 
 /// Computes a node that only moves elements.
 pub(super) fn move_exact(
@@ -124,7 +124,14 @@ pub(super) fn cast_exact(x: &ExactTensor, from: DType, to: DType) -> Result<Exac
             }
             Err(unsupported("the cast to f32 would round"))
         }
-        (from, to) if from.is_float() => {
+        (_, DType::Narrow(to)) if to.is_float() => {
+            let values = Tensor::from_vec(&x.shape, x.to_f64())?;
+            if values.narrow(to, to.overflow())?.to_f64() == values.to_f64() {
+                return Ok(x.clone());
+            }
+            Err(unsupported(format!("the cast to {} would round", DType::Narrow(to))))
+        }
+        (from, to) if from.wide().is_float() => {
             let denominator = Int::from(x.unit.denominator().clone());
             let whole =
                 |v: &Int| round_quotient(&(v * x.unit.numerator()), &denominator, Rounding::Down);
@@ -145,6 +152,10 @@ fn saturated(value: Int, to: DType) -> Int {
         DType::U16 => (0, u16::MAX.into()),
         DType::U32 => (0, u32::MAX.into()),
         DType::U64 => (0, u64::MAX.into()),
+        DType::Narrow(narrow) => match narrow.signed() {
+            Some(signed) => return Overflow::Wrap.apply(&value, signed, narrow.bits()),
+            None => return value,
+        },
         DType::F32 | DType::F64 => return value,
     };
     value.clamp(low.into(), high.into())

@@ -17,21 +17,36 @@ pub(super) fn unary(unary: Unary, x: &Tensor) -> Result<Tensor> {
         Unary::Abs => with_number!(x.dtype(), T => map::<T>(x, Numeric::abs)),
         Unary::Sign => with_number!(x.dtype(), T => map::<T>(x, Numeric::sign)),
         Unary::Not => truth_tensor(x.shape(), x.bytes().iter().map(|&v| v == 0)),
-        Unary::Sqrt => map_real(x, f64::sqrt),
-        Unary::Reciprocal => map_real(x, f64::recip),
-        Unary::Exp => map_real(x, f64::exp),
-        Unary::Log => map_real(x, f64::ln),
-        Unary::Erf => map_real(x, special::erf),
-        Unary::Floor => map_real(x, f64::floor),
-        Unary::Ceil => map_real(x, f64::ceil),
-        Unary::Round => map_real(x, f64::round_ties_even),
-        Unary::Sigmoid => map_real(x, sigmoid),
-        Unary::HardSwish => map_real(x, hard_swish),
-        Unary::Tanh => map_real(x, f64::tanh),
-        Unary::Gelu => map_real(x, gelu),
-        Unary::GeluTanh => map_real(x, gelu_tanh),
-        Unary::Softplus => map_real(x, softplus),
+        _ => match real_unary(unary) {
+            Some(function) => map_real(x, function),
+            None => Err(Diagnostic::bug("a function of elements is known")),
+        },
     }
+}
+
+/// The operators that are computed in f64 and rounded.
+pub(in crate::execute) fn real_unary(unary: Unary) -> Option<fn(f64) -> f64> {
+    Some(match unary {
+        Unary::Relu | Unary::Neg | Unary::Abs | Unary::Sign | Unary::Not => return None,
+        Unary::Sqrt => f64::sqrt,
+        Unary::Reciprocal => f64::recip,
+        Unary::Exp => f64::exp,
+        Unary::Log => f64::ln,
+        Unary::Erf => special::erf,
+        Unary::Floor => f64::floor,
+        Unary::Ceil => f64::ceil,
+        Unary::Round => f64::round_ties_even,
+        Unary::Sigmoid => sigmoid,
+        Unary::HardSwish => hard_swish,
+        Unary::Tanh => f64::tanh,
+        Unary::Gelu => gelu,
+        Unary::GeluTanh => gelu_tanh,
+        Unary::Softplus => softplus,
+        Unary::Sin => f64::sin,
+        Unary::Cos => f64::cos,
+        Unary::Tan => f64::tan,
+        Unary::Atan => f64::atan,
+    })
 }
 
 fn map<T: Numeric>(x: &Tensor, function: impl Fn(T) -> T) -> Result<Tensor> {
@@ -47,25 +62,35 @@ fn hard_swish(x: f64) -> f64 {
 }
 
 pub(super) fn activation(activation: Activation, x: &Tensor) -> Result<Tensor> {
+    map_real(x, |v| real_activation(activation, v))
+}
+
+/// The activation of one number, in f64.
+pub(in crate::execute) fn real_activation(activation: Activation, v: f64) -> f64 {
     match activation {
         Activation::LeakyRelu { alpha } => {
-            let alpha = f64::from(alpha);
-            map_real(x, |v| if v < 0.0 { alpha * v } else { v })
+            if v < 0.0 {
+                f64::from(alpha) * v
+            } else {
+                v
+            }
         }
         Activation::Elu { alpha } => {
-            let alpha = f64::from(alpha);
-            map_real(x, |v| if v < 0.0 { alpha * v.exp_m1() } else { v })
+            if v < 0.0 {
+                f64::from(alpha) * v.exp_m1()
+            } else {
+                v
+            }
         }
         Activation::Selu { alpha, gamma } => {
-            let (alpha, gamma) = (f64::from(alpha), f64::from(gamma));
-            map_real(x, |v| gamma * if v > 0.0 { v } else { alpha * v.exp_m1() })
+            f64::from(gamma) * if v > 0.0 { v } else { f64::from(alpha) * v.exp_m1() }
         }
-        Activation::HardSigmoid { alpha, beta } => map_real(x, |v| hard_sigmoid(v, alpha, beta)),
+        Activation::HardSigmoid { alpha, beta } => hard_sigmoid(v, alpha, beta),
         Activation::Clip { min, max } => {
             let min = min.map_or(f64::NEG_INFINITY, f64::from);
             let max = max.map_or(f64::INFINITY, f64::from);
             // NaN stays NaN.
-            map_real(x, |v| if v.is_nan() { v } else { v.max(min).min(max) })
+            if v.is_nan() { v } else { v.max(min).min(max) }
         }
     }
 }

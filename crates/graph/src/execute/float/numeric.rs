@@ -165,6 +165,7 @@ macro_rules! with_number {
             DType::U64 => typed!(u64),
             DType::F32 => typed!(f32),
             DType::F64 => typed!(f64),
+            DType::Narrow(_) => Err(quincunx_diag::Diagnostic::bug("operands are widened first")),
         }
     }};
 }

@@ -80,6 +80,9 @@ pub(super) fn global_max(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
 /// `e^(x - max)` over its sum, along one axis.
 pub(super) fn softmax(softmax: &Softmax, x: &Tensor) -> Result<Tensor> {
     let mut values = x.to_f64();
+    if values.is_empty() {
+        return real_tensor(x.dtype(), x.shape(), values);
+    }
     let extent = x.shape()[softmax.axis];
     let inner: usize = x.shape()[softmax.axis + 1..].iter().product();
     let outer: usize = x.shape()[..softmax.axis].iter().product();

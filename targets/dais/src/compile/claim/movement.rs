@@ -11,7 +11,9 @@ pub(super) fn refuse_movement(graph: &Graph, node: &Node) -> Option<String> {
             (!constant).then(|| "its weights are not constant".to_owned())
         }
         Op::Recurrent(_) => Some(format!("{} has no exact result in fixed point", node.op.name())),
-        Op::Cast { .. } => Some("the machine has one number format".to_owned()),
+        Op::Cast { .. } | Op::CastUnbounded { .. } => {
+            Some("the machine has one number format".to_owned())
+        }
         Op::Gather { .. } if graph.movement(node).is_none() => {
             Some("its indices are not constant, or out of range".to_owned())
         }

@@ -65,7 +65,8 @@ pub(super) fn refuse_operator(graph: &Graph, node: &Node) -> Option<String> {
         | Op::Expand { .. }
         | Op::Tile { .. }
         | Op::Resize(_)
-        | Op::Cast { .. } => None,
+        | Op::Cast { .. }
+        | Op::CastUnbounded { .. } => None,
     }
 }
 
@@ -91,7 +92,11 @@ fn refuse_unary(unary: Unary) -> Option<String> {
         | Unary::Tanh
         | Unary::Gelu
         | Unary::GeluTanh
-        | Unary::Softplus => Some(no_instruction(&Op::Unary(unary))),
+        | Unary::Softplus
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Atan => Some(no_instruction(&Op::Unary(unary))),
     }
 }
 

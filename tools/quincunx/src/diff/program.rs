@@ -1,0 +1,141 @@
+//! Program folders, native files and models.
+
+use super::{Difference, Settings, arrays, json, text};
+use crate::assemble::TEXT_KIND;
+use crate::executable::{Body, Stage};
+use crate::open::read;
+use crate::{InputFile, Outcome, Setup, open_folder};
+use quincunx_diag::{Class, Diagnostic};
+use quincunx_graph::Graph;
+use quincunx_target::folder::{Folder, SegmentFiles};
+use quincunx_target::{Log, Program, Target};
+use quincunx_tensor::{Tensors, npy};
+use std::path::Path;
+
+/// The descriptions, constant outputs, and the programs of segments whose files differ.
+pub(super) fn folders(
+    paths: [&Path; 2],
+    targets: &[&dyn Target],
+    settings: &Settings,
+    found: &mut Difference,
+) -> Outcome<()> {
+    found.kind = "program folders";
+    let (a, b) = (Folder::read(paths[0])?, Folder::read(paths[1])?);
+    found.add_paths(json::changes(&description(&a)?, &description(&b)?, settings.tolerance));
+    if a.constants != b.constants {
+        let (a, b) = (constants(&a)?, constants(&b)?);
+        found.add_arrays(arrays::table(&a, &b, settings)?);
+    }
+    let opened = [open_folder(paths[0], targets, &[])?, open_folder(paths[1], targets, &[])?];
+    for segment in &a.segments {
+        let Some(other) = b.segments.iter().find(|other| other.name == segment.name) else {
+            continue;
+        };
+        if segment.files == other.files {
+            continue;
+        }
+        let texts = opened.each_ref().map(|opened| {
+            let stage = opened.executable.stages.iter().find(|stage| stage.name == segment.name);
+            stage.map(stage_text).transpose()
+        });
+        let [Some(a), Some(b)] = [texts[0].clone()?, texts[1].clone()?] else { continue };
+        let names = paths.map(|path| path.join(&segment.name).display().to_string());
+        found.add_text(text::unified((&names[0], &a), (&names[1], &b), settings.context));
+    }
+    same_files(&a.segments, &b.segments, found);
+    Ok(())
+}
+
+/// Files may differ where texts do not.
+fn same_files(a: &[SegmentFiles], b: &[SegmentFiles], found: &mut Difference) {
+    found.same &= a.iter().map(|s| &s.files).eq(b.iter().map(|s| &s.files));
+}
+
+fn description(folder: &Folder) -> Outcome<serde_json::Value> {
+    let value = serde_json::from_str(&folder.description());
+    Ok(value.map_err(|error| Diagnostic::bug(format!("a description is no JSON: {error}")))?)
+}
+
+fn constants(folder: &Folder) -> Outcome<Tensors> {
+    match &folder.constants {
+        Some(file) => Ok(npy::read_npz(file.bytes.clone()).map_err(|p| p.name_file(&file.name))?),
+        None => Ok(Tensors::new()),
+    }
+}
+
+fn stage_text(stage: &Stage) -> Outcome<String> {
+    match &stage.body {
+        Body::Host(host) => Ok(host.graph.to_string()),
+        Body::Device { program, .. } => Ok(program_text(&**program)?),
+    }
+}
+
+fn program_text(program: &dyn Program) -> quincunx_diag::Result<String> {
+    let files = program.emit(TEXT_KIND, "program")?;
+    Ok(files.iter().map(|file| String::from_utf8_lossy(&file.bytes)).collect())
+}
+
+/// Assembly texts as they are written; other native files as assembly text.
+pub(super) fn natives(
+    files: [&InputFile; 2],
+    target: &dyn Target,
+    settings: &Settings,
+    found: &mut Difference,
+) -> Outcome<()> {
+    let written = |file: &InputFile| super::is_text(file) && !is_json(file);
+    if files.iter().all(|file| written(file)) {
+        super::lines(files, settings, found);
+        found.kind = "programs";
+        return Ok(());
+    }
+    let setup = Setup::default_for(target)?;
+    let forms = files.map(|file| (written(file), is_json(file)));
+    let [a, b] = files.map(|file| native_text(file, &setup, forms[0] != forms[1]));
+    found.add_text(text::unified((&files[0].name, &a?), (&files[1].name, &b?), settings.context));
+    Ok(())
+}
+
+/// Assembly text of a native file. Forms differ in what they say besides the instructions; for
+/// files of two forms it is the text of what the target's first form says.
+fn native_text(file: &InputFile, setup: &Setup<'_>, two_forms: bool) -> Outcome<String> {
+    let open = |file| read(setup, &[file], None, &mut Log::default());
+    let mut program = open(file.to_file())?;
+    if two_forms
+        && let Some(kind) = setup.target.info().kinds.first()
+        && let Ok([only]) = program.emit(kind.name, "program").as_deref()
+    {
+        program = open(only.clone())?;
+    }
+    match program_text(&*program) {
+        Err(problem) if problem.class() == Class::Unsupported && super::is_text(file) => {
+            Ok(String::from_utf8_lossy(&file.bytes).into_owned())
+        }
+        text => Ok(text.map_err(|problem| problem.name_file(&file.name))?),
+    }
+}
+
+fn is_json(file: &InputFile) -> bool {
+    serde_json::from_slice::<serde_json::Value>(&file.bytes).is_ok()
+}
+
+/// Two graphs: their text forms, and their constants where names are the same.
+pub(super) fn graphs(
+    [a, b]: [&Graph; 2],
+    settings: &Settings,
+    found: &mut Difference,
+) -> Outcome<()> {
+    let constants = |graph: &Graph| -> Tensors {
+        let constants = graph.values().filter_map(|(_, value)| {
+            Some((value.name.clone(), value.constant.as_ref()?.tensor.clone()))
+        });
+        constants.collect()
+    };
+    let (left, right) = (constants(a), constants(b));
+    if left != right {
+        found.add_arrays(arrays::table(&left, &right, settings)?);
+    }
+    let names = found.names.clone();
+    let (a, b) = (a.to_string(), b.to_string());
+    found.add_text(text::unified((&names[0], &a), (&names[1], &b), settings.context));
+    Ok(())
+}
