@@ -26,7 +26,7 @@ impl Graph {
     /// new numbers, when it selects by numbers that are no constant, or when a tensor has more
     /// than 2^32 elements.
     pub fn movement(&self, node: &Node) -> Option<Vec<Source>> {
-        if !moves(&node.op) {
+        if !node.op.only_moves() {
             return None;
         }
         let shapes: Vec<&[usize]> = node.operands().map(|id| &self[id].shape[..]).collect();
@@ -41,25 +41,7 @@ impl Graph {
     }
 }
 
-/// True for operators whose results are elements of their operands or attributes.
-pub(crate) fn moves(op: &Op) -> bool {
-    match op {
-        Op::Identity
-        | Op::Flatten { .. }
-        | Op::Reshape { .. }
-        | Op::Transpose { .. }
-        | Op::Concat { .. }
-        | Op::Slice { .. }
-        | Op::Pad(_)
-        | Op::Gather { .. }
-        | Op::Expand { .. }
-        | Op::Tile { .. } => true,
-        Op::Resize(resize) => resize.is_nearest(),
-        _ => false,
-    }
-}
-
-/// The sources of an operator for which [`moves`] holds. `indices` are those of a `Gather`.
+/// The sources of an operator for which [`Op::only_moves`] holds. `indices` are those of a `Gather`.
 ///
 /// # Errors
 /// `Q0314` for an index that is out of range, a bug for other operators and shapes too large.

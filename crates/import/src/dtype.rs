@@ -1,9 +1,10 @@
 //! Element type numbers of ONNX.
 
-use quincunx_tensor::{DType, Narrow};
+use quincunx_diag::Result;
+use quincunx_tensor::{DType, Narrow, Tensor};
 
 /// What Quincunx has for an ONNX element type.
-pub(crate) fn from_onnx(code: i32) -> Result<DType, &'static str> {
+pub(crate) fn from_onnx(code: i32) -> std::result::Result<DType, &'static str> {
     Ok(match code {
         1 => DType::F32,
         2 => DType::U8,
@@ -80,6 +81,24 @@ fn name(code: i32) -> &'static str {
         28 => "float6e3m2",
         _ => "unknown",
     }
+}
+
+/// A number as a constant of a type; integers lose the fraction and saturate.
+pub(crate) fn scalar(dtype: DType, value: f64) -> Result<Tensor> {
+    Ok(match dtype {
+        DType::Bool => Tensor::new(dtype, &[], vec![u8::from(value != 0.0)].into())?,
+        DType::I8 => Tensor::scalar(value as i8),
+        DType::I16 => Tensor::scalar(value as i16),
+        DType::I32 => Tensor::scalar(value as i32),
+        DType::I64 => Tensor::scalar(value as i64),
+        DType::U8 => Tensor::scalar(value as u8),
+        DType::U16 => Tensor::scalar(value as u16),
+        DType::U32 => Tensor::scalar(value as u32),
+        DType::U64 => Tensor::scalar(value as u64),
+        DType::F32 => Tensor::scalar(value as f32),
+        DType::F64 => Tensor::scalar(value),
+        DType::Narrow(narrow) => Tensor::scalar(value).narrow(narrow, narrow.overflow())?,
+    })
 }
 
 #[cfg(test)]

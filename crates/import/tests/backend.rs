@@ -4,6 +4,8 @@
 //! numbers are wrong must have a line with its exact name. A line that excuses nothing fails the
 //! test, so the list only shrinks.
 
+mod common;
+
 use quincunx_diag::{Class, Diagnostic};
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, Session, Settings, float};
@@ -24,20 +26,6 @@ const OLDER_FLOOR: usize = 386;
 
 /// Relative and absolute tolerance of float results, as in the package's own runner.
 const TOLERANCE: (f64, f64) = (1e-3, 1e-5);
-
-/// The Python to use, or `None` (visibly) when it lacks onnx.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn python() -> Option<String> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let works = Command::new(&python).args(["-c", "import onnx"]).output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{python} with onnx is required");
-    eprintln!("skipped: {python} with onnx not found");
-    None
-}
 
 /// Writes the cases of a command of `backend.py` and returns their folders in order.
 fn cases(python: &str, command: &str, folder: &Path) -> Vec<PathBuf> {
@@ -260,7 +248,7 @@ fn report(command: &str, outcome: &Outcome, skipped: usize, skips: &[Skip]) {
 
 /// Runs the cases. `base` gives the name that the skip list has for a case.
 fn run_cases(command: &str, skips: &mut [Skip], base: impl Fn(&str) -> &str) -> Option<Outcome> {
-    let python = python()?;
+    let python = common::python("onnx")?;
     let folder = tempfile::tempdir().unwrap();
     let (mut passed, mut skipped, mut failed) = (0, 0, Vec::new());
     for case in cases(&python, command, folder.path()) {
@@ -315,7 +303,7 @@ fn node_cases_of_older_opsets() {
 /// Networks of the `onnx` package with weights of one number each. They have one data set each.
 #[test]
 fn light_models() {
-    let Some(python) = python() else { return };
+    let Some(python) = common::python("onnx") else { return };
     let folder = tempfile::tempdir().unwrap();
     let cases = cases(&python, "light", folder.path());
     assert!(cases.len() >= 9, "{cases:?}");

@@ -4,7 +4,9 @@
 //! `families.py` makes at least 20 small models per operator, `quantised.py` networks that
 //! onnxruntime quantises; each is imported and run here.
 
-use quincunx_graph::execute::{Keep, float};
+mod common;
+
+use quincunx_graph::execute::{Keep, Session, Settings, float};
 use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{Tensor, Tensors, npy};
 use std::collections::BTreeMap;
@@ -13,16 +15,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Writes the models of all families into a folder; `None` (visibly) without onnxruntime.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
 fn make(script: &str, folder: &Path) -> Option<()> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let works = Command::new(&python).args(["-c", "import onnx, onnxruntime"]).output();
-    if !works.is_ok_and(|output| output.status.success()) {
-        let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-        assert!(!required, "{python} with onnx and onnxruntime is required");
-        eprintln!("skipped: {python} with onnx and onnxruntime not found");
-        return None;
-    }
+    let python = common::python("onnx, onnxruntime")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
     let output = Command::new(python).arg(script).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -95,10 +89,16 @@ fn run(folder: &Path, name: &str, tolerance: &Tolerance) -> Result<(), String> {
     if let Some(problem) = graph.verify().first() {
         return Err(format!("the graph is invalid: {problem}"));
     }
-    let found = float(&graph, &read(&path("in.npz")), Keep::Outputs).map_err(|p| p.to_string())?;
-    for (output, expected) in &read(&path("out.npz")) {
-        let found = found.get(output).ok_or_else(|| format!("output \"{output}\" is absent"))?;
-        compare(found, expected, tolerance).map_err(|why| format!("output \"{output}\": {why}"))?;
+    let (inputs, outputs) = (read(&path("in.npz")), read(&path("out.npz")));
+    let reference = float(&graph, &inputs, Keep::Outputs);
+    let prepared = Session::new(&graph, Settings::default()).and_then(|s| s.run(&inputs));
+    for (who, found) in [("reference", reference), ("prepared", prepared)] {
+        let found = found.map_err(|problem| format!("{who}: {problem}"))?;
+        for (output, expected) in &outputs {
+            let wrong = |why: &str| format!("{who}: output \"{output}\": {why}");
+            let found = found.get(output).ok_or_else(|| wrong("is absent"))?;
+            compare(found, expected, tolerance).map_err(|why| wrong(&why))?;
+        }
     }
     Ok(())
 }

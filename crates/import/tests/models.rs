@@ -4,7 +4,9 @@
 //! case is read with the shapes of its inputs. The folder is `$QUINCUNX_MODELS`, or `models` in the build
 //! folder of cargo.
 
-use quincunx_graph::execute::{Keep, float};
+mod common;
+
+use quincunx_graph::execute::{Keep, Session, Settings, float};
 use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{Tensor, Tensors, npy};
 use std::fs;
@@ -30,15 +32,11 @@ fn models() -> PathBuf {
 /// Runs onnxruntime on every case; `None` (visibly) when it or the models are not there.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
 fn expect(out: &Path) -> Option<()> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    let works = Command::new(&python).args(["-c", "import onnxruntime"]).output();
-    let has_runtime = works.is_ok_and(|output| output.status.success());
-    if !has_runtime || !models().is_dir() {
-        let what =
-            format!("{python} with onnxruntime and the models that tests/models/fetch.py fetches");
-        assert!(!required, "{what} are required");
-        eprintln!("skipped: {what} not found");
+    let python = common::python("onnxruntime")?;
+    if !models().is_dir() {
+        let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+        assert!(!required, "the models that tests/models/fetch.py fetches are required");
+        eprintln!("skipped: the models that tests/models/fetch.py fetches are not there");
         return None;
     }
     let script = root().join("tests/models/expect.py");
@@ -72,7 +70,7 @@ fn difference(found: &Tensor, expected: &Tensor) -> Result<f64, String> {
     Ok(top(&differences) / top(&expected).max(f64::MIN_POSITIVE))
 }
 
-/// The largest difference of a case.
+/// The largest difference of a case, in the reference executor and in prepared execution.
 fn run(case: &Path) -> Result<f64, String> {
     let model = PathBuf::from(fs::read_to_string(case.join("model.txt")).unwrap());
     let (inputs, expected) = (read(&case.join("in.npz")), read(&case.join("out.npz")));
@@ -85,12 +83,16 @@ fn run(case: &Path) -> Result<f64, String> {
     if !problems.is_empty() {
         return Err(show(problems));
     }
-    let found = float(&graph, &inputs, Keep::Outputs).map_err(|problem| problem.to_string())?;
+    let reference = float(&graph, &inputs, Keep::Outputs);
+    let prepared = Session::new(&graph, Settings::default()).and_then(|s| s.run(&inputs));
     let mut worst = 0.0_f64;
-    for (name, expected) in &expected {
-        let found = found.get(name).ok_or_else(|| format!("output \"{name}\" is absent"))?;
-        worst = worst
-            .max(difference(found, expected).map_err(|why| format!("output \"{name}\": {why}"))?);
+    for found in [reference, prepared] {
+        let found = found.map_err(|problem| problem.to_string())?;
+        for (name, expected) in &expected {
+            let found = found.get(name).ok_or_else(|| format!("output \"{name}\" is absent"))?;
+            let difference = difference(found, expected);
+            worst = worst.max(difference.map_err(|why| format!("output \"{name}\": {why}"))?);
+        }
     }
     Ok(worst)
 }

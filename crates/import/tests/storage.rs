@@ -1,25 +1,13 @@
 //! Every storage form of every element type holds what the `onnx` package reads from it.
 
+mod common;
+
 use quincunx_graph::execute::{Keep, float};
 use quincunx_import::{ExportOptions, Options, read_onnx, write_onnx};
 use quincunx_tensor::{Tensors, npy};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-/// The Python to use, or `None` (visibly) when it lacks onnx.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn python() -> Option<String> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let works = Command::new(&python).args(["-c", "import onnx"]).output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{python} with onnx is required");
-    eprintln!("skipped: {python} with onnx not found");
-    None
-}
 
 /// The output of a model without inputs.
 fn output(file: Vec<u8>, options: &Options) -> Vec<f64> {
@@ -30,7 +18,7 @@ fn output(file: Vec<u8>, options: &Options) -> Vec<f64> {
 
 #[test]
 fn every_form_of_every_type() {
-    let Some(python) = python() else { return };
+    let Some(python) = common::python("onnx") else { return };
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storage.py");
     let made = Command::new(python).arg(script).arg(folder.path()).output().unwrap();

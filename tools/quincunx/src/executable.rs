@@ -105,7 +105,7 @@ pub struct Session<'a> {
 }
 
 impl Executable {
-    /// The model as given, on the reference executor: what a framework would do, in f32.
+    /// The model as given, in prepared execution: what a framework would do in f32, and exact on grids.
     pub fn reference(graph: &Graph) -> Self {
         let name = |id: &ValueId| graph[*id].name.clone();
         Executable {

@@ -2,7 +2,6 @@
 
 use super::rewrite::Rewrite;
 use crate::execute::{Keep, exact, float};
-use crate::movement::moves;
 use crate::{Constant, Graph, Node, Op, PadMode, ValueId};
 use quincunx_diag::Result;
 use quincunx_tensor::{Tensor, Tensors};
@@ -82,7 +81,7 @@ fn moves_codes(op: &Op) -> bool {
     match op {
         Op::Pad(pad) => !matches!(pad.mode, PadMode::Constant(_)),
         Op::Resize(resize) => resize.keeps_grid(),
-        op => moves(op) && op.arity().1 == 1,
+        op => op.only_moves() && op.arity().1 == 1,
     }
 }
 

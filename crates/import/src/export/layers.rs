@@ -7,7 +7,7 @@ use quincunx_graph::{
     Cell, Coordinates, Direction, Interpolation, Nearest, Node, Pad, PadMode, Recurrent,
     RecurrentOutput, Resize, ResizeTarget, SliceRange,
 };
-use quincunx_tensor::{DType, Tensor};
+use quincunx_tensor::Tensor;
 
 impl Writer<'_> {
     /// A list of integers as an initialiser named after the node's result.
@@ -36,7 +36,7 @@ impl Writer<'_> {
         let mode = match pad.mode {
             PadMode::Constant(value) => {
                 let base = format!("{}_value", self.name(node.output));
-                more.push(self.fresh_initialiser(&base, &scalar(dtype, value)?));
+                more.push(self.fresh_initialiser(&base, &crate::dtype::scalar(dtype, value)?));
                 "constant"
             }
             PadMode::Edge => "edge",
@@ -109,24 +109,6 @@ impl Writer<'_> {
         written.output.push(self.name(node.output).to_owned());
         self.node(&node.name, written);
     }
-}
-
-/// A number that inference has found to be one of the type.
-fn scalar(dtype: DType, value: f64) -> Result<Tensor> {
-    Ok(match dtype {
-        DType::Bool => Tensor::new(dtype, &[], vec![u8::from(value != 0.0)].into())?,
-        DType::I8 => Tensor::scalar(value as i8),
-        DType::I16 => Tensor::scalar(value as i16),
-        DType::I32 => Tensor::scalar(value as i32),
-        DType::I64 => Tensor::scalar(value as i64),
-        DType::U8 => Tensor::scalar(value as u8),
-        DType::U16 => Tensor::scalar(value as u16),
-        DType::U32 => Tensor::scalar(value as u32),
-        DType::U64 => Tensor::scalar(value as u64),
-        DType::F32 => Tensor::scalar(value as f32),
-        DType::F64 => Tensor::scalar(value),
-        DType::Narrow(narrow) => Tensor::scalar(value).narrow(narrow, narrow.overflow())?,
-    })
 }
 
 fn resize_attributes(resize: &Resize) -> Vec<AttributeProto> {

@@ -2,6 +2,7 @@
 
 use crate::attributes::malformed;
 use crate::context::NodeContext;
+use crate::dtype::scalar;
 use crate::ops::reduce::one_axis;
 use crate::ops::shape::target;
 use quincunx_diag::Result;
@@ -10,25 +11,10 @@ use quincunx_tensor::{DType, Tensor};
 
 /// A constant number of a type that is computed with.
 pub(super) fn number(node: &mut NodeContext<'_, '_>, dtype: DType, value: f64) -> Result<ValueId> {
-    let tensor = match dtype {
-        DType::F32 => Tensor::scalar(value as f32),
-        DType::F64 => Tensor::scalar(value),
-        DType::I8 => Tensor::scalar(value as i8),
-        DType::I16 => Tensor::scalar(value as i16),
-        DType::I32 => Tensor::scalar(value as i32),
-        DType::I64 => Tensor::scalar(value as i64),
-        DType::U8 => Tensor::scalar(value as u8),
-        DType::U16 => Tensor::scalar(value as u16),
-        DType::U32 => Tensor::scalar(value as u32),
-        DType::U64 => Tensor::scalar(value as u64),
-        DType::Narrow(narrow) if dtype.is_float() => {
-            Tensor::scalar(value).narrow(narrow, narrow.overflow())?
-        }
-        DType::Bool | DType::Narrow(_) => {
-            return Err(malformed(format!("expected numbers to compute with, found {dtype}")));
-        }
-    };
-    node.constant_before(tensor)
+    if dtype == DType::Bool || dtype.is_storage() {
+        return Err(malformed(format!("expected numbers to compute with, found {dtype}")));
+    }
+    node.constant_before(scalar(dtype, value)?)
 }
 
 /// Adds an operator with one operand.

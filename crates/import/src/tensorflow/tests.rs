@@ -375,9 +375,11 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read(bytes.clone());
         let node = [&[0x0a, bytes.len() as u8 & 0x7f][..], &bytes].concat();
-        let _ = read(node);
+        for file in [bytes, node] {
+            let outcome = read(file);
+            prop_assert!(acceptable(&outcome), "{:?}", outcome);
+        }
     }
 
     #[test]

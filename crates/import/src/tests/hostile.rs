@@ -281,7 +281,13 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read(&bytes);
+        match read(&bytes) {
+            Ok(graph) => prop_assert_eq!(graph.verify(), []),
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                prop_assert!(problems.iter().all(|p| p.class() != Class::Bug), "{:?}", problems);
+            }
+        }
     }
 
     #[test]

@@ -12,18 +12,12 @@ use std::process::Command;
 
 const SCRIPT: &str = "oracle.py";
 
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
 /// The Python to use, or `None` (visibly) when it lacks onnxruntime.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
 pub(super) fn python() -> Option<String> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let works = Command::new(&python).args(["-c", "import onnx, onnxruntime"]).output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{python} with onnx and onnxruntime is required");
-    eprintln!("skipped: {python} with onnx and onnxruntime not found");
-    None
+    common::python("onnx, onnxruntime")
 }
 
 /// Runs a script of the folder `tests`.

@@ -91,7 +91,11 @@ fn help(name: &str) -> String {
             [] => String::new(),
             values => format!(": {}", values.join(", ")),
         };
-        format!("{suite}: {}{values} [default: {}]", option.doc, option.default)
+        let default = match option.default {
+            "" => "[required]".to_owned(),
+            default => format!("[default: {default}]"),
+        };
+        format!("{suite}: {}{values} {default}", option.doc)
     };
     let uses = suites().iter().flat_map(|suite| {
         let options = suite.options.iter().filter(|option| option.name == name);

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// Run a program folder, native files or a model on inputs
 ///
 /// Prints the outputs of every image. A model is compiled in memory for --target; without --target
-/// the reference executor runs it as it is, in f32. Native files alone have raw ports: their inputs
-/// are named as `quincunx inspect` shows them.
+/// it runs as it is: in f32, and exactly where it is quantised. Native files alone have raw ports:
+/// their inputs are named as `quincunx inspect` shows them.
 ///
 /// With --compare, exits with 1 when a value differs by more than the tolerance.
 #[derive(Args)]

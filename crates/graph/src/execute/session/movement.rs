@@ -2,7 +2,7 @@
 
 use super::build::{Builder, Form};
 use super::data::{Data, Layout};
-use crate::movement::{Source, moves, sources};
+use crate::movement::{Source, sources};
 use crate::{Node, Op, Pad, ValueId};
 use quincunx_diag::Result;
 use quincunx_tensor::{Shape, View};
@@ -64,7 +64,7 @@ impl Builder<'_> {
     pub(super) fn movement(&self, node: &Node, layout: Layout) -> Option<Movement> {
         let first = node.input(0)?;
         let (x, out) = (self.shape(first), self.shape(node.output));
-        if !moves(&node.op) || x.contains(&0) || out.contains(&0) {
+        if !node.op.only_moves() || x.contains(&0) || out.contains(&0) {
             return None;
         }
         match &node.op {
@@ -97,7 +97,7 @@ impl Builder<'_> {
 
     /// A movement of f32.
     pub(super) fn real_movement(&mut self, node: &Node) -> Result<Option<Form>> {
-        let Some(first) = node.input(0).filter(|_| moves(&node.op)) else { return Ok(None) };
+        let Some(first) = node.input(0).filter(|_| node.op.only_moves()) else { return Ok(None) };
         let mut layout = self.layout_of(first)?;
         let mut movement = self.movement(node, layout);
         if movement.is_none() && layout == Layout::Last {

@@ -15,7 +15,7 @@ impl Builder<'_> {
     /// A node that moves integers which have the same meaning wherever they are; joined along the
     /// innermost axis of a layout, operands may differ.
     pub(super) fn grid_movement(&mut self, node: &Node) -> Result<Option<Form>> {
-        if !crate::movement::moves(&node.op) {
+        if !node.op.only_moves() {
             return Ok(None);
         }
         if node.op == Op::Identity {
