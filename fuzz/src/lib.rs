@@ -9,6 +9,7 @@ use quincunx_dais::verify::{Rules, verify, verify_pipeline};
 use quincunx_diag::any_error;
 use quincunx_graph::{Graph, passes};
 use quincunx_import::{ExportOptions, Options, read_onnx, write_onnx};
+use quincunx_target::{ArchSource, Engine, File, Log, Target};
 
 /// Largest graph that is transformed and written; reading alone is bounded by the reader.
 const MOST_NODES: usize = 2000;
@@ -65,4 +66,48 @@ pub fn exercise_program(program: &Program) {
         let _ = executor.run(&vec![0.0; inputs]);
         let _ = executor.run_strict(&vec![-1e300; inputs]);
     }
+}
+
+/// Reads a file on every preset of a target; what is accepted is verified, timed and printed, and
+/// the print is read again and prints the same.
+///
+/// # Panics
+/// When that is not so.
+pub fn exercise_target(target: &dyn Target, file: &File, settings: &[(&str, &str)]) {
+    let _ = target.recognises(file);
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let given: Vec<_> = settings.iter().map(owned).collect();
+    let options = quincunx_target::Options::new(target.info().options, &given)
+        .expect("the settings are those of the target");
+    for preset in target.info().presets {
+        let arch = target.arch(&ArchSource::Preset(preset.name.to_owned()));
+        let arch = arch.expect("a preset is a machine");
+        let read = |file: &File| {
+            target.read(std::slice::from_ref(file), None, &*arch, &options, &mut Log::default())
+        };
+        let Ok(program) = read(file) else { continue };
+        let _ = (program.verify(), program.stats(), program.details(), program.time());
+        let printed = program.emit("asm", "x").expect("a program has a text");
+        let again = read(&printed[0]).expect("printed programs can be read");
+        let again = again.emit("asm", "x").expect("a program has a text");
+        assert_eq!(again[0].bytes, printed[0].bytes);
+        let _ = program.load(Engine::Exec);
+    }
+}
+
+/// Everything that can be done with an npu program that a reader has accepted, short of running it.
+///
+/// # Panics
+/// When what is printed is not read again.
+pub fn exercise_npu(program: &quincunx_npu::program::Program) {
+    use quincunx_npu::{NpuArch, binary, text, time, verify, work};
+    let Ok(arch) = NpuArch::preset("gemini") else { return };
+    let printed = text::print(program);
+    let source = quincunx_diag::SourceId(0);
+    let again = text::read(&printed, source, text::Schema::standard(), true);
+    assert!(again.is_ok_and(|read| text::print(&read.program) == printed));
+    let _ = binary::write(program, &arch, true);
+    let resolved = [work::resolve(program)];
+    time::durations(program, &resolved[0], &arch, time::Model::PHYSICAL);
+    verify::verify(&verify::Subject { programs: &[program], work: &resolved, arch: &arch });
 }

@@ -242,6 +242,13 @@ impl Diagnostic {
         self
     }
 
+    /// The same problem as a note, where it was not asked about.
+    #[must_use]
+    pub fn as_note(mut self) -> Self {
+        self.0.severity = Severity::Note;
+        self
+    }
+
     /// Severity.
     pub fn severity(&self) -> Severity {
         self.0.severity

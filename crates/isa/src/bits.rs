@@ -3,15 +3,17 @@
 use std::fmt;
 
 /// Most bits an instruction word can have.
-pub const MAX_BITS: u32 = 256;
+pub const MAX_BITS: u32 = 320;
+const WORDS: usize = (MAX_BITS / 64) as usize;
+const BYTES: usize = (MAX_BITS / 8) as usize;
 
 /// An instruction word of up to [`MAX_BITS`] bits. Bit 0 is the low bit of byte 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Bits([u64; 4]);
+pub struct Bits([u64; WORDS]);
 
 impl Bits {
     /// The word with all bits 0.
-    pub const ZERO: Bits = Bits([0; 4]);
+    pub const ZERO: Bits = Bits([0; WORDS]);
 
     /// The `width <= 64` bits from bit `at` upwards. Bits past the end of the word read as 0.
     pub fn get(&self, at: u32, width: u32) -> u64 {
@@ -35,7 +37,7 @@ impl Bits {
 
     /// Reads a little-endian word; `None` if it is longer than [`MAX_BITS`].
     pub fn from_le_bytes(bytes: &[u8]) -> Option<Bits> {
-        let mut padded = [0; 32];
+        let mut padded = [0; BYTES];
         padded.get_mut(..bytes.len())?.copy_from_slice(bytes);
         let mut bits = Bits::ZERO;
         for (word, chunk) in bits.0.iter_mut().zip(padded.as_chunks().0) {
@@ -44,9 +46,10 @@ impl Bits {
         Some(bits)
     }
 
-    /// The whole word as little-endian bytes; cut it to the length of the instruction.
-    pub fn to_le_bytes(self) -> [u8; 32] {
-        let mut bytes = [0; 32];
+    /// The whole word, [`MAX_BITS`] long, as little-endian bytes; cut it to the length of the
+    /// instruction.
+    pub fn to_le_bytes(self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
         for (chunk, word) in bytes.as_chunks_mut().0.iter_mut().zip(self.0) {
             *chunk = word.to_le_bytes();
         }
@@ -55,7 +58,7 @@ impl Bits {
 
     /// True when all bits are 0.
     pub fn is_zero(&self) -> bool {
-        self.0 == [0; 4]
+        self.0 == [0; WORDS]
     }
 
     /// The lowest bit that is 1.
@@ -95,8 +98,8 @@ impl Bits {
 
 impl fmt::Debug for Bits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d] = self.0;
-        write!(f, "0x{d:016x}_{c:016x}_{b:016x}_{a:016x}")
+        let words: Vec<String> = self.0.iter().rev().map(|word| format!("{word:016x}")).collect();
+        write!(f, "0x{}", words.join("_"))
     }
 }
 
@@ -125,10 +128,10 @@ mod tests {
     #[test]
     fn bits_past_the_end_are_zero() {
         let mut bits = Bits::ZERO;
-        bits.set(250, 64, u64::MAX);
-        assert_eq!(bits.get(250, 64), 0x3f);
-        bits.set(300, 4, 15);
-        assert_eq!(bits.get(300, 4), 0);
+        bits.set(MAX_BITS - 6, 64, u64::MAX);
+        assert_eq!(bits.get(MAX_BITS - 6, 64), 0x3f);
+        bits.set(MAX_BITS + 44, 4, 15);
+        assert_eq!(bits.get(MAX_BITS + 44, 4), 0);
         assert_eq!(bits.get(0, 0), 0);
     }
 
@@ -137,6 +140,6 @@ mod tests {
         let bits = Bits::from_le_bytes(&[0x12, 0x34]).unwrap();
         assert_eq!(bits.get(0, 16), 0x3412);
         assert_eq!(bits.to_le_bytes()[..3], [0x12, 0x34, 0]);
-        assert!(Bits::from_le_bytes(&[0; 33]).is_none());
+        assert!(Bits::from_le_bytes(&[0; 41]).is_none());
     }
 }

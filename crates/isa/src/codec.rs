@@ -52,6 +52,9 @@ impl Table {
         if !std::ptr::eq(self, layout.table()) {
             return Err(foreign_layout());
         }
+        if !self.has_code() {
+            return Err(Diagnostic::bug(format!("{} has no machine code", self.machine)));
+        }
         let matches = |row: &RowLayout| word.and(&row.match_mask) == row.match_value;
         let index = layout.rows.iter().position(matches);
         let index = index.ok_or_else(|| self.unknown(word, layout))?;

@@ -63,7 +63,9 @@ impl Layout {
         let fields = fields.collect::<Result<_>>()?;
         let mut layout = Layout { table, bits, params: resolver.params, fields, rows: Vec::new() };
         layout.rows = table.rows.iter().map(|row| layout.row(row)).collect::<Result<_>>()?;
-        layout.check_ambiguity()?;
+        if table.has_code() {
+            layout.check_ambiguity()?;
+        }
         Ok(layout)
     }
 

@@ -72,8 +72,10 @@ impl Table {
                 &operand.doc.iter().map(|line| format!("; {}", line.trim())).collect::<String>();
             text += "\n";
         }
-        text += &format!("    encoding     {}\n\n", encoding(row, layout));
-        text
+        if self.has_code() {
+            text += &format!("    encoding     {}\n", encoding(row, layout));
+        }
+        text + "\n"
     }
 
     fn row_markdown(&self, row: &Row, layout: Option<&Layout>) -> String {
@@ -89,8 +91,10 @@ impl Table {
             let values = values(operand).replace('|', "\\|");
             text += &format!("| `{}` | {values} | {} |\n", operand.name, doc.join(" "));
         }
-        text += &format!("\nEncoding: {}.\n\n", encoding(row, layout));
-        text
+        if self.has_code() {
+            text += &format!("\nEncoding: {}.\n", encoding(row, layout));
+        }
+        text + "\n"
     }
 
     /// The allowed values of an operand: what the layout says, else what the row says.

@@ -122,7 +122,8 @@ pub struct Row {
     pub mnemonic: &'static str,
     /// Text form, mnemonic included. `{a}` is an operand, `{a?text}` a flag, `[...]` an optional
     /// group that is absent when all its operands have their default; it is recognised by its text
-    /// before its first operand, or else by that operand. A doubled brace or bracket stands for
+    /// before its first operand, or else by that operand. A group without operands is text that
+    /// may be missing when it is read: `Load[s]` prints as `Loads`. A doubled brace or bracket stands for
     /// itself; a blank stands for any run of blanks.
     pub syntax: &'static str,
     /// Documentation, one entry per line.
@@ -141,7 +142,7 @@ pub struct Table {
     pub machine: &'static str,
     /// Documentation, one entry per line.
     pub doc: &'static [&'static str],
-    /// Width of the instruction word in bits.
+    /// Width of the instruction word in bits; `Term::Const(0)` for a machine without machine code.
     pub bits: Term,
     /// Parameters that fixups ask for besides those of the fields.
     pub params: &'static [&'static str],
@@ -182,6 +183,12 @@ impl Table {
         Table { machine, doc, bits, params, fields, rows, templates: OnceLock::new() }
     }
 
+    /// False for a machine that has assembly text only: its word has 0 bits, and its operands need no
+    /// fields.
+    pub fn has_code(&self) -> bool {
+        !matches!(self.bits, Term::Const(0))
+    }
+
     /// Every mnemonic once, in table order.
     pub fn mnemonics(&self) -> Vec<&'static str> {
         let mut list = Vec::new();
@@ -217,7 +224,7 @@ impl Table {
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (index, row) in self.rows.iter().enumerate() {
-            let mut found = row.problems();
+            let mut found = row.problems(self.has_code());
             if self.rows[..index].iter().any(|earlier| earlier.name == row.name) {
                 found.push("its name is taken".to_owned());
             }
@@ -228,7 +235,7 @@ impl Table {
 }
 
 impl Row {
-    fn problems(&self) -> Vec<String> {
+    fn problems(&self, has_code: bool) -> Vec<String> {
         let mut problems = Vec::new();
         if self.doc.is_empty() {
             problems.push("it has no documentation".to_owned());
@@ -237,7 +244,7 @@ impl Row {
             Err(problem) => problems.push(problem),
             Ok(template) => {
                 for (index, operand) in self.operands.iter().enumerate() {
-                    let found = self.operand_problems(index, operand, &template);
+                    let found = self.operand_problems(index, operand, &template, has_code);
                     let name = operand.name;
                     problems.extend(found.iter().map(|text| format!("operand {name} {text}")));
                 }
@@ -251,6 +258,7 @@ impl Row {
         index: usize,
         operand: &Operand,
         template: &Template,
+        has_code: bool,
     ) -> Vec<&'static str> {
         let irregular = self.fixup.is_some();
         let mentions = template.mentions(index);
@@ -263,7 +271,7 @@ impl Row {
             (mentions > 1, "is more than once in the syntax"),
             (template.is_optional(index) && operand.default.is_none(), "has no default"),
             (default_is_wrong, "cannot have its default"),
-            (operand.field.is_none() && !irregular, "has no field"),
+            (operand.field.is_none() && !irregular && has_code, "has no field"),
             (operand.converted && !irregular, "is converted, but the row has no fixup"),
             (matches!(operand.kind, Kind::Scaled(..=0)), "has no positive scale"),
         ];

@@ -324,14 +324,14 @@ pub(crate) fn range_of(operand: &Operand, stored: Option<(i128, i128)>) -> (i128
 }
 
 fn literal(text: &str, whole: bool, cursor: &mut Cursor<'_>) -> Result<()> {
-    if text.starts_with(',') {
+    if text.starts_with([',', ')']) {
         cursor.skip_blanks();
     }
     let found = if whole { cursor.eat_word(text) } else { cursor.eat(text) };
     if !found {
         return Err(cursor.expected(&format!("`{text}`")));
     }
-    if text.ends_with(',') {
+    if text.ends_with([',', '(']) {
         cursor.skip_blanks();
     }
     Ok(())
@@ -391,13 +391,16 @@ fn print_sequence(elements: &[Element], spec: &Row, values: &[i128], out: &mut S
     }
 }
 
+/// True if all operands of a group have their default; never for a group of plain text.
 fn is_default(body: &[Element], spec: &Row, values: &[i128]) -> bool {
-    body.iter().all(|element| match element {
-        Element::Operand { index, .. } | Element::Flag { index, .. } => {
-            values[*index] == spec.operands[*index].default.unwrap_or(0)
-        }
-        _ => true,
-    })
+    let plain = |element: &Element| matches!(element, Element::Blank | Element::Literal { .. });
+    !body.iter().all(plain)
+        && body.iter().all(|element| match element {
+            Element::Operand { index, .. } | Element::Flag { index, .. } => {
+                values[*index] == spec.operands[*index].default.unwrap_or(0)
+            }
+            _ => true,
+        })
 }
 
 fn print_operand(operand: &Operand, value: i128, out: &mut String) {

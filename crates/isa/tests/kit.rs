@@ -453,7 +453,7 @@ fn widths_come_from_the_parameters() {
 #[test]
 fn parameters_that_do_not_go_together_are_refused() {
     for (layout, code, message) in [
-        (narrow(257, 7, 7, 3), "Q2121", "a narrow instruction would have 257 bits"),
+        (narrow(321, 7, 7, 3), "Q2121", "a narrow instruction would have 321 bits"),
         (narrow(15, 7, 7, 3), "Q2122", "field b of narrow cannot have 7 bits at 9"),
         (narrow(200, 65, 7, 3), "Q2122", "field a of narrow cannot have 65 bits at 2"),
         (
@@ -678,11 +678,77 @@ proptest! {
     }
 
     #[test]
-    fn any_parameters_are_survived(bits in 0..300u32, a in 0..70u32, b in 0..70u32, mode: u32) {
+    fn any_parameters_are_survived(bits in 0..340u32, a in 0..70u32, b in 0..70u32, mode: u32) {
         if let Ok(layout) = narrow(bits, a, b, mode) {
             let inst = NARROW.random(&mut |n| n - 1, &layout);
             let word = NARROW.encode(&inst, &layout).unwrap();
             prop_assert_eq!(NARROW.decode(&word, &layout, false).unwrap().0, inst);
         }
     }
+}
+
+instructions! {
+    /// A machine that has assembly text only.
+    pub enum Spoken, table SPOKEN = "spoken";
+    bits Term::Const(0); params []; fields &[];
+
+    /// Says a number.
+    Say = "say" "say({a}[, {b}])" [] {
+        /// The number.
+        a: u8 = Operand::free(Kind::Unsigned).within(0, 9),
+        /// Another one.
+        b: u8 = Operand::free(Kind::Unsigned).or(0),
+    }
+    /// Says nothing.
+    Wait = "wait" "wait()" [] {}
+}
+
+/// A table without machine code needs no fields, cannot be decoded, and its manual has no encoding.
+#[test]
+fn machines_without_machine_code() {
+    assert_eq!(SPOKEN.check(), Vec::<String>::new());
+    let layout = Layout::fixed(&SPOKEN).unwrap();
+    assert!(SPOKEN.decode(&Bits::ZERO, &layout, true).is_err());
+    let mut draws = 0;
+    let mut below = |n: u64| {
+        draws += 1;
+        draws % n
+    };
+    for row in 0..SPOKEN.rows.len() {
+        let inst = SPOKEN.random_of(row, &mut below, &layout);
+        assert_eq!(parse(&SPOKEN, &SPOKEN.print(&inst), None).unwrap(), inst);
+    }
+    let blanks = parse(&SPOKEN, "say( 1 , 2 )", None).unwrap();
+    assert_eq!(Spoken::from_raw(&blanks), Some(Spoken::Say { a: 1, b: 2 }));
+    for format in [ManualFormat::Text, ManualFormat::Markdown] {
+        let manual = SPOKEN.manual(None, Some(&layout), format).unwrap();
+        assert!(manual.contains("Says a number") && !manual.to_lowercase().contains("encoding"));
+    }
+}
+
+instructions! {
+    /// A machine with a spelling that may be shorter.
+    pub enum Plural, table PLURAL = "plural";
+    bits Term::Const(8); params [];
+    fields &[
+        FieldSpec::unsigned("opcode", &[Piece::fixed(0, 4)]),
+        FieldSpec::unsigned("count", &[Piece::fixed(4, 4)]),
+    ];
+
+    /// Loads.
+    Load = "loads" "load[s] {count}" ["opcode" = 1] {
+        /// How many.
+        count: u8 = Operand::at("count", Kind::Unsigned),
+    }
+}
+
+#[test]
+fn groups_of_plain_text_are_printed_and_may_be_missing() {
+    for text in ["load 3", "loads 3"] {
+        let inst = parse(&PLURAL, text, None).unwrap();
+        assert_eq!(inst, Plural::Load { count: 3 }.to_raw());
+        assert_eq!(PLURAL.print(&inst), "loads 3");
+    }
+    assert!(parse(&PLURAL, "loadss 3", None).is_none());
+    assert!(PLURAL.check().is_empty());
 }

@@ -8,18 +8,24 @@
 //!
 //! No machine is known here.
 
+pub mod bench;
+mod document;
 pub mod folder;
 mod options;
 pub mod plan;
 mod program;
 
+pub use document::Document;
 pub use options::{OptionInfo, Options};
-pub use program::{EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Stats};
+pub use program::{
+    EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Sample, Stats,
+};
 
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use quincunx_graph::passes::Scheme;
-use quincunx_isa::Table;
+use quincunx_isa::Table as Instructions;
+use quincunx_report::Table;
 use quincunx_tensor::Tensors;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -34,7 +40,10 @@ pub struct Info {
     pub summary: &'static str,
     /// Machine presets; the first is the default.
     pub presets: &'static [Preset],
-    /// Options of the compiler.
+    /// True when graphs can be compiled; without a compiler there are still readers, checks,
+    /// simulators and timing.
+    pub compiler: bool,
+    /// Options of the compiler and the readers.
     pub options: &'static [OptionInfo],
     /// Native file kinds `emit` can produce; the first is the one a program folder holds.
     pub kinds: &'static [EmitKind],
@@ -151,7 +160,9 @@ pub trait Target: Sync {
     fn arch(&self, source: &ArchSource) -> Result<Box<dyn Arch>>;
 
     /// For every node of the graph, in node order, whether this machine takes it.
-    fn claim(&self, graph: &Graph, arch: &dyn Arch) -> Vec<Claim>;
+    fn claim(&self, graph: &Graph, _arch: &dyn Arch) -> Vec<Claim> {
+        vec![Claim::Host(no_compiler(self.info())); graph.nodes().len()]
+    }
 
     /// How a float model is quantised for this machine; `None` when it takes float models as they
     /// are.
@@ -165,18 +176,22 @@ pub trait Target: Sync {
     /// Every reason why it does not fit.
     fn compile(
         &self,
-        graph: &Graph,
-        arch: &dyn Arch,
-        options: &Options,
-        log: &mut Log,
-    ) -> std::result::Result<Compiled, Vec<Diagnostic>>;
+        _graph: &Graph,
+        _arch: &dyn Arch,
+        _options: &Options,
+        _log: &mut Log,
+    ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
+        Err(vec![Diagnostic::unsupported("Q0520", no_compiler(self.info()))])
+    }
 
     /// The layer-level model in this machine's arithmetic: every input and node result as real
     /// numbers (f64), by value name. Sees the graph and the numerics, never instructions.
     ///
     /// # Errors
     /// Inputs that do not fit the graph.
-    fn golden(&self, graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors>;
+    fn golden(&self, _graph: &Graph, _numerics: &Numerics, _inputs: &Tensors) -> Result<Tensors> {
+        Err(Diagnostic::unsupported("Q0520", no_compiler(self.info())))
+    }
 
     /// Reads native files or assembly text. Warnings of a lenient reading go to the log. Without
     /// an interface the ports are raw memory.
@@ -192,9 +207,43 @@ pub trait Target: Sync {
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>>;
 
-    /// True when a file looks like one of this target's native files.
+    /// True when a file looks like one of this target's native files or documents.
     fn recognises(&self, file: &File) -> bool;
 
-    /// The instruction table.
-    fn isa(&self) -> &'static Table;
+    /// Names of further files that belong to this one and lie in its folder; they are read with it.
+    fn companions(&self, _file: &File) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A file of the machine's ecosystem that is no program: a kernel, an intermediate
+    /// representation, measurements, a machine description. `None` for any other file.
+    ///
+    /// # Errors
+    /// Everything that keeps such a file from being read.
+    fn document(
+        &self,
+        _file: &File,
+        _arch: &dyn Arch,
+        _options: &Options,
+    ) -> std::result::Result<Option<Document>, Vec<Diagnostic>> {
+        Ok(None)
+    }
+
+    /// Differences between two programs in terms of the machine, as tables; `None` when their
+    /// texts say it best.
+    fn diff(&self, _left: &dyn Program, _right: &dyn Program) -> Option<Vec<Table>> {
+        None
+    }
+
+    /// The instruction tables.
+    fn isa(&self) -> &'static [&'static Instructions];
+
+    /// Measurements of this target's own speed, for `bench`.
+    fn suites(&self) -> &'static [bench::Suite] {
+        &[]
+    }
+}
+
+fn no_compiler(info: &Info) -> String {
+    format!("{} has no compiler yet", info.name)
 }

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Quantiser, Scalar};
 use quincunx_num::{Dyadic, Int, round_ratio};
+use quincunx_report::Table;
 use quincunx_tensor::{Tensor, Tensors, show_shape};
+use quincunx_timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -33,6 +35,11 @@ impl File {
                 .at_byte(error.valid_up_to() as u64)
                 .name_file(&self.name)
         })
+    }
+
+    /// The name without folders.
+    pub fn base_name(&self) -> &str {
+        self.name.rsplit(['/', '\\']).next().unwrap_or_default()
     }
 
     /// The part of the name after the last dot, in lower case; empty without a dot.
@@ -99,6 +106,21 @@ fn encode(x: f64, quantiser: &Scalar) -> f64 {
     Dyadic::new(code - Int::from(quantiser.zero), 0).mul(&exact(quantiser.scale)).to_f64()
 }
 
+/// What made-up random numbers of an input look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sample {
+    /// Numbers between -1 and 1, moved onto the grid of the port.
+    #[default]
+    Fractions,
+    /// Whole numbers below 2^53, for raw memory: `random & keep | set`.
+    Words {
+        /// The bits that are random.
+        keep: u64,
+        /// The bits that are one.
+        set: u64,
+    },
+}
+
 /// Where the value of a graph node can be read while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerTap {
@@ -150,6 +172,10 @@ pub struct Stats {
 pub trait Program: Any + Send + Sync {
     /// Ports and observable graph values.
     fn interface(&self) -> &Interface;
+    /// What made-up random numbers of the input at a place in the interface look like.
+    fn sample(&self, _input: usize) -> Sample {
+        Sample::Fractions
+    }
     /// Writes native files.
     ///
     /// # Errors
@@ -162,8 +188,17 @@ pub trait Program: Any + Send + Sync {
     /// # Errors
     /// When the program is not legal, or the target has no such simulator.
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>>;
+    /// When what happens, by the machine's timing model. Values of tensors never matter.
+    ///
+    /// # Errors
+    /// A program that the model cannot time.
+    fn time(&self) -> Result<Timeline>;
     /// Size figures.
     fn stats(&self) -> Stats;
+    /// Further tables about the program, for `inspect`.
+    fn details(&self) -> Vec<Table> {
+        Vec::new()
+    }
     /// For the target to find its own type again.
     fn as_any(&self) -> &dyn Any;
 }
@@ -181,4 +216,10 @@ pub trait Machine: Send {
     /// # Errors
     /// As [`Machine::run`].
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors>;
+
+    /// What was noticed in the last run besides numbers, as notes and warnings: saturation,
+    /// tracepoints.
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        Vec::new()
+    }
 }

@@ -7,11 +7,13 @@ use crate::program::{Program, Slot};
 use crate::simulate::PipelineExecutor;
 use crate::tap::Place;
 use crate::text;
+use crate::time;
 use crate::verify::{Rules, verify_pipeline};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Kif};
 use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_tensor::{Tensor, Tensors, element_count};
+use quincunx_timeline::Timeline;
 use std::any::Any;
 
 /// Kinds of native files.
@@ -179,22 +181,16 @@ impl quincunx_target::Program for Artifact {
         }))
     }
 
+    fn time(&self) -> Result<Timeline> {
+        Ok(time::stages(&self.pipeline.stages))
+    }
+
     fn stats(&self) -> Stats {
         let operations = || self.pipeline.stages.iter().flat_map(|stage| &stage.operations);
         let count = |wanted: fn(&Inst) -> bool| {
             operations().filter(|o| wanted(&o.inst)).count().to_string()
         };
-        let latency = self
-            .pipeline
-            .stages
-            .iter()
-            .flat_map(|stage| {
-                stage
-                    .outputs
-                    .iter()
-                    .filter_map(|o| Some(stage.operations.get(o.source?.0 as usize)?.latency))
-            })
-            .fold(0.0, f64::max);
+        let latency = self.pipeline.stages.iter().map(time::latency).fold(0.0, f64::max);
         let size = |stage| binary::write(stage, Dialect::D1).map_or(0, |bytes| bytes.len() as u64);
         Stats {
             instructions: operations().count() as u64,

@@ -399,7 +399,7 @@ pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
     for (index, operation) in program.operations.iter().enumerate() {
         let word = operation_word(operation.inst, operation.slot_type.kif(), dialect);
         let word = word.map_err(|problem| problem.at(Place::Instruction(index)))?;
-        out.extend_from_slice(&word.to_le_bytes());
+        out.extend_from_slice(&word.to_le_bytes()[..OPERATION_BYTES]);
     }
     for table in &program.tables {
         push(&mut out, count(table.values.len(), "number of table entries")?);

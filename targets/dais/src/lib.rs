@@ -43,9 +43,13 @@ static INFO: Info = Info {
     name: "dais",
     summary: "distributed-arithmetic adder graphs for FPGAs (da4ml, alkaid)",
     presets: arch::PRESETS,
+    compiler: true,
     options: OPTIONS,
     kinds: artifact::KINDS,
 };
+
+/// The instruction tables.
+static TABLES: [&Table; 1] = [&isa::TABLE];
 
 const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
@@ -145,7 +149,7 @@ impl Target for Dais {
         artifact::recognises(file)
     }
 
-    fn isa(&self) -> &'static Table {
-        &isa::TABLE
+    fn isa(&self) -> &'static [&'static Table] {
+        &TABLES
     }
 }

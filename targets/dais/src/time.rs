@@ -1,11 +1,48 @@
-//! Latency and cost of single operations: the model of da4ml 0.6.0 (`specs/dais.md` section 5).
+//! Latency and cost of single operations: the model of da4ml 0.6.0 (`specs/dais.md` section 5), and
+//! the stages of a pipeline in time.
 //!
 //! Latency is in the unit of `carry_size` (adder levels when it is unlimited), cost in the unit of
 //! `adder_size` (bits of an adder when it is 1, adders when it is unlimited).
 
 use crate::arch::DaisArch;
 use crate::isa::{Inst, UnaryBits};
+use crate::program::Program;
 use quincunx_num::{Int, Interval, bit_length};
+use quincunx_timeline::{Event, Timeline};
+
+/// Stages of a pipeline, each of which takes one clock cycle for one inference; a program that is
+/// no pipeline is one stage of combinational logic.
+pub(crate) fn stages(stages: &[Program]) -> Timeline {
+    let mut timeline = Timeline::new("cycles");
+    let mut before = None;
+    for (index, stage) in stages.iter().enumerate() {
+        let lane = timeline.lane(format!("stage {index}"));
+        let cost: f64 = stage.operations.iter().map(|operation| operation.cost).sum();
+        let operations = stage.operations.len();
+        let mut detail = format!("{operations} operations");
+        // Machine code has neither latencies nor costs.
+        if cost > 0.0 {
+            detail += &format!(", latency {}, cost {cost}", latency(stage));
+        }
+        let name = "logic".to_owned();
+        let event = timeline.event(Event { lane, start: index as u64, duration: 1, name, detail });
+        if let Some(before) = before.replace(event) {
+            timeline.depend(before, event, "data");
+        }
+    }
+    let longest = stages.iter().map(latency).fold(0.0, f64::max);
+    if longest > 0.0 {
+        timeline.figure("latency of a stage", longest);
+    }
+    timeline
+}
+
+/// The latest output, in units of latency.
+pub(crate) fn latency(stage: &Program) -> f64 {
+    let sources = stage.outputs.iter().filter_map(|output| output.source);
+    let latencies = sources.filter_map(|slot| Some(stage.operations.get(slot.0 as usize)?.latency));
+    latencies.fold(0.0, f64::max)
+}
 
 /// Latency and cost of one operation with a result in `result` and operands in `operands`.
 pub(crate) fn operation(

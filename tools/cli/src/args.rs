@@ -1,5 +1,6 @@
 //! Arguments that several verbs share.
 
+use crate::options::TargetOptions;
 use crate::verbs::Verb;
 use clap::{Args, Parser, ValueEnum};
 use quincunx::Selection;
@@ -97,16 +98,26 @@ pub(crate) struct Machine {
     /// Machine: a preset of the target (see `quincunx targets NAME`) or an architecture file
     #[arg(long, value_name = "PRESET|FILE")]
     pub(crate) arch: Option<String>,
-    /// Option of the target (see `quincunx targets NAME`); may be repeated
+    /// Option of the target (see `quincunx targets NAME`); may be repeated. Every option is also an
+    /// option of its own: --NAME VALUE
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_value)]
-    pub(crate) set: Vec<(String, String)>,
+    set: Vec<(String, String)>,
+    #[command(flatten)]
+    options: TargetOptions,
 }
 
 impl Machine {
     /// The options that are given, by name.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let arch = self.arch.is_some().then_some("--arch");
-        arch.into_iter().chain((!self.set.is_empty()).then_some("--set")).collect()
+        let set = (!self.set.is_empty()).then_some("--set");
+        let own = (!self.options.given.is_empty()).then_some("an option of the target");
+        arch.into_iter().chain(set).chain(own).collect()
+    }
+
+    /// Options of the target, by name.
+    pub(crate) fn options(&self) -> Vec<(String, String)> {
+        self.set.iter().chain(&self.options.given).cloned().collect()
     }
 }
 
@@ -201,7 +212,8 @@ impl Preparation {
 /// Inputs of a network or program.
 #[derive(Args)]
 pub(crate) struct Data {
-    /// Inputs: .npy, .npz (arrays by input name), random:SEED, zeros or ones
+    /// Inputs: .npy, .npz (arrays by input name); for one input also .csv, .png or .pgm; or
+    /// random:SEED, zeros, ones
     #[arg(short, long, value_name = "FILE|random:SEED|zeros|ones")]
     pub(crate) data: String,
     #[command(flatten)]

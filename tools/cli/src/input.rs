@@ -3,13 +3,14 @@
 use crate::args::{Data, Machine, Preparation, Reading};
 use crate::console::Console;
 use quincunx::diag::{Diagnostic, Result, Sources};
+use quincunx::target::folder::Folder;
 use quincunx::target::{ArchSource, File, Target};
 use quincunx::{
-    Dataset, InputFile, InputSpec, Model, Opened, Outcome, Setup, find_target, open_folder,
-    open_native, recognise, targets,
+    Dataset, InputFile, InputSpec, Model, Opened, Outcome, Setup, find_target, natives_in,
+    open_folder, open_native, recognise, targets, with_companions,
 };
 use std::cell::Cell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 thread_local! {
     /// stdin can be read once.
@@ -29,7 +30,7 @@ pub(crate) fn open(path: &Path) -> Result<InputFile> {
 
 /// The machine for a target.
 pub(crate) fn setup<'a>(target: &'a dyn Target, machine: &Machine) -> Result<Setup<'a>> {
-    Setup::new(target, &arch(target, machine.arch.as_deref())?, &machine.set)
+    Setup::new(target, &arch(target, machine.arch.as_deref())?, &machine.options())
 }
 
 impl Reading {
@@ -38,18 +39,24 @@ impl Reading {
         self.target.as_deref().map(find_target).transpose()
     }
 
+    /// The target that is named, or all.
+    fn targets(&self) -> Result<Vec<&'static dyn Target>> {
+        Ok(self.named()?.map_or_else(|| targets().to_vec(), |target| vec![target]))
+    }
+
     /// The machine for a target.
     pub(crate) fn setup<'a>(&self, target: &'a dyn Target) -> Result<Setup<'a>> {
         Setup::new(target, &arch(target, self.machine.arch.as_deref())?, &self.options())
     }
 
+    /// The target that is named, or the one that recognises the files.
+    pub(crate) fn target(&self, files: &[File]) -> Result<&'static dyn Target> {
+        self.named()?.map_or_else(|| recognise(files, targets()), Ok)
+    }
+
     /// Opens native files.
     pub(crate) fn natives(&self, files: &[File]) -> Outcome<Opened<'static>> {
-        let target = match self.named()? {
-            Some(target) => target,
-            None => recognise(files, targets())?,
-        };
-        open_native(files, self.setup(target)?, None)
+        open_native(files, self.setup(self.target(files)?)?, None)
     }
 
     /// Opens a program folder, which has its own machine.
@@ -76,7 +83,7 @@ impl Reading {
     /// Options of the target; `--lenient` is one that readers have.
     pub(crate) fn options(&self) -> Vec<(String, String)> {
         let lenient = self.lenient.then(|| ("lenient".to_owned(), "true".to_owned()));
-        self.machine.set.iter().cloned().chain(lenient).collect()
+        self.machine.options().into_iter().chain(lenient).collect()
     }
 }
 
@@ -147,4 +154,33 @@ pub(crate) fn model(file: &InputFile, preparation: &Preparation) -> Outcome<Mode
 /// The calibration file, when one is given.
 pub(crate) fn calibration(preparation: &Preparation) -> Result<Option<InputFile>> {
     preparation.calibrate.as_deref().map(open).transpose()
+}
+
+/// Opens a program folder, or native files of one program.
+pub(crate) fn program(paths: &[PathBuf], reading: &Reading) -> Outcome<Opened<'static>> {
+    if let [folder] = paths
+        && Folder::is_at(folder)
+    {
+        return reading.folder(folder);
+    }
+    reading.natives(&natives(paths, reading)?)
+}
+
+/// Reads native files, with the files that belong to them. A folder stands for the native files
+/// in it.
+pub(crate) fn natives(paths: &[PathBuf], reading: &Reading) -> Outcome<Vec<File>> {
+    let mut files = Vec::new();
+    for path in paths {
+        match path.is_dir() {
+            true => files.extend(natives_in(path, &reading.targets()?)?),
+            false => files.push(open(path)?),
+        }
+    }
+    complete(files, reading)
+}
+
+/// The files with those that belong to them.
+pub(crate) fn complete(files: Vec<InputFile>, reading: &Reading) -> Outcome<Vec<File>> {
+    let files = with_companions(files, &reading.targets()?)?;
+    Ok(files.iter().map(InputFile::to_file).collect())
 }

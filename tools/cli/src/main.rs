@@ -5,6 +5,7 @@
 mod args;
 mod console;
 mod input;
+mod options;
 mod verbs;
 
 use clap::Parser;

@@ -3,11 +3,13 @@
 //! A block marked `console` holds commands after `$ `, each followed by what it prints: stdout, then
 //! stderr. A last line `[exit N]` is the exit code, 0 without it. A line `...` stands for any number
 //! of lines, and `…` within a line for any characters. The commands run in a folder that holds the
-//! files of `examples/digits`; `>` and `|` are not known.
+//! files of `examples/digits` and links to the folders `examples` and `tests` of the repository; `>`
+//! and `|` are not known.
 
 mod support;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -100,6 +102,10 @@ fn every_command_of_the_book_prints_what_it_says() {
             if name.ends_with(".onnx") || name.ends_with(".npz") {
                 fs::copy(support::digits(&name), place.path().join(&name)).unwrap();
             }
+        }
+        // The pages about machines name files as they lie in the repository.
+        for folder in ["examples", "tests"] {
+            symlink(docs().join("..").join(folder), place.path().join(folder)).unwrap();
         }
         for example in examples(&fs::read_to_string(&path).unwrap()) {
             let (text, code) = run(&example, place.path());

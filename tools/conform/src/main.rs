@@ -7,8 +7,12 @@
 //! did, 2 for wrong usage, 3 when the directory cannot be read.
 
 mod dais;
+mod dpas;
 mod folder;
+mod npu;
 mod report;
+mod scamp;
+mod tcu;
 
 use clap::Parser;
 use quincunx_diag::{Class, Diagnostic, Result, did_you_mean};
@@ -39,6 +43,8 @@ struct Request<'a> {
     dir: &'a std::path::Path,
     /// The names given with `--only`; empty for all.
     only: &'a [String],
+    /// Where generated big models are, besides `models` in the directory.
+    models: Option<&'a std::path::Path>,
 }
 
 impl Request<'_> {
@@ -63,8 +69,14 @@ impl Request<'_> {
 /// Runs a target's cases; calls `emit` after each file or folder.
 type Runner = fn(&Request<'_>, &mut dyn FnMut(Report)) -> Result<()>;
 
-/// Every target with golden data that can be run. No case of them needs `--models` yet.
-const TARGETS: &[(&str, Runner)] = &[("dais", dais::run)];
+/// Every target with golden data that can be run.
+const TARGETS: &[(&str, Runner)] = &[
+    ("dais", dais::run),
+    ("scamp", scamp::run),
+    ("dpas", dpas::run),
+    ("tcu", tcu::run),
+    ("npu", npu::run),
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -95,7 +107,8 @@ fn run(arguments: &Arguments) -> Result<Totals> {
     if let Some(models) = &arguments.models {
         folder::check(models)?;
     }
-    let request = Request { dir: &arguments.dir, only: &arguments.only };
+    let request =
+        Request { dir: &arguments.dir, only: &arguments.only, models: arguments.models.as_deref() };
     let mut totals = Totals::default();
     // A closed pipe ends the printing; the exit code still tells the result.
     let mut out = io::stdout().lock();

@@ -31,11 +31,19 @@ pub(crate) struct Report {
     name: String,
     passed: usize,
     failures: Vec<(String, String)>,
+    skipped: Vec<(String, String)>,
+    notes: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(name: &str) -> Report {
-        Report { name: name.to_owned(), passed: 0, failures: Vec::new() }
+        Report {
+            name: name.to_owned(),
+            passed: 0,
+            failures: Vec::new(),
+            skipped: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// Adds a case that passed, or failed for a reason.
@@ -46,19 +54,34 @@ impl Report {
         }
     }
 
+    /// Adds a case that needs a tool or a file that is not here.
+    pub(crate) fn skip(&mut self, name: &str, reason: impl Into<String>) {
+        self.skipped.push((name.to_owned(), reason.into()));
+    }
+
+    /// Adds a remark that is no verdict.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
     pub(crate) fn totals(&self) -> Totals {
-        Totals { passed: self.passed, failed: self.failures.len(), skipped: 0 }
+        Totals { passed: self.passed, failed: self.failures.len(), skipped: self.skipped.len() }
     }
 }
 
-/// The line of the file or folder, and one for every case that failed.
+/// The line of the file or folder, and one for every case that failed or was skipped.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.name, self.totals())?;
-        for (case, reason) in &self.failures {
+        for note in &self.notes {
+            writeln!(f, "  {note}")?;
+        }
+        let failures = self.failures.iter().map(|case| (case, "failed"));
+        let skipped = self.skipped.iter().map(|case| (case, "skipped"));
+        for ((case, reason), what) in failures.chain(skipped) {
             // One line whatever the reason contains.
             let reason = reason.replace('\n', " ");
-            writeln!(f, "  {}/{case} failed: {reason}", self.name)?;
+            writeln!(f, "  {}/{case} {what}: {reason}", self.name)?;
         }
         Ok(())
     }

@@ -119,3 +119,17 @@ fn unreadable_folders_and_unknown_targets() {
     let output = command.args(["dias", "."]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn the_golden_cases_of_dpas_pass() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/dpas");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx-conform"));
+    let output = command.arg("dpas").arg(dir).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("swsb_auto: 64 passed, 0 failed, 0 skipped\n  63 of 64 listings"),
+        "{text}"
+    );
+    assert!(text.ends_with("total: 2078 passed, 0 failed, 0 skipped\n"), "{text}");
+}

@@ -7,7 +7,7 @@
 //! 3. The golden model against exact arithmetic on the graph that was compiled: the largest
 //!    difference of any value (`max_error`).
 
-use crate::compile::{Compilation, Job, compile};
+use crate::compile::{Compilation, Job, compile, missing_compiler};
 use crate::executable::{Executable, Trace, top1};
 use crate::parallel;
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
@@ -164,6 +164,10 @@ fn row(
     progress: &dyn Progress,
 ) -> Outcome<Row> {
     let images = comparison.data.images.len();
+    if let Some(problem) = missing_compiler(setup) {
+        let (target, status) = (setup.name(), Status::Unsupported);
+        return Ok(Row { target, status, images, figures: None, problems: problem.into() });
+    }
     let job = Job {
         fold_batch_norm: comparison.fold_batch_norm,
         calibration: comparison.calibration,

@@ -68,10 +68,13 @@ impl Compilation {
 /// Compiles a model.
 ///
 /// # Errors
-/// A model that cannot be prepared or divided. Failures of the machine's own compiler are in
+/// `Q0638` for a target without a compiler; a model that cannot be prepared or divided. Failures of the machine's own compiler are in
 /// [`Compilation::result`], so that the plan can be shown before them.
 pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let setup = job.setup;
+    if let Some(problem) = missing_compiler(setup) {
+        return Err(problem.into());
+    }
     let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
     let scheme = setup.target.scheme(&*setup.arch, &setup.options);
     let graph = prepare(job.model, job.fold_batch_norm, scheme, job.calibration, &mut log)?;
@@ -80,6 +83,15 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let result = build(job, &graph, &plan, &mut log);
     check_dump_names(&log)?;
     Ok(Compilation { graph, plan, log, result })
+}
+
+/// Why nothing can be compiled for a target, if that is so.
+pub(crate) fn missing_compiler(setup: &Setup<'_>) -> Option<Diagnostic> {
+    let missing = || {
+        Diagnostic::unsupported("Q0638", format!("{} has no compiler yet", setup.name()))
+            .help("its programs can be assembled, inspected, verified, run and timed")
+    };
+    (!setup.target.info().compiler).then(missing)
 }
 
 fn build(job: &Job<'_>, graph: &Graph, plan: &Plan, log: &mut Log) -> Outcome<Executable> {

@@ -1,8 +1,10 @@
 //! Input data: arrays by input name, split into images.
 
+use crate::formats::Format;
 use crate::{InputFile, convert};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::Graph;
+use quincunx_target::Sample;
 use quincunx_tensor::{DType, Narrow, Tensor, Tensors, element_count, npy, show_shape};
 
 /// Key of the expected classes in a `.npz` file.
@@ -23,6 +25,8 @@ pub struct InputSpec {
     pub dtype: DType,
     /// Extents for one inference.
     pub shape: Vec<usize>,
+    /// What made-up random numbers look like, for floats of 32 and 64 bits.
+    pub sample: Sample,
 }
 
 impl InputSpec {
@@ -30,7 +34,12 @@ impl InputSpec {
     pub fn of(graph: &Graph) -> Vec<InputSpec> {
         let spec = |&id| {
             let value: &quincunx_graph::Value = &graph[id];
-            InputSpec { name: value.name.clone(), dtype: value.dtype, shape: value.shape.to_vec() }
+            InputSpec {
+                name: value.name.clone(),
+                dtype: value.dtype,
+                shape: value.shape.to_vec(),
+                sample: Sample::Fractions,
+            }
         };
         graph.inputs().iter().map(spec).collect()
     }
@@ -52,8 +61,10 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Reads a `.npy` or `.npz` file for these inputs.
+    /// Reads a `.npy` or `.npz` file for these inputs; for a single input also rows of decimals
+    /// (`.csv`) or a grey picture (PNG, PGM).
     ///
+    /// Rows are filled into inputs of the shape that the network has; more rows are more images.
     /// An array whose outermost extent is not that of the input, where the input has 1 or lacks the
     /// axis, is a batch. Numbers are converted to the input's type when that is exact. A network
     /// with one input also takes the only array of a file, whatever its name.
@@ -67,7 +78,7 @@ impl Dataset {
 
     /// Data made up on the spot: `zeros`, `ones`, or `random:SEED` for `images` images of numbers
     /// between -1 and 1 (of the whole range for integer types of up to 8 bits, else of -128 to 127
-    /// or 0 to 255). `None` when the text says none of these.
+    /// or 0 to 255; for the raw memory of a program, words of its width). `None` when the text says none of these.
     ///
     /// # Errors
     /// `Q0606` for a malformed seed, or inputs too large to make up.
@@ -90,7 +101,10 @@ impl Dataset {
     }
 
     fn from_file(file: &InputFile, inputs: &[InputSpec]) -> Result<Self> {
-        let mut arrays = read_arrays(file)?;
+        let mut arrays = match Format::of(&file.name, &file.bytes) {
+            Some(format) => Tensors::from([(String::new(), read_other(format, file, inputs)?)]),
+            None => read_arrays(file)?,
+        };
         let mut dataset = Dataset { file: Some(file.name.clone()), ..Dataset::default() };
         let is_input = |name: &str| inputs.iter().any(|input| input.name == name);
         let labels = if is_input(LABELS) { None } else { arrays.remove(LABELS) };
@@ -107,7 +121,40 @@ impl Dataset {
     }
 }
 
-/// The arrays of a `.npy` or `.npz` file; the one of a `.npy` file has the empty name.
+/// An array of another form, in the shape of the only input, or of several of them.
+fn read_other(format: Format, file: &InputFile, inputs: &[InputSpec]) -> Result<Tensor> {
+    let [input] = inputs else {
+        let message = format!("there are {} inputs, the file holds one array", inputs.len());
+        return Err(Diagnostic::invalid("Q0605", message).help("give several in a .npz file"));
+    };
+    let array = format.read(&file.bytes, input.dtype)?;
+    let one = element_count(&input.shape).filter(|&one| one > 0);
+    match one {
+        Some(one) if array.len() % one == 0 && !array.is_empty() && fits(format, &array, input) => {
+            let images = [array.len() / one];
+            array.reshape(&images.iter().chain(&input.shape).copied().collect::<Vec<_>>())
+        }
+        _ => Ok(array),
+    }
+}
+
+/// Rows of decimals are rows of the input, or one image each; a picture has the extents of the
+/// input, or the input is a list. Numbers never move to another row otherwise.
+fn fits(format: Format, array: &Tensor, input: &InputSpec) -> bool {
+    let wide = |shape: &[usize]| -> Vec<usize> {
+        shape.iter().copied().filter(|&extent| extent != 1).collect()
+    };
+    let shape = wide(&input.shape);
+    match format {
+        Format::Csv => {
+            let columns = array.shape().last();
+            columns == input.shape.last() || columns == element_count(&input.shape).as_ref()
+        }
+        Format::Picture(_) => shape.len() <= 1 || wide(array.shape()) == shape,
+    }
+}
+
+/// The arrays of a data file; the only one of a file that is no `.npz` has the empty name.
 pub(crate) fn read_arrays(file: &InputFile) -> Result<Tensors> {
     let bytes = &file.bytes;
     if bytes.starts_with(b"\x93NUMPY") {
@@ -116,7 +163,10 @@ pub(crate) fn read_arrays(file: &InputFile) -> Result<Tensors> {
     if bytes.starts_with(b"PK") {
         return npy::read_npz(bytes.clone());
     }
-    Err(Diagnostic::invalid("Q0605", "expected data as .npy or .npz")
+    if let Some(format) = Format::of(&file.name, bytes) {
+        return Ok(Tensors::from([(String::new(), format.read(bytes, DType::F64)?)]));
+    }
+    Err(Diagnostic::invalid("Q0605", "expected data as .npy, .npz, .csv, .png or .pgm")
         .help("or give random:SEED, zeros or ones"))
 }
 
@@ -285,19 +335,22 @@ impl Fill {
                 format!("input {:?} is too large to make up data for it", input.name),
             )
         })?;
-        let values: Vec<f64> = (0..count).map(|_| self.number(input.dtype)).collect();
+        let values: Vec<f64> = (0..count).map(|_| self.number(input)).collect();
         convert::exact(&Tensor::from_vec(&input.shape, values)?, input.dtype)
     }
 
     /// A number that the type holds exactly.
-    fn number(&mut self, dtype: DType) -> f64 {
+    fn number(&mut self, input: &InputSpec) -> f64 {
         let random = match self {
             Fill::Same(value) => return *value as f64,
             Fill::Random(random) => random.next(),
         };
-        match dtype {
-            // 24 bits between -1 and 1.
-            DType::F32 | DType::F64 => (random >> 40) as f64 / f64::from(1 << 23) - 1.0,
+        match input.dtype {
+            DType::F32 | DType::F64 => match input.sample {
+                Sample::Words { keep, set } => (random & keep | set) as f64,
+                // 24 bits between -1 and 1.
+                Sample::Fractions => (random >> 40) as f64 / f64::from(1 << 23) - 1.0,
+            },
             DType::Narrow(narrow) => made_up(narrow, random),
             DType::Bool => (random >> 63) as f64,
             DType::U8 | DType::U16 | DType::U32 | DType::U64 => (random >> 56) as f64,
@@ -340,7 +393,7 @@ mod tests {
     use quincunx_tensor::npy::{write_npy, write_npz};
 
     fn spec(name: &str, dtype: DType, shape: &[usize]) -> InputSpec {
-        InputSpec { name: name.to_owned(), dtype, shape: shape.to_vec() }
+        InputSpec { name: name.to_owned(), dtype, shape: shape.to_vec(), sample: Sample::Fractions }
     }
 
     fn f32s(shape: &[usize]) -> Tensor {

@@ -1,6 +1,7 @@
 //! What a file is, by its contents.
 
 use crate::InputFile;
+use crate::formats::Format;
 use quincunx_import::is_graph_def;
 use quincunx_target::Target;
 use std::path::Path;
@@ -18,6 +19,8 @@ pub enum FileKind<'a> {
     Npy,
     /// An archive of arrays.
     Npz,
+    /// An array in another form.
+    Array(Format),
     /// A program of this target.
     Program(&'a dyn Target),
     /// A network, ONNX or TensorFlow: its name says so, or its contents look like one.
@@ -36,12 +39,18 @@ pub fn detect<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> FileKind<'a> 
     if bytes.starts_with(ZIP) {
         return FileKind::Npz;
     }
+    let array = Format::of(&file.name, bytes);
+    if let Some(picture @ Format::Picture(_)) = array {
+        return FileKind::Array(picture);
+    }
     if is_named_like_a_model(&file.name) {
         return FileKind::Model;
     }
     let whole = file.to_file();
     match targets.iter().find(|target| target.recognises(&whole)) {
         Some(target) => FileKind::Program(*target),
+        // Any text can be named so.
+        None if array == Some(Format::Csv) => FileKind::Array(Format::Csv),
         None if looks_like_a_model(bytes) => FileKind::Model,
         None => FileKind::Unknown,
     }
@@ -49,7 +58,7 @@ pub fn detect<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> FileKind<'a> 
 
 /// What a file that no target recognises, or that is no model, seems to be.
 pub(crate) fn arrays_or_model(name: &str, bytes: &[u8]) -> Option<&'static str> {
-    if bytes.starts_with(NPY) || bytes.starts_with(ZIP) {
+    if bytes.starts_with(NPY) || bytes.starts_with(ZIP) || Format::of(name, bytes).is_some() {
         return Some("arrays");
     }
     (is_named_like_a_model(name) || looks_like_a_model(bytes)).then_some("a model")

@@ -5,7 +5,7 @@
 //! | program folders | the descriptions, then the programs of segments that differ |
 //! | programs of one target | the assembly text |
 //! | models | the text forms of the graphs, then the constants |
-//! | `.npy` or `.npz` | every array, number by number |
+//! | `.npy`, `.npz`, `.csv` or pictures | every array, number by number |
 //! | JSON | every value, by its path |
 //! | text | lines |
 //! | anything else | bytes |
@@ -17,7 +17,7 @@ mod text;
 
 use crate::detect::{FileKind, detect};
 use crate::numbers::Tolerance;
-use crate::{InputFile, Model, Outcome, data};
+use crate::{InputFile, Model, Outcome, Setup, data, inspect};
 use quincunx_diag::{Class, Diagnostic};
 use quincunx_report::{Format, Report, Table};
 use quincunx_target::Target;
@@ -205,15 +205,21 @@ impl Kind<'_> {
 
 fn kind<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> Kind<'a> {
     match detect(file, targets) {
-        FileKind::Npy | FileKind::Npz => Kind::Arrays,
+        FileKind::Npy | FileKind::Npz | FileKind::Array(_) => Kind::Arrays,
         FileKind::Model => Kind::Model,
-        FileKind::Program(target) => Kind::Program(target),
-        FileKind::Unknown => match json(file) {
+        FileKind::Program(target) if !is_document(file, target) => Kind::Program(target),
+        FileKind::Program(_) | FileKind::Unknown => match json(file) {
             Some(value) => Kind::Json(Box::new(value)),
             None if is_text(file) => Kind::Text,
             None => Kind::Bytes,
         },
     }
+}
+
+/// A file of the machine that is no program is compared as what it is besides.
+fn is_document(file: &InputFile, target: &dyn Target) -> bool {
+    let setup = Setup::default_for(target);
+    setup.is_ok_and(|setup| !matches!(inspect::document(&file.to_file(), &setup), Ok(None)))
 }
 
 fn json(file: &InputFile) -> Option<serde_json::Value> {
@@ -247,7 +253,7 @@ fn files(
             if target.info().name == other.info().name =>
         {
             found.kind = "programs";
-            program::natives([a, b], target, settings, found)?;
+            program::natives([a, b], target, targets, settings, found)?;
         }
         (Kind::Json(a), Kind::Json(b)) => {
             found.kind = "JSON";

@@ -85,6 +85,8 @@ pub struct Trace {
     pub device: Tensors,
     /// Values of host stages, as [`Session::run_layers`] keeps them.
     pub host: Tensors,
+    /// What the machine noticed besides numbers.
+    pub notes: Vec<Diagnostic>,
 }
 
 /// Which values a run keeps besides the outputs.
@@ -242,7 +244,7 @@ impl Executable {
             Ok((name.clone(), values.get(name).cloned().ok_or_else(|| missing(name))?))
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
-        Ok(Trace { outputs, device: observed, host: on_host })
+        Ok(Trace { outputs, device: observed, host: on_host, notes: Vec::new() })
     }
 }
 
@@ -273,11 +275,16 @@ impl Session<'_> {
 
     fn walk(&mut self, inputs: &Tensors, observe: Observe) -> Result<Trace> {
         let machines = &mut self.machines;
-        self.executable.walk(inputs, observe, |index, _, _, given| match &mut machines[index] {
-            Some(machine) if observe == Observe::Outputs => machine.run(given),
-            Some(machine) => machine.run_traced(given),
-            None => Err(Diagnostic::bug("a device stage was not loaded")),
-        })
+        let trace =
+            self.executable.walk(inputs, observe, |index, _, _, given| {
+                match &mut machines[index] {
+                    Some(machine) if observe == Observe::Outputs => machine.run(given),
+                    Some(machine) => machine.run_traced(given),
+                    None => Err(Diagnostic::bug("a device stage was not loaded")),
+                }
+            })?;
+        let notes = machines.iter_mut().flatten().flat_map(|machine| machine.notes()).collect();
+        Ok(Trace { notes, ..trace })
     }
 }
 

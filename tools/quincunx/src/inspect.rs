@@ -1,15 +1,20 @@
 //! `inspect`: what is in a file, whatever it is.
 
 use crate::detect::{FileKind, detect};
+use crate::failure::sources_of;
+use crate::formats::Format;
 use crate::open::{from_program, read};
-use crate::{Executable, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder};
-use quincunx_diag::Diagnostic;
+use crate::{
+    Executable, Failure, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder,
+    with_companions,
+};
+use quincunx_diag::{Diagnostic, Sources};
 use quincunx_graph::Graph;
 use quincunx_import::Options;
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow};
-use quincunx_target::{Log, Numerics, Target};
-use quincunx_tensor::{Tensor, Tensors, npy, show_shape};
+use quincunx_target::{Document, File, Log, Numerics, Target};
+use quincunx_tensor::{DType, Tensor, Tensors, npy, show_shape};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,11 +24,13 @@ pub struct Inspection {
     pub report: Report,
     /// Warnings.
     pub warnings: Vec<Diagnostic>,
+    /// Texts for the spans of warnings.
+    pub sources: Sources,
 }
 
 impl From<Report> for Inspection {
     fn from(report: Report) -> Self {
-        Inspection { report, warnings: Vec::new() }
+        Inspection { report, warnings: Vec::new(), sources: Sources::new() }
     }
 }
 
@@ -42,7 +49,8 @@ pub fn folder(
             .help(format!("a program folder has a file {DESCRIPTION}"))
             .into());
     }
-    let Opened { setup, executable, plan, warnings, .. } = open_folder(path, targets, options)?;
+    let Opened { setup, executable, plan, warnings, sources } =
+        open_folder(path, targets, options)?;
     let mut summary = Table::properties("summary");
     summary.property("file", "program folder");
     summary.property("target", setup.name());
@@ -50,7 +58,7 @@ pub fn folder(
     add_stats(&mut summary, &executable);
     let report = Report::new().table(summary).table(stages(&executable));
     let report = report.table(ports(&executable)).table(plan_table(&plan));
-    Ok(Inspection { report, warnings })
+    Ok(Inspection { report, warnings, sources })
 }
 
 /// Inspects a file: a model, data, or a program of any target. With a setup, it is a program of
@@ -65,7 +73,7 @@ pub fn file(
     options: &Options,
 ) -> Outcome<Inspection> {
     if let Some(setup) = setup {
-        return native(file, &setup);
+        return native(file, &setup, targets);
     }
     let named = |problem: Diagnostic| problem.name_file(&file.name);
     match detect(file, targets) {
@@ -77,7 +85,15 @@ pub fn file(
             let tensors = npy::read_npz(file.bytes.clone()).map_err(named)?;
             Ok(arrays("npz archive", &tensors).into())
         }
-        FileKind::Program(target) => native(file, &Setup::default_for(target)?),
+        FileKind::Array(format) => {
+            let array = format.read(&file.bytes, DType::F64).map_err(named)?;
+            let what = match format {
+                Format::Csv => "rows of decimals",
+                Format::Picture(_) => "grey picture",
+            };
+            Ok(arrays(what, &Tensors::from([(String::new(), array)])).into())
+        }
+        FileKind::Program(target) => native(file, &Setup::default_for(target)?, targets),
         FileKind::Model => Ok(network(&Model::read_with(file, options)?).into()),
         FileKind::Unknown => Err(Diagnostic::invalid("Q0615", "the file is of no known format")
             .in_file(&file.name)
@@ -86,9 +102,43 @@ pub fn file(
     }
 }
 
-fn native(file: &InputFile, setup: &Setup<'_>) -> Outcome<Inspection> {
+/// A program with the files that belong to it, or another file of the machine.
+fn native(file: &InputFile, setup: &Setup<'_>, targets: &[&dyn Target]) -> Outcome<Inspection> {
+    let whole = file.to_file();
+    if let Some(document) = document(&whole, setup)? {
+        return Ok(describe(document, setup.name(), sources_of(&[whole])));
+    }
+    let files = with_companions(vec![file.clone()], targets)?;
+    program(&files.iter().map(InputFile::to_file).collect::<Vec<_>>(), setup)
+}
+
+/// What is in a file of the machine that is no program; `None` for any other file.
+///
+/// # Errors
+/// Everything that keeps it from being read.
+pub fn document(file: &File, setup: &Setup<'_>) -> Outcome<Option<Document>> {
+    setup.target.document(file, &*setup.arch, &setup.options).map_err(|problems| {
+        Failure::in_files(problems, std::slice::from_ref(file)).name_file(&file.name)
+    })
+}
+
+fn describe(document: Document, target: &str, sources: Sources) -> Inspection {
+    let mut summary = Table::properties("summary");
+    summary.property("file", document.kind);
+    summary.property("target", target);
+    let report = document.tables.into_iter().fold(Report::new().table(summary), Report::table);
+    let report = document.texts.into_iter().fold(report, |r, (key, text)| r.text(key, text));
+    Inspection { report, warnings: document.problems, sources }
+}
+
+/// Inspects native files of one program.
+///
+/// # Errors
+/// Everything its target says about them.
+pub fn program(files: &[File], setup: &Setup<'_>) -> Outcome<Inspection> {
     let mut log = Log::default();
-    let program = read(setup, &[file.to_file()], None, &mut log)?;
+    let program = read(setup, files, None, &mut log)?;
+    let details = program.details();
     let executable = from_program(program, Numerics::default());
     let mut summary = Table::properties("summary");
     summary.property("file", "program");
@@ -98,7 +148,8 @@ fn native(file: &InputFile, setup: &Setup<'_>) -> Outcome<Inspection> {
         summary.property(name, value);
     }
     let report = Report::new().table(summary).table(ports(&executable));
-    Ok(Inspection { report, warnings: log.diagnostics })
+    let report = details.into_iter().fold(report, Report::table);
+    Ok(Inspection { report, warnings: log.diagnostics, sources: sources_of(files) })
 }
 
 fn add_stats(summary: &mut Table, executable: &Executable) {

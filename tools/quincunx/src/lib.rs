@@ -8,6 +8,7 @@
 //! | `compile` | [`mod@compile`] |
 //! | `run` | [`mod@run`], [`mod@reference`] |
 //! | `verify` | [`mod@verify`] |
+//! | `time` | [`mod@time`] |
 //! | `compare` | [`mod@compare`] |
 //! | `quantise` | [`mod@quantise`] |
 //! | `diff` | [`mod@diff`] |
@@ -29,9 +30,11 @@ pub mod diff;
 mod executable;
 mod failure;
 mod files;
+pub mod formats;
 pub mod inspect;
 pub mod manual;
 mod model;
+mod natives;
 mod numbers;
 mod open;
 mod parallel;
@@ -43,6 +46,7 @@ mod selection;
 mod setup;
 #[cfg(test)]
 mod tests;
+pub mod time;
 pub mod verify;
 
 pub use data::{Dataset, InputSpec};
@@ -51,6 +55,7 @@ pub use executable::{Body, Executable, Host, Session, Stage, Trace};
 pub use failure::{Failure, Outcome, exit_code};
 pub use files::{InputFile, write_atomically};
 pub use model::{Calibration, Model, is_quantised};
+pub use natives::{natives_in, with_companions};
 pub use numbers::{Contrast, Mismatch, Tolerance};
 pub use open::{Opened, open_folder, open_native, recognise};
 pub use parallel::{Progress, Silent, available_threads};
@@ -64,6 +69,7 @@ pub use quincunx_import as import;
 pub use quincunx_report as report;
 pub use quincunx_target as target;
 pub use quincunx_tensor as tensor;
+pub use quincunx_timeline as timeline;
 
 /// Version of this library and of the files it writes.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

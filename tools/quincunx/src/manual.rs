@@ -1,6 +1,6 @@
 //! `isa` and `targets`: what the machines are.
 
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_isa::{Layout, ManualFormat, Row, Table as Instructions};
 use quincunx_report::{Column, Format, Report, Table};
 use quincunx_target::{ArchSource, Info, Target};
@@ -10,31 +10,52 @@ use quincunx_target::{ArchSource, Info, Target};
 /// # Errors
 /// A mnemonic that does not exist, with a suggestion.
 pub fn isa(target: &dyn Target, mnemonic: Option<&str>, format: Format) -> Result<String> {
-    let instructions = target.isa();
-    // Where fields lie is known when no parameter of the machine moves them.
-    let layout = Layout::fixed(instructions).ok();
-    let manual = |format| instructions.manual(mnemonic, layout.as_ref(), format);
-    match format {
-        Format::Text => manual(ManualFormat::Text),
-        Format::Markdown => manual(ManualFormat::Markdown),
-        Format::Json => manual(ManualFormat::Json),
-        Format::Csv => {
-            // The manual of a mnemonic that does not exist has the message.
-            manual(ManualFormat::Text)?;
-            Ok(Report::from(instruction_table(instructions, mnemonic)).render(format))
+    let tables = tables_with(target, mnemonic)?;
+    let manual = |table: &'static Instructions, format| {
+        // Where fields lie is known when no parameter of the machine moves them.
+        table.manual(mnemonic, Layout::fixed(table).ok().as_ref(), format)
+    };
+    let joined = |format| -> Result<String> {
+        Ok(tables.iter().map(|table| manual(table, format)).collect::<Result<Vec<_>>>()?.join("\n"))
+    };
+    match (format, &tables[..]) {
+        (Format::Text, _) => joined(ManualFormat::Text),
+        (Format::Markdown, _) => joined(ManualFormat::Markdown),
+        (Format::Json, [only]) => manual(only, ManualFormat::Json),
+        (Format::Json, several) => {
+            let parts = several.iter().map(|table| manual(table, ManualFormat::Json));
+            let parts =
+                parts.map(|part| Ok(part?.trim_end().to_owned())).collect::<Result<Vec<_>>>();
+            Ok(format!("{{\n\"schema\": 1,\n\"tables\": [\n{}\n]\n}}", parts?.join(",\n")))
         }
-        Format::Html => {
-            Ok(Report::new().text("manual", manual(ManualFormat::Text)?).render(format))
+        (Format::Csv, _) => Ok(Report::from(instruction_table(&tables, mnemonic)).render(format)),
+        (Format::Html, _) => {
+            Ok(Report::new().text("manual", joined(ManualFormat::Text)?).render(format))
         }
     }
     .map(|text| format!("{}\n", text.trim_end()))
 }
 
-fn instruction_table(instructions: &Instructions, mnemonic: Option<&str>) -> Table {
+/// The tables of a target; of a mnemonic, those that have it.
+fn tables_with(target: &dyn Target, mnemonic: Option<&str>) -> Result<Vec<&'static Instructions>> {
+    let tables = target.isa();
+    let has = |table: &&&Instructions| table.manual(mnemonic, None, ManualFormat::Text).is_ok();
+    let found: Vec<_> = tables.iter().filter(has).copied().collect();
+    let (Some(name), true) = (mnemonic, found.is_empty()) else { return Ok(found) };
+    let mut known: Vec<&str> = tables.iter().flat_map(|table| table.mnemonics()).collect();
+    known.sort_unstable();
+    known.dedup();
+    let message = format!("{} has no instruction {name:?}", target.info().name);
+    Err(Diagnostic::usage("Q0639", message)
+        .help_if(did_you_mean(name, known.iter().copied()))
+        .with_note(format!("the instructions are {}", known.join(", "))))
+}
+
+fn instruction_table(tables: &[&Instructions], mnemonic: Option<&str>) -> Table {
     let columns = ["name", "mnemonic", "syntax", "doc"].map(Column::text).to_vec();
     let mut table = Table::new("rows", columns);
     let wanted = |row: &&Row| mnemonic.is_none_or(|mnemonic| row.mnemonic == mnemonic);
-    for row in instructions.rows.iter().filter(wanted) {
+    for row in tables.iter().flat_map(|table| table.rows).filter(wanted) {
         let doc: Vec<&str> = row.doc.iter().map(|line| line.trim()).collect();
         table.push(vec![
             row.name.into(),

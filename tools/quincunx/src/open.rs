@@ -9,7 +9,7 @@ use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord};
 use quincunx_target::plan::Place;
-use quincunx_target::{ArchSource, File, Interface, Log, Numerics, Program, Target};
+use quincunx_target::{ArchSource, File, Interface, Log, Numerics, Program, Sample, Target};
 use quincunx_tensor::{DType, npy, show_shape};
 use std::path::Path;
 
@@ -51,6 +51,7 @@ pub fn open_folder<'a>(
             name: value.name.clone(),
             dtype: value.dtype()?,
             shape: value.shape.clone(),
+            sample: Sample::Fractions,
         })
     });
     let executable = Executable {
@@ -116,17 +117,18 @@ pub fn recognise<'a>(files: &[File], targets: &[&'a dyn Target]) -> Result<&'a d
 /// One program as an executable of its own.
 pub(crate) fn from_program(program: Box<dyn Program>, numerics: Numerics) -> Executable {
     let interface = program.interface();
-    let spec = |port: &quincunx_target::Port| InputSpec {
+    let spec = |(index, port): (usize, &quincunx_target::Port)| InputSpec {
         name: port.name.clone(),
         dtype: DType::F64,
         shape: port.shape.clone(),
+        sample: program.sample(index),
     };
     let names = |ports: &[quincunx_target::Port]| -> Vec<String> {
         ports.iter().map(|port| port.name.clone()).collect()
     };
     let outputs = names(&interface.outputs);
     Executable {
-        inputs: interface.inputs.iter().map(spec).collect(),
+        inputs: interface.inputs.iter().enumerate().map(spec).collect(),
         outputs: outputs.clone(),
         constants: Default::default(),
         stages: vec![Stage {

@@ -1,11 +1,12 @@
 //! `run --compare`: what a run gave against arrays that someone else computed.
 
 use crate::executable::{Executable, Trace, top1};
+use crate::formats::Format;
 use crate::numbers::{Contrast, Tolerance};
 use crate::{InputFile, run};
 use quincunx_diag::{Class, Diagnostic, Result, did_you_mean};
 use quincunx_report::{Cell, Column, Report, Table};
-use quincunx_tensor::{Tensor, Tensors, show_shape};
+use quincunx_tensor::{Tensor, Tensors, element_count, show_shape};
 
 /// Default tolerance of numbers that the host computed in f32, in units of the largest number of
 /// the expected array: sums of thousands of products in another order stay well below it.
@@ -66,6 +67,9 @@ pub fn judge(
     let mut values = run::layers(traces)?;
     values.extend(outputs.clone());
     adopt_unnamed(&mut arrays, executable);
+    if Format::of(&reference.name, &reference.bytes) == Some(Format::Csv) {
+        stack_rows(&mut arrays, &values)?;
+    }
     let mut judgement = Judgement {
         rows: Vec::new(),
         images: traces.len(),
@@ -102,6 +106,18 @@ fn adopt_unnamed(arrays: &mut Tensors, executable: &Executable) {
     {
         arrays.insert(output.clone(), array);
     }
+}
+
+/// A CSV file has rows and nothing else: those of all images one after the other, as it is written.
+fn stack_rows(arrays: &mut Tensors, values: &Tensors) -> Result<()> {
+    for (name, array) in arrays {
+        let Some(value) = values.get(name) else { continue };
+        let same_rows = array.shape().last() == value.shape().last();
+        if same_rows && element_count(array.shape()) == element_count(value.shape()) {
+            *array = array.reshape(value.shape())?;
+        }
+    }
+    Ok(())
 }
 
 /// Names of one side only.
@@ -233,5 +249,26 @@ impl Judgement {
             table.push(cells);
         }
         Report::from(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_csv_file_are_those_of_all_images() {
+        let tensor = |shape: &[usize]| {
+            let count = element_count(shape).unwrap();
+            Tensor::from_vec(shape, vec![0.0_f64; count]).unwrap()
+        };
+        let values = Tensors::from([("y".to_owned(), tensor(&[2, 3, 4]))]);
+        let cases: [(&[usize], &[usize]); 3] =
+            [(&[6, 4], &[2, 3, 4]), (&[4, 6], &[4, 6]), (&[3, 4], &[3, 4])];
+        for (found, expected) in cases {
+            let mut arrays = Tensors::from([("y".to_owned(), tensor(found))]);
+            stack_rows(&mut arrays, &values).unwrap();
+            assert_eq!(arrays["y"].shape(), expected);
+        }
     }
 }

@@ -6,6 +6,10 @@ use quincunx_target::Target;
 /// Every target, in the order in which `compare` reports them.
 static TARGETS: &[&dyn Target] = &[
     &quincunx_dais::TARGET, //
+    &quincunx_scamp::TARGET,
+    &quincunx_dpas::TARGET, //
+    &quincunx_tcu::TARGET,
+    &quincunx_npu::TARGET,
 ];
 
 /// Every target.

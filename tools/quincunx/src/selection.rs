@@ -70,7 +70,12 @@ mod tests {
         let arrays = Tensors::from([("x".to_owned(), x), ("labels".to_owned(), labels)]);
         let bytes = npy::write_npz(&arrays).unwrap().into();
         let file = InputFile { name: "d.npz".into(), path: None, bytes };
-        let input = [InputSpec { name: "x".into(), dtype: DType::F32, shape: vec![1, 2] }];
+        let input = [InputSpec {
+            name: "x".into(),
+            dtype: DType::F32,
+            shape: vec![1, 2],
+            sample: Default::default(),
+        }];
         let select =
             |text: &str| Dataset::read(&file, &input).unwrap().select(&text.parse().unwrap());
         let two = select("1..3").unwrap();

@@ -5,17 +5,18 @@ use crate::console::Console;
 use crate::input;
 use crate::verbs::compile::write_files;
 use clap::Args;
+use quincunx::Outcome;
 use quincunx::assemble::convert;
 use quincunx::diag::Sources;
-use quincunx::target::{File, Target};
-use quincunx::{Outcome, recognise, targets};
+use quincunx::target::File;
 use std::path::{Path, PathBuf};
 
 /// Turn assembly text into native files
 #[derive(Args)]
 pub(crate) struct Asm {
-    /// Assembly text
-    file: PathBuf,
+    /// Assembly text, or native files of one program
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     conversion: Conversion,
     /// Kind of native file (see `quincunx targets NAME`) [default: the target's first]
@@ -35,15 +36,19 @@ pub(crate) struct Conversion {
 
 impl Asm {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let files = [input::open(&self.file)?.to_file()];
-        let converted =
-            self.conversion.convert(&files, self.emit.as_deref(), &stem(&self.file), console)?;
+        let files = input::natives(&self.files, self.conversion.reading())?;
+        let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
+        let converted = self.conversion.convert(&files, self.emit.as_deref(), &stem, console)?;
         write_files(&converted, &self.output, console)?;
         Ok(0)
     }
 }
 
 impl Conversion {
+    pub(crate) fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
     /// Reads the files and writes them as `kind`; warnings are printed.
     pub(crate) fn convert(
         &self,
@@ -52,7 +57,7 @@ impl Conversion {
         stem: &str,
         console: &Console,
     ) -> Outcome<Vec<File>> {
-        let setup = self.reading.setup(self.target(files)?)?;
+        let setup = self.reading.setup(self.reading.target(files)?)?;
         let converted = convert(files, &setup, kind, stem)?;
         let mut sources = Sources::new();
         for file in files {
@@ -60,13 +65,6 @@ impl Conversion {
         }
         console.diagnostics(&converted.warnings, &sources);
         Ok(converted.files)
-    }
-
-    fn target(&self, files: &[File]) -> Outcome<&'static dyn Target> {
-        match self.reading.named()? {
-            Some(target) => Ok(target),
-            None => Ok(recognise(files, targets())?),
-        }
     }
 }
 

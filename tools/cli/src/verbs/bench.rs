@@ -2,10 +2,11 @@
 
 use crate::args::{TextOutput, count};
 use crate::console::Console;
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use crate::options::{Declared, given, merge};
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::Outcome;
 use quincunx::bench::{Settings, bench, suites};
-use quincunx::target::OptionInfo;
+use quincunx::target::bench::Suite;
 use std::num::NonZeroUsize;
 
 /// Measure how fast Quincunx itself is
@@ -46,10 +47,7 @@ struct SuiteOptions {
 
 impl FromArgMatches for SuiteOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let value = |name: &str| matches.get_one::<String>(name).cloned();
-        let given =
-            option_names().into_iter().filter_map(|name| Some((name.to_owned(), value(name)?)));
-        Ok(SuiteOptions { given: given.collect() })
+        Ok(SuiteOptions { given: given(matches, &of_suites()) })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -60,15 +58,9 @@ impl FromArgMatches for SuiteOptions {
 
 impl Args for SuiteOptions {
     fn augment_args(command: Command) -> Command {
-        option_names().into_iter().fold(command, |command, name| {
-            command.arg(
-                Arg::new(name)
-                    .long(name)
-                    .value_name("VALUE")
-                    .help(help(name))
-                    .help_heading("Options of suites"),
-            )
-        })
+        of_suites()
+            .iter()
+            .fold(command, |c, option| c.arg(option.arg().help_heading("Options of suites")))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -76,35 +68,17 @@ impl Args for SuiteOptions {
     }
 }
 
-/// Every name once: suites may share one.
-fn option_names() -> Vec<&'static str> {
-    let mut names: Vec<_> = suites().iter().flat_map(|s| s.options).map(|o| o.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-/// What the option means in each suite that has it.
-fn help(name: &str) -> String {
-    let describe = |suite: &str, option: &OptionInfo| {
-        let values = match option.values {
-            [] => String::new(),
-            values => format!(": {}", values.join(", ")),
-        };
-        let default = match option.default {
-            "" => "[required]".to_owned(),
-            default => format!("[default: {default}]"),
-        };
-        format!("{suite}: {}{values} {default}", option.doc)
-    };
-    let uses = suites().iter().flat_map(|suite| {
-        let options = suite.options.iter().filter(|option| option.name == name);
-        options.map(move |option| describe(suite.name, option))
-    });
-    uses.collect::<Vec<_>>().join("; ")
+fn of_suites() -> Vec<Declared> {
+    merge(
+        suites().into_iter().flat_map(|(full, suite)| {
+            suite.options.iter().map(move |option| (full.clone(), option))
+        }),
+    )
 }
 
 fn list() -> String {
-    let line = |suite: &quincunx::bench::Suite| format!("\n  {:8}{}", suite.name, suite.doc);
-    format!("Suites:{}", suites().iter().map(line).collect::<String>())
+    let suites = suites();
+    let width = suites.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;
+    let line = |(name, suite): &(String, &Suite)| format!("\n  {name:width$}{}", suite.doc);
+    format!("Suites:{}", suites.iter().map(line).collect::<String>())
 }

@@ -4,7 +4,7 @@ use crate::args::{Data, Machine, Preparation, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
-use quincunx::compare::{Comparison, compare, exit_code, table};
+use quincunx::compare::{Comparison, Status, compare, exit_code, table};
 use quincunx::diag::Diagnostic;
 use quincunx::report::Report;
 use quincunx::{Calibration, InputSpec, Outcome, Setup, find_target, targets};
@@ -53,8 +53,16 @@ impl Compare {
         };
         let rows = compare(&comparison, &setups, console.progress())?;
         console.report(&Report::from(table(&rows)), self.output.output.as_deref())?;
-        rows.iter().for_each(|row| console.failure(&row.problems));
-        Ok(exit_code(&rows, !self.target.is_empty()))
+        let named = !self.target.is_empty();
+        for row in rows.iter().filter(|row| named || row.status != Status::Unsupported) {
+            console.failure(&row.problems);
+        }
+        // A machine that was not asked for by name need not take the model.
+        for row in rows.iter().filter(|row| !named && row.status == Status::Unsupported) {
+            let notes = row.problems.diagnostics.iter().cloned().map(Diagnostic::as_note);
+            console.diagnostics(&notes.collect::<Vec<_>>(), &row.problems.sources);
+        }
+        Ok(exit_code(&rows, named))
     }
 
     fn setups(&self) -> Outcome<Vec<Setup<'static>>> {

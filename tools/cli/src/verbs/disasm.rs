@@ -23,10 +23,7 @@ pub(crate) struct Disasm {
 
 impl Disasm {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let mut files = Vec::new();
-        for path in &self.files {
-            files.push(input::open(path)?.to_file());
-        }
+        let files = input::natives(&self.files, self.conversion.reading())?;
         let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
         let texts = self.conversion.convert(&files, Some(TEXT_KIND), &stem, console)?;
         let text: Vec<u8> = texts.into_iter().flat_map(|file| file.bytes).collect();

@@ -4,7 +4,6 @@ use crate::args::{ModelPart, Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
-use quincunx::diag::Sources;
 use quincunx::target::folder::Folder;
 use quincunx::{FileKind, InputFile, Outcome, Setup, detect, inspect, targets};
 use std::path::PathBuf;
@@ -37,14 +36,15 @@ impl Inspect {
             }
             inspect::file(&file, targets(), setup, &self.part.options())?
         };
-        console.diagnostics(&inspection.warnings, &Sources::new());
+        console.diagnostics(&inspection.warnings, &inspection.sources);
         console.report(&inspection.report, self.output.output.as_deref())?;
         Ok(0)
     }
 
     fn folder(&self) -> Outcome<inspect::Inspection> {
         if !Folder::is_at(&self.file) {
-            return inspect::folder(&self.file, targets(), &[]);
+            let files = input::natives(std::slice::from_ref(&self.file), &self.reading)?;
+            return inspect::program(&files, &self.reading.setup(self.reading.target(&files)?)?);
         }
         // What it says about the options is the same here.
         self.reading.folder(&self.file)?;

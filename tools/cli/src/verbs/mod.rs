@@ -13,6 +13,7 @@ mod man;
 mod quantise;
 mod run;
 mod targets;
+mod time;
 mod verify;
 
 use crate::console::Console;
@@ -25,6 +26,7 @@ pub(crate) enum Verb {
     Compile(compile::Compile),
     Run(run::Run),
     Verify(verify::Verify),
+    Time(time::Time),
     Compare(compare::Compare),
     Quantise(quantise::Quantise),
     Diff(diff::Diff),
@@ -44,6 +46,7 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Compile(verb) => verb.run(console),
         Verb::Run(verb) => verb.run(console),
         Verb::Verify(verb) => verb.run(console),
+        Verb::Time(verb) => verb.run(console),
         Verb::Compare(verb) => verb.run(console),
         Verb::Quantise(verb) => verb.run(console),
         Verb::Diff(verb) => verb.run(console),

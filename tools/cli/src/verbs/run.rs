@@ -7,13 +7,14 @@ use crate::verbs::compile::{is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::compile::{Job, compile};
 use quincunx::diag::Sources;
+use quincunx::formats::Format;
 use quincunx::report::Report;
 use quincunx::run::Options;
-use quincunx::target::{Engine, File, Target};
+use quincunx::target::{Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::{
-    Calibration, Dataset, Executable, FileKind, InputFile, Outcome, Tolerance, Trace, detect,
-    reference, run, targets,
+    Calibration, Dataset, Executable, FileKind, InputFile, Opened, Outcome, Tolerance, Trace,
+    detect, reference, run, targets,
 };
 use std::path::{Path, PathBuf};
 
@@ -41,8 +42,8 @@ pub(crate) struct Run {
     strict_overflow: bool,
     #[command(flatten)]
     preparation: Preparation,
-    /// Write the outputs of all images to this .npz (or, for one output, .npy) file instead of
-    /// printing a table; - is .npz on stdout
+    /// Write the outputs of all images to this .npz file instead of printing a table; one output
+    /// also to .npy, .csv, .png, .pgm, or .gif with one frame per image; - is .npz on stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Also write every value of the machine and the host that can be observed to this .npz file,
@@ -78,6 +79,14 @@ impl Run {
             threads: console.threads,
         };
         let traces = run::run(&executable, &data, options, console.progress())?;
+        for (index, trace) in traces.iter().enumerate() {
+            let image = data.first + index;
+            let notes = trace.notes.iter().map(|note| match traces.len() {
+                1 => note.clone(),
+                _ => note.clone().with_note(format!("with image {image}")),
+            });
+            console.diagnostics(&notes.collect::<Vec<_>>(), &Sources::new());
+        }
         if let Some(path) = &self.trace_layers {
             let order = executable.value_order();
             write_arrays(path, &run::layers(&traces)?, &order, console)?;
@@ -113,27 +122,28 @@ impl Run {
     }
 
     fn executable(&self, data: Option<&InputFile>, console: &Console) -> Outcome<Executable> {
-        if let [folder] = &self.program[..]
-            && folder.is_dir()
+        if let [path] = &self.program[..]
+            && !path.is_dir()
         {
-            input::without_effect(self.about_models(), "a program folder")?;
-            let opened = self.reading.folder(folder)?;
-            console.diagnostics(&opened.warnings, &opened.sources);
-            return Ok(opened.executable);
-        }
-        let files = self.program.iter().map(|path| input::open(path));
-        let files = files.collect::<Result<Vec<InputFile>, _>>()?;
-        if let ([model], FileKind::Model) = (&files[..], detect(&files[0], targets())) {
-            return match self.reading.named()? {
-                Some(target) => self.compiled(model, target, data, console),
-                None => self.reference(model),
-            };
+            let file = input::open(path)?;
+            if let FileKind::Model = detect(&file, targets()) {
+                return match self.reading.named()? {
+                    Some(target) => self.compiled(&file, target, data, console),
+                    None => self.reference(&file),
+                };
+            }
+            input::without_effect(self.about_models(), "a program")?;
+            let files = input::complete(vec![file], &self.reading)?;
+            return Ok(self.opened(self.reading.natives(&files)?, console));
         }
         input::without_effect(self.about_models(), "a program")?;
-        let natives: Vec<File> = files.iter().map(InputFile::to_file).collect();
-        let opened = self.reading.natives(&natives)?;
+        let opened = input::program(&self.program, &self.reading)?;
+        Ok(self.opened(opened, console))
+    }
+
+    fn opened(&self, opened: Opened<'_>, console: &Console) -> Executable {
         console.diagnostics(&opened.warnings, &opened.sources);
-        Ok(opened.executable)
+        opened.executable
     }
 
     /// The options for compiling a model that are given, by name.
@@ -181,11 +191,16 @@ impl Run {
     }
 }
 
-/// Writes arrays as `.npz` in this order, or the only one as `.npy` when the name says so.
+/// Writes arrays as `.npz` in this order, or the only one in the form that the name says.
 fn write_arrays(path: &Path, arrays: &Tensors, order: &[String], console: &Console) -> Outcome<()> {
+    let name = path.to_string_lossy();
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     if is_npy {
         return Ok(npy::write_file(path, arrays)?);
     }
-    console.write(Some(path), &npy::write_npz_in_order(arrays, order)?)
+    let bytes = match Format::named(&name) {
+        Some(format) => format.write(arrays).map_err(|problem| problem.in_file(name))?,
+        None => npy::write_npz_in_order(arrays, order)?,
+    };
+    console.write(Some(path), &bytes)
 }

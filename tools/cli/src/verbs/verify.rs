@@ -5,11 +5,13 @@ use crate::console::Console;
 use crate::input;
 use clap::Args;
 use quincunx::compile::Job;
-use quincunx::diag::{Class, Severity};
+use quincunx::diag::{Class, Severity, Sources};
 use quincunx::report::{Cell, Column, Report, Table};
-use quincunx::target::File;
+use quincunx::target::Document;
 use quincunx::verify::{Agreement, against_model, verify};
-use quincunx::{Calibration, InputFile, Opened, Outcome, exit_code};
+use quincunx::{
+    Calibration, FileKind, InputFile, Opened, Outcome, detect, exit_code, inspect, targets,
+};
 use std::path::PathBuf;
 
 /// Check a program against the rules of its machine, and against its model
@@ -45,7 +47,16 @@ impl Verify {
             let given = self.preparation.given().into_iter().chain(part).chain(images);
             input::without_effect(given, "verify without --model")?;
         }
-        let opened = self.open()?;
+        let opened = match &self.program[..] {
+            [path] if !path.is_dir() => {
+                let file = input::open(path)?;
+                if let Some(document) = self.document(&file)? {
+                    return self.verdict(&file, &document, console);
+                }
+                self.reading.natives(&input::complete(vec![file], &self.reading)?)?
+            }
+            paths => input::program(paths, &self.reading)?,
+        };
         console.diagnostics(&opened.warnings, &opened.sources);
         let problems = verify(&opened);
         console.diagnostics(&problems, &opened.sources);
@@ -67,17 +78,24 @@ impl Verify {
         Ok(if legal && exact { 0 } else { Class::Answer.exit_code() })
     }
 
-    fn open(&self) -> Outcome<Opened<'static>> {
-        if let [folder] = &self.program[..]
-            && folder.is_dir()
-        {
-            return self.reading.folder(folder);
-        }
-        let mut files: Vec<File> = Vec::new();
-        for path in &self.program {
-            files.push(input::open(path)?.to_file());
-        }
-        self.reading.natives(&files)
+    /// A file of the machine that is no program.
+    fn document(&self, file: &InputFile) -> Outcome<Option<Document>> {
+        let target = match (self.reading.named()?, detect(file, targets())) {
+            (Some(target), _) | (None, FileKind::Program(target)) => target,
+            _ => return Ok(None),
+        };
+        inspect::document(&file.to_file(), &self.reading.setup(target)?)
+    }
+
+    fn verdict(&self, file: &InputFile, document: &Document, console: &Console) -> Outcome<u8> {
+        let given = self.model.as_ref().map(|_| "--model");
+        input::without_effect(given, &format!("a file that is {}", document.kind))?;
+        let mut sources = Sources::new();
+        sources.add(file.name.clone(), file.to_file().text().unwrap_or_default());
+        console.diagnostics(&document.problems, &sources);
+        let errors = document.problems.iter().filter(|p| p.is_error()).count();
+        console.report(&table(errors == 0, errors, None).into(), self.output.output.as_deref())?;
+        Ok(if errors == 0 { 0 } else { Class::Answer.exit_code() })
     }
 
     fn agreement(

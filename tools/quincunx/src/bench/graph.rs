@@ -1,10 +1,11 @@
 //! The suite `graph`: models in prepared execution.
 
-use super::{Row, Run, Suite, models};
-use crate::{Dataset, InputFile, InputSpec, Model, Outcome};
+use super::{models, read};
+use crate::{Dataset, InputFile, InputSpec};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::{Session, Settings};
 use quincunx_target::OptionInfo;
+use quincunx_target::bench::{Row, Run, Suite};
 use std::path::Path;
 use std::time::Instant;
 
@@ -13,14 +14,14 @@ pub(super) const SUITE: Suite = Suite {
     doc: "models of a folder: import, preparation, execution of one image",
     options: &[OptionInfo {
         name: "models",
-        doc: "Folder with the ONNX files to run",
+        doc: "Folder with the ONNX files to run (required)",
         default: "",
         values: &[],
     }],
     run,
 };
 
-fn run(run: &Run) -> Outcome<Vec<Row>> {
+fn run(run: &Run) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for path in models(run.options.get("models"))? {
         rows.extend(measure(run, &path)?);
@@ -28,9 +29,9 @@ fn run(run: &Run) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-fn measure(run: &Run, path: &Path) -> Outcome<[Row; 4]> {
+fn measure(run: &Run, path: &Path) -> Result<[Row; 4]> {
     let started = Instant::now();
-    let model = Model::read(&InputFile::open(path)?)?;
+    let model = read(&InputFile::open(path)?)?;
     let import = started.elapsed().as_secs_f64();
     let graph = &model.graph;
     let settings = Settings { threads: run.threads, ..Settings::default() };

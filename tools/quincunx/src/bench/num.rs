@@ -1,12 +1,11 @@
 //! The suite `num`: products of matrices and convolutions.
 
-use super::{Row, Run, Suite};
-use crate::Outcome;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{
     ConvShape, Convolution, ImageLayout, Left, Level, Matrix, Packed, multiply_f32,
 };
 use quincunx_target::OptionInfo;
+use quincunx_target::bench::{Row, Run, Suite};
 use std::thread;
 
 /// Largest size of a matrix: 64 MiB of sums.
@@ -32,7 +31,7 @@ pub(super) const SUITE: Suite = Suite {
     run,
 };
 
-fn run(run: &Run) -> Outcome<Vec<Row>> {
+fn run(run: &Run) -> Result<Vec<Row>> {
     let (size, level) = (size(run)?, level(run)?);
     let gmacs = |name: String, value: f64| Row {
         name,

@@ -4,9 +4,10 @@ use super::{Difference, Settings, arrays, json, text};
 use crate::assemble::TEXT_KIND;
 use crate::executable::{Body, Stage};
 use crate::open::read;
-use crate::{InputFile, Outcome, Setup, open_folder};
+use crate::{InputFile, Outcome, Setup, open_folder, with_companions};
 use quincunx_diag::{Class, Diagnostic};
 use quincunx_graph::Graph;
+use quincunx_report::Table;
 use quincunx_target::folder::{Folder, SegmentFiles};
 use quincunx_target::{Log, Program, Target};
 use quincunx_tensor::{Tensors, npy};
@@ -72,39 +73,71 @@ fn stage_text(stage: &Stage) -> Outcome<String> {
 
 fn program_text(program: &dyn Program) -> quincunx_diag::Result<String> {
     let files = program.emit(TEXT_KIND, "program")?;
-    Ok(files.iter().map(|file| String::from_utf8_lossy(&file.bytes)).collect())
+    let text: String = files.iter().map(|file| String::from_utf8_lossy(&file.bytes)).collect();
+    // Some dialects end their lines so; between programs this is no difference.
+    Ok(text.replace("\r\n", "\n"))
+}
+
+/// The program of a native file and those that belong to it.
+fn open(file: &InputFile, setup: &Setup<'_>, targets: &[&dyn Target]) -> Outcome<Box<dyn Program>> {
+    let files = with_companions(vec![file.clone()], targets)?;
+    let files: Vec<_> = files.iter().map(InputFile::to_file).collect();
+    read(setup, &files, None, &mut Log::default())
+}
+
+/// What the target itself says about two programs.
+fn own_difference(
+    files: [&InputFile; 2],
+    setup: &Setup<'_>,
+    targets: &[&dyn Target],
+) -> Outcome<Option<Vec<Table>>> {
+    match (open(files[0], setup, targets), open(files[1], setup, targets)) {
+        (Ok(a), Ok(b)) => Ok(setup.target.diff(&*a, &*b)),
+        // Texts that are no programs can still be compared.
+        _ => Ok(None),
+    }
 }
 
 /// Assembly texts as they are written; other native files as assembly text.
 pub(super) fn natives(
     files: [&InputFile; 2],
     target: &dyn Target,
+    targets: &[&dyn Target],
     settings: &Settings,
     found: &mut Difference,
 ) -> Outcome<()> {
+    let setup = Setup::default_for(target)?;
+    if let Some(tables) = own_difference(files, &setup, targets)? {
+        for table in tables {
+            found.add_arrays((table.is_empty(), table));
+        }
+        return Ok(());
+    }
     let written = |file: &InputFile| super::is_text(file) && !is_json(file);
     if files.iter().all(|file| written(file)) {
         super::lines(files, settings, found);
-        found.kind = "programs";
         return Ok(());
     }
-    let setup = Setup::default_for(target)?;
     let forms = files.map(|file| (written(file), is_json(file)));
-    let [a, b] = files.map(|file| native_text(file, &setup, forms[0] != forms[1]));
+    let [a, b] = files
+        .map(|file| native_text(file, open(file, &setup, targets)?, &setup, forms[0] != forms[1]));
     found.add_text(text::unified((&files[0].name, &a?), (&files[1].name, &b?), settings.context));
     Ok(())
 }
 
-/// Assembly text of a native file. Forms differ in what they say besides the instructions; for
+/// Assembly text of the program of a native file. Forms differ in what they say besides the instructions; for
 /// files of two forms it is the text of what the target's first form says.
-fn native_text(file: &InputFile, setup: &Setup<'_>, two_forms: bool) -> Outcome<String> {
-    let open = |file| read(setup, &[file], None, &mut Log::default());
-    let mut program = open(file.to_file())?;
+fn native_text(
+    file: &InputFile,
+    mut program: Box<dyn Program>,
+    setup: &Setup<'_>,
+    two_forms: bool,
+) -> Outcome<String> {
     if two_forms
         && let Some(kind) = setup.target.info().kinds.first()
         && let Ok([only]) = program.emit(kind.name, "program").as_deref()
     {
-        program = open(only.clone())?;
+        program = read(setup, std::slice::from_ref(only), None, &mut Log::default())?;
     }
     match program_text(&*program) {
         Err(problem) if problem.class() == Class::Unsupported && super::is_text(file) => {

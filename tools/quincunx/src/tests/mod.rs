@@ -3,7 +3,7 @@
 mod compare;
 mod compile;
 mod program;
-mod toy;
+pub(crate) mod toy;
 
 use crate::run::Options;
 use crate::{Dataset, InputSpec, Model, Setup};

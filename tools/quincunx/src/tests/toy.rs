@@ -1,6 +1,6 @@
 //! A machine for tests: it knows `Relu` and `Add` of equal shapes, so that every other operator
 //! makes a mixed plan. A program is a text of one instruction per line, `relu y x` or `add y a b`,
-//! after the line `toy`.
+//! after the line `toy`. A line `with a b` names files that belong to it.
 
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::passes::Scheme;
@@ -8,6 +8,7 @@ use quincunx_graph::{Binary, Graph, Node, Op, Unary, ValueId};
 use quincunx_isa::{Table, Term};
 use quincunx_target::*;
 use quincunx_tensor::{Tensor, Tensors};
+use quincunx_timeline::{Event, Timeline};
 use std::any::Any;
 use std::result::Result as StdResult;
 
@@ -20,6 +21,7 @@ const YES_NO: &[&str] = &["true", "false"];
 static INFO: Info = Info {
     name: "toy",
     summary: "a machine for tests",
+    compiler: true,
     presets: &[Preset { name: "small", summary: "the only one" }],
     options: &[
         OptionInfo { name: "quantised", doc: "needs grids", default: "false", values: YES_NO },
@@ -31,6 +33,8 @@ static INFO: Info = Info {
 };
 
 static TABLE: Table = Table::new("toy", &["A machine for tests."], Term::Const(8), &[], &[], &[]);
+
+static TABLES: [&Table; 1] = [&TABLE];
 
 struct Small;
 
@@ -142,7 +146,7 @@ impl Target for Toy {
         let text = files[0].text().map_err(|problem| vec![problem])?;
         let mut code = Vec::new();
         let mut problems = Vec::new();
-        for line in text.lines().skip(1) {
+        for line in text.lines().skip(1).filter(|line| !line.starts_with("with ")) {
             match Instruction::parse(line) {
                 Some(instruction) => code.push(instruction),
                 None => problems.push(Diagnostic::invalid("Q9003", format!("what is {line:?}?"))),
@@ -162,8 +166,14 @@ impl Target for Toy {
         file.bytes.starts_with(b"toy\n")
     }
 
-    fn isa(&self) -> &'static Table {
-        &TABLE
+    fn companions(&self, file: &File) -> Vec<String> {
+        let text = String::from_utf8_lossy(&file.bytes);
+        let named = text.lines().filter_map(|line| line.strip_prefix("with "));
+        named.flat_map(|names| names.split(' ').map(str::to_owned)).collect()
+    }
+
+    fn isa(&self) -> &'static [&'static Table] {
+        &TABLES
     }
 }
 
@@ -254,6 +264,18 @@ impl Program for Code {
             Some(problem) => Err(problem),
             None => Ok(Box::new(self.clone())),
         }
+    }
+
+    /// Every instruction takes ten cycles.
+    fn time(&self) -> Result<Timeline> {
+        let mut timeline = Timeline::new("cycles");
+        let lane = timeline.lane("unit");
+        for (index, instruction) in self.code.iter().enumerate() {
+            let (name, detail) = (instruction.op.to_owned(), instruction.result.clone());
+            let start = 10 * index as u64;
+            timeline.event(Event { lane, start, duration: 10, name, detail });
+        }
+        Ok(timeline)
     }
 
     fn stats(&self) -> Stats {

@@ -1,0 +1,70 @@
+//! A page for a browser that needs nothing else.
+
+use crate::Timeline;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The page around the data.
+const PAGE: &str = include_str!("page.html");
+
+/// Where the data goes.
+const PLACE: &str = "/*DATA*/";
+
+impl Timeline {
+    /// A page with the lanes, to zoom (wheel) and to move (drag) in; a click on an event shows it
+    /// and what it waits for.
+    pub fn html(&self, title: &str) -> String {
+        let tracks = self.tracks();
+        let (before, after) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
+        let mut out = before.to_owned();
+        let mut field = |name: &str, value: Value| {
+            let _ = writeln!(out, "{name}: {},", script(&value));
+        };
+        field("title", json!(title));
+        field("unit", json!(self.unit()));
+        field("total", json!(self.total()));
+        field("tracks", json!(tracks.names));
+        field("critical", self.critical_path().iter().map(|step| step.event.index()).collect());
+        field(
+            "counters",
+            self.counters()
+                .iter()
+                .map(|counter| {
+                    json!({
+                        "name": counter.name, "unit": counter.unit, "samples": counter.samples,
+                    })
+                })
+                .collect(),
+        );
+        field("figures", self.figures().iter().map(|f| json!([f.name, f.value])).collect());
+        let events = self.events().iter().zip(&tracks.of);
+        list(
+            &mut out,
+            "events",
+            events.map(|(event, track)| {
+                json!([track, event.start, event.duration, event.name, event.detail])
+            }),
+        );
+        let dependencies = self.dependencies().iter();
+        list(
+            &mut out,
+            "dependencies",
+            dependencies.map(|d| json!([d.from.index(), d.to.index(), d.kind])),
+        );
+        out + after
+    }
+}
+
+/// Adds a long list, value by value: all values at once take much more room than their text.
+fn list(out: &mut String, name: &str, values: impl Iterator<Item = Value>) {
+    let _ = writeln!(out, "{name}: [");
+    for value in values {
+        let _ = writeln!(out, "{},", script(&value));
+    }
+    *out += "],\n";
+}
+
+/// A value for a script. Names may come from hostile files: no text can end the script.
+fn script(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}

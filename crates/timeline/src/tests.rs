@@ -1,0 +1,184 @@
+use crate::{Event, LaneId, Step, Timeline};
+
+fn event(lane: LaneId, start: u64, duration: u64, name: &str) -> Event {
+    Event { lane, start, duration, name: name.to_owned(), detail: String::new() }
+}
+
+/// A load of 10, work of 20 that waits for it, and a short second load.
+fn example() -> Timeline {
+    let mut timeline = Timeline::new("cycles");
+    let (load, work) = (timeline.lane("load"), timeline.lane("work"));
+    let first = timeline.event(event(load, 0, 10, "ld"));
+    let second = timeline.event(event(work, 10, 20, "mul"));
+    timeline.depend(first, second, "token");
+    timeline.event(event(load, 10, 5, "ld"));
+    let third = timeline.event(event(work, 30, 10, "mul"));
+    timeline.depend(first, third, "token");
+    timeline
+}
+
+#[test]
+fn the_critical_path_follows_what_ended_last() {
+    let timeline = example();
+    let path = timeline.critical_path();
+    let reasons: Vec<_> =
+        path.iter().map(|step: &Step| (step.event.index(), step.reason)).collect();
+    assert_eq!(reasons, [(0, "start"), (1, "token"), (3, "order")]);
+    assert_eq!(timeline.total(), 40);
+}
+
+#[test]
+fn usage_says_who_waits_for_whom() {
+    let usage = example().usage();
+    assert_eq!((usage[0].events, usage[0].busy, usage[0].critical), (2, 15, 10));
+    assert_eq!((usage[1].events, usage[1].busy, usage[1].critical), (2, 30, 30));
+    assert_eq!(usage[1].waits, [(LaneId(0), 10)]);
+    assert!(usage[0].waits.is_empty());
+}
+
+#[test]
+fn an_empty_timeline_has_no_path() {
+    let timeline = Timeline::new("ns");
+    assert!(timeline.critical_path().is_empty() && timeline.usage().is_empty());
+    assert!(timeline.chart(10).contains("0 ns"));
+    assert_eq!(timeline.listing(0..5, 10), "");
+    assert!(serde_json::from_str::<serde_json::Value>(&timeline.perfetto()).is_ok());
+}
+
+#[test]
+fn the_chart_shows_how_busy_lanes_are() {
+    let text = example().chart(8);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "load │███·····│");
+    assert_eq!(lines[1], "work │··██████│");
+    assert!(lines[2].ends_with("40 cycles"));
+}
+
+#[test]
+fn the_listing_draws_waiting_and_working() {
+    let text = example().listing(0..2, 30);
+    let bars: Vec<&str> = text.lines().collect();
+    assert!(bars[0].contains("==========  "), "{text}");
+    assert!(bars[1].contains("----------===================="), "{text}");
+}
+
+#[test]
+fn perfetto_has_threads_events_and_arrows() {
+    let mut timeline = example();
+    let counter = timeline.counter("words", "B");
+    timeline.sample(counter, 3, 2.5);
+    let trace: serde_json::Value = serde_json::from_str(&timeline.perfetto()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert_eq!((of("M"), of("X"), of("s"), of("f"), of("C")), (4, 4, 2, 2, 1));
+    // The arrow leaves inside its event, which lasts until 10.
+    let start = events.iter().find(|event| event["ph"] == "s").unwrap();
+    assert_eq!(start["ts"], 9);
+}
+
+#[test]
+fn hostile_names_do_not_leave_the_script() {
+    let mut timeline = Timeline::new("cycles");
+    let lane = timeline.lane("</script><b>");
+    timeline.event(event(lane, 0, 1, "</script>"));
+    let page = timeline.html("a </script> b");
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(page.contains("unit: \"cycles\""));
+}
+
+/// Places of the steps of the critical path and why.
+fn path(timeline: &Timeline) -> Vec<(usize, &'static str)> {
+    timeline.critical_path().iter().map(|step| (step.event.index(), step.reason)).collect()
+}
+
+#[test]
+fn events_need_not_be_added_in_the_order_of_time() {
+    let mut timeline = Timeline::new("cycles");
+    let lane = timeline.lane("a");
+    timeline.event(event(lane, 10, 10, "second"));
+    timeline.event(event(lane, 0, 10, "first"));
+    timeline.event(event(lane, 25, 0, "third"));
+    assert_eq!(path(&timeline), [(1, "start"), (0, "order"), (2, "order")]);
+    let usage = &timeline.usage()[0];
+    assert_eq!((usage.busy, usage.critical), (20, 20));
+    // Nothing says what the lane waits for from 20 to 25.
+    assert!(usage.waits.is_empty());
+}
+
+/// Work that starts while what it depends on still runs counts that only until it starts, so that
+/// no share exceeds the whole.
+#[test]
+fn overlapping_work_is_counted_once() {
+    let mut timeline = Timeline::new("cycles");
+    let (load, work) = (timeline.lane("load"), timeline.lane("work"));
+    let first = timeline.event(event(load, 0, 100, "ld"));
+    let second = timeline.event(event(work, 40, 70, "mul"));
+    timeline.event(event(load, 50, 10, "mark"));
+    timeline.depend(first, second, "stream");
+    assert_eq!(path(&timeline), [(0, "start"), (1, "stream")]);
+    let usage = timeline.usage();
+    assert_eq!((usage[0].busy, usage[0].critical), (100, 40));
+    assert_eq!((usage[1].busy, usage[1].critical), (70, 70));
+    assert_eq!(usage[1].waits, [(LaneId(0), 40)]);
+}
+
+#[test]
+fn a_later_event_is_no_cause_and_has_no_arrow() {
+    let mut timeline = Timeline::new("cycles");
+    let (a, b) = (timeline.lane("a"), timeline.lane("b"));
+    let late = timeline.event(event(a, 50, 1, "late"));
+    let early = timeline.event(event(b, 0, 60, "early"));
+    timeline.depend(late, early, "odd");
+    assert_eq!(path(&timeline), [(1, "start")]);
+    assert!(!timeline.perfetto().contains("dependency"));
+}
+
+#[test]
+fn events_without_duration_are_steps_too() {
+    let mut timeline = Timeline::new("cycles");
+    let lane = timeline.lane("a");
+    let events: Vec<_> = (0..3).map(|_| timeline.event(event(lane, 0, 0, "nop"))).collect();
+    timeline.depend(events[0], events[2], "token");
+    assert_eq!(path(&timeline), [(0, "start"), (2, "token")]);
+    assert_eq!(timeline.tracks().names, ["a"]);
+    assert_eq!((timeline.total(), timeline.usage()[0].busy), (0, 0));
+    assert!(timeline.chart(4).contains("0 cycles"));
+}
+
+/// A thread of a trace shows only events that do not overlap, and an arrow that leaves before it
+/// arrives.
+#[test]
+fn overlapping_events_get_tracks_of_their_own() {
+    let mut timeline = Timeline::new("cycles");
+    let (a, b) = (timeline.lane("a"), timeline.lane("b"));
+    let long = timeline.event(event(a, 0, 10, "long"));
+    timeline.event(event(a, 5, 10, "across"));
+    timeline.event(event(a, 10, 1, "after"));
+    let work = timeline.event(event(b, 3, 1, "work"));
+    timeline.depend(long, work, "stream");
+    let tracks = timeline.tracks();
+    assert_eq!(tracks.names, ["a", "a (2)", "b"]);
+    assert_eq!(tracks.of, [0, 1, 0, 2]);
+    let trace: serde_json::Value = serde_json::from_str(&timeline.perfetto()).unwrap();
+    let ends = trace["traceEvents"].as_array().unwrap().iter();
+    let times: Vec<_> =
+        ends.filter(|e| e["cat"] == "dependency").map(|e| e["ts"].clone()).collect();
+    assert_eq!(times, [3, 3]);
+}
+
+#[test]
+fn the_largest_times_and_odd_samples_are_written() {
+    let mut timeline = Timeline::new("cycles");
+    let lane = timeline.lane("a");
+    timeline.event(event(lane, u64::MAX - 1, 9, "last"));
+    let counter = timeline.counter("power", "W");
+    timeline.sample(counter, 0, f64::NAN);
+    timeline.sample(counter, 1, 2.0);
+    let trace: serde_json::Value = serde_json::from_str(&timeline.perfetto()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["ph"] == "C").count(), 1);
+    assert!(events.iter().any(|event| event["ts"] == u64::MAX - 1));
+    assert_eq!(timeline.usage()[0].busy, 1);
+    assert!(timeline.chart(8).contains("18446744073709551615 cycles"));
+    assert!(timeline.listing(0..1, 8).contains("last"));
+}

@@ -1,0 +1,17 @@
+//! Arbitrary bytes as rows of decimals and as pictures.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use quincunx::formats::{Format, Kind};
+use quincunx_tensor::{DType, Tensors};
+
+fuzz_target!(|bytes: &[u8]| {
+    for format in [Format::Csv, Format::Picture(Kind::Png), Format::Picture(Kind::Pgm)] {
+        let Ok(array) = format.read(bytes, DType::F64) else { continue };
+        let values = array.to_f64();
+        // Without numbers there is nothing to write.
+        let Ok(written) = format.write(&Tensors::from([(String::new(), array)])) else { continue };
+        let again = format.read(&written, DType::F64).expect("what was written is read");
+        assert_eq!(again.to_f64(), values);
+    }
+});

@@ -1,0 +1,326 @@
+//! A program as the toolchain sees it: with ports, native files, a simulator and its timing.
+
+use crate::arch::DpasArch;
+use crate::binary;
+use crate::binary::visa::Form;
+use crate::files::cisa;
+use crate::layout;
+use crate::ports::{Place, Ports};
+use crate::program::{Listing, Program};
+use crate::simulate::lower::{Memory, listing_steps, visa_operation};
+use crate::simulate::{Rules, State, Step};
+use crate::swsb;
+use crate::text;
+use crate::time;
+use crate::verify::{Allow, verify};
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_report::Table;
+use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Sample, Stats};
+use quincunx_tensor::Tensors;
+use quincunx_timeline::Timeline;
+use std::any::Any;
+
+/// Kinds of native files.
+pub(crate) const KINDS: &[EmitKind] = &[
+    EmitKind { name: "bin", doc: "native machine code, or vISA byte code in its shell" },
+    EmitKind { name: "asm", doc: "native assembly, or vISA text" },
+    EmitKind { name: "stream", doc: "vISA byte code of the instructions alone" },
+];
+
+/// What the options of a reader say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// What the rules let pass.
+    pub allow: Allow,
+    /// Float arithmetic.
+    pub rules: Rules,
+    /// Lanes that are switched on.
+    pub dispatch_mask: u32,
+    /// Whether `verify` checks dependencies of native listings.
+    pub check_dependencies: bool,
+    /// Layout of byte code that is written.
+    pub form: Form,
+    /// The instruction whose elements `inspect` lists.
+    pub layout: Option<usize>,
+}
+
+/// A program with its machine and settings.
+pub struct Artifact {
+    program: Program,
+    arch: DpasArch,
+    settings: Settings,
+    ports: Ports,
+}
+
+impl Artifact {
+    /// Puts ports on a program.
+    ///
+    /// # Errors
+    /// `Q6091` when a given interface is not that of the program.
+    pub(crate) fn new(
+        program: Program,
+        interface: Option<&Interface>,
+        arch: DpasArch,
+        settings: Settings,
+    ) -> Result<Artifact> {
+        let ports = Ports::new(&program, &arch, settings.dispatch_mask)?;
+        if interface.is_some_and(|interface| *interface != ports.interface) {
+            let message = "the interface does not fit the program, whose ports are its memory";
+            return Err(Diagnostic::invalid("Q6091", message));
+        }
+        let artifact = Artifact { program, arch, settings, ports };
+        artifact.check_layout()?;
+        Ok(artifact)
+    }
+
+    /// The option layout names a product of the program.
+    fn check_layout(&self) -> Result<()> {
+        let Some(index) = self.settings.layout else { return Ok(()) };
+        if let Some(Step::Multiply(_)) = self.known_steps().get(index) {
+            return Ok(());
+        }
+        let message = format!("option layout is {index}, which is no systolic instruction");
+        let help = format!("the program has {} instructions, counted from 0", self.count());
+        Err(Diagnostic::usage("Q6003", message).help(help))
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The steps of the program, and the bytes of a thread.
+    fn steps(&self) -> Result<(Vec<Step>, usize)> {
+        let stride = self.settings.allow.stride;
+        match &self.program {
+            Program::Native(listing) => {
+                let steps = listing_steps(listing, &self.arch, stride)?;
+                Ok((steps, self.arch.file_bytes() as usize))
+            }
+            Program::Visa(kernel) => {
+                let memory = Memory::new(kernel, self.arch.platform.grf_bytes())?;
+                let operation = |item: &crate::program::VirtualItem| {
+                    let parts = item.inst.parts();
+                    visa_operation(&parts, kernel, &memory, &self.arch, stride).map(Step::Multiply)
+                };
+                let steps = kernel.instructions.iter().map(operation).collect::<Result<_>>()?;
+                Ok((steps, memory.bytes))
+            }
+        }
+    }
+
+    /// The steps that are understood; nothing for the others, which keep their places.
+    fn known_steps(&self) -> Vec<Step> {
+        let Program::Native(listing) = &self.program else {
+            return self.steps().map(|(steps, _)| steps).unwrap_or_default();
+        };
+        let step = |item: &crate::program::Item| {
+            let one = Listing { items: vec![item.clone()] };
+            let steps = listing_steps(&one, &self.arch, self.settings.allow.stride);
+            steps.ok().and_then(|steps| steps.first().copied()).unwrap_or(Step::Wait)
+        };
+        listing.items.iter().map(step).collect()
+    }
+
+    /// The text of an instruction; `names` are those of the kernel.
+    fn text_of(&self, index: usize, names: &[String]) -> String {
+        let mut text = String::new();
+        match &self.program {
+            Program::Native(listing) => {
+                if let Some(item) = listing.items.get(index) {
+                    text::native::print_statement(&item.statement, &mut text);
+                }
+            }
+            Program::Visa(kernel) => {
+                if let Some(item) = kernel.instructions.get(index) {
+                    text = text::visa::instruction_text(&item.inst, names);
+                }
+            }
+        }
+        text
+    }
+
+    fn count(&self) -> usize {
+        match &self.program {
+            Program::Native(listing) => listing.items.len(),
+            Program::Visa(kernel) => kernel.instructions.len(),
+        }
+    }
+
+    /// The main binary form; `None` where an instruction has none.
+    fn code(&self) -> Result<Vec<u8>> {
+        match &self.program {
+            Program::Native(listing) => binary::native::write(listing, self.arch.platform),
+            Program::Visa(kernel) => cisa::write(kernel, self.settings.form),
+        }
+    }
+}
+
+impl quincunx_target::Program for Artifact {
+    fn interface(&self) -> &Interface {
+        &self.ports.interface
+    }
+
+    fn sample(&self, input: usize) -> Sample {
+        self.ports.sample(input)
+    }
+
+    fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        let file = match (kind, &self.program) {
+            ("bin", Program::Native(_)) => File::new(format!("{stem}.xebin"), self.code()?),
+            ("bin", Program::Visa(_)) => File::new(format!("{stem}.visa"), self.code()?),
+            ("asm", Program::Native(listing)) => {
+                File::new(format!("{stem}.xeasm"), text::native::print(listing))
+            }
+            ("asm", Program::Visa(kernel)) => {
+                File::new(format!("{stem}.visaasm"), text::visa::print(kernel))
+            }
+            ("stream", Program::Visa(kernel)) => {
+                let form = self.settings.form;
+                let bytes = binary::visa::write(&kernel.instructions, false, form)?;
+                File::new(format!("{stem}.visab"), bytes)
+            }
+            ("stream", Program::Native(_)) => {
+                let message = "a native listing has no byte code";
+                return Err(Diagnostic::unsupported("Q6093", message).help("emit bin or asm"));
+            }
+            _ => {
+                let names = KINDS.iter().map(|kind| kind.name);
+                return Err(Diagnostic::usage("Q6094", format!("dpas writes no {kind} files"))
+                    .help_if(did_you_mean(kind, names)));
+            }
+        };
+        Ok(vec![file])
+    }
+
+    fn verify(&self) -> Vec<Diagnostic> {
+        let mut found = verify(&self.program, &self.arch, &self.settings.allow);
+        if let (Program::Native(listing), true) = (&self.program, self.settings.check_dependencies)
+        {
+            found.extend(swsb::check(listing, &self.arch, self.settings.allow.stride));
+        }
+        found
+    }
+
+    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
+        // Dependencies do not matter here: instructions are in order. Types whose sums can leave
+        // them do not exist (integers wrap by definition), so that the checked engine is the same.
+        let found = verify(&self.program, &self.arch, &self.settings.allow);
+        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
+            return Err(problem);
+        }
+        let (steps, bytes) = self.steps()?;
+        let threads = if steps.iter().any(Step::is_fused) { 2 } else { 1 };
+        Ok(Box::new(Exec {
+            steps,
+            state: State {
+                dispatch_mask: self.settings.dispatch_mask,
+                ..State::new(threads, bytes)
+            },
+            rules: self.settings.rules,
+            ports: self.ports.clone(),
+            told: false,
+        }))
+    }
+
+    fn time(&self) -> Result<Timeline> {
+        let found = verify(&self.program, &self.arch, &self.settings.allow);
+        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
+            return Err(problem);
+        }
+        let (steps, bytes) = self.steps()?;
+        let waits = |index: usize| match &self.program {
+            Program::Native(listing) if self.settings.check_dependencies => listing
+                .items
+                .get(index)
+                .map_or(time::Wait::default(), |i| time::Wait::of(&i.statement)),
+            _ => time::Wait::default(),
+        };
+        let names = match &self.program {
+            Program::Visa(kernel) => text::visa::names(kernel),
+            Program::Native(_) => Vec::new(),
+        };
+        let text = |index: usize| self.text_of(index, &names);
+        Ok(time::timeline(&steps, bytes, &self.arch, &text, &waits))
+    }
+
+    fn stats(&self) -> Stats {
+        let steps = self.known_steps();
+        let products = steps.iter().filter_map(|step| match step {
+            Step::Multiply(operation) => Some(operation.shape),
+            _ => None,
+        });
+        let (mut count, mut macs) = (0u64, 0u64);
+        for shape in products {
+            count += 1;
+            macs += u64::from(shape.repeat * shape.lanes * shape.k());
+        }
+        Stats {
+            instructions: self.count() as u64,
+            bytes: self.code().map_or(0, |bytes| bytes.len() as u64),
+            cycles: self.time().ok().map(|timeline| timeline.total()),
+            figures: vec![
+                ("platform", self.arch.platform.name().to_owned()),
+                ("systolic instructions", count.to_string()),
+                ("multiply-accumulates", macs.to_string()),
+            ],
+        }
+    }
+
+    fn details(&self) -> Vec<Table> {
+        let steps = self.known_steps();
+        let place = |byte: usize| self.ports.place(byte);
+        let mut tables = vec![layout::operands(&steps, &place)];
+        let chosen = self.settings.layout.and_then(|index| steps.get(index));
+        if let Some(Step::Multiply(operation)) = chosen {
+            tables.push(layout::elements(operation, &place));
+        }
+        tables
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The executor behind the ports.
+struct Exec {
+    steps: Vec<Step>,
+    state: State,
+    rules: Rules,
+    ports: Ports,
+    told: bool,
+}
+
+impl Machine for Exec {
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.ports.load(inputs, &mut self.state)?;
+        for step in &self.steps {
+            step.run(&mut self.state, self.rules)?;
+        }
+        self.ports.store(&self.state)
+    }
+
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.run(inputs)
+    }
+
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        let is_float = |step: &Step| match step {
+            Step::Multiply(operation) => !operation.shape.weights.is_integer(),
+            _ => false,
+        };
+        if std::mem::replace(&mut self.told, true) || !self.steps.iter().any(is_float) {
+            return Vec::new();
+        }
+        let Rules { model, ftz } = self.rules;
+        let ftz = if ftz { ", subnormal sums are flushed to zero" } else { "" };
+        let message = format!("float sums follow the model {}{ftz}", model.name());
+        vec![Diagnostic::note("Q6095", message)]
+    }
+}
+
+/// A place in words: a register or a variable, and the byte in it.
+pub(crate) fn describe(place: &Place) -> (String, usize) {
+    (place.name.clone(), place.byte)
+}

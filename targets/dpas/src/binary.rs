@@ -1,0 +1,4 @@
+//! Machine code and byte code.
+
+pub mod native;
+pub mod visa;

@@ -1,0 +1,35 @@
+//! THE instruction tables: every instruction once.
+//!
+//! * [`native`]: the 128-bit machine code, with its assembly text;
+//! * [`listing`]: instructions that appear in native listings around `dpas`. Their machine code is
+//!   in no document we have, so that they have a text and a meaning here and no encoding;
+//! * [`visa`]: the virtual instruction, with its text and byte code.
+//!
+//! Facts: `specs/dpas.md` sections 3 to 5. What is marked "ours" is defined here.
+
+pub mod listing;
+pub mod native;
+pub mod operands;
+pub mod visa;
+
+use crate::arch::Platform;
+use quincunx_isa::{Layout, Table};
+use std::sync::OnceLock;
+
+/// Every table; the first is that of the machine code.
+pub static TABLES: &[&Table] = &[&native::TABLE, &listing::TABLE, &visa::TABLE];
+
+/// The layout of the machine code of a platform.
+pub fn native_layout(platform: Platform) -> &'static Layout {
+    static LAYOUTS: OnceLock<[Layout; 4]> = OnceLock::new();
+    &LAYOUTS.get_or_init(|| Platform::ALL.map(native::layout))[platform as usize]
+}
+
+/// The layout of byte code: with 2 or 4 bytes for a variable, and with or without the predicate
+/// that readers since 2026 expect.
+pub fn visa_layout(short_index: bool, predicate: bool) -> &'static Layout {
+    static LAYOUTS: OnceLock<[Layout; 4]> = OnceLock::new();
+    let make = |index: usize| visa::layout(index & 1 == 1, index & 2 == 2);
+    let layouts = LAYOUTS.get_or_init(|| std::array::from_fn(make));
+    &layouts[usize::from(short_index) | usize::from(predicate) << 1]
+}

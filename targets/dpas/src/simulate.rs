@@ -1,0 +1,13 @@
+//! The readable simulator.
+
+pub mod decode;
+pub mod exact;
+pub(crate) mod exec;
+pub mod float;
+pub mod lower;
+mod state;
+
+pub use decode::real;
+pub use exec::{Operation, Step, multiply};
+pub use float::{Model, Rules};
+pub use state::State;

@@ -1,0 +1,111 @@
+//! What instructions wait for by their dependencies (SWSB), whatever their operands are.
+
+use crate::isa::listing;
+use crate::isa::operands::{Dependency, PIPES, TokenUse};
+use crate::program::Statement;
+use quincunx_timeline::EventId;
+use std::collections::BTreeMap;
+
+/// The dependencies of an instruction, and what it is to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    dependency: Dependency,
+    /// A member of a macro that is not its last.
+    atomic: bool,
+    /// Waits for the sources, or the results (true), of all tokens.
+    all: Option<bool>,
+    /// The pipe, an index in [`PIPES`]; `None` for systolic instructions.
+    pipe: Option<u8>,
+}
+
+impl Wait {
+    /// The dependencies of a statement.
+    pub fn of(statement: &Statement) -> Wait {
+        let options = statement.options();
+        let mut wait = Wait {
+            dependency: options.dependency().unwrap_or_default(),
+            atomic: options.is_atomic(),
+            ..Wait::default()
+        };
+        if let Statement::Listing(inst) = statement {
+            match inst {
+                listing::Inst::Mov { dst_type, .. } => wait.pipe = Some(dst_type.pipe()),
+                listing::Inst::SyncAllRead { .. } => wait.all = Some(false),
+                listing::Inst::SyncAllWrite { .. } => wait.all = Some(true),
+                listing::Inst::SyncNop { .. } => {}
+            }
+        }
+        wait
+    }
+}
+
+/// An instruction that was issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    /// Its event.
+    pub(super) event: EventId,
+    /// When its sources are read.
+    pub(super) read: u64,
+    /// When its results can be used.
+    pub(super) written: u64,
+}
+
+/// Instructions that others may name.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// The last instruction or macro that took each token.
+    tokens: BTreeMap<u8, Done>,
+    /// The instructions of each pipe; those of all pipes at 1.
+    pipes: [Vec<Done>; PIPES.len()],
+    /// The members of the open macro so far.
+    open: Option<Done>,
+}
+
+/// The later of both in every respect.
+fn later(a: Done, b: Option<Done>) -> Done {
+    let Some(b) = b else { return a };
+    let event = if b.written > a.written { b.event } else { a.event };
+    Done { event, read: a.read.max(b.read), written: a.written.max(b.written) }
+}
+
+impl Waits {
+    /// What an instruction waits for; `written` is when the wait ends.
+    pub(super) fn of(&self, wait: &Wait) -> Vec<Done> {
+        let until_read = |done: &Done| Done { written: done.read, ..*done };
+        let mut found = Vec::new();
+        match wait.all {
+            Some(true) => found.extend(self.tokens.values()),
+            Some(false) => found.extend(self.tokens.values().map(until_read)),
+            None => {}
+        }
+        if let Some((used, token)) = wait.dependency.token {
+            found.extend(self.tokens.get(&token).map(|done| match used {
+                TokenUse::Src => until_read(done),
+                TokenUse::Dst | TokenUse::Set => *done,
+            }));
+        }
+        if let Some((pipe, distance)) = wait.dependency.distance {
+            // Pipe 0 is that of the instruction itself.
+            let pipe = if pipe == 0 { wait.pipe } else { Some(pipe) };
+            let list = pipe.and_then(|pipe| self.pipes.get(usize::from(pipe)));
+            let at = |list: &Vec<Done>| list.len().checked_sub(usize::from(distance));
+            found.extend(list.and_then(|list| list.get(at(list)?)));
+        }
+        found
+    }
+
+    /// Adds an instruction.
+    pub(super) fn push(&mut self, wait: &Wait, done: Done) {
+        match (wait.pipe, wait.dependency.token) {
+            (Some(pipe), _) => {
+                self.pipes[usize::from(pipe)].push(done);
+                self.pipes[1].push(done);
+            }
+            (None, _) if wait.atomic => self.open = Some(later(done, self.open)),
+            (None, Some((TokenUse::Set, token))) => {
+                self.tokens.insert(token, later(done, self.open.take()));
+            }
+            (None, _) => self.open = None,
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Programs behind the trait: reading, writing, verifying, running, timing.
+
+use crate::arch::NpuArch;
+use crate::binary;
+use crate::isa::Queue;
+use crate::ports::Ports;
+use crate::program::Program;
+use crate::replay::{Node, Replay, replay};
+use crate::simulate::{Executor, Settings, State};
+use crate::text::{self, Schema};
+use crate::time::{Model, VpCost, durations};
+use crate::verify::{Subject, executable, verify};
+use crate::work::{Resolved, Work};
+use quincunx_diag::{Diagnostic, Result, SourceId, did_you_mean};
+use quincunx_report::{Cell, Column, Table};
+use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
+use quincunx_tensor::Tensors;
+use quincunx_timeline::{Event, EventId, Timeline};
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// Native file kinds.
+pub(crate) const KINDS: &[EmitKind] = &[
+    EmitKind { name: "bin", doc: "machine code of 16-byte words with a side section (.qnpu)" },
+    EmitKind { name: "asm", doc: "assembly text (.asm.txt)" },
+    EmitKind { name: "trace", doc: "assembly text with start and end of every line (.trace.txt)" },
+];
+
+/// Where durations come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durations {
+    /// From the trace if it is one, else from the model.
+    Auto,
+    Model,
+    Traced,
+}
+
+/// The programs of all cores with everything the options chose.
+#[derive(Debug)]
+pub struct Artifact {
+    programs: Vec<Program>,
+    work: Vec<Vec<Resolved>>,
+    arch: NpuArch,
+    settings: Settings,
+    model: Model,
+    durations: Durations,
+    /// Machine code gets a side section.
+    side: bool,
+    ports: Ports,
+}
+
+/// Reads one file per core.
+pub(crate) fn read(
+    files: &[File],
+    interface: Option<Interface>,
+    arch: &NpuArch,
+    options: &Options,
+    warnings: &mut Vec<Diagnostic>,
+) -> std::result::Result<Artifact, Vec<Diagnostic>> {
+    let one = |problem: Diagnostic| vec![problem];
+    if files.is_empty() || files.len() > 64 {
+        let message =
+            format!("an npu program is one file per core, 1 to 64, found {}", files.len());
+        return Err(one(Diagnostic::usage("Q4080", message)));
+    }
+    let schema = Schema::new(arch).map_err(one)?;
+    let lenient = options.flag("lenient");
+    let mut programs = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        programs.push(read_file(file, index, arch, (&schema, lenient), warnings)?);
+    }
+    let artifact = Artifact::new(programs, arch, options).map_err(one)?;
+    match interface {
+        Some(wanted) if wanted != artifact.ports.interface => {
+            let message = "the interface is not that of the tensors the program moves";
+            Err(one(Diagnostic::invalid("Q4081", message)))
+        }
+        _ => Ok(artifact),
+    }
+}
+
+fn read_file(
+    file: &File,
+    index: usize,
+    arch: &NpuArch,
+    (schema, lenient): (&Schema, bool),
+    warnings: &mut Vec<Diagnostic>,
+) -> std::result::Result<Program, Vec<Diagnostic>> {
+    if binary::recognises(&file.bytes) {
+        return binary::read(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)]);
+    }
+    let source = SourceId(u32::try_from(index).unwrap_or(u32::MAX));
+    let read = text::read(&file.bytes, source, schema, lenient)?;
+    warnings.extend(read.warnings);
+    if read.program.lines.is_empty() {
+        let message = "the file has no line of a program";
+        return Err(vec![Diagnostic::invalid("Q4082", message).name_file(&file.name)]);
+    }
+    Ok(read.program)
+}
+
+impl Artifact {
+    fn new(programs: Vec<Program>, arch: &NpuArch, options: &Options) -> Result<Artifact> {
+        let settings = Settings {
+            float_accumulation: options.get("accumulate") == "f32",
+            advance_images: options.get("vp-batch-stride") == "implicit",
+        };
+        let mut model = match options.get("timing") {
+            "physical" => Model::PHYSICAL,
+            _ => Model::UPSTREAM,
+        };
+        match options.get("vp-cost") {
+            "upstream" => model.vp = VpCost::Upstream,
+            "per-image" => model.vp = VpCost::PerImage,
+            _ => {}
+        }
+        let durations = match options.get("durations") {
+            "model" => Durations::Model,
+            "traced" => Durations::Traced,
+            _ => Durations::Auto,
+        };
+        if durations == Durations::Traced && !programs.iter().all(Program::is_trace) {
+            let message = "traced durations need traces, in which every line has times";
+            return Err(Diagnostic::usage("Q4083", message));
+        }
+        let work: Vec<Vec<Resolved>> =
+            programs.iter().map(|p| crate::simulate::work_of(p, settings)).collect();
+        let list: Vec<&Program> = programs.iter().collect();
+        let order = replay(&list, &work, &|_| 0).order;
+        let ports = match options.get("ports") {
+            "raw" => Ports::bytes(&work, arch)?,
+            _ => Ports::tensors(&work, &order),
+        };
+        let side = options.flag("side");
+        Ok(Artifact { programs, work, arch: arch.clone(), settings, model, durations, side, ports })
+    }
+
+    /// The programs, one per core.
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
+    fn list(&self) -> Vec<&Program> {
+        self.programs.iter().collect()
+    }
+
+    /// Cycles of every line of every core.
+    fn cycles(&self) -> Vec<Vec<u64>> {
+        let of = |(program, work): (&Program, &Vec<Resolved>)| {
+            let traced = match self.durations {
+                Durations::Auto => program.is_trace(),
+                Durations::Model => false,
+                Durations::Traced => true,
+            };
+            match traced {
+                true => program.lines.iter().map(|l| l.time.map_or(0, |(s, e)| e - s)).collect(),
+                false => durations(program, work, &self.arch, self.model),
+            }
+        };
+        self.programs.iter().zip(&self.work).map(of).collect()
+    }
+
+    /// Replay with the chosen cycles.
+    pub(crate) fn replay(&self) -> (Vec<Vec<u64>>, Replay) {
+        let cycles = self.cycles();
+        let replay = replay(&self.list(), &self.work, &|node: Node| cycles[node.core][node.line]);
+        (cycles, replay)
+    }
+
+    /// A name per core: without a number when there is one core.
+    fn file_name(&self, stem: &str, core: usize, ending: &str) -> String {
+        match self.programs.len() {
+            1 => format!("{stem}.{ending}"),
+            _ => format!("{stem}.core{core:02}.{ending}"),
+        }
+    }
+
+    /// Without the lines that never start there is nothing to time.
+    fn check_deadlock(&self) -> Result<()> {
+        let list = self.list();
+        let subject = Subject { programs: &list, work: &self.work, arch: &self.arch };
+        match executable(&subject) {
+            Ok(_) => Ok(()),
+            Err(problems) => match problems.into_iter().find(|p| p.code() == "Q4021") {
+                Some(problem) => Err(problem),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn traced(&self) -> Result<Vec<Program>> {
+        self.check_deadlock()?;
+        let (_, replay) = self.replay();
+        let mut programs = self.programs.clone();
+        for (program, times) in programs.iter_mut().zip(&replay.times) {
+            for (line, &time) in program.lines.iter_mut().zip(times) {
+                line.time = Some(time);
+            }
+        }
+        Ok(programs)
+    }
+
+    /// Multiplications of all convolutions, and bytes of the DRAM port.
+    fn volumes(&self) -> (u64, u64) {
+        let (mut products, mut bytes) = (0_u64, 0_u64);
+        for work in self.work.iter().flatten().flatten() {
+            match work {
+                Work::Conv(conv) => {
+                    let [n, k, _, h, w] = conv.tile.map(u64::from);
+                    let row = conv.weight_row().map(u64::from);
+                    let count = [n, k, h, w].into_iter().chain(row);
+                    let count = count.fold(1, u64::saturating_mul);
+                    products = products.saturating_add(count);
+                }
+                Work::Copy(copy) => {
+                    let [c, h, w] = copy.tile.map(u64::from);
+                    let element = u64::from(crate::work::element_bytes(copy.format));
+                    bytes += u64::from(copy.images) * c * h * w * element;
+                }
+                Work::Weights(weights) if weights.uses_dram() => {
+                    bytes += weights.dense_bytes(weights.source_row);
+                }
+                _ => {}
+            }
+        }
+        (products, bytes)
+    }
+}
+
+impl quincunx_target::Program for Artifact {
+    fn interface(&self) -> &Interface {
+        &self.ports.interface
+    }
+
+    fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        let plain = |program: &Program| {
+            let mut program = program.clone();
+            program.lines.iter_mut().for_each(|line| line.time = None);
+            program
+        };
+        let programs = match kind {
+            "bin" => self.programs.clone(),
+            "asm" => self.programs.iter().map(plain).collect(),
+            "trace" => self.traced()?,
+            _ => {
+                let names = KINDS.iter().map(|kind| kind.name);
+                return Err(Diagnostic::usage("Q4084", format!("npu writes no {kind} files"))
+                    .help_if(did_you_mean(kind, names)));
+            }
+        };
+        let file = |(core, program): (usize, &Program)| {
+            Ok(match kind {
+                "bin" => File::new(
+                    self.file_name(stem, core, "qnpu"),
+                    binary::write(program, &self.arch, self.side)?,
+                ),
+                "asm" => File::new(self.file_name(stem, core, "asm.txt"), text::print(program)),
+                _ => File::new(self.file_name(stem, core, "trace.txt"), text::print(program)),
+            })
+        };
+        programs.iter().enumerate().map(file).collect()
+    }
+
+    fn verify(&self) -> Vec<Diagnostic> {
+        let list = self.list();
+        verify(&Subject { programs: &list, work: &self.work, arch: &self.arch })
+    }
+
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
+        let executor = Executor::new(self.programs.clone(), &self.arch, self.settings);
+        let executor = executor.map_err(|problems| {
+            let more = problems.len() - 1;
+            match problems.into_iter().next() {
+                Some(first) if more > 0 => first.with_note(format!("and {more} more errors")),
+                Some(first) => first,
+                None => Diagnostic::bug("refused without an error"),
+            }
+        })?;
+        Ok(Box::new(Exec {
+            executor,
+            ports: self.ports.clone(),
+            checked: engine == Engine::Checked,
+            notes: Vec::new(),
+        }))
+    }
+
+    fn time(&self) -> Result<Timeline> {
+        self.check_deadlock()?;
+        let (cycles, replay) = self.replay();
+        Ok(timeline(self, &cycles, &replay))
+    }
+
+    fn stats(&self) -> Stats {
+        let (products, bytes) = self.volumes();
+        let lines = self.programs.iter().map(|program| program.lines.len() as u64).sum::<u64>();
+        let tasks: usize = self.programs.iter().map(|program| program.tasks().len()).sum();
+        let (_, replay) = self.replay();
+        Stats {
+            instructions: lines,
+            bytes: lines * binary::WORD as u64,
+            cycles: replay.blocked.is_empty().then(|| replay.total()),
+            figures: vec![
+                ("cores", self.programs.len().to_string()),
+                ("tasks", tasks.to_string()),
+                ("multiplications", products.to_string()),
+                ("DRAM bytes", bytes.to_string()),
+            ],
+        }
+    }
+
+    fn details(&self) -> Vec<Table> {
+        let (cycles, _) = self.replay();
+        let mut kinds: BTreeMap<(Queue, &str), (u64, u64)> = BTreeMap::new();
+        for (program, cycles) in self.programs.iter().zip(&cycles) {
+            for (inst, cycles) in program.instructions().zip(cycles) {
+                let entry = kinds.entry((inst.queue(), inst.mnemonic())).or_default();
+                *entry = (entry.0 + 1, entry.1.saturating_add(*cycles));
+            }
+        }
+        let columns = vec![
+            Column::text("queue"),
+            Column::text("instruction"),
+            Column::number("count"),
+            Column::number("busy").unit("cycles"),
+        ];
+        let mut table = Table::new("kinds", columns);
+        for ((queue, name), (count, busy)) in kinds {
+            table.push(vec![
+                queue.name().into(),
+                name.into(),
+                Cell::Count(count),
+                Cell::Count(busy),
+            ]);
+        }
+        vec![table]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The replay as lanes (one per queue of each core), events and token dependencies.
+fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeline {
+    let mut timeline = Timeline::new("cycles");
+    timeline.set_hertz(artifact.arch.hertz);
+    let cores = artifact.programs.len();
+    let mut lanes = Vec::new();
+    for core in 0..cores {
+        for queue in Queue::ALL {
+            lanes.push(timeline.lane(match cores {
+                1 => queue.name().to_owned(),
+                _ => format!("{core} {queue}"),
+            }));
+        }
+    }
+    let mut events: Vec<Vec<Option<EventId>>> =
+        artifact.programs.iter().map(|program| vec![None; program.lines.len()]).collect();
+    let mut dram = Vec::new();
+    for &node in &replay.order {
+        let line = &artifact.programs[node.core].lines[node.line];
+        let (start, end) = replay.times[node.core][node.line];
+        let map = line.map.as_ref();
+        let mut detail = format!("line {}", node.line + 1);
+        if let Some(map) = map {
+            detail += &format!(", workload {}", map.wkl);
+            if let Some(tile) = map.tile.filter(|&tile| tile >= 0) {
+                detail += &format!(", tile {tile}");
+            }
+        }
+        let event = timeline.event(Event {
+            lane: lanes[node.core * 9 + line.inst.queue().index()],
+            start,
+            duration: end - start,
+            name: line.inst.mnemonic().to_owned(),
+            detail,
+        });
+        events[node.core][node.line] = Some(event);
+        for &(from, kind) in &replay.sources[node.core][node.line] {
+            if let Some(from) = events[from.core][from.line] {
+                timeline.depend(from, event, kind);
+            }
+        }
+        if artifact.work[node.core][node.line].as_ref().is_ok_and(Work::uses_dram) {
+            dram.push((start, end));
+        }
+    }
+    let counter = timeline.counter("DRAM port", "operations");
+    // Ends come before starts, so that a chain of operations never counts two.
+    let mut changes: Vec<(u64, i32)> =
+        dram.iter().flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
+    changes.sort_unstable();
+    let mut running = 0;
+    for (time, change) in changes {
+        running += change;
+        timeline.sample(counter, time, f64::from(running));
+    }
+    let busy: u64 = dram.iter().map(|(start, end)| end - start).sum();
+    let (products, bytes) = artifact.volumes();
+    timeline.figure("DRAM port busy", format!("{busy} cycles"));
+    timeline.figure("DRAM bytes", bytes);
+    timeline.figure("multiplications", products);
+    let total: u64 = cycles.iter().flatten().sum();
+    timeline.figure("busy cycles of all queues", total);
+    timeline
+}
+
+/// The executor behind the ports.
+struct Exec {
+    executor: Executor,
+    ports: Ports,
+    /// A result that does not fit its format is a fault.
+    checked: bool,
+    notes: Vec<Diagnostic>,
+}
+
+impl Exec {
+    fn execute(&mut self, inputs: &Tensors) -> Result<State> {
+        let mut state = self.executor.state();
+        self.ports.write(inputs, &mut state)?;
+        self.executor.run(&mut state)?;
+        let counts = state.counts;
+        let lost = counts.saturated + counts.infinite;
+        if self.checked && lost > 0 {
+            let message = format!("{lost} of {} results leave their format", counts.results);
+            return Err(Diagnostic::answer("Q4061", message));
+        }
+        self.notes.clear();
+        for (count, what) in [
+            (counts.saturated, "were limited to the range of 8-bit codes"),
+            (counts.infinite, "became infinite in 16 bits"),
+        ] {
+            if count > 0 {
+                let message = format!("{count} of {} results {what}", counts.results);
+                self.notes.push(Diagnostic::note("Q4061", message));
+            }
+        }
+        Ok(state)
+    }
+}
+
+impl Machine for Exec {
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        let state = self.execute(inputs)?;
+        self.ports.read(&state)
+    }
+
+    /// Files without a compiler have no layers to observe.
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.run(inputs)
+    }
+
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.notes)
+    }
+}

@@ -1,0 +1,366 @@
+//! JSON with its order, digits and layout.
+
+use quincunx_diag::{Diagnostic, Result};
+
+/// Deepest nesting; files have less than 12 levels.
+const MAX_DEPTH: usize = 64;
+/// Most values of a file; the largest known one has 60,000.
+const MAX_VALUES: usize = 4_000_000;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Json {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, as its digits.
+    Number(String),
+    /// A text, as it stands between its quotes.
+    Text(String),
+    /// A list.
+    List(Vec<Json>),
+    /// Members in order.
+    Object(Vec<(String, Json)>),
+}
+
+/// How a file is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// As Python writes it: every element on a line of its own with so many blanks per level, or
+    /// everything on one line.
+    Python {
+        /// Blanks per level.
+        indent: Option<usize>,
+        /// The file ends with a line break.
+        newline: bool,
+    },
+    /// As JsonCpp's styled writer does: three blanks, a blank before colons, short lists on one line.
+    JsonCpp,
+}
+
+impl Json {
+    /// A member.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members.iter().find(|(k, _)| k == key).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    /// The elements of a list.
+    pub fn list(&self) -> Option<&[Json]> {
+        if let Json::List(list) = self { Some(list) } else { None }
+    }
+
+    /// The members of an object.
+    pub fn members(&self) -> Option<&[(String, Json)]> {
+        if let Json::Object(members) = self { Some(members) } else { None }
+    }
+
+    /// A text.
+    pub fn text(&self) -> Option<&str> {
+        if let Json::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// A whole number.
+    pub fn whole(&self) -> Option<i64> {
+        if let Json::Number(digits) = self { digits.parse().ok() } else { None }
+    }
+
+    /// A number.
+    pub fn real(&self) -> Option<f64> {
+        if let Json::Number(digits) = self { digits.parse().ok() } else { None }
+    }
+}
+
+/// Reads JSON and its layout.
+pub(super) fn parse(bytes: &[u8]) -> Result<(Json, Style)> {
+    let mut parser = Parser { bytes, at: 0, values: 0 };
+    parser.blanks();
+    let value = parser.value(0)?;
+    parser.blanks();
+    if parser.at != bytes.len() {
+        return Err(parser.expected("the end of the file"));
+    }
+    Ok((value, style_of(bytes)))
+}
+
+fn style_of(bytes: &[u8]) -> Style {
+    let first_key = bytes.iter().position(|&byte| byte == b'"');
+    let after = first_key.map_or(&[][..], |at| &bytes[at + 1..]);
+    let close = after.iter().position(|&byte| byte == b'"').map_or(after.len(), |at| at + 1);
+    if after[close.min(after.len())..].starts_with(b" :") {
+        return Style::JsonCpp;
+    }
+    let newline = bytes.last() == Some(&b'\n');
+    let line = bytes.iter().position(|&byte| byte == b'\n');
+    let inner = line.filter(|&at| at + 1 < bytes.len()).map(|at| &bytes[at + 1..]);
+    let indent = inner.map(|rest| rest.iter().take_while(|&&byte| byte == b' ').count());
+    Style::Python { indent, newline }
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    values: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn expected(&self, what: &str) -> Diagnostic {
+        Diagnostic::invalid("Q4070", format!("expected {what}")).at_byte(self.at as u64)
+    }
+
+    fn eat(&mut self, text: &[u8]) -> bool {
+        let found = self.bytes[self.at..].starts_with(text);
+        self.at += if found { text.len() } else { 0 };
+        found
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Json> {
+        self.values += 1;
+        if depth > MAX_DEPTH || self.values > MAX_VALUES {
+            let message = format!("more than {MAX_DEPTH} levels or {MAX_VALUES} values");
+            return Err(Diagnostic::unsupported("Q4071", message).at_byte(self.at as u64));
+        }
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'"') => Ok(Json::Text(self.text()?)),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ if self.eat(b"null") => Ok(Json::Null),
+            _ if self.eat(b"true") => Ok(Json::Bool(true)),
+            _ if self.eat(b"false") => Ok(Json::Bool(false)),
+            _ => Err(self.expected("a value")),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Json> {
+        self.at += 1;
+        let mut members = Vec::new();
+        loop {
+            self.blanks();
+            if members.is_empty() && self.eat(b"}") {
+                break;
+            }
+            if self.peek() != Some(b'"') {
+                return Err(self.expected("a key"));
+            }
+            let key = self.text()?;
+            self.blanks();
+            if !self.eat(b":") {
+                return Err(self.expected("`:`"));
+            }
+            self.blanks();
+            members.push((key, self.value(depth + 1)?));
+            self.blanks();
+            if self.eat(b"}") {
+                break;
+            }
+            if !self.eat(b",") {
+                return Err(self.expected("`,` or `}`"));
+            }
+        }
+        Ok(Json::Object(members))
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Json> {
+        self.at += 1;
+        let mut list = Vec::new();
+        loop {
+            self.blanks();
+            if list.is_empty() && self.eat(b"]") {
+                break;
+            }
+            list.push(self.value(depth + 1)?);
+            self.blanks();
+            if self.eat(b"]") {
+                break;
+            }
+            if !self.eat(b",") {
+                return Err(self.expected("`,` or `]`"));
+            }
+        }
+        Ok(Json::List(list))
+    }
+
+    fn text(&mut self) -> Result<String> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => self.at += 2,
+                Some(0..=31) | None => return Err(self.expected("the end of a text")),
+                Some(_) => self.at += 1,
+            }
+        }
+        let text = std::str::from_utf8(&self.bytes[start..self.at]);
+        let text = text.map_err(|_| self.expected("UTF-8 text"))?.to_owned();
+        self.at += 1;
+        Ok(text)
+    }
+
+    fn number(&mut self) -> Result<Json> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')) {
+            self.at += 1;
+        }
+        let digits = String::from_utf8_lossy(&self.bytes[start..self.at]).into_owned();
+        let finite = digits.parse::<f64>().is_ok_and(f64::is_finite);
+        let odd = digits.ends_with('.') || digits.starts_with("-.");
+        if !finite || odd {
+            self.at = start;
+            return Err(self.expected("a number"));
+        }
+        Ok(Json::Number(digits))
+    }
+}
+
+/// The bytes of a value.
+pub(super) fn write(value: &Json, style: &Style) -> Vec<u8> {
+    let mut out = Vec::new();
+    match style {
+        Style::Python { indent, newline } => {
+            python(value, *indent, 0, &mut out);
+            if *newline {
+                out.push(b'\n');
+            }
+        }
+        Style::JsonCpp => {
+            styled(value, 0, &mut out);
+            out.push(b'\n');
+        }
+    }
+    out
+}
+
+fn scalar(value: &Json, out: &mut Vec<u8>) {
+    match value {
+        Json::Null => out.extend_from_slice(b"null"),
+        Json::Bool(true) => out.extend_from_slice(b"true"),
+        Json::Bool(false) => out.extend_from_slice(b"false"),
+        Json::Number(digits) => out.extend_from_slice(digits.as_bytes()),
+        Json::Text(text) => quoted(text, out),
+        Json::List(_) => out.extend_from_slice(b"[]"),
+        Json::Object(_) => out.extend_from_slice(b"{}"),
+    }
+}
+
+fn quoted(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
+fn python(value: &Json, indent: Option<usize>, level: usize, out: &mut Vec<u8>) {
+    let break_line = |level: usize, out: &mut Vec<u8>| {
+        if let Some(width) = indent {
+            out.push(b'\n');
+            out.extend(std::iter::repeat_n(b' ', width * level));
+        }
+    };
+    let separate = |first: bool, out: &mut Vec<u8>| match (first, indent) {
+        (true, _) => {}
+        (false, None) => out.extend_from_slice(b", "),
+        (false, Some(_)) => out.push(b','),
+    };
+    match value {
+        Json::List(list) if !list.is_empty() => {
+            out.push(b'[');
+            for (position, element) in list.iter().enumerate() {
+                separate(position == 0, out);
+                break_line(level + 1, out);
+                python(element, indent, level + 1, out);
+            }
+            break_line(level, out);
+            out.push(b']');
+        }
+        Json::Object(members) if !members.is_empty() => {
+            out.push(b'{');
+            for (position, (key, member)) in members.iter().enumerate() {
+                separate(position == 0, out);
+                break_line(level + 1, out);
+                quoted(key, out);
+                out.extend_from_slice(b": ");
+                python(member, indent, level + 1, out);
+            }
+            break_line(level, out);
+            out.push(b'}');
+        }
+        _ => scalar(value, out),
+    }
+}
+
+/// The right margin of the styled writer.
+const MARGIN: usize = 74;
+
+fn styled(value: &Json, level: usize, out: &mut Vec<u8>) {
+    let line = |level: usize, out: &mut Vec<u8>| {
+        out.push(b'\n');
+        out.extend(std::iter::repeat_n(b' ', 3 * level));
+    };
+    match value {
+        Json::Object(members) if !members.is_empty() => {
+            out.push(b'{');
+            for (position, (key, member)) in members.iter().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                line(level + 1, out);
+                quoted(key, out);
+                out.extend_from_slice(b" : ");
+                styled(member, level + 1, out);
+            }
+            line(level, out);
+            out.push(b'}');
+        }
+        Json::List(list) if !list.is_empty() => match short(list) {
+            Some(text) => out.extend_from_slice(&text),
+            None => {
+                out.push(b'[');
+                for (position, element) in list.iter().enumerate() {
+                    if position > 0 {
+                        out.push(b',');
+                    }
+                    line(level + 1, out);
+                    styled(element, level + 1, out);
+                }
+                line(level, out);
+                out.push(b']');
+            }
+        },
+        _ => scalar(value, out),
+    }
+}
+
+/// A list on one line, if it is short and holds no filled lists or objects.
+fn short(list: &[Json]) -> Option<Vec<u8>> {
+    let nested = |value: &Json| match value {
+        Json::List(list) => !list.is_empty(),
+        Json::Object(members) => !members.is_empty(),
+        _ => false,
+    };
+    if list.len() * 3 >= MARGIN || list.iter().any(nested) {
+        return None;
+    }
+    let mut out = b"[ ".to_vec();
+    for (position, element) in list.iter().enumerate() {
+        if position > 0 {
+            out.extend_from_slice(b", ");
+        }
+        scalar(element, &mut out);
+    }
+    out.extend_from_slice(b" ]");
+    (out.len() < MARGIN).then_some(out)
+}

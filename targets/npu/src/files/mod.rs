@@ -1,0 +1,155 @@
+//! The JSON files around a program: frontend IR, scheduler IR, quantisation scales.
+//!
+//! Facts: `specs/npu.md` sections 6 and 7. A file keeps the order of its keys, the digits of its
+//! numbers and its layout, so that writing gives the bytes that were read.
+
+mod frontend;
+mod json;
+mod scales;
+mod scheduler;
+
+pub use json::{Json, Style};
+
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_report::Table;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The network as the frontend gives it, layer by layer.
+    Frontend,
+    /// Workloads, transfers and buffers.
+    Scheduler,
+    /// Scales and zero points of a network.
+    Scales,
+    /// JSON of another tool.
+    Unknown,
+}
+
+impl Kind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Frontend => "frontend IR",
+            Kind::Scheduler => "scheduler IR",
+            Kind::Scales => "quantisation scales",
+            Kind::Unknown => "JSON",
+        }
+    }
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IrFile {
+    /// What it is.
+    pub kind: Kind,
+    /// Its contents.
+    pub value: Json,
+    /// Its layout.
+    pub style: Style,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// `Q4070` for text that is no JSON, with its place; `Q4071` for JSON too large or too deep.
+pub fn read(bytes: &[u8]) -> Result<IrFile> {
+    let (value, style) = json::parse(bytes)?;
+    let kind = kind_of(&value);
+    Ok(IrFile { kind, value, style })
+}
+
+fn kind_of(value: &Json) -> Kind {
+    let Json::Object(members) = value else { return Kind::Unknown };
+    if value.get("-1").is_some() && value.get("buffersize").is_some() {
+        return Kind::Scheduler;
+    }
+    let any = |keys: &[&str]| {
+        members.iter().any(|(_, member)| keys.iter().all(|key| member.get(key).is_some()))
+    };
+    if any(&["layer_index", "operation"]) {
+        Kind::Frontend
+    } else if any(&["output_dtype"]) {
+        Kind::Scales
+    } else {
+        Kind::Unknown
+    }
+}
+
+impl IrFile {
+    /// The bytes of the file.
+    pub fn write(&self) -> Vec<u8> {
+        json::write(&self.value, &self.style)
+    }
+
+    /// Rules that the file breaks.
+    pub fn validate(&self) -> Vec<Diagnostic> {
+        let mut checker = Checker::default();
+        match self.kind {
+            Kind::Frontend => frontend::check(&self.value, &mut checker),
+            Kind::Scheduler => scheduler::check(&self.value, &mut checker),
+            Kind::Scales => scales::check(&self.value, &mut checker),
+            Kind::Unknown => {}
+        }
+        checker.finish()
+    }
+
+    /// Tables about the file.
+    pub fn tables(&self) -> Vec<Table> {
+        match self.kind {
+            Kind::Frontend => frontend::tables(&self.value),
+            Kind::Scheduler => scheduler::tables(&self.value),
+            Kind::Scales => scales::tables(&self.value),
+            Kind::Unknown => Vec::new(),
+        }
+    }
+}
+
+/// Problems of a kind that are listed; the rest is counted.
+const MAX_PROBLEMS: usize = 100;
+
+/// Collects problems.
+#[derive(Default)]
+struct Checker {
+    list: Vec<Diagnostic>,
+    more: usize,
+}
+
+impl Checker {
+    fn error(&mut self, code: &'static str, message: impl Into<String>) {
+        self.push(Diagnostic::invalid(code, message));
+    }
+
+    fn warn(&mut self, code: &'static str, message: impl Into<String>) {
+        self.push(Diagnostic::warning(code, message));
+    }
+
+    /// Demands a rule.
+    fn rule(&mut self, holds: bool, code: &'static str, message: impl FnOnce() -> String) {
+        if !holds {
+            self.error(code, message());
+        }
+    }
+
+    fn push(&mut self, problem: Diagnostic) {
+        let of_kind = self.list.iter().filter(|p| p.severity() == problem.severity()).count();
+        if of_kind < MAX_PROBLEMS {
+            self.list.push(problem);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn finish(mut self) -> Vec<Diagnostic> {
+        if self.more > 0 {
+            let text = format!("{} more problems", self.more);
+            self.list.push(Diagnostic::note("Q4079", text));
+        }
+        self.list
+    }
+}
+
+/// A list of whole numbers.
+fn whole_list(value: Option<&Json>) -> Option<Vec<i64>> {
+    value?.list()?.iter().map(Json::whole).collect()
+}

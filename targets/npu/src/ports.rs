@@ -1,0 +1,329 @@
+//! Inputs and outputs of programs: the tensors that lines move from and to DRAM, or DRAM as bytes.
+//!
+//! Ours. A file says where its tensors lie in DRAM, and their shapes and formats; it has no names.
+//! A tensor is named after its base register and address: `dram0_65536`. Weights have three ports:
+//! `dram1_0_w` (`[K, C, R, S]` codes), and `_a` and `_b` (`[K]`, the factor and offset of the sum).
+
+use crate::arch::NpuArch;
+use crate::isa::DataFmt;
+use crate::replay::Node;
+use crate::simulate::State;
+use crate::work::{
+    Access, Copy, Memory, Resolved, WeightSource, Weights, Work, accesses, ceil8, dense_row_bytes,
+    element_bytes, pitch,
+};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Quantiser;
+use quincunx_num::{F16, FloatOverflow};
+use quincunx_target::{Interface, Port};
+use quincunx_tensor::{Tensor, Tensors, element_count};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Elements that the ports of a run may have together.
+const MAX_ELEMENTS: usize = 1 << 26;
+
+/// Where the numbers of a port lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// A tensor of activations.
+    Tensor(Copy),
+    /// Codes of weights.
+    Weights(Weights, u8, u32),
+    /// Factor (0) or offset (1) of each output channel.
+    Parameter(Weights, u8, u32, usize),
+    /// Bytes from 0 on.
+    Bytes(u8),
+}
+
+/// The ports of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    /// Names, shapes and grids.
+    pub interface: Interface,
+    inputs: Vec<Place>,
+    outputs: Vec<Place>,
+}
+
+/// Codes of 8 bits are real numbers of this grid.
+fn codes(signed: bool) -> Option<Quantiser> {
+    Some(Quantiser::symmetric(signed, 8, 1.0))
+}
+
+impl Ports {
+    /// Every tensor that is loaded before it is stored, and every tensor that is stored.
+    pub fn tensors(work: &[Vec<Resolved>], order: &[Node]) -> Ports {
+        let mut ports = Ports::default();
+        let mut stored: BTreeSet<(u8, u32)> = BTreeSet::new();
+        for node in order {
+            match &work[node.core][node.line] {
+                Ok(Work::Copy(copy)) => {
+                    let place = (copy.bas, copy.dram);
+                    // What the program stored itself does not come from outside.
+                    let is_port = !copy.load || !stored.contains(&place);
+                    if !copy.load {
+                        stored.insert(place);
+                    }
+                    if is_port {
+                        ports.tensor(copy, *node);
+                    }
+                }
+                Ok(Work::Weights(weights)) => {
+                    if let WeightSource::Dram { bas, address } = weights.source {
+                        ports.weights(weights, bas, address, *node);
+                    }
+                }
+                _ => {}
+            }
+        }
+        ports
+    }
+
+    /// DRAM as bytes: what is read, and what is written.
+    ///
+    /// # Errors
+    /// `Q4062` when that is too much.
+    pub fn bytes(work: &[Vec<Resolved>], arch: &NpuArch) -> Result<Ports> {
+        let mut ends: BTreeMap<(bool, u8), i64> = BTreeMap::new();
+        for work in work.iter().flatten().flatten() {
+            for Access { memory, span, write, .. } in accesses(work, arch) {
+                if let Memory::Dram(bas) = memory {
+                    let end = ends.entry((write, bas)).or_default();
+                    *end = span.end.max(*end);
+                }
+            }
+        }
+        let mut ports = Ports::default();
+        for ((write, bas), end) in ends {
+            let count = usize::try_from(end).unwrap_or(usize::MAX);
+            if count > MAX_ELEMENTS {
+                return Err(too_large(count));
+            }
+            let port =
+                Port { name: format!("dram{bas}"), shape: vec![count], quantiser: codes(false) };
+            ports.push(write, port, Place::Bytes(bas));
+        }
+        Ok(ports)
+    }
+
+    fn push(&mut self, output: bool, port: Port, place: Place) {
+        match output {
+            true => {
+                self.interface.outputs.push(port);
+                self.outputs.push(place);
+            }
+            false => {
+                self.interface.inputs.push(port);
+                self.inputs.push(place);
+            }
+        }
+    }
+
+    /// A name that is free among the inputs or outputs; `None` when the place has a port.
+    fn name(&self, output: bool, stem: String, place: &Place, node: Node) -> Option<String> {
+        let (ports, places) = match output {
+            true => (&self.interface.outputs, &self.outputs),
+            false => (&self.interface.inputs, &self.inputs),
+        };
+        let taken = |name: &str| ports.iter().position(|port| port.name == name);
+        match taken(&stem) {
+            None => Some(stem),
+            Some(index) if same_tensor(&places[index], place) => None,
+            Some(_) => Some(format!("{stem}_core{}_line{}", node.core, node.line + 1)),
+        }
+    }
+
+    fn tensor(&mut self, copy: &Copy, node: Node) {
+        let place = Place::Tensor(*copy);
+        let stem = format!("dram{}_{}", copy.bas, copy.dram);
+        let Some(name) = self.name(!copy.load, stem, &place, node) else { return };
+        let [c, h, w] = copy.tile.map(|extent| extent as usize);
+        let quantiser = (copy.format == DataFmt::INT8).then(|| codes(true)).flatten();
+        let port = Port { name, shape: vec![copy.images as usize, c, h, w], quantiser };
+        self.push(!copy.load, port, place);
+    }
+
+    fn weights(&mut self, weights: &Weights, bas: u8, address: u32, node: Node) {
+        let place = Place::Weights(*weights, bas, address);
+        let stem = format!("dram{bas}_{address}_w");
+        let Some(name) = self.name(false, stem, &place, node) else { return };
+        let stem = name.trim_end_matches("_w").to_owned();
+        let [c, r, s] = weights.row.map(|extent| extent as usize);
+        let k = weights.channels as usize;
+        let quantiser = (weights.format == DataFmt::INT8).then(|| codes(true)).flatten();
+        self.push(false, Port { name, shape: vec![k, c, r, s], quantiser }, place);
+        for (index, part) in ["a", "b"].into_iter().enumerate() {
+            let port = Port { name: format!("{stem}_{part}"), shape: vec![k], quantiser: None };
+            self.push(false, port, Place::Parameter(*weights, bas, address, index));
+        }
+    }
+
+    /// Writes every input into DRAM.
+    ///
+    /// # Errors
+    /// `Q4063` for an input that is not given, `Q4062` for too much data, whatever
+    /// [`Port::encode`] says.
+    pub fn write(&self, inputs: &Tensors, state: &mut State) -> Result<()> {
+        check_size(&self.interface)?;
+        for (port, place) in self.interface.inputs.iter().zip(&self.inputs) {
+            let tensor = inputs.get(&port.name).ok_or_else(|| {
+                let names = inputs.keys().map(String::as_str);
+                Diagnostic::invalid("Q4063", format!("input \"{}\" is not given", port.name))
+                    .help_if(quincunx_diag::did_you_mean(&port.name, names))
+            })?;
+            let numbers = port.encode(tensor)?;
+            each(place, numbers.len(), |element, at, kind| {
+                let mut code = [0; 4];
+                let bytes = kind.encode(numbers[element], &mut code);
+                state.dram[usize::from(at.0)].write(at.1, &code[..bytes])
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads every output from DRAM.
+    ///
+    /// # Errors
+    /// None that [`Ports::write`] does not find first.
+    pub fn read(&self, state: &State) -> Result<Tensors> {
+        let mut outputs = Tensors::new();
+        for (port, place) in self.interface.outputs.iter().zip(&self.outputs) {
+            let mut numbers = vec![0.0; element_count(&port.shape).unwrap_or(0)];
+            let count = numbers.len();
+            each(place, count, |element, at, kind| {
+                let mut code = [0; 4];
+                let bytes = kind.bytes();
+                state.dram[usize::from(at.0)].read(at.1, &mut code[..bytes]);
+                numbers[element] = kind.decode(&code[..bytes]);
+                Ok(())
+            })?;
+            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, numbers)?);
+        }
+        Ok(outputs)
+    }
+}
+
+fn too_large(count: usize) -> Diagnostic {
+    let message = format!("the ports have {count} elements, at most {MAX_ELEMENTS} are simulated");
+    Diagnostic::unsupported("Q4062", message)
+}
+
+fn check_size(interface: &Interface) -> Result<()> {
+    let ports = interface.inputs.iter().chain(&interface.outputs);
+    let count = ports.fold(0_usize, |sum, port| {
+        sum.saturating_add(element_count(&port.shape).unwrap_or(usize::MAX))
+    });
+    if count > MAX_ELEMENTS { Err(too_large(count)) } else { Ok(()) }
+}
+
+/// Whether two places hold the same numbers in the same way.
+fn same_tensor(a: &Place, b: &Place) -> bool {
+    match (a, b) {
+        (Place::Tensor(a), Place::Tensor(b)) => {
+            (a.dense, a.format, a.images, a.tile, a.dram_tensor)
+                == (b.dense, b.format, b.images, b.tile, b.dram_tensor)
+        }
+        (Place::Weights(a, ..), Place::Weights(b, ..)) => {
+            (a.format, a.source_row, a.channels, a.row)
+                == (b.format, b.source_row, b.channels, b.row)
+        }
+        _ => a == b,
+    }
+}
+
+/// How a number of a port is stored.
+#[derive(Clone, Copy)]
+enum Code {
+    Signed,
+    Unsigned,
+    Half,
+    Single,
+}
+
+impl Code {
+    fn of(format: DataFmt) -> Code {
+        if format == DataFmt::FP16 { Code::Half } else { Code::Signed }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Code::Signed | Code::Unsigned => 1,
+            Code::Half => 2,
+            Code::Single => 4,
+        }
+    }
+
+    fn encode(self, value: f64, code: &mut [u8; 4]) -> usize {
+        match self {
+            // The driver has moved the numbers onto the grid.
+            Code::Signed => code[0] = value as i8 as u8,
+            Code::Unsigned => code[0] = value as u8,
+            Code::Half => {
+                let half = F16::from_f64(value, FloatOverflow::Infinity).map_or(0, F16::to_bits);
+                code[..2].copy_from_slice(&(half as u16).to_le_bytes());
+            }
+            Code::Single => *code = (value as f32).to_le_bytes(),
+        }
+        self.bytes()
+    }
+
+    fn decode(self, code: &[u8]) -> f64 {
+        match (self, code) {
+            (Code::Signed, &[a]) => f64::from(a as i8),
+            (Code::Unsigned, &[a]) => f64::from(a),
+            (Code::Half, &[a, b]) => F16::from_bits(u16::from_le_bytes([a, b]).into()).to_f64(),
+            (Code::Single, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
+            _ => 0.0,
+        }
+    }
+}
+
+/// Calls `visit` with every element of a port, its base and byte in DRAM, and its code.
+fn each(
+    place: &Place,
+    count: usize,
+    mut visit: impl FnMut(usize, (u8, u64), Code) -> Result<()>,
+) -> Result<()> {
+    match *place {
+        Place::Bytes(bas) => {
+            for index in 0..count {
+                visit(index, (bas, index as u64), Code::Unsigned)?;
+            }
+        }
+        Place::Tensor(copy) => {
+            let bytes = u64::from(element_bytes(copy.format));
+            let pixel = match copy.dense {
+                true => u64::from(copy.dram_tensor[0]) * bytes,
+                false => pitch(copy.dram_tensor[0], bytes as u32).into(),
+            };
+            let [c, h, w] = copy.tile.map(u64::from);
+            let [_, height, width] = copy.dram_tensor.map(u64::from);
+            for (element, index) in (0..u64::from(copy.images) * c * h * w).enumerate() {
+                let (x, y) = (index % w, index / w % h);
+                let (channel, image) = (index / (w * h) % c, index / (w * h * c));
+                let at = ((image * height + y) * width + x) * pixel + channel * bytes;
+                visit(element, (copy.bas, u64::from(copy.dram) + at), Code::of(copy.format))?;
+            }
+        }
+        Place::Weights(weights, bas, address) => {
+            let bytes = element_bytes(weights.format);
+            let row = dense_row_bytes(weights.source_row, bytes) + 32;
+            let pixel = u64::from(ceil8(weights.source_row[0] * bytes));
+            let columns = u64::from(weights.source_row[2]);
+            let [c, r, s] = weights.row.map(u64::from);
+            for (element, index) in (0..u64::from(weights.channels) * c * r * s).enumerate() {
+                let (x, y) = (index % s, index / s % r);
+                let (channel, k) = (index / (s * r) % c, index / (s * r * c));
+                let at = k * row + (y * columns + x) * pixel + channel * u64::from(bytes);
+                visit(element, (bas, u64::from(address) + at), Code::of(weights.format))?;
+            }
+        }
+        Place::Parameter(weights, bas, address, index) => {
+            let weight_bytes = dense_row_bytes(weights.source_row, element_bytes(weights.format));
+            for k in 0..u64::from(weights.channels) {
+                let at = k * (weight_bytes + 32) + weight_bytes + 4 * index as u64;
+                visit(k as usize, (bas, u64::from(address) + at), Code::Single)?;
+            }
+        }
+    }
+    Ok(())
+}

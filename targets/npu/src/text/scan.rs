@@ -1,0 +1,156 @@
+//! Reading bytes of one line.
+
+use crate::isa::{Number, Queue, Queues};
+use quincunx_diag::{Diagnostic, Result, SourceId, Span};
+
+/// A place in the text. After an error the place is where reading stopped.
+pub(super) struct Scanner<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    pub(super) source: SourceId,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Takes fixed text.
+    #[inline]
+    pub(super) fn eat(&mut self, text: &[u8]) -> bool {
+        let found = self.rest().starts_with(text);
+        self.at += if found { text.len() } else { 0 };
+        found
+    }
+
+    /// Takes fixed text that must be there.
+    #[inline]
+    pub(super) fn expect(&mut self, text: &[u8]) -> Result<()> {
+        if self.eat(text) { Ok(()) } else { Err(self.mismatch(text)) }
+    }
+
+    /// The error for other text than this; it points to where they part.
+    #[cold]
+    fn mismatch(&mut self, text: &[u8]) -> Diagnostic {
+        let common = self.rest().iter().zip(text).take_while(|(a, b)| a == b).count();
+        // A message about half a key helps nobody.
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || b"_'".contains(&byte);
+        let start = text[..common].iter().rposition(|&byte| !word(byte)).map_or(0, |at| at + 1);
+        self.at += start;
+        let missing = String::from_utf8_lossy(&text[start..]).into_owned();
+        let shown = missing.trim();
+        self.expected(&if shown.is_empty() { "a blank".to_owned() } else { format!("`{shown}`") })
+    }
+
+    /// The error for anything but this here.
+    #[cold]
+    pub(super) fn expected(&self, what: &str) -> Diagnostic {
+        let end = self.rest().iter().position(|byte| b",]}\n".contains(byte));
+        let length = end.unwrap_or(self.rest().len()).clamp(1, 40);
+        let found = &self.rest()[..length.min(self.rest().len())];
+        let shown = match found {
+            [] => "the end of the text".to_owned(),
+            [b'\n', ..] => "the end of the line".to_owned(),
+            _ => format!("`{}`", String::from_utf8_lossy(found).escape_debug()),
+        };
+        let message = format!("expected {what}, found {shown}");
+        Diagnostic::invalid("Q4003", message).label(self.span(length), format!("expected {what}"))
+    }
+
+    /// An error about the last bytes read.
+    #[cold]
+    pub(super) fn wrong(&self, code: &'static str, from: usize, message: String) -> Diagnostic {
+        let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let span = Span { source: self.source, start: position(from), end: position(self.at) };
+        Diagnostic::invalid(code, message).label(span, "")
+    }
+
+    fn span(&self, length: usize) -> Span {
+        let position = |at: usize| u32::try_from(at.min(self.bytes.len())).unwrap_or(u32::MAX);
+        Span { source: self.source, start: position(self.at), end: position(self.at + length) }
+    }
+
+    /// A whole number as Python prints it.
+    #[inline]
+    pub(super) fn whole(&mut self) -> Result<i64> {
+        let start = self.at;
+        let negative = self.eat(b"-");
+        let digits = self.at;
+        let mut value: i64 = 0;
+        while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at).copied() {
+            if self.at - digits == 18 {
+                return Err(self.wrong(
+                    "Q4004",
+                    start,
+                    "the number has too many digits".to_owned(),
+                ));
+            }
+            self.at += 1;
+            value = value * 10 + i64::from(digit - b'0');
+        }
+        let length = self.at - digits;
+        let odd = length == 0
+            || (length > 1 && self.bytes[digits] == b'0')
+            || (negative && value == 0)
+            || matches!(self.bytes.get(self.at), Some(b'.' | b'e' | b'E'));
+        if odd {
+            self.at = start;
+            return Err(self.expected("a whole number"));
+        }
+        Ok(if negative { -value } else { value })
+    }
+
+    /// A whole number of 32 bits.
+    #[inline]
+    pub(super) fn index(&mut self) -> Result<i32> {
+        let start = self.at;
+        let value = self.whole()?;
+        i32::try_from(value)
+            .map_err(|_| self.wrong("Q4004", start, format!("the number {value} is out of range")))
+    }
+
+    /// A number with or without a point.
+    #[inline]
+    pub(super) fn number(&mut self) -> Result<Number> {
+        let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e' | b'+');
+        let rest = self.rest();
+        let length = rest.iter().position(|&byte| !is_part(byte)).unwrap_or(rest.len());
+        match Number::parse(&rest[..length]) {
+            Some(number) => {
+                self.at += length;
+                Ok(number)
+            }
+            None => Err(self.expected("a finite number")),
+        }
+    }
+
+    /// A list of queues.
+    #[inline]
+    pub(super) fn queues(&mut self) -> Result<Queues> {
+        let mut list = Queues::NONE;
+        self.expect(b"[")?;
+        if self.eat(b"]") {
+            return Ok(list);
+        }
+        loop {
+            let start = self.at;
+            let name = match self.rest() {
+                [b'\'', a, b, b'\'', ..] => Queue::from_name(&[*a, *b]),
+                _ => None,
+            };
+            let Some(queue) = name else {
+                return Err(
+                    self.expected("a queue: 'CT', 'LD', 'LW', 'PE', 'VP', 'DT', 'ST', 'SI', 'SO'")
+                );
+            };
+            self.at += 4;
+            if !list.push(queue) {
+                return Err(self.wrong("Q4005", start, format!("queue {queue} is listed twice")));
+            }
+            if self.eat(b"]") {
+                return Ok(list);
+            }
+            self.expect(b", ")?;
+        }
+    }
+}

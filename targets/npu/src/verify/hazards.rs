@@ -1,0 +1,357 @@
+//! Accesses to the same bytes must be ordered; DRAM operations form one chain.
+
+use super::{Problems, Subject};
+use crate::regions::{Region, RegionTable};
+use crate::replay::{Clocks, Node, Replay, replay};
+use crate::verify::written::Written;
+use crate::work::{Access, Memory, Span, VectorKind, Work, accesses};
+use quincunx_diag::Diagnostic;
+use std::collections::BTreeMap;
+
+/// Comparisons after which the check gives up; real files of 10,000 lines need some millions.
+const MAX_COMPARISONS: u64 = 100_000_000;
+
+/// What the hazard check compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HazardStatistics {
+    /// Pairs of accesses to common bytes, one a write, that were compared.
+    pub pairs: u64,
+    /// Pairs that are not ordered.
+    pub unordered: u64,
+}
+
+/// A memory of a core, for the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Store {
+    L2,
+    Wl0,
+    Regions,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    start: u64,
+    end: u64,
+    slice: Option<(u64, u64)>,
+    write: bool,
+    node: Node,
+}
+
+struct Checker<'a, 'b> {
+    subject: &'a Subject<'a>,
+    clocks: &'a Clocks,
+    problems: &'b mut Problems,
+    regions: Vec<RegionTable>,
+    history: BTreeMap<(usize, Store), Vec<Entry>>,
+    written: Vec<Written>,
+    unwritten: Vec<Node>,
+    comparisons: u64,
+    statistics: HazardStatistics,
+}
+
+pub(super) fn check(
+    subject: &Subject<'_>,
+    replay: &Replay,
+    clocks: &Clocks,
+    problems: &mut Problems,
+) {
+    run(subject, replay, clocks, problems);
+    dram_order(subject, clocks, problems);
+}
+
+/// How many pairs of accesses the check compares, and how many of them are not ordered.
+pub fn hazard_statistics(subject: &Subject<'_>) -> HazardStatistics {
+    let replay = replay(subject.programs, subject.work, &|_| 0);
+    let clocks = Clocks::new(subject.programs, &replay);
+    run(subject, &replay, &clocks, &mut Problems::default())
+}
+
+fn run(
+    subject: &Subject<'_>,
+    replay: &Replay,
+    clocks: &Clocks,
+    problems: &mut Problems,
+) -> HazardStatistics {
+    let cores = subject.programs.len();
+    let mut checker = Checker {
+        subject,
+        clocks,
+        problems,
+        regions: vec![RegionTable::default(); cores],
+        history: BTreeMap::new(),
+        written: vec![Written::new(subject.arch.l2_bytes); cores],
+        unwritten: Vec::new(),
+        comparisons: 0,
+        statistics: HazardStatistics::default(),
+    };
+    for &node in &replay.order {
+        let Ok(work) = &subject.work[node.core][node.line] else { continue };
+        if let Work::Regions(regions) = work {
+            checker.regions[node.core].set(regions);
+            for number in 0..4 {
+                let region = u64::from(regions.first) + number;
+                checker.touch(node, (node.core, Store::Regions), (region, region + 1), None, true);
+            }
+        }
+        let list = accesses(work, subject.arch);
+        for access in &list {
+            checker.access(node, access);
+        }
+        checker.own_input(node, work, &list);
+        if checker.comparisons > MAX_COMPARISONS {
+            let message = "the program has more overlapping accesses than can be compared";
+            checker.problems.push(Diagnostic::unsupported("Q4048", message));
+            break;
+        }
+    }
+    checker.report_unwritten();
+    checker.statistics
+}
+
+impl Checker<'_, '_> {
+    fn access(&mut self, node: Node, access: &Access) {
+        let Access { memory, span, write, .. } = *access;
+        let (core, region) = match memory {
+            Memory::L2(region) => (node.core, Some(region)),
+            Memory::Remote(core, region) => (usize::from(core), Some(region)),
+            Memory::RemoteWhole(core) => (usize::from(core), None),
+            Memory::Wl0 => {
+                let (Ok(start), Ok(end)) = (u64::try_from(span.start), u64::try_from(span.end))
+                else {
+                    return;
+                };
+                return self.touch(node, (node.core, Store::Wl0), (start, end), None, write);
+            }
+            Memory::Dram(_) => return,
+        };
+        if core >= self.regions.len() {
+            return;
+        }
+        let region = match region {
+            None => Region::whole(self.subject.arch),
+            Some(number) => {
+                let cell = u64::from(number);
+                self.touch(node, (core, Store::Regions), (cell, cell + 1), None, false);
+                let Some(region) = self.regions[core].get(number) else {
+                    return self.no_region(node, number);
+                };
+                if span.length() > region.length {
+                    self.too_long(node, number, span, region);
+                }
+                region
+            }
+        };
+        self.written(node, core, region, access);
+        for Entry { start, end, slice, .. } in entries(node, region, access) {
+            self.touch(node, (core, Store::L2), (start, end), slice, write);
+        }
+    }
+
+    /// What an instruction writes over its own input has no defined result, unless each element is
+    /// read before its place is written.
+    fn own_input(&mut self, node: Node, work: &Work, list: &[Access]) {
+        let (elementwise, accumulates) = match work {
+            Work::Vector(vector) => {
+                (vector.kind == VectorKind::Single && vector.config.stride == [1, 1], false)
+            }
+            Work::Reorder(reorder) => (reorder.order == 0, false),
+            Work::Conv(conv) => (false, conv.accumulate.is_some()),
+            _ => return,
+        };
+        let Some(write) = list.iter().find(|access| access.write) else { return };
+        let Memory::L2(number) = write.memory else { return };
+        let Some(region) = self.regions[node.core].get(number) else { return };
+        for read in list.iter().filter(|access| !access.write) {
+            let Memory::L2(number) = read.memory else { continue };
+            let Some(source) = self.regions[node.core].get(number) else { continue };
+            let same_place = read.memory == write.memory && read.span.start == write.span.start;
+            let same_pitches = read.pattern.pitches[1..] == write.pattern.pitches[1..];
+            let itself = accumulates && read.span == write.span;
+            if itself || elementwise && same_place && same_pitches {
+                continue;
+            }
+            let inputs = entries(node, source, read);
+            let overlap = entries(node, region, write).into_iter().find(|output| {
+                let common = |input: &Entry| input.start < output.end && output.start < input.end;
+                inputs.iter().any(|input| common(input) && !disjoint_slices(input, output))
+            });
+            if let Some(Entry { start, end, .. }) = overlap {
+                let message = format!("the output in L2 [{start},{end}) overlaps the own input");
+                self.problems.push(self.subject.at(node, Diagnostic::invalid("Q4040", message)));
+            }
+        }
+    }
+
+    fn no_region(&mut self, node: Node, number: u8) {
+        let message = format!("region {number} is used before ct_bc sets it");
+        self.problems.push(self.subject.at(node, Diagnostic::invalid("Q4024", message)));
+    }
+
+    fn too_long(&mut self, node: Node, number: u8, span: Span, region: Region) {
+        let message = format!(
+            "{} bytes are accessed in region {number}, which has {}",
+            span.length(),
+            region.length
+        );
+        self.problems.push(self.subject.at(node, Diagnostic::invalid("Q4024", message)));
+    }
+
+    /// Remembers written bytes, and reads of others.
+    fn written(&mut self, node: Node, core: usize, region: Region, access: &Access) {
+        let pattern = access.pattern.merged();
+        // What does not fit is reported, and would take long.
+        if access.span.length() > region.length || pattern.runs() > region.length {
+            return;
+        }
+        let mut missing = false;
+        for start in pattern.starts().map(|offset| access.span.start + offset) {
+            for (low, high) in region.pieces(start, start + pattern.bytes).into_iter().flatten() {
+                match access.write {
+                    true => self.written[core].set(low, high),
+                    false => missing |= !self.written[core].all(low, high),
+                }
+            }
+        }
+        if missing && self.unwritten.last() != Some(&node) {
+            self.unwritten.push(node);
+        }
+    }
+
+    fn report_unwritten(&mut self) {
+        let Some(&first) = self.unwritten.first() else { return };
+        let count = self.unwritten.len();
+        let message = match count {
+            1 => "bytes of L2 are read that no line wrote".to_owned(),
+            _ => format!("{count} lines read bytes of L2 that no line wrote; this is the first"),
+        };
+        self.problems.push(self.subject.at(first, Diagnostic::warning("Q4033", message)));
+    }
+
+    /// Compares an access with all earlier ones to common bytes, and remembers it.
+    fn touch(
+        &mut self,
+        node: Node,
+        store: (usize, Store),
+        (start, end): (u64, u64),
+        slice: Option<(u64, u64)>,
+        write: bool,
+    ) {
+        let new = Entry { start, end, slice, write, node };
+        let mut entries = std::mem::take(self.history.entry(store).or_default());
+        self.comparisons += entries.len() as u64;
+        entries.retain(|old| {
+            let overlap = old.start < end && start < old.end;
+            if !overlap || old.node == node {
+                return true;
+            }
+            let conflict = (old.write || write) && !disjoint_slices(old, &new);
+            let ordered = self.clocks.ordered(old.node, node);
+            if conflict {
+                self.statistics.pairs += 1;
+                if !ordered {
+                    self.statistics.unordered += 1;
+                    self.hazard(store, old, &new);
+                }
+            }
+            // Whatever is ordered after the new access is ordered after the old one as well.
+            let covered = start <= old.start && old.end <= end && slice.is_none();
+            !(ordered && covered && (write || !old.write))
+        });
+        entries.push(new);
+        self.history.insert(store, entries);
+    }
+
+    fn hazard(&mut self, (core, store): (usize, Store), old: &Entry, new: &Entry) {
+        let (low, high) = (old.start.max(new.start), old.end.min(new.end));
+        let subject = self.subject;
+        let verb = |entry: &Entry| if entry.write { "writes" } else { "reads" };
+        let (a, b) = (subject.show(old.node), subject.show(new.node));
+        let problem = if store == Store::Regions {
+            let message =
+                format!("{a} and {b} are not ordered, and one sets region {low} of the other");
+            Diagnostic::invalid("Q4025", message).help("let ct_bc give the queue a token")
+        } else {
+            let name = match store {
+                Store::Wl0 => "WL0",
+                _ => "L2",
+            };
+            let kind = match (old.write, new.write) {
+                (true, true) => "WAW",
+                (true, false) => "RAW",
+                _ => "WAR",
+            };
+            let of =
+                if subject.programs.len() > 1 { format!(" of core {core}") } else { String::new() };
+            let message = format!(
+                "hazard {kind} on {name}{of} [{low},{high}): {a} {} and {b} {} them, not ordered by tokens",
+                verb(old),
+                verb(new)
+            );
+            Diagnostic::invalid("Q4031", message)
+        };
+        self.problems.push(subject.at(new.node, problem));
+    }
+}
+
+/// The bytes of an access to a region of L2.
+fn entries(node: Node, region: Region, access: &Access) -> Vec<Entry> {
+    let pieces = region.pieces(access.span.start, access.span.end);
+    // Where a tensor wraps, its gaps are not followed.
+    let slice = if pieces[1].is_some() { None } else { access.span.slice };
+    let entry = |(start, end)| Entry { start, end, slice, write: access.write, node };
+    pieces.into_iter().flatten().map(entry).collect()
+}
+
+/// Whether two accesses with gaps use different bytes: both repeat with the same distance, or one
+/// is shorter than the distance of the other.
+fn disjoint_slices(a: &Entry, b: &Entry) -> bool {
+    let (bytes_a, bytes_b, pitch) = match (a.slice, b.slice) {
+        (Some((x, p)), Some((y, q))) if p == q => (x, y, p),
+        (Some((x, p)), None) if b.end - b.start < p => (x, b.end - b.start, p),
+        (None, Some((y, p))) if a.end - a.start < p => (a.end - a.start, y, p),
+        _ => return false,
+    };
+    // Where b begins, counted from a, on a ring of one distance.
+    let offset = (b.start as i128 - a.start as i128).rem_euclid(i128::from(pitch)) as u64;
+    offset >= bytes_a && offset + bytes_b <= pitch
+}
+
+/// Each DRAM operation is ordered after the one before it in the file.
+fn dram_order(subject: &Subject<'_>, clocks: &Clocks, problems: &mut Problems) {
+    for (core, work) in subject.work.iter().enumerate() {
+        let uses = |line: &usize| work[*line].as_ref().is_ok_and(Work::uses_dram);
+        let operations: Vec<usize> = (0..work.len()).filter(uses).collect();
+        for pair in operations.windows(2) {
+            let [first, second] = [pair[0], pair[1]].map(|line| Node { core, line });
+            // Lines that never start are reported as such.
+            if clocks.ordered(first, second) || !clocks.ordered(second, second) {
+                continue;
+            }
+            let (a, b) = (subject.show(first), subject.show(second));
+            let message = format!("DRAM operations of {a} and {b} are not ordered by tokens");
+            problems.push(subject.at(second, Diagnostic::warning("Q4030", message)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_one_tensor_are_disjoint() {
+        let entry = |start, end, slice| Entry {
+            start,
+            end,
+            slice,
+            write: true,
+            node: Node { core: 0, line: 0 },
+        };
+        let (a, b) = (entry(0, 1000, Some((64, 256))), entry(64, 1064, Some((64, 256))));
+        assert!(disjoint_slices(&a, &b) && disjoint_slices(&b, &a));
+        assert!(!disjoint_slices(&a, &entry(32, 1064, Some((64, 256)))));
+        assert!(disjoint_slices(&a, &entry(64, 128, None)));
+        assert!(!disjoint_slices(&a, &entry(200, 300, None)));
+        assert!(!disjoint_slices(&a, &entry(0, 1000, Some((64, 128)))));
+    }
+}

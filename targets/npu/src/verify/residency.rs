@@ -1,0 +1,219 @@
+//! The weight buffer: does a convolution find the weights that were loaded for it?
+//!
+//! Every byte of WL0 has the label of the line that loaded it last. The weights of a convolution
+//! must all have labels that fit: rows of the same size, at the place of a row, and where the maps
+//! tell, of the same layer. In the same way, weights that come through L2 are taken in the rows in
+//! which they were left there.
+
+use super::{Problems, Subject};
+use crate::regions::{Region, RegionTable};
+use crate::replay::{Node, Replay, replay};
+use crate::work::{
+    Conv, Memory, PARAMETER_BYTES, WeightDest, Weights, Work, accesses, buffer_row_bytes,
+    dense_row_bytes, element_bytes,
+};
+use quincunx_diag::Diagnostic;
+use std::collections::BTreeMap;
+
+/// Bytes of WL0 with their labels: start to end and line.
+#[derive(Default)]
+struct Labels(BTreeMap<u64, (u64, usize)>);
+
+impl Labels {
+    /// Labels bytes anew.
+    fn set(&mut self, start: u64, end: u64, line: usize) {
+        self.split(start);
+        self.split(end);
+        let old: Vec<u64> = self.0.range(start..end).map(|(&at, _)| at).collect();
+        for at in old {
+            self.0.remove(&at);
+        }
+        if start < end {
+            self.0.insert(start, (end, line));
+        }
+    }
+
+    fn split(&mut self, at: u64) {
+        if let Some((&start, &(end, line))) = self.0.range(..at).next_back()
+            && end > at
+        {
+            self.0.insert(start, (at, line));
+            self.0.insert(at, (end, line));
+        }
+    }
+
+    /// The labels of bytes in order, each once in a row; `None` for bytes without.
+    fn of(&self, start: u64, end: u64) -> Vec<Option<usize>> {
+        let first = self.0.range(..=start).next_back().map_or(start, |(&at, _)| at);
+        let (mut labels, mut at) = (Vec::new(), start);
+        for (&low, &(high, line)) in self.0.range(first..end) {
+            if high <= start {
+                continue;
+            }
+            if low > at {
+                labels.push(None);
+            }
+            if labels.last() != Some(&Some(line)) {
+                labels.push(Some(line));
+            }
+            at = high;
+        }
+        if at < end {
+            labels.push(None);
+        }
+        labels
+    }
+}
+
+/// Convolutions that do not find their weights: line of a core and what is wrong.
+pub fn clobbered(subject: &Subject<'_>) -> Vec<(Node, String)> {
+    find(subject, &replay(subject.programs, subject.work, &|_| 0))
+}
+
+pub(super) fn check(subject: &Subject<'_>, replay: &Replay, problems: &mut Problems) {
+    for (node, what) in find(subject, replay).into_iter().chain(layouts(subject, replay)) {
+        problems.push(subject.at(node, Diagnostic::invalid("Q4032", what)));
+    }
+}
+
+/// Weights that `lw_mov` takes from L2 in other rows than those in which `ldw_mov` left them. What
+/// other lines left has no rows.
+fn layouts(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
+    let cores = subject.programs.len();
+    let mut regions = vec![RegionTable::default(); cores];
+    let mut labels: Vec<Labels> = (0..cores).map(|_| Labels::default()).collect();
+    let mut found = Vec::new();
+    for (number, &node) in replay.order.iter().enumerate() {
+        let Ok(work) = &subject.work[node.core][node.line] else { continue };
+        if let Work::Regions(cuts) = work {
+            regions[node.core].set(cuts);
+        }
+        for access in accesses(work, subject.arch) {
+            let (core, region) = match access.memory {
+                Memory::L2(region) => (node.core, regions[node.core].get(region)),
+                Memory::Remote(core, region) => {
+                    let core = usize::from(core);
+                    (core, regions.get(core).and_then(|table| table.get(region)))
+                }
+                Memory::RemoteWhole(core) => (usize::from(core), Some(Region::whole(subject.arch))),
+                Memory::Wl0 | Memory::Dram(_) => continue,
+            };
+            let (Some(region), Some(labels)) = (region, labels.get_mut(core)) else { continue };
+            let pieces = region.pieces(access.span.start, access.span.end).into_iter().flatten();
+            match work {
+                _ if access.write => pieces.for_each(|(start, end)| labels.set(start, end, number)),
+                Work::Weights(weights) => {
+                    let start = region.byte(access.span.start);
+                    let lines = pieces.flat_map(|(start, end)| labels.of(start, end)).flatten();
+                    let mut wrong = lines.filter_map(|line| {
+                        let load = replay.order[line];
+                        let why = other_rows(subject, &regions, load, weights, start)?;
+                        Some(format!(
+                            "the weights in L2 are those of {}, {why}",
+                            subject.show(load)
+                        ))
+                    });
+                    found.extend(wrong.next().map(|what| (node, what)));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Why the rows that a line left in L2 are not those that a copy expects from byte `start` on.
+fn other_rows(
+    subject: &Subject<'_>,
+    regions: &[RegionTable],
+    load: Node,
+    weights: &Weights,
+    start: u64,
+) -> Option<String> {
+    let Ok(Work::Weights(left)) = &subject.work[load.core][load.line] else { return None };
+    let WeightDest::L2(place) = left.dest else { return None };
+    if left.dest_row != weights.source_row || left.format != weights.format {
+        let [[c, r, s], [own_c, own_r, own_s]] = [left.dest_row, weights.source_row];
+        return Some(format!("whose rows are {c}x{r}x{s}, not {own_c}x{own_r}x{own_s}"));
+    }
+    let region = regions[load.core].get(place.region)?;
+    let row = dense_row_bytes(left.dest_row, element_bytes(left.format)) + PARAMETER_BYTES;
+    let offset = i128::from(start) - i128::from(region.byte(place.address));
+    // Round the ring there may be no whole number of rows.
+    let offset = if offset < 0 { offset + i128::from(region.length) } else { offset };
+    (offset % i128::from(row) != 0).then(|| "where no row begins".to_owned())
+}
+
+fn find(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
+    let mut labels: Vec<Labels> = subject.programs.iter().map(|_| Labels::default()).collect();
+    let unit = u64::from(subject.arch.wl0_unit);
+    let mut found = Vec::new();
+    for &node in &replay.order {
+        match &subject.work[node.core][node.line] {
+            Ok(Work::Weights(weights)) => {
+                if let WeightDest::Wl0(at) = weights.dest {
+                    let start = u64::from(at) * unit;
+                    labels[node.core].set(start, start + weights.buffer_bytes(), node.line);
+                }
+            }
+            Ok(Work::Conv(conv)) => {
+                if let Some(what) = problem(subject, node, conv, &labels[node.core]) {
+                    found.push((node, what));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What is wrong with the weights of a convolution.
+fn problem(subject: &Subject<'_>, node: Node, conv: &Conv, labels: &Labels) -> Option<String> {
+    let start = u64::from(conv.weights) * u64::from(subject.arch.wl0_unit);
+    // Rows of channels that only round the block up may hold anything.
+    let row = buffer_row_bytes(conv.weight_row(), element_bytes(conv.formats[1])) + PARAMETER_BYTES;
+    let end = start + u64::from(conv.tile[1]) * row;
+    let labels = labels.of(start, end);
+    if labels.contains(&None) {
+        return Some(match labels.len() {
+            1 => "the convolution reads weights that no line loaded".to_owned(),
+            _ => "a part of the weights of the convolution was never loaded".to_owned(),
+        });
+    }
+    labels.into_iter().flatten().find_map(|line| {
+        let Ok(Work::Weights(weights)) = &subject.work[node.core][line] else { return None };
+        let why = misfit(subject, node, conv, line, weights, row)?;
+        let load = subject.show(Node { core: node.core, line });
+        Some(format!("the weights of the convolution are those of {load}, {why}"))
+    })
+}
+
+/// Why the weights that a line loaded are not those of a convolution.
+fn misfit(
+    subject: &Subject<'_>,
+    node: Node,
+    conv: &Conv,
+    line: usize,
+    weights: &Weights,
+    row: u64,
+) -> Option<String> {
+    if weights.dest_row != conv.weight_row() || weights.format != conv.formats[1] {
+        let [c, r, s] = weights.dest_row;
+        let [own_c, own_r, own_s] = conv.weight_row();
+        return Some(format!("whose rows are {c}x{r}x{s}, not {own_c}x{own_r}x{own_s}"));
+    }
+    let WeightDest::Wl0(at) = weights.dest else { return None };
+    let offset = (i64::from(conv.weights) - i64::from(at)) * i64::from(subject.arch.wl0_unit);
+    if offset.rem_euclid(row as i64) != 0 {
+        return Some("where no row begins".to_owned());
+    }
+    // Rows that only round the block up hold no weights.
+    let last = offset.div_euclid(row as i64) + i64::from(conv.tile[1]);
+    if last > i64::from(weights.channels) {
+        return Some(format!("which has {} output channels, not {last}", weights.channels));
+    }
+    let lines = &subject.programs[node.core].lines;
+    let (load, own) = (lines[line].map.as_ref()?, lines[node.line].map.as_ref()?);
+    let foreign = !load.clyr.is_empty() && own.slyr >= 0 && !load.clyr.contains(&own.slyr);
+    foreign.then(|| format!("which are of layer {}, not {}", load.clyr[0], own.slyr))
+}

@@ -1,0 +1,245 @@
+//! The machine description: registers, macros, restrictions, costs; presets and the TOML file.
+
+mod file;
+
+use crate::isa::{Inst, MAX_SOURCES, Reg, TABLE};
+use quincunx_diag::{Diagnostic, Result, suggestion};
+use quincunx_target::{Arch, ArchSource, Preset};
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most elements of an array.
+pub const MAX_ELEMENTS: u64 = 1 << 20;
+
+/// Most registers of one kind.
+pub const MAX_REGISTERS: usize = 256;
+
+/// The presets.
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "scamp5", summary: "SCAMP-5: 256 x 256 elements, registers A to F" },
+    Preset { name: "scamp5-18reg", summary: "SCAMP-5 with 18 registers A to R, as in the paper" },
+];
+
+/// The registers with a part to play in digital instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Direction registers of DNEWS, in the order of [`crate::isa::Direction::ALL`].
+    pub directions: [Reg; 4],
+    /// Where it is 1, [`Roles::masked`] is written.
+    pub mask: Reg,
+    /// Written only where [`Roles::mask`] is 1.
+    pub masked: Reg,
+    /// What `scamp5_select_pattern` writes.
+    pub select: Reg,
+}
+
+/// What instructions cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Microseconds of a bus step in the model `bus_0.19us`.
+    pub bus_us: f64,
+    /// Clock of the model `simcycles` in MHz.
+    pub clock_mhz: f64,
+}
+
+/// A machine.
+///
+/// Invariants: names are unique and legal; every role and alias is a 1-bit register or FLAG; sizes
+/// and limits are positive; `width * height` is at most [`MAX_ELEMENTS`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScampArch {
+    /// Name of the machine.
+    pub name: String,
+    /// Elements from west to east.
+    pub width: usize,
+    /// Elements from north to south.
+    pub height: usize,
+    /// General analogue registers.
+    pub analogue: Vec<Reg>,
+    /// 1-bit registers; FLAG is always there.
+    pub digital: Vec<Reg>,
+    /// Any other name is a 1-bit register as well: programs with virtual registers.
+    pub virtual_digital: bool,
+    /// Further names of 1-bit registers.
+    pub aliases: BTreeMap<Reg, Reg>,
+    /// Registers with a part to play.
+    pub roles: Roles,
+    /// Row names of the macros it has.
+    pub macros: BTreeSet<&'static str>,
+    /// How the file names the set of macros.
+    macro_set: file::MacroSet,
+    /// Most sources of a bus instruction.
+    pub max_sources: usize,
+    /// Most receivers of a bus instruction.
+    pub max_receivers: usize,
+    /// Most operands of `where`.
+    pub max_where: usize,
+    /// Values saturate at plus and minus this, where saturation is simulated.
+    pub saturation: f64,
+    /// Costs.
+    pub cost: Cost,
+}
+
+impl ScampArch {
+    /// A preset.
+    ///
+    /// # Errors
+    /// `Q5010` for an unknown name.
+    pub fn preset(name: &str) -> Result<Self> {
+        let registers = match name {
+            "scamp5" => 6,
+            "scamp5-18reg" => 18,
+            _ => {
+                let names = PRESETS.iter().map(|preset| preset.name);
+                let message = format!("scamp has no preset \"{name}\"");
+                return Err(
+                    Diagnostic::usage("Q5010", message).help(suggestion(name, "presets", names))
+                );
+            }
+        };
+        file::ArchFile::preset(name, registers).build()
+    }
+
+    /// A preset or the TOML text of a machine description.
+    ///
+    /// # Errors
+    /// `Q5010` for an unknown preset, `Q5011` for a malformed file, `Q5012` for values that make no
+    /// machine.
+    pub fn from_source(source: &ArchSource) -> Result<Self> {
+        match source {
+            ArchSource::Default => Self::preset(PRESETS[0].name),
+            ArchSource::Preset(name) => Self::preset(name),
+            ArchSource::Text { name, text } => {
+                file::ArchFile::parse(text).and_then(|f| f.build()).map_err(|p| p.name_file(name))
+            }
+        }
+    }
+
+    /// The 1-bit register of a name, aliases resolved; `None` if the machine has none.
+    pub fn digital(&self, name: Reg) -> Option<Reg> {
+        let register = *self.aliases.get(&name).unwrap_or(&name);
+        let known = register == Reg::FLAG || self.digital.contains(&register);
+        (known || self.virtual_digital).then_some(register)
+    }
+
+    /// True for a general analogue register.
+    pub fn is_general(&self, register: Reg) -> bool {
+        self.analogue.contains(&register)
+    }
+
+    /// True for a register that can be on the analogue bus.
+    pub fn is_on_bus(&self, register: Reg) -> bool {
+        let special = [Reg::NEWS, Reg::PIX, Reg::IN].contains(&register);
+        special || register.direction().is_some() || self.is_general(register)
+    }
+
+    /// True for an instruction that is no macro, or one that the machine has.
+    pub fn has(&self, inst: &Inst) -> bool {
+        !crate::expand::is_macro(inst) || self.macros.contains(TABLE.rows[inst.row()].name)
+    }
+}
+
+impl Arch for ScampArch {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let list =
+            |registers: &[Reg]| registers.iter().map(Reg::to_string).collect::<Vec<_>>().join(" ");
+        vec![
+            ("width", self.width.to_string()),
+            ("height", self.height.to_string()),
+            ("analogue", list(&self.analogue)),
+            ("digital", list(&self.digital)),
+            ("virtual_digital", self.virtual_digital.to_string()),
+            ("macros", self.macro_set.to_string()),
+            ("max_sources", self.max_sources.to_string()),
+            ("max_receivers", self.max_receivers.to_string()),
+            ("max_where", self.max_where.to_string()),
+            ("saturation", self.saturation.to_string()),
+            ("directions", list(&self.roles.directions)),
+            ("mask", self.roles.mask.to_string()),
+            ("masked", self.roles.masked.to_string()),
+            ("select", self.roles.select.to_string()),
+            ("bus_us", self.cost.bus_us.to_string()),
+            ("clock_mhz", self.cost.clock_mhz.to_string()),
+        ]
+    }
+
+    fn to_file(&self) -> String {
+        file::ArchFile::of(self).to_text()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The limits that the instruction table sets.
+const LIMITS: [(&str, usize); 3] =
+    [("max_sources", MAX_SOURCES), ("max_receivers", 6), ("max_where", 3)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ScampArch> {
+        ScampArch::from_source(&ArchSource::Text { name: "x".into(), text: text.into() })
+    }
+
+    #[test]
+    fn files_round_trip() {
+        for preset in PRESETS {
+            let arch = ScampArch::preset(preset.name).unwrap();
+            assert_eq!(parse(&arch.to_file()).unwrap(), arch);
+        }
+        let text = "name = \"m\"\nmacros = [\"mov\", \"addx\"]\ndigital = [\"R1\"]\n[aliases]\nQ = \"R1\"\n\
+            [roles]\nnorth = \"R1\"\neast = \"R1\"\nsouth = \"R1\"\nwest = \"R1\"\nmask = \"R1\"\n\
+            masked = \"FLAG\"\nselect = \"R1\"\n";
+        let arch = parse(text).unwrap();
+        assert_eq!(parse(&arch.to_file()).unwrap(), arch);
+        assert_eq!(arch.digital(Reg::new("Q").unwrap()), Reg::new("R1"));
+        assert_eq!(arch.macros.len(), 3, "{:?}", arch.macros);
+    }
+
+    #[test]
+    fn presets_differ_in_registers_only() {
+        let six = ScampArch::preset("scamp5").unwrap();
+        let eighteen = ScampArch::preset("scamp5-18reg").unwrap();
+        assert_eq!((six.analogue.len(), eighteen.analogue.len()), (6, 18));
+        assert_eq!(six.digital, eighteen.digital);
+        assert_eq!(six.digital(Reg::new("RP").unwrap()), Reg::new("R12"));
+        assert_eq!(six.digital(Reg::new("S6").unwrap()), Reg::new("R11"));
+        assert_eq!(six.digital(Reg::new("DA1").unwrap()), None);
+    }
+
+    #[test]
+    fn bad_files_are_refused() {
+        for (text, code) in [
+            ("", "Q5011"),
+            ("name = 3", "Q5011"),
+            ("name = \"a\"\nwidht = 8", "Q5011"),
+            ("name = \"a\"\nwidth = 0", "Q5012"),
+            ("name = \"a\"\nwidth = 2000000", "Q5012"),
+            ("name = \"a\"\nanalogue = [\"a\"]", "Q5012"),
+            ("name = \"a\"\nanalogue = []", "Q5012"),
+            ("name = \"a\"\nanalogue = [\"A\", \"A\"]", "Q5012"),
+            ("name = \"a\"\nanalogue = [\"NEWS\"]", "Q5012"),
+            ("name = \"a\"\nanalogue = [\"XE\"]", "Q5012"),
+            ("name = \"a\"\nmacros = \"some\"", "Q5012"),
+            ("name = \"a\"\nmacros = [\"bus\"]", "Q5012"),
+            ("name = \"a\"\nmax_sources = 13", "Q5012"),
+            ("name = \"a\"\nmax_receivers = 0", "Q5012"),
+            ("name = \"a\"\nsaturation = -1.0", "Q5012"),
+            ("name = \"a\"\n[cost]\nbus_us = nan", "Q5012"),
+            ("name = \"a\"\n[cost]\nbus_us = 0.0001", "Q5012"),
+            ("name = \"a\"\n[cost]\nclock_mhz = 2000.0", "Q5012"),
+            ("name = \"a\"\n[roles]\nmask = \"R99\"", "Q5012"),
+            ("name = \"a\"\n[aliases]\nR1 = \"R2\"", "Q5012"),
+        ] {
+            assert_eq!(parse(text).unwrap_err().code(), code, "{text}");
+        }
+        assert!(ScampArch::preset("scamp6").unwrap_err().help_text().is_some());
+    }
+}

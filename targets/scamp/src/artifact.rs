@@ -1,0 +1,284 @@
+//! A program as the toolchain sees it: ports, files, simulator, time.
+
+use crate::arch::ScampArch;
+use crate::files::KernelFile;
+use crate::isa::{Class, Reg};
+use crate::options::Chosen;
+use crate::program::{Named, Program, Space};
+use crate::simulate::Executor;
+use crate::symbolic::Level;
+use crate::text::{Dialect, Listing, print};
+use crate::time;
+use crate::verify::{computed, verify, verify_kernels};
+use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, did_you_mean};
+use quincunx_report::{Cell, Column, Table};
+use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
+use quincunx_tensor::{Tensor, Tensors, element_count};
+use quincunx_timeline::Timeline;
+use std::any::Any;
+
+/// Kinds of native files.
+pub(crate) const KINDS: &[EmitKind] = &[
+    EmitKind { name: "asm", doc: "Cain's default format" },
+    EmitKind { name: "jss", doc: "Cain's format for a JavaScript simulator" },
+    EmitKind { name: "cpp", doc: "C++ header with a kernel function" },
+    EmitKind { name: "bus", doc: "bus listing: every macro as its bus steps" },
+    EmitKind { name: "csim", doc: "AUKE's CSIM text" },
+];
+
+/// A program on a machine, with the options it was read with.
+pub struct Artifact {
+    program: Program,
+    /// Where the instructions stand in the text; empty when they were rewritten.
+    spans: Vec<Span>,
+    arch: ScampArch,
+    chosen: Chosen,
+    /// The kernels it is to compute, where a kernel file was given with it.
+    wanted: Option<KernelFile>,
+    interface: Interface,
+    inputs: Vec<Named>,
+    outputs: Vec<Named>,
+}
+
+/// Shape of a port that a register is.
+fn input_shape((_, register): Named, chosen: &Chosen) -> Vec<usize> {
+    match register {
+        Reg::IN => vec![1],
+        _ => vec![chosen.height, chosen.width],
+    }
+}
+
+/// Ports named after registers; a 1-bit register whose name an analogue one has is `bit:NAME`.
+fn ports(list: &[Named], shape: impl Fn(Named) -> Vec<usize>) -> Vec<Port> {
+    let name = |&(space, register): &Named| match space == Space::Digital
+        && list.contains(&(Space::Analogue, register))
+    {
+        true => format!("bit:{register}"),
+        false => register.to_string(),
+    };
+    list.iter()
+        .map(|named| Port { name: name(named), shape: shape(*named), quantiser: None })
+        .collect()
+}
+
+impl Artifact {
+    /// Puts ports on a program: its input and output registers.
+    ///
+    /// # Errors
+    /// `Q5070` when an interface is given that is not that of the program.
+    pub(crate) fn new(
+        Listing { program, spans }: Listing,
+        arch: &ScampArch,
+        chosen: Chosen,
+        wanted: Option<KernelFile>,
+        interface: Option<Interface>,
+    ) -> Result<Artifact> {
+        let (inputs, outputs) = (program.input_registers(arch), program.output_registers(arch));
+        let raw = Interface {
+            inputs: ports(&inputs, |named| input_shape(named, &chosen)),
+            outputs: ports(&outputs, |_| chosen.readout.shape(chosen.height, chosen.width)),
+            layers: Vec::new(),
+        };
+        if interface.is_some_and(|given| given != raw) {
+            let message = "the interface does not fit the registers of the program";
+            return Err(Diagnostic::invalid("Q5070", message));
+        }
+        let arch = arch.clone();
+        Ok(Artifact { program, spans, arch, chosen, wanted, interface: raw, inputs, outputs })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn dialect(&self, kind: &str) -> Result<(Dialect, &'static str)> {
+        Ok(match kind {
+            "asm" => (Dialect::Cain, "scamp"),
+            "jss" => (Dialect::Jss(self.chosen.simulator.clone()), "jss"),
+            "cpp" => (Dialect::Cpp(self.chosen.function.clone()), "hpp"),
+            "bus" => (Dialect::Bus, "bus"),
+            "csim" => (Dialect::Csim, "csim"),
+            _ => {
+                let names = KINDS.iter().map(|kind| kind.name);
+                return Err(Diagnostic::usage("Q5071", format!("scamp writes no {kind} files"))
+                    .help_if(did_you_mean(kind, names)));
+            }
+        })
+    }
+}
+
+impl quincunx_target::Program for Artifact {
+    fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        let (dialect, extension) = self.dialect(kind)?;
+        let text = print(&self.program, &dialect)?;
+        Ok(vec![File::new(format!("{stem}.{extension}"), text)])
+    }
+
+    fn verify(&self) -> Vec<Diagnostic> {
+        let mut problems = verify(&self.program, &self.arch);
+        if let Some(wanted) = self.wanted.as_ref().filter(|_| !any_error(&problems)) {
+            match verify_kernels(&self.program, wanted, &self.arch) {
+                Ok(found) => problems.extend(found),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.into_iter().map(|problem| located(problem, &self.spans)).collect()
+    }
+
+    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
+        let problem = verify(&self.program, &self.arch).into_iter().find(Diagnostic::is_error);
+        if let Some(problem) = problem {
+            return Err(located(problem, &self.spans));
+        }
+        let (width, height) = (self.chosen.width, self.chosen.height);
+        let settings = self.chosen.settings.clone();
+        let executor = Executor::new(&self.program, &self.arch, width, height, settings)?;
+        Ok(Box::new(Exec {
+            executor,
+            interface: self.interface.clone(),
+            chosen: self.chosen.clone(),
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            notes: Vec::new(),
+        }))
+    }
+
+    fn time(&self) -> Result<Timeline> {
+        Ok(time::timeline(&self.program, self.chosen.model, &self.arch))
+    }
+
+    fn stats(&self) -> Stats {
+        let count = |wanted: &[Class]| {
+            let list = self.program.instructions.iter();
+            list.filter(|inst| wanted.contains(&inst.class())).count().to_string()
+        };
+        let model = self.chosen.model;
+        let total = time::total(&self.program, model, &self.arch);
+        let mut figures = vec![
+            ("macros", count(&[Class::Macro, Class::Sensor])),
+            ("bus steps", self.program.bus_steps().to_string()),
+            ("digital", count(&[Class::Digital, Class::Pattern])),
+            ("cost", format!("{total} {}", model.unit())),
+        ];
+        if let Some(frames) = time::frames_per_second(&self.program, model, &self.arch) {
+            figures.push(("frames per second", frames.round().to_string()));
+        }
+        Stats {
+            instructions: self.program.length(),
+            bytes: print(&self.program, &Dialect::Cain).map_or(0, |text| text.len() as u64),
+            cycles: model.cycles(total),
+            figures,
+        }
+    }
+
+    fn details(&self) -> Vec<Table> {
+        let columns = vec![Column::text("output"), Column::text("computes")];
+        let mut table = Table::new("kernels", columns);
+        match computed(&self.program, Level::Bus, &self.arch) {
+            Ok(list) => {
+                for computed in list {
+                    let output = computed.output.to_string();
+                    table.push(vec![output.into(), computed.describe().into()]);
+                }
+            }
+            Err(problem) => table.push(vec!["?".into(), problem.message().into()]),
+        }
+        let mut tables = vec![table];
+        if let Some(wanted) = &self.wanted {
+            tables.push(crate::document::goals(wanted));
+        }
+        tables
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The problem with the place of its instruction in the text.
+pub(crate) fn located(problem: Diagnostic, spans: &[Span]) -> Diagnostic {
+    let span = match problem.place() {
+        Some(&Place::Instruction(index)) => spans.get(index).copied(),
+        _ => None,
+    };
+    match span {
+        Some(span) => problem.label(span, ""),
+        None => problem,
+    }
+}
+
+/// The simulator behind the ports.
+struct Exec {
+    executor: Executor,
+    interface: Interface,
+    chosen: Chosen,
+    inputs: Vec<Named>,
+    outputs: Vec<Named>,
+    notes: Vec<Diagnostic>,
+}
+
+impl Exec {
+    /// The image of an input port.
+    fn image(&self, port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
+        let mut values = port.encode(tensor)?;
+        if self.chosen.half {
+            values.iter_mut().for_each(|value| *value /= 2.0);
+        }
+        if element_count(&port.shape) == Some(1) {
+            // The global input is the same in every element.
+            values = vec![values[0]; self.chosen.width * self.chosen.height];
+        }
+        Ok(values)
+    }
+}
+
+impl Machine for Exec {
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        let mut images = Vec::new();
+        for (port, &named) in self.interface.inputs.iter().zip(&self.inputs) {
+            let tensor = inputs.get(&port.name).ok_or_else(|| {
+                let names = inputs.keys().map(String::as_str);
+                Diagnostic::invalid("Q5072", format!("input \"{}\" is not given", port.name))
+                    .help_if(did_you_mean(&port.name, names))
+            })?;
+            images.push((named, self.image(port, tensor)?));
+        }
+        let outcome = self.executor.run(&images)?;
+        self.notes.clear();
+        if outcome.saturated > 0 {
+            let text = format!("{} writes stopped at the saturation", outcome.saturated);
+            self.notes.push(Diagnostic::warning("Q5063", text));
+        }
+        if outcome.used_fractions {
+            let text = "floats would have rounded; the run was computed in fractions";
+            self.notes.push(Diagnostic::note("Q5064", text));
+        }
+        let mut outputs = Tensors::new();
+        for (port, &named) in self.interface.outputs.iter().zip(&self.outputs) {
+            let image = outcome
+                .register(named)
+                .ok_or_else(|| Diagnostic::bug(format!("no plane for {}", named.1)))?;
+            let values = self.chosen.readout.apply(&image, named.0, self.chosen.width);
+            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, values)?);
+        }
+        Ok(outputs)
+    }
+
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.run(inputs)
+    }
+
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// A cell with as many decimals as a number needs.
+pub(crate) fn number(value: f64) -> Cell {
+    Cell::Brief(value)
+}

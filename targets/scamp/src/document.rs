@@ -1,0 +1,60 @@
+//! Kernel files as documents: what `inspect` shows of them.
+
+use crate::artifact::number;
+use crate::files::{KernelFile, to_graph};
+use quincunx_diag::Result;
+use quincunx_report::{Column, Table};
+use quincunx_target::Document;
+
+/// Most atoms of a goal that are listed one by one.
+const MAX_ATOMS: u64 = 256;
+
+/// The goals of a kernel file in the paper's compact form.
+pub(crate) fn goals(file: &KernelFile) -> Table {
+    let columns = vec![Column::text("output"), Column::number("atoms"), Column::text("goal")];
+    let mut table = Table::new("goals", columns);
+    let (depth, _) = file.approximation();
+    if let Ok(bag) = file.goals(depth) {
+        for (name, goal) in file.outputs().into_iter().zip(&bag.0) {
+            table.push(vec![name.into(), goal.total().into(), goal.compact().into()]);
+        }
+    }
+    table
+}
+
+/// What a kernel file holds. The graph is for an image of so many rows and columns.
+pub(crate) fn document(file: &KernelFile, height: usize, width: usize) -> Result<Document> {
+    let (depth, error) = file.approximation();
+    let bag = file.goals(depth)?;
+    let mut properties = Table::properties("kernel_file");
+    properties.property("name", file.name.as_str());
+    properties.property("mode", format!("{:?}", file.mode).to_lowercase());
+    properties.property("inputs", file.inputs.join(" "));
+    properties.property("outputs", file.outputs().join(" "));
+    properties.property("registers", file.registers.join(" "));
+    properties.property("approximation depth", u64::from(depth));
+    properties.property("approximation error", number(error));
+    let mut settings = Table::properties("settings");
+    for (name, value) in &file.settings {
+        settings.property(name, value.as_str());
+    }
+    let atoms = |(name, goal): (&str, &crate::goal::Goal)| {
+        let atoms = goal.atoms(MAX_ATOMS).unwrap_or_else(|| format!("{} atoms", goal.total()));
+        format!("{name} = {atoms}\n")
+    };
+    let mut texts = vec![
+        ("final_goals".to_owned(), format!("{}\n", bag.compact())),
+        ("atoms".to_owned(), file.outputs().into_iter().zip(&bag.0).map(atoms).collect()),
+    ];
+    let mut problems = file.warnings.clone();
+    match to_graph(file, height, width) {
+        Ok(graph) => texts.push(("graph".to_owned(), graph.to_string())),
+        Err(problem) => problems.push(problem.as_warning()),
+    }
+    Ok(Document {
+        kind: "Cain kernel file".to_owned(),
+        tables: vec![properties, goals(file), settings],
+        texts,
+        problems,
+    })
+}

@@ -1,0 +1,61 @@
+//! Kernel files as graphs: one convolution with exact weights.
+
+use super::KernelFile;
+use crate::goal::{Cell, Goal};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Conv, Graph, Op, Window};
+use quincunx_tensor::{DType, Tensor};
+
+/// Most weights of a graph.
+const MAX_WEIGHTS: usize = 1 << 24;
+
+/// The network that a kernel file asks for: an image `[1, C, H, W]` with one channel for each input
+/// register, a convolution whose weights are exact multiples of 2^-d, and a result with one channel
+/// for each output register, of the same height and width; beyond the edge there are zeros.
+///
+/// # Errors
+/// `Q5054` when a weight is no exact f32, or the kernels are too large; `Q5052` for a mode whose
+/// numbers are no real numbers.
+pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph> {
+    let (depth, _) = file.approximation();
+    let goals = file.goals(depth)?.0;
+    let (reach_x, reach_y) = reach(&goals);
+    let (rows, columns, channels) = (2 * reach_y + 1, 2 * reach_x + 1, file.channels());
+    let size = [goals.len(), channels, rows, columns];
+    let count = size.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
+    let Some(count) = count.filter(|&count| count <= MAX_WEIGHTS) else {
+        return Err(too_large(format!("the kernels span {rows} x {columns} cells")));
+    };
+    let mut weights = vec![0.0_f32; count];
+    for (index, goal) in goals.iter().enumerate() {
+        for (Cell { x, y, z }, units) in goal.cells() {
+            let weight = units as f64 / 2.0_f64.powi(depth as i32);
+            if f64::from(weight as f32) != weight {
+                return Err(too_large(format!("the weight {weight} is no exact f32")));
+            }
+            let (row, column) = (reach_y as i32 - y, reach_x as i32 + x);
+            let at = ((index * channels + z as usize) * rows + row as usize) * columns;
+            weights[at + column as usize] = weight as f32;
+        }
+    }
+    let mut graph = Graph::new(&file.name);
+    let x = graph.add_input("image", DType::F32, &[1, channels, height, width], &[])?;
+    let w = graph.add_constant("kernels", Tensor::from_vec(&size, weights)?)?;
+    let mut window = Window::new(&[rows, columns]);
+    window.pads = [(reach_y, reach_y), (reach_x, reach_x)].into_iter().collect();
+    let conv = Op::Conv(Conv { window, groups: 1 });
+    let y = graph.add_node("filter", conv, &[Some(x), Some(w)], "filtered")?;
+    graph.add_output(y);
+    Ok(graph)
+}
+
+fn reach(goals: &[Goal]) -> (usize, usize) {
+    let cells = || goals.iter().flat_map(Goal::cells).map(|(cell, _)| cell);
+    let x = cells().map(|cell| cell.x.unsigned_abs()).max().unwrap_or(0);
+    let y = cells().map(|cell| cell.y.unsigned_abs()).max().unwrap_or(0);
+    (x as usize, y as usize)
+}
+
+fn too_large(what: String) -> Diagnostic {
+    Diagnostic::unsupported("Q5054", what)
+}

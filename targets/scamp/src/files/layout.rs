@@ -1,0 +1,117 @@
+//! Where the bits of numbers are in digital and super-pixel mode.
+//!
+//! Facts: `specs/scamp.md` sections 12 and 13.
+
+use super::kernel::{Read, collect_names, missing, object, wrong};
+use crate::isa::Reg;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Largest side of a super-pixel, in elements.
+const MAX_BLOCK: usize = 16;
+
+/// One bit of a number: a 1-bit register of one element of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bit {
+    /// The register.
+    pub register: Reg,
+    /// Row of the element in its block, from the north.
+    pub row: usize,
+    /// Column of the element in its block, from the west.
+    pub column: usize,
+}
+
+/// Numbers in 1-bit registers. Sums wrap, so that it does not matter whether they have a sign.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DigitalLayout {
+    /// Bits of a number.
+    pub bits: usize,
+    /// Width and height of the block of elements that is one pixel; 1 and 1 in digital mode.
+    pub block: (usize, usize),
+    /// Digital mode: the registers of a number by the name of its virtual register, least
+    /// significant bit first.
+    registers: BTreeMap<String, Vec<Reg>>,
+    /// Super-pixel mode: row and column of every bit of a bank, least significant bit first.
+    banks: Vec<Vec<(usize, usize)>>,
+}
+
+impl DigitalLayout {
+    /// The bits of a number, least significant first: the virtual register `name` of digital mode,
+    /// or `BANK:REGISTER` of super-pixel mode, where bank 0 need not be named. `None` for a name
+    /// that is neither.
+    pub fn number(&self, name: &str) -> Option<Vec<Bit>> {
+        if let Some(list) = self.registers.get(name) {
+            let bit = |&register: &Reg| Bit { register, row: 0, column: 0 };
+            return Some(list[..self.bits].iter().map(bit).collect());
+        }
+        let (bank, name) = name.split_once(':').unwrap_or(("0", name));
+        let (bank, register) = (self.banks.get(bank.parse::<usize>().ok()?)?, Reg::new(name)?);
+        Some(bank.iter().map(|&(row, column)| Bit { register, row, column }).collect())
+    }
+}
+
+/// `bits` and `regMapping` of digital mode.
+pub(super) fn digital(pair_gen: &Map<String, Value>) -> Read<DigitalLayout> {
+    let name = "pairGen.bits";
+    let bits = pair_gen.get("bits").and_then(Value::as_u64);
+    let bits = bits.ok_or_else(|| missing(name, "a whole number"))?;
+    let bits = usize::try_from(bits).ok().filter(|bits| (1..=32).contains(bits));
+    let bits = bits.ok_or_else(|| wrong(name, "expected 1 to 32 bits".to_owned()))?;
+    let mut registers = BTreeMap::new();
+    for (key, list) in object(pair_gen, "regMapping")? {
+        let (mut names, name) = (Vec::new(), format!("pairGen.regMapping.{key}"));
+        collect_names(list, &name, 0, &mut names)?;
+        let list = names.iter().map(|name| Reg::new(name)).collect::<Option<Vec<_>>>();
+        let list = list.filter(|list| list.len() >= bits);
+        let list = list.ok_or_else(|| wrong(&name, format!("expected {bits} registers")))?;
+        registers.insert(key.clone(), list);
+    }
+    Ok(DigitalLayout { bits, block: (1, 1), registers, banks: Vec::new() })
+}
+
+/// `width`, `height` and `bitOrder` of super-pixel mode.
+pub(super) fn super_pixel(pair_gen: &Map<String, Value>) -> Read<DigitalLayout> {
+    let side = |key: &str| {
+        let name = format!("pairGen.{key}");
+        let value = pair_gen.get(key).and_then(Value::as_u64);
+        let value = value.ok_or_else(|| missing(&name, "a whole number"))?;
+        let side = usize::try_from(value).unwrap_or(usize::MAX);
+        match side.is_power_of_two() && side <= MAX_BLOCK {
+            true => Ok(side),
+            false => Err(wrong(&name, format!("{value}, expected a power of two to {MAX_BLOCK}"))),
+        }
+    };
+    let block = (side("width")?, side("height")?);
+    let name = "pairGen.bitOrder";
+    let banks = pair_gen.get("bitOrder").and_then(Value::as_array);
+    let banks = banks.ok_or_else(|| missing(name, "a list of banks"))?;
+    let banks = banks.iter().map(|bank| bank_of(name, bank, block)).collect::<Read<Vec<_>>>()?;
+    let bits = banks.first().map_or(0, Vec::len);
+    if !(1..=32).contains(&bits) || banks.iter().any(|bank| bank.len() != bits) {
+        let what = "expected banks that all have the same 1 to 32 bits";
+        return Err(wrong(name, what.to_owned()));
+    }
+    Ok(DigitalLayout { bits, block, registers: BTreeMap::new(), banks })
+}
+
+/// The places of the bits of one bank: the file numbers them from 1, and 0 is no bit.
+fn bank_of(name: &str, bank: &Value, (width, height): (usize, usize)) -> Read<Vec<(usize, usize)>> {
+    let rows = |value: &Value| value.as_array().cloned().ok_or_else(|| missing(name, "rows"));
+    let mut places = BTreeMap::new();
+    let table = rows(bank)?.iter().map(rows).collect::<Read<Vec<_>>>()?;
+    if table.len() != height || table.iter().any(|row| row.len() != width) {
+        return Err(wrong(name, format!("expected {height} rows of {width} numbers in a bank")));
+    }
+    for (row, entries) in table.iter().enumerate() {
+        for (column, entry) in entries.iter().enumerate() {
+            let number = entry.as_u64().ok_or_else(|| missing(name, "whole numbers"))?;
+            if number > 0 && places.insert(number, (row, column)).is_some() {
+                return Err(wrong(name, format!("bit {number} is twice in a bank")));
+            }
+        }
+    }
+    match places.keys().copied().eq(1..=places.len() as u64) {
+        true => Ok(places.into_values().collect()),
+        false => Err(wrong(name, "the bits of a bank are not numbered from 1 on".to_owned())),
+    }
+}

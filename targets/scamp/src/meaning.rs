@@ -1,0 +1,169 @@
+//! What every macro is documented to do: the second definition next to the expansion table, by which
+//! tests judge the expansions and `--fix` knows what an instruction that is illegal on the bus was
+//! meant to compute.
+//!
+//! Facts: the columns "result" and "other effects" of `specs/scamp.md` section 3. `N` is NEWS,
+//! `x@d` the register `x` of the neighbour in the direction of operand `d`; all right-hand sides
+//! are old values.
+
+use crate::isa::{Direction, Inst, Reg, TABLE};
+use quincunx_isa::OperandValue;
+use quincunx_num::Ratio;
+use std::sync::LazyLock;
+
+/// Row name and assignments of every macro but `abs`, which is not linear.
+pub const MEANINGS: &[(&str, &[&str])] = &[
+    ("Res", &["N = 0", "y = 0"]),
+    ("Res2", &["N = 0", "y = 0", "z = 0"]),
+    ("Mov", &["N = -x", "y = x"]),
+    ("Add", &["N = -a - b", "y = a + b"]),
+    ("Add3", &["N = -a - b - c", "y = a + b + c"]),
+    ("Sub", &["N = -a", "y = a - b"]),
+    ("Neg", &["N = 0", "y = -x"]),
+    ("Divq", &["N = -x/2", "y = x/2"]),
+    ("Div", &["N = -x/2", "z = -x/2", "x = x", "y = x/2"]),
+    ("DivFrom", &["N = -x/2", "z = -x/2", "t = x", "y = x/2"]),
+    ("Diva", &["N = -y/2", "z = -y/2", "t = -y/2", "y = y/2"]),
+    ("Movx", &["N = -x@d", "y = x@d"]),
+    ("Mov2x", &["N = -x@d", "y = x@d@e"]),
+    ("Addx", &["N = -a@d - b@d", "y = a@d + b@d"]),
+    ("Add2x", &["N = -a@d - b@d", "y = a@d@e + b@d@e"]),
+    ("Subx", &["N = -a@d", "y = a@d - b"]),
+    ("Sub2x", &["N = -a@d", "y = a@d@e - b"]),
+    ("MovDirection", &["N = -x@d", "y = x@d"]),
+    ("SubDirection", &["N = -a@d", "y = a@d - b"]),
+    ("GetImage", &["N = -PIX/2", "PIX = 0", "y = PIX/2"]),
+    ("GetImage2", &["N = -PIX/2", "PIX = 0", "h = -PIX/2", "y = PIX"]),
+    ("Respix", &["PIX = 0"]),
+    ("RespixRead", &["PIX = 0", "N = 0", "y = 0"]),
+    ("Getpix", &["N = -PIX", "y = PIX"]),
+    ("GetpixFrom", &["N = -PIX", "y = PIX - r"]),
+    ("Getpix2", &["N = -PIX/2 + r/2", "h = -PIX/2 + r/2", "y = PIX - r"]),
+];
+
+/// One assignment of an instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// What is set.
+    pub target: Reg,
+    /// The summands.
+    pub terms: Vec<Summand>,
+}
+
+/// A summand: `factor` times a register of the element at the end of `steps`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summand {
+    /// The register.
+    pub register: Reg,
+    /// The factor.
+    pub factor: Ratio,
+    /// The way to the element.
+    pub steps: Vec<Direction>,
+}
+
+/// A register of a formula.
+#[derive(Clone, Copy)]
+enum Name {
+    Fixed(Reg),
+    Operand(usize),
+}
+
+struct Formula {
+    target: Name,
+    /// Register, numerator, denominator and the operands that are its directions.
+    terms: Vec<(Name, i64, u64, Vec<usize>)>,
+}
+
+static COMPILED: LazyLock<Vec<Option<Vec<Formula>>>> = LazyLock::new(|| {
+    let compile = |(index, row): (usize, &quincunx_isa::Row)| {
+        let (_, formulas) = MEANINGS.iter().find(|(name, _)| *name == row.name)?;
+        let formula = |text: &&str| match compile_formula(index, text) {
+            Some(formula) => formula,
+            // A bug in the table, which its test finds.
+            None => panic!("the meaning of {} has {text}", row.name),
+        };
+        Some(formulas.iter().map(formula).collect())
+    };
+    TABLE.rows.iter().enumerate().map(compile).collect()
+});
+
+fn compile_name(row: usize, word: &str) -> Option<Name> {
+    match (word, TABLE.rows[row].operand(word)) {
+        (_, Some((index, _))) => Some(Name::Operand(index)),
+        ("N", None) => Some(Name::Fixed(Reg::NEWS)),
+        ("PIX", None) => Some(Name::Fixed(Reg::PIX)),
+        _ => None,
+    }
+}
+
+/// Compiles an assignment of a row; `None` for text that is none.
+fn compile_formula(row: usize, text: &str) -> Option<Formula> {
+    let (target, sum) = text.split_once(" = ")?;
+    let (mut terms, mut sign) = (Vec::new(), 1);
+    for word in sum.split(' ').filter(|word| *word != "0") {
+        if word == "+" || word == "-" {
+            sign = if word == "-" { -1 } else { 1 };
+            continue;
+        }
+        let (word, sign) = word.strip_prefix('-').map_or((word, sign), |rest| (rest, -sign));
+        let (word, divisor) = word.strip_suffix("/2").map_or((word, 1), |rest| (rest, 2));
+        let mut parts = word.split('@');
+        let register = compile_name(row, parts.next()?)?;
+        let direction = |part: &str| match compile_name(row, part)? {
+            Name::Operand(index) => Some(index),
+            Name::Fixed(_) => None,
+        };
+        terms.push((register, sign, divisor, parts.map(direction).collect::<Option<_>>()?));
+    }
+    Some(Formula { target: compile_name(row, target)?, terms })
+}
+
+/// What a macro is documented to do; `None` for `abs` and for what is no macro. The operands may be
+/// any, also those that are illegal on the bus; the last assignment to a register counts.
+pub fn meaning(inst: &Inst) -> Option<Vec<Assignment>> {
+    let formulas = COMPILED[inst.row()].as_ref()?;
+    let values = inst.to_raw().values;
+    let register = |name: Name| match name {
+        Name::Fixed(register) => Some(register),
+        Name::Operand(index) => Reg::from_raw(*values.get(index)?),
+    };
+    let assignment = |formula: &Formula| {
+        let summand = |(name, sign, divisor, steps): &(Name, i64, u64, Vec<usize>)| {
+            Some(Summand {
+                register: register(*name)?,
+                factor: Ratio::from_parts((*sign).into(), (*divisor).into()),
+                steps: steps
+                    .iter()
+                    .map(|&index| Direction::from_raw(*values.get(index)?))
+                    .collect::<Option<_>>()?,
+            })
+        };
+        let terms = formula.terms.iter().map(summand).collect::<Option<_>>()?;
+        Some(Assignment { target: register(formula.target)?, terms })
+    };
+    formulas.iter().map(assignment).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expand::EXPANSIONS;
+
+    #[test]
+    fn every_linear_macro_has_a_meaning() {
+        for (row, _) in EXPANSIONS {
+            let has = MEANINGS.iter().any(|(name, _)| name == row);
+            assert_eq!(has, *row != "Abs", "{row}");
+        }
+        assert_eq!(COMPILED.iter().flatten().count(), MEANINGS.len());
+    }
+
+    #[test]
+    fn directions_add_up() {
+        let (a, b) = (Reg::new("A").unwrap(), Reg::new("B").unwrap());
+        let inst = Inst::Mov2x { y: a, x: b, d: Direction::North, e: Direction::East };
+        let last = meaning(&inst).unwrap().pop().unwrap();
+        assert_eq!((last.target, last.terms[0].register), (a, b));
+        assert_eq!(last.terms[0].steps, [Direction::North, Direction::East]);
+    }
+}

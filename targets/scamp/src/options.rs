@@ -1,0 +1,128 @@
+//! Options of the target: what a reader keeps with the program.
+
+use crate::arch::ScampArch;
+use crate::readout::Readout;
+use crate::simulate::{Edge, Noise, Settings};
+use crate::time::Model;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::{OptionInfo, Options};
+
+const FLAG: &[&str] = &["true", "false"];
+
+const fn option(
+    name: &'static str,
+    doc: &'static str,
+    default: &'static str,
+    values: &'static [&'static str],
+) -> OptionInfo {
+    OptionInfo { name, doc, default, values }
+}
+
+/// The options.
+pub(crate) const OPTIONS: &[OptionInfo] = &[
+    option("fix", "rewrite illegal and deprecated instructions when reading", "false", FLAG),
+    option(
+        "edge",
+        "what lies beyond the array: zeros, or what was there (Cain)",
+        "zero",
+        &["zero", "stale"],
+    ),
+    option(
+        "size",
+        "elements of the array as WIDTHxHEIGHT; empty for those of the machine",
+        "",
+        &[],
+    ),
+    option("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES),
+    option("readout", "how results leave the array", "analogue", &Readout::NAMES),
+    option(
+        "input-range",
+        "raw: inputs as they are; half: halved, as cameras give 0 to 255",
+        "raw",
+        &["raw", "half"],
+    ),
+    option("noise-bus", "standard deviation of the noise of a write with one receiver", "0", &[]),
+    option("noise-bus2", "the same with two receivers", "0", &[]),
+    option("noise-bus3", "the same with three and more", "0", &[]),
+    option("mismatch", "deviation of the share a register takes, fixed per element", "0", &[]),
+    option("seed", "which device and run the noise is of", "0", &[]),
+    option("saturate", "values stop at the saturation of the machine", "false", FLAG),
+    option("simulator-name", "name of the simulator in the JSS format", "s", &[]),
+    option("function", "name of the function in the C++ header", "kernel", &[]),
+];
+
+/// The values of the options.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) fix: bool,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) settings: Settings,
+    pub(crate) model: Model,
+    pub(crate) readout: Readout,
+    pub(crate) half: bool,
+    pub(crate) simulator: String,
+    pub(crate) function: String,
+}
+
+fn wrong(name: &str, value: &str, expected: &str) -> Diagnostic {
+    Diagnostic::usage("Q5013", format!("option {name} is {value:?}, expected {expected}"))
+}
+
+fn deviation(options: &Options, name: &str) -> Result<f64> {
+    let text = options.get(name);
+    let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
+    value.ok_or_else(|| wrong(name, text, "a number that is not negative"))
+}
+
+fn size(text: &str, arch: &ScampArch) -> Result<(usize, usize)> {
+    if text.is_empty() {
+        return Ok((arch.width, arch.height));
+    }
+    let parts = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    let legal = |(w, h): &(usize, usize)| {
+        let count = (*w as u64).saturating_mul(*h as u64);
+        (1..=crate::arch::MAX_ELEMENTS).contains(&count)
+    };
+    parts.filter(legal).ok_or_else(|| wrong("size", text, "WIDTHxHEIGHT such as 256x256"))
+}
+
+fn word(options: &Options, name: &str) -> Result<String> {
+    let text = options.get(name);
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_word.then(|| text.to_owned()).ok_or_else(|| wrong(name, text, "a name"))
+}
+
+impl Chosen {
+    /// # Errors
+    /// `Q5013` for a value that means nothing.
+    pub(crate) fn new(options: &Options, arch: &ScampArch) -> Result<Chosen> {
+        let (width, height) = size(options.get("size"), arch)?;
+        let names = ["noise-bus", "noise-bus2", "noise-bus3"];
+        let mut sigma = [0.0; 3];
+        for (sigma, name) in sigma.iter_mut().zip(names) {
+            *sigma = deviation(options, name)?;
+        }
+        let mismatch = deviation(options, "mismatch")?;
+        let seed = options.get("seed");
+        let seed = seed.parse().map_err(|_| wrong("seed", seed, "a number from 0 to 2^64 - 1"))?;
+        let noisy = mismatch > 0.0 || sigma.iter().any(|&sigma| sigma > 0.0);
+        let settings = Settings {
+            edge: if options.get("edge") == "stale" { Edge::Stale } else { Edge::Zero },
+            noise: noisy.then_some(Noise { sigma, mismatch, seed }),
+            saturation: options.flag("saturate").then_some(arch.saturation),
+        };
+        Ok(Chosen {
+            fix: options.flag("fix"),
+            width,
+            height,
+            settings,
+            model: Model::from_name(options.get("cost-model")),
+            readout: Readout::from_name(options.get("readout")),
+            half: options.get("input-range") == "half",
+            simulator: word(options, "simulator-name")?,
+            function: word(options, "function")?,
+        })
+    }
+}

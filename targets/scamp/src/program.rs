@@ -1,0 +1,209 @@
+//! The program in memory.
+//!
+//! Invariants: none beyond the types; what a machine can execute is for [`crate::verify`] to say.
+
+use crate::arch::ScampArch;
+use crate::expand::expand;
+use crate::isa::{Class, Inst, Reg};
+use std::collections::BTreeSet;
+
+/// Most instructions of a program; those of the field have some hundreds.
+pub const MAX_INSTRUCTIONS: usize = 1 << 18;
+
+/// A program: one stream of instructions for all processing elements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Instructions in order, kernel begin and end included where the text has them.
+    pub instructions: Vec<Inst>,
+    /// Registers that hold the inputs, in the order of the channels; `None` when the text does not
+    /// say.
+    pub inputs: Option<Vec<Reg>>,
+    /// Registers that hold the results; `None` when the text does not say.
+    pub outputs: Option<Vec<Reg>>,
+}
+
+/// Which kind of register a name means; the two kinds have names of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Analogue.
+    Analogue,
+    /// 1-bit.
+    Digital,
+}
+
+/// A register of one kind.
+pub type Named = (Space, Reg);
+
+/// The registers an instruction reads before it writes them, and those it writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Read.
+    pub reads: BTreeSet<Named>,
+    /// Written, in some elements at least.
+    pub writes: BTreeSet<Named>,
+}
+
+/// NEWS whichever element's it is.
+fn storage(register: Reg) -> Reg {
+    if register.direction().is_some() { Reg::NEWS } else { register }
+}
+
+/// What an instruction reads and writes of what it names, by the names of the text.
+pub fn access(inst: &Inst) -> Access {
+    let mut access = Access::default();
+    for step in expand(inst) {
+        let (writes, reads, space) = match (step.bus(), step.condition(), step.logic()) {
+            (Some(bus), _, _) => (bus.receivers, bus.sources, Space::Analogue),
+            (_, Some(sources), _) => (Default::default(), sources, Space::Analogue),
+            (_, _, Some(logic)) => {
+                (logic.writes.into_iter().collect(), logic.reads, Space::Digital)
+            }
+            _ => match step {
+                Inst::Input { y, .. } => (vec![y].into(), Default::default(), Space::Analogue),
+                _ => continue,
+            },
+        };
+        for register in reads {
+            let named = (space, storage(register));
+            if !access.writes.contains(&named) {
+                access.reads.insert(named);
+            }
+        }
+        access.writes.extend(writes.into_iter().map(|register| (space, storage(register))));
+    }
+    access
+}
+
+/// The register of a machine that a name means, aliases resolved.
+fn own((space, name): Named, arch: &ScampArch) -> Named {
+    match space {
+        Space::Analogue => (space, name),
+        Space::Digital => (space, arch.digital(name).unwrap_or(name)),
+    }
+}
+
+/// What an instruction reads and writes on a machine: every register under its own name, also those
+/// that have a part to play without being named.
+fn access_on(inst: &Inst, arch: &ScampArch) -> Access {
+    let named = access(inst);
+    let all = |list: BTreeSet<Named>| list.into_iter().map(|n| own(n, arch)).collect();
+    let mut access = Access { reads: all(named.reads), writes: all(named.writes) };
+    let (bit, roles) = (|register| (Space::Digital, register), &arch.roles);
+    if matches!(inst, Inst::SelectPattern { .. }) {
+        access.writes.insert(bit(roles.select));
+    }
+    if matches!(inst, Inst::Dnews0 { .. } | Inst::Dnews1 { .. }) {
+        access.reads.extend(roles.directions.map(bit));
+    }
+    if access.writes.contains(&bit(roles.masked)) {
+        access.reads.insert(bit(roles.mask));
+    }
+    access
+}
+
+/// The register that a name in the lists of inputs and outputs means: an analogue one unless the
+/// program uses it as a 1-bit register only.
+fn listed(used: &BTreeSet<Named>, name: Reg, arch: &ScampArch) -> Named {
+    let (analogue, digital) = ((Space::Analogue, name), own((Space::Digital, name), arch));
+    match !used.contains(&analogue) && used.contains(&digital) {
+        true => digital,
+        false => analogue,
+    }
+}
+
+impl Program {
+    /// A program of instructions alone.
+    pub fn new(instructions: Vec<Inst>) -> Program {
+        Program { instructions, inputs: None, outputs: None }
+    }
+
+    /// Number of instructions, kernel begin and end not counted.
+    pub fn length(&self) -> u64 {
+        self.instructions.iter().filter(|inst| inst.class() != Class::Frame).count() as u64
+    }
+
+    /// Number of steps on the analogue bus.
+    pub fn bus_steps(&self) -> u64 {
+        self.instructions.iter().map(crate::expand::bus_steps).sum()
+    }
+
+    /// The same program in bus instructions.
+    #[must_use]
+    pub fn expanded(&self) -> Program {
+        let instructions = self.instructions.iter().flat_map(expand).collect();
+        Program { instructions, ..self.clone() }
+    }
+
+    /// Registers that are read before anything is written to them, in order of the
+    /// instructions that read them first, and of names within one. NEWS is
+    /// among them where a program uses what was there before.
+    pub fn free_reads(&self, arch: &ScampArch) -> Vec<Named> {
+        let (mut written, mut seen, mut list) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        for inst in &self.instructions {
+            let access = access_on(inst, arch);
+            for named in access.reads {
+                if !written.contains(&named) && seen.insert(named) {
+                    list.push(named);
+                }
+            }
+            written.extend(access.writes);
+        }
+        list
+    }
+
+    /// Registers that are written, in order of names.
+    pub fn written(&self, arch: &ScampArch) -> BTreeSet<Named> {
+        self.instructions.iter().flat_map(|inst| access_on(inst, arch).writes).collect()
+    }
+
+    /// Every register that an instruction reads or writes.
+    fn used(&self, arch: &ScampArch) -> BTreeSet<Named> {
+        self.instructions
+            .iter()
+            .flat_map(|inst| {
+                let Access { mut reads, writes } = access_on(inst, arch);
+                reads.extend(writes);
+                reads
+            })
+            .collect()
+    }
+
+    /// The inputs: those the text names, else the general registers that are read before they are
+    /// written.
+    pub fn input_registers(&self, arch: &ScampArch) -> Vec<Named> {
+        let sensor = [Reg::PIX, Reg::IN];
+        let mut list: Vec<Named> = match &self.inputs {
+            Some(inputs) => {
+                let used = self.used(arch);
+                inputs.iter().map(|&register| listed(&used, register, arch)).collect()
+            }
+            None => self.free_reads(arch),
+        };
+        list.retain(|&(_, register)| register != Reg::NEWS && register != Reg::FLAG);
+        if self.inputs.is_some() {
+            // What the sensor gives is never in the list of the text.
+            let used = self.free_reads(arch);
+            list.extend(used.into_iter().filter(|(space, register)| {
+                *space == Space::Analogue && sensor.contains(register)
+            }));
+        }
+        let mut seen = BTreeSet::new();
+        list.retain(|named| seen.insert(*named));
+        list
+    }
+
+    /// The outputs: those the text names, else everything that is written but NEWS and PIX.
+    pub fn output_registers(&self, arch: &ScampArch) -> Vec<Named> {
+        match &self.outputs {
+            Some(outputs) => {
+                let (used, mut seen) = (self.used(arch), BTreeSet::new());
+                let list = outputs.iter().map(|&register| listed(&used, register, arch));
+                list.filter(|&named| seen.insert(named)).collect()
+            }
+            None => {
+                let hidden = [Reg::NEWS, Reg::PIX, Reg::FLAG];
+                self.written(arch).into_iter().filter(|(_, r)| !hidden.contains(r)).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The executor: one short function per primitive instruction.
+
+use super::budget::Budget;
+use super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Place, lower};
+use super::number::{Number, length};
+use super::state::Planes;
+use super::{Edge, Settings};
+use crate::arch::ScampArch;
+use crate::isa::{Direction, Inst, Reg};
+use crate::program::{Named, Program, Space};
+use quincunx_diag::{Diagnostic, Place as At, Result};
+use quincunx_num::Ratio;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// Most numbers of all planes together, in floats and in fractions.
+const MAX_NUMBERS: usize = 1 << 25;
+const MAX_FRACTIONS: usize = 1 << 21;
+
+/// Element operations of one run.
+const MAX_WORK: u64 = 1 << 36;
+
+/// Called after every instruction with its index, for tests that plant faults.
+pub type Mutate<'a> = &'a mut dyn FnMut(usize, &mut Planes<f64>);
+
+/// A program made ready to run.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    lowered: Lowered,
+    arch: ScampArch,
+    settings: Settings,
+    width: usize,
+    height: usize,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    planes: Planes<f64>,
+    analogue: BTreeMap<Reg, usize>,
+    digital: BTreeMap<Reg, usize>,
+    /// Writes that stopped at the saturation.
+    pub saturated: u64,
+    /// True when floats were not enough and fractions were used.
+    pub used_fractions: bool,
+}
+
+impl Outcome {
+    /// The values of a register, row 0 northmost; `None` for one that the program does not know.
+    pub fn register(&self, (space, register): Named) -> Option<Vec<f64>> {
+        match space {
+            Space::Analogue => {
+                self.analogue.get(&register).map(|&plane| self.planes.analogue[plane].clone())
+            }
+            Space::Digital => self.digital.get(&register).map(|&plane| {
+                self.planes.digital[plane].iter().map(|&bit| f64::from(u8::from(bit))).collect()
+            }),
+        }
+    }
+}
+
+impl Executor {
+    /// Prepares a program for an array of `width` by `height` elements.
+    ///
+    /// # Errors
+    /// `Q5027` for unknown 1-bit registers, `Q5060` when the array or the work is too large.
+    pub fn new(
+        program: &Program,
+        arch: &ScampArch,
+        width: usize,
+        height: usize,
+        settings: Settings,
+    ) -> Result<Executor> {
+        let lowered = lower(program, arch)?;
+        let size = width.saturating_mul(height);
+        let planes = lowered.analogue.len() + lowered.digital.len();
+        let work = (size as u64).saturating_mul(lowered.steps.len() as u64);
+        if size == 0 || size.saturating_mul(planes) > MAX_NUMBERS || work > MAX_WORK {
+            let message = format!("{width} x {height} elements with {planes} registers");
+            return Err(Diagnostic::unsupported("Q5060", message + " are not simulated"));
+        }
+        Ok(Executor { lowered, arch: arch.clone(), settings, width, height })
+    }
+
+    /// The plane of a register among those that [`Executor::run_with`] shows.
+    pub fn plane(&self, (space, register): Named) -> Option<usize> {
+        match space {
+            Space::Analogue => self.lowered.analogue.get(&register).copied(),
+            Space::Digital => {
+                let register = self.arch.digital(register)?;
+                self.lowered.digital.get(&register).copied()
+            }
+        }
+    }
+
+    /// Runs the program on images, row 0 northmost; registers that are not given hold 0, and FLAG 1.
+    ///
+    /// # Errors
+    /// `Q5061` for an image of another size or a number that is not finite, `Q5062` when fractions
+    /// are needed and the array is too large for them, or they become too long.
+    pub fn run(&self, inputs: &[(Named, Vec<f64>)]) -> Result<Outcome> {
+        self.run_with(inputs, &mut |_, _| {})
+    }
+
+    /// The same, calling `mutate` after every instruction; what it changes stays changed.
+    ///
+    /// # Errors
+    /// As [`Executor::run`].
+    pub fn run_with(&self, inputs: &[(Named, Vec<f64>)], mutate: Mutate<'_>) -> Result<Outcome> {
+        let mut run = Run::<f64>::new(self);
+        run.load(inputs)?;
+        let mut last = None;
+        for (number, step) in self.lowered.steps.iter().enumerate() {
+            if let Some(last) = last.filter(|&last| last != step.index) {
+                mutate(last, &mut run.planes);
+            }
+            last = Some(step.index);
+            run.step(number, &step.op);
+        }
+        if let Some(last) = last {
+            mutate(last, &mut run.planes);
+        }
+        let is_ideal = self.settings.noise.is_none();
+        if run.exact || !is_ideal {
+            return Ok(self.outcome(run.planes, run.saturated, false));
+        }
+        self.run_exactly(inputs)
+    }
+
+    fn run_exactly(&self, inputs: &[(Named, Vec<f64>)]) -> Result<Outcome> {
+        let numbers = self.width * self.height * self.lowered.analogue.len();
+        if numbers > MAX_FRACTIONS {
+            let message = "the results are no floats, and the array is too large for fractions";
+            return Err(Diagnostic::unsupported("Q5062", message)
+                .help("run it on a smaller array, or with inputs that are multiples of 2^-d"));
+        }
+        let (mut run, mut budget) = (Run::<Ratio>::new(self), Budget::default());
+        run.load(inputs)?;
+        for (number, step) in self.lowered.steps.iter().enumerate() {
+            run.step(number, &step.op);
+            let bits = run.bus.iter().map(length).sum();
+            budget
+                .spend(bits, self.lowered.analogue.len())
+                .map_err(|p| p.at(At::Instruction(step.index)))?;
+        }
+        let Planes { width, height, analogue, digital, .. } = run.planes;
+        let floats = |plane: Vec<Ratio>| plane.iter().map(Number::float).collect();
+        let analogue = analogue.into_iter().map(floats).collect();
+        let beyond = Direction::ALL.map(|_| Vec::new());
+        let planes = Planes { width, height, analogue, digital, beyond };
+        Ok(self.outcome(planes, run.saturated, true))
+    }
+
+    fn outcome(&self, planes: Planes<f64>, saturated: u64, used_fractions: bool) -> Outcome {
+        let (analogue, mut digital) = (self.lowered.analogue.clone(), self.lowered.digital.clone());
+        for (&alias, register) in &self.arch.aliases {
+            if let Some(&plane) = self.lowered.digital.get(register) {
+                digital.entry(alias).or_insert(plane);
+            }
+        }
+        Outcome { planes, analogue, digital, saturated, used_fractions }
+    }
+}
+
+/// One run with one kind of number.
+struct Run<'a, T> {
+    lowered: &'a Lowered,
+    settings: &'a Settings,
+    arch: &'a ScampArch,
+    planes: Planes<T>,
+    /// What the bus of every element carries.
+    bus: Vec<T>,
+    exact: bool,
+    saturated: u64,
+}
+
+impl<'a, T: Number> Run<'a, T> {
+    fn new(executor: &'a Executor) -> Self {
+        let lowered = &executor.lowered;
+        let (width, height) = (executor.width, executor.height);
+        let planes = Planes::new(width, height, lowered.analogue.len(), lowered.digital.len());
+        Run {
+            lowered,
+            settings: &executor.settings,
+            arch: &executor.arch,
+            bus: vec![T::zero(); width * height],
+            planes,
+            exact: true,
+            saturated: 0,
+        }
+    }
+
+    fn load(&mut self, inputs: &[(Named, Vec<f64>)]) -> Result<()> {
+        for ((space, register), image) in inputs {
+            let (size, found) = (self.bus.len(), image.len());
+            if found != size || image.iter().any(|value| !value.is_finite()) {
+                let message =
+                    format!("register {register} needs {size} finite numbers, got {found}");
+                return Err(Diagnostic::invalid("Q5061", message));
+            }
+            match space {
+                Space::Analogue => {
+                    if let Some(&plane) = self.lowered.analogue.get(register) {
+                        self.planes.analogue[plane] = image.iter().map(|&v| T::of(v)).collect();
+                    }
+                }
+                Space::Digital => {
+                    let name = self.arch.digital(*register).unwrap_or(*register);
+                    if let Some(&plane) = self.lowered.digital.get(&name) {
+                        self.planes.digital[plane] = image.iter().map(|&v| v != 0.0).collect();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, number: usize, op: &Op) {
+        match op {
+            Op::Bus(step) => self.bus_step(number, step),
+            Op::Where(sources) => self.condition(sources),
+            Op::All => self.planes.digital[FLAG].fill(true),
+            Op::Fill(plane, value) => self.planes.analogue[*plane].fill(T::of(*value)),
+            Op::Logic(step) => self.logic(step),
+            Op::Nothing => {}
+        }
+    }
+
+    /// Sums the sources of every element into `bus`; all reads come before all writes.
+    fn drive(&mut self, sources: &[Place]) {
+        let Run { planes, bus, exact, settings, .. } = self;
+        bus.fill(T::zero());
+        for source in sources {
+            match *source {
+                Place::Own(plane) => {
+                    for (sum, value) in bus.iter_mut().zip(&planes.analogue[plane]) {
+                        sum.add(value, exact);
+                    }
+                }
+                Place::Neighbour(direction) => {
+                    for (element, sum) in bus.iter_mut().enumerate() {
+                        match planes.neighbour(element, direction) {
+                            Some(other) => sum.add(&planes.analogue[NEWS][other], exact),
+                            None if settings.edge == Edge::Stale => {
+                                let at = planes.along(element, direction);
+                                sum.add(&planes.beyond[direction as usize][at], exact);
+                            }
+                            None => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn bus_step(&mut self, number: usize, step: &BusStep) {
+        self.drive(&step.sources);
+        let receivers = step.receivers.len();
+        let share = u8::try_from(receivers).unwrap_or(u8::MAX);
+        for value in &mut self.bus {
+            *value = value.shared(share, &mut self.exact);
+        }
+        let planes: SmallVec<[usize; 6]> = step
+            .receivers
+            .iter()
+            .map(|place| match place {
+                Place::Own(plane) => *plane,
+                Place::Neighbour(_) => NEWS,
+            })
+            .collect();
+        for (position, receiver) in step.receivers.iter().enumerate() {
+            let write = Write { number, position, planes: &planes };
+            match *receiver {
+                Place::Own(plane) => self.receive(plane, &write),
+                Place::Neighbour(direction) => self.send(direction, &write),
+            }
+        }
+    }
+
+    /// What an element writes: what its bus carries, with the errors of the device.
+    fn written(&mut self, element: usize, write: &Write<'_>) -> T {
+        let mut value = self.bus[element].clone();
+        if let Some(noise) = &self.settings.noise {
+            let receivers = write.planes.len();
+            let mut error = noise.write(receivers, write.number, element, write.position);
+            if receivers > 1 && noise.mismatch != 0.0 {
+                let mut shares = [0.0; 6];
+                noise.shares(write.planes, element, &mut shares);
+                error += shares[write.position];
+            }
+            value = T::of(value.float() + error);
+        }
+        if let Some(limit) = self.settings.saturation {
+            let float = value.float();
+            if float.abs() > limit {
+                self.saturated += 1;
+                value = T::of(limit.copysign(float));
+            }
+        }
+        value
+    }
+
+    /// Writes a register of every element with FLAG.
+    fn receive(&mut self, plane: usize, write: &Write<'_>) {
+        for element in 0..self.bus.len() {
+            if self.planes.digital[FLAG][element] {
+                self.planes.analogue[plane][element] = self.written(element, write);
+            }
+        }
+    }
+
+    /// Every element with FLAG writes NEWS of its neighbour.
+    fn send(&mut self, direction: Direction, write: &Write<'_>) {
+        for element in 0..self.bus.len() {
+            if self.planes.digital[FLAG][element] {
+                let value = self.written(element, write);
+                match self.planes.neighbour(element, direction) {
+                    Some(other) => self.planes.analogue[NEWS][other] = value,
+                    None => {
+                        let at = self.planes.along(element, direction);
+                        self.planes.beyond[direction as usize][at] = value;
+                    }
+                }
+            }
+        }
+        if self.settings.edge == Edge::Zero {
+            // The writers of these elements lie beyond the edge, where there are zeros.
+            for element in 0..self.bus.len() {
+                if self.planes.neighbour(element, direction.opposite()).is_none() {
+                    self.planes.analogue[NEWS][element] = T::zero();
+                }
+            }
+        }
+    }
+
+    /// FLAG where the sum is above 0; every element decides, with FLAG or without.
+    fn condition(&mut self, sources: &[Place]) {
+        self.drive(sources);
+        for (flag, sum) in self.planes.digital[FLAG].iter_mut().zip(&self.bus) {
+            *flag = sum.is_positive();
+        }
+    }
+
+    fn logic(&mut self, LogicStep { inst, writes, reads }: &LogicStep) {
+        let read = |index: usize| &self.planes.digital[reads[index]][..];
+        let join = |combine: fn(bool, bool) -> bool, invert: bool| {
+            let mut bits = read(0).to_vec();
+            for index in 1..reads.len() {
+                bits.iter_mut().zip(read(index)).for_each(|(bit, &b)| *bit = combine(*bit, b));
+            }
+            bits.iter_mut().for_each(|bit| *bit ^= invert);
+            bits
+        };
+        let bits = match inst {
+            Inst::Or { .. } => join(|a, b| a | b, false),
+            Inst::Nor { .. } => join(|a, b| a | b, true),
+            Inst::And { .. } => join(|a, b| a & b, false),
+            Inst::Nand { .. } => join(|a, b| a & b, true),
+            Inst::Xor { .. } => join(|a, b| a ^ b, false),
+            Inst::Imp { .. } => join(|a, b| !a | b, false),
+            Inst::Not { .. } => join(|a, _| a, true),
+            Inst::Move { .. } => read(0).to_vec(),
+            Inst::Mux { .. } => mux(read(0), read(1), read(2)),
+            Inst::Set { .. } => vec![true; self.bus.len()],
+            Inst::Clear { .. } => vec![false; self.bus.len()],
+            Inst::Dnews0 { .. } => self.dnews(reads[0], false),
+            Inst::Dnews1 { .. } => self.dnews(reads[0], true),
+            Inst::LoadPattern { r, c, rx, cx, .. } | Inst::SelectPattern { r, c, rx, cx } => {
+                self.pattern([*r, *c, *rx, *cx])
+            }
+            Inst::WhereBit { .. } => {
+                self.planes.digital[FLAG] = read(0).to_vec();
+                return;
+            }
+            Inst::AllBits {} => {
+                self.planes.digital[FLAG].fill(true);
+                return;
+            }
+            _ => return,
+        };
+        let select = [self.lowered.select];
+        let targets = if matches!(inst, Inst::SelectPattern { .. }) { &select[..] } else { writes };
+        // The mask is what it was before the instruction.
+        let mask = targets
+            .contains(&self.lowered.masked)
+            .then(|| self.planes.digital[self.lowered.mask].clone());
+        for &target in targets {
+            let plane = &mut self.planes.digital[target];
+            match mask.as_ref().filter(|_| target == self.lowered.masked) {
+                None => plane.copy_from_slice(&bits),
+                Some(mask) => {
+                    for ((old, &new), &open) in plane.iter_mut().zip(&bits).zip(mask) {
+                        *old = if open { new } else { *old };
+                    }
+                }
+            }
+        }
+    }
+
+    /// The bit of any neighbour whose direction register is set here.
+    fn dnews(&self, source: usize, outside: bool) -> Vec<bool> {
+        let planes = &self.planes;
+        let seen = |element: usize, direction: Direction| {
+            planes.digital[self.lowered.directions[direction as usize]][element]
+                && planes
+                    .neighbour(element, direction)
+                    .map_or(outside, |other| planes.digital[source][other])
+        };
+        (0..self.bus.len())
+            .map(|element| Direction::ALL.into_iter().any(|direction| seen(element, direction)))
+            .collect()
+    }
+
+    /// 1 where row and column agree with a pattern; rows count from the north, columns from the east.
+    fn pattern(&self, [r, c, rx, cx]: [u8; 4]) -> Vec<bool> {
+        let agrees = |number: usize, value: u8, any: u8| {
+            let care = !usize::from(any);
+            number & care == usize::from(value) & care
+        };
+        let width = self.planes.width;
+        (0..self.bus.len())
+            .map(|element| {
+                let (row, column) = (element / width, width - 1 - element % width);
+                agrees(row, r, rx) && agrees(column, c, cx)
+            })
+            .collect()
+    }
+}
+
+/// Where a write belongs.
+struct Write<'a> {
+    /// Number of the step.
+    number: usize,
+    /// Position among the receivers.
+    position: usize,
+    /// Planes of all receivers.
+    planes: &'a [usize],
+}
+
+fn mux(select: &[bool], set: &[bool], clear: &[bool]) -> Vec<bool> {
+    let choices = select.iter().zip(set).zip(clear);
+    choices.map(|((&select, &set), &clear)| if select { set } else { clear }).collect()
+}

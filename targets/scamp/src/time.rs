@@ -1,0 +1,170 @@
+//! Cost models and device time.
+//!
+//! Facts: `specs/scamp.md` section 3.1. What instructions off the bus cost in the device model, and
+//! steps that the public simulator does not have, are ours.
+
+use crate::arch::ScampArch;
+use crate::expand::{bus_steps, expand};
+use crate::isa::{Class, Inst, Reg};
+use crate::program::Program;
+use quincunx_timeline::{Event, Timeline};
+
+/// A cost model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Model {
+    /// One per instruction, as Cain's plan length.
+    Macro,
+    /// Bus steps; nothing for what is off the bus.
+    Bus,
+    /// Device time: so many microseconds per bus step, as the machine says, in whole nanoseconds
+    /// for every instruction.
+    #[default]
+    Device,
+    /// Cycles of a public simulator.
+    Simulator,
+}
+
+impl Model {
+    /// Names for the option `cost-model`.
+    pub const NAMES: [&'static str; 4] = ["bus_0.19us", "bus", "macro", "simcycles"];
+
+    /// The model with a name.
+    pub fn from_name(name: &str) -> Model {
+        match name {
+            "macro" => Model::Macro,
+            "bus" => Model::Bus,
+            "simcycles" => Model::Simulator,
+            _ => Model::Device,
+        }
+    }
+
+    /// Cost of an instruction, in the unit of [`Model::unit`].
+    pub fn cost(self, inst: &Inst, arch: &ScampArch) -> u64 {
+        let is_step =
+            |step: &&Inst| matches!(step.class(), Class::Bus) || step.condition().is_some();
+        match self {
+            Model::Macro => u64::from(inst.class() != Class::Frame),
+            Model::Bus => bus_steps(inst),
+            Model::Simulator => expand(inst).iter().map(simulator_cycles).sum(),
+            Model::Device => {
+                let steps = expand(inst);
+                let on_bus = steps.iter().filter(is_step).count() as u64;
+                let off_bus: u64 =
+                    steps.iter().filter(|step| !is_step(step)).map(simulator_cycles).sum();
+                let bus = on_bus as f64 * arch.cost.bus_us;
+                let microseconds = bus + off_bus as f64 / arch.cost.clock_mhz;
+                (microseconds * 1000.0).round() as u64
+            }
+        }
+    }
+
+    /// The unit of its costs.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Model::Macro => "instructions",
+            Model::Bus => "steps",
+            Model::Device => "ns",
+            Model::Simulator => "cycles",
+        }
+    }
+
+    /// Clock cycles that a total is; `None` where the model counts something else.
+    pub fn cycles(self, total: u64) -> Option<u64> {
+        (self == Model::Simulator).then_some(total)
+    }
+
+    /// How many of its units are a second.
+    pub fn hertz(self, arch: &ScampArch) -> Option<f64> {
+        match self {
+            Model::Macro | Model::Bus => None,
+            Model::Device => Some(1e9),
+            Model::Simulator => Some(arch.cost.clock_mhz * 1e6),
+        }
+    }
+}
+
+/// Cycles of a primitive step.
+fn simulator_cycles(step: &Inst) -> u64 {
+    let hops =
+        |registers: &[Reg]| registers.iter().filter(|r| r.direction().is_some()).count() as u64;
+    if let Some(bus) = step.bus() {
+        let (receivers, sources) = (bus.receivers.len() as u64, bus.sources.len() as u64);
+        let cycles = match sources {
+            0 => receivers,
+            1 => receivers + u64::from(receivers > 1),
+            _ => sources + receivers + 1,
+        };
+        return cycles + hops(&bus.receivers) + hops(&bus.sources);
+    }
+    if let Some(sources) = step.condition() {
+        let cycles = match sources.len() as u64 {
+            1 => 2,
+            count => count + 2,
+        };
+        return cycles + hops(&sources);
+    }
+    match step {
+        Inst::KernelBegin {} | Inst::KernelEnd {} | Inst::Input { .. } => 0,
+        Inst::Or { .. } | Inst::And { .. } => reads(step) + 2,
+        Inst::Nor { .. } | Inst::Nand { .. } => reads(step) + 3,
+        Inst::Xor { .. } | Inst::Imp { .. } | Inst::Mux { .. } => reads(step) + 3,
+        Inst::Not { .. } => 3,
+        Inst::Move { .. } => 2,
+        Inst::Set { .. } | Inst::Clear { .. } => writes(step),
+        // A read, an operation, a write, and the way to the neighbour.
+        Inst::Dnews0 { .. } | Inst::Dnews1 { .. } => 4,
+        Inst::Refresh { .. } => 2,
+        _ => 1,
+    }
+}
+
+fn reads(step: &Inst) -> u64 {
+    step.logic().map_or(0, |logic| logic.reads.len() as u64)
+}
+
+fn writes(step: &Inst) -> u64 {
+    step.logic().map_or(0, |logic| logic.writes.len() as u64)
+}
+
+/// Cost of a program.
+pub fn total(program: &Program, model: Model, arch: &ScampArch) -> u64 {
+    program.instructions.iter().map(|inst| model.cost(inst, arch)).sum()
+}
+
+/// Images that are computed in a second.
+pub fn frames_per_second(program: &Program, model: Model, arch: &ScampArch) -> Option<f64> {
+    let total = total(program, model, arch);
+    model.hertz(arch).filter(|_| total > 0).map(|hertz| hertz / total as f64)
+}
+
+/// When what happens: one instruction after the other, in lanes by kind.
+pub fn timeline(program: &Program, model: Model, arch: &ScampArch) -> Timeline {
+    let mut timeline = Timeline::new(model.unit());
+    if let Some(hertz) = model.hertz(arch) {
+        timeline.set_hertz(hertz);
+    }
+    let lanes = ["analogue", "sensor", "digital", "controller"].map(|name| timeline.lane(name));
+    let (mut now, mut last) = (0, None);
+    for inst in &program.instructions {
+        let lane = match inst.class() {
+            Class::Bus | Class::Flag | Class::Macro => lanes[0],
+            Class::Sensor => lanes[1],
+            Class::Digital => lanes[2],
+            Class::Frame | Class::Pattern | Class::Emulator => lanes[3],
+        };
+        let duration = model.cost(inst, arch);
+        let (name, detail) = (inst.mnemonic().to_owned(), inst.text());
+        let event = timeline.event(Event { lane, start: now, duration, name, detail });
+        if let Some(last) = last {
+            timeline.depend(last, event, "order");
+        }
+        last = Some(event);
+        now += duration;
+    }
+    timeline.figure("instructions", program.length());
+    timeline.figure("bus steps", program.bus_steps());
+    if let Some(frames) = frames_per_second(program, model, arch) {
+        timeline.figure("frames per second", frames.round());
+    }
+    timeline
+}

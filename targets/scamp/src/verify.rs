@@ -1,0 +1,296 @@
+//! Legality rules. Most are about single bus steps, so that a macro is legal when its steps are.
+
+mod digital;
+mod kernels;
+
+pub use kernels::{Computed, computed, verify_kernels};
+
+use crate::arch::ScampArch;
+use crate::expand::{expand, is_macro};
+use crate::isa::{Bus, Class, Direction, Inst, Reg};
+use crate::program::{Program, Space};
+use quincunx_diag::{Diagnostic, Place, Severity};
+use smallvec::SmallVec;
+
+/// Problems of one severity that are listed.
+const MAX_PROBLEMS: usize = 100;
+
+/// Everything wrong with a program on a machine; a program without errors can be executed.
+///
+/// | code | rule |
+/// |---|---|
+/// | `Q5020` | registers exist |
+/// | `Q5021` | operands of macros are general registers |
+/// | `Q5022` | a register is once in a bus step |
+/// | `Q5023` | a bus step has no more sources and receivers than the machine allows |
+/// | `Q5024` | a bus step writes NEWS once |
+/// | `Q5025` | IN is not written, and PIX is only reset |
+/// | `Q5026` | the machine has the macro |
+/// | `Q5027` | 1-bit registers exist |
+/// | `Q5028` | kernel begin and end alternate; patterns are outside, all else inside |
+/// | `Q5030` | warning: a deprecated spelling |
+/// | `Q5031` | warning: what is no input is written before it is read |
+/// | `Q5032` | warning: elements exchange values while FLAG may be 0 |
+/// | `Q5033` | warning: a step reads a NEWS that it also writes |
+/// | `Q5034` | warning: two steps in opposite directions lead nowhere |
+/// | `Q5035` | warning: FLAG is set everywhere in the end |
+/// | `Q5036` | warning: outputs are written, or are inputs |
+pub fn verify(program: &Program, arch: &ScampArch) -> Vec<Diagnostic> {
+    let mut checker = Checker {
+        arch,
+        has_frames: program.instructions.iter().any(|inst| inst.class() == Class::Frame),
+        inside: false,
+        masked: false,
+        place: None,
+        list: Vec::new(),
+        errors: 0,
+        warnings: 0,
+    };
+    for (index, inst) in program.instructions.iter().enumerate() {
+        checker.place = Some(index);
+        checker.instruction(inst);
+        if checker.errors >= MAX_PROBLEMS {
+            checker.place = None;
+            let text = format!("stopped after {MAX_PROBLEMS} errors");
+            checker.list.push(Diagnostic::note("Q5029", text));
+            return checker.list;
+        }
+    }
+    checker.place = None;
+    checker.whole(program);
+    checker.list
+}
+
+struct Checker<'a> {
+    arch: &'a ScampArch,
+    has_frames: bool,
+    /// Between kernel begin and end.
+    inside: bool,
+    /// FLAG may be 0 somewhere.
+    masked: bool,
+    place: Option<usize>,
+    list: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
+}
+
+impl Checker<'_> {
+    fn push(&mut self, problem: Diagnostic) {
+        let count = match problem.severity() {
+            Severity::Error => &mut self.errors,
+            _ => &mut self.warnings,
+        };
+        *count += 1;
+        if *count <= MAX_PROBLEMS {
+            self.list.push(match self.place {
+                Some(index) => problem.at(Place::Instruction(index)),
+                None => problem,
+            });
+        }
+    }
+
+    fn error(&mut self, code: &'static str, message: String) {
+        self.push(Diagnostic::invalid(code, message));
+    }
+
+    fn warn(&mut self, code: &'static str, message: String) {
+        self.push(Diagnostic::warning(code, message));
+    }
+
+    fn instruction(&mut self, inst: &Inst) {
+        self.frame(inst);
+        if !self.arch.has(inst) {
+            let (text, name) = (inst.text(), &self.arch.name);
+            self.error("Q5026", format!("{text}: {name} does not have this macro"));
+        }
+        if is_macro(inst) && !self.operands(inst) {
+            return;
+        }
+        for step in expand(inst) {
+            if !self.step(inst, &step) {
+                break;
+            }
+        }
+        self.lint(inst);
+        match inst {
+            Inst::Where { .. } | Inst::WhereBit { .. } => self.masked = true,
+            Inst::All {} | Inst::AllBits {} | Inst::Abs { .. } => self.masked = false,
+            _ => {}
+        }
+    }
+
+    fn frame(&mut self, inst: &Inst) {
+        let class = inst.class();
+        let (ok, expected) = match inst {
+            Inst::KernelBegin {} => (!self.inside, "the kernel has begun already"),
+            Inst::KernelEnd {} => (self.inside, "no kernel has begun"),
+            _ if !self.has_frames => (true, ""),
+            _ if class == Class::Pattern => (!self.inside, "patterns are loaded outside a kernel"),
+            _ => (self.inside, "it is outside a kernel"),
+        };
+        if !ok {
+            self.error("Q5028", format!("{}: {expected}", inst.text()));
+        }
+        if class == Class::Frame {
+            self.inside = matches!(inst, Inst::KernelBegin {});
+        }
+    }
+
+    /// Operands of macros are general registers; a reset level may be IN.
+    fn operands(&mut self, inst: &Inst) -> bool {
+        let level = match *inst {
+            Inst::GetpixFrom { r, .. } | Inst::Getpix2 { r, .. } if r == Reg::IN => Some(r),
+            _ => None,
+        };
+        let wrong = |register: &Reg| !self.arch.is_general(*register) && level != Some(*register);
+        let Some(register) = inst.registers().find(wrong) else { return true };
+        let (text, known) = (inst.text(), self.arch.is_on_bus(register));
+        match known {
+            true => self.push(
+                Diagnostic::invalid("Q5021", format!("{text}: {register} is no general register"))
+                    .help("macros use NEWS and its neighbours themselves"),
+            ),
+            false => self.unknown(&text, register),
+        }
+        false
+    }
+
+    fn unknown(&mut self, text: &str, register: Reg) {
+        let names: Vec<String> = self.arch.analogue.iter().map(Reg::to_string).collect();
+        let message = format!("{text}: {} has no analogue register {register}", self.arch.name);
+        let help = format!("it has {}", names.join(" "));
+        self.push(Diagnostic::invalid("Q5020", message).help(help));
+    }
+
+    /// The rules of one step; false if the other steps of the macro need not be looked at.
+    fn step(&mut self, whole: &Inst, step: &Inst) -> bool {
+        let text = match is_macro(whole) {
+            true => format!("{}: its step {}", whole.text(), step.text()),
+            false => step.text(),
+        };
+        if let Some(bus) = step.bus() {
+            return self.bus(&text, &bus);
+        }
+        if let Some(sources) = step.condition() {
+            if sources.len() > self.arch.max_where {
+                let message = format!("{text} has {} operands", sources.len());
+                self.error("Q5023", format!("{message}, at most {}", self.arch.max_where));
+            }
+            return self.known(&text, &sources) && self.once(&text, &sources);
+        }
+        if let Some(logic) = step.logic() {
+            let names = logic.writes.iter().chain(&logic.reads);
+            let unknown = names.copied().find(|&name| self.arch.digital(name).is_none());
+            if let Some(name) = unknown {
+                let message = format!("{text}: {} has no 1-bit register {name}", self.arch.name);
+                let help = "virtual_digital = true in a machine description allows any name";
+                self.push(Diagnostic::invalid("Q5027", message).help(help));
+            }
+        }
+        if let Inst::Input { y, .. } = *step
+            && !self.arch.is_general(y)
+        {
+            self.unknown(&text, y);
+        }
+        true
+    }
+
+    fn known(&mut self, text: &str, registers: &[Reg]) -> bool {
+        let unknown = registers.iter().find(|&&register| !self.arch.is_on_bus(register));
+        if let Some(&register) = unknown {
+            self.unknown(text, register);
+        }
+        unknown.is_none()
+    }
+
+    fn once(&mut self, text: &str, registers: &[Reg]) -> bool {
+        let twice = |(index, register): &(usize, &Reg)| registers[..*index].contains(register);
+        let Some((_, register)) = registers.iter().enumerate().find(twice) else { return true };
+        let message = format!("{text} has {register} twice");
+        self.push(
+            Diagnostic::invalid("Q5022", message)
+                .help("each register is connected to the bus once; use another one, or --fix"),
+        );
+        false
+    }
+
+    fn bus(&mut self, text: &str, bus: &Bus) -> bool {
+        let Bus { receivers, sources } = bus;
+        let all: SmallVec<[Reg; 16]> = receivers.iter().chain(sources).copied().collect();
+        if !(self.known(text, &all) && self.once(text, &all)) {
+            return false;
+        }
+        let limits = [
+            (receivers.len(), self.arch.max_receivers, "receivers"),
+            (sources.len(), self.arch.max_sources, "sources"),
+        ];
+        for (count, limit, what) in limits {
+            if count > limit {
+                let message = format!("{text} has {count} {what}, {} allows", self.arch.name);
+                self.error("Q5023", format!("{message} {limit}"));
+            }
+        }
+        let is_news = |register: &&Reg| **register == Reg::NEWS || register.direction().is_some();
+        let written = receivers.iter().filter(is_news).count();
+        if written > 1 {
+            self.error("Q5024", format!("{text} writes NEWS of an element from two sides"));
+        }
+        if receivers.contains(&Reg::IN) {
+            self.error("Q5025", format!("{text} writes IN, which the host sets"));
+        }
+        if receivers.contains(&Reg::PIX) && all.len() > 1 {
+            self.error("Q5025", format!("{text}: PIX can only be reset, with bus(PIX)"));
+        }
+        if written == 1 && sources.iter().any(|register| is_news(&register)) {
+            let text = format!("{text} reads NEWS of some element while that is written");
+            self.warn("Q5033", text + "; here the read comes first");
+        }
+        let moves = all.iter().any(|register| register.direction().is_some());
+        if moves && self.masked {
+            self.warn("Q5032", format!("{text}: elements without FLAG do not take part"));
+        }
+        true
+    }
+
+    fn lint(&mut self, inst: &Inst) {
+        if matches!(inst, Inst::MovDirection { .. } | Inst::SubDirection { .. }) {
+            let now = crate::fix::modern(inst).text();
+            let text = format!("{}: this spelling is deprecated, write {now}", inst.text());
+            self.warn("Q5030", text);
+        }
+        let way: Option<(Direction, Direction)> = match *inst {
+            Inst::Mov2x { d, e, .. } | Inst::Add2x { d, e, .. } | Inst::Sub2x { d, e, .. } => {
+                Some((d, e))
+            }
+            _ => None,
+        };
+        if way.is_some_and(|(d, e)| d == e.opposite()) {
+            self.warn("Q5034", format!("{}: the two steps lead back", inst.text()));
+        }
+    }
+
+    fn whole(&mut self, program: &Program) {
+        if self.inside {
+            self.error("Q5028", "the kernel does not end".to_owned());
+        }
+        if self.masked {
+            self.warn("Q5035", "FLAG may be 0 in the end; all() is missing".to_owned());
+        }
+        let inputs = program.input_registers(self.arch);
+        if program.inputs.is_some() {
+            for (space, register) in program.free_reads(self.arch) {
+                if space == Space::Analogue && !inputs.contains(&(space, register)) {
+                    self.warn("Q5031", format!("{register} is read before it is written"));
+                }
+            }
+        }
+        if program.outputs.is_some() {
+            let written = program.written(self.arch);
+            for named in program.output_registers(self.arch) {
+                if !written.contains(&named) && !inputs.contains(&named) {
+                    self.warn("Q5036", format!("nothing writes the output {}", named.1));
+                }
+            }
+        }
+    }
+}

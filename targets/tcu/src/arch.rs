@@ -1,0 +1,386 @@
+//! Machine parameters and their file, `.tarch` (`specs/tcu.md` section 1).
+
+mod data_type;
+mod layout;
+mod presets;
+
+pub use data_type::DataType;
+pub use layout::{HEADER_BITS, Widths};
+pub use presets::PRESETS;
+
+use crate::files::{json_error, unknown_keys};
+use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
+use quincunx_target::{Arch, ArchSource};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::any::Any;
+
+/// Deepest on-chip memory in vectors; the seed text allows 2^16.
+const MAX_ON_CHIP: u64 = 1 << 16;
+/// Deepest DRAM bank in vectors; the seed text allows 2^32.
+const MAX_DRAM: u64 = 1 << 32;
+/// Most scalars of all lookup tables together (ours): 64 MiB.
+const MAX_TABLE_SCALARS: u64 = 1 << 24;
+/// Longest instruction in bytes.
+const MAX_INSTRUCTION: u32 = 32;
+
+/// Parameters of one machine. Depths count vectors of `array_size` scalars.
+///
+/// Invariants, checked by [`TcuArch::validate`]: every number is in the range its field names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcuArch {
+    /// Name: that of the preset or the file; files do not hold it.
+    #[serde(skip)]
+    pub name: String,
+    /// Format of every scalar.
+    pub data_type: DataType,
+    /// Rows and columns of the array, and scalars of a vector; 2 to 256.
+    #[serde(deserialize_with = "number")]
+    pub array_size: u32,
+    /// Vectors of DRAM bank 0, which holds variables; 1 to 2^32.
+    #[serde(deserialize_with = "number")]
+    pub dram0_depth: u64,
+    /// Vectors of DRAM bank 1, which holds constants; 1 to 2^32.
+    #[serde(deserialize_with = "number")]
+    pub dram1_depth: u64,
+    /// Vectors of local memory; 1 to 2^16.
+    #[serde(deserialize_with = "number")]
+    pub local_depth: u64,
+    /// Accumulators, one vector each; 1 to 2^16.
+    #[serde(deserialize_with = "number")]
+    pub accumulator_depth: u64,
+    /// Registers of each ALU; 0 to 16.
+    #[serde(deserialize_with = "number")]
+    pub simd_registers_depth: u32,
+    /// Strides that operand 0 can encode, 1, 2, 4 and so on; 1 to 32.
+    #[serde(deserialize_with = "number")]
+    pub stride0_depth: u32,
+    /// Strides that operand 1 can encode; 1 to 32.
+    #[serde(deserialize_with = "number")]
+    pub stride1_depth: u32,
+    /// Instruction threads, 1 or 2; 1 where an older file does not say.
+    #[serde(default = "one_thread", deserialize_with = "number")]
+    pub number_of_threads: u32,
+    /// Instructions that wait in each thread's queue; 8 where an older file does not say. Used by
+    /// the timing models only.
+    #[serde(default = "eight_deep", deserialize_with = "number")]
+    pub thread_queue_depth: u32,
+    /// Bytes of an instruction, where it is longer than its operands need.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_number")]
+    pub instruction_bytes: Option<u32>,
+    /// Performance samples in a block.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_number")]
+    pub sample_block_size: Option<u32>,
+    /// Lookup tables besides the index of keys; the machine has LoadLUT and Lookup when it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_number")]
+    pub lookup_tables: Option<u32>,
+    /// Entries of the index and of each lookup table.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_number")]
+    pub lookup_table_depth: Option<u32>,
+    /// Clock in MHz, for times in seconds (ours).
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_number")]
+    pub clock_mhz: Option<u32>,
+    /// Board the machine is built for (ours).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub board: Option<String>,
+    /// Keys of its file that mean nothing here; upstream ignores them as well. Not written.
+    #[serde(skip)]
+    pub unknown: Vec<String>,
+}
+
+/// Keys that a file may leave out, for hints about misspelt ones.
+const OPTIONAL_KEYS: [&str; 8] = [
+    "number_of_threads",
+    "thread_queue_depth",
+    "instruction_bytes",
+    "sample_block_size",
+    "lookup_tables",
+    "lookup_table_depth",
+    "clock_mhz",
+    "board",
+];
+
+fn one_thread() -> u32 {
+    1
+}
+
+fn eight_deep() -> u32 {
+    8
+}
+
+/// A number, or the text of one: upstream's JSON library writes large numbers as text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+/// Reads an unsigned number.
+pub(crate) fn number<'de, T: TryFrom<u64>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<T, D::Error> {
+    use serde::de::Error as _;
+    let wrong = |_| D::Error::custom("expected a whole number that is not negative");
+    let value = match NumberOrText::deserialize(deserializer).map_err(wrong)? {
+        NumberOrText::Number(value) => value,
+        NumberOrText::Text(text) => text.parse().map_err(|_| {
+            let shown: String = text.chars().take(40).collect();
+            D::Error::custom(format!("expected a whole number, found {shown:?}"))
+        })?,
+    };
+    T::try_from(value).map_err(|_| D::Error::custom(format!("{value} is too big")))
+}
+
+fn some_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<u32>, D::Error> {
+    number(deserializer).map(Some)
+}
+
+impl TcuArch {
+    /// A preset.
+    ///
+    /// # Errors
+    /// `Q3001` for an unknown name.
+    pub fn preset(name: &str) -> Result<Self> {
+        presets::preset(name).ok_or_else(|| {
+            let names = PRESETS.iter().map(|preset| preset.name);
+            Diagnostic::usage("Q3001", format!("tcu has no preset \"{}\"", name.escape_debug()))
+                .help(suggestion(name, "presets", names))
+        })
+    }
+
+    /// A preset or the text of an architecture file.
+    ///
+    /// # Errors
+    /// `Q3001` for an unknown preset; those of [`TcuArch::parse`].
+    pub fn from_source(source: &ArchSource) -> Result<Self> {
+        match source {
+            ArchSource::Default => Self::preset(PRESETS[0].name),
+            ArchSource::Preset(name) => Self::preset(name),
+            ArchSource::Text { name, text } => {
+                let mut arch = Self::parse(text).map_err(|problem| problem.name_file(name))?;
+                arch.name = stem(name).to_owned();
+                Ok(arch)
+            }
+        }
+    }
+
+    /// Reads an architecture file.
+    ///
+    /// # Errors
+    /// `Q3002` for text that is not such a file, those of [`TcuArch::validate`].
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut arch: TcuArch =
+            serde_json::from_str(text).map_err(|error| json_error("Q3002", text, &error))?;
+        arch.validate()?;
+        arch.unknown = unknown_keys(text, &arch);
+        Ok(arch)
+    }
+
+    /// A warning (`Q3004`) for every key of its file that means nothing here.
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        self.unknown.iter().map(|key| unknown_key(key)).collect()
+    }
+
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// `Q3002` naming the number, `Q3003` for instructions that are too short.
+    pub fn validate(&self) -> Result<()> {
+        let limits = [
+            ("array_size", self.array_size.into(), 2, 256),
+            ("dram0_depth", self.dram0_depth, 1, MAX_DRAM),
+            ("dram1_depth", self.dram1_depth, 1, MAX_DRAM),
+            ("local_depth", self.local_depth, 1, MAX_ON_CHIP),
+            ("accumulator_depth", self.accumulator_depth, 1, MAX_ON_CHIP),
+            ("simd_registers_depth", self.simd_registers_depth.into(), 0, 16),
+            ("stride0_depth", self.stride0_depth.into(), 1, 32),
+            ("stride1_depth", self.stride1_depth.into(), 1, 32),
+            ("number_of_threads", self.number_of_threads.into(), 1, 2),
+            ("thread_queue_depth", self.thread_queue_depth.into(), 0, 1 << 16),
+            ("instruction_bytes", optional(self.instruction_bytes), 1, MAX_INSTRUCTION.into()),
+            ("sample_block_size", optional(self.sample_block_size), 1, 1 << 20),
+            ("lookup_tables", optional(self.lookup_tables), 1, 16),
+            ("lookup_table_depth", optional(self.lookup_table_depth), 1, self.local_depth),
+            ("clock_mhz", optional(self.clock_mhz), 1, 100_000),
+            ("scalars of all lookup tables", self.table_scalars(), 0, MAX_TABLE_SCALARS),
+        ];
+        for (name, value, low, high) in limits {
+            if !(low..=high).contains(&value) {
+                let message = format!("{name} is {value}, expected {low} to {high}");
+                return Err(Diagnostic::invalid("Q3002", message));
+            }
+        }
+        if self.lookup_tables.is_some() != self.lookup_table_depth.is_some() {
+            let message = "lookup_tables and lookup_table_depth belong together";
+            return Err(Diagnostic::invalid("Q3002", message));
+        }
+        layout::check_bytes(self)
+    }
+
+    /// Scalars of the index and the lookup tables together.
+    fn table_scalars(&self) -> u64 {
+        let entries = self.lookup_table_depth.map_or(0, u64::from);
+        let tables = self.lookup_tables.map_or(0, |tables| u64::from(tables) + 1);
+        entries.saturating_mul(tables).saturating_mul(self.array_size.into())
+    }
+
+    /// Scalars of a vector.
+    pub fn lanes(&self) -> usize {
+        self.array_size as usize
+    }
+
+    /// Bytes of a vector in DRAM and in files.
+    pub fn vector_bytes(&self) -> usize {
+        self.lanes() * self.data_type.bytes()
+    }
+}
+
+/// The warning about a key of a file, given with the keys that lead to it.
+pub(crate) fn unknown_key(path: &str) -> Diagnostic {
+    let key = path.rsplit('.').next().unwrap_or(path);
+    let message = format!("the key \"{}\" means nothing here and is ignored", path.escape_debug());
+    Diagnostic::warning("Q3004", message).help_if(did_you_mean(key, OPTIONAL_KEYS))
+}
+
+/// An absent number is in every range.
+fn optional(number: Option<u32>) -> u64 {
+    number.map_or(1, u64::from)
+}
+
+/// A file name without folders and extension.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    name.strip_suffix(".tarch").unwrap_or(name)
+}
+
+impl Arch for TcuArch {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let mut list = vec![
+            ("data_type", self.data_type.name().to_owned()),
+            ("array_size", self.array_size.to_string()),
+            ("dram0_depth", self.dram0_depth.to_string()),
+            ("dram1_depth", self.dram1_depth.to_string()),
+            ("local_depth", self.local_depth.to_string()),
+            ("accumulator_depth", self.accumulator_depth.to_string()),
+            ("simd_registers_depth", self.simd_registers_depth.to_string()),
+            ("stride0_depth", self.stride0_depth.to_string()),
+            ("stride1_depth", self.stride1_depth.to_string()),
+            ("number_of_threads", self.number_of_threads.to_string()),
+            ("thread_queue_depth", self.thread_queue_depth.to_string()),
+        ];
+        let further = [
+            ("instruction_bytes", self.instruction_bytes),
+            ("sample_block_size", self.sample_block_size),
+            ("lookup_tables", self.lookup_tables),
+            ("lookup_table_depth", self.lookup_table_depth),
+            ("clock_mhz", self.clock_mhz),
+        ];
+        list.extend(further.into_iter().filter_map(|(name, n)| Some((name, n?.to_string()))));
+        list.extend(self.board.clone().map(|board| ("board", board)));
+        list
+    }
+
+    fn to_file(&self) -> String {
+        // A plain structure of numbers and text always has a JSON form.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_round_trip() {
+        for preset in PRESETS {
+            let arch = TcuArch::preset(preset.name).unwrap();
+            arch.validate().unwrap();
+            let file = format!("somewhere/{}.tarch", preset.name);
+            let source = ArchSource::Text { name: file, text: arch.to_file() };
+            assert_eq!(TcuArch::from_source(&source).unwrap(), arch);
+        }
+        let mut full = TcuArch::preset("bench8").unwrap();
+        full.data_type = DataType::Float32;
+        full.instruction_bytes = Some(12);
+        full.sample_block_size = Some(64);
+        full.lookup_tables = Some(2);
+        full.lookup_table_depth = Some(32);
+        full.simd_registers_depth = 3;
+        full.name.clear();
+        assert_eq!(TcuArch::parse(&full.to_file()).unwrap(), full);
+    }
+
+    #[test]
+    fn older_files_and_numbers_as_text_are_read() {
+        let text = r#"{"data_type":"FP32B16","array_size":8,"dram0_depth":"4096","dram1_depth":64,
+            "local_depth":32,"accumulator_depth":16,"simd_registers_depth":0,"stride0_depth":1,
+            "stride1_depth":1}"#;
+        let arch = TcuArch::parse(text).unwrap();
+        assert_eq!((arch.number_of_threads, arch.thread_queue_depth), (1, 8));
+        assert_eq!((arch.data_type, arch.dram0_depth), (DataType::Fp32bp16, 4096));
+    }
+
+    #[test]
+    fn unknown_keys_are_ignored_and_named() {
+        let good = TcuArch::preset("pynqz1").unwrap().to_file();
+        let more = r#""lookup_table": 1, "axi": {"array_size": 3}, "array_size": 8"#;
+        let arch = TcuArch::parse(&good.replacen("\"array_size\": 8", more, 1)).unwrap();
+        assert_eq!(arch.unknown, ["axi", "lookup_table"]);
+        assert_eq!(arch.to_file(), good);
+        let warnings = arch.warnings();
+        assert!(warnings.iter().all(|w| w.code() == "Q3004" && !w.is_error()));
+        assert!(warnings[1].help_text().unwrap().contains("lookup_table"));
+        assert_eq!(TcuArch::parse(&good).unwrap().warnings(), []);
+    }
+
+    #[test]
+    fn lookup_tables_have_bounded_memory() {
+        let mut arch = TcuArch::preset("pynqz1").unwrap();
+        (arch.array_size, arch.local_depth) = (256, 1 << 16);
+        (arch.lookup_tables, arch.lookup_table_depth) = (Some(15), Some(1 << 12));
+        arch.validate().unwrap();
+        arch.lookup_table_depth = Some(1 + (1 << 12));
+        assert_eq!(arch.validate().unwrap_err().code(), "Q3002");
+    }
+
+    #[test]
+    fn bad_files_are_refused() {
+        let good = TcuArch::preset("pynqz1").unwrap().to_file();
+        for (from, to) in [
+            ("FP16BP8", "FP16BP9"),
+            ("\"array_size\": 8", "\"array_size\": 1"),
+            ("\"array_size\": 8", "\"array_size\": 257"),
+            ("\"array_size\": 8", "\"array_size\": -8"),
+            ("\"array_size\": 8", "\"array_size\": 8.5"),
+            ("\"array_size\": 8", "\"array_size\": \"x\""),
+            ("\"array_size\": 8,", ""),
+            ("\"array_size\": 8", "\"array_size\": 8, \"lookup_tables\": 1"),
+            ("\"array_size\": 8", "\"array_size\": 8, \"clock_mhz\": 0"),
+            ("\"local_depth\": 8192", "\"local_depth\": 65537"),
+            ("\"accumulator_depth\": 2048", "\"accumulator_depth\": 0"),
+            ("\"dram0_depth\": 1048576", "\"dram0_depth\": 4294967297"),
+            ("\"simd_registers_depth\": 1", "\"simd_registers_depth\": 17"),
+            ("\"stride0_depth\": 8", "\"stride0_depth\": 0"),
+            ("\"stride1_depth\": 8", "\"stride1_depth\": 33"),
+            ("\"number_of_threads\": 1", "\"number_of_threads\": 3"),
+            ("}", ""),
+        ] {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good);
+            assert_eq!(TcuArch::parse(&text).unwrap_err().code(), "Q3002", "{from} -> {to}");
+        }
+        assert!(TcuArch::preset("pynqz2").unwrap_err().help_text().is_some());
+    }
+}

@@ -1,0 +1,186 @@
+//! The number formats of the machine (`specs/tcu.md` section 2).
+
+use quincunx_diag::did_you_mean;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The format of every scalar in every memory of a machine.
+///
+/// A fixed-point scalar of width `w` and binary point `p` is an integer `v` of `w` bits, two's
+/// complement, that stands for `v * 2^-p`. In memory all formats are held as `i32`: the integer, or
+/// the bits of a binary32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataType {
+    /// 8 bits, 4 of them below the binary point.
+    Fp8bp4,
+    /// 16 bits, 8 of them below the binary point.
+    Fp16bp8,
+    /// 18 bits, 10 of them below the binary point, stored in 4 bytes.
+    Fp18bp10,
+    /// 32 bits, 16 of them below the binary point.
+    Fp32bp16,
+    /// IEEE binary32.
+    Float32,
+}
+
+impl DataType {
+    /// Every format.
+    pub const ALL: [DataType; 5] = [
+        DataType::Fp8bp4,
+        DataType::Fp16bp8,
+        DataType::Fp18bp10,
+        DataType::Fp32bp16,
+        DataType::Float32,
+    ];
+
+    /// Name in architecture files.
+    pub fn name(self) -> &'static str {
+        match self {
+            DataType::Fp8bp4 => "FP8BP4",
+            DataType::Fp16bp8 => "FP16BP8",
+            DataType::Fp18bp10 => "FP18BP10",
+            DataType::Fp32bp16 => "FP32BP16",
+            DataType::Float32 => "FLOAT32",
+        }
+    }
+
+    /// The format with this name. The seed text writes FP32BP16 without the second P.
+    pub fn from_name(name: &str) -> Option<DataType> {
+        let name = if name == "FP32B16" { "FP32BP16" } else { name };
+        DataType::ALL.into_iter().find(|data_type| data_type.name() == name)
+    }
+
+    /// Bits of a scalar.
+    pub fn width(self) -> u32 {
+        match self {
+            DataType::Fp8bp4 => 8,
+            DataType::Fp16bp8 => 16,
+            DataType::Fp18bp10 => 18,
+            DataType::Fp32bp16 | DataType::Float32 => 32,
+        }
+    }
+
+    /// Bits below the binary point; `None` for floats.
+    pub fn binary_point(self) -> Option<u32> {
+        match self {
+            DataType::Fp8bp4 => Some(4),
+            DataType::Fp16bp8 => Some(8),
+            DataType::Fp18bp10 => Some(10),
+            DataType::Fp32bp16 => Some(16),
+            DataType::Float32 => None,
+        }
+    }
+
+    /// Bytes of a scalar in files and in DRAM.
+    pub fn bytes(self) -> usize {
+        match self {
+            DataType::Fp8bp4 => 1,
+            DataType::Fp16bp8 => 2,
+            _ => 4,
+        }
+    }
+
+    /// How far two results may be apart to count as equal when upstream's emulator compares.
+    pub fn tolerance(self) -> f64 {
+        match self {
+            DataType::Fp8bp4 | DataType::Fp16bp8 => 0.2,
+            DataType::Fp18bp10 => 0.05,
+            DataType::Fp32bp16 => 0.01,
+            DataType::Float32 => 1e-4,
+        }
+    }
+
+    /// The largest integer of a fixed-point scalar.
+    pub fn max(self) -> i32 {
+        i32::MAX >> (32 - self.width())
+    }
+
+    /// The integer nearest to a number of steps, ties towards plus infinity, and whether it was
+    /// beyond the range and has become its end. NaN gives 0.
+    pub fn saturate(self, steps: f64) -> (i32, bool) {
+        let rounded = (steps + 0.5).floor();
+        // Above 2^52 the sum may round, but there the number of steps is whole already.
+        let rounded = if steps.abs() < (1_u64 << 51) as f64 { rounded } else { steps };
+        let high = f64::from(self.max());
+        if rounded.is_nan() {
+            return (0, false);
+        }
+        (rounded.clamp(-high - 1.0, high) as i32, rounded > high || rounded < -high - 1.0)
+    }
+
+    /// The scalar of a real number. Fixed point follows upstream's tools: the number becomes a
+    /// binary32, is scaled, and rounds to nearest with ties towards plus infinity; what is beyond
+    /// the range becomes its end. NaN gives 0.
+    pub fn encode(self, real: f64) -> i32 {
+        let real = real as f32;
+        match self.binary_point() {
+            None => real.to_bits().cast_signed(),
+            Some(point) => self.saturate(f64::from(real * (1_u32 << point) as f32)).0,
+        }
+    }
+
+    /// The scalar nearest to a real number, ties towards plus infinity, without the detour over
+    /// binary32; the ends of the range for what is beyond it. NaN gives 0, or NaN for floats.
+    pub fn encode_exact(self, real: f64) -> i32 {
+        match self.binary_point() {
+            None => self.encode(real),
+            Some(point) => self.saturate(real * f64::from(1_u32 << point)).0,
+        }
+    }
+
+    /// The real number of a scalar.
+    pub fn decode(self, scalar: i32) -> f64 {
+        match self.binary_point() {
+            None => f64::from(f32::from_bits(scalar.cast_unsigned())),
+            Some(point) => f64::from(scalar) / f64::from(1_u32 << point),
+        }
+    }
+
+    /// Appends the bytes of a scalar: little-endian with the bits above the width zero; a float
+    /// is big-endian.
+    pub fn write(self, scalar: i32, out: &mut Vec<u8>) {
+        match self {
+            DataType::Float32 => out.extend_from_slice(&scalar.to_be_bytes()),
+            _ => {
+                let mask = u32::MAX >> (32 - self.width());
+                let bytes = (scalar.cast_unsigned() & mask).to_le_bytes();
+                out.extend_from_slice(&bytes[..self.bytes()]);
+            }
+        }
+    }
+
+    /// The scalar of [`DataType::bytes`] bytes. Bits above the width are ignored, as the machine
+    /// does.
+    pub fn read(self, bytes: &[u8]) -> i32 {
+        let mut word = [0; 4];
+        for (to, from) in word.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        match self {
+            DataType::Float32 => i32::from_be_bytes(word),
+            _ => {
+                let unused = 32 - self.width();
+                i32::from_le_bytes(word) << unused >> unused
+            }
+        }
+    }
+}
+
+impl Serialize for DataType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for DataType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        DataType::from_name(&name).ok_or_else(|| {
+            let names = DataType::ALL.map(DataType::name);
+            let hint = did_you_mean(&name, names).unwrap_or_default();
+            let shown: String = name.chars().take(40).collect();
+            let list = names.join(", ");
+            D::Error::custom(format!("data_type is {shown:?}, expected one of {list}; {hint}"))
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! A program as the toolchain sees it: with ports, native files and a simulator behind them.
+
+use crate::binary;
+use crate::files::{Consts, Model, Prog, Vectors, write_data};
+use crate::package::Package;
+use crate::ports::Ports;
+use crate::settings::Settings;
+use crate::simulate::Executor;
+use crate::time::{self, engines, estimate, sample};
+use crate::verify::verify;
+use crate::{session::Session, text};
+use quincunx_diag::{Diagnostic, Result, any_error, did_you_mean};
+use quincunx_report::{Cell, Column, Table};
+use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Stats};
+use quincunx_timeline::Timeline;
+use std::any::Any;
+
+/// Kinds of native files.
+pub(crate) const KINDS: &[EmitKind] = &[
+    EmitKind { name: "tprog", doc: "machine code" },
+    EmitKind {
+        name: "tmodel",
+        doc: "description, machine code and constants, as upstream compiles",
+    },
+    EmitKind { name: "asm", doc: "assembly text" },
+    EmitKind {
+        name: "stream",
+        doc: "everything the host sends: configuration, program, probe, padding",
+    },
+    EmitKind { name: "samples", doc: "performance samples of the two-engine model, 64-bit words" },
+];
+
+/// A program with its ports and the options it was read with.
+pub struct Artifact {
+    package: Package,
+    settings: Settings,
+    ports: Ports,
+}
+
+impl Artifact {
+    /// Puts ports on a program: those of the interface, else those of its description, else raw
+    /// memory.
+    ///
+    /// # Errors
+    /// `Q3073` when the interface does not fit the program.
+    pub(crate) fn new(
+        package: Package,
+        settings: Settings,
+        interface: Option<Interface>,
+    ) -> Result<Artifact> {
+        let ports = Ports::new(&package, interface)?;
+        Ok(Artifact { package, settings, ports })
+    }
+
+    /// The program with its description and constants.
+    pub fn package(&self) -> &Package {
+        &self.package
+    }
+
+    /// The description under a new name for its files; made up for a program without one.
+    fn model(&self, stem: &str) -> Result<Model> {
+        let program = &self.package.program;
+        let size = binary::write(program)?.len() as u64;
+        let mut model = self.package.model.clone().unwrap_or_else(|| Model {
+            name: stem.to_owned(),
+            prog: Prog { file_name: String::new(), size },
+            consts: Vec::new(),
+            inputs: self.ports.raw_pieces(true),
+            outputs: self.ports.raw_pieces(false),
+            arch: program.arch.clone(),
+            load_consts_to_local: false,
+            unknown: Vec::new(),
+        });
+        let several = self.package.consts.len() > 1;
+        let lanes = program.arch.lanes();
+        let consts = self.package.consts.iter().enumerate().map(|(index, part)| Consts {
+            file_name: if several {
+                format!("{stem}_{index}.tdata")
+            } else {
+                format!("{stem}.tdata")
+            },
+            base: part.base,
+            size: (part.scalars.len() / lanes) as u64,
+        });
+        model.consts = consts.collect();
+        model.prog.file_name = format!("{stem}.tprog");
+        Ok(model)
+    }
+
+    fn emit_model(&self, stem: &str) -> Result<Vec<File>> {
+        let model = self.model(stem)?;
+        let program = &self.package.program;
+        let mut files = vec![
+            File::new(format!("{stem}.tmodel"), model.print()),
+            File::new(model.prog.file_name, binary::write(program)?),
+        ];
+        for (part, data) in model.consts.iter().zip(&self.package.consts) {
+            let bytes = write_data(&data.scalars, &program.arch);
+            files.push(File::new(part.file_name.clone(), bytes));
+        }
+        Ok(files)
+    }
+
+    fn samples(&self) -> Result<Vec<u8>> {
+        let program = self.settings.driver.stream(&self.package.program)?;
+        let timing = engines(&program);
+        // The stream itself sets interval and counter.
+        Ok(sample(&program, &timing, 0, self.settings.sample_block, 0)?.write())
+    }
+
+    fn instructions(&self) -> Table {
+        let program = &self.package.program;
+        let costs = time::costs(program, false);
+        let rows = crate::isa::TABLE.rows;
+        let mut sums = vec![(0_u64, 0_u64, 0_u64); rows.len()];
+        for (step, cost) in program.steps.iter().zip(&costs) {
+            let (count, vectors, cycles) = &mut sums[step.inst.row()];
+            *count += 1;
+            *vectors += step.inst.count();
+            *cycles += cost.cycles;
+        }
+        let columns = ["count", "vectors", "cycles"].map(Column::number);
+        let columns = [Column::text("instruction")].into_iter().chain(columns).collect();
+        let mut table = Table::new("instructions", columns);
+        for (row, (count, vectors, cycles)) in rows.iter().zip(sums) {
+            if count > 0 {
+                let cells = [count, vectors, cycles].map(Cell::Count);
+                table.push([row.name.into()].into_iter().chain(cells).collect());
+            }
+        }
+        table
+    }
+
+    fn memory_map(&self) -> Table {
+        let columns = ["what", "name", "memory"].map(Column::text);
+        let numbers = ["base", "vectors"].map(Column::number);
+        let columns = columns.into_iter().chain(numbers).collect();
+        let mut table = Table::new("memory_map", columns);
+        let mut row = |what: &str, name: &str, memory: &str, base: u64, size: u64| {
+            table.push(vec![what.into(), name.into(), memory.into(), base.into(), size.into()]);
+        };
+        let lanes = self.package.arch().lanes();
+        for part in &self.package.consts {
+            row("constants", &part.name, "DRAM1", part.base, (part.scalars.len() / lanes) as u64);
+        }
+        let model = self.package.model.iter();
+        for (what, pieces) in model.flat_map(|m| [("input", &m.inputs), ("output", &m.outputs)]) {
+            for Vectors { name, base, size } in pieces {
+                row(what, name, "DRAM0", *base, *size);
+            }
+        }
+        table
+    }
+}
+
+impl quincunx_target::Program for Artifact {
+    fn interface(&self) -> &Interface {
+        self.ports.interface()
+    }
+
+    fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        let program = &self.package.program;
+        let file = match kind {
+            "tprog" => File::new(format!("{stem}.tprog"), binary::write(program)?),
+            "tmodel" => return self.emit_model(stem),
+            "asm" => File::new(format!("{stem}.tasm"), text::print(program)),
+            "stream" => {
+                let stream = self.settings.driver.stream(program)?;
+                File::new(format!("{stem}.tstream"), binary::write(&stream)?)
+            }
+            "samples" => File::new(format!("{stem}.tsamples"), self.samples()?),
+            _ => {
+                let names = KINDS.iter().map(|kind| kind.name);
+                return Err(Diagnostic::usage("Q3074", format!("tcu writes no {kind} files"))
+                    .help_if(did_you_mean(kind, names)));
+            }
+        };
+        Ok(vec![file])
+    }
+
+    fn verify(&self) -> Vec<Diagnostic> {
+        verify(&self.package.program, &self.settings.rules)
+    }
+
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
+        let problems = verify(&self.package.program, &self.settings.rules);
+        if any_error(&problems) {
+            let first = problems.into_iter().find(Diagnostic::is_error);
+            return Err(first.unwrap_or_else(|| Diagnostic::bug("an error that is none")));
+        }
+        let mut executor = Executor::new(self.package.arch());
+        executor.strict = engine == Engine::Checked;
+        executor.watch(self.settings.watches.clone());
+        let (package, driver) = (self.package.clone(), self.settings.driver.clone());
+        Ok(Box::new(Session::new(executor, package, driver, self.ports.clone())?))
+    }
+
+    fn time(&self) -> Result<Timeline> {
+        let Settings { timing, driver, .. } = &self.settings;
+        time::timeline(&self.package.program, *timing, driver.timeout)
+    }
+
+    fn stats(&self) -> Stats {
+        let program = &self.package.program;
+        let estimate = estimate(program, false);
+        let bytes = binary::write(program).map_or(0, |bytes| bytes.len());
+        let consts = self.package.consts.iter().map(|part| part.scalars.len()).sum::<usize>();
+        let data = consts * program.arch.data_type.bytes();
+        Stats {
+            instructions: program.steps.len() as u64,
+            bytes: (bytes + data) as u64,
+            cycles: Some(estimate.aggregate.cycles),
+            figures: vec![
+                ("data type", program.arch.data_type.name().to_owned()),
+                ("array", format!("{0} x {0}", program.arch.array_size)),
+                ("threads", program.arch.number_of_threads.to_string()),
+                ("energy", estimate.aggregate.energy.to_string()),
+                ("constants", format!("{consts} scalars")),
+            ],
+        }
+    }
+
+    fn details(&self) -> Vec<Table> {
+        vec![self.instructions(), self.memory_map()]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

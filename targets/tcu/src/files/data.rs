@@ -1,0 +1,28 @@
+//! Constants, `.tdata`: the scalars of vectors in address order (`specs/tcu.md` sections 2 and 6).
+
+use crate::arch::TcuArch;
+use quincunx_diag::{Diagnostic, Result};
+
+/// Reads whole vectors of scalars.
+///
+/// # Errors
+/// `Q3034` when the length is no multiple of a vector's.
+pub fn read_data(bytes: &[u8], arch: &TcuArch) -> Result<Vec<i32>> {
+    let vector = arch.vector_bytes();
+    if !bytes.len().is_multiple_of(vector) {
+        let message = format!("{} bytes are no whole vectors of {vector} bytes", bytes.len());
+        return Err(Diagnostic::invalid("Q3034", message)
+            .at_byte((bytes.len() - bytes.len() % vector) as u64));
+    }
+    let scalars = bytes.chunks_exact(arch.data_type.bytes());
+    Ok(scalars.map(|bytes| arch.data_type.read(bytes)).collect())
+}
+
+/// Writes scalars.
+pub fn write_data(scalars: &[i32], arch: &TcuArch) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(scalars.len() * arch.data_type.bytes());
+    for &scalar in scalars {
+        arch.data_type.write(scalar, &mut bytes);
+    }
+    bytes
+}

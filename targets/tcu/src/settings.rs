@@ -1,0 +1,227 @@
+//! Options of the target.
+
+use crate::package::Package;
+use crate::program::{Memory, Span};
+use crate::simulate::{Driver, Watch};
+use crate::time::Model as Timing;
+use crate::verify::Rules;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_isa::{Cursor, Style};
+use quincunx_target::{OptionInfo, Options};
+
+const FLAG: &[&str] = &["true", "false"];
+
+/// Declared options.
+pub(crate) const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "lenient",
+        doc: "read machine code whose unused bits are not 0, with warnings",
+        default: "false",
+        values: FLAG,
+    },
+    OptionInfo {
+        name: "simd-write-gap",
+        doc: "instructions that must lie between a SIMD write and a move out of the accumulators",
+        default: "0",
+        values: &[],
+    },
+    OptionInfo {
+        name: "timing",
+        doc: "timing model: upstream's of today or early 2022, or two concurrent engines",
+        default: "current",
+        values: Timing::NAMES,
+    },
+    OptionInfo {
+        name: "flush-probe",
+        doc: "send the host's probe, which uses the last two vectors of DRAM0, behind the program",
+        default: "true",
+        values: FLAG,
+    },
+    OptionInfo {
+        name: "stream-bytes",
+        doc: "bytes of the instruction bus, to which the stream is padded",
+        default: "8",
+        values: &["8", "16"],
+    },
+    OptionInfo {
+        name: "dram0-offset",
+        doc: "base of DRAM0 in blocks of 64 KiB",
+        default: "0",
+        values: &[],
+    },
+    OptionInfo {
+        name: "dram1-offset",
+        doc: "base of DRAM1 in blocks of 64 KiB",
+        default: "0",
+        values: &[],
+    },
+    OptionInfo {
+        name: "timeout",
+        doc: "cycles for which the decoder may stay in one state, 0 to 65535",
+        default: "100",
+        values: &[],
+    },
+    OptionInfo {
+        name: "tracepoint",
+        doc: "program counter that raises the tracepoint flag; none leaves the register alone",
+        default: "none",
+        values: &[],
+    },
+    OptionInfo {
+        name: "sample-interval",
+        doc: "cycles between performance samples, 0 to 65535; 0 takes none",
+        default: "0",
+        values: &[],
+    },
+    OptionInfo {
+        name: "sample-block",
+        doc: "performance samples in a block; arch is what the architecture says, else 1",
+        default: "arch",
+        values: &[],
+    },
+    OptionInfo {
+        name: "watch",
+        doc: "vectors whose changes run prints: inputs and outputs by name, or such as Acc(3) Local(0+8)",
+        default: "",
+        values: &[],
+    },
+];
+
+/// What the options say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Rules of the verifier.
+    pub(crate) rules: Rules,
+    /// Timing model.
+    pub(crate) timing: Timing,
+    /// What the host does.
+    pub(crate) driver: Driver,
+    /// Samples in a block, at least 1.
+    pub(crate) sample_block: usize,
+    /// Vectors that `run` watches.
+    pub(crate) watches: Vec<Watch>,
+}
+
+impl Settings {
+    /// The options for a program.
+    ///
+    /// # Errors
+    /// `Q3075` for a number that is none or out of range, `Q3076` for a watch that names nothing.
+    pub(crate) fn new(options: &Options, package: &Package) -> Result<Settings> {
+        let number = |name, high| number(options, name, 0, high);
+        let flush_probe = options.flag("flush-probe");
+        let tracepoint = match options.get("tracepoint") {
+            "none" => None,
+            _ => Some(number("tracepoint", u32::MAX.into())? as u32),
+        };
+        let driver = Driver {
+            dram0_offset: number("dram0-offset", u32::MAX.into())? as u32,
+            dram1_offset: number("dram1-offset", u32::MAX.into())? as u32,
+            timeout: number("timeout", 0xffff)? as u32,
+            tracepoint,
+            sample_interval: number("sample-interval", 0xffff)? as u32,
+            stream_bytes: number("stream-bytes", 16)? as u32,
+            flush_probe,
+            ..package.driver()
+        };
+        let threads = package.arch().number_of_threads;
+        if threads > 1 && driver != (Driver { timeout: 100, ..package_default(&driver) }) {
+            let message = "a machine with two threads has no configuration registers to set";
+            return Err(Diagnostic::usage("Q3075", message)
+                .help("leave out offsets, timeout, tracepoint and sample-interval"));
+        }
+        Ok(Settings {
+            rules: Rules { simd_write_gap: number("simd-write-gap", 1 << 32)?, flush_probe },
+            // Only declared values get here.
+            timing: Timing::from_name(options.get("timing")).unwrap_or(Timing::Current),
+            sample_block: block(options, package.arch().sample_block_size)?,
+            driver,
+            watches: watches(options.get("watch"), package)?,
+        })
+    }
+}
+
+/// The driver with everything that needs a configuration register at its default.
+fn package_default(driver: &Driver) -> Driver {
+    Driver {
+        dram0_offset: 0,
+        dram1_offset: 0,
+        tracepoint: None,
+        sample_interval: 0,
+        ..driver.clone()
+    }
+}
+
+/// Samples in a block.
+///
+/// # Errors
+/// `Q3075`.
+pub(crate) fn block(options: &Options, of_arch: Option<u32>) -> Result<usize> {
+    match options.get("sample-block") {
+        "arch" => Ok(of_arch.unwrap_or(1) as usize),
+        _ => number(options, "sample-block", 1, 1 << 20).map(|block| block as usize),
+    }
+}
+
+fn number(options: &Options, name: &'static str, low: u64, high: u64) -> Result<u64> {
+    let text = options.get(name);
+    let digits = text.strip_prefix("0x");
+    let value = match digits {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    value.filter(|value| (low..=high).contains(value)).ok_or_else(|| {
+        let message =
+            format!("option {name} is \"{}\", expected {low} to {high}", text.escape_debug());
+        Diagnostic::usage("Q3075", message)
+    })
+}
+
+/// Places separated by blanks or commas.
+fn watches(text: &str, package: &Package) -> Result<Vec<Watch>> {
+    let mut list = Vec::new();
+    for place in text.split([' ', ',']).filter(|place| !place.is_empty()) {
+        let found = match place.contains('(') {
+            true => parse_place(place, package).map(|watch| vec![watch]),
+            false => Some(named(place, package)).filter(|watches| !watches.is_empty()),
+        };
+        list.extend(found.ok_or_else(|| unknown_place(place, package))?);
+    }
+    Ok(list)
+}
+
+fn unknown_place(place: &str, package: &Package) -> Diagnostic {
+    let message = format!("nothing to watch at \"{}\"", place.escape_debug());
+    let pieces = package.model.iter().flat_map(|model| model.inputs.iter().chain(&model.outputs));
+    let names = pieces.map(|piece| piece.name.as_str());
+    Diagnostic::usage("Q3076", message)
+        .with_note("expected the name of an input or output, or a place such as Local(0+8)")
+        .help_if(quincunx_diag::did_you_mean(place, names))
+}
+
+/// The pieces of an input or output.
+fn named(name: &str, package: &Package) -> Vec<Watch> {
+    let pieces = package.model.iter().flat_map(|model| model.inputs.iter().chain(&model.outputs));
+    pieces
+        .filter(|piece| piece.name == name && piece.size > 0)
+        .map(|piece| Watch {
+            name: name.to_owned(),
+            span: Span { memory: Memory::Dram0, base: piece.base, stride: 0, count: piece.size },
+        })
+        .collect()
+}
+
+/// `Local(5)`, or `Local(0+8)` for eight vectors.
+fn parse_place(place: &str, package: &Package) -> Option<Watch> {
+    let mut cursor = Cursor::new(place, quincunx_diag::SourceId(0), Style::HASH);
+    let memories = [Memory::Dram0, Memory::Dram1, Memory::Local, Memory::Acc];
+    let memory = memories.into_iter().find(|memory| cursor.eat_word(memory.name()))?;
+    cursor.expect("(").ok()?;
+    let base = u64::try_from(cursor.integer().ok()?).ok()?;
+    let count = if cursor.eat("+") { u64::try_from(cursor.integer().ok()?).ok()? } else { 1 };
+    cursor.expect(")").ok()?;
+    let end = base.checked_add(count)?;
+    let exists = cursor.at_end() && count > 0 && end <= memory.depth(package.arch());
+    let span = Span { memory, base, stride: 0, count };
+    exists.then(|| Watch { name: memory.name().to_owned(), span })
+}

@@ -1,0 +1,14 @@
+//! The machine, executed instruction by instruction.
+
+mod arithmetic;
+mod driver;
+mod exec;
+mod memory;
+mod simd;
+mod state;
+
+pub use arithmetic::{Arithmetic, Fixed, Float, Flow, fused, with_arithmetic};
+pub use driver::{Driver, Pattern, flush_probe};
+pub use exec::{Executor, Notice, Watch};
+pub use memory::Dram;
+pub use state::State;

@@ -1,0 +1,101 @@
+//! Assembly text, `.tasm`: a line `[index] thread instruction` for each instruction, ended by CR LF
+//! as upstream writes it (`specs/tcu.md` section 6). Index and thread may be left out when reading and
+//! `#` starts a comment (both ours).
+
+use crate::arch::TcuArch;
+use crate::binary::Coder;
+use crate::isa::{Inst, TABLE};
+use crate::program::{Program, Step};
+use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
+use quincunx_isa::{Cursor, Style, parse_lines};
+use std::fmt::Write as _;
+
+/// True when the text is assembly of this target: its first statement, behind an index and a
+/// thread, begins with one of its mnemonics.
+pub fn recognises(text: &str) -> bool {
+    let mut cursor = Cursor::new(text, SourceId(0), Style::HASH);
+    cursor.skip_lines();
+    if cursor.eat("[") && (cursor.integer().is_err() || !cursor.eat("]")) {
+        return false;
+    }
+    cursor.skip_blanks();
+    if cursor.peek().is_some_and(|digit| digit.is_ascii_digit()) && cursor.integer().is_err() {
+        return false;
+    }
+    cursor.skip_blanks();
+    let word = cursor.peek_word();
+    word == "LoadWeight" || TABLE.mnemonics().contains(&word)
+}
+
+/// Assembly text of a program.
+pub fn print(program: &Program) -> String {
+    let mut out = String::with_capacity(program.steps.len() * 48);
+    for (index, step) in program.steps.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "[{index}] {} ", step.tid);
+        TABLE.print_to(&step.inst.to_raw(), &mut out);
+        out.push_str("\r\n");
+    }
+    out
+}
+
+/// One instruction in words, without index and thread.
+pub fn describe(inst: &Inst) -> String {
+    TABLE.print(&inst.to_raw())
+}
+
+/// Reads a program for a machine.
+///
+/// # Errors
+/// All errors of the text: those of the kit for malformed instructions and numbers that do not fit
+/// their fields, those of [`Coder::check`], `Q3023` for an index that is not the number of the
+/// instruction.
+pub fn parse(
+    text: &str,
+    source: SourceId,
+    arch: &TcuArch,
+) -> std::result::Result<Program, Vec<Diagnostic>> {
+    let coder = Coder::new(arch).map_err(|problem| vec![problem])?;
+    // Instructions with errors in them count.
+    let mut next = 0;
+    let cursor = Cursor::new(text, source, Style::HASH);
+    let lines = parse_lines(cursor, |cursor| {
+        let index = next;
+        next += 1;
+        statement(cursor, index, &coder).map(Some)
+    });
+    if any_error(&lines.diagnostics) {
+        return Err(lines.diagnostics);
+    }
+    let steps = lines.items.into_iter().map(|(_, step)| step).collect();
+    Ok(Program { arch: arch.clone(), steps })
+}
+
+fn statement(cursor: &mut Cursor<'_>, index: u64, coder: &Coder) -> Result<Step> {
+    let start = cursor.position();
+    if cursor.eat("[") {
+        let number = cursor.integer()?;
+        cursor.expect("]")?;
+        if number != index.into() {
+            let message = format!("this is instruction {index}, not {number}");
+            return Err(cursor
+                .error("Q3023", message, start)
+                .help("leave the indices out and they are counted"));
+        }
+        cursor.skip_blanks();
+    }
+    let place = cursor.position();
+    let tid = match cursor.peek() {
+        Some('0'..='9') => cursor.integer()?,
+        _ => 0,
+    };
+    let tid = u8::try_from(tid)
+        .map_err(|_| cursor.out_of_range(format!("there is no thread {tid}"), place))?;
+    let raw = TABLE.parse(cursor, Some(coder.layout()))?;
+    let inst = Inst::from_raw(&raw)
+        .ok_or_else(|| Diagnostic::bug("an operand that was read has no value of its type"))?;
+    let step = Step { tid, inst };
+    // The fixups of encoding know what the machine has.
+    coder.encode(&step).map_err(|problem| problem.label(cursor.span_from(start), ""))?;
+    Ok(step)
+}

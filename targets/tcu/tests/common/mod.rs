@@ -1,0 +1,41 @@
+//! What several tests share.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+pub(crate) mod naive;
+pub(crate) mod random;
+
+use quincunx_tcu::TcuArch;
+use quincunx_tcu::binary;
+use quincunx_tcu::program::Program;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// The folder with the peer's data.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tcu")
+}
+
+/// A JSON file of the peer.
+pub(crate) fn golden(name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(root().join(name)).unwrap()).unwrap()
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(value: &Value) -> Vec<u8> {
+    let text = value.as_str().unwrap();
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+/// A machine in a golden file.
+pub(crate) fn arch(value: &Value) -> TcuArch {
+    TcuArch::parse(&value.to_string()).unwrap()
+}
+
+/// A program of the peer's emulator with its machine.
+pub(crate) fn emulator_program(case: &Value) -> Program {
+    binary::read(&hex(&case["prog"]), &arch(&case["arch"]), false).unwrap().program
+}

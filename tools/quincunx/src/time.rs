@@ -1,0 +1,100 @@
+//! `time`: how long a program takes, and why.
+
+use crate::{Executable, Outcome};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_report::{Cell, Column, Report, Table};
+use quincunx_timeline::Timeline;
+use std::ops::Range;
+
+/// Columns of the pictures in text.
+const WIDTH: usize = 72;
+
+/// The timeline of one program.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Name of its segment.
+    pub segment: String,
+    /// When what happens.
+    pub timeline: Timeline,
+}
+
+/// Times every program; host segments take no time on the machine.
+///
+/// # Errors
+/// `Q0640` without a program; a program that its machine's model cannot time.
+pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
+    let timing = |segment: &str, timeline| Timing { segment: segment.to_owned(), timeline };
+    let programs = executable.programs();
+    let timings = programs.map(|(stage, program)| Ok(timing(&stage.name, program.time()?)));
+    let timings = timings.collect::<Result<Vec<_>>>()?;
+    if timings.is_empty() {
+        return Err(Diagnostic::unsupported("Q0640", "nothing of it runs on the machine").into());
+    }
+    Ok(timings)
+}
+
+/// Totals, lanes, a chart and, if asked for, single events of every program.
+pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
+    let mut report = Report::new().table(summary(timings)).table(lanes(timings));
+    for (number, Timing { segment, timeline }) in timings.iter().enumerate() {
+        let key = |what: &str| match timings {
+            [_] => what.to_owned(),
+            _ => format!("{what}_{number}"),
+        };
+        let title = if timings.len() > 1 { format!("{segment}\n") } else { String::new() };
+        report = report.text(key("chart"), format!("{title}{}", timeline.chart(WIDTH)));
+        if let Some(events) = events {
+            report = report.text(key("events"), timeline.listing(events.clone(), WIDTH / 2));
+        }
+    }
+    report
+}
+
+fn summary(timings: &[Timing]) -> Table {
+    let columns = ["segment", "name", "value"].map(Column::text).to_vec();
+    let mut table = Table::new("summary", columns);
+    for Timing { segment, timeline } in timings {
+        let mut row = |name: &str, value: Cell| {
+            table.push(vec![segment.as_str().into(), name.into(), value]);
+        };
+        row(timeline.unit(), timeline.total().into());
+        if let Some(seconds) = timeline.seconds() {
+            row("microseconds", Cell::Brief(seconds * 1e6));
+        }
+        for figure in timeline.figures() {
+            row(&figure.name, figure.value.as_str().into());
+        }
+    }
+    table
+}
+
+/// One row per lane: how much it works, its share of the critical path, whom it waits for.
+fn lanes(timings: &[Timing]) -> Table {
+    let columns = vec![
+        Column::text("segment"),
+        Column::text("lane"),
+        Column::number("events"),
+        Column::number("busy_time"),
+        Column::number("busy"),
+        Column::number("critical"),
+        Column::text("waits_for"),
+    ];
+    let mut table = Table::new("lanes", columns);
+    for Timing { segment, timeline } in timings {
+        let share = |time: u64| Cell::Share(time as f64 / timeline.total().max(1) as f64);
+        for usage in timeline.usage() {
+            let name = |lane: quincunx_timeline::LaneId| timeline.lanes()[lane.index()].as_str();
+            let waits = usage.waits.iter().map(|&(lane, time)| format!("{} {time}", name(lane)));
+            table.push(vec![
+                segment.as_str().into(),
+                name(usage.lane).into(),
+                usage.events.into(),
+                usage.busy.into(),
+                share(usage.busy),
+                share(usage.critical),
+                waits.collect::<Vec<_>>().join(", ").into(),
+            ]);
+        }
+    }
+    table
+}
