@@ -105,10 +105,7 @@ fn targets_follow_the_floor_plan() {
             "src/program.rs",
             "src/verify.rs",
         ] {
-            // A room with several files is a folder.
-            let folder = target.join(room.trim_end_matches(".rs")).join("mod.rs");
-            let found = target.join(room).exists() || folder.exists();
-            assert!(found, "{} lacks {room}", target.display());
+            assert!(target.join(room).exists(), "{} lacks {room}", target.display());
         }
     }
 }
