@@ -322,6 +322,13 @@ impl fmt::Debug for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
+/// Lets `?` hand one problem to a caller that expects all of them.
+impl From<Diagnostic> for Vec<Diagnostic> {
+    fn from(problem: Diagnostic) -> Self {
+        vec![problem]
+    }
+}
+
 /// True when any entry is an error.
 pub fn any_error(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)

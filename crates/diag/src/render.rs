@@ -3,7 +3,7 @@
 //! Text from files can hold anything; characters that would steer a terminal are replaced before
 //! they are printed.
 
-use crate::{Diagnostic, Severity, Source, Sources, Span};
+use crate::{Diagnostic, Place, Severity, Source, Sources, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde_json::json;
 use std::ops::Range;
@@ -68,8 +68,7 @@ pub fn json(diagnostic: &Diagnostic, sources: &Sources) -> String {
         let (file, line, column) = locate(*span, sources).unzip3();
         json!({ "file": file, "line": line, "column": column, "start": span.start, "end": span.end, "text": text })
     };
-    let first = diagnostic.labels().first().and_then(|(span, _)| locate(*span, sources));
-    let (file, line, column) = first.unzip3();
+    let (file, line, column) = first(diagnostic, sources).unzip3();
     json!({
         "severity": severity_name(diagnostic.severity()),
         "code": diagnostic.code(),
@@ -96,11 +95,25 @@ fn severity_name(severity: Severity) -> &'static str {
 
 /// Where it is, in words: the first label, else the place.
 fn place(diagnostic: &Diagnostic, sources: &Sources) -> Option<String> {
-    let first = diagnostic.labels().first().and_then(|(span, _)| locate(*span, sources));
-    match first {
+    match first(diagnostic, sources) {
         Some((file, line, column)) => Some(format!("{file}:{line}:{column}")),
         None => diagnostic.place().map(ToString::to_string),
     }
+}
+
+/// Marked source text; a byte of a file is one when the text of the file is known.
+fn marks<'a>(diagnostic: &'a Diagnostic, sources: &Sources) -> Vec<(Span, &'a str)> {
+    match diagnostic.place() {
+        Some(Place::File { path, offset: Some(offset) }) if diagnostic.labels().is_empty() => {
+            sources.character(path, *offset).into_iter().map(|span| (span, "")).collect()
+        }
+        _ => diagnostic.labels().iter().map(|(span, text)| (*span, text.as_str())).collect(),
+    }
+}
+
+/// File, line and column of the primary mark.
+fn first(diagnostic: &Diagnostic, sources: &Sources) -> Option<(String, usize, usize)> {
+    marks(diagnostic, sources).first().and_then(|(span, _)| locate(*span, sources))
 }
 
 fn locate(span: Span, sources: &Sources) -> Option<(String, usize, usize)> {
@@ -133,14 +146,13 @@ struct Shown<'a> {
 
 /// Labels in known texts, with their ranges moved onto character boundaries.
 fn shown_spans<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Vec<Shown<'a>> {
-    diagnostic
-        .labels()
-        .iter()
+    marks(diagnostic, sources)
+        .into_iter()
         .filter_map(|(span, label)| {
             let source = sources.get(span.source)?;
             let start = floor_boundary(&source.text, span.start as usize);
             let end = floor_boundary(&source.text, span.end as usize).max(start);
-            let shown = Shown { span: *span, source, range: start..end, label };
+            let shown = Shown { span, source, range: start..end, label };
             (line_range(&source.text, &shown.range).len() <= MAX_SHOWN).then_some(shown)
         })
         .collect()
@@ -193,7 +205,7 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, SourceId};
+    use crate::SourceId;
 
     fn sources() -> (Sources, SourceId) {
         let mut sources = Sources::new();
@@ -251,6 +263,28 @@ mod tests {
         assert_eq!(value["exit"], 3);
         assert_eq!(value["labels"][0]["text"], "here");
         assert_eq!(value["help"], "do");
+    }
+
+    #[test]
+    fn bytes_of_known_texts_are_shown_as_lines() {
+        let (mut sources, _) = sources();
+        sources.add("code", "ab\u{0}c");
+        let at = |name: &str, offset| {
+            Diagnostic::invalid("Q0007", "bad").at_byte(offset).name_file(name)
+        };
+        let text = human(&at("a.dasm", 16), &sources, false);
+        assert!(text.contains("a.dasm:2:6") && text.contains("2 | %1 = ad %0, größer"), "{text}");
+        assert!(text.contains("     ^"), "{text}");
+        assert_eq!(short(&at("a.dasm", 16), &sources), "a.dasm:2:6: error[Q0007]: bad");
+        let value: serde_json::Value =
+            serde_json::from_str(&json(&at("a.dasm", 16), &sources)).unwrap();
+        assert_eq!((&value["file"], &value["line"]), (&"a.dasm".into(), &2.into()));
+        assert_eq!(value["place"], "a.dasm: byte 16");
+        // Behind the end, at the end of a line, in what is no text, and in an unknown file.
+        assert!(human(&at("a.dasm", u64::MAX), &sources, false).contains("3 | last"));
+        assert!(human(&at("a.dasm", 10), &sources, false).contains("1 | first line"));
+        assert_eq!(short(&at("code", 1), &sources), "code: byte 1: error[Q0007]: bad");
+        assert_eq!(short(&at("other", 1), &sources), "other: byte 1: error[Q0007]: bad");
     }
 
     #[test]

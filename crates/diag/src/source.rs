@@ -58,8 +58,28 @@ impl Sources {
         id
     }
 
+    /// The character at a byte of a file, when it was added as text under this name.
+    pub(crate) fn character(&self, name: &str, offset: u64) -> Option<Span> {
+        let index = self.list.iter().position(|source| source.name == name)?;
+        let text = &self.list[index].text;
+        if text.is_empty() || !looks_like_text(text) {
+            return None;
+        }
+        let start = usize::try_from(offset).map_or(text.len(), |at| text.floor_char_boundary(at));
+        let length = text[start..].chars().next().filter(|c| *c != '\n').map_or(0, char::len_utf8);
+        let small = |at: usize| u32::try_from(at).ok();
+        let source = SourceId(small(index)?);
+        Some(Span { source, start: small(start)?, end: small(start + length)? })
+    }
+
     /// The text with this id, if it was added here.
     pub fn get(&self, id: SourceId) -> Option<&Source> {
         self.list.get(id.0 as usize)
     }
+}
+
+/// Machine code can be valid UTF-8; nobody reads lines of it.
+fn looks_like_text(text: &str) -> bool {
+    let start = &text[..text.floor_char_boundary(4096)];
+    !start.chars().any(|c| c.is_control() && !c.is_whitespace())
 }

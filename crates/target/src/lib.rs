@@ -11,11 +11,13 @@
 pub mod bench;
 mod document;
 pub mod folder;
+mod machine;
 mod options;
 pub mod plan;
 mod program;
 
 pub use document::Document;
+pub use machine::{parse_toml, unknown_preset};
 pub use options::{OptionInfo, Options};
 pub use program::{
     EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Sample, Stats,

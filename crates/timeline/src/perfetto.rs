@@ -33,10 +33,14 @@ impl Timeline {
             );
         }
         for (event, track) in self.events().iter().zip(&tracks.of) {
-            push(json!({
+            let mut shown = json!({
                 "ph": "X", "pid": PROCESS, "tid": track + 1, "name": event.name,
-                "ts": event.start, "dur": event.duration, "args": {"detail": event.detail},
-            }));
+                "ts": event.start, "dur": event.duration,
+            });
+            if !event.detail.is_empty() {
+                shown["args"] = json!({ "detail": event.detail });
+            }
+            push(shown);
         }
         for (id, dependency) in self.dependencies().iter().enumerate() {
             self.arrow(id, dependency, &tracks.of).into_iter().flatten().for_each(&mut push);
@@ -65,7 +69,7 @@ impl Timeline {
         let at = |phase: &str, track: usize, time: u64| {
             json!({
                 "ph": phase, "pid": PROCESS, "tid": track + 1, "ts": time, "id": id,
-                "name": dependency.kind, "cat": "dependency",
+                "name": dependency.kind, "cat": "d",
             })
         };
         let from = at("s", tracks[dependency.from.index()], leaves);

@@ -1,8 +1,8 @@
 //! Machine parameters: which dialect may be used and how wide a slot may be.
 
 use crate::binary::Dialect;
-use quincunx_diag::{Diagnostic, Result, suggestion};
-use quincunx_target::{Arch, ArchSource, Preset};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -85,11 +85,7 @@ impl DaisArch {
             "d1" => (Dialect::D1, 64),
             "seed" => (Dialect::D0, 64),
             "wide" => (Dialect::D1, MAX_WIDTH),
-            _ => {
-                let names = PRESETS.iter().map(|p| p.name);
-                return Err(Diagnostic::usage("Q1121", format!("dais has no preset \"{name}\""))
-                    .help(suggestion(name, "presets", names)));
-            }
+            _ => return Err(unknown_preset("Q1121", "dais", PRESETS, name)),
         };
         Ok(DaisArch {
             name: name.to_owned(),
@@ -105,21 +101,11 @@ impl DaisArch {
     /// # Errors
     /// `Q1121` for an unknown preset, `Q1122` for a malformed file.
     pub fn from_source(source: &ArchSource) -> Result<Self> {
-        match source {
-            ArchSource::Default => Self::preset(PRESETS[0].name),
-            ArchSource::Preset(name) => Self::preset(name),
-            ArchSource::Text { name, text } => Self::parse(text).map_err(|p| p.name_file(name)),
-        }
+        source.load(PRESETS, Self::preset, Self::parse)
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let arch: DaisArch = toml::from_str(text).map_err(|error| {
-            let problem = Diagnostic::invalid("Q1122", error.message().to_owned());
-            match error.span() {
-                Some(span) => problem.at_byte(span.start as u64),
-                None => problem,
-            }
-        })?;
+        let arch: DaisArch = parse_toml("Q1122", text)?;
         if !(1..=MAX_WIDTH).contains(&arch.max_width) {
             return Err(Diagnostic::invalid(
                 "Q1122",

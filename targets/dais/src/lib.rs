@@ -80,15 +80,6 @@ fn dialect_option(options: &Options) -> Result<Option<Dialect>> {
     }
 }
 
-fn dais_arch(arch: &dyn Arch) -> Result<&DaisArch> {
-    let arch = arch.as_any().downcast_ref();
-    arch.ok_or_else(|| Diagnostic::bug("the architecture is of another target"))
-}
-
-fn one(problem: Diagnostic) -> Vec<Diagnostic> {
-    vec![problem]
-}
-
 impl Target for Dais {
     fn info(&self) -> &'static Info {
         &INFO
@@ -109,13 +100,13 @@ impl Target for Dais {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
-        let arch = dais_arch(arch).map_err(one)?;
-        let dialect = dialect_option(options).map_err(one)?.unwrap_or(arch.dialect);
+        let arch: &DaisArch = arch.of_target()?;
+        let dialect = dialect_option(options)?.unwrap_or(arch.dialect);
         let keep_layers = options.flag("keep-layers");
-        let compiled = compile::compile(graph, arch, keep_layers, log).map_err(one)?;
+        let compiled = compile::compile(graph, arch, keep_layers, log)?;
         let pipeline = Pipeline::from(compiled.program);
         let interface = Some(compiled.interface);
-        let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width).map_err(one)?;
+        let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)?;
         Ok(Compiled { program: Box::new(artifact), numerics: golden::numerics() })
     }
 
@@ -131,17 +122,17 @@ impl Target for Dais {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch = dais_arch(arch).map_err(one)?;
+        let arch: &DaisArch = arch.of_target()?;
         let [file] = files else {
             let message = format!("a dais program is one file, found {}", files.len());
-            return Err(one(Diagnostic::usage("Q1129", message)));
+            return Err(Diagnostic::usage("Q1129", message).into());
         };
-        let wanted = dialect_option(options).map_err(one)?;
+        let wanted = dialect_option(options)?;
         let (pipeline, dialect, warnings) = read_file(file, wanted, options.flag("lenient"))?;
         log.diagnostics.extend(warnings);
         let dialect = wanted.or(dialect).unwrap_or(arch.dialect);
         let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)
-            .map_err(|problem| one(problem.name_file(&file.name)))?;
+            .map_err(|problem| problem.name_file(&file.name))?;
         Ok(Box::new(artifact))
     }
 

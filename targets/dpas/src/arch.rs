@@ -1,7 +1,7 @@
 //! Machine parameters: the platform, its registers, and the numbers of its timing model.
 
-use quincunx_diag::{Diagnostic, Result, suggestion};
-use quincunx_target::{Arch, ArchSource, Preset};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -98,9 +98,7 @@ impl DpasArch {
     /// `Q6001` for an unknown name.
     pub fn preset(name: &str) -> Result<DpasArch> {
         let Some(platform) = Platform::from_name(name) else {
-            let names = PRESETS.iter().map(|preset| preset.name);
-            return Err(Diagnostic::usage("Q6001", format!("dpas has no preset \"{name}\""))
-                .help(suggestion(name, "presets", names)));
+            return Err(unknown_preset("Q6001", "dpas", PRESETS, name));
         };
         let (depth, clock_ghz) = match platform {
             Platform::XeHpg => (4, 2.1),
@@ -115,21 +113,11 @@ impl DpasArch {
     /// # Errors
     /// `Q6001` for an unknown preset, `Q6002` for a malformed file.
     pub fn from_source(source: &ArchSource) -> Result<DpasArch> {
-        match source {
-            ArchSource::Default => Self::preset(PRESETS[0].name),
-            ArchSource::Preset(name) => Self::preset(name),
-            ArchSource::Text { name, text } => Self::parse(text).map_err(|p| p.name_file(name)),
-        }
+        source.load(PRESETS, Self::preset, Self::parse)
     }
 
     fn parse(text: &str) -> Result<DpasArch> {
-        let arch: DpasArch = toml::from_str(text).map_err(|error| {
-            let problem = Diagnostic::invalid("Q6002", error.message().to_owned());
-            match error.span() {
-                Some(span) => problem.at_byte(span.start as u64),
-                None => problem,
-            }
-        })?;
+        let arch: DpasArch = parse_toml("Q6002", text)?;
         let wrong = if arch.grfs != 128 && arch.grfs != 256 {
             Some(format!("grfs is {}, expected 128 or 256", arch.grfs))
         } else if arch.depth != 4 && arch.depth != 8 {

@@ -149,15 +149,6 @@ fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
     Ok((settings, form))
 }
 
-fn dpas_arch(arch: &dyn Arch) -> Result<&DpasArch> {
-    let arch = arch.as_any().downcast_ref();
-    arch.ok_or_else(|| Diagnostic::bug("the architecture is of another target"))
-}
-
-fn one(problem: Diagnostic) -> Vec<Diagnostic> {
-    vec![problem]
-}
-
 /// Refuses `df`, whose code is the one that names the option. In machine code such an instruction
 /// is one that this target does not know: it stays as raw bytes, with a warning.
 fn without_double(
@@ -174,7 +165,7 @@ fn without_double(
             let types = [native.dst_type, native.src0_type].contains(&Acc::Df)
                 || [native.src1_type, native.src2_type].contains(&Precision::Df);
             if types {
-                let bytes = binary::native::encode(inst, arch.platform).map_err(one)?;
+                let bytes = binary::native::encode(inst, arch.platform)?;
                 item.statement = Statement::Raw(bytes.to_vec());
                 let message = "an instruction with df is kept as raw bytes; --df reads it";
                 warnings.push(Diagnostic::warning("Q6048", message));
@@ -203,23 +194,18 @@ impl Target for Dpas {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch = dpas_arch(arch).map_err(one)?;
+        let arch: &DpasArch = arch.of_target()?;
         let [file] = files else {
             let message = format!("a dpas program is one file, found {}", files.len());
-            return Err(one(Diagnostic::usage("Q6096", message)));
+            return Err(Diagnostic::usage("Q6096", message).into());
         };
-        let (settings, form) = settings(options).map_err(one)?;
+        let (settings, form) = settings(options)?;
         let (mut program, warnings) = files::read(file, arch.platform, form)?;
         log.diagnostics.extend(warnings);
-        let named = |problem: Diagnostic| one(problem.name_file(&file.name));
+        let named = |problem: Diagnostic| problem.name_file(&file.name);
         if !settings.allow.df {
-            let warnings =
-                without_double(&mut program, arch, &settings.allow).map_err(|found| {
-                    found
-                        .into_iter()
-                        .map(|problem| problem.name_file(&file.name))
-                        .collect::<Vec<_>>()
-                })?;
+            let warnings = without_double(&mut program, arch, &settings.allow)
+                .map_err(|found| found.into_iter().map(named).collect::<Vec<_>>())?;
             log.diagnostics.extend(warnings);
         }
         if let (Code::Native(listing), "auto") = (&program, options.get("swsb")) {

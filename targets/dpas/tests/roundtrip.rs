@@ -50,7 +50,38 @@ fn instructions_of_listings() {
         assert_eq!(text::native::read(&printed, Platform::Xe3, SourceId(0)).unwrap(), listing);
         let problem = binary::native::write(&listing, Platform::Xe3).unwrap_err();
         assert_eq!(problem.code(), "Q6033");
+        assert!(problem.help_text().is_some_and(|help| help.contains(".raw HEX")));
     }
+}
+
+/// Bytes in the place of an instruction without machine code stay where they are.
+#[test]
+fn raw_bytes_pass_through() {
+    let product = "dpas.8x8 (16|M0) r16:d r16:d r32:b r48.0:b {$0}";
+    let raw = "61000400600600040405000000000000";
+    let source = format!("{product}\n.raw {raw}\n{product}\n.raw 6100002001020304\n");
+    let listing = text::native::read(&source, Platform::XeHpc, SourceId(0)).unwrap();
+    let code = binary::native::write(&listing, Platform::XeHpc).unwrap();
+    assert_eq!(code.len(), 16 + 16 + 16 + 8);
+    assert_eq!(text::to_hex(&code[16..32]), raw);
+    let (again, warnings) = binary::native::read(&code, Platform::XeHpc);
+    assert_eq!((text::native::print(&again), warnings.len()), (source, 0));
+}
+
+/// What follows an unknown opcode of byte code cannot be found; the message says so, and where.
+#[test]
+fn unknown_byte_code_ends_a_stream() {
+    let text = "dpas.s8.s8.8.8 (M1, 16) V32.0 %null.0 V33.0 V34(0,0)\nret (M1, 1)\n";
+    let (kernel, _) = text::visa::read(text, SourceId(0)).unwrap();
+    let form = binary::visa::Form::Documented;
+    let code = binary::visa::write(&kernel.instructions, false, form).unwrap();
+    let mut longer = code.clone();
+    longer.extend([0x01, 4, 0, 0]);
+    longer.extend(&code);
+    let problem = binary::visa::read(&longer, false, Some(form)).unwrap_err();
+    assert_eq!((problem.code(), code.len()), ("Q6034", 33));
+    assert!(matches!(problem.place(), Some(quincunx_diag::Place::File { offset: Some(33), .. })));
+    assert!(problem.help_text().is_some_and(|help| help.contains("how long an instruction is")));
 }
 
 /// Any bytes are a dump that reassembles to the same bytes.

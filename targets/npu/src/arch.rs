@@ -1,7 +1,7 @@
 //! Machine parameters.
 
-use quincunx_diag::{Diagnostic, Result, suggestion};
-use quincunx_target::{Arch, ArchSource, Preset};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -128,11 +128,7 @@ impl NpuArch {
         match name {
             "gemini" => Ok(base),
             "small" => Ok(NpuArch { l2_bytes: 1 << 20, wl0_units: 2048, ..base }),
-            _ => {
-                let names = PRESETS.iter().map(|preset| preset.name);
-                Err(Diagnostic::usage("Q4001", format!("npu has no preset \"{name}\""))
-                    .help(suggestion(name, "presets", names)))
-            }
+            _ => Err(unknown_preset("Q4001", "npu", PRESETS, name)),
         }
     }
 
@@ -141,11 +137,7 @@ impl NpuArch {
     /// # Errors
     /// `Q4001` for an unknown preset, `Q4002` for a malformed file.
     pub fn from_source(source: &ArchSource) -> Result<Self> {
-        match source {
-            ArchSource::Default => Self::preset(PRESETS[0].name),
-            ArchSource::Preset(name) => Self::preset(name),
-            ArchSource::Text { name, text } => Self::parse(text).map_err(|p| p.name_file(name)),
-        }
+        source.load(PRESETS, Self::preset, Self::parse)
     }
 
     /// Reads an architecture file.
@@ -153,13 +145,7 @@ impl NpuArch {
     /// # Errors
     /// `Q4002`.
     pub fn parse(text: &str) -> Result<Self> {
-        let arch: NpuArch = toml::from_str(text).map_err(|error| {
-            let problem = Diagnostic::invalid("Q4002", error.message().to_owned());
-            match error.span() {
-                Some(span) => problem.at_byte(span.start as u64),
-                None => problem,
-            }
-        })?;
+        let arch: NpuArch = parse_toml("Q4002", text)?;
         arch.check()?;
         Ok(arch)
     }

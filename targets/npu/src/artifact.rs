@@ -271,7 +271,8 @@ impl quincunx_target::Program for Artifact {
         let executor = executor.map_err(|problems| {
             let more = problems.len() - 1;
             match problems.into_iter().next() {
-                Some(first) if more > 0 => first.with_note(format!("and {more} more errors")),
+                Some(first) if more == 1 => first.with_note("and 1 more error"),
+                Some(first) if more > 1 => first.with_note(format!("and {more} more errors")),
                 Some(first) => first,
                 None => Diagnostic::bug("refused without an error"),
             }

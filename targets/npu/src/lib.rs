@@ -96,11 +96,6 @@ const OPTIONS: &[OptionInfo] = &[
     },
 ];
 
-fn npu_arch(arch: &dyn Arch) -> Result<&NpuArch> {
-    let arch = arch.as_any().downcast_ref();
-    arch.ok_or_else(|| Diagnostic::bug("the architecture is of another target"))
-}
-
 impl Target for Npu {
     fn info(&self) -> &'static Info {
         &INFO
@@ -118,7 +113,7 @@ impl Target for Npu {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch = npu_arch(arch).map_err(|problem| vec![problem])?;
+        let arch: &NpuArch = arch.of_target()?;
         let artifact = artifact::read(files, interface, arch, options, &mut log.diagnostics)?;
         Ok(Box::new(artifact))
     }

@@ -23,6 +23,7 @@
 //! | `Q4038` | a configuration changes something | note |
 //! | `Q4039` | images of a batch have addresses of their own in the vector queue | warning |
 //! | `Q4040` | an instruction does not write over its own input, but element by element in place | error |
+//! | `Q4041` | what is written to L2 is read before all of it is overwritten | warning |
 //! | `Q4048` | the accesses are few enough to be compared | error |
 //!
 //! Facts: `specs/npu.md` sections 2, 3, 5 and 9. Lines are counted from 1, as `inst_idx` of traces.
@@ -32,6 +33,7 @@ mod hazards;
 mod lint;
 mod residency;
 mod tokens;
+mod unread;
 mod written;
 
 pub use hazards::{HazardStatistics, hazard_statistics};
@@ -66,6 +68,7 @@ pub fn verify(subject: &Subject<'_>) -> Vec<Diagnostic> {
     let clocks = Clocks::new(subject.programs, &replay);
     hazards::check(subject, &replay, &clocks, &mut problems);
     residency::check(subject, &replay, &mut problems);
+    unread::check(subject, &replay, &mut problems);
     lint::check(subject, &mut problems);
     problems.finish()
 }

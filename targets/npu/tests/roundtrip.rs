@@ -168,3 +168,26 @@ fn differences_name_lines_and_cycles() {
     assert!(shown.contains(&format!("Count({})", at + 1)), "{shown}");
     assert!(shown.contains(&format!("{before:?}")) && shown.contains(&format!("{:?}", lines[at])));
 }
+
+/// What is no number, and lines of another system, with what to write instead.
+#[test]
+fn messages_about_numbers_and_line_ends() {
+    let text = String::from_utf8(common::fragment("f04_conv3x3_stride2_padded")).unwrap();
+    let help = |from: &str, to: &str| -> (String, String) {
+        let problems = read_lenient(text.replacen(from, to, 1).as_bytes(), false).unwrap_err();
+        let problem = problems.into_iter().next().unwrap();
+        assert_eq!(problem.labels().len(), 1);
+        (problem.message().to_owned(), problem.help_text().unwrap_or_default().to_owned())
+    };
+    let (message, advice) = help("-128.0", "-99999999999");
+    assert!(message.contains("a whole number of 32 bits"), "{message}");
+    assert!(advice.ends_with("-99999999999.0"), "{advice}");
+    assert!(read_lenient(text.replacen("-128.0", "-99999999999.0", 1).as_bytes(), false).is_ok());
+    for word in ["nan", "-inf", "None"] {
+        let (message, advice) = help("-128.0", word);
+        assert!(message.contains("a finite number") && advice.contains("such as 0"), "{advice}");
+    }
+    assert_eq!(help("-128.0", "1e999").1, "");
+    assert!(help("\n", "\r\n").1.contains("line feed"));
+    assert_eq!(help("]\n", "] \n").1, "");
+}

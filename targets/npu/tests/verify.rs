@@ -220,6 +220,51 @@ fn weights_are_the_right_ones() {
     expect_operand("conv", "Q4033", ("pe_conv", "staddr"), 3 << 20);
 }
 
+/// Weights that were spread over the array for another split than that of the convolution.
+#[test]
+fn weights_are_split_as_the_convolution() {
+    expect_operand("conv", "Q4032", ("lw_mov", "y_cut"), 3);
+    expect_operand("conv", "Q4032", ("pe_cfg_pm", "y_cut"), 0);
+}
+
+/// A second load over a tensor that nothing has read yet; once it was read it may go.
+#[test]
+fn results_that_are_lost() {
+    let lost = |program: Program| {
+        problems(&[program]).into_iter().find(|problem| problem.code() == "Q4041")
+    };
+    let case = &case("reorder 0")[0];
+    assert!(lost(case.clone()).is_none());
+    let at = |mnemonic: &str| {
+        case.lines.iter().position(|line| line.inst.mnemonic() == mnemonic).unwrap()
+    };
+    let mut twice = case.clone();
+    let mut again = case.lines[at("lda_mov")].clone();
+    again.inst = again.inst.with_tokens(Queues::NONE, Queues::NONE);
+    twice.lines.insert(at("lda_mov"), {
+        let mut first = again.clone();
+        let (prev, _) = case.lines[at("lda_mov")].inst.tokens().unwrap();
+        first.inst = first.inst.with_tokens(prev, Queues::NONE);
+        first
+    });
+    let (_, next) = case.lines[at("lda_mov")].inst.tokens().unwrap();
+    let second = &mut twice.lines[at("lda_mov") + 1];
+    second.inst = second.inst.with_tokens(Queues::NONE, next);
+    let problem = lost(twice.clone()).expect("the first load is lost");
+    assert!(!problem.is_error());
+    let line = at("lda_mov") + 1;
+    let words =
+        format!("line {} (lda_mov) overwrites everything that line {line} (lda_mov)", line + 1);
+    assert!(problem.message().contains(&words), "{}", problem.message());
+    // A part of it stays.
+    set(&mut twice, "lda_mov", "tile_n", 2);
+    let RawInst { row, mut values } = twice.lines[line].inst.to_raw();
+    let (images, _) = twice.lines[line].inst.spec().operand("tile_n").unwrap();
+    values[images] = 1;
+    twice.lines[line].inst = Inst::from_raw(&RawInst { row, values }).unwrap();
+    assert!(lost(twice).is_none());
+}
+
 #[test]
 fn values_without_a_meaning() {
     for (name, mnemonic, operand, value) in [
@@ -249,6 +294,9 @@ fn values_without_a_meaning() {
         ("requantise", "vp_self", "lut", 17),
         ("requantise", "vp_self", "lut", 48),
         ("max pool", "vp_pool", "lut", 16),
+        ("max pool", "vp_cfg_gcs", "cmpv", common::num(1.0)),
+        ("max pool", "vp_cfg_gcs", "cmpvs", 1),
+        ("broadcast", "vp_self", "lut", 16),
         ("enlarge", "vp_upsm", "lut", 17),
         ("broadcast", "vp_cfg_tp", "t1f", 0),
     ] {

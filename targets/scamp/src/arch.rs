@@ -3,8 +3,8 @@
 mod file;
 
 use crate::isa::{Inst, MAX_SOURCES, Reg, TABLE};
-use quincunx_diag::{Diagnostic, Result, suggestion};
-use quincunx_target::{Arch, ArchSource, Preset};
+use quincunx_diag::Result;
+use quincunx_target::{Arch, ArchSource, Preset, unknown_preset};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,13 +89,7 @@ impl ScampArch {
         let registers = match name {
             "scamp5" => 6,
             "scamp5-18reg" => 18,
-            _ => {
-                let names = PRESETS.iter().map(|preset| preset.name);
-                let message = format!("scamp has no preset \"{name}\"");
-                return Err(
-                    Diagnostic::usage("Q5010", message).help(suggestion(name, "presets", names))
-                );
-            }
+            _ => return Err(unknown_preset("Q5010", "scamp", PRESETS, name)),
         };
         file::ArchFile::preset(name, registers).build()
     }
@@ -106,13 +100,7 @@ impl ScampArch {
     /// `Q5010` for an unknown preset, `Q5011` for a malformed file, `Q5012` for values that make no
     /// machine.
     pub fn from_source(source: &ArchSource) -> Result<Self> {
-        match source {
-            ArchSource::Default => Self::preset(PRESETS[0].name),
-            ArchSource::Preset(name) => Self::preset(name),
-            ArchSource::Text { name, text } => {
-                file::ArchFile::parse(text).and_then(|f| f.build()).map_err(|p| p.name_file(name))
-            }
-        }
+        source.load(PRESETS, Self::preset, |text| file::ArchFile::parse(text)?.build())
     }
 
     /// The 1-bit register of a name, aliases resolved; `None` if the machine has none.

@@ -9,7 +9,7 @@ use crate::simulate::Executor;
 use crate::symbolic::Level;
 use crate::text::{Dialect, Listing, print};
 use crate::time;
-use crate::verify::{computed, verify, verify_kernels};
+use crate::verify::{computed, verify, verify_kernels_within};
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
@@ -122,7 +122,8 @@ impl quincunx_target::Program for Artifact {
     fn verify(&self) -> Vec<Diagnostic> {
         let mut problems = verify(&self.program, &self.arch);
         if let Some(wanted) = self.wanted.as_ref().filter(|_| !any_error(&problems)) {
-            match verify_kernels(&self.program, wanted, &self.arch) {
+            let limit = self.chosen.settings.work;
+            match verify_kernels_within(&self.program, wanted, &self.arch, limit) {
                 Ok(found) => problems.extend(found),
                 Err(problem) => problems.push(problem),
             }

@@ -6,7 +6,7 @@
 use crate::arch::ScampArch;
 use crate::expand::expand;
 use crate::isa::{Inst, Reg};
-use crate::program::{Program, Space, access};
+use crate::program::{Program, Space, access, writes_flag};
 use quincunx_diag::{Diagnostic, Place};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
@@ -77,8 +77,8 @@ fn is_legal(inst: &Inst) -> bool {
 fn live_after(program: &Program, arch: &ScampArch) -> Vec<BTreeSet<Reg>> {
     let outputs = program.output_registers(arch);
     let mut live: BTreeSet<Reg> = analogue(outputs).collect();
-    let is_condition = |inst: &Inst| matches!(inst, Inst::Where { .. } | Inst::WhereBit { .. });
-    let masked = program.instructions.iter().any(is_condition);
+    let all = |inst: &Inst| matches!(inst, Inst::All {} | Inst::AllBits {});
+    let masked = program.instructions.iter().any(|inst| writes_flag(inst) && !all(inst));
     let mut list = Vec::with_capacity(program.instructions.len());
     for inst in program.instructions.iter().rev() {
         list.push(live.clone());

@@ -52,15 +52,6 @@ static INFO: Info = Info {
 
 static TABLES: &[&Table] = &[&isa::TABLE, &text::CSIM];
 
-fn scamp_arch(arch: &dyn Arch) -> Result<&ScampArch> {
-    let arch = arch.as_any().downcast_ref();
-    arch.ok_or_else(|| Diagnostic::bug("the architecture is of another target"))
-}
-
-fn one(problem: Diagnostic) -> Vec<Diagnostic> {
-    vec![problem]
-}
-
 /// True for JSON that says it is Cain's.
 fn is_kernel_file(text: &str) -> bool {
     text.trim_start().starts_with('{')
@@ -68,8 +59,8 @@ fn is_kernel_file(text: &str) -> bool {
 }
 
 fn kernels(file: &File) -> std::result::Result<KernelFile, Vec<Diagnostic>> {
-    let text = file.text().map_err(one)?;
-    read_kernels(text).map_err(|problem| one(problem.name_file(&file.name)))
+    let text = file.text()?;
+    read_kernels(text).map_err(|problem| problem.name_file(&file.name).into())
 }
 
 /// The files of a program.
@@ -86,19 +77,21 @@ struct Sorted<'a> {
 fn sort_files(files: &[File]) -> std::result::Result<Sorted<'_>, Vec<Diagnostic>> {
     let (mut program, mut kernel) = (None, None);
     for (index, file) in files.iter().enumerate() {
-        let text = file.text().map_err(one)?;
+        let text = file.text()?;
         let taken = match is_kernel_file(text) {
             true => kernel.replace(file).is_some(),
             false => program.replace((index, text)).is_some(),
         };
         if taken {
             let message = "expected one program, and one kernel file at most";
-            return Err(one(Diagnostic::usage("Q5073", message).in_file(&file.name)));
+            return Err(Diagnostic::usage("Q5073", message).in_file(&file.name).into());
         }
     }
     let Some((index, program)) = program else {
         let problem = Diagnostic::unsupported("Q5074", "a kernel file is no program");
-        return Err(one(problem.help("inspect shows it; give it beside a program to verify that")));
+        return Err(problem
+            .help("inspect shows it; give it beside a program to verify that")
+            .into());
     };
     Ok(Sorted { program, index, kernel })
 }
@@ -120,8 +113,8 @@ impl Target for Scamp {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch = scamp_arch(arch).map_err(one)?;
-        let chosen = Chosen::new(options, arch).map_err(one)?;
+        let arch: &ScampArch = arch.of_target()?;
+        let chosen = Chosen::new(options, arch)?;
         let Sorted { program: source, index, kernel } = sort_files(files)?;
         let wanted = kernel.map(kernels).transpose()?;
         let source_id = SourceId(u32::try_from(index).unwrap_or(u32::MAX));
@@ -132,7 +125,7 @@ impl Target for Scamp {
             log.diagnostics.extend(notes.into_iter().map(|note| artifact::located(note, &spans)));
             listing.program = program;
         }
-        let artifact = Artifact::new(listing, arch, chosen, wanted, interface).map_err(one)?;
+        let artifact = Artifact::new(listing, arch, chosen, wanted, interface)?;
         Ok(Box::new(artifact))
     }
 
@@ -149,11 +142,11 @@ impl Target for Scamp {
         if !file.text().is_ok_and(is_kernel_file) {
             return Ok(None);
         }
-        let arch = scamp_arch(arch).map_err(one)?;
-        let chosen = Chosen::new(options, arch).map_err(one)?;
+        let arch: &ScampArch = arch.of_target()?;
+        let chosen = Chosen::new(options, arch)?;
         let kernels = kernels(file)?;
         let document = document::document(&kernels, chosen.height, chosen.width);
-        document.map(Some).map_err(|problem| one(problem.name_file(&file.name)))
+        document.map(Some).map_err(|problem| problem.name_file(&file.name).into())
     }
 
     fn isa(&self) -> &'static [&'static Table] {

@@ -2,7 +2,7 @@
 
 use crate::arch::ScampArch;
 use crate::readout::Readout;
-use crate::simulate::{Edge, Noise, Settings};
+use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_target::{OptionInfo, Options};
@@ -47,6 +47,12 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     option("mismatch", "deviation of the share a register takes, fixed per element", "0", &[]),
     option("seed", "which device and run the noise is of", "0", &[]),
     option("saturate", "values stop at the saturation of the machine", "false", FLAG),
+    option(
+        "max-work",
+        "what an image of `run`, and all of `verify`, may cost, in millions of units of about 1 ns",
+        "4000",
+        &[],
+    ),
     option("simulator-name", "name of the simulator in the JSS format", "s", &[]),
     option("function", "name of the function in the C++ header", "kernel", &[]),
 ];
@@ -73,6 +79,12 @@ fn deviation(options: &Options, name: &str) -> Result<f64> {
     let text = options.get(name);
     let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
     value.ok_or_else(|| wrong(name, text, "a number that is not negative"))
+}
+
+fn work_limit(text: &str) -> Result<WorkLimit> {
+    let units = text.parse::<u64>().ok().filter(|&millions| millions > 0);
+    let units = units.and_then(|millions| millions.checked_mul(1_000_000));
+    units.map(WorkLimit).ok_or_else(|| wrong("max-work", text, "a number of millions above 0"))
 }
 
 fn size(text: &str, arch: &ScampArch) -> Result<(usize, usize)> {
@@ -112,6 +124,7 @@ impl Chosen {
             edge: if options.get("edge") == "stale" { Edge::Stale } else { Edge::Zero },
             noise: noisy.then_some(Noise { sigma, mismatch, seed }),
             saturation: options.flag("saturate").then_some(arch.saturation),
+            work: work_limit(options.get("max-work"))?,
         };
         Ok(Chosen {
             fix: options.flag("fix"),
@@ -124,5 +137,19 @@ impl Chosen {
             simulator: word(options, "simulator-name")?,
             function: word(options, "function")?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_limit_is_the_one_of_the_library() {
+        let row = OPTIONS.iter().find(|option| option.name == "max-work").unwrap();
+        assert_eq!(work_limit(row.default).unwrap(), WorkLimit::default());
+        for text in ["0", "-1", "many", "99999999999999999"] {
+            assert_eq!(work_limit(text).unwrap_err().code(), "Q5013");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::arch::ScampArch;
 use crate::expand::expand;
-use crate::isa::{Class, Inst, Reg};
+use crate::isa::{Bus, Class, Inst, Reg};
 use std::collections::BTreeSet;
 
 /// Most instructions of a program; those of the field have some hundreds.
@@ -48,6 +48,12 @@ fn storage(register: Reg) -> Reg {
     if register.direction().is_some() { Reg::NEWS } else { register }
 }
 
+/// True if some elements may be without FLAG afterwards, or all have it.
+pub(crate) fn writes_flag(inst: &Inst) -> bool {
+    let named = || inst.logic().is_some_and(|logic| logic.writes.contains(&Reg::FLAG));
+    matches!(inst, Inst::Where { .. }) || sets_flag(inst) || named()
+}
+
 /// What an instruction reads and writes of what it names, by the names of the text.
 pub fn access(inst: &Inst) -> Access {
     let mut access = Access::default();
@@ -72,6 +78,86 @@ pub fn access(inst: &Inst) -> Access {
         access.writes.extend(writes.into_iter().map(|register| (space, storage(register))));
     }
     access
+}
+
+/// True for the instructions that change FLAG without naming it, `where` excepted.
+fn sets_flag(step: &Inst) -> bool {
+    matches!(step, Inst::All {} | Inst::AllBits {} | Inst::WhereBit { .. })
+}
+
+/// What a walk through a program knows: which registers hold something of the program, and whether
+/// every element does what it is told to.
+struct Walk<'a> {
+    arch: &'a ScampArch,
+    /// FLAG is 1 everywhere, as it is when a program starts.
+    flagged: bool,
+    /// The mask is 1 everywhere.
+    unmasked: bool,
+    /// Written in all elements.
+    written: BTreeSet<Named>,
+    /// Written in the elements that have FLAG now.
+    gated: BTreeSet<Named>,
+}
+
+impl Walk<'_> {
+    /// The registers that an instruction reads although some element may still hold there what was
+    /// before the program.
+    fn finds(&mut self, inst: &Inst) -> BTreeSet<Named> {
+        let mut found = BTreeSet::new();
+        for step in expand(inst) {
+            let Access { reads, writes } = access_on(&step, self.arch);
+            found.extend(reads.into_iter().filter(|&named| self.is_exposed(&step, named)));
+            self.write(&step, &writes);
+            self.note_conditions(&step, &writes);
+        }
+        found
+    }
+
+    /// Elements without FLAG take no part in steps on the bus: what the others wrote under the same
+    /// FLAG is all that is read.
+    fn is_exposed(&self, step: &Inst, named: Named) -> bool {
+        let of_neighbour = |bus: &Bus| {
+            named.1 == Reg::NEWS && bus.sources.iter().any(|source| source.direction().is_some())
+        };
+        let is_own = step.bus().is_some_and(|bus| !of_neighbour(&bus));
+        !(self.written.contains(&named) || is_own && self.gated.contains(&named))
+    }
+
+    fn write(&mut self, step: &Inst, writes: &BTreeSet<Named>) {
+        let roles = &self.arch.roles;
+        let unmasked = if roles.mask == Reg::FLAG { self.flagged } else { self.unmasked };
+        for &named in writes {
+            match step.bus() {
+                Some(bus) if !self.flagged => {
+                    // What a neighbour writes depends on its FLAG.
+                    if bus.receivers.contains(&named.1) {
+                        self.gated.insert(named);
+                    }
+                }
+                _ if named == (Space::Digital, roles.masked) && !unmasked => {}
+                _ => drop(self.written.insert(named)),
+            }
+        }
+    }
+
+    fn note_conditions(&mut self, step: &Inst, writes: &BTreeSet<Named>) {
+        let sets = matches!(step, Inst::Set { .. });
+        let bit = |register| writes.contains(&(Space::Digital, register));
+        let roles = &self.arch.roles;
+        if writes_flag(step) || bit(Reg::FLAG) {
+            self.gated.clear();
+        }
+        match step {
+            Inst::All {} | Inst::AllBits {} => self.flagged = true,
+            Inst::WhereBit { .. } => self.flagged = false,
+            _ if step.condition().is_some() => self.flagged = false,
+            _ if bit(Reg::FLAG) => self.flagged = sets,
+            _ => {}
+        }
+        if bit(roles.mask) {
+            self.unmasked = sets && roles.mask != roles.masked;
+        }
+    }
 }
 
 /// The register of a machine that a name means, aliases resolved.
@@ -134,20 +220,22 @@ impl Program {
         Program { instructions, ..self.clone() }
     }
 
-    /// Registers that are read before anything is written to them, in order of the
-    /// instructions that read them first, and of names within one. NEWS is
-    /// among them where a program uses what was there before.
+    /// Registers whose old values matter: they are read, or are outputs, while some element may
+    /// still hold what was there before the program, which is where nothing was written, or FLAG or
+    /// the mask switched a write off. In the order of the instructions that read them first, and of
+    /// names within one; then those that are outputs only. NEWS is among them where a program uses
+    /// what was there before.
     pub fn free_reads(&self, arch: &ScampArch) -> Vec<Named> {
-        let (mut written, mut seen, mut list) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        let (mut seen, mut list) = (BTreeSet::new(), Vec::new());
+        let (written, gated) = (BTreeSet::new(), BTreeSet::new());
+        let mut walk = Walk { arch, flagged: true, unmasked: false, written, gated };
         for inst in &self.instructions {
-            let access = access_on(inst, arch);
-            for named in access.reads {
-                if !written.contains(&named) && seen.insert(named) {
-                    list.push(named);
-                }
-            }
-            written.extend(access.writes);
+            list.extend(walk.finds(inst).into_iter().filter(|&named| seen.insert(named)));
         }
+        let touched = self.written(arch);
+        let partial = |named: &Named| touched.contains(named) && !walk.written.contains(named);
+        let outputs = self.output_registers(arch).into_iter().filter(partial);
+        list.extend(outputs.filter(|&named| seen.insert(named)));
         list
     }
 

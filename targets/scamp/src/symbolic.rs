@@ -27,8 +27,9 @@ pub struct Term {
 /// A linear combination; no coefficient is 0.
 pub type Value = BTreeMap<Term, Ratio>;
 
-/// Summands that a program may handle altogether; beyond any program of the field by far.
-const MAX_WORK: usize = 1 << 22;
+/// Summands that a program may handle altogether: two seconds where coefficients are long; beyond
+/// any program of the field by far.
+const MAX_WORK: usize = 1 << 20;
 
 /// Longest coefficient in bits of numerator and denominator.
 const MAX_BITS: u64 = 2048;

@@ -3,12 +3,12 @@
 mod digital;
 mod kernels;
 
-pub use kernels::{Computed, computed, verify_kernels};
+pub use kernels::{Computed, computed, verify_kernels, verify_kernels_within};
 
 use crate::arch::ScampArch;
 use crate::expand::{expand, is_macro};
 use crate::isa::{Bus, Class, Direction, Inst, Reg};
-use crate::program::{Program, Space};
+use crate::program::{Program, Space, writes_flag};
 use quincunx_diag::{Diagnostic, Place, Severity};
 use smallvec::SmallVec;
 
@@ -29,7 +29,7 @@ const MAX_PROBLEMS: usize = 100;
 /// | `Q5027` | 1-bit registers exist |
 /// | `Q5028` | kernel begin and end alternate; patterns are outside, all else inside |
 /// | `Q5030` | warning: a deprecated spelling |
-/// | `Q5031` | warning: what is no input is written before it is read |
+/// | `Q5031` | warning: what is no input is written, in all elements, before it is used |
 /// | `Q5032` | warning: elements exchange values while FLAG may be 0 |
 /// | `Q5033` | warning: a step reads a NEWS that it also writes |
 /// | `Q5034` | warning: two steps in opposite directions lead nowhere |
@@ -113,8 +113,9 @@ impl Checker<'_> {
         }
         self.lint(inst);
         match inst {
-            Inst::Where { .. } | Inst::WhereBit { .. } => self.masked = true,
             Inst::All {} | Inst::AllBits {} | Inst::Abs { .. } => self.masked = false,
+            Inst::Set { .. } if writes_flag(inst) => self.masked = false,
+            _ if writes_flag(inst) => self.masked = true,
             _ => {}
         }
     }
@@ -280,7 +281,8 @@ impl Checker<'_> {
         if program.inputs.is_some() {
             for (space, register) in program.free_reads(self.arch) {
                 if space == Space::Analogue && !inputs.contains(&(space, register)) {
-                    self.warn("Q5031", format!("{register} is read before it is written"));
+                    let text = format!("{register} is used before all elements have written it");
+                    self.warn("Q5031", text);
                 }
             }
         }

@@ -7,7 +7,7 @@ use common::{Images, Random, generous, is_condition, legal_instruction, parse, r
 use quincunx_num::Ratio;
 use quincunx_scamp::isa::{Class, Inst, Reg, TABLE};
 use quincunx_scamp::program::{Program, Space, access};
-use quincunx_scamp::simulate::{Executor, Noise, Outcome, Settings};
+use quincunx_scamp::simulate::{Executor, Noise, Outcome, Settings, WorkLimit};
 
 const WIDTH: usize = 5;
 const HEIGHT: usize = 4;
@@ -223,9 +223,27 @@ fn arrays_that_are_too_large() {
     let new = |width| Executor::new(&program, &scamp5(), width, 1 << 13, Settings::default());
     assert_eq!(new(1 << 13).unwrap_err().code(), "Q5060");
     assert_eq!(new(0).unwrap_err().code(), "Q5060");
+    // What a run may cost has a limit, which the help says how to raise.
+    let long = parse(&"bus(A, B, C);".repeat(1000));
+    let limited = |millions: u64| {
+        let work = WorkLimit(millions * 1_000_000);
+        Executor::new(&long, &scamp5(), 256, 256, Settings { work, ..Settings::default() })
+    };
+    let refused = limited(10).unwrap_err();
+    assert_eq!(refused.code(), "Q5060");
+    assert!(refused.help_text().is_some_and(|help| help.contains("--max-work")));
+    assert!(limited(400).is_ok_and(|executor| executor.check_runs(2).is_err()));
     let thirds = parse("bus3(B, C, D, A)");
     let executor = Executor::new(&thirds, &scamp5(), 1024, 1024, Settings::default()).unwrap();
     let inputs = [((Space::Analogue, reg("A")), vec![1.0; 1 << 20])];
     assert_eq!(executor.run(&inputs).unwrap_err().code(), "Q5062");
+    // Fractions that grow with every step are not followed for long.
+    let growing = parse(&"bus3(B, C, D, A); bus2(A, E, B);".repeat(20_000));
+    let work = WorkLimit(20_000_000);
+    let settings = Settings { work, ..Settings::default() };
+    let small = Executor::new(&growing, &scamp5(), 2, 2, settings).unwrap();
+    let problem = small.run(&[((Space::Analogue, reg("A")), vec![1.0; 4])]).unwrap_err();
+    assert_eq!(problem.code(), "Q5062");
+    assert!(problem.help_text().is_some_and(|help| help.contains("--max-work")));
     assert_eq!(executor.run(&[(inputs[0].0, vec![1.0])]).unwrap_err().code(), "Q5061");
 }

@@ -76,6 +76,9 @@ fn csim() {
     let texts: Vec<String> = program.instructions.iter().map(Inst::text).collect();
     assert_eq!(texts[..2], ["divq(B, A)", "movx(C, B, west)"]);
     assert_eq!(print(&program, &Dialect::Csim).unwrap(), text);
+    let listed = parse("/*Inputs in: [A, B]*/ add(C, A, B); /*Null Instruction: [] <- [C, A]*/");
+    assert!(listed.inputs.is_some() && listed.outputs.is_some());
+    assert_eq!(parse(&print(&listed, &Dialect::Csim).unwrap()), listed);
     let problem = print(&parse("add(A, B, C, D)"), &Dialect::Csim).unwrap_err();
     assert_eq!(problem.code(), "Q5004");
 }

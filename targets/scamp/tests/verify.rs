@@ -281,9 +281,94 @@ fn digital_programs_are_compared_by_simulation() {
     ] {
         assert_eq!(check(&source, filter).unwrap()[0].code(), "Q5042", "{source}");
     }
-    assert_eq!(check(SUM, "[[0.5]]").unwrap_err().code(), "Q5043");
     let far = SUM.repeat(101);
     assert_eq!(check(&far.replace("R9)CLR", "R9); CLR"), "[[1]]").unwrap_err().code(), "Q5043");
+}
+
+/// A register that only some elements have written, and then all read, was there before.
+#[test]
+fn old_values_under_flag_have_a_warning() {
+    let codes = |source: &str| {
+        let source = format!("/*Inputs in: [A, C]*/ {source} /*Null Instruction: [] <- [D]*/");
+        let found = verify(&parse(&source), &scamp5());
+        found.iter().map(|p| (p.code(), p.message().to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(codes("res(D); where(A); mov(B, C); mov(D, B); all()"), []);
+    let found = codes("where(A); mov(B, C); all(); mov(D, B)");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].0 == "Q5031" && found[0].1.starts_with("B "), "{found:?}");
+    // FLAG is written as a 1-bit register as well.
+    assert_eq!(
+        codes("CLR(FLAG); add(D, A, C)").iter().map(|f| f.0).collect::<Vec<_>>(),
+        ["Q5035", "Q5031"]
+    );
+}
+
+/// A rewrite keeps what survives where FLAG is 0, however FLAG was written.
+#[test]
+fn fixing_under_a_written_flag() {
+    // In elements without FLAG, B keeps its value over the write; it is not free for neg.
+    let lists = "/*Inputs in: [A, B]*/";
+    let tail = "mov(B, C); SET(FLAG); add(A, A, B) /*Null Instruction: [] <- [A]*/";
+    for condition in ["WHERE(R5)", "MOV(FLAG, R5)"] {
+        let source = format!("{lists} neg(A, A); {condition}; {tail}");
+        let (fixed, _) = fix(&parse(&source), &scamp5());
+        let repaired = &fixed.instructions[..2];
+        let touched = repaired.iter().any(|inst| inst.registers().any(|r| r == reg("B")));
+        assert!(!touched, "{condition}: {repaired:?}");
+    }
+}
+
+/// Halves are compared where no order of halving drops a bit; a note says that it was so.
+#[test]
+fn digital_programs_with_halves() {
+    // DB := DA / 2, by bits; and the mean of DA and its east neighbour.
+    const HALF: &str = "MOV(R7, R6); CLR(R8)";
+    const MEAN: &str = "CLR(R1, R2, R3, R4); SET(R4); DNEWS0(R7, R5); DNEWS0(R8, R6); \
+        XOR(R7, R6, R8); AND(R8, R6, R8)";
+    let codes = |source: &str, filter: &str| {
+        let found = verify_kernels(&parse(source), &digital_file(filter), &scamp5());
+        found.map(|list| list.iter().map(Diagnostic::code).collect::<Vec<_>>())
+    };
+    assert_eq!(codes(HALF, "[[0.5]]").unwrap(), ["Q5048"]);
+    assert_eq!(codes("MOV(R7, R6); MOV(R8, R6)", "[[0.5]]").unwrap(), ["Q5042", "Q5048"]);
+    assert_eq!(codes("MOV(R7, R5); MOV(R8, R6)", "[[0.5]]").unwrap(), ["Q5042", "Q5048"]);
+    // 2 + 2 needs three bits.
+    let refused = codes(MEAN, "[[0, 0.5, 0.5]]").unwrap_err();
+    assert_eq!(refused.code(), "Q5043");
+    assert!(refused.message().contains("need 3 bits"), "{}", refused.message());
+    assert!(refused.help_text().is_some_and(|help| help.contains("bitOrder")));
+}
+
+/// Numbers of super-pixels have a sign, which a halving keeps.
+#[test]
+fn super_pixel_programs_with_halves() {
+    // One row of four bits: each moves one element west, towards the least significant, and the
+    // sign stays in the last.
+    let file = |filter: &str| {
+        read_kernels(&format!(
+            "{{\"name\": \"s\", \"target\": \"scamp5\", \"mode\": \"superpixel\", \
+             \"maxApproximationDepth\": 1, \"maxApproximationError\": 0, \
+             \"filter\": {{\"0:R7\": {filter}}}, \
+             \"registerAllocator\": {{\"name\": \"linearScan\", \"availableRegisters\": \
+             [[\"R5\"], [\"R7\"]], \"initialRegisters\": [\"0:R5\"]}}, \
+             \"pairGen\": {{\"width\": 4, \"height\": 1, \"bitOrder\": [[[1, 2, 3, 4]]]}}}}"
+        ))
+        .unwrap()
+    };
+    // The pattern of column 0 of four, counted from the east, is the sign.
+    const HALF: &str = "scamp5_load_pattern(R8, 0, 0, 0xff, 0xfc); CLR(R1, R2, R3); SET(R4); \
+        DNEWS0(R7, R5); MUX(R7, R8, R5, R7)";
+    let codes = |source: &str| {
+        let found = verify_kernels(&parse(source), &file("[[0.5]]"), &scamp5()).unwrap();
+        found.iter().map(Diagnostic::code).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(HALF), ["Q5048"]);
+    // Without the sign only positive numbers come out right.
+    assert_eq!(
+        codes(&HALF.replace("MUX(R7, R8, R5, R7)", "MUX(R7, R8, R9, R7)")),
+        ["Q5042", "Q5048"]
+    );
 }
 
 /// A kernel file of super-pixel mode: blocks of 2 x 2 elements, numbers of two bits, the bank 0 in
@@ -361,7 +446,20 @@ fn ports_are_registers() {
     for (source, inputs, outputs) in [
         ("MOV(R6, R5); MOV(S2, S1)", "R5", "R6 R7"),
         ("SET(RF); MOV(R12, R5); MOV(R6, RP)", "R5", "R0 R12 R6"),
-        ("MOV(RP, R5)", "R0 R5", "R12"),
+        // What a mask or FLAG switches off keeps its old value, which is then an input.
+        ("MOV(RP, R5)", "R0 R12 R5", "R12"),
+        ("SET(R0); CLR(R12); MOV(R0, R5); MOV(R12, R6)", "R5 R6", "R0 R12"),
+        ("SET(R0); CLR(R0); MOV(R12, R6)", "R12 R6", "R0 R12"),
+        ("where(A); mov(B, C); all()", "A B C", "B"),
+        ("res(B); where(A); mov(B, C); all()", "A C", "B"),
+        ("where(A); all(); mov(B, C)", "A C", "B"),
+        ("WHERE(R5); res(B); ALL(); res(C)", "B R5", "B C"),
+        ("abs(B, C)", "C", "B"),
+        ("where(A); input(B, 3); all()", "A", "B"),
+        // What is written and read under one FLAG is no input, unless it is an output.
+        ("where(A); mov(B, C); add(D, D, B); all() /*Null Instruction: [] <- [D]*/", "A C D", "D"),
+        ("where(A); mov(B, C); all(); mov(D, B) /*Null Instruction: [] <- [D]*/", "A B C", "D"),
+        ("where(A); mov(B, C); where(B); all() /*Null Instruction: [] <- [A]*/", "A B C", "A"),
         ("CLR(RS, RW, RE); DNEWS0(R6, R5)", "R3 R5", "R1 R2 R4 R6"),
         ("scamp5_select_pattern(0, 0, 0, 0); MOV(R5, SELECT)", "", "R5 SELECT"),
     ] {

@@ -9,8 +9,8 @@ pub use layout::{HEADER_BITS, Widths};
 pub use presets::PRESETS;
 
 use crate::files::{json_error, unknown_keys};
-use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
-use quincunx_target::{Arch, ArchSource};
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_target::{Arch, ArchSource, unknown_preset};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::any::Any;
 
@@ -143,11 +143,7 @@ impl TcuArch {
     /// # Errors
     /// `Q3001` for an unknown name.
     pub fn preset(name: &str) -> Result<Self> {
-        presets::preset(name).ok_or_else(|| {
-            let names = PRESETS.iter().map(|preset| preset.name);
-            Diagnostic::usage("Q3001", format!("tcu has no preset \"{}\"", name.escape_debug()))
-                .help(suggestion(name, "presets", names))
-        })
+        presets::preset(name).ok_or_else(|| unknown_preset("Q3001", "tcu", PRESETS, name))
     }
 
     /// A preset or the text of an architecture file.
@@ -155,15 +151,11 @@ impl TcuArch {
     /// # Errors
     /// `Q3001` for an unknown preset; those of [`TcuArch::parse`].
     pub fn from_source(source: &ArchSource) -> Result<Self> {
-        match source {
-            ArchSource::Default => Self::preset(PRESETS[0].name),
-            ArchSource::Preset(name) => Self::preset(name),
-            ArchSource::Text { name, text } => {
-                let mut arch = Self::parse(text).map_err(|problem| problem.name_file(name))?;
-                arch.name = stem(name).to_owned();
-                Ok(arch)
-            }
+        let mut arch = source.load(PRESETS, Self::preset, Self::parse)?;
+        if let ArchSource::Text { name, .. } = source {
+            stem(name).clone_into(&mut arch.name);
         }
+        Ok(arch)
     }
 
     /// Reads an architecture file.

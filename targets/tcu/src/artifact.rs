@@ -105,7 +105,13 @@ impl Artifact {
         let program = self.settings.driver.stream(&self.package.program)?;
         let timing = engines(&program);
         // The stream itself sets interval and counter.
-        Ok(sample(&program, &timing, 0, self.settings.sample_block, 0)?.write())
+        let samples = sample(&program, &timing, 0, self.settings.sample_block, 0)?;
+        if samples.words.is_empty() {
+            let message = "no sample is taken: nothing sets the sample interval";
+            return Err(Diagnostic::usage("Q3084", message)
+                .help("give --sample-interval CYCLES, with a machine of one thread"));
+        }
+        Ok(samples.write())
     }
 
     fn instructions(&self) -> Table {

@@ -47,15 +47,6 @@ static INFO: Info = Info {
     compiler: false,
 };
 
-fn tcu_arch(arch: &dyn Arch) -> Result<&TcuArch> {
-    let arch = arch.as_any().downcast_ref();
-    arch.ok_or_else(|| Diagnostic::bug("the architecture is of another target"))
-}
-
-fn one(problem: Diagnostic) -> Vec<Diagnostic> {
-    vec![problem]
-}
-
 impl Target for Tcu {
     fn info(&self) -> &'static Info {
         &INFO
@@ -73,11 +64,11 @@ impl Target for Tcu {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch = tcu_arch(arch).map_err(one)?;
+        let arch: &TcuArch = arch.of_target()?;
         let (package, warnings) = read::read(files, arch, options.flag("lenient"))?;
         log.diagnostics.extend(warnings);
-        let settings = Settings::new(options, &package).map_err(one)?;
-        Ok(Box::new(Artifact::new(package, settings, interface).map_err(one)?))
+        let settings = Settings::new(options, &package)?;
+        Ok(Box::new(Artifact::new(package, settings, interface)?))
     }
 
     fn recognises(&self, file: &File) -> bool {
@@ -94,7 +85,7 @@ impl Target for Tcu {
         arch: &dyn Arch,
         options: &Options,
     ) -> std::result::Result<Option<Document>, Vec<Diagnostic>> {
-        document::document(file, tcu_arch(arch).map_err(one)?, options).map_err(one)
+        document::document(file, arch.of_target()?, options).map_err(Vec::from)
     }
 
     fn isa(&self) -> &'static [&'static Table] {

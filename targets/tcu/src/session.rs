@@ -95,7 +95,7 @@ fn check_probe(package: &Package, ports: &Ports) -> Result<()> {
                 port.name
             ),
         )
-        .help("set flush-probe to false")),
+        .help("give --flush-probe=false")),
         None => Ok(()),
     }
 }

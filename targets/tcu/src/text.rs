@@ -10,6 +10,9 @@ use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
 use quincunx_isa::{Cursor, Style, parse_lines};
 use std::fmt::Write as _;
 
+/// Upstream's other name of NoOp, for one that waits for a thread. It is read, not written.
+const WAIT: &str = "Wait";
+
 /// True when the text is assembly of this target: its first statement, behind an index and a
 /// thread, begins with one of its mnemonics.
 pub fn recognises(text: &str) -> bool {
@@ -24,7 +27,7 @@ pub fn recognises(text: &str) -> bool {
     }
     cursor.skip_blanks();
     let word = cursor.peek_word();
-    word == "LoadWeight" || TABLE.mnemonics().contains(&word)
+    word == "LoadWeight" || word == WAIT || TABLE.mnemonics().contains(&word)
 }
 
 /// Assembly text of a program.
@@ -91,11 +94,31 @@ fn statement(cursor: &mut Cursor<'_>, index: u64, coder: &Coder) -> Result<Step>
     };
     let tid = u8::try_from(tid)
         .map_err(|_| cursor.out_of_range(format!("there is no thread {tid}"), place))?;
-    let raw = TABLE.parse(cursor, Some(coder.layout()))?;
-    let inst = Inst::from_raw(&raw)
-        .ok_or_else(|| Diagnostic::bug("an operand that was read has no value of its type"))?;
-    let step = Step { tid, inst };
+    cursor.skip_blanks();
+    let step = Step { tid, inst: instruction(cursor, coder)? };
     // The fixups of encoding know what the machine has.
     coder.encode(&step).map_err(|problem| problem.label(cursor.span_from(start), ""))?;
     Ok(step)
+}
+
+fn instruction(cursor: &mut Cursor<'_>, coder: &Coder) -> Result<Inst> {
+    if cursor.eat_word(WAIT) {
+        return wait(cursor);
+    }
+    let raw = TABLE.parse(cursor, Some(coder.layout()))?;
+    Inst::from_raw(&raw)
+        .ok_or_else(|| Diagnostic::bug("an operand that was read has no value of its type"))
+}
+
+/// What comes behind the word: as with NoOp, perhaps a thread.
+fn wait(cursor: &mut Cursor<'_>) -> Result<Inst> {
+    let mut thread = 0;
+    if cursor.eat("(") {
+        let place = cursor.position();
+        let number = cursor.integer()?;
+        thread = u8::try_from(number)
+            .map_err(|_| cursor.out_of_range(format!("there is no thread {number}"), place))?;
+        cursor.expect(")")?;
+    }
+    Ok(Inst::NoOp { thread })
 }

@@ -2,6 +2,7 @@
 
 mod race;
 mod rules;
+mod touched;
 
 pub use race::races;
 
@@ -43,6 +44,7 @@ pub struct Rules {
 /// | Q3052 | two threads never race |
 /// | Q3053 | the vectors of the flush probe are left alone (warning) |
 /// | Q3055 | tables are loaded before they are looked up (warning) |
+/// | Q3056 | whether threads race can be found out |
 pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
     let coder = match Coder::new(&program.arch) {
         Ok(coder) => coder,

@@ -4,6 +4,7 @@ use crate::options::TargetOptions;
 use crate::verbs::Verb;
 use clap::{Args, Parser, ValueEnum};
 use quincunx::Selection;
+use quincunx::diag::Diagnostic;
 use quincunx::import::Options as ReadOptions;
 use quincunx::report::Format;
 use std::num::NonZeroUsize;
@@ -99,7 +100,7 @@ pub(crate) struct Machine {
     #[arg(long, value_name = "PRESET|FILE")]
     pub(crate) arch: Option<String>,
     /// Option of the target (see `quincunx targets NAME`); may be repeated. Every option is also an
-    /// option of its own: --NAME VALUE
+    /// option of its own: --NAME VALUE, or for one that is true or false --NAME and --NAME=false
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_value)]
     set: Vec<(String, String)>,
     #[command(flatten)]
@@ -116,9 +117,34 @@ impl Machine {
     }
 
     /// Options of the target, by name.
-    pub(crate) fn options(&self) -> Vec<(String, String)> {
-        self.set.iter().chain(&self.options.given).cloned().collect()
+    ///
+    /// # Errors
+    /// `Q0714` for an option with two values.
+    pub(crate) fn options(&self) -> Result<Vec<(String, String)>, Diagnostic> {
+        without_conflict(self.set.iter().chain(&self.options.given).cloned())
     }
+}
+
+/// Every option once.
+///
+/// # Errors
+/// `Q0714` for an option with two values: which of them was meant cannot be known.
+pub(crate) fn without_conflict(
+    given: impl Iterator<Item = (String, String)>,
+) -> Result<Vec<(String, String)>, Diagnostic> {
+    let mut options: Vec<(String, String)> = Vec::new();
+    for (name, value) in given {
+        match options.iter().find(|(other, _)| *other == name) {
+            None => options.push((name, value)),
+            Some((_, other)) if *other == value => {}
+            Some((_, other)) => {
+                let message = format!("option {name} is given as {other:?} and as {value:?}");
+                return Err(Diagnostic::usage("Q0714", message)
+                    .help(format!("give it once, by --{name} or by --set")));
+            }
+        }
+    }
+    Ok(options)
 }
 
 /// What is read of a model.

@@ -1,15 +1,16 @@
 //! What arguments name: files, machines, data.
 
-use crate::args::{Data, Machine, Preparation, Reading};
+use crate::args::{Data, Machine, Preparation, Reading, without_conflict};
 use crate::console::Console;
 use quincunx::diag::{Diagnostic, Result, Sources};
 use quincunx::target::folder::Folder;
 use quincunx::target::{ArchSource, File, Target};
 use quincunx::{
-    Dataset, InputFile, InputSpec, Model, Opened, Outcome, Setup, find_target, natives_in,
+    Dataset, Failure, InputFile, InputSpec, Model, Opened, Outcome, Setup, find_target, natives_in,
     open_folder, open_native, recognise, targets, with_companions,
 };
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 thread_local! {
@@ -29,8 +30,27 @@ pub(crate) fn open(path: &Path) -> Result<InputFile> {
 }
 
 /// The machine for a target.
-pub(crate) fn setup<'a>(target: &'a dyn Target, machine: &Machine) -> Result<Setup<'a>> {
-    Setup::new(target, &arch(target, machine.arch.as_deref())?, &machine.options())
+pub(crate) fn setup<'a>(target: &'a dyn Target, machine: &Machine) -> Outcome<Setup<'a>> {
+    with_options(target, machine, &machine.options()?)
+}
+
+/// The machine for a target; problems of an architecture file show its lines.
+fn with_options<'a>(
+    target: &'a dyn Target,
+    machine: &Machine,
+    options: &[(String, String)],
+) -> Outcome<Setup<'a>> {
+    let source = arch(target, machine.arch.as_deref())?;
+    Setup::new(target, &source, options).map_err(|problem| in_arch(problem, source))
+}
+
+/// A problem with an architecture file, with its text.
+pub(crate) fn in_arch(problem: Diagnostic, source: ArchSource) -> Failure {
+    let mut sources = Sources::new();
+    if let ArchSource::Text { name, text } = source {
+        sources.add(name, text);
+    }
+    Failure::from(problem).with_sources(&sources)
 }
 
 impl Reading {
@@ -45,8 +65,8 @@ impl Reading {
     }
 
     /// The machine for a target.
-    pub(crate) fn setup<'a>(&self, target: &'a dyn Target) -> Result<Setup<'a>> {
-        Setup::new(target, &arch(target, self.machine.arch.as_deref())?, &self.options())
+    pub(crate) fn setup<'a>(&self, target: &'a dyn Target) -> Outcome<Setup<'a>> {
+        with_options(target, &self.machine, &self.options()?)
     }
 
     /// The target that is named, or the one that recognises the files.
@@ -63,7 +83,7 @@ impl Reading {
     pub(crate) fn folder(&self, path: &Path) -> Outcome<Opened<'static>> {
         without_effect(self.machine.arch.iter().map(|_| "--arch"), "a program folder")?;
         let named = self.named()?;
-        let opened = open_folder(path, targets(), &self.options())?;
+        let opened = open_folder(path, targets(), &self.options()?)?;
         match named {
             Some(target) if target.info().name != opened.setup.name() => {
                 let message = format!("the program folder is for {}", opened.setup.name());
@@ -81,9 +101,12 @@ impl Reading {
     }
 
     /// Options of the target; `--lenient` is one that readers have.
-    pub(crate) fn options(&self) -> Vec<(String, String)> {
+    ///
+    /// # Errors
+    /// As [`Machine::options`].
+    pub(crate) fn options(&self) -> Result<Vec<(String, String)>> {
         let lenient = self.lenient.then(|| ("lenient".to_owned(), "true".to_owned()));
-        self.machine.options().into_iter().chain(lenient).collect()
+        without_conflict(self.machine.options()?.into_iter().chain(lenient))
     }
 }
 
@@ -176,7 +199,23 @@ pub(crate) fn natives(paths: &[PathBuf], reading: &Reading) -> Outcome<Vec<File>
             false => files.push(open(path)?),
         }
     }
+    each_once(&files)?;
     complete(files, reading)
+}
+
+/// Refuses a file that is given twice: its target would read it as two.
+fn each_once(files: &[InputFile]) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for file in files {
+        let place = file.path.as_ref().and_then(|path| path.canonicalize().ok());
+        if let Some(first) = place.and_then(|place| seen.insert(place, &file.name)) {
+            let problem = Diagnostic::usage("Q0713", "the file is given twice").in_file(&file.name);
+            return Err(
+                problem.help_if((*first != file.name).then(|| format!("it is {first} as well")))
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The files with those that belong to them.

@@ -8,8 +8,10 @@ mod input;
 mod options;
 mod verbs;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use console::Console;
+use quincunx::Failure;
+use std::env;
 use std::io::Write;
 use std::panic;
 use std::process::ExitCode;
@@ -39,7 +41,10 @@ fn run() -> u8 {
         }
     };
     let console = Console::new(&cli.global);
-    match verbs::run(cli.verb, &console) {
+    let words: Vec<String> =
+        env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+    let checked = options::refuse_loose_values(&args::Cli::command(), &words);
+    match checked.map_err(Failure::from).and_then(|()| verbs::run(cli.verb, &console)) {
         Ok(code) => code,
         Err(failure) => {
             console.failure(&failure);

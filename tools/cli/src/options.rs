@@ -1,6 +1,7 @@
 //! Options of targets and of suites: declared by the library, offered as options of the verbs.
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use quincunx::diag::Diagnostic;
 use quincunx::target::OptionInfo;
 use quincunx::targets;
 
@@ -92,6 +93,31 @@ impl Declared {
         };
         self.uses.iter().map(describe).collect::<Vec<_>>().join("; ")
     }
+}
+
+/// Refuses `--NAME false` for an option that takes a value only after `=`: the word would be taken
+/// for a file, and the option for true.
+///
+/// # Errors
+/// `Q0715`, with the form that says what was meant.
+pub(crate) fn refuse_loose_values(command: &Command, words: &[String]) -> Result<(), Diagnostic> {
+    let verb = words.iter().find_map(|word| command.find_subcommand(word));
+    let switches: Vec<&str> = verb
+        .into_iter()
+        .flat_map(Command::get_arguments)
+        .filter(|arg| arg.is_require_equals_set())
+        .filter_map(Arg::get_long)
+        .collect();
+    let options = words.iter().take_while(|word| *word != "--").zip(words.iter().skip(1));
+    for (option, value) in options {
+        let name = option.strip_prefix("--").unwrap_or_default();
+        if switches.contains(&name) && ON_OFF.contains(&value.as_str()) {
+            let message = format!("--{name} takes no value without =, {value} would be a file");
+            return Err(Diagnostic::usage("Q0715", message)
+                .help(format!("write --{name}={value}, or ./{value} for the file")));
+        }
+    }
+    Ok(())
 }
 
 fn of_targets() -> Vec<Declared> {

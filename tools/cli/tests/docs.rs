@@ -1,4 +1,4 @@
-//! Every command of `docs/` is run, in order, and prints what the book says.
+//! Every command of `docs/` and of the README is run, in order, and prints what is written there.
 //!
 //! A block marked `console` holds commands after `$ `, each followed by what it prints: stdout, then
 //! stderr. A last line `[exit N]` is the exit code, 0 without it. A line `...` stands for any number
@@ -18,6 +18,12 @@ struct Example {
     command: String,
     expected: Vec<String>,
     code: i32,
+}
+
+/// The pages of the book, and the README.
+fn pages() -> Vec<PathBuf> {
+    let book = fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path());
+    book.chain([docs().join("../README.md")]).collect()
 }
 
 fn docs() -> PathBuf {
@@ -95,8 +101,7 @@ fn run(example: &Example, folder: &Path) -> (String, i32) {
 #[test]
 fn every_command_of_the_book_prints_what_it_says() {
     let mut count = 0;
-    for entry in fs::read_dir(docs()).unwrap() {
-        let path = entry.unwrap().path();
+    for path in pages() {
         let place = tempfile::tempdir().unwrap();
         for name in support::names_in(Path::new(&support::digits(""))) {
             if name.ends_with(".onnx") || name.ends_with(".npz") {
@@ -129,6 +134,19 @@ fn every_verb_is_in_the_book() {
     for line in list.lines().take_while(|line| !line.is_empty()) {
         let verb = line.split_whitespace().next().unwrap();
         assert!(verb == "help" || text.contains(&format!("$ quincunx {verb} ")), "{verb}");
+    }
+}
+
+#[test]
+fn the_readme_shows_every_machine() {
+    let text = fs::read_to_string(docs().join("../README.md")).unwrap();
+    let commands: Vec<String> = examples(&text).into_iter().map(|e| e.command).collect();
+    let named = |part: String| commands.iter().any(|command| command.contains(&part));
+    for machine in support::names_in(&docs().join("../targets")) {
+        assert!(
+            named(format!(" --target {machine} ")) || named(format!("golden/{machine}/")),
+            "{machine}"
+        );
     }
 }
 

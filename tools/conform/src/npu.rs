@@ -3,6 +3,8 @@
 //! `derived` compares files of the original tool, which cannot be shipped, with figures about them;
 //! networks whose files are missing are skipped.
 
+mod build;
+mod costs;
 mod functional;
 
 use crate::report::Report;
@@ -235,7 +237,7 @@ fn run_derived(path: &Path, dir: &Path, arch: &NpuArch, report: &mut Report) {
     if path.join("cost_cases.json").exists() {
         match read_json(&path.join("cost_cases.json")) {
             Err(reason) => report.case("cost_cases", Err(reason)),
-            Ok(cases) => functional::cost_cases(&cases, arch, report),
+            Ok(cases) => costs::run(&cases, arch, report),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `asm` and `disasm`: text to native files and back.
 
 use crate::open::read;
-use crate::{Outcome, Setup};
+use crate::{Failure, Outcome, Setup};
 use quincunx_diag::{Diagnostic, suggestion};
 use quincunx_target::{File, Log};
 
@@ -30,7 +30,8 @@ pub fn convert(
     let kind = find_kind(setup, kind)?;
     let mut log = Log::default();
     let program = read(setup, files, None, &mut log)?;
-    Ok(Converted { files: program.emit(kind, stem)?, warnings: log.diagnostics })
+    let written = program.emit(kind, stem).map_err(|p| Failure::in_files(p.into(), files))?;
+    Ok(Converted { files: written, warnings: log.diagnostics })
 }
 
 /// The kind with this name, or the target's first.

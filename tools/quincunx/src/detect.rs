@@ -64,6 +64,11 @@ pub(crate) fn arrays_or_model(name: &str, bytes: &[u8]) -> Option<&'static str> 
     (is_named_like_a_model(name) || looks_like_a_model(bytes)).then_some("a model")
 }
 
+/// True for what is never a program: a file named like a model, and one that starts like arrays.
+pub(crate) fn is_model_or_arrays(name: &str, start: &[u8]) -> bool {
+    start.starts_with(NPY) || start.starts_with(ZIP) || is_named_like_a_model(name)
+}
+
 fn is_named_like_a_model(name: &str) -> bool {
     let extension = Path::new(name).extension();
     extension.is_some_and(|e| e.eq_ignore_ascii_case("onnx") || e.eq_ignore_ascii_case("pb"))

@@ -22,6 +22,13 @@ impl Failure {
         Failure { diagnostics, sources: sources_of(files) }
     }
 
+    /// The same failure, whose spans point into these texts.
+    #[must_use]
+    pub fn with_sources(mut self, sources: &Sources) -> Self {
+        self.sources = sources.clone();
+        self
+    }
+
     /// Fills in the file name where the diagnostics have no place.
     #[must_use]
     pub fn name_file(mut self, name: &str) -> Self {
@@ -40,7 +47,7 @@ impl Failure {
 }
 
 /// Texts of files for the spans of diagnostics; binary files are empty texts.
-pub(crate) fn sources_of(files: &[File]) -> Sources {
+pub fn sources_of(files: &[File]) -> Sources {
     let mut sources = Sources::new();
     for file in files {
         sources.add(file.name.clone(), file.text().unwrap_or_default());

@@ -1,20 +1,26 @@
 //! Finding the native files of a program.
 
 use crate::InputFile;
+use crate::detect::is_model_or_arrays;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_target::Target;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Most files of a folder that are looked at.
 const MAX_FILES: usize = 4096;
 
-/// The files of a folder that a target recognises, in the order of their names.
+/// Most bytes of a folder that are looked at, models and arrays not counted.
+const MAX_BYTES: u64 = 1 << 29;
+
+/// The files of a folder that a target recognises, in the order of their names. Models and arrays,
+/// which can be large, are passed over by name or first bytes.
 ///
 /// # Errors
 /// `Q0602` when it cannot be read, `Q0611` when no target recognises a file in it, or it holds too
-/// many files.
+/// many files or bytes.
 pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFile>> {
     let name = folder.display().to_string();
     let fail = |error: std::io::Error| {
@@ -33,7 +39,18 @@ pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFil
     }
     paths.sort();
     let mut files = Vec::new();
+    let mut left = MAX_BYTES;
     for path in paths {
+        if is_no_program(&path) {
+            continue;
+        }
+        let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        left = left.checked_sub(size).ok_or_else(|| {
+            let message = format!("more than {} MiB of a folder are not read", MAX_BYTES >> 20);
+            Diagnostic::unsupported("Q0611", message)
+                .in_file(path.display().to_string())
+                .help("name the files of the program instead of the folder")
+        })?;
         let file = InputFile::open(&path)?;
         if targets.iter().any(|target| target.recognises(&file.to_file())) {
             files.push(file);
@@ -47,6 +64,14 @@ pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFil
             ));
     }
     Ok(files)
+}
+
+/// True for models and arrays, by their names or first bytes.
+fn is_no_program(path: &Path) -> bool {
+    let mut start = Vec::new();
+    // What cannot be read is reported when it is opened.
+    let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut start));
+    read.is_ok() && is_model_or_arrays(&path.to_string_lossy(), &start)
 }
 
 /// The files, followed by those that belong to them and lie beside them.
@@ -99,7 +124,12 @@ fn open_beside(file: &InputFile, name: &str) -> Result<InputFile> {
     let Some(path) = &file.path else {
         return Err(missing("which is not given".to_owned()).help("give the file as well"));
     };
-    InputFile::open(&path.with_file_name(name))
+    let path = path.with_file_name(name);
+    // A pipe or a device would be waited for.
+    if path.exists() && !path.is_file() {
+        return Err(missing("which is no regular file".to_owned()));
+    }
+    InputFile::open(&path)
         .map_err(|problem| missing(format!("which cannot be used: {}", problem.message())))
 }
 
@@ -162,5 +192,37 @@ mod tests {
             if cfg!(unix) { vec!["a.toy", "b.toy"] } else { vec!["b.toy"] }
         );
         assert_eq!(of(&[]).unwrap_err().code(), "Q0611");
+    }
+
+    #[test]
+    fn large_files_of_folders_are_passed_over_or_refused() {
+        let place = tempfile::tempdir().unwrap();
+        // Files with holes: they have a size and no contents.
+        let sparse = |name: &str, start: &[u8], size: u64| {
+            fs::write(place.path().join(name), start).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(place.path().join(name)).unwrap();
+            file.set_len(size).unwrap();
+        };
+        fs::write(place.path().join("b.toy"), "toy\n").unwrap();
+        sparse("weights.onnx", b"", 1 << 40);
+        sparse("arrays", b"PK", 1 << 40);
+        assert_eq!(natives_in(place.path(), &[&Toy]).unwrap().len(), 1);
+        sparse("dump", b"", MAX_BYTES);
+        let problem = natives_in(place.path(), &[&Toy]).unwrap_err();
+        assert_eq!((problem.code(), problem.class()), ("Q0611", quincunx_diag::Class::Unsupported));
+        assert!(problem.help_text().unwrap().contains("name the files"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn companions_are_regular_files() {
+        let place = tempfile::tempdir().unwrap();
+        let first = place.path().join("a.toy");
+        fs::write(&first, "toy\nwith pipe.toy").unwrap();
+        let made = std::process::Command::new("mkfifo").arg(place.path().join("pipe.toy")).status();
+        assert!(made.unwrap().success());
+        let problem = with_companions(vec![InputFile::open(&first).unwrap()], &[&Toy]).unwrap_err();
+        assert_eq!(problem.code(), "Q0641");
+        assert!(problem.message().contains("no regular file"), "{problem}");
     }
 }

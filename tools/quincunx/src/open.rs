@@ -42,6 +42,7 @@ pub fn open_folder<'a>(
     let mut log = Log::default();
     let stages = folder.segments.iter().map(|segment| stage(&setup, segment, &mut log));
     let stages = stages.collect::<Outcome<Vec<_>>>()?;
+    let sources = texts(&folder);
     let constants = match &folder.constants {
         Some(file) => npy::read_npz(file.bytes.clone()).map_err(|p| p.name_file(&file.name))?,
         None => Default::default(),
@@ -63,13 +64,7 @@ pub fn open_folder<'a>(
     let name = path.join(DESCRIPTION).display().to_string();
     check_outputs(&executable).map_err(|problem| problem.name_file(&name))?;
     check_values(&folder, &executable).map_err(|problem| problem.name_file(&name))?;
-    Ok(Opened {
-        setup,
-        executable,
-        plan: folder.plan,
-        warnings: log.diagnostics,
-        sources: Sources::new(),
-    })
+    Ok(Opened { setup, executable, plan: folder.plan, warnings: log.diagnostics, sources })
 }
 
 /// Opens native files as one program. Without an interface its ports are raw memory.
@@ -154,6 +149,15 @@ pub(crate) fn read(
             _ => failure,
         }
     })
+}
+
+/// The texts of the only program. Spans of several would point into each other's files.
+fn texts(folder: &Folder) -> Sources {
+    let mut programs = folder.segments.iter().filter(|segment| segment.place == Place::Device);
+    match (programs.next(), programs.next()) {
+        (Some(only), None) => crate::failure::sources_of(&only.files),
+        _ => Sources::new(),
+    }
 }
 
 fn setup_of<'a>(

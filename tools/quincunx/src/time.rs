@@ -1,6 +1,6 @@
 //! `time`: how long a program takes, and why.
 
-use crate::{Executable, Outcome};
+use crate::{Body, Executable, Outcome, Stage};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_timeline::Timeline;
@@ -31,6 +31,15 @@ pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
         return Err(Diagnostic::unsupported("Q0640", "nothing of it runs on the machine").into());
     }
     Ok(timings)
+}
+
+/// What the timings leave out: segments on the host, whose time no model of a machine knows.
+pub fn left_out(executable: &Executable) -> Option<Diagnostic> {
+    let on_host = |stage: &&Stage| matches!(stage.body, Body::Host(_));
+    let names: Vec<&str> =
+        executable.stages.iter().filter(on_host).map(|stage| stage.name.as_str()).collect();
+    let message = format!("not timed, since the host computes it: {}", names.join(", "));
+    (!names.is_empty()).then(|| Diagnostic::note("Q0646", message))
 }
 
 /// Totals, lanes, a chart and, if asked for, single events of every program.

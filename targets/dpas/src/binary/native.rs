@@ -82,8 +82,10 @@ pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
             Statement::Listing(inst) => {
                 let text = crate::isa::listing::TABLE.print(&inst.to_raw());
                 let message = format!("the machine code of `{text}` is not known");
-                return Err(place(Diagnostic::unsupported("Q6033", message))
-                    .help("write it as `.raw HEX`, or emit text"));
+                return Err(place(Diagnostic::unsupported("Q6033", message)).help(
+                    "no public table gives it: put the bytes of the vendor's assembler in its \
+                         place as `.raw HEX`, or write the listing as text with `--emit asm`",
+                ));
             }
         }
     }

@@ -51,7 +51,13 @@ fn read_form(bytes: &[u8], layout: &Layout) -> Result<Vec<VirtualItem>> {
         let is_opcode = |row: &quincunx_isa::Row| row.matches.first() == Some(&("opcode", opcode));
         if !visa::TABLE.rows.iter().any(is_opcode) {
             let message = format!("the opcode {opcode:#04x} is not known, nor its length");
-            return Err(Diagnostic::unsupported("Q6034", message).at_byte(at));
+            // Byte code has no lengths of instructions: without the tables of all opcodes nothing
+            // tells where the next one begins, so that nothing can be kept as raw bytes either.
+            return Err(Diagnostic::unsupported("Q6034", message).at_byte(at).help(
+                "byte code does not say how long an instruction is, so what follows cannot be \
+                 found; only dpas and dpasw are read: take their lines out of the kernel's text \
+                 form, or disassemble its native machine code, where the rest stays as `.raw`",
+            ));
         }
         if chunk.len() < length {
             let message = format!("the instruction has {} of {length} bytes", chunk.len());

@@ -73,7 +73,8 @@ impl<'a> Bytes<'a> {
 /// mean nothing, and those of the instructions.
 pub fn read(bytes: &[u8], form: Option<Form>) -> Result<Kernel> {
     let ours = "what the documents leave open of this format is ours, and only dpas and dpasw are \
-                read: files of other tools may be refused; their text form is read as vISA text";
+                read: files of other tools may be refused; vISA text is read as well, where it holds \
+                declarations, dpas and dpasw alone";
     read_file(bytes, form).map_err(|problem| problem.with_note(ours))
 }
 

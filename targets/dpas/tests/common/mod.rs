@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part")]
 
+pub mod definition;
+
 use quincunx_diag::SourceId;
 use quincunx_dpas::arch::{DpasArch, Platform};
 use quincunx_dpas::precision::{Acc, Precision};

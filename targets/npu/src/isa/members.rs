@@ -68,6 +68,11 @@ macro_rules! enumerations {
             impl $name {
                 /// The enumeration as an operand kind.
                 pub(super) const KIND: &'static Custom = &$custom;
+
+                /// The name of the member; of a number that the table does not know `UNKNOWN`.
+                pub fn name(self) -> &'static str {
+                    find(&$custom).member(self.0).unwrap_or("UNKNOWN")
+                }
             }
         )+
 

@@ -117,7 +117,13 @@ impl Reader<'_> {
         match (at_end, self.lenient) {
             (true, true) => Ok(()),
             (true, false) => Err(self.scanner.expected("a line break at the end of the last line")),
-            _ => Err(self.scanner.expected("the end of the line")),
+            _ => {
+                let problem = self.scanner.expected("the end of the line");
+                Err(match self.scanner.rest().starts_with(b"\r") {
+                    true => problem.help("lines end with a line feed alone: remove the `\\r`"),
+                    false => problem,
+                })
+            }
         }
     }
 

@@ -120,7 +120,26 @@ impl<'a> Scanner<'a> {
                 self.at += length;
                 Ok(number)
             }
-            None => Err(self.expected("a finite number")),
+            None => Err(self.no_number(length)),
+        }
+    }
+
+    /// The error for what begins here and is no number, with what to write instead.
+    #[cold]
+    fn no_number(&self, length: usize) -> Diagnostic {
+        let text = String::from_utf8_lossy(&self.rest()[..length]);
+        let digits = text.strip_prefix('-').unwrap_or(&text);
+        let canonical = digits.starts_with(|first: char| ('1'..='9').contains(&first));
+        if canonical && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return self
+                .expected("a whole number of 32 bits or a number with a decimal point")
+                .help(format!("a number of this size has a point: {text}.0"));
+        }
+        let problem = self.expected("a finite number");
+        let words = [&b"nan"[..], b"-nan", b"inf", b"-inf", b"None"];
+        match words.iter().any(|word| self.rest().starts_with(word)) {
+            true => problem.help("the machine has no such value; write a number such as 0 or 0.5"),
+            false => problem,
         }
     }
 

@@ -242,6 +242,8 @@ impl Line<'_> {
         self.undefined(compare && config.compare.0 == CMPS::DEFAULT, "compare with CMPS DEFAULT");
         let tensor = vector.modules & 8 != 0 && config.multiply.0 == MG0S::TENSOR;
         self.undefined(tensor && !second, "MG0S TENSOR without tensor 1");
+        let adds = vector.modules & 2 != 0;
+        self.undefined(second && !tensor && !adds, "tensor 1 that no module of LUT takes");
         match vector.kind {
             VectorKind::Single => {
                 self.undefined(config.window != [1, 1], "a window of vp_self");
@@ -259,6 +261,9 @@ impl Line<'_> {
                     both[0] == both[1],
                     "vp_pool with both or neither of compare and accumulator",
                 );
+                let scalar = config.compare.1;
+                let scalar = scalar.register != 0 || scalar.immediate != 0.0;
+                self.undefined(both[0] && scalar, "CMPV or CMPVS of a window");
                 self.shape(config.tile[0] == config.source[0], "pooling changes the channels");
                 self.windows(vector);
             }

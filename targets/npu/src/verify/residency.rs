@@ -1,11 +1,12 @@
 //! The weight buffer: does a convolution find the weights that were loaded for it?
 //!
 //! Every byte of WL0 has the label of the line that loaded it last. The weights of a convolution
-//! must all have labels that fit: rows of the same size, at the place of a row, and where the maps
-//! tell, of the same layer. In the same way, weights that come through L2 are taken in the rows in
+//! must all have labels that fit: rows of the same size, spread over the array in the same way, at
+//! the place of a row, and where the maps tell, of the same layer. In the same way, weights that come through L2 are taken in the rows in
 //! which they were left there.
 
 use super::{Problems, Subject};
+use crate::isa::YCutMode;
 use crate::regions::{Region, RegionTable};
 use crate::replay::{Node, Replay, replay};
 use crate::work::{
@@ -17,20 +18,23 @@ use std::collections::BTreeMap;
 
 /// Bytes of WL0 with their labels: start to end and line.
 #[derive(Default)]
-struct Labels(BTreeMap<u64, (u64, usize)>);
+pub(super) struct Labels(BTreeMap<u64, (u64, usize)>);
 
 impl Labels {
-    /// Labels bytes anew.
-    fn set(&mut self, start: u64, end: u64, line: usize) {
+    /// Labels bytes anew; gives how many bytes of which labels that replaces.
+    pub(super) fn set(&mut self, start: u64, end: u64, line: usize) -> Vec<(u64, usize)> {
         self.split(start);
         self.split(end);
         let old: Vec<u64> = self.0.range(start..end).map(|(&at, _)| at).collect();
-        for at in old {
-            self.0.remove(&at);
-        }
+        let replaced = old.into_iter().filter_map(|at| {
+            let (end, line) = self.0.remove(&at)?;
+            Some((end - at, line))
+        });
+        let replaced = replaced.collect();
         if start < end {
             self.0.insert(start, (end, line));
         }
+        replaced
     }
 
     fn split(&mut self, at: u64) {
@@ -43,7 +47,7 @@ impl Labels {
     }
 
     /// The labels of bytes in order, each once in a row; `None` for bytes without.
-    fn of(&self, start: u64, end: u64) -> Vec<Option<usize>> {
+    pub(super) fn of(&self, start: u64, end: u64) -> Vec<Option<usize>> {
         let first = self.0.range(..=start).next_back().map_or(start, |(&at, _)| at);
         let (mut labels, mut at) = (Vec::new(), start);
         for (&low, &(high, line)) in self.0.range(first..end) {
@@ -76,6 +80,26 @@ pub(super) fn check(subject: &Subject<'_>, replay: &Replay, problems: &mut Probl
     }
 }
 
+/// The core whose L2 an access touches, and the region; `None` for other memories, and where there
+/// is no such core or region.
+pub(super) fn l2_of(
+    subject: &Subject<'_>,
+    regions: &[RegionTable],
+    node: Node,
+    memory: Memory,
+) -> Option<(usize, Region)> {
+    let (core, region) = match memory {
+        Memory::L2(region) => (node.core, Some(region)),
+        Memory::Remote(core, region) => (usize::from(core), Some(region)),
+        Memory::RemoteWhole(core) => (usize::from(core), None),
+        Memory::Wl0 | Memory::Dram(_) => return None,
+    };
+    let table = regions.get(core)?;
+    let region =
+        region.map_or_else(|| Some(Region::whole(subject.arch)), |region| table.get(region));
+    Some((core, region?))
+}
+
 /// Weights that `lw_mov` takes from L2 in other rows than those in which `ldw_mov` left them. What
 /// other lines left has no rows.
 fn layouts(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
@@ -89,19 +113,14 @@ fn layouts(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
             regions[node.core].set(cuts);
         }
         for access in accesses(work, subject.arch) {
-            let (core, region) = match access.memory {
-                Memory::L2(region) => (node.core, regions[node.core].get(region)),
-                Memory::Remote(core, region) => {
-                    let core = usize::from(core);
-                    (core, regions.get(core).and_then(|table| table.get(region)))
-                }
-                Memory::RemoteWhole(core) => (usize::from(core), Some(Region::whole(subject.arch))),
-                Memory::Wl0 | Memory::Dram(_) => continue,
-            };
-            let (Some(region), Some(labels)) = (region, labels.get_mut(core)) else { continue };
+            let place = l2_of(subject, &regions, node, access.memory);
+            let Some((core, region)) = place else { continue };
+            let labels = &mut labels[core];
             let pieces = region.pieces(access.span.start, access.span.end).into_iter().flatten();
             match work {
-                _ if access.write => pieces.for_each(|(start, end)| labels.set(start, end, number)),
+                _ if access.write => {
+                    pieces.for_each(|(start, end)| drop(labels.set(start, end, number)));
+                }
                 Work::Weights(weights) => {
                     let start = region.byte(access.span.start);
                     let lines = pieces.flat_map(|(start, end)| labels.of(start, end)).flatten();
@@ -201,6 +220,10 @@ fn misfit(
         let [c, r, s] = weights.dest_row;
         let [own_c, own_r, own_s] = conv.weight_row();
         return Some(format!("whose rows are {c}x{r}x{s}, not {own_c}x{own_r}x{own_s}"));
+    }
+    if let Some(cut) = weights.y_cut.filter(|&cut| cut != conv.y_cut) {
+        let [cut, own] = [cut, conv.y_cut].map(YCutMode::name);
+        return Some(format!("which were spread over the array by {cut}, not {own}"));
     }
     let WeightDest::Wl0(at) = weights.dest else { return None };
     let offset = (i64::from(conv.weights) - i64::from(at)) * i64::from(subject.arch.wl0_unit);

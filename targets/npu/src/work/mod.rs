@@ -106,6 +106,8 @@ pub struct Weights {
     pub format: DataFmt,
     /// Masked input channels, if masking is on.
     pub mask: Option<u8>,
+    /// What the rows of the array divide; `None` for weights that go to L2.
+    pub y_cut: Option<YCutMode>,
     /// Channels, kernel rows and columns of a source row.
     pub source_row: Extents,
     /// The same of a destination row.

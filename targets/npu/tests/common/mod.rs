@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part")]
 
 pub mod cases;
+pub mod corrupt;
 pub mod extra;
 
 use quincunx_diag::{Diagnostic, SourceId};

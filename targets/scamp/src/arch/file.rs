@@ -4,6 +4,7 @@ use super::{Cost, LIMITS, MAX_ELEMENTS, MAX_REGISTERS, Roles, ScampArch};
 use crate::expand::{EXPANSIONS, steps_of};
 use crate::isa::{Direction, Reg, TABLE};
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::parse_toml;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -220,13 +221,7 @@ impl ArchFile {
 
     /// Reads the text.
     pub(super) fn parse(text: &str) -> Result<ArchFile> {
-        toml::from_str(text).map_err(|error| {
-            let problem = Diagnostic::invalid("Q5011", error.message().to_owned());
-            match error.span() {
-                Some(span) => problem.at_byte(span.start as u64),
-                None => problem,
-            }
-        })
+        parse_toml("Q5011", text)
     }
 
     /// The file of a machine.

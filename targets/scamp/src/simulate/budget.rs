@@ -1,30 +1,129 @@
-//! How long the fractions of a run may become.
+//! How much a run may compute: a hostile program ends in an error, not in an afternoon.
 
+use super::Settings;
+use super::lower::{LogicStep, Lowered, Op, Place};
+use crate::isa::{Class, Inst};
 use quincunx_diag::{Diagnostic, Result};
 
-/// Most bits of all fractions together, and of all that a run computes.
+/// Most bits of all fractions together: their length has no bound of its own.
 const MAX_BITS: u64 = 1 << 30;
-const MAX_BITS_COMPUTED: u64 = 1 << 32;
 
-/// What fractions may still cost: their length has no bound of its own.
-#[derive(Default)]
+/// Most work of a run. A unit is about a nanosecond of one core of 2025 in a release build; what
+/// something costs was measured, and does not depend on the machine that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkLimit(pub u64);
+
+impl Default for WorkLimit {
+    /// Some seconds. The longest programs of the field on the whole array need a fifth of it.
+    fn default() -> WorkLimit {
+        WorkLimit(WorkLimit::DEFAULT_MILLIONS * 1_000_000)
+    }
+}
+
+impl WorkLimit {
+    /// The default in millions.
+    pub const DEFAULT_MILLIONS: u64 = 4000;
+
+    /// Refuses work beyond the limit.
+    ///
+    /// # Errors
+    /// `Q5060`.
+    pub(super) fn check(self, work: u64) -> Result<()> {
+        if work <= self.0 {
+            return Ok(());
+        }
+        let millions = work / 1_000_000;
+        let message = format!("running the program takes {millions} million units of work");
+        Err(self.exceeded("Q5060", message))
+    }
+
+    /// The error of a run that goes beyond.
+    fn exceeded(self, code: &'static str, message: String) -> Diagnostic {
+        let millions = self.0 / 1_000_000;
+        Diagnostic::unsupported(code, message).help(format!(
+            "`--max-work MILLIONS` raises the limit of {millions} million; a smaller `--size` needs less"
+        ))
+    }
+}
+
+/// What running a program costs in floats, for so many elements.
+pub(super) fn work(lowered: &Lowered, size: usize, settings: &Settings) -> u64 {
+    let per_element = lowered.steps.iter().map(|step| cost(&step.op, settings)).sum::<u64>();
+    per_element.saturating_mul(size as u64)
+}
+
+/// Units of a step for each element.
+fn cost(op: &Op, settings: &Settings) -> u64 {
+    let places = |list: &[Place], own: u64, neighbour: u64| {
+        let cost = |place: &Place| if matches!(place, Place::Own(_)) { own } else { neighbour };
+        list.iter().map(cost).sum::<u64>()
+    };
+    match op {
+        Op::Bus(step) => {
+            let receivers = step.receivers.len() as u64;
+            let draws = settings.noise.as_ref().map_or(0, |noise| {
+                let written = noise.sigma[step.receivers.len().clamp(1, 3) - 1] != 0.0;
+                let shared = noise.mismatch != 0.0 && receivers > 1;
+                receivers * (u64::from(written) + if shared { receivers } else { 0 })
+            });
+            2 + places(&step.sources, 1, 3) + places(&step.receivers, 2, 4) + 40 * draws
+        }
+        Op::Where(sources) => 1 + places(sources, 1, 3),
+        Op::All | Op::Fill(..) => 1,
+        Op::Logic(step) => logic_cost(step),
+        Op::Nothing => 0,
+    }
+}
+
+fn logic_cost(LogicStep { inst, writes, reads }: &LogicStep) -> u64 {
+    match inst {
+        Inst::Dnews0 { .. } | Inst::Dnews1 { .. } => 12,
+        _ if inst.class() == Class::Pattern => 2,
+        _ => 1 + (reads.len() + writes.len()) as u64,
+    }
+}
+
+/// What a run in fractions may still cost.
 pub(super) struct Budget {
-    computed: u64,
+    limit: WorkLimit,
+    left: u64,
 }
 
 impl Budget {
-    /// Accounts for a step that wrote so many bits; these stand for every plane.
+    /// The budget of a run that has done so much already.
+    pub(super) fn new(limit: WorkLimit, done: u64) -> Budget {
+        Budget { limit, left: limit.0.saturating_sub(done) }
+    }
+
+    /// Accounts for a step that computed fractions of these lengths in bits, each `times` times;
+    /// they stand for every plane.
     ///
     /// # Errors
-    /// `Q5062` when they are too many.
-    pub(super) fn spend(&mut self, bits: u64, planes: usize) -> Result<()> {
-        self.computed = self.computed.saturating_add(bits);
-        let stored = bits.saturating_mul(planes as u64);
-        if stored <= MAX_BITS && self.computed <= MAX_BITS_COMPUTED {
-            return Ok(());
+    /// `Q5062` when they are too many or too long.
+    pub(super) fn spend(
+        &mut self,
+        lengths: impl Iterator<Item = u64>,
+        times: u64,
+        planes: usize,
+    ) -> Result<()> {
+        let (mut bits, mut units) = (0_u64, 0_u64);
+        for length in lengths {
+            bits = bits.saturating_add(length);
+            // Reducing a long fraction takes a time that grows with the square of its length.
+            let reduced = length / 16 + (length.saturating_mul(length) >> 20);
+            units = units.saturating_add(50 + reduced);
         }
-        let message = "the results are no floats, and too long as fractions";
-        Err(Diagnostic::unsupported("Q5062", message).help("run it on a smaller array"))
+        let left = self.left.checked_sub(units.saturating_mul(times));
+        if bits.saturating_mul(planes as u64) > MAX_BITS {
+            let message = "the results are no floats, and too long as fractions";
+            return Err(Diagnostic::unsupported("Q5062", message).help("run it on a smaller array"));
+        }
+        let Some(left) = left else {
+            let message = "the results are no floats, and take too long as fractions";
+            return Err(self.limit.exceeded("Q5062", message.to_owned()));
+        };
+        self.left = left;
+        Ok(())
     }
 }
 
@@ -34,10 +133,17 @@ mod tests {
 
     #[test]
     fn fractions_have_a_budget() {
-        let mut budget = Budget::default();
-        assert!(budget.spend(MAX_BITS / 7, 7).is_ok());
-        assert_eq!(budget.spend(MAX_BITS / 7 + 1, 7).unwrap_err().code(), "Q5062");
-        let steps = (0..100).take_while(|_| budget.spend(MAX_BITS, 1).is_ok()).count();
-        assert_eq!(steps, 3);
+        let limit = WorkLimit(1_000_000);
+        let spend = |length: u64, count: usize, planes| {
+            Budget::new(limit, 0).spend(std::iter::repeat_n(length, count), 1, planes)
+        };
+        assert!(spend(64, 1000, 7).is_ok());
+        assert_eq!(spend(64, 100_000, 7).unwrap_err().code(), "Q5062");
+        assert!(spend(40_000, 200, 7).is_ok());
+        assert_eq!(spend(80_000, 200, 7).unwrap_err().code(), "Q5062");
+        assert_eq!(spend(40_000, 1, 1 << 15).unwrap_err().code(), "Q5062");
+        let mut budget = Budget::new(limit, 700_000);
+        let steps = (0..100).take_while(|_| budget.spend([0; 100].into_iter(), 3, 1).is_ok());
+        assert_eq!(steps.count(), 20);
     }
 }

@@ -1,6 +1,6 @@
 //! The executor: one short function per primitive instruction.
 
-use super::budget::Budget;
+use super::budget::{self, Budget};
 use super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Place, lower};
 use super::number::{Number, length};
 use super::state::Planes;
@@ -17,9 +17,6 @@ use std::collections::BTreeMap;
 const MAX_NUMBERS: usize = 1 << 25;
 const MAX_FRACTIONS: usize = 1 << 21;
 
-/// Element operations of one run.
-const MAX_WORK: u64 = 1 << 36;
-
 /// Called after every instruction with its index, for tests that plant faults.
 pub type Mutate<'a> = &'a mut dyn FnMut(usize, &mut Planes<f64>);
 
@@ -31,6 +28,8 @@ pub struct Executor {
     settings: Settings,
     width: usize,
     height: usize,
+    /// What a run costs in floats.
+    work: u64,
 }
 
 /// What a run gave.
@@ -63,7 +62,8 @@ impl Executor {
     /// Prepares a program for an array of `width` by `height` elements.
     ///
     /// # Errors
-    /// `Q5027` for unknown 1-bit registers, `Q5060` when the array or the work is too large.
+    /// `Q5027` for unknown 1-bit registers, `Q5060` when the array is too large, or the work beyond
+    /// the limit of the settings.
     pub fn new(
         program: &Program,
         arch: &ScampArch,
@@ -74,12 +74,22 @@ impl Executor {
         let lowered = lower(program, arch)?;
         let size = width.saturating_mul(height);
         let planes = lowered.analogue.len() + lowered.digital.len();
-        let work = (size as u64).saturating_mul(lowered.steps.len() as u64);
-        if size == 0 || size.saturating_mul(planes) > MAX_NUMBERS || work > MAX_WORK {
+        if size == 0 || size.saturating_mul(planes) > MAX_NUMBERS {
             let message = format!("{width} x {height} elements with {planes} registers");
-            return Err(Diagnostic::unsupported("Q5060", message + " are not simulated"));
+            return Err(Diagnostic::unsupported("Q5060", message + " are not simulated")
+                .help("`--size WIDTHxHEIGHT` makes the array smaller"));
         }
-        Ok(Executor { lowered, arch: arch.clone(), settings, width, height })
+        let work = budget::work(&lowered, size, &settings);
+        settings.work.check(work)?;
+        Ok(Executor { lowered, arch: arch.clone(), settings, width, height, work })
+    }
+
+    /// Refuses so many runs when all of them together are beyond the limit of the settings.
+    ///
+    /// # Errors
+    /// `Q5060`.
+    pub fn check_runs(&self, runs: u64) -> Result<()> {
+        self.settings.work.check(self.work.saturating_mul(runs))
     }
 
     /// The plane of a register among those that [`Executor::run_with`] shows.
@@ -134,14 +144,17 @@ impl Executor {
             return Err(Diagnostic::unsupported("Q5062", message)
                 .help("run it on a smaller array, or with inputs that are multiples of 2^-d"));
         }
-        let (mut run, mut budget) = (Run::<Ratio>::new(self), Budget::default());
+        let (mut run, mut budget) =
+            (Run::<Ratio>::new(self), Budget::new(self.settings.work, self.work));
         run.load(inputs)?;
         for (number, step) in self.lowered.steps.iter().enumerate() {
             run.step(number, &step.op);
-            let bits = run.bus.iter().map(length).sum();
-            budget
-                .spend(bits, self.lowered.analogue.len())
-                .map_err(|p| p.at(At::Instruction(step.index)))?;
+            let times = step.op.bus_length();
+            if times > 0 {
+                budget
+                    .spend(run.bus.iter().map(length), times, self.lowered.analogue.len())
+                    .map_err(|p| p.at(At::Instruction(step.index)))?;
+            }
         }
         let Planes { width, height, analogue, digital, .. } = run.planes;
         let floats = |plane: Vec<Ratio>| plane.iter().map(Number::float).collect();

@@ -49,6 +49,17 @@ pub(super) enum Op {
     Nothing,
 }
 
+impl Op {
+    /// How often a step on the bus computes a number, for each element.
+    pub(super) fn bus_length(&self) -> u64 {
+        match self {
+            Op::Bus(step) => 1 + (step.sources.len() + step.receivers.len()) as u64,
+            Op::Where(sources) => sources.len() as u64,
+            _ => 0,
+        }
+    }
+}
+
 /// A primitive step and where it comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Step {

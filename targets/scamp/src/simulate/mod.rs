@@ -10,6 +10,7 @@ mod noise;
 mod number;
 mod state;
 
+pub use budget::WorkLimit;
 pub use exec::{Executor, Mutate, Outcome};
 pub use noise::Noise;
 pub(crate) use number::length;
@@ -35,4 +36,6 @@ pub struct Settings {
     pub noise: Option<Noise>,
     /// Values stop at plus and minus this.
     pub saturation: Option<f64>,
+    /// What a run may compute.
+    pub work: WorkLimit,
 }

@@ -31,9 +31,14 @@ impl Noise {
     /// What each receiver gets too much, for a step into these registers of an element.
     pub(super) fn shares(&self, registers: &[usize], element: usize, shares: &mut [f64]) {
         let excess = |register: usize| gaussian(self.seed, [register as u64, element as u64, 0, 2]);
-        let mean = registers.iter().map(|&r| excess(r)).sum::<f64>() / registers.len() as f64;
+        let mut sum = 0.0;
         for (share, &register) in shares.iter_mut().zip(registers) {
-            *share = self.mismatch * (excess(register) - mean);
+            *share = excess(register);
+            sum += *share;
+        }
+        let mean = sum / registers.len() as f64;
+        for share in &mut shares[..registers.len()] {
+            *share = self.mismatch * (*share - mean);
         }
     }
 }

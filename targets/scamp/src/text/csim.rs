@@ -2,6 +2,7 @@
 //!
 //! Facts: `specs/scamp.md` section 16. `add`, `sub` and `neg` are spelled as the macros are.
 
+use super::print::list;
 use crate::isa::{Direction, Inst, Reg, register};
 use crate::program::Program;
 use quincunx_diag::{Diagnostic, Place, Result};
@@ -59,13 +60,18 @@ pub(super) fn is_csim(text: &str) -> bool {
     CSIM.rows.iter().any(|row| row.mnemonic == word)
 }
 
-/// The CSIM text of a program. A comment gives the transform of a move, a halving or a negation as
+/// The CSIM text of a program. The lists of inputs and outputs stand in comments of Cain's words, where
+/// the reader finds them. A comment gives the transform of a move, a halving or a negation as
 /// (x, y, halvings, negated).
 ///
 /// # Errors
 /// `Q5004` for an instruction that the text has no word for.
 pub(super) fn print(program: &Program) -> Result<String> {
     let mut out = String::new();
+    // Writing to a string cannot fail.
+    if let Some(inputs) = &program.inputs {
+        let _ = writeln!(out, "// Inputs in: {}", list(inputs));
+    }
     for (index, inst) in program.instructions.iter().enumerate() {
         let (text, transform) = match *inst {
             Inst::Movx { y, x, d } | Inst::MovDirection { y, x, d } => {
@@ -83,13 +89,15 @@ pub(super) fn print(program: &Program) -> Result<String> {
                     .help("CSIM has movx, divq, neg, add and sub of two operands only"));
             }
         };
-        // Writing to a string cannot fail.
         let _ = match transform {
             Some((x, y, halvings, negated)) => {
                 writeln!(out, "{text} // ({x}, {y}, {halvings}, {negated})")
             }
             None => writeln!(out, "{text}"),
         };
+    }
+    if let Some(outputs) = &program.outputs {
+        let _ = writeln!(out, "// Null Instruction: [] <- {}", list(outputs));
     }
     Ok(out)
 }

@@ -37,7 +37,7 @@ pub fn print(program: &Program, dialect: &Dialect) -> Result<String> {
 }
 
 /// Registers in brackets.
-fn list(registers: &[Reg]) -> String {
+pub(super) fn list(registers: &[Reg]) -> String {
     let names: Vec<String> = registers.iter().map(Reg::to_string).collect();
     format!("[{}]", names.join(", "))
 }

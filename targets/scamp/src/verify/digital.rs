@@ -4,11 +4,11 @@
 //! There is no such check upstream (`specs/scamp.md` section 14.15).
 
 use crate::arch::ScampArch;
-use crate::files::{Bit, DigitalLayout, KernelFile};
+use crate::files::{Bit, DigitalLayout, KernelFile, Mode};
 use crate::goal::Goal;
 use crate::isa::{Inst, Reg};
 use crate::program::{Named, Program, Space};
-use crate::simulate::{Executor, Outcome, Settings};
+use crate::simulate::{Executor, Outcome, Settings, WorkLimit};
 use quincunx_diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
 
@@ -25,20 +25,21 @@ const COMPARED: usize = 12;
 const MAX_SIDE: usize = 256;
 
 /// Simulates a program whose numbers are in the registers that a layout says, and compares every
-/// output away from the edge. Sums wrap; kernels with halves are refused, since halving drops bits
-/// in an order that the kernel does not tell.
+/// output away from the edge. Sums wrap.
+///
+/// A halving drops the lowest bit, and which bits a kernel with halves drops depends on the order of
+/// its program. Such programs are compared on numbers where no order drops anything: multiples of
+/// 2^d, so small that no sum wraps. A note says so.
 pub(super) fn verify_digital(
     program: &Program,
     file: &KernelFile,
     layout: &DigitalLayout,
     arch: &ScampArch,
+    limit: WorkLimit,
 ) -> Result<Vec<Diagnostic>> {
     let (depth, _) = file.approximation();
-    if depth > 0 {
-        let message = "digital programs are compared with whole kernels only";
-        return Err(Diagnostic::unsupported("Q5043", message));
-    }
     let goals = file.goals(depth)?.0;
+    let range = Range::new(&goals, depth, layout.bits, file.mode)?;
     let grid = grid(program, layout)?;
     let number = |name: &str| {
         layout.number(name).ok_or_else(|| {
@@ -54,20 +55,82 @@ pub(super) fn verify_digital(
     program.inputs =
         Some(inputs.iter().chain(&lists).flat_map(|l| l.iter().map(|bit| bit.register)).collect());
     let (width, height) = grid.elements();
-    let executor = Executor::new(&program, arch, width, height, Settings::default())?;
+    let settings = Settings { work: limit, ..Settings::default() };
+    let executor = Executor::new(&program, arch, width, height, settings)?;
+    executor.check_runs(TRIALS)?;
     let mut problems = Vec::new();
     for seed in 0..TRIALS {
-        let images = made_up(inputs.len(), grid.columns * grid.rows, layout.bits, seed);
+        let mut images = made_up(inputs.len(), grid.columns * grid.rows, layout.bits, seed);
+        images.iter_mut().flatten().for_each(|value| *value = range.of(*value));
         let outcome = executor.run(&grid.planes(&inputs, &images, &found, arch, seed))?;
         for ((name, goal), list) in outputs.iter().zip(&goals).zip(&lists) {
-            let image = Filtered { goal, images: &images, grid: &grid, bits: layout.bits };
+            let image = Filtered { goal, depth, images: &images, grid: &grid, bits: layout.bits };
             problems.extend(image.compare(name, &outcome, list));
         }
         if !problems.is_empty() {
             break;
         }
     }
+    problems.extend(range.note());
     Ok(problems)
+}
+
+/// The numbers that are tried.
+enum Range {
+    /// All of so many bits: kernels of whole numbers.
+    All,
+    /// Multiples of `2^depth` up to `most` of them, and below 0 where numbers have a sign.
+    Multiples { depth: u32, most: u64, signed: bool },
+}
+
+impl Range {
+    /// # Errors
+    /// `Q5043` when numbers of so many bits hold no multiple whose sums fit.
+    fn new(goals: &[Goal], depth: u32, bits: usize, mode: Mode) -> Result<Range> {
+        if depth == 0 {
+            return Ok(Range::All);
+        }
+        let signed = mode == Mode::SuperPixel;
+        let bits = bits - usize::from(signed);
+        let total = goals.iter().map(Goal::total).max().unwrap_or(1).max(1);
+        // A program may add up everything before it halves.
+        let largest_sum = u128::from(total) << depth;
+        let fits = ((1_u128 << bits) - 1) / largest_sum;
+        if fits > 0 {
+            return Ok(Range::Multiples { depth, most: fits as u64, signed });
+        }
+        let needed = (u128::BITS - largest_sum.leading_zeros()) as usize + usize::from(signed);
+        let message = format!(
+            "the kernels are in units of 1/2^{depth}, and halving drops bits in the order of the \
+             program: they are compared on multiples of 2^{depth} only, and sums of these need \
+             {needed} bits"
+        );
+        Err(Diagnostic::unsupported("Q5043", message).help(
+            "give numbers more bits (`bits` or `bitOrder` of pairGen), or verify kernels scaled to \
+             whole numbers, without the halvings of the program",
+        ))
+    }
+
+    /// A number of the range, from any number.
+    fn of(&self, value: u64) -> u64 {
+        match *self {
+            Range::All => value,
+            Range::Multiples { depth, most, signed: false } => (value % (most + 1)) << depth,
+            Range::Multiples { depth, most, signed: true } => {
+                (value % (2 * most + 1)).wrapping_sub(most) << depth
+            }
+        }
+    }
+
+    fn note(&self) -> Option<Diagnostic> {
+        let Range::Multiples { depth, most, .. } = *self else { return None };
+        let text = format!(
+            "the kernels have halves: compared on multiples of 2^{depth} up to {} only, where \
+             halving drops nothing",
+            most << depth
+        );
+        Some(Diagnostic::note("Q5048", text))
+    }
 }
 
 /// An array of pixels, each a block of elements.
@@ -93,7 +156,10 @@ fn grid(program: &Program, layout: &DigitalLayout) -> Result<Grid> {
     let is_block = block != (1, 1);
     if reach > MAX_REACH || is_block && width.max(height) > MAX_SIDE {
         let message = format!("a program with {reach} moves is not compared with its kernels");
-        return Err(Diagnostic::unsupported("Q5043", message));
+        return Err(Diagnostic::unsupported("Q5043", message).help(format!(
+            "up to {MAX_REACH} moves on an array of up to {MAX_SIDE} elements a side for blocks; \
+             `run` gives the outputs for images of your own"
+        )));
     }
     Ok(grid)
 }
@@ -156,7 +222,9 @@ fn made_up(channels: usize, size: usize, bits: usize, seed: u64) -> Vec<Vec<u64>
 
 /// What a goal makes of images.
 struct Filtered<'a> {
+    /// In units of `2^-depth`.
     goal: &'a Goal,
+    depth: u32,
     images: &'a [Vec<u64>],
     grid: &'a Grid,
     bits: usize,
@@ -174,6 +242,8 @@ impl Filtered<'_> {
             let value = inside.then(|| image[row * self.grid.columns + column])?;
             sum = sum.wrapping_add(value.wrapping_mul(count as u64));
         }
+        // Nothing is lost: the numbers are multiples of 2^depth.
+        let sum = (sum as i64 >> self.depth) as u64;
         Some(sum & (u64::MAX >> (64 - self.bits)))
     }
 

@@ -6,6 +6,7 @@ use crate::files::{KernelFile, Mode};
 use crate::goal::{Cell, Goal};
 use crate::isa::Reg;
 use crate::program::{Program, Space};
+use crate::simulate::WorkLimit;
 use crate::symbolic::{Level, Term, Value, run};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Ratio};
@@ -91,20 +92,33 @@ fn sum(value: &Value) -> String {
     out
 }
 
-/// Compares what a program computes with the kernels of a file: analogue programs cell by cell, for
-/// all images; digital ones by simulation on some images.
+/// As [`verify_kernels_within`], with the limit of work that is the default.
 ///
 /// # Errors
-/// As [`run`] and the simulator; `Q5054` for kernels that are too large, `Q5043` for programs whose
-/// results cannot be compared.
+/// As [`verify_kernels_within`].
 pub fn verify_kernels(
     program: &Program,
     file: &KernelFile,
     arch: &ScampArch,
 ) -> Result<Vec<Diagnostic>> {
+    verify_kernels_within(program, file, arch, WorkLimit::default())
+}
+
+/// Compares what a program computes with the kernels of a file: analogue programs cell by cell, for
+/// all images; digital ones by simulation on some images, which may cost `limit` altogether.
+///
+/// # Errors
+/// As [`run`] and the simulator; `Q5054` for kernels that are too large, `Q5043` for programs whose
+/// results cannot be compared.
+pub fn verify_kernels_within(
+    program: &Program,
+    file: &KernelFile,
+    arch: &ScampArch,
+    limit: WorkLimit,
+) -> Result<Vec<Diagnostic>> {
     match (file.mode, &file.digital) {
         (Mode::Analogue, _) => verify_analogue(program, file),
-        (_, Some(layout)) => verify_digital(program, file, layout, arch),
+        (_, Some(layout)) => verify_digital(program, file, layout, arch, limit),
         (_, None) => Err(Diagnostic::bug("a kernel file without the places of its bits")),
     }
 }

@@ -149,6 +149,19 @@ fn within(what: &str, base: u64, size: u64, depth: u64, memory: &str) -> Result<
 mod tests {
     use super::*;
 
+    /// What is wrong is said in words of ours where the text is no JSON at all.
+    #[test]
+    fn broken_text_is_named() {
+        for (text, message) in [
+            ("{\"name\": \"x", "the JSON text ends too early"),
+            ("{name: 1}", "this is not JSON: key must be a string"),
+            ("{\"name\": 1}", "invalid type: integer `1`, expected a string"),
+        ] {
+            let problem = Model::parse(text).unwrap_err();
+            assert_eq!((problem.code(), problem.message()), ("Q3030", message));
+        }
+    }
+
     /// As upstream does; newer and older files have keys of their own.
     #[test]
     fn unknown_keys_are_ignored_and_named() {

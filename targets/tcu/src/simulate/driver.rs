@@ -62,7 +62,7 @@ fn step(inst: Inst) -> Step {
 pub fn flush_probe(arch: &TcuArch) -> Result<[Step; 2]> {
     let Some(overwritten) = arch.dram0_depth.checked_sub(2) else {
         let message = "the flush probe needs two vectors of DRAM0";
-        return Err(Diagnostic::unsupported("Q3065", message).help("set flush-probe to false"));
+        return Err(Diagnostic::unsupported("Q3065", message).help("give --flush-probe=false"));
     };
     let local = (arch.local_depth - 1) as u32;
     let (local_stride, stride, size) = (0, 0, 0);

@@ -5,6 +5,7 @@ use crate::arch::TcuArch;
 use crate::isa::Register;
 use crate::program::Memory;
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_isa::OperandValue as _;
 
 /// Bytes of a block by which DRAM offsets count.
 const OFFSET_BLOCK: u64 = 1 << 16;
@@ -14,7 +15,7 @@ const OFFSET_BLOCK: u64 = 1 << 16;
 pub struct State {
     pub(super) arch: TcuArch,
     /// Physical memory behind the two DRAM interfaces, by scalar.
-    drams: [Dram; 2],
+    dram: Dram,
     local: Vec<i32>,
     acc: Vec<i32>,
     /// SIMD registers 1 and up, a vector each.
@@ -36,15 +37,8 @@ impl State {
         let vectors = |depth: u64| vec![0; depth as usize * lanes];
         let tables = arch.lookup_tables.map_or(0, |tables| tables as usize + 1);
         let entries = u64::from(arch.lookup_table_depth.unwrap_or(0));
-        let registers = Register::NAMES.iter().filter_map(|&(_, number)| {
-            quincunx_isa::OperandValue::from_raw(number).map(|r: Register| (r as usize, r))
-        });
-        let mut configuration = [0; 16];
-        for (number, register) in registers {
-            configuration[number] = register.default_value();
-        }
         State {
-            drams: [Dram::new(), Dram::new()],
+            dram: Dram::new(),
             local: vectors(arch.local_depth),
             acc: vectors(arch.accumulator_depth),
             registers: vectors(arch.simd_registers_depth.into()),
@@ -52,16 +46,14 @@ impl State {
             bias: 0,
             array: vectors(1),
             tables: vec![vectors(entries); tables],
-            configuration,
+            configuration: default_configuration(),
             arch: arch.clone(),
         }
     }
 
     /// Back to the start.
     pub fn reset(&mut self) {
-        for dram in &mut self.drams {
-            dram.clear();
-        }
+        self.dram.clear();
         for memory in [
             &mut self.local,
             &mut self.acc,
@@ -73,12 +65,7 @@ impl State {
         }
         self.tables.iter_mut().for_each(|table| table.fill(0));
         self.bias = 0;
-        for &(_, number) in Register::NAMES {
-            let register: Option<Register> = quincunx_isa::OperandValue::from_raw(number);
-            if let Some(register) = register {
-                self.configuration[register as usize] = register.default_value();
-            }
-        }
+        self.configuration = default_configuration();
     }
 
     /// The machine.
@@ -104,7 +91,7 @@ impl State {
     pub fn read(&self, memory: Memory, address: u64, out: &mut [i32]) -> Result<()> {
         let first = self.place(memory, address, out.len())?;
         match memory {
-            Memory::Dram0 | Memory::Dram1 => self.drams[memory as usize].read(first, out),
+            Memory::Dram0 | Memory::Dram1 => self.dram.read(memory as usize, first, out),
             Memory::Local => out.copy_from_slice(&self.local[first as usize..][..out.len()]),
             Memory::Acc => out.copy_from_slice(&self.acc[first as usize..][..out.len()]),
         }
@@ -114,12 +101,12 @@ impl State {
     /// Writes vectors to consecutive addresses.
     ///
     /// # Errors
-    /// As [`State::read`]; `Q3064` when a DRAM bank becomes too large.
+    /// As [`State::read`]; `Q3064` when the DRAM banks together become too large.
     pub fn write(&mut self, memory: Memory, address: u64, values: &[i32]) -> Result<()> {
         let first = self.place(memory, address, values.len())?;
         match memory {
             Memory::Dram0 | Memory::Dram1 => {
-                return self.drams[memory as usize].write(first, values);
+                return self.dram.write(memory as usize, first, values);
             }
             Memory::Local => self.local[first as usize..][..values.len()].copy_from_slice(values),
             Memory::Acc => self.acc[first as usize..][..values.len()].copy_from_slice(values),
@@ -203,12 +190,11 @@ impl State {
         let lanes = self.arch.lanes();
         let place = self.place(bank, address, lanes)?;
         let vector = &mut self.local[local as usize * lanes..][..lanes];
-        let dram = &mut self.drams[bank as usize];
         if to_local {
-            dram.read(place, vector);
+            self.dram.read(bank as usize, place, vector);
             return Ok(());
         }
-        dram.write(place, vector)
+        self.dram.write(bank as usize, place, vector)
     }
 
     /// Where `length` scalars from a vector on begin. DRAM offsets apply.
@@ -228,6 +214,16 @@ impl State {
         let scalars = OFFSET_BLOCK / self.arch.data_type.bytes() as u64;
         Ok(u64::from(offset) * scalars + address * lanes)
     }
+}
+
+/// The configuration registers by number, at the start.
+fn default_configuration() -> [u32; 16] {
+    let mut configuration = [0; 16];
+    let registers = Register::NAMES.iter().filter_map(|&(_, number)| Register::from_raw(number));
+    for register in registers {
+        configuration[register as usize] = register.default_value();
+    }
+    configuration
 }
 
 fn no_register(number: u32) -> Diagnostic {

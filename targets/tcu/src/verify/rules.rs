@@ -63,7 +63,7 @@ impl<'a> Checker<'a> {
             let message = "the last two vectors of DRAM0 are for the host's flush probe";
             found.push(
                 Diagnostic::warning("Q3053", message)
-                    .help("set flush-probe to false without a probe"),
+                    .help("without a probe give --flush-probe=false"),
             );
         }
     }

@@ -5,10 +5,9 @@ use crate::console::Console;
 use crate::input;
 use crate::verbs::compile::write_files;
 use clap::Args;
-use quincunx::Outcome;
 use quincunx::assemble::convert;
-use quincunx::diag::Sources;
 use quincunx::target::File;
+use quincunx::{Outcome, sources_of};
 use std::path::{Path, PathBuf};
 
 /// Turn assembly text into native files
@@ -59,11 +58,7 @@ impl Conversion {
     ) -> Outcome<Vec<File>> {
         let setup = self.reading.setup(self.reading.target(files)?)?;
         let converted = convert(files, &setup, kind, stem)?;
-        let mut sources = Sources::new();
-        for file in files {
-            sources.add(file.name.clone(), file.text().unwrap_or_default());
-        }
-        console.diagnostics(&converted.warnings, &sources);
+        console.diagnostics(&converted.warnings, &sources_of(files));
         Ok(converted.files)
     }
 }

@@ -77,6 +77,6 @@ impl Compare {
                 .collect::<Result<_, _>>()?);
         }
         let setup = |name: &String| input::setup(find_target(name)?, &self.machine);
-        Ok(self.target.iter().map(setup).collect::<Result<_, _>>()?)
+        self.target.iter().map(setup).collect()
     }
 }

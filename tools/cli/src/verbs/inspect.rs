@@ -48,7 +48,7 @@ impl Inspect {
         }
         // What it says about the options is the same here.
         self.reading.folder(&self.file)?;
-        inspect::folder(&self.file, targets(), &self.reading.options())
+        inspect::folder(&self.file, targets(), &self.reading.options()?)
     }
 
     /// The machine for a program; nothing else has one.

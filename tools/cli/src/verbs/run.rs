@@ -13,8 +13,8 @@ use quincunx::run::Options;
 use quincunx::target::{Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::{
-    Calibration, Dataset, Executable, FileKind, InputFile, Opened, Outcome, Tolerance, Trace,
-    detect, reference, run, targets,
+    Calibration, Dataset, Executable, Failure, FileKind, InputFile, Opened, Outcome, Tolerance,
+    Trace, detect, reference, run, targets,
 };
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ impl Run {
         }
         let data_file = input::data_file(&self.data)?;
         let reference = self.compare.as_deref().map(input::open).transpose()?;
-        let executable = self.executable(data_file.as_ref(), console)?;
+        let (executable, sources) = self.executable(data_file.as_ref(), console)?;
         let data: Dataset =
             input::dataset(&self.data, data_file.as_ref(), &executable.inputs, console)?;
         let options = Options {
@@ -78,14 +78,15 @@ impl Run {
             engine: if self.strict_overflow { Engine::Checked } else { Engine::Exec },
             threads: console.threads,
         };
-        let traces = run::run(&executable, &data, options, console.progress())?;
+        let traces = run::run(&executable, &data, options, console.progress())
+            .map_err(|problem| Failure::from(problem).with_sources(&sources))?;
         for (index, trace) in traces.iter().enumerate() {
             let image = data.first + index;
             let notes = trace.notes.iter().map(|note| match traces.len() {
                 1 => note.clone(),
                 _ => note.clone().with_note(format!("with image {image}")),
             });
-            console.diagnostics(&notes.collect::<Vec<_>>(), &Sources::new());
+            console.diagnostics(&notes.collect::<Vec<_>>(), &sources);
         }
         if let Some(path) = &self.trace_layers {
             let order = executable.value_order();
@@ -121,16 +122,22 @@ impl Run {
         Ok(judgement.exit_code())
     }
 
-    fn executable(&self, data: Option<&InputFile>, console: &Console) -> Outcome<Executable> {
+    /// What runs, and the texts it was read from.
+    fn executable(
+        &self,
+        data: Option<&InputFile>,
+        console: &Console,
+    ) -> Outcome<(Executable, Sources)> {
         if let [path] = &self.program[..]
             && !path.is_dir()
         {
             let file = input::open(path)?;
             if let FileKind::Model = detect(&file, targets()) {
-                return match self.reading.named()? {
+                let executable = match self.reading.named()? {
                     Some(target) => self.compiled(&file, target, data, console),
                     None => self.reference(&file),
                 };
+                return Ok((executable?, Sources::new()));
             }
             input::without_effect(self.about_models(), "a program")?;
             let files = input::complete(vec![file], &self.reading)?;
@@ -141,9 +148,9 @@ impl Run {
         Ok(self.opened(opened, console))
     }
 
-    fn opened(&self, opened: Opened<'_>, console: &Console) -> Executable {
+    fn opened(&self, opened: Opened<'_>, console: &Console) -> (Executable, Sources) {
         console.diagnostics(&opened.warnings, &opened.sources);
-        opened.executable
+        (opened.executable, opened.sources)
     }
 
     /// The options for compiling a model that are given, by name.

@@ -25,7 +25,8 @@ impl Targets {
             None => manual::list(quincunx::targets()),
             Some(name) => {
                 let target = find_target(name)?;
-                manual::describe(target, &input::arch(target, self.arch.as_deref())?)?
+                let source = input::arch(target, self.arch.as_deref())?;
+                manual::describe(target, &source).map_err(|p| input::in_arch(p, source))?
             }
         };
         console.report(&report, self.output.output.as_deref())?;

@@ -5,8 +5,8 @@ use crate::console::Console;
 use crate::input;
 use crate::verbs::compile::{is_stdout, two_on_stdout};
 use clap::Args;
-use quincunx::diag::{Diagnostic, Result};
-use quincunx::time::{Timing, report, time};
+use quincunx::diag::{Diagnostic, Sources};
+use quincunx::time::{Timing, left_out, report, time};
 use quincunx::{Outcome, Selection};
 use std::path::{Path, PathBuf};
 
@@ -24,10 +24,12 @@ pub(crate) struct Time {
     /// Also list the first N events, or those from A on and before B
     #[arg(long, value_name = "N|A..B")]
     events: Option<Selection>,
-    /// Write the timeline for ui.perfetto.dev to this file
+    /// Write the timeline for ui.perfetto.dev to this file; with several programs one file each,
+    /// FILE with the name of the segment before its ending
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Write the timeline as a page for a browser to this file
+    /// Write the timeline as a page for a browser to this file; with several programs as for
+    /// --perfetto
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     #[command(flatten)]
@@ -44,13 +46,19 @@ impl Time {
         }
         let opened = input::program(&self.program, &self.reading)?;
         console.diagnostics(&opened.warnings, &opened.sources);
-        let timings = time(&opened.executable)?;
+        let timings =
+            time(&opened.executable).map_err(|failure| failure.with_sources(&opened.sources))?;
+        console.diagnostics(left_out(&opened.executable).as_slice(), &Sources::new());
         let events = self.events.as_ref().map(|Selection(range)| range);
         if let Some(path) = &self.perfetto {
-            console.write(Some(path), only(&timings)?.timeline.perfetto().as_bytes())?;
+            write_each(path, &timings, console, |timing| timing.timeline.perfetto())?;
         }
         if let Some(path) = &self.page {
-            console.write(Some(path), only(&timings)?.timeline.html(&self.title()).as_bytes())?;
+            let title = |timing: &Timing| match timings.len() {
+                1 => self.title(),
+                _ => format!("{} {}", self.title(), timing.segment),
+            };
+            write_each(path, &timings, console, |timing| timing.timeline.html(&title(timing)))?;
         }
         console.report(&report(&timings, events), self.output.output.as_deref())?;
         Ok(0)
@@ -62,14 +70,80 @@ impl Time {
     }
 }
 
-/// One file holds one timeline.
-fn only(timings: &[Timing]) -> Result<&Timing> {
-    match timings {
-        [timing] => Ok(timing),
-        _ => Err(Diagnostic::unsupported(
-            "Q0712",
-            format!("there are {} programs, a file holds the timeline of one", timings.len()),
-        )
-        .help("give the native files of one segment")),
+/// Writes one file per program: under the name that is given, or with the name of the segment
+/// before its ending when there are several.
+fn write_each(
+    path: &Path,
+    timings: &[Timing],
+    console: &Console,
+    text: impl Fn(&Timing) -> String,
+) -> Outcome<()> {
+    if let [only] = timings {
+        return console.write(Some(path), text(only).as_bytes());
+    }
+    if is_stdout(path) {
+        let message =
+            format!("there are {} programs, stdout takes the timeline of one", timings.len());
+        let problem = Diagnostic::usage("Q0712", message);
+        return Err(problem.help("name a file: each program gets one of its own").into());
+    }
+    for timing in timings {
+        let path = path_of_segment(path, &timing.segment);
+        console.write(Some(&path), text(timing).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// `out.json` becomes `out.device0.json`.
+fn path_of_segment(path: &Path, segment: &str) -> PathBuf {
+    let name = match (path.file_stem(), path.extension()) {
+        (Some(stem), Some(extension)) => {
+            format!("{}.{segment}.{}", stem.to_string_lossy(), extension.to_string_lossy())
+        }
+        _ => format!("{}.{segment}", path.file_name().unwrap_or_default().to_string_lossy()),
+    };
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+    use quincunx::timeline::{Event, Timeline};
+
+    fn timing(segment: &str) -> Timing {
+        let mut timeline = Timeline::new("cycles");
+        let lane = timeline.lane("unit");
+        let (name, detail) = (segment.to_owned(), String::new());
+        timeline.event(Event { lane, start: 0, duration: 1, name, detail });
+        Timing { segment: segment.to_owned(), timeline }
+    }
+
+    #[test]
+    fn several_programs_get_a_file_each() {
+        let cli = Cli::try_parse_from(["quincunx", "targets"]).unwrap_or_else(|e| panic!("{e}"));
+        let console = Console::new(&cli.global);
+        let place = std::env::temp_dir().join(format!("quincunx-time-{}", std::process::id()));
+        std::fs::create_dir_all(&place).unwrap();
+        let timings = [timing("device0"), timing("device1")];
+        let write = |path: &Path, timings: &[Timing]| {
+            write_each(path, timings, &console, |timing| timing.timeline.perfetto())
+        };
+        for (given, files) in [
+            ("t.json", ["t.device0.json", "t.device1.json"]),
+            ("a.b/t", ["a.b/t.device0", "a.b/t.device1"]),
+        ] {
+            std::fs::create_dir_all(place.join("a.b")).unwrap();
+            write(&place.join(given), &timings).unwrap();
+            for (file, segment) in files.iter().zip(["device0", "device1"]) {
+                let text = std::fs::read_to_string(place.join(file)).unwrap();
+                assert!(text.contains(segment), "{file}");
+            }
+        }
+        assert_eq!(write(Path::new("-"), &timings).unwrap_err().exit_code(), 2);
+        write(&place.join("one"), &timings[..1]).unwrap();
+        assert!(place.join("one").is_file());
+        std::fs::remove_dir_all(&place).unwrap();
     }
 }

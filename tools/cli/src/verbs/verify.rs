@@ -5,12 +5,13 @@ use crate::console::Console;
 use crate::input;
 use clap::Args;
 use quincunx::compile::Job;
-use quincunx::diag::{Class, Severity, Sources};
+use quincunx::diag::{Class, Severity};
 use quincunx::report::{Cell, Column, Report, Table};
 use quincunx::target::Document;
 use quincunx::verify::{Agreement, against_model, verify};
 use quincunx::{
-    Calibration, FileKind, InputFile, Opened, Outcome, detect, exit_code, inspect, targets,
+    Calibration, FileKind, InputFile, Opened, Outcome, detect, exit_code, inspect, sources_of,
+    targets,
 };
 use std::path::PathBuf;
 
@@ -90,9 +91,7 @@ impl Verify {
     fn verdict(&self, file: &InputFile, document: &Document, console: &Console) -> Outcome<u8> {
         let given = self.model.as_ref().map(|_| "--model");
         input::without_effect(given, &format!("a file that is {}", document.kind))?;
-        let mut sources = Sources::new();
-        sources.add(file.name.clone(), file.to_file().text().unwrap_or_default());
-        console.diagnostics(&document.problems, &sources);
+        console.diagnostics(&document.problems, &sources_of(&[file.to_file()]));
         let errors = document.problems.iter().filter(|p| p.is_error()).count();
         console.report(&table(errors == 0, errors, None).into(), self.output.output.as_deref())?;
         Ok(if errors == 0 { 0 } else { Class::Answer.exit_code() })
@@ -117,6 +116,7 @@ impl Verify {
             ..Job::new(&model, &opened.setup)
         };
         against_model(opened, &job, &images, console.threads, console.progress())
+            .map_err(|failure| failure.with_sources(&opened.sources))
     }
 }
 

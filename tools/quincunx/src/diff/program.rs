@@ -4,7 +4,7 @@ use super::{Difference, Settings, arrays, json, text};
 use crate::assemble::TEXT_KIND;
 use crate::executable::{Body, Stage};
 use crate::open::read;
-use crate::{InputFile, Outcome, Setup, open_folder, with_companions};
+use crate::{Failure, InputFile, Outcome, Setup, open_folder, with_companions};
 use quincunx_diag::{Class, Diagnostic};
 use quincunx_graph::Graph;
 use quincunx_report::Table;
@@ -143,7 +143,9 @@ fn native_text(
         Err(problem) if problem.class() == Class::Unsupported && super::is_text(file) => {
             Ok(String::from_utf8_lossy(&file.bytes).into_owned())
         }
-        text => Ok(text.map_err(|problem| problem.name_file(&file.name))?),
+        text => text.map_err(|problem| {
+            Failure::in_files(vec![problem.name_file(&file.name)], &[file.to_file()])
+        }),
     }
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::compile::{Job, compile, to_folder};
 use crate::import::Options;
 use crate::run::run;
+use crate::time::{left_out, time};
 use crate::verify::{against_model, verify};
 use crate::{Silent, assemble, inspect, manual, open_folder, open_native, recognise};
 use quincunx_report::Format;
@@ -56,6 +57,23 @@ fn verify_finds_a_program_that_is_not_its_model() {
 }
 
 #[test]
+fn time_is_per_program_and_says_what_it_leaves_out() {
+    let timed = |model| {
+        let (_place, path) = write(&model, &[]);
+        let executable = open_folder(&path, TARGETS, &[]).unwrap().executable;
+        let names = time(&executable).map(|timings| {
+            timings.into_iter().map(|timing| timing.segment).collect::<Vec<_>>().join(" ")
+        });
+        (names, left_out(&executable).map(|note| note.message().to_owned()))
+    };
+    let (names, note) = timed(mixed());
+    assert_eq!(names.unwrap(), "device0 device2");
+    assert!(note.unwrap().ends_with("computes it: host1"));
+    assert_eq!(timed(relu_only()).1, None);
+    assert_eq!(timed(neg_only()).0.unwrap_err().diagnostics[0].code(), "Q0640");
+}
+
+#[test]
 fn native_files_have_raw_ports() {
     let file = File::new("a.toy", "toy\nrelu y x\nadd z y y\n");
     assert_eq!(recognise(std::slice::from_ref(&file), TARGETS).unwrap().info().name, "toy");
@@ -89,6 +107,10 @@ fn files_are_converted_between_kinds() {
     let convert = |kind| assemble::convert(std::slice::from_ref(&file), &setup(&[]), kind, "b");
     assert_eq!(convert(None).unwrap().files, [File::new("b.toy", "toy\nrelu y x\n")]);
     assert_eq!(convert(Some("two")).unwrap().files.len(), 2);
+    let empty = [File::new("e.toy", "toy\n")];
+    let failure = assemble::convert(&empty, &setup(&[]), Some("two"), "e").err().unwrap();
+    assert_eq!(failure.diagnostics[0].code(), "Q9005");
+    assert_eq!(failure.sources.get(quincunx_diag::SourceId(0)).unwrap().name, "e.toy");
     let failure = convert(Some("twoo")).err().unwrap();
     assert_eq!(failure.exit_code(), 2);
     assert!(failure.to_string().contains("did you mean \"two\"?"));

@@ -2,7 +2,7 @@
 //! makes a mixed plan. A program is a text of one instruction per line, `relu y x` or `add y a b`,
 //! after the line `toy`. A line `with a b` names files that belong to it.
 
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, SourceId, Span};
 use quincunx_graph::passes::Scheme;
 use quincunx_graph::{Binary, Graph, Node, Op, Unary, ValueId};
 use quincunx_isa::{Table, Term};
@@ -239,6 +239,10 @@ impl Program for Code {
     }
 
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        if kind == "two" && self.code.is_empty() {
+            let first = Span { source: SourceId(0), start: 0, end: 3 };
+            return Err(Diagnostic::unsupported("Q9005", "nothing for two files").label(first, ""));
+        }
         let mut files = vec![File::new(format!("{stem}.toy"), self.text())];
         if kind == "two" {
             files.push(File::new(format!("{stem}.more"), "more"));
