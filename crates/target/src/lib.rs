@@ -47,8 +47,10 @@ pub struct Info {
     pub compiler: bool,
     /// Options of the compiler and the readers.
     pub options: &'static [OptionInfo],
-    /// Native file kinds `emit` can produce; the first is the one a program folder holds.
+    /// Native file kinds `emit` can produce; the first is what is written when none is named.
     pub kinds: &'static [EmitKind],
+    /// The kind that a program folder holds: everything that a program needs to run.
+    pub folder_kind: &'static str,
 }
 
 /// A named set of machine parameters.
@@ -167,7 +169,7 @@ pub trait Target: Sync {
     }
 
     /// How a float model is quantised for this machine; `None` when it takes float models as they
-    /// are.
+    /// are, batch normalisations included.
     fn scheme(&self, _arch: &dyn Arch, _options: &Options) -> Option<Scheme> {
         Some(Scheme::POWER_OF_TWO_8)
     }

@@ -149,6 +149,8 @@ pub struct Interface {
 /// Which simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
+    /// The fastest one that the target has for this program; numbers and notes are those of `Exec`.
+    Fast,
     /// The readable one, instruction by instruction.
     Exec,
     /// The same, and a result that leaves the type of its place is a fault.

@@ -46,6 +46,7 @@ static INFO: Info = Info {
     compiler: true,
     options: OPTIONS,
     kinds: artifact::KINDS,
+    folder_kind: "bin",
 };
 
 /// The instruction tables.

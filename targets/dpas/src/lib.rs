@@ -48,6 +48,7 @@ static INFO: Info = Info {
     compiler: false,
     options: OPTIONS,
     kinds: artifact::KINDS,
+    folder_kind: "bin",
 };
 
 const BOOL: &[&str] = &["true", "false"];

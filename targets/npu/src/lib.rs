@@ -42,6 +42,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: OPTIONS,
     kinds: artifact::KINDS,
+    folder_kind: "bin",
     compiler: false,
 };
 

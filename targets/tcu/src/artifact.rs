@@ -3,12 +3,14 @@
 use crate::binary;
 use crate::files::{Consts, Model, Prog, Vectors, write_data};
 use crate::package::Package;
-use crate::ports::Ports;
+use crate::ports::{Piece, Ports};
+use crate::program::Span;
+use crate::session::{Session, Simulator};
 use crate::settings::Settings;
-use crate::simulate::Executor;
+use crate::simulate::{Executor, Fast};
+use crate::text;
 use crate::time::{self, engines, estimate, sample};
-use crate::verify::verify;
-use crate::{session::Session, text};
+use crate::verify::{dataflow, verify};
 use quincunx_diag::{Diagnostic, Result, any_error, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Stats};
@@ -35,6 +37,8 @@ pub struct Artifact {
     package: Package,
     settings: Settings,
     ports: Ports,
+    /// Instructions and comments before them.
+    comments: Vec<(usize, String)>,
 }
 
 impl Artifact {
@@ -49,12 +53,37 @@ impl Artifact {
         interface: Option<Interface>,
     ) -> Result<Artifact> {
         let ports = Ports::new(&package, interface)?;
-        Ok(Artifact { package, settings, ports })
+        Ok(Artifact { package, settings, ports, comments: Vec::new() })
+    }
+
+    /// The same with comments for assembly text.
+    pub(crate) fn with_comments(self, comments: Vec<(usize, String)>) -> Artifact {
+        Artifact { comments, ..self }
     }
 
     /// The program with its description and constants.
     pub fn package(&self) -> &Package {
         &self.package
+    }
+
+    /// The simulator of a legal program: the prepared one unless something is to be observed that
+    /// only the executor sees.
+    fn simulator(&self, engine: Engine) -> Simulator {
+        let Settings { watches, driver, .. } = &self.settings;
+        if engine == Engine::Fast && watches.is_empty() {
+            let ports = self.ports.inputs().chain(self.ports.outputs());
+            let spans: Vec<Span> = ports
+                .flat_map(|(_, lie)| &lie.pieces)
+                .map(|&Piece { memory, base, size }| Span { memory, base, stride: 0, count: size })
+                .collect();
+            if let Some(fast) = Fast::new(&self.package, driver, &spans) {
+                return Simulator::Fast(Box::new(fast));
+            }
+        }
+        let mut executor = Executor::new(self.package.arch());
+        executor.strict = engine == Engine::Checked;
+        executor.watch(watches.clone());
+        Simulator::Exec(Box::new(executor))
     }
 
     /// The description under a new name for its files; made up for a program without one.
@@ -169,7 +198,7 @@ impl quincunx_target::Program for Artifact {
         let file = match kind {
             "tprog" => File::new(format!("{stem}.tprog"), binary::write(program)?),
             "tmodel" => return self.emit_model(stem),
-            "asm" => File::new(format!("{stem}.tasm"), text::print(program)),
+            "asm" => File::new(format!("{stem}.tasm"), text::print_with(program, &self.comments)),
             "stream" => {
                 let stream = self.settings.driver.stream(program)?;
                 File::new(format!("{stem}.tstream"), binary::write(&stream)?)
@@ -185,7 +214,12 @@ impl quincunx_target::Program for Artifact {
     }
 
     fn verify(&self) -> Vec<Diagnostic> {
-        verify(&self.package.program, &self.settings.rules)
+        let mut problems = verify(&self.package.program, &self.settings.rules);
+        // What flows through a program is a question about one that is legal otherwise.
+        if !any_error(&problems) {
+            problems.extend(dataflow(&self.package, &self.settings.driver));
+        }
+        problems
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
@@ -194,11 +228,9 @@ impl quincunx_target::Program for Artifact {
             let first = problems.into_iter().find(Diagnostic::is_error);
             return Err(first.unwrap_or_else(|| Diagnostic::bug("an error that is none")));
         }
-        let mut executor = Executor::new(self.package.arch());
-        executor.strict = engine == Engine::Checked;
-        executor.watch(self.settings.watches.clone());
+        let simulator = self.simulator(engine);
         let (package, driver) = (self.package.clone(), self.settings.driver.clone());
-        Ok(Box::new(Session::new(executor, package, driver, self.ports.clone())?))
+        Ok(Box::new(Session::new(simulator, package, driver, self.ports.clone())?))
     }
 
     fn time(&self) -> Result<Timeline> {

@@ -6,9 +6,12 @@
 
 pub mod arch;
 mod artifact;
+mod bench;
 pub mod binary;
+pub mod compile;
 mod document;
 pub mod files;
+mod golden;
 pub mod isa;
 pub mod package;
 mod ports;
@@ -17,6 +20,7 @@ mod read;
 mod session;
 mod settings;
 pub mod simulate;
+mod tensors;
 pub mod text;
 pub mod time;
 pub mod verify;
@@ -25,10 +29,14 @@ pub use arch::TcuArch;
 pub use artifact::Artifact;
 
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
+use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
 use quincunx_target::{
-    Arch, ArchSource, Document, File, Info, Interface, Log, Options, Program, Target,
+    Arch, ArchSource, Claim, Compiled, Document, File, Info, Interface, Log, Numerics, Options,
+    Program, Target,
 };
+use quincunx_tensor::Tensors;
 use settings::Settings;
 
 /// The target.
@@ -44,7 +52,8 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: settings::OPTIONS,
     kinds: artifact::KINDS,
-    compiler: false,
+    folder_kind: "tmodel",
+    compiler: true,
 };
 
 impl Target for Tcu {
@@ -54,6 +63,38 @@ impl Target for Tcu {
 
     fn arch(&self, source: &ArchSource) -> Result<Box<dyn Arch>> {
         Ok(Box::new(TcuArch::from_source(source)?))
+    }
+
+    fn claim(&self, graph: &Graph, arch: &dyn Arch) -> Vec<Claim> {
+        match arch.of_target() {
+            Ok(arch) => compile::claim::claim(graph, arch),
+            Err(problem) => vec![Claim::Host(problem.message().to_owned()); graph.nodes().len()],
+        }
+    }
+
+    fn scheme(&self, _arch: &dyn Arch, _options: &Options) -> Option<Scheme> {
+        // The machine has one format for everything, and constants become it exactly as here.
+        None
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
+        let arch: &TcuArch = arch.of_target()?;
+        let compiled = compile::compile(graph, arch, &settings::wishes(options)?, log)?;
+        let settings = Settings::new(options, &compiled.package)?;
+        let numerics = compiled.numerics;
+        let artifact = Artifact::new(compiled.package, settings, Some(compiled.interface))?;
+        let program = Box::new(artifact.with_comments(compiled.comments));
+        Ok(Compiled { program, numerics })
+    }
+
+    fn golden(&self, graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
+        golden::golden(graph, numerics, inputs)
     }
 
     fn read(
@@ -91,5 +132,9 @@ impl Target for Tcu {
     fn isa(&self) -> &'static [&'static Table] {
         static TABLES: &[&Table] = &[&isa::TABLE];
         TABLES
+    }
+
+    fn suites(&self) -> &'static [quincunx_target::bench::Suite] {
+        bench::SUITES
     }
 }

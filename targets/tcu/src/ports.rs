@@ -4,11 +4,11 @@ use crate::arch::TcuArch;
 use crate::files::Vectors;
 use crate::package::Package;
 use crate::program::{Memory, Program};
+use crate::tensors::{Columns, Table};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Param, Quantiser};
 use quincunx_num::{Overflow, Rounding};
-use quincunx_target::{Interface, Port};
-use quincunx_tensor::element_count;
+use quincunx_target::{Interface, LayerTap, Port};
 
 /// Vectors of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,38 @@ pub(crate) struct Piece {
     pub(crate) size: u64,
 }
 
+/// Where a port is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lie {
+    /// Its vectors.
+    pub(crate) pieces: Vec<Piece>,
+    /// How its elements lie in them; `None` for vectors as they are.
+    pub(crate) table: Option<Table>,
+}
+
+/// A value of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tap {
+    /// Its name.
+    pub(crate) value: String,
+    /// Its shape.
+    pub(crate) shape: Vec<usize>,
+    /// The number of instructions after which it is there.
+    pub(crate) after: usize,
+    /// How its elements lie in vectors.
+    pub(crate) table: Table,
+    /// Where the vectors are.
+    pub(crate) columns: Columns,
+}
+
 /// Ports with their places, in the order of the interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     interface: Interface,
-    inputs: Vec<Vec<Piece>>,
-    outputs: Vec<Vec<Piece>>,
+    inputs: Vec<Lie>,
+    outputs: Vec<Lie>,
+    /// Values of layers, in the order of the instructions after which they are there.
+    taps: Vec<Tap>,
 }
 
 impl Ports {
@@ -39,11 +65,27 @@ impl Ports {
         let own =
             Interface { inputs: ports(&inputs), outputs: ports(&outputs), layers: Vec::new() };
         let interface = match interface {
-            Some(given) => fitting(given, &own)?,
-            None => own,
+            Some(given) => fitting(given, &own, arch)?,
+            None => own.clone(),
         };
-        let places = |list: Vec<(String, Vec<Piece>)>| list.into_iter().map(|(_, p)| p).collect();
-        Ok(Ports { interface, inputs: places(inputs), outputs: places(outputs) })
+        let places = |list: Named, given: &[Port], own: &[Port]| -> Vec<Lie> {
+            let ports = given.iter().zip(own);
+            let lies = list.into_iter().zip(ports).map(|((_, pieces), (given, own))| {
+                let raw = given.shape == own.shape;
+                let table = if raw { None } else { Table::new(&given.shape, arch.lanes()) };
+                Lie { pieces, table }
+            });
+            lies.collect()
+        };
+        let inputs = places(inputs, &interface.inputs, &own.inputs);
+        let outputs = places(outputs, &interface.outputs, &own.outputs);
+        let taps = taps(&interface, package)?;
+        Ok(Ports { interface, inputs, outputs, taps })
+    }
+
+    /// Values of layers, in the order of the instructions after which they are there.
+    pub(crate) fn taps(&self) -> &[Tap] {
+        &self.taps
     }
 
     pub(crate) fn interface(&self) -> &Interface {
@@ -51,13 +93,13 @@ impl Ports {
     }
 
     /// Inputs with their places.
-    pub(crate) fn inputs(&self) -> impl Iterator<Item = (&Port, &[Piece])> {
-        self.interface.inputs.iter().zip(self.inputs.iter().map(Vec::as_slice))
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = (&Port, &Lie)> {
+        self.interface.inputs.iter().zip(&self.inputs)
     }
 
     /// Outputs with their places.
-    pub(crate) fn outputs(&self) -> impl Iterator<Item = (&Port, &[Piece])> {
-        self.interface.outputs.iter().zip(self.outputs.iter().map(Vec::as_slice))
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = (&Port, &Lie)> {
+        self.interface.outputs.iter().zip(&self.outputs)
     }
 
     /// The pieces in DRAM0 as a description names them.
@@ -68,7 +110,7 @@ impl Ports {
         };
         let pairs = ports.iter().zip(places);
         pairs
-            .flat_map(|(port, pieces)| pieces.iter().map(move |piece| (port, piece)))
+            .flat_map(|(port, lie)| lie.pieces.iter().map(move |piece| (port, piece)))
             .filter(|(_, piece)| piece.memory == Memory::Dram0)
             .map(|(port, piece)| Vectors {
                 name: port.name.clone(),
@@ -118,10 +160,9 @@ fn raw(program: &Program) -> (Named, Named) {
     (named(ends[0], ""), named(ends[1], "_out"))
 }
 
-/// `[vectors, lanes]` on the grid of the machine.
-fn port(name: &str, pieces: &[Piece], arch: &TcuArch) -> Port {
-    let vectors: u64 = pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.size));
-    let quantiser = arch.data_type.binary_point().map(|point| Quantiser {
+/// The grid of a machine's numbers; `None` for floats.
+pub(crate) fn grid(arch: &TcuArch) -> Option<Quantiser> {
+    arch.data_type.binary_point().map(|point| Quantiser {
         signed: Param::uniform(true),
         width: Param::uniform(arch.data_type.width()),
         scale: Param::uniform(1.0 / f64::from(1_u32 << point)),
@@ -129,13 +170,20 @@ fn port(name: &str, pieces: &[Piece], arch: &TcuArch) -> Port {
         // As upstream's tools encode constants.
         rounding: Param::uniform(Rounding::HalfCeil),
         overflow: Param::uniform(Overflow::Saturate),
-    });
+    })
+}
+
+/// `[vectors, lanes]` on the grid of the machine.
+fn port(name: &str, pieces: &[Piece], arch: &TcuArch) -> Port {
+    let vectors: u64 = pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.size));
+    let quantiser = grid(arch);
     let shape = vec![usize::try_from(vectors).unwrap_or(usize::MAX), arch.lanes()];
     Port { name: name.to_owned(), shape, quantiser }
 }
 
-/// An interface from elsewhere must have the ports of the program, in shapes of as many elements.
-fn fitting(given: Interface, own: &Interface) -> Result<Interface> {
+/// An interface from elsewhere must have the ports of the program: in shapes of as many elements, or
+/// in shapes that fill as many vectors.
+fn fitting(given: Interface, own: &Interface, arch: &TcuArch) -> Result<Interface> {
     let misfit = |what: String| {
         let message = format!("the interface does not fit the program: {what}");
         Err(Diagnostic::invalid("Q3073", message))
@@ -147,16 +195,34 @@ fn fitting(given: Interface, own: &Interface) -> Result<Interface> {
             return misfit(format!("{} {kind}s, expected {}", given.len(), own.len()));
         }
         for (given, own) in given.iter().zip(own) {
-            let same = given.name == own.name
-                && element_count(&given.shape) == element_count(&own.shape)
-                && given.quantiser == own.quantiser;
-            if !same {
+            let vectors = Table::new(&given.shape, arch.lanes()).map(|table| table.vectors());
+            let fills = given.shape == own.shape || vectors == Some(own.shape[0] as u64);
+            if given.name != own.name || !fills || given.quantiser != own.quantiser {
                 return misfit(format!("{kind} {:?} is not {:?} of it", given.name, own.name));
             }
         }
     }
-    if let Some(layer) = given.layers.first() {
-        return misfit(format!("layer {:?} cannot be read out of it", layer.value));
-    }
     Ok(given)
+}
+
+/// The values of layers of an interface.
+fn taps(interface: &Interface, package: &Package) -> Result<Vec<Tap>> {
+    let (arch, instructions) = (package.arch(), package.program.steps.len());
+    let tap = |layer: &LayerTap| {
+        let misfit = |what: &str| {
+            let message = format!("layer {:?} {what}", layer.value);
+            Diagnostic::invalid("Q3073", message)
+        };
+        let table = Table::new(&layer.shape, arch.lanes());
+        let table = table.ok_or_else(|| misfit("has no such shape"))?;
+        let columns = Columns::parse(&layer.place, table.positions(), arch)?;
+        if columns.0.len() != table.blocks() || layer.after > instructions {
+            return Err(misfit("does not fit the program"));
+        }
+        let (value, shape) = (layer.value.clone(), layer.shape.clone());
+        Ok(Tap { value, shape, after: layer.after, table, columns })
+    };
+    let mut taps = interface.layers.iter().map(tap).collect::<Result<Vec<Tap>>>()?;
+    taps.sort_by_key(|tap| tap.after);
+    Ok(taps)
 }

@@ -1,8 +1,9 @@
 //! A program in the simulator, between its ports.
 
 use crate::package::Package;
-use crate::ports::{Piece, Ports};
-use crate::simulate::{Driver, Executor, Notice};
+use crate::ports::{Piece, Ports, Tap};
+use crate::program::Step;
+use crate::simulate::{Driver, Executor, Fast, Flow, Notice, State};
 use quincunx_diag::{Diagnostic, Place, Result, did_you_mean};
 use quincunx_target::Machine;
 use quincunx_tensor::{Tensor, Tensors, element_count};
@@ -13,9 +14,41 @@ const MAX_PORTS: usize = 1 << 25;
 /// Numbers of a vector that a notice shows.
 const SHOWN: usize = 8;
 
+/// What executes the instructions.
+pub(crate) enum Simulator {
+    /// One by one, with everything that can be observed.
+    Exec(Box<Executor>),
+    /// Prepared.
+    Fast(Box<Fast>),
+}
+
+impl Simulator {
+    fn read(&self, piece: &Piece, out: &mut [i32]) -> Result<()> {
+        match self {
+            Simulator::Exec(executor) => executor.state.read(piece.memory, piece.base, out),
+            Simulator::Fast(fast) => fast.read(piece.memory, piece.base, out),
+        }
+    }
+
+    fn saturations(&self) -> Vec<(&'static str, Flow, usize)> {
+        match self {
+            Simulator::Exec(executor) => executor.saturations().collect(),
+            Simulator::Fast(fast) => fast.saturations().collect(),
+        }
+    }
+
+    fn notices(&self) -> &[Notice] {
+        match self {
+            Simulator::Exec(executor) => executor.notices(),
+            // What would take notice of anything is not prepared.
+            Simulator::Fast(_) => &[],
+        }
+    }
+}
+
 /// Runs a program as the host does.
 pub(crate) struct Session {
-    executor: Executor,
+    simulator: Simulator,
     package: Package,
     driver: Driver,
     ports: Ports,
@@ -25,7 +58,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(
-        executor: Executor,
+        simulator: Simulator,
         package: Package,
         driver: Driver,
         ports: Ports,
@@ -40,21 +73,27 @@ impl Session {
         if driver.flush_probe {
             check_probe(&package, &ports)?;
         }
-        Ok(Session { executor, package, driver, ports, lost_probe: false })
+        Ok(Session { simulator, package, driver, ports, lost_probe: false })
     }
 
     fn images(&self, inputs: &Tensors) -> Result<Vec<(Piece, Vec<i32>)>> {
         let data_type = self.package.arch().data_type;
         let lanes = self.package.arch().lanes();
         let mut images = Vec::new();
-        for (port, pieces) in self.ports.inputs() {
+        for (port, lie) in self.ports.inputs() {
             let tensor = inputs.get(&port.name).ok_or_else(|| {
                 Diagnostic::invalid("Q3077", format!("input {:?} is not given", port.name))
                     .help_if(did_you_mean(&port.name, inputs.keys().map(String::as_str)))
             })?;
             let reals = port.encode(tensor)?;
-            let mut scalars = reals.iter().map(|&real| data_type.encode_exact(real));
-            for &piece in pieces {
+            let scalars: Vec<i32> =
+                reals.iter().map(|&real| data_type.encode_exact(real)).collect();
+            let scalars = match &lie.table {
+                Some(table) => table.vectors_of(&scalars),
+                None => scalars,
+            };
+            let mut scalars = scalars.into_iter();
+            for &piece in &lie.pieces {
                 let count = piece.size as usize * lanes;
                 images.push((piece, scalars.by_ref().take(count).collect()));
             }
@@ -66,17 +105,84 @@ impl Session {
         let data_type = self.package.arch().data_type;
         let lanes = self.package.arch().lanes();
         let mut outputs = Tensors::new();
-        for (port, pieces) in self.ports.outputs() {
+        for (port, lie) in self.ports.outputs() {
             let mut reals = Vec::new();
-            for piece in pieces {
+            for piece in &lie.pieces {
                 let mut scalars = vec![0; piece.size as usize * lanes];
-                self.executor.state.read(piece.memory, piece.base, &mut scalars)?;
+                self.simulator.read(piece, &mut scalars)?;
                 reals.extend(scalars.iter().map(|&scalar| data_type.decode(scalar)));
             }
+            let reals = lie.table.map_or(reals.clone(), |table| table.elements_of(&reals));
             outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
         }
         Ok(outputs)
     }
+
+    /// Runs the program as the host does; `traced` takes the values of layers.
+    fn execute(&mut self, inputs: &Tensors, traced: Option<&mut Tensors>) -> Result<()> {
+        let images = self.images(inputs)?;
+        let Session { simulator, package, driver, ports, .. } = self;
+        if traced.is_some() && matches!(simulator, Simulator::Fast(_)) {
+            // A prepared program cannot be looked at in between.
+            *simulator = Simulator::Exec(Box::new(Executor::new(package.arch())));
+        }
+        let mut images = images.iter();
+        let returned = match simulator {
+            Simulator::Exec(executor) => {
+                let load = |state: &mut State| {
+                    package.load(state)?;
+                    images.try_for_each(|(at, image)| state.write(at.memory, at.base, image))
+                };
+                let taps = if traced.is_some() { ports.taps() } else { &[] };
+                let steps = &package.program.steps;
+                driver.run_with(executor, &package.program, load, |executor| {
+                    run_past(executor, steps, taps, traced)
+                })?
+            }
+            Simulator::Fast(fast) => fast.run(|fast| {
+                images.try_for_each(|(at, image)| fast.write(at.memory, at.base, image))
+            })?,
+        };
+        self.lost_probe = !returned;
+        Ok(())
+    }
+}
+
+/// Executes instructions, and reads the values of layers where they are there.
+fn run_past(
+    executor: &mut Executor,
+    steps: &[Step],
+    taps: &[Tap],
+    mut values: Option<&mut Tensors>,
+) -> Result<()> {
+    let mut done = 0;
+    for tap in taps {
+        executor.run(&steps[done..tap.after])?;
+        done = tap.after;
+        if let Some(values) = &mut values {
+            values.insert(tap.value.clone(), read_tap(&executor.state, tap)?);
+        }
+    }
+    executor.run(&steps[done..])
+}
+
+/// The value of a layer.
+fn read_tap(state: &State, tap: &Tap) -> Result<Tensor> {
+    let arch = state.arch();
+    let lanes = arch.lanes();
+    let (positions, blocks) = (tap.table.positions(), tap.columns.0.len());
+    let mut vectors = vec![0.0; positions * blocks * lanes];
+    let mut vector = vec![0; lanes];
+    for (block, column) in tap.columns.0.iter().enumerate() {
+        for position in 0..positions {
+            state.read(column.memory, column.base + position as u64 * column.step, &mut vector)?;
+            let to = &mut vectors[(position * blocks + block) * lanes..][..lanes];
+            for (real, &scalar) in to.iter_mut().zip(&vector) {
+                *real = arch.data_type.decode(scalar);
+            }
+        }
+    }
+    Tensor::from_vec(&tap.shape, tap.table.elements_of(&vectors))
 }
 
 /// The probe must not lie on inputs or outputs.
@@ -86,7 +192,8 @@ fn check_probe(package: &Package, ports: &Ports) -> Result<()> {
         piece.memory == crate::program::Memory::Dram0
             && piece.base + piece.size > depth - depth.min(2)
     };
-    let hit = ports.inputs().chain(ports.outputs()).find(|(_, pieces)| pieces.iter().any(overlaps));
+    let hit =
+        ports.inputs().chain(ports.outputs()).find(|(_, lie)| lie.pieces.iter().any(overlaps));
     match hit {
         Some((port, _)) => Err(Diagnostic::unsupported(
             "Q3065",
@@ -102,25 +209,20 @@ fn check_probe(package: &Package, ports: &Ports) -> Result<()> {
 
 impl Machine for Session {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let images = self.images(inputs)?;
-        let Session { executor, package, driver, .. } = self;
-        let returned = driver.run(executor, &package.program, |state| {
-            package.load(state)?;
-            let mut images = images.iter();
-            images.try_for_each(|(piece, image)| state.write(piece.memory, piece.base, image))
-        })?;
-        self.lost_probe = !returned;
+        self.execute(inputs, None)?;
         self.outputs()
     }
 
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        // A program that was not compiled here has no layers.
-        self.run(inputs)
+        let mut values = Tensors::new();
+        self.execute(inputs, Some(&mut values))?;
+        values.extend(self.outputs()?);
+        Ok(values)
     }
 
     fn notes(&mut self) -> Vec<Diagnostic> {
         let mut notes = Vec::new();
-        for (name, flow, first) in self.executor.saturations() {
+        for (name, flow, first) in self.simulator.saturations() {
             let message = format!(
                 "{name}: {} results too high, {} too low; they saturated",
                 flow.over, flow.under
@@ -131,7 +233,7 @@ impl Machine for Session {
                     .with_note("the first one is there"),
             );
         }
-        notes.extend(self.executor.notices().iter().map(describe));
+        notes.extend(self.simulator.notices().iter().map(describe));
         if self.lost_probe {
             let message = "the flush probe did not come back: the program moved DRAM0";
             notes.push(Diagnostic::warning("Q3066", message));

@@ -1,5 +1,7 @@
 //! Options of the target.
 
+use crate::compile::Wishes;
+use crate::compile::frontend::Freedom;
 use crate::package::Package;
 use crate::program::{Memory, Span};
 use crate::simulate::{Driver, Watch};
@@ -13,6 +15,24 @@ const FLAG: &[&str] = &["true", "false"];
 
 /// Declared options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "rounding",
+        doc: "compile: compat keeps the order of upstream's sums, free takes the fastest one and folds batch normalisations",
+        default: "compat",
+        values: &["compat", "free"],
+    },
+    OptionInfo {
+        name: "strategy",
+        doc: "compile: auto keeps tensors in local memory where that is cheaper, local-isolated never",
+        default: "auto",
+        values: &["auto", "local-isolated"],
+    },
+    OptionInfo {
+        name: "driver-reserve",
+        doc: "compile: leave the last vector of local memory and two of DRAM0 to the flush probe",
+        default: "true",
+        values: FLAG,
+    },
     OptionInfo {
         name: "lenient",
         doc: "read machine code whose unused bits are not 0, with warnings",
@@ -139,6 +159,22 @@ impl Settings {
             watches: watches(options.get("watch"), package)?,
         })
     }
+}
+
+/// What the compiler is asked for.
+///
+/// # Errors
+/// `Q3075` for a number that is none or out of range.
+pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
+    Ok(Wishes {
+        freedom: match options.get("rounding") {
+            "free" => Freedom::Free,
+            _ => Freedom::Compat,
+        },
+        driver_reserve: options.flag("driver-reserve"),
+        keep_local: options.get("strategy") == "auto",
+        simd_write_gap: number(options, "simd-write-gap", 0, 64)?,
+    })
 }
 
 /// The driver with everything that needs a configuration register at its default.

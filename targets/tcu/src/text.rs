@@ -32,8 +32,19 @@ pub fn recognises(text: &str) -> bool {
 
 /// Assembly text of a program.
 pub fn print(program: &Program) -> String {
+    print_with(program, &[])
+}
+
+/// Assembly text of a program, with comments before instructions, in the order of instructions.
+pub fn print_with(program: &Program, comments: &[(usize, String)]) -> String {
     let mut out = String::with_capacity(program.steps.len() * 48);
+    let mut comments = comments.iter().peekable();
     for (index, step) in program.steps.iter().enumerate() {
+        while let Some((_, comment)) = comments.next_if(|(at, _)| *at <= index) {
+            out.push_str("# ");
+            out.extend(comment.chars().map(|c| if c.is_control() { ' ' } else { c }));
+            out.push_str("\r\n");
+        }
         // Writing to a string cannot fail.
         let _ = write!(out, "[{index}] {} ", step.tid);
         TABLE.print_to(&step.inst.to_raw(), &mut out);

@@ -1,9 +1,11 @@
 //! Legality and hazard rules. Facts: `specs/tcu.md` sections 3 to 5, and the seed text.
 
+mod dataflow;
 mod race;
 mod rules;
 mod touched;
 
+pub use dataflow::dataflow;
 pub use race::races;
 
 use crate::binary::Coder;
@@ -45,6 +47,8 @@ pub struct Rules {
 /// | Q3053 | the vectors of the flush probe are left alone (warning) |
 /// | Q3055 | tables are loaded before they are looked up (warning) |
 /// | Q3056 | whether threads race can be found out |
+///
+/// [`dataflow`] has more rules for programs with a description.
 pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
     let coder = match Coder::new(&program.arch) {
         Ok(coder) => coder,

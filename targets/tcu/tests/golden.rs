@@ -87,6 +87,9 @@ fn floats_and_stray_bits() {
     assert_eq!(low, [0xff, 0xff, 3, 0]);
     assert_eq!(DataType::Fp32bp16.encode_exact(-1e9), i32::MIN);
     assert_eq!(DataType::Fp16bp8.encode(f64::NAN), 0);
+    let below_half = 0.499_999_999_999_999_94_f64;
+    assert_eq!(DataType::Fp16bp8.encode_exact(below_half / 256.0), 0);
+    assert_eq!(DataType::Fp16bp8.encode_exact(f64::NEG_INFINITY), -(1 << 15));
 }
 
 #[test]

@@ -221,7 +221,8 @@ pub(crate) struct Preparation {
     /// Data to quantise a float model with (.npy or .npz) [default: calib.npz beside the model]
     #[arg(long, value_name = "FILE")]
     pub(crate) calibrate: Option<PathBuf>,
-    /// Keep batch normalisations as they are instead of folding them into the layers before them
+    /// Keep batch normalisations as they are instead of folding them into the layers before them;
+    /// targets that take float models (tcu) decide by options of their own
     #[arg(long)]
     pub(crate) no_fold_batch_norm: bool,
 }

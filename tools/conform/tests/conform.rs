@@ -133,3 +133,51 @@ fn the_golden_cases_of_dpas_pass() {
     );
     assert!(text.ends_with("total: 2078 passed, 0 failed, 0 skipped\n"), "{text}");
 }
+
+fn tcu_golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tcu")
+}
+
+fn conform_tcu(dir: &Path) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx-conform"));
+    let output = command.arg("tcu").arg(dir).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+/// Upstream's programs, and our own of the same networks for the same machines.
+#[test]
+fn the_golden_cases_of_tcu_pass() {
+    let (code, out) = conform_tcu(&tcu_golden());
+    assert_eq!(code, 0, "{out}");
+    let text = fs::read_to_string(tcu_golden().join("compiled_models.json")).unwrap();
+    let cases: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let both = 2 * cases.as_array().unwrap().len();
+    assert!(both > 80, "{both}");
+    assert!(out.contains(&format!("compiled_models: {both} passed, 0 failed, 0 skipped")), "{out}");
+}
+
+/// Another output and fewer cycles than any program takes: both are noticed of our programs.
+#[test]
+fn wrong_numbers_and_more_cycles_of_tcu_fail() {
+    let text = fs::read_to_string(tcu_golden().join("compiled_models.json")).unwrap();
+    let cases: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let case = cases.as_array().unwrap().iter().find(|case| case["model"] == "t_relu").unwrap();
+    let (mut output, mut cycles) = (case.clone(), case.clone());
+    let hex = &mut output["outputs"][0]["hex"];
+    let rest = hex.as_str().unwrap()[2..].to_owned();
+    let first = if hex.as_str().unwrap().starts_with("00") { "01" } else { "00" };
+    *hex = format!("{first}{rest}").into();
+    cycles["aggregate_cycles"] = 1.into();
+    for (case, reason) in [(output, "output"), (cycles, "more than upstream's 1")] {
+        let dir = tempfile::tempdir().unwrap();
+        copy(&tcu_golden().join("models"), &dir.path().join("models"), &["t_relu.onnx"]);
+        let name = case["name"].as_str().unwrap().to_owned();
+        let list = serde_json::Value::Array(vec![case]);
+        fs::write(dir.path().join("compiled_models.json"), list.to_string()).unwrap();
+        let (code, out) = conform_tcu(dir.path());
+        assert_eq!(code, 1, "{out}");
+        let line = format!("  compiled_models/{name} compiled here failed: ");
+        let line = out.lines().find_map(|found| found.strip_prefix(&*line)).unwrap_or_default();
+        assert!(line.contains(reason), "{out}");
+    }
+}

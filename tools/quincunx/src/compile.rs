@@ -77,7 +77,9 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     }
     let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
     let scheme = setup.target.scheme(&*setup.arch, &setup.options);
-    let graph = prepare(job.model, job.fold_batch_norm, scheme, job.calibration, &mut log)?;
+    // A machine that takes float models decides itself what is folded.
+    let fold = job.fold_batch_norm && scheme.is_some();
+    let graph = prepare(job.model, fold, scheme, job.calibration, &mut log)?;
     let plan = plan(&graph, setup.target, &*setup.arch)?;
     log.pass("plan", format!("segments: {}", plan.segments.len()), || dump_plan(&plan));
     let result = build(job, &graph, &plan, &mut log);
@@ -231,7 +233,7 @@ pub fn to_folder(
 ) -> Outcome<Folder> {
     let graph = &compilation.graph;
     let record = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
-    let kind = setup.target.info().kinds.first().map_or("", |kind| kind.name);
+    let kind = setup.target.info().folder_kind;
     let segments = executable.stages.iter().map(|stage| segment_files(stage, kind));
     let constants = if executable.constants.is_empty() {
         None

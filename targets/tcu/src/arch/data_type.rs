@@ -98,9 +98,9 @@ impl DataType {
     /// The integer nearest to a number of steps, ties towards plus infinity, and whether it was
     /// beyond the range and has become its end. NaN gives 0.
     pub fn saturate(self, steps: f64) -> (i32, bool) {
-        let rounded = (steps + 0.5).floor();
-        // Above 2^52 the sum may round, but there the number of steps is whole already.
-        let rounded = if steps.abs() < (1_u64 << 51) as f64 { rounded } else { steps };
+        // A difference of a number and its integer part is exact, which `steps + 0.5` is not.
+        let below = steps.floor();
+        let rounded = if steps - below >= 0.5 { below + 1.0 } else { below };
         let high = f64::from(self.max());
         if rounded.is_nan() {
             return (0, false);

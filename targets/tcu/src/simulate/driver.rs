@@ -153,6 +153,20 @@ impl Driver {
         program: &Program,
         load: impl FnOnce(&mut State) -> Result<()>,
     ) -> Result<bool> {
+        self.run_with(executor, program, load, |executor| executor.run(&program.steps))
+    }
+
+    /// As [`Driver::run`], where `execute` runs the instructions of the program itself.
+    ///
+    /// # Errors
+    /// As [`Driver::run`], and those of `execute`.
+    pub fn run_with(
+        &self,
+        executor: &mut Executor,
+        program: &Program,
+        load: impl FnOnce(&mut State) -> Result<()>,
+        execute: impl FnOnce(&mut Executor) -> Result<()>,
+    ) -> Result<bool> {
         let arch = &program.arch;
         executor.reset();
         executor.run(&self.configuration(arch))?;
@@ -165,7 +179,7 @@ impl Driver {
         }
         executor.run(&self.before(arch))?;
         executor.restart_count();
-        executor.run(&program.steps)?;
+        execute(executor)?;
         executor.run(&self.after(arch, program.steps.len())?)?;
         // The host looks where it has put things, whatever the program did to the offsets.
         self.restore_offsets(&mut executor.state);

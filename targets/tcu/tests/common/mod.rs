@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 pub(crate) mod naive;
+pub(crate) mod networks;
 pub(crate) mod random;
+pub(crate) mod tags;
 
 use quincunx_tcu::TcuArch;
 use quincunx_tcu::binary;

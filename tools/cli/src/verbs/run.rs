@@ -75,7 +75,7 @@ impl Run {
             input::dataset(&self.data, data_file.as_ref(), &executable.inputs, console)?;
         let options = Options {
             layers: self.trace_layers.is_some() || self.compare.is_some(),
-            engine: if self.strict_overflow { Engine::Checked } else { Engine::Exec },
+            engine: if self.strict_overflow { Engine::Checked } else { Engine::Fast },
             threads: console.threads,
         };
         let traces = run::run(&executable, &data, options, console.progress())

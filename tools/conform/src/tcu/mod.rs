@@ -5,12 +5,15 @@ mod compiled;
 mod emulator;
 mod encodings;
 mod fields;
+mod network;
+mod ours;
+mod random;
 
 use crate::report::Report;
 use crate::{Request, folder};
 use quincunx_diag::{Diagnostic, Result};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The reason why a case failed.
 type Check<T = ()> = std::result::Result<T, String>;
@@ -56,33 +59,38 @@ fn run_file(name: &str, json: &Value, request: &Request<'_>, report: &mut Report
         "arith" => arith::run(json, report),
         "encodings" => encodings::run(json, report),
         "emulator_programs" => emulator::run(json, report),
-        "compiled_models" => compiled::run(json, &request.dir.join("compiled"), report),
+        "compiled_models" => {
+            compiled::run(json, &request.dir.join("compiled"), report);
+            ours::run(json, request, report);
+        }
         "bench_cells" => {
             for (index, cell) in list(json).enumerate() {
                 let model = cell["model"].as_str().unwrap_or_default();
                 let lanes = &cell["arch"]["array_size"];
-                needs_compiler(&format!("{index}_{model}_{lanes}"), model, request, report);
+                let name = format!("{index}_{model}_{lanes}");
+                match find_model(model, request) {
+                    Some(path) => report.case(&name, ours::cell(cell, &path)),
+                    None => report.skip(&name, format!("models/{model}.onnx is not there")),
+                }
             }
         }
         // The model's name is the first word of its description.
         _ => {
             let model = json["model"].as_str().unwrap_or_default();
             let model = model.split(' ').next().unwrap_or_default();
-            needs_compiler(model, model, request, report);
+            match find_model(model, request) {
+                Some(path) => report.case(model, network::check(json, &path)),
+                None => report.skip(model, format!("models/{model}.onnx is not there")),
+            }
         }
     }
 }
 
-/// A case about a network that our compiler is to compile: without the network it is skipped, with
-/// it it fails until there is a compiler.
-fn needs_compiler(case: &str, model: &str, request: &Request<'_>, report: &mut Report) {
-    let file = format!("{model}.onnx");
+/// A network in the folder or among the generated ones.
+fn find_model(model: &str, request: &Request<'_>) -> Option<PathBuf> {
     let places = [Some(request.dir.join("models")), request.models.map(Path::to_path_buf)];
-    if places.into_iter().flatten().any(|place| place.join(&file).is_file()) {
-        report.case(case, Err("tcu has no compiler yet".to_owned()));
-    } else {
-        report.skip(case, format!("models/{file} is not there"));
-    }
+    let paths = places.into_iter().flatten().map(|place| place.join(format!("{model}.onnx")));
+    paths.into_iter().find(|path| path.is_file())
 }
 
 /// Every model must be readable.

@@ -30,6 +30,7 @@ static INFO: Info = Info {
         OptionInfo { name: "lenient", doc: "forgives", default: "false", values: YES_NO },
     ],
     kinds: &[EmitKind { name: "asm", doc: "text" }, EmitKind { name: "two", doc: "two files" }],
+    folder_kind: "asm",
 };
 
 static TABLE: Table = Table::new("toy", &["A machine for tests."], Term::Const(8), &[], &[], &[]);

@@ -1,0 +1,177 @@
+//! The benchmark table of the seed text, compiled: `quincunx bench tcu:cells`.
+
+use crate::arch::TcuArch;
+use crate::compile::frontend::Freedom;
+use crate::compile::{Compiled, Wishes, compile};
+use crate::time::estimate;
+use crate::verify::{Rules, verify};
+use quincunx_diag::{Diagnostic, Result, any_error};
+use quincunx_graph::{Graph, passes};
+use quincunx_target::bench::{Row, Run};
+use quincunx_target::{ArchSource, Log};
+use std::path::Path;
+use std::time::Instant;
+
+const MI: u64 = 1 << 20;
+
+/// A network of the table.
+struct Network {
+    row: &'static str,
+    file: &'static str,
+    /// By array: see [`Cell`].
+    cells: [Cell; 3],
+}
+
+/// Published milliseconds (seed 003), cycles of upstream's last compiler by its current model
+/// (golden data), and vectors of DRAM1.
+struct Cell(u32, u64, u64);
+
+const ARRAYS: [u32; 3] = [8, 12, 16];
+
+const NETWORKS: [Network; 3] = [
+    Network {
+        row: "resnet20v2",
+        file: "resnet20v2_cifar.onnx",
+        cells: [Cell(21, 2_009_500, MI), Cell(14, 1_299_874, MI), Cell(4, 681_076, 2 * MI)],
+    },
+    Network {
+        row: "yolov4_tiny_192",
+        file: "yolov4_tiny_192.onnx",
+        cells: [Cell(175, 17_403_170, MI), Cell(112, 9_467_552, MI), Cell(36, 5_055_992, 2 * MI)],
+    },
+    Network {
+        row: "resnet50v2",
+        file: "resnet50v2.onnx",
+        cells: [
+            Cell(1969, 105_865_808, 4 * MI),
+            Cell(833, 54_641_221, 4 * MI),
+            Cell(260, 28_569_697, 2 * MI),
+        ],
+    },
+];
+
+/// Compiles the rows that are asked for, all of them without a list.
+pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
+    let wanted: Vec<&str> =
+        run.options.get("rows").split(',').map(str::trim).filter(|row| !row.is_empty()).collect();
+    let names: Vec<String> = NETWORKS
+        .iter()
+        .flat_map(|network| ARRAYS.iter().map(|array| format!("{}/{array}", network.row)))
+        .collect();
+    if let Some(unknown) = wanted.iter().find(|row| !names.iter().any(|name| name == *row)) {
+        let message = format!("there is no row \"{}\"", unknown.escape_debug());
+        return Err(
+            Diagnostic::usage("Q3101", message).help(format!("the rows are {}", names.join(", ")))
+        );
+    }
+    let mut rows = Vec::new();
+    for network in &NETWORKS {
+        let asked = |array: u32| {
+            wanted.is_empty() || wanted.contains(&format!("{}/{array}", network.row).as_str())
+        };
+        if !ARRAYS.iter().any(|&array| asked(array)) {
+            continue;
+        }
+        let graph = model(run.options.get("models"), network.file)?;
+        for (&array, cell) in ARRAYS.iter().zip(&network.cells).filter(|(array, _)| asked(**array))
+        {
+            rows.extend(measure_cell(run, network, array, cell, &graph)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// The machine of a cell.
+pub(super) fn machine(array: u32, dram1_depth: u64) -> Result<TcuArch> {
+    let mut arch = TcuArch::from_source(&ArchSource::Preset(format!("bench{array}")))?;
+    arch.dram1_depth = dram1_depth;
+    Ok(arch)
+}
+
+/// A network from a folder, ready to be compiled.
+pub(super) fn model(folder: &str, file: &str) -> Result<Graph> {
+    if folder.is_empty() {
+        return Err(Diagnostic::usage("Q3102", "give the folder of the networks with --models"));
+    }
+    let path = Path::new(folder).join(file);
+    let bytes = std::fs::read(&path).map_err(|error| {
+        Diagnostic::invalid("Q3100", format!("cannot read {}: {error}", path.display()))
+    })?;
+    let graph = quincunx_import::read_onnx(bytes.into(), &quincunx_import::Options::default());
+    let graph = graph.map_err(|problems| {
+        let first = problems.into_iter().next();
+        first.unwrap_or_else(|| Diagnostic::bug("no reason")).name_file(&path.display().to_string())
+    })?;
+    passes::remove_dead(&passes::fold_constants(&graph)?)
+}
+
+/// A compiled program that is legal.
+pub(super) fn program(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Result<Compiled> {
+    let wishes = Wishes { freedom, driver_reserve: true, keep_local: true, simd_write_gap: 0 };
+    let compiled = compile(graph, arch, &wishes, &mut Log::default())?;
+    let problems =
+        verify(&compiled.package.program, &Rules { simd_write_gap: 0, flush_probe: true });
+    match any_error(&problems) {
+        true => Err(problems
+            .into_iter()
+            .find(Diagnostic::is_error)
+            .unwrap_or_else(|| Diagnostic::bug("an error that is none"))),
+        false => Ok(compiled),
+    }
+}
+
+fn measure_cell(
+    run: &Run,
+    network: &Network,
+    array: u32,
+    &Cell(published, upstream, dram1): &Cell,
+    graph: &Graph,
+) -> Result<Vec<Row>> {
+    let arch = machine(array, dram1)?;
+    let mut seconds = Vec::new();
+    let mut last = None;
+    forget_peak();
+    for _ in 0..run.repeat.get() {
+        let start = Instant::now();
+        last = Some(program(graph, &arch, Freedom::Free)?);
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let peak = peak_bytes();
+    seconds.sort_by(f64::total_cmp);
+    let free = last.ok_or_else(|| Diagnostic::bug("nothing was compiled"))?;
+    let cycles = |compiled: &Compiled| estimate(&compiled.package.program, false).aggregate.cycles;
+    let best = cycles(&free);
+    let bound = free.products;
+    drop(free);
+    let compat = cycles(&program(graph, &arch, Freedom::Compat)?);
+    let clock = f64::from(arch.clock_mhz.unwrap_or(1)) * 1e6;
+    let name = format!("{}/{array}", network.row);
+    let row =
+        |metric, value, unit, decimals| Row { name: name.clone(), metric, value, unit, decimals };
+    let mut rows = vec![
+        row("cycles", best as f64, "cycles", 0),
+        row("compat_cycles", compat as f64, "cycles", 0),
+        row("upstream_cycles", upstream as f64, "cycles", 0),
+        row("lower_bound", bound as f64, "cycles", 0),
+        row("ms", best as f64 / clock * 1e3, "ms", 2),
+        row("published_ms", f64::from(published), "ms", 0),
+        row("compile_seconds", seconds[seconds.len() / 2], "s", 3),
+    ];
+    rows.extend(peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
+    Ok(rows)
+}
+
+/// Makes the kernel forget the most memory that was used so far; without that the figure is of the
+/// whole process.
+fn forget_peak() {
+    // Not every system has it.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most memory that was used; `None` where the system does not say.
+fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

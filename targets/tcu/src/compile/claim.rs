@@ -1,0 +1,15 @@
+//! Which nodes the machine takes, and why not the others.
+
+use super::frontend::refusal;
+use crate::arch::TcuArch;
+use quincunx_graph::Graph;
+use quincunx_target::Claim;
+
+/// One claim per node.
+pub(crate) fn claim(graph: &Graph, arch: &TcuArch) -> Vec<Claim> {
+    let claim = |node| match refusal(graph, arch, node) {
+        None => Claim::Device,
+        Some(reason) => Claim::Host(reason),
+    };
+    graph.nodes().map(|(_, node)| claim(node)).collect()
+}

@@ -1,0 +1,89 @@
+//! Joined tensors that stay where their parts are, with planes that are not full.
+//!
+//! Where numbers are free, a product sums over the planes of the parts; nothing is moved between
+//! lanes. Poolings pass such planes on.
+
+use super::chain::Open;
+use super::channels::aligned_block;
+use super::dims::{Dims, Held};
+use super::{Freedom, Frontend};
+use crate::compile::hir::{Order, Plane};
+use quincunx_diag::Result;
+use quincunx_graph::{Node, Op, ValueId};
+
+impl Frontend<'_> {
+    /// True for a joining node whose operands are not moved: its channels would have to change
+    /// lanes, and all that reads it can do without.
+    pub(super) fn stays_in_parts(&self, node: &Node) -> bool {
+        let lanes = self.lanes;
+        let moves = node
+            .operands()
+            .any(|operand| aligned_block(self.graph, node, operand, lanes).is_none());
+        self.choices.freedom == Freedom::Free
+            && moves
+            && self.all_readers(node.output, |reader| {
+                is_product(reader)
+                    || (is_pooling(reader) && self.all_readers(reader.output, is_product))
+            })
+    }
+
+    /// True when all readers of a value are of a kind, and it is no output.
+    fn all_readers(&self, value: ValueId, kind: impl Fn(&Node) -> bool) -> bool {
+        let readers = &self.consumers[value.index()];
+        let mut nodes = readers.iter().map(|&reader| &self.graph[reader]);
+        !readers.is_empty()
+            && !self.is_output[value.index()]
+            && nodes.all(|node| node.input(0) == Some(value) && kind(node))
+    }
+
+    /// The planes of all operands one after another; `None` when one of them is read through a
+    /// map.
+    pub(super) fn side_by_side(&mut self, node: &Node) -> Result<Option<Held>> {
+        let (mut planes, mut counts, mut layer) = (Vec::new(), Vec::new(), None);
+        for operand in node.operands() {
+            if self.held(operand)?.map.is_some() {
+                self.materialise(operand)?;
+            }
+            let held = self.held(operand)?;
+            planes.extend_from_slice(&held.planes);
+            counts.extend(held.counts(self.lanes));
+            layer = layer.max(held.layer);
+        }
+        let dims = Dims::of_value(self.graph, node.output);
+        let (planes, counts) = (planes.into(), Some(counts.into()));
+        Ok(Some(Held { dims, planes, map: None, zero_padding: false, layer, counts }))
+    }
+
+    /// The operand of a pooling that lies in parts.
+    pub(super) fn in_parts(&self, node: &Node) -> Result<Option<Held>> {
+        match node.input(0).filter(|_| is_pooling(node)) {
+            Some(x) => Ok(Some(self.held(x)?).filter(|held| held.counts.is_some())),
+            None => Ok(None),
+        }
+    }
+
+    /// A pooling of planes that are not full, which gives such planes.
+    pub(super) fn pool_parts(&mut self, node: &Node, held: Held) -> Result<()> {
+        let (blocks, out) = (held.planes.len(), Dims::of_value(self.graph, node.output));
+        let dims = Dims { c: blocks * self.lanes, ..held.dims };
+        let mut open = Open::new(node.name.clone(), dims);
+        let loaded = open.load(&Held { dims, ..held.clone() });
+        let pooled = self.apply(&mut open, node, loaded, None)?;
+        open.node(&node.name);
+        let name = &self.graph[node.output].name;
+        let positions = out.positions() as u32;
+        let var = self.builder.add_var(name, positions, blocks as u32, Order::Planar);
+        let planes: std::sync::Arc<[Plane]> = self.all_planes(var);
+        open.save(pooled, planes.clone());
+        let layer = Some(self.close(open));
+        self.hold_view(node.output, Held { dims: out, planes, map: None, layer, ..held })
+    }
+}
+
+fn is_product(node: &Node) -> bool {
+    matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
+}
+
+fn is_pooling(node: &Node) -> bool {
+    matches!(node.op, Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool)
+}

@@ -1,0 +1,271 @@
+//! Operations on every position and channel alone.
+
+use super::chain::{Open, view};
+use super::constants::{Broadcast, constant, encode_all, operand, reals};
+use super::dims::{Dims, Held};
+use super::{Fate, Frontend};
+use crate::compile::hir::{self, Op as Hir, Operand, TempId};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Activation, BatchNorm, Binary, Graph, Node, Op, Unary, ValueId};
+use quincunx_tensor::Shape;
+
+/// The machine's operation.
+pub(super) fn binary_of(op: Binary) -> Option<hir::Binary> {
+    Some(match op {
+        Binary::Add => hir::Binary::Add,
+        Binary::Sub => hir::Binary::Sub,
+        Binary::Mul => hir::Binary::Mul,
+        Binary::Max => hir::Binary::Max,
+        Binary::Min => hir::Binary::Min,
+        Binary::Div | Binary::Pow => return None,
+    })
+}
+
+/// For every position of the result that of an operand, when the operand's channels are those of
+/// the result and its positions broadcast.
+pub(super) fn spread(graph: &Graph, value: ValueId, to: ValueId) -> Option<Option<Vec<u32>>> {
+    let (shape, out) = (&graph[value].shape, &graph[to].shape);
+    let (own, dims) = (Dims::of(shape)?, Dims::of(out)?);
+    if own.same_table(dims) && (shape.len() == out.len() || shape.iter().product::<usize>() == 1) {
+        return Some(None);
+    }
+    if shape.len() != out.len() || own.c != dims.c {
+        return None;
+    }
+    let numbers = Broadcast::new(shape, out);
+    // Offsets count elements; without the channels they count positions.
+    let positions = (0..dims.positions()).map(|position| {
+        let (offset, _) = numbers.row(position);
+        let (inner, outer) = (own.spatial(), own.spatial() * own.c);
+        (offset / outer * inner + offset % inner) as u32
+    });
+    Some(Some(positions.collect()))
+}
+
+impl Frontend<'_> {
+    /// The first operand of a layer that begins by loading it.
+    pub(super) fn first_operand(&mut self, node: &Node) -> Result<Held> {
+        let index = match node.op {
+            Op::Binary(_) => self.main_operand(node).unwrap_or(0),
+            _ => 0,
+        };
+        let value = node.input(index).ok_or_else(|| Diagnostic::bug("an operand is absent"))?;
+        match node.op {
+            Op::Binary(_) => self.spread_operand(value, node.output),
+            _ => self.held(value),
+        }
+    }
+
+    /// The operand that is in accumulators when the other one is added and so on. Constants never
+    /// are.
+    fn main_operand(&self, node: &Node) -> Option<usize> {
+        let is_constant = |index: usize| {
+            node.input(index).is_some_and(|value| constant(self.graph, value).is_some())
+        };
+        (0..2).find(|&index| !is_constant(index))
+    }
+
+    /// An operand with the positions of the result.
+    fn spread_operand(&self, value: ValueId, to: ValueId) -> Result<Held> {
+        let held = self.held(value)?;
+        let dims = Dims::of_value(self.graph, to);
+        let positions = spread(self.graph, value, to)
+            .ok_or_else(|| Diagnostic::bug("an operand does not broadcast on the machine"))?;
+        let Some(positions) = positions else {
+            return Ok(Held { dims, ..held });
+        };
+        let map = held.mapped(positions.into_iter().map(|at| Some(at as usize)));
+        Ok(Held { dims, map: Some(map), ..held })
+    }
+
+    /// True when a binary operation can read `value` from a temp of these extents.
+    pub(super) fn binary_continues(&self, node: &Node, value: ValueId, dims: Dims) -> bool {
+        let first = node.input(0) == Some(value);
+        let commutes = !matches!(node.op, Op::Binary(Binary::Sub));
+        (first || commutes)
+            && dims.same_table(Dims::of_value(self.graph, node.output))
+            && matches!(spread(self.graph, value, node.output), Some(None))
+    }
+
+    /// Appends the operation of a node on a temp, which holds `value` or, at the start of a layer,
+    /// the main operand.
+    pub(super) fn apply(
+        &mut self,
+        open: &mut Open,
+        node: &Node,
+        input: TempId,
+        value: Option<ValueId>,
+    ) -> Result<TempId> {
+        match &node.op {
+            Op::Binary(op) => self.binary(open, *op, node, input, value),
+            Op::Unary(op) => self.unary(open, *op, input, node),
+            Op::Activation(op) => self.activation(open, *op, input),
+            Op::PRelu => self.prelu(open, node, input),
+            Op::BatchNorm(norm) => self.batch_norm(open, norm, node, input),
+            _ => self.window(open, node, input),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        open: &mut Open,
+        op: Binary,
+        node: &Node,
+        input: TempId,
+        value: Option<ValueId>,
+    ) -> Result<TempId> {
+        let bug = || Diagnostic::bug("a binary operation has two operands of the machine");
+        let op = binary_of(op).ok_or_else(bug)?;
+        let main = match value {
+            Some(value) => usize::from(node.input(0) != Some(value)),
+            None => self.main_operand(node).ok_or_else(bug)?,
+        };
+        let other = node.input(1 - main).ok_or_else(bug)?;
+        let graph = self.graph;
+        let dims = Dims::of_value(graph, node.output);
+        let same = value == Some(other) || (value.is_none() && node.input(main) == Some(other));
+        let operand = if same {
+            Operand::Temp(input)
+        } else if constant(graph, other).is_some() {
+            Operand::Const(self.table(other, &graph[node.output].shape, &node.name)?)
+        } else {
+            let held = self.spread_operand(other, node.output)?;
+            open.zero_padding &= held.zero_padding;
+            Operand::Vars(view(&held))
+        };
+        let output = open.temp(dims);
+        open.push(Hir::Binary { op, input, other: operand, output });
+        Ok(output)
+    }
+
+    /// A constant over a shape: one row, or one for every position.
+    fn table(&mut self, value: ValueId, shape: &Shape, node: &str) -> Result<hir::ConstId> {
+        let bug = || Diagnostic::bug("a claimed constant broadcasts");
+        let described = constant(self.graph, value).ok_or_else(bug)?;
+        let numbers = encode_all(self.arch.data_type, &reals(described)?);
+        let dims = Dims::of(shape).ok_or_else(bug)?;
+        let broadcast = Broadcast::new(&self.graph[value].shape, shape);
+        let rows = if broadcast.is_row() { 1 } else { dims.positions() };
+        let mut data = Vec::with_capacity(rows * dims.c);
+        for position in 0..rows {
+            let (offset, stride) = broadcast.row(position);
+            data.extend((0..dims.c).map(|c| numbers[offset + c * stride]));
+        }
+        let name = format!("{} of {node}", self.graph[value].name);
+        self.add_const(&name, [rows, dims.c], data, [value])
+    }
+
+    fn unary(&mut self, open: &mut Open, op: Unary, input: TempId, node: &Node) -> Result<TempId> {
+        let dims = open.dims;
+        match op {
+            Unary::Relu => {
+                let output = open.temp(dims);
+                open.push(Hir::Unary { op: hir::Unary::Relu, input, output });
+                Ok(output)
+            }
+            Unary::Neg | Unary::Abs => {
+                let minus = vec![self.arch.data_type.encode(-1.0); dims.c];
+                let name = format!("minus one of {}", node.name);
+                let other = Operand::Const(self.add_const(&name, [1, dims.c], minus, [])?);
+                let negated = open.temp(dims);
+                open.push(Hir::Binary { op: hir::Binary::Mul, input, other, output: negated });
+                if op == Unary::Neg {
+                    return Ok(negated);
+                }
+                Ok(larger(open, input, negated))
+            }
+            _ => Err(Diagnostic::bug("a claimed operation has no instructions")),
+        }
+    }
+
+    fn activation(&mut self, open: &mut Open, op: Activation, input: TempId) -> Result<TempId> {
+        let data_type = self.arch.data_type;
+        let op = match op {
+            Activation::LeakyRelu { alpha } => {
+                hir::Unary::LeakyRelu { alpha: data_type.encode(alpha.into()) }
+            }
+            Activation::Clip { min, max } => {
+                let low = data_type.encode(min.unwrap_or(f32::NEG_INFINITY).into());
+                let high = data_type.encode(max.unwrap_or(f32::INFINITY).into());
+                let zero = data_type.encode(0.0);
+                let keeps_zero =
+                    min.is_none_or(|min| min <= 0.0) && max.is_none_or(|max| max >= 0.0);
+                open.zero_padding &= keeps_zero;
+                if low == zero && max.is_none() {
+                    hir::Unary::Relu
+                } else {
+                    hir::Unary::Clip { low, high }
+                }
+            }
+            _ => return Err(Diagnostic::bug("a claimed activation has no instructions")),
+        };
+        let output = open.temp(open.dims);
+        open.push(Hir::Unary { op, input, output });
+        Ok(output)
+    }
+
+    fn prelu(&mut self, open: &mut Open, node: &Node, input: TempId) -> Result<TempId> {
+        let slope = node.input(1).ok_or_else(|| Diagnostic::bug("a slope is absent"))?;
+        let described = operand(self.graph, node, 1)
+            .ok_or_else(|| Diagnostic::bug("a claimed slope is constant"))?;
+        let numbers = reals(described)?;
+        let readers = self.consumers[slope.index()].len();
+        // A constant is a parameter or lies in memory, never both.
+        if let ([alpha], 1) = (&numbers[..], readers) {
+            let fate = Fate::Parameter(node.name.clone());
+            self.builder.note_constant(&self.graph[slope].name, fate)?;
+            return self.activation(open, Activation::LeakyRelu { alpha: *alpha }, input);
+        }
+        let shape = &self.graph[node.output].shape;
+        let other = Operand::Const(self.table(slope, shape, &node.name)?);
+        let product = open.temp(open.dims);
+        open.push(Hir::Binary { op: hir::Binary::Mul, input, other, output: product });
+        Ok(larger(open, input, product))
+    }
+
+    fn batch_norm(
+        &mut self,
+        open: &mut Open,
+        norm: &BatchNorm,
+        node: &Node,
+        input: TempId,
+    ) -> Result<TempId> {
+        let [scale, offset] = affine(self.graph, norm, node)?;
+        let data_type = self.arch.data_type;
+        let dims = open.dims;
+        let values: Vec<ValueId> = node.operands().skip(1).collect();
+        let mut row = |what: &str, numbers: &[f32]| {
+            let name = format!("{what} of {}", node.name);
+            let data = encode_all(data_type, numbers);
+            self.add_const(&name, [1, dims.c], data, values.iter().copied())
+        };
+        let (scale, offset) = (row("scale", &scale)?, row("offset", &offset)?);
+        let output = open.temp(dims);
+        open.push(Hir::Norm { scale, offset, input, output });
+        Ok(output)
+    }
+}
+
+/// The larger of two temps.
+fn larger(open: &mut Open, input: TempId, other: TempId) -> TempId {
+    let output = open.temp(open.dims);
+    let other = Operand::Temp(other);
+    open.push(Hir::Binary { op: hir::Binary::Max, input, other, output });
+    output
+}
+
+/// Scale and offset of a batch normalisation, computed in binary32.
+pub(super) fn affine(graph: &Graph, norm: &BatchNorm, node: &Node) -> Result<[Vec<f32>; 2]> {
+    let parameter = |index: usize| {
+        let constant = operand(graph, node, index)
+            .ok_or_else(|| Diagnostic::bug("a claimed parameter is constant"))?;
+        reals(constant)
+    };
+    let (gamma, beta, mean, variance) =
+        (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
+    let scale: Vec<f32> =
+        gamma.iter().zip(&*variance).map(|(g, v)| g / (v + norm.epsilon).sqrt()).collect();
+    let shifted = beta.iter().zip(&*mean).zip(&scale);
+    let offset = shifted.map(|((b, m), s)| b - m * s).collect();
+    Ok([scale, offset])
+}

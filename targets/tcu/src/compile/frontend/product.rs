@@ -1,0 +1,339 @@
+//! Convolutions and matrix products.
+
+use super::chain::Open;
+use super::channels::lanes_used;
+use super::constants::{encode_all, encode_into, operand, reals};
+use super::dims::{Dims, Held};
+use super::pointwise::affine;
+use super::{Freedom, Frontend, ProductNumbers};
+use crate::arch::DataType;
+use crate::compile::hir::{Bias, MatMul, Op as Hir, Pair, Tap, TempId};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Conv, Graph, Node, NodeId, Op, Window};
+use std::sync::Arc;
+
+/// The numbers of a matrix with `taps` parts, each of `inputs` rows and `outputs` columns:
+/// element `(tap, input, output)` is `data[tap * tap_stride + input * input_stride + output *
+/// output_stride]`.
+struct Matrix<'a> {
+    data: std::borrow::Cow<'a, [f32]>,
+    taps: usize,
+    /// Rows of one group.
+    inputs: usize,
+    outputs: usize,
+    groups: usize,
+    strides: [usize; 3],
+    /// The outputs of a row follow each other; else the inputs of an output do.
+    by_rows: bool,
+}
+
+/// Factors of the outputs, and the bias row.
+struct Output {
+    factors: Option<Vec<f32>>,
+    bias: Option<Vec<f32>>,
+}
+
+fn bug() -> Diagnostic {
+    Diagnostic::bug("a claimed product has constant weights")
+}
+
+/// Columns of outputs that are written together.
+const COLUMNS: usize = 16;
+
+/// Rows that are written together.
+const ROWS: usize = 8;
+
+impl<'a> Frontend<'a> {
+    /// Begins a layer with a product; the last node is the one whose result the temp is.
+    pub(super) fn product(&mut self, node: &'a Node) -> Result<(Open, TempId, &'a Node)> {
+        let x = node.input(0).ok_or_else(bug)?;
+        let held = self.held(x)?;
+        let out = Dims::of_value(self.graph, node.output);
+        let (matrix, mut output, pairs) = match &node.op {
+            Op::Conv(conv) => self.convolution(conv, node, &held, out)?,
+            _ => self.matrix_product(node, &held)?,
+        };
+        let norm = self.folded(node);
+        if let Some((_, norm)) = norm {
+            self.fold(norm, &mut output)?;
+        }
+        let mut open = Open::new(node.name.clone(), out);
+        let pairs: Vec<Arc<[Pair]>> = pairs.into_iter().map(Arc::from).collect();
+        let read: u64 = pairs.iter().map(|pairs| pairs.len() as u64).sum();
+        open.macs(read * matrix.inputs as u64 * out.c as u64);
+        let taps = self.taps(node, &matrix, &output, &held, pairs)?;
+        let bias = self.bias(node, &output, &taps)?;
+        self.note(node, &taps, bias, norm.map(|(_, norm)| norm));
+        self.note_planes(node, &held);
+        let result = open.temp(out);
+        let ordered = self.choices.freedom == Freedom::Compat;
+        let name = node.name.clone();
+        open.push(Hir::MatMul(MatMul { node: name, taps, bias, ordered, output: result }));
+        let Some((id, norm)) = norm else {
+            return Ok((open, result, node));
+        };
+        self.done[id.index()] = true;
+        open.node(&node.name);
+        Ok((open, result, norm))
+    }
+
+    fn taps(
+        &mut self,
+        node: &Node,
+        matrix: &Matrix<'_>,
+        output: &Output,
+        held: &Held,
+        pairs: Vec<Arc<[Pair]>>,
+    ) -> Result<Vec<Tap>> {
+        let rows = held.planes.len() * self.lanes;
+        let data_type = self.arch.data_type;
+        let scaled;
+        let matrix = match &output.factors {
+            None => matrix,
+            Some(factors) => {
+                scaled = Matrix { data: matrix.scaled(factors).into(), ..*matrix };
+                &scaled
+            }
+        };
+        let scalars = matrix.scalars(data_type, rows, &held.lanes(self.lanes));
+        let last_lanes = lanes_used(held, self.lanes);
+        let weights = node.input(1);
+        let several = scalars.len() > 1;
+        scalars
+            .into_iter()
+            .zip(pairs)
+            .enumerate()
+            .map(|(tap, (data, pairs))| {
+                let suffix = if several { format!(" tap {tap}") } else { String::new() };
+                let name = format!("weights of {}{suffix}", node.name);
+                let weights = self.add_const(&name, [rows, matrix.outputs], data, weights)?;
+                Ok(Tap { weights, inputs: held.planes.clone(), last_lanes, pairs })
+            })
+            .collect()
+    }
+
+    fn bias(&mut self, node: &Node, output: &Output, taps: &[Tap]) -> Result<Option<Bias>> {
+        let Some(bias) = &output.bias else {
+            return Ok(None);
+        };
+        let data: Arc<[i32]> = encode_all(self.arch.data_type, bias).into();
+        let name = format!("bias of {}", node.name);
+        let row = self.add_const(&name, [1, bias.len()], data, node.input(2))?;
+        let last = taps.first().map_or(0, |tap| tap.inputs.len() as u32 - 1);
+        let block = if self.choices.freedom == Freedom::Compat { last } else { 0 };
+        Ok(Some(Bias { row, tap: 0, block }))
+    }
+
+    /// Notes what was chosen for the numbers.
+    fn note(&mut self, node: &Node, taps: &[Tap], bias: Option<Bias>, norm: Option<&Node>) {
+        let mut numbers = ProductNumbers::default();
+        if self.choices.freedom == Freedom::Compat {
+            numbers.taps = Some((0..taps.len() as u32).collect());
+            numbers.chunk = taps.first().map(|tap| tap.inputs.len() as u32);
+            numbers.bias = bias.map(|bias| [bias.tap, bias.block]);
+        }
+        let divided = !matches!(node.op, Op::Conv(_)) && taps.len() > 1;
+        numbers.positions = divided.then_some(taps.len() as u32);
+        numbers.batch_norm = norm.map(|norm| norm.name.clone());
+        self.numbers.insert(node.name.clone(), numbers);
+    }
+
+    /// Notes which channels the input planes hold, where they are not all full.
+    fn note_planes(&mut self, node: &Node, held: &Held) {
+        let (Some(counts), Some(numbers)) = (&held.counts, self.numbers.get_mut(&node.name)) else {
+            return;
+        };
+        let mut first = 0;
+        let plane = |&count: &u32| {
+            first += count;
+            [first - count, count]
+        };
+        numbers.planes = Some(counts.iter().map(plane).collect());
+    }
+
+    fn convolution(
+        &self,
+        conv: &Conv,
+        node: &Node,
+        held: &Held,
+        out: Dims,
+    ) -> Result<(Matrix<'a>, Output, Vec<Vec<Pair>>)> {
+        let graph: &'a Graph = self.graph;
+        let node_of_graph = node;
+        let weights = graph[node.input(1).ok_or_else(bug)?].constant.as_ref().ok_or_else(bug)?;
+        let shape = weights.tensor.shape();
+        let taps: usize = shape[2..].iter().product();
+        let matrix = Matrix {
+            data: reals(weights)?,
+            taps,
+            inputs: shape[1],
+            outputs: shape[0],
+            groups: conv.groups,
+            strides: [1, taps, taps * shape[1]],
+            by_rows: false,
+        };
+        let bias = match operand(graph, node_of_graph, 2) {
+            Some(bias) => Some(reals(bias)?.into_owned()),
+            None => None,
+        };
+        let pairs = convolution_pairs(&conv.window, held, out);
+        Ok((matrix, Output { factors: None, bias }, pairs))
+    }
+
+    fn matrix_product(
+        &self,
+        node: &Node,
+        held: &Held,
+    ) -> Result<(Matrix<'a>, Output, Vec<Vec<Pair>>)> {
+        let graph: &'a Graph = self.graph;
+        let weights = graph[node.input(1).ok_or_else(bug)?].constant.as_ref().ok_or_else(bug)?;
+        let shape = weights.tensor.shape();
+        let (alpha, beta, transposed) = match &node.op {
+            Op::Gemm(gemm) => (gemm.alpha, gemm.beta, gemm.transpose_b),
+            _ => (1.0, 1.0, false),
+        };
+        let (depth, outputs) = if transposed { (shape[1], shape[0]) } else { (shape[0], shape[1]) };
+        let taps = held.dims.spatial();
+        let strides = if transposed { [1, taps, depth] } else { [outputs, taps * outputs, 1] };
+        let mut data = reals(weights)?;
+        if alpha != 1.0 {
+            data = data.iter().map(|w| w * alpha).collect();
+        }
+        let matrix = Matrix {
+            data,
+            taps,
+            inputs: depth / taps,
+            outputs,
+            groups: 1,
+            strides,
+            by_rows: !transposed,
+        };
+        let bias = match operand(graph, node, 2) {
+            Some(bias) => {
+                let numbers = reals(bias)?;
+                let one = numbers.len() == 1;
+                let number = |output: usize| beta * numbers[if one { 0 } else { output }];
+                Some((0..outputs).map(number).collect())
+            }
+            None => None,
+        };
+        let rows = held.dims.n;
+        let pair = |row: usize, tap: usize| {
+            Some(Pair { input: held.position(row * taps + tap)?, output: row as u32 })
+        };
+        let pairs =
+            (0..taps).map(|tap| (0..rows).filter_map(|row| pair(row, tap)).collect()).collect();
+        Ok((matrix, Output { factors: None, bias }, pairs))
+    }
+
+    /// The batch normalisation that becomes part of a product.
+    fn folded(&self, node: &Node) -> Option<(NodeId, &'a Node)> {
+        let [id] = self.consumers[node.output.index()][..] else {
+            return None;
+        };
+        let reader = &self.graph[id];
+        let alone = !self.is_output[node.output.index()] && matches!(reader.op, Op::BatchNorm(_));
+        (self.choices.freedom == Freedom::Free && alone).then_some((id, reader))
+    }
+
+    fn fold(&mut self, norm: &Node, output: &mut Output) -> Result<()> {
+        let Op::BatchNorm(op) = &norm.op else {
+            return Err(Diagnostic::bug("only a batch normalisation is folded"));
+        };
+        let [scale, offset] = affine(self.graph, op, norm)?;
+        let before = output.bias.take().unwrap_or_else(|| vec![0.0; scale.len()]);
+        let bias = before.iter().zip(&scale).zip(&offset).map(|((b, s), o)| b * s + o);
+        output.bias = Some(bias.collect());
+        output.factors = Some(scale);
+        Ok(())
+    }
+}
+
+impl Matrix<'_> {
+    /// The numbers with the columns of every output times its factor.
+    fn scaled(&self, factors: &[f32]) -> Vec<f32> {
+        let by_output = self.strides[2];
+        let factor = |at: usize| factors[at / by_output % self.outputs];
+        self.data.iter().enumerate().map(|(at, number)| number * factor(at)).collect()
+    }
+
+    /// The scalars of every tap with `rows` rows, of which those without an input are zeros.
+    /// `lanes` are the rows of the inputs.
+    fn scalars(&self, data_type: DataType, rows: usize, lanes: &[usize]) -> Vec<Arc<[i32]>> {
+        let size = rows * self.outputs;
+        let mut taps: Vec<Arc<[i32]>> =
+            (0..self.taps).map(|_| std::iter::repeat_n(0, size).collect()).collect();
+        // Nobody else has them yet.
+        let mut parts: Vec<&mut [i32]> = taps.iter_mut().filter_map(Arc::get_mut).collect();
+        let [by_tap, by_input, by_output] = self.strides;
+        if self.by_rows {
+            for (tap, data) in parts.iter_mut().enumerate() {
+                for (input, &lane) in lanes.iter().enumerate() {
+                    let from = tap * by_tap + input * by_input;
+                    let row = &mut data[lane * self.outputs..][..self.outputs];
+                    encode_into(data_type, &self.data[from..][..self.outputs], row);
+                }
+            }
+            return taps;
+        }
+        let mut tile = vec![0; COLUMNS * by_output];
+        let columns = (0..self.outputs).step_by(COLUMNS);
+        for (first, reals) in columns.zip(self.data.chunks(COLUMNS * by_output)) {
+            encode_into(data_type, reals, &mut tile);
+            self.scatter(first, &tile[..reals.len()], lanes, &mut parts);
+        }
+        taps
+    }
+
+    /// Writes some columns, which begin with column `first`, a few rows at a time: neither lines
+    /// read nor lines written then leave the cache before they are used up.
+    fn scatter(&self, first: usize, tile: &[i32], lanes: &[usize], taps: &mut [&mut [i32]]) {
+        let [by_tap, by_input, by_output] = self.strides;
+        let group = self.outputs / self.groups;
+        for input in (0..self.inputs).step_by(ROWS) {
+            let inputs = input..(input + ROWS).min(self.inputs);
+            for (column, numbers) in tile.chunks(by_output).enumerate() {
+                let output = first + column;
+                let row = output / group * self.inputs;
+                for input in inputs.clone() {
+                    let to = lanes[row + input] * self.outputs + output;
+                    for (tap, data) in taps.iter_mut().enumerate() {
+                        data[to] = numbers[tap * by_tap + input * by_input];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What every tap of a convolution multiplies.
+fn convolution_pairs(window: &Window, held: &Held, out: Dims) -> Vec<Vec<Pair>> {
+    let x = held.dims;
+    let along = |axis: usize, input: usize, output: usize| -> Vec<Vec<Option<usize>>> {
+        let source =
+            |tap: usize| (0..output).map(|at| window.source(axis, at, tap, input)).collect();
+        (0..window.kernel[axis]).map(source).collect()
+    };
+    let last = window.rank() - 1;
+    let rows = if last == 0 { vec![vec![Some(0)]] } else { along(0, x.h, out.h) };
+    let columns = along(last, x.w, out.w);
+    let mut taps = Vec::with_capacity(rows.len() * columns.len());
+    for row in &rows {
+        for column in &columns {
+            let mut pairs = Vec::with_capacity(out.positions());
+            for n in 0..x.n {
+                for (oh, h) in row.iter().enumerate() {
+                    let Some(h) = h else { continue };
+                    let (input, output) = ((n * x.h + h) * x.w, (n * out.h + oh) * out.w);
+                    let pair = |(ow, w): (usize, &Option<usize>)| {
+                        let input = held.position(input + (*w)?)?;
+                        Some(Pair { input, output: (output + ow) as u32 })
+                    };
+                    pairs.extend(column.iter().enumerate().filter_map(pair));
+                }
+            }
+            taps.push(pairs);
+        }
+    }
+    taps
+}

@@ -1,0 +1,357 @@
+//! What the frontend can lower, and why not the rest.
+
+use super::channels::{MAX_SCALARS, aligned_block, mixed};
+use super::constants::{all_finite, operand, reals};
+use super::dims::Dims;
+use super::moves::selection;
+use super::pointwise::{affine, binary_of, spread};
+use super::windows::{has_empty_window, interpolates_positions, is_reduced};
+use crate::arch::TcuArch;
+use quincunx_graph::{
+    Activation, Binary, Coordinates, Graph, Node, Op, PadMode, Resize, Unary, Window,
+};
+use quincunx_num::Overflow;
+
+/// Most pairs of positions that a node may have.
+const MAX_PAIRS: usize = 1 << 27;
+
+/// Most scalars in the weights of a node.
+const MAX_WEIGHTS: usize = 1 << 27;
+
+/// Why the machine does not take a node; `None` when it does.
+pub(crate) fn refusal(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+    refuse_tensors(graph, arch, node)
+        .or_else(|| refuse_operator(graph, arch, node))
+        .or_else(|| refuse_numbers(graph, node))
+}
+
+/// Types and extents.
+fn refuse_tensors(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+    let moving = node.operands().filter(|&id| graph[id].constant.is_none());
+    let mut tensors: Vec<_> = moving.collect();
+    if tensors.is_empty() {
+        return Some("its operands are constant".to_owned());
+    }
+    tensors.push(node.output);
+    tensors.into_iter().find_map(|id| {
+        let value = &graph[id];
+        if !value.dtype.is_float() {
+            return Some(format!("\"{}\" is {}, not a real number", value.name, value.dtype));
+        }
+        let Some(dims) = Dims::of(&value.shape) else {
+            return Some(format!("\"{}\" has no axes or elements, or too many", value.name));
+        };
+        let vectors = dims.positions() as u64 * dims.blocks(arch.lanes()) as u64;
+        (vectors > arch.dram0_depth).then(|| {
+            let depth = arch.dram0_depth;
+            format!("\"{}\" needs {vectors} vectors; DRAM0 has {depth}", value.name)
+        })
+    })
+}
+
+/// Numbers without a scalar.
+fn refuse_numbers(graph: &Graph, node: &Node) -> Option<String> {
+    let infinite = node.operands().find(|&id| {
+        graph[id].constant.as_ref().is_some_and(|c| graph[id].dtype.is_float() && !all_finite(c))
+    })?;
+    Some(format!("its constant \"{}\" holds a number that is not finite", graph[infinite].name))
+}
+
+fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+    let tables = || Some(format!("{} needs lookup tables", node.op.name()));
+    let none = || Some(format!("the machine has no instructions for {}", node.op.name()));
+    match &node.op {
+        Op::Conv(_) | Op::Gemm(_) | Op::MatMul => refuse_product(graph, arch, node),
+        Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Reduce(_) => {
+            refuse_window(graph, node)
+        }
+        Op::BatchNorm(norm) => {
+            if (1..5).any(|index| operand(graph, node, index).is_none()) {
+                return Some("its parameters are not constant".to_owned());
+            }
+            let rows = affine(graph, norm, node);
+            let finite = rows.is_ok_and(|rows| rows.iter().flatten().all(|x| x.is_finite()));
+            (!finite).then(|| "its scale or offset is not finite".to_owned())
+        }
+        Op::Unary(unary) => match unary {
+            Unary::Relu | Unary::Neg | Unary::Abs => None,
+            Unary::Floor | Unary::Ceil | Unary::Round | Unary::Sign | Unary::Not => none(),
+            _ => tables(),
+        },
+        Op::Activation(activation) => refuse_activation(*activation),
+        Op::PRelu => refuse_prelu(graph, node),
+        Op::Binary(op) => refuse_binary(graph, *op, node),
+        Op::Resize(resize) if !resize.is_nearest() => refuse_interpolation(graph, resize, node),
+        Op::Quantise(_) => (!is_on_grid(arch, &node.op))
+            .then(|| format!("it rounds to another grid than that of {}", arch.data_type.name())),
+        Op::Softmax(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) | Op::Recurrent(_) => {
+            tables()
+        }
+        Op::Compare(_) | Op::Logic(_) | Op::Where | Op::ArgExtreme(_) | Op::ConvTranspose(_) => {
+            none()
+        }
+        Op::Cast { .. } | Op::CastUnbounded { .. } | Op::ToCodes(_) | Op::FromCodes(_) => {
+            Some("the machine has one number format".to_owned())
+        }
+        Op::Identity
+        | Op::Reshape { .. }
+        | Op::Flatten { .. }
+        | Op::Transpose { .. }
+        | Op::Concat { .. }
+        | Op::Slice { .. }
+        | Op::Pad(_)
+        | Op::Gather { .. }
+        | Op::Expand { .. }
+        | Op::Tile { .. }
+        | Op::Resize(_) => refuse_movement(graph, arch, node),
+    }
+}
+
+fn refuse_product(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+    let constant = |index: usize| node.input(index).is_none_or(|id| graph[id].constant.is_some());
+    if node.input(0).is_some_and(|x| graph[x].constant.is_some()) || !constant(1) {
+        return Some("its weights are not constant".to_owned());
+    }
+    if !constant(2) {
+        return Some("its bias is not constant".to_owned());
+    }
+    let (x, w) = (&graph[node.input(0)?].shape, &graph[node.input(1)?].shape);
+    let out = Dims::of(&graph[node.output].shape)?;
+    let padded = |channels: usize| channels.next_multiple_of(arch.lanes());
+    let (taps, rows) = match &node.op {
+        Op::Conv(conv) => {
+            if let Some(reason) = refuse_rank(&conv.window) {
+                return Some(reason);
+            }
+            (w[2..].iter().product::<usize>(), padded(x[1]))
+        }
+        Op::Gemm(gemm) => {
+            if gemm.transpose_a {
+                return Some("its first operand is transposed".to_owned());
+            }
+            if let Some(c) = node.input(2).map(|c| &graph[c].shape) {
+                let row = c.iter().rev().skip(1).all(|&extent| extent == 1);
+                if !row {
+                    return Some("its bias is not one row".to_owned());
+                }
+            }
+            (1, padded(x[1]))
+        }
+        _ if x.len() != 2 || w.len() != 2 => {
+            return Some("its operands are not two matrices".to_owned());
+        }
+        _ => (1, padded(x[1])),
+    };
+    let too_large = taps.saturating_mul(out.positions()) > MAX_PAIRS
+        || taps.saturating_mul(rows).saturating_mul(padded(out.c)) > MAX_WEIGHTS;
+    too_large.then(|| "its kernel is too large".to_owned())
+}
+
+fn refuse_rank(window: &Window) -> Option<String> {
+    (window.rank() > 2).then(|| "it has more than two spatial axes".to_owned())
+}
+
+fn refuse_window(graph: &Graph, node: &Node) -> Option<String> {
+    let x = &graph[node.input(0)?].shape;
+    let positions = Dims::of(&graph[node.output].shape)?.positions();
+    match &node.op {
+        Op::Pool(pool) => {
+            let taps: usize = pool.window.kernel.iter().product();
+            let reads = taps.min(x[2..].iter().product());
+            refuse_rank(&pool.window)
+                .or_else(|| {
+                    (positions.saturating_mul(reads) > MAX_PAIRS)
+                        .then(|| "its windows are too large".to_owned())
+                })
+                .or_else(|| {
+                    has_empty_window(graph, node)
+                        .then(|| "one of its windows lies in the padding only".to_owned())
+                })
+        }
+        Op::Reduce(reduce) if !is_reduced(reduce, x) => {
+            Some("only means, sums and maxima over positions are taken".to_owned())
+        }
+        _ if x.len() < 3 => Some("it has no positions to join".to_owned()),
+        _ => None,
+    }
+}
+
+fn refuse_activation(activation: Activation) -> Option<String> {
+    match activation {
+        Activation::LeakyRelu { alpha } => refuse_slope(alpha),
+        Activation::Clip { min, max } => {
+            let limits = [min, max];
+            let bad = limits.iter().flatten().any(|limit| limit.is_nan());
+            bad.then(|| "a limit of it is no number".to_owned())
+        }
+        Activation::Elu { .. } | Activation::Selu { .. } => {
+            Some(format!("{} needs lookup tables", activation.name()))
+        }
+        Activation::HardSigmoid { .. } => {
+            Some(format!("the machine has no instructions for {}", activation.name()))
+        }
+    }
+}
+
+/// The machine computes the larger of the number and its product with the slope.
+fn refuse_slope(slope: f32) -> Option<String> {
+    (!(slope.is_finite() && slope <= 1.0)).then(|| format!("its slope {slope} is above 1"))
+}
+
+fn refuse_prelu(graph: &Graph, node: &Node) -> Option<String> {
+    let Some(slopes) = operand(graph, node, 1) else {
+        return Some("its slope is not constant".to_owned());
+    };
+    if operand(graph, node, 0).is_some() {
+        return Some("its first operand is constant".to_owned());
+    }
+    let slopes = reals(slopes).ok()?;
+    slopes.iter().find_map(|&slope| refuse_slope(slope))
+}
+
+fn refuse_binary(graph: &Graph, op: Binary, node: &Node) -> Option<String> {
+    if binary_of(op).is_none() {
+        return Some(format!("the machine has no instructions for {}", op.name()));
+    }
+    if op == Binary::Sub && operand(graph, node, 0).is_some() {
+        return Some("it subtracts from a constant".to_owned());
+    }
+    let mut tensors = node.operands().filter(|&id| graph[id].constant.is_none());
+    let misfit = tensors.find(|&id| spread(graph, id, node.output).is_none())?;
+    let name = &graph[misfit].name;
+    Some(format!("its operand \"{name}\" is repeated along the channels or gets new axes"))
+}
+
+fn refuse_interpolation(graph: &Graph, resize: &Resize, node: &Node) -> Option<String> {
+    let (x, out) = (&graph[node.input(0)?].shape, &graph[node.output].shape);
+    if !(3..=4).contains(&x.len()) || !interpolates_positions(resize, x, out) {
+        return Some("it resizes other axes than rows and columns".to_owned());
+    }
+    if let Some(reason) = refuse_extrapolation(resize) {
+        return Some(reason);
+    }
+    let positions = Dims::of(out)?.positions();
+    (positions.saturating_mul(16) > MAX_PAIRS).then(|| "its result is too large".to_owned())
+}
+
+fn refuse_extrapolation(resize: &Resize) -> Option<String> {
+    match resize.coordinates {
+        Coordinates::CropAndResize { extrapolation } if extrapolation != 0.0 => {
+            Some("positions outside of its operand are not zero".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn refuse_movement(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+    if let Op::Concat { axis } = node.op {
+        return refuse_concat(graph, arch, axis, node);
+    }
+    match &node.op {
+        Op::Pad(pad) => {
+            if matches!(pad.mode, PadMode::Constant(value) if value != 0.0) {
+                return Some("it pads with a number that is not zero".to_owned());
+            }
+        }
+        Op::Resize(resize) => {
+            if let Some(reason) = refuse_extrapolation(resize) {
+                return Some(reason);
+            }
+        }
+        _ => {}
+    }
+    if renames(graph, node) || flattens_for_products(graph, arch, node) {
+        return None;
+    }
+    let (x, out) = (Dims::of(&graph[node.input(0)?].shape)?, Dims::of(&graph[node.output].shape)?);
+    match selection(graph, node) {
+        Some(selection) if selection.channels.is_none() => None,
+        Some(_) => refuse_matrix(arch, x.c, out.c),
+        None => mixed(graph, node).is_none().then(|| {
+            "moving its elements between positions and channels takes too large matrices".to_owned()
+        }),
+    }
+}
+
+fn refuse_matrix(arch: &TcuArch, from: usize, to: usize) -> Option<String> {
+    let rows = from.next_multiple_of(arch.lanes());
+    (rows.saturating_mul(to) > MAX_SCALARS)
+        .then(|| "moving its channels takes too large a matrix".to_owned())
+}
+
+fn refuse_concat(graph: &Graph, arch: &TcuArch, axis: usize, node: &Node) -> Option<String> {
+    if axis != 1 {
+        return Some("it joins another axis than the channels".to_owned());
+    }
+    if node.operands().any(|id| graph[id].constant.is_some()) {
+        return Some("an operand of it is constant".to_owned());
+    }
+    let lanes = arch.lanes();
+    let padded: usize =
+        node.operands().map(|id| Dims::of_value(graph, id).c.next_multiple_of(lanes)).sum();
+    let channels = Dims::of_value(graph, node.output).c;
+    let aligned = node.operands().all(|id| aligned_block(graph, node, id, lanes).is_some());
+    if aligned && node.operands().count() <= 1 {
+        return None;
+    }
+    // Operands may be read at different positions, each with a matrix of its own.
+    let matrices = node.operands().count();
+    (padded.saturating_mul(channels).saturating_mul(matrices) > 16 * MAX_SCALARS)
+        .then(|| "moving its channels takes too large matrices".to_owned())
+}
+
+/// True when the result has the elements of the operand at the same positions and channels.
+pub(super) fn renames(graph: &Graph, node: &Node) -> bool {
+    let Some(x) = node.input(0) else {
+        return false;
+    };
+    let (from, to) = (&graph[x].shape, &graph[node.output].shape);
+    let in_order = match &node.op {
+        Op::Identity | Op::Reshape { .. } | Op::Flatten { .. } => true,
+        Op::Transpose { order } => order.iter().filter(|&&axis| from[axis] != 1).is_sorted(),
+        _ => false,
+    };
+    let same = Dims::of(from).zip(Dims::of(to)).is_some_and(|(x, out)| x.same_table(out));
+    in_order && same && graph[x].constant.is_none()
+}
+
+/// True for a node that changes neither numbers nor places.
+pub(super) fn is_silent(graph: &Graph, arch: &TcuArch, node: &Node) -> bool {
+    renames(graph, node) || is_on_grid(arch, &node.op)
+}
+
+/// True when a quantiser's grid is that of the data type, on which all numbers are.
+pub(super) fn is_on_grid(arch: &TcuArch, op: &Op) -> bool {
+    let (Op::Quantise(quantiser), Some(point)) = (op, arch.data_type.binary_point()) else {
+        return false;
+    };
+    quantiser.signed.as_uniform() == Some(true)
+        && quantiser.width.as_uniform() == Some(arch.data_type.width())
+        && quantiser.zero.as_uniform() == Some(0)
+        && quantiser.overflow.as_uniform() == Some(Overflow::Saturate)
+        && quantiser.scale.as_uniform() == Some(1.0 / f64::from(1_u32 << point))
+}
+
+/// True when a tensor is flattened only for products, which can read it unflattened.
+pub(super) fn flattens_for_products(graph: &Graph, arch: &TcuArch, node: &Node) -> bool {
+    if !matches!(node.op, Op::Reshape { .. } | Op::Flatten { .. })
+        || graph.outputs().contains(&node.output)
+    {
+        return false;
+    }
+    let Some(x) = node.input(0).and_then(|x| Dims::of(&graph[x].shape)) else {
+        return false;
+    };
+    let flat = graph[node.output].shape[..] == [x.n, x.c * x.spatial()];
+    let reads = |reader: &Node| {
+        matches!(reader.op, Op::Gemm(_) | Op::MatMul)
+            && reader.input(0) == Some(node.output)
+            && refusal(graph, arch, reader).is_none()
+    };
+    let mut readers = graph
+        .nodes()
+        .map(|(_, reader)| reader)
+        .filter(|reader| reader.operands().any(|operand| operand == node.output))
+        .peekable();
+    flat && readers.peek().is_some() && readers.all(reads)
+}

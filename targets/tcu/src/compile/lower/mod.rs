@@ -1,0 +1,195 @@
+//! Layers to instructions.
+//!
+//! Local memory of a layer, from the bottom: rows of weights that stay, rows that do not, inputs,
+//! and the stage, through which everything passes between accumulators and DRAM. What
+//! [`memory`](super::memory) keeps there for several layers is above.
+
+mod epilogue;
+mod pack;
+mod product;
+mod transfer;
+
+use super::hir::{Network, Plane, SumOrder};
+use super::lir::{Lir, MemoryAddress, Tag};
+use super::memory::{Place, Placement, Pool, plane_layout};
+use super::schedule::{
+    Accumulators, Demand, LayerInfo, Nest, Plan, Room, place, product, sum_order,
+};
+use crate::arch::TcuArch;
+use crate::program::{Memory, Program};
+use product::Weights;
+use quincunx_diag::{Diagnostic, Result};
+use std::ops::Range;
+
+/// A network as a program.
+pub(crate) struct Lowered {
+    pub(crate) program: Program,
+    /// Instructions with comments before them.
+    pub(crate) comments: Vec<(usize, String)>,
+    /// Constants from the start of DRAM1.
+    pub(crate) constants: Pool,
+    /// The first instruction behind every layer.
+    pub(crate) ends: Vec<usize>,
+    /// The order of the sum of every product, by layer.
+    pub(crate) orders: Vec<Option<SumOrder>>,
+}
+
+/// Instructions under way.
+struct Lowering<'a> {
+    arch: &'a TcuArch,
+    network: &'a Network,
+    places: &'a [Place],
+    lir: Lir,
+    constants: Pool,
+}
+
+/// A layer under way.
+struct Current<'a> {
+    info: &'a LayerInfo<'a>,
+    plan: &'a Plan,
+    room: &'a Room,
+    /// First vector of rows that do not stay.
+    row_buffer: u64,
+    /// First vector of inputs.
+    inputs: u64,
+    /// First vector of the stage.
+    stage: u64,
+}
+
+/// A tile of a group under way.
+struct Tile<'a> {
+    demand: &'a Demand,
+    accumulators: Accumulators,
+    /// Blocks of the group.
+    blocks: Range<u32>,
+    /// Blocks for which the accumulators hold rows, and the first of them.
+    row_blocks: u32,
+    first_row_block: u32,
+}
+
+fn local(raw: u64) -> MemoryAddress {
+    MemoryAddress::new(Tag::Local, raw)
+}
+
+fn acc(raw: u64) -> MemoryAddress {
+    MemoryAddress::new(Tag::Accumulator, raw)
+}
+
+/// Lowers a network.
+///
+/// # Errors
+/// `Q3087` when the constants do not fit DRAM1; bugs of the plans.
+pub(crate) fn lower(network: &Network, arch: &TcuArch, placement: &Placement) -> Result<Lowered> {
+    let mut lowering = Lowering {
+        arch,
+        network,
+        places: &placement.vars,
+        lir: Lir::new(arch),
+        constants: Pool::new(arch.lanes()),
+    };
+    let (mut ends, mut orders) = (Vec::new(), Vec::new());
+    for (index, layer) in network.layers.iter().enumerate() {
+        let info = LayerInfo::new(layer, network, arch);
+        let (plan, room) = (&placement.plans[index], &placement.rooms[index]);
+        lowering.lir.comment(format!("layer {}", layer.name));
+        orders.push(lowering.layer(&info, plan, room)?);
+        ends.push(lowering.lir.len());
+    }
+    let size = lowering.constants.len();
+    if size > arch.dram1_depth {
+        let message =
+            format!("the constants are {size} vectors, and DRAM1 has {} of them", arch.dram1_depth);
+        return Err(
+            Diagnostic::unsupported("Q3087", message).help("take a machine with a larger DRAM1")
+        );
+    }
+    let (program, comments) = lowering.lir.finish();
+    Ok(Lowered { program, comments, constants: lowering.constants, ends, orders })
+}
+
+impl Lowering<'_> {
+    fn layer(
+        &mut self,
+        info: &LayerInfo<'_>,
+        plan: &Plan,
+        room: &Room,
+    ) -> Result<Option<SumOrder>> {
+        let order = product(info.layer).map(|product| {
+            let outputs = info.layer.temps[product.output.0 as usize];
+            sum_order(product, outputs, plan.chunk)
+        });
+        let demands: Vec<Demand> =
+            (0..plan.tiles.len()).map(|index| info.demand(&plan.tiles, index)).collect();
+        let row_buffer = plan.rows_stay;
+        let inputs = row_buffer + plan.row_buffer;
+        let mut current = Current { info, plan, room, row_buffer, inputs, stage: 0 };
+        let mut weights = Weights::new(self, &current, order.as_ref(), &demands);
+        current.stage = inputs + weights.input_vectors();
+        if current.stage + plan.stage > room.local {
+            return Err(Diagnostic::bug("a plan needs more local memory than there is"));
+        }
+        let groups: Vec<Range<u32>> = (0..info.blocks)
+            .step_by(plan.group as usize)
+            .map(|first| first..(first + plan.group).min(info.blocks))
+            .collect();
+        match plan.nest {
+            Nest::Tiles => {
+                for (index, demand) in demands.iter().enumerate() {
+                    weights.begin_tile(self, &current, index, demand)?;
+                    for (number, group) in groups.iter().enumerate() {
+                        let fresh = !plan.constants_stay && (groups.len() > 1 || index == 0);
+                        let first = index == 0 && number == 0;
+                        let constants = (first, fresh || (first && plan.constants_stay));
+                        self.tile(&current, &mut weights, (number, group), demand, constants)?;
+                    }
+                }
+            }
+            Nest::Groups => {
+                weights.begin_layer(self, &current)?;
+                for (number, group) in groups.iter().enumerate() {
+                    weights.begin_group(self, &current, number)?;
+                    for (index, demand) in demands.iter().enumerate() {
+                        let first = index == 0 && number == 0;
+                        let fresh = index == 0 && !plan.constants_stay;
+                        let constants = (first, fresh || (first && plan.constants_stay));
+                        self.tile(&current, &mut weights, (number, group), demand, constants)?;
+                    }
+                }
+            }
+        }
+        Ok(order)
+    }
+
+    /// One tile of one group; `constants` says whether scalars and rows have to be loaded.
+    fn tile(
+        &mut self,
+        current: &Current<'_>,
+        weights: &mut Weights,
+        (number, group): (usize, &Range<u32>),
+        demand: &Demand,
+        constants: (bool, bool),
+    ) -> Result<()> {
+        let Current { info, plan, .. } = current;
+        let (row_blocks, first_row_block) = match plan.constants_stay {
+            true => (info.blocks, 0),
+            false => (plan.group, group.start),
+        };
+        let counts: Vec<u32> = demand.temps.iter().map(|positions| positions.len()).collect();
+        let depth = self.arch.accumulator_depth;
+        let width = group.end - group.start;
+        let accumulators = place(info.layer, &info.constants, &counts, width, row_blocks, depth)
+            .ok_or_else(|| Diagnostic::bug("a tile needs more accumulators than there are"))?;
+        let tile =
+            Tile { demand, accumulators, blocks: group.clone(), row_blocks, first_row_block };
+        self.load_constants(current, &tile, constants)?;
+        self.operations(current, &tile, |lowering| weights.run(lowering, current, &tile, number))
+    }
+
+    /// First vector and step of the positions of a plane, and its memory.
+    fn plane(&self, plane: Plane) -> (Memory, u64, u64) {
+        let place = self.places[plane.var.0 as usize];
+        let var = &self.network.vars[plane.var.0 as usize];
+        let (step, offset) = plane_layout(var, plane.block, place.memory == Memory::Local);
+        (place.memory, place.base + offset, step)
+    }
+}

@@ -1,0 +1,76 @@
+//! The weights of a product as they lie in DRAM1: in the order in which they are used.
+
+use super::{Current, Lowering};
+use crate::compile::hir::{MatMul, SumOrder};
+use crate::compile::schedule::{Unit, units};
+
+/// A unit in the order in which a group uses it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    pub(super) unit: Unit,
+    /// Block of output channels.
+    pub(super) column: u32,
+    /// First vector in DRAM1.
+    pub(super) address: u64,
+}
+
+/// Puts the weights of a layer into DRAM1: the units of every group, and where each group starts
+/// and the last one ends. Input planes are used `chunk` at a time.
+pub(super) fn pack(
+    lowering: &mut Lowering<'_>,
+    current: &Current<'_>,
+    (product, order): (&MatMul, &SumOrder),
+    chunk: u32,
+) -> (Vec<Vec<Placed>>, Vec<u64>) {
+    let (blocks, width) = (current.info.blocks, current.plan.group);
+    let columns = units(product, lowering.network, order, lowering.arch.array_size, blocks);
+    let chunk_of = |unit: &Unit| unit.plane / chunk;
+    let chunks = columns.iter().flatten().map(chunk_of).max().map_or(0, |last| last + 1);
+    let (mut groups, mut starts) = (Vec::new(), vec![0]);
+    let (mut scalars, mut vectors) = (Vec::new(), 0);
+    for first in (0..blocks).step_by(width as usize) {
+        let mut placed = Vec::new();
+        for chunk in 0..chunks {
+            for column in first..(first + width).min(blocks) {
+                let of_chunk = columns[column as usize].iter().filter(|u| chunk_of(u) == chunk);
+                for &unit in of_chunk {
+                    pack_unit(lowering, product, &unit, column, &mut scalars);
+                    placed.push(Placed { unit, column, address: vectors });
+                    vectors += unit.vectors();
+                }
+            }
+        }
+        groups.push(placed);
+        starts.push(vectors);
+    }
+    let base = lowering.constants.add(&scalars);
+    groups.iter_mut().flatten().for_each(|placed| placed.address += base);
+    starts.iter_mut().for_each(|start| *start += base);
+    (groups, starts)
+}
+
+/// The vectors of a unit: the bias, then the rows.
+fn pack_unit(
+    lowering: &Lowering<'_>,
+    product: &MatMul,
+    unit: &Unit,
+    column: u32,
+    scalars: &mut Vec<i32>,
+) {
+    let lanes = lowering.arch.lanes();
+    let mut push = |constant: u32, row: usize| {
+        let constant = &lowering.network.consts[constant as usize];
+        let channels = constant.channels as usize;
+        let first = column as usize * lanes;
+        let count = channels.saturating_sub(first).min(lanes);
+        let of_row = &constant.data[row * channels + first.min(channels)..][..count];
+        scalars.extend_from_slice(of_row);
+        scalars.extend(std::iter::repeat_n(0, lanes - count));
+    };
+    if let Some(bias) = product.bias.filter(|_| unit.bias) {
+        push(bias.row.0, 0);
+    }
+    for row in 0..unit.rows as usize {
+        push(product.taps[unit.tap as usize].weights.0, unit.plane as usize * lanes + row);
+    }
+}

@@ -1,0 +1,306 @@
+//! The memory manager: where tensors and constants lie, and which tensors never leave local memory.
+
+use super::heap::Heap;
+use super::hir::{Network, Op, Operand, Order, Plane, Var, VarId};
+use super::schedule::{LayerInfo, Plan, Prices, Room, search};
+use crate::arch::TcuArch;
+use crate::program::Memory;
+use quincunx_diag::{Diagnostic, Result};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Layers from the first that writes a tensor to the last that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Life {
+    first: usize,
+    last: usize,
+    /// The host writes or reads it.
+    host: bool,
+}
+
+/// Where a tensor lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// DRAM0 or local memory.
+    pub(crate) memory: Memory,
+    /// First vector.
+    pub(crate) base: u64,
+}
+
+/// Where everything lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Placement {
+    /// Place of every tensor.
+    pub(crate) vars: Vec<Place>,
+    /// What every layer has in local memory.
+    pub(crate) rooms: Vec<Room>,
+    /// The plan of every layer.
+    pub(crate) plans: Vec<Plan>,
+}
+
+/// Vectors of a tensor.
+fn size(var: &Var) -> u64 {
+    u64::from(var.positions) * u64::from(var.blocks)
+}
+
+/// Step from one position of a plane to the next, and offset of the plane.
+pub(crate) fn plane_layout(var: &Var, block: u32, in_local: bool) -> (u64, u64) {
+    match var.order {
+        // In local memory every tensor is planar.
+        Order::Interleaved if !in_local => (u64::from(var.blocks), block.into()),
+        _ => (1, u64::from(block) * u64::from(var.positions)),
+    }
+}
+
+/// The tensors that an operation reads or writes.
+fn planes(op: &Op) -> Vec<Plane> {
+    match op {
+        Op::MatMul(product) => product.taps.iter().flat_map(|t| t.inputs.iter().copied()).collect(),
+        Op::Load { from, .. } | Op::Binary { other: Operand::Vars(from), .. } => {
+            from.planes.to_vec()
+        }
+        Op::Save { to, .. } => to.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+fn lives(network: &Network) -> Vec<Life> {
+    let none = Life { first: usize::MAX, last: 0, host: false };
+    let mut lives = vec![none; network.vars.len()];
+    for (index, layer) in network.layers.iter().enumerate() {
+        for plane in layer.ops.iter().flat_map(planes) {
+            let life = &mut lives[plane.var.0 as usize];
+            life.first = life.first.min(index);
+            life.last = life.last.max(index);
+        }
+    }
+    for binding in &network.inputs {
+        let life = &mut lives[binding.var.0 as usize];
+        (life.first, life.host) = (0, true);
+    }
+    for binding in &network.outputs {
+        let life = &mut lives[binding.var.0 as usize];
+        (life.last, life.host) = (network.layers.len(), true);
+    }
+    lives
+}
+
+/// Places everything and plans every layer. The host's probe needs the last vector of local memory
+/// and two of DRAM0 when `reserve` is set. Without `keep_local`, every tensor goes through DRAM0.
+///
+/// # Errors
+/// `Q3085` when the tensors do not fit DRAM0, `Q3086` for a layer that does not fit on the chip.
+pub(crate) fn place(
+    network: &Network,
+    arch: &TcuArch,
+    reserve: bool,
+    keep_local: bool,
+) -> Result<Placement> {
+    let local = arch.local_depth.saturating_sub(u64::from(reserve));
+    let prices = Prices::new(arch);
+    let mut infos: Vec<LayerInfo<'_>> =
+        network.layers.iter().map(|layer| LayerInfo::new(layer, network, arch)).collect();
+    let mut rooms = vec![Room { local, pinned: Vec::new() }; infos.len()];
+    let mut plans = Vec::with_capacity(infos.len());
+    for (info, room) in infos.iter_mut().zip(&rooms) {
+        let plan = search(info, room, arch, &prices);
+        plans.push(plan.ok_or_else(|| too_large(info, room, arch))?);
+    }
+    let lives = lives(network);
+    let mut pins = BTreeMap::new();
+    if keep_local {
+        let mut pinning = Pinning { network, arch, prices, lives: &lives, local };
+        pins = pinning.run(&mut infos, &mut rooms, &mut plans);
+    }
+    let vars = dram0(network, arch, &lives, &pins, reserve)?;
+    Ok(Placement { vars, rooms, plans })
+}
+
+fn too_large(info: &LayerInfo<'_>, room: &Room, arch: &TcuArch) -> Diagnostic {
+    let planes = info.sources.iter().map(|source| source.planes.len()).max().unwrap_or(0);
+    let message = format!(
+        "layer \"{}\" does not fit: one position of one block of {} channels needs its {planes} input \
+         vectors, {} rows of weights and some more of {} vectors of local memory, and {} constants \
+         besides its positions in {} accumulators",
+        info.layer.name,
+        arch.array_size,
+        arch.array_size + 1,
+        room.local,
+        info.constants.splats.len() + info.constants.rows.len(),
+        arch.accumulator_depth,
+    );
+    Diagnostic::unsupported("Q3086", message)
+        .help("take a machine with more local memory or accumulators, or --rounding free")
+}
+
+/// Keeps tensors in local memory between the layers that write and read them.
+struct Pinning<'a> {
+    network: &'a Network,
+    arch: &'a TcuArch,
+    prices: Prices,
+    lives: &'a [Life],
+    local: u64,
+}
+
+impl Pinning<'_> {
+    /// Takes tensors, those that save most for their size first, as long as the layers in between
+    /// get cheaper with less room.
+    fn run(
+        &mut self,
+        infos: &mut [LayerInfo<'_>],
+        rooms: &mut [Room],
+        plans: &mut [Plan],
+    ) -> BTreeMap<VarId, u64> {
+        let mut candidates: Vec<(VarId, u64)> = Vec::new();
+        for (index, (var, life)) in self.network.vars.iter().zip(self.lives).enumerate() {
+            let uses = life.first < usize::MAX && life.last >= life.first;
+            if uses && !life.host && size(var) < self.local {
+                candidates.push((VarId(index as u32), size(var)));
+            }
+        }
+        // Short lives and small tensors disturb least.
+        candidates.sort_by_key(|&(var, size)| {
+            let life = self.lives[var.0 as usize];
+            (size * (life.last - life.first) as u64, var)
+        });
+        let mut heap_of_layer = vec![Vec::<(u64, u64)>::new(); rooms.len()];
+        let mut pins = BTreeMap::new();
+        for (var, size) in candidates {
+            let life = self.lives[var.0 as usize];
+            let layers = life.first..=life.last;
+            let Some(base) = self.highest_gap(&heap_of_layer[layers.clone()], size) else {
+                continue;
+            };
+            let mut better = Vec::new();
+            let (mut before, mut after) = (0, 0);
+            for layer in layers.clone() {
+                let mut room = rooms[layer].clone();
+                room.pinned.push(var);
+                room.pinned.sort_unstable();
+                room.local = room.local.min(base);
+                let Some(plan) = search(&mut infos[layer], &room, self.arch, &self.prices) else {
+                    break;
+                };
+                before += plans[layer].cycles;
+                after += plan.cycles;
+                better.push((layer, room, plan));
+            }
+            if better.len() != layers.clone().count() || after >= before {
+                continue;
+            }
+            for (layer, room, plan) in better {
+                rooms[layer] = room;
+                plans[layer] = plan;
+                heap_of_layer[layer].push((base, size));
+            }
+            pins.insert(var, base);
+        }
+        pins
+    }
+
+    /// The highest address at which so many vectors are free in all these layers.
+    fn highest_gap(&self, layers: &[Vec<(u64, u64)>], size: u64) -> Option<u64> {
+        let mut taken: Vec<(u64, u64)> = layers.iter().flatten().copied().collect();
+        taken.sort_unstable_by_key(|&(base, size)| std::cmp::Reverse(base + size));
+        let mut end = self.local;
+        for (base, length) in taken {
+            if base + length + size <= end {
+                break;
+            }
+            end = end.min(base);
+        }
+        // Something must be left for the plans.
+        end.checked_sub(size).filter(|&base| base > 0)
+    }
+}
+
+/// Places tensors in DRAM0: inputs and outputs first, the others where there is room while they
+/// live.
+fn dram0(
+    network: &Network,
+    arch: &TcuArch,
+    lives: &[Life],
+    pins: &BTreeMap<VarId, u64>,
+    reserve: bool,
+) -> Result<Vec<Place>> {
+    let depth = arch.dram0_depth.saturating_sub(if reserve { 2 } else { 0 });
+    let mut heap = Heap::new(depth);
+    let full = |name: &str, size: u64| {
+        let message = format!(
+            "\"{name}\" needs {size} vectors of DRAM0, which has no room for them in {depth}"
+        );
+        Diagnostic::unsupported("Q3085", message).help("take a machine with a larger DRAM0")
+    };
+    let mut places = vec![Place { memory: Memory::Dram0, base: 0 }; network.vars.len()];
+    for (var, &base) in pins {
+        places[var.0 as usize] = Place { memory: Memory::Local, base };
+    }
+    // Inputs are there from the start and may give way when they have been read.
+    let host = network.inputs.iter().chain(&network.outputs);
+    let mut placed = vec![false; network.vars.len()];
+    for binding in host {
+        let index = binding.var.0 as usize;
+        if !std::mem::replace(&mut placed[index], true) {
+            let size = size(&network.vars[index]);
+            places[index].base = heap.take(size).ok_or_else(|| full(&binding.name, size))?;
+        }
+    }
+    for layer in 0..network.layers.len() {
+        for (index, var) in network.vars.iter().enumerate() {
+            let device = !placed[index] && places[index].memory == Memory::Dram0;
+            if device && lives[index].first == layer {
+                let size = size(var);
+                places[index].base = heap.take(size).ok_or_else(|| full(&var.name, size))?;
+            }
+        }
+        for (index, var) in network.vars.iter().enumerate() {
+            let in_dram = places[index].memory == Memory::Dram0 && lives[index].first <= layer;
+            if in_dram && lives[index].last == layer {
+                heap.give(places[index].base, size(var));
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// Constants in the order of DRAM1, those of equal contents once.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    /// Scalars of whole vectors.
+    pub(crate) scalars: Vec<i32>,
+    /// Where vectors with this hash begin, and how many they are.
+    known: FxHashMap<u64, Vec<(u64, u64)>>,
+    lanes: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(lanes: usize) -> Pool {
+        Pool { lanes, ..Pool::default() }
+    }
+
+    /// The address of vectors with these scalars.
+    pub(crate) fn add(&mut self, scalars: &[i32]) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = rustc_hash::FxHasher::default();
+        scalars.hash(&mut hasher);
+        let known = self.known.entry(hasher.finish()).or_default();
+        let count = (scalars.len() / self.lanes) as u64;
+        let lanes = self.lanes;
+        let all = &self.scalars;
+        let same = known.iter().find(|&&(base, size)| {
+            size == count && all[base as usize * lanes..][..scalars.len()] == *scalars
+        });
+        if let Some(&(base, _)) = same {
+            return base;
+        }
+        let base = (self.scalars.len() / self.lanes) as u64;
+        known.push((base, count));
+        self.scalars.extend_from_slice(scalars);
+        base
+    }
+
+    /// Vectors.
+    pub(crate) fn len(&self) -> u64 {
+        (self.scalars.len() / self.lanes.max(1)) as u64
+    }
+}

@@ -1,0 +1,357 @@
+//! The golden model: what each layer of a network computes in this machine's arithmetic.
+//!
+//! Written from the meaning of the layers with plain loops: no instruction, no layer of the compiler,
+//! no arithmetic of the simulator and no part of the graph's executors is used. What the compiler may
+//! choose, it reads from the numerics; `docs/tcu.md` has their meaning in "Numbers of a network".
+
+mod arithmetic;
+mod choices;
+mod layers;
+mod product;
+mod weights;
+mod windows;
+
+use crate::arch::DataType;
+use arithmetic::{Arithmetic, Fixed, Float};
+use choices::Choices;
+use product::swapped;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{
+    Activation, Binary, Graph, Node, Op, Quantiser, Reduce, ReduceKind, Source, Unary, Value,
+    ValueId,
+};
+use quincunx_num::Overflow;
+use quincunx_target::Numerics;
+use quincunx_tensor::{Tensor, Tensors, show_shape};
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use weights::Weights;
+use windows::Reads;
+
+/// Every input and node result of the graph as real numbers, by value name. What the numerics fold
+/// into the next node or scale is no number of the machine and left out.
+///
+/// # Errors
+/// `Q3103` for inputs that do not fit the graph, `Q3104` for numerics that do not.
+pub(crate) fn golden(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
+    let choices = Choices::read(numerics, graph)?;
+    match choices.data_type {
+        DataType::Fp8bp4 => Model::<Fixed<8, 4>>::run(graph, &choices, inputs),
+        DataType::Fp16bp8 => Model::<Fixed<16, 8>>::run(graph, &choices, inputs),
+        DataType::Fp18bp10 => Model::<Fixed<18, 10>>::run(graph, &choices, inputs),
+        DataType::Fp32bp16 => Model::<Fixed<32, 16>>::run(graph, &choices, inputs),
+        DataType::Float32 => Model::<Float>::run(graph, &choices, inputs),
+    }
+}
+
+/// Numerics that do not fit the graph.
+fn misfit(what: impl std::fmt::Display) -> Diagnostic {
+    Diagnostic::invalid("Q3104", format!("the numerics do not fit the graph: {what}"))
+}
+
+/// The compiler takes no such layer.
+fn never_claimed(what: &str) -> Diagnostic {
+    Diagnostic::bug(format!("tcu never claims {what}"))
+}
+
+/// Scalars of the machine in the order of the graph.
+#[derive(Clone, Debug, PartialEq)]
+struct Scalars {
+    shape: Vec<usize>,
+    data: Vec<i32>,
+}
+
+impl Scalars {
+    fn new(shape: &[usize], data: Vec<i32>) -> Scalars {
+        Scalars { shape: shape.to_vec(), data }
+    }
+
+    /// Elements of a channel.
+    fn plane(&self) -> usize {
+        self.shape.iter().skip(2).product::<usize>().max(1)
+    }
+}
+
+/// A result, and why it is not the number that the graph means.
+#[derive(Clone, Debug)]
+struct State {
+    scalars: Scalars,
+    /// The batch normalisation that it has gone through already.
+    folded: Option<String>,
+    /// The factor by which it is too large.
+    scale: Option<f64>,
+}
+
+impl State {
+    fn plain(scalars: Scalars) -> State {
+        State { scalars, folded: None, scale: None }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.folded.is_none() && self.scale.is_none()
+    }
+}
+
+/// A run of the graph.
+struct Model<'a, A> {
+    graph: &'a Graph,
+    choices: &'a Choices,
+    values: Vec<Option<State>>,
+    arithmetic: PhantomData<A>,
+}
+
+impl<A: Arithmetic> Model<'_, A> {
+    fn run(graph: &Graph, choices: &Choices, inputs: &Tensors) -> Result<Tensors> {
+        let values = vec![None; graph.values().len()];
+        let mut model = Model::<A> { graph, choices, values, arithmetic: PhantomData };
+        let mut result = Tensors::new();
+        for &id in graph.inputs() {
+            let scalars = input(&graph[id], inputs, choices.data_type)?;
+            model.keep(id, State::plain(scalars), &mut result)?;
+        }
+        let consumers = graph.consumers();
+        for (id, node) in graph.nodes() {
+            let state = model.node(node).map_err(|problem| problem.at(graph.place(node)))?;
+            model.keep(node.output, state, &mut result)?;
+            // What nothing reads any more is freed.
+            for operand in node.operands() {
+                if consumers[operand.index()].last() == Some(&id) {
+                    model.values[operand.index()] = None;
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// Stores a value, and returns it when it is one of the graph.
+    fn keep(&mut self, id: ValueId, state: State, result: &mut Tensors) -> Result<()> {
+        let Value { name, shape, .. } = &self.graph[id];
+        if state.is_plain() {
+            let decode = |&scalar: &i32| self.choices.data_type.decode(scalar);
+            let reals: Vec<f64> = state.scalars.data.iter().map(decode).collect();
+            result.insert(name.clone(), Tensor::from_vec(shape, reals)?);
+        } else if self.graph.outputs().contains(&id) {
+            return Err(misfit(format!("the output {name:?} is folded or scaled")));
+        }
+        self.values[id.index()] = Some(state);
+        Ok(())
+    }
+
+    fn node(&self, node: &Node) -> Result<State> {
+        let shape = &self.graph[node.output].shape;
+        let choice = self.choices.of(&node.name);
+        let positions = choice.and_then(|choice| choice.positions);
+        let product = |weights: Result<Weights>| self.product(node, &weights?, shape);
+        match &node.op {
+            Op::Conv(conv) => product(Weights::of_conv(self.graph, node, conv)),
+            Op::Gemm(gemm) => product(Weights::of_matrix(self.graph, node, Some(gemm), positions)),
+            Op::MatMul => product(Weights::of_matrix(self.graph, node, None, positions)),
+            Op::BatchNorm(norm) => match self.state(node, 0)? {
+                state if state.folded.as_ref() == Some(&node.name) => {
+                    Ok(State { folded: None, ..state.clone() })
+                }
+                _ => {
+                    let parameters = weights::affine(self.graph, node, norm)?;
+                    let encode = |real| self.choices.data_type.encode(real);
+                    let scalars = |&(scale, offset): &(f32, f32)| {
+                        (encode(scale.into()), encode(offset.into()))
+                    };
+                    let parameters: Vec<(i32, i32)> = parameters.iter().map(scalars).collect();
+                    Ok(State::plain(layers::normalise::<A>(&*self.operand(node, 0)?, &parameters)))
+                }
+            },
+            Op::Activation(Activation::LeakyRelu { alpha }) => self.leaky_relu(node, *alpha),
+            _ => Ok(State::plain(self.layer(node, shape)?)),
+        }
+    }
+
+    /// Layers without choices.
+    fn layer(&self, node: &Node, shape: &[usize]) -> Result<Scalars> {
+        let data_type = self.choices.data_type;
+        if let Some(sources) = self.graph.movement(node) {
+            return self.moved(node, &sources, shape);
+        }
+        let x = &*self.operand(node, 0)?;
+        let minus_one = data_type.encode(-1.0);
+        let negated = |x| A::multiply(x, minus_one);
+        let global = |kind| Reduce { kind, axes: (2..x.shape.len()).collect(), keep_dims: true };
+        match &node.op {
+            Op::Binary(binary) => layers::binary::<A>(*binary, x, &*self.operand(node, 1)?, shape),
+            Op::Unary(Unary::Relu) => Ok(layers::each(x, |x| A::max(x, 0))),
+            Op::Unary(Unary::Neg) => Ok(layers::each(x, negated)),
+            Op::Unary(Unary::Abs) => Ok(layers::each(x, |x| A::max(x, negated(x)))),
+            Op::PRelu => {
+                self.check_slopes(node)?;
+                let product = layers::binary::<A>(Binary::Mul, x, &*self.operand(node, 1)?, shape)?;
+                layers::binary::<A>(Binary::Max, x, &product, shape)
+            }
+            Op::Activation(Activation::Clip { min, max }) => {
+                let limit = |limit: &Option<f32>| limit.map(|limit| data_type.encode(limit.into()));
+                let (low, high) = (limit(min), limit(max));
+                Ok(layers::each(x, |x| {
+                    let x = low.map_or(x, |low| A::max(x, low));
+                    high.map_or(x, |high| A::min(x, high))
+                }))
+            }
+            Op::Pool(pool) => layers::pool::<A>(pool, x, shape, data_type),
+            Op::GlobalAveragePool => {
+                layers::reduce::<A>(&global(ReduceKind::Mean), x, shape, data_type)
+            }
+            Op::GlobalMaxPool => layers::reduce::<A>(&global(ReduceKind::Max), x, shape, data_type),
+            Op::Reduce(reduce) => layers::reduce::<A>(reduce, x, shape, data_type),
+            Op::Resize(resize) => {
+                layers::interpolate::<A>(resize, x, shape, (data_type, self.choices.is_compat()))
+            }
+            Op::Quantise(quantiser) if is_own_grid(quantiser, data_type) => Ok(x.clone()),
+            other => Err(never_claimed(other.name())),
+        }
+    }
+
+    /// Elements that only change their places.
+    fn moved(&self, node: &Node, sources: &[Source], shape: &[usize]) -> Result<Scalars> {
+        let operands = (0..node.inputs.len()).map(|index| self.operand(node, index));
+        let operands: Vec<Cow<'_, Scalars>> = operands.collect::<Result<_>>()?;
+        let element = |source: &Source| match *source {
+            Source::Operand { operand, element } => {
+                operands[operand as usize].data[element as usize]
+            }
+            Source::Value(value) => self.choices.data_type.encode(value),
+        };
+        Ok(Scalars::new(shape, sources.iter().map(element).collect()))
+    }
+
+    fn leaky_relu(&self, node: &Node, alpha: f32) -> Result<State> {
+        let data_type = self.choices.data_type;
+        let state = self.state(node, 0)?;
+        if alpha > 1.0 || alpha.is_nan() {
+            return Err(never_claimed("a slope above 1"));
+        }
+        let Some(scale) = state.scale.filter(|_| state.folded.is_none()) else {
+            let (x, slope) = (self.operand(node, 0)?, data_type.encode(alpha.into()));
+            return Ok(State::plain(layers::each(&x, |x| A::max(x, A::multiply(x, slope)))));
+        };
+        let alpha = f64::from(alpha);
+        if scale != 1.0 - alpha {
+            return Err(misfit(format!("the scale before it is {scale}, expected 1 - {alpha}")));
+        }
+        let factor = data_type.encode(alpha / (1.0 - alpha));
+        let activate = |x| A::add(A::max(x, 0), A::multiply(x, factor));
+        Ok(State::plain(layers::each(&state.scalars, activate)))
+    }
+
+    /// The larger of a number and its product is a leaky ReLU for slopes up to 1 only.
+    fn check_slopes(&self, node: &Node) -> Result<()> {
+        let id = node.input(1).ok_or_else(|| never_claimed("an absent operand"))?;
+        match weights::reals(&self.graph[id])?.iter().all(|&slope| slope <= 1.0) {
+            true => Ok(()),
+            false => Err(never_claimed("a slope above 1")),
+        }
+    }
+
+    /// A product with weights; of an `[N, C, ...]` tensor for a convolution, else of rows.
+    fn product(&self, node: &Node, weights: &Weights, shape: &[usize]) -> Result<State> {
+        let x = self.operand(node, 0)?;
+        let choice = self.choices.of(&node.name);
+        let folded = choice.and_then(|choice| choice.batch_norm.clone());
+        let scale = choice.and_then(|choice| choice.scale);
+        let norm = folded.as_ref().map(|name| self.follower(node, name)).transpose()?;
+        let (taps, channels) = (weights.taps, weights.channels);
+        let product =
+            weights.product(self.choices.data_type, norm.as_deref(), scale, |has_bias| {
+                self.choices.steps(&node.name, taps, channels, has_bias)
+            })?;
+        let (channels, outputs) = (product.channels, product.outputs);
+        let scalars = if let Op::Conv(conv) = &node.op {
+            let reads = Reads::new(&conv.window, &x.shape[2..], &shape[2..]);
+            let positions = swapped(&x.data, channels, x.plane());
+            let images = positions.chunks_exact((channels * x.plane()).max(1));
+            let sums: Vec<i32> = images.flat_map(|x| product.apply::<A>(x, &reads)).collect();
+            swapped(&sums, reads.len(), outputs)
+        } else {
+            let positions = swapped(&x.data, channels, weights.taps);
+            product.apply::<A>(&positions, &Reads::in_order(weights.taps, x.shape[0]))
+        };
+        Ok(State { scalars: Scalars::new(shape, scalars), folded, scale })
+    }
+
+    /// Scale and offset of the batch normalisation of this name, which alone reads the result.
+    fn follower(&self, node: &Node, name: &str) -> Result<Vec<(f32, f32)>> {
+        let follower = self.graph.node_named(name).map(|id| &self.graph[id]);
+        match follower.map(|follower| (follower, &follower.op)) {
+            Some((follower, Op::BatchNorm(norm))) if follower.input(0) == Some(node.output) => {
+                weights::affine(self.graph, follower, norm)
+            }
+            _ => Err(misfit(format!("{name:?} is no batch normalisation of the result"))),
+        }
+    }
+
+    fn state(&self, node: &Node, index: usize) -> Result<&State> {
+        let id = node.input(index).ok_or_else(|| never_claimed("an absent operand"))?;
+        let state = self.values[id.index()].as_ref();
+        state.ok_or_else(|| never_claimed("a constant in this place"))
+    }
+
+    /// An operand; constants become scalars.
+    fn operand(&self, node: &Node, index: usize) -> Result<Cow<'_, Scalars>> {
+        let id = node.input(index).ok_or_else(|| never_claimed("an absent operand"))?;
+        let value = &self.graph[id];
+        if value.constant.is_some() {
+            let encode = |&real: &f64| self.choices.data_type.encode(real);
+            let data = weights::reals(value)?.iter().map(encode).collect();
+            return Ok(Cow::Owned(Scalars::new(&value.shape, data)));
+        }
+        let state = self.state(node, index)?;
+        if !state.is_plain() {
+            return Err(misfit(format!("it reads {:?}, which is folded or scaled", value.name)));
+        }
+        Ok(Cow::Borrowed(&state.scalars))
+    }
+}
+
+/// True when numbers are moved onto the grid on which all of them are.
+fn is_own_grid(quantiser: &Quantiser, data_type: DataType) -> bool {
+    let Some(point) = data_type.binary_point() else { return false };
+    let own = (true, data_type.width(), f64::from(point).exp2().recip(), 0, Overflow::Saturate);
+    let of = |q: &Quantiser| {
+        Some((
+            q.signed.as_uniform()?,
+            q.width.as_uniform()?,
+            q.scale.as_uniform()?,
+            q.zero.as_uniform()?,
+            q.overflow.as_uniform()?,
+        ))
+    };
+    of(quantiser) == Some(own)
+}
+
+/// An input, moved onto the machine's grid as a port does: to the nearest scalar, ties towards plus
+/// infinity, the end of the range for what is beyond it.
+fn input(value: &Value, inputs: &Tensors, data_type: DataType) -> Result<Scalars> {
+    let wrong = |what: String| {
+        Err(Diagnostic::invalid("Q3103", format!("input \"{}\" {what}", value.name.escape_debug())))
+    };
+    let Some(tensor) = inputs.get(&value.name) else {
+        return wrong("is not given".to_owned());
+    };
+    if tensor.shape() != &value.shape[..] {
+        let (found, expected) = (show_shape(tensor.shape()), show_shape(&value.shape));
+        return wrong(format!("has shape {found}, expected {expected}"));
+    }
+    let reals = tensor.to_f64();
+    if let Some(bad) = reals.iter().find(|real| !real.is_finite()) {
+        return wrong(format!("holds {bad}, expected finite numbers"));
+    }
+    let Some(point) = data_type.binary_point() else {
+        let data = reals.iter().map(|&real| data_type.encode(real)).collect();
+        return Ok(Scalars::new(&value.shape, data));
+    };
+    let end = (1_i64 << (data_type.width() - 1)) as f64;
+    let nearest = |real: &f64| {
+        let steps = real * f64::from(1_u32 << point);
+        // A difference of a number and its integer part is exact.
+        let below = steps.floor();
+        let nearest = if steps - below >= 0.5 { below + 1.0 } else { below };
+        nearest.clamp(-end, end - 1.0) as i32
+    };
+    Ok(Scalars::new(&value.shape, reals.iter().map(nearest).collect()))
+}

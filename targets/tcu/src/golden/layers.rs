@@ -1,0 +1,207 @@
+//! Poolings, reductions, resizing and operations on single elements.
+
+use super::arithmetic::Arithmetic;
+use super::windows::{Reads, taps_with_padding};
+use super::{Scalars, never_claimed};
+use crate::arch::DataType;
+use quincunx_diag::Result;
+use quincunx_graph::{
+    Binary, Coordinates, Interpolation, Pool, PoolKind, Reduce, ReduceKind, Resize, ResizeTaps,
+};
+use quincunx_tensor::View;
+
+/// Two operands, element by element, repeated as far as the result needs.
+pub(super) fn binary<A: Arithmetic>(
+    binary: Binary,
+    x: &Scalars,
+    y: &Scalars,
+    shape: &[usize],
+) -> Result<Scalars> {
+    let operation: fn(i32, i32) -> i32 = match binary {
+        Binary::Add => A::add,
+        Binary::Sub => A::subtract,
+        Binary::Mul => A::multiply,
+        Binary::Max => A::max,
+        Binary::Min => A::min,
+        Binary::Div | Binary::Pow => return Err(never_claimed(binary.name())),
+    };
+    let views = (View::new(&x.data, &x.shape), View::new(&y.data, &y.shape));
+    let (Some(x), Some(y)) = (views.0.broadcast(shape), views.1.broadcast(shape)) else {
+        return Err(never_claimed("operands of other shapes"));
+    };
+    Ok(Scalars::new(shape, x.iter().zip(y.iter()).map(|(x, y)| operation(x, y)).collect()))
+}
+
+/// `operation` on every element.
+pub(super) fn each(x: &Scalars, operation: impl Fn(i32) -> i32) -> Scalars {
+    Scalars::new(&x.shape, x.data.iter().map(|&x| operation(x)).collect())
+}
+
+/// `sat(sat(x * scale) + offset)` with the parameters of every channel.
+pub(super) fn normalise<A: Arithmetic>(x: &Scalars, parameters: &[(i32, i32)]) -> Scalars {
+    let plane = x.plane();
+    let data = x.data.chunks_exact(plane).zip(parameters.iter().cycle());
+    let data = data.flat_map(|(plane, &(scale, offset))| {
+        plane.iter().map(move |&x| A::add(A::multiply(x, scale), offset))
+    });
+    Scalars::new(&x.shape, data.collect())
+}
+
+/// The largest element of every window, or `sat(sum * (1 / count))`.
+pub(super) fn pool<A: Arithmetic>(
+    pool: &Pool,
+    x: &Scalars,
+    shape: &[usize],
+    data_type: DataType,
+) -> Result<Scalars> {
+    let (input, output) = (&x.shape[2..], &shape[2..]);
+    let reads = Reads::new(&pool.window, input, output);
+    let real = (0..reads.len()).map(|out| reads.of(out).iter().flatten().count());
+    let counts = match pool.kind {
+        PoolKind::Average { count_include_pad: true } => {
+            taps_with_padding(&pool.window, input, output)
+        }
+        _ => real.clone().collect(),
+    };
+    if real.clone().any(|count| count == 0) {
+        return Err(never_claimed("a window that reads padding only"));
+    }
+    let factors: Vec<i32> = counts.iter().map(|&count| share(count, data_type)).collect();
+    let mut data = Vec::with_capacity(shape.iter().product());
+    for plane in x.data.chunks_exact(x.plane()) {
+        data.extend((0..reads.len()).map(|out| {
+            let elements = reads.of(out).iter().flatten().map(|&position| plane[position]);
+            match pool.kind {
+                PoolKind::Max => elements.reduce(|best, x| A::max(x, best)).unwrap_or_default(),
+                PoolKind::Average { .. } => {
+                    A::multiply(elements.reduce(A::add).unwrap_or_default(), factors[out])
+                }
+            }
+        }));
+    }
+    Ok(Scalars::new(shape, data))
+}
+
+/// `1 / count` as a scalar.
+fn share(count: usize, data_type: DataType) -> i32 {
+    data_type.encode(1.0 / count as f64)
+}
+
+/// Mean, sum or largest element over spatial axes.
+pub(super) fn reduce<A: Arithmetic>(
+    reduce: &Reduce,
+    x: &Scalars,
+    shape: &[usize],
+    data_type: DataType,
+) -> Result<Scalars> {
+    let is_joined = |axis: usize| reduce.axes.contains(&axis);
+    let extents = || x.shape.iter().copied().enumerate().skip(2);
+    let joined: usize = extents().filter(|&(axis, _)| is_joined(axis)).map(|(_, n)| n).product();
+    let kept: usize = extents().filter(|&(axis, _)| !is_joined(axis)).map(|(_, n)| n).product();
+    let (join, factor): (fn(i32, i32) -> i32, usize) = match reduce.kind {
+        ReduceKind::Mean => (A::add, joined),
+        ReduceKind::Sum => (A::add, 1),
+        ReduceKind::Max => (A::max, 1),
+        _ => return Err(never_claimed(reduce.kind.name())),
+    };
+    if reduce.axes.iter().any(|&axis| axis < 2) {
+        return Err(never_claimed("a reduction of channels"));
+    }
+    // The output position of every input position.
+    let mut outputs = vec![0];
+    for (axis, extent) in extents() {
+        let step = |out: &usize| {
+            let (out, joined) = (*out, is_joined(axis));
+            (0..extent).map(move |i| if joined { out } else { out * extent + i })
+        };
+        outputs = outputs.iter().flat_map(step).collect();
+    }
+    let factor = share(factor, data_type);
+    let mut data = Vec::with_capacity(shape.iter().product());
+    for plane in x.data.chunks_exact(x.plane()) {
+        let mut sums = vec![None; kept];
+        for (&out, &x) in outputs.iter().zip(plane) {
+            sums[out] = Some(sums[out].map_or(x, |sum| join(sum, x)));
+        }
+        data.extend(sums.iter().map(|sum| A::multiply(sum.unwrap_or_default(), factor)));
+    }
+    Ok(Scalars::new(shape, data))
+}
+
+/// Weighted sums of elements: `s = sat(x * weight)`, then `s = sat(s + sat(x * weight))`.
+///
+/// As upstream does it, two linear neighbours that lie outside are the element at the edge twice, and
+/// taps along the last axis are the outer loop. Else the weights of equal elements are added first,
+/// and taps along the last axis are the inner loop.
+pub(super) fn interpolate<A: Arithmetic>(
+    resize: &Resize,
+    x: &Scalars,
+    shape: &[usize],
+    (data_type, compat): (DataType, bool),
+) -> Result<Scalars> {
+    let as_upstream = compat && resize.interpolation == Interpolation::Linear;
+    let along = |axis| axis_taps(resize, axis, x.shape[axis], shape[axis], !as_upstream);
+    let along: Vec<Vec<ResizeTaps>> = (0..x.shape.len()).map(along).collect();
+    let itself = |(at, taps): (usize, &ResizeTaps)| taps[..] == [(at, 1.0)];
+    let stays = |taps: &Vec<ResizeTaps>| taps.iter().enumerate().all(itself);
+    let [outer @ .., rows, columns] = &along[..] else {
+        return Err(never_claimed("a Resize of one axis"));
+    };
+    if !outer.iter().all(stays) || has_fill(resize) {
+        return Err(never_claimed("a Resize of more than two axes, or with other numbers outside"));
+    }
+    let width = columns_of(&x.shape);
+    let mut data = Vec::with_capacity(shape.iter().product());
+    for plane in x.data.chunks_exact(x.shape[outer.len()..].iter().product::<usize>().max(1)) {
+        let term = |&(y, wy): &(usize, f64), &(x, wx): &(usize, f64)| {
+            A::multiply(plane[y * width + x], data_type.encode(wy * wx))
+        };
+        for (row, column) in rows.iter().flat_map(|r| columns.iter().map(move |c| (r, c))) {
+            let sum = if as_upstream {
+                let pairs = column.iter().flat_map(|c| row.iter().map(move |r| (r, c)));
+                pairs.map(|(r, c)| term(r, c)).reduce(A::add)
+            } else {
+                let pairs = row.iter().flat_map(|r| column.iter().map(move |c| (r, c)));
+                pairs.map(|(r, c)| term(r, c)).reduce(A::add)
+            };
+            data.push(sum.unwrap_or_default());
+        }
+    }
+    Ok(Scalars::new(shape, data))
+}
+
+/// Extent of the last axis.
+fn columns_of(shape: &[usize]) -> usize {
+    shape.last().copied().unwrap_or(1)
+}
+
+/// True when positions outside of the operand are other numbers than 0.
+fn has_fill(resize: &Resize) -> bool {
+    matches!(resize.coordinates, Coordinates::CropAndResize { extrapolation } if extrapolation != 0.0)
+}
+
+/// The taps of every position along an axis, without those that weigh nothing.
+fn axis_taps(
+    resize: &Resize,
+    axis: usize,
+    input: usize,
+    output: usize,
+    merged: bool,
+) -> Vec<ResizeTaps> {
+    let Some(index) = resize.axes.iter().position(|&resized| resized == axis) else {
+        return (0..output).map(|at| vec![(at, 1.0)]).collect();
+    };
+    let mut positions = resize.taps(index, input, output);
+    for taps in &mut positions {
+        if merged {
+            // Equal elements are neighbours.
+            taps.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                first.1 += if same { next.1 } else { 0.0 };
+                same
+            });
+        }
+        taps.retain(|&(_, weight)| weight != 0.0);
+    }
+    positions
+}

@@ -1,0 +1,159 @@
+//! Constants of products and batch normalisations, on their way to scalars.
+
+use super::choices::Step;
+use super::product::Product;
+use super::{misfit, never_claimed};
+use crate::arch::DataType;
+use quincunx_diag::Result;
+use quincunx_graph::{BatchNorm, Conv, Gemm, Graph, Node, Value};
+
+/// Weights and bias of a product as real numbers.
+pub(super) struct Weights {
+    /// Positions of the kernel.
+    pub(super) taps: usize,
+    /// Input channels.
+    pub(super) channels: usize,
+    outputs: usize,
+    groups: usize,
+    /// For every tap and input channel the weights of the outputs of its group.
+    rows: Vec<f64>,
+    /// One number for every output.
+    bias: Option<Vec<f64>>,
+}
+
+impl Weights {
+    /// Weights `[M, C / groups, ...]` and bias `[M]`.
+    pub(super) fn of_conv(graph: &Graph, node: &Node, conv: &Conv) -> Result<Weights> {
+        let (shape, w) = constant(graph, node, 1)?;
+        let (outputs, depth, taps) = (shape[0], shape[1], shape[2..].iter().product());
+        let (channels, width) = (depth * conv.groups, outputs / conv.groups);
+        let mut rows = Vec::with_capacity(w.len());
+        for tap in 0..taps {
+            for channel in 0..channels {
+                let (group, inner) = (channel / depth, channel % depth);
+                let outputs = group * width..(group + 1) * width;
+                rows.extend(outputs.map(|m| w[(m * depth + inner) * taps + tap]));
+            }
+        }
+        let bias = node.input(2).map(|_| constant(graph, node, 2)).transpose()?;
+        let bias = bias.map(|(_, bias)| bias);
+        let groups = conv.groups;
+        Ok(Weights { taps, channels, outputs, groups, rows, bias })
+    }
+
+    /// Weights `[K, N]` or `[N, K]`, multiplied by `alpha`; a row of biases, multiplied by `beta`.
+    /// Row `k` belongs to tap `k % positions` and channel `k / positions`.
+    pub(super) fn of_matrix(
+        graph: &Graph,
+        node: &Node,
+        gemm: Option<&Gemm>,
+        positions: Option<usize>,
+    ) -> Result<Weights> {
+        let (shape, w) = constant(graph, node, 1)?;
+        let [first, second] = shape[..] else {
+            return Err(never_claimed("weights of another rank"));
+        };
+        if gemm.is_some_and(|gemm| gemm.transpose_a) {
+            return Err(never_claimed("a transposed operand"));
+        }
+        let by_rows = gemm.is_some_and(|gemm| gemm.transpose_b);
+        let (alpha, beta) = gemm.map_or((1.0, 1.0), |gemm| (gemm.alpha, gemm.beta));
+        let (depth, outputs) = if by_rows { (second, first) } else { (first, second) };
+        let taps = positions.unwrap_or(1);
+        if taps == 0 || depth % taps != 0 {
+            return Err(misfit(format!("{:?} has no {taps} positions", node.name)));
+        }
+        let channels = depth / taps;
+        let mut rows = Vec::with_capacity(w.len());
+        for (tap, channel) in (0..taps).flat_map(|tap| (0..channels).map(move |c| (tap, c))) {
+            let k = channel * taps + tap;
+            rows.extend((0..outputs).map(|n| {
+                let at = if by_rows { n * depth + k } else { k * outputs + n };
+                times(alpha, w[at])
+            }));
+        }
+        let bias = node.input(2).map(|_| constant(graph, node, 2)).transpose()?;
+        let bias = bias.map(|(_, bias)| match bias.len() {
+            1 => Ok(vec![times(beta, bias[0]); outputs]),
+            n if n == outputs => Ok(bias.iter().map(|&b| times(beta, b)).collect()),
+            _ => Err(never_claimed("a Gemm whose C is no row")),
+        });
+        let bias = bias.transpose()?;
+        Ok(Weights { taps, channels, outputs, groups: 1, rows, bias })
+    }
+
+    /// The product in scalars, with scale and offset of every output and a common factor folded in.
+    pub(super) fn product(
+        &self,
+        data_type: DataType,
+        norm: Option<&[(f32, f32)]>,
+        scale: Option<f64>,
+        steps: impl FnOnce(bool) -> Result<Vec<Step>>,
+    ) -> Result<Product> {
+        if norm.is_some_and(|norm| norm.len() != self.outputs) {
+            return Err(never_claimed("a batch normalisation of other channels"));
+        }
+        // Every step is rounded to binary32, the common factor with the step before it.
+        let encode = |real: f64| match scale {
+            Some(scale) => data_type.encode(real * scale),
+            None => data_type.encode(real),
+        };
+        let width = self.outputs / self.groups;
+        let depth = self.channels / self.groups;
+        let rows = self.rows.iter().enumerate().map(|(at, &w)| {
+            let (channel, inner) = (at / width % self.channels, at % width);
+            let output = channel / depth * width + inner;
+            encode(norm.map_or(w, |norm| times(norm[output].0, w)))
+        });
+        let rows = rows.collect();
+        let bias_of = |output: usize| {
+            let bias = self.bias.as_ref().map_or(0.0, |bias| bias[output]);
+            encode(norm.map_or(bias, |norm| {
+                let (scale, offset) = norm[output];
+                f64::from(times(scale, bias) as f32 + offset)
+            }))
+        };
+        let has_bias = self.bias.is_some() || norm.is_some();
+        let bias = has_bias.then(|| (0..self.outputs).map(bias_of).collect());
+        let steps = steps(has_bias)?;
+        let (channels, outputs, groups) = (self.channels, self.outputs, self.groups);
+        Ok(Product { channels, outputs, groups, rows, bias, steps })
+    }
+}
+
+/// A product in binary32.
+fn times(factor: f32, real: f64) -> f64 {
+    f64::from(factor * real as f32)
+}
+
+/// Shape and real numbers of an operand that must be constant.
+fn constant(graph: &Graph, node: &Node, index: usize) -> Result<(Vec<usize>, Vec<f64>)> {
+    let id = node.input(index).ok_or_else(|| never_claimed("an absent operand"))?;
+    Ok((graph[id].shape.to_vec(), reals(&graph[id])?))
+}
+
+/// The real numbers of a constant.
+pub(super) fn reals(value: &Value) -> Result<Vec<f64>> {
+    let constant = value.constant.as_ref().ok_or_else(|| never_claimed("computed weights"))?;
+    let numbers = constant.tensor.to_f64();
+    let Some(quantiser) = &constant.quantiser else { return Ok(numbers) };
+    let scalars = quantiser.scalars(&value.shape);
+    let scalars = scalars.ok_or_else(|| misfit("a quantiser does not broadcast"))?;
+    let real = |(code, of): (&f64, &quincunx_graph::Scalar)| (code - of.zero as f64) * of.scale;
+    Ok(numbers.iter().zip(&scalars).map(real).collect())
+}
+
+/// Scale and offset of every channel in binary32: `scale = gamma / sqrt(variance + epsilon)`,
+/// `offset = beta - mean * scale`.
+pub(super) fn affine(graph: &Graph, node: &Node, norm: &BatchNorm) -> Result<Vec<(f32, f32)>> {
+    let parameter = |index| constant(graph, node, index).map(|(_, reals)| reals);
+    let (gamma, beta) = (parameter(1)?, parameter(2)?);
+    let (mean, variance) = (parameter(3)?, parameter(4)?);
+    let channel = |c: usize| {
+        let [gamma, beta, mean, variance] =
+            [gamma[c], beta[c], mean[c], variance[c]].map(|number| number as f32);
+        let scale = gamma / (variance + norm.epsilon).sqrt();
+        (scale, beta - mean * scale)
+    };
+    Ok((0..gamma.len()).map(channel).collect())
+}

@@ -1,0 +1,71 @@
+//! Which input positions every output position reads.
+
+use quincunx_graph::Window;
+
+/// The input position of every output position and tap.
+pub(super) struct Reads {
+    /// Taps of a window.
+    pub(super) taps: usize,
+    positions: Vec<Option<usize>>,
+}
+
+impl Reads {
+    /// A window over a plane of extents `input` that gives one of extents `output`. Taps in the
+    /// padding read nothing.
+    pub(super) fn new(window: &Window, input: &[usize], output: &[usize]) -> Reads {
+        let mut reads = Reads { taps: 1, positions: vec![Some(0)] };
+        for axis in 0..input.len() {
+            reads = reads.along(window, axis, input[axis], output[axis]);
+        }
+        reads
+    }
+
+    /// Every output position reads the next `taps` positions.
+    pub(super) fn in_order(taps: usize, outputs: usize) -> Reads {
+        Reads { taps, positions: (0..taps * outputs).map(Some).collect() }
+    }
+
+    /// The same with one more axis, the innermost.
+    fn along(&self, window: &Window, axis: usize, input: usize, output: usize) -> Reads {
+        let taps = window.kernel[axis];
+        let mut positions = Vec::with_capacity(self.positions.len() * output * taps);
+        for outer in 0..self.positions.len() / self.taps {
+            for out in 0..output {
+                for &base in self.of(outer) {
+                    positions.extend((0..taps).map(|tap| {
+                        let padded = out * window.strides[axis] + tap * window.dilations[axis];
+                        let position = padded.checked_sub(window.pads[axis].0)?;
+                        (position < input).then_some(base? * input + position)
+                    }));
+                }
+            }
+        }
+        Reads { taps: self.taps * taps, positions }
+    }
+
+    /// What an output position reads, tap by tap.
+    pub(super) fn of(&self, output: usize) -> &[Option<usize>] {
+        &self.positions[output * self.taps..][..self.taps]
+    }
+
+    /// Number of output positions.
+    pub(super) fn len(&self) -> usize {
+        self.positions.len() / self.taps
+    }
+}
+
+/// Taps of every output position, those in the stated padding included, those behind it not.
+pub(super) fn taps_with_padding(window: &Window, input: &[usize], output: &[usize]) -> Vec<usize> {
+    let mut counts = vec![1];
+    for axis in 0..input.len() {
+        let (before, after) = window.pads[axis];
+        let end = before + input[axis] + after;
+        let along = (0..output[axis]).map(|out| {
+            let at = |tap| out * window.strides[axis] + tap * window.dilations[axis];
+            (0..window.kernel[axis]).filter(|&tap| at(tap) < end).count()
+        });
+        let along: Vec<usize> = along.collect();
+        counts = counts.iter().flat_map(|n| along.iter().map(move |m| n * m)).collect();
+    }
+    counts
+}

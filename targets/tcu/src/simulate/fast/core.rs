@@ -1,0 +1,244 @@
+//! The machine's cells, and the loop over a prepared program.
+
+use super::format::Format;
+use super::level::Level;
+use super::narrow::Packed;
+use super::op::{Layout, Op, Placed, Run};
+use super::products::Products;
+use crate::isa::TABLE;
+use crate::simulate::Flow;
+
+/// Lanes that are added at once where many vectors follow one another.
+const WIDE: usize = 32;
+
+/// Vectors that are multiplied together when they do not lie side by side: whole tiles.
+const BLOCK: usize = 256;
+
+/// A machine of any format.
+pub(super) trait Machine: Send {
+    /// Zeros in the cells before `end`, and no saturation.
+    fn reset(&mut self, end: usize);
+    fn read(&self, at: usize, out: &mut [i32]);
+    fn write(&mut self, at: usize, scalars: &[i32]);
+    fn run(&mut self, program: &[Placed]);
+    /// By row of the table: how often results saturated, and where first.
+    fn flows(&self) -> &[(Flow, usize)];
+}
+
+/// A machine of a format.
+pub(super) struct Core<F: Format> {
+    pub(super) cells: Vec<F::Cell>,
+    pub(super) layout: Layout,
+    packed: Packed,
+    level: Level,
+    /// Vectors that do not lie side by side, and sums on their way to accumulators.
+    x: Vec<F::Cell>,
+    y: Vec<F::Cell>,
+    flows: Vec<(Flow, usize)>,
+}
+
+impl<F: Format> Core<F> {
+    pub(super) fn new(layout: Layout, level: Level) -> Core<F> {
+        let lanes = layout.lanes;
+        Core {
+            cells: vec![F::Cell::default(); layout.end],
+            packed: Packed::new(lanes, level),
+            level,
+            x: vec![F::Cell::default(); BLOCK * lanes],
+            y: vec![F::Cell::default(); BLOCK * lanes],
+            flows: vec![(Flow::default(), 0); TABLE.rows.len()],
+            layout,
+        }
+    }
+
+    /// The loop with chunks that divide the vectors.
+    #[inline(always)]
+    fn execute(&mut self, program: &[Placed]) {
+        match self.layout.lanes {
+            lanes if lanes.is_multiple_of(8) => self.execute_by::<8>(program),
+            lanes if lanes.is_multiple_of(4) => self.execute_by::<4>(program),
+            _ => self.execute_by::<1>(program),
+        }
+    }
+
+    #[inline(always)]
+    fn execute_by<const K: usize>(&mut self, program: &[Placed]) {
+        for placed in program {
+            let mut flow = Flow::default();
+            match placed.op {
+                Op::Products { from, to, count, add, fresh } => {
+                    if fresh {
+                        let rows = self.layout.lanes * (self.layout.lanes + 1);
+                        F::pack::<K>(&mut self.packed, &self.cells[self.layout.weights..][..rows]);
+                    }
+                    self.products::<K>(from, to, count, add, &mut flow);
+                }
+                Op::Move { from, to, count, add: false } => self.copy::<K>(from, to, count),
+                Op::Move { from, to, count, add: true } => {
+                    for i in 0..count as usize {
+                        let [from, to] = [from, to].map(|run| run.at(i) as u32);
+                        self.write_acc::<K>(from, to, super::op::Write::Add, &mut flow);
+                    }
+                }
+                Op::Shift { rows } => self.shift(rows as usize),
+                Op::Zero { to, count } => {
+                    let size = count as usize * self.layout.lanes;
+                    self.cells[to as usize..][..size].fill(F::Cell::default());
+                }
+                Op::Simd { op, left, right, result, write, mode } => {
+                    self.simd::<K>(op, [left, right, result], &mut flow);
+                    self.write_acc::<K>(result, write, mode, &mut flow);
+                }
+                Op::Lookup { source, result, registers, write, mode } => {
+                    self.lookup(source, result, registers, &mut flow);
+                    self.write_acc::<K>(result, write, mode, &mut flow);
+                }
+            }
+            if !flow.is_zero() {
+                self.saturated(placed, flow);
+            }
+        }
+    }
+
+    #[cold]
+    fn saturated(&mut self, placed: &Placed, flow: Flow) {
+        let (total, first) = &mut self.flows[usize::from(placed.row)];
+        if total.is_zero() {
+            *first = placed.instruction as usize;
+        }
+        total.over += flow.over;
+        total.under += flow.under;
+    }
+
+    #[inline(always)]
+    fn copy<const K: usize>(&mut self, from: Run, to: Run, count: u32) {
+        let lanes = self.layout.lanes;
+        if from.step as usize == lanes && to.step as usize == lanes {
+            let first = from.base as usize;
+            self.cells.copy_within(first..first + count as usize * lanes, to.base as usize);
+            return;
+        }
+        for i in 0..count as usize {
+            let (from, to) = (from.at(i), to.at(i));
+            for lane in (0..lanes).step_by(K) {
+                let mut part = [F::Cell::default(); K];
+                part.copy_from_slice(&self.cells[from + lane..][..K]);
+                self.cells[to + lane..][..K].copy_from_slice(&part);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn shift(&mut self, rows: usize) {
+        let Layout { lanes, weights, .. } = self.layout;
+        let kept = (lanes + 1 - rows) * lanes;
+        self.cells.copy_within(weights..weights + kept, weights + rows * lanes);
+    }
+
+    #[inline(always)]
+    fn products<const K: usize>(
+        &mut self,
+        from: Run,
+        to: Run,
+        count: u32,
+        accumulate: bool,
+        flow: &mut Flow,
+    ) {
+        let Layout { lanes, local, weights, array, .. } = self.layout;
+        let size = lanes * (lanes + 1);
+        let is_direct = !accumulate && to.step as usize == lanes;
+        for first in (0..count as usize).step_by(BLOCK) {
+            let vectors = BLOCK.min(count as usize - first);
+            let (acc, rest) = self.cells.split_at_mut(local);
+            let x = match from.step as usize == lanes {
+                true => &rest[from.at(first) - local..][..vectors * lanes],
+                false => {
+                    for (i, x) in self.x.chunks_exact_mut(lanes).take(vectors).enumerate() {
+                        x.copy_from_slice(&rest[from.at(first + i) - local..][..lanes]);
+                    }
+                    &self.x[..vectors * lanes]
+                }
+            };
+            let y = match is_direct {
+                true => &mut acc[to.at(first)..][..vectors * lanes],
+                false => &mut self.y[..vectors * lanes],
+            };
+            let weights = &rest[weights - local..][..size];
+            F::products(&mut Products {
+                lanes,
+                vectors,
+                x,
+                weights,
+                packed: &self.packed,
+                y,
+                flow,
+            });
+            let last = (vectors - 1) * lanes;
+            if accumulate && to.step as usize == lanes {
+                let sums = &mut acc[to.at(first)..][..vectors * lanes];
+                let (whole, rest) = sums.split_at_mut(sums.len() / WIDE * WIDE);
+                let (values, last) = self.y[..vectors * lanes].split_at(whole.len());
+                F::add_to::<WIDE>(whole, values, flow);
+                F::add_to::<K>(rest, last, flow);
+            } else if !is_direct {
+                for (i, y) in self.y.chunks_exact(lanes).take(vectors).enumerate() {
+                    let sums = &mut acc[to.at(first + i)..][..lanes];
+                    match accumulate {
+                        true => F::add_to::<K>(sums, y, flow),
+                        false => sums.copy_from_slice(y),
+                    }
+                }
+            }
+            let y = match is_direct {
+                true => &acc[to.at(first) + last..][..lanes],
+                false => &self.y[last..][..lanes],
+            };
+            rest[array - local..][..lanes].copy_from_slice(y);
+        }
+    }
+}
+
+impl Run {
+    fn at(self, index: usize) -> usize {
+        self.base as usize + index * self.step as usize
+    }
+}
+
+impl<F: Format> Machine for Core<F> {
+    fn reset(&mut self, end: usize) {
+        self.cells[..end].fill(F::Cell::default());
+        self.flows.fill((Flow::default(), 0));
+    }
+
+    fn read(&self, at: usize, out: &mut [i32]) {
+        for (scalar, &cell) in out.iter_mut().zip(&self.cells[at..]) {
+            *scalar = cell.into();
+        }
+    }
+
+    fn write(&mut self, at: usize, scalars: &[i32]) {
+        for (cell, &scalar) in self.cells[at..].iter_mut().zip(scalars) {
+            *cell = F::cell(scalar);
+        }
+    }
+
+    fn run(&mut self, program: &[Placed]) {
+        match self.level {
+            // SAFETY: The level is only chosen when the processor has the instructions.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe { execute_avx2(self, program) },
+            _ => self.execute(program),
+        }
+    }
+
+    fn flows(&self) -> &[(Flow, usize)] {
+        &self.flows
+    }
+}
+
+/// The loop, compiled for processors with 256-bit vectors.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn execute_avx2<F: Format>(core: &mut Core<F>, program: &[Placed]) {
+    core.execute(program);
+}

@@ -1,0 +1,145 @@
+//! What SIMD operations and additions do, some lanes at a time.
+
+use super::core::Core;
+use super::format::Format;
+use super::op::Write;
+use crate::isa::SimdOp;
+use crate::simulate::Flow;
+
+/// Some lanes of two vectors.
+#[inline(always)]
+pub(super) fn combine<F: Format, const K: usize>(
+    a: &[F::Cell],
+    b: &[F::Cell],
+    flow: &mut Flow,
+    f: impl Fn(i32, i32) -> F::Exact,
+) -> [F::Cell; K] {
+    let mut exact = [F::exact(0); K];
+    for ((exact, &a), &b) in exact.iter_mut().zip(a).zip(b) {
+        *exact = f(a.into(), b.into());
+    }
+    let mut cells = [F::Cell::default(); K];
+    let mut is_beyond = false;
+    for (cell, &exact) in cells.iter_mut().zip(&exact) {
+        *cell = F::cell(F::into_range(exact));
+        is_beyond |= F::is_over(exact) | F::is_under(exact);
+    }
+    if is_beyond {
+        flow.over += exact.iter().filter(|&&exact| F::is_over(exact)).count() as u64;
+        flow.under += exact.iter().filter(|&&exact| F::is_under(exact)).count() as u64;
+    }
+    cells
+}
+
+/// `sums = sums + values`, `K` lanes at a time.
+#[inline(always)]
+pub(super) fn add<F: Format, const K: usize>(
+    sums: &mut [F::Cell],
+    values: &[F::Cell],
+    flow: &mut Flow,
+) {
+    for (values, sums) in values.chunks_exact(K).zip(sums.chunks_exact_mut(K)) {
+        sums.copy_from_slice(&combine::<F, K>(sums, values, flow, F::sum));
+    }
+}
+
+impl<F: Format> Core<F> {
+    /// A SIMD operation but NoOp and Lookup.
+    #[inline(always)]
+    pub(super) fn simd<const K: usize>(&mut self, op: SimdOp, places: [u32; 3], flow: &mut Flow) {
+        let truth = |value: bool| F::exact(if value { F::ONE } else { 0 });
+        match op {
+            SimdOp::NoOp | SimdOp::Zero => self.each::<K>(places, flow, |_, _| F::exact(0)),
+            SimdOp::Move | SimdOp::Lookup => self.each::<K>(places, flow, |a, _| F::exact(a)),
+            SimdOp::Not => self.each::<K>(places, flow, |a, _| truth(!F::truth(a))),
+            SimdOp::And => self.each::<K>(places, flow, |a, b| truth(F::truth(a) & F::truth(b))),
+            SimdOp::Or => self.each::<K>(places, flow, |a, b| truth(F::truth(a) | F::truth(b))),
+            SimdOp::Increment => self.each::<K>(places, flow, |a, _| F::sum(a, F::ONE)),
+            SimdOp::Decrement => self.each::<K>(places, flow, |a, _| F::difference(a, F::ONE)),
+            SimdOp::Add => self.each::<K>(places, flow, F::sum),
+            SimdOp::Subtract => self.each::<K>(places, flow, F::difference),
+            SimdOp::Multiply => self.each::<K>(places, flow, F::product),
+            SimdOp::Abs => self.each::<K>(places, flow, |a, _| F::exact(F::magnitude(a))),
+            SimdOp::GreaterThan => self.each::<K>(places, flow, |a, b| truth(F::less(b, a))),
+            SimdOp::GreaterThanEqual => {
+                self.each::<K>(places, flow, |a, b| truth(F::not_greater(b, a)))
+            }
+            SimdOp::Min => {
+                self.each::<K>(places, flow, |a, b| F::exact(if F::less(b, a) { b } else { a }))
+            }
+            SimdOp::Max => {
+                self.each::<K>(places, flow, |a, b| F::exact(if F::less(a, b) { b } else { a }))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn each<const K: usize>(
+        &mut self,
+        [left, right, result]: [u32; 3],
+        flow: &mut Flow,
+        f: impl Fn(i32, i32) -> F::Exact,
+    ) {
+        for lane in (0..self.layout.lanes).step_by(K) {
+            let at = |place: u32| place as usize + lane..place as usize + lane + K;
+            let (a, b) = (&self.cells[at(left)], &self.cells[at(right)]);
+            let cells = combine::<F, K>(a, b, flow, &f);
+            self.cells[at(result)].copy_from_slice(&cells);
+        }
+    }
+
+    /// Writes a result of SIMD to an accumulator.
+    #[inline(always)]
+    pub(super) fn write_acc<const K: usize>(
+        &mut self,
+        result: u32,
+        write: u32,
+        mode: Write,
+        flow: &mut Flow,
+    ) {
+        match mode {
+            Write::Nothing => {}
+            Write::Copy => self.each::<K>([result, result, write], flow, |a, _| F::exact(a)),
+            Write::Add => self.each::<K>([write, result, write], flow, F::sum),
+        }
+    }
+
+    /// Finds the closest key in every lane. The source may be a register that entries go to.
+    pub(super) fn lookup(&mut self, source: u32, result: u32, registers: u32, flow: &mut Flow) {
+        let (lanes, entries) = (self.layout.lanes, self.layout.entries);
+        let mut differences = Vec::with_capacity(lanes);
+        let mut found = Vec::with_capacity(lanes);
+        for lane in 0..lanes {
+            let value: i32 = self.cells[source as usize + lane].into();
+            let keys = (0..entries).map(|e| self.cells[self.layout.tables + e * lanes + lane]);
+            let (entry, key) = closest::<F>(value, keys.map(Into::into));
+            found.push(entry);
+            let exact = F::difference(value, key);
+            flow.over += u64::from(F::is_over(exact));
+            flow.under += u64::from(F::is_under(exact));
+            differences.push(F::cell(F::into_range(exact)));
+        }
+        for table in 1..self.layout.table_count {
+            let register = registers as usize + (table - 1) * lanes;
+            let first = self.layout.tables + table * entries * lanes;
+            for (lane, entry) in found.iter().enumerate() {
+                self.cells[register + lane] = self.cells[first + entry * lanes + lane];
+            }
+        }
+        self.cells[result as usize..][..lanes].copy_from_slice(&differences);
+    }
+}
+
+/// The entry whose key is closest, the lower key of two, and the key; 0 without keys.
+fn closest<F: Format>(value: i32, mut keys: impl Iterator<Item = i32>) -> (usize, i32) {
+    let Some(first) = keys.next() else { return (0, 0) };
+    let mut best = (0, first);
+    let mut nearest = F::distance(value, first);
+    for (entry, key) in (1..).zip(keys) {
+        let distance = F::distance(value, key);
+        if distance < nearest || distance == nearest && F::less(key, best.1) {
+            (best, nearest) = ((entry, key), distance);
+        }
+    }
+    best
+}

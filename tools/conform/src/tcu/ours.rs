@@ -1,0 +1,150 @@
+//! Programs of our own compiler: the machine's numbers as the golden model has them, upstream's
+//! numbers where upstream follows ONNX, and never more cycles.
+
+use super::{Check, arch, equal, find_model, first, hex, list, number, text};
+use crate::report::Report;
+use crate::{Request, folder};
+use quincunx_diag::{Diagnostic, any_error};
+use quincunx_graph::Graph;
+use quincunx_import::read_onnx;
+use quincunx_target::{Compiled, Engine, Log, Options, Target};
+use quincunx_tcu::{TARGET, TcuArch};
+use quincunx_tensor::{Tensor, Tensors};
+use serde_json::Value;
+use std::path::Path;
+
+/// Upstream's outputs further than this from the float ones are not those of the network: rounding
+/// alone is off by less than 0.1 in every case.
+const OTHER_NETWORK: f64 = 0.25;
+
+/// Compiles the networks of a list of upstream's programs for the same machines.
+pub(super) fn run(json: &Value, request: &Request<'_>, report: &mut Report) {
+    let mut sums = [0; 3];
+    for case in list(json) {
+        let (name, model) = (text(case, "name"), text(case, "model"));
+        let ours = format!("{name} compiled here");
+        match find_model(model, request) {
+            Some(path) => report.case(&ours, check(case, &path, &mut sums)),
+            None => report.skip(&ours, format!("models/{model}.onnx is not there")),
+        }
+    }
+    let [upstream, compat, free] = sums;
+    report.note(format!("cycles: {upstream} upstream, {compat} compat, {free} free"));
+}
+
+fn check(case: &Value, model: &Path, sums: &mut [u64; 3]) -> Check {
+    let arch = arch(&case["arch_params"])?;
+    let graph = read(model)?;
+    let images: Vec<&Value> = list(&case["inputs_hex"]).collect();
+    equal("the number of inputs", images.len(), graph.inputs().len())?;
+    let inputs = graph.inputs().iter().zip(images).map(|(&id, image)| {
+        let value = &graph[id];
+        Ok((value.name.clone(), unpack(&hex(image)?, &value.shape, &arch)?))
+    });
+    let inputs: Tensors = inputs.collect::<Check<_>>()?;
+    let compat = compile(&graph, &arch, "compat")?;
+    let found = judged(&graph, &compat, &inputs)?;
+    if case["max_abs_error_vs_float"].as_f64().is_some_and(|error| error < OTHER_NETWORK) {
+        for output in list(&case["outputs"]) {
+            let name = text(output, "name");
+            let found = found.get(name).ok_or_else(|| format!("there is no output {name:?}"))?;
+            let expected = unpack(&hex(&output["hex"])?, found.shape(), &arch)?;
+            equal(&format!("output {name:?}"), found.to_f64(), expected.to_f64())?;
+        }
+    }
+    let free = compile(&graph, &arch, "free")?;
+    judged(&graph, &free, &inputs)?;
+    let upstream = number(case, "aggregate_cycles")?;
+    let cycles = [upstream, cycles(&compat), cycles(&free)];
+    sums.iter_mut().zip(cycles).for_each(|(sum, cycles)| *sum += cycles);
+    not_above("compat", cycles[1], upstream)?;
+    not_above("free", cycles[2], upstream)
+}
+
+/// A cell of the benchmark table: the program is legal and takes no more cycles than upstream's.
+pub(super) fn cell(case: &Value, model: &Path) -> Check {
+    let arch = arch(&case["arch"])?;
+    let graph = read(model)?;
+    let key = "upstream_measured_cycles_current_model";
+    let recreated = "upstream_recreated_cycles_current_model";
+    let upstream = number(case, key).or_else(|_| number(case, recreated))?;
+    ["compat", "free"].into_iter().try_for_each(|rounding| {
+        not_above(rounding, cycles(&compile(&graph, &arch, rounding)?), upstream)
+    })
+}
+
+/// A network.
+pub(super) fn read(model: &Path) -> Check<Graph> {
+    let graph = read_onnx(folder::read(model)?.into(), &Default::default());
+    graph.map_err(|problems| first(&problems))
+}
+
+/// A legal program of a network.
+pub(super) fn compile(graph: &Graph, arch: &TcuArch, rounding: &str) -> Check<Compiled> {
+    let given = [("rounding".to_owned(), rounding.to_owned())];
+    let options = Options::new(TARGET.info().options, &given).map_err(|p| p.to_string())?;
+    let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
+    let compiled = compiled.map_err(|problems| format!("{rounding}: {}", first(&problems)))?;
+    let problems = compiled.program.verify();
+    if any_error(&problems) {
+        return Err(format!("the verifier rejects the {rounding} program: {}", first(&problems)));
+    }
+    Ok(compiled)
+}
+
+/// Cycles of a program as upstream adds them up.
+pub(super) fn cycles(compiled: &Compiled) -> u64 {
+    compiled.program.stats().cycles.unwrap_or(u64::MAX)
+}
+
+/// Fails when a program takes more cycles than upstream's.
+pub(super) fn not_above(rounding: &str, cycles: u64, upstream: u64) -> Check {
+    if cycles <= upstream {
+        return Ok(());
+    }
+    let above = cycles - upstream;
+    Err(format!("{rounding}: {cycles} cycles, {above} more than upstream's {upstream}"))
+}
+
+/// What a program gives. Both simulators agree with the golden model at every value that can be
+/// observed.
+pub(super) fn judged(graph: &Graph, compiled: &Compiled, inputs: &Tensors) -> Check<Tensors> {
+    let failed = |problem: Diagnostic| problem.to_string();
+    let golden = TARGET.golden(graph, &compiled.numerics, inputs).map_err(failed)?;
+    let mut outputs = Tensors::new();
+    for engine in [Engine::Exec, Engine::Fast] {
+        let mut machine = compiled.program.load(engine).map_err(failed)?;
+        let traced = machine.run_traced(inputs).map_err(failed)?;
+        outputs = machine.run(inputs).map_err(failed)?;
+        equal("the number of outputs", outputs.len(), graph.outputs().len())?;
+        for (name, found) in traced.iter().chain(&outputs) {
+            let missing = || format!("the golden model has no value {name:?}");
+            let expected = golden.get(name).ok_or_else(missing)?;
+            let what = format!("{engine:?}: value {name:?} against the golden model");
+            equal(&what, found.to_f64(), expected.to_f64())?;
+        }
+    }
+    Ok(outputs)
+}
+
+/// A tensor `[N, C, ...]` from vectors: positions, each with its channels in whole vectors.
+fn unpack(vectors: &[u8], shape: &[usize], arch: &TcuArch) -> Check<Tensor> {
+    let &[batch, channels, ref space @ ..] = shape else {
+        return Err(format!("no layout for {shape:?}"));
+    };
+    let (plane, lanes) = (space.iter().product::<usize>(), arch.lanes());
+    let data_type = arch.data_type;
+    let scalars: Vec<f64> = vectors
+        .chunks(data_type.bytes())
+        .map(|bytes| data_type.decode(data_type.read(bytes)))
+        .collect();
+    let width = channels.div_ceil(lanes) * lanes;
+    equal("the size of an image", scalars.len(), batch * plane * width)?;
+    let mut reals = Vec::with_capacity(batch * plane * channels);
+    for n in 0..batch {
+        for c in 0..channels {
+            reals.extend((0..plane).map(|p| scalars[(n * plane + p) * width + c]));
+        }
+    }
+    Tensor::from_vec(shape, reals).map_err(|problem| problem.to_string())
+}
