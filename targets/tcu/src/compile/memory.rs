@@ -117,20 +117,14 @@ pub(crate) fn place(
 }
 
 fn too_large(info: &LayerInfo<'_>, room: &Room, arch: &TcuArch) -> Diagnostic {
-    let planes = info.sources.iter().map(|source| source.planes.len()).max().unwrap_or(0);
+    let (local, accumulators) = info.least(arch);
     let message = format!(
-        "layer \"{}\" does not fit: one position of one block of {} channels needs its {planes} input \
-         vectors, {} rows of weights and some more of {} vectors of local memory, and {} constants \
-         besides its positions in {} accumulators",
-        info.layer.name,
-        arch.array_size,
-        arch.array_size + 1,
-        room.local,
-        info.constants.splats.len() + info.constants.rows.len(),
-        arch.accumulator_depth,
+        "layer \"{}\" does not fit: one position of one block of channels needs at least {local} of \
+         {} vectors of local memory and {accumulators} of {} accumulators",
+        info.layer.name, room.local, arch.accumulator_depth,
     );
     Diagnostic::unsupported("Q3086", message)
-        .help("take a machine with more local memory or accumulators, or --rounding free")
+        .help("take a machine with more of what is short, or try --rounding free")
 }
 
 /// Keeps tensors in local memory between the layers that write and read them.

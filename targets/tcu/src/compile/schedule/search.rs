@@ -166,6 +166,28 @@ impl<'a> LayerInfo<'a> {
         self.sources[source].planes.iter().filter(|plane| !room.has(plane.var)).count() as u64
     }
 
+    /// Vectors of local memory and accumulators that the first position of one block needs.
+    pub(crate) fn least(&self, arch: &TcuArch) -> (u64, u64) {
+        let tile = 0..1.min(self.positions);
+        let demand = demand(self.layer, &self.sources, &tile, &self.further);
+        let counts: Vec<u32> = demand.temps.iter().map(|positions| positions.len()).collect();
+        let planes = |source: &Source| match self.needs_all_planes() {
+            true => source.planes.len() as u64,
+            false => 1,
+        };
+        let inputs = self.sources.iter().zip(&demand.sources);
+        let inputs: u64 = inputs.map(|(s, positions)| planes(s) * u64::from(positions.len())).sum();
+        let rows = if self.units.is_empty() { 0 } else { u64::from(arch.array_size) + 1 };
+        let fits = |depth: u64| place(self.layer, &self.constants, &counts, 1, 1, depth).is_some();
+        let (mut low, mut high) = (0, 1_u64 << 33);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { high = middle } else { low = middle }
+        }
+        // One more vector passes between accumulators and DRAM.
+        (inputs + rows + 1, high)
+    }
+
     /// True when the planes of an input must all be there at once.
     fn needs_all_planes(&self) -> bool {
         self.product.is_some_and(|product| product.ordered && product.taps.len() > 1)
