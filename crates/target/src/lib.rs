@@ -49,6 +49,9 @@ pub struct Info {
     pub options: &'static [OptionInfo],
     /// Native file kinds `emit` can produce; the first is what is written when none is named.
     pub kinds: &'static [EmitKind],
+    /// Numbers that enter are moved onto the machine's own grid, whichever grid the host's results
+    /// are on; otherwise a segment begins with quantisers for them.
+    pub own_grid: bool,
     /// The kind that a program folder holds: everything that a program needs to run.
     pub folder_kind: &'static str,
 }

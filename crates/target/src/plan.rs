@@ -143,8 +143,10 @@ pub fn plan(graph: &Graph, target: &dyn Target, arch: &dyn Arch) -> Result<Plan>
             name: format!("{}{number}", place.name()),
             place,
             graph: match place {
-                Place::Device => passes::extract_on_grids(graph, &nodes)?,
-                Place::Host => passes::extract(graph, &nodes)?,
+                Place::Device if !target.info().own_grid => {
+                    passes::extract_on_grids(graph, &nodes)?
+                }
+                Place::Device | Place::Host => passes::extract(graph, &nodes)?,
             },
         });
     }

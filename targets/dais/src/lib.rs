@@ -46,6 +46,7 @@ static INFO: Info = Info {
     compiler: true,
     options: OPTIONS,
     kinds: artifact::KINDS,
+    own_grid: false,
     folder_kind: "bin",
 };
 

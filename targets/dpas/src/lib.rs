@@ -48,6 +48,7 @@ static INFO: Info = Info {
     compiler: false,
     options: OPTIONS,
     kinds: artifact::KINDS,
+    own_grid: false,
     folder_kind: "bin",
 };
 

@@ -42,6 +42,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: OPTIONS,
     kinds: artifact::KINDS,
+    own_grid: false,
     folder_kind: "bin",
     compiler: false,
 };

@@ -52,6 +52,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: settings::OPTIONS,
     kinds: artifact::KINDS,
+    own_grid: true,
     folder_kind: "tmodel",
     compiler: true,
 };

@@ -9,7 +9,7 @@ use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::passes::fold_constants;
 use quincunx_import::{Options as ImportOptions, read_onnx};
-use quincunx_target::plan::plan;
+use quincunx_target::plan::{Place, plan};
 use quincunx_target::{Compiled, Engine, File, Log, Options, Target};
 use quincunx_tcu::binary::Coder;
 use quincunx_tcu::{TARGET, TcuArch};
@@ -85,6 +85,19 @@ fn digits_are_recognised_as_by_the_float_network() {
             // 0.5 % of 360 images is 1.8.
             assert!(found + 1 >= reference, "{name} {rounding}: {found}, float {reference}");
         }
+    }
+}
+
+/// The host moves numbers onto other grids; everything between compiles.
+#[test]
+fn quantised_models_compile_in_parts() {
+    let arch = machine("artya7100t");
+    for name in ["digits_pow2.onnx", "digits_qdq.onnx"] {
+        let plan = plan(&model(&examples().join(name)), &TARGET, &arch).unwrap();
+        let device = plan.segments.iter().filter(|segment| segment.place == Place::Device);
+        let compiled: Vec<Compiled> =
+            device.map(|segment| compile(&segment.graph, &arch, "compat")).collect();
+        assert!(compiled.len() > 1, "{name}");
     }
 }
 

@@ -30,6 +30,7 @@ static INFO: Info = Info {
         OptionInfo { name: "lenient", doc: "forgives", default: "false", values: YES_NO },
     ],
     kinds: &[EmitKind { name: "asm", doc: "text" }, EmitKind { name: "two", doc: "two files" }],
+    own_grid: false,
     folder_kind: "asm",
 };
 
