@@ -6,16 +6,24 @@
 //!    ([`execute::Session`]): the class of every image (`agree`).
 //! 3. The golden model against exact arithmetic on the graph that was compiled: the largest
 //!    difference of any value (`max_error`).
+//!
+//! How far the machine is from the model as given, of whatever kind the model is, is said of its
+//! outputs (`max_difference`) and, where asked for, of every value ([`Layer`]).
+
+mod layers;
 
 use crate::compile::{Compilation, Job, compile, missing_compiler};
-use crate::executable::{Executable, Trace, top1};
+use crate::executable::{Executable, Session, Stage, Trace, top1};
 use crate::parallel;
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
+use layers::Layers;
+pub use layers::{Distance, Layer};
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
-use quincunx_report::{Cell, Column, Table};
+use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_target::Stats;
 use quincunx_tensor::{Tensor, Tensors};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
@@ -29,6 +37,8 @@ pub struct Comparison<'a> {
     pub calibration: Calibration<'a>,
     /// Batch normalisations are folded into the layers before them.
     pub fold_batch_norm: bool,
+    /// Every value is compared with that of the model as given.
+    pub layers: bool,
     /// Threads over images. Results do not depend on it.
     pub threads: NonZeroUsize,
 }
@@ -90,6 +100,10 @@ pub struct Figures {
     /// Largest difference between the golden model and exact arithmetic; `None` when exact
     /// arithmetic does not cover the graph.
     pub max_error: Option<f64>,
+    /// Largest difference of an output of the machine from that of the model as given.
+    pub max_difference: f64,
+    /// Every value, in the order of computation; empty unless asked for.
+    pub layers: Vec<Layer>,
 }
 
 impl Row {
@@ -123,44 +137,66 @@ pub fn compare(
     setups: &[Setup<'_>],
     progress: &dyn Progress,
 ) -> Outcome<Vec<Row>> {
-    let reference = reference_classes(comparison, progress)?;
+    let reference = Reference::new(comparison, progress)?;
     setups.iter().map(|setup| row(comparison, setup, &reference, progress)).collect()
 }
 
-/// The class of every image by the model as given.
-fn reference_classes(
-    comparison: &Comparison<'_>,
-    progress: &dyn Progress,
-) -> Result<Vec<Option<usize>>> {
-    let graph = &comparison.model.graph;
-    let images = &comparison.data.images;
-    let output = graph.outputs().first().map(|&id| graph[id].name.clone()).unwrap_or_default();
-    progress.start("reference", images.len());
-    // Threads that no image keeps busy divide the work of one image.
-    let threads = NonZeroUsize::new(comparison.threads.get() / images.len().max(1));
-    let settings = execute::Settings {
-        threads: threads.unwrap_or(NonZeroUsize::MIN),
-        ..execute::Settings::default()
-    };
-    let session = execute::Session::new(graph, settings)?;
-    parallel::map(
-        images.len(),
-        comparison.threads,
-        || Ok(()),
-        |(), index| {
-            let outputs = session
-                .run(&images[index])
-                .map_err(|problem| comparison.data.at_image(index, problem))?;
-            progress.step();
-            Ok(outputs.get(&output).and_then(top1))
-        },
-    )
+/// The model as given.
+struct Reference {
+    session: execute::Session,
+    /// Outputs of every image.
+    outputs: Vec<Tensors>,
+}
+
+impl Reference {
+    fn new(comparison: &Comparison<'_>, progress: &dyn Progress) -> Result<Reference> {
+        let graph = &comparison.model.graph;
+        let images = &comparison.data.images;
+        progress.start("reference", images.len());
+        // Threads that no image keeps busy divide the work of one image.
+        let threads = NonZeroUsize::new(comparison.threads.get() / images.len().max(1));
+        let settings = execute::Settings {
+            threads: threads.unwrap_or(NonZeroUsize::MIN),
+            keep: if comparison.layers { Keep::All } else { Keep::Outputs },
+            ..execute::Settings::default()
+        };
+        let session = execute::Session::new(graph, settings)?;
+        let names: BTreeSet<&str> = graph.outputs().iter().map(|&id| &*graph[id].name).collect();
+        let outputs = parallel::map(
+            images.len(),
+            comparison.threads,
+            || Ok(()),
+            |(), index| {
+                let mut outputs = session
+                    .run(&images[index])
+                    .map_err(|problem| comparison.data.at_image(index, problem))?;
+                outputs.retain(|name, _| names.contains(&**name));
+                progress.step();
+                Ok(outputs)
+            },
+        )?;
+        Ok(Reference { session, outputs })
+    }
+
+    /// Largest difference of any output of an image.
+    fn difference(&self, index: usize, outputs: &Tensors) -> f64 {
+        let expected = |name: &String| self.outputs[index].get(name);
+        let far = |(name, found): (&String, &Tensor)| {
+            expected(name).and_then(|expected| Distance::of(found, expected))
+        };
+        outputs.iter().filter_map(far).fold(0.0, |most, distance| distance.max.max(most))
+    }
+
+    /// The class of an image.
+    fn class(&self, index: usize, output: Option<&String>) -> Option<usize> {
+        output.and_then(|output| self.outputs[index].get(output)).and_then(top1)
+    }
 }
 
 fn row(
     comparison: &Comparison<'_>,
     setup: &Setup<'_>,
-    reference: &[Option<usize>],
+    reference: &Reference,
     progress: &dyn Progress,
 ) -> Outcome<Row> {
     let images = comparison.data.images.len();
@@ -181,14 +217,16 @@ fn row(
     let mut problems = Failure::from(std::mem::take(&mut compilation.log.diagnostics));
     let (status, figures) = match result {
         Ok(executable) => {
-            let judged = judge(comparison, setup, &compilation, &executable, progress)?;
+            let case = Case { setup, compilation: &compilation, executable: &executable };
+            let mut judged = judge(comparison, &case, reference, progress)?;
             problems.diagnostics.extend(judged.difference(setup.name()));
             let status = if compilation.plan.uses_device() { Status::Ok } else { Status::Host };
             let figures = Figures {
                 seconds_compile,
                 device_mac_share: compilation.plan.device_share(),
                 stats: executable.stats(),
-                ..judged.figures(comparison.data, reference)
+                layers: judged.layers(&executable),
+                ..judged.figures(comparison.data)
             };
             (status, Some(figures))
         }
@@ -205,8 +243,13 @@ fn row(
 /// What one image says.
 struct Verdict {
     class: Option<usize>,
+    /// The class is that of the model as given.
+    agrees: bool,
     difference: Option<String>,
     error: Option<f64>,
+    /// Of the outputs from those of the model as given.
+    distance: f64,
+    layers: Layers,
     /// Seconds in the simulator.
     seconds: f64,
 }
@@ -232,7 +275,12 @@ impl Judged {
         })
     }
 
-    fn figures(&self, data: &Dataset, reference: &[Option<usize>]) -> Figures {
+    fn layers(&mut self, executable: &Executable) -> Vec<Layer> {
+        let images = self.verdicts.iter_mut().map(|verdict| std::mem::take(&mut verdict.layers));
+        layers::total(images, executable)
+    }
+
+    fn figures(&self, data: &Dataset) -> Figures {
         let classes = || self.verdicts.iter().map(|verdict| verdict.class);
         let right = |labels: &Vec<i64>| {
             let hits = classes().zip(labels).filter(|(class, label)| {
@@ -243,57 +291,84 @@ impl Judged {
         let worst = self.verdicts.iter().map(|verdict| verdict.error);
         Figures {
             bit_exact: self.verdicts.iter().filter(|v| v.difference.is_none()).count(),
-            agree: classes().zip(reference).filter(|(class, wanted)| class == *wanted).count(),
+            agree: self.verdicts.iter().filter(|verdict| verdict.agrees).count(),
             accuracy: data.labels.as_ref().map(right),
             device_mac_share: 0.0,
             stats: Stats::default(),
             seconds_compile: 0.0,
             images_per_second: self.images_per_second(),
             max_error: worst.reduce(|a, b| Some(larger(a?, b?))).flatten(),
+            max_difference: self.verdicts.iter().map(|v| v.distance).fold(0.0, f64::max),
+            layers: Vec::new(),
         }
     }
 }
 
+/// A model compiled for a machine.
+struct Case<'a> {
+    setup: &'a Setup<'a>,
+    compilation: &'a Compilation,
+    executable: &'a Executable,
+}
+
 fn judge(
     comparison: &Comparison<'_>,
-    setup: &Setup<'_>,
-    compilation: &Compilation,
-    executable: &Executable,
+    case: &Case<'_>,
+    reference: &Reference,
     progress: &dyn Progress,
 ) -> Result<Judged> {
     let images = &comparison.data.images;
-    progress.start(&format!("{}: simulate and judge", setup.name()), images.len());
+    progress.start(&format!("{}: simulate and judge", case.setup.name()), images.len());
     let verdicts = parallel::map(
         images.len(),
         comparison.threads,
-        || executable.load(),
+        || case.executable.load(),
         |session, index| {
-            let image = &images[index];
-            let started = Instant::now();
-            let trace = session
-                .run_traced(image)
+            let verdict = verdict(comparison, case, reference, session, index)
                 .map_err(|problem| comparison.data.at_image(index, problem))?;
-            let seconds = started.elapsed().as_secs_f64();
-            let golden = golden(setup, compilation, executable, image)?;
             progress.step();
-            Ok(Verdict {
-                class: executable.outputs.first().and_then(|o| trace.outputs.get(o)).and_then(top1),
-                difference: first_difference(&trace.device, &golden.device),
-                error: error(compilation, image, &golden)?,
-                seconds,
-            })
+            Ok(verdict)
         },
     )?;
     Ok(Judged { verdicts, threads: comparison.threads.get().min(images.len()) })
 }
 
-fn golden(
-    setup: &Setup<'_>,
-    compilation: &Compilation,
-    executable: &Executable,
-    image: &Tensors,
-) -> Result<Trace> {
-    executable.golden(setup.target, |stage| compilation.segment(&stage.name), image)
+fn verdict(
+    comparison: &Comparison<'_>,
+    case: &Case<'_>,
+    reference: &Reference,
+    session: &mut Session<'_>,
+    index: usize,
+) -> Result<Verdict> {
+    let image = &comparison.data.images[index];
+    let started = Instant::now();
+    let trace =
+        if comparison.layers { session.run_layers(image)? } else { session.run_traced(image)? };
+    let seconds = started.elapsed().as_secs_f64();
+    let golden = golden(case, image)?;
+    let layers = match comparison.layers {
+        true => {
+            let given = reference.session.run(image)?;
+            layers::layers(&comparison.model.graph, &given, &trace, &golden)
+        }
+        false => Layers::new(),
+    };
+    let output = case.executable.outputs.first();
+    let class = output.and_then(|output| trace.outputs.get(output)).and_then(top1);
+    Ok(Verdict {
+        class,
+        agrees: class == reference.class(index, output),
+        difference: first_difference(&trace.device, &golden.device),
+        error: error(case.compilation, image, &golden)?,
+        distance: reference.difference(index, &trace.outputs),
+        layers,
+        seconds,
+    })
+}
+
+fn golden(case: &Case<'_>, image: &Tensors) -> Result<Trace> {
+    let graph = |stage: &Stage| case.compilation.segment(&stage.name);
+    case.executable.golden(case.setup.target, graph, image)
 }
 
 /// The first observed value that the golden model does not have bit for bit, in words.
@@ -343,8 +418,23 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
+/// The rows, and their layers where these were asked for.
+pub fn report(rows: &[Row], layers: bool) -> Report {
+    let report = Report::from(table(rows));
+    if !layers {
+        return report;
+    }
+    let mut all = layers::table();
+    for row in rows {
+        if let Some(figures) = &row.figures {
+            layers::push(&mut all, row.target, &figures.layers);
+        }
+    }
+    report.table(all)
+}
+
 /// The rows as a table.
-pub fn table(rows: &[Row]) -> Table {
+fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "rows",
         vec![
@@ -361,6 +451,7 @@ pub fn table(rows: &[Row]) -> Table {
             Column::number("seconds_compile").unit("s"),
             Column::number("images_per_second").unit("1/s"),
             Column::number("max_error"),
+            Column::number("max_difference"),
         ],
     );
     for row in rows {
@@ -368,14 +459,14 @@ pub fn table(rows: &[Row]) -> Table {
             vec![row.target.into(), row.status.name().into(), row.images.into()];
         match &row.figures {
             Some(figures) => cells.extend(figure_cells(figures)),
-            None => cells.resize(13, Cell::Empty),
+            None => cells.resize(14, Cell::Empty),
         }
         table.push(cells);
     }
     table
 }
 
-fn figure_cells(figures: &Figures) -> [Cell; 10] {
+fn figure_cells(figures: &Figures) -> [Cell; 11] {
     [
         figures.bit_exact.into(),
         figures.agree.into(),
@@ -387,5 +478,6 @@ fn figure_cells(figures: &Figures) -> [Cell; 10] {
         Cell::Real(figures.seconds_compile, 3),
         Cell::Real(figures.images_per_second, 1),
         figures.max_error.map_or(Cell::Empty, Cell::Number),
+        Cell::Brief(figures.max_difference),
     ]
 }

@@ -4,9 +4,8 @@ use crate::args::{Data, Machine, Preparation, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
-use quincunx::compare::{Comparison, Status, compare, exit_code, table};
+use quincunx::compare::{Comparison, Status, compare, exit_code, report};
 use quincunx::diag::Diagnostic;
-use quincunx::report::Report;
 use quincunx::{Calibration, InputSpec, Outcome, Setup, find_target, targets};
 use std::path::PathBuf;
 
@@ -15,7 +14,8 @@ use std::path::PathBuf;
 /// bit_exact counts the images on which every observable value of the simulated machine equals
 /// the golden model of its layers; agree counts the images whose class is that of the model as
 /// given; accuracy is the share of images whose class is right (it needs an array `labels`);
-/// max_error is the largest difference between the golden model and exact arithmetic.
+/// max_error is the largest difference between the golden model and exact arithmetic, for models
+/// on grids; max_difference is that of any output from the model as given.
 ///
 /// Exits with 1 when an image is not bit-exact, and with 4 when a target named by --target cannot
 /// take the model.
@@ -32,6 +32,10 @@ pub(crate) struct Compare {
     machine: Machine,
     #[command(flatten)]
     preparation: Preparation,
+    /// Also compare every value that the compiled model has in common with the model as given:
+    /// largest and mean difference, and the ratio of signal to noise
+    #[arg(long)]
+    layers: bool,
     #[command(flatten)]
     output: TextOutput,
 }
@@ -49,10 +53,11 @@ impl Compare {
             data: &data,
             calibration: Calibration { file: calibration.as_ref(), evaluated: data_file.as_ref() },
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
+            layers: self.layers,
             threads: console.threads,
         };
         let rows = compare(&comparison, &setups, console.progress())?;
-        console.report(&Report::from(table(&rows)), self.output.output.as_deref())?;
+        console.report(&report(&rows, self.layers), self.output.output.as_deref())?;
         let named = !self.target.is_empty();
         for row in rows.iter().filter(|row| named || row.status != Status::Unsupported) {
             console.failure(&row.problems);

@@ -1,14 +1,25 @@
 use super::*;
-use crate::compare::{Comparison, Row, Status, compare, exit_code, table};
+use crate::compare::{Comparison, Row, Status, compare, exit_code, report};
 use crate::{Calibration, Silent};
-use quincunx_report::{Format, Report};
+use quincunx_report::Format;
 
 fn rows(model: &Model, data: &Dataset, options: &[(&str, &str)], number: usize) -> Vec<Row> {
+    rows_with(model, data, options, number, false)
+}
+
+fn rows_with(
+    model: &Model,
+    data: &Dataset,
+    options: &[(&str, &str)],
+    number: usize,
+    layers: bool,
+) -> Vec<Row> {
     let comparison = Comparison {
         model,
         data,
         calibration: Calibration::default(),
         fold_batch_norm: true,
+        layers,
         threads: threads(number),
     };
     compare(&comparison, &[setup(options)], &Silent).unwrap()
@@ -51,6 +62,33 @@ fn a_wrong_simulator_is_caught_with_the_first_difference() {
 }
 
 #[test]
+fn layers_tell_where_a_machine_parts_from_the_model_as_given() {
+    let model = mixed();
+    let data = images(&model, 40);
+    let right = &rows_with(&model, &data, &[], 2, true)[0];
+    let layers = &right.figures.as_ref().unwrap().layers;
+    let places: Vec<_> = layers.iter().map(|l| (&*l.value, l.op, l.device)).collect();
+    let (relu, add) = (("r", Some("Relu"), true), ("y", Some("Add"), true));
+    assert_eq!(places, [relu, ("n", Some("Neg"), false), ("m", Some("Mul"), false), add]);
+    for layer in layers {
+        let distance = layer.distance.unwrap();
+        assert_eq!((distance.max, distance.elements), (0.0, 40 * 4), "{}", layer.value);
+        assert_eq!(layer.bit_exact, layer.device.then_some(40));
+    }
+
+    let wrong = &rows_with(&model, &data, &[("wrong", "true")], 2, true)[0];
+    let figures = wrong.figures.as_ref().unwrap();
+    assert!(figures.max_difference > 0.0);
+    let hit = data.images.iter().filter(|image| image["x"].to_f64()[0] > 0.5).count();
+    assert_eq!(figures.layers[0].bit_exact, Some(40 - hit));
+    assert!(figures.layers.iter().all(|layer| layer.distance.unwrap().max > 0.0));
+    assert!(figures.layers[0].distance.unwrap().decibels().is_some());
+
+    let json = report(std::slice::from_ref(wrong), true).render(Format::Json);
+    assert!(json.contains("\"layers\"") && json.contains("\"signal_to_noise\""));
+}
+
+#[test]
 fn labels_give_accuracy() {
     let model = relu_only();
     let mut data = images(&model, 4);
@@ -78,7 +116,7 @@ fn what_does_not_fit_is_a_row_without_figures() {
     let row = &rows(&model, &images(&model, 2), &[("full", "true")], 1)[0];
     assert_eq!((row.status, row.figures.is_none()), (Status::Unsupported, true));
     assert_eq!(row.problems.exit_code(), 4);
-    let json = Report::from(table(std::slice::from_ref(row))).render(Format::Json);
+    let json = report(std::slice::from_ref(row), false).render(Format::Json);
     assert!(json.contains("\"bit_exact\": null"));
 }
 
@@ -87,9 +125,9 @@ fn rows_do_not_depend_on_threads() {
     let model = mixed();
     let data = images(&model, 13);
     for options in [&[][..], &[("wrong", "true")]] {
-        let one = timeless(&rows(&model, &data, options, 1)[0]);
+        let one = timeless(&rows_with(&model, &data, options, 1, true)[0]);
         for number in [2, 5, 16] {
-            assert_eq!(one, timeless(&rows(&model, &data, options, number)[0]));
+            assert_eq!(one, timeless(&rows_with(&model, &data, options, number, true)[0]));
         }
     }
 }
@@ -97,7 +135,7 @@ fn rows_do_not_depend_on_threads() {
 #[test]
 fn json_has_the_documented_fields_in_order() {
     let model = mixed();
-    let json = Report::from(table(&rows(&model, &images(&model, 1), &[], 1))).render(Format::Json);
+    let json = report(&rows(&model, &images(&model, 1), &[], 1), false).render(Format::Json);
     let keys: Vec<&str> = json.lines().filter_map(|l| l.trim().split('"').nth(1)).collect();
     assert_eq!(
         keys,
@@ -116,7 +154,8 @@ fn json_has_the_documented_fields_in_order() {
             "cycles",
             "seconds_compile",
             "images_per_second",
-            "max_error"
+            "max_error",
+            "max_difference"
         ]
     );
 }
