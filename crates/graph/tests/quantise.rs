@@ -343,3 +343,40 @@ fn biases_of_every_shape() {
     assert!(layer(&result, "pad").activation.is_some(), "0.5 may lie on no grid");
     assert!(quality(&g, &result.graph) > 35.0);
 }
+
+#[test]
+fn a_uniform_grid_is_the_same_everywhere() {
+    let graph = joined();
+    let recipe = Recipe::from(&Scheme::Uniform { width: 12, point: 5 });
+    let result = quantised(&graph, &recipe);
+    let step = 1.0 / 32.0;
+    for layer in &result.layers {
+        let parameters = layer.parameters.iter().map(|parameter| &parameter.quantiser);
+        for quantiser in layer.activation.iter().map(|grid| &grid.quantiser).chain(parameters) {
+            assert_eq!(*quantiser.scale.values(), [step], "{}", layer.name);
+            assert_eq!(
+                (quantiser.width.values(), quantiser.signed.values()),
+                (&[12][..], &[true][..])
+            );
+        }
+    }
+    assert!(layer(&result, "x").activation.is_some() && layer(&result, "a").parameters.len() == 2);
+    // Halves of a step go up, whatever their sign; the ends are the ends.
+    let mut g = Graph::new("constants");
+    let x = g.add_input("x", DType::F32, &[1, 2, 4, 4], &[]).unwrap();
+    let reals = [0.5, -0.5, 1.5, -1.5, 9e9, -9e9].map(|steps: f32| steps * step as f32).to_vec();
+    let c = g.add_constant("c", Tensor::from_vec(&[6, 1, 1, 1, 1], reals).unwrap()).unwrap();
+    let y = node(&mut g, "add", Op::Binary(Binary::Add), &[x, c]);
+    g.add_output(y);
+    let result = quantised(&g, &recipe);
+    let (_, value) = result.graph.values().find(|(_, v)| v.name == "c_quantised").unwrap();
+    let codes = value.constant.as_ref().unwrap().tensor.to_i64().unwrap();
+    assert_eq!(codes, [1, 0, 2, -1, 2047, -2048]);
+    for (width, point) in [(1, 0), (8, 8), (33, 4), (16, u32::MAX)] {
+        let bad = Recipe::from(&Scheme::Uniform { width, point });
+        assert_eq!(bad.check().unwrap_err().code(), "Q0315", "{width} {point}");
+    }
+    let mut unsigned = recipe;
+    unsigned.default.signed = Some(false);
+    assert_eq!(unsigned.check().unwrap_err().code(), "Q0315");
+}

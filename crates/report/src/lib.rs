@@ -28,6 +28,15 @@ enum Part {
     Text { key: String, text: String },
 }
 
+impl Part {
+    fn key(&self) -> &str {
+        match self {
+            Part::Table(table) => table.key(),
+            Part::Text { key, .. } => key,
+        }
+    }
+}
+
 /// A result: tables and texts in order, each with a key that is unique in the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -51,6 +60,25 @@ impl Report {
     #[must_use]
     pub fn text(mut self, key: impl Into<String>, text: impl Into<String>) -> Self {
         self.parts.push(Part::Text { key: key.into(), text: text.into() });
+        self
+    }
+
+    /// Adds the parts of another report.
+    #[must_use]
+    pub fn and(mut self, other: Report) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// Names of its parts, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(Part::key)
+    }
+
+    /// The parts whose names are wanted.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Self {
+        self.parts.retain(|part| wanted(part.key()));
         self
     }
 

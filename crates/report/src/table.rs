@@ -74,6 +74,28 @@ impl Table {
         self.push(vec![name.into(), value.into()]);
     }
 
+    /// The same with a column of words in front that is equal in all rows.
+    #[must_use]
+    pub fn with_first(mut self, key: &'static str, word: &str) -> Self {
+        self.columns.insert(0, Column::text(key));
+        self.rows.iter_mut().for_each(|row| row.insert(0, word.into()));
+        self
+    }
+
+    /// True when both have one key and the same columns.
+    pub fn has_form_of(&self, other: &Table) -> bool {
+        self.key == other.key && self.columns == other.columns
+    }
+
+    /// Adds the rows of another table.
+    ///
+    /// # Panics
+    /// When it has other columns, which is a bug of the caller.
+    pub fn append(&mut self, other: Table) {
+        assert!(self.has_form_of(&other), "joined tables have the same columns");
+        self.rows.extend(other.rows);
+    }
+
     /// Name of the rows in JSON.
     pub fn key(&self) -> &'static str {
         self.key

@@ -95,3 +95,21 @@ fn lists_show_some_entries_to_people_and_all_to_programs() {
     );
     assert!(report.render(Format::Csv).ends_with("-9223372036854775808 -1\n"));
 }
+
+#[test]
+fn tables_are_joined_and_chosen() {
+    let table = |word: &str| {
+        let mut table = Table::new("t", vec![Column::text("a")]);
+        table.push(vec![word.into()]);
+        table
+    };
+    let mut joined = table("x").with_first("segment", "one");
+    let other = table("y").with_first("segment", "two");
+    assert!(joined.has_form_of(&other) && !joined.has_form_of(&table("z")));
+    joined.append(other);
+    let report = Report::from(joined).text("note", "n\n").and(table("w").into());
+    assert_eq!(report.keys().collect::<Vec<_>>(), ["t", "note", "t"]);
+    let csv = report.clone().only(|key| key == "t").render(Format::Csv);
+    assert!(csv.starts_with("segment,a\none,x\ntwo,y\n"), "{csv}");
+    assert_eq!(report.only(|key| key == "note").render(Format::Text), "n\n");
+}

@@ -20,7 +20,8 @@ pub use document::Document;
 pub use machine::{parse_toml, unknown_preset};
 pub use options::{OptionInfo, Options};
 pub use program::{
-    EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Sample, Stats,
+    ConstantUse, EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Sample,
+    Section, Stats,
 };
 
 use quincunx_diag::{Diagnostic, Result};
@@ -107,6 +108,20 @@ pub enum Claim {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Numerics(pub serde_json::Value);
+
+/// One departure from the numbers of the machine's own tools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Departure {
+    /// The graph's node.
+    pub node: String,
+    /// What is done there.
+    pub what: String,
+    /// Largest difference of this departure alone: of results that are computed both ways from the
+    /// same operands.
+    pub alone: f64,
+    /// Largest difference of the result in the program from that of one without any departure.
+    pub together: f64,
+}
 
 /// A program with the numerics it implements.
 pub struct Compiled {
@@ -198,6 +213,26 @@ pub trait Target: Sync {
     /// Inputs that do not fit the graph.
     fn golden(&self, _graph: &Graph, _numerics: &Numerics, _inputs: &Tensors) -> Result<Tensors> {
         Err(Diagnostic::unsupported("Q0520", no_compiler(self.info())))
+    }
+
+    /// What the native files of a compiled model are called in this machine's ecosystem, without
+    /// their endings; `None` where there is no such rule, and the caller chooses.
+    fn file_stem(&self, _model: &str, _arch: &dyn Arch) -> Option<String> {
+        None
+    }
+
+    /// Where numerics depart from the numbers that the machine's own tools would give, and by how
+    /// much on these inputs; empty where there is nothing to depart from.
+    ///
+    /// # Errors
+    /// As [`Target::golden`].
+    fn departures(
+        &self,
+        _graph: &Graph,
+        _numerics: &Numerics,
+        _inputs: &Tensors,
+    ) -> Result<Vec<Departure>> {
+        Ok(Vec::new())
     }
 
     /// Reads native files or assembly text. Warnings of a lenient reading go to the log. Without

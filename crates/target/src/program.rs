@@ -9,6 +9,7 @@ use quincunx_tensor::{Tensor, Tensors, show_shape};
 use quincunx_timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::collections::BTreeMap;
 
 /// A file in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,8 +135,44 @@ pub struct LayerTap {
     pub place: String,
 }
 
-/// What native files alone do not say about a program: names and grids of its ports, and where
-/// graph values can be observed. Stored in `program.json`.
+/// A part of a program: the instructions of a layer of the graph, up to the first one of the next
+/// section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// Name.
+    pub name: String,
+    /// Names of the graph's nodes that it computes.
+    pub nodes: Vec<String>,
+    /// Its first instruction; sections are in the order of instructions.
+    pub first: usize,
+    /// Multiplications with accumulation that the graph asks for.
+    pub macs: u64,
+    /// What the compiler decided about it, by name, in the target's own terms.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, u64>,
+    /// Behind the last instruction of every piece that it was cut into, if it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<usize>,
+}
+
+/// What became of a constant of the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConstantUse {
+    /// Its name in the graph.
+    pub name: String,
+    /// Who uses it: a layer, a node.
+    pub user: String,
+    /// It is a parameter of an operation; otherwise its numbers are in the program's data.
+    pub parameter: bool,
+    /// Its numbers.
+    pub scalars: u64,
+    /// Vectors of data that hold them: 0 of a parameter, and of numbers that are there already.
+    pub vectors: u64,
+}
+
+/// What native files alone do not say about a program: names and grids of its ports, where
+/// graph values can be observed, and which instructions belong to which layer. Stored in
+/// `program.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
     /// Inputs in order.
@@ -144,6 +181,12 @@ pub struct Interface {
     pub outputs: Vec<Port>,
     /// Observable graph values.
     pub layers: Vec<LayerTap>,
+    /// Which instructions belong to which layer; empty when that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<Section>,
+    /// What became of the constants of the graph, in the order of use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constants: Vec<ConstantUse>,
 }
 
 /// Which simulator.
@@ -197,6 +240,17 @@ pub trait Program: Any + Send + Sync {
     fn time(&self) -> Result<Timeline>;
     /// Size figures.
     fn stats(&self) -> Stats;
+    /// Where the time goes, as tables: by layer, by unit, on boards; for `time`.
+    ///
+    /// # Errors
+    /// As [`Program::time`].
+    fn profile(&self) -> Result<Vec<Table>> {
+        Ok(Vec::new())
+    }
+    /// Further tables about the program, for `inspect --table`: what is too long to be shown always.
+    fn statistics(&self) -> Vec<Table> {
+        Vec::new()
+    }
     /// Further tables about the program, for `inspect`.
     fn details(&self) -> Vec<Table> {
         Vec::new()

@@ -8,7 +8,7 @@ use quincunx_target::folder::{
     ArchRecord, DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord,
 };
 use quincunx_target::plan::Place;
-use quincunx_target::{File, Interface, LayerTap, Numerics, Port};
+use quincunx_target::{ConstantUse, File, Interface, LayerTap, Numerics, Port, Section};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,21 @@ fn sample() -> Folder {
                 shape: vec![1, 4],
                 after: 7,
                 place: "%7".to_owned(),
+            }],
+            sections: vec![Section {
+                name: "first".to_owned(),
+                nodes: vec!["relu".to_owned()],
+                first: 0,
+                macs: 12,
+                figures: [("tiles".to_owned(), 3)].into(),
+                pieces: vec![2, 7],
+            }],
+            constants: vec![ConstantUse {
+                name: "w".to_owned(),
+                user: "first".to_owned(),
+                parameter: true,
+                scalars: 1,
+                vectors: 0,
             }],
         }),
         numerics: Numerics(serde_json::json!({ "order": [1, 2] })),

@@ -3,15 +3,20 @@
 //! A [`Timeline`] is plain data that a target's timing model fills; no target is known here. It
 //! answers why a program takes as long as it does ([`Timeline::critical_path`],
 //! [`Timeline::usage`]) and is drawn as text ([`Timeline::chart`], [`Timeline::listing`]), as
-//! Perfetto JSON ([`Timeline::perfetto`]) and as a page for a browser ([`Timeline::html`]).
+//! Perfetto JSON ([`Timeline::perfetto`]) and as a page for a browser ([`Timeline::html`]). Runs of
+//! millions of events are drawn after [`Timeline::condensed`]. A [`Roofline`] shows what the parts
+//! of a program reach of what the machine can do.
 
 mod analysis;
+mod condense;
 mod html;
 mod perfetto;
+mod roofline;
 mod text;
 mod tracks;
 
 pub use analysis::{Step, Usage};
+pub use roofline::{Point, Roofline};
 
 /// A unit of a machine that does one thing at a time: a queue, an engine, a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,6 +97,17 @@ pub struct Figure {
     pub value: String,
 }
 
+/// A stretch of the run that has a name of its own: a layer of a network. Parts follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// When it starts.
+    pub start: u64,
+    /// When it ends.
+    pub end: u64,
+}
+
 /// What happens when.
 ///
 /// Invariants: lanes, events and counters that are referred to exist; the total is not before the
@@ -106,6 +122,8 @@ pub struct Timeline {
     dependencies: Vec<Dependency>,
     counters: Vec<Counter>,
     figures: Vec<Figure>,
+    parts: Vec<Part>,
+    roofline: Option<Roofline>,
 }
 
 impl Timeline {
@@ -120,6 +138,8 @@ impl Timeline {
             dependencies: Vec::new(),
             counters: Vec::new(),
             figures: Vec::new(),
+            parts: Vec::new(),
+            roofline: None,
         }
     }
 
@@ -174,6 +194,23 @@ impl Timeline {
         self.figures.push(Figure { name: name.into(), value: value.to_string() });
     }
 
+    /// Adds a part behind those there are; the total grows to its end.
+    ///
+    /// # Panics
+    /// When it starts before the part before it ends, or ends before it starts, which is a bug of
+    /// the caller.
+    pub fn part(&mut self, name: impl Into<String>, start: u64, end: u64) {
+        let free = self.parts.last().map_or(0, |part| part.end);
+        assert!(free <= start && start <= end, "parts follow each other");
+        self.total = self.total.max(end);
+        self.parts.push(Part { name: name.into(), start, end });
+    }
+
+    /// Says what the machine could do at most.
+    pub fn set_roofline(&mut self, roofline: Roofline) {
+        self.roofline = Some(roofline);
+    }
+
     /// Lets the run last at least this long, for work after the last event.
     pub fn extend(&mut self, total: u64) {
         self.total = self.total.max(total);
@@ -217,6 +254,16 @@ impl Timeline {
     /// Counters.
     pub fn counters(&self) -> &[Counter] {
         &self.counters
+    }
+
+    /// Parts of the run, in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// What the machine could do at most, when that is known.
+    pub fn roofline(&self) -> Option<&Roofline> {
+        self.roofline.as_ref()
     }
 
     /// Numbers about the whole run.

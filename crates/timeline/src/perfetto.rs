@@ -7,10 +7,13 @@ use std::fmt::Write as _;
 /// The only process.
 const PROCESS: u32 = 1;
 
+/// Name of the row of parts.
+pub(crate) const PARTS: &str = "parts";
+
 impl Timeline {
     /// Trace events: one thread per lane (more where its events overlap, which a thread cannot
-    /// show), a complete event each, arrows for dependencies, counters. A unit of time is shown as
-    /// a microsecond, the smallest the format counts in whole numbers.
+    /// show) and one for the parts, a complete event each, arrows for dependencies, counters. A unit
+    /// of time is shown as a microsecond, the smallest the format counts in whole numbers.
     pub fn perfetto(&self) -> String {
         let tracks = self.tracks();
         let other = json!({ "unit": self.unit(), "total": self.total() });
@@ -22,12 +25,17 @@ impl Timeline {
             let _ = write!(out, "{separator}{event}");
             separator = ",\n";
         };
-        for (track, name) in tracks.names.iter().enumerate() {
-            let (thread, args) = (track + 1, json!({ "name": name }));
+        let rows = tracks.names.len();
+        // The parts lie above the lanes.
+        let parts = (!self.parts().is_empty()).then_some((rows + 1, PARTS, 0));
+        let lanes = tracks.names.iter().enumerate();
+        let lanes = lanes.map(|(track, name)| (track + 1, name.as_str(), track + 1));
+        for (thread, name, order) in lanes.chain(parts) {
+            let args = json!({ "name": name });
             push(
                 json!({"ph": "M", "pid": PROCESS, "tid": thread, "name": "thread_name", "args": args}),
             );
-            let args = json!({ "sort_index": track });
+            let args = json!({ "sort_index": order });
             push(
                 json!({"ph": "M", "pid": PROCESS, "tid": thread, "name": "thread_sort_index", "args": args}),
             );
@@ -41,6 +49,12 @@ impl Timeline {
                 shown["args"] = json!({ "detail": event.detail });
             }
             push(shown);
+        }
+        for part in self.parts() {
+            push(json!({
+                "ph": "X", "pid": PROCESS, "tid": rows + 1, "name": part.name,
+                "ts": part.start, "dur": part.end - part.start,
+            }));
         }
         for (id, dependency) in self.dependencies().iter().enumerate() {
             self.arrow(id, dependency, &tracks.of).into_iter().flatten().for_each(&mut push);

@@ -195,3 +195,84 @@ fn perfetto_leaves_out_what_is_empty() {
     assert_eq!(text.matches("\"args\"").count(), 2, "those of the lane only");
     assert!(text.len() < 65 * 1000, "{}", text.len());
 }
+
+/// Names of trace events of a phase, with their threads.
+fn traced(text: &str, phase: &str) -> Vec<(String, u64)> {
+    let trace: serde_json::Value = serde_json::from_str(text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == phase);
+    events
+        .map(|e| (e["name"].as_str().unwrap().to_owned(), e["tid"].as_u64().unwrap_or(0)))
+        .collect()
+}
+
+#[test]
+fn parts_have_a_row_of_their_own() {
+    let mut timeline = example();
+    timeline.part("first", 0, 12);
+    timeline.part("second </script>", 12, 40);
+    let drawn = traced(&timeline.perfetto(), "X");
+    assert_eq!(drawn[4..], [("first".to_owned(), 3), ("second </script>".to_owned(), 3)]);
+    let page = timeline.html("t");
+    assert!(page.contains("tracks: [\"parts\",\"load\",\"work\"]"));
+    assert!(page.contains("[0,12,28,\"second \\u003c/script>\",\"\"]"));
+    assert!(page.contains("[2,10,20,\"mul\",\"\"]"), "lanes move one row down");
+}
+
+#[test]
+fn a_long_run_is_drawn_with_few_events() {
+    let mut timeline = Timeline::new("cycles");
+    let (a, b) = (timeline.lane("a"), timeline.lane("b"));
+    let counter = timeline.counter("full", "things");
+    for step in 0..10_000 {
+        let first = timeline.event(event(a, step * 10, 4, if step % 3 == 0 { "x" } else { "y" }));
+        let second = timeline.event(event(b, step * 10 + 4, 6, "z"));
+        timeline.depend(first, second, "data");
+        timeline.sample(counter, step * 10, step as f64);
+    }
+    timeline.part("p", 0, 50_005);
+    timeline.part("q", 50_005, 100_000);
+    let small = timeline.condensed(100);
+    assert!(small.events().len() <= 104, "{}", small.events().len());
+    assert!(small.counters()[0].samples.len() <= 52 && small.parts().len() == 2);
+    assert_eq!(small.counters()[0].samples.last().unwrap().1, 9_999.0);
+    assert_eq!(small.total(), timeline.total());
+    let most = small.events().iter().map(|event| event.name.as_str()).next().unwrap();
+    assert_eq!(most, "y and others, 200");
+    let detail = &small.events()[0].detail;
+    assert_eq!(detail, "200 events that work for 800: x 268, y 532");
+    assert!(!small.dependencies().is_empty() && small.dependencies().len() <= 52);
+    // No event crosses the border of the parts.
+    let border = 50_005;
+    let crosses = |event: &&Event| event.start < border && event.end() > border + 10;
+    assert_eq!(small.events().iter().filter(crosses).count(), 0);
+    assert!(matches!(timeline.condensed(20_000), std::borrow::Cow::Borrowed(_)));
+    let text = small.perfetto();
+    assert_eq!(traced(&text, "s").len(), small.dependencies().len());
+}
+
+#[test]
+fn a_roofline_is_drawn_with_a_point_for_every_part() {
+    use crate::{Point, Roofline};
+    let point = |name: &str, intensity, rate| Point { name: name.to_owned(), intensity, rate };
+    let points = vec![
+        point("a<b>&", 4.0, 3.0),
+        point("flat", 1000.0, 64.0),
+        point("free", f64::INFINITY, 9.0),
+    ];
+    let roofline = Roofline {
+        peak: 64.0,
+        bandwidth: 0.5,
+        intensity_unit: "work for each unit",
+        rate_unit: "work",
+        points,
+    };
+    assert_eq!((roofline.roof(4.0), roofline.roof(1e6), roofline.ridge()), (2.0, 64.0, 128.0));
+    let svg = roofline.svg();
+    assert_eq!(svg.matches("<circle").count(), 2);
+    assert!(svg.contains("a&lt;b&gt;&amp;: 4.000 work for each unit, 3.000 work"));
+    // Axes from 1 to 1000 and from 1 to 100: the roof starts at 2, where it has half a decade.
+    assert!(svg.contains("M132.2 370.0"), "{svg}");
+    let mut timeline = example();
+    timeline.set_roofline(roofline);
+    assert!(timeline.html("t").contains("<svg"));
+}

@@ -121,7 +121,7 @@ fn raw_interface(pipeline: &Pipeline) -> Interface {
     Interface {
         inputs: vec![port("in", inputs)],
         outputs: vec![port("out", outputs)],
-        layers: Vec::new(),
+        ..Interface::default()
     }
 }
 

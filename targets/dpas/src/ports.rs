@@ -180,7 +180,7 @@ fn registers(arch: &DpasArch, fused: bool, pattern: (u32, u32)) -> Ports {
         interface: Interface {
             inputs: vec![port.clone()],
             outputs: vec![port],
-            layers: Vec::new(),
+            ..Interface::default()
         },
         inputs: vec![window.clone()],
         outputs: vec![window],
@@ -230,7 +230,7 @@ fn variables(kernel: &Kernel, arch: &DpasArch, mask: u32) -> Result<Ports> {
     let is_root = |(_, variable): &(usize, &crate::program::Variable)| variable.alias.is_none();
     let named = kernel.variables.iter().enumerate().filter(is_root);
     Ok(Ports {
-        interface: Interface { inputs: input_ports, outputs: output_ports, layers: Vec::new() },
+        interface: Interface { inputs: input_ports, outputs: output_ports, ..Interface::default() },
         inputs,
         outputs,
         parts: named.map(|(at, v)| (memory.offsets[at], v.name.clone())).collect(),

@@ -77,7 +77,7 @@ impl Artifact {
         let raw = Interface {
             inputs: ports(&inputs, |named| input_shape(named, &chosen)),
             outputs: ports(&outputs, |_| chosen.readout.shape(chosen.height, chosen.width)),
-            layers: Vec::new(),
+            ..Interface::default()
         };
         if interface.is_some_and(|given| given != raw) {
             let message = "the interface does not fit the registers of the program";

@@ -1,19 +1,22 @@
 //! A program as the toolchain sees it: with ports, native files and a simulator behind them.
 
 use crate::binary;
+use crate::dot::dot;
 use crate::files::{Consts, Model, Prog, Vectors, write_data};
+use crate::layers::{Layer, layers};
 use crate::package::Package;
-use crate::ports::{Piece, Ports};
+use crate::ports::{Piece, Ports, Tap};
 use crate::program::Span;
 use crate::session::{Session, Simulator};
 use crate::settings::Settings;
 use crate::simulate::{Executor, Fast};
+use crate::statistics::Statistics;
 use crate::text;
-use crate::time::{self, engines, estimate, sample};
+use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
 use quincunx_diag::{Diagnostic, Result, any_error, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Stats};
+use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_timeline::Timeline;
 use std::any::Any;
 
@@ -29,6 +32,7 @@ pub(crate) const KINDS: &[EmitKind] = &[
         name: "stream",
         doc: "everything the host sends: configuration, program, probe, padding",
     },
+    EmitKind { name: "dot", doc: "the layers and what passes between them, for Graphviz" },
     EmitKind { name: "samples", doc: "performance samples of the two-engine model, 64-bit words" },
 ];
 
@@ -39,6 +43,8 @@ pub struct Artifact {
     ports: Ports,
     /// Instructions and comments before them.
     comments: Vec<(usize, String)>,
+    /// It comes from the compiler and not from files.
+    is_compiled: bool,
 }
 
 impl Artifact {
@@ -53,17 +59,43 @@ impl Artifact {
         interface: Option<Interface>,
     ) -> Result<Artifact> {
         let ports = Ports::new(&package, interface)?;
-        Ok(Artifact { package, settings, ports, comments: Vec::new() })
+        Ok(Artifact { package, settings, ports, comments: Vec::new(), is_compiled: false })
     }
 
-    /// The same with comments for assembly text.
-    pub(crate) fn with_comments(self, comments: Vec<(usize, String)>) -> Artifact {
-        Artifact { comments, ..self }
+    /// A program that was made by hand, perhaps with a description and constants. Without an
+    /// interface its ports are those of the description, else raw memory; the comments stand before
+    /// the instructions they name.
+    ///
+    /// # Errors
+    /// `Q3073` when the interface does not fit the program; those of the options.
+    pub fn of_package(
+        package: Package,
+        interface: Option<Interface>,
+        comments: Vec<(usize, String)>,
+        options: &Options,
+    ) -> Result<Artifact> {
+        let settings = Settings::new(options, &package)?;
+        Ok(Artifact::new(package, settings, interface)?.compiled(comments))
+    }
+
+    /// The same as a result of the compiler, with comments for assembly text.
+    pub(crate) fn compiled(self, comments: Vec<(usize, String)>) -> Artifact {
+        Artifact { comments, is_compiled: true, ..self }
     }
 
     /// The program with its description and constants.
     pub fn package(&self) -> &Package {
         &self.package
+    }
+
+    fn layers(&self) -> Vec<Layer> {
+        layers(&self.package.program, &self.ports.interface().sections)
+    }
+
+    fn costing<'a>(&self, layers: &'a [Layer]) -> Costing<'a> {
+        let Settings { timing: model, driver, clock, .. } = &self.settings;
+        let clock_mhz = clock.or(self.package.arch().clock_mhz);
+        Costing { model: *model, timeout: driver.timeout, clock_mhz, layers }
     }
 
     /// The simulator of a legal program: the prepared one unless something is to be observed that
@@ -72,9 +104,10 @@ impl Artifact {
         let Settings { watches, driver, .. } = &self.settings;
         if engine == Engine::Fast && watches.is_empty() {
             let ports = self.ports.inputs().chain(self.ports.outputs());
-            let spans: Vec<Span> = ports
-                .flat_map(|(_, lie)| &lie.pieces)
-                .map(|&Piece { memory, base, size }| Span { memory, base, stride: 0, count: size })
+            let pieces = ports.flat_map(|(_, lie)| lie.pieces.iter().copied());
+            let spans: Vec<Span> = pieces
+                .chain(self.ports.taps().iter().flat_map(Tap::pieces))
+                .map(|Piece { memory, base, size }| Span { memory, base, stride: 0, count: size })
                 .collect();
             if let Some(fast) = Fast::new(&self.package, driver, &spans) {
                 return Simulator::Fast(Box::new(fast));
@@ -98,6 +131,7 @@ impl Artifact {
             outputs: self.ports.raw_pieces(false),
             arch: program.arch.clone(),
             load_consts_to_local: false,
+            packed: Default::default(),
             unknown: Vec::new(),
         });
         let several = self.package.consts.len() > 1;
@@ -113,6 +147,10 @@ impl Artifact {
         });
         model.consts = consts.collect();
         model.prog.file_name = format!("{stem}.tprog");
+        // What was compiled here is called like its files; a description that was read keeps its name.
+        if self.is_compiled {
+            stem.clone_into(&mut model.name);
+        }
         Ok(model)
     }
 
@@ -147,19 +185,17 @@ impl Artifact {
         let program = &self.package.program;
         let costs = time::costs(program, false);
         let rows = crate::isa::TABLE.rows;
-        let mut sums = vec![(0_u64, 0_u64, 0_u64); rows.len()];
+        let mut sums = vec![[0_u64; 4]; rows.len()];
         for (step, cost) in program.steps.iter().zip(&costs) {
-            let (count, vectors, cycles) = &mut sums[step.inst.row()];
-            *count += 1;
-            *vectors += step.inst.count();
-            *cycles += cost.cycles;
+            let counts = [1, step.inst.count(), cost.cycles, cost.energy];
+            sums[step.inst.row()].iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
-        let columns = ["count", "vectors", "cycles"].map(Column::number);
+        let columns = ["count", "vectors", "cycles", "energy"].map(Column::number);
         let columns = [Column::text("instruction")].into_iter().chain(columns).collect();
         let mut table = Table::new("instructions", columns);
-        for (row, (count, vectors, cycles)) in rows.iter().zip(sums) {
-            if count > 0 {
-                let cells = [count, vectors, cycles].map(Cell::Count);
+        for (row, sums) in rows.iter().zip(sums) {
+            if sums[0] > 0 {
+                let cells = sums.map(Cell::Count);
                 table.push([row.name.into()].into_iter().chain(cells).collect());
             }
         }
@@ -181,6 +217,8 @@ impl Artifact {
         let model = self.package.model.iter();
         for (what, pieces) in model.flat_map(|m| [("input", &m.inputs), ("output", &m.outputs)]) {
             for Vectors { name, base, size } in pieces {
+                let packed = what == "input" && self.ports.is_packed(name);
+                let what = if packed { "packed input" } else { what };
                 row(what, name, "DRAM0", *base, *size);
             }
         }
@@ -202,6 +240,10 @@ impl quincunx_target::Program for Artifact {
             "stream" => {
                 let stream = self.settings.driver.stream(program)?;
                 File::new(format!("{stem}.tstream"), binary::write(&stream)?)
+            }
+            "dot" => {
+                let graph = dot(&self.package, &self.ports, &self.layers(), stem);
+                File::new(format!("{stem}.dot"), graph)
             }
             "samples" => File::new(format!("{stem}.tsamples"), self.samples()?),
             _ => {
@@ -234,8 +276,11 @@ impl quincunx_target::Program for Artifact {
     }
 
     fn time(&self) -> Result<Timeline> {
-        let Settings { timing, driver, .. } = &self.settings;
-        time::timeline(&self.package.program, *timing, driver.timeout)
+        time::timeline(&self.package.program, &self.costing(&self.layers()))
+    }
+
+    fn profile(&self) -> Result<Vec<Table>> {
+        Ok(time::tables(&self.package.program, &self.costing(&self.layers())))
     }
 
     fn stats(&self) -> Stats {
@@ -260,6 +305,10 @@ impl quincunx_target::Program for Artifact {
 
     fn details(&self) -> Vec<Table> {
         vec![self.instructions(), self.memory_map()]
+    }
+
+    fn statistics(&self) -> Vec<Table> {
+        Statistics::new(&self.package, self.ports.interface()).tables()
     }
 
     fn as_any(&self) -> &dyn Any {

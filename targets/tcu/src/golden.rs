@@ -6,19 +6,23 @@
 
 mod arithmetic;
 mod choices;
+mod departures;
 mod layers;
+mod lookup;
 mod product;
+mod products;
 mod weights;
 mod windows;
+
+pub(crate) use departures::departures;
 
 use crate::arch::DataType;
 use arithmetic::{Arithmetic, Fixed, Float};
 use choices::Choices;
-use product::swapped;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
-    Activation, Binary, Graph, Node, Op, Quantiser, Reduce, ReduceKind, Source, Unary, Value,
-    ValueId,
+    Activation, Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, Reduce, ReduceKind, Source,
+    Unary, Value, ValueId,
 };
 use quincunx_num::Overflow;
 use quincunx_target::Numerics;
@@ -26,7 +30,6 @@ use quincunx_tensor::{Tensor, Tensors, show_shape};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use weights::Weights;
-use windows::Reads;
 
 /// Every input and node result of the graph as real numbers, by value name. What the numerics fold
 /// into the next node or scale is no number of the machine and left out.
@@ -80,15 +83,28 @@ struct State {
     folded: Option<String>,
     /// The factor by which it is too large.
     scale: Option<f64>,
+    /// The batch normalisation that its readers have taken in.
+    moved: Option<String>,
+    /// What it is of a product that is summed along with another one.
+    part: Option<Part>,
+}
+
+/// A product of two that are summed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// The scalars are the operand; the other product reads them.
+    Operand,
+    /// The scalars are the sum of both, the other one being of this name.
+    Sum(String),
 }
 
 impl State {
     fn plain(scalars: Scalars) -> State {
-        State { scalars, folded: None, scale: None }
+        State { scalars, folded: None, scale: None, moved: None, part: None }
     }
 
     fn is_plain(&self) -> bool {
-        self.folded.is_none() && self.scale.is_none()
+        self.folded.is_none() && self.scale.is_none() && self.moved.is_none() && self.part.is_none()
     }
 }
 
@@ -141,7 +157,10 @@ impl<A: Arithmetic> Model<'_, A> {
         let shape = &self.graph[node.output].shape;
         let choice = self.choices.of(&node.name);
         let positions = choice.and_then(|choice| choice.positions);
-        let product = |weights: Result<Weights>| self.product(node, &weights?, shape);
+        let product = |weights: Result<Weights>| self.product(node, weights?, shape);
+        if let Some(state) = self.shared(node)? {
+            return Ok(state);
+        }
         match &node.op {
             Op::Conv(conv) => product(Weights::of_conv(self.graph, node, conv)),
             Op::Gemm(gemm) => product(Weights::of_matrix(self.graph, node, Some(gemm), positions)),
@@ -161,7 +180,11 @@ impl<A: Arithmetic> Model<'_, A> {
                 }
             },
             Op::Activation(Activation::LeakyRelu { alpha }) => self.leaky_relu(node, *alpha),
-            _ => Ok(State::plain(self.layer(node, shape)?)),
+            _ => {
+                let moved = self.computed(node, 0).filter(|_| passes_on(&node.op));
+                let moved = moved.and_then(|state| state.moved.clone());
+                Ok(State { moved, ..State::plain(self.layer(node, shape)?) })
+            }
         }
     }
 
@@ -177,6 +200,8 @@ impl<A: Arithmetic> Model<'_, A> {
         let global = |kind| Reduce { kind, axes: (2..x.shape.len()).collect(), keep_dims: true };
         match &node.op {
             Op::Binary(binary) => layers::binary::<A>(*binary, x, &*self.operand(node, 1)?, shape),
+            op if uses_table(op) => lookup::function::<A>(self.choices, node, x),
+            Op::Softmax(softmax) => lookup::softmax::<A>(self.choices, softmax, node, x),
             Op::Unary(Unary::Relu) => Ok(layers::each(x, |x| A::max(x, 0))),
             Op::Unary(Unary::Neg) => Ok(layers::each(x, negated)),
             Op::Unary(Unary::Abs) => Ok(layers::each(x, |x| A::max(x, negated(x)))),
@@ -248,32 +273,6 @@ impl<A: Arithmetic> Model<'_, A> {
         }
     }
 
-    /// A product with weights; of an `[N, C, ...]` tensor for a convolution, else of rows.
-    fn product(&self, node: &Node, weights: &Weights, shape: &[usize]) -> Result<State> {
-        let x = self.operand(node, 0)?;
-        let choice = self.choices.of(&node.name);
-        let folded = choice.and_then(|choice| choice.batch_norm.clone());
-        let scale = choice.and_then(|choice| choice.scale);
-        let norm = folded.as_ref().map(|name| self.follower(node, name)).transpose()?;
-        let (taps, channels) = (weights.taps, weights.channels);
-        let product =
-            weights.product(self.choices.data_type, norm.as_deref(), scale, |has_bias| {
-                self.choices.steps(&node.name, taps, channels, has_bias)
-            })?;
-        let (channels, outputs) = (product.channels, product.outputs);
-        let scalars = if let Op::Conv(conv) = &node.op {
-            let reads = Reads::new(&conv.window, &x.shape[2..], &shape[2..]);
-            let positions = swapped(&x.data, channels, x.plane());
-            let images = positions.chunks_exact((channels * x.plane()).max(1));
-            let sums: Vec<i32> = images.flat_map(|x| product.apply::<A>(x, &reads)).collect();
-            swapped(&sums, reads.len(), outputs)
-        } else {
-            let positions = swapped(&x.data, channels, weights.taps);
-            product.apply::<A>(&positions, &Reads::in_order(weights.taps, x.shape[0]))
-        };
-        Ok(State { scalars: Scalars::new(shape, scalars), folded, scale })
-    }
-
     /// Scale and offset of the batch normalisation of this name, which alone reads the result.
     fn follower(&self, node: &Node, name: &str) -> Result<Vec<(f32, f32)>> {
         let follower = self.graph.node_named(name).map(|id| &self.graph[id]);
@@ -301,10 +300,50 @@ impl<A: Arithmetic> Model<'_, A> {
             return Ok(Cow::Owned(Scalars::new(&value.shape, data)));
         }
         let state = self.state(node, index)?;
-        if !state.is_plain() {
+        let rest = state.folded.is_none() && state.scale.is_none() && state.part.is_none();
+        let passed = passes_on(&node.op) && rest;
+        if !state.is_plain() && !passed {
             return Err(misfit(format!("it reads {:?}, which is folded or scaled", value.name)));
         }
         Ok(Cow::Borrowed(&state.scalars))
+    }
+}
+
+/// True for an operation that gives numbers of the kind of its operand: means, and other shapes.
+fn passes_on(op: &Op) -> bool {
+    match op {
+        Op::GlobalAveragePool
+        | Op::Flatten { .. }
+        | Op::Reshape { .. }
+        | Op::Transpose { .. }
+        | Op::Identity => true,
+        Op::Pool(Pool { kind: PoolKind::Average { .. }, window, ceil: false }) => {
+            window.pads.iter().all(|&pads| pads == (0, 0))
+        }
+        _ => false,
+    }
+}
+
+/// True for functions that machines with lookup tables compute.
+fn uses_table(op: &Op) -> bool {
+    match op {
+        Op::Unary(unary) => matches!(
+            unary,
+            Unary::Sigmoid
+                | Unary::Tanh
+                | Unary::Exp
+                | Unary::Erf
+                | Unary::Softplus
+                | Unary::Gelu
+                | Unary::GeluTanh
+                | Unary::Atan
+                | Unary::HardSwish
+        ),
+        Op::Activation(activation) => matches!(
+            activation,
+            Activation::Elu { .. } | Activation::Selu { .. } | Activation::HardSigmoid { .. }
+        ),
+        _ => false,
     }
 }
 

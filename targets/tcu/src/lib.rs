@@ -10,9 +10,12 @@ mod bench;
 pub mod binary;
 pub mod compile;
 mod document;
+mod dot;
 pub mod files;
 mod golden;
+pub mod guide;
 pub mod isa;
+mod layers;
 pub mod package;
 mod ports;
 pub mod program;
@@ -20,9 +23,11 @@ mod read;
 mod session;
 mod settings;
 pub mod simulate;
+mod statistics;
 mod tensors;
 pub mod text;
 pub mod time;
+mod usage;
 pub mod verify;
 
 pub use arch::TcuArch;
@@ -33,8 +38,8 @@ use quincunx_graph::Graph;
 use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
 use quincunx_target::{
-    Arch, ArchSource, Claim, Compiled, Document, File, Info, Interface, Log, Numerics, Options,
-    Program, Target,
+    Arch, ArchSource, Claim, Compiled, Departure, Document, File, Info, Interface, Log, Numerics,
+    Options, Program, Target,
 };
 use quincunx_tensor::Tensors;
 use settings::Settings;
@@ -87,15 +92,26 @@ impl Target for Tcu {
     ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
         let arch: &TcuArch = arch.of_target()?;
         let compiled = compile::compile(graph, arch, &settings::wishes(options)?, log)?;
-        let settings = Settings::new(options, &compiled.package)?;
-        let numerics = compiled.numerics;
-        let artifact = Artifact::new(compiled.package, settings, Some(compiled.interface))?;
-        let program = Box::new(artifact.with_comments(compiled.comments));
-        Ok(Compiled { program, numerics })
+        let compile::Compiled { package, interface, numerics, comments, .. } = compiled;
+        let artifact = Artifact::of_package(package, Some(interface), comments, options)?;
+        Ok(Compiled { program: Box::new(artifact), numerics })
     }
 
     fn golden(&self, graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
         golden::golden(graph, numerics, inputs)
+    }
+
+    fn file_stem(&self, model: &str, arch: &dyn Arch) -> Option<String> {
+        Some(files::stem(model, arch.name()))
+    }
+
+    fn departures(
+        &self,
+        graph: &Graph,
+        numerics: &Numerics,
+        inputs: &Tensors,
+    ) -> Result<Vec<Departure>> {
+        golden::departures(graph, numerics, inputs)
     }
 
     fn read(

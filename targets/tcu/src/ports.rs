@@ -1,7 +1,7 @@
 //! Where the inputs and outputs of a program lie.
 
 use crate::arch::TcuArch;
-use crate::files::Vectors;
+use crate::files::{Packing, Vectors};
 use crate::package::Package;
 use crate::program::{Memory, Program};
 use crate::tensors::{Columns, Table};
@@ -9,6 +9,7 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Param, Quantiser};
 use quincunx_num::{Overflow, Rounding};
 use quincunx_target::{Interface, LayerTap, Port};
+use std::collections::BTreeMap;
 
 /// Vectors of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) struct Lie {
     pub(crate) pieces: Vec<Piece>,
     /// How its elements lie in them; `None` for vectors as they are.
     pub(crate) table: Option<Table>,
+    /// How its elements are packed before.
+    pub(crate) packing: Option<Packing>,
 }
 
 /// A value of a layer.
@@ -40,6 +43,17 @@ pub(crate) struct Tap {
     pub(crate) table: Table,
     /// Where the vectors are.
     pub(crate) columns: Columns,
+}
+
+impl Tap {
+    /// The vectors from the first to the last of every block of channels.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        let last = (self.table.positions() as u64).saturating_sub(1);
+        self.columns.0.iter().map(move |column| {
+            let (memory, base) = (column.memory, column.base);
+            Piece { memory, base, size: last * column.step + 1 }
+        })
+    }
 }
 
 /// Ports with their places, in the order of the interface.
@@ -63,23 +77,29 @@ impl Ports {
             list.iter().map(|(name, pieces)| port(name, pieces, arch)).collect()
         };
         let own =
-            Interface { inputs: ports(&inputs), outputs: ports(&outputs), layers: Vec::new() };
+            Interface { inputs: ports(&inputs), outputs: ports(&outputs), ..Interface::default() };
+        let none = BTreeMap::new();
+        let packed = package.model.as_ref().map_or(&none, |model| &model.packed);
         let interface = match interface {
-            Some(given) => fitting(given, &own, arch)?,
+            Some(given) => fitting(given, &own, packed, arch)?,
             None => own.clone(),
         };
-        let places = |list: Named, given: &[Port], own: &[Port]| -> Vec<Lie> {
+        let places = |list: Named, given: &[Port], own: &[Port], inputs: bool| -> Vec<Lie> {
             let ports = given.iter().zip(own);
             let lies = list.into_iter().zip(ports).map(|((_, pieces), (given, own))| {
                 let raw = given.shape == own.shape;
-                let table = if raw { None } else { Table::new(&given.shape, arch.lanes()) };
-                Lie { pieces, table }
+                let packing = packed.get(&given.name).filter(|p| given.shape == p.shape);
+                let packing = packing.filter(|_| inputs).cloned();
+                let shape = table_shape(given, packing.as_ref());
+                let table = if raw { None } else { Table::new(&shape, arch.lanes()) };
+                Lie { pieces, table, packing }
             });
             lies.collect()
         };
-        let inputs = places(inputs, &interface.inputs, &own.inputs);
-        let outputs = places(outputs, &interface.outputs, &own.outputs);
+        let inputs = places(inputs, &interface.inputs, &own.inputs, true);
+        let outputs = places(outputs, &interface.outputs, &own.outputs, false);
         let taps = taps(&interface, package)?;
+        crate::layers::check(&interface.sections, package.program.steps.len())?;
         Ok(Ports { interface, inputs, outputs, taps })
     }
 
@@ -90,6 +110,11 @@ impl Ports {
 
     pub(crate) fn interface(&self) -> &Interface {
         &self.interface
+    }
+
+    /// True for an input that is packed.
+    pub(crate) fn is_packed(&self, name: &str) -> bool {
+        self.inputs().any(|(port, lie)| port.name == name && lie.packing.is_some())
     }
 
     /// Inputs with their places.
@@ -181,9 +206,20 @@ fn port(name: &str, pieces: &[Piece], arch: &TcuArch) -> Port {
     Port { name: name.to_owned(), shape, quantiser }
 }
 
+/// The shape in which a port lies in vectors.
+fn table_shape(port: &Port, packing: Option<&Packing>) -> Vec<usize> {
+    let packed = packing.and_then(|packing| packing.packed_shape().ok());
+    packed.map_or_else(|| port.shape.clone(), |shape| shape.to_vec())
+}
+
 /// An interface from elsewhere must have the ports of the program: in shapes of as many elements, or
 /// in shapes that fill as many vectors.
-fn fitting(given: Interface, own: &Interface, arch: &TcuArch) -> Result<Interface> {
+fn fitting(
+    given: Interface,
+    own: &Interface,
+    packed: &BTreeMap<String, Packing>,
+    arch: &TcuArch,
+) -> Result<Interface> {
     let misfit = |what: String| {
         let message = format!("the interface does not fit the program: {what}");
         Err(Diagnostic::invalid("Q3073", message))
@@ -195,7 +231,10 @@ fn fitting(given: Interface, own: &Interface, arch: &TcuArch) -> Result<Interfac
             return misfit(format!("{} {kind}s, expected {}", given.len(), own.len()));
         }
         for (given, own) in given.iter().zip(own) {
-            let vectors = Table::new(&given.shape, arch.lanes()).map(|table| table.vectors());
+            let packing = packed.get(&given.name).filter(|_| kind == "input");
+            let packing = packing.filter(|packing| given.shape == packing.shape);
+            let shape = table_shape(given, packing);
+            let vectors = Table::new(&shape, arch.lanes()).map(|table| table.vectors());
             let fills = given.shape == own.shape || vectors == Some(own.shape[0] as u64);
             if given.name != own.name || !fills || given.quantiser != own.quantiser {
                 return misfit(format!("{kind} {:?} is not {:?} of it", given.name, own.name));

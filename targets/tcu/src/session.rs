@@ -1,8 +1,9 @@
 //! A program in the simulator, between its ports.
 
+use crate::arch::TcuArch;
 use crate::package::Package;
 use crate::ports::{Piece, Ports, Tap};
-use crate::program::Step;
+use crate::program::{Memory, Step};
 use crate::simulate::{Driver, Executor, Fast, Flow, Notice, State};
 use quincunx_diag::{Diagnostic, Place, Result, did_you_mean};
 use quincunx_target::Machine;
@@ -88,9 +89,10 @@ impl Session {
             let reals = port.encode(tensor)?;
             let scalars: Vec<i32> =
                 reals.iter().map(|&real| data_type.encode_exact(real)).collect();
-            let scalars = match &lie.table {
-                Some(table) => table.vectors_of(&scalars),
-                None => scalars,
+            let scalars = match (&lie.packing, &lie.table) {
+                (Some(packing), _) => packing.vectors(&scalars, lanes),
+                (None, Some(table)) => table.vectors_of(&scalars),
+                (None, None) => scalars,
             };
             let mut scalars = scalars.into_iter();
             for &piece in &lie.pieces {
@@ -122,10 +124,7 @@ impl Session {
     fn execute(&mut self, inputs: &Tensors, traced: Option<&mut Tensors>) -> Result<()> {
         let images = self.images(inputs)?;
         let Session { simulator, package, driver, ports, .. } = self;
-        if traced.is_some() && matches!(simulator, Simulator::Fast(_)) {
-            // A prepared program cannot be looked at in between.
-            *simulator = Simulator::Exec(Box::new(Executor::new(package.arch())));
-        }
+        let taps = if traced.is_some() { ports.taps() } else { &[] };
         let mut images = images.iter();
         let returned = match simulator {
             Simulator::Exec(executor) => {
@@ -133,15 +132,26 @@ impl Session {
                     package.load(state)?;
                     images.try_for_each(|(at, image)| state.write(at.memory, at.base, image))
                 };
-                let taps = if traced.is_some() { ports.taps() } else { &[] };
                 let steps = &package.program.steps;
                 driver.run_with(executor, &package.program, load, |executor| {
                     run_past(executor, steps, taps, traced)
                 })?
             }
-            Simulator::Fast(fast) => fast.run(|fast| {
-                images.try_for_each(|(at, image)| fast.write(at.memory, at.base, image))
-            })?,
+            Simulator::Fast(fast) => {
+                let load = |fast: &mut Fast| {
+                    images.try_for_each(|(at, image)| fast.write(at.memory, at.base, image))
+                };
+                let stops: Vec<usize> = taps.iter().map(|tap| tap.after).collect();
+                let mut values = traced;
+                fast.run_past(load, &stops, |number, fast| {
+                    let (tap, arch) = (&taps[number], package.arch());
+                    let value = read_tap(arch, tap, |m, at, out| fast.read(m, at, out))?;
+                    if let Some(values) = &mut values {
+                        values.insert(tap.value.clone(), value);
+                    }
+                    Ok(())
+                })?
+            }
         };
         self.lost_probe = !returned;
         Ok(())
@@ -160,22 +170,27 @@ fn run_past(
         executor.run(&steps[done..tap.after])?;
         done = tap.after;
         if let Some(values) = &mut values {
-            values.insert(tap.value.clone(), read_tap(&executor.state, tap)?);
+            let state = &executor.state;
+            let value = read_tap(state.arch(), tap, |m, at, out| state.read(m, at, out))?;
+            values.insert(tap.value.clone(), value);
         }
     }
     executor.run(&steps[done..])
 }
 
 /// The value of a layer.
-fn read_tap(state: &State, tap: &Tap) -> Result<Tensor> {
-    let arch = state.arch();
+fn read_tap(
+    arch: &TcuArch,
+    tap: &Tap,
+    read: impl Fn(Memory, u64, &mut [i32]) -> Result<()>,
+) -> Result<Tensor> {
     let lanes = arch.lanes();
     let (positions, blocks) = (tap.table.positions(), tap.columns.0.len());
     let mut vectors = vec![0.0; positions * blocks * lanes];
     let mut vector = vec![0; lanes];
     for (block, column) in tap.columns.0.iter().enumerate() {
         for position in 0..positions {
-            state.read(column.memory, column.base + position as u64 * column.step, &mut vector)?;
+            read(column.memory, column.base + position as u64 * column.step, &mut vector)?;
             let to = &mut vectors[(position * blocks + block) * lanes..][..lanes];
             for (real, &scalar) in to.iter_mut().zip(&vector) {
                 *real = arch.data_type.decode(scalar);

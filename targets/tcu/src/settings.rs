@@ -1,7 +1,7 @@
 //! Options of the target.
 
-use crate::compile::Wishes;
 use crate::compile::frontend::Freedom;
+use crate::compile::{Strategy, Wishes};
 use crate::package::Package;
 use crate::program::{Memory, Span};
 use crate::simulate::{Driver, Watch};
@@ -23,9 +23,15 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     },
     OptionInfo {
         name: "strategy",
-        doc: "compile: auto keeps tensors in local memory where that is cheaper, local-isolated never",
+        doc: "compile: auto keeps tensors in local memory where that is cheaper, local-isolated never; local-vars keeps all of them there, local-consts all constants, local-vars-and-consts both",
         default: "auto",
-        values: &["auto", "local-isolated"],
+        values: Strategy::NAMES,
+    },
+    OptionInfo {
+        name: "input-layout",
+        doc: "compile: nhwc takes inputs position by position; packed lets the host put what a first convolution reads for a position into one, with --rounding free",
+        default: "nhwc",
+        values: &["nhwc", "packed"],
     },
     OptionInfo {
         name: "driver-reserve",
@@ -50,6 +56,12 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         doc: "timing model: upstream's of today or early 2022, or two concurrent engines",
         default: "current",
         values: Timing::NAMES,
+    },
+    OptionInfo {
+        name: "clock",
+        doc: "MHz of the clock for times in seconds, 1 to 100000; arch is what the architecture says",
+        default: "arch",
+        values: &[],
     },
     OptionInfo {
         name: "flush-probe",
@@ -114,6 +126,8 @@ pub(crate) struct Settings {
     pub(crate) rules: Rules,
     /// Timing model.
     pub(crate) timing: Timing,
+    /// Clock in MHz, unless that of the machine counts.
+    pub(crate) clock: Option<u32>,
     /// What the host does.
     pub(crate) driver: Driver,
     /// Samples in a block, at least 1.
@@ -128,19 +142,19 @@ impl Settings {
     /// # Errors
     /// `Q3075` for a number that is none or out of range, `Q3076` for a watch that names nothing.
     pub(crate) fn new(options: &Options, package: &Package) -> Result<Settings> {
-        let number = |name, high| number(options, name, 0, high);
+        let number = |name, low, high| number(options, name, low, high);
         let flush_probe = options.flag("flush-probe");
         let tracepoint = match options.get("tracepoint") {
             "none" => None,
-            _ => Some(number("tracepoint", u32::MAX.into())? as u32),
+            _ => Some(number("tracepoint", 0, u32::MAX.into())? as u32),
         };
         let driver = Driver {
-            dram0_offset: number("dram0-offset", u32::MAX.into())? as u32,
-            dram1_offset: number("dram1-offset", u32::MAX.into())? as u32,
-            timeout: number("timeout", 0xffff)? as u32,
+            dram0_offset: number("dram0-offset", 0, u32::MAX.into())? as u32,
+            dram1_offset: number("dram1-offset", 0, u32::MAX.into())? as u32,
+            timeout: number("timeout", 0, 0xffff)? as u32,
             tracepoint,
-            sample_interval: number("sample-interval", 0xffff)? as u32,
-            stream_bytes: number("stream-bytes", 16)? as u32,
+            sample_interval: number("sample-interval", 0, 0xffff)? as u32,
+            stream_bytes: number("stream-bytes", 0, 16)? as u32,
             flush_probe,
             ..package.driver()
         };
@@ -151,9 +165,13 @@ impl Settings {
                 .help("leave out offsets, timeout, tracepoint and sample-interval"));
         }
         Ok(Settings {
-            rules: Rules { simd_write_gap: number("simd-write-gap", 1 << 32)?, flush_probe },
+            rules: Rules { simd_write_gap: number("simd-write-gap", 0, 1 << 32)?, flush_probe },
             // Only declared values get here.
             timing: Timing::from_name(options.get("timing")).unwrap_or(Timing::Current),
+            clock: match options.get("clock") {
+                "arch" => None,
+                _ => Some(number("clock", 1, 100_000)? as u32),
+            },
             sample_block: block(options, package.arch().sample_block_size)?,
             driver,
             watches: watches(options.get("watch"), package)?,
@@ -164,15 +182,22 @@ impl Settings {
 /// What the compiler is asked for.
 ///
 /// # Errors
-/// `Q3075` for a number that is none or out of range.
+/// `Q3075` for a number that is none or out of range, `Q3116` for packed inputs in upstream's order.
 pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
+    let packed_inputs = options.get("input-layout") == "packed";
+    if packed_inputs && options.get("rounding") != "free" {
+        let message = "packed inputs are summed in another order than upstream's";
+        return Err(Diagnostic::usage("Q3116", message).help("give --rounding free as well"));
+    }
     Ok(Wishes {
+        packed_inputs,
         freedom: match options.get("rounding") {
             "free" => Freedom::Free,
             _ => Freedom::Compat,
         },
         driver_reserve: options.flag("driver-reserve"),
-        keep_local: options.get("strategy") == "auto",
+        // Only declared values get here.
+        strategy: Strategy::from_name(options.get("strategy")).unwrap_or_default(),
         simd_write_gap: number(options, "simd-write-gap", 0, 64)?,
     })
 }

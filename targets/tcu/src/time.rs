@@ -3,15 +3,23 @@
 
 mod cost;
 mod engines;
+mod occupancy;
+mod profile;
 mod sampling;
 mod sequencer;
+mod tables;
 
+pub(crate) use cost::transfers_per_vector;
 pub use cost::{Cost, Estimate, costs, estimate};
+pub(crate) use engines::engines_total;
 pub use engines::{Engine, Run, Timing, engines};
 pub use sampling::sample;
 pub use sequencer::{Interval, Sequence, sequence};
 
+pub(crate) use tables::tables;
+
 use crate::isa::{Inst, Register};
+use crate::layers::Layer;
 use crate::program::Program;
 use crate::text::describe;
 use quincunx_diag::Result;
@@ -31,6 +39,9 @@ pub enum Model {
 impl Model {
     /// Names for the option.
     pub const NAMES: &'static [&'static str] = &["current", "early-2022", "two-engine"];
+
+    /// All models, in the order of their names.
+    pub const ALL: [Model; 3] = [Model::Current, Model::Early2022, Model::TwoEngine];
 
     /// The model of a name in [`Model::NAMES`].
     pub fn from_name(name: &str) -> Option<Model> {
@@ -78,24 +89,74 @@ impl Timeouts {
     }
 }
 
+/// How a program is timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costing<'a> {
+    /// The model.
+    pub(crate) model: Model,
+    /// Cycles after which the timeout flag rises.
+    pub(crate) timeout: u32,
+    /// Clock in MHz, when it is known.
+    pub(crate) clock_mhz: Option<u32>,
+    /// The layers of the program.
+    pub(crate) layers: &'a [Layer],
+}
+
 /// What happens when under a model, with the figures of upstream's model beside it.
 ///
 /// # Errors
 /// Those of the layout.
-pub fn timeline(program: &Program, model: Model, timeout: u32) -> Result<Timeline> {
+pub(crate) fn timeline(program: &Program, costing: &Costing<'_>) -> Result<Timeline> {
     let mut timeline = Timeline::new("cycles");
-    if let Some(clock) = program.arch.clock_mhz {
+    if let Some(clock) = costing.clock_mhz {
         timeline.set_hertz(f64::from(clock) * 1e6);
     }
-    match model {
-        Model::TwoEngine => two_engines(program, timeout, &mut timeline),
-        _ => summed(program, model, timeout, &mut timeline),
+    match costing.model {
+        Model::TwoEngine => two_engines(program, costing, &mut timeline),
+        _ => summed(program, costing, &mut timeline),
     }
+    add_parts(program, costing, &mut timeline);
     Ok(timeline)
 }
 
-fn summed(program: &Program, model: Model, timeout: u32, timeline: &mut Timeline) {
-    let costs = costs(program, model == Model::Early2022);
+/// The layers, the memories in use, and the roofline.
+fn add_parts(program: &Program, costing: &Costing<'_>, timeline: &mut Timeline) {
+    let Costing { model, layers, .. } = *costing;
+    let clockwork = profile::Clockwork::new(program, model);
+    let mut start = 0;
+    for (layer, end) in layers.iter().zip(clockwork.layer_ends(layers)) {
+        timeline.part(&layer.name, start, end);
+        start = end;
+    }
+    add_counters(program, &clockwork, timeline);
+    let times = profile::times(program, model, layers);
+    timeline.set_roofline(tables::roofline(program, model, layers, &times));
+}
+
+/// Vectors in use, in the order of the program.
+fn add_counters(program: &Program, clockwork: &profile::Clockwork, timeline: &mut Timeline) {
+    let Some(in_use) = occupancy::occupancy(program) else {
+        timeline.figure("vectors in use", "not counted, the program touches too many");
+        return;
+    };
+    let counters = [("local memory", "vectors"), ("accumulators", "vectors")]
+        .map(|(name, unit)| timeline.counter(name, unit));
+    let mut now = 0;
+    let mut shown = [None; 2];
+    for (in_use, &start) in in_use.iter().zip(&clockwork.starts) {
+        now = now.max(start);
+        for (index, value) in [in_use.local, in_use.acc].into_iter().enumerate() {
+            if shown[index].replace(value) != Some(value) {
+                timeline.sample(counters[index], now, value as f64);
+            }
+        }
+    }
+    let total = timeline.total();
+    counters.iter().for_each(|&counter| timeline.sample(counter, total, 0.0));
+}
+
+fn summed(program: &Program, costing: &Costing<'_>, timeline: &mut Timeline) {
+    let costs = costs(program, costing.model == Model::Early2022);
     let sequence = sequence(program, &costs);
     let lanes: Vec<_> = (0..program.arch.number_of_threads)
         .map(|thread| timeline.lane(format!("thread {thread}")))
@@ -114,10 +175,11 @@ fn summed(program: &Program, model: Model, timeout: u32, timeline: &mut Timeline
     timeline.figure("as upstream reports", format!("{} cycles", sequence.reported.cycles));
     timeline.figure("energy", format!("{} units", sum.energy));
     timeline.figure("energy as upstream reports", format!("{} units", sequence.reported.energy));
-    Timeouts::of(program, timeout, costs.iter().map(|cost| cost.cycles)).figure(timeline);
+    let held = costs.iter().map(|cost| cost.cycles);
+    Timeouts::of(program, costing.timeout, held).figure(timeline);
 }
 
-fn two_engines(program: &Program, timeout: u32, timeline: &mut Timeline) {
+fn two_engines(program: &Program, costing: &Costing<'_>, timeline: &mut Timeline) {
     let timing = engines(program);
     let decoder = timeline.lane("decoder");
     let compute = timeline.lane("compute");
@@ -145,7 +207,8 @@ fn two_engines(program: &Program, timeout: u32, timeline: &mut Timeline) {
     timeline.figure("current model sum", format!("{} cycles", sum.cycles));
     timeline.figure("compute engine busy", format!("{} cycles", busy(Engine::Compute)));
     timeline.figure("DRAM engine busy", format!("{} cycles", busy(Engine::Dram)));
-    Timeouts::of(program, timeout, timing.runs.iter().map(|run| run.held)).figure(timeline);
+    let held = timing.runs.iter().map(|run| run.held);
+    Timeouts::of(program, costing.timeout, held).figure(timeline);
 }
 
 /// Mnemonic of an instruction.

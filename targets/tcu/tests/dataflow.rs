@@ -31,6 +31,7 @@ fn package(insts: &[Inst]) -> Package {
         outputs: vec![vectors("y", 4, 2)],
         arch: arch.clone(),
         load_consts_to_local: false,
+        packed: Default::default(),
         unknown: Vec::new(),
     };
     let data = ConstData { name: "m.tdata".to_owned(), base: 0, scalars: vec![1; 4 * lanes] };

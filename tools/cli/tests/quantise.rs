@@ -43,6 +43,8 @@ fn every_option_does_something() {
     for (index, options) in [
         &[][..],
         &["--scheme", "pow2"],
+        &["--scheme", "uniform:FP16BP8"],
+        &["--scheme", "uniform:FP8BP4"],
         &["--method", "min-max"],
         &["--method", "percentile"],
         &["--method", "percentile", "--percentile", "95"],
@@ -93,6 +95,10 @@ fn mistakes() {
         (&["--widths", &four, "--dialect", "qdq"], 4, "Q0420"),
         (&["--calibrate", &model], 3, "Q0605"),
         (&["--activations", "u8", "--scheme", "pow2"], 2, "Q0315"),
+        (&["--activations", "u8", "--scheme", "uniform:FP16BP8"], 2, "Q0315"),
+        (&["--scheme", "uniform:FP16PB8"], 2, "uniform:FP16BP8"),
+        (&["--scheme", "uniform:FLOAT32"], 2, "has no grid"),
+        (&["--scheme", "pow"], 2, "pow2"),
     ] {
         let run = quincunx(&[&["quantise", &model, "-o", &out], arguments].concat());
         assert_eq!(run.code, code, "{arguments:?}: {}", run.stderr);

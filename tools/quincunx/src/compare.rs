@@ -21,7 +21,7 @@ pub use layers::{Distance, Layer};
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_report::{Cell, Column, Report, Table};
-use quincunx_target::Stats;
+use quincunx_target::{Engine, Stats};
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -322,7 +322,7 @@ fn judge(
     let verdicts = parallel::map(
         images.len(),
         comparison.threads,
-        || case.executable.load(),
+        || case.executable.load_with(Engine::Fast),
         |session, index| {
             let verdict = verdict(comparison, case, reference, session, index)
                 .map_err(|problem| comparison.data.at_image(index, problem))?;

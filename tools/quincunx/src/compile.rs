@@ -52,6 +52,8 @@ pub struct Compilation {
     pub graph: Graph,
     /// Who executes what, and why. There even when compiling fails.
     pub plan: Plan,
+    /// What native files are called where the machine's ecosystem has a rule for it.
+    pub file_stem: Option<String>,
     /// What the passes told.
     pub log: Log,
     /// The programs.
@@ -84,7 +86,8 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     log.pass("plan", format!("segments: {}", plan.segments.len()), || dump_plan(&plan));
     let result = build(job, &graph, &plan, &mut log);
     check_dump_names(&log)?;
-    Ok(Compilation { graph, plan, log, result })
+    let file_stem = setup.target.file_stem(&job.model.file_name(), &*setup.arch);
+    Ok(Compilation { graph, plan, file_stem, log, result })
 }
 
 /// Why nothing can be compiled for a target, if that is so.
@@ -234,7 +237,8 @@ pub fn to_folder(
     let graph = &compilation.graph;
     let record = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
     let kind = setup.target.info().folder_kind;
-    let segments = executable.stages.iter().map(|stage| segment_files(stage, kind));
+    let stem = compilation.file_stem.as_deref().unwrap_or("program");
+    let segments = executable.stages.iter().map(|stage| segment_files(stage, kind, stem));
     let constants = if executable.constants.is_empty() {
         None
     } else {
@@ -252,14 +256,14 @@ pub fn to_folder(
     })
 }
 
-fn segment_files(stage: &Stage, kind: &str) -> Result<SegmentFiles> {
+fn segment_files(stage: &Stage, kind: &str, stem: &str) -> Result<SegmentFiles> {
     let (place, files, interface, numerics) = match &stage.body {
         Body::Host(host) => {
             let bytes = quincunx_import::write_onnx(&host.graph, &ExportOptions::default())?;
             (Place::Host, vec![File::new(HOST_MODEL, bytes)], None, Default::default())
         }
         Body::Device { program, numerics } => {
-            let files = program.emit(kind, "program")?;
+            let files = program.emit(kind, stem)?;
             (Place::Device, files, Some(program.interface().clone()), numerics.clone())
         }
     };

@@ -4,7 +4,7 @@ use crate::{InputSpec, convert};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_graph::{Graph, Value, ValueId};
-use quincunx_target::{Engine, Machine, Numerics, Program, Stats, Target};
+use quincunx_target::{Departure, Engine, Machine, Numerics, Program, Stats, Target};
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -204,6 +204,28 @@ impl Executable {
             })?;
             target.golden(graph, numerics, given)
         })
+    }
+
+    /// Where the numbers of every device stage depart from those of the machine's own tools, on
+    /// these inputs.
+    ///
+    /// # Errors
+    /// As [`Executable::golden`].
+    pub fn departures<'g>(
+        &self,
+        target: &dyn Target,
+        graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
+        inputs: &Tensors,
+    ) -> Result<Vec<Departure>> {
+        let mut found = Vec::new();
+        self.walk(inputs, Observe::Device, |_, stage, numerics, given| {
+            let graph = graph_of(stage).ok_or_else(|| {
+                Diagnostic::bug("a device stage has no graph for its golden model")
+            })?;
+            found.extend(target.departures(graph, numerics, given)?);
+            target.golden(graph, numerics, given)
+        })?;
+        Ok(found)
     }
 
     /// Runs all stages; `device` runs a device stage and may return more than its outputs.

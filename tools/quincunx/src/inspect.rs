@@ -4,11 +4,12 @@ use crate::detect::{FileKind, detect};
 use crate::failure::sources_of;
 use crate::formats::Format;
 use crate::open::{from_program, read};
+use crate::time::by_segment;
 use crate::{
     Executable, Failure, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder,
     with_companions,
 };
-use quincunx_diag::{Diagnostic, Sources};
+use quincunx_diag::{Diagnostic, Result, Sources, suggestion};
 use quincunx_graph::Graph;
 use quincunx_import::Options;
 use quincunx_report::{Cell, Column, Report, Table};
@@ -22,6 +23,8 @@ use std::path::Path;
 pub struct Inspection {
     /// The result.
     pub report: Report,
+    /// Statistics of programs, which are too long to be shown always.
+    pub statistics: Vec<Table>,
     /// Warnings.
     pub warnings: Vec<Diagnostic>,
     /// Texts for the spans of warnings.
@@ -30,8 +33,58 @@ pub struct Inspection {
 
 impl From<Report> for Inspection {
     fn from(report: Report) -> Self {
-        Inspection { report, warnings: Vec::new(), sources: Sources::new() }
+        Inspection { report, statistics: Vec::new(), warnings: Vec::new(), sources: Sources::new() }
     }
+}
+
+/// Which tables of a program are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Those that are shown always.
+    Brief,
+    /// Statistics as well, which take a while.
+    All,
+}
+
+impl Inspection {
+    /// The parts with these names alone; all of them for `all`.
+    ///
+    /// # Errors
+    /// `Q0617` for a name that none has.
+    pub fn select(self, names: &[String]) -> Result<Inspection> {
+        let whole = self.statistics.into_iter().fold(self.report, Report::table);
+        let report = select(whole, names)?;
+        Ok(Inspection { report, statistics: Vec::new(), ..self })
+    }
+}
+
+/// The parts of a report with these names alone; all of them for `all`, or without names.
+///
+/// # Errors
+/// `Q0617` for a name that none has.
+pub fn select(report: Report, names: &[String]) -> Result<Report> {
+    if names.is_empty() || names.iter().any(|name| name == "all") {
+        return Ok(report);
+    }
+    let keys: Vec<String> = report.keys().map(str::to_owned).collect();
+    if let Some(unknown) = names.iter().find(|&name| !keys.contains(name)) {
+        let known = keys.iter().map(String::as_str).chain(["all"]);
+        return Err(Diagnostic::usage("Q0617", format!("there is no table {unknown:?}"))
+            .help(suggestion(unknown, "tables", known)));
+    }
+    Ok(report.only(|key| names.iter().any(|name| name == key)))
+}
+
+/// The statistics of all programs.
+pub fn statistics(executable: &Executable) -> Vec<Table> {
+    let programs = executable.programs();
+    by_segment(programs.map(|(stage, p)| (stage.name.as_str(), p.statistics())).collect())
+}
+
+/// The tables of all programs that are shown always.
+pub fn details(executable: &Executable) -> Vec<Table> {
+    let programs = executable.programs();
+    by_segment(programs.map(|(stage, p)| (stage.name.as_str(), p.details())).collect())
 }
 
 /// Inspects a program folder. `options` replace the stored ones.
@@ -42,6 +95,7 @@ pub fn folder(
     path: &Path,
     targets: &[&dyn Target],
     options: &[(String, String)],
+    depth: Depth,
 ) -> Outcome<Inspection> {
     if !Folder::is_at(path) {
         return Err(Diagnostic::invalid("Q0615", "the folder is no program folder")
@@ -58,7 +112,9 @@ pub fn folder(
     add_stats(&mut summary, &executable);
     let report = Report::new().table(summary).table(stages(&executable));
     let report = report.table(ports(&executable)).table(plan_table(&plan));
-    Ok(Inspection { report, warnings, sources })
+    let report = details(&executable).into_iter().fold(report, Report::table);
+    let statistics = statistics_of(&executable, depth);
+    Ok(Inspection { report, statistics, warnings, sources })
 }
 
 /// Inspects a file: a model, data, or a program of any target. With a setup, it is a program of
@@ -71,9 +127,10 @@ pub fn file(
     targets: &[&dyn Target],
     setup: Option<Setup<'_>>,
     options: &Options,
+    depth: Depth,
 ) -> Outcome<Inspection> {
     if let Some(setup) = setup {
-        return native(file, &setup, targets);
+        return native(file, &setup, targets, depth);
     }
     let named = |problem: Diagnostic| problem.name_file(&file.name);
     match detect(file, targets) {
@@ -93,7 +150,7 @@ pub fn file(
             };
             Ok(arrays(what, &Tensors::from([(String::new(), array)])).into())
         }
-        FileKind::Program(target) => native(file, &Setup::default_for(target)?, targets),
+        FileKind::Program(target) => native(file, &Setup::default_for(target)?, targets, depth),
         FileKind::Model => Ok(network(&Model::read_with(file, options)?).into()),
         FileKind::Unknown => Err(Diagnostic::invalid("Q0615", "the file is of no known format")
             .in_file(&file.name)
@@ -103,13 +160,18 @@ pub fn file(
 }
 
 /// A program with the files that belong to it, or another file of the machine.
-fn native(file: &InputFile, setup: &Setup<'_>, targets: &[&dyn Target]) -> Outcome<Inspection> {
+fn native(
+    file: &InputFile,
+    setup: &Setup<'_>,
+    targets: &[&dyn Target],
+    depth: Depth,
+) -> Outcome<Inspection> {
     let whole = file.to_file();
     if let Some(document) = document(&whole, setup)? {
         return Ok(describe(document, setup.name(), sources_of(&[whole])));
     }
     let files = with_companions(vec![file.clone()], targets)?;
-    program(&files.iter().map(InputFile::to_file).collect::<Vec<_>>(), setup)
+    program(&files.iter().map(InputFile::to_file).collect::<Vec<_>>(), setup, depth)
 }
 
 /// What is in a file of the machine that is no program; `None` for any other file.
@@ -128,17 +190,16 @@ fn describe(document: Document, target: &str, sources: Sources) -> Inspection {
     summary.property("target", target);
     let report = document.tables.into_iter().fold(Report::new().table(summary), Report::table);
     let report = document.texts.into_iter().fold(report, |r, (key, text)| r.text(key, text));
-    Inspection { report, warnings: document.problems, sources }
+    Inspection { report, statistics: Vec::new(), warnings: document.problems, sources }
 }
 
 /// Inspects native files of one program.
 ///
 /// # Errors
 /// Everything its target says about them.
-pub fn program(files: &[File], setup: &Setup<'_>) -> Outcome<Inspection> {
+pub fn program(files: &[File], setup: &Setup<'_>, depth: Depth) -> Outcome<Inspection> {
     let mut log = Log::default();
     let program = read(setup, files, None, &mut log)?;
-    let details = program.details();
     let executable = from_program(program, Numerics::default());
     let mut summary = Table::properties("summary");
     summary.property("file", "program");
@@ -148,8 +209,13 @@ pub fn program(files: &[File], setup: &Setup<'_>) -> Outcome<Inspection> {
         summary.property(name, value);
     }
     let report = Report::new().table(summary).table(ports(&executable));
-    let report = details.into_iter().fold(report, Report::table);
-    Ok(Inspection { report, warnings: log.diagnostics, sources: sources_of(files) })
+    let report = details(&executable).into_iter().fold(report, Report::table);
+    let statistics = statistics_of(&executable, depth);
+    Ok(Inspection { report, statistics, warnings: log.diagnostics, sources: sources_of(files) })
+}
+
+fn statistics_of(executable: &Executable, depth: Depth) -> Vec<Table> {
+    if depth == Depth::All { statistics(executable) } else { Vec::new() }
 }
 
 fn add_stats(summary: &mut Table, executable: &Executable) {

@@ -57,7 +57,7 @@ pub use files::{InputFile, write_atomically};
 pub use model::{Calibration, Model, is_quantised};
 pub use natives::{natives_in, with_companions};
 pub use numbers::{Contrast, Mismatch, Tolerance};
-pub use open::{Opened, open_folder, open_native, recognise};
+pub use open::{Opened, open_folder, open_native, open_raw, recognise};
 pub use parallel::{Progress, Silent, available_threads};
 pub use registry::{find_target, targets};
 pub use selection::Selection;

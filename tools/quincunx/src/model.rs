@@ -56,6 +56,12 @@ impl Model {
         })
     }
 
+    /// File name without folder.
+    pub fn file_name(&self) -> String {
+        let name = self.path.as_deref().and_then(|path| path.file_name());
+        name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+
     /// File name without folder and ending.
     pub fn stem(&self) -> String {
         let stem = self.path.as_deref().and_then(|path| path.file_stem());

@@ -160,6 +160,33 @@ fn texts(folder: &Folder) -> Sources {
     }
 }
 
+/// Opens the program of a folder as its native files alone would be: with ports as they lie in the
+/// machine's memory. `options` replace the stored ones.
+///
+/// # Errors
+/// As [`open_folder`]; `Q0618` when the folder does not hold one program and nothing else.
+pub fn open_raw<'a>(
+    path: &Path,
+    targets: &[&'a dyn Target],
+    options: &[(String, String)],
+) -> Outcome<Opened<'a>> {
+    let folder = Folder::read(path)?;
+    let setup = setup_of(&folder, targets, options)
+        .map_err(|problem| problem.with_note(format!("in {}", path.display())))?;
+    let [SegmentFiles { place: Place::Device, files, numerics, .. }] = &folder.segments[..] else {
+        let message = "raw ports are those of one program, and the folder holds other segments";
+        return Err(Diagnostic::usage("Q0618", message)
+            .in_file(path.display().to_string())
+            .help("run the native files of a segment alone")
+            .into());
+    };
+    let mut log = Log::default();
+    let program = read(&setup, files, None, &mut log)?;
+    let executable = from_program(program, numerics.clone());
+    let (warnings, sources) = (log.diagnostics, texts(&folder));
+    Ok(Opened { setup, executable, plan: Vec::new(), warnings, sources })
+}
+
 fn setup_of<'a>(
     folder: &Folder,
     targets: &[&'a dyn Target],

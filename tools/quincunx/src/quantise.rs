@@ -1,8 +1,10 @@
 //! `quantise`: a float model becomes a quantised one, from calibration data.
 
+mod scheme;
 mod table;
 mod widths;
 
+pub use scheme::scheme_named;
 pub use table::table;
 pub use widths::Widths;
 

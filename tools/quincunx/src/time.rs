@@ -3,6 +3,7 @@
 use crate::{Body, Executable, Outcome, Stage};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Report, Table};
+use quincunx_target::Program;
 use quincunx_timeline::Timeline;
 use std::ops::Range;
 
@@ -16,6 +17,8 @@ pub struct Timing {
     pub segment: String,
     /// When what happens.
     pub timeline: Timeline,
+    /// Where the time goes.
+    pub profile: Vec<Table>,
 }
 
 /// Times every program; host segments take no time on the machine.
@@ -23,10 +26,11 @@ pub struct Timing {
 /// # Errors
 /// `Q0640` without a program; a program that its machine's model cannot time.
 pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
-    let timing = |segment: &str, timeline| Timing { segment: segment.to_owned(), timeline };
-    let programs = executable.programs();
-    let timings = programs.map(|(stage, program)| Ok(timing(&stage.name, program.time()?)));
-    let timings = timings.collect::<Result<Vec<_>>>()?;
+    let timing = |(stage, program): (&Stage, &dyn Program)| {
+        let (timeline, profile) = (program.time()?, program.profile()?);
+        Ok(Timing { segment: stage.name.clone(), timeline, profile })
+    };
+    let timings = executable.programs().map(timing).collect::<Result<Vec<_>>>()?;
     if timings.is_empty() {
         return Err(Diagnostic::unsupported("Q0640", "nothing of it runs on the machine").into());
     }
@@ -42,10 +46,13 @@ pub fn left_out(executable: &Executable) -> Option<Diagnostic> {
     (!names.is_empty()).then(|| Diagnostic::note("Q0646", message))
 }
 
-/// Totals, lanes, a chart and, if asked for, single events of every program.
+/// Totals, lanes, the profile, a chart and, if asked for, single events of every program.
 pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
+    let profiles = timings.iter().map(|timing| (timing.segment.as_str(), timing.profile.clone()));
+    let tables = by_segment(profiles.collect());
     let mut report = Report::new().table(summary(timings)).table(lanes(timings));
-    for (number, Timing { segment, timeline }) in timings.iter().enumerate() {
+    report = tables.into_iter().fold(report, Report::table);
+    for (number, Timing { segment, timeline, .. }) in timings.iter().enumerate() {
         let key = |what: &str| match timings {
             [_] => what.to_owned(),
             _ => format!("{what}_{number}"),
@@ -62,7 +69,7 @@ pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
 fn summary(timings: &[Timing]) -> Table {
     let columns = ["segment", "name", "value"].map(Column::text).to_vec();
     let mut table = Table::new("summary", columns);
-    for Timing { segment, timeline } in timings {
+    for Timing { segment, timeline, .. } in timings {
         let mut row = |name: &str, value: Cell| {
             table.push(vec![segment.as_str().into(), name.into(), value]);
         };
@@ -89,7 +96,7 @@ fn lanes(timings: &[Timing]) -> Table {
         Column::text("waits_for"),
     ];
     let mut table = Table::new("lanes", columns);
-    for Timing { segment, timeline } in timings {
+    for Timing { segment, timeline, .. } in timings {
         let share = |time: u64| Cell::Share(time as f64 / timeline.total().max(1) as f64);
         for usage in timeline.usage() {
             let name = |lane: quincunx_timeline::LaneId| timeline.lanes()[lane.index()].as_str();
@@ -106,4 +113,23 @@ fn lanes(timings: &[Timing]) -> Table {
         }
     }
     table
+}
+
+/// The tables of several programs as one of each kind, with the segment in front when there are
+/// several.
+pub(crate) fn by_segment(programs: Vec<(&str, Vec<Table>)>) -> Vec<Table> {
+    if programs.len() == 1 {
+        return programs.into_iter().flat_map(|(_, tables)| tables).collect();
+    }
+    let mut joined: Vec<Table> = Vec::new();
+    for (segment, tables) in programs {
+        for table in tables {
+            let table = table.with_first("segment", segment);
+            match joined.iter_mut().find(|known| known.has_form_of(&table)) {
+                Some(known) => known.append(table),
+                None => joined.push(table),
+            }
+        }
+    }
+    joined
 }

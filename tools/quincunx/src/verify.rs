@@ -6,6 +6,7 @@ use crate::executable::{Body, Stage};
 use crate::{Dataset, Opened, Outcome, Progress, parallel};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::{Graph, ValueId};
+use quincunx_target::Departure;
 use std::num::NonZeroUsize;
 
 /// The rules of the machine, on every program; an empty list means legal.
@@ -33,6 +34,9 @@ pub struct Agreement {
     pub bit_exact: usize,
     /// The first difference.
     pub difference: Option<Diagnostic>,
+    /// Where the program departs from the numbers of the machine's own tools, with the largest
+    /// differences on all images; `None` when that was not asked for.
+    pub departures: Option<Vec<Departure>>,
 }
 
 /// Prepares the model as it was compiled and compares the program with its golden model.
@@ -43,6 +47,7 @@ pub fn against_model(
     opened: &Opened<'_>,
     job: &Job<'_>,
     data: &Dataset,
+    with_departures: bool,
     threads: NonZeroUsize,
     progress: &dyn Progress,
 ) -> Outcome<Agreement> {
@@ -51,7 +56,7 @@ pub fn against_model(
         check_segment(stage, &compilation)?;
     }
     progress.start("verify", data.images.len());
-    let differences = parallel::map(
+    let results = parallel::map(
         data.images.len(),
         threads,
         || opened.executable.load(),
@@ -64,10 +69,17 @@ pub fn against_model(
                 |stage| compilation.segment(&stage.name),
                 image,
             )?;
+            let departures = if with_departures {
+                let graph_of = |stage: &Stage| compilation.segment(&stage.name);
+                opened.executable.departures(opened.setup.target, graph_of, image)?
+            } else {
+                Vec::new()
+            };
             progress.step();
-            Ok(first_difference(&observed.device, &golden.device))
+            Ok((first_difference(&observed.device, &golden.device), departures))
         },
     )?;
+    let (differences, departures): (Vec<_>, Vec<_>) = results.into_iter().unzip();
     let difference = differences.iter().enumerate().find_map(|(image, text)| {
         Some(Diagnostic::answer("Q0620", format!("image {image}: {}", text.as_ref()?)))
     });
@@ -75,7 +87,21 @@ pub fn against_model(
         images: differences.len(),
         bit_exact: differences.iter().filter(|d| d.is_none()).count(),
         difference,
+        departures: with_departures.then(|| largest(departures)),
     })
+}
+
+/// The largest differences over all images, each of which has the same departures.
+fn largest(images: Vec<Vec<Departure>>) -> Vec<Departure> {
+    let mut all = images.into_iter();
+    let mut most = all.next().unwrap_or_default();
+    for image in all {
+        for (most, one) in most.iter_mut().zip(image) {
+            most.alone = most.alone.max(one.alone);
+            most.together = most.together.max(one.together);
+        }
+    }
+    most
 }
 
 /// The program reads and computes the values of the model's segment.

@@ -1,14 +1,15 @@
 //! The verb on the digits: accuracy for each scheme and method, widths of single layers, errors.
 
 use quincunx::diag::Diagnostic;
-use quincunx::graph::execute::{Keep, exact, float};
-use quincunx::graph::passes::{Method, Scheme};
+use quincunx::graph::execute::{self, Keep, exact, float};
+use quincunx::graph::passes::{Method, Scheme, fold_constants};
 use quincunx::graph::{Graph, Op, Quantiser};
 use quincunx::import::{Dialect, Options, read_onnx};
-use quincunx::quantise::{Job, Quantisation, Widths, data_beside, quantise, table};
+use quincunx::quantise::{Job, Quantisation, Widths, data_beside, quantise, scheme_named, table};
 use quincunx::report::{Format, Report};
+use quincunx::target::{ArchSource, Claim, Engine, Log};
 use quincunx::tensor::{DType, Tensor, Tensors};
-use quincunx::{Dataset, InputFile, InputSpec, Model, Silent};
+use quincunx::{Dataset, InputFile, InputSpec, Model, Setup, Silent, find_target};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -50,11 +51,12 @@ fn accuracy(graph: &Graph, test: &Dataset) -> f64 {
 fn every_scheme_and_method_is_accurate() {
     let model = model("digits.onnx");
     let (calibration, test) = (data("calib.npz", &model), data("test.npz", &model));
-    for scheme in [Scheme::AFFINE_INT8, Scheme::POWER_OF_TWO_8] {
+    let uniform = Scheme::Uniform { width: 16, point: 8 };
+    for scheme in [Scheme::AFFINE_INT8, Scheme::POWER_OF_TWO_8, uniform] {
         for method in [Method::MinMax, Method::Percentile(99.99), Method::Mse] {
             let signs: &[Option<bool>] = match scheme {
                 Scheme::Affine { .. } => &[None, Some(true)],
-                Scheme::PowerOfTwo { .. } => &[None],
+                Scheme::PowerOfTwo { .. } | Scheme::Uniform { .. } => &[None],
             };
             for &signed in signs {
                 let job = Job {
@@ -232,4 +234,79 @@ fn what_cannot_be_quantised() {
     assert!(data_beside(&folder().join("digits.onnx")).is_ok());
     assert_eq!(data_beside(Path::new("/nowhere/m.onnx")).unwrap_err().code(), "Q0631");
     assert_eq!(data_beside(Path::new("-")).unwrap_err().code(), "Q0631");
+}
+
+/// Random inputs for a graph, between -2 and 2.
+fn some_inputs(graph: &Graph, seed: u64) -> Tensors {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((state >> 40) as f32 / (1 << 24) as f32 - 0.5) * 4.0
+    };
+    let mut tensor = |shape: &[usize]| {
+        Tensor::from_vec(shape, (0..shape.iter().product()).map(|_| next()).collect()).unwrap()
+    };
+    let inputs = graph.inputs().iter().map(|&id| &graph[id]);
+    inputs.map(|value| (value.name.clone(), tensor(&value.shape))).collect()
+}
+
+/// Outputs of a graph on a machine that takes all of it, in the order of the graph.
+fn outputs_on(machine: &Setup<'_>, graph: &Graph, inputs: &[Tensors]) -> Vec<Vec<f64>> {
+    for claim in machine.target.claim(graph, &*machine.arch) {
+        assert_eq!(claim, Claim::Device, "{}", graph.name);
+    }
+    let compiled =
+        machine.target.compile(graph, &*machine.arch, &machine.options, &mut Log::default());
+    let compiled = compiled.unwrap_or_else(|problems| panic!("{}: {}", graph.name, problems[0]));
+    let mut loaded = compiled.program.load(Engine::Fast).unwrap();
+    let names = graph.outputs().iter().map(|&id| graph[id].name.clone());
+    let names: Vec<String> = names.collect();
+    let run = |inputs| {
+        let found = loaded.run(inputs).unwrap();
+        names.iter().flat_map(|name| found[name].to_f64()).collect()
+    };
+    inputs.iter().map(run).collect()
+}
+
+/// A model on the grid of a machine's numbers computes what the float model does there.
+#[test]
+fn uniform_grids_are_those_of_the_machine() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tcu/models");
+    let names = ["t_resblock", "t_leaky", "t_gap", "t_resize", "t_concat", "t_matmul", "t_gemm"];
+    let mut paths: Vec<PathBuf> =
+        names.iter().map(|name| models.join(format!("{name}.onnx"))).collect();
+    paths.push(folder().join("digits.onnx"));
+    let target = find_target("tcu").unwrap();
+    let preset = target.arch(&ArchSource::Preset("pynqz1".to_owned())).unwrap().to_file();
+    let mut changed = 0;
+    for format in ["FP8BP4", "FP16BP8", "FP18BP10", "FP32BP16"] {
+        let text = preset.replace("FP16BP8", format);
+        let arch = ArchSource::Text { name: "machine.tarch".to_owned(), text };
+        let machine = Setup::new(target, &arch, &[]).unwrap();
+        for path in &paths {
+            let model = Model::read(&InputFile::open(path).unwrap()).unwrap();
+            let inputs: Vec<Tensors> = (0..3).map(|i| some_inputs(&model.graph, 7 + i)).collect();
+            for dialect in [Dialect::Auto, Dialect::Qonnx] {
+                let job = Job {
+                    scheme: scheme_named(&format!("uniform:{format}")).unwrap(),
+                    fold_batch_norm: false,
+                    dialect,
+                    ..Job::new(&model, &inputs)
+                };
+                let result = quantise(&job, &Silent).unwrap();
+                let grids = result.quantised.layers.iter().filter(|l| l.activation.is_some());
+                assert!(grids.count() > 0);
+                let quantised = fold_constants(&again(&result)).unwrap();
+                let float = outputs_on(&machine, &fold_constants(&model.graph).unwrap(), &inputs);
+                let found = outputs_on(&machine, &quantised, &inputs);
+                assert!(found == float, "{} as {format}", path.display());
+                // On the host the quantised model has other numbers than the float one.
+                let name = &model.graph[model.graph.outputs()[0]].name;
+                let host = execute::float(&quantised, &inputs[0], Keep::Outputs).unwrap();
+                let real = execute::float(&model.graph, &inputs[0], Keep::Outputs).unwrap();
+                changed += usize::from(host[name].to_f64() != real[name].to_f64());
+            }
+        }
+    }
+    assert!(changed > 40, "{changed}");
 }

@@ -72,7 +72,15 @@ pub(crate) fn compile(
     });
     let layers = taps.iter().filter_map(|(id, wires)| tap(graph, *id, wires, &moved)).collect();
     let output_ports = graph.outputs().iter().map(|&id| port(graph, id, None)).collect();
-    Ok(Compiled { program, interface: Interface { inputs: ports, outputs: output_ports, layers } })
+    Ok(Compiled {
+        program,
+        interface: Interface {
+            inputs: ports,
+            outputs: output_ports,
+            layers,
+            ..Interface::default()
+        },
+    })
 }
 
 /// Wires of every value, and the input ports.

@@ -2,7 +2,7 @@
 
 use crate::arch::TcuArch;
 use crate::compile::frontend::Freedom;
-use crate::compile::{Compiled, Wishes, compile};
+use crate::compile::{Compiled, Strategy, Wishes, compile};
 use crate::time::estimate;
 use crate::verify::{Rules, verify};
 use quincunx_diag::{Diagnostic, Result, any_error};
@@ -107,7 +107,13 @@ pub(super) fn model(folder: &str, file: &str) -> Result<Graph> {
 
 /// A compiled program that is legal.
 pub(super) fn program(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Result<Compiled> {
-    let wishes = Wishes { freedom, driver_reserve: true, keep_local: true, simd_write_gap: 0 };
+    let wishes = Wishes {
+        freedom,
+        driver_reserve: true,
+        strategy: Strategy::Auto,
+        packed_inputs: false,
+        simd_write_gap: 0,
+    };
     let compiled = compile(graph, arch, &wishes, &mut Log::default())?;
     let problems =
         verify(&compiled.package.program, &Rules { simd_write_gap: 0, flush_probe: true });
@@ -132,6 +138,8 @@ fn measure_cell(
     let mut last = None;
     forget_peak();
     for _ in 0..run.repeat.get() {
+        // Two programs would count as twice the memory.
+        drop(last.take());
         let start = Instant::now();
         last = Some(program(graph, &arch, Freedom::Free)?);
         seconds.push(start.elapsed().as_secs_f64());

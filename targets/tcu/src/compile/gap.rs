@@ -5,7 +5,7 @@ use crate::program::Step;
 
 /// Puts so many instructions that do nothing where fewer are in between, and returns for every
 /// instruction, and the end, its new place.
-pub(crate) fn keep_gap(steps: &mut Vec<Step>, gap: u64) -> Vec<usize> {
+pub(crate) fn keep_gap(steps: &mut Vec<Step>, gap: u64) -> Vec<u32> {
     let mut places = Vec::with_capacity(steps.len() + 1);
     let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
     let mut last_write: Option<usize> = None;
@@ -15,13 +15,13 @@ pub(crate) fn keep_gap(steps: &mut Vec<Step>, gap: u64) -> Vec<usize> {
             let wait = Step { tid: step.tid, inst: Inst::NoOp { thread: step.tid } };
             kept.extend((between..gap).map(|_| wait));
         }
-        places.push(kept.len());
+        places.push(kept.len() as u32);
         if matches!(step.inst, Inst::Simd { access, .. } if access.writes()) {
             last_write = Some(kept.len());
         }
         kept.push(step);
     }
-    places.push(kept.len());
+    places.push(kept.len() as u32);
     *steps = kept;
     places
 }

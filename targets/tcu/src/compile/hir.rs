@@ -23,6 +23,10 @@ pub struct VarId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConstId(pub u32);
 
+/// A lookup table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
+
 /// Data within one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TempId(pub u32);
@@ -62,6 +66,25 @@ pub struct Const {
     pub channels: u32,
     /// Scalars of the machine's data type.
     pub data: Arc<[i32]>,
+}
+
+/// A lookup table, the same in every lane.
+///
+/// A lookup takes the entry whose key is closest to a number, the lower key of two and the first of
+/// equal ones. Its result is `value`, or with slopes `sat(value + sat((x - key) * slope))`, the
+/// difference being saturated.
+///
+/// Invariant: all columns have as many entries as the machine's tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Name, for comments and numerics; tables of equal names are equal.
+    pub name: String,
+    /// Keys.
+    pub keys: Arc<[i32]>,
+    /// Values.
+    pub values: Arc<[i32]>,
+    /// Slopes, on machines with two tables and more.
+    pub slopes: Option<Arc<[i32]>>,
 }
 
 /// A block of a tensor in DRAM0 over all its positions.
@@ -219,11 +242,14 @@ pub enum Pooling {
 pub struct Windows {
     /// Where the list of each output position starts, and the end of the last one.
     pub starts: Vec<u32>,
-    /// Input positions.
+    /// Input positions. A list for [`Pooling::Max`] may begin with [`Windows::ZERO`].
     pub positions: Vec<u32>,
 }
 
 impl Windows {
+    /// Zeros in the place of a position.
+    pub const ZERO: u32 = u32::MAX;
+
     /// Input positions of an output position.
     pub fn of(&self, output: u32) -> &[u32] {
         let at = |index: usize| self.starts.get(index).copied().unwrap_or(0) as usize;
@@ -284,6 +310,15 @@ pub enum Op {
         /// Result.
         output: TempId,
     },
+    /// A function from a table. All lookups of a layer use one table.
+    Lookup {
+        /// Table.
+        table: TableId,
+        /// Operand.
+        input: TempId,
+        /// Result.
+        output: TempId,
+    },
     /// Pooling.
     Pool {
         /// Which.
@@ -312,6 +347,9 @@ pub enum Op {
         input: TempId,
         /// Where to; position by position.
         to: Arc<[Plane]>,
+        /// Positions of the temp that are written, in order, when not all are: one for every
+        /// position of the planes.
+        positions: Option<Arc<[u32]>>,
     },
 }
 
@@ -365,6 +403,8 @@ pub struct Network {
     pub vars: Vec<Var>,
     /// Constants.
     pub consts: Vec<Const>,
+    /// Lookup tables.
+    pub tables: Vec<Table>,
     /// Layers in order.
     pub layers: Vec<Layer>,
     /// Inputs.

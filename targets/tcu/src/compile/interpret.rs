@@ -112,8 +112,8 @@ impl<A: Arithmetic> Machine<'_, A> {
         assert!(matches!(layer.ops.last(), Some(Op::Save { .. })));
         for op in &layer.ops {
             let (output, values) = match op {
-                Op::Save { input, to } => {
-                    self.save(*input, to, blocks);
+                Op::Save { input, to, positions } => {
+                    self.save(*input, to, positions.as_deref(), blocks);
                     continue;
                 }
                 Op::MatMul(product) => (product.output, self.product(product, layer, blocks)),
@@ -130,6 +130,10 @@ impl<A: Arithmetic> Machine<'_, A> {
                 }
                 Op::Norm { scale, offset, input, output } => {
                     (*output, self.norm(*scale, *offset, *input, blocks))
+                }
+                Op::Lookup { table, input, output } => {
+                    let values = self.temp(*input).to_vec();
+                    (*output, values.into_iter().map(|x| self.lookup(*table, x)).collect())
                 }
                 Op::Pool { kind, windows, input, output } => {
                     (*output, self.pool(kind, windows, *input, blocks))
@@ -159,10 +163,12 @@ impl<A: Arithmetic> Machine<'_, A> {
         values
     }
 
-    fn save(&mut self, input: TempId, to: &[Plane], blocks: usize) {
+    fn save(&mut self, input: TempId, to: &[Plane], some: Option<&[u32]>, blocks: usize) {
         let values = self.temp(input).to_vec();
         assert_eq!(to.len(), blocks);
-        for (position, vectors) in values.chunks(blocks * self.lanes).enumerate() {
+        let positions = values.chunks(blocks * self.lanes).zip(0_u32..);
+        let saved = positions.filter(|(_, position)| some.is_none_or(|s| s.contains(position)));
+        for (position, (vectors, _)) in saved.enumerate() {
             for (plane, vector) in to.iter().zip(vectors.chunks(self.lanes)) {
                 let start = at(self.network, self.lanes, *plane, position);
                 self.memory[plane.var.0 as usize][start..][..self.lanes].copy_from_slice(vector);
@@ -291,6 +297,16 @@ impl<A: Arithmetic> Machine<'_, A> {
         values
     }
 
+    fn lookup(&mut self, table: TableId, x: i32) -> i32 {
+        let table = &self.network.tables[table.0 as usize];
+        let distance = |&entry: &usize| (i64::from(x) - i64::from(table.keys[entry])).abs();
+        let entry = (0..table.keys.len()).min_by_key(distance).expect("tables have entries");
+        let Some(slopes) = &table.slopes else { return table.values[entry] };
+        let difference = A::subtract(x, table.keys[entry], &mut self.flow);
+        let rise = A::multiply(difference, slopes[entry], &mut self.flow);
+        A::add(table.values[entry], rise, &mut self.flow)
+    }
+
     fn pool(
         &mut self,
         kind: &Pooling,
@@ -304,7 +320,10 @@ impl<A: Arithmetic> Machine<'_, A> {
         for output in 0..windows.len() {
             let window = windows.of(output as u32);
             for c in 0..width {
-                let mut of = window.iter().map(|&at| x[at as usize * width + c]);
+                let mut of = window.iter().map(|&at| match at {
+                    Windows::ZERO => 0,
+                    _ => x[at as usize * width + c],
+                });
                 let first = of.next().expect("windows have positions");
                 values.push(match kind {
                     Pooling::Max => of.fold(first, larger::<A>),

@@ -129,7 +129,10 @@ impl Lir {
         expect("the input", local, &[Tag::Local, Tag::Zeroes])?;
         let acc = acc.raw;
         self.push(match local.tag {
-            Tag::Zeroes => Inst::MatMulZeroes { accumulate, acc, acc_stride, size },
+            Tag::Zeroes => {
+                nowhere(local, local_stride)?;
+                Inst::MatMulZeroes { accumulate, acc, acc_stride, size }
+            }
             _ => {
                 let local = narrow(local)?;
                 Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size }
@@ -150,7 +153,10 @@ impl Lir {
         let size = size(count)?;
         expect("the weights", local, &[Tag::Local, Tag::Zeroes])?;
         self.push(match local.tag {
-            Tag::Zeroes => Inst::LoadWeightsZeroes { size },
+            Tag::Zeroes => {
+                nowhere(local, stride)?;
+                Inst::LoadWeightsZeroes { size }
+            }
             _ => Inst::LoadWeights { local: narrow(local)?, stride, size },
         });
         Ok(())
@@ -160,7 +166,7 @@ impl Lir {
     /// direction; with `accumulate` they are added to accumulators.
     ///
     /// # Errors
-    /// As [`Lir::emit_mat_mul`]; a bug for adding to anything but accumulators.
+    /// As [`Lir::emit_mat_mul`]; `Q3080` for adding to anything but accumulators.
     pub fn emit_data_move(
         &mut self,
         to_local: bool,
@@ -173,8 +179,7 @@ impl Lir {
         expect("the local side", local, &[Tag::Local])?;
         expect("the other side", other, &[Tag::Vars, Tag::Consts, Tag::Accumulator])?;
         if accumulate && (to_local || other.tag != Tag::Accumulator) {
-            let message = "only what goes to accumulators can be added to what is there";
-            return Err(Diagnostic::bug(message));
+            return Err(adds_to_nothing());
         }
         let (local, address) = (narrow(local)?, other.raw);
         self.push(match (other.tag, to_local) {
@@ -195,10 +200,11 @@ impl Lir {
         Ok(())
     }
 
-    /// Computes with the ALUs. An accumulator is read or written where an address is given.
+    /// Computes with the ALUs. An accumulator is read or written where an address is given; with
+    /// `accumulate` the result is added to the one that is written.
     ///
     /// # Errors
-    /// As [`Lir::emit_mat_mul`].
+    /// As [`Lir::emit_mat_mul`]; `Q3080` for adding without an accumulator to add to.
     pub fn emit_simd(
         &mut self,
         accumulate: bool,
@@ -208,6 +214,9 @@ impl Lir {
     ) -> Result<()> {
         for address in [write, read].into_iter().flatten() {
             expect("an operand of the ALUs", address, &[Tag::Accumulator])?;
+        }
+        if accumulate && write.is_none() {
+            return Err(adds_to_nothing());
         }
         let access = match (read.is_some(), write.is_some(), accumulate) {
             (false, false, _) => Access::None,
@@ -221,6 +230,20 @@ impl Lir {
         let read = read.map_or(0, |address| address.raw);
         let compute = Compute { op, left, right };
         self.push(Inst::Simd { access, write, read, destination, compute });
+        Ok(())
+    }
+
+    /// Fills a lookup table from local memory: 0 is the index of keys.
+    ///
+    /// # Errors
+    /// As [`Lir::emit_mat_mul`].
+    pub fn emit_load_lut(
+        &mut self,
+        (stride, local): (u32, MemoryAddress),
+        table: u64,
+    ) -> Result<()> {
+        expect("the table", local, &[Tag::Local])?;
+        self.push(Inst::LoadLut { local: narrow(local)?, stride, table });
         Ok(())
     }
 
@@ -244,6 +267,19 @@ fn expect(what: &str, address: MemoryAddress, tags: &[Tag]) -> Result<()> {
     Err(Diagnostic::invalid("Q3080", message))
 }
 
+fn adds_to_nothing() -> Diagnostic {
+    Diagnostic::invalid("Q3080", "only what goes to accumulators can be added to what is there")
+}
+
+/// Zeros come from nowhere: they have neither an address nor a stride.
+fn nowhere(address: MemoryAddress, stride: u32) -> Result<()> {
+    if address.raw == 0 && stride == 0 {
+        return Ok(());
+    }
+    let message = format!("zeros with the address {} and the stride {stride}", address.raw);
+    Err(Diagnostic::invalid("Q3081", message).help("give 0 for both"))
+}
+
 fn size(count: u64) -> Result<u32> {
     let size = count.checked_sub(1).and_then(|size| u32::try_from(size).ok());
     size.ok_or_else(|| Diagnostic::invalid("Q3081", format!("{count} vectors, expected 1 to 2^32")))
@@ -265,5 +301,35 @@ impl From<Memory> for Tag {
             Memory::Local => Tag::Local,
             Memory::Acc => Tag::Accumulator,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing that is asked for is left out without a word.
+    #[test]
+    fn what_has_no_place_in_an_instruction_is_refused() {
+        let mut lir = Lir::new(&TcuArch::preset("pynqz1").unwrap());
+        let at = MemoryAddress::new;
+        let (local, acc) = (at(Tag::Local, 1), at(Tag::Accumulator, 2));
+        let move_one = Simd { op: SimdOp::Move, left: 0, right: 0, destination: 1 };
+        let code = |result: Result<()>| result.unwrap_err().code();
+        assert_eq!(code(lir.emit_mat_mul(false, (0, at(Tag::Temp, 0)), (0, acc), 1)), "Q3080");
+        assert_eq!(code(lir.emit_mat_mul(false, (0, local), (0, at(Tag::Temp, 0)), 1)), "Q3080");
+        assert_eq!(code(lir.emit_load_weights((0, at(Tag::Temp, 0)), 1)), "Q3080");
+        assert_eq!(
+            code(lir.emit_data_move(true, false, (0, local), (0, at(Tag::Temp, 0)), 1)),
+            "Q3080"
+        );
+        assert_eq!(code(lir.emit_simd(false, move_one, Some(at(Tag::Temp, 0)), None)), "Q3080");
+        assert_eq!(code(lir.emit_simd(true, move_one, None, Some(acc))), "Q3080");
+        assert_eq!(code(lir.emit_data_move(true, true, (0, local), (0, acc), 1)), "Q3080");
+        let zeros = at(Tag::Zeroes, 3);
+        assert_eq!(code(lir.emit_mat_mul(false, (0, zeros), (0, acc), 1)), "Q3081");
+        assert_eq!(code(lir.emit_load_weights((1, at(Tag::Zeroes, 0)), 1)), "Q3081");
+        assert_eq!(code(lir.emit_load_weights((0, local), 0)), "Q3081");
+        assert!(lir.is_empty());
     }
 }

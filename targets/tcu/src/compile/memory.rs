@@ -2,7 +2,9 @@
 
 use super::heap::Heap;
 use super::hir::{Network, Op, Operand, Order, Plane, Var, VarId};
+use super::lower::preload;
 use super::schedule::{LayerInfo, Plan, Prices, Room, search};
+use super::strategy::{Strategy, above_plans, below_plans};
 use crate::arch::TcuArch;
 use crate::program::Memory;
 use quincunx_diag::{Diagnostic, Result};
@@ -11,11 +13,18 @@ use std::collections::BTreeMap;
 
 /// Layers from the first that writes a tensor to the last that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Life {
-    first: usize,
-    last: usize,
+pub(crate) struct Life {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
     /// The host writes or reads it.
-    host: bool,
+    pub(crate) host: bool,
+}
+
+impl Life {
+    /// False for a tensor that no layer touches.
+    pub(crate) fn uses(&self) -> bool {
+        self.first < usize::MAX && self.last >= self.first
+    }
 }
 
 /// Where a tensor lies.
@@ -36,10 +45,12 @@ pub(crate) struct Placement {
     pub(crate) rooms: Vec<Room>,
     /// The plan of every layer.
     pub(crate) plans: Vec<Plan>,
+    /// All constants, when they lie in local memory from its start on.
+    pub(crate) constants: Option<Pool>,
 }
 
 /// Vectors of a tensor.
-fn size(var: &Var) -> u64 {
+pub(crate) fn size(var: &Var) -> u64 {
     u64::from(var.positions) * u64::from(var.blocks)
 }
 
@@ -85,46 +96,71 @@ fn lives(network: &Network) -> Vec<Life> {
     lives
 }
 
+/// Why not everything has a place.
+#[derive(Debug)]
+pub(crate) struct Misfit {
+    /// The layer that does not fit on the chip.
+    pub(crate) layer: Option<usize>,
+    /// What to tell the user.
+    pub(crate) problem: Diagnostic,
+}
+
+impl From<Diagnostic> for Misfit {
+    fn from(problem: Diagnostic) -> Misfit {
+        Misfit { layer: None, problem }
+    }
+}
+
 /// Places everything and plans every layer. The host's probe needs the last vector of local memory
-/// and two of DRAM0 when `reserve` is set. Without `keep_local`, every tensor goes through DRAM0.
+/// and two of DRAM0 when `reserve` is set.
 ///
 /// # Errors
-/// `Q3085` when the tensors do not fit DRAM0, `Q3086` for a layer that does not fit on the chip.
+/// `Q3085` when the tensors do not fit DRAM0, `Q3086` for a layer that does not fit on the chip,
+/// `Q3115` for what the strategy keeps there.
 pub(crate) fn place(
     network: &Network,
     arch: &TcuArch,
     reserve: bool,
-    keep_local: bool,
-) -> Result<Placement> {
+    strategy: Strategy,
+) -> std::result::Result<Placement, Misfit> {
     let local = arch.local_depth.saturating_sub(u64::from(reserve));
     let prices = Prices::new(arch);
     let mut infos: Vec<LayerInfo<'_>> =
         network.layers.iter().map(|layer| LayerInfo::new(layer, network, arch)).collect();
-    let mut rooms = vec![Room { local, pinned: Vec::new() }; infos.len()];
-    let mut plans = Vec::with_capacity(infos.len());
-    for (info, room) in infos.iter_mut().zip(&rooms) {
-        let plan = search(info, room, arch, &prices);
-        plans.push(plan.ok_or_else(|| too_large(info, room, arch))?);
-    }
     let lives = lives(network);
+    let mut rooms = vec![Room { local, ..Room::default() }; infos.len()];
+    let constants = strategy.keeps_constants().then(|| preload(&infos, arch));
+    if let Some(constants) = &constants {
+        below_plans(constants, &infos, (&mut rooms, strategy))?;
+    }
     let mut pins = BTreeMap::new();
-    if keep_local {
+    if strategy.keeps_vars() {
+        pins = above_plans(network, (&infos, &lives), (&mut rooms, strategy), arch)?;
+    }
+    let mut plans = Vec::with_capacity(infos.len());
+    for (index, (info, room)) in infos.iter_mut().zip(&rooms).enumerate() {
+        let plan = search(info, room, arch, &prices);
+        plans.push(plan.ok_or_else(|| Misfit {
+            layer: Some(index),
+            problem: too_large(info, room, arch, strategy),
+        })?);
+    }
+    if strategy == Strategy::Auto {
         let mut pinning = Pinning { network, arch, prices, lives: &lives, local };
         pins = pinning.run(&mut infos, &mut rooms, &mut plans);
     }
     let vars = dram0(network, arch, &lives, &pins, reserve)?;
-    Ok(Placement { vars, rooms, plans })
+    Ok(Placement { vars, rooms, plans, constants })
 }
 
-fn too_large(info: &LayerInfo<'_>, room: &Room, arch: &TcuArch) -> Diagnostic {
-    let (local, accumulators) = info.least(arch);
+fn too_large(info: &LayerInfo<'_>, room: &Room, arch: &TcuArch, strategy: Strategy) -> Diagnostic {
+    let (local, accumulators) = info.least(room, arch);
     let message = format!(
         "layer \"{}\" does not fit: one position of one block of channels needs at least {local} of \
          {} vectors of local memory and {accumulators} of {} accumulators",
         info.layer.name, room.local, arch.accumulator_depth,
     );
-    Diagnostic::unsupported("Q3086", message)
-        .help("take a machine with more of what is short, or try --rounding free")
+    Diagnostic::unsupported("Q3086", message).help(strategy.help())
 }
 
 /// Keeps tensors in local memory between the layers that write and read them.
@@ -147,8 +183,7 @@ impl Pinning<'_> {
     ) -> BTreeMap<VarId, u64> {
         let mut candidates: Vec<(VarId, u64)> = Vec::new();
         for (index, (var, life)) in self.network.vars.iter().zip(self.lives).enumerate() {
-            let uses = life.first < usize::MAX && life.last >= life.first;
-            if uses && !life.host && size(var) < self.local {
+            if life.uses() && !life.host && size(var) < self.local {
                 candidates.push((VarId(index as u32), size(var)));
             }
         }
@@ -162,9 +197,8 @@ impl Pinning<'_> {
         for (var, size) in candidates {
             let life = self.lives[var.0 as usize];
             let layers = life.first..=life.last;
-            let Some(base) = self.highest_gap(&heap_of_layer[layers.clone()], size) else {
-                continue;
-            };
+            let gap = highest_gap(&heap_of_layer[layers.clone()], size, (0, self.local));
+            let Some(base) = gap else { continue };
             let mut better = Vec::new();
             let (mut before, mut after) = (0, 0);
             for layer in layers.clone() {
@@ -191,21 +225,24 @@ impl Pinning<'_> {
         }
         pins
     }
+}
 
-    /// The highest address at which so many vectors are free in all these layers.
-    fn highest_gap(&self, layers: &[Vec<(u64, u64)>], size: u64) -> Option<u64> {
-        let mut taken: Vec<(u64, u64)> = layers.iter().flatten().copied().collect();
-        taken.sort_unstable_by_key(|&(base, size)| std::cmp::Reverse(base + size));
-        let mut end = self.local;
-        for (base, length) in taken {
-            if base + length + size <= end {
-                break;
-            }
-            end = end.min(base);
+/// The highest address between bounds at which so many vectors are free in all these layers.
+pub(crate) fn highest_gap(
+    layers: &[Vec<(u64, u64)>],
+    size: u64,
+    (bottom, mut end): (u64, u64),
+) -> Option<u64> {
+    let mut taken: Vec<(u64, u64)> = layers.iter().flatten().copied().collect();
+    taken.sort_unstable_by_key(|&(base, size)| std::cmp::Reverse(base + size));
+    for (base, length) in taken {
+        if base + length + size <= end {
+            break;
         }
-        // Something must be left for the plans.
-        end.checked_sub(size).filter(|&base| base > 0)
+        end = end.min(base);
     }
+    // Something must be left for the plans.
+    end.checked_sub(size).filter(|&base| base > bottom)
 }
 
 /// Places tensors in DRAM0: inputs and outputs first, the others where there is room while they
@@ -258,7 +295,7 @@ fn dram0(
 }
 
 /// Constants in the order of DRAM1, those of equal contents once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     /// Scalars of whole vectors.
     pub(crate) scalars: Vec<i32>,

@@ -1,15 +1,20 @@
 //! Graph to program. Passes, in order:
 //!
 //! 1. `claim`: which nodes the machine takes;
-//! 2. `frontend`: the graph as layers of operations on positions and channels, `hir`, made
+//! 2. `prepare`: the same graph with poolings of the largest as early as possible;
+//! 3. `frontend`: the graph as layers of operations on positions and channels, `hir`, made
 //!    with the `builder`;
-//! 3. `memory`: places of all tensors, and with `schedule` how every layer is cut into tiles
+//! 4. `shrink`: positions that nobody reads are taken out of tensors and layers;
+//! 5. `finer`: layers that are too large for the machine, in smaller steps;
+//! 6. `memory`: places of all tensors, and with `schedule` how every layer is cut into tiles
 //!    and groups;
-//! 4. `lower`: instructions, by way of `lir`;
-//! 5. `gap`: instructions that do nothing where the machine wants some.
+//! 7. `lower`: instructions, by way of `lir`;
+//! 8. `threads`: loads come early (`prefetch`), on a second thread where there is one;
+//! 9. `gap`: instructions that do nothing where the machine wants some.
 
 pub mod builder;
 pub(crate) mod claim;
+mod finer;
 pub mod frontend;
 mod gap;
 mod heap;
@@ -19,23 +24,35 @@ mod interpret;
 pub mod lir;
 mod lower;
 mod memory;
+mod packing;
+mod prefetch;
+mod prepare;
 mod runs;
 mod schedule;
+mod shrink;
+mod strategy;
+mod tables;
+mod threads;
+mod uses;
 
+use crate::Artifact;
 use crate::arch::TcuArch;
 use crate::binary::Coder;
 use crate::files::{Consts, Model, Prog, Vectors};
 use crate::package::{ConstData, Package};
 use crate::ports::grid;
 use crate::program::Memory;
+use crate::settings::wishes;
 use crate::tensors::{Column, Columns};
-use frontend::{Choices, Freedom, ProductNumbers};
-use hir::{Binding, MatMul, Network, Plane, SumOrder};
+use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers};
+use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
-use memory::{Placement, plane_layout};
-use quincunx_diag::Result;
+use memory::{Misfit, Placement, plane_layout};
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
-use quincunx_target::{Interface, LayerTap, Log, Numerics, Port};
+use quincunx_target::{Interface, LayerTap, Log, Numerics, Options, Port, Section};
+use std::collections::BTreeMap;
+pub(crate) use strategy::Strategy;
 
 /// What the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +61,10 @@ pub(crate) struct Wishes {
     pub(crate) freedom: Freedom,
     /// The last vector of local memory and two of DRAM0 are left for the host's probe.
     pub(crate) driver_reserve: bool,
-    /// Tensors may stay in local memory between layers.
-    pub(crate) keep_local: bool,
+    /// What stays in local memory between layers.
+    pub(crate) strategy: Strategy,
+    /// Inputs are packed for the convolutions that read them.
+    pub(crate) packed_inputs: bool,
     /// Instructions between a SIMD write and a move out of the accumulators.
     pub(crate) simd_write_gap: u64,
 }
@@ -77,40 +96,142 @@ pub(crate) fn compile(
     log: &mut Log,
 ) -> Result<Compiled> {
     let choices = Choices { freedom: wishes.freedom };
-    let frontend::Lowered { network, mut numbers, .. } = frontend::network(graph, arch, &choices)?;
+    let packed = if wishes.packed_inputs { Some(packing::pack(graph, arch)?) } else { None };
+    let of_layers = packed.as_ref().map_or(graph, |packed| &packed.graph);
+    let prepared = prepare::prepare(of_layers)?;
+    let frontend::Lowered { mut network, mut numbers, lookups, constants } =
+        frontend::network(prepared.as_ref().unwrap_or(of_layers), arch, &choices)?;
+    let packed = packed.map(|packed| packed.settle(&mut network)).unwrap_or_default();
+    network.observed.retain(|observed| graph.value_named(&observed.name).is_some());
+    shrink::shrink(&mut network);
     let layers = network.layers.len();
     log.pass("layers", format!("{layers} layers"), || format!("{network:#?}"));
-    let placement = memory::place(&network, arch, wishes.driver_reserve, wishes.keep_local)?;
-    let planned: u64 = placement.plans.iter().map(|plan| plan.cycles).sum();
-    log.pass("schedule", format!("{planned} cycles planned"), || plans(&network, &placement));
-    let mut lowered = lower::lower(&network, arch, &placement)?;
-    if wishes.simd_write_gap > 0 {
-        let places = gap::keep_gap(&mut lowered.program.steps, wishes.simd_write_gap);
-        lowered.ends.iter_mut().for_each(|end| *end = places[*end]);
-        lowered.comments.iter_mut().for_each(|(at, _)| *at = places[*at]);
-    }
+    let (placement, mut lowered) = instructions(&mut network, arch, wishes, log)?;
     let instructions = lowered.program.steps.len();
-    log.pass("lower", format!("{instructions} instructions"), || {
-        crate::text::print(&lowered.program)
+    let mut interface = interface(&network, arch, &placement, &lowered);
+    interface.constants = uses::constants(graph, &network, &constants, arch);
+    let folded = interface.constants.iter().filter(|constant| constant.parameter).count();
+    let emitted = interface.constants.len() - folded;
+    log.pass("constants", format!("{folded} are parameters, {emitted} are data"), || {
+        uses::dump(&interface.constants)
     });
-    let interface = interface(&network, arch, &placement, &lowered);
     for (layer, order) in network.layers.iter().zip(&lowered.orders) {
         let product = schedule::product(layer).filter(|product| !product.ordered);
         if let (Some(product), Some(order)) = (product, order) {
             choose(numbers.entry(product.node.clone()).or_default(), order, product);
         }
     }
-    let numerics = serde_json::json!({
+    for node in &packed.nodes {
+        numbers.entry(node.clone()).or_default().packed = true;
+    }
+    for (node, lookup) in &lookups {
+        log.diagnostics.push(table_note(node, lookup, arch));
+    }
+    let mut numerics = serde_json::json!({
         "data_type": arch.data_type.name(),
         "lanes": arch.array_size,
         "rounding": if wishes.freedom == Freedom::Free { "free" } else { "compat" },
         "nodes": numbers,
     });
+    if !lookups.is_empty() {
+        let tables = network.tables.iter().map(|table| (table.name.clone(), contents(table)));
+        numerics["tables"] = serde_json::Value::Object(tables.collect());
+        numerics["lookups"] = serde_json::json!(lookups);
+    }
     let comments = std::mem::take(&mut lowered.comments);
     let products = network.layers.iter().map(|layer| schedule::products(layer, arch)).sum();
     let bytes = instructions as u64 * Coder::new(arch)?.bytes() as u64;
-    let package = package((&graph.name, bytes), &network, arch, &placement, lowered);
+    let mut package = package((&graph.name, bytes), &network, arch, &placement, lowered);
+    if let Some(model) = &mut package.model {
+        model.packed = packed.inputs;
+    }
     Ok(Compiled { package, interface, numerics: Numerics(numerics), comments, products })
+}
+
+/// A table in the numerics: scalars as the machine holds them.
+fn contents(table: &Table) -> serde_json::Value {
+    let mut contents = serde_json::json!({ "keys": &table.keys[..], "values": &table.values[..] });
+    if let Some(slopes) = &table.slopes {
+        contents["slopes"] = serde_json::json!(&slopes[..]);
+    }
+    contents
+}
+
+/// How far a node is from its function.
+fn table_note(node: &str, lookup: &LookupNumbers, arch: &TcuArch) -> Diagnostic {
+    let entries = arch.lookup_table_depth.unwrap_or(0);
+    let kind = if arch.lookup_tables > Some(1) { "with slopes" } else { "without slopes" };
+    let message = format!(
+        "\"{node}\": lookup tables of {entries} entries {kind}, largest error {}",
+        short(lookup.max_error)
+    );
+    Diagnostic::note("Q3105", message)
+}
+
+/// Two digits behind the zeros, rounded up.
+fn short(error: f64) -> f64 {
+    let unit = 10.0_f64.powi(1 - error.max(f64::MIN_POSITIVE).log10().floor() as i32);
+    (error * unit).ceil() / unit
+}
+
+/// Compiles layers that were made with a [`builder::Builder`]. Sums run in the order in which the
+/// products were emitted, whatever `rounding` says; the other options are those of the compiler.
+///
+/// # Errors
+/// `Q3085` to `Q3087` when something does not fit; those of the options.
+pub fn layers(
+    network: &Network,
+    name: &str,
+    arch: &TcuArch,
+    options: &Options,
+) -> Result<Artifact> {
+    let wishes = wishes(options)?;
+    // Layers that are too large are divided.
+    let network = &mut network.clone();
+    let (placement, mut lowered) = instructions(network, arch, &wishes, &mut Log::default())?;
+    let interface = interface(network, arch, &placement, &lowered);
+    let comments = std::mem::take(&mut lowered.comments);
+    let bytes = lowered.program.steps.len() as u64 * Coder::new(arch)?.bytes() as u64;
+    let package = package((name, bytes), network, arch, &placement, lowered);
+    Artifact::of_package(package, Some(interface), comments, options)
+}
+
+/// Places, plans and instructions of layers.
+fn instructions(
+    network: &mut Network,
+    arch: &TcuArch,
+    wishes: &Wishes,
+    log: &mut Log,
+) -> Result<(Placement, Lowered)> {
+    let placement = place(network, arch, wishes)?;
+    let planned: u64 = placement.plans.iter().map(|plan| plan.cycles).sum();
+    log.pass("schedule", format!("{planned} cycles planned"), || plans(network, &placement));
+    let mut lowered = lower::lower(network, arch, &placement)?;
+    if let Some(order) = threads::overlap(&lowered.program) {
+        lowered.program.steps = order.steps;
+        lowered.follow(&order.places);
+    }
+    if wishes.simd_write_gap > 0 {
+        let places = gap::keep_gap(&mut lowered.program.steps, wishes.simd_write_gap);
+        lowered.follow(&places);
+    }
+    let instructions = lowered.program.steps.len();
+    log.pass("lower", format!("{instructions} instructions"), || {
+        crate::text::print(&lowered.program)
+    });
+    Ok((placement, lowered))
+}
+
+/// Places and plans everything, in finer steps where a layer does not fit.
+fn place(network: &mut Network, arch: &TcuArch, wishes: &Wishes) -> Result<Placement> {
+    loop {
+        match memory::place(network, arch, wishes.driver_reserve, wishes.strategy) {
+            Ok(placement) => return Ok(placement),
+            Err(Misfit { layer: Some(layer), .. })
+                if finer::refine(network, layer, arch.array_size) => {}
+            Err(misfit) => return Err(misfit.problem),
+        }
+    }
 }
 
 /// The order of an unordered product.
@@ -145,7 +266,8 @@ fn package(
         inputs: network.inputs.iter().map(vectors).collect(),
         outputs: network.outputs.iter().map(vectors).collect(),
         arch: arch.clone(),
-        load_consts_to_local: false,
+        load_consts_to_local: placement.constants.is_some(),
+        packed: BTreeMap::new(),
         unknown: Vec::new(),
     };
     let data =
@@ -183,19 +305,43 @@ fn interface(
         inputs: network.inputs.iter().map(port).collect(),
         outputs: network.outputs.iter().map(port).collect(),
         layers: layers.collect(),
+        sections: sections(network, placement, lowered),
+        constants: Vec::new(),
     }
+}
+
+/// The instructions of every layer, and how it was cut.
+fn sections(network: &Network, placement: &Placement, lowered: &Lowered) -> Vec<Section> {
+    let starts = [0].into_iter().chain(lowered.ends.iter().copied());
+    let section = |index: usize, first: usize| {
+        let (layer, plan) = (&network.layers[index], &placement.plans[index]);
+        let pieces = lowered.tiles[index].clone();
+        let partitions = plan.tiles.len() as u64;
+        let figures = [
+            ("stages", pieces.len() as u64 / partitions.max(1)),
+            ("partitions", partitions),
+            ("stage_blocks", plan.group.into()),
+            ("weight_rows_stay", plan.rows_stay),
+            ("planes_stay", plan.resident.iter().copied().map(u64::from).sum()),
+            ("partitions_outside", (plan.nest == schedule::Nest::Tiles).into()),
+        ];
+        let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
+        let (name, nodes) = (layer.name.clone(), layer.nodes.clone());
+        Section { name, nodes, first, macs: layer.macs, figures, pieces }
+    };
+    (0..network.layers.len()).zip(starts).map(|(index, first)| section(index, first)).collect()
 }
 
 /// One line for every layer.
 fn plans(network: &Network, placement: &Placement) -> String {
     let line = |(index, plan): (usize, &schedule::Plan)| {
         format!(
-            "{}: {} tiles, groups of {}, {:?} outside, inputs {}, {} rows stay, {} cycles\n",
+            "{}: {} tiles, groups of {}, {:?} outside, planes {:?} and {} rows stay, {} cycles\n",
             network.layers[index].name,
             plan.tiles.len(),
             plan.group,
             plan.nest,
-            if plan.inputs_stay { "stay" } else { "do not stay" },
+            plan.resident,
             plan.rows_stay,
             plan.cycles
         )

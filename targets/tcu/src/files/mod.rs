@@ -3,13 +3,17 @@
 
 mod data;
 mod model;
+mod packing;
 mod samples;
+mod stem;
 mod unknown;
 
 pub use data::{read_data, write_data};
 pub use model::{Consts, Model, Prog, Vectors};
+pub use packing::Packing;
 pub use samples::{Block, Bus, INVALID, Sample, Samples, analyse};
 
+pub(crate) use stem::stem;
 pub(crate) use unknown::unknown_keys;
 
 use quincunx_diag::Diagnostic;

@@ -1,9 +1,10 @@
 //! The description of a compiled program, `.tmodel` (`specs/tcu.md` section 6).
 
-use super::{json_error, unknown_keys};
+use super::{Packing, json_error, unknown_keys};
 use crate::arch::{TcuArch, number, unknown_key};
 use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A `.tmodel` file. Bases and sizes count vectors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Model {
     /// The driver moves the constants from DRAM1 to local memory before the program runs.
     #[serde(default)]
     pub load_consts_to_local: bool,
+    /// Inputs that the host packs (ours; upstream knows none). Their vectors hold what is packed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packed: BTreeMap<String, Packing>,
     /// Keys of the file that mean nothing here, each behind those that lead to it; upstream ignores
     /// them as well. Not written.
     #[serde(skip)]
@@ -118,7 +122,24 @@ impl Model {
             let what = format!("{:?}", piece.name);
             within(&what, piece.base, piece.size, self.arch.dram0_depth, "DRAM0")?;
         }
+        self.validate_packed()?;
         self.validate_local()
+    }
+
+    /// What is packed fills the vectors of its input.
+    fn validate_packed(&self) -> Result<()> {
+        let lanes = self.arch.lanes();
+        for (name, packing) in &self.packed {
+            let [n, channels, h, w] = packing.packed_shape()?;
+            let vectors = (n * h * w) as u64 * channels.div_ceil(lanes) as u64;
+            let pieces = self.inputs.iter().filter(|piece| piece.name == *name);
+            let size: u64 = pieces.map(|piece| piece.size).sum();
+            if vectors != size {
+                let message = format!("the packed input {name:?} is {vectors} vectors, not {size}");
+                return Err(Diagnostic::invalid("Q3117", message));
+            }
+        }
+        Ok(())
     }
 
     /// Constants that the driver moves to local memory lie there as in DRAM1.
@@ -175,6 +196,7 @@ mod tests {
             inputs,
             arch: TcuArch { name: "arch of m".to_owned(), ..arch },
             load_consts_to_local: false,
+            packed: BTreeMap::new(),
             unknown: Vec::new(),
         };
         let text = model.print();

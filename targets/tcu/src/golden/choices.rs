@@ -9,6 +9,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+const BLOCKS: &str = "blocks are not ranges of up to `lanes` channels that follow each other";
+
 /// Whose numbers the program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,6 +32,47 @@ pub(super) struct Choices {
     rounding: Rounding,
     #[serde(default)]
     nodes: BTreeMap<String, Choice>,
+    /// Lookup tables by name.
+    #[serde(default)]
+    pub(super) tables: BTreeMap<String, Table>,
+    /// What is computed with tables, by name of the node.
+    #[serde(default)]
+    pub(super) lookups: BTreeMap<String, Lookup>,
+}
+
+/// A lookup table in scalars of the machine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    /// Keys.
+    pub(super) keys: Vec<i32>,
+    /// A value for every key.
+    pub(super) values: Vec<i32>,
+    /// A slope for every key.
+    pub(super) slopes: Option<Vec<i32>>,
+}
+
+impl Table {
+    fn is_sound(&self, data_type: DataType) -> bool {
+        let count = self.keys.len();
+        let columns = [Some(&self.keys), Some(&self.values), self.slopes.as_ref()];
+        let range = -i64::from(data_type.max()) - 1..=data_type.max().into();
+        let fits = |column: &&Vec<i32>| {
+            column.len() == count && column.iter().all(|&scalar| range.contains(&scalar.into()))
+        };
+        count > 0 && columns.iter().flatten().all(fits)
+    }
+}
+
+/// The tables of a node.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lookup {
+    /// Their names in the order of use.
+    pub(super) tables: Vec<String>,
+    /// How far the result may be from the function: for people and tests.
+    #[serde(rename = "max_error")]
+    _max_error: f64,
 }
 
 /// Choices for one product; what is absent is as upstream's compiler does it.
@@ -51,17 +94,38 @@ pub(super) struct Choice {
     pub(super) batch_norm: Option<String>,
     /// Factor of weights and bias.
     pub(super) scale: Option<f64>,
+    /// The input is packed: element `channel * taps + tap` of a position, in blocks.
+    #[serde(default)]
+    packed: bool,
+    /// The batch normalisation before the ReLU that it reads, whose scale and offset are part of
+    /// the weights and the bias.
+    pub(super) before: Option<String>,
+    /// Inputs of a row of the kernel that are a block: elements `column * channels + channel`.
+    row: Option<usize>,
+    /// Another product that is summed along, and added to this one by the only reader of both.
+    pub(super) with: Option<String>,
 }
 
 /// The product of an input vector with a block of weights.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The tap.
-    pub(super) tap: usize,
-    /// Input channels of the block.
-    pub(super) channels: Range<usize>,
+    /// Whose inputs: 0 is the product itself, 1 the one that is summed along.
+    pub(super) source: usize,
+    /// Taps and the input channels that are multiplied, in order.
+    pub(super) parts: Vec<(usize, Range<usize>)>,
     /// The product starts with the bias.
     pub(super) has_bias: bool,
+}
+
+/// What a product sums over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extents {
+    /// Positions of the kernel.
+    pub(super) taps: usize,
+    /// Positions of a row of the kernel.
+    pub(super) columns: usize,
+    /// Input channels.
+    pub(super) channels: usize,
 }
 
 impl Choices {
@@ -76,17 +140,34 @@ impl Choices {
         if !(2..=256).contains(&choices.lanes) {
             return Err(misfit(format!("{} lanes, expected 2 to 256", choices.lanes)));
         }
+        let sound = |table: &Table| table.is_sound(choices.data_type);
+        if let Some((name, _)) = choices.tables.iter().find(|(_, table)| !sound(table)) {
+            return Err(misfit(format!("the table {name:?} is none of scalars")));
+        }
         for (name, choice) in &choices.nodes {
             let op = graph.node_named(name).map(|id| &graph[id].op);
             match op {
+                Some(Op::Gemm(_) | Op::MatMul) if choice.row.is_some() || choice.with.is_some() => {
+                    return Err(misfit(format!("{name:?} is no convolution with rows or another")));
+                }
                 Some(Op::Conv(_)) if choice.positions.is_some() => {
                     return Err(misfit(format!("{name:?} is no matrix product with positions")));
+                }
+                Some(Op::Conv(conv)) if choice.packed && conv.groups > 1 => {
+                    return Err(misfit(format!("{name:?} has groups and a packed input")));
+                }
+                Some(Op::Gemm(_) | Op::MatMul) if choice.packed => {
+                    return Err(misfit(format!("{name:?} is no convolution with a packed input")));
                 }
                 Some(Op::Conv(_) | Op::Gemm(_) | Op::MatMul) => {}
                 _ => return Err(misfit(format!("{name:?} is no product of the graph"))),
             }
             let changes = choice.planes.is_some() || choice.batch_norm.is_some();
-            if choices.is_compat() && (changes || choice.scale.is_some()) {
+            let moves = choice.before.is_some()
+                || choice.with.is_some()
+                || choice.row.is_some()
+                || choice.packed;
+            if choices.is_compat() && (changes || moves || choice.scale.is_some()) {
                 let what = "weights and blocks are changed although rounding is \"compat\"";
                 return Err(misfit(format!("{name:?}: {what}")));
             }
@@ -104,57 +185,103 @@ impl Choices {
         self.nodes.get(node)
     }
 
-    /// The products that a node sums, in order.
+    /// The nodes whose numbers are changed for another one: those that are summed along with it,
+    /// and the batch normalisations that are moved behind a ReLU.
+    pub(super) fn given_up(&self, of: impl Fn(&Choice) -> Option<&String>, name: &str) -> bool {
+        self.nodes.values().any(|choice| of(choice).is_some_and(|given_up| given_up == name))
+    }
+
+    /// The products that a node sums, in order; `other` is the product that is summed along.
     ///
     /// # Errors
     /// `Q3104` for an order that does not take every tap and channel once.
     pub(super) fn steps(
         &self,
         node: &str,
-        taps: usize,
-        channels: usize,
+        own: Extents,
+        other: Option<(&str, Extents)>,
         has_bias: bool,
     ) -> Result<Vec<Step>> {
         let wrong = |what: &str| misfit(format!("{node:?}: {what}"));
         let default = Choice::default();
         let choice = self.of(node).unwrap_or(&default);
-        let blocks = self.blocks(choice, channels).ok_or_else(|| {
-            wrong("planes are not ranges of up to `lanes` channels that follow each other")
-        })?;
-        if blocks.is_empty() || taps == 0 {
+        let mut taps = self.taps(0, choice, own).ok_or_else(|| wrong(BLOCKS))?;
+        if let Some((name, extents)) = other {
+            let choice = self.of(name).unwrap_or(&default);
+            taps.extend(self.taps(1, choice, extents).ok_or_else(|| wrong(BLOCKS))?);
+        }
+        let most = taps.iter().map(Vec::len).max().unwrap_or(0);
+        if most == 0 {
             return Err(never_claimed("a product without input"));
         }
-        let order = choice.taps.clone().unwrap_or_else(|| (0..taps).collect());
+        let order = choice.taps.clone().unwrap_or_else(|| (0..taps.len()).collect());
         let mut sorted = order.clone();
         sorted.sort_unstable();
-        if !sorted.into_iter().eq(0..taps) {
-            return Err(wrong(&format!("taps are not each of 0 to {} once", taps - 1)));
+        if !sorted.into_iter().eq(0..taps.len()) {
+            return Err(wrong(&format!("taps are not each of 0 to {} once", taps.len() - 1)));
         }
+        let there = |tap: usize, block: usize| taps.get(tap).is_some_and(|t| block < t.len());
         let bias = match (choice.bias, has_bias) {
-            (Some((tap, block)), true) if tap < taps && block < blocks.len() => Some((tap, block)),
+            (Some((tap, block)), true) if there(tap, block) => Some((tap, block)),
             (Some(_), true) => {
                 return Err(wrong("the bias is at a tap or block that is not there"));
             }
             (Some(_), false) => return Err(wrong("there is no bias")),
-            (None, true) => Some((0, blocks.len() - 1)),
+            (None, true) => Some((0, taps[0].len() - 1)),
             (None, false) => None,
         };
-        let chunk = choice.chunk.unwrap_or(blocks.len());
+        if let Some((tap, block)) = bias {
+            taps[tap][block].has_bias = true;
+        }
+        let chunk = choice.chunk.unwrap_or(most);
         if chunk == 0 {
             return Err(wrong("a chunk has no blocks"));
         }
-        let numbered: Vec<(usize, Range<usize>)> = blocks.into_iter().enumerate().collect();
         let mut steps = Vec::new();
-        for chunk in numbered.chunks(chunk) {
+        for first in (0..most).step_by(chunk) {
             for &tap in &order {
-                steps.extend(chunk.iter().map(|(block, channels)| Step {
-                    tap,
-                    channels: channels.clone(),
-                    has_bias: bias == Some((tap, *block)),
-                }));
+                let blocks = taps[tap].iter().skip(first).take(chunk);
+                steps.extend(blocks.cloned());
             }
         }
         Ok(steps)
+    }
+
+    /// The blocks of every tap; `None` when they do not hold every channel once.
+    fn taps(&self, source: usize, choice: &Choice, extents: Extents) -> Option<Vec<Vec<Step>>> {
+        let Extents { taps, columns, channels } = extents;
+        let step = |parts| Step { source, parts, has_bias: false };
+        if choice.packed {
+            if choice.planes.is_some() || choice.row.is_some() {
+                return None;
+            }
+            let elements: Vec<_> = (0..taps * channels)
+                .map(|element| (element % taps, element / taps..element / taps + 1))
+                .collect();
+            let blocks = elements.chunks(self.lanes).map(|parts| step(parts.to_vec()));
+            return Some(vec![blocks.collect()]);
+        }
+        let Some(width) = choice.row else {
+            let blocks = self.blocks(choice, channels)?;
+            let of_tap =
+                |tap| blocks.iter().map(|block| step(vec![(tap, block.clone())])).collect();
+            return Some((0..taps).map(of_tap).collect());
+        };
+        if choice.planes.is_some() || !(1..=self.lanes).contains(&width) || channels == 0 {
+            return None;
+        }
+        let mut all = Vec::new();
+        for row in (0..taps).step_by(columns.max(1)) {
+            for first in (0..columns * channels).step_by(width) {
+                let inputs = first..(first + width).min(columns * channels);
+                let part = |at: usize| {
+                    let channel = at % channels;
+                    (row + at / channels, channel..channel + 1)
+                };
+                all.push(vec![step(inputs.map(part).collect())]);
+            }
+        }
+        Some(all)
     }
 
     /// Channels of every block; `None` for planes that do not hold every channel once.

@@ -37,6 +37,17 @@ pub(super) fn each(x: &Scalars, operation: impl Fn(i32) -> i32) -> Scalars {
     Scalars::new(&x.shape, x.data.iter().map(|&x| operation(x)).collect())
 }
 
+/// The operation of every element and the number of its channel.
+pub(super) fn each_channel(
+    x: &Scalars,
+    numbers: &[i32],
+    operation: impl Fn(i32, i32) -> i32,
+) -> Scalars {
+    let planes = x.data.chunks_exact(x.plane()).zip(numbers.iter().cycle());
+    let data = planes.flat_map(|(plane, &y)| plane.iter().map(move |&x| (x, y)));
+    Scalars::new(&x.shape, data.map(|(x, y)| operation(x, y)).collect())
+}
+
 /// `sat(sat(x * scale) + offset)` with the parameters of every channel.
 pub(super) fn normalise<A: Arithmetic>(x: &Scalars, parameters: &[(i32, i32)]) -> Scalars {
     let plane = x.plane();
@@ -147,7 +158,8 @@ pub(super) fn interpolate<A: Arithmetic>(
     let [outer @ .., rows, columns] = &along[..] else {
         return Err(never_claimed("a Resize of one axis"));
     };
-    if !outer.iter().all(stays) || has_fill(resize) {
+    let same = x.shape.iter().zip(shape).take(outer.len()).all(|(from, to)| from == to);
+    if !outer.iter().all(stays) || !same || has_fill(resize) {
         return Err(never_claimed("a Resize of more than two axes, or with other numbers outside"));
     }
     let width = columns_of(&x.shape);

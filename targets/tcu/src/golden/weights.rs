@@ -1,7 +1,7 @@
 //! Constants of products and batch normalisations, on their way to scalars.
 
-use super::choices::Step;
-use super::product::Product;
+use super::choices::Extents;
+use super::product::Factor;
 use super::{misfit, never_claimed};
 use crate::arch::DataType;
 use quincunx_diag::Result;
@@ -11,9 +11,12 @@ use quincunx_graph::{BatchNorm, Conv, Gemm, Graph, Node, Value};
 pub(super) struct Weights {
     /// Positions of the kernel.
     pub(super) taps: usize,
+    /// Positions of a row of the kernel.
+    columns: usize,
     /// Input channels.
     pub(super) channels: usize,
-    outputs: usize,
+    /// Output channels.
+    pub(super) outputs: usize,
     groups: usize,
     /// For every tap and input channel the weights of the outputs of its group.
     rows: Vec<f64>,
@@ -38,7 +41,8 @@ impl Weights {
         let bias = node.input(2).map(|_| constant(graph, node, 2)).transpose()?;
         let bias = bias.map(|(_, bias)| bias);
         let groups = conv.groups;
-        Ok(Weights { taps, channels, outputs, groups, rows, bias })
+        let columns = conv.window.kernel.last().copied().unwrap_or(1);
+        Ok(Weights { taps, columns, channels, outputs, groups, rows, bias })
     }
 
     /// Weights `[K, N]` or `[N, K]`, multiplied by `alpha`; a row of biases, multiplied by `beta`.
@@ -79,17 +83,53 @@ impl Weights {
             _ => Err(never_claimed("a Gemm whose C is no row")),
         });
         let bias = bias.transpose()?;
-        Ok(Weights { taps, channels, outputs, groups: 1, rows, bias })
+        Ok(Weights { taps, columns: taps, channels, outputs, groups: 1, rows, bias })
     }
 
-    /// The product in scalars, with scale and offset of every output and a common factor folded in.
-    pub(super) fn product(
+    /// What is summed over.
+    pub(super) fn extents(&self) -> Extents {
+        Extents { taps: self.taps, columns: self.columns, channels: self.channels }
+    }
+
+    /// Takes scale and offset of every input in: `w * scale`, and a bias larger by the sum of
+    /// `w * offset`, in binary64 over channels and then taps. The results are rounded to binary32.
+    pub(super) fn take_in(&mut self, norm: &[(f32, f32)]) -> Result<()> {
+        if norm.len() != self.channels || self.groups != 1 {
+            return Err(misfit("a batch normalisation before a product of other channels"));
+        }
+        let mut more = vec![0.0; self.outputs];
+        for (channel, &(_, offset)) in norm.iter().enumerate() {
+            for tap in 0..self.taps {
+                let row = &self.rows[(tap * self.channels + channel) * self.outputs..];
+                let sums = more.iter_mut().zip(row);
+                sums.for_each(|(sum, w)| *sum += w * f64::from(offset));
+            }
+        }
+        for (at, w) in self.rows.iter_mut().enumerate() {
+            *w = times(norm[at / self.outputs % self.channels].0, *w);
+        }
+        let bias = self.bias.get_or_insert_with(|| vec![0.0; more.len()]);
+        let sums = bias.iter_mut().zip(more);
+        sums.for_each(|(bias, more)| *bias = f64::from((*bias + more) as f32));
+        Ok(())
+    }
+
+    /// Takes the bias of a product in that is summed along.
+    pub(super) fn add_bias(&mut self, other: &Weights) {
+        let Some(other) = &other.bias else { return };
+        let bias = self.bias.get_or_insert_with(|| vec![0.0; other.len()]);
+        let sums = bias.iter_mut().zip(other);
+        sums.for_each(|(bias, other)| *bias = f64::from((*bias + other) as f32));
+    }
+
+    /// Weights and bias in scalars, with scale and offset of every output and a common factor
+    /// folded in.
+    pub(super) fn scalars(
         &self,
         data_type: DataType,
         norm: Option<&[(f32, f32)]>,
         scale: Option<f64>,
-        steps: impl FnOnce(bool) -> Result<Vec<Step>>,
-    ) -> Result<Product> {
+    ) -> Result<(Factor, Option<Vec<i32>>)> {
         if norm.is_some_and(|norm| norm.len() != self.outputs) {
             return Err(never_claimed("a batch normalisation of other channels"));
         }
@@ -115,9 +155,7 @@ impl Weights {
         };
         let has_bias = self.bias.is_some() || norm.is_some();
         let bias = has_bias.then(|| (0..self.outputs).map(bias_of).collect());
-        let steps = steps(has_bias)?;
-        let (channels, outputs, groups) = (self.channels, self.outputs, self.groups);
-        Ok(Product { channels, outputs, groups, rows, bias, steps })
+        Ok((Factor { channels: self.channels, groups: self.groups, rows }, bias))
     }
 }
 

@@ -158,6 +158,20 @@ impl Fast {
     /// # Errors
     /// Those of `load`.
     pub fn run(&mut self, load: impl FnOnce(&mut Fast) -> Result<()>) -> Result<bool> {
+        self.run_past(load, &[], |_, _| Ok(()))
+    }
+
+    /// As [`Fast::run`]; stops behind so many instructions of the program, in order, and calls
+    /// `observe` with the number of the stop. What it reads must have been announced.
+    ///
+    /// # Errors
+    /// As [`Fast::run`], and those of `observe`.
+    pub fn run_past(
+        &mut self,
+        load: impl FnOnce(&mut Fast) -> Result<()>,
+        stops: &[usize],
+        mut observe: impl FnMut(usize, &Fast) -> Result<()>,
+    ) -> Result<bool> {
         let layout = &self.prepared.layout;
         let end = if self.keeps_constants { layout.drams[1] } else { layout.end };
         self.machine.reset(end);
@@ -172,7 +186,16 @@ impl Fast {
             self.write(Memory::Dram0, overwritten + 1, &sent)?;
             self.write(Memory::Dram0, overwritten, &other)?;
         }
-        self.machine.run(&self.prepared.program);
+        let mut done = 0;
+        for (number, &stop) in stops.iter().enumerate() {
+            let Prepared { program, prologue, .. } = &self.prepared;
+            let end = program.partition_point(|placed| (placed.instruction as usize) < stop);
+            let end = end.max(*prologue).max(done);
+            self.machine.run(&program[done..end]);
+            done = end;
+            observe(number, self)?;
+        }
+        self.machine.run(&self.prepared.program[done..]);
         let Some(overwritten) = probe else { return Ok(true) };
         let mut found = vec![0; self.arch.lanes()];
         self.read(Memory::Dram0, overwritten, &mut found)?;

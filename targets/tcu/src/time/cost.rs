@@ -100,6 +100,6 @@ fn transfer(inst: &Inst, previous: Option<&Inst>, arch: &TcuArch, early_2022: bo
 }
 
 /// DRAM transfers of a vector.
-pub(super) fn transfers_per_vector(arch: &TcuArch) -> u64 {
+pub(crate) fn transfers_per_vector(arch: &TcuArch) -> u64 {
     (8 * arch.vector_bytes() as u64).div_ceil(TRANSFER_BITS)
 }

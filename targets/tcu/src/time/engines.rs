@@ -9,7 +9,8 @@
 use super::cost::{READ_LATENCY, transfers_per_vector};
 use crate::arch::TcuArch;
 use crate::isa::{Inst, SimdOp};
-use crate::program::{Memory, Program, Transfer};
+use crate::program::{Memory, Program, Step, Transfer};
+use std::collections::VecDeque;
 
 /// What executes an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,14 +63,16 @@ fn engine(inst: &Inst) -> Engine {
 
 struct Machine<'a> {
     arch: &'a TcuArch,
-    runs: Vec<Run>,
+    /// Instructions so far.
+    count: usize,
     /// Cycle in which the decoder is free again.
     decoder: u64,
-    /// By engine: instructions in order, and the cycle in which it is free again.
-    queues: [Vec<usize>; 2],
+    /// By engine: starts of the last instructions, as many as its queue has places, and the cycle in
+    /// which it is free again.
+    queues: [VecDeque<u64>; 2],
     free: [u64; 2],
-    /// By engine and half of local memory: the last instruction that used it.
-    locks: [[Option<usize>; 2]; 2],
+    /// By engine and half of local memory: the end and number of the last instruction that used it.
+    locks: [[Option<(u64, usize)>; 2]; 2],
     /// Cycle in which all results of the array are in the accumulators.
     results: u64,
     /// Kind of the last DRAM move, whose stream the next one of its kind goes on with.
@@ -79,25 +82,36 @@ struct Machine<'a> {
 
 /// Runs a program through the model.
 pub fn engines(program: &Program) -> Timing {
-    let mut machine = Machine {
-        arch: &program.arch,
-        runs: Vec::with_capacity(program.steps.len()),
-        decoder: 0,
-        queues: [Vec::new(), Vec::new()],
-        free: [0; 2],
-        locks: [[None; 2]; 2],
-        results: 0,
-        last_move: None,
-        total: 0,
-    };
-    for step in &program.steps {
-        machine.step(&step.inst);
-    }
-    Timing { runs: machine.runs, total: machine.total }
+    let mut machine = Machine::new(&program.arch);
+    let runs = program.steps.iter().map(|step| machine.step(&step.inst)).collect();
+    Timing { runs, total: machine.total }
 }
 
-impl Machine<'_> {
-    fn step(&mut self, inst: &Inst) {
+/// The total of a stream alone, in constant memory.
+pub(crate) fn engines_total(arch: &TcuArch, steps: &[Step]) -> u64 {
+    let mut machine = Machine::new(arch);
+    for step in steps {
+        machine.step(&step.inst);
+    }
+    machine.total
+}
+
+impl<'a> Machine<'a> {
+    fn new(arch: &'a TcuArch) -> Machine<'a> {
+        Machine {
+            arch,
+            count: 0,
+            decoder: 0,
+            queues: [VecDeque::new(), VecDeque::new()],
+            free: [0; 2],
+            locks: [[None; 2]; 2],
+            results: 0,
+            last_move: None,
+            total: 0,
+        }
+    }
+
+    fn step(&mut self, inst: &Inst) -> Run {
         let engine = engine(inst);
         let run = match engine {
             Engine::Decoder => {
@@ -108,7 +122,8 @@ impl Machine<'_> {
         };
         self.decoder = run.issue + 1;
         self.total = self.total.max(run.end).max(self.results);
-        self.runs.push(run);
+        self.count += 1;
+        run
     }
 
     fn dispatch(&mut self, inst: &Inst, engine: Engine) -> Run {
@@ -117,22 +132,21 @@ impl Machine<'_> {
             _ => (0, 1, 2 * self.arch.array_size as usize),
         };
         // A place is free when the instruction that had it starts.
-        let queue = &self.queues[own];
-        let full = queue.len().checked_sub(places).map_or(0, |at| self.runs[queue[at]].start);
+        let queue = &mut self.queues[own];
+        let full = if queue.len() < places { None } else { queue.pop_front() }.unwrap_or(0);
         let issue = self.decoder.max(full);
         let ready = (issue + 1).max(self.free[own]).max(self.pipeline(inst));
         let halves = self.halves(inst);
         let holders =
             (0..2).filter(|&half| halves[half]).filter_map(|half| self.locks[other][half]);
-        let holder = holders.max_by_key(|&index| (self.runs[index].end, index));
-        let released = holder.map_or(0, |index| self.runs[index].end);
+        let holder = holders.max();
+        let released = holder.map_or(0, |(end, _)| end);
         let start = ready.max(released);
         let end = start + self.duration(inst);
-        let index = self.runs.len();
         for half in (0..2).filter(|&half| halves[half]) {
-            self.locks[own][half] = Some(index);
+            self.locks[own][half] = Some((end, self.count));
         }
-        self.queues[own].push(index);
+        self.queues[own].push_back(start);
         self.free[own] = end;
         if matches!(inst, Inst::MatMul { .. } | Inst::MatMulZeroes { .. }) {
             self.results = end + self.latency();
@@ -140,7 +154,7 @@ impl Machine<'_> {
         if engine == Engine::Dram {
             self.last_move = Some(inst.row());
         }
-        let waits_for = holder.filter(|_| released > ready);
+        let waits_for = holder.filter(|_| released > ready).map(|(_, index)| index);
         Run { engine, issue, start, end, held: issue - self.decoder + 1, waits_for }
     }
 

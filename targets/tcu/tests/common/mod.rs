@@ -2,8 +2,10 @@
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+pub(crate) mod graphs;
 pub(crate) mod naive;
 pub(crate) mod networks;
+pub(crate) mod onnx;
 pub(crate) mod random;
 pub(crate) mod tags;
 

@@ -7,6 +7,7 @@ use clap::Args;
 use quincunx::assemble::find_kind;
 use quincunx::compile::{Compilation, Job, compile, explain, timings, to_folder};
 use quincunx::diag::{Diagnostic, Sources};
+use quincunx::inspect;
 use quincunx::report::Report;
 use quincunx::target::{File, Log};
 use quincunx::{Calibration, Executable, Outcome, Setup, find_target, write_atomically};
@@ -47,6 +48,10 @@ pub(crate) struct Compile {
     /// Also print the seconds of every pass
     #[arg(long)]
     timings: bool,
+    /// Also print this table about the programs, by the name it has in JSON; `quincunx inspect
+    /// --table all` on a program folder shows all of them; may be repeated
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
 }
 
 impl Compile {
@@ -76,21 +81,32 @@ impl Compile {
         console.diagnostics(&log.diagnostics, &Sources::new());
         self.dump(log)?;
         if !emits.iter().any(|(_, path)| is_stdout(path)) {
-            console.report(&self.report(&compilation), None)?;
+            console.report(&self.report(&compilation)?, None)?;
         }
         let executable = compilation.result.as_ref().map_err(Clone::clone)?;
         if let Some(path) = &self.output {
             to_folder(&compilation, executable, &setup)?.write(path)?;
         }
         for (kind, path) in &emits {
-            emit(executable, kind, path, &model.stem(), console)?;
+            let stem = compilation.file_stem.clone().unwrap_or_else(|| model.stem());
+            emit(executable, kind, path, &stem, console)?;
         }
         Ok(0)
     }
 
-    fn report(&self, compilation: &Compilation) -> Report {
-        let report = Report::from(explain(&compilation.plan));
-        if self.timings { report.table(timings(&compilation.log)) } else { report }
+    fn report(&self, compilation: &Compilation) -> Outcome<Report> {
+        let mut report = Report::from(explain(&compilation.plan));
+        if self.timings {
+            report = report.table(timings(&compilation.log));
+        }
+        let Ok(executable) = &compilation.result else { return Ok(report) };
+        if self.table.is_empty() {
+            return Ok(report);
+        }
+        let tables =
+            inspect::details(executable).into_iter().chain(inspect::statistics(executable));
+        let tables = inspect::select(tables.fold(Report::new(), Report::table), &self.table)?;
+        Ok(report.and(tables))
     }
 
     /// Kinds and paths, checked before anything is compiled.

@@ -4,6 +4,7 @@ use crate::args::{ModelPart, Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
 use clap::Args;
+use quincunx::inspect::Depth;
 use quincunx::target::folder::Folder;
 use quincunx::{FileKind, InputFile, Outcome, Setup, detect, inspect, targets};
 use std::path::PathBuf;
@@ -19,6 +20,10 @@ pub(crate) struct Inspect {
     reading: Reading,
     #[command(flatten)]
     part: ModelPart,
+    /// Show this table alone, by the name it has in JSON; programs have further ones, `all` shows
+    /// every one; may be repeated
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
     #[command(flatten)]
     output: TextOutput,
 }
@@ -34,21 +39,27 @@ impl Inspect {
             if setup.is_some() || !matches!(detect(&file, targets()), FileKind::Model) {
                 input::without_effect(self.part.given(), "what is no model")?;
             }
-            inspect::file(&file, targets(), setup, &self.part.options())?
+            inspect::file(&file, targets(), setup, &self.part.options(), self.depth())?
         };
+        let inspection = inspection.select(&self.table)?;
         console.diagnostics(&inspection.warnings, &inspection.sources);
         console.report(&inspection.report, self.output.output.as_deref())?;
         Ok(0)
     }
 
+    fn depth(&self) -> Depth {
+        if self.table.is_empty() { Depth::Brief } else { Depth::All }
+    }
+
     fn folder(&self) -> Outcome<inspect::Inspection> {
         if !Folder::is_at(&self.file) {
             let files = input::natives(std::slice::from_ref(&self.file), &self.reading)?;
-            return inspect::program(&files, &self.reading.setup(self.reading.target(&files)?)?);
+            let setup = self.reading.setup(self.reading.target(&files)?)?;
+            return inspect::program(&files, &setup, self.depth());
         }
         // What it says about the options is the same here.
         self.reading.folder(&self.file)?;
-        inspect::folder(&self.file, targets(), &self.reading.options()?)
+        inspect::folder(&self.file, targets(), &self.reading.options()?, self.depth())
     }
 
     /// The machine for a program; nothing else has one.

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use quincunx::diag::Diagnostic;
 use quincunx::graph::passes::{Method, Scheme};
 use quincunx::import::Dialect;
-use quincunx::quantise::{Job, Widths, data_beside, quantise, table};
+use quincunx::quantise::{Job, Widths, data_beside, quantise, scheme_named, table};
 use quincunx::report::Report;
 use quincunx::{Dataset, InputSpec, Model, Outcome};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ layers whose name fits; later entries outweigh earlier ones:
   weights = 8            # bits of weights
   activations = 8        # bits of results and inputs
   signed = false         # sign of the codes of results
-  scheme = \"affine\"      # or \"pow2\"
+  scheme = \"affine\"      # or \"pow2\", or such as \"uniform:FP16BP8\"
 
   [[layer]]
   name = \"conv*\"         # * is any characters, ? is one
@@ -51,9 +51,12 @@ pub(crate) struct Quantise {
     calibrate: Option<String>,
     #[command(flatten)]
     images: Images,
-    /// Kind of grids
-    #[arg(long, value_enum, default_value_t = SchemeName::AffineInt8)]
-    scheme: SchemeName,
+    /// Kind of grids: affine-int8 (8 bits; scale and zero point per activation, scale per output channel of
+    /// weights), pow2 (8 bits; every scale is a power of two, no zero points), or uniform:FORMAT (one
+    /// fixed-point format for all numbers: FP8BP4, FP16BP8, FP18BP10, FP32BP16 and the like; batch
+    /// normalisations stay as they are)
+    #[arg(long, value_name = "SCHEME", default_value = "affine-int8")]
+    scheme: String,
     /// How ranges follow from the data
     #[arg(long, value_enum, default_value_t = MethodName::Mse)]
     method: MethodName,
@@ -73,16 +76,6 @@ pub(crate) struct Quantise {
     /// Keep batch normalisations as they are instead of folding them into the layers before them
     #[arg(long)]
     no_fold_batch_norm: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum SchemeName {
-    /// 8 bits; scale and zero point per activation, scale per output channel of weights
-    #[value(name = "affine-int8")]
-    AffineInt8,
-    /// 8 bits; every scale is a power of two, no zero points
-    #[value(name = "pow2")]
-    PowerOfTwo,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -116,19 +109,18 @@ enum DialectName {
 impl Quantise {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let method = self.method()?;
+        let scheme = scheme_named(&self.scheme)?;
         let model = Model::read_with(&input::open(&self.model)?, &self.part.options())?;
         let widths = self.widths.as_deref().map(|path| Widths::read(&input::open(path)?));
         let widths = widths.transpose()?;
         let data = self.data(&model, console)?;
         let job = Job {
-            scheme: match self.scheme {
-                SchemeName::AffineInt8 => Scheme::AFFINE_INT8,
-                SchemeName::PowerOfTwo => Scheme::POWER_OF_TWO_8,
-            },
+            // A fixed-point machine has no batch normalisation in its weights by itself.
+            fold_batch_norm: !self.no_fold_batch_norm && !matches!(scheme, Scheme::Uniform { .. }),
+            scheme,
             signed: self.activations.map(|sign| sign == Sign::S8),
             method,
             widths: widths.as_ref(),
-            fold_batch_norm: !self.no_fold_batch_norm,
             dialect: match self.dialect {
                 DialectName::Qdq => Dialect::Qdq,
                 DialectName::Qonnx => Dialect::Qonnx,

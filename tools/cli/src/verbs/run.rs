@@ -14,7 +14,7 @@ use quincunx::target::{Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::{
     Calibration, Dataset, Executable, Failure, FileKind, InputFile, Opened, Outcome, Tolerance,
-    Trace, detect, reference, run, targets,
+    Trace, detect, open_raw, reference, run, targets,
 };
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,10 @@ pub(crate) struct Run {
     /// Fail when a result leaves the type of its place where nothing quantises it
     #[arg(long)]
     strict_overflow: bool,
+    /// Give a program folder the ports of its native files alone: vectors as they lie in the
+    /// machine's memory. A .csv file of --data and --output then has a vector in every line
+    #[arg(long)]
+    raw_ports: bool,
     #[command(flatten)]
     preparation: Preparation,
     /// Write the outputs of all images to this .npz file instead of printing a table; one output
@@ -132,6 +136,8 @@ impl Run {
             && !path.is_dir()
         {
             let file = input::open(path)?;
+            let raw = self.raw_ports.then_some("--raw-ports");
+            input::without_effect(raw, "what is no program folder")?;
             if let FileKind::Model = detect(&file, targets()) {
                 let executable = match self.reading.named()? {
                     Some(target) => self.compiled(&file, target, data, console),
@@ -144,6 +150,13 @@ impl Run {
             return Ok(self.opened(self.reading.natives(&files)?, console));
         }
         input::without_effect(self.about_models(), "a program")?;
+        if let ([path], true) = (&self.program[..], self.raw_ports) {
+            // What it says about the options is the same here.
+            self.reading.folder(path)?;
+            return Ok(self.opened(open_raw(path, targets(), &self.reading.options()?)?, console));
+        }
+        let raw = self.raw_ports.then_some("--raw-ports");
+        input::without_effect(raw, "several files")?;
         let opened = input::program(&self.program, &self.reading)?;
         Ok(self.opened(opened, console))
     }

@@ -7,7 +7,9 @@ use crate::verbs::compile::{is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::diag::{Diagnostic, Sources};
 use quincunx::time::{Timing, left_out, report, time};
+use quincunx::timeline::Timeline;
 use quincunx::{Outcome, Selection};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Tell how long a program takes on its machine, and why
@@ -32,13 +34,21 @@ pub(crate) struct Time {
     /// --perfetto
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Write the roofline of the machine as a picture (SVG), with a point for every part of the
+    /// program that multiplies; with several programs as for --perfetto
+    #[arg(long, value_name = "FILE")]
+    roofline: Option<PathBuf>,
+    /// Draw at most so many events in --perfetto and --page; neighbours become one where there are
+    /// more
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_events: u32,
     #[command(flatten)]
     output: TextOutput,
 }
 
 impl Time {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let results = [&self.perfetto, &self.page, &self.output.output];
+        let results = [&self.perfetto, &self.page, &self.roofline, &self.output.output];
         let is_stream = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
         let streams = results.iter().filter(|path| is_stream(path)).count();
         if streams + usize::from(self.output.output.is_none()) > 1 {
@@ -51,17 +61,27 @@ impl Time {
         console.diagnostics(left_out(&opened.executable).as_slice(), &Sources::new());
         let events = self.events.as_ref().map(|Selection(range)| range);
         if let Some(path) = &self.perfetto {
-            write_each(path, &timings, console, |timing| timing.timeline.perfetto())?;
+            write_each(path, &timings, console, |timing| Ok(self.drawn(timing).perfetto()))?;
         }
         if let Some(path) = &self.page {
             let title = |timing: &Timing| match timings.len() {
                 1 => self.title(),
                 _ => format!("{} {}", self.title(), timing.segment),
             };
-            write_each(path, &timings, console, |timing| timing.timeline.html(&title(timing)))?;
+            write_each(path, &timings, console, |timing| {
+                Ok(self.drawn(timing).html(&title(timing)))
+            })?;
+        }
+        if let Some(path) = &self.roofline {
+            write_each(path, &timings, console, roofline)?;
         }
         console.report(&report(&timings, events), self.output.output.as_deref())?;
         Ok(0)
+    }
+
+    /// What pictures show.
+    fn drawn<'a>(&self, timing: &'a Timing) -> Cow<'a, Timeline> {
+        timing.timeline.condensed(self.max_events as usize)
     }
 
     fn title(&self) -> String {
@@ -70,16 +90,25 @@ impl Time {
     }
 }
 
+fn roofline(timing: &Timing) -> Outcome<String> {
+    let roofline = timing.timeline.roofline();
+    let svg = roofline.map(|roofline| roofline.svg()).ok_or_else(|| {
+        Diagnostic::unsupported("Q0716", "the timing model of this machine has no roofline")
+            .help("leave --roofline out")
+    });
+    Ok(svg?)
+}
+
 /// Writes one file per program: under the name that is given, or with the name of the segment
 /// before its ending when there are several.
 fn write_each(
     path: &Path,
     timings: &[Timing],
     console: &Console,
-    text: impl Fn(&Timing) -> String,
+    text: impl Fn(&Timing) -> Outcome<String>,
 ) -> Outcome<()> {
     if let [only] = timings {
-        return console.write(Some(path), text(only).as_bytes());
+        return console.write(Some(path), text(only)?.as_bytes());
     }
     if is_stdout(path) {
         let message =
@@ -89,7 +118,7 @@ fn write_each(
     }
     for timing in timings {
         let path = path_of_segment(path, &timing.segment);
-        console.write(Some(&path), text(timing).as_bytes())?;
+        console.write(Some(&path), text(timing)?.as_bytes())?;
     }
     Ok(())
 }
@@ -110,14 +139,14 @@ mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser;
-    use quincunx::timeline::{Event, Timeline};
+    use quincunx::timeline::Event;
 
     fn timing(segment: &str) -> Timing {
         let mut timeline = Timeline::new("cycles");
         let lane = timeline.lane("unit");
         let (name, detail) = (segment.to_owned(), String::new());
         timeline.event(Event { lane, start: 0, duration: 1, name, detail });
-        Timing { segment: segment.to_owned(), timeline }
+        Timing { segment: segment.to_owned(), timeline, profile: Vec::new() }
     }
 
     #[test]
@@ -128,7 +157,7 @@ mod tests {
         std::fs::create_dir_all(&place).unwrap();
         let timings = [timing("device0"), timing("device1")];
         let write = |path: &Path, timings: &[Timing]| {
-            write_each(path, timings, &console, |timing| timing.timeline.perfetto())
+            write_each(path, timings, &console, |timing| Ok(timing.timeline.perfetto()))
         };
         for (given, files) in [
             ("t.json", ["t.device0.json", "t.device1.json"]),

@@ -7,7 +7,7 @@ use clap::Args;
 use quincunx::compile::Job;
 use quincunx::diag::{Class, Severity};
 use quincunx::report::{Cell, Column, Report, Table};
-use quincunx::target::Document;
+use quincunx::target::{Departure, Document};
 use quincunx::verify::{Agreement, against_model, verify};
 use quincunx::{
     Calibration, FileKind, InputFile, Opened, Outcome, detect, exit_code, inspect, sources_of,
@@ -34,6 +34,10 @@ pub(crate) struct Verify {
     data: Option<String>,
     #[command(flatten)]
     images: Images,
+    /// Also list where the program's numbers depart from those of the machine's own tools, with the
+    /// largest differences on the data: of each departure alone, and of all so far
+    #[arg(long, requires = "model")]
+    departures: bool,
     #[command(flatten)]
     preparation: Preparation,
     #[command(flatten)]
@@ -75,7 +79,13 @@ impl Verify {
         let exact = agreement.as_ref().is_none_or(|a| a.bit_exact == a.images);
         let errors = problems.iter().filter(|p| p.severity() == Severity::Error).count();
         let table = table(legal && exact, errors, agreement.as_ref());
-        console.report(&Report::from(table), self.output.output.as_deref())?;
+        let departures = agreement.and_then(|agreement| agreement.departures);
+        let report = Report::from(table);
+        let report = match &departures {
+            Some(list) => report.table(departure_table(list)),
+            None => report,
+        };
+        console.report(&report, self.output.output.as_deref())?;
         Ok(if legal && exact { 0 } else { Class::Answer.exit_code() })
     }
 
@@ -115,9 +125,21 @@ impl Verify {
             calibration: Calibration { file: calibration.as_ref(), evaluated: file.as_ref() },
             ..Job::new(&model, &opened.setup)
         };
-        against_model(opened, &job, &images, console.threads, console.progress())
+        against_model(opened, &job, &images, self.departures, console.threads, console.progress())
             .map_err(|failure| failure.with_sources(&opened.sources))
     }
+}
+
+fn departure_table(departures: &[Departure]) -> Table {
+    let numbers = ["alone", "together"].map(Column::number);
+    let columns = ["node", "departure"].map(Column::text).into_iter().chain(numbers).collect();
+    let mut table = Table::new("departures", columns);
+    for Departure { node, what, alone, together } in departures {
+        let words = [node.as_str(), what].map(Cell::from);
+        let numbers = [*alone, *together].map(Cell::Brief);
+        table.push(words.into_iter().chain(numbers).collect());
+    }
+    table
 }
 
 fn table(passed: bool, errors: usize, agreement: Option<&Agreement>) -> Table {

@@ -26,12 +26,12 @@ pub(super) fn check(case: &Value, model: &Path) -> Check {
     }));
     let golden = TARGET.golden(&graph, &compat, &inputs).map_err(failed)?;
     same_output("the golden model", case, &arch, &golden)?;
-    let compiled = ours::compile(&graph, &arch, "compat")?;
+    let compiled = ours::compile(&graph, &arch, "compat", "auto")?;
     let found = ours::judged(&graph, &compiled, &inputs)?;
     same_output("the program", case, &arch, &found)?;
     let upstream = number(case, "aggregate_cycles")?;
     ours::not_above("compat", ours::cycles(&compiled), upstream)?;
-    let free = ours::compile(&graph, &arch, "free")?;
+    let free = ours::compile(&graph, &arch, "free", "auto")?;
     ours::judged(&graph, &free, &inputs)?;
     ours::not_above("free", ours::cycles(&free), upstream)
 }

@@ -42,8 +42,10 @@ fn check(case: &Value, model: &Path, sums: &mut [u64; 3]) -> Check {
         Ok((value.name.clone(), unpack(&hex(image)?, &value.shape, &arch)?))
     });
     let inputs: Tensors = inputs.collect::<Check<_>>()?;
-    let compat = compile(&graph, &arch, "compat")?;
+    let compat = compile(&graph, &arch, "compat", "auto")?;
+    let same_strategy = compile(&graph, &arch, "compat", strategy(case)?)?;
     let found = judged(&graph, &compat, &inputs)?;
+    equal("what the two strategies give", judged(&graph, &same_strategy, &inputs)?, found.clone())?;
     if case["max_abs_error_vs_float"].as_f64().is_some_and(|error| error < OTHER_NETWORK) {
         for output in list(&case["outputs"]) {
             let name = text(output, "name");
@@ -52,13 +54,25 @@ fn check(case: &Value, model: &Path, sums: &mut [u64; 3]) -> Check {
             equal(&format!("output {name:?}"), found.to_f64(), expected.to_f64())?;
         }
     }
-    let free = compile(&graph, &arch, "free")?;
+    let free = compile(&graph, &arch, "free", "auto")?;
     judged(&graph, &free, &inputs)?;
     let upstream = number(case, "aggregate_cycles")?;
     let cycles = [upstream, cycles(&compat), cycles(&free)];
     sums.iter_mut().zip(cycles).for_each(|(sum, cycles)| *sum += cycles);
+    not_above("compat in upstream's strategy", self::cycles(&same_strategy), upstream)?;
     not_above("compat", cycles[1], upstream)?;
     not_above("free", cycles[2], upstream)
+}
+
+/// The strategy in which upstream compiled a program.
+fn strategy(case: &Value) -> Check<&'static str> {
+    match text(case, "strategy") {
+        "iso" => Ok("local-isolated"),
+        "vars" => Ok("local-vars"),
+        "consts" => Ok("local-consts"),
+        "both" => Ok("local-vars-and-consts"),
+        unknown => Err(format!("there is no strategy {unknown:?}")),
+    }
 }
 
 /// A cell of the benchmark table: the program is legal and takes no more cycles than upstream's.
@@ -69,7 +83,7 @@ pub(super) fn cell(case: &Value, model: &Path) -> Check {
     let recreated = "upstream_recreated_cycles_current_model";
     let upstream = number(case, key).or_else(|_| number(case, recreated))?;
     ["compat", "free"].into_iter().try_for_each(|rounding| {
-        not_above(rounding, cycles(&compile(&graph, &arch, rounding)?), upstream)
+        not_above(rounding, cycles(&compile(&graph, &arch, rounding, "auto")?), upstream)
     })
 }
 
@@ -80,8 +94,14 @@ pub(super) fn read(model: &Path) -> Check<Graph> {
 }
 
 /// A legal program of a network.
-pub(super) fn compile(graph: &Graph, arch: &TcuArch, rounding: &str) -> Check<Compiled> {
-    let given = [("rounding".to_owned(), rounding.to_owned())];
+pub(super) fn compile(
+    graph: &Graph,
+    arch: &TcuArch,
+    rounding: &str,
+    strategy: &str,
+) -> Check<Compiled> {
+    let given = [("rounding", rounding), ("strategy", strategy)];
+    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let options = Options::new(TARGET.info().options, &given).map_err(|p| p.to_string())?;
     let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
     let compiled = compiled.map_err(|problems| format!("{rounding}: {}", first(&problems)))?;

@@ -1,9 +1,10 @@
 //! The file that says which layer has how many bits.
 
+use super::scheme_named;
 use crate::{Failure, InputFile, Outcome};
 use quincunx_diag::{Diagnostic, SourceId, Span, did_you_mean};
 use quincunx_graph::Graph;
-use quincunx_graph::passes::{Grid, Overrides, Recipe};
+use quincunx_graph::passes::{Grid, Overrides, Recipe, Scheme};
 use quincunx_target::File;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ const MAX_PATTERNS: usize = 1000;
 /// Settings for all layers and for single ones.
 ///
 /// The file is TOML: the keys `weights` and `activations` (bits), `signed` (codes of activations)
-/// and `scheme` (`"affine"` or `"pow2"`) at the top hold for every layer; each `[[layer]]` has a
+/// and `scheme` (`"affine"`, `"pow2"` or such as `"uniform:FP16BP8"`) at the top hold for every layer; each `[[layer]]` has a
 /// `name`, in which `*` stands for any characters and `?` for one, any of these keys, and `skip`.
 /// Where several entries fit a layer, later ones outweigh.
 #[derive(Clone, Debug)]
@@ -51,20 +52,30 @@ struct Entry {
     skip: Option<bool>,
 }
 
+/// `affine`, `pow2`, or `uniform:FP16BP8`, which says the widths as well.
 #[derive(Clone, Copy, Debug, Deserialize)]
-enum SchemeName {
-    #[serde(rename = "affine")]
-    Affine,
-    #[serde(rename = "pow2")]
-    PowerOfTwo,
+#[serde(try_from = "String")]
+struct SchemeName {
+    grid: Grid,
+    width: Option<u32>,
 }
 
-impl From<SchemeName> for Grid {
-    fn from(name: SchemeName) -> Self {
-        match name {
-            SchemeName::Affine => Grid::Affine,
-            SchemeName::PowerOfTwo => Grid::PowerOfTwo,
-        }
+impl TryFrom<String> for SchemeName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let (grid, width) = match name.as_str() {
+            "affine" => (Grid::Affine, None),
+            "pow2" => (Grid::PowerOfTwo, None),
+            name => match scheme_named(name) {
+                Ok(Scheme::Uniform { width, point }) => (Grid::Uniform { point }, Some(width)),
+                _ => {
+                    let expected = "expected \"affine\", \"pow2\" or such as \"uniform:FP16BP8\"";
+                    return Err(format!("there is no scheme {name:?}, {expected}"));
+                }
+            },
+        };
+        Ok(SchemeName { grid, width })
     }
 }
 
@@ -98,9 +109,9 @@ impl Widths {
     pub fn apply(&self, recipe: &mut Recipe, original: &Graph, graph: &Graph) -> Outcome<()> {
         let parsed = &self.parsed;
         let all = Overrides {
-            grid: parsed.scheme.map(Grid::from),
-            weights: parsed.weights,
-            activations: parsed.activations,
+            grid: parsed.scheme.map(|scheme| scheme.grid),
+            weights: parsed.weights.or(parsed.scheme.and_then(|scheme| scheme.width)),
+            activations: parsed.activations.or(parsed.scheme.and_then(|scheme| scheme.width)),
             signed: parsed.signed,
             skip: None,
         };
@@ -161,9 +172,9 @@ impl Widths {
 impl Entry {
     fn overrides(&self) -> Overrides {
         Overrides {
-            grid: self.scheme.map(Grid::from),
-            weights: self.weights,
-            activations: self.activations,
+            grid: self.scheme.map(|scheme| scheme.grid),
+            weights: self.weights.or(self.scheme.and_then(|scheme| scheme.width)),
+            activations: self.activations.or(self.scheme.and_then(|scheme| scheme.width)),
             signed: self.signed,
             skip: self.skip,
         }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::compile::{Job, compile, to_folder};
 use crate::import::Options;
+use crate::inspect::Depth;
 use crate::run::run;
 use crate::time::{left_out, time};
 use crate::verify::{against_model, verify};
@@ -47,7 +48,7 @@ fn verify_finds_a_program_that_is_not_its_model() {
         let options: Vec<_> =
             options.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let opened = open_folder(&path, TARGETS, &options).unwrap();
-        against_model(&opened, &Job::new(model, &setup), &data, ONE, &Silent)
+        against_model(&opened, &Job::new(model, &setup), &data, false, ONE, &Silent)
     };
     let right = agreement(&[], &model).unwrap();
     assert_eq!((right.images, right.bit_exact, right.difference.is_none()), (30, 30, true));
@@ -119,24 +120,28 @@ fn files_are_converted_between_kinds() {
 #[test]
 fn inspect_shows_folders_and_programs() {
     let (_place, path) = write(&mixed(), &[]);
-    let text = inspect::folder(&path, TARGETS, &[]).unwrap().report.render(Format::Text);
+    let text =
+        inspect::folder(&path, TARGETS, &[], Depth::All).unwrap().report.render(Format::Text);
     assert!(text.contains("program folder") && text.contains("host1"), "{text}");
     let file = crate::InputFile {
         name: "a.toy".into(),
         path: None,
         bytes: b"toy\nrelu y x\n".to_vec().into(),
     };
-    let text = inspect::file(&file, TARGETS, None, &Options::default())
+    let text = inspect::file(&file, TARGETS, None, &Options::default(), Depth::Brief)
         .unwrap()
         .report
         .render(Format::Text);
     assert!(text.contains("instructions"), "{text}");
     let nothing = crate::InputFile { bytes: b"nothing".to_vec().into(), ..file };
     assert_eq!(
-        inspect::file(&nothing, TARGETS, None, &Options::default()).err().unwrap().exit_code(),
+        inspect::file(&nothing, TARGETS, None, &Options::default(), Depth::Brief)
+            .err()
+            .unwrap()
+            .exit_code(),
         3
     );
-    assert!(inspect::folder(path.parent().unwrap(), TARGETS, &[]).is_err());
+    assert!(inspect::folder(path.parent().unwrap(), TARGETS, &[], Depth::Brief).is_err());
 }
 
 #[test]

@@ -114,6 +114,7 @@ impl Target for Toy {
                 inputs: graph.inputs().iter().map(port).collect(),
                 outputs: graph.outputs().iter().map(port).collect(),
                 layers: layers.collect(),
+                ..Interface::default()
             },
             wrong: options.flag("wrong"),
         };
@@ -193,7 +194,7 @@ fn claim(graph: &Graph, node: &Node) -> Claim {
 fn raw_ports(code: &[Instruction]) -> Interface {
     let port = |name: &str| Port { name: name.to_owned(), shape: vec![4], quantiser: None };
     let output = code.last().map_or("x", |instruction| &instruction.result);
-    Interface { inputs: vec![port("x")], outputs: vec![port(output)], layers: Vec::new() }
+    Interface { inputs: vec![port("x")], outputs: vec![port(output)], ..Interface::default() }
 }
 
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! How much of the observed range a grid covers.
 
 use super::calibrate::Statistics;
-use super::grids::{affine, power_of_two};
+use super::grids::{affine, power_of_two, uniform};
 use super::{Grid, Settings};
 use crate::Quantiser;
 
@@ -27,6 +27,9 @@ const EXPONENTS: i32 = 6;
 
 /// The quantiser of numbers that were observed.
 pub(super) fn choose(found: &Statistics, settings: &Settings, method: Method) -> Quantiser {
+    if let Grid::Uniform { point } = settings.grid {
+        return uniform(settings.activations, point);
+    }
     let whole = found.range();
     let (low, high) = match (method, &found.histogram) {
         (Method::Percentile(percent), Some(histogram)) => {
@@ -44,6 +47,7 @@ fn covering(settings: &Settings, low: f64, high: f64) -> Quantiser {
     match settings.grid {
         Grid::PowerOfTwo => power_of_two(low, high, width, signed),
         Grid::Affine => affine(low, high, width, signed.unwrap_or(false)),
+        Grid::Uniform { point } => uniform(width, point),
     }
 }
 

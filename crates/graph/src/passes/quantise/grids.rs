@@ -25,6 +25,11 @@ pub(super) fn power_of_two(low: f64, high: f64, width: u32, signed: Option<bool>
     Quantiser::symmetric(signed, width, 2.0_f64.powi(exponent))
 }
 
+/// The grid of a fixed-point format.
+pub(super) fn uniform(width: u32, point: u32) -> Quantiser {
+    Quantiser::symmetric(true, width, f64::from(point).exp2().recip())
+}
+
 /// The finest grid of `width` bits with a zero point that covers `low..=high` and 0.
 ///
 /// Zero points are even, since QONNX adds the zero point before it rounds half to even, and ONNX

@@ -218,6 +218,10 @@ impl Insert<'_> {
         }
         Ok(match role {
             Role::Float => None,
+            Role::Bias if matches!(settings.grid, Grid::Uniform { .. }) => {
+                let quantiser = weight_quantiser(tensor, None, settings, self.recipe.method)?;
+                Some((tensor.clone(), quantiser, true))
+            }
             Role::Bias => {
                 let grid = settings.grid;
                 let (tensor, quantiser) = bias(&self.rewrite.new, node, inputs, tensor, grid)?;

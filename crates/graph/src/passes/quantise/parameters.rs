@@ -1,12 +1,13 @@
 //! Weights and biases become codes.
 
 use super::clip::Method;
-use super::grids::{power_of_two, symmetric_scale};
+use super::grids::{power_of_two, symmetric_scale, uniform};
 use super::recipe::{Grid, Settings};
 use crate::{
     Binary, Constant, Conv, ConvTranspose, Gemm, Graph, Node, Op, Param, Quantiser, ValueId,
 };
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_num::Rounding;
 use quincunx_tensor::{DType, Tensor, View, broadcast_shapes};
 
 /// Parts of the largest weight that are tried as limit.
@@ -30,7 +31,7 @@ pub(super) fn role(graph: &Graph, node: &Node, index: usize, grid: Grid) -> Role
         return if is_layer && index == 2 { Role::Bias } else { Role::Weights(None) };
     }
     let rank = node.input(index).map_or(0, |id| graph[id].shape.len());
-    match (&node.op, index) {
+    let role = match (&node.op, index) {
         (Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_), 2) => Role::Bias,
         (Op::Conv(_), 1) => Role::Weights(Some(0)),
         (Op::ConvTranspose(_), 1) => Role::Weights(Some(1)),
@@ -51,6 +52,10 @@ pub(super) fn role(graph: &Graph, node: &Node, index: usize, grid: Grid) -> Role
             _,
         ) => Role::Float,
         _ => Role::Weights(None),
+    };
+    match (grid, role) {
+        (Grid::Uniform { .. }, Role::Weights(_)) => Role::Weights(None),
+        _ => role,
     }
 }
 
@@ -77,6 +82,10 @@ pub(super) fn weight_quantiser(
     if settings.grid == Grid::PowerOfTwo {
         let (low, high) = bounds(tensor);
         return Ok(power_of_two(low.min(-f64::MIN_POSITIVE), high, width, None));
+    }
+    if let Grid::Uniform { point } = settings.grid {
+        let rounding = Param::uniform(Rounding::HalfCeil);
+        return Ok(Quantiser { rounding, ..uniform(width, point) });
     }
     // Parameters align at the innermost axis.
     let mut shape = vec![1; axis.map_or(0, |axis| tensor.shape().len() - axis)];
@@ -199,7 +208,8 @@ fn on_sums(bias: &Tensor, scales: Vec<f64>) -> Result<(Tensor, Quantiser)> {
     Ok((Tensor::from_vec(&shape, values)?, quantiser))
 }
 
-/// Codes of plain numbers, rounded half to even, in the narrowest type that holds them.
+/// Codes of plain numbers in the narrowest type that holds them. They are rounded half to even, those
+/// of fixed-point machines half up, as their tools do; nothing rounds them again.
 pub(super) fn codes(tensor: &Tensor, quantiser: &Quantiser) -> Result<Constant> {
     let broken = || Diagnostic::bug("a quantiser of constants broadcasts");
     let shape = tensor.shape();
@@ -212,8 +222,13 @@ pub(super) fn codes(tensor: &Tensor, quantiser: &Quantiser) -> Result<Constant> 
     let (low, high) = format.range();
     let (low, high) = (limit(low), limit(high));
     let numbers = tensor.to_f64();
+    let half_up = format.rounding == Rounding::HalfCeil;
+    let nearest = |steps: f64| match half_up {
+        true => steps.floor() + f64::from(u8::from(steps - steps.floor() >= 0.5)),
+        false => steps.round_ties_even(),
+    };
     let code = |(x, scale): (&f64, &f64)| {
-        ((x / scale).round_ties_even() as i64).saturating_add(format.zero).clamp(low, high)
+        (nearest(x / scale) as i64).saturating_add(format.zero).clamp(low, high)
     };
     let codes = numbers.iter().zip(&scales).map(code);
     let tensor = match (format.signed, format.width) {
@@ -224,5 +239,6 @@ pub(super) fn codes(tensor: &Tensor, quantiser: &Quantiser) -> Result<Constant> 
         (true, ..=32) => Tensor::from_vec(shape, codes.map(|c| c as i32).collect()),
         _ => Tensor::from_vec(shape, codes.collect::<Vec<i64>>()),
     }?;
-    Ok(Constant { tensor, quantiser: Some(quantiser.clone()) })
+    let rounding = Param::uniform(Rounding::HalfEven);
+    Ok(Constant { tensor, quantiser: Some(Quantiser { rounding, ..quantiser.clone() }) })
 }

@@ -118,7 +118,7 @@ impl Walk<'_> {
     /// The operands of a Concat share a grid when they can, else the result gets one.
     fn join(&mut self, node: &Node, settings: Settings) {
         let graph = self.graph;
-        if settings.grid == Grid::PowerOfTwo {
+        if settings.grid != Grid::Affine {
             return;
         }
         if settings.skip {

@@ -21,6 +21,14 @@ pub enum Scheme {
         /// Bits of activations and inputs.
         activations: u32,
     },
+    /// Fixed point of one format for everything, whatever the ranges are: signed codes of `width`
+    /// bits, `point` of them below the binary point.
+    Uniform {
+        /// Bits of all codes.
+        width: u32,
+        /// Bits below the binary point.
+        point: u32,
+    },
 }
 
 impl Scheme {
@@ -37,6 +45,11 @@ pub enum Grid {
     PowerOfTwo,
     /// As [`Scheme::Affine`]: 2 to 16 bits.
     Affine,
+    /// As [`Scheme::Uniform`]: 2 to 32 bits, always signed.
+    Uniform {
+        /// Bits below the binary point, less than all bits.
+        point: u32,
+    },
 }
 
 /// How one layer is quantised.
@@ -60,6 +73,7 @@ impl From<&Scheme> for Settings {
         let (grid, weights, activations) = match *scheme {
             Scheme::PowerOfTwo { weights, activations } => (Grid::PowerOfTwo, weights, activations),
             Scheme::Affine { weights, activations } => (Grid::Affine, weights, activations),
+            Scheme::Uniform { width, point } => (Grid::Uniform { point }, width, width),
         };
         Settings { grid, weights, activations, signed: None, skip: false }
     }
@@ -147,7 +161,12 @@ fn check_widths(settings: &Settings, whose: &str) -> Result<()> {
     let (grid, range) = match settings.grid {
         Grid::PowerOfTwo => ("powers of two", 1..=32),
         Grid::Affine => ("affine grids", 2..=16),
+        // A bit for the sign, and those below the binary point.
+        Grid::Uniform { point } => ("uniform grids", point.saturating_add(1).max(2)..=32),
     };
+    if matches!(settings.grid, Grid::Uniform { .. }) && settings.signed == Some(false) {
+        return Err(cannot(format!("unsigned codes for {whose}, but uniform grids are signed")));
+    }
     for (what, width) in [("weights", settings.weights), ("activations", settings.activations)] {
         if !range.contains(&width) {
             return Err(cannot(format!(

@@ -230,7 +230,7 @@ impl Builder {
         let Home::Vars { planes, .. } = &output.home else {
             return Err(Diagnostic::bug("only variables are saved to"));
         };
-        self.push(Op::Save { input, to: planes.clone() })
+        self.push(Op::Save { input, to: planes.clone(), positions: None })
     }
 
     /// `output = input + other`; the other operand is a temp, a variable, or a constant with one

@@ -16,7 +16,9 @@ mod tests;
 pub use emit::Pool;
 pub use objects::{Dimensions, Object, Pending, Tag};
 
-use super::hir::{Binding, Const, ConstId, Layer, Network, Observed, Order, Var, VarId};
+use super::hir::{
+    Binding, Const, ConstId, Layer, Network, Observed, Order, Table, TableId, Var, VarId,
+};
 use crate::arch::{DataType, TcuArch};
 use quincunx_diag::{Diagnostic, Result};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -124,6 +126,17 @@ impl Builder {
         }
         self.network.consts.push(Const { name: name.to_owned(), rows, channels, data });
         next
+    }
+
+    /// Adds a lookup table, or finds one of its name.
+    pub(crate) fn add_table(&mut self, table: &Table) -> TableId {
+        let tables = &mut self.network.tables;
+        let known = tables.iter().position(|known| known.name == table.name);
+        let index = known.unwrap_or_else(|| {
+            tables.push(table.clone());
+            tables.len() - 1
+        });
+        TableId(index as u32)
     }
 
     /// Notes what a constant became.

@@ -3,7 +3,7 @@
 use super::Builder;
 use super::emit::{State, expect, mismatch, row_of, usage};
 use super::objects::{Dimensions, Home, Object, Tag};
-use crate::compile::hir::{Bias, ConstId, MatMul, Op, Pair, Plane, Tap, TempId};
+use crate::compile::hir::{Bias, ConstId, MatMul, Op, Pair, Plane, Tap, TempId, VarId};
 use quincunx_diag::Result;
 use std::sync::Arc;
 
@@ -105,10 +105,27 @@ impl Builder {
             }
         }
         if groups.is_empty() {
-            return Err(usage("Q3089", "all inputs of a product are absent".to_owned())
-                .help("give one input at least; the others may be absent"));
+            groups.push(self.absent(rows)?);
         }
         Ok(groups)
+    }
+
+    /// The group of a product all of whose inputs are zeros: it names planes, but no position of
+    /// them, so that nothing is read.
+    fn absent(&self, rows: u32) -> Result<Group> {
+        if self.network.vars.is_empty() {
+            return Err(usage(
+                "Q3089",
+                "a product of zeros in a network without tensors".to_owned(),
+            )
+            .help("add an input or output first"));
+        }
+        let plane = Plane { var: VarId(0), block: 0 };
+        Ok((
+            std::iter::repeat_n(plane, rows.div_ceil(self.lanes) as usize).collect(),
+            false,
+            Vec::new(),
+        ))
     }
 
     /// The output positions that a call names, each once.

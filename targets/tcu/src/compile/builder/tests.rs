@@ -134,7 +134,6 @@ fn tags_dimensions_and_order_are_checked() {
     assert_eq!(code(builder.emit_mat_mul(&[&weights, &bias], None, &all)), "Q3089");
     assert_eq!(code(builder.emit_mat_mul(&[&weights], Some(&weights), &all)), "Q3089");
     assert_eq!(code(builder.emit_mat_mul(&[&weights], None, &[])), "Q3089");
-    assert_eq!(code(builder.emit_mat_mul(&[&weights], None, &[(None, &sum)])), "Q3089");
     assert_eq!(code(builder.emit_mat_mul(&[&weights], None, &[all[0], all[0]])), "Q3092");
     assert_eq!(code(builder.emit_relu(&sum, &other)), "Q3092");
     let (half, part) = (x.at(0..2).unwrap(), sum.at(0..2).unwrap());
@@ -174,4 +173,45 @@ fn a_constant_is_a_parameter_or_an_object() {
     assert_eq!(builder.parameter(&row).unwrap_err().code(), "Q3089");
     assert_eq!(Pending::new("c", 1, 2, vec![0.0]).unwrap_err().code(), "Q3089");
     assert_eq!(Pending::new("c", 1, 1, vec![f64::NAN]).unwrap_err().code(), "Q3093");
+}
+
+/// A product may have zeros alone as its inputs: every result is the bias, or zero without one. The
+/// machine and the interpreter agree.
+#[test]
+fn a_product_of_zeros_is_its_bias() {
+    use quincunx_target::{Engine, Options, Program, Target};
+    use quincunx_tensor::{Tensor, Tensors};
+    let arch = arch();
+    let mut builder = Builder::new(&arch);
+    let x = builder.input("x", &[1, 6, 4]).unwrap();
+    let outputs = ["with", "without", "part"].map(|name| builder.output(name, &[1, 6, 4]).unwrap());
+    let weights = builder.consts(&pending("w", 6, 6, &[1.0; 36])).unwrap();
+    let bias = builder.consts(&pending("b", 1, 6, &[0.5; 6])).unwrap();
+    for (name, output) in ["with", "without", "part"].iter().zip(&outputs) {
+        builder.begin_layer(name).unwrap();
+        let sum = builder.temp("sum", 4, 6).unwrap();
+        let (first, rest) = (sum.at(0..1).unwrap(), sum.at(1..4).unwrap());
+        let last = x.at(1..4).unwrap();
+        let bias = (*name == "with").then_some(&bias);
+        let there = if *name == "part" { Some(&last) } else { None };
+        builder.emit_mat_mul(&[&weights], bias, &[(None, &first), (there, &rest)]).unwrap();
+        builder.emit_save(&sum, output).unwrap();
+        builder.end_layer().unwrap();
+    }
+    let network = builder.finish().unwrap();
+    let options = Options::new(crate::TARGET.info().options, &[]).unwrap();
+    let program = crate::compile::layers(&network, "zeros", &arch, &options).unwrap();
+    assert!(!quincunx_diag::any_error(&program.verify()));
+    let ones = Tensor::from_vec(&[1, 6, 4], vec![1.0_f64; 24]).unwrap();
+    let inputs = Tensors::from([("x".to_owned(), ones)]);
+    let found = program.load(Engine::Exec).unwrap().run(&inputs).unwrap();
+    assert_eq!(found["with"].to_f64(), [0.5; 24]);
+    assert_eq!(found["without"].to_f64(), [0.0; 24]);
+    let part: Vec<f64> = (0..24).map(|at| if at % 4 == 0 { 0.0 } else { 6.0 }).collect();
+    assert_eq!(found["part"].to_f64(), part);
+    let mut vectors = vec![256; 4 * 8];
+    (0..4).for_each(|p| vectors[p * 8 + 6..p * 8 + 8].fill(0));
+    let memory = interpret(&network, &arch, &[("x".to_owned(), vectors)].into());
+    let of = |at: usize| &memory[network.outputs[at].var.0 as usize][..6];
+    assert_eq!((of(0), of(1), of(2)), (&[128; 6][..], &[0; 6][..], &[0; 6][..]));
 }

@@ -1,8 +1,10 @@
 //! Layers under construction, and how they continue.
 
 use super::dims::{Dims, Held};
+use super::moves::AxisMap;
 use super::{Frontend, layer_name, support};
-use crate::compile::hir::{Layer, Op as Hir, Plane, TempId, View};
+use crate::compile::hir::{Layer, MatMul, Op as Hir, Plane, TableId, TempId, View};
+use crate::compile::tables::Function;
 use quincunx_diag::Result;
 use quincunx_graph::{Node, NodeId, Op, ValueId};
 use std::sync::Arc;
@@ -14,6 +16,11 @@ pub(super) struct Open {
     pub(super) dims: Dims,
     /// Its padding lanes are zeros.
     pub(super) zero_padding: bool,
+    /// The table that it uses.
+    pub(super) table: Option<TableId>,
+    /// The temp is still to be padded by the pooling that comes next: for every position that of
+    /// the temp.
+    pub(super) padded: Option<AxisMap>,
 }
 
 impl Open {
@@ -27,7 +34,7 @@ impl Open {
             row: 1,
             ops: Vec::new(),
         };
-        Open { layer, dims, zero_padding: true }
+        Open { layer, dims, zero_padding: true, table: None, padded: None }
     }
 
     /// A temp of these extents, which become those of the layer.
@@ -35,6 +42,19 @@ impl Open {
         self.dims = dims;
         self.layer.temps.push(dims.positions() as u32);
         TempId(self.layer.temps.len() as u32 - 1)
+    }
+
+    /// Products that a vector of the layer takes.
+    pub(super) fn products(&self) -> usize {
+        let products = self.layer.ops.iter().filter_map(|op| match op {
+            Hir::MatMul(product) => Some(product),
+            _ => None,
+        });
+        let of = |product: &MatMul| {
+            let taps = product.taps.iter().map(|tap| tap.pairs.len() * tap.inputs.len());
+            taps.sum::<usize>() / self.layer.temps[product.output.0 as usize].max(1) as usize
+        };
+        products.map(of).sum()
     }
 
     pub(super) fn push(&mut self, op: Hir) {
@@ -50,6 +70,10 @@ impl Open {
         self.layer.macs = self.layer.macs.saturating_add(macs);
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.layer.name
+    }
+
     /// Brings a tensor into the layer.
     pub(super) fn load(&mut self, held: &Held) -> TempId {
         let output = self.temp(held.dims);
@@ -61,7 +85,7 @@ impl Open {
     /// Saves a temp of the extents computed last.
     pub(super) fn save(&mut self, input: TempId, to: Arc<[Plane]>) {
         self.layer.row = self.dims.w as u32;
-        self.push(Hir::Save { input, to });
+        self.push(Hir::Save { input, to, positions: None });
     }
 
     pub(super) fn finish(mut self) -> Layer {
@@ -77,10 +101,10 @@ pub(super) fn view(held: &Held) -> View {
     View { planes: held.planes.clone(), map: held.map.clone(), zero_padding: held.zero_padding }
 }
 
-/// A value that a layer holds in a temp and will save.
+/// A value that a layer saves.
 struct Saved {
     value: ValueId,
-    temp: TempId,
+    planes: Arc<[Plane]>,
     dims: Dims,
     zero_padding: bool,
 }
@@ -105,7 +129,7 @@ impl<'a> Frontend<'a> {
         let mut renamed: Option<ValueId> = None;
         let mut aliases: Vec<(ValueId, ValueId)> = Vec::new();
         loop {
-            let next = self.next(value, open.dims);
+            let next = self.next(value, &open);
             let read_elsewhere = self.consumers[value.index()].len() > usize::from(next.is_some());
             if next.is_none() || read_elsewhere || self.is_output[value.index()] {
                 match renamed {
@@ -116,8 +140,11 @@ impl<'a> Frontend<'a> {
                         aliases.push((value, original));
                     }
                     _ => {
+                        // At once, so that what is computed next may take its place.
+                        let planes = self.home(value)?;
+                        open.save(temp, planes.clone());
                         let (dims, zero_padding) = (open.dims, open.zero_padding);
-                        saves.push(Saved { value, temp, dims, zero_padding });
+                        saves.push(Saved { value, planes, dims, zero_padding });
                         renamed = Some(value);
                     }
                 }
@@ -127,7 +154,9 @@ impl<'a> Frontend<'a> {
             };
             self.done[id.index()] = true;
             open.node(&node.name);
-            if !support::is_silent(self.graph, self.arch, node) {
+            if let Op::Pad(_) = node.op {
+                open.padded = self.padding(node);
+            } else if !support::is_silent(self.graph, self.arch, node) {
                 temp = self.apply(&mut open, node, temp, Some(value))?;
                 renamed = None;
             }
@@ -137,23 +166,17 @@ impl<'a> Frontend<'a> {
         self.finish(open, &saves, &aliases)
     }
 
-    /// Saves values and adds the layer.
+    /// Adds the layer.
     fn finish(
         &mut self,
-        mut open: Open,
+        open: Open,
         saves: &[Saved],
         aliases: &[(ValueId, ValueId)],
     ) -> Result<()> {
-        let mut places = Vec::with_capacity(saves.len());
-        for saved in saves {
-            let planes = self.home(saved.value)?;
-            open.dims = saved.dims;
-            open.save(saved.temp, planes.clone());
-            places.push(planes);
-        }
         let layer = self.close(open);
-        for (saved, planes) in saves.iter().zip(places) {
-            let &Saved { value, dims, zero_padding, .. } = saved;
+        for Saved { value, planes, dims, zero_padding } in saves {
+            let (value, dims, zero_padding) = (*value, *dims, *zero_padding);
+            let planes = planes.clone();
             let held =
                 Held { dims, planes, map: None, zero_padding, layer: Some(layer), counts: None };
             self.hold_view(value, held)?;
@@ -167,7 +190,7 @@ impl<'a> Frontend<'a> {
     }
 
     /// The first reader of a value that the layer which computes it can take.
-    fn next(&self, value: ValueId, dims: Dims) -> Option<(NodeId, &'a Node)> {
+    fn next(&self, value: ValueId, open: &Open) -> Option<(NodeId, &'a Node)> {
         let graph = self.graph;
         let takes = |&id: &NodeId| {
             let node = &graph[id];
@@ -176,22 +199,27 @@ impl<'a> Frontend<'a> {
                     || graph[operand].constant.is_some()
                     || self.held[operand.index()].is_some()
             });
-            (ready && !self.done[id.index()] && self.continues(node, value, dims))
+            (ready && !self.done[id.index()] && self.continues(node, value, open))
                 .then_some((id, node))
         };
         self.consumers[value.index()].iter().find_map(takes)
     }
 
     /// True when a node can read `value` from a temp.
-    fn continues(&self, node: &Node, value: ValueId, dims: Dims) -> bool {
+    fn continues(&self, node: &Node, value: ValueId, open: &Open) -> bool {
         match &node.op {
+            _ if open.padded.is_some() => true,
+            Op::Pad(_) => self.pad_continues(node, open),
             _ if support::is_silent(self.graph, self.arch, node) => true,
-            Op::Binary(_) => self.binary_continues(node, value, dims),
+            op if Function::of(op).is_some() => {
+                node.input(0) == Some(value) && open.table.is_none() && self.shares_local()
+            }
+            Op::Binary(_) => self.binary_continues(node, value, open.dims),
             Op::Unary(_) | Op::Activation(_) | Op::PRelu | Op::BatchNorm(_) => {
                 node.input(0) == Some(value)
             }
             Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Reduce(_) => {
-                self.pool_continues(node)
+                self.pool_continues(node, open.products())
             }
             _ => false,
         }

@@ -61,8 +61,8 @@ pub(super) fn aligned(
 /// What a matrix of zeros and ones moves: `(from, to)` rows and columns, and between which
 /// positions.
 pub(super) struct Move {
-    lanes: Vec<(usize, usize)>,
-    pairs: Vec<Pair>,
+    pub(super) lanes: Vec<(usize, usize)>,
+    pub(super) pairs: Vec<Pair>,
 }
 
 impl Frontend<'_> {
@@ -96,7 +96,7 @@ impl Frontend<'_> {
     }
 
     /// A product with matrices of zeros and ones.
-    fn gather(
+    pub(super) fn gather(
         &mut self,
         open: &mut Open,
         node: &str,

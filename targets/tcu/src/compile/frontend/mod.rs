@@ -10,10 +10,13 @@ mod chain;
 mod channels;
 mod constants;
 mod dims;
+mod free;
+mod lookup;
 mod moves;
 mod parts;
 mod pointwise;
 mod product;
+mod rows;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ use super::builder::{Builder, ConstantUse, Fate};
 use super::hir::{Binding, ConstId, Layer, Network, Observed, Order, Plane, VarId};
 use crate::arch::TcuArch;
 use dims::{Dims, Held};
+use free::Free;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
 use serde::{Deserialize, Serialize};
@@ -49,7 +53,7 @@ pub struct Choices {
 }
 
 /// What was chosen for the numbers of a product; what is absent needed no choice.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProductNumbers {
     /// Order of the taps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,6 +75,30 @@ pub struct ProductNumbers {
     /// The batch normalisation that is part of weights and bias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_norm: Option<String>,
+    /// Factor of weights and bias, for a leaky ReLU behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// The batch normalisation before a ReLU that is part of weights and bias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Elements of an input row that are a block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u32>,
+    /// The product that is summed along.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+    /// The input is packed: row `c * taps + tap` of the weights is one of blocks of whole vectors.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub packed: bool,
+}
+
+/// What a node takes from tables.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LookupNumbers {
+    /// Names of the tables, in the order of use.
+    pub tables: Vec<String>,
+    /// The largest distance from the function.
+    pub max_error: f64,
 }
 
 /// The layers of a graph.
@@ -80,6 +108,8 @@ pub struct Lowered {
     pub network: Network,
     /// Choices by name of the product's node.
     pub numbers: BTreeMap<String, ProductNumbers>,
+    /// What is computed with tables, by name of the node.
+    pub lookups: BTreeMap<String, LookupNumbers>,
     /// What became of the graph's constants; in the order of use.
     pub constants: Vec<ConstantUse>,
 }
@@ -103,8 +133,9 @@ pub fn network(graph: &Graph, arch: &TcuArch, choices: &Choices) -> Result<Lower
         }
     }
     frontend.bind_outputs()?;
-    let (network, constants) = frontend.builder.into_parts();
-    Ok(Lowered { network, numbers: frontend.numbers, constants })
+    let Frontend { builder, numbers, lookups, .. } = frontend;
+    let (network, constants) = builder.into_parts();
+    Ok(Lowered { network, numbers, lookups, constants })
 }
 
 /// The place that a value is saved to: blocks of the tensor that holds the value `root`.
@@ -132,6 +163,10 @@ struct Frontend<'a> {
     /// Nodes that are lowered.
     done: Vec<bool>,
     numbers: BTreeMap<String, ProductNumbers>,
+    free: Free,
+    /// Results of products that are scaled for the leaky ReLU behind them.
+    scaled: Vec<bool>,
+    lookups: BTreeMap<String, LookupNumbers>,
 }
 
 impl<'a> Frontend<'a> {
@@ -151,6 +186,9 @@ impl<'a> Frontend<'a> {
             held: vec![None; graph.values().len()],
             done: vec![false; graph.nodes().len()],
             numbers: BTreeMap::new(),
+            free: Free::new(graph, arch, choices.freedom),
+            scaled: vec![false; graph.values().len()],
+            lookups: BTreeMap::new(),
         };
         frontend.slots = frontend.find_slots();
         frontend
@@ -339,6 +377,10 @@ impl<'a> Frontend<'a> {
     /// Lowers a node that no layer before it has taken.
     fn lower(&mut self, id: NodeId, node: &'a Node) -> Result<()> {
         self.done[id.index()] = true;
+        if self.free.is_first(id) {
+            // The second product of the pair takes it along.
+            return Ok(());
+        }
         if let Some(held) = self.view(node)? {
             return self.hold_view(node.output, held);
         }
@@ -350,6 +392,7 @@ impl<'a> Frontend<'a> {
                 let (open, temp, last) = self.product(node)?;
                 return self.follow(open, temp, last);
             }
+            Op::Softmax(softmax) => self.softmax(*softmax, node)?,
             _ if node.op.only_moves() => match self.move_channels(node)? {
                 Some(started) => started,
                 None => return Ok(()),
@@ -364,7 +407,8 @@ impl<'a> Frontend<'a> {
         let plain = held.map.is_none()
             && held.counts.is_none()
             && held.dims == Dims::of_value(self.graph, value);
-        if let (true, Some(layer)) = (plain, held.layer) {
+        let moved = self.free.before(value).is_some() || self.scaled[value.index()];
+        if let (true, Some(layer), false) = (plain, held.layer, moved) {
             self.observe(value, &held.planes.clone(), layer);
         }
         self.held[value.index()] = Some(held);

@@ -5,6 +5,7 @@ use super::constants::{Broadcast, constant, encode_all, operand, reals};
 use super::dims::{Dims, Held};
 use super::{Fate, Frontend};
 use crate::compile::hir::{self, Op as Hir, Operand, TempId};
+use crate::compile::tables::Function;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Activation, BatchNorm, Binary, Graph, Node, Op, Unary, ValueId};
 use quincunx_tensor::Shape;
@@ -98,7 +99,18 @@ impl Frontend<'_> {
     ) -> Result<TempId> {
         match &node.op {
             Op::Binary(op) => self.binary(open, *op, node, input, value),
+            op if Function::of(op).is_some() => self.function(open, node, input),
             Op::Unary(op) => self.unary(open, *op, input, node),
+            Op::Activation(Activation::LeakyRelu { alpha })
+                if node.input(0).is_some_and(|value| self.scaled[value.index()]) =>
+            {
+                let alpha = f64::from(*alpha);
+                let factor = self.arch.data_type.encode(alpha / (1.0 - alpha));
+                let output = open.temp(open.dims);
+                let op = hir::Unary::ScaledLeakyRelu { factor };
+                open.push(Hir::Unary { op, input, output });
+                Ok(output)
+            }
             Op::Activation(op) => self.activation(open, *op, input),
             Op::PRelu => self.prelu(open, node, input),
             Op::BatchNorm(norm) => self.batch_norm(open, norm, node, input),
@@ -159,6 +171,9 @@ impl Frontend<'_> {
         let dims = open.dims;
         match op {
             Unary::Relu => {
+                if let Some(norm) = self.free.before(node.output) {
+                    return self.limit(open, &self.graph[norm], input);
+                }
                 let output = open.temp(dims);
                 open.push(Hir::Unary { op: hir::Unary::Relu, input, output });
                 Ok(output)
@@ -176,6 +191,24 @@ impl Frontend<'_> {
             }
             _ => Err(Diagnostic::bug("a claimed operation has no instructions")),
         }
+    }
+
+    /// A ReLU before which a batch normalisation is left out: the larger of its operand and
+    /// `-offset / scale`.
+    fn limit(&mut self, open: &mut Open, node: &Node, input: TempId) -> Result<TempId> {
+        let Op::BatchNorm(norm) = &node.op else {
+            return Err(Diagnostic::bug("only a batch normalisation is moved"));
+        };
+        let [scale, offset] = affine(self.graph, norm, node)?;
+        let limits: Vec<f32> = offset.iter().zip(&scale).map(|(o, s)| -(o / s)).collect();
+        let data = encode_all(self.arch.data_type, &limits);
+        let values: Vec<ValueId> = node.operands().skip(1).collect();
+        let name = format!("limits of {}", node.name);
+        let row = self.add_const(&name, [1, open.dims.c], data, values)?;
+        let output = open.temp(open.dims);
+        let other = Operand::Const(row);
+        open.push(Hir::Binary { op: hir::Binary::Max, input, other, output });
+        Ok(output)
     }
 
     fn activation(&mut self, open: &mut Open, op: Activation, input: TempId) -> Result<TempId> {
@@ -230,16 +263,20 @@ impl Frontend<'_> {
         node: &Node,
         input: TempId,
     ) -> Result<TempId> {
+        if self.graph[node.output].producer.is_some_and(|id| self.free.is_moved(id)) {
+            return Ok(input);
+        }
         let [scale, offset] = affine(self.graph, norm, node)?;
         let data_type = self.arch.data_type;
         let dims = open.dims;
-        let values: Vec<ValueId> = node.operands().skip(1).collect();
-        let mut row = |what: &str, numbers: &[f32]| {
+        let mut row = |what: &str, numbers: &[f32], from: &[usize]| {
             let name = format!("{what} of {}", node.name);
             let data = encode_all(data_type, numbers);
-            self.add_const(&name, [1, dims.c], data, values.iter().copied())
+            let values = from.iter().filter_map(|&operand| node.input(operand));
+            self.add_const(&name, [1, dims.c], data, values)
         };
-        let (scale, offset) = (row("scale", &scale)?, row("offset", &offset)?);
+        let scale = row("scale", &scale, &[1, 4])?;
+        let offset = row("offset", &offset, &[2, 3])?;
         let output = open.temp(dims);
         open.push(Hir::Norm { scale, offset, input, output });
         Ok(output)

@@ -5,11 +5,12 @@ use super::channels::lanes_used;
 use super::constants::{encode_all, encode_into, operand, reals};
 use super::dims::{Dims, Held};
 use super::pointwise::affine;
+use super::rows::Rows;
 use super::{Freedom, Frontend, ProductNumbers};
 use crate::arch::DataType;
-use crate::compile::hir::{Bias, MatMul, Op as Hir, Pair, Tap, TempId};
+use crate::compile::hir::{Bias, MatMul, Op as Hir, Pair, Plane, Tap, TempId};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Graph, Node, NodeId, Op, Window};
+use quincunx_graph::{Conv, Graph, Node, NodeId, Op, ValueId, Window};
 use std::sync::Arc;
 
 /// The numbers of a matrix with `taps` parts, each of `inputs` rows and `outputs` columns:
@@ -27,10 +28,24 @@ struct Matrix<'a> {
     by_rows: bool,
 }
 
-/// Factors of the outputs, and the bias row.
+/// Factors of the outputs and of everything, and the bias row.
 struct Output {
     factors: Option<Vec<f32>>,
+    scale: Option<f64>,
     bias: Option<Vec<f32>>,
+    /// Constants of the graph that are part of factors and bias.
+    also: Vec<ValueId>,
+}
+
+/// A product of one operand.
+struct Factor<'a> {
+    node: &'a Node,
+    held: Held,
+    matrix: Matrix<'a>,
+    output: Output,
+    pairs: Vec<Vec<Pair>>,
+    /// The batch normalisation that is taken in.
+    before: Option<&'a Node>,
 }
 
 fn bug() -> Diagnostic {
@@ -46,86 +61,161 @@ const ROWS: usize = 8;
 impl<'a> Frontend<'a> {
     /// Begins a layer with a product; the last node is the one whose result the temp is.
     pub(super) fn product(&mut self, node: &'a Node) -> Result<(Open, TempId, &'a Node)> {
-        let x = node.input(0).ok_or_else(bug)?;
-        let held = self.held(x)?;
-        let out = Dims::of_value(self.graph, node.output);
-        let (matrix, mut output, pairs) = match &node.op {
-            Op::Conv(conv) => self.convolution(conv, node, &held, out)?,
-            _ => self.matrix_product(node, &held)?,
-        };
+        let graph = self.graph;
+        let out = Dims::of_value(graph, node.output);
+        let mut factor = self.factor(node)?;
         let norm = self.folded(node);
         if let Some((_, norm)) = norm {
-            self.fold(norm, &mut output)?;
+            self.fold(norm, &mut factor.output)?;
         }
+        let pair = graph[node.output].producer.and_then(|id| self.free.pair(id));
+        let along = pair.map(|pair| self.factor(&graph[pair.first])).transpose()?;
+        let last = match (norm, pair) {
+            (Some((id, _)), _) => Some(id),
+            (None, Some(pair)) => Some(pair.sum),
+            (None, None) => None,
+        };
         let mut open = Open::new(node.name.clone(), out);
-        let pairs: Vec<Arc<[Pair]>> = pairs.into_iter().map(Arc::from).collect();
-        let read: u64 = pairs.iter().map(|pairs| pairs.len() as u64).sum();
-        open.macs(read * matrix.inputs as u64 * out.c as u64);
-        let taps = self.taps(node, &matrix, &output, &held, pairs)?;
-        let bias = self.bias(node, &output, &taps)?;
-        self.note(node, &taps, bias, norm.map(|(_, norm)| norm));
-        self.note_planes(node, &held);
+        for factor in std::iter::once(&factor).chain(&along) {
+            let read: u64 = factor.pairs.iter().map(|pairs| pairs.len() as u64).sum();
+            open.macs(read * factor.matrix.inputs as u64 * out.c as u64);
+        }
+        let rows = match &node.op {
+            Op::Conv(Conv { window, groups: 1 }) if along.is_none() => {
+                self.rows_of(window, &factor.held, out).map(|rows| (window, rows))
+            }
+            _ => None,
+        };
+        if along.is_none() {
+            let value = last.map_or(node.output, |last| graph[last].output);
+            factor.output.scale = self.scale_of(value);
+            if factor.output.scale.is_some() {
+                self.note_scaled(value);
+            }
+        }
+        if let Some(other) = along.as_ref().and_then(|along| along.output.bias.as_ref()) {
+            let own = factor.output.bias.get_or_insert_with(|| vec![0.0; other.len()]);
+            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+        }
+        let mut taps = match &rows {
+            Some((window, rows)) => self.row_taps(&factor, window, rows, out)?,
+            None => self.taps(&mut factor)?,
+        };
+        let bias = self.bias(node, &factor.output, &taps)?;
+        self.note(&factor, &taps, bias, norm.map(|(_, norm)| norm));
+        self.note_planes(node, &factor.held);
+        if let (Some((_, rows)), Some(numbers)) = (&rows, self.numbers.get_mut(&node.name)) {
+            numbers.row = Some(rows.width as u32);
+        }
+        if let Some(mut along) = along {
+            taps.extend(self.taps(&mut along)?);
+            self.note(&along, &[], None, None);
+            self.note_planes(along.node, &along.held);
+            if let Some(numbers) = self.numbers.get_mut(&node.name) {
+                numbers.with = Some(along.node.name.clone());
+            }
+            open.node(&along.node.name);
+        }
         let result = open.temp(out);
         let ordered = self.choices.freedom == Freedom::Compat;
         let name = node.name.clone();
         open.push(Hir::MatMul(MatMul { node: name, taps, bias, ordered, output: result }));
-        let Some((id, norm)) = norm else {
+        let Some(last) = last else {
             return Ok((open, result, node));
         };
-        self.done[id.index()] = true;
+        self.done[last.index()] = true;
         open.node(&node.name);
-        Ok((open, result, norm))
+        Ok((open, result, &graph[last]))
     }
 
-    fn taps(
-        &mut self,
-        node: &Node,
-        matrix: &Matrix<'_>,
-        output: &Output,
-        held: &Held,
-        pairs: Vec<Arc<[Pair]>>,
-    ) -> Result<Vec<Tap>> {
-        let rows = held.planes.len() * self.lanes;
-        let data_type = self.arch.data_type;
-        let scaled;
-        let matrix = match &output.factors {
-            None => matrix,
-            Some(factors) => {
-                scaled = Matrix { data: matrix.scaled(factors).into(), ..*matrix };
-                &scaled
-            }
+    /// What a node multiplies, with the batch normalisation that it takes in.
+    fn factor(&self, node: &'a Node) -> Result<Factor<'a>> {
+        let x = node.input(0).ok_or_else(bug)?;
+        let held = self.held(x)?;
+        let out = Dims::of_value(self.graph, node.output);
+        let (mut matrix, mut output, pairs) = match &node.op {
+            Op::Conv(conv) => self.convolution(conv, node, &held, out)?,
+            _ => self.matrix_product(node, &held)?,
         };
-        let scalars = matrix.scalars(data_type, rows, &held.lanes(self.lanes));
+        let before = self.free.before(x).map(|id| &self.graph[id]);
+        if let Some((Op::BatchNorm(norm), node)) = before.map(|node| (&node.op, node)) {
+            let [scale, offset] = affine(self.graph, norm, node)?;
+            matrix.take_in(&scale, &offset, &mut output.bias);
+        }
+        Ok(Factor { node, held, matrix, output, pairs, before })
+    }
+
+    fn taps(&mut self, factor: &mut Factor<'_>) -> Result<Vec<Tap>> {
+        let held = &factor.held;
+        let rows = held.planes.len() * self.lanes;
+        let matrix = factor.matrix.times(&factor.output);
+        let scalars = matrix.scalars(self.arch.data_type, rows, &held.lanes(self.lanes));
         let last_lanes = lanes_used(held, self.lanes);
-        let weights = node.input(1);
         let several = scalars.len() > 1;
-        scalars
-            .into_iter()
-            .zip(pairs)
-            .enumerate()
-            .map(|(tap, (data, pairs))| {
-                let suffix = if several { format!(" tap {tap}") } else { String::new() };
-                let name = format!("weights of {}{suffix}", node.name);
-                let weights = self.add_const(&name, [rows, matrix.outputs], data, weights)?;
-                Ok(Tap { weights, inputs: held.planes.clone(), last_lanes, pairs })
-            })
-            .collect()
+        let mut taps = Vec::with_capacity(scalars.len());
+        for (tap, (data, pairs)) in scalars.into_iter().zip(&factor.pairs).enumerate() {
+            let suffix = if several { format!(" tap {tap}") } else { String::new() };
+            let name = format!("weights of {}{suffix}", factor.node.name);
+            let of = factor.node.input(1);
+            let weights = self.add_const(&name, [rows, matrix.outputs], data, of)?;
+            let (inputs, pairs) = (held.planes.clone(), pairs[..].into());
+            taps.push(Tap { weights, inputs, last_lanes, pairs });
+        }
+        Ok(taps)
+    }
+
+    /// The taps of a convolution whose rows are cut into vectors, and the layer that makes these.
+    fn row_taps(
+        &mut self,
+        factor: &Factor<'_>,
+        window: &Window,
+        rows: &Rows,
+        out: Dims,
+    ) -> Result<Vec<Tap>> {
+        let Factor { node, held, .. } = factor;
+        let inputs: Arc<[Plane]> = Arc::new([self.make_rows(node, held, rows)?]);
+        let matrix = factor.matrix.times(&factor.output);
+        let (channels, outputs) = (matrix.inputs, matrix.outputs);
+        let columns = window.kernel.last().copied().unwrap_or(1);
+        let all: Vec<usize> = (0..channels).collect();
+        let scalars = matrix.scalars(self.arch.data_type, channels, &all);
+        let pairs = self.row_pairs(window, (held.dims, out), rows);
+        let mut taps = Vec::with_capacity(pairs.len());
+        for (tap, pairs) in pairs.into_iter().enumerate() {
+            let (row, part) = (tap / rows.parts, tap % rows.parts);
+            let first = part * rows.width;
+            let mut data = vec![0; self.lanes * outputs];
+            for lane in 0..rows.width.min(columns * channels - first) {
+                let (column, channel) = ((first + lane) / channels, (first + lane) % channels);
+                let from = &scalars[row * columns + column][channel * outputs..][..outputs];
+                data[lane * outputs..][..outputs].copy_from_slice(from);
+            }
+            let name = format!("weights of {} part {tap}", node.name);
+            let weights = self.add_const(&name, [self.lanes, outputs], data, node.input(1))?;
+            let last_lanes = rows.lanes(part, out.w);
+            taps.push(Tap { weights, inputs: inputs.clone(), last_lanes, pairs: pairs.into() });
+        }
+        Ok(taps)
     }
 
     fn bias(&mut self, node: &Node, output: &Output, taps: &[Tap]) -> Result<Option<Bias>> {
         let Some(bias) = &output.bias else {
             return Ok(None);
         };
-        let data: Arc<[i32]> = encode_all(self.arch.data_type, bias).into();
+        let scaled = |&bias: &f32| output.scale.map_or(bias, |s| (f64::from(bias) * s) as f32);
+        let scaled: Vec<f32> = bias.iter().map(scaled).collect();
+        let data: Arc<[i32]> = encode_all(self.arch.data_type, &scaled).into();
         let name = format!("bias of {}", node.name);
-        let row = self.add_const(&name, [1, bias.len()], data, node.input(2))?;
+        let from = node.input(2).into_iter().chain(output.also.iter().copied());
+        let row = self.add_const(&name, [1, bias.len()], data, from)?;
         let last = taps.first().map_or(0, |tap| tap.inputs.len() as u32 - 1);
         let block = if self.choices.freedom == Freedom::Compat { last } else { 0 };
         Ok(Some(Bias { row, tap: 0, block }))
     }
 
     /// Notes what was chosen for the numbers.
-    fn note(&mut self, node: &Node, taps: &[Tap], bias: Option<Bias>, norm: Option<&Node>) {
+    fn note(&mut self, factor: &Factor<'_>, taps: &[Tap], bias: Option<Bias>, norm: Option<&Node>) {
+        let node = factor.node;
         let mut numbers = ProductNumbers::default();
         if self.choices.freedom == Freedom::Compat {
             numbers.taps = Some((0..taps.len() as u32).collect());
@@ -135,6 +225,8 @@ impl<'a> Frontend<'a> {
         let divided = !matches!(node.op, Op::Conv(_)) && taps.len() > 1;
         numbers.positions = divided.then_some(taps.len() as u32);
         numbers.batch_norm = norm.map(|norm| norm.name.clone());
+        numbers.before = factor.before.map(|norm| norm.name.clone());
+        numbers.scale = factor.output.scale;
         self.numbers.insert(node.name.clone(), numbers);
     }
 
@@ -177,7 +269,7 @@ impl<'a> Frontend<'a> {
             None => None,
         };
         let pairs = convolution_pairs(&conv.window, held, out);
-        Ok((matrix, Output { factors: None, bias }, pairs))
+        Ok((matrix, Output { factors: None, scale: None, bias, also: Vec::new() }, pairs))
     }
 
     fn matrix_product(
@@ -223,7 +315,7 @@ impl<'a> Frontend<'a> {
         };
         let pairs =
             (0..taps).map(|tap| (0..rows).filter_map(|row| pair(row, tap)).collect()).collect();
-        Ok((matrix, Output { factors: None, bias }, pairs))
+        Ok((matrix, Output { factors: None, scale: None, bias, also: Vec::new() }, pairs))
     }
 
     /// The batch normalisation that becomes part of a product.
@@ -245,16 +337,52 @@ impl<'a> Frontend<'a> {
         let bias = before.iter().zip(&scale).zip(&offset).map(|((b, s), o)| b * s + o);
         output.bias = Some(bias.collect());
         output.factors = Some(scale);
+        output.also = norm.operands().skip(1).collect();
         Ok(())
     }
 }
 
 impl Matrix<'_> {
-    /// The numbers with the columns of every output times its factor.
-    fn scaled(&self, factors: &[f32]) -> Vec<f32> {
+    /// The numbers with the columns of every output times its factor, and all times the scale.
+    fn times(&self, output: &Output) -> Matrix<'_> {
+        if output.factors.is_none() && output.scale.is_none() {
+            return Matrix { data: std::borrow::Cow::Borrowed(&*self.data), ..*self };
+        }
+        let scaled = |number: f32| match output.scale {
+            Some(scale) => (f64::from(number) * scale) as f32,
+            None => number,
+        };
         let by_output = self.strides[2];
-        let factor = |at: usize| factors[at / by_output % self.outputs];
-        self.data.iter().enumerate().map(|(at, number)| number * factor(at)).collect()
+        let mut data = Vec::with_capacity(self.data.len());
+        for (part, numbers) in self.data.chunks(by_output).enumerate() {
+            match &output.factors {
+                Some(factors) => {
+                    let factor = factors[part % self.outputs];
+                    data.extend(numbers.iter().map(|number| scaled(number * factor)));
+                }
+                None => data.extend(numbers.iter().map(|&number| scaled(number))),
+            }
+        }
+        let data = std::borrow::Cow::Owned(data);
+        Matrix { data, ..*self }
+    }
+
+    /// Takes scale and offset of every input in, and a bias larger by the products of the offsets.
+    fn take_in(&mut self, scale: &[f32], offset: &[f32], bias: &mut Option<Vec<f32>>) {
+        let [by_tap, by_input, by_output] = self.strides;
+        let data = self.data.to_mut();
+        let bias = bias.get_or_insert_with(|| vec![0.0; self.outputs]);
+        for (output, bias) in bias.iter_mut().enumerate() {
+            let mut more = 0.0;
+            for (input, (scale, offset)) in scale.iter().zip(offset).enumerate() {
+                for tap in 0..self.taps {
+                    let at = tap * by_tap + input * by_input + output * by_output;
+                    more += f64::from(data[at]) * f64::from(*offset);
+                    data[at] *= scale;
+                }
+            }
+            *bias = (f64::from(*bias) + more) as f32;
+        }
     }
 
     /// The scalars of every tap with `rows` rows, of which those without an input are zeros.

@@ -7,8 +7,9 @@ use super::moves::selection;
 use super::pointwise::{affine, binary_of, spread};
 use super::windows::{has_empty_window, interpolates_positions, is_reduced};
 use crate::arch::TcuArch;
+use crate::compile::tables;
 use quincunx_graph::{
-    Activation, Binary, Coordinates, Graph, Node, Op, PadMode, Resize, Unary, Window,
+    Activation, Binary, Coordinates, Graph, Node, Op, PadMode, Resize, Softmax, Unary, Window,
 };
 use quincunx_num::Overflow;
 
@@ -58,7 +59,6 @@ fn refuse_numbers(graph: &Graph, node: &Node) -> Option<String> {
 }
 
 fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
-    let tables = || Some(format!("{} needs lookup tables", node.op.name()));
     let none = || Some(format!("the machine has no instructions for {}", node.op.name()));
     match &node.op {
         Op::Conv(_) | Op::Gemm(_) | Op::MatMul => refuse_product(graph, arch, node),
@@ -76,17 +76,19 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
         Op::Unary(unary) => match unary {
             Unary::Relu | Unary::Neg | Unary::Abs => None,
             Unary::Floor | Unary::Ceil | Unary::Round | Unary::Sign | Unary::Not => none(),
-            _ => tables(),
+            Unary::Sqrt | Unary::Log | Unary::Reciprocal | Unary::Sin | Unary::Cos | Unary::Tan => {
+                Some(format!("{} is too steep or too long for a table", node.op.name()))
+            }
+            _ => refuse_function(arch, &node.op),
         },
-        Op::Activation(activation) => refuse_activation(*activation),
+        Op::Activation(activation) => refuse_activation(arch, *activation),
         Op::PRelu => refuse_prelu(graph, node),
         Op::Binary(op) => refuse_binary(graph, *op, node),
         Op::Resize(resize) if !resize.is_nearest() => refuse_interpolation(graph, resize, node),
         Op::Quantise(_) => (!is_on_grid(arch, &node.op))
             .then(|| format!("it rounds to another grid than that of {}", arch.data_type.name())),
-        Op::Softmax(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) | Op::Recurrent(_) => {
-            tables()
-        }
+        Op::Softmax(softmax) => refuse_softmax(graph, arch, softmax, node),
+        Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) | Op::Recurrent(_) => none(),
         Op::Compare(_) | Op::Logic(_) | Op::Where | Op::ArgExtreme(_) | Op::ConvTranspose(_) => {
             none()
         }
@@ -176,7 +178,25 @@ fn refuse_window(graph: &Graph, node: &Node) -> Option<String> {
     }
 }
 
-fn refuse_activation(activation: Activation) -> Option<String> {
+/// Functions from tables.
+fn refuse_function(arch: &TcuArch, op: &Op) -> Option<String> {
+    let problem = tables::form(arch).err();
+    problem.map(|problem| format!("{} needs lookup tables: {problem}", op.name()))
+}
+
+fn refuse_softmax(graph: &Graph, arch: &TcuArch, softmax: &Softmax, node: &Node) -> Option<String> {
+    if softmax.log {
+        return Some("the logarithm of a softmax is too steep for a table".to_owned());
+    }
+    let x = &graph[node.input(0)?].shape;
+    let (dims, count) = (Dims::of(x)?, *x.get(softmax.axis)?);
+    if dims.positions().saturating_mul(count.min(2 * arch.lanes())) > MAX_PAIRS {
+        return Some("it has too many positions".to_owned());
+    }
+    tables::refuse_softmax(count, arch)
+}
+
+fn refuse_activation(arch: &TcuArch, activation: Activation) -> Option<String> {
     match activation {
         Activation::LeakyRelu { alpha } => refuse_slope(alpha),
         Activation::Clip { min, max } => {
@@ -184,13 +204,18 @@ fn refuse_activation(activation: Activation) -> Option<String> {
             let bad = limits.iter().flatten().any(|limit| limit.is_nan());
             bad.then(|| "a limit of it is no number".to_owned())
         }
-        Activation::Elu { .. } | Activation::Selu { .. } => {
-            Some(format!("{} needs lookup tables", activation.name()))
-        }
-        Activation::HardSigmoid { .. } => {
-            Some(format!("the machine has no instructions for {}", activation.name()))
+        Activation::Elu { alpha } => refuse_parameters(arch, activation, &[alpha]),
+        Activation::Selu { alpha, gamma } => refuse_parameters(arch, activation, &[alpha, gamma]),
+        Activation::HardSigmoid { alpha, beta } => {
+            refuse_parameters(arch, activation, &[alpha, beta])
         }
     }
+}
+
+fn refuse_parameters(arch: &TcuArch, activation: Activation, parameters: &[f32]) -> Option<String> {
+    let wild = parameters.iter().any(|parameter| !parameter.is_finite());
+    let reason = || "a parameter of it is not finite".to_owned();
+    wild.then(reason).or_else(|| refuse_function(arch, &Op::Activation(activation)))
 }
 
 /// The machine computes the larger of the number and its product with the slope.

@@ -2,11 +2,13 @@
 
 use super::chain::Open;
 use super::dims::Dims;
+use super::moves::{AxisMap, selection};
 use super::{Freedom, Frontend};
 use crate::compile::hir::{Op as Hir, Pooling, TempId, Windows};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
-    Graph, Interpolation, Node, Op, Pool, PoolKind, Reduce, ReduceKind, Resize, Window,
+    Graph, Interpolation, Node, Op, Pad, PadMode, Pool, PoolKind, Reduce, ReduceKind, Resize,
+    Window,
 };
 
 /// Positions of a window that a layer can hold between its first operation and its pooling.
@@ -135,9 +137,10 @@ fn pooled(graph: &Graph, node: &Node) -> Option<Pooled> {
 }
 
 impl Frontend<'_> {
-    /// True when a pooling can read its operand from a temp: no position is in several windows, and
-    /// windows are small.
-    pub(super) fn pool_continues(&self, node: &Node) -> bool {
+    /// True when a pooling can read its operand from a temp, of which a vector takes so many
+    /// products: windows are small, and no position is in several windows or it pays to compute
+    /// some positions twice.
+    pub(super) fn pool_continues(&self, node: &Node, products: usize) -> bool {
         let Some(pooled) = pooled(self.graph, node) else {
             return false;
         };
@@ -149,7 +152,55 @@ impl Frontend<'_> {
             .iter()
             .all(|&at| !std::mem::replace(&mut seen[at as usize], true));
         let longest = (0..pooled.windows.len() as u32).map(|at| pooled.windows.of(at).len()).max();
-        disjoint && longest.is_some_and(|longest| longest <= FUSED_POSITIONS)
+        (disjoint || self.overlap_pays(node, products))
+            && longest.is_some_and(|longest| longest <= FUSED_POSITIONS)
+    }
+
+    /// True when computing the rows that windows of two tiles share twice costs less than to save
+    /// and load all rows.
+    fn overlap_pays(&self, node: &Node, products: usize) -> bool {
+        let (Op::Pool(Pool { kind: PoolKind::Max, window, .. }), Some(x)) =
+            (&node.op, node.input(0))
+        else {
+            return false;
+        };
+        if window.rank() != 2 || window.dilations[0] != 1 || products == 0 {
+            return false;
+        }
+        let (x, out) = (Dims::of_value(self.graph, x), Dims::of_value(self.graph, node.output));
+        let (kernel, stride) = (window.kernel[0], window.strides[0]);
+        let depth = self.arch.accumulator_depth as usize;
+        // Rows of output whose windows fit in the accumulators.
+        let fixed = kernel.saturating_sub(stride) * x.w;
+        let rows = depth.saturating_sub(fixed) / (stride * x.w + out.w);
+        let vectors = x.positions() * x.blocks(self.lanes);
+        // A vector that stays in local memory passes through neither bank.
+        let moves = if vectors as u64 > self.arch.local_depth / 2 { 4 } else { 2 };
+        let twice = kernel.saturating_sub(stride) * products;
+        rows > 0 && 5 * twice < 4 * moves * rows * stride
+    }
+
+    /// True for a padding with zeros that only a pooling of the largest reads which can take the
+    /// layer along.
+    pub(super) fn pad_continues(&self, node: &Node, open: &Open) -> bool {
+        let [reader] = self.consumers[node.output.index()][..] else { return false };
+        let reader = &self.graph[reader];
+        let largest = matches!(reader.op, Op::Pool(Pool { kind: PoolKind::Max, .. }))
+            && !reader.operands().any(|operand| operand != node.output);
+        let products = open.products();
+        largest
+            && products > 0
+            && !self.is_output[node.output.index()]
+            && self.padding(node).is_some()
+            && !has_empty_window(self.graph, reader)
+            && self.pool_continues(reader, products)
+    }
+
+    /// For every position of a tensor that is padded with zeros that of the operand.
+    pub(super) fn padding(&self, node: &Node) -> Option<AxisMap> {
+        let zeros = matches!(&node.op, Op::Pad(Pad { mode: PadMode::Constant(0.0), .. }));
+        let selection = selection(self.graph, node).filter(|_| zeros)?;
+        selection.positions.filter(|_| selection.channels.is_none())
     }
 
     /// Appends a pooling or interpolation.
@@ -172,8 +223,12 @@ impl Frontend<'_> {
             }
             Kind::Mean => Pooling::Average { multipliers: multipliers(&pooled.divisors) },
         };
+        let windows = match open.padded.take() {
+            Some(padded) => unpadded(&pooled.windows, &padded),
+            None => pooled.windows,
+        };
         let output = open.temp(Dims::of_value(self.graph, node.output));
-        open.push(Hir::Pool { kind, windows: pooled.windows, input, output });
+        open.push(Hir::Pool { kind, windows, input, output });
         Ok(output)
     }
 
@@ -245,6 +300,20 @@ impl Frontend<'_> {
     }
 }
 
+/// The windows on what is padded: zeros come first, once.
+fn unpadded(windows: &Windows, padded: &[Option<usize>]) -> Windows {
+    let mut result = Windows { starts: vec![0], positions: Vec::new() };
+    for output in 0..windows.len() as u32 {
+        let sources = windows.of(output).iter().map(|&at| padded[at as usize]);
+        if sources.clone().any(|source| source.is_none()) {
+            result.positions.push(Windows::ZERO);
+        }
+        result.positions.extend(sources.flatten().map(|source| source as u32));
+        result.starts.push(result.positions.len() as u32);
+    }
+    result
+}
+
 /// A row and a column with their weights.
 type Entry = ((usize, f64), (usize, f64));
 
@@ -291,12 +360,14 @@ pub(super) fn is_reduced(reduce: &Reduce, shape: &[usize]) -> bool {
 pub(super) fn interpolates_positions(resize: &Resize, x: &[usize], out: &[usize]) -> bool {
     let stays = |(index, &axis): (usize, &usize)| {
         let taps = resize.taps(index, x[axis], out[axis]);
+        // A prefix of an axis has such taps, too.
         axis >= 2
-            || taps.into_iter().enumerate().all(|(at, taps)| {
-                let mut mixed = merged(taps);
-                mixed.retain(|&(_, weight)| weight != 0.0);
-                mixed == [(at, 1.0)]
-            })
+            || x[axis] == out[axis]
+                && taps.into_iter().enumerate().all(|(at, taps)| {
+                    let mut mixed = merged(taps);
+                    mixed.retain(|&(_, weight)| weight != 0.0);
+                    mixed == [(at, 1.0)]
+                })
     };
     resize.axes.iter().enumerate().all(stays)
 }

@@ -3,8 +3,8 @@
 use super::{Current, Lowering, Tile, acc};
 use crate::compile::hir::{Binary, ConstId, Op, Operand, Pooling, TempId, Unary, View, Windows};
 use crate::compile::lir::Simd;
+use crate::compile::schedule::BATCH;
 use crate::isa::SimdOp;
-use crate::program::Memory;
 use quincunx_diag::{Diagnostic, Result};
 
 /// The register that operations use; one more is used where there is one.
@@ -16,21 +16,21 @@ const INPUT: u8 = 0;
 
 /// Accumulators of a temp.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+pub(super) struct Slot {
     base: u64,
     positions: u32,
 }
 
 impl Slot {
     /// The accumulator of a place in a block of the group.
-    fn at(&self, block: u32, place: u32) -> u64 {
+    pub(super) fn at(&self, block: u32, place: u32) -> u64 {
         self.base + u64::from(block) * u64::from(self.positions) + u64::from(place)
     }
 }
 
 /// Accumulators of an operand and of the result that has the same positions, or some of them.
 #[derive(Clone, Debug)]
-struct Pointwise {
+pub(super) struct Pointwise {
     from: Slot,
     to: Slot,
     /// Places of the result's positions in the operand, where they differ.
@@ -38,7 +38,7 @@ struct Pointwise {
 }
 
 impl Pointwise {
-    fn new(tile: &Tile<'_>, input: TempId, output: TempId) -> Pointwise {
+    pub(super) fn new(tile: &Tile<'_>, input: TempId, output: TempId) -> Pointwise {
         let (from, to) = (slot(tile, input), slot(tile, output));
         let places = (from.positions != to.positions).then(|| {
             let sources = &tile.demand.temps[input.0 as usize];
@@ -54,7 +54,7 @@ impl Pointwise {
     }
 
     /// Accumulators of a block: of the operand, and of the result.
-    fn pairs(&self, block: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn pairs(&self, block: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..self.to.positions).map(move |place| {
             let source = self.places.as_ref().map_or(place, |places| places[place as usize]);
             (self.from.at(block, source), self.to.at(block, place))
@@ -93,23 +93,27 @@ impl Lowering<'_> {
                 Op::Norm { scale, offset, input, output } => {
                     self.norm(current, tile, (*scale, *offset), (*input, *output))?;
                 }
+                Op::Lookup { table, input, output } => {
+                    let slopes = self.network.tables[table.0 as usize].slopes.is_some();
+                    self.lookup(tile, slopes, (*input, *output))?;
+                }
                 Op::Pool { kind, windows, input, output } => {
                     self.pool(current, tile, (kind, windows), (*input, *output))?;
                 }
                 Op::Interpolate { windows, weights, input, output } => {
                     self.interpolate(current, tile, (windows, weights), (*input, *output))?;
                 }
-                Op::Save { input, to } => {
-                    let positions = &tile.demand.temps[input.0 as usize].list;
+                Op::Save { input, to, positions } => {
                     let planes = &to[tile.blocks.start as usize..tile.blocks.end as usize];
-                    self.save(current, slot(tile, *input).base, planes, positions)?;
+                    let some = positions.as_deref();
+                    self.save(current, slot(tile, *input), planes, (tile, *input, some))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn simd(
+    pub(super) fn simd(
         &mut self,
         (op, left, right, destination): (SimdOp, u8, u8, u8),
         write: Option<u64>,
@@ -187,7 +191,7 @@ impl Lowering<'_> {
         for (place, &position) in tile.demand.temps[temp.0 as usize].list.iter().enumerate() {
             let to = elsewhere.map_or(slot.at(block, place as u32), |base| base + place as u64);
             let from = self.row_blocks(constant.0, position) + column;
-            entries.push((to, (Memory::Dram1, from)));
+            entries.push((to, (self.constants_in, from)));
         }
         self.bring(current, accumulate, &entries)
     }
@@ -307,15 +311,18 @@ impl Lowering<'_> {
                 Ok(())
             }
             Unary::ScaledLeakyRelu { factor } => {
-                self.scalar(current, tile, FIRST, factor)?;
-                for block in blocks.clone() {
-                    self.with_register(SimdOp::Multiply, &slots, block)?;
-                }
-                self.scalar(current, tile, FIRST, 0)?;
-                for block in blocks {
-                    let simd = Simd { op: SimdOp::Max, left: INPUT, right: FIRST, destination: 0 };
-                    for (read, write) in slots.pairs(block) {
-                        self.lir.emit_simd(true, simd, Some(acc(write)), Some(acc(read)))?;
+                let all: Vec<(u64, u64)> = blocks.flat_map(|block| slots.pairs(block)).collect();
+                let max = Simd { op: SimdOp::Max, left: INPUT, right: FIRST, destination: 0 };
+                // Results may replace the operands of the batch before.
+                for batch in all.chunks(BATCH as usize) {
+                    self.scalar(current, tile, FIRST, factor)?;
+                    for &(read, write) in batch {
+                        let multiply = (SimdOp::Multiply, INPUT, FIRST, 0);
+                        self.simd(multiply, Some(write), Some(read))?;
+                    }
+                    self.scalar(current, tile, FIRST, 0)?;
+                    for &(read, write) in batch {
+                        self.lir.emit_simd(true, max, Some(acc(write)), Some(acc(read)))?;
                     }
                 }
                 Ok(())
@@ -367,8 +374,15 @@ impl Lowering<'_> {
         for block in 0..tile.blocks.end - tile.blocks.start {
             for (place, &position) in tile.demand.temps[output.0 as usize].list.iter().enumerate() {
                 let write = Some(to.at(block, place as u32));
-                let window = windows.of(position);
+                let mut window = windows.of(position);
                 let max = *kind == Pooling::Max;
+                let zero = max && window.first() == Some(&Windows::ZERO);
+                if zero {
+                    window = &window[1..];
+                    let to = if window.is_empty() { write } else { None };
+                    let register = if window.is_empty() { 0 } else { FIRST };
+                    self.simd((SimdOp::Zero, INPUT, INPUT, register), to, None)?;
+                }
                 for (index, &source) in window.iter().enumerate() {
                     let source = sources.place(source);
                     let source = source.ok_or_else(|| Diagnostic::bug("a window leaves a tile"))?;
@@ -376,7 +390,7 @@ impl Lowering<'_> {
                     let last = max && index + 1 == window.len();
                     let (write, register) = if last { (write, 0) } else { (None, FIRST) };
                     let op = match index {
-                        0 => (SimdOp::Move, INPUT, INPUT, register),
+                        0 if !zero => (SimdOp::Move, INPUT, INPUT, register),
                         _ => (combine, INPUT, FIRST, register),
                     };
                     self.simd(op, write, read)?;

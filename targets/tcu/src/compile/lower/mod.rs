@@ -1,15 +1,17 @@
 //! Layers to instructions.
 //!
-//! Local memory of a layer, from the bottom: rows of weights that stay, rows that do not, inputs,
+//! Local memory of a layer, from the bottom: all constants if they are there, rows of weights that stay, rows that do not, inputs,
 //! and the stage, through which everything passes between accumulators and DRAM. What
 //! [`memory`](super::memory) keeps there for several layers is above.
 
 mod epilogue;
+mod lookup;
 mod pack;
+mod preload;
 mod product;
 mod transfer;
 
-use super::hir::{Network, Plane, SumOrder};
+use super::hir::{Network, Plane, SumOrder, TableId};
 use super::lir::{Lir, MemoryAddress, Tag};
 use super::memory::{Place, Placement, Pool, plane_layout};
 use super::schedule::{
@@ -17,6 +19,7 @@ use super::schedule::{
 };
 use crate::arch::TcuArch;
 use crate::program::{Memory, Program};
+pub(crate) use preload::preload;
 use product::Weights;
 use quincunx_diag::{Diagnostic, Result};
 use std::ops::Range;
@@ -30,8 +33,19 @@ pub(crate) struct Lowered {
     pub(crate) constants: Pool,
     /// The first instruction behind every layer.
     pub(crate) ends: Vec<usize>,
+    /// The first instruction behind every tile of every group, by layer.
+    pub(crate) tiles: Vec<Vec<usize>>,
     /// The order of the sum of every product, by layer.
     pub(crate) orders: Vec<Option<SumOrder>>,
+}
+
+impl Lowered {
+    /// The stream has been changed: every instruction and the end have new places.
+    pub(crate) fn follow(&mut self, places: &[u32]) {
+        self.ends.iter_mut().for_each(|end| *end = places[*end] as usize);
+        self.tiles.iter_mut().flatten().for_each(|end| *end = places[*end] as usize);
+        self.comments.iter_mut().for_each(|(at, _)| *at = places[*at] as usize);
+    }
 }
 
 /// Instructions under way.
@@ -41,6 +55,14 @@ struct Lowering<'a> {
     places: &'a [Place],
     lir: Lir,
     constants: Pool,
+    /// Where the machine reads constants: DRAM1, or local memory, where they have the same addresses.
+    constants_in: Memory,
+    /// What the lookup tables hold.
+    table: Option<TableId>,
+    /// The first instruction behind every tile of the layer under way.
+    tiles: Vec<usize>,
+    /// The next vector of the stage, from its start.
+    staged: u64,
 }
 
 /// A layer under way.
@@ -48,12 +70,15 @@ struct Current<'a> {
     info: &'a LayerInfo<'a>,
     plan: &'a Plan,
     room: &'a Room,
+    /// First vector of rows that stay.
+    rows: u64,
     /// First vector of rows that do not stay.
     row_buffer: u64,
-    /// First vector of inputs.
-    inputs: u64,
-    /// First vector of the stage.
+    /// First vector of inputs, and of those that come while they are in use.
+    inputs: [u64; 2],
+    /// First vector of the stage, and its vectors.
     stage: u64,
+    stage_vectors: u64,
 }
 
 /// A tile of a group under way.
@@ -85,15 +110,20 @@ pub(crate) fn lower(network: &Network, arch: &TcuArch, placement: &Placement) ->
         network,
         places: &placement.vars,
         lir: Lir::new(arch),
-        constants: Pool::new(arch.lanes()),
+        constants: placement.constants.clone().unwrap_or_else(|| Pool::new(arch.lanes())),
+        constants_in: if placement.constants.is_some() { Memory::Local } else { Memory::Dram1 },
+        table: None,
+        tiles: Vec::new(),
+        staged: 0,
     };
-    let (mut ends, mut orders) = (Vec::new(), Vec::new());
+    let (mut ends, mut orders, mut tiles) = (Vec::new(), Vec::new(), Vec::new());
     for (index, layer) in network.layers.iter().enumerate() {
         let info = LayerInfo::new(layer, network, arch);
         let (plan, room) = (&placement.plans[index], &placement.rooms[index]);
         lowering.lir.comment(format!("layer {}", layer.name));
         orders.push(lowering.layer(&info, plan, room)?);
         ends.push(lowering.lir.len());
+        tiles.push(std::mem::take(&mut lowering.tiles));
     }
     let size = lowering.constants.len();
     if size > arch.dram1_depth {
@@ -104,7 +134,7 @@ pub(crate) fn lower(network: &Network, arch: &TcuArch, placement: &Placement) ->
         );
     }
     let (program, comments) = lowering.lir.finish();
-    Ok(Lowered { program, comments, constants: lowering.constants, ends, orders })
+    Ok(Lowered { program, comments, constants: lowering.constants, ends, tiles, orders })
 }
 
 impl Lowering<'_> {
@@ -120,14 +150,19 @@ impl Lowering<'_> {
         });
         let demands: Vec<Demand> =
             (0..plan.tiles.len()).map(|index| info.demand(&plan.tiles, index)).collect();
-        let row_buffer = plan.rows_stay;
-        let inputs = row_buffer + plan.row_buffer;
-        let mut current = Current { info, plan, room, row_buffer, inputs, stage: 0 };
+        let rows = room.first;
+        let row_buffer = rows + plan.rows_stay;
+        let inputs = [row_buffer + plan.row_buffer; 2];
+        let (stage, stage_vectors) = (0, plan.stage);
+        let mut current =
+            Current { info, plan, room, rows, row_buffer, inputs, stage, stage_vectors };
         let mut weights = Weights::new(self, &current, order.as_ref(), &demands);
-        current.stage = inputs + weights.input_vectors();
-        if current.stage + plan.stage > room.local {
+        weights.place_inputs(&mut current);
+        if current.stage + current.stage_vectors > room.first + room.local {
             return Err(Diagnostic::bug("a plan needs more local memory than there is"));
         }
+        self.load_tables(&current)?;
+        self.staged = 0;
         let groups: Vec<Range<u32>> = (0..info.blocks)
             .step_by(plan.group as usize)
             .map(|first| first..(first + plan.group).min(info.blocks))
@@ -182,7 +217,9 @@ impl Lowering<'_> {
         let tile =
             Tile { demand, accumulators, blocks: group.clone(), row_blocks, first_row_block };
         self.load_constants(current, &tile, constants)?;
-        self.operations(current, &tile, |lowering| weights.run(lowering, current, &tile, number))
+        self.operations(current, &tile, |lowering| weights.run(lowering, current, &tile, number))?;
+        self.tiles.push(self.lir.len());
+        Ok(())
     }
 
     /// First vector and step of the positions of a plane, and its memory.

@@ -1,8 +1,9 @@
 //! The weights of a product as they lie in DRAM1: in the order in which they are used.
 
 use super::{Current, Lowering};
-use crate::compile::hir::{MatMul, SumOrder};
+use crate::compile::hir::{MatMul, Network, SumOrder};
 use crate::compile::schedule::{Unit, units};
+use crate::program::Memory;
 
 /// A unit in the order in which a group uses it.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +16,8 @@ pub(super) struct Placed {
 }
 
 /// Puts the weights of a layer into DRAM1: the units of every group, and where each group starts
-/// and the last one ends. Input planes are used `chunk` at a time.
+/// and the last one ends. Input planes are used `chunk` at a time. Where all constants stay in local
+/// memory every unit lies alone, at the place that it has there as well.
 pub(super) fn pack(
     lowering: &mut Lowering<'_>,
     current: &Current<'_>,
@@ -23,6 +25,8 @@ pub(super) fn pack(
     chunk: u32,
 ) -> (Vec<Vec<Placed>>, Vec<u64>) {
     let (blocks, width) = (current.info.blocks, current.plan.group);
+    let lanes = lowering.arch.lanes();
+    let alone = lowering.constants_in == Memory::Local;
     let columns = units(product, lowering.network, order, lowering.arch.array_size, blocks);
     let chunk_of = |unit: &Unit| unit.plane / chunk;
     let chunks = columns.iter().flatten().map(chunk_of).max().map_or(0, |last| last + 1);
@@ -34,8 +38,13 @@ pub(super) fn pack(
             for column in first..(first + width).min(blocks) {
                 let of_chunk = columns[column as usize].iter().filter(|u| chunk_of(u) == chunk);
                 for &unit in of_chunk {
-                    pack_unit(lowering, product, &unit, column, &mut scalars);
-                    placed.push(Placed { unit, column, address: vectors });
+                    unit_scalars(lowering.network, lanes, (product, &unit, column), &mut scalars);
+                    let mut address = vectors;
+                    if alone {
+                        address = lowering.constants.add(&scalars);
+                        scalars.clear();
+                    }
+                    placed.push(Placed { unit, column, address });
                     vectors += unit.vectors();
                 }
             }
@@ -43,23 +52,23 @@ pub(super) fn pack(
         groups.push(placed);
         starts.push(vectors);
     }
-    let base = lowering.constants.add(&scalars);
-    groups.iter_mut().flatten().for_each(|placed| placed.address += base);
-    starts.iter_mut().for_each(|start| *start += base);
+    if !alone {
+        let base = lowering.constants.add(&scalars);
+        groups.iter_mut().flatten().for_each(|placed| placed.address += base);
+        starts.iter_mut().for_each(|start| *start += base);
+    }
     (groups, starts)
 }
 
-/// The vectors of a unit: the bias, then the rows.
-fn pack_unit(
-    lowering: &Lowering<'_>,
-    product: &MatMul,
-    unit: &Unit,
-    column: u32,
+/// Adds the vectors of a unit for a block of output channels: the bias, then the rows.
+pub(super) fn unit_scalars(
+    network: &Network,
+    lanes: usize,
+    (product, unit, column): (&MatMul, &Unit, u32),
     scalars: &mut Vec<i32>,
 ) {
-    let lanes = lowering.arch.lanes();
     let mut push = |constant: u32, row: usize| {
-        let constant = &lowering.network.consts[constant as usize];
+        let constant = &network.consts[constant as usize];
         let channels = constant.channels as usize;
         let first = column as usize * lanes;
         let count = channels.saturating_sub(first).min(lanes);

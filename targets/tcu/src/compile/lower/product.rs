@@ -6,7 +6,7 @@ use crate::compile::hir::{Pair, SumOrder};
 use crate::compile::lir::{MemoryAddress, Tag};
 use crate::compile::runs::{Run, roll_up};
 use crate::compile::schedule::{Demand, Nest, Unit, pairs_of};
-
+use crate::program::Memory;
 use quincunx_diag::{Diagnostic, Result};
 
 /// Weights and inputs of a layer while it is lowered.
@@ -17,13 +17,17 @@ pub(super) struct Weights {
     starts: Vec<u64>,
     /// Local memory for inputs: of a source, its first vector and the positions of one plane.
     regions: Vec<Region>,
-    /// Planes of every source in the order of their places: `None` for those that are in local
-    /// memory already.
-    slots: Vec<Vec<Option<u64>>>,
+    /// The place of every plane of every source: `None` for those that are in local memory
+    /// already.
+    slots: Vec<Vec<Option<Slot>>>,
     chunk: u32,
+    /// There is room twice for inputs that stay for a tile, or for those that do not.
+    doubled: Option<bool>,
+    /// The second room is in use.
+    second: bool,
     /// Vectors of DRAM1 that are in the row buffer.
     buffered: std::ops::Range<u64>,
-    /// Vectors of DRAM1 that stay in local memory, from its start.
+    /// Vectors of DRAM1 that stay in local memory, from the start of the plan's room.
     resident: std::ops::Range<u64>,
     /// What the current tile reads, by tap.
     reads: Vec<Option<Reads>>,
@@ -38,11 +42,22 @@ struct Reads {
     runs: [Option<Vec<Run>>; 2],
 }
 
+/// Vectors that are left to the stage when inputs get room twice.
+const LEAST_STAGE: u64 = 64;
+
+/// Local memory for the planes of a source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
-    offset: u64,
-    positions: u64,
     vectors: u64,
+}
+
+/// Local memory for a plane.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// First vector, from the start of all inputs.
+    offset: u64,
+    /// It stays.
+    stays: bool,
 }
 
 /// Which accumulators of a block hold a value already.
@@ -77,6 +92,8 @@ impl Weights {
             regions: Vec::new(),
             slots: Vec::new(),
             chunk: current.plan.chunk.max(1),
+            doubled: None,
+            second: false,
             buffered: 0..0,
             resident: 0..0,
             reads: Vec::new(),
@@ -91,30 +108,64 @@ impl Weights {
         let Current { info, plan, room, .. } = current;
         let mut offset = 0;
         for (index, source) in info.sources.iter().enumerate() {
-            let all = plan.nest == Nest::Groups && plan.inputs_stay;
             let most = demands.iter().map(|demand| demand.sources[index].len()).max();
-            let positions = u64::from(if all { source.positions } else { most.unwrap_or(0) });
-            let mut slots = Vec::new();
-            let mut next = 0;
-            for (number, plane) in source.planes.iter().enumerate() {
-                if !plan.inputs_stay && (number as u32).is_multiple_of(self.chunk) {
-                    next = 0;
+            let of_tile = u64::from(most.unwrap_or(0));
+            let kept = match plan.nest {
+                Nest::Tiles => of_tile,
+                Nest::Groups => u64::from(source.positions),
+            };
+            let resident = plan.resident[index] as usize;
+            let there = |number: usize| room.has(source.planes[number].var);
+            let stay = (0..resident).filter(|&number| !there(number)).count() as u64 * kept;
+            let (mut slots, mut next, mut end) = (Vec::new(), offset, offset + stay);
+            for number in 0..source.planes.len() {
+                let stays = number < resident;
+                if number == resident || (!stays && (number as u32).is_multiple_of(self.chunk)) {
+                    next = offset + stay;
                 }
-                let there = room.has(plane.var);
-                slots.push((!there).then_some(next));
-                next += u64::from(!there);
+                slots.push((!there(number)).then_some(Slot { offset: next, stays }));
+                if !there(number) {
+                    next += if stays { kept } else { of_tile };
+                }
+                end = end.max(next);
             }
-            let planes = slots.iter().flatten().map(|slot| slot + 1).max().unwrap_or(0);
-            let vectors = planes * positions;
-            self.regions.push(Region { offset, positions, vectors });
+            self.regions.push(Region { vectors: end - offset });
             self.slots.push(slots);
-            offset += vectors;
+            offset = end;
         }
     }
 
     /// Vectors of local memory for inputs.
-    pub(super) fn input_vectors(&self) -> u64 {
+    fn input_vectors(&self) -> u64 {
         self.regions.iter().map(|region| region.vectors).sum()
+    }
+
+    /// Places the stage behind the inputs. If inputs are loaded more than once and the stage is
+    /// large, a part of it becomes room for a second set of inputs, so that the next ones can come
+    /// before these have been used.
+    pub(super) fn place_inputs(&mut self, current: &mut Current<'_>) {
+        let vectors = self.input_vectors();
+        current.stage = current.inputs[0] + vectors;
+        let least = LEAST_STAGE.max(current.info.lookup.0);
+        let left = current.stage_vectors.checked_sub(vectors).filter(|&left| left >= least);
+        let (Some(stays), Some(left)) = (self.loaded_again(current), left) else { return };
+        self.doubled = Some(stays);
+        current.inputs[1] = current.stage;
+        current.stage += vectors;
+        current.stage_vectors = left;
+    }
+
+    /// Whether all inputs stay for a tile or none does, when they are loaded more than once.
+    fn loaded_again(&self, current: &Current<'_>) -> Option<bool> {
+        let mut slots = self.slots.iter().flatten().flatten();
+        let stays = slots.next()?.stays;
+        let once = stays && current.plan.nest == Nest::Groups;
+        (!once && slots.all(|slot| slot.stays == stays)).then_some(stays)
+    }
+
+    /// First vector of the inputs that are in use.
+    fn inputs(&self, current: &Current<'_>) -> u64 {
+        current.inputs[usize::from(self.second)]
     }
 
     /// Begins a tile of which all groups follow.
@@ -128,10 +179,7 @@ impl Weights {
         if index == 0 {
             self.keep(lowering, current, self.starts[0], self.starts[self.starts.len() - 1])?;
         }
-        if current.plan.inputs_stay {
-            self.load_planes(lowering, current, demand, 0, u32::MAX)?;
-        }
-        Ok(())
+        self.load_planes(lowering, current, demand, (0, u32::MAX), true)
     }
 
     /// Begins a layer whose groups are outside.
@@ -140,12 +188,9 @@ impl Weights {
         lowering: &mut Lowering<'_>,
         current: &Current<'_>,
     ) -> Result<()> {
-        if !current.plan.inputs_stay {
-            return Ok(());
-        }
         for source in 0..self.regions.len() {
             let positions: Vec<u32> = (0..current.info.sources[source].positions).collect();
-            self.load_source(lowering, current, source, &positions, (0, u32::MAX))?;
+            self.load_source(lowering, current, source, &positions, ((0, u32::MAX), true))?;
         }
         Ok(())
     }
@@ -171,26 +216,38 @@ impl Weights {
         start: u64,
         end: u64,
     ) -> Result<()> {
+        if lowering.constants_in == Memory::Local {
+            return Ok(());
+        }
         // Only whole units are kept, since they are used as a whole.
         let limit = end.min(start + current.plan.rows_stay);
         let ends = self.groups.iter().flatten().map(|p| p.address + p.unit.vectors());
         let kept = ends.filter(|&end| end > start && end <= limit).max().unwrap_or(start);
         self.resident = start..kept;
         self.buffered = 0..0;
-        lowering.moves(true, false, Tag::Consts, (start..kept).map(|a| (a - start, a)))
+        lowering.moves(
+            true,
+            false,
+            Tag::Consts,
+            (start..kept).map(|a| (current.rows + a - start, a)),
+        )
     }
 
+    /// Loads some planes of every source, of those that stay or of the others.
     fn load_planes(
         &mut self,
         lowering: &mut Lowering<'_>,
         current: &Current<'_>,
         demand: &Demand,
-        first: u32,
-        count: u32,
+        planes: (u32, u32),
+        stays: bool,
     ) -> Result<()> {
+        if self.doubled == Some(stays) {
+            self.second = !self.second;
+        }
         for source in 0..self.regions.len() {
             let positions = &demand.sources[source].list;
-            self.load_source(lowering, current, source, positions, (first, count))?;
+            self.load_source(lowering, current, source, positions, (planes, stays))?;
         }
         Ok(())
     }
@@ -202,14 +259,14 @@ impl Weights {
         current: &Current<'_>,
         source: usize,
         positions: &[u32],
-        (first, count): (u32, u32),
+        ((first, count), stays): ((u32, u32), bool),
     ) -> Result<()> {
         let planes = &current.info.sources[source].planes;
         let end = first.saturating_add(count).min(planes.len() as u32);
         for number in first..end {
-            let Some(slot) = self.slots[source][number as usize] else { continue };
-            let region = self.regions[source];
-            let to = current.inputs + region.offset + slot * region.positions;
+            let slot = self.slots[source][number as usize].filter(|slot| slot.stays == stays);
+            let Some(slot) = slot else { continue };
+            let to = self.inputs(current) + slot.offset;
             let (_, from, step) = lowering.plane(planes[number as usize]);
             let pairs = positions.iter().enumerate();
             let pairs = pairs.map(|(i, &p)| (to + i as u64, from + u64::from(p) * step));
@@ -236,9 +293,9 @@ impl Weights {
         for index in 0..self.groups[number].len() {
             let placed = self.groups[number][index];
             let chunk = placed.unit.plane / self.chunk;
-            if !current.plan.inputs_stay && loaded != Some(chunk) {
-                let first = chunk * self.chunk;
-                self.load_planes(lowering, current, tile.demand, first, self.chunk)?;
+            if loaded != Some(chunk) {
+                let planes = (chunk * self.chunk, self.chunk);
+                self.load_planes(lowering, current, tile.demand, planes, false)?;
                 loaded = Some(chunk);
             }
             let block = placed.column - tile.blocks.start;
@@ -265,6 +322,11 @@ impl Weights {
     ) -> Result<()> {
         let Placed { unit, .. } = self.groups[number][index];
         let Some(product) = current.info.product else { return Ok(()) };
+        if unit.rows == 0 {
+            let rows = self.rows(lowering, current, (number, index))?;
+            load_weights(lowering, &unit, rows)?;
+            return lowering.bias_alone(&[], base, written);
+        }
         let tap = &product.taps[unit.tap as usize];
         let outputs = &tile.demand.temps[product.output.0 as usize];
         let reads = self.reads[unit.tap as usize].get_or_insert_with(|| {
@@ -324,9 +386,8 @@ impl Weights {
         let source = source.unwrap_or(0);
         match self.slots[source][unit.plane as usize] {
             Some(slot) => {
-                let region = self.regions[source];
-                let first = current.inputs + region.offset + slot * region.positions;
-                (source, first, current.plan.nest == Nest::Groups && current.plan.inputs_stay)
+                let first = self.inputs(current) + slot.offset;
+                (source, first, current.plan.nest == Nest::Groups && slot.stays)
             }
             None => {
                 let first = lowering.plane(sources[source].planes[unit.plane as usize]).1;
@@ -344,8 +405,11 @@ impl Weights {
     ) -> Result<u64> {
         let placed = self.groups[number][index];
         let end = placed.address + placed.unit.vectors();
+        if lowering.constants_in == Memory::Local {
+            return Ok(placed.address);
+        }
         if placed.address >= self.resident.start && end <= self.resident.end {
-            return Ok(placed.address - self.resident.start);
+            return Ok(current.rows + placed.address - self.resident.start);
         }
         if placed.address < self.buffered.start || end > self.buffered.end {
             let limit = placed.address + current.plan.row_buffer;

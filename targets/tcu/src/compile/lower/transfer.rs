@@ -1,7 +1,9 @@
 //! Moving vectors between accumulators, local memory and DRAM.
 
+use super::epilogue::Slot;
+use super::preload::row_scalars;
 use super::{Current, Lowering, Tile, acc, local};
-use crate::compile::hir::Plane;
+use crate::compile::hir::{Plane, TempId};
 use crate::compile::lir::{MemoryAddress, Simd, Tag};
 use crate::compile::runs::roll_up;
 use crate::isa::SimdOp;
@@ -26,22 +28,28 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Writes accumulators to planes, position by position: those of each plane follow each other
-    /// from `from` on.
+    /// Writes the accumulators of a temp to planes, position by position, or some of them.
     pub(super) fn save(
         &mut self,
         current: &Current<'_>,
-        from: u64,
+        from: Slot,
         planes: &[Plane],
-        positions: &[u32],
+        (tile, temp, some): (&Tile<'_>, TempId, Option<&[u32]>),
     ) -> Result<()> {
-        let count = positions.len() as u64;
-        let mut targets = Vec::with_capacity(planes.len() * positions.len());
+        let positions = tile.demand.temps[temp.0 as usize].list.iter().zip(0_u32..);
+        let places: Vec<(u32, u32)> = match some {
+            None => positions.map(|(&position, place)| (place, position)).collect(),
+            Some(some) => positions
+                .filter_map(|(position, place)| {
+                    some.binary_search(position).ok().map(|to| (place, to as u32))
+                })
+                .collect(),
+        };
+        let mut targets = Vec::with_capacity(planes.len() * places.len());
         for (block, &plane) in planes.iter().enumerate() {
             let (memory, base, step) = self.plane(plane);
-            let first = from + block as u64 * count;
-            targets.extend(positions.iter().enumerate().map(|(place, &position)| {
-                (memory, first + place as u64, base + u64::from(position) * step)
+            targets.extend(places.iter().map(|&(place, to)| {
+                (memory, from.at(block as u32, place), base + u64::from(to) * step)
             }));
         }
         // Tensors in local memory need no stage.
@@ -49,14 +57,27 @@ impl Lowering<'_> {
         let direct: Vec<(u64, u64)> = direct.map(|&(_, from, to)| (to, from)).collect();
         self.moves(true, false, Tag::Accumulator, direct)?;
         targets.retain(|target| target.0 != Memory::Local);
-        for slice in targets.chunks(current.plan.stage as usize) {
-            let staged = |index: usize| current.stage + index as u64;
+        for slice in targets.chunks(current.stage_vectors as usize) {
+            let first = self.stage(current, slice.len());
+            let staged = |index: usize| first + index as u64;
             let into = slice.iter().enumerate().map(|(i, &(_, from, _))| (staged(i), from));
             self.moves(true, false, Tag::Accumulator, into)?;
             let out = slice.iter().enumerate().map(|(i, &(_, _, to))| (staged(i), to));
             self.moves(false, false, Tag::Vars, out)?;
         }
         Ok(())
+    }
+
+    /// Room for some vectors in the stage. They come behind those before them, so that what happens
+    /// to these need not be over.
+    fn stage(&mut self, current: &Current<'_>, count: usize) -> u64 {
+        let count = count as u64;
+        if self.staged + count > current.stage_vectors {
+            self.staged = 0;
+        }
+        let first = current.stage + self.staged;
+        self.staged += count;
+        first
     }
 
     /// Brings vectors into accumulators, or adds them there. Every entry is the accumulator and the
@@ -76,8 +97,9 @@ impl Lowering<'_> {
                 .filter(|(_, (of, _))| *of == memory)
                 .map(|&(to, (_, from))| (to, from))
                 .collect();
-            for slice in staged.chunks(current.plan.stage as usize) {
-                let at = |index: usize| current.stage + index as u64;
+            for slice in staged.chunks(current.stage_vectors as usize) {
+                let first = self.stage(current, slice.len());
+                let at = |index: usize| first + index as u64;
                 let into = slice.iter().enumerate().map(|(i, &(_, from))| (at(i), from));
                 self.moves(true, false, Tag::from(memory), into)?;
                 let out = slice.iter().enumerate().map(|(i, &(to, _))| (at(i), to));
@@ -109,7 +131,7 @@ impl Lowering<'_> {
         let lanes = self.arch.lanes();
         for (index, &value) in constants.splats.iter().enumerate().filter(|_| scalars) {
             let from = self.constants.add(&vec![value; lanes]);
-            entries.push((tile.accumulators.splats + index as u64, (Memory::Dram1, from)));
+            entries.push((tile.accumulators.splats + index as u64, (self.constants_in, from)));
         }
         let blocks =
             tile.first_row_block..(tile.first_row_block + tile.row_blocks).min(current.info.blocks);
@@ -119,7 +141,7 @@ impl Lowering<'_> {
                 let place = index as u64 * u64::from(tile.row_blocks)
                     + u64::from(block - tile.first_row_block);
                 let to = tile.accumulators.rows + place;
-                entries.push((to, (Memory::Dram1, from + u64::from(block))));
+                entries.push((to, (self.constants_in, from + u64::from(block))));
             }
         }
         self.bring(current, false, &entries)
@@ -127,11 +149,7 @@ impl Lowering<'_> {
 
     /// The address of a row of a constant, one vector for every block of channels.
     pub(super) fn row_blocks(&mut self, constant: u32, row: u32) -> u64 {
-        let constant = &self.network.consts[constant as usize];
-        let lanes = self.arch.lanes();
-        let channels = constant.channels as usize;
-        let mut scalars = constant.data[row as usize * channels..][..channels].to_vec();
-        scalars.resize(channels.next_multiple_of(lanes), 0);
+        let scalars = row_scalars(&self.network.consts[constant as usize], row, self.arch.lanes());
         self.constants.add(&scalars)
     }
 }

@@ -77,13 +77,21 @@ pub(crate) struct Accumulators {
     pub(crate) scratch: u64,
 }
 
+/// Vectors that a scaled leaky ReLU computes at a time. Its results go as many accumulators before
+/// its operands, where they replace those of the vectors before them.
+pub(crate) const BATCH: u64 = 64;
+
 /// True for an operation whose result may replace its operand, when both have the same positions.
 fn in_place(op: &Op) -> bool {
-    match op {
-        Op::Unary { op, .. } => !matches!(op, Unary::ScaledLeakyRelu { .. }),
-        Op::Norm { .. } | Op::Binary { .. } => true,
-        _ => false,
-    }
+    matches!(op, Op::Unary { .. } | Op::Norm { .. } | Op::Lookup { .. } | Op::Binary { .. })
+}
+
+/// Accumulators of a temp: those that it was given, and the first that holds data.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    start: u64,
+    length: u64,
+    base: u64,
 }
 
 /// Places `group` blocks of temps with so many positions, and rows for `row_blocks` blocks; `None`
@@ -102,30 +110,47 @@ pub(crate) fn place(
     let most = counts.iter().copied().max().unwrap_or(0);
     let scratch = heap.take(if constants.scratch { most.into() } else { 0 })?;
     let last_use = last_uses(layer);
-    let size = |temp: usize| u64::from(counts[temp]) * u64::from(group);
-    let mut temps = vec![0; layer.temps.len()];
+    // What lies before a temp whose last reader puts its results there.
+    let before = |temp: usize, size: u64| match layer.ops.get(last_use[temp]) {
+        Some(Op::Unary { op: Unary::ScaledLeakyRelu { .. }, .. }) => size.min(BATCH),
+        _ => 0,
+    };
+    let mut extents = vec![Extent::default(); layer.temps.len()];
     let mut given = vec![false; layer.temps.len()];
     for (index, op) in layer.ops.iter().enumerate() {
+        let give = |given: &mut Vec<bool>, heap: &mut Heap, extents: &[Extent]| {
+            free_dead(op, index, &last_use, given, |temp| {
+                heap.give(extents[temp].start, extents[temp].length);
+            });
+        };
         let Some(output) = output(op) else {
-            free_dead(op, index, &last_use, &mut given, |t| heap.give(temps[t], size(t)));
+            give(&mut given, &mut heap, &extents);
             continue;
         };
         let output = output.0 as usize;
         let first = inputs(op).next().map(|temp| temp.0 as usize);
+        let size = u64::from(counts[output]) * u64::from(group);
+        let more = before(output, size);
         match first {
             Some(first)
                 if in_place(op)
                     && last_use[first] == index
                     && !given[first]
-                    && counts[first] == counts[output] =>
+                    && counts[first] == counts[output]
+                    && more == 0 =>
             {
                 given[first] = true;
-                temps[output] = temps[first];
+                let back = before(first, size);
+                extents[output] = Extent { base: extents[first].base - back, ..extents[first] };
             }
-            _ => temps[output] = heap.take(size(output))?,
+            _ => {
+                let start = heap.take(size + more)?;
+                extents[output] = Extent { start, length: size + more, base: start + more };
+            }
         }
-        free_dead(op, index, &last_use, &mut given, |t| heap.give(temps[t], size(t)));
+        give(&mut given, &mut heap, &extents);
     }
+    let temps = extents.iter().map(|extent| extent.base).collect();
     Some(Accumulators { temps, splats, rows, scratch })
 }
 

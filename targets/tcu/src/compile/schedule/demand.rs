@@ -1,7 +1,7 @@
 //! What a tile of a layer needs: positions of every temp and of the inputs of its product.
 
 use crate::arch::TcuArch;
-use crate::compile::hir::{Layer, MatMul, Op, Operand, Pair, Plane, Tap, TempId};
+use crate::compile::hir::{Layer, MatMul, Op, Operand, Pair, Plane, Tap, TempId, Windows};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -131,6 +131,7 @@ pub(crate) fn output(op: &Op) -> Option<TempId> {
         | Op::Binary { output, .. }
         | Op::Unary { output, .. }
         | Op::Norm { output, .. }
+        | Op::Lookup { output, .. }
         | Op::Pool { output, .. }
         | Op::Interpolate { output, .. } => Some(*output),
         Op::Save { .. } => None,
@@ -145,6 +146,7 @@ pub(crate) fn inputs(op: &Op) -> impl Iterator<Item = TempId> {
         Op::Binary { input, .. }
         | Op::Unary { input, .. }
         | Op::Norm { input, .. }
+        | Op::Lookup { input, .. }
         | Op::Pool { input, .. }
         | Op::Interpolate { input, .. }
         | Op::Save { input, .. } => (Some(*input), None),
@@ -168,7 +170,8 @@ fn mark_inputs(op: &Op, marks: &mut [Vec<bool>]) {
         Op::Pool { windows, input, .. } | Op::Interpolate { windows, input, .. } => {
             let marks = &mut marks[input.0 as usize];
             for position in (0..wanted.len()).filter(|&position| wanted[position]) {
-                for &source in windows.of(position as u32) {
+                let sources = windows.of(position as u32).iter();
+                for &source in sources.filter(|&&source| source != Windows::ZERO) {
                     marks[source as usize] = true;
                 }
             }
@@ -223,14 +226,18 @@ pub(crate) fn demand(
 pub(crate) fn uncovered(layer: &Layer) -> Vec<(TempId, Vec<u32>)> {
     let Some(root) = root(layer) else { return Vec::new() };
     let saved = layer.ops.iter().filter_map(|op| match op {
-        Op::Save { input, .. } if *input != root => Some(*input),
+        Op::Save { input, positions, .. } if *input != root => Some((*input, positions)),
         _ => None,
     });
     let whole = demand(layer, &[], &(0..layer.temps[root.0 as usize]), &[]);
-    let missing = |temp: TempId| {
+    let missing = |temp: TempId, some: &Option<Arc<[u32]>>| {
         let places = &whole.temps[temp.0 as usize];
-        (0..layer.temps[temp.0 as usize]).filter(|&p| places.place(p).is_none()).collect()
+        let is_missing = |&position: &u32| places.place(position).is_none();
+        match some {
+            Some(some) => some.iter().copied().filter(is_missing).collect(),
+            None => (0..layer.temps[temp.0 as usize]).filter(is_missing).collect(),
+        }
     };
-    let all = saved.map(|temp| (temp, missing(temp)));
+    let all = saved.map(|(temp, some)| (temp, missing(temp, some)));
     all.filter(|(_, positions): &(TempId, Vec<u32>)| !positions.is_empty()).collect()
 }

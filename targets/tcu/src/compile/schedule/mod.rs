@@ -5,10 +5,10 @@
 //! of output channels. Accumulators hold all positions of a tile for all blocks of a group. There
 //! are two loop nests, each of which keeps what fits in local memory:
 //!
-//! * tiles outside, groups inside: the inputs of a tile stay for all groups, and as many rows of
-//!   weights as there is room for stay for all tiles;
-//! * groups outside, tiles inside: the weights of a group stay for all tiles, and the inputs of the
-//!   whole layer stay if there is room.
+//! * tiles outside, groups inside: inputs of a tile stay for all groups, and rows of weights stay
+//!   for all tiles;
+//! * groups outside, tiles inside: rows of weights of a group stay for all tiles, and inputs of the
+//!   whole layer stay for all groups.
 //!
 //! What does not stay is loaded every time, some planes or rows at a time. The search tries the
 //! sizes of groups and tiles that differ and takes the cheapest; nothing depends on time or
@@ -16,14 +16,15 @@
 
 mod accumulators;
 mod demand;
+mod fill;
 mod prices;
 mod search;
 mod weights;
 
-pub(crate) use accumulators::{Accumulators, place};
-pub(crate) use demand::{Demand, pairs_of, product, products};
+pub(crate) use accumulators::{Accumulators, BATCH, place};
+pub(crate) use demand::{Demand, inputs, output, pairs_of, product, products};
 pub(crate) use prices::Prices;
-pub(crate) use search::{LayerInfo, Room, search};
+pub(crate) use search::{LayerInfo, Room, layer_units, search};
 pub(crate) use weights::{Unit, sum_order, units};
 
 use std::ops::Range;
@@ -46,8 +47,9 @@ pub(crate) struct Plan {
     pub(crate) group: u32,
     /// Which loop is outside.
     pub(crate) nest: Nest,
-    /// Inputs stay: those of a tile for all groups, or those of the layer.
-    pub(crate) inputs_stay: bool,
+    /// Planes of every source that stay, the first ones: those of a tile for all groups, or those
+    /// of the layer.
+    pub(crate) resident: Vec<u32>,
     /// Input planes that are loaded at a time when they do not stay.
     pub(crate) chunk: u32,
     /// Rows of weights that stay: of the whole layer, or of each group.

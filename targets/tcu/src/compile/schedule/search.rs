@@ -2,6 +2,7 @@
 
 use super::accumulators::{Constants, place};
 use super::demand::{Demand, Source, demand, product, root, sources, uncovered};
+use super::fill::{Keep, fill};
 use super::weights::{Unit, sum_order, units};
 use super::{Nest, Plan, Prices};
 use crate::arch::TcuArch;
@@ -9,16 +10,18 @@ use crate::compile::hir::{Layer, MatMul, Network, Op, Operand, Pooling, TempId, 
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Smallest stage that is worth keeping room for; the least is 1.
-const STAGE: u64 = 32;
 /// Numbers of tiles that are tried above the fewest that fit.
 const TILINGS: u32 = 10;
 
 /// What a layer has in local memory besides what its plan places there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
+    /// First vector for the plan.
+    pub(crate) first: u64,
     /// Vectors for the plan.
     pub(crate) local: u64,
+    /// All constants are in local memory.
+    pub(crate) constants: bool,
     /// Tensors that stay in local memory, in order.
     pub(crate) pinned: Vec<VarId>,
 }
@@ -27,6 +30,11 @@ impl Room {
     /// True for a tensor that is in local memory.
     pub(crate) fn has(&self, var: VarId) -> bool {
         self.pinned.binary_search(&var).is_ok()
+    }
+
+    /// Cycles for bringing a vector of constants to local memory.
+    pub(super) fn constant(&self, prices: &Prices) -> u64 {
+        if self.constants { 0 } else { prices.dram }
     }
 }
 
@@ -39,27 +47,31 @@ pub(crate) struct LayerInfo<'a> {
     pub(crate) constants: Constants,
     /// Positions of saved temps that no tile needs.
     pub(crate) further: Vec<(TempId, Vec<u32>)>,
-    /// Units of every block of output channels, in an order that does not matter.
-    pub(crate) units: Vec<Vec<Unit>>,
+    /// Rows of weights of every block of output channels, with those of biases, and units.
+    pub(super) units: Vec<(u64, u64)>,
+    /// First and last plane that every block of output channels reads.
+    spans: Vec<(u32, u32)>,
     /// Blocks of output channels.
     pub(crate) blocks: u32,
     /// Positions of the root.
     positions: u32,
-    lanes: u32,
+    /// Entries of a lookup table, when the layer uses one, and tables.
+    pub(crate) lookup: (u64, u64),
+    pub(super) lanes: u32,
     tilings: FxHashMap<u32, Tiling>,
 }
 
 /// Tiles of about one size.
-struct Tiling {
+pub(super) struct Tiling {
     tiles: Vec<Range<u32>>,
     /// Numbers of positions of the temps: those of each tile, without repetitions.
     temps: Vec<Vec<u32>>,
     /// Positions of every temp, of all tiles together.
     all_temps: Vec<u64>,
     /// Largest number of positions of every source.
-    sources: Vec<u32>,
+    pub(super) sources: Vec<u32>,
     /// Positions of every source, of all tiles together.
-    all_sources: Vec<u64>,
+    pub(super) all_sources: Vec<u64>,
     /// Pairs of every source, of all tiles together.
     pairs: Vec<u64>,
 }
@@ -73,11 +85,18 @@ impl<'a> LayerInfo<'a> {
         let sources = product.map_or(Vec::new(), |product| {
             sources(product, |plane| network.vars[plane.var.0 as usize].positions)
         });
-        let units = product.map_or(Vec::new(), |product| {
-            let order = sum_order(product, layer.temps[product.output.0 as usize], u32::MAX);
-            units(product, network, &order, lanes, blocks)
+        let of_block =
+            |units: &Vec<Unit>| (units.iter().map(Unit::vectors).sum(), units.len() as u64);
+        let units = product.map(|product| layer_units(layer, product, network, arch));
+        let units = units.unwrap_or_default();
+        let spans = units.iter().map(|units| {
+            let planes = || units.iter().map(|unit| unit.plane);
+            (planes().min().unwrap_or(0), planes().max().unwrap_or(0))
         });
+        let spans = spans.collect();
+        let units = units.iter().map(of_block).collect();
         LayerInfo {
+            spans,
             layer,
             network,
             product,
@@ -88,6 +107,7 @@ impl<'a> LayerInfo<'a> {
             blocks,
             positions: root(layer).map_or(0, |root| layer.temps[root.0 as usize]),
             lanes,
+            lookup: lookup(layer, arch),
             tilings: FxHashMap::default(),
         }
     }
@@ -162,34 +182,62 @@ impl<'a> LayerInfo<'a> {
     }
 
     /// Planes of a source that are not in local memory already.
-    fn loaded(&self, source: usize, room: &Room) -> u64 {
+    pub(super) fn loaded(&self, source: usize, room: &Room) -> u64 {
         self.sources[source].planes.iter().filter(|plane| !room.has(plane.var)).count() as u64
     }
 
+    /// The first planes of a source of which so many are not in local memory already.
+    pub(super) fn planes_with(&self, source: usize, loaded: u64, room: &Room) -> u32 {
+        let planes = &self.sources[source].planes;
+        let mut missing = 0;
+        let fits = planes.iter().take_while(|plane| {
+            missing += u64::from(!room.has(plane.var));
+            missing <= loaded
+        });
+        fits.count() as u32
+    }
+
     /// Vectors of local memory and accumulators that the first position of one block needs.
-    pub(crate) fn least(&self, arch: &TcuArch) -> (u64, u64) {
+    pub(crate) fn least(&self, room: &Room, arch: &TcuArch) -> (u64, u64) {
         let tile = 0..1.min(self.positions);
         let demand = demand(self.layer, &self.sources, &tile, &self.further);
-        let counts: Vec<u32> = demand.temps.iter().map(|positions| positions.len()).collect();
-        let planes = |source: &Source| match self.needs_all_planes() {
-            true => source.planes.len() as u64,
-            false => 1,
+        let first: Vec<u32> = demand.temps.iter().map(|positions| positions.len()).collect();
+        // Other positions may need more; the search has measured them.
+        let single = self.tilings.get(&self.positions);
+        let all = single.map_or(std::slice::from_ref(&first), |tiling| &tiling.temps[..]);
+        let planes = |source: usize| {
+            let loaded = self.loaded(source, room);
+            if self.needs_all_planes() { loaded } else { loaded.min(1) }
         };
-        let inputs = self.sources.iter().zip(&demand.sources);
-        let inputs: u64 = inputs.map(|(s, positions)| planes(s) * u64::from(positions.len())).sum();
-        let rows = if self.units.is_empty() { 0 } else { u64::from(arch.array_size) + 1 };
-        let fits = |depth: u64| place(self.layer, &self.constants, &counts, 1, 1, depth).is_some();
+        let positions = |source: usize| match single {
+            Some(tiling) => tiling.sources[source].into(),
+            None => u64::from(demand.sources[source].len()),
+        };
+        let inputs: u64 = (0..self.sources.len()).map(|s| planes(s) * positions(s)).sum();
+        let no_rows = self.units.is_empty() || room.constants;
+        let rows = if no_rows { 0 } else { u64::from(arch.array_size) + 1 };
+        let fits = |depth: u64| {
+            let holds = |counts: &Vec<u32>| place(self.layer, &self.constants, counts, 1, 1, depth);
+            all.iter().all(|counts| holds(counts).is_some())
+        };
         let (mut low, mut high) = (0, 1_u64 << 33);
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             if fits(middle) { high = middle } else { low = middle }
         }
-        // One more vector passes between accumulators and DRAM.
-        (inputs + rows + 1, high)
+        // One more vector passes between accumulators and DRAM, or a table.
+        (inputs + rows + self.lookup.0.max(1), high)
+    }
+
+    /// True when so many planes can be used at a time without another order of any sum: those that
+    /// a block of outputs reads come together. Blocks of other groups are not read.
+    pub(super) fn keeps_order(&self, chunk: u32) -> bool {
+        let together = |(first, last): &(u32, u32)| first / chunk == last / chunk;
+        !self.needs_all_planes() || self.spans.iter().all(together)
     }
 
     /// True when the planes of an input must all be there at once.
-    fn needs_all_planes(&self) -> bool {
+    pub(super) fn needs_all_planes(&self) -> bool {
         self.product.is_some_and(|product| product.ordered && product.taps.len() > 1)
     }
 
@@ -203,7 +251,11 @@ impl<'a> LayerInfo<'a> {
             Op::Load { from, output } => {
                 of(output) * (into(from.planes[0].var) + prices.accumulator)
             }
-            Op::Save { input, to } => of(input) * (into(to[0].var) + prices.accumulator),
+            Op::Save { input, to, positions } => {
+                let all = u64::from(self.layer.temps[input.0 as usize]).max(1);
+                let some = positions.as_ref().map_or(all, |some| some.len() as u64);
+                of(input) * some / all * (into(to[0].var) + prices.accumulator)
+            }
             Op::Unary { op, input, .. } => {
                 let simd = match op {
                     Unary::Relu => 1,
@@ -213,12 +265,16 @@ impl<'a> LayerInfo<'a> {
                 of(input) * simd * prices.simd
             }
             Op::Norm { input, .. } => of(input) * 2 * prices.simd,
+            Op::Lookup { table, input, .. } => {
+                let slopes = network.tables[table.0 as usize].slopes.is_some();
+                of(input) * if slopes { 3 } else { 2 } * prices.simd
+            }
             Op::Binary { op, input, other, .. } => {
                 let add = *op == crate::compile::hir::Binary::Add;
                 let each = match other {
                     Operand::Temp(_) => prices.simd * if add { 1 } else { 2 },
                     Operand::Const(id) if network.consts[id.0 as usize].rows == 1 => prices.simd,
-                    Operand::Const(_) => prices.dram + prices.accumulator,
+                    Operand::Const(_) => room.constant(prices) + prices.accumulator,
                     Operand::Vars(view) => into(view.planes[0].var) + prices.accumulator,
                 };
                 of(input) * each
@@ -238,19 +294,38 @@ impl<'a> LayerInfo<'a> {
     }
 
     /// Rows of weights, with those of biases, and units of some blocks.
-    fn rows(&self, blocks: Range<u32>) -> (u64, u64) {
-        let units = self.units.get(blocks.start as usize..blocks.end as usize).unwrap_or(&[]);
-        let vectors = units.iter().flatten().map(Unit::vectors).sum();
-        (vectors, units.iter().map(|units| units.len() as u64).sum())
+    pub(crate) fn rows(&self, blocks: Range<u32>) -> (u64, u64) {
+        let blocks = self.units.get(blocks.start as usize..blocks.end as usize).unwrap_or(&[]);
+        let add = |(rows, units): (u64, u64), block: &(u64, u64)| (rows + block.0, units + block.1);
+        blocks.iter().fold((0, 0), add)
     }
 }
 
+/// The blocks of weights of every block of output channels of a layer.
+pub(crate) fn layer_units(
+    layer: &Layer,
+    product: &MatMul,
+    network: &Network,
+    arch: &TcuArch,
+) -> Vec<Vec<Unit>> {
+    let order = sum_order(product, layer.temps[product.output.0 as usize], u32::MAX);
+    let lanes = arch.array_size;
+    units(product, network, &order, lanes, layer.channels.div_ceil(lanes))
+}
+
+/// Entries and number of the tables that a layer loads.
+fn lookup(layer: &Layer, arch: &TcuArch) -> (u64, u64) {
+    let uses = layer.ops.iter().any(|op| matches!(op, Op::Lookup { .. }));
+    let of = |number: Option<u32>| number.filter(|_| uses).map_or(0, u64::from);
+    (of(arch.lookup_table_depth), of(arch.lookup_tables) + u64::from(uses))
+}
+
 /// Everything that does not depend on what stays.
-struct Base {
-    group: u32,
-    groups: u64,
-    tiles: u64,
-    cycles: u64,
+pub(super) struct Base {
+    pub(super) group: u32,
+    pub(super) groups: u64,
+    pub(super) tiles: u64,
+    pub(super) cycles: u64,
 }
 
 /// The cheapest plan of a layer, or `None` when not even one position of one block fits.
@@ -287,6 +362,12 @@ pub(crate) fn search(
                 break;
             }
         }
+    }
+    // Local memory may be so small that only smaller tiles have room there.
+    let mut positions = info.positions;
+    while best.is_none() && positions > 1 {
+        positions = positions.div_ceil(2);
+        plans(info, positions, 1, room, arch, prices, &mut best);
     }
     best
 }
@@ -354,12 +435,12 @@ fn plans(
     }
     let room_for_constants = info.fits(tiling, group, info.blocks, arch);
     for nest in [Nest::Tiles, Nest::Groups] {
-        for inputs_stay in [true, false] {
+        for keep in [Keep::Inputs, Keep::SomeInputs, Keep::Rows] {
             let plan = Plan {
                 tiles: Vec::new(),
                 group,
                 nest,
-                inputs_stay,
+                resident: vec![0; info.sources.len()],
                 chunk: 0,
                 rows_stay: 0,
                 constants_stay: room_for_constants,
@@ -367,7 +448,7 @@ fn plans(
                 stage: 0,
                 cycles: 0,
             };
-            let plan = fill(info, tiling, &base, plan, (rows, room, prices));
+            let plan = fill(info, tiling, &base, (plan, keep), (rows, room, prices));
             let Some(mut plan) = plan else { continue };
             if best.as_ref().is_none_or(|best| plan.cycles < best.cycles) {
                 plan.tiles.clone_from(&tiling.tiles);
@@ -375,79 +456,4 @@ fn plans(
             }
         }
     }
-}
-
-/// Divides local memory for a plan and prices it.
-fn fill(
-    info: &LayerInfo<'_>,
-    tiling: &Tiling,
-    base: &Base,
-    mut plan: Plan,
-    (rows, room, prices): (u64, &Room, &Prices),
-) -> Option<Plan> {
-    let loaded: Vec<u64> =
-        (0..info.sources.len()).map(|source| info.loaded(source, room)).collect();
-    let most_planes = info.sources.iter().map(|source| source.planes.len() as u64).max();
-    let planes = most_planes.unwrap_or(0).max(1);
-    let whole = |source: usize| u64::from(info.sources[source].positions);
-    let stay = plan.inputs_stay;
-    // Vectors of all inputs of a tile, and cycles for loading what is not there.
-    let of_tile = |planes: u64| -> u64 {
-        let each = loaded.iter().zip(&tiling.sources);
-        each.map(|(&loaded, &positions)| loaded.min(planes) * u64::from(positions)).sum()
-    };
-    let every = loaded.iter().zip(&tiling.all_sources).map(|(l, p)| l * p).sum::<u64>();
-    let once = (0..loaded.len()).map(|s| loaded[s] * whole(s)).sum::<u64>();
-    let (inputs, input_loads) = match (plan.nest, stay) {
-        (Nest::Tiles, true) => (of_tile(planes), every),
-        (Nest::Groups, true) => (once, once),
-        (_, false) => (0, base.groups * every),
-    };
-    let least_rows = if rows > 0 { u64::from(info.lanes) + 1 } else { 0 };
-    let mut free = room.local.checked_sub(inputs)?.checked_sub(least_rows)?.checked_sub(1)?;
-    plan.chunk = planes as u32;
-    if !stay && every > 0 {
-        plan.chunk = match info.needs_all_planes() {
-            true => planes as u32,
-            false => (1..=planes)
-                .rev()
-                .find(|&chunk| of_tile(chunk) <= free / 2)
-                .or_else(|| (of_tile(1) <= free).then_some(1))? as u32,
-        };
-        free = free.checked_sub(of_tile(plan.chunk.into()))?;
-    }
-    let stage = STAGE.min(free);
-    free -= stage;
-    // What a group needs: blocks differ in their units only where blocks of zeros are left out.
-    let wanted = match plan.nest {
-        Nest::Tiles => rows,
-        Nest::Groups => {
-            let group = base.group as usize;
-            let of_group = |units: &[Vec<Unit>]| units.iter().flatten().map(Unit::vectors).sum();
-            info.units.chunks(group).map(of_group).max().unwrap_or(0)
-        }
-    };
-    plan.rows_stay = if base.tiles > 1 { wanted.min(free) } else { 0 };
-    free -= plan.rows_stay;
-    let buffer = (free / 2).min(wanted - plan.rows_stay);
-    plan.row_buffer = least_rows + buffer;
-    plan.stage = 1 + stage + (free - buffer);
-    let kept = match plan.nest {
-        Nest::Tiles => plan.rows_stay,
-        Nest::Groups => {
-            let of_group = |units: &[Vec<Unit>]| {
-                units.iter().flatten().map(Unit::vectors).sum::<u64>().min(plan.rows_stay)
-            };
-            info.units.chunks(base.group as usize).map(of_group).sum()
-        }
-    };
-    let row_loads = kept + base.tiles * (rows - kept);
-    let once = plan.constants_stay || plan.nest == Nest::Groups || base.groups == 1;
-    let vectors = info.constants.rows.len() as u64 * u64::from(info.blocks);
-    let constants = vectors * if once { 1 } else { base.tiles };
-    let constants = constants + info.constants.splats.len() as u64;
-    plan.cycles = base.cycles
-        + prices.dram * (input_loads + row_loads)
-        + constants * (prices.dram + prices.accumulator);
-    Some(plan)
 }

@@ -9,7 +9,7 @@ pub(crate) struct Unit {
     pub(crate) tap: u32,
     /// Input plane of the tap.
     pub(crate) plane: u32,
-    /// Rows of weights, one for each lane that holds a channel.
+    /// Rows of weights, one for each lane that holds a channel; none where the bias stands alone.
     pub(crate) rows: u32,
     /// The product starts with the bias, which is one more row, before the others.
     pub(crate) bias: bool,
@@ -63,8 +63,10 @@ pub(crate) fn sum_order(product: &MatMul, outputs: u32, chunk: u32) -> SumOrder 
     SumOrder { taps, chunk: chunk.max(1) }
 }
 
-/// The units of every block of output channels. Blocks of zeros are left out, unless they carry the
-/// bias.
+/// The units of every block of output channels.
+///
+/// Blocks of zeros are left out: their products are 0, and adding that changes no number. Of one that
+/// carries the bias only that is left, and it is used along with the plane of a neighbour.
 pub(crate) fn units(
     product: &MatMul,
     network: &Network,
@@ -88,9 +90,18 @@ pub(crate) fn units(
         let rows = if last { inputs.last_lanes } else { lanes };
         let bias = bias == Some((tap, plane));
         let filled = blocks[tap as usize].filled(plane, column);
+        let rows = if filled { rows } else { 0 };
         (bias || filled).then_some(Unit { tap, plane, rows, bias })
     };
-    let of_column = |column: u32| sequence.iter().filter_map(|place| unit(place, column)).collect();
+    let of_column = |column: u32| {
+        let mut units: Vec<Unit> =
+            sequence.iter().filter_map(|place| unit(place, column)).collect();
+        if let Some(alone) = units.iter().position(|unit| unit.rows == 0) {
+            let neighbour = alone.checked_sub(1).unwrap_or(alone + 1);
+            units[alone].plane = units.get(neighbour).map_or(0, |unit| unit.plane);
+        }
+        units
+    };
     (0..columns).map(of_column).collect()
 }
 

@@ -17,6 +17,8 @@ const MAX_CELLS: usize = 1 << 28;
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) program: Vec<Placed>,
+    /// Operations of the steps that are not counted.
+    pub(super) prologue: usize,
     pub(super) layout: Layout,
     pub(super) pages: [Pages; 2],
     /// The program writes to DRAM1.
@@ -61,12 +63,16 @@ pub(super) fn prepare(
         at: (0, 0),
         program: Vec::new(),
     };
+    let mut operations = 0;
     for (index, step) in steps.iter().enumerate() {
+        if index == prologue {
+            operations = builder.program.len();
+        }
         builder.at = (index.saturating_sub(prologue) as u32, step.inst.row() as u8);
         builder.step(&step.inst)?;
     }
     let program = builder.program;
-    Some(Prepared { program, layout, pages, changes_constants })
+    Some(Prepared { program, prologue: operations, layout, pages, changes_constants })
 }
 
 /// Registers that decide what a program touches.

@@ -3,8 +3,8 @@
 use super::{TcuArch, is_taken};
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Nearest, Op, Pad,
-    PadMode, Pool, PoolKind, Reduce, ReduceKind, Resize, ResizeTarget, SliceRange, Unary, ValueId,
-    Window,
+    PadMode, Pool, PoolKind, Reduce, ReduceKind, Resize, ResizeTarget, SliceRange, Softmax, Unary,
+    ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor};
 use std::collections::BTreeMap;
@@ -81,7 +81,9 @@ impl Generator {
     fn op(&mut self, x: ValueId, others: &[ValueId]) -> Option<(Op, Vec<ValueId>)> {
         let shape = self.graph[x].shape.to_vec();
         let rank = shape.len();
-        Some(match self.random.below(26) {
+        // Other machines refuse functions.
+        let kinds = if self.arch.lookup_tables.is_some() { 29 } else { 26 };
+        Some(match self.random.below(kinds) {
             0..=3 if rank > 2 => {
                 let groups = if self.random.coin() { shape[1] } else { 1 };
                 let window = self.window(&shape[2..]);
@@ -234,6 +236,24 @@ impl Generator {
                     |(&extent, repeat): (&usize, usize)| if extent == 1 { repeat } else { 1 };
                 let shape = shape.iter().zip(repeats).map(stretched).collect();
                 (Op::Expand { shape }, vec![x])
+            }
+            26 | 27 => {
+                let functions = [
+                    Op::Unary(Unary::Sigmoid),
+                    Op::Unary(Unary::Tanh),
+                    Op::Unary(Unary::Exp),
+                    Op::Unary(Unary::Gelu),
+                    Op::Unary(Unary::HardSwish),
+                    Op::Unary(Unary::Softplus),
+                    Op::Activation(Activation::Elu { alpha: 0.75 }),
+                    Op::Activation(Activation::HardSigmoid { alpha: 0.25, beta: 0.5 }),
+                ];
+                (self.random.pick(&functions.each_ref()).clone(), vec![x])
+            }
+            28 => {
+                let axis =
+                    if self.random.coin() { 1.min(rank - 1) } else { self.random.below(rank) };
+                (Op::Softmax(Softmax { axis, log: false }), vec![x])
             }
             _ => return None,
         })

@@ -31,6 +31,12 @@ fn programs_have_the_numbers_of_the_golden_model() {
         let mut random = Random(seed);
         arch.array_size = random.range(2, 9) as u32;
         arch.data_type = DataType::ALL[seed as usize % 5];
+        if seed % 3 == 0 {
+            let tables = random.range(1, 3) as u32;
+            arch.simd_registers_depth = tables + random.below(2) as u32;
+            arch.lookup_tables = Some(tables);
+            arch.lookup_table_depth = Some(random.range(1, 40) as u32);
+        }
         let rounding = if seed % 2 == 0 { "compat" } else { "free" };
         let used = BTreeMap::new();
         let graph = Graph::new("random");

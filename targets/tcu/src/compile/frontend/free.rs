@@ -1,0 +1,247 @@
+//! What is chosen where numbers are free: what becomes part of a product's weights, and what is
+//! summed together.
+
+use super::constants::{operand, reals};
+use super::dims::Dims;
+use super::pointwise::affine;
+use super::support::renames;
+use super::{Freedom, Frontend};
+use crate::arch::{DataType, TcuArch};
+use quincunx_graph::{
+    Activation, Binary, Conv, Graph, Node, NodeId, Op, Pool, PoolKind, Unary, ValueId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Scales for which a batch normalisation may be moved behind a ReLU: weights are multiplied by
+/// them and keep nearly all of their bits.
+const SCALES: std::ops::RangeInclusive<f32> = 0.25..=4.0;
+
+/// Two products whose sum is computed as one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    /// The first one, which the second one takes along.
+    pub(super) first: NodeId,
+    /// The node that adds them.
+    pub(super) sum: NodeId,
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Free {
+    /// The batch normalisation that readers take in, by the result of the ReLU behind it and by
+    /// means of that.
+    moved: BTreeMap<usize, NodeId>,
+    /// Batch normalisations that are taken in.
+    norms: BTreeSet<usize>,
+    /// By the second product of a pair.
+    pairs: BTreeMap<usize, Pair>,
+    /// The first products of pairs.
+    firsts: BTreeMap<usize, NodeId>,
+}
+
+impl Free {
+    /// Chooses for a graph.
+    pub(super) fn new(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Free {
+        let mut free = Free::default();
+        if freedom == Freedom::Compat {
+            return free;
+        }
+        let look = Look { graph, consumers: graph.consumers(), data_type: arch.data_type };
+        for (id, node) in graph.nodes() {
+            if let Some(values) = look.moved(node) {
+                free.norms.insert(id.index());
+                free.moved.extend(values.into_iter().map(|value| (value.index(), id)));
+            }
+            if let Some((second, pair)) = look.pair(id, node) {
+                free.pairs.insert(second.index(), pair);
+                free.firsts.insert(pair.first.index(), second);
+            }
+        }
+        free
+    }
+
+    /// The batch normalisation that readers of a value take in.
+    pub(super) fn before(&self, value: ValueId) -> Option<NodeId> {
+        self.moved.get(&value.index()).copied()
+    }
+
+    /// True for a batch normalisation that the readers of the ReLU behind it take in.
+    pub(super) fn is_moved(&self, norm: NodeId) -> bool {
+        self.norms.contains(&norm.index())
+    }
+
+    /// What a product takes along.
+    pub(super) fn pair(&self, second: NodeId) -> Option<Pair> {
+        self.pairs.get(&second.index()).copied()
+    }
+
+    /// True for a product that another one takes along.
+    pub(super) fn is_first(&self, node: NodeId) -> bool {
+        self.firsts.contains_key(&node.index())
+    }
+}
+
+/// A graph that is looked at.
+struct Look<'a> {
+    graph: &'a Graph,
+    consumers: Vec<Vec<NodeId>>,
+    data_type: DataType,
+}
+
+impl Look<'_> {
+    /// The only reader of a value that is no output.
+    fn only_reader(&self, value: ValueId) -> Option<NodeId> {
+        match self.consumers[value.index()][..] {
+            [reader] if !self.graph.outputs().contains(&value) => Some(reader),
+            _ => None,
+        }
+    }
+
+    /// For a batch normalisation before a ReLU that only products without padding read, or means
+    /// that only products read: the values between. With `s` and `o` for scale and offset,
+    /// `max(s * x + o, 0)` is `s * max(x, -o / s) + o`, of which the products take in all but the
+    /// maximum.
+    fn moved(&self, node: &Node) -> Option<Vec<ValueId>> {
+        let Op::BatchNorm(norm) = &node.op else { return None };
+        let folds = |producer: NodeId| {
+            matches!(self.graph[producer].op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
+        };
+        let x = node.input(0)?;
+        let folded = self.graph[x].producer.is_some_and(folds) && self.only_reader(x).is_some();
+        let relu = &self.graph[self.only_reader(node.output)?];
+        if folded || !matches!(relu.op, Op::Unary(Unary::Relu)) {
+            return None;
+        }
+        let (mut value, mut values) = (relu.output, vec![relu.output]);
+        // Positions whose sum may not leave the range because of limits far from zero.
+        let mut positions = 1;
+        while let Some(reader) = self.only_reader(value).map(|reader| &self.graph[reader]) {
+            let before = Dims::of_value(self.graph, value);
+            match &reader.op {
+                op if is_mean(op) => {
+                    let after = Dims::of_value(self.graph, reader.output);
+                    positions = positions.max(before.spatial().div_ceil(after.spatial()));
+                }
+                _ if renames(self.graph, reader) => {}
+                _ => break,
+            }
+            value = reader.output;
+            values.push(value);
+        }
+        let [scale, offset] = affine(self.graph, norm, node).ok()?;
+        let most = self.data_type.decode(self.data_type.max()) as f32;
+        let sound = scale.iter().zip(&offset).all(|(scale, offset)| {
+            let limit = (offset / scale).abs();
+            SCALES.contains(scale) && limit * positions as f32 <= most / 4.0
+        });
+        let takes = |&reader: &NodeId| {
+            let reader = &self.graph[reader];
+            let once = reader.operands().filter(|&operand| operand == value).count() == 1;
+            once && reader.input(0) == Some(value) && self.takes_in(reader, &scale, &offset)
+        };
+        let readers = &self.consumers[value.index()];
+        let all = !readers.is_empty() && readers.iter().all(takes);
+        (sound && all && !self.graph.outputs().contains(&value)).then_some(values)
+    }
+
+    /// True for a product of all positions without padding whose weights and bias stay far from
+    /// the ends of the range.
+    fn takes_in(&self, node: &Node, scale: &[f32], offset: &[f32]) -> bool {
+        let Some(weights) = operand(self.graph, node, 1).and_then(|w| reals(w).ok()) else {
+            return false;
+        };
+        // Elements from one input to the next, and to the same one of the next output.
+        let channels = scale.len();
+        let (taps, factor, [by_input, by_output]) = match &node.op {
+            Op::Conv(Conv { window, groups: 1 }) => {
+                if window.pads.iter().any(|&(before, after)| before + after > 0) {
+                    return false;
+                }
+                let taps: usize = window.kernel.iter().product();
+                (taps, 1.0, [taps, taps * channels])
+            }
+            Op::Gemm(gemm) if gemm.transpose_b => (1, gemm.alpha, [1, channels]),
+            Op::Gemm(gemm) => (1, gemm.alpha, [weights.len() / channels, 1]),
+            Op::MatMul => (1, 1.0, [weights.len() / channels, 1]),
+            _ => return false,
+        };
+        let outputs = weights.len() / (taps * channels);
+        let most = self.data_type.decode(self.data_type.max());
+        weights.len() == taps * channels * outputs
+            && (0..outputs).all(|output| {
+                let (mut sum, mut largest) = (0.0, 0.0_f64);
+                for (channel, (scale, offset)) in scale.iter().zip(offset).enumerate() {
+                    for tap in 0..taps {
+                        let w = factor * weights[output * by_output + channel * by_input + tap];
+                        sum += f64::from(w * offset).abs();
+                        largest = largest.max(f64::from(w * scale).abs());
+                    }
+                }
+                sum <= most / 4.0 && largest <= most / 2.0
+            })
+    }
+
+    /// Two convolutions that are read by a sum only.
+    fn pair(&self, sum: NodeId, node: &Node) -> Option<(NodeId, Pair)> {
+        if !matches!(node.op, Op::Binary(Binary::Add)) {
+            return None;
+        }
+        let (a, b) = (node.input(0)?, node.input(1)?);
+        let of = |value: ValueId| {
+            let producer = self.graph[value].producer?;
+            let conv = matches!(self.graph[producer].op, Op::Conv(Conv { groups: 1, .. }));
+            let all = Dims::of_value(self.graph, value) == Dims::of_value(self.graph, node.output);
+            (conv && all && self.only_reader(value) == Some(sum)).then_some(producer)
+        };
+        let (a, b) = (of(a)?, of(b)?);
+        let (first, second) = if a.index() < b.index() { (a, b) } else { (b, a) };
+        (a != b).then_some((second, Pair { first, sum }))
+    }
+}
+
+impl Frontend<'_> {
+    /// The factor by which weights and bias of a product are multiplied, so that the leaky ReLU
+    /// behind it takes an instruction less: only poolings of the largest may come between.
+    pub(super) fn scale_of(&self, value: ValueId) -> Option<f64> {
+        let [reader] = self.consumers[value.index()][..] else { return None };
+        if self.choices.freedom == Freedom::Compat || self.is_output[value.index()] {
+            return None;
+        }
+        let reader = &self.graph[reader];
+        match reader.op {
+            Op::Activation(Activation::LeakyRelu { alpha }) if is_scalable(alpha) => {
+                Some(1.0 - f64::from(alpha))
+            }
+            Op::Pool(Pool { kind: PoolKind::Max, .. }) if reader.input(0) == Some(value) => {
+                self.scale_of(reader.output)
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes that a value is multiplied by the factor, and what poolings make of it.
+    pub(super) fn note_scaled(&mut self, mut value: ValueId) {
+        while !std::mem::replace(&mut self.scaled[value.index()], true) {
+            let [reader] = self.consumers[value.index()][..] else { return };
+            if let Op::Pool(_) = self.graph[reader].op {
+                value = self.graph[reader].output;
+            }
+        }
+    }
+}
+
+/// True for an operation that makes means of positions, all of which are there.
+fn is_mean(op: &Op) -> bool {
+    match op {
+        Op::GlobalAveragePool => true,
+        Op::Pool(Pool { kind: PoolKind::Average { .. }, window, ceil: false }) => {
+            window.pads.iter().all(|&pads| pads == (0, 0))
+        }
+        _ => false,
+    }
+}
+
+/// Slopes for which a scaled number keeps nearly all of its bits.
+pub(super) fn is_scalable(alpha: f32) -> bool {
+    alpha > 0.0 && alpha <= 0.5
+}

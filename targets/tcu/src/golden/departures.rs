@@ -1,0 +1,205 @@
+//! Where the numbers of `--rounding free` depart from those of upstream's compiler, and how far: the
+//! network is computed both ways, and every departure once more alone, from the same operands.
+
+use super::choices::Choices;
+use super::{Arithmetic, Fixed, Float, Model, Scalars, State, golden, weights};
+use crate::arch::DataType;
+use quincunx_diag::Result;
+use quincunx_graph::{Graph, Interpolation, Node, Op, ValueId};
+use quincunx_target::{Departure, Numerics};
+use quincunx_tensor::{Tensor, Tensors};
+use serde_json::{Map, Value};
+use std::marker::PhantomData;
+
+/// What is chosen for numbers alone: without it a product is upstream's.
+const KEPT: &str = "positions";
+
+/// The departures of a network on these inputs, in the order of the graph.
+///
+/// # Errors
+/// As [`golden`].
+pub(crate) fn departures(
+    graph: &Graph,
+    numerics: &Numerics,
+    inputs: &Tensors,
+) -> Result<Vec<Departure>> {
+    let choices = Choices::read(numerics, graph)?;
+    if choices.is_compat() {
+        return Ok(Vec::new());
+    }
+    let uses = uses(graph, numerics, &choices)?;
+    let compat = compat(numerics);
+    let (free, reference) = (golden(graph, numerics, inputs)?, golden(graph, &compat, inputs)?);
+    let choices = Choices::read(&compat, graph)?;
+    let mut found = Vec::new();
+    for (node, what) in uses {
+        let Some((nodes, name)) = shown(graph, node, &free) else { continue };
+        let alone = alone(graph, &choices, &nodes, &free)?;
+        found.push(Departure {
+            node: node.name.clone(),
+            what,
+            alone: difference(&free[&name], &alone),
+            together: difference(&free[&name], &reference[&name]),
+        });
+    }
+    Ok(found)
+}
+
+/// The same numerics without any departure.
+fn compat(numerics: &Numerics) -> Numerics {
+    let mut value = numerics.0.clone();
+    value["rounding"] = "compat".into();
+    if let Some(nodes) = value.get_mut("nodes").and_then(Value::as_object_mut) {
+        for choice in nodes.values_mut().filter_map(Value::as_object_mut) {
+            choice.retain(|key, _| key == KEPT);
+        }
+    }
+    Numerics(value)
+}
+
+/// Nodes that depart, with what is done there.
+fn uses<'a>(
+    graph: &'a Graph,
+    numerics: &Numerics,
+    choices: &Choices,
+) -> Result<Vec<(&'a Node, String)>> {
+    let chosen = numerics.0.get("nodes").and_then(Value::as_object);
+    let mut uses = Vec::new();
+    for (_, node) in graph.nodes() {
+        let linear = matches!(&node.op, Op::Resize(r) if r.interpolation == Interpolation::Linear);
+        if linear {
+            uses.push((node, "weights of one element are added first".to_owned()));
+        }
+        let Some(choice) = chosen.and_then(|nodes| nodes.get(&node.name)?.as_object()) else {
+            continue;
+        };
+        let what = describe(graph, node, choice, choices)?;
+        if !what.is_empty() {
+            uses.push((node, what.join(", ")));
+        }
+    }
+    Ok(uses)
+}
+
+/// What the choices of a product change.
+fn describe(
+    graph: &Graph,
+    node: &Node,
+    choice: &Map<String, Value>,
+    choices: &Choices,
+) -> Result<Vec<String>> {
+    let positions = choices.of(&node.name).and_then(|choice| choice.positions);
+    let weights = match &node.op {
+        Op::Conv(conv) => weights::Weights::of_conv(graph, node, conv)?,
+        Op::Gemm(gemm) => weights::Weights::of_matrix(graph, node, Some(gemm), positions)?,
+        _ => weights::Weights::of_matrix(graph, node, None, positions)?,
+    };
+    let blocks = weights.channels.div_ceil(choices.lanes);
+    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+    let list = |value: &Value| -> Vec<u64> {
+        value.as_array().map(|list| list.iter().map(number).collect()).unwrap_or_default()
+    };
+    let mut what = Vec::new();
+    for (key, value) in choice {
+        let text = match key.as_str() {
+            "taps" => {
+                let order = list(value);
+                let first = order.first().copied().unwrap_or(0);
+                (!order.is_sorted()).then(|| format!("taps begin with {first}"))
+            }
+            "chunk" => (number(value) < blocks as u64 && weights.taps > 1)
+                .then(|| format!("{value} blocks at a time for all taps")),
+            "bias" => {
+                let place = list(value);
+                let same = place == [0, blocks as u64 - 1];
+                (!same).then(|| format!("bias in tap {}, block {}", place[0], place[1]))
+            }
+            "batch_norm" => value.as_str().map(|name| format!("folds {name}")),
+            "scale" => Some(format!("weights times {value}")),
+            "before" => value.as_str().map(|name| format!("takes in {name} before its ReLU")),
+            "with" => value.as_str().map(|name| format!("sums {name} along")),
+            "row" => Some(format!("{value} elements of a row of the kernel in a block")),
+            "packed" => Some("packed input".to_owned()),
+            "planes" => {
+                Some(format!("channels in {} planes", value.as_array().map_or(0, Vec::len)))
+            }
+            KEPT => None,
+            other => Some(other.to_owned()),
+        };
+        what.extend(text);
+    }
+    Ok(what)
+}
+
+/// The first number of the graph that a node's result becomes, and the nodes that compute it from
+/// other numbers of the graph, in order.
+fn shown<'a>(graph: &'a Graph, node: &'a Node, free: &Tensors) -> Option<(Vec<&'a Node>, String)> {
+    let consumers = graph.consumers();
+    let mut last = node;
+    let mut within = vec![false; graph.nodes().len()];
+    within[graph[node.output].producer?.index()] = true;
+    while !free.contains_key(&graph[last.output].name) {
+        let next = *consumers[last.output.index()].first()?;
+        within[next.index()] = true;
+        last = &graph[next];
+    }
+    // What only these nodes read is no number of the graph either.
+    for (id, node) in graph.nodes().rev() {
+        if !within[id.index()] {
+            continue;
+        }
+        let hidden = node.operands().filter(|&id| !free.contains_key(&graph[id].name));
+        for producer in hidden.filter_map(|id| graph[id].producer) {
+            within[producer.index()] = true;
+        }
+    }
+    let nodes = graph.nodes().filter(|(id, _)| within[id.index()]).map(|(_, node)| node);
+    Some((nodes.collect(), graph[last.output].name.clone()))
+}
+
+/// The result of the last of some nodes without departures; what they read besides each other are
+/// numbers of the network.
+fn alone(graph: &Graph, choices: &Choices, nodes: &[&Node], free: &Tensors) -> Result<Tensor> {
+    match choices.data_type {
+        DataType::Fp8bp4 => result::<Fixed<8, 4>>(graph, choices, nodes, free),
+        DataType::Fp16bp8 => result::<Fixed<16, 8>>(graph, choices, nodes, free),
+        DataType::Fp18bp10 => result::<Fixed<18, 10>>(graph, choices, nodes, free),
+        DataType::Fp32bp16 => result::<Fixed<32, 16>>(graph, choices, nodes, free),
+        DataType::Float32 => result::<Float>(graph, choices, nodes, free),
+    }
+}
+
+fn result<A: Arithmetic>(
+    graph: &Graph,
+    choices: &Choices,
+    nodes: &[&Node],
+    free: &Tensors,
+) -> Result<Tensor> {
+    let values = vec![None; graph.values().len()];
+    let mut model = Model::<A> { graph, choices, values, arithmetic: PhantomData };
+    let mut last: Option<(ValueId, Vec<f64>)> = None;
+    for node in nodes {
+        for id in node.operands() {
+            if let Some(tensor) = free.get(&graph[id].name) {
+                let encode = |&real: &f64| choices.data_type.encode_exact(real);
+                let scalars = tensor.to_f64().iter().map(encode).collect();
+                let scalars = Scalars::new(&graph[id].shape, scalars);
+                model.values[id.index()] = Some(State::plain(scalars));
+            }
+        }
+        let state = model.node(node)?;
+        let decode = |&scalar: &i32| choices.data_type.decode(scalar);
+        last = Some((node.output, state.scalars.data.iter().map(decode).collect()));
+        model.values[node.output.index()] = Some(state);
+    }
+    match last {
+        Some((id, reals)) => Tensor::from_vec(&graph[id].shape, reals),
+        None => Err(quincunx_diag::Diagnostic::bug("a departure has no node")),
+    }
+}
+
+/// Largest difference.
+fn difference(left: &Tensor, right: &Tensor) -> f64 {
+    let pairs = left.to_f64().into_iter().zip(right.to_f64());
+    pairs.map(|(left, right)| (left - right).abs()).fold(0.0, f64::max)
+}
