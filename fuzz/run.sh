@@ -35,6 +35,7 @@ seed() {
       find examples tests docs -name '*.p[ng][gm]' -size -64k -exec cp -t "$corpus" {} +
       ;;
     dais_binary) find tests/golden/dais -name '*.bin' -size -64k -exec cp -t "$corpus" {} + ;;
+    dais_alir) find tests/golden/dais/alir4 \( -name '*.json*' -o -name '*.bytecode' \) -size -64k -exec cp -t "$corpus" {} + ;;
     dais_json) find tests/golden/dais -name '*.json' -size -64k -exec cp -t "$corpus" {} + ;;
     dais_text)
       for program in tests/golden/dais/ops/*.bin; do

@@ -21,7 +21,7 @@ pub use machine::{parse_toml, unknown_preset};
 pub use options::{OptionInfo, Options};
 pub use program::{
     ConstantUse, EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Sample,
-    Section, Stats,
+    Scaling, Section, Stats,
 };
 
 use quincunx_diag::{Diagnostic, Result};

@@ -4,7 +4,7 @@ use quincunx_diag::{Diagnostic, Result, suggestion};
 use std::collections::BTreeMap;
 
 /// A declared option.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
     /// Name.
     pub name: &'static str,

@@ -170,6 +170,19 @@ pub struct ConstantUse {
     pub vectors: u64,
 }
 
+/// What the driver makes of the numbers of an output: `factor * number + addend`, exact fractions
+/// as text (`3/7`). Machines whose numbers are integers leave scales that are no powers of two to
+/// the driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// Name of the output.
+    pub output: String,
+    /// Factors: one per element, or one for all.
+    pub factors: Vec<String>,
+    /// Addends: one per element, or one for all.
+    pub addends: Vec<String>,
+}
+
 /// What native files alone do not say about a program: names and grids of its ports, where
 /// graph values can be observed, and which instructions belong to which layer. Stored in
 /// `program.json`.
@@ -181,6 +194,9 @@ pub struct Interface {
     pub outputs: Vec<Port>,
     /// Observable graph values.
     pub layers: Vec<LayerTap>,
+    /// What the driver makes of outputs that are not those of the network yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scalings: Vec<Scaling>,
     /// Which instructions belong to which layer; empty when that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<Section>,
@@ -246,6 +262,14 @@ pub trait Program: Any + Send + Sync {
     /// As [`Program::time`].
     fn profile(&self) -> Result<Vec<Table>> {
         Ok(Vec::new())
+    }
+    /// What a synthesis tool that is installed makes of the program, as tables; for `time --synth`.
+    ///
+    /// # Errors
+    /// `Q0521` when this machine's programs are no logic; a tool that is missing or fails.
+    fn synthesise(&self) -> Result<Vec<Table>> {
+        Err(Diagnostic::unsupported("Q0521", "programs of this machine are no logic to synthesise")
+            .help("leave --synth out"))
     }
     /// Further tables about the program, for `inspect --table`: what is too long to be shown always.
     fn statistics(&self) -> Vec<Table> {

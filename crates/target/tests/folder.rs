@@ -8,7 +8,7 @@ use quincunx_target::folder::{
     ArchRecord, DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord,
 };
 use quincunx_target::plan::Place;
-use quincunx_target::{ConstantUse, File, Interface, LayerTap, Numerics, Port, Section};
+use quincunx_target::{ConstantUse, File, Interface, LayerTap, Numerics, Port, Scaling, Section};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,11 @@ fn sample() -> Folder {
                 shape: vec![1, 4],
                 after: 7,
                 place: "%7".to_owned(),
+            }],
+            scalings: vec![Scaling {
+                output: "y".to_owned(),
+                factors: vec!["3/7".to_owned()],
+                addends: vec!["0".to_owned()],
             }],
             sections: vec![Section {
                 name: "first".to_owned(),

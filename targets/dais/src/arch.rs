@@ -34,6 +34,7 @@ pub const MAX_WIDTH: u32 = 4096;
 /// The presets.
 pub const PRESETS: &[Preset] = &[
     Preset { name: "d1", summary: "all opcodes of da4ml 0.6, slots of up to 64 bits" },
+    Preset { name: "a4", summary: "instructions of alkaid 0.8, slots of up to 64 bits" },
     Preset { name: "seed", summary: "opcodes -1 to 7 only, slots of up to 64 bits" },
     Preset { name: "wide", summary: "all opcodes, slots of up to 4096 bits" },
 ];
@@ -83,6 +84,7 @@ impl DaisArch {
     pub fn preset(name: &str) -> Result<Self> {
         let (dialect, max_width) = match name {
             "d1" => (Dialect::D1, 64),
+            "a4" => (Dialect::A4, 64),
             "seed" => (Dialect::D0, 64),
             "wide" => (Dialect::D1, MAX_WIDTH),
             _ => return Err(unknown_preset("Q1121", "dais", PRESETS, name)),

@@ -1,26 +1,49 @@
 //! A program as the toolchain sees it: with ports, layer taps, native files and simulators.
 
-use crate::binary::{self, Dialect, ReadOptions};
+mod prepared;
+mod reading;
+mod staging;
+
+use crate::binary::{self, Dialect, convert};
+use crate::compile::pipeline::register_bits;
 use crate::files::{self, Pipeline};
 use crate::isa::Inst;
-use crate::program::{Program, Slot};
+use crate::program::{Output, Program, Slot};
+use crate::rtl::{self, Design, Estimate, Language};
 use crate::simulate::PipelineExecutor;
-use crate::tap::Place;
+use crate::tap::{Place, Scale};
 use crate::text;
 use crate::time;
 use crate::verify::{Rules, verify_pipeline};
+use crate::views::{self, Flat};
+use prepared::Prepared;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_num::{Dyadic, Kif};
+use quincunx_graph::Scalar;
+use quincunx_num::{Dyadic, Rounding, round_ratio};
+use quincunx_report::Table;
 use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
+pub(crate) use reading::{read_file, read_files, recognises};
+pub(crate) use staging::stage;
 use std::any::Any;
 
 /// Kinds of native files.
 pub(crate) const KINDS: &[EmitKind] = &[
-    EmitKind { name: "bin", doc: "machine code in the dialect of the architecture" },
-    EmitKind { name: "json", doc: "JSON of dialect D1, as da4ml saves it" },
+    EmitKind {
+        name: "bin",
+        doc: "machine code in the dialect of the architecture, a file per stage",
+    },
+    EmitKind { name: "json", doc: "JSON as da4ml saves it; in dialect a4, as alkaid does" },
+    EmitKind { name: "gz", doc: "the same JSON, compressed with gzip" },
     EmitKind { name: "asm", doc: "assembly text" },
+    EmitKind { name: "dot", doc: "the adder graph, for Graphviz" },
+    EmitKind { name: "svg", doc: "the adder graph, drawn" },
+    EmitKind {
+        name: "verilog",
+        doc: "Verilog-2001 with wrapper, testbench, constraints and scripts; see options rtl-…",
+    },
+    EmitKind { name: "vhdl", doc: "VHDL-2008 with the same files around it" },
 ];
 
 /// A program, or the stages of a pipeline, with its interface.
@@ -33,7 +56,14 @@ pub struct Artifact {
     width_limit: u32,
     interface: Interface,
     taps: Vec<Vec<Place>>,
+    /// Period in ns.
+    clock: f64,
+    scales: Vec<Option<Scale>>,
+    rtl: rtl::Settings,
 }
+
+/// Clock period in ns without the option.
+const CLOCK: f64 = 5.0;
 
 impl Artifact {
     /// Puts an interface on a program; raw ports `in` and `out` without one.
@@ -52,14 +82,94 @@ impl Artifact {
             .iter()
             .map(|layer| Place::parse_list(&layer.place))
             .collect::<Result<_>>()?;
-        let artifact = Artifact { pipeline, dialect, width_limit, interface, taps };
+        let scales = output_scales(&interface)?;
+        let rtl = rtl::Settings::default();
+        let clock = CLOCK;
+        let artifact =
+            Artifact { pipeline, dialect, width_limit, interface, taps, scales, rtl, clock };
         artifact.check_interface()?;
         Ok(artifact)
+    }
+
+    /// The same with a clock period in ns.
+    #[must_use]
+    pub(crate) fn with_clock(self, clock: f64) -> Self {
+        Artifact { clock, ..self }
+    }
+
+    /// The operations of all stages with the layers they belong to.
+    fn flat(&self) -> Flat {
+        let names = self.interface.layers.iter().map(|layer| layer.value.clone());
+        let layers: Vec<(String, &[Place])> =
+            names.zip(self.taps.iter().map(|places| &places[..])).collect();
+        Flat::new(&self.pipeline, &layers)
+    }
+
+    /// As [`Artifact::flat`], of a legal program.
+    fn legal_flat(&self) -> Result<Flat> {
+        let problems = verify_pipeline(&self.pipeline, &Rules::EXECUTABLE);
+        match problems.into_iter().find(Diagnostic::is_error) {
+            Some(problem) => Err(problem),
+            None => Ok(self.flat()),
+        }
+    }
+
+    /// The same with these options of generated logic.
+    pub(crate) fn with_rtl(self, rtl: rtl::Settings) -> Self {
+        Artifact { rtl, ..self }
+    }
+
+    /// Registers at every boundary of generated logic.
+    fn registers(&self) -> u32 {
+        self.rtl.registers.unwrap_or(rtl::default_registers(&self.pipeline))
+    }
+
+    fn emit_rtl(&self, language: Language, stem: &str) -> Result<Vec<File>> {
+        rtl::emit(&self.pipeline, &self.interface, language, &self.rtl, stem)
     }
 
     /// The stages; one for a program that is no pipeline.
     pub fn stages(&self) -> &[Program] {
         &self.pipeline.stages
+    }
+
+    /// A file for a program, one for each stage of a pipeline.
+    fn machine_code(&self, stem: &str) -> Result<Vec<File>> {
+        let extension = match self.dialect {
+            Dialect::D0 | Dialect::D0Doc => "dais0",
+            Dialect::D1Version0 | Dialect::D1 => "dais",
+            Dialect::A4 => "alir",
+        };
+        let stages = &self.pipeline.stages;
+        let name = |number| match stages.len() {
+            1 => format!("{stem}.{extension}"),
+            _ => format!("{stem}.stage{number}.{extension}"),
+        };
+        let file = |(number, stage)| {
+            let program = convert(stage, self.dialect)?.program;
+            Ok(File::new(name(number), binary::write(&program, self.dialect)?))
+        };
+        stages.iter().enumerate().map(file).collect()
+    }
+
+    /// JSON of alkaid in its dialect, of da4ml in all others.
+    fn json(&self) -> Result<String> {
+        if self.dialect == Dialect::A4 {
+            let [single] = &self.pipeline.stages[..] else {
+                let stages = self.pipeline.stages.len();
+                let message = format!("JSON of alkaid holds one program, not {stages} stages");
+                return Err(Diagnostic::unsupported("Q1126", message)
+                    .help("write it in dialect d1: --set to=d1"));
+            };
+            return files::write_alir_json(&convert(single, Dialect::A4)?.program);
+        }
+        let converted = |stage| convert(stage, Dialect::D1).map(|converted| converted.program);
+        let stages: Vec<Program> =
+            self.pipeline.stages.iter().map(converted).collect::<Result<_>>()?;
+        match &stages[..] {
+            [single] => files::write_json(single),
+            _ => files::write_pipeline_json(&Pipeline { stages }),
+        }
     }
 
     fn check_interface(&self) -> Result<()> {
@@ -87,13 +197,12 @@ impl Artifact {
                 }
             }
         }
-        // Taps of a pipeline would have to name a stage; no compiler makes them.
-        let slots =
-            if let [single] = &self.pipeline.stages[..] { single.operations.len() } else { 0 };
         for (layer, places) in self.interface.layers.iter().zip(&self.taps) {
-            let exists = |place: &Place| match place {
-                Place::Slot { slot, .. } => (slot.0 as usize) < slots,
-                Place::Constant(_) => true,
+            let exists = |place: &Place| {
+                place.slot().is_none_or(|(stage, slot)| {
+                    let stage = self.pipeline.stages.get(stage);
+                    stage.is_some_and(|stage| (slot.0 as usize) < stage.operations.len())
+                })
             };
             if element_count(&layer.shape) != Some(places.len()) || !places.iter().all(exists) {
                 return misfit(&format!("layer \"{}\" reads what is not there", layer.value));
@@ -101,6 +210,53 @@ impl Artifact {
         }
         Ok(())
     }
+}
+
+/// A program or pipeline in another dialect; layers are where their values have moved to.
+///
+/// # Errors
+/// As [`convert`], and `Q1123` for malformed places of layers.
+pub(crate) fn in_dialect(
+    pipeline: Pipeline,
+    mut interface: Option<Interface>,
+    dialect: Dialect,
+) -> Result<(Pipeline, Option<Interface>)> {
+    let mut stages = Vec::with_capacity(pipeline.stages.len());
+    let mut moved = Vec::with_capacity(pipeline.stages.len());
+    for stage in &pipeline.stages {
+        let converted = convert(stage, dialect)?;
+        stages.push(converted.program);
+        moved.push(converted.moved);
+    }
+    for layer in interface.iter_mut().flat_map(|interface| &mut interface.layers) {
+        let places = Place::parse_list(&layer.place)?;
+        let places: Vec<String> =
+            places.into_iter().map(|place| place.moved(&moved).to_string()).collect();
+        layer.place = places.join(", ");
+    }
+    Ok((Pipeline { stages }, interface))
+}
+
+/// The program with an output for every slot behind its own, in a port `buffer`.
+///
+/// # Errors
+/// `Q1130` for a pipeline, whose stages have buffers of their own.
+pub(crate) fn with_buffer(
+    mut pipeline: Pipeline,
+    interface: Option<Interface>,
+) -> Result<(Pipeline, Option<Interface>)> {
+    let mut interface = interface.unwrap_or_else(|| raw_interface(&pipeline));
+    let [program] = &mut pipeline.stages[..] else {
+        let message = "the buffer of a pipeline cannot be shown";
+        return Err(Diagnostic::unsupported("Q1130", message).help("run its stages one by one"));
+    };
+    let count = program.operations.len();
+    let slots = 0..u32::try_from(count).unwrap_or(u32::MAX);
+    let output = |slot| Output { source: Some(Slot(slot)), shift: 0, negate: false };
+    program.outputs.extend(slots.map(output));
+    let (name, shape) = ("buffer".to_owned(), vec![count]);
+    interface.outputs.push(Port { name, shape, quantiser: None });
+    Ok((pipeline, Some(interface)))
 }
 
 /// Numbers of inputs of the first and outputs of the last stage.
@@ -112,6 +268,38 @@ fn ends(pipeline: &Pipeline) -> (usize, usize) {
 
 fn elements(ports: &[Port]) -> Option<usize> {
     ports.iter().try_fold(0_usize, |sum, port| sum.checked_add(element_count(&port.shape)?))
+}
+
+/// What the driver makes of every output.
+fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
+    let names = || interface.outputs.iter().map(|port| port.name.as_str());
+    if let Some(unknown) = interface.scalings.iter().find(|s| names().all(|n| n != s.output)) {
+        let name = unknown.output.escape_debug();
+        let message = format!("the interface scales \"{name}\", which is no output");
+        return Err(Diagnostic::invalid("Q1125", message));
+    }
+    let scale = |port: &Port| {
+        let scaling = interface.scalings.iter().find(|scaling| scaling.output == port.name);
+        let elements = element_count(&port.shape).unwrap_or(0);
+        scaling.map(|scaling| Scale::parse(scaling, elements)).transpose()
+    };
+    interface.outputs.iter().map(scale).collect()
+}
+
+/// What the driver hands to the program for an input: real numbers on a grid of binary fractions,
+/// whole numbers of steps on any other grid.
+fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
+    let reals = port.encode(tensor)?;
+    let Some(quantiser) = port.quantiser.as_ref().filter(|q| !q.is_fixed_point()) else {
+        return Ok(reals);
+    };
+    let scalars = quantiser.scalars(&port.shape).unwrap_or_default();
+    let steps = |(&real, scalar): (&f64, &Scalar)| {
+        let steps = Dyadic::from_f64(real).unwrap_or(Dyadic::ZERO).to_ratio() / scalar.ratio();
+        // A real number of a long code is rounded to an f64; its step is near.
+        Dyadic::new(round_ratio(&steps, Rounding::HalfEven), 0).to_f64()
+    };
+    Ok(reals.iter().zip(&scalars).map(steps).collect())
 }
 
 fn raw_interface(pipeline: &Pipeline) -> Interface {
@@ -131,30 +319,21 @@ impl quincunx_target::Program for Artifact {
     }
 
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
-        let single = || match &self.pipeline.stages[..] {
-            [single] => Ok(single),
-            stages => Err(Diagnostic::unsupported(
-                "Q1126",
-                format!(
-                    "{kind} files hold one program, this is a pipeline of {} stages",
-                    stages.len()
-                ),
-            )
-            .help("write it as json")),
-        };
         let file = match kind {
-            "bin" => {
-                let extension = if self.dialect <= Dialect::D0Doc { "dais0" } else { "dais" };
-                File::new(format!("{stem}.{extension}"), binary::write(single()?, self.dialect)?)
+            "bin" => return self.machine_code(stem),
+            "json" => File::new(format!("{stem}.json"), self.json()?),
+            "gz" => File::new(format!("{stem}.json.gz"), files::compress(&self.json()?)?),
+            "verilog" => return self.emit_rtl(Language::Verilog, stem),
+            "vhdl" => return self.emit_rtl(Language::Vhdl, stem),
+            "asm" => File::new(format!("{stem}.dasm"), text::print_pipeline(&self.pipeline)),
+            "dot" => {
+                let text = views::dot(&self.legal_flat()?, stem);
+                File::new(format!("{stem}.dot"), text)
             }
-            "json" => {
-                let text = match &self.pipeline.stages[..] {
-                    [single] => files::write_json(single)?,
-                    _ => files::write_pipeline_json(&self.pipeline)?,
-                };
-                File::new(format!("{stem}.json"), text)
+            "svg" => {
+                let text = views::svg(&self.legal_flat()?, stem);
+                File::new(format!("{stem}.svg"), text)
             }
-            "asm" => File::new(format!("{stem}.dasm"), text::print(single()?)),
             _ => {
                 let names = KINDS.iter().map(|k| k.name);
                 return Err(Diagnostic::usage("Q1127", format!("dais writes no {kind} files"))
@@ -166,23 +345,60 @@ impl quincunx_target::Program for Artifact {
 
     fn verify(&self) -> Vec<Diagnostic> {
         // Whether the dialect has an instruction matters to machine code only; writing it checks.
-        verify_pipeline(&self.pipeline, &Rules { width_limit: self.width_limit, dialect: None })
+        let rules = Rules { width_limit: self.width_limit, ..Rules::default() };
+        let mut problems = verify_pipeline(&self.pipeline, &rules);
+        // Layers read operations that no output needs.
+        if !self.taps.is_empty() {
+            problems.retain(|problem| problem.code() != "Q1037");
+        }
+        problems
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
+        if engine == Engine::Fast
+            && let Some(machine) = Prepared::new(self)?
+        {
+            return Ok(Box::new(machine));
+        }
+        let is_seed = matches!(self.dialect, Dialect::D0 | Dialect::D0Doc);
         Ok(Box::new(Exec {
-            executor: PipelineExecutor::new(&self.pipeline)?,
+            executor: PipelineExecutor::new(&self.pipeline)?.with_exact_mux(is_seed),
             checked: engine == Engine::Checked,
             interface: self.interface.clone(),
             taps: self.taps.clone(),
-            types: self.pipeline.stages.first().map_or_else(Vec::new, |stage| {
-                stage.operations.iter().map(|operation| operation.slot_type.kif()).collect()
-            }),
+            scales: self.scales.clone(),
         }))
     }
 
     fn time(&self) -> Result<Timeline> {
-        Ok(time::stages(&self.pipeline.stages))
+        let mut timeline = time::stages(&self.pipeline.stages);
+        timeline.set_hertz(1e9 / self.clock);
+        timeline.figure("register bits", register_bits(&self.pipeline));
+        Ok(timeline)
+    }
+
+    fn profile(&self) -> Result<Vec<Table>> {
+        let flat = self.legal_flat()?;
+        let layers = views::layers(&flat, self.clock);
+        let mut tables = vec![layers];
+        if self.pipeline.stages.len() > 1 {
+            tables.insert(0, views::stages(&self.pipeline));
+        }
+        // Nothing where no logic can be made of the program.
+        if let Ok(design) = Design::new(&self.pipeline) {
+            tables.push(Estimate::of(&design, self.registers()).table());
+        }
+        Ok(tables)
+    }
+
+    fn statistics(&self) -> Vec<Table> {
+        let Ok(flat) = self.legal_flat() else { return Vec::new() };
+        let layers = views::layers(&flat, self.clock);
+        vec![layers, views::widths(&flat), views::operations(&flat)]
+    }
+
+    fn synthesise(&self) -> Result<Vec<Table>> {
+        Ok(vec![rtl::synthesise(&self.pipeline, self.registers())?.table()])
     }
 
     fn stats(&self) -> Stats {
@@ -191,10 +407,12 @@ impl quincunx_target::Program for Artifact {
             operations().filter(|o| wanted(&o.inst)).count().to_string()
         };
         let latency = self.pipeline.stages.iter().map(time::latency).fold(0.0, f64::max);
-        let size = |stage| binary::write(stage, Dialect::D1).map_or(0, |bytes| bytes.len() as u64);
+        let size = self
+            .machine_code("")
+            .map_or(0, |files| files.iter().map(|f| f.bytes.len() as u64).sum());
         Stats {
             instructions: operations().count() as u64,
-            bytes: self.pipeline.stages.iter().map(size).sum(),
+            bytes: size,
             // Combinational logic gives one result per clock; a pipeline one per stage of latency.
             cycles: Some(self.pipeline.stages.len() as u64),
             figures: vec![
@@ -211,6 +429,32 @@ impl quincunx_target::Program for Artifact {
     }
 }
 
+/// The numbers of all inputs, on the grids of their ports.
+fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
+    let mut numbers = Vec::new();
+    for port in &interface.inputs {
+        let tensor = inputs.get(&port.name).ok_or_else(|| {
+            Diagnostic::invalid("Q1128", format!("input \"{}\" is not given", port.name))
+                .help_if(quincunx_diag::did_you_mean(&port.name, inputs.keys().map(String::as_str)))
+        })?;
+        numbers.extend(encode(port, tensor)?);
+    }
+    Ok(numbers)
+}
+
+/// The tensors of the output ports, whose numbers follow one another, and which the driver may
+/// scale.
+fn split(ports: &[Port], scales: &[Option<Scale>], mut results: &[f64]) -> Result<Tensors> {
+    let mut outputs = Tensors::new();
+    for (port, scale) in ports.iter().zip(scales) {
+        let (own, others) = results.split_at(element_count(&port.shape).unwrap_or(0));
+        let reals = scale.as_ref().map_or_else(|| own.to_vec(), |scale| scale.apply(own));
+        outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
+        results = others;
+    }
+    Ok(outputs)
+}
+
 /// The readable executor behind the ports of an artifact.
 struct Exec {
     executor: PipelineExecutor,
@@ -218,50 +462,28 @@ struct Exec {
     checked: bool,
     interface: Interface,
     taps: Vec<Vec<Place>>,
-    types: Vec<Kif>,
+    scales: Vec<Option<Scale>>,
 }
 
 impl Exec {
     fn execute(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let mut numbers = Vec::new();
-        for port in &self.interface.inputs {
-            let tensor = inputs.get(&port.name).ok_or_else(|| {
-                Diagnostic::invalid("Q1128", format!("input \"{}\" is not given", port.name))
-                    .help_if(quincunx_diag::did_you_mean(
-                        &port.name,
-                        inputs.keys().map(String::as_str),
-                    ))
-            })?;
-            numbers.extend(port.encode(tensor)?);
-        }
+        let numbers = numbers(&self.interface, inputs)?;
         let results = match self.checked {
             true => self.executor.run_strict(&numbers)?,
             false => self.executor.run(&numbers)?,
         };
-        let mut rest = &results[..];
-        let mut outputs = Tensors::new();
-        for port in &self.interface.outputs {
-            let (own, others) = rest.split_at(element_count(&port.shape).unwrap_or(0));
-            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, own.to_vec())?);
-            rest = others;
-        }
-        Ok(outputs)
+        split(&self.interface.outputs, &self.scales, &results)
     }
 
     /// The layers after a run, from the slots they lie in.
     fn layers(&self) -> Result<Tensors> {
-        let slots = self.executor.stages().first().map_or(&[][..], |stage| stage.slots());
-        let value = |slot: Slot| {
-            let index = slot.0 as usize;
-            Dyadic::new(slots[index].clone(), -self.types[index].fraction)
-        };
+        let value = |stage: usize, slot: Slot| self.executor.stages()[stage].value(slot);
         self.interface
             .layers
             .iter()
             .zip(&self.taps)
             .map(|(layer, places)| {
-                let numbers: Vec<f64> =
-                    places.iter().map(|place| place.read(value).to_f64()).collect();
+                let numbers: Vec<f64> = places.iter().map(|place| place.read(value)).collect();
                 Ok((layer.value.clone(), Tensor::from_vec(&layer.shape, numbers)?))
             })
             .collect()
@@ -279,52 +501,5 @@ impl Machine for Exec {
         // An output is also a layer; what counts is what leaves the program.
         values.extend(outputs);
         Ok(values)
-    }
-}
-
-fn looks_like_json(text: &str) -> bool {
-    text.trim_start().starts_with('[')
-}
-
-/// True when a file looks like one of this target's files.
-pub(crate) fn recognises(file: &File) -> bool {
-    match std::str::from_utf8(&file.bytes) {
-        Ok(text) if looks_like_json(text) => files::read_json(text, true).is_ok(),
-        Ok(text) if text::recognises(text) => true,
-        _ => binary::recognises(&file.bytes),
-    }
-}
-
-/// A program with the dialect it was found to be in, where its form tells, and warnings.
-pub(crate) type ReadFile = (Pipeline, Option<Dialect>, Vec<Diagnostic>);
-
-/// Reads JSON, assembly text or machine code, whichever the contents are.
-pub(crate) fn read_file(
-    file: &File,
-    dialect: Option<Dialect>,
-    lenient: bool,
-) -> std::result::Result<ReadFile, Vec<Diagnostic>> {
-    read_contents(file, dialect, lenient)
-        .map_err(|problems| problems.into_iter().map(|p| p.name_file(&file.name)).collect())
-}
-
-fn read_contents(
-    file: &File,
-    dialect: Option<Dialect>,
-    lenient: bool,
-) -> std::result::Result<ReadFile, Vec<Diagnostic>> {
-    match std::str::from_utf8(&file.bytes) {
-        Ok(text) if looks_like_json(text) => {
-            let read = files::read_json(text, lenient)?;
-            Ok((read.pipeline, None, read.warnings))
-        }
-        Ok(text) if text::recognises(text) || file.extension() == "dasm" => {
-            let (program, warnings) = text::read(text, &file.name)?;
-            Ok((program.into(), None, warnings))
-        }
-        _ => {
-            let read = binary::read(&file.bytes, &ReadOptions { dialect, lenient })?;
-            Ok((read.program.into(), Some(read.dialect), read.warnings))
-        }
     }
 }

@@ -1,12 +1,22 @@
-//! Machine code: little-endian 32-bit words. Facts: `specs/dais.md` section 4.
+//! Machine code: little-endian 32-bit words, and the byte code of alkaid. Facts: `specs/dais.md`
+//! section 4.
 //!
 //! Counts in a header are compared with the length of the file before anything is allocated, so a
 //! hostile file costs no more memory than a small multiple of its own size.
 
+mod bytecode;
+mod convert;
+mod dialect;
+mod sums;
+
+pub use convert::{Converted, convert};
+pub use dialect::Dialect;
+pub(crate) use sums::Expander;
+
 use crate::isa::{self, Inst};
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
 use crate::verify::{Rules, verify};
-use quincunx_diag::{Diagnostic, Place, Result, any_error, did_you_mean};
+use quincunx_diag::{Diagnostic, Place, Result, any_error};
 use quincunx_isa::Bits;
 use quincunx_num::Kif;
 
@@ -15,61 +25,6 @@ const OPERATION_BYTES: usize = 32;
 
 /// Errors after which reading stops.
 const MAX_ERRORS: usize = 100;
-
-/// A binary layout with its instruction set, in the order in which they appeared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dialect {
-    /// The layout of the seed text as all tools write it (da4ml 0.4): no version, opcodes -1 to 7,
-    /// low data word first.
-    D0,
-    /// The layout of the seed text as it is documented: as [`Dialect::D0`], but high data word
-    /// first. No tool writes it, and nothing in a file tells the two apart, so that it is never
-    /// guessed.
-    D0Doc,
-    /// da4ml 0.5: specification version 0, with tables and opcode 8.
-    D1Version0,
-    /// da4ml 0.6: specification version 1, with opcodes 9 and 10.
-    D1,
-}
-
-impl Dialect {
-    /// Every dialect.
-    pub const ALL: [Dialect; 4] = [Dialect::D0, Dialect::D0Doc, Dialect::D1Version0, Dialect::D1];
-
-    /// Name for options and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dialect::D0 => "d0",
-            Dialect::D0Doc => "d0-doc",
-            Dialect::D1Version0 => "d1-v0",
-            Dialect::D1 => "d1",
-        }
-    }
-
-    /// The dialect with this name.
-    ///
-    /// # Errors
-    /// `Q1050` with a suggestion when there is none.
-    pub fn from_name(name: &str) -> Result<Dialect> {
-        let found = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
-        found.ok_or_else(|| {
-            let names = Dialect::ALL.map(Dialect::name);
-            Diagnostic::usage("Q1050", format!("unknown dialect \"{name}\""))
-                .with_note(format!("dialects: {}", names.join(", ")))
-                .help_if(did_you_mean(name, names))
-        })
-    }
-
-    /// True if the dialect has the instruction.
-    pub fn has(self, inst: Inst) -> bool {
-        inst.dialect_minimum() <= self
-    }
-
-    /// True for the layouts that begin with a version.
-    fn has_version(self) -> bool {
-        matches!(self, Dialect::D1Version0 | Dialect::D1)
-    }
-}
 
 /// How to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,14 +49,19 @@ pub struct Read {
 /// Reads machine code.
 ///
 /// Without a dialect in the options, D1 is tried first, then D0. A file whose length fits both is
-/// taken as D1 if only that makes a legal program.
+/// taken as D1 if only that makes a legal program. Byte code of alkaid is known by its first bytes.
 ///
 /// # Errors
 /// `Q1051` when the length fits no dialect or not the header, `Q1052` for an unknown version,
 /// `Q1053` for a count below 0, `Q1054` for a sign word that is not 0 or 1, `Q1055` for an output
 /// index below -1, `Q1056` when the dialect cannot be told, `Q1005` for an instruction that the
-/// dialect does not have, and what the instruction table says about malformed instructions.
+/// dialect does not have, `Q1091` and `Q1092` for malformed operations of alkaid, and what the
+/// instruction table says about malformed instructions.
 pub fn read(bytes: &[u8], options: &ReadOptions) -> std::result::Result<Read, Vec<Diagnostic>> {
+    let is_byte_code = options.dialect.is_none() && bytes.starts_with(bytecode::MAGIC);
+    if is_byte_code || options.dialect == Some(Dialect::A4) {
+        return bytecode::read(bytes, options.lenient);
+    }
     let words = Words::new(bytes).map_err(|problem| vec![problem])?;
     let header = match options.dialect {
         Some(dialect) => Header::read(&words, dialect),
@@ -110,8 +70,12 @@ pub fn read(bytes: &[u8], options: &ReadOptions) -> std::result::Result<Read, Ve
     read_body(&words, &header.map_err(|problem| vec![problem])?, options.lenient)
 }
 
-/// True when the bytes have the length that their header announces in any dialect.
+/// True when the bytes begin as byte code of alkaid does, or have the length that their header
+/// announces in any other dialect.
 pub fn recognises(bytes: &[u8]) -> bool {
+    if bytes.starts_with(bytecode::MAGIC) {
+        return true;
+    }
     let fits = |words: Words<'_>| {
         [Dialect::D1, Dialect::D0].iter().any(|&dialect| Header::read(&words, dialect).is_ok())
     };
@@ -250,7 +214,8 @@ fn detect(words: &Words<'_>) -> Result<Header> {
 }
 
 fn is_legal(words: &Words<'_>, header: &Header) -> bool {
-    let legal = |read: Read| !any_error(&verify(&read.program, &Rules::default()));
+    let rules = Rules { values: false, ..Rules::default() };
+    let legal = |read: Read| !any_error(&verify(&read.program, &rules));
     read_body(words, header, true).is_ok_and(legal)
 }
 
@@ -362,9 +327,12 @@ fn read_operation(
 /// The error for an instruction that a dialect does not have.
 pub(crate) fn not_in_dialect(inst: Inst, dialect: Dialect) -> Diagnostic {
     let (name, mnemonic) = (dialect.name(), inst.mnemonic());
-    let first = inst.dialect_minimum().name();
+    let help = match dialect {
+        Dialect::A4 => "it negates operands by an instruction of its own".to_owned(),
+        _ => format!("the first dialect that has it is {}", inst.dialect_minimum().name()),
+    };
     Diagnostic::invalid("Q1005", format!("dialect {name} has no instruction `{mnemonic}`"))
-        .help(format!("the first dialect that has it is {first}"))
+        .help(help)
 }
 
 fn read_tables(words: &Words<'_>, header: &Header) -> Vec<LookupTable> {
@@ -387,6 +355,9 @@ fn read_tables(words: &Words<'_>, header: &Header) -> Vec<LookupTable> {
 /// `Q1057` when the program has more than the dialect can count or express, `Q1005` for an
 /// instruction that the dialect does not have.
 pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
+    if dialect == Dialect::A4 {
+        return bytecode::write(program);
+    }
     let mut out = Vec::new();
     write_header(program, dialect, &mut out)?;
     program.input_shifts.iter().for_each(|&shift| push(&mut out, shift));

@@ -1,31 +1,73 @@
 //! The golden model: what each layer computes in this machine's arithmetic.
 //!
-//! A tensor is integers in units of one power of two. Sums and products grow as they need, since
-//! the machine's exact widths never overflow; quantisers round and then wrap or saturate. Written
-//! from the meaning of the layers, with plain loops; no instruction and no part of the graph's own
-//! executor is used.
+//! A tensor is integers in units of one fraction. Sums and products grow as they need, since the
+//! machine's exact widths never overflow; quantisers round and then wrap or saturate. Functions
+//! without an exact result are computed in f64 and rounded to the float type of the network, and so
+//! is every operator on what they give. Written from the meaning of the layers, with plain loops; no
+//! instruction and no part of the graph's own executor is used.
 
+mod function;
+mod linear;
 mod movement;
 mod numeric;
+mod softmax;
+mod truth;
 
 use quincunx_diag::{Diagnostic, Place, Result};
-use quincunx_graph::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Value, Window};
-use quincunx_num::{Dyadic, Int, round_shift, shift_floor};
+use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Value, Window};
+use quincunx_num::{Dyadic, Int, Overflow, Ratio, round_ratio};
 use quincunx_target::Numerics;
-use quincunx_tensor::{Tensor, Tensors, show_shape};
+use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
 use serde_json::json;
 
-/// The numerics of every program of this target: nothing is rounded between quantisers.
-pub(crate) fn numerics() -> Numerics {
-    Numerics(json!({ "sums": "exact" }))
+/// The numerics of a program of this target: nothing is rounded between quantisers but in a
+/// softmax, whose results are right to so many bits.
+pub(crate) fn numerics(softmax_bits: u32) -> Numerics {
+    Numerics(json!({ "sums": "exact", "softmax_bits": softmax_bits }))
 }
 
-/// Fixed-point numbers: element `i` is `codes[i] * 2^exponent`.
+/// Exact numbers: element `i` is `codes[i] * unit`.
 #[derive(Clone)]
 struct Fixed {
     shape: Vec<usize>,
     codes: Vec<Int>,
-    exponent: i32,
+    /// Positive.
+    unit: Ratio,
+    /// They come from a function without an exact result: operators on them round.
+    float: bool,
+}
+
+impl Fixed {
+    /// Numbers in their greatest common unit of the form `1 / n`.
+    fn of(shape: &[usize], numbers: &[Ratio], float: bool) -> Fixed {
+        let mut common = Int::ONE;
+        for number in numbers {
+            let own = Int::from(number.denominator().clone());
+            common = &common / divisor(&common, &own) * own;
+        }
+        let scale = Ratio::from(common.clone());
+        let codes = numbers.iter().map(|v| (v * &scale).numerator().clone()).collect();
+        let unit = Ratio::from_parts_signed(Int::ONE, common);
+        Fixed { shape: shape.to_vec(), codes, unit, float }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = Ratio> + '_ {
+        self.codes.iter().map(|code| Ratio::from(code.clone()) * &self.unit)
+    }
+
+    /// The number that broadcasting puts at a position of a larger shape.
+    fn at(&self, index: &[usize]) -> Ratio {
+        Ratio::from(self.codes[offset(index, &self.shape)].clone()) * &self.unit
+    }
+}
+
+/// The greatest common divisor of two positive integers.
+fn divisor(a: &Int, b: &Int) -> Int {
+    let (mut a, mut b) = (a.clone(), b.clone());
+    while b != Int::ZERO {
+        (a, b) = (b.clone(), a % b);
+    }
+    a
 }
 
 /// Every input and node result of the graph as real numbers, by value name.
@@ -33,7 +75,9 @@ struct Fixed {
 /// # Errors
 /// `Q1124` for numerics of another kind or inputs that do not fit.
 pub(crate) fn golden(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
-    if *numerics != self::numerics() {
+    let bits = numerics.0.get("softmax_bits").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let bits = u32::try_from(bits).unwrap_or(0);
+    if *numerics != self::numerics(bits) || !(1..=32).contains(&bits) {
         return Err(Diagnostic::invalid("Q1124", "these numerics are not those of a dais program"));
     }
     let mut values: Vec<Option<Fixed>> = vec![None; graph.values().len()];
@@ -51,22 +95,62 @@ pub(crate) fn golden(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Re
     for (_, node) in graph.nodes() {
         let operands: Vec<Option<&Fixed>> =
             node.inputs.iter().map(|i| i.and_then(|i| values[i.index()].as_ref())).collect();
-        let value = layer(node, &operands, &graph[node.output].shape).map_err(|p| {
+        let types: Vec<Option<DType>> =
+            node.inputs.iter().map(|i| i.map(|i| graph[i].dtype)).collect();
+        let output = &graph[node.output];
+        let job = Job { types: &types, dtype: output.dtype, shape: &output.shape, bits };
+        let value = layer(node, &operands, &job).map_err(|p| {
             p.at(Place::Node {
                 name: node.name.clone(),
                 op: node.op.name().to_owned(),
                 operands: String::new(),
             })
         })?;
-        result.insert(graph[node.output].name.clone(), to_tensor(&value)?);
+        let value = typed(value, output.dtype);
+        result.insert(output.name.clone(), to_tensor(&value)?);
         values[node.output.index()] = Some(value);
     }
     Ok(result)
 }
 
+/// What a layer needs to know besides its operands.
+struct Job<'a> {
+    /// Types of the operands.
+    types: &'a [Option<DType>],
+    /// Type of the result.
+    dtype: DType,
+    /// Shape of the result.
+    shape: &'a [usize],
+    /// Bits of a softmax.
+    bits: u32,
+}
+
 fn to_tensor(value: &Fixed) -> Result<Tensor> {
-    let reals = value.codes.iter().map(|c| Dyadic::new(c.clone(), value.exponent).to_f64());
-    Tensor::from_vec(&value.shape, reals.collect::<Vec<f64>>())
+    let nearest = |number: Ratio| match Dyadic::from_ratio(&number) {
+        Some(number) => number.to_f64(),
+        None => number.to_f64().value(),
+    };
+    Tensor::from_vec(&value.shape, value.numbers().map(nearest).collect::<Vec<f64>>())
+}
+
+/// Integers wrap into their type; floats that were rounded are rounded again.
+fn typed(value: Fixed, dtype: DType) -> Fixed {
+    if dtype.is_float() {
+        return match value.float {
+            true => {
+                let rounded: Vec<Ratio> =
+                    value.numbers().map(|v| function::rounded(&v, dtype)).collect();
+                Fixed::of(&value.shape, &rounded, true)
+            }
+            false => value,
+        };
+    }
+    let Some((signed, width)) = truth::integers(dtype) else { return value };
+    let wrap = |number: Ratio| {
+        Overflow::Wrap.apply(&round_ratio(&number, quincunx_num::Rounding::Floor), signed, width)
+    };
+    let codes = value.numbers().map(wrap).collect();
+    Fixed { codes, unit: Ratio::ONE, ..value }
 }
 
 /// Real numbers in units of their smallest bit.
@@ -76,7 +160,8 @@ fn from_reals(shape: &[usize], reals: &[f64]) -> Result<Fixed> {
         .ok_or_else(|| Diagnostic::invalid("Q1124", "NaN and infinity have no fixed-point code"))?;
     let exponent = exact.iter().filter(|v| !v.is_zero()).map(Dyadic::exponent).min().unwrap_or(0);
     let codes = exact.iter().map(|v| v.in_units(exponent).unwrap_or_default()).collect();
-    Ok(Fixed { shape: shape.to_vec(), codes, exponent })
+    let unit = Dyadic::new(Int::ONE, exponent).to_ratio();
+    Ok(Fixed { shape: shape.to_vec(), codes, unit, float: false })
 }
 
 fn input(value: &Value, inputs: &Tensors) -> Result<Fixed> {
@@ -98,31 +183,31 @@ fn input(value: &Value, inputs: &Tensors) -> Result<Fixed> {
 }
 
 fn constant(value: &Value) -> Result<Fixed> {
-    let bug = || Diagnostic::bug("a claimed constant is fixed point");
+    let bug = || Diagnostic::bug("a claimed constant has exact values");
     let constant = value.constant.as_ref().ok_or_else(bug)?;
     let Some(quantiser) = &constant.quantiser else {
+        if let Some(integers) = constant.tensor.to_i64() {
+            let codes = integers.into_iter().map(Int::from).collect();
+            let shape = value.shape.to_vec();
+            return Ok(Fixed { shape, codes, unit: Ratio::ONE, float: false });
+        }
         return from_reals(&value.shape, &constant.tensor.to_f64());
     };
     let codes = constant.tensor.to_i64().ok_or_else(bug)?;
     let scalars = quantiser.scalars(&value.shape).ok_or_else(bug)?;
-    let scales: Vec<Dyadic> =
-        scalars.iter().map(|s| Dyadic::from_f64(s.scale).ok_or_else(bug)).collect::<Result<_>>()?;
-    let exponent = scales.iter().map(Dyadic::exponent).min().unwrap_or(0);
-    let codes = codes
-        .iter()
-        .zip(scalars.iter().zip(&scales))
-        .map(|(&code, (scalar, scale))| {
-            let steps = Int::from(code) - Int::from(scalar.zero);
-            shift_floor(
-                &(steps * scale.mantissa()),
-                i64::from(scale.exponent()) - i64::from(exponent),
-            )
-        })
-        .collect();
-    Ok(Fixed { shape: value.shape.to_vec(), codes, exponent })
+    let real = |(&code, scalar): (&i64, &quincunx_graph::Scalar)| {
+        Ratio::from(Int::from(code) - Int::from(scalar.zero)) * exact(scalar.scale)
+    };
+    let numbers: Vec<Ratio> = codes.iter().zip(&scalars).map(real).collect();
+    Ok(Fixed::of(&value.shape, &numbers, false))
 }
 
-fn layer(node: &Node, operands: &[Option<&Fixed>], shape: &[usize]) -> Result<Fixed> {
+fn exact(value: f64) -> Ratio {
+    Dyadic::from_f64(value).unwrap_or(Dyadic::ZERO).to_ratio()
+}
+
+fn layer(node: &Node, operands: &[Option<&Fixed>], job: &Job<'_>) -> Result<Fixed> {
+    let shape = job.shape;
     let operand = |index: usize| {
         operands
             .get(index)
@@ -135,79 +220,83 @@ fn layer(node: &Node, operands: &[Option<&Fixed>], shape: &[usize]) -> Result<Fi
     Ok(match &node.op {
         Op::Identity => x.clone(),
         Op::Flatten { .. } | Op::Reshape { .. } => Fixed { shape: shape.to_vec(), ..x.clone() },
-        Op::Transpose { order } => transpose(x, order),
+        Op::Transpose { order } => movement::transpose(x, order),
         Op::Quantise(quantiser) => {
-            let scalars = quantiser
-                .scalars(shape)
-                .ok_or_else(|| Diagnostic::bug("the quantiser broadcasts"))?;
-            quantise(x, &scalars)?
+            let steps = codes(quantiser, x, shape, false)?;
+            reals(quantiser, &steps, shape, false)?
         }
-        Op::Conv(conv) => convolution(conv, x, operand(1)?, c, shape)?,
-        Op::Gemm(gemm) => general_product(gemm, x, operand(1)?, c, shape)?,
-        Op::MatMul => matrix_product(x, operand(1)?, shape),
+        Op::ToCodes(quantiser) => codes(quantiser, x, shape, true)?,
+        Op::FromCodes(quantiser) => reals(quantiser, x, shape, true)?,
+        Op::Conv(conv) => linear::convolution(conv, x, operand(1)?, c, shape)?,
+        Op::ConvTranspose(conv) => linear::transposed(conv, x, operand(1)?, c, shape)?,
+        Op::Gemm(gemm) => linear::general_product(gemm, x, operand(1)?, c, shape)?,
+        Op::MatMul => linear::matrix_product(x, operand(1)?, shape),
         Op::Pool(pool) => pooling(pool, x, shape),
-        Op::GlobalAveragePool => global_average(x, shape),
-        Op::GlobalMaxPool => numeric::global_max(x, shape),
-        Op::Unary(unary) => numeric::sign_operator(*unary, x)?,
-        Op::Activation(activation) => numeric::activation(*activation, x)?,
-        Op::PRelu => numeric::prelu(x, operand(1)?)?,
-        Op::Where => numeric::choose(x, operand(1)?, operand(2)?, shape),
-        Op::Reduce(reduce) => numeric::reduce(reduce, x, shape)?,
-        Op::Binary(binary) => elementwise(*binary, x, operand(1)?, shape)?,
+        Op::GlobalAveragePool => numeric::global(x, shape, true),
+        Op::GlobalMaxPool => numeric::global(x, shape, false),
+        Op::BatchNorm(norm) => numeric::batch_norm(norm, operands, job)?,
+        Op::Unary(unary) => function::unary(*unary, x, job.dtype)?,
+        Op::Activation(activation) => function::activation(*activation, x, job.dtype)?,
+        Op::PRelu => function::prelu(x, operand(1)?),
+        Op::Binary(binary) => elementwise(*binary, x, operand(1)?, job)?,
+        Op::Where => truth::choose(x, operand(1)?, operand(2)?, shape),
+        Op::Compare(compare) => truth::compare(*compare, x, operand(1)?, shape),
+        Op::Logic(logic) => truth::logic(*logic, x, operand(1)?, shape),
+        Op::ArgExtreme(arg) => truth::arg_extreme(arg, x, shape),
+        Op::Cast { to } | Op::CastUnbounded { to } => {
+            truth::cast(x, job.types.first().copied().flatten(), *to)
+        }
+        Op::Softmax(layer) => softmax::softmax(layer, x, job.bits, job.dtype)?,
+        Op::Reduce(reduce) => numeric::reduce(reduce, x, job)?,
         Op::Concat { .. }
         | Op::Slice { .. }
         | Op::Pad(_)
         | Op::Gather { .. }
         | Op::Expand { .. }
-        | Op::Tile { .. }
-        | Op::Resize(_) => movement::moved(node, operands, shape)?,
-        Op::ConvTranspose(conv) => {
-            movement::transposed_convolution(conv, x, operand(1)?, c, shape)?
-        }
-        Op::BatchNorm(_)
-        | Op::Recurrent(_)
-        | Op::Cast { .. }
-        | Op::CastUnbounded { .. }
-        | Op::ToCodes(_)
-        | Op::FromCodes(_)
-        | Op::Compare(_)
-        | Op::Logic(_)
-        | Op::ArgExtreme(_)
-        | Op::Softmax(_)
-        | Op::LayerNorm(_)
-        | Op::InstanceNorm(_)
-        | Op::Lrn(_) => {
+        | Op::Tile { .. } => movement::moved(node, operands, shape)?,
+        Op::Resize(resize) if resize.is_nearest() => movement::moved(node, operands, shape)?,
+        Op::Resize(resize) => movement::interpolated(resize, x, shape),
+        Op::Recurrent(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) => {
             return Err(Diagnostic::bug(format!("{} is never claimed", node.op.name())));
         }
     })
 }
 
-/// Rounds to the quantiser's step, then wraps or saturates.
-fn quantise(x: &Fixed, scalars: &[quincunx_graph::Scalar]) -> Result<Fixed> {
-    let steps: Vec<i32> = scalars
-        .iter()
-        .map(|s| Dyadic::from_f64(s.scale).and_then(|d| d.log2()))
-        .collect::<Option<_>>()
-        .ok_or_else(|| Diagnostic::bug("a claimed quantiser is fixed point"))?;
-    let exponent = steps.iter().copied().min().unwrap_or(0);
-    let codes = x
-        .codes
-        .iter()
-        .zip(scalars.iter().zip(&steps))
-        .map(|(code, (scalar, &step))| {
-            let rounded =
-                round_shift(code, i64::from(step) - i64::from(x.exponent), scalar.rounding);
-            let kept = scalar.overflow.apply(&rounded, scalar.signed, scalar.width);
-            shift_floor(&kept, i64::from(step) - i64::from(exponent))
-        })
-        .collect();
-    Ok(Fixed { shape: x.shape.clone(), codes, exponent })
+/// Rounds to the quantiser's step, adds the zero point, then wraps or saturates. The result counts
+/// from the zero point unless whole codes are wanted.
+fn codes(
+    quantiser: &quincunx_graph::Quantiser,
+    x: &Fixed,
+    shape: &[usize],
+    whole: bool,
+) -> Result<Fixed> {
+    let scalars = quantiser.scalars(shape);
+    let scalars = scalars.ok_or_else(|| Diagnostic::bug("the quantiser broadcasts"))?;
+    let code = |(number, scalar): (Ratio, &quincunx_graph::Scalar)| {
+        let zero = Int::from(scalar.zero);
+        let rounded = round_ratio(&(number / exact(scalar.scale)), scalar.rounding) + &zero;
+        let kept = scalar.overflow.apply(&rounded, scalar.signed, scalar.width);
+        if whole { kept } else { kept - zero }
+    };
+    let codes = x.numbers().zip(&scalars).map(code).collect();
+    Ok(Fixed { shape: shape.to_vec(), codes, unit: Ratio::ONE, float: false })
 }
 
-/// The same numbers in a finer unit.
-fn align(x: &Fixed, exponent: i32) -> Vec<Int> {
-    let shift = i64::from(x.exponent) - i64::from(exponent);
-    x.codes.iter().map(|code| shift_floor(code, shift)).collect()
+/// Steps times scales; the zero point is taken off whole codes.
+fn reals(
+    quantiser: &quincunx_graph::Quantiser,
+    steps: &Fixed,
+    shape: &[usize],
+    whole: bool,
+) -> Result<Fixed> {
+    let scalars = quantiser.scalars(shape);
+    let scalars = scalars.ok_or_else(|| Diagnostic::bug("the quantiser broadcasts"))?;
+    let real = |(step, scalar): (Ratio, &quincunx_graph::Scalar)| {
+        let zero = Ratio::from(if whole { scalar.zero } else { 0 });
+        (step - zero) * exact(scalar.scale)
+    };
+    let numbers: Vec<Ratio> = steps.numbers().zip(&scalars).map(real).collect();
+    Ok(Fixed::of(shape, &numbers, false))
 }
 
 /// Row-major offset of `index` in `shape`, aligned at the innermost axis; extents of 1 repeat.
@@ -230,78 +319,39 @@ fn index_of(mut position: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-fn transpose(x: &Fixed, order: &[usize]) -> Fixed {
-    let shape: Vec<usize> = order.iter().map(|&axis| x.shape[axis]).collect();
-    let codes = (0..x.codes.len())
-        .map(|position| {
-            let out = index_of(position, &shape);
-            let mut source = vec![0; out.len()];
-            order.iter().zip(&out).for_each(|(&axis, &i)| source[axis] = i);
-            x.codes[offset(&source, &x.shape)].clone()
-        })
-        .collect();
-    Fixed { shape, codes, exponent: x.exponent }
-}
-
-fn elementwise(binary: Binary, a: &Fixed, b: &Fixed, shape: &[usize]) -> Result<Fixed> {
-    let count: usize = shape.iter().product();
-    let pick = |codes: &[Int], from: &[usize], position: usize| {
-        codes[offset(&index_of(position, shape), from)].clone()
-    };
-    if binary == Binary::Div {
-        return divide(a, b, shape);
-    }
-    if binary == Binary::Mul {
-        let product = |p| pick(&a.codes, &a.shape, p) * pick(&b.codes, &b.shape, p);
-        let codes = (0..count).map(product).collect();
-        return Ok(Fixed { shape: shape.to_vec(), codes, exponent: a.exponent + b.exponent });
-    }
-    let exponent = a.exponent.min(b.exponent);
-    let (x, y) = (align(a, exponent), align(b, exponent));
-    let codes = (0..count)
-        .map(|position| {
-            let (x, y) = (pick(&x, &a.shape, position), pick(&y, &b.shape, position));
-            match binary {
-                Binary::Add => x + y,
-                Binary::Sub => x - y,
-                Binary::Max => x.max(y),
-                _ => x.min(y),
+fn elementwise(binary: Binary, a: &Fixed, b: &Fixed, job: &Job<'_>) -> Result<Fixed> {
+    let float = a.float || b.float;
+    let (mut numbers, mut inexact) = (Vec::new(), float);
+    for position in 0..job.shape.iter().product() {
+        let index = index_of(position, job.shape);
+        let (x, y) = (a.at(&index), b.at(&index));
+        numbers.push(match binary {
+            Binary::Add => x + y,
+            Binary::Sub => x - y,
+            Binary::Mul => x * y,
+            Binary::Max => x.max(y),
+            Binary::Min => x.min(y),
+            Binary::Div if y.is_zero() => {
+                return Err(Diagnostic::invalid(
+                    "Q1124",
+                    "a quotient by zero has no fixed-point code",
+                ));
             }
-        })
-        .collect();
-    Ok(Fixed { shape: shape.to_vec(), codes, exponent })
-}
-
-/// Division by powers of two, or their negatives.
-fn divide(a: &Fixed, b: &Fixed, shape: &[usize]) -> Result<Fixed> {
-    let bug = || Diagnostic::bug("a claimed divisor is a power of two");
-    let mut quotients = Vec::new();
-    for position in 0..shape.iter().product() {
-        let index = index_of(position, shape);
-        let divisor = Dyadic::new(b.codes[offset(&index, &b.shape)].clone(), b.exponent);
-        let numerator = Dyadic::new(a.codes[offset(&index, &a.shape)].clone(), a.exponent);
-        let sign = Int::from(if divisor.mantissa() < &Int::ZERO { -1 } else { 1 });
-        if divisor.mantissa() * &sign != Int::ONE {
-            return Err(bug());
-        }
-        quotients.push(numerator.mul(&Dyadic::new(sign, -divisor.exponent())));
+            Binary::Div => x / y,
+            Binary::Pow => {
+                let whole = u32::try_from(y.numerator()).ok().filter(|&n| y.is_int() && n <= 64);
+                match whole.filter(|_| !float) {
+                    Some(power) => (0..power).fold(Ratio::ONE, |product, _| product * &x),
+                    None => {
+                        inexact = true;
+                        let power = y.to_f64().value();
+                        function::in_f64(&x, job.dtype, |base| base.powf(power))?
+                    }
+                }
+            }
+        });
     }
-    let exponent =
-        quotients.iter().filter(|q| !q.is_zero()).map(Dyadic::exponent).min().unwrap_or(0);
-    let codes =
-        quotients.iter().map(|q| q.in_units(exponent).ok_or_else(bug)).collect::<Result<_>>()?;
-    Ok(Fixed { shape: shape.to_vec(), codes, exponent })
-}
-
-/// Adds a bias that broadcasts to the sums.
-fn add_bias(sums: Fixed, bias: Option<Fixed>) -> Result<Fixed> {
-    match bias {
-        Some(bias) => {
-            let shape = sums.shape.clone();
-            elementwise(Binary::Add, &sums, &bias, &shape)
-        }
-        None => Ok(sums),
-    }
+    Ok(Fixed::of(job.shape, &numbers, inexact))
 }
 
 /// Input offsets and taps that a window reads at one output position.
@@ -328,110 +378,29 @@ fn window_reads(window: &Window, out: &[usize], input: &[usize]) -> Vec<(usize, 
     reads
 }
 
-fn convolution(
-    conv: &Conv,
-    x: &Fixed,
-    w: &Fixed,
-    bias: Option<&Fixed>,
-    shape: &[usize],
-) -> Result<Fixed> {
-    let input = &x.shape[2..];
-    let (plane, taps): (usize, usize) = (input.iter().product(), w.shape[2..].iter().product());
-    let (filters, depth) = (w.shape[0], w.shape[1]);
-    let mut codes = Vec::new();
-    for n in 0..shape[0] {
-        for m in 0..filters {
-            let group = m / (filters / conv.groups);
-            for position in 0..shape[2..].iter().product() {
-                let reads = window_reads(&conv.window, &index_of(position, &shape[2..]), input);
-                let mut sum = Int::ZERO;
-                for c in 0..depth {
-                    for &(source, tap) in &reads {
-                        let channel = n * x.shape[1] + group * depth + c;
-                        sum += &x.codes[channel * plane + source]
-                            * &w.codes[(m * depth + c) * taps + tap];
-                    }
-                }
-                codes.push(sum);
-            }
-        }
-    }
-    let sums = Fixed { shape: shape.to_vec(), codes, exponent: x.exponent + w.exponent };
-    let bias = bias.map(|b| {
-        let mut per_channel = vec![1; shape.len() - 1];
-        per_channel[0] = filters;
-        Fixed { shape: per_channel, ..b.clone() }
-    });
-    add_bias(sums, bias)
-}
-
-/// `sum over k of a[.., i, k] * b[.., k, j]`; a vector on the left has no `i`, on the right no `j`.
-fn matrix_product(a: &Fixed, b: &Fixed, shape: &[usize]) -> Fixed {
-    let depth = a.shape.last().copied().unwrap_or(0);
-    let (has_row, has_column) = (a.shape.len() > 1, b.shape.len() > 1);
-    let inner = usize::from(has_row) + usize::from(has_column);
-    let codes = (0..shape.iter().product())
-        .map(|position| {
-            let out = index_of(position, shape);
-            let (outer, inner) = out.split_at(out.len() - inner);
-            let mut sum = Int::ZERO;
-            for k in 0..depth {
-                let mut at_a = outer.to_vec();
-                at_a.extend(has_row.then(|| inner[0]));
-                at_a.push(k);
-                let mut at_b = outer.to_vec();
-                at_b.push(k);
-                at_b.extend(has_column.then(|| inner[inner.len() - 1]));
-                sum += &a.codes[offset(&at_a, &a.shape)] * &b.codes[offset(&at_b, &b.shape)];
-            }
-            sum
-        })
-        .collect();
-    Fixed { shape: shape.to_vec(), codes, exponent: a.exponent + b.exponent }
-}
-
-fn general_product(
-    gemm: &Gemm,
-    a: &Fixed,
-    b: &Fixed,
-    c: Option<&Fixed>,
-    shape: &[usize],
-) -> Result<Fixed> {
-    let a = if gemm.transpose_a { transpose(a, &[1, 0]) } else { a.clone() };
-    let b = if gemm.transpose_b { transpose(b, &[1, 0]) } else { b.clone() };
-    let scaled = |x: Fixed, factor: f32| {
-        let factor = Dyadic::from_f64(f64::from(factor))
-            .ok_or_else(|| Diagnostic::bug("the factor is finite"))?;
-        let codes = x.codes.iter().map(|code| code * factor.mantissa()).collect();
-        Ok(Fixed { codes, exponent: x.exponent + factor.exponent(), ..x })
-    };
-    let sums = scaled(matrix_product(&a, &b, shape), gemm.alpha)?;
-    add_bias(sums, c.map(|c| scaled(c.clone(), gemm.beta)).transpose()?)
-}
-
 fn pooling(pool: &Pool, x: &Fixed, shape: &[usize]) -> Fixed {
     let input = &x.shape[2..];
     let plane: usize = input.iter().product();
-    let mut means = Vec::new();
+    let mut numbers = Vec::new();
     for p in 0..shape[0] * shape[1] {
         for position in 0..shape[2..].iter().product() {
             let out = index_of(position, &shape[2..]);
             let reads = window_reads(&pool.window, &out, input);
             let elements = reads.iter().map(|&(source, _)| x.codes[p * plane + source].clone());
-            means.push(match pool.kind {
+            let (code, count) = match pool.kind {
                 PoolKind::Max => (elements.max().unwrap_or_default(), 1),
                 PoolKind::Average { count_include_pad } => {
-                    let count = if count_include_pad {
-                        padded_count(pool, &out, input)
-                    } else {
-                        reads.len()
+                    let count = match count_include_pad {
+                        true => padded_count(pool, &out, input),
+                        false => reads.len(),
                     };
-                    (elements.sum(), count)
+                    (elements.sum(), count.max(1))
                 }
-            });
+            };
+            numbers.push(Ratio::from_parts(code, count.into()) * &x.unit);
         }
     }
-    in_common_unit(shape, x.exponent, &means)
+    Fixed::of(shape, &numbers, x.float)
 }
 
 /// Taps that lie in the input or its padding.
@@ -443,22 +412,4 @@ fn padded_count(pool: &Pool, out: &[usize], input: &[usize]) -> usize {
         (0..window.kernel[axis]).filter(|&tap| at(tap) < end).count()
     };
     (0..input.len()).map(along).product()
-}
-
-/// Sums divided by their counts, which are powers of two, in one unit.
-fn in_common_unit(shape: &[usize], exponent: i32, means: &[(Int, usize)]) -> Fixed {
-    let log2 = |count: usize| i32::try_from(count.max(1).trailing_zeros()).unwrap_or(0);
-    let deepest = means.iter().map(|&(_, count)| log2(count)).max().unwrap_or(0);
-    let codes = means
-        .iter()
-        .map(|(sum, count)| shift_floor(sum, i64::from(deepest - log2(*count))))
-        .collect();
-    Fixed { shape: shape.to_vec(), codes, exponent: exponent - deepest }
-}
-
-fn global_average(x: &Fixed, shape: &[usize]) -> Fixed {
-    let plane: usize = x.shape[2..].iter().product();
-    let means: Vec<(Int, usize)> =
-        x.codes.chunks(plane.max(1)).map(|p| (p.iter().sum(), plane)).collect();
-    in_common_unit(shape, x.exponent, &means)
 }

@@ -1,19 +1,27 @@
 //! The instruction table, and the words around it that all instructions share.
 //!
-//! Facts: `specs/dais.md` sections 3 and 4. An operation is eight 32-bit words: opcode, id0, id1,
-//! data (a 64-bit number, low word first), and the type of the result as sign, integer and fraction
-//! bits. The type belongs to the slot ([`SlotType`](crate::program::SlotType)); the rows describe
-//! the other words.
+//! Facts: `specs/dais.md` sections 3 and 4. An operation of machine code is eight 32-bit words:
+//! opcode, id0, id1, data (a 64-bit number, low word first), and the type of the result as sign,
+//! integer and fraction bits. The type belongs to the slot
+//! ([`SlotType`](crate::program::SlotType)); the rows describe the other words.
+//!
+//! Instructions that only alkaid has (`alir` is 1) never stand in such a word of a file. Their rows
+//! use two words more, so that one table describes everything; files of alkaid hold lists of slots
+//! and numbers instead, which follow from the operands of a row (see `isa/alir.rs`).
+
+pub(crate) mod alir;
+mod words;
+
+pub use words::layout;
+pub(crate) use words::{Fields, decode, encode, put_type, swap_data_halves, take_type};
 
 use crate::binary::Dialect;
 use crate::program::{InputIndex, Slot, TableIndex};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::Result;
 use quincunx_isa::{
-    Bits, Cursor, Custom, FieldSpec, Kind, Layout, Operand, Piece, Term, instructions,
-    operand_enum, operand_newtype,
+    Cursor, Custom, FieldSpec, Kind, Operand, Piece, Term, instructions, operand_enum,
+    operand_newtype,
 };
-use quincunx_num::Kif;
-use std::sync::LazyLock;
 
 operand_newtype!(Slot(u32), InputIndex(u32), TableIndex(u32));
 
@@ -88,6 +96,12 @@ static FIELDS: &[FieldSpec] = &[
     word_field("k", &[Piece::fixed(160, 32)], 0),
     word_field("i", &[Piece::fixed(192, 32)], 0),
     word_field("f", &[Piece::fixed(224, 32)], 0),
+    FieldSpec::unsigned("alir", &[Piece::fixed(256, 1)]),
+    FieldSpec::unsigned("minus0", &[Piece::fixed(257, 1)]),
+    FieldSpec::unsigned("minus1", &[Piece::fixed(258, 1)]),
+    FieldSpec::unsigned("minus2", &[Piece::fixed(259, 1)]),
+    word_field("scale", &[Piece::fixed(264, 16)], 0),
+    word_field("id2", &[Piece::fixed(288, 32)], 0),
 ];
 
 const fn slot(field: &'static str) -> Operand {
@@ -104,7 +118,7 @@ instructions! {
     /// reads earlier slots. A value is an integer in units of `2^-f` of its type `(k, i, f)`; shifts
     /// to the right round down; to quantise is to drop the bits that the type does not have.
     pub enum Inst, table TABLE = "dais";
-    bits Term::Const(256); params []; fields FIELDS;
+    bits Term::Const(320); params []; fields FIELDS;
 
     /// Quantises an input, scaled by the power of two that the program declares for it.
     Input = "input" "input {source}" ["opcode" = -1] {
@@ -135,12 +149,12 @@ instructions! {
         x: Slot = slot("id0"),
     }
     /// Quantises `-x`, or gives 0 if `-x` is negative.
-    ReluNegated = "relu" "relu -{x}" ["opcode" = -2] {
+    ReluNegated = "relu" "relu -{x}" ["opcode" = -2, "alir" = 0] {
         /// Operand.
         x: Slot = slot("id0"),
     }
     /// Quantises `x`.
-    Quantise = "quantise" "quantise {x}" ["opcode" = 3] {
+    Quantise = "quantise" "quantise {x}" ["opcode" = 3, "alir" = 0] {
         /// Operand.
         x: Slot = slot("id0"),
     }
@@ -150,7 +164,7 @@ instructions! {
         x: Slot = slot("id0"),
     }
     /// Adds `value` steps of the result to `x`.
-    AddConstant = "add_const" "add_const {x}, {value}" ["opcode" = 4] {
+    AddConstant = "add_const" "add_const {x}, {value}" ["opcode" = 4, "alir" = 0] {
         /// Operand.
         x: Slot = slot("id0"),
         /// The constant in units of the result's step.
@@ -231,6 +245,49 @@ instructions! {
         /// What to compute.
         op: BinaryBits = Operand::at("bit_op", Kind::Names(BinaryBits::NAMES)),
     }
+    /// Negates `x`.
+    Negate = "neg" "neg {x}" ["opcode" = -2, "alir" = 1] {
+        /// Operand.
+        x: Slot = slot("id0"),
+    }
+    /// Quantises `x * 2^shift`.
+    QuantiseShifted = "rescale" "rescale {x} << {shift}" ["opcode" = 3, "alir" = 1] {
+        /// Operand.
+        x: Slot = slot("id0"),
+        /// Shift of the operand.
+        shift: i64 = Operand::at("data", Kind::Signed),
+    }
+    /// Adds `value * 2^-scale` to `x`; bits below the result's step are dropped.
+    AddScaled = "add_scaled" "add_scaled {x}, {value}[ >> {scale}]" ["opcode" = 4, "alir" = 1] {
+        /// Operand.
+        x: Slot = slot("id0"),
+        /// The constant in units of `2^-scale`.
+        value: i64 = Operand::at("data", Kind::Signed),
+        /// Fraction bits of the constant.
+        scale: i32 = shift("scale"),
+    }
+    /// Adds three operands, each shifted and perhaps negated; bits below the result's step are
+    /// dropped.
+    Sum = "sum" "sum {negate_a?-}{a}[ << {shift_a}], {negate_b?-}{b}[ << {shift_b}], {negate_c?-}{c}[ << {shift_c}]" ["opcode" = 11, "alir" = 1] {
+        /// First operand.
+        a: Slot = slot("id0"),
+        /// Second operand.
+        b: Slot = slot("id1"),
+        /// Third operand.
+        c: Slot = slot("id2"),
+        /// Shift of the first operand.
+        shift_a: i32 = shift("data_low"),
+        /// Shift of the second operand.
+        shift_b: i32 = shift("data_high"),
+        /// Shift of the third operand.
+        shift_c: i32 = shift("scale"),
+        /// The first operand is subtracted.
+        negate_a: bool = Operand::at("minus0", Kind::Flag),
+        /// The second operand is subtracted.
+        negate_b: bool = Operand::at("minus1", Kind::Flag),
+        /// The third operand is subtracted.
+        negate_c: bool = Operand::at("minus2", Kind::Flag),
+    }
 }
 
 impl Inst {
@@ -275,13 +332,44 @@ impl Inst {
             Inst::Bitwise { a, b, shift, negate_a, negate_b, op } => {
                 Inst::Bitwise { a: map(a), b: map(b), shift, negate_a, negate_b, op }
             }
+            Inst::Negate { x } => Inst::Negate { x: map(x) },
+            Inst::QuantiseShifted { x, shift } => Inst::QuantiseShifted { x: map(x), shift },
+            Inst::AddScaled { x, value, scale } => Inst::AddScaled { x: map(x), value, scale },
+            Inst::Sum { a, b, c, .. } => self.sum_of([map(a), map(b), map(c)]),
         }
     }
 
+    /// A sum with other operands.
+    fn sum_of(mut self, operands: [Slot; 3]) -> Inst {
+        if let Inst::Sum { a, b, c, .. } = &mut self {
+            [*a, *b, *c] = operands;
+        }
+        self
+    }
+
+    /// The terms of an addition, subtraction or sum: operand, shift to the left, subtracted.
+    pub fn terms(&self) -> impl Iterator<Item = (Slot, i64, bool)> + Clone + use<> {
+        let terms = match *self {
+            Inst::Add { a, b, shift } => [Some((a, 0, false)), Some((b, shift, false)), None],
+            Inst::Sub { a, b, shift } => [Some((a, 0, false)), Some((b, shift, true)), None],
+            Inst::Sum { a, b, c, shift_a, shift_b, shift_c, negate_a, negate_b, negate_c } => [
+                Some((a, i64::from(shift_a), negate_a)),
+                Some((b, i64::from(shift_b), negate_b)),
+                Some((c, i64::from(shift_c), negate_c)),
+            ],
+            _ => [None; 3],
+        };
+        terms.into_iter().flatten()
+    }
+
     /// The first dialect that has it: opcodes -1 to 7 are those of the seed, da4ml 0.5 added 8,
-    /// da4ml 0.6 added 9 and 10.
+    /// da4ml 0.6 added 9 and 10, alkaid the rest.
     pub fn dialect_minimum(&self) -> Dialect {
         match self {
+            Inst::Negate { .. }
+            | Inst::QuantiseShifted { .. }
+            | Inst::AddScaled { .. }
+            | Inst::Sum { .. } => Dialect::A4,
             Inst::Lookup { .. } => Dialect::D1Version0,
             Inst::Bits { .. } | Inst::BitsNegated { .. } | Inst::Bitwise { .. } => Dialect::D1,
             _ => Dialect::D0,
@@ -297,6 +385,7 @@ impl Inst {
                 | Inst::ReluNegated { .. }
                 | Inst::Quantise { .. }
                 | Inst::QuantiseNegated { .. }
+                | Inst::QuantiseShifted { .. }
                 | Inst::Mux { .. }
                 | Inst::MuxNegated { .. }
         )
@@ -308,100 +397,6 @@ impl Inst {
     }
 }
 
-/// The one layout of the table, which has no parameters.
-///
-/// # Panics
-/// When the table is malformed, which is a bug that the tests find.
-pub fn layout() -> &'static Layout {
-    static LAYOUT: LazyLock<Layout> = LazyLock::new(|| match Layout::fixed(&TABLE) {
-        Ok(layout) => layout,
-        Err(bug) => panic!("{bug}"),
-    });
-    &LAYOUT
-}
-
-/// The word of an instruction; its type fields are 0.
-pub(crate) fn encode(inst: Inst) -> Result<Bits> {
-    TABLE.encode(&inst.to_raw(), layout())
-}
-
-/// The instruction of a word whose type fields are 0. With `lenient`, unused fields that do not
-/// have their rest value are warnings.
-pub(crate) fn decode(word: &Bits, lenient: bool) -> Result<(Inst, Vec<Diagnostic>)> {
-    let (raw, warnings) = TABLE.decode(word, layout(), lenient)?;
-    let inst =
-        Inst::from_raw(&raw).ok_or_else(|| Diagnostic::bug("a row decodes to no variant"))?;
-    Ok((inst, warnings))
-}
-
-/// The words of an operation that JSON files spell out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fields {
-    pub(crate) opcode: i32,
-    pub(crate) id0: i32,
-    pub(crate) id1: i32,
-    pub(crate) data: i64,
-}
-
-impl Fields {
-    pub(crate) fn to_word(self) -> Bits {
-        let mut word = Bits::ZERO;
-        set(&mut word, "opcode", self.opcode.into());
-        set(&mut word, "id0", self.id0.into());
-        set(&mut word, "id1", self.id1.into());
-        set(&mut word, "data", self.data);
-        word
-    }
-
-    pub(crate) fn of_word(word: &Bits) -> Fields {
-        Fields {
-            opcode: get(word, "opcode") as i32,
-            id0: get(word, "id0") as i32,
-            id1: get(word, "id1") as i32,
-            data: get(word, "data"),
-        }
-    }
-}
-
-/// Writes the type of the result into a word.
-pub(crate) fn put_type(word: &mut Bits, kif: Kif) {
-    set(word, "k", kif.signed.into());
-    set(word, "i", kif.integer.into());
-    set(word, "f", kif.fraction.into());
-}
-
-/// Takes the type of the result out of a word. Error: `Q1054` for a sign word other than 0 and 1.
-pub(crate) fn take_type(word: &mut Bits) -> Result<Kif> {
-    let signed = match get(word, "k") {
-        0 => false,
-        1 => true,
-        k => {
-            let message = format!("the sign word of the type is {k}, expected 0 or 1");
-            return Err(Diagnostic::invalid("Q1054", message));
-        }
-    };
-    let kif = Kif::new(signed, get(word, "i") as i32, get(word, "f") as i32);
-    put_type(word, Kif::ZERO);
-    Ok(kif)
-}
-
-/// Exchanges the two data words, which the documented seed layout has in the other order.
-pub(crate) fn swap_data_halves(word: &mut Bits) {
-    let data = get(word, "data");
-    set(word, "data", data.rotate_left(32));
-}
-
-/// All fields are at most 64 bits in one piece.
-fn get(word: &Bits, field: &str) -> i64 {
-    layout().read(field, word).unwrap_or(0) as i64
-}
-
-fn set(word: &mut Bits, field: &str, value: i64) {
-    for &(at, width) in layout().pieces(field).unwrap_or_default() {
-        word.set(at, width, value as u64);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,7 +404,7 @@ mod tests {
     #[test]
     fn the_table_is_well_formed() {
         assert_eq!(TABLE.check(), Vec::<String>::new());
-        assert_eq!(layout().bytes(), 32);
+        assert_eq!(layout().bytes(), 40);
     }
 
     #[test]

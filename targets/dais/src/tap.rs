@@ -1,17 +1,22 @@
-//! Where a number of the network is in a program: the notation of layer taps.
+//! Where a number of the network is in a program: the notation of layer taps, and of what the driver
+//! makes of outputs.
 
 use crate::program::Slot;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_num::{Dyadic, Int};
+use quincunx_num::{Dyadic, Int, Ratio};
+use quincunx_target::Scaling;
 use std::fmt;
 
-/// The place of one number: `%12`, `-%12 << 3`, or `=5*2^-2` where the compiler knew it.
+/// The place of one number: `%12`, `-%12 << 3`, `%12@2` in stage 2 of a pipeline, or `=5*2^-2` where
+/// the compiler knew it; and with what is to be made of that number, as in `%12 * 3/7 + 1/5`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
     /// `(-1 if negate) * slot * 2^shift`.
     Slot {
         /// The slot.
         slot: Slot,
+        /// The stage whose slot it is; 0 for a program that is no pipeline.
+        stage: usize,
         /// Power of two.
         shift: i32,
         /// Negated.
@@ -19,17 +24,91 @@ pub(crate) enum Place {
     },
     /// A constant.
     Constant(Dyadic),
+    /// `factor * place + addend`.
+    Scaled {
+        /// A slot or a constant.
+        place: Box<Place>,
+        /// Factor.
+        factor: Ratio,
+        /// Addend.
+        addend: Ratio,
+    },
 }
 
 impl Place {
-    /// The number, given the value of every slot as a binary fraction.
-    pub(crate) fn read(&self, slot_value: impl Fn(Slot) -> Dyadic) -> Dyadic {
+    /// The number as the nearest f64, given the value of every slot as a binary fraction.
+    pub(crate) fn read(&self, slot_value: impl Fn(usize, Slot) -> Dyadic) -> f64 {
         match self {
-            Place::Constant(value) => value.clone(),
-            Place::Slot { slot, shift, negate } => {
-                let sign = Int::from(if *negate { -1 } else { 1 });
-                slot_value(*slot).mul(&Dyadic::new(sign, *shift))
+            Place::Scaled { place, factor, addend } => {
+                scale(&place.fraction(slot_value), factor, addend)
             }
+            _ => self.fraction(slot_value).to_f64(),
+        }
+    }
+
+    /// The stage and slot it reads, if any.
+    pub(crate) fn slot(&self) -> Option<(usize, Slot)> {
+        self.binary().map(|(stage, slot, ..)| (stage, slot))
+    }
+
+    /// The stage and slot it reads, if any, with power of two and sign.
+    pub(crate) fn binary(&self) -> Option<(usize, Slot, i32, bool)> {
+        match self {
+            &Place::Slot { slot, stage, shift, negate } => Some((stage, slot, shift, negate)),
+            Place::Constant(_) => None,
+            Place::Scaled { place, .. } => place.binary(),
+        }
+    }
+
+    /// The number, given the binary fraction that it is made of where that is not constant.
+    pub(crate) fn real(&self, fraction: f64) -> f64 {
+        match self {
+            Place::Slot { .. } => fraction,
+            Place::Constant(value) => value.to_f64(),
+            Place::Scaled { place, factor, addend } => {
+                let fraction = place.real(fraction);
+                let fraction = Dyadic::from_f64(fraction).unwrap_or(Dyadic::ZERO);
+                scale(&fraction, factor, addend)
+            }
+        }
+    }
+
+    fn fraction(&self, slot_value: impl Fn(usize, Slot) -> Dyadic) -> Dyadic {
+        match self {
+            Place::Scaled { place, .. } => place.fraction(slot_value),
+            Place::Constant(value) => value.clone(),
+            Place::Slot { slot, stage, shift, negate } => {
+                let sign = Int::from(if *negate { -1 } else { 1 });
+                slot_value(*stage, *slot).mul(&Dyadic::new(sign, *shift))
+            }
+        }
+    }
+
+    /// The place of the same number after slots have moved: for each stage and old slot the new
+    /// one, and whether that holds the negated value.
+    pub(crate) fn moved(self, moved: &[Vec<(Slot, bool)>]) -> Place {
+        let Some((stage, old)) = self.slot() else { return self };
+        match moved.get(stage).and_then(|stage| stage.get(old.0 as usize)) {
+            Some(&(new, flip)) => self.replaced(stage, new, flip),
+            None => self,
+        }
+    }
+
+    /// The same with another slot that holds the number, in a stage.
+    pub(crate) fn to(self, stage: usize, slot: Slot) -> Place {
+        self.replaced(stage, slot, false)
+    }
+
+    fn replaced(self, stage: usize, slot: Slot, flip: bool) -> Place {
+        match self {
+            Place::Slot { shift, negate, .. } => {
+                Place::Slot { slot, stage, shift, negate: negate ^ flip }
+            }
+            Place::Scaled { place, factor, addend } => {
+                let place = Box::new(place.replaced(stage, slot, flip));
+                Place::Scaled { place, factor, addend }
+            }
+            constant @ Place::Constant(_) => constant,
         }
     }
 
@@ -48,13 +127,26 @@ impl Place {
                         "Q1123",
                         format!("\"{entry}\" is not the place of a number"),
                     )
-                    .help("expected %slot, -%slot << shift or =mantissa*2^exponent")
+                    .help("expected %slot, -%slot@stage << shift or =mantissa*2^exponent, then * factor + addend")
                 })
             })
             .collect()
     }
 
     fn parse(entry: &str) -> Option<Place> {
+        if let Some((place, affine)) = entry.split_once(" * ") {
+            let (factor, addend) = affine.split_once(" + ")?;
+            let place = Box::new(Place::parse_simple(place)?);
+            return Some(Place::Scaled {
+                place,
+                factor: fraction(factor)?,
+                addend: fraction(addend)?,
+            });
+        }
+        Place::parse_simple(entry)
+    }
+
+    fn parse_simple(entry: &str) -> Option<Place> {
         if let Some(constant) = entry.strip_prefix('=') {
             let (mantissa, exponent) = constant.split_once("*2^")?;
             // Longer numbers never come from this compiler and would cost quadratic time.
@@ -67,7 +159,72 @@ impl Place {
             Some((slot, shift)) => (slot, shift.parse().ok()?),
             None => (rest, 0),
         };
-        Some(Place::Slot { slot: Slot(slot.strip_prefix('%')?.parse().ok()?), shift, negate })
+        let (slot, stage) = match slot.split_once('@') {
+            Some((slot, stage)) => (slot, stage.parse().ok()?),
+            None => (slot, 0),
+        };
+        let slot = Slot(slot.strip_prefix('%')?.parse().ok()?);
+        Some(Place::Slot { slot, stage, shift, negate })
+    }
+}
+
+/// `factor * number + addend` as the nearest f64.
+fn scale(number: &Dyadic, factor: &Ratio, addend: &Ratio) -> f64 {
+    let value = factor * number.to_ratio() + addend;
+    match Dyadic::from_ratio(&value) {
+        Some(value) => value.to_f64(),
+        None => value.to_f64().value(),
+    }
+}
+
+/// An exact fraction: `-3/7`, `5`.
+fn fraction(text: &str) -> Option<Ratio> {
+    // Longer numbers never come from this compiler and would cost quadratic time.
+    if text.len() > 8192 {
+        return None;
+    }
+    let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
+    let (numerator, denominator): (Int, Int) = (numerator.parse().ok()?, denominator.parse().ok()?);
+    (denominator > Int::ZERO).then(|| Ratio::from_parts_signed(numerator, denominator))
+}
+
+/// What the driver makes of the numbers of an output.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    /// One per element, or one for all; so are the addends.
+    factors: Vec<Ratio>,
+    addends: Vec<Ratio>,
+}
+
+impl Scale {
+    /// Reads a scaling for an output of so many elements.
+    ///
+    /// # Errors
+    /// `Q1123` for a malformed fraction or another number of them.
+    pub(crate) fn parse(scaling: &Scaling, elements: usize) -> Result<Scale> {
+        let list = |texts: &[String]| {
+            let fractions: Option<Vec<Ratio>> = texts.iter().map(|text| fraction(text)).collect();
+            let fits = |list: &Vec<Ratio>| list.len() == 1 || list.len() == elements;
+            fractions.filter(fits).ok_or_else(|| {
+                let output = scaling.output.escape_debug();
+                let message = format!("the scaling of output \"{output}\" is malformed");
+                let help =
+                    "expected one fraction such as -3/7 for all elements, or one per element";
+                Diagnostic::invalid("Q1123", message).help(help)
+            })
+        };
+        Ok(Scale { factors: list(&scaling.factors)?, addends: list(&scaling.addends)? })
+    }
+
+    /// The real numbers of an output.
+    pub(crate) fn apply(&self, numbers: &[f64]) -> Vec<f64> {
+        let at =
+            |list: &[Ratio], index: usize| list[if list.len() == 1 { 0 } else { index }].clone();
+        let real = |(index, &number): (usize, &f64)| match Dyadic::from_f64(number) {
+            Some(number) => scale(&number, &at(&self.factors, index), &at(&self.addends, index)),
+            None => number,
+        };
+        numbers.iter().enumerate().map(real).collect()
     }
 }
 
@@ -75,8 +232,12 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Constant(value) => write!(f, "={}*2^{}", value.mantissa(), value.exponent()),
-            Place::Slot { slot, shift, negate } => {
+            Place::Scaled { place, factor, addend } => write!(f, "{place} * {factor} + {addend}"),
+            Place::Slot { slot, stage, shift, negate } => {
                 write!(f, "{}%{}", if *negate { "-" } else { "" }, slot.0)?;
+                if *stage != 0 {
+                    write!(f, "@{stage}")?;
+                }
                 if *shift != 0 {
                     write!(f, " << {shift}")?;
                 }
@@ -93,16 +254,26 @@ mod tests {
     #[test]
     fn places_round_trip() {
         let places = [
-            Place::Slot { slot: Slot(3), shift: 0, negate: false },
-            Place::Slot { slot: Slot(12), shift: -4, negate: true },
+            Place::Slot { slot: Slot(3), stage: 0, shift: 0, negate: false },
+            Place::Slot { slot: Slot(12), stage: 0, shift: -4, negate: true },
+            Place::Slot { slot: Slot(7), stage: 2, shift: 1, negate: true },
             Place::Constant(Dyadic::new(Int::from(-5), -2)),
             Place::Constant(Dyadic::ZERO),
+            Place::Scaled {
+                place: Box::new(Place::Slot { slot: Slot(4), stage: 0, shift: 1, negate: true }),
+                factor: Ratio::from_parts_signed(Int::from(3), Int::from(7)),
+                addend: Ratio::from_parts_signed(Int::from(-1), Int::from(5)),
+            },
         ];
         let text = places.iter().map(Place::to_string).collect::<Vec<_>>().join(", ");
-        assert_eq!(text, "%3, -%12 << -4, =-5*2^-2, =0*2^0");
+        let written = "%3, -%12 << -4, -%7@2 << 1, =-5*2^-2, =0*2^0, -%4 << 1 * 3/7 + -1/5";
+        assert_eq!(text, written);
         assert_eq!(Place::parse_list(&text).unwrap(), places);
         assert_eq!(Place::parse_list("").unwrap(), []);
-        for bad in ["%", "3", "%3 <<", "=1", "=x*2^0", "%3,%4", "--%1"] {
+        for bad in ["%", "3", "%3 <<", "=1", "=x*2^0", "%3,%4", "--%1", "%1 * 3/0 + 0", "%1 * 3"] {
+            assert_eq!(Place::parse_list(bad).unwrap_err().code(), "Q1123", "{bad}");
+        }
+        for bad in ["%1@", "%@1"] {
             assert_eq!(Place::parse_list(bad).unwrap_err().code(), "Q1123", "{bad}");
         }
     }

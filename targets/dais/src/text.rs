@@ -144,7 +144,7 @@ fn print_table(index: usize, table: &LookupTable, out: &mut String) {
     }
 }
 
-fn print_type(slot_type: SlotType, out: &mut String) {
+pub(crate) fn print_type(slot_type: SlotType, out: &mut String) {
     let _ = match slot_type {
         SlotType::Kif(kif) => write!(out, "{kif}"),
         SlotType::Interval { min, max, step } => {

@@ -6,7 +6,9 @@
 
 use crate::arch::DaisArch;
 use crate::isa::{Inst, UnaryBits};
-use crate::program::Program;
+use crate::program::{Operation, Program};
+use crate::verify::{Rules, first_error, verify};
+use quincunx_diag::Result;
 use quincunx_num::{Int, Interval, bit_length};
 use quincunx_timeline::{Event, Timeline};
 
@@ -22,7 +24,7 @@ pub(crate) fn stages(stages: &[Program]) -> Timeline {
         let mut detail = format!("{operations} operations");
         // Machine code has neither latencies nor costs.
         if cost > 0.0 {
-            detail += &format!(", latency {}, cost {cost}", latency(stage));
+            detail += &format!(", latency {}, cost {cost}", stage_latency(stage));
         }
         let name = "logic".to_owned();
         let event = timeline.event(Event { lane, start: index as u64, duration: 1, name, detail });
@@ -30,11 +32,19 @@ pub(crate) fn stages(stages: &[Program]) -> Timeline {
             timeline.depend(before, event, "data");
         }
     }
-    let longest = stages.iter().map(latency).fold(0.0, f64::max);
+    let longest = stages.iter().map(stage_latency).fold(0.0, f64::max);
     if longest > 0.0 {
         timeline.figure("latency of a stage", longest);
     }
     timeline
+}
+
+/// From the first input of a stage to its latest output, in units of latency.
+pub(crate) fn stage_latency(stage: &Program) -> f64 {
+    let inputs = stage.operations.iter().filter(|o| matches!(o.inst, Inst::Input { .. }));
+    let begin = inputs.map(|operation| operation.latency).fold(f64::INFINITY, f64::min);
+    let begin = if begin.is_finite() { begin } else { 0.0 };
+    (latency(stage) - begin).max(0.0)
 }
 
 /// The latest output, in units of latency.
@@ -44,6 +54,53 @@ pub(crate) fn latency(stage: &Program) -> f64 {
     latencies.fold(0.0, f64::max)
 }
 
+/// The two ways in which da4ml 0.6.0 counts the bits of a subtracter, whose operand is negated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Programs of the tracer: the interval of the operand is negated.
+    Tracer,
+    /// Programs of the solver of constant matrices: its bounds change places, but not their signs,
+    /// and the sign bit is that of the operand itself.
+    Solver,
+}
+
+/// Latencies and costs of all operations in the model of da4ml 0.6.0, as its programs record them,
+/// with the program's own sizes of carries and adders. Inputs and constants keep the latencies they
+/// have; a latency is the time from the inputs of the program on.
+///
+/// # Errors
+/// The first error of [`verify`].
+pub fn model(program: &Program, origin: Origin) -> Result<Vec<(f64, f64)>> {
+    first_error(verify(program, &Rules::EXECUTABLE))?;
+    let sizes = Sizes { adder: program.adder_size, carry: program.carry_size, origin };
+    let interval = |operation: &Operation| operation.slot_type.interval();
+    let intervals: Vec<Interval> =
+        program.operations.iter().map(|o| interval(o).unwrap_or_else(Interval::zero)).collect();
+    let mut times: Vec<(f64, f64)> = Vec::with_capacity(intervals.len());
+    for (index, Operation { inst, latency, .. }) in program.operations.iter().enumerate() {
+        let operands: Vec<usize> = inst.operands().map(|slot| slot.0 as usize).collect();
+        // A constant is there from the start, whatever latency was recorded for it.
+        let is_constant =
+            |slot: usize| matches!(program.operations[slot].inst, Inst::Constant { .. });
+        let latest = operands.iter().filter(|&&slot| !is_constant(slot));
+        let latest = latest.map(|&slot| times[slot].0).fold(0.0, f64::max);
+        let ranges: Vec<&Interval> = operands.iter().map(|&slot| &intervals[slot]).collect();
+        let (own, cost) = single(inst, &intervals[index], &ranges, sizes);
+        let is_source = matches!(inst, Inst::Input { .. } | Inst::Constant { .. });
+        times.push((if is_source { *latency } else { latest + own }, cost));
+    }
+    Ok(times)
+}
+
+/// Bits of one unit of adder cost, and that a carry passes in one unit of latency; negative for
+/// unlimited.
+#[derive(Clone, Copy)]
+struct Sizes {
+    adder: i32,
+    carry: i32,
+    origin: Origin,
+}
+
 /// Latency and cost of one operation with a result in `result` and operands in `operands`.
 pub(crate) fn operation(
     inst: &Inst,
@@ -51,27 +108,38 @@ pub(crate) fn operation(
     operands: &[&Interval],
     arch: &DaisArch,
 ) -> (f64, f64) {
+    let DaisArch { adder_size: adder, carry_size: carry, .. } = *arch;
+    single(inst, result, operands, Sizes { adder, carry, origin: Origin::Tracer })
+}
+
+fn single(inst: &Inst, result: &Interval, operands: &[&Interval], arch: Sizes) -> (f64, f64) {
     let width = f64::from(result.kif().width());
     let operand_width =
         |index: usize| operands.get(index).map_or(0.0, |i| f64::from(i.kif().width()));
     match *inst {
         Inst::Input { .. } | Inst::Constant { .. } | Inst::Quantise { .. } => (0.0, 0.0),
-        Inst::QuantiseNegated { .. } => (0.0, width / 2.0),
-        Inst::Add { shift, .. } | Inst::Sub { shift, .. } => adder(operands, shift, arch),
-        Inst::Relu { .. } => (0.0, width),
-        Inst::ReluNegated { .. } => (0.0, 2.0 * width),
-        Inst::AddConstant { value, .. } => {
-            (0.0, f64::from(bit_length(&Int::from(value.unsigned_abs()))))
+        Inst::QuantiseNegated { .. } | Inst::Negate { .. } => (0.0, width / 2.0),
+        Inst::QuantiseShifted { .. } => (0.0, 0.0),
+        Inst::Add { shift, .. } => adder(operands, shift, false, arch),
+        Inst::Sub { shift, .. } => adder(operands, shift, true, arch),
+        Inst::Relu { .. } => (0.0, width / 2.0),
+        Inst::ReluNegated { .. } => (0.0, width),
+        Inst::AddConstant { value, .. } | Inst::AddScaled { value, .. } => {
+            // Zeros at the end of a constant take no adder.
+            let odd = value.unsigned_abs() >> value.trailing_zeros().min(63);
+            (0.0, f64::from(bit_length(&Int::from(odd))))
         }
+        Inst::Sum { .. } => sum(inst, operands, arch),
         Inst::Mux { shift, .. } | Inst::MuxNegated { shift, .. } => {
             // The condition comes last among the operands of a mux.
             let branches = &operands[..operands.len().min(2)];
-            let (latency, cost) = adder(branches, shift.into(), arch);
+            let negate = matches!(inst, Inst::MuxNegated { .. });
+            let (latency, cost) = adder(branches, shift.into(), negate, arch);
             (latency, cost / 2.0)
         }
         Inst::Multiply { .. } => {
-            let [x, y] =
-                [0, 1].map(|i| operands.get(i).map_or((0.0, 0.0), |q| adder(&[q, q], 0, arch)));
+            let [x, y] = [0, 1]
+                .map(|i| operands.get(i).map_or((0.0, 0.0), |q| adder(&[q, q], 0, false, arch)));
             let (b0, b1) = (operand_width(0), operand_width(1));
             ((x.0 * b1).max(y.0 * b0), (x.1 * b1).min(y.1 * b0))
         }
@@ -88,34 +156,54 @@ pub(crate) fn operation(
     }
 }
 
-/// An adder of `x` and `y * 2^shift`.
-fn adder(operands: &[&Interval], shift: i64, arch: &DaisArch) -> (f64, f64) {
+/// A sum of three operands: an adder of the first two, and one of their sum and the third.
+fn sum(inst: &Inst, operands: &[&Interval], arch: Sizes) -> (f64, f64) {
+    let shifted: Vec<Interval> = inst
+        .terms()
+        .zip(operands)
+        .map(|((_, shift, negate), operand)| {
+            let operand = operand.shifted(i32::try_from(shift).unwrap_or(0));
+            if negate { operand.negated() } else { operand }
+        })
+        .collect();
+    let [a, b, c] = &shifted[..] else { return (0.0, 0.0) };
+    let (first, second) = (adder(&[a, b], 0, false, arch), adder(&[&a.plus(b), c], 0, false, arch));
+    (first.0 + second.0, first.1 + second.1)
+}
+
+/// An adder of `x` and `y * 2^shift`, or a subtracter.
+fn adder(operands: &[&Interval], shift: i64, subtract: bool, arch: Sizes) -> (f64, f64) {
     let &[x, y] = operands else {
         return (0.0, 0.0);
     };
-    if arch.adder_size < 0 && arch.carry_size < 0 {
+    if arch.adder < 0 && arch.carry < 0 {
         return (1.0, 1.0);
     }
     let y = y.shifted(i32::try_from(shift).unwrap_or(0));
-    let bits = adder_bits(x, &y);
+    let bits = adder_bits(x, &y, subtract.then_some(arch.origin));
     // One unlimited size of the two counts as a very large one.
     let size = |size: i32| if size < 0 { 65_535.0 } else { f64::from(size) };
-    ((bits / size(arch.carry_size)).ceil(), (bits / size(arch.adder_size)).ceil())
+    ((bits / size(arch.carry)).ceil(), (bits / size(arch.adder)).ceil())
 }
 
 /// Bits of an adder: a sign bit, the integer bits of the larger operand with its step added, and
-/// the fraction bits down to the coarser step, below which nothing is added.
-fn adder_bits(x: &Interval, y: &Interval) -> f64 {
-    let signed = x.low() < &Int::ZERO || y.low() < &Int::ZERO;
-    let coarser = x.exponent().max(y.exponent());
-    let reach = |i: &Interval| {
-        let low = if i.low() < &Int::ZERO { -i.low().clone() } else { i.low().clone() };
-        let above = i.high() + Int::ONE;
-        let above = if above < Int::ZERO { -above } else { above };
-        // ceil(log2 n) is the bit length of n - 1.
-        let bits = bit_length(&(low.max(above) - Int::ONE));
-        i64::from(bits) + i64::from(i.exponent())
+/// the fraction bits down to the coarser step, below which nothing is added. What is subtracted
+/// counts as its tool has it.
+fn adder_bits(x: &Interval, y: &Interval, subtracted: Option<Origin>) -> f64 {
+    let negated = y.negated();
+    let (low, high, is_negative) = match subtracted {
+        None => (y.low(), y.high(), y.low() < &Int::ZERO),
+        Some(Origin::Tracer) => (negated.low(), negated.high(), negated.low() < &Int::ZERO),
+        Some(Origin::Solver) => (y.high(), y.low(), y.low() < &Int::ZERO),
     };
-    let integer = reach(x).max(reach(y));
+    let coarser = x.exponent().max(y.exponent());
+    let magnitude = |bound: Int| if bound < Int::ZERO { -bound } else { bound };
+    let reach = |low: &Int, high: &Int, exponent: i32| {
+        let most = magnitude(low.clone()).max(magnitude(high + Int::ONE));
+        // ceil(log2 n) is the bit length of n - 1.
+        i64::from(bit_length(&(most - Int::ONE))) + i64::from(exponent)
+    };
+    let integer = reach(x.low(), x.high(), x.exponent()).max(reach(low, high, y.exponent()));
+    let signed = x.low() < &Int::ZERO || is_negative;
     (f64::from(signed) + integer as f64 - f64::from(coarser)).max(0.0)
 }

@@ -18,37 +18,49 @@
 //! | `Q1013` | a type is no wider than the limit | error |
 //! | `Q1014` | integer and fraction bits lie within ±[`MAX_SCALE`] | error |
 //! | `Q1015` | sign, integer and fraction bits do not add up to less than 0 | warning |
-//! | `Q1020` | shifts lie within ±63 | error |
+//! | `Q1020` | shifts of operands lie within ±63, of inputs and outputs within ±127 | error |
 //! | `Q1021` | at most one branch of a mux is shifted, and to the left | error |
 //! | `Q1022` | a table has an entry for every value of the operand | error |
 //! | `Q1030` | a quantiser does not add fraction bits | warning |
 //! | `Q1031` | adding a constant drops no fraction bits | warning |
 //! | `Q1032` | a product has the fraction bits of both factors together | warning |
-//! | `Q1033` | a bit operation keeps the fraction bits of its operands | warning |
+//! | `Q1033` | a bit operation or negation keeps the fraction bits of its operands | warning |
 //! | `Q1034` | a constant fits its type | warning |
 //! | `Q1035` | the entries of a table fit the type of the lookup | warning |
+//! | `Q1036` | results of operations that do not quantise fit their types, for all inputs within their intervals | warning |
+//! | `Q1037` | outputs need every operation | note |
+//! | `Q1038` | `Q1036` holds without relying on declared intervals of quantised results | note |
+//! | `Q1039` | lookups read entries of their tables only, where types of the operands are given by bits | note |
 //! | `Q1040` | stages of a pipeline have as many outputs as the next has inputs | error |
 //!
 //! Rules about what a file says and the program in memory cannot say (unused fields, the sign
 //! word, lengths) are checked by the readers.
 
+mod linear;
+mod problems;
+mod proof;
+pub(crate) mod ranges;
+mod types;
+
 use crate::binary::Dialect;
 use crate::files::Pipeline;
 use crate::isa::{Inst, UnaryBits};
 use crate::program::{LookupTable, Operation, Program, Slot, SlotType, TableIndex};
-use crate::simulate::lookup_offset;
-use quincunx_diag::{Diagnostic, Place, Severity};
-use quincunx_num::{Dyadic, Int, Kif};
+use problems::{MAX_PROBLEMS, Problems};
+use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_num::{Int, Interval, Kif};
+use ranges::{Care, Given, Range, Ranges};
+use types::{interval_problem, uncovered};
 
 /// Integer and fraction bits of a type lie within plus and minus this, which every `f64` does.
 pub const MAX_SCALE: i32 = 4096;
 
-/// The farthest shift of operands, inputs and outputs.
+/// The farthest shift of operands.
 pub const MAX_SHIFT: i64 = 63;
 
-/// More errors than this help nobody, and a hostile file must not fill the memory with them. Of
-/// warnings as many are kept; they never hide an error.
-const MAX_PROBLEMS: usize = 100;
+/// The farthest shift of inputs and outputs; da4ml writes 127 where a matrix has a row or column of
+/// zeros.
+pub const MAX_PORT_SHIFT: i64 = 127;
 
 /// What to check against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +69,34 @@ pub struct Rules {
     pub width_limit: u32,
     /// The dialect whose instructions are allowed; `None` for all.
     pub dialect: Option<Dialect>,
+    /// Whether to look at the values as well: rules `Q1036` and `Q1037`, which cost more than the
+    /// others and find no errors.
+    pub values: bool,
 }
 
 impl Rules {
     /// What the executor runs: types of up to 4096 bits.
-    pub const EXECUTABLE: Rules = Rules { width_limit: 4096, dialect: None };
+    pub const EXECUTABLE: Rules = Rules { width_limit: 4096, dialect: None, values: false };
 }
 
 /// 64-bit engines, as the tools of all dialects are.
 impl Default for Rules {
     fn default() -> Self {
-        Rules { width_limit: 64, dialect: None }
+        Rules { width_limit: 64, dialect: None, values: true }
     }
 }
 
 /// Everything wrong with a program, in program order; a program without errors can be executed.
 pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
+    check(program, rules, None).0
+}
+
+/// What is wrong with a program, and what its outputs hold if nothing is and values are looked at.
+fn check(
+    program: &Program,
+    rules: &Rules,
+    given: Option<&Given>,
+) -> (Vec<Diagnostic>, Option<Vec<(Range, i32)>>) {
     let mut checker = Checker {
         program,
         rules: *rules,
@@ -89,40 +113,37 @@ pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
         }
     }
     checker.outputs();
-    checker.problems.finish()
+    let mut outputs = None;
+    if rules.values && checker.problems.errors == 0 {
+        let ranges = Ranges::of(program, given);
+        let overflows = proof::overflows(program, &ranges, given);
+        let lookups = proof::lookups(program, &ranges, given);
+        let found = overflows.into_iter().chain(lookups).chain(proof::dead(program));
+        found.for_each(|problem| checker.problems.push(problem));
+        outputs = Some(ranges.outputs(program));
+    }
+    (checker.problems.finish(), outputs)
 }
 
-/// The problems found so far; only the first few of each severity are kept.
-#[derive(Default)]
-struct Problems {
-    list: Vec<Diagnostic>,
-    errors: usize,
-    warnings: usize,
+/// What every slot of a program can hold, the inputs being within their declared intervals; see
+/// `Q1036`. Results that overflow are taken to be cut off at the bounds of their types.
+///
+/// # Errors
+/// The first error of [`verify`], with types of up to 4096 bits.
+pub fn slot_ranges(program: &Program) -> Result<Vec<Interval>> {
+    first_error(verify(program, &Rules::EXECUTABLE))?;
+    let ranges = Ranges::with(program, None, Care::Every).slots.into_iter();
+    let unit = |operation: &Operation| -operation.slot_type.kif().fraction;
+    let units = program.operations.iter().map(unit);
+    Ok(ranges.zip(units).map(|(r, unit)| Interval::new(r.low, r.high, unit)).collect())
 }
 
-impl Problems {
-    fn push(&mut self, problem: Diagnostic) {
-        let count = match problem.severity() {
-            Severity::Error => &mut self.errors,
-            _ => &mut self.warnings,
-        };
-        *count += 1;
-        if *count <= MAX_PROBLEMS {
-            self.list.push(problem);
-        }
-    }
-
-    fn finish(mut self) -> Vec<Diagnostic> {
-        let kept = |count: usize| count.min(MAX_PROBLEMS);
-        let more = self.warnings - kept(self.warnings);
-        if self.errors >= MAX_PROBLEMS {
-            let text = format!("stopped after {MAX_PROBLEMS} errors");
-            self.list.push(Diagnostic::note("Q1049", text));
-        } else if more > 0 {
-            self.list.push(Diagnostic::note("Q1049", format!("{more} more warnings")));
-        }
-        self.list
-    }
+/// The first error, with a note about how many more there are.
+pub(crate) fn first_error(problems: Vec<Diagnostic>) -> Result<()> {
+    let mut errors = problems.into_iter().filter(Diagnostic::is_error);
+    let Some(first) = errors.next() else { return Ok(()) };
+    let more = errors.count();
+    Err(if more == 0 { first } else { first.with_note(format!("{more} more errors")) })
 }
 
 /// Lowest and highest entry of a table.
@@ -133,12 +154,15 @@ fn extremes(table: &LookupTable) -> Option<(i32, i32)> {
 /// Everything wrong with a pipeline: with its stages, and between them.
 pub fn verify_pipeline(pipeline: &Pipeline, rules: &Rules) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    let mut given = None;
     for (number, stage) in pipeline.stages.iter().enumerate() {
         let in_stage = |problem: Diagnostic| match pipeline.stages.len() {
             1 => problem,
             _ => problem.with_note(format!("in stage {number}")),
         };
-        found.extend(verify(stage, rules).into_iter().map(in_stage));
+        let (problems, outputs) = check(stage, rules, given.as_deref());
+        found.extend(problems.into_iter().map(in_stage));
+        given = outputs;
     }
     for (number, pair) in pipeline.stages.windows(2).enumerate() {
         let (outputs, inputs) = (pair[0].outputs.len(), pair[1].input_shifts.len());
@@ -167,9 +191,9 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn input_shifts(&mut self) {
         for (index, &shift) in self.program.input_shifts.iter().enumerate() {
-            if !shift_is_legal(i64::from(shift)) {
-                self.push(bad_shift(&format!("the shift of input {index}"), shift.into()));
-            }
+            self.shift_within(MAX_PORT_SHIFT, shift.into(), || {
+                format!("the shift of input {index}")
+            });
         }
     }
 
@@ -196,10 +220,8 @@ impl Checker<'_> {
                 let message = format!("output {index} reads slot {slot}, the program has {count}");
                 self.push(Diagnostic::invalid("Q1004", message));
             }
-            if !shift_is_legal(output.shift.into()) {
-                let what = format!("the shift of output {index}");
-                self.push(bad_shift(&what, output.shift.into()));
-            }
+            let what = || format!("the shift of output {index}");
+            self.shift_within(MAX_PORT_SHIFT, output.shift.into(), what);
         }
     }
 
@@ -280,10 +302,21 @@ impl Checker<'_> {
             Inst::Add { shift, .. } | Inst::Sub { shift, .. } => shift,
             Inst::Mux { shift, .. } | Inst::MuxNegated { shift, .. } => i64::from(shift),
             Inst::Bitwise { shift, .. } => i64::from(shift),
+            Inst::QuantiseShifted { shift, .. } => shift,
+            Inst::AddScaled { scale, .. } => i64::from(scale),
+            Inst::Sum { .. } => {
+                let shifts = inst.terms().map(|(_, shift, _)| shift);
+                shifts.max_by_key(|shift| shift.unsigned_abs()).unwrap_or(0)
+            }
             _ => 0,
         };
-        if !shift_is_legal(shift) {
-            self.push(bad_shift("the shift", shift));
+        self.shift_within(MAX_SHIFT, shift, || "the shift".to_owned());
+    }
+
+    fn shift_within(&mut self, limit: i64, shift: i64, what: impl Fn() -> String) {
+        if !(-limit..=limit).contains(&shift) {
+            let message = format!("{} is {shift}, expected -{limit}..={limit}", what());
+            self.error("Q1020", message);
         }
     }
 
@@ -292,8 +325,9 @@ impl Checker<'_> {
         let fraction = |slot| self.kif(slot).map(|kif| i64::from(kif.fraction));
         let own = i64::from(to.fraction);
         match operation.inst {
-            Inst::Relu { x } | Inst::ReluNegated { x } => self.quantiser(x, to),
-            Inst::Quantise { x } | Inst::QuantiseNegated { x } => self.quantiser(x, to),
+            Inst::Relu { x } | Inst::ReluNegated { x } => self.quantiser(x, 0, to),
+            Inst::Quantise { x } | Inst::QuantiseNegated { x } => self.quantiser(x, 0, to),
+            Inst::QuantiseShifted { x, shift } => self.quantiser(x, shift, to),
             Inst::AddConstant { x, .. } => {
                 if let Some(from) = fraction(x).filter(|&from| own < from) {
                     let text = format!("adding a constant drops fraction bits: {from} to {own}");
@@ -328,7 +362,9 @@ impl Checker<'_> {
                 let (a, b) = (fraction(a), fraction(b).map(|b| b - i64::from(shift)));
                 self.keeps_fraction(a.zip(b).map(|(a, b)| a.max(b)), own);
             }
+            Inst::Negate { x } if to.width() > 0 => self.keeps_fraction(fraction(x), own),
             Inst::Input { .. } | Inst::Add { .. } | Inst::Sub { .. } => {}
+            Inst::Negate { .. } | Inst::AddScaled { .. } | Inst::Sum { .. } => {}
             Inst::Bits { .. } | Inst::BitsNegated { .. } => {}
         }
     }
@@ -339,10 +375,11 @@ impl Checker<'_> {
     }
 
     /// A result without bits is 0 whatever its fraction.
-    fn quantiser(&mut self, x: Slot, to: Kif) {
-        let Some(from) = self.kif(x).filter(|from| to.fraction > from.fraction) else { return };
-        if to.width() > 0 {
-            let (from, to) = (from.fraction, to.fraction);
+    fn quantiser(&mut self, x: Slot, shift: i64, to: Kif) {
+        let Some(from) = self.kif(x) else { return };
+        let (from, own) = (i64::from(from.fraction) - shift, i64::from(to.fraction));
+        if to.width() > 0 && own > from {
+            let to = own;
             self.warn("Q1030", format!("a quantiser adds fraction bits: {from} to {to}"));
         }
     }
@@ -377,49 +414,4 @@ impl Checker<'_> {
             self.error("Q1022", message);
         }
     }
-}
-
-/// The entries that the operand of a lookup reads, if they are not in the table. An interval says
-/// exactly which; a type given by its bits may be wider than the values, so that it is enough if
-/// it reads any entry.
-fn uncovered(declared: SlotType, kif: Kif, table: &LookupTable, pad: i32) -> Option<(Int, Int)> {
-    let interval = declared.interval()?;
-    let offset = lookup_offset(kif, pad);
-    let (first, last) = (interval.low() + &offset, interval.high() + &offset);
-    let end = Int::from(table.values.len());
-    let covered = match declared {
-        SlotType::Interval { .. } => first >= Int::ZERO && last < end,
-        SlotType::Kif(_) => last >= Int::ZERO && first < end,
-    };
-    (!covered).then_some((first, last))
-}
-
-/// What is wrong with `(min, max, step)`, if anything. A zero interval may have any step.
-fn interval_problem(min: f64, max: f64, step: f64) -> Option<Diagnostic> {
-    if min == 0.0 && max == 0.0 {
-        return None;
-    }
-    let Some(exponent) = Dyadic::from_f64(step).and_then(|step| step.log2()) else {
-        let message = format!("the step {step} is not a power of two");
-        return Some(Diagnostic::invalid("Q1010", message));
-    };
-    let (Some(low), Some(high)) = (Dyadic::from_f64(min), Dyadic::from_f64(max)) else {
-        let message = format!("the bounds {min} and {max} are not finite");
-        return Some(Diagnostic::invalid("Q1011", message));
-    };
-    if min > max {
-        return Some(Diagnostic::invalid("Q1011", format!("min {min} is above max {max}")));
-    }
-    let off_grid = |bound: &Dyadic| bound.in_units(exponent).is_none();
-    let bound = [(low, min), (high, max)].into_iter().find(|(bound, _)| off_grid(bound))?.1;
-    Some(Diagnostic::invalid("Q1012", format!("{bound} is no multiple of the step {step}")))
-}
-
-fn shift_is_legal(shift: i64) -> bool {
-    (-MAX_SHIFT..=MAX_SHIFT).contains(&shift)
-}
-
-fn bad_shift(what: &str, shift: i64) -> Diagnostic {
-    let message = format!("{what} is {shift}, expected -{MAX_SHIFT}..={MAX_SHIFT}");
-    Diagnostic::invalid("Q1020", message)
 }

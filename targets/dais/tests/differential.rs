@@ -110,6 +110,17 @@ impl Second<'_> {
                 let values = &self.program.tables[table.0 as usize].values;
                 values[usize::try_from(entry).unwrap()].into()
             }
+            Inst::Negate { x } => real(x).negate_if(true).steps(unit),
+            Inst::QuantiseShifted { x, shift } => quantise(real(x).scaled(shift), to),
+            Inst::AddScaled { x, value, scale } => {
+                real(x).plus(Real { n: value.into(), e: -scale }).steps(unit)
+            }
+            Inst::Sum { a, b, c, shift_a, shift_b, shift_c, negate_a, negate_b, negate_c } => {
+                let a = real(a).scaled(shift_a.into()).negate_if(negate_a);
+                let b = real(b).scaled(shift_b.into()).negate_if(negate_b);
+                let c = real(c).scaled(shift_c.into()).negate_if(negate_c);
+                a.plus(b).plus(c).steps(unit)
+            }
             Inst::Bits { x, op } => self.unary(real(x).n, self.kif(x), op, to),
             Inst::BitsNegated { x, op } => self.unary(-real(x).n, self.kif(x), op, to),
             Inst::Bitwise { a, b, shift, negate_a, negate_b, op } => {

@@ -6,7 +6,7 @@ use quincunx_dais::program::{Program, SlotType};
 use quincunx_dais::simulate::{Executor, PipelineExecutor};
 use quincunx_dais::text;
 use quincunx_dais::verify::{Rules, verify};
-use quincunx_diag::{Class, Diagnostic, Source, SourceId, any_error};
+use quincunx_diag::{Class, Diagnostic, Place, Source, SourceId, any_error};
 use quincunx_num::Kif;
 
 fn assemble(source: &str) -> Program {
@@ -183,6 +183,43 @@ fn lookups_that_json_cannot_express_are_refused() {
     assert_eq!(read.pipeline.stages[0].operations[1].inst, program.operations[1].inst);
 }
 
+/// Zeros have no step in JSON; where that would change or break something, they are refused.
+#[test]
+fn steps_of_zeros_are_not_lost() {
+    let source = "
+        .dais
+        .inputs 1
+        %0 = input 0 : (1, 3, 2)
+        %1 = quantise %0 : (0, -5, 5)
+        %2 = READER
+        out %2
+    ";
+    for (reader, refused) in [
+        ("bits.or %0, %1 : (1, 3, 5)", true),
+        ("mux %0, %0, %1 << 3 : (1, 3, 2)", false),
+        ("mux %0, %1, %0 << 2 : (1, 7, 1)", true),
+        ("add %0, %1 : (1, 3, 2)", false),
+    ] {
+        let source = source
+            .replace("READER", reader)
+            .replace("(0, -5, 5)\n        %2 = mux %0, %1", "(0, -1, 1)\n        %2 = mux %0, %1");
+        let program = assemble(&source);
+        assert!(!any_error(&verify(&program, &Rules::default())), "{source}");
+        match files::write_json(&program) {
+            Err(problem) => assert!(refused && problem.code() == "Q1065", "{source}"),
+            Ok(json) => {
+                assert!(!refused, "{source}");
+                let read = files::read_json(&json, false).unwrap().pipeline.stages.remove(0);
+                assert!(!any_error(&verify(&read, &Rules::default())), "{json}");
+                for input in [-3.25, 2.75] {
+                    let run = |p: &Program| Executor::new(p).unwrap().run(&[input]).unwrap();
+                    assert_eq!(run(&read), run(&program));
+                }
+            }
+        }
+    }
+}
+
 /// `2^k - 1` is no float for `k >= 54`; files hold `2^k` instead.
 #[test]
 fn a_max_that_no_float_holds_is_rounded_back() {
@@ -298,6 +335,35 @@ fn overflow_is_kept_and_reported_on_request() {
     assert_eq!(executor.run_strict(&[3.0]).unwrap(), [6.0, 6.0]);
     let problem = executor.run_strict(&[7.0]).unwrap_err();
     assert_eq!((problem.code(), problem.class()), ("Q1105", Class::Answer));
+}
+
+/// In the layout of the seed text a mux does not quantise.
+#[test]
+fn strict_runs_of_the_seed_layout_report_a_mux() {
+    let source = "
+        .dais
+        .inputs 1
+        %0 = input 0 : (1, 3, 0)
+        %1 = mux %0, %0, -%0 << 2 : (1, 3, 0)
+        %2 = add %0, %0 << 1 : (1, 3, 0)
+        %3 = mux %0, %2, -%0 << 3 : (1, 3, 0)
+        out %1
+    ";
+    let program = assemble(source);
+    let mut plain = Executor::new(&program).unwrap();
+    let mut exact = Executor::new(&program).unwrap().with_exact_mux(true);
+    assert_eq!(plain.run_strict(&[2.0]).unwrap(), [-8.0]);
+    assert_eq!(plain.run(&[3.0]).unwrap(), [4.0], "wrapped: -12 is 4 modulo 16");
+    let problem = exact.run_strict(&[3.0]).unwrap_err();
+    assert_eq!((problem.code(), problem.place()), ("Q1105", Some(&Place::Instruction(1))));
+    assert!(problem.message().starts_with("the result -12 does not fit"), "{problem}");
+    assert_eq!(exact.run(&[3.0]).unwrap(), [4.0], "other runs quantise");
+    assert_eq!(exact.run_strict(&[-2.0]).unwrap(), [-2.0]);
+    // -8 fits, -16 does not; the sum before the second mux comes first.
+    assert_eq!(exact.run_strict(&[2.0]).unwrap_err().place(), Some(&Place::Instruction(3)));
+    assert_eq!(exact.run_strict(&[-4.0]).unwrap_err().place(), Some(&Place::Instruction(2)));
+    let mut pipeline = PipelineExecutor::new(&program.clone().into()).unwrap().with_exact_mux(true);
+    assert_eq!(pipeline.run_strict(&[3.0]).unwrap_err().code(), "Q1105");
 }
 
 #[test]

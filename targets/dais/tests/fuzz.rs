@@ -6,7 +6,7 @@ mod common;
 use common::random::{Random, program};
 use common::{Case, cases};
 use proptest::prelude::*;
-use quincunx_dais::binary::{self, Dialect, ReadOptions};
+use quincunx_dais::binary::{self, Dialect, ReadOptions, convert};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
 use quincunx_dais::simulate::{Executor, PipelineExecutor};
@@ -31,14 +31,25 @@ fn exercise(pipeline: &Pipeline) {
 }
 
 fn exercise_program(program: &Program) {
+    let legal = !any_error(&verify(program, &Rules::EXECUTABLE));
     for dialect in Dialect::ALL {
         let _ = binary::write(program, dialect);
+        if let Ok(converted) = convert(program, dialect)
+            && legal
+        {
+            let _ = binary::write(&converted.program, dialect);
+            assert!(!any_error(&verify(&converted.program, &Rules::EXECUTABLE)));
+        }
+    }
+    if let Ok(json) = files::write_alir_json(program)
+        && legal
+    {
+        assert!(files::read_json(&json, false).is_ok(), "{json}");
     }
     // Numbers that are none are the only ones that differ from themselves.
     let printed = text::print(program);
     let read = text::read(&printed, "x").unwrap().0;
     assert_eq!(text::print(&read), printed);
-    let legal = !any_error(&verify(program, &Rules::EXECUTABLE));
     let executor = Executor::new(program);
     assert_eq!(executor.is_ok(), legal);
     if let Ok(mut executor) = executor {
@@ -67,6 +78,13 @@ fn read_json(text: &str) {
             Ok(read) => exercise(&read.pipeline),
             Err(problems) => assert!(any_error(&problems)),
         }
+    }
+}
+
+fn read_compressed(bytes: &[u8]) {
+    match files::decompress(bytes) {
+        Ok(text) => read_json(&text),
+        Err(problem) => assert_eq!(problem.code(), "Q1093"),
     }
 }
 
@@ -126,6 +144,10 @@ proptest! {
     #[test]
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         read_binary(&bytes);
+        let byte_code: Vec<u8> = b"ALIR\x04\0\0\0".iter().chain(&bytes).copied().collect();
+        read_binary(&byte_code);
+        let compressed: Vec<u8> = [0x1f, 0x8b, 8, 0].iter().chain(&bytes).copied().collect();
+        read_compressed(&compressed);
         read_json(&String::from_utf8_lossy(&bytes));
         read_text(&String::from_utf8_lossy(&bytes));
     }
@@ -133,7 +155,9 @@ proptest! {
     /// Small words are likelier to be counts, opcodes and slots.
     #[test]
     fn arbitrary_words(words in prop::collection::vec(-3i32..12, 3..80)) {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        read_binary(&bytes);
+        bytes.splice(..0, *b"ALIR\x04\0\0\0");
         read_binary(&bytes);
     }
 
@@ -141,17 +165,29 @@ proptest! {
     fn damaged_binaries(seed in any::<u64>()) {
         let mut random = Random(seed);
         let program = valid(seed);
-        for dialect in [Dialect::D1, Dialect::D0] {
-            if let Ok(bytes) = binary::write(&program, dialect) {
+        for dialect in [Dialect::D1, Dialect::D0, Dialect::A4] {
+            if let Ok(converted) = convert(&program, dialect) {
+                let bytes = binary::write(&converted.program, dialect).unwrap();
                 read_binary(&damaged(&bytes, &mut random));
             }
         }
     }
 
     #[test]
+    fn damaged_files_of_alkaid(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let program = convert(&valid(seed), Dialect::A4).unwrap().program;
+        if let Ok(json) = files::write_alir_json(&program) {
+            read_json(&damaged_text(&json, &mut random));
+            read_compressed(&damaged(&files::compress(&json).unwrap(), &mut random));
+        }
+    }
+
+    #[test]
     fn damaged_json(seed in any::<u64>()) {
         let mut random = Random(seed);
-        if let Ok(json) = files::write_json(&valid(seed)) {
+        let program = convert(&valid(seed), Dialect::D1).unwrap().program;
+        if let Ok(json) = files::write_json(&program) {
             read_json(&damaged_text(&json, &mut random));
         }
     }
@@ -193,8 +229,48 @@ fn hostile_counts() {
         assert!(files::read_json(json, true).is_err());
     }
     assert!(files::read_json(&"[".repeat(1_000_000), true).is_err());
+    assert!(files::read_json(&"{\"a\":".repeat(1_000_000), true).is_err());
+    for counts in [[u32::MAX; 4], [0, u32::MAX, 0, 0], [0, 0, u32::MAX, 0], [0, 0, 0, u32::MAX]] {
+        let counts = counts.iter().flat_map(|count| count.to_le_bytes());
+        let bytes: Vec<u8> =
+            b"ALIR\x04\0\0\0".iter().copied().chain(counts).chain([0; 40]).collect();
+        assert!(binary::read(&bytes, &ReadOptions::default()).is_err());
+    }
     assert!(text::parse(".dais\n.inputs 4000000000\n", SourceId(0)).is_err());
     assert!(text::parse("%4000000000000 = const 1 : (0, 1, 0)\n", SourceId(0)).is_err());
+}
+
+/// Some hundred kilobytes that would be a gigabyte of zeros are refused when 2^28 have come.
+#[test]
+fn decompression_bombs() {
+    let zeros = "0".repeat(1 << 24);
+    let mut bomb = files::compress(&zeros).unwrap();
+    assert!(bomb.len() < 1 << 16);
+    assert_eq!(files::decompress(&bomb).unwrap(), zeros);
+    bomb.push(0);
+    assert_eq!(files::decompress(&bomb).unwrap_err().code(), "Q1093", "something follows");
+    let large = files::compress(&"0".repeat((1 << 28) + 1)).unwrap();
+    assert!(large.len() < 1 << 20);
+    let problem = files::decompress(&large).unwrap_err();
+    assert_eq!(problem.message(), "the file holds more than 268435456 bytes of text");
+    for end in [0, 2, 9, 10, bomb.len() / 2] {
+        assert!(files::decompress(&bomb[..end]).is_err());
+    }
+}
+
+/// Sums of very many terms cost no more than their text.
+#[test]
+fn sums_of_any_length() {
+    let terms = 10_000;
+    let (addr, data) = (vec!["0"; terms].join(","), vec!["1,0"; terms].join(","));
+    let json = format!(
+        "{{\"model\":[[1,1],[0],[1],[0],[false],[[[],-1,[0],[0.0,1.0,1.0],0,0],\
+         [[{addr}],11,[{data}],[0.0,16383.0,1.0],0,0]],-1,1,null],\"meta\":\"ALIRModel\",\
+         \"spec_version\":4}}"
+    );
+    let program = files::read_json(&json, false).unwrap().pipeline.stages.remove(0);
+    assert_eq!(program.operations.len(), 1 + terms / 2 + 1);
+    assert_eq!(Executor::new(&program).unwrap().run(&[1.0]).unwrap(), [10_000.0]);
 }
 
 /// Squaring again and again: a value that would have 2^64 bits is refused while it is small.

@@ -33,7 +33,7 @@ fn is_noticed(case: &Case, program: &Program, row: usize, fault: Fault) -> bool 
 #[test]
 fn every_instruction_is_executed() {
     let mut coverage = Coverage::new(&TABLE);
-    for case in cases(&["ops", "fuzz"]) {
+    for case in cases(&["ops", "fuzz", "alir4"]) {
         let mut executor = Executor::new(&case.program()).unwrap();
         executor.run_with(&case.inputs[0], &mut |_, o, _| coverage.mark(o.inst.row())).unwrap();
     }
@@ -42,7 +42,7 @@ fn every_instruction_is_executed() {
 
 #[test]
 fn every_planted_fault_is_noticed() {
-    let programs: Vec<(Case, Program)> = cases(&["ops", "fuzz"])
+    let programs: Vec<(Case, Program)> = cases(&["ops", "fuzz", "alir4"])
         .into_iter()
         .map(|case| (case.program(), case))
         .map(|(p, c)| (c, p))

@@ -111,7 +111,7 @@ fn compile_prints_the_plan_before_failing() {
         "compile",
         &digits("digits_qdq.onnx"),
         "--target",
-        "dais",
+        "tcu",
         "--strict",
         "-o",
         out.to_str().unwrap(),

@@ -31,7 +31,9 @@ fn equal_things_of_every_kind_are_the_same() {
     let place = tempfile::tempdir().unwrap();
     let out = compiled(place.path());
     let description = format!("{out}/program.json");
-    let native = format!("{out}/device0/program.dais");
+    let native = format!("{out}/program.dais");
+    let asm = quincunx(&["asm", &format!("{out}/device0/program.dasm"), "--output", &native]);
+    assert_eq!(asm.code, 0, "{}", asm.stderr);
     for (path, kind) in [
         (&out, "program folders"),
         (&native, "programs"),

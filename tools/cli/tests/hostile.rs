@@ -136,7 +136,9 @@ fn programs_cut_short_or_changed() {
             let path = file(place.path(), "program", bytes);
             for verb in ["verify", "disasm", "inspect"] {
                 let run = quincunx(&[verb, &path, "--target", "dais"]);
-                assert!([1, 3].contains(&run.code), "{kind} {verb}: {} {}", run.code, run.stderr);
+                // A text cut at the right place is a shorter program.
+                let codes: &[i32] = if kind == "asm" { &[0, 1, 3] } else { &[1, 3] };
+                assert!(codes.contains(&run.code), "{kind} {verb}: {} {}", run.code, run.stderr);
             }
         }
         for seed in 0..10_usize {
@@ -169,7 +171,7 @@ fn damaged_program_folders() {
         check(&whole[..whole.len() * part / 8], 3);
     }
     check(&whole.replace("device0", "../device0"), 3);
-    check(&whole.replace("program.dais", "/etc/passwd"), 3);
+    check(&whole.replace("program.dasm", "/etc/passwd"), 3);
     check(&whole.replacen("\"sha256\": \"", "\"sha256\": \"0", 1), 3);
     check(&whole.replacen("\"target\": \"dais\"", "\"target\": \"abacus\"", 1), 3);
     check(&whole.replacen("\"schema\": 1", "\"schema\": 99", 1), 4);

@@ -247,7 +247,7 @@ fn names_and_shapes_of_a_reference_are_checked() {
 fn options_without_effect_are_wrong_usage() {
     let place = tempfile::tempdir().unwrap();
     let out = compiled(place.path());
-    let native = format!("{out}/device0/program.dais");
+    let native = format!("{out}/device0/program.dasm");
     let (model, data) = (digits("digits.onnx"), digits("test.npz"));
     for (arguments, option) in [
         (&["verify", &out, "--arch", "seed"][..], "--arch"),
@@ -391,7 +391,7 @@ fn unknown_names_come_with_those_that_are_known() {
     let (model, data) = (digits("digits_pow2.onnx"), digits("test.npz"));
     for (given, help) in [
         (["--target", "nothing"], "targets are: dais"),
-        (["--arch", "nothing"], "presets are: d1, seed, wide"),
+        (["--arch", "nothing"], "presets are: d1, a4, seed, wide"),
         (["--set", "nothing=1"], "options are: "),
     ] {
         let mut arguments = vec!["run", &model, "-d", &data];

@@ -49,7 +49,7 @@ fn a_folder_of_native_files_is_a_program() {
     let out = compiled(place.path());
     let folder = place.path().join("natives");
     std::fs::create_dir(&folder).unwrap();
-    std::fs::copy(format!("{out}/device0/program.dais"), folder.join("p.dais")).unwrap();
+    std::fs::copy(format!("{out}/device0/program.dasm"), folder.join("p.dasm")).unwrap();
     std::fs::write(folder.join("notes.txt"), "about it").unwrap();
     let folder = folder.to_str().unwrap();
     for verb in ["verify", "disasm", "inspect", "time"] {
@@ -65,7 +65,7 @@ fn a_folder_of_native_files_is_a_program() {
 fn options_of_targets_are_options_of_verbs() {
     let place = tempfile::tempdir().unwrap();
     let out = compiled(place.path());
-    let native = format!("{out}/device0/program.dais");
+    let native = format!("{out}/device0/program.dasm");
     let with = |options: &[&str]| quincunx(&[&["asm", &native][..], options].concat());
     let set = with(&["--set", "dialect=d1-v0"]);
     assert_eq!(set.code, with(&["--dialect", "d1-v0"]).code);
@@ -86,7 +86,7 @@ fn options_of_targets_are_options_of_verbs() {
 fn rows_of_decimals_are_data() {
     let place = tempfile::tempdir().unwrap();
     let out = compiled(place.path());
-    let native = format!("{out}/device0/program.dais");
+    let native = format!("{out}/device0/program.dasm");
     let row = vec!["0"; 64].join(",") + "\n";
     let data = file(place.path(), "in.csv", row.repeat(2).as_bytes());
     let result = place.path().join("out.csv");

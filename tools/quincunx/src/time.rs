@@ -37,6 +37,17 @@ pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
     Ok(timings)
 }
 
+/// Adds what a synthesis tool makes of every program to its profile.
+///
+/// # Errors
+/// A machine whose programs are no logic; a tool that is missing or fails.
+pub fn synthesise(executable: &Executable, timings: &mut [Timing]) -> Outcome<()> {
+    for ((_, program), timing) in executable.programs().zip(timings) {
+        timing.profile.extend(program.synthesise()?);
+    }
+    Ok(())
+}
+
 /// What the timings leave out: segments on the host, whose time no model of a machine knows.
 pub fn left_out(executable: &Executable) -> Option<Diagnostic> {
     let on_host = |stage: &&Stage| matches!(stage.body, Body::Host(_));

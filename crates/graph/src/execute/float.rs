@@ -5,7 +5,7 @@
 //! and round once; integers wrap, and their quotients are truncated. Quantisers compute
 //! `round(x / scale) + zero` in f32 like ONNX's reference.
 
-pub(super) mod elementwise;
+pub(in crate::execute) mod elementwise;
 mod integers;
 mod narrow;
 mod normalise;

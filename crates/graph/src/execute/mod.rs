@@ -22,6 +22,7 @@ mod transposed;
 mod window;
 
 pub use exact::ExactTensor;
+pub use float::elementwise::{real_activation, real_unary};
 pub use session::{Session, Settings};
 
 use crate::{Graph, Node, Value, ValueId};

@@ -1,77 +1,60 @@
 //! Building programs operation by operation, with exact intervals.
 
+use super::cmvm;
+use super::known::{Known, key_of};
+use super::wire::Wire;
 use crate::arch::DaisArch;
 use crate::isa::Inst;
-use crate::program::{InputIndex, Operation, Slot, SlotType};
+use crate::program::{InputIndex, LookupTable, Operation, Slot, SlotType, TableIndex};
 use crate::time;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Interval};
 use rustc_hash::FxHashMap;
 
-/// Most operations of a program: above any FPGA, and some 400 MiB of memory.
-const MAX_OPERATIONS: usize = 1 << 20;
+/// Most operations of a program: above any FPGA, and some 1.5 GiB of memory.
+const MAX_OPERATIONS: usize = 1 << 23;
 
 /// Largest power of two an operation may shift by (`specs/dais.md` section 3, rule 3).
 const MAX_SHIFT: i32 = 63;
 
-/// A number of the network while it is being compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wire {
-    /// Known at compile time.
-    Constant(Dyadic),
-    /// `(-1 if negate) * slot * 2^shift`; shifting and negating cost nothing until an operation
-    /// needs the number.
-    Slot {
-        /// The slot.
-        slot: Slot,
-        /// Power of two.
-        shift: i32,
-        /// Negated.
-        negate: bool,
-    },
-}
-
-impl Wire {
-    /// The number 0.
-    pub(super) fn zero() -> Wire {
-        Wire::Constant(Dyadic::ZERO)
-    }
-
-    /// `-self`.
-    #[must_use]
-    pub(super) fn negated(&self) -> Wire {
-        match self {
-            Wire::Constant(value) => Wire::Constant(value.neg()),
-            Wire::Slot { slot, shift, negate } => {
-                Wire::Slot { slot: *slot, shift: *shift, negate: !negate }
-            }
-        }
-    }
-
-    /// `self * 2^by`.
-    #[must_use]
-    pub(super) fn shifted(&self, by: i32) -> Wire {
-        match self {
-            Wire::Constant(value) => Wire::Constant(value.mul(&Dyadic::new(Int::ONE, by))),
-            Wire::Slot { slot, shift, negate } => {
-                Wire::Slot { slot: *slot, shift: shift + by, negate: *negate }
-            }
-        }
-    }
-}
-
 /// A program under construction. Equal operations are built once.
 pub(super) struct Builder<'a> {
-    arch: &'a DaisArch,
-    /// Operations so far.
+    pub(super) arch: &'a DaisArch,
+    /// Operations so far; none while measuring.
     pub(super) operations: Vec<Operation>,
+    /// Tables so far.
+    pub(super) tables: Vec<LookupTable>,
     intervals: Vec<Interval>,
-    known: FxHashMap<(Inst, Interval), Slot>,
+    known: Known,
+    known_tables: FxHashMap<Vec<i32>, TableIndex>,
+    /// How products are searched.
+    pub(super) settings: cmvm::Settings,
+    /// Only the ranges of results are computed.
+    pub(super) measuring: bool,
+    /// What was worked out once and holds for equal operands elsewhere.
+    pub(super) memory: super::memory::Memory,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(arch: &'a DaisArch) -> Self {
-        Builder { arch, operations: Vec::new(), intervals: Vec::new(), known: FxHashMap::default() }
+    pub(super) fn new(arch: &'a DaisArch, settings: cmvm::Settings) -> Self {
+        Builder {
+            arch,
+            settings,
+            operations: Vec::new(),
+            tables: Vec::new(),
+            intervals: Vec::new(),
+            known: Known::default(),
+            known_tables: FxHashMap::default(),
+            measuring: false,
+            memory: super::memory::Memory::default(),
+        }
+    }
+
+    /// A builder that finds out what can be built, and with which ranges, without building it.
+    pub(super) fn measuring(arch: &'a DaisArch) -> Self {
+        // Nothing is searched.
+        let settings = cmvm::Settings { effort: cmvm::Effort::Fast, depth_slack: None };
+        Builder { measuring: true, ..Builder::new(arch, settings) }
     }
 
     /// Every value the wire can take.
@@ -94,8 +77,13 @@ impl<'a> Builder<'a> {
     pub(super) fn latency(&self, wire: &Wire) -> f64 {
         match wire {
             Wire::Constant(_) => 0.0,
-            Wire::Slot { slot, .. } => self.operations[slot.0 as usize].latency,
+            Wire::Slot { slot, .. } => self.latency_of(*slot),
         }
+    }
+
+    /// Latency of a slot; 0 while measuring.
+    pub(super) fn latency_of(&self, slot: Slot) -> f64 {
+        self.operations.get(slot.0 as usize).map_or(0.0, |operation| operation.latency)
     }
 
     /// An input on the grid of `range`.
@@ -158,9 +146,23 @@ impl<'a> Builder<'a> {
         let &Wire::Slot { slot, shift, negate } = wire else {
             return Err(Diagnostic::bug("constants were handled"));
         };
-        let range = self.range(wire).plus(&Interval::point(constant));
         let constant = if negate { constant.neg() } else { constant.clone() };
-        let constant = constant.mul(&Dyadic::new(Int::ONE, -shift));
+        let mut constant = constant.mul(&Dyadic::new(Int::ONE, -shift));
+        let mut slot = slot;
+        // Two constants are one.
+        if let Some(Operation { inst: Inst::AddConstant { x, value }, .. }) =
+            self.operations.get(slot.0 as usize)
+        {
+            let before = Dyadic::new(Int::from(*value), self.interval(slot).exponent());
+            (slot, constant) = (*x, constant.add(&before));
+            if constant.is_zero() {
+                return Ok(Wire::Slot { slot, shift, negate });
+            }
+        }
+        let range = match self.interval(slot).plus(&Interval::point(&constant)).shifted(shift) {
+            exact if negate => exact.negated(),
+            exact => exact,
+        };
         let unit = self.interval(slot).exponent().min(constant.exponent());
         let value = constant.in_units(unit).and_then(|v| i64::try_from(v).ok());
         let value = value.ok_or_else(|| too_wide("a constant", "63 bits of the result's step"))?;
@@ -172,7 +174,7 @@ impl<'a> Builder<'a> {
         match (a, b) {
             (Wire::Constant(a), Wire::Constant(b)) => Ok(Wire::Constant(a.mul(b))),
             (Wire::Constant(c), wire) | (wire, Wire::Constant(c)) => {
-                super::linear::sum(self, &[(wire.clone(), c.clone())], &Dyadic::ZERO)
+                super::sums::multiple_of(self, wire, c)
             }
             (
                 &Wire::Slot { slot: x, shift: x_shift, negate: x_negate },
@@ -226,93 +228,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `negative` where `test < 0`, else `otherwise`. The caller knows that the result lies in
-    /// `range`.
-    pub(super) fn select(
-        &mut self,
-        test: &Wire,
-        negative: &Wire,
-        otherwise: &Wire,
-        range: Interval,
-    ) -> Result<Wire> {
-        let tested = self.range(test);
-        if tested.low() >= &Int::ZERO {
-            return Ok(otherwise.clone());
-        }
-        if tested.high() < &Int::ZERO || negative == otherwise {
-            return Ok(negative.clone());
-        }
-        let Wire::Slot { slot: condition, .. } = self.without_sign(test)? else {
-            return Err(Diagnostic::bug("a constant has one sign"));
-        };
-        // Only the branch for a clear bit can be negated and shifted.
-        let flip = matches!(negative, Wire::Slot { negate: true, .. });
-        let (set, clear, range) = match flip {
-            true => (negative.negated(), otherwise.negated(), range.negated()),
-            false => (negative.clone(), otherwise.clone(), range),
-        };
-        let (when_set, set_shift) = self.branch(&set)?;
-        let (when_clear, clear_shift) = self.branch(&clear)?;
-        let negated = matches!(clear, Wire::Slot { negate: true, .. });
-        // A zero has the type (0, 0, 0); any shift is right for it, and one aligns it.
-        let fraction = |slot: Slot| -self.interval(slot).exponent();
-        let base = match (self.interval(when_set).is_zero(), self.interval(when_clear).is_zero()) {
-            (true, false) => clear_shift - fraction(when_clear),
-            _ => set_shift,
-        };
-        let clear_shift = match self.interval(when_clear).is_zero() {
-            true => base - fraction(when_set),
-            false => clear_shift,
-        };
-        let shift = i32_shift(relative_shift(clear_shift, base)?)?;
-        let inst = match negated {
-            true => Inst::MuxNegated { condition, when_set, when_clear, shift },
-            false => Inst::Mux { condition, when_set, when_clear, shift },
-        };
-        let wire = self.wire(inst, range, base, false)?;
-        Ok(if flip { wire.negated() } else { wire })
-    }
-
-    /// Slot and shift of a wire whose sign the caller handles; constants become operations.
-    fn branch(&mut self, wire: &Wire) -> Result<(Slot, i32)> {
-        match wire {
-            &Wire::Slot { slot, shift, .. } => Ok((slot, shift)),
-            Wire::Constant(value) => Ok((self.constant(value)?, 0)),
-        }
-    }
-
-    /// The same number as a wire that is not negated.
-    fn without_sign(&mut self, wire: &Wire) -> Result<Wire> {
-        match wire {
-            Wire::Slot { negate: true, .. } => {
-                let range = self.range(wire);
-                self.cut(wire, range)
-            }
-            _ => Ok(wire.clone()),
-        }
-    }
-
-    /// The larger of two numbers.
-    pub(super) fn max(&mut self, a: &Wire, b: &Wire) -> Result<Wire> {
-        let (ra, rb) = (self.range(a), self.range(b));
-        if ra.min() >= rb.max() || a == b {
-            return Ok(a.clone());
-        }
-        if rb.min() >= ra.max() {
-            return Ok(b.clone());
-        }
-        let both = ra.union(&rb);
-        let low = ra.min().max(rb.min()).in_units(both.exponent()).unwrap_or_default();
-        let range = Interval::new(low, both.high().clone(), both.exponent());
-        let difference = self.subtract(a, b)?;
-        self.select(&difference, b, a, range)
-    }
-
-    /// The smaller of two numbers.
-    pub(super) fn min(&mut self, a: &Wire, b: &Wire) -> Result<Wire> {
-        Ok(self.max(&a.negated(), &b.negated())?.negated())
-    }
-
     /// A slot that holds a constant.
     pub(super) fn constant(&mut self, value: &Dyadic) -> Result<Slot> {
         let data =
@@ -321,7 +236,13 @@ impl<'a> Builder<'a> {
     }
 
     /// A new wire `(-1 if negate) * inst * 2^shift` with the given range of real values.
-    fn wire(&mut self, inst: Inst, range: Interval, shift: i32, negate: bool) -> Result<Wire> {
+    pub(super) fn wire(
+        &mut self,
+        inst: Inst,
+        range: Interval,
+        shift: i32,
+        negate: bool,
+    ) -> Result<Wire> {
         if range.low() == range.high() {
             return Ok(Wire::Constant(range.min()));
         }
@@ -330,34 +251,128 @@ impl<'a> Builder<'a> {
         Ok(Wire::Slot { slot, shift, negate })
     }
 
-    fn push(&mut self, inst: Inst, interval: Interval) -> Result<Slot> {
-        let key = (inst, interval);
-        if let Some(&slot) = self.known.get(&key) {
+    /// A table, once.
+    pub(super) fn table(&mut self, values: Vec<i32>) -> TableIndex {
+        if let Some(&known) = self.known_tables.get(&values) {
+            return known;
+        }
+        let index = TableIndex(u32::try_from(self.tables.len()).unwrap_or(u32::MAX));
+        self.known_tables.insert(values.clone(), index);
+        let table = LookupTable { values, range: None, operand_width: None, hash: None };
+        self.tables.push(table);
+        index
+    }
+
+    /// The entry of a table that belongs to `x`, in units of `2^exponent`; entry 0 belongs to the
+    /// lowest value of the slot.
+    pub(super) fn lookup(&mut self, x: Slot, values: Vec<i32>, exponent: i32) -> Result<Wire> {
+        let (low, high) = (values.iter().min(), values.iter().max());
+        let (Some(&low), Some(&high)) = (low, high) else {
+            return Err(Diagnostic::bug("a table has an entry"));
+        };
+        let range = Interval::new(Int::from(low), Int::from(high), exponent);
+        let operand = self.interval(x);
+        let pad = operand.low() - operand.kif().range().0;
+        let pad = i32::try_from(&pad).map_err(|_| Diagnostic::bug("tables are short"))?;
+        let table = self.table(values);
+        self.wire(Inst::Lookup { x, table, pad }, range, 0, false)
+    }
+
+    /// Adds an operation unless it is there.
+    pub(super) fn push(&mut self, inst: Inst, interval: Interval) -> Result<Slot> {
+        if self.measuring {
+            self.check_width(&interval)?;
+            return Ok(self.next_slot(interval));
+        }
+        if let Some(slot) = self.find(&inst, &interval) {
             return Ok(slot);
         }
-        let (inst, interval) = key.clone();
-        let width = interval.kif().width();
-        if width > self.arch.max_width {
-            return Err(too_wide(&format!("a slot of {width} bits"), &format!("{} bits", self.arch.max_width))
-                .help("quantise the layer's operands to fewer bits, or choose an architecture with a larger max_width"));
+        self.check_width(&interval)?;
+        let zero = Interval::zero();
+        let mut operands = [&zero; 3];
+        let mut count = 0;
+        for slot in inst.operands() {
+            operands[count] = &self.intervals[slot.0 as usize];
+            count += 1;
         }
+        let (delay, cost) = time::operation(&inst, &interval, &operands[..count], self.arch);
+        let slot_type = slot_type(&interval);
+        self.append(Operation { inst, slot_type, latency: delay, cost }, interval)
+    }
+
+    /// Adds an operation as it is elsewhere, on other operands of the same ranges.
+    pub(super) fn repeat(
+        &mut self,
+        like: &Operation,
+        inst: Inst,
+        range: &Interval,
+    ) -> Result<Slot> {
+        match self.find(&inst, range) {
+            Some(slot) => Ok(slot),
+            None => self.append(Operation { inst, ..like.clone() }, range.clone()),
+        }
+    }
+
+    fn find(&self, inst: &Inst, interval: &Interval) -> Option<Slot> {
+        let equal = |slot: u32| {
+            let slot = slot as usize;
+            self.operations[slot].inst == *inst && self.intervals[slot] == *interval
+        };
+        self.known.find(key_of(inst), equal).map(Slot)
+    }
+
+    /// Adds an operation that is not there. Its latency is that of the operation alone.
+    fn append(&mut self, mut operation: Operation, interval: Interval) -> Result<Slot> {
         if self.operations.len() >= MAX_OPERATIONS {
             return Err(Diagnostic::unsupported(
                 "Q1201",
                 format!("the unrolled program has more than {MAX_OPERATIONS} operations"),
             ));
         }
-        let slot = Slot(u32::try_from(self.operations.len()).unwrap_or(u32::MAX));
-        let operands: Vec<_> = inst.operands().collect();
-        let ready =
-            operands.iter().map(|o| self.operations[o.0 as usize].latency).fold(0.0, f64::max);
-        let intervals: Vec<&Interval> = operands.iter().map(|o| self.interval(*o)).collect();
-        let (delay, cost) = time::operation(&inst, &interval, &intervals, self.arch);
-        let slot_type = SlotType::of_interval(&interval);
-        self.operations.push(Operation { inst, slot_type, latency: ready + delay, cost });
-        self.intervals.push(interval);
-        self.known.insert(key, slot);
+        let operands = operation.inst.operands();
+        let ready = operands.map(|o| self.operations[o.0 as usize].latency).fold(0.0, f64::max);
+        operation.latency += ready;
+        let slot = self.next_slot(interval);
+        self.operations.push(operation);
+        let operations = &self.operations;
+        self.known.insert(slot.0, |slot| key_of(&operations[slot as usize].inst));
         Ok(slot)
+    }
+
+    /// Latency of an operation itself.
+    pub(super) fn delay_of(&self, slot: Slot) -> f64 {
+        let Some(operation) = self.operations.get(slot.0 as usize) else { return 0.0 };
+        let operands = operation.inst.operands();
+        operation.latency - operands.map(|o| self.latency_of(o)).fold(0.0, f64::max)
+    }
+
+    /// A slot whose operation is not looked at any further, with its range.
+    pub(super) fn next_slot(&mut self, interval: Interval) -> Slot {
+        let slot = Slot(u32::try_from(self.intervals.len()).unwrap_or(u32::MAX));
+        self.intervals.push(interval);
+        slot
+    }
+
+    fn check_width(&self, interval: &Interval) -> Result<()> {
+        let width = interval.kif().width();
+        if width <= self.arch.max_width {
+            return Ok(());
+        }
+        Err(too_wide(&format!("a slot of {width} bits"), &format!("{} bits", self.arch.max_width))
+            .help("quantise the layer's operands to fewer bits, or choose an architecture with a larger max_width"))
+    }
+}
+
+/// The interval form, without detours where the bounds are short.
+fn slot_type(interval: &Interval) -> SlotType {
+    let short = |value: &Int| i64::try_from(value).ok().filter(|v| v.unsigned_abs() < 1 << 53);
+    let exponent = interval.exponent();
+    match (short(interval.low()), short(interval.high())) {
+        (Some(low), Some(high)) if (-900..900).contains(&exponent) => {
+            let step = f64::from_bits(u64::try_from(exponent + 1023).unwrap_or(0) << 52);
+            SlotType::Interval { min: low as f64 * step, max: high as f64 * step, step }
+        }
+        _ => SlotType::of_interval(interval),
     }
 }
 
@@ -380,10 +395,10 @@ pub(super) fn relative_shift(shift: i32, base: i32) -> Result<i64> {
     Ok(relative)
 }
 
-fn i32_shift(shift: i64) -> Result<i32> {
+pub(super) fn i32_shift(shift: i64) -> Result<i32> {
     i32::try_from(shift).map_err(|_| Diagnostic::bug("shifts were checked"))
 }
 
-fn too_wide(what: &str, limit: &str) -> Diagnostic {
+pub(super) fn too_wide(what: &str, limit: &str) -> Diagnostic {
     Diagnostic::unsupported("Q1202", format!("the program needs {what}, the limit is {limit}"))
 }

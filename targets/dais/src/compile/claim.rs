@@ -1,38 +1,70 @@
 //! Which nodes the machine takes, and why not the others.
+//!
+//! Whether a node fits depends on the ranges of its operands, so the network is compiled once
+//! without building anything ([`Builder::measuring`]): what cannot be lowered stays on the host, for
+//! the reason that lowering gives.
 
-mod movement;
-mod numeric;
-
-use super::exact_values;
-use super::layers::average_divisor;
-use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, ValueId};
-use quincunx_num::Dyadic;
+use super::builder::Builder;
+use super::layers::{Layer, Numbers, Precision};
+use super::number::Form;
+use super::{exact, input_numbers, value_numbers};
+use crate::arch::DaisArch;
+use quincunx_graph::{Graph, Node, Op, Quantiser, ValueId};
 use quincunx_target::Claim;
 use quincunx_tensor::element_count;
 use rustc_hash::FxHashMap;
+use std::rc::Rc;
 
-/// Layers with more multiplications, or reads of a window, are not unrolled: every one becomes an
+/// Networks with more multiplications, or reads of windows, are not unrolled: every one becomes an
 /// operation or several.
 const MAX_MACS: u64 = 1 << 24;
 
 /// Values with more elements are not unrolled.
 const MAX_ELEMENTS: usize = 1 << 20;
 
+/// Networks whose values have more elements together are not unrolled.
+const MAX_TOTAL: usize = 1 << 23;
+
 /// One claim per node.
-pub(crate) fn claim(graph: &Graph) -> Vec<Claim> {
-    let mut claims = Claims { graph, parts: Vec::new(), entering: FxHashMap::default() };
-    graph.nodes().map(|(_, node)| claims.claim(node)).collect()
+pub(crate) fn claim(graph: &Graph, arch: &DaisArch) -> Vec<Claim> {
+    let mut forced: Vec<Option<String>> = vec![None; graph.nodes().len()];
+    loop {
+        let mut claims = Claims {
+            graph,
+            forced: &forced,
+            builder: Builder::measuring(arch),
+            parts: Vec::new(),
+            entering: FxHashMap::default(),
+            values: FxHashMap::default(),
+            macs: 0,
+            elements: 0,
+        };
+        let found: Vec<Claim> = graph.nodes().map(|(_, node)| claims.claim(node)).collect();
+        let escaping = claims.escaping();
+        // Every round leaves at least one more node to the host, so that there is a last one.
+        if escaping.is_empty() {
+            return found;
+        }
+        for (node, reason) in escaping {
+            forced[node] = Some(reason);
+        }
+    }
 }
 
 /// The quantiser by which the driver encodes an input of the program: that of the first node that
-/// quantises it.
-pub(crate) fn input_quantiser(graph: &Graph, input: ValueId) -> Option<&Quantiser> {
-    graph.nodes().find_map(|(_, node)| match &node.op {
-        Op::Quantise(quantiser) if node.input(0) == Some(input) && quantiser.is_fixed_point() => {
-            Some(quantiser)
-        }
+/// quantises it, or the integers of its type.
+pub(crate) fn input_quantiser(graph: &Graph, input: ValueId) -> Option<Quantiser> {
+    let quantising = graph.nodes().find_map(|(_, node)| match &node.op {
+        Op::Quantise(quantiser) if node.input(0) == Some(input) => Some(quantiser.clone()),
         _ => None,
-    })
+    });
+    quantising.or_else(|| type_grid(graph, input))
+}
+
+/// The grid of an integer type.
+fn type_grid(graph: &Graph, value: ValueId) -> Option<Quantiser> {
+    let (signed, width) = super::layers::integer_type(graph[value].dtype)?;
+    Some(Quantiser::symmetric(signed, width, 1.0))
 }
 
 /// Where a claimed node runs: parts of the machine and of the host alternate along every path,
@@ -46,21 +78,29 @@ struct Part {
 /// Claims so far.
 struct Claims<'a> {
     graph: &'a Graph,
+    /// Nodes that an earlier round left to the host.
+    forced: &'a [Option<String>],
+    builder: Builder<'a>,
     /// Part of every node so far.
     parts: Vec<Part>,
     /// The grid on which a value without a known one enters a part of the machine.
     entering: FxHashMap<(ValueId, usize), &'a Quantiser>,
+    /// Numbers of values by the level of the part that knows them; constants are known to all.
+    values: FxHashMap<(ValueId, Option<usize>), Rc<Numbers>>,
+    macs: u64,
+    elements: usize,
 }
 
 impl<'a> Claims<'a> {
     fn claim(&mut self, node: &'a Node) -> Claim {
         let device = self.part(node, true);
-        match self.refusal(node, device) {
-            None => {
+        match self.measure(node, device) {
+            Ok(numbers) => {
                 self.parts.push(device);
+                self.values.insert((node.output, Some(device.level)), Rc::new(numbers));
                 Claim::Device
             }
-            Some(reason) => {
+            Err(reason) => {
                 self.parts.push(self.part(node, false));
                 Claim::Host(reason)
             }
@@ -76,48 +116,89 @@ impl<'a> Claims<'a> {
         Part { device, level: node.operands().filter_map(after).max().unwrap_or(0) }
     }
 
+    /// The numbers of a node's result, or why the machine does not take it.
+    fn measure(&mut self, node: &'a Node, part: Part) -> Result<Numbers, String> {
+        let graph = self.graph;
+        if let Some(reason) = &self.forced[self.parts.len()] {
+            return Err(reason.clone());
+        }
+        self.check_size(node)?;
+        if let Some(reason) = refuse_constants(graph, node) {
+            return Err(reason);
+        }
+        if let Op::Quantise(quantiser) = &node.op
+            && let Some(x) = node.input(0)
+            && !self.is_bounded(x, part)
+        {
+            self.enter(x, quantiser, part)?;
+            let numbers = input_numbers(&mut self.builder, quantiser, &graph[x].shape, 0);
+            return numbers.map_err(|problem| problem.message().to_owned());
+        }
+        if let Some(open) = node.operands().find(|&operand| !self.is_bounded(operand, part)) {
+            return Err(self.refuse_operand(open));
+        }
+        let mut operands = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            let numbers = input.map(|id| self.numbers(id, part)).transpose();
+            operands.push(numbers.map_err(|problem| problem.message().to_owned())?);
+        }
+        let operands: Vec<Option<&Numbers>> = operands.iter().map(Option::as_deref).collect();
+        let precision = Precision::DEFAULT;
+        let layer = Layer { graph, node, operands: &operands, precision };
+        let numbers = layer.lower_typed(&mut self.builder);
+        numbers.map_err(|problem| problem.message().to_owned())
+    }
+
+    /// Results and work must be small enough to unroll.
+    fn check_size(&mut self, node: &Node) -> Result<(), String> {
+        let output = &self.graph[node.output];
+        let elements = element_count(&output.shape).unwrap_or(usize::MAX);
+        let macs = self.graph.work(node);
+        if macs > MAX_MACS || elements > MAX_ELEMENTS {
+            return Err(format!(
+                "unrolling {macs} operations and {elements} results is too large; up to {MAX_MACS} and {MAX_ELEMENTS} are taken"
+            ));
+        }
+        if self.macs + macs > MAX_MACS || self.elements + elements > MAX_TOTAL {
+            return Err(format!(
+                "with the layers before it, the network unrolls to more than {MAX_MACS} multiplications or {MAX_TOTAL} results"
+            ));
+        }
+        self.macs += macs;
+        self.elements += elements;
+        Ok(())
+    }
+
     /// True when the machine knows a grid or exact range for a value it meets in `part`.
     fn is_bounded(&self, value: ValueId, part: Part) -> bool {
         let value_of = &self.graph[value];
         value_of.constant.is_some()
-            || value_of.producer.is_some_and(|producer| self.parts[producer.index()] == part)
-            || self.graph.grid(value).is_some_and(Quantiser::is_fixed_point)
+            || self.is_inside(value, part)
+            || self.graph.grid(value).is_some()
+            || !value_of.dtype.is_float()
     }
 
-    /// Why the machine does not take a node; `None` when it does.
-    fn refusal(&mut self, node: &'a Node, part: Part) -> Option<String> {
-        let graph = self.graph;
-        if let Some(reason) = refuse_size(graph, node).or_else(|| refuse_constants(graph, node)) {
-            return Some(reason);
+    fn is_inside(&self, value: ValueId, part: Part) -> bool {
+        self.graph[value].producer.is_some_and(|producer| self.parts[producer.index()] == part)
+    }
+
+    /// The numbers of a bounded value.
+    fn numbers(&mut self, value: ValueId, part: Part) -> quincunx_diag::Result<Rc<Numbers>> {
+        let known = self.graph[value].constant.is_some();
+        let key = (value, (!known).then_some(part.level));
+        if let Some(numbers) = self.values.get(&key) {
+            return Ok(Rc::clone(numbers));
         }
-        if let Op::Quantise(quantiser) = &node.op {
-            return self.refuse_quantiser(node, quantiser, part);
-        }
-        let refused = movement::refuse_movement(graph, node)
-            .or_else(|| numeric::refuse_operator(graph, node));
-        if refused.is_some() {
-            return refused;
-        }
-        if let Some(open) = node.operands().find(|&operand| !self.is_bounded(operand, part)) {
-            return Some(self.refuse_operand(open));
-        }
-        let constant =
-            |index: usize| node.input(index).is_none_or(|id| graph[id].constant.is_some());
-        match &node.op {
-            Op::Conv(_) if !constant(1) || !constant(2) => {
-                Some("its weights are not constant".to_owned())
+        let numbers = match self.graph.grid(value).cloned().or_else(|| type_grid(self.graph, value))
+        {
+            Some(grid) if !known => {
+                input_numbers(&mut self.builder, &grid, &self.graph[value].shape, 0)?
             }
-            Op::Pool(pool) => refuse_average(graph, node, pool),
-            Op::GlobalAveragePool => {
-                let x = node.input(0)?;
-                refuse_divisor(element_count(&graph[x].shape[2..]).unwrap_or(0))
-            }
-            Op::Binary(Binary::Div) => refuse_division(graph, node),
-            Op::Activation(activation) => numeric::refuse_activation(*activation),
-            Op::PRelu => numeric::refuse_prelu(graph, node),
-            Op::Reduce(reduce) => numeric::refuse_reduce(graph, node, reduce),
-            _ => None,
-        }
+            _ => value_numbers(self.graph, value)?,
+        };
+        let numbers = Rc::new(numbers);
+        self.values.insert(key, Rc::clone(&numbers));
+        Ok(numbers)
     }
 
     fn refuse_operand(&self, operand: ValueId) -> String {
@@ -133,43 +214,54 @@ impl<'a> Claims<'a> {
         }
     }
 
-    fn refuse_quantiser(
+    /// A value enters a part of the machine on one grid.
+    fn enter(
         &mut self,
-        node: &Node,
+        value: ValueId,
         quantiser: &'a Quantiser,
         part: Part,
-    ) -> Option<String> {
-        if !quantiser.is_fixed_point() {
-            let reason = "its scale is not a power of two or its zero point is not 0; quantise with the scheme pow2";
-            return Some(reason.to_owned());
-        }
-        let x = node.input(0)?;
-        if self.is_bounded(x, part) {
-            return None;
-        }
-        let first = *self.entering.entry((x, part.level)).or_insert(quantiser);
-        (first != quantiser).then(|| {
-            format!(
+    ) -> Result<(), String> {
+        let first = *self.entering.entry((value, part.level)).or_insert(quantiser);
+        match first == quantiser {
+            true => Ok(()),
+            false => Err(format!(
                 "its operand \"{}\" already enters the machine on another grid",
-                self.graph[x].name
-            )
-        })
+                self.graph[value].name
+            )),
+        }
     }
-}
 
-/// Results and work must be small enough to unroll.
-fn refuse_size(graph: &Graph, node: &Node) -> Option<String> {
-    let output = &graph[node.output];
-    if !output.dtype.is_float() {
-        return Some(format!("its result is {}, not a real number", output.dtype));
+    /// Nodes of the machine whose results leave it although they are functions that no quantiser
+    /// has made numbers of, with the reason why they are left to the host.
+    fn escaping(&mut self) -> Vec<(usize, String)> {
+        let mut leaves = vec![false; self.graph.values().len()];
+        self.graph.outputs().iter().for_each(|output| leaves[output.index()] = true);
+        for (id, node) in self.graph.nodes() {
+            let part = self.parts[id.index()];
+            for operand in node.operands() {
+                leaves[operand.index()] |= !self.is_inside(operand, part);
+            }
+        }
+        let mut found = Vec::new();
+        for (id, node) in self.graph.nodes() {
+            let part = self.parts[id.index()];
+            if !part.device || !leaves[node.output.index()] {
+                continue;
+            }
+            let Some(numbers) = self.values.get(&(node.output, Some(part.level))).cloned() else {
+                continue;
+            };
+            let waits = |form: &Form| matches!(form, Form::Function(_));
+            let waiting = numbers.iter().filter(|n| n.form.as_deref().is_some_and(waits));
+            let problem = waiting
+                .into_iter()
+                .find_map(|number| exact::finished(&mut self.builder, number).err());
+            if let Some(problem) = problem {
+                found.push((id.index(), problem.message().to_owned()));
+            }
+        }
+        found
     }
-    let elements = element_count(&output.shape).unwrap_or(usize::MAX);
-    let reads = graph.work(node);
-    (reads > MAX_MACS || elements > MAX_ELEMENTS).then(|| {
-        format!(
-            "unrolling {reads} operations and {elements} results is too large; up to {MAX_MACS} and {MAX_ELEMENTS} are taken"
-        )
-    })
 }
 
 /// Fixed point has no code for infinities and NaN.
@@ -187,47 +279,4 @@ fn refuse_constants(graph: &Graph, node: &Node) -> Option<String> {
         "its constant \"{}\" holds {value}, which has no fixed-point code",
         graph[operand].name
     ))
-}
-
-fn refuse_average(graph: &Graph, node: &Node, pool: &Pool) -> Option<String> {
-    if pool.kind == PoolKind::Max {
-        return None;
-    }
-    let input = &graph[node.input(0)?].shape[2..];
-    let output = &graph[node.output].shape[2..];
-    // Positions differ only in how much padding they see, so corners and centre say it all; the
-    // full walk is bounded by the limit on elements.
-    let mut out = vec![0; output.len()];
-    loop {
-        if let Some(reason) = refuse_divisor(average_divisor(pool, &out, input)) {
-            return Some(reason);
-        }
-        let mut axis = output.len();
-        loop {
-            if axis == 0 {
-                return None;
-            }
-            axis -= 1;
-            out[axis] += 1;
-            if out[axis] < output[axis] {
-                break;
-            }
-            out[axis] = 0;
-        }
-    }
-}
-
-fn refuse_divisor(divisor: usize) -> Option<String> {
-    (!divisor.is_power_of_two())
-        .then(|| format!("it averages {divisor} numbers, and {divisor} is not a power of two"))
-}
-
-fn refuse_division(graph: &Graph, node: &Node) -> Option<String> {
-    let Some(constant) = node.input(1).and_then(|id| graph[id].constant.as_ref()) else {
-        return Some("its divisor is not constant".to_owned());
-    };
-    let divisors = exact_values(constant);
-    let is_power = |divisor: &Dyadic| divisor.log2().or(divisor.neg().log2()).is_some();
-    (!divisors.is_some_and(|divisors| divisors.iter().all(is_power)))
-        .then(|| "its divisor is not a constant power of two".to_owned())
 }

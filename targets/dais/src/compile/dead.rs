@@ -12,19 +12,23 @@ pub(super) fn remove_dead(
 ) -> (Program, Vec<Option<Slot>>) {
     let live = live_slots(&program, roots);
     let mut moved: Vec<Option<Slot>> = Vec::with_capacity(live.len());
-    let mut operations = Vec::new();
-    for (mut operation, live) in program.operations.into_iter().zip(live) {
+    // In place: large programs fill the memory.
+    let Program { mut operations, outputs, .. } = program;
+    let mut kept = 0;
+    for (index, live) in live.into_iter().enumerate() {
         if !live {
             moved.push(None);
             continue;
         }
         // Operands of a live operation are live, and earlier.
-        operation.inst = operation.inst.map_operands(|o| moved[o.0 as usize].unwrap_or(o));
-        moved.push(Some(Slot(u32::try_from(operations.len()).unwrap_or(u32::MAX))));
-        operations.push(operation);
+        let inst = operations[index].inst;
+        operations[index].inst = inst.map_operands(|o| moved[o.0 as usize].unwrap_or(o));
+        operations.swap(kept, index);
+        moved.push(Some(Slot(u32::try_from(kept).unwrap_or(u32::MAX))));
+        kept += 1;
     }
-    let outputs = program
-        .outputs
+    operations.truncate(kept);
+    let outputs = outputs
         .into_iter()
         .map(|o| Output { source: o.source.and_then(|s| moved[s.0 as usize]), ..o })
         .collect();

@@ -2,26 +2,58 @@
 //!
 //! 1. [`claim`]: which nodes the machine takes;
 //! 2. [`layers`]: every layer unrolled into operations with exact intervals, by way of
-//!    [`linear`] (sums of constant multiples) and [`quantiser`];
-//! 3. [`dead`]: operations that no output needs are removed.
+//!    [`linear`] (products with constant matrices, whose adders [`cmvm`] finds), [`quantiser`] and
+//!    [`plan`] (functions that a quantiser follows);
+//! 3. [`dead`]: operations that no output needs are removed;
+//! 4. [`pipeline`]: registers, if asked for.
+//!
+//! What flows between layers is in [`number`].
 
 mod builder;
 pub(crate) mod claim;
+pub(crate) mod cmvm;
 mod dead;
+mod exact;
+mod expr;
+mod known;
 mod layers;
 mod linear;
+mod memory;
+mod number;
+pub(crate) mod pipeline;
+mod plan;
+pub(crate) mod product;
 mod quantiser;
+mod scalar;
+mod select;
+mod steps;
+mod sums;
+mod wire;
 
 use crate::arch::DaisArch;
 use crate::program::{InputIndex, Output, Program, Slot};
 use crate::tap::Place;
 use crate::text;
-use builder::{Builder, Wire};
-use layers::Wires;
+use builder::Builder;
+pub(crate) use layers::Precision;
+use layers::{Layer, Numbers};
+use number::{Affine, Number};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Constant, Graph, Op, Quantiser, ValueId};
-use quincunx_num::{Dyadic, Int};
-use quincunx_target::{Interface, LayerTap, Log, Port};
+use quincunx_graph::{Graph, Op, Quantiser, ValueId};
+use quincunx_num::{Dyadic, Int, Interval, Ratio};
+use quincunx_target::{Interface, LayerTap, Log, Port, Scaling};
+use wire::Wire;
+
+/// What the compiler may choose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Every layer stays observable, even where no output needs it.
+    pub(crate) keep_layers: bool,
+    /// Bits of a softmax.
+    pub(crate) precision: Precision,
+    /// How products with constant matrices are searched.
+    pub(crate) cmvm: cmvm::Settings,
+}
 
 /// A compiled program with its ports and taps.
 pub(crate) struct Compiled {
@@ -32,28 +64,36 @@ pub(crate) struct Compiled {
 }
 
 /// Compiles a graph all of whose nodes are claimed.
-///
-/// With `keep_layers` every layer stays observable, even where no output needs it.
 pub(crate) fn compile(
     graph: &Graph,
     arch: &DaisArch,
-    keep_layers: bool,
+    settings: Settings,
     log: &mut Log,
 ) -> Result<Compiled> {
-    let mut builder = Builder::new(arch);
-    let (ports, values) = lower_graph(graph, &mut builder)?;
-    let outputs = graph
-        .outputs()
-        .iter()
-        .flat_map(|id| values[id.index()].iter().flatten())
-        .map(|wire| output(&mut builder, wire))
-        .collect::<Result<Vec<Output>>>()?;
+    let mut builder = Builder::new(arch, settings.cmvm);
+    let (ports, mut values) = lower_graph(graph, &mut builder, settings)?;
+    let mut outputs = Vec::new();
+    let mut scalings = Vec::new();
+    for &id in graph.outputs() {
+        let numbers = values[id.index()].take().unwrap_or_default();
+        let numbers: Numbers = numbers
+            .iter()
+            .map(|number| exact::finished(&mut builder, number))
+            .collect::<Result<_>>()?;
+        for number in &numbers {
+            outputs.push(output(&mut builder, &number.wire)?);
+        }
+        scalings.extend(scaling(graph, id, &numbers));
+        values[id.index()] = Some(numbers);
+    }
     let inputs = ports.iter().map(|port| port.shape.iter().product::<usize>()).sum();
+    // The rest of the builder is as large as the program.
+    let Builder { operations, tables, .. } = builder;
     let unrolled = Program {
         input_shifts: vec![0; inputs],
         outputs,
-        operations: builder.operations,
-        tables: Vec::new(),
+        operations,
+        tables,
         carry_size: arch.carry_size,
         adder_size: arch.adder_size,
         firmware_version: 0,
@@ -61,11 +101,12 @@ pub(crate) fn compile(
     log.pass("unroll", format!("{} operations", unrolled.operations.len()), || {
         text::print(&unrolled)
     });
-    let taps: Vec<(ValueId, &Wires)> = graph
+    let taps: Vec<(ValueId, &Numbers)> = graph
         .nodes()
         .filter_map(|(_, node)| Some((node.output, values[node.output.index()].as_ref()?)))
         .collect();
-    let tapped = taps.iter().filter(|_| keep_layers).flat_map(|(_, wires)| wires.iter());
+    let tapped =
+        taps.iter().filter(|_| settings.keep_layers).flat_map(|(_, numbers)| numbers.iter());
     let (program, moved) = dead::remove_dead(unrolled, tapped.filter_map(slot_of));
     log.pass("eliminate-dead", format!("{} operations", program.operations.len()), || {
         text::print(&program)
@@ -78,43 +119,50 @@ pub(crate) fn compile(
             inputs: ports,
             outputs: output_ports,
             layers,
+            scalings,
             ..Interface::default()
         },
     })
 }
 
-/// Wires of every value, and the input ports.
+/// Numbers of every value, and the input ports.
 fn lower_graph(
     graph: &Graph,
     builder: &mut Builder<'_>,
-) -> Result<(Vec<Port>, Vec<Option<Wires>>)> {
-    let mut values: Vec<Option<Wires>> = vec![None; graph.values().len()];
+    settings: Settings,
+) -> Result<(Vec<Port>, Vec<Option<Numbers>>)> {
+    let mut values: Vec<Option<Numbers>> = vec![None; graph.values().len()];
     let mut ports = Vec::new();
+    let mut first = 0;
     for (id, value) in graph.values() {
-        if let Some(constant) = &value.constant {
-            values[id.index()] = Some(constant_wires(constant, &value.name)?);
+        if value.constant.is_some() {
+            values[id.index()] = Some(value_numbers(graph, id)?);
         }
     }
     for &id in graph.inputs() {
         // An input that nothing reads has no grid; it occupies no input of the program.
-        if let Some(quantiser) = claim::input_quantiser(graph, id) {
-            let first: usize = ports.iter().map(|p: &Port| p.shape.iter().product::<usize>()).sum();
-            values[id.index()] = Some(input_wires(builder, quantiser, &graph[id].shape, first)?);
-            ports.push(port(graph, id, Some(quantiser.clone())));
+        let read = graph.nodes().any(|(_, node)| node.operands().any(|operand| operand == id));
+        if let Some(quantiser) = claim::input_quantiser(graph, id).filter(|_| read) {
+            let numbers = input_numbers(builder, &quantiser, &graph[id].shape, first)?;
+            first += numbers.len();
+            values[id.index()] = Some(numbers);
+            ports.push(port(graph, id, Some(quantiser)));
         }
     }
     for (_, node) in graph.nodes() {
-        let operands: Vec<Option<&Wires>> =
+        let operands: Vec<Option<&Numbers>> =
             node.inputs.iter().map(|i| i.and_then(|i| values[i.index()].as_ref())).collect();
         let encoded = matches!((&node.op, node.input(0)), (Op::Quantise(_), Some(x)) if graph.inputs().contains(&x));
-        let wires = match (encoded, operands.first().copied().flatten()) {
+        let numbers = match (encoded, operands.first().copied().flatten()) {
             // The driver has moved the numbers onto this grid already.
-            (true, Some(x)) => Ok(x.clone()),
+            (true, Some(x)) => x.clone(),
             _ => {
-                layers::lower(builder, graph, node, &operands).map_err(|p| p.at(graph.place(node)))
+                let precision = settings.precision;
+                let layer = Layer { graph, node, operands: &operands, precision };
+                layer.lower_typed(builder).map_err(|p| p.at(graph.place(node)))?
             }
-        }?;
-        values[node.output.index()] = Some(wires);
+        };
+        values[node.output.index()] = Some(numbers);
     }
     Ok((ports, values))
 }
@@ -123,53 +171,65 @@ fn port(graph: &Graph, id: ValueId, quantiser: Option<Quantiser>) -> Port {
     Port { name: graph[id].name.clone(), shape: graph[id].shape.to_vec(), quantiser }
 }
 
-fn input_wires(
+/// The numbers of a program's input. On a grid of which some scale is no power of two, every
+/// element enters as a whole number of its steps.
+fn input_numbers(
     builder: &mut Builder<'_>,
     quantiser: &Quantiser,
     shape: &[usize],
     first: usize,
-) -> Result<Wires> {
-    let bug = || Diagnostic::bug("an input's quantiser is fixed point");
+) -> Result<Numbers> {
+    let bug = || Diagnostic::bug("an input's quantiser broadcasts");
     let scalars = quantiser.scalars(shape).ok_or_else(bug)?;
-    scalars
-        .iter()
-        .enumerate()
-        .map(|(index, scalar)| {
-            let source = InputIndex(u32::try_from(first + index).unwrap_or(u32::MAX));
-            builder.input(source, scalar.interval().ok_or_else(bug)?)
-        })
-        .collect()
+    let in_steps = !quantiser.is_fixed_point();
+    let mut numbers = Vec::with_capacity(scalars.len());
+    for (index, scalar) in scalars.iter().enumerate() {
+        let source = InputIndex(u32::try_from(first + index).unwrap_or(u32::MAX));
+        let (low, high) = scalar.range();
+        let zero = Int::from(scalar.zero);
+        let steps = Interval::new(low - &zero, high - zero, 0);
+        numbers.push(match (in_steps, scalar.interval()) {
+            (false, Some(grid)) => builder.input(source, grid)?.into(),
+            _ => {
+                let wire = builder.input(source, steps)?;
+                Number::scaled(builder, &wire, &scalar.ratio(), &Ratio::ZERO)?
+            }
+        });
+    }
+    Ok(numbers)
 }
 
-/// The wires of a constant.
-fn constant_wires(constant: &Constant, name: &str) -> Result<Wires> {
-    let values = exact_values(constant).ok_or_else(|| {
-        Diagnostic::bug(format!("the claimed constant \"{name}\" has no exact values"))
-    })?;
-    Ok(values.into_iter().map(Wire::Constant).collect())
-}
-
-/// Exact values of a constant; `None` when one is infinite or no number.
-fn exact_values(constant: &Constant) -> Option<Vec<Dyadic>> {
+/// The numbers of a constant.
+fn value_numbers(graph: &Graph, id: ValueId) -> Result<Numbers> {
+    let value = &graph[id];
+    let none = || Diagnostic::bug(format!("\"{}\" has no exact values", value.name));
+    let constant = value.constant.as_ref().ok_or_else(none)?;
+    let exact = |value: Dyadic| Number::from(Wire::Constant(value));
     let Some(quantiser) = &constant.quantiser else {
-        return constant.tensor.to_f64().into_iter().map(Dyadic::from_f64).collect();
+        // Integers of 64 bits are no f64.
+        if let Some(integers) = constant.tensor.to_i64() {
+            let whole = |integer: i64| exact(Dyadic::new(Int::from(integer), 0));
+            return Ok(integers.into_iter().map(whole).collect());
+        }
+        let numbers = constant.tensor.to_f64();
+        return numbers
+            .into_iter()
+            .map(|v| Dyadic::from_f64(v).map(exact).ok_or_else(none))
+            .collect();
     };
-    let codes = constant.tensor.to_i64()?;
-    let scalars = quantiser.scalars(constant.tensor.shape())?;
-    codes
-        .iter()
-        .zip(&scalars)
-        .map(|(&code, scalar)| {
-            let steps = Dyadic::new(Int::from(code) - Int::from(scalar.zero), 0);
-            Some(steps.mul(&Dyadic::from_f64(scalar.scale)?))
-        })
-        .collect()
+    let codes = constant.tensor.to_i64().ok_or_else(none)?;
+    let scalars = quantiser.scalars(constant.tensor.shape()).ok_or_else(none)?;
+    let number = |(&code, scalar): (&i64, &quincunx_graph::Scalar)| {
+        let steps = Dyadic::new(Int::from(code) - Int::from(scalar.zero), 0);
+        Ok(exact(steps.mul(&Dyadic::from_f64(scalar.scale).ok_or_else(none)?)))
+    };
+    codes.iter().zip(&scalars).map(number).collect()
 }
 
-fn slot_of(wire: &Wire) -> Option<Slot> {
-    match wire {
-        Wire::Slot { slot, .. } => Some(*slot),
-        Wire::Constant(_) => None,
+fn slot_of(number: &Number) -> Option<Slot> {
+    match number.wire {
+        Wire::Slot { slot, .. } if number.affine().is_some() => Some(slot),
+        _ => None,
     }
 }
 
@@ -188,19 +248,42 @@ fn output(builder: &mut Builder<'_>, wire: &Wire) -> Result<Output> {
     }
 }
 
-/// Where a layer's numbers are, unless an operation it needs was removed. The place lists one
-/// number per element: `%slot`, `-%slot << 2` or an exact constant `=mantissa*2^exponent`.
-fn tap(graph: &Graph, id: ValueId, wires: &Wires, moved: &[Option<Slot>]) -> Option<LayerTap> {
+/// What the driver makes of an output, if anything.
+fn scaling(graph: &Graph, id: ValueId, numbers: &Numbers) -> Option<Scaling> {
+    numbers.iter().find(|number| number.form.is_some())?;
+    let affine = |number: &Number| number.affine().unwrap_or(Affine::ONE);
+    let list = |part: fn(Affine) -> Ratio| {
+        let all: Vec<String> = numbers.iter().map(|n| part(affine(n)).to_string()).collect();
+        match all.iter().all(|other| *other == all[0]) {
+            true => all[..1].to_vec(),
+            false => all,
+        }
+    };
+    Some(Scaling {
+        output: graph[id].name.clone(),
+        factors: list(|affine| affine.unit),
+        addends: list(|affine| affine.offset),
+    })
+}
+
+/// Where a layer's numbers are, unless an operation it needs was removed or they are functions
+/// that only a quantiser makes numbers of. The place lists one number per element.
+fn tap(graph: &Graph, id: ValueId, numbers: &Numbers, moved: &[Option<Slot>]) -> Option<LayerTap> {
     let mut after = 0;
-    let mut places = Vec::with_capacity(wires.len());
-    for wire in wires {
-        places.push(match wire {
+    let mut places = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let place = match &number.wire {
             Wire::Constant(value) => Place::Constant(value.clone()),
             Wire::Slot { slot, shift, negate } => {
                 let slot = moved[slot.0 as usize]?;
                 after = after.max(slot.0 as usize);
-                Place::Slot { slot, shift: *shift, negate: *negate }
+                Place::Slot { slot, stage: 0, shift: *shift, negate: *negate }
             }
+        };
+        let Affine { unit, offset } = number.affine()?;
+        places.push(match number.form {
+            None => place,
+            Some(_) => Place::Scaled { place: Box::new(place), factor: unit, addend: offset },
         });
     }
     let place = places.iter().map(Place::to_string).collect::<Vec<_>>().join(", ");

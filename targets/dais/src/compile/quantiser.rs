@@ -16,25 +16,162 @@
 //!
 //! Saturation is two selections on the sign of a difference; wrapping is the machine's own.
 
-use super::builder::{Builder, Wire};
+use super::builder::Builder;
+use super::expr::Expr;
+use super::number::{Affine, Form, Number};
+use super::plan::{Plan, Question};
+use super::steps::Limits;
+use super::sums::multiple_of;
+use super::wire::Wire;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
-use quincunx_num::{Dyadic, Int, Interval, Kif, Overflow, Rounding, round_shift};
+use quincunx_num::{
+    Dyadic, Int, Interval, Kif, Overflow, Ratio, Rounding, round_ratio, round_shift,
+};
+use std::rc::Rc;
 
-/// Moves a wire onto the grid of a fixed-point quantiser.
-pub(super) fn quantise(builder: &mut Builder<'_>, x: &Wire, quantiser: &Scalar) -> Result<Wire> {
-    let grid =
-        quantiser.interval().ok_or_else(|| Diagnostic::bug("the quantiser is fixed point"))?;
+/// Moves a number onto the grid of a quantiser: a whole number of its steps, times its scale.
+pub(super) fn quantise(
+    builder: &mut Builder<'_>,
+    x: &Number,
+    quantiser: &Scalar,
+) -> Result<Number> {
+    let scale = quantiser.ratio();
+    let steps = steps(builder, x, quantiser)?;
+    Number::scaled(builder, &steps, &scale, &Ratio::ZERO)
+}
+
+/// The code of a number less the zero point.
+pub(super) fn steps(builder: &mut Builder<'_>, x: &Number, quantiser: &Scalar) -> Result<Wire> {
     if quantiser.width == 0 {
-        return Ok(Wire::zero());
+        return Ok(Wire::whole(quantiser.zero).negated());
     }
-    let step = grid.exponent();
+    let grid = step_range(quantiser);
+    let scale = quantiser.ratio();
+    if let Some(affine) = x.affine() {
+        let in_steps =
+            Number::scaled(builder, &x.wire, &(&affine.unit / &scale), &(&affine.offset / &scale))?;
+        if in_steps.form.is_none() {
+            return fraction(builder, &in_steps.wire, quantiser, &grid);
+        }
+    }
+    let rounded = match planned(builder, x, &scale, quantiser) {
+        Ok(rounded) => rounded,
+        // A product that is exact may be wide, but needs no plan.
+        Err(problem) => match exact_steps(builder, x, &scale)? {
+            Some(wire) => return fraction(builder, &wire, quantiser, &grid),
+            None => return Err(problem),
+        },
+    };
+    match quantiser.overflow {
+        Overflow::Wrap => wrap(builder, &rounded, quantiser, &grid),
+        // The plan keeps the limits.
+        Overflow::Saturate | Overflow::SaturateNarrow => Ok(rounded),
+    }
+}
+
+/// A number in units of the scale as a binary fraction, if it is one.
+fn exact_steps(builder: &mut Builder<'_>, x: &Number, scale: &Ratio) -> Result<Option<Wire>> {
+    let Some(affine) = x.affine() else { return Ok(None) };
+    let parts =
+        (Dyadic::from_ratio(&(affine.unit / scale)), Dyadic::from_ratio(&(affine.offset / scale)));
+    let (Some(factor), Some(offset)) = parts else { return Ok(None) };
+    let product = multiple_of(builder, &x.wire, &factor)?;
+    builder.add(&product, &Wire::Constant(offset)).map(Some)
+}
+
+/// Every code less the zero point.
+fn step_range(quantiser: &Scalar) -> Interval {
+    let (low, high) = quantiser.range();
+    let zero = Int::from(quantiser.zero);
+    Interval::new(low - &zero, high - zero, 0)
+}
+
+/// A binary fraction in units of the step.
+fn fraction(
+    builder: &mut Builder<'_>,
+    x: &Wire,
+    quantiser: &Scalar,
+    grid: &Interval,
+) -> Result<Wire> {
     if quantiser.overflow == Overflow::Wrap {
-        let rounded = round(builder, x, step, quantiser.rounding, Some(&grid))?;
-        return Ok(rounded);
+        if quantiser.zero == 0 {
+            return round(builder, x, 0, quantiser.rounding, Some(grid));
+        }
+        let rounded = round(builder, x, 0, quantiser.rounding, None)?;
+        return wrap(builder, &rounded, quantiser, grid);
     }
-    let rounded = round(builder, x, step, quantiser.rounding, None)?;
-    clamp(builder, &rounded, &grid)
+    let rounded = round(builder, x, 0, quantiser.rounding, None)?;
+    clamp(builder, &rounded, grid)
+}
+
+/// Wraps a whole number of steps: the code does, with the zero point.
+fn wrap(builder: &mut Builder<'_>, x: &Wire, quantiser: &Scalar, grid: &Interval) -> Result<Wire> {
+    if grid.holds(&builder.range(x)) {
+        return Ok(x.clone());
+    }
+    let zero = Wire::whole(quantiser.zero);
+    let code = builder.add(x, &zero)?;
+    let (low, high) = quantiser.range();
+    let known = builder.range(&code).exponent();
+    let kept = builder.cut(&code, wrapped_range(&Interval::new(low, high, 0), known))?;
+    builder.subtract(&kept, &zero)
+}
+
+/// The largest whole multiple of `2^step` that is not above a binary fraction.
+pub(super) fn floor(builder: &mut Builder<'_>, x: &Wire, step: i32) -> Result<Wire> {
+    round(builder, x, step, Rounding::Floor, None)
+}
+
+/// A binary fraction rounded to a whole number.
+pub(super) fn whole(builder: &mut Builder<'_>, x: &Wire, rounding: Rounding) -> Result<Wire> {
+    round(builder, x, 0, rounding, None)
+}
+
+/// Steps of a number that is no binary fraction of them.
+fn planned(
+    builder: &mut Builder<'_>,
+    x: &Number,
+    scale: &Ratio,
+    quantiser: &Scalar,
+) -> Result<Wire> {
+    let line = |affine: Affine| Rc::new(Expr::Line { unit: affine.unit, offset: affine.offset });
+    let function = match (x.form.as_deref(), x.affine()) {
+        (Some(Form::Function(function)), _) => Rc::clone(function),
+        (_, affine) => line(affine.unwrap_or(Affine::ONE)),
+    };
+    if let Wire::Constant(value) = &x.wire {
+        return constant(&function, value, scale, quantiser);
+    }
+    let limits =
+        Limits::of(quantiser).ok_or_else(|| refused("its codes are wider than 64 bits"))?;
+    let operand = builder.range(&x.wire);
+    let exponent = operand.exponent();
+    let (scale, rounding) = (scale.clone(), quantiser.rounding);
+    let question = Question { function, scale, rounding, limits, operand };
+    let plan = plan(builder, question)?;
+    plan.build(builder, &x.wire.shifted(-exponent))
+}
+
+fn plan(builder: &mut Builder<'_>, question: Question) -> Result<Rc<Plan>> {
+    if let Some(plan) = builder.memory.plans.get(&question) {
+        return plan.clone();
+    }
+    let plan = question.plan(builder.arch.dialect).map(Rc::new).map_err(|why| refused(&why));
+    builder.memory.plans.insert(question, plan.clone());
+    plan
+}
+
+fn constant(function: &Expr, x: &Dyadic, scale: &Ratio, quantiser: &Scalar) -> Result<Wire> {
+    let value = function.at(&x.to_ratio()).map_err(|why| refused(&why))?.value;
+    let code = round_ratio(&(value / scale), quantiser.rounding) + Int::from(quantiser.zero);
+    let code = quantiser.overflow.apply(&code, quantiser.signed, quantiser.width);
+    Ok(Wire::Constant(Dyadic::new(code - Int::from(quantiser.zero), 0)))
+}
+
+/// A quantiser that cannot be built.
+fn refused(why: &str) -> Diagnostic {
+    Diagnostic::unsupported("Q1203", why)
 }
 
 /// Rounds to a multiple of `2^step`. With `wrap`, the result is also wrapped into that type.
@@ -123,18 +260,9 @@ fn bit(builder: &mut Builder<'_>, x: &Wire, position: i32) -> Result<Wire> {
     builder.cut(x, Interval::new(Int::ZERO, Int::ONE, position))
 }
 
-/// `value` where `x < 0`, else 0.
+/// `value` where `x < 0`, else 0; `value` is a power of two.
 fn sign(builder: &mut Builder<'_>, x: &Wire, value: &Dyadic) -> Result<Wire> {
-    let range = builder.range(x);
-    if range.low() >= &Int::ZERO {
-        return Ok(Wire::zero());
-    }
-    if range.high() < &Int::ZERO {
-        return Ok(Wire::Constant(value.clone()));
-    }
-    // Seen as unsigned, the sign bit is the bit above the integer bits.
-    let top = range.kif().integer;
-    Ok(bit(builder, x, top)?.shifted(value.exponent() - top))
+    Ok(builder.is_negative(x)?.shifted(value.exponent()))
 }
 
 /// The range of rounded values; every mode is monotone.
@@ -151,7 +279,7 @@ fn rounded_range(range: &Interval, step: i32, rounding: Rounding) -> Interval {
 }
 
 /// Saturates to a grid whose step the wire already has.
-fn clamp(builder: &mut Builder<'_>, x: &Wire, grid: &Interval) -> Result<Wire> {
+pub(super) fn clamp(builder: &mut Builder<'_>, x: &Wire, grid: &Interval) -> Result<Wire> {
     let (low, high) = (grid.min(), grid.max());
     if let Wire::Constant(value) = x {
         return Ok(Wire::Constant(value.clone().clamp(low, high)));

@@ -81,6 +81,16 @@ impl<'a> Json<'a> {
         }
     }
 
+    /// Takes the whole numbers of an array, each between two bounds.
+    pub(super) fn integers(&mut self, low: i128, high: i128) -> Result<Vec<i128>> {
+        let mut list = Vec::new();
+        self.array(|json| {
+            list.push(json.integer(low, high)?);
+            Ok(())
+        })?;
+        Ok(list)
+    }
+
     /// Takes an object; `member` is called with each key at the start of its value.
     pub(super) fn object(
         &mut self,

@@ -1,17 +1,25 @@
-//! Native files of da4ml: programs and pipelines as JSON (dialect D1).
-//! Facts: `specs/dais.md` section 4, "JSON, D1".
+//! Native files of da4ml, programs and pipelines as JSON (dialect D1), and of alkaid, programs as
+//! JSON (dialect A4), perhaps compressed. Facts: `specs/dais.md` section 4, "JSON, D1" and "A4".
 
+mod alir;
+mod gzip;
 mod json;
 mod read;
 mod write;
 
+pub use gzip::{compress, decompress};
 pub use read::{ReadJson, read_json};
-pub use write::{write_json, write_pipeline_json};
+pub use write::{write_alir_json, write_json, write_pipeline_json};
 
 use crate::isa::Inst;
 use crate::program::{Program, SlotType};
 use crate::simulate::lookup_offset;
 use quincunx_num::Int;
+
+/// True for compressed files.
+pub(crate) fn is_compressed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&gzip::MAGIC)
+}
 
 /// Programs that run one after the other: output `j` of a stage is input `j` of the next.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,8 +1,9 @@
 //! Reading JSON.
 
+use super::alir::AlirForms;
 use super::json::Json;
 use super::{Pipeline, natural_pad};
-use crate::binary::output_source;
+use crate::binary::{Dialect, output_source};
 use crate::isa::{self, Fields, Inst};
 use crate::program::{LookupTable, Operation, Output, Program, SlotType};
 use quincunx_diag::{Diagnostic, Place, Result, any_error};
@@ -18,23 +19,35 @@ const MAX_STAGES: usize = 4096;
 pub struct ReadJson {
     /// The stages; one for a file that is a single program.
     pub pipeline: Pipeline,
+    /// [`Dialect::A4`] for a file of alkaid, [`Dialect::D1`] for one of da4ml.
+    pub dialect: Dialect,
     /// What a lenient reading passed over.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads a program (`[[inputs,outputs],…]`) or a pipeline (`[[program,…]]`).
+/// Reads a program (`[[inputs,outputs],…]`) or a pipeline (`[[program,…]]`) of da4ml, or a program
+/// of alkaid (`{"model":…,"meta":…,"spec_version":…}`).
 ///
 /// With `lenient`, unused operand fields that are not -1 are warnings.
 ///
 /// # Errors
 /// `Q1061` where the text is not JSON of this form, `Q1062` for lists of different lengths, `Q1055`
-/// for an output index below -1, `Q1063` for a lookup whose operand lies too far from 0, and what
-/// the instruction table says about malformed instructions.
+/// for an output index below -1, `Q1063` for a lookup whose operand lies too far from 0, `Q1090` for
+/// an object that is no program of alkaid or of an unknown version, `Q1091` for an opcode that
+/// alkaid does not have, `Q1092` for an instruction of alkaid with a wrong number of operands, and
+/// what the instruction table says about malformed instructions.
 pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec<Diagnostic>> {
-    let mut reader = Reader { lenient, problems: Vec::new() };
-    match reader.file(&mut Json::new(text)) {
+    let mut reader = Reader { lenient, problems: Vec::new(), alir: None };
+    let mut json = Json::new(text);
+    let stages = match json.peek() {
+        Some(b'{') => reader.alir_file(&mut json),
+        _ => reader.file(&mut json),
+    };
+    match stages {
         Ok(stages) if !any_error(&reader.problems) => {
-            Ok(ReadJson { pipeline: Pipeline { stages }, warnings: reader.problems })
+            let dialect = if reader.alir.is_some() { Dialect::A4 } else { Dialect::D1 };
+            let pipeline = Pipeline { stages };
+            Ok(ReadJson { pipeline, dialect, warnings: reader.problems })
         }
         Ok(_) => Err(reader.problems),
         Err(problem) => {
@@ -44,9 +57,11 @@ pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec
     }
 }
 
-struct Reader {
-    lenient: bool,
-    problems: Vec<Diagnostic>,
+pub(super) struct Reader {
+    pub(super) lenient: bool,
+    pub(super) problems: Vec<Diagnostic>,
+    /// What was seen of a file of alkaid.
+    pub(super) alir: Option<AlirForms>,
 }
 
 impl Reader {
@@ -78,7 +93,7 @@ impl Reader {
     }
 
     /// A program, after its first two brackets.
-    fn program(&mut self, json: &mut Json<'_>) -> Result<Program> {
+    pub(super) fn program(&mut self, json: &mut Json<'_>) -> Result<Program> {
         let mut program = Program::default();
         let inputs = json.integer(0, u32::MAX.into())?;
         json.expect(b',')?;
@@ -90,7 +105,10 @@ impl Reader {
         json.expect(b',')?;
         program.outputs = self.outputs(json, outputs)?;
         json.expect(b',')?;
-        program.operations = self.operations(json)?;
+        program.operations = match self.alir {
+            Some(_) => self.alir_operations(json, &mut program.outputs)?,
+            None => self.operations(json)?,
+        };
         json.expect(b',')?;
         program.carry_size = json.int32()?;
         json.expect(b',')?;
@@ -147,17 +165,19 @@ impl Reader {
                 Err(problem) => self.problems.push(problem),
             }
             index += 1;
-            if self.problems.iter().filter(|p| p.is_error()).count() >= MAX_ERRORS {
-                return Err(Diagnostic::note(
-                    "Q1064",
-                    format!("stopped after {MAX_ERRORS} errors"),
-                ));
-            }
-            // Warnings beyond these help nobody.
-            self.problems.truncate(2 * MAX_ERRORS);
-            Ok(())
+            self.check_count()
         })?;
         Ok(operations)
+    }
+
+    /// Stops after too many errors.
+    pub(super) fn check_count(&mut self) -> Result<()> {
+        if self.problems.iter().filter(|p| p.is_error()).count() >= MAX_ERRORS {
+            return Err(Diagnostic::note("Q1064", format!("stopped after {MAX_ERRORS} errors")));
+        }
+        // Warnings beyond these help nobody.
+        self.problems.truncate(2 * MAX_ERRORS);
+        Ok(())
     }
 
     /// Fills in the pads, which JSON files leave to the interval of the operand.
@@ -183,38 +203,54 @@ impl Reader {
 /// An operation before its instruction is decoded.
 struct Draft {
     fields: Fields,
-    interval: [f64; 3],
-    latency: f64,
-    cost: f64,
+    result: Outcome,
+}
+
+/// What a file says about the result of an operation.
+pub(super) struct Outcome {
+    pub(super) slot_type: SlotType,
+    pub(super) latency: f64,
+    pub(super) cost: f64,
+}
+
+impl Outcome {
+    /// `[min,max,step],latency,cost]`.
+    pub(super) fn read(json: &mut Json<'_>) -> Result<Outcome> {
+        json.expect(b'[')?;
+        let (min, max, step) = (json.float()?, next_float(json)?, next_float(json)?);
+        json.expect(b']')?;
+        let (latency, cost) = (next_float(json)?, next_float(json)?);
+        json.expect(b']')?;
+        Ok(Outcome { slot_type: SlotType::Interval { min, max, step }, latency, cost })
+    }
 }
 
 impl Draft {
     /// `[id0,id1,opcode,data,[min,max,step],latency,cost]`.
     fn read(json: &mut Json<'_>) -> Result<Draft> {
         json.expect(b'[')?;
-        let mut words = [0; 3];
-        for word in &mut words {
-            *word = json.int32()?;
-            json.expect(b',')?;
-        }
-        let [id0, id1, opcode] = words;
-        let data = json.integer(i64::MIN.into(), u64::MAX.into())?;
-        json.expect(b',')?;
-        json.expect(b'[')?;
-        let interval = [json.float()?, next_float(json)?, next_float(json)?];
-        json.expect(b']')?;
-        let (latency, cost) = (next_float(json)?, next_float(json)?);
-        json.expect(b']')?;
-        // Modulo 2^64: pipelined mux operations are written without a sign.
-        let fields = Fields { opcode, id0, id1, data: data as i64 };
-        Ok(Draft { fields, interval, latency, cost })
+        let fields = words(json)?;
+        Ok(Draft { fields, result: Outcome::read(json)? })
     }
 
     fn operation(&self, inst: Inst) -> Operation {
-        let [min, max, step] = self.interval;
-        let slot_type = SlotType::Interval { min, max, step };
-        Operation { inst, slot_type, latency: self.latency, cost: self.cost }
+        let Outcome { slot_type, latency, cost } = self.result;
+        Operation { inst, slot_type, latency, cost }
     }
+}
+
+/// `id0,id1,opcode,data,`.
+pub(super) fn words(json: &mut Json<'_>) -> Result<Fields> {
+    let mut words = [0; 3];
+    for word in &mut words {
+        *word = json.int32()?;
+        json.expect(b',')?;
+    }
+    let [id0, id1, opcode] = words;
+    let data = json.integer(i64::MIN.into(), u64::MAX.into())?;
+    json.expect(b',')?;
+    // Modulo 2^64: pipelined mux operations are written without a sign.
+    Ok(Fields { opcode, id0, id1, data: data as i64 })
 }
 
 fn next_float(json: &mut Json<'_>) -> Result<f64> {

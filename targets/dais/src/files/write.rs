@@ -2,6 +2,8 @@
 
 use super::json::python_float;
 use super::{Pipeline, fraction_of_step, has_unsigned_data, natural_pad};
+use crate::binary::{Dialect, not_in_dialect};
+use crate::isa::alir::Lists;
 use crate::isa::{self, Fields, Inst};
 use crate::program::{LookupTable, Operation, Program, Slot, SlotType};
 use quincunx_diag::{Diagnostic, Place, Result};
@@ -12,11 +14,11 @@ use std::fmt::{Display, Write as _};
 /// Writes a program as da4ml's `CombLogic` does.
 ///
 /// # Errors
-/// `Q1065` for a type that no float interval expresses, `Q1066` for a lookup whose table does not
+/// `Q1005` for an instruction that da4ml does not have, `Q1065` for a type that no float interval expresses, `Q1066` for a lookup whose table does not
 /// begin at the lowest value of the operand, `Q1067` for a table whose step is not known.
 pub fn write_json(program: &Program) -> Result<String> {
     let mut out = String::new();
-    Writer::new(program)?.program(&mut out)?;
+    Writer::new(program, Dialect::D1)?.program(&mut out)?;
     Ok(out)
 }
 
@@ -29,20 +31,34 @@ pub fn write_pipeline_json(pipeline: &Pipeline) -> Result<String> {
     Ok(format!("[[{}]]", stages.join(",")))
 }
 
+/// Writes a program as alkaid does, in version 4 of its format.
+///
+/// # Errors
+/// `Q1005` for an instruction that alkaid does not have; as [`write_json`] otherwise.
+pub fn write_alir_json(program: &Program) -> Result<String> {
+    let mut out = String::from("{\"model\":");
+    Writer::new(program, Dialect::A4)?.program(&mut out)?;
+    out.push_str(",\"meta\":\"ALIRModel\",\"spec_version\":4}");
+    Ok(out)
+}
+
 struct Writer<'a> {
     program: &'a Program,
+    /// D1 or A4.
+    dialect: Dialect,
     /// The types as they are written: intervals, tightened where a lookup needs it.
     types: Vec<SlotType>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(program: &'a Program) -> Result<Writer<'a>> {
+    fn new(program: &'a Program, dialect: Dialect) -> Result<Writer<'a>> {
         let mut types = Vec::with_capacity(program.operations.len());
         for (index, operation) in program.operations.iter().enumerate() {
             let slot_type = float_interval(operation.slot_type);
             types.push(slot_type.map_err(|problem| problem.at(Place::Instruction(index)))?);
         }
-        let mut writer = Writer { program, types };
+        keep_steps_of_zeros(program)?;
+        let mut writer = Writer { program, dialect, types };
         for (index, operation) in program.operations.iter().enumerate() {
             if let Inst::Lookup { x, table, pad } = operation.inst {
                 let length = program.tables.get(table.0 as usize).map_or(0, |t| t.values.len());
@@ -107,18 +123,18 @@ impl<'a> Writer<'a> {
         slot_type: SlotType,
         out: &mut String,
     ) -> Result<()> {
+        if !self.dialect.has(operation.inst) {
+            return Err(not_in_dialect(operation.inst, self.dialect));
+        }
         // The pad is left to the reader.
         let inst = match operation.inst {
             Inst::Lookup { x, table, .. } => Inst::Lookup { x, table, pad: 0 },
             inst => inst,
         };
-        let Fields { opcode, id0, id1, data } = Fields::of_word(&isa::encode(inst)?);
-        let _ = write!(out, "[{id0},{id1},{opcode},");
-        let _ = if has_unsigned_data(inst) {
-            write!(out, "{}", data.cast_unsigned())
-        } else {
-            write!(out, "{data}")
-        };
+        match self.dialect {
+            Dialect::A4 => lists(inst, slot_type, out)?,
+            _ => words(inst, out)?,
+        }
         out.push_str(",[");
         if let SlotType::Interval { min, max, step } = slot_type {
             floats(out, &[min, max, step]);
@@ -184,6 +200,62 @@ impl<'a> Writer<'a> {
             _ => None,
         })
     }
+}
+
+/// `[id0,id1,opcode,data`.
+fn words(inst: Inst, out: &mut String) -> Result<()> {
+    let Fields { opcode, id0, id1, data } = Fields::of_word(&isa::encode(inst)?);
+    let _ = write!(out, "[{id0},{id1},{opcode},");
+    let _ = if has_unsigned_data(inst) {
+        write!(out, "{}", data.cast_unsigned())
+    } else {
+        write!(out, "{data}")
+    };
+    Ok(())
+}
+
+/// `[[slots],opcode,[numbers]`.
+fn lists(inst: Inst, slot_type: SlotType, out: &mut String) -> Result<()> {
+    let Lists { opcode, addr, mut data } = Lists::of(inst, slot_type.kif().fraction)?;
+    if matches!(inst, Inst::Lookup { .. }) {
+        // The pad.
+        data.pop();
+    }
+    out.push('[');
+    list(out, addr.iter().map(|slot| slot.0));
+    let _ = write!(out, ",{opcode},");
+    list(out, data);
+    Ok(())
+}
+
+/// A type without bits has a step that its interval `[0, 0]` does not show. It matters to bit
+/// operations, whose result has the finer step, and to a mux, which must not shift both branches.
+fn keep_steps_of_zeros(program: &Program) -> Result<()> {
+    let kif = |slot: Slot| program.operations.get(slot.0 as usize).map(|o| o.slot_type.kif());
+    let written = |slot| kif(slot).map_or(0, |k| if k.width() == 0 { 0 } else { k.fraction });
+    let changes = |slot| kif(slot).is_some_and(|k| k.width() == 0 && k.fraction != 0);
+    for (index, operation) in program.operations.iter().enumerate() {
+        let own = operation.slot_type.kif().fraction;
+        let lost = match operation.inst {
+            Inst::Bitwise { a, b, .. } => changes(a) || changes(b),
+            Inst::Mux { when_set, when_clear, shift, .. }
+            | Inst::MuxNegated { when_set, when_clear, shift, .. }
+                if changes(when_set) || changes(when_clear) =>
+            {
+                let set = i64::from(own) - i64::from(written(when_set));
+                let clear = i64::from(own) - i64::from(written(when_clear)) + i64::from(shift);
+                set < 0 || clear < 0 || (set != 0 && clear != 0)
+            }
+            _ => false,
+        };
+        if lost {
+            let message = "JSON cannot express the step of an operand that is always 0";
+            return Err(Diagnostic::unsupported("Q1065", message)
+                .at(Place::Instruction(index))
+                .help("write the binary or the text form"));
+        }
+    }
+    Ok(())
 }
 
 /// The interval form of a type, which JSON files hold.

@@ -1,10 +1,10 @@
 //! Moved elements, from the definition of each operator: for every element of the result, where it
 //! comes from.
 
-use super::{Fixed, add_bias, align, index_of, offset};
+use super::{Fixed, exact, index_of, offset};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{ConvTranspose, Node, Op, Pad, PadMode, Resize, SliceRange};
-use quincunx_num::{Dyadic, Int};
+use quincunx_graph::{Node, Op, Pad, PadMode, Resize, SliceRange};
+use quincunx_num::{Dyadic, Ratio};
 
 /// One element of the result: an element of an operand, or a number.
 enum Pick {
@@ -15,30 +15,55 @@ enum Pick {
 /// Computes an operator that only moves elements.
 pub(super) fn moved(node: &Node, operands: &[Option<&Fixed>], shape: &[usize]) -> Result<Fixed> {
     let operands: Vec<&Fixed> = operands.iter().copied().flatten().collect();
-    let mut exponent = operands.iter().map(|operand| operand.exponent).min().unwrap_or(0);
-    let picks: Vec<Pick> = (0..shape.iter().product())
-        .map(|position| pick(&node.op, &operands, &index_of(position, shape), shape))
-        .collect::<Result<_>>()?;
-    for pick in &picks {
-        if let Pick::Number(number) = pick
-            && *number != 0.0
-        {
-            exponent = exponent.min(dyadic(*number)?.exponent());
-        }
+    let mut numbers = Vec::new();
+    for position in 0..shape.iter().product() {
+        numbers.push(match pick(&node.op, &operands, &index_of(position, shape), shape)? {
+            Pick::Element(operand, index) => operands[operand].at(&index),
+            Pick::Number(number) => dyadic(number)?,
+        });
     }
-    let codes: Vec<Vec<Int>> = operands.iter().map(|operand| align(operand, exponent)).collect();
-    let code = |pick: Pick| match pick {
-        Pick::Element(operand, index) => {
-            Ok(codes[operand][offset(&index, &operands[operand].shape)].clone())
-        }
-        Pick::Number(number) => Ok(dyadic(number)?.in_units(exponent).unwrap_or_default()),
-    };
-    let codes = picks.into_iter().map(code).collect::<Result<_>>()?;
-    Ok(Fixed { shape: shape.to_vec(), codes, exponent })
+    let float = operands.iter().any(|operand| operand.float);
+    Ok(Fixed::of(shape, &numbers, float))
 }
 
-fn dyadic(number: f64) -> Result<Dyadic> {
-    Dyadic::from_f64(number).ok_or_else(|| Diagnostic::bug("a claimed number is finite"))
+pub(super) fn transpose(x: &Fixed, order: &[usize]) -> Fixed {
+    let shape: Vec<usize> = order.iter().map(|&axis| x.shape[axis]).collect();
+    let codes = (0..x.codes.len())
+        .map(|position| {
+            let out = index_of(position, &shape);
+            let mut source = vec![0; out.len()];
+            order.iter().zip(&out).for_each(|(&axis, &i)| source[axis] = i);
+            x.codes[offset(&source, &x.shape)].clone()
+        })
+        .collect();
+    Fixed { shape, codes, ..x.clone() }
+}
+
+/// Sums of elements with the weights that the graph's geometry gives, axis by axis.
+pub(super) fn interpolated(resize: &Resize, x: &Fixed, shape: &[usize]) -> Fixed {
+    let mut current = x.clone();
+    for (place, &axis) in resize.axes.iter().enumerate() {
+        let mut next = current.shape.clone();
+        next[axis] = shape[axis];
+        let taps = resize.taps(place, x.shape[axis], shape[axis]);
+        let number = |position: usize| {
+            let out = index_of(position, &next);
+            let along = |&(element, weight): &(usize, _)| {
+                let mut index = out.clone();
+                index[axis] = element;
+                current.at(&index) * exact(weight)
+            };
+            taps[out[axis]].iter().map(along).fold(Ratio::ZERO, |sum, part| sum + part)
+        };
+        let numbers: Vec<Ratio> = (0..next.iter().product()).map(number).collect();
+        current = Fixed::of(&next, &numbers, false);
+    }
+    current
+}
+
+fn dyadic(number: f64) -> Result<Ratio> {
+    let number = Dyadic::from_f64(number).map(|number| number.to_ratio());
+    number.ok_or_else(|| Diagnostic::bug("a claimed number is finite"))
 }
 
 fn pick(op: &Op, operands: &[&Fixed], out: &[usize], shape: &[usize]) -> Result<Pick> {
@@ -61,7 +86,8 @@ fn pick(op: &Op, operands: &[&Fixed], out: &[usize], shape: &[usize]) -> Result<
             let indices = operands[1];
             let rank = indices.shape.len();
             let chosen = offset(&out[*axis..axis + rank], &indices.shape);
-            let number = Dyadic::new(indices.codes[chosen].clone(), indices.exponent).to_f64();
+            let number =
+                (Ratio::from(indices.codes[chosen].clone()) * &indices.unit).to_f64().value();
             let number = if number < 0.0 { number + x[*axis] as f64 } else { number };
             index.splice(*axis..axis + rank, [number as usize]);
         }
@@ -124,42 +150,4 @@ fn extrapolation(resize: &Resize) -> f64 {
         quincunx_graph::Coordinates::CropAndResize { extrapolation } => extrapolation.into(),
         _ => 0.0,
     }
-}
-
-/// Every element of the result collects the products that the definition sends to it.
-pub(super) fn transposed_convolution(
-    conv: &ConvTranspose,
-    x: &Fixed,
-    w: &Fixed,
-    bias: Option<&Fixed>,
-    shape: &[usize],
-) -> Result<Fixed> {
-    let (input, window) = (&x.shape[2..], &conv.window);
-    let (plane, taps): (usize, usize) = (input.iter().product(), w.shape[2..].iter().product());
-    let (filters, depth) = (w.shape[1], x.shape[1] / conv.groups);
-    let mut codes = Vec::new();
-    for position in 0..shape.iter().product() {
-        let out = index_of(position, shape);
-        let (group, filter) = (out[1] / filters, out[1] % filters);
-        let mut sum = Int::ZERO;
-        for (source, tap) in (0..plane).flat_map(|s| (0..taps).map(move |t| (s, t))) {
-            let (at, offsets) = (index_of(source, input), index_of(tap, &window.kernel));
-            let meets = (0..input.len()).all(|axis| {
-                at[axis] * window.strides[axis] + offsets[axis] * window.dilations[axis]
-                    == out[axis + 2] + window.pads[axis].0
-            });
-            for c in (group * depth..(group + 1) * depth).filter(|_| meets) {
-                sum += &x.codes[(out[0] * x.shape[1] + c) * plane + source]
-                    * &w.codes[(c * filters + filter) * taps + tap];
-            }
-        }
-        codes.push(sum);
-    }
-    let sums = Fixed { shape: shape.to_vec(), codes, exponent: x.exponent + w.exponent };
-    let bias = bias.map(|bias| {
-        let mut per_channel = vec![1; shape.len() - 1];
-        per_channel[0] = shape[1];
-        Fixed { shape: per_channel, ..bias.clone() }
-    });
-    add_bias(sums, bias)
 }

@@ -1,9 +1,14 @@
-//! The simulator: programs run operation by operation, in exact integers.
+//! The simulators: programs run operation by operation, in exact integers, or prepared on many
+//! samples at once.
 
 mod exec;
+mod fast;
+mod stages;
 mod state;
 
-pub use exec::{Executor, PipelineExecutor, overflows};
+pub use exec::{Executor, overflows};
+pub use fast::{Fast, Level, Worker};
+pub use stages::PipelineExecutor;
 pub use state::State;
 
 pub(crate) use exec::lookup_offset;

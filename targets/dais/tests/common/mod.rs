@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part")]
 
 pub mod random;
+pub mod simulators;
 
 use quincunx_dais::binary::{self, ReadOptions};
 use quincunx_dais::files;

@@ -1,6 +1,7 @@
 //! Random programs in which no operation leaves its type. Instructions come from the generator of
 //! the instruction table; operands, shifts and types are then made legal.
 
+use quincunx_dais::binary::Dialect;
 use quincunx_dais::isa::{Inst, TABLE, UnaryBits, layout};
 use quincunx_dais::program::{
     InputIndex, LookupTable, Operation, Output, Program, Slot, SlotType, TableIndex,
@@ -35,11 +36,21 @@ impl Random {
     }
 }
 
-/// A random legal program of `length` operations.
+/// A random legal program of `length` operations, with the instructions of all dialects.
 pub fn program(random: &mut Random, length: usize) -> Program {
+    program_of(random, length, &|_| true)
+}
+
+/// A random legal program of `length` operations with the instructions of one dialect.
+pub fn program_in(random: &mut Random, length: usize, dialect: Dialect) -> Program {
+    program_of(random, length, &|inst| dialect.has(inst))
+}
+
+fn program_of(random: &mut Random, length: usize, wanted: &dyn Fn(Inst) -> bool) -> Program {
     let inputs = 1 + random.below(4) as usize;
     let mut maker = Maker {
         random,
+        wanted,
         program: Program {
             input_shifts: Vec::new(),
             carry_size: -1,
@@ -65,6 +76,8 @@ pub fn program(random: &mut Random, length: usize) -> Program {
 
 struct Maker<'a> {
     random: &'a mut Random,
+    /// Which instructions may be drawn.
+    wanted: &'a dyn Fn(Inst) -> bool,
     program: Program,
 }
 
@@ -73,6 +86,9 @@ impl Maker<'_> {
         let index = self.program.operations.len() as u64;
         let raw = TABLE.random(&mut |n| self.random.below(n), layout());
         let drawn = Inst::from_raw(&raw).unwrap();
+        if !(self.wanted)(drawn) {
+            return;
+        }
         let drawn = if index < 2 { Inst::Input { source: InputIndex(0) } } else { drawn };
         let drawn = drawn.map_operands(|_| Slot(self.random.below(index) as u32));
         let (inst, interval) = self.legal(drawn);
@@ -165,6 +181,19 @@ impl Maker<'_> {
             Inst::Bits { .. } | Inst::BitsNegated { .. } => {
                 (drawn, Interval::new(Int::ZERO, Int::ONE, 0))
             }
+            Inst::Negate { x } => (drawn, self.all(x).negated()),
+            Inst::QuantiseShifted { x, .. } => {
+                let shift = self.random.within(-6, 6);
+                let fraction = self.kif(x).fraction - shift - self.random.within(0, 4);
+                (Inst::QuantiseShifted { x, shift: shift.into() }, self.any_type(fraction))
+            }
+            Inst::AddScaled { x, value, .. } => {
+                let (value, scale) = (value % 500, self.random.within(-4, 9));
+                let constant = Interval::new(value.into(), value.into(), -scale);
+                let range = self.all(x).plus(&constant);
+                (Inst::AddScaled { x, value, scale }, self.coarser(range))
+            }
+            Inst::Sum { .. } => self.sum(drawn),
             Inst::Bitwise { a, b, negate_a, negate_b, op, .. } => {
                 let shift = self.random.within(-4, 4);
                 let inst = Inst::Bitwise { a, b, shift, negate_a, negate_b, op };
@@ -175,6 +204,19 @@ impl Maker<'_> {
                 (inst, Kif::new(true, integer.max(1 - fraction), fraction).interval())
             }
         }
+    }
+
+    fn sum(&mut self, mut drawn: Inst) -> (Inst, Interval) {
+        if let Inst::Sum { shift_a, shift_b, shift_c, .. } = &mut drawn {
+            for shift in [shift_a, shift_b, shift_c] {
+                *shift = self.random.within(-4, 4);
+            }
+        }
+        let range = drawn.terms().fold(Interval::zero(), |total, (x, shift, negate)| {
+            let term = self.all(x).shifted(i32::try_from(shift).unwrap());
+            if negate { total.minus(&term) } else { total.plus(&term) }
+        });
+        (drawn, self.coarser(range))
     }
 
     /// Sometimes the same range in a coarser step, which additions may have.

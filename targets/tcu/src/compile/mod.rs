@@ -306,7 +306,7 @@ fn interface(
         outputs: network.outputs.iter().map(port).collect(),
         layers: layers.collect(),
         sections: sections(network, placement, lowered),
-        constants: Vec::new(),
+        ..Interface::default()
     }
 }
 

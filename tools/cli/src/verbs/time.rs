@@ -6,7 +6,7 @@ use crate::input;
 use crate::verbs::compile::{is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::diag::{Diagnostic, Sources};
-use quincunx::time::{Timing, left_out, report, time};
+use quincunx::time::{Timing, left_out, report, synthesise, time};
 use quincunx::timeline::Timeline;
 use quincunx::{Outcome, Selection};
 use std::borrow::Cow;
@@ -42,6 +42,10 @@ pub(crate) struct Time {
     /// more
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_events: u32,
+    /// Also run a synthesis tool on the program and print what it counts: Yosys (`synth_xilinx`) for
+    /// dais, which must be installed
+    #[arg(long)]
+    synth: bool,
     #[command(flatten)]
     output: TextOutput,
 }
@@ -56,8 +60,11 @@ impl Time {
         }
         let opened = input::program(&self.program, &self.reading)?;
         console.diagnostics(&opened.warnings, &opened.sources);
-        let timings =
+        let mut timings =
             time(&opened.executable).map_err(|failure| failure.with_sources(&opened.sources))?;
+        if self.synth {
+            synthesise(&opened.executable, &mut timings)?;
+        }
         console.diagnostics(left_out(&opened.executable).as_slice(), &Sources::new());
         let events = self.events.as_ref().map(|Selection(range)| range);
         if let Some(path) = &self.perfetto {

@@ -24,8 +24,8 @@ pub(super) fn unary(unary: Unary, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The operators that are computed in f64 and rounded.
-pub(in crate::execute) fn real_unary(unary: Unary) -> Option<fn(f64) -> f64> {
+/// The function of an operator that is computed in f64 and rounded once; `None` for the others.
+pub fn real_unary(unary: Unary) -> Option<fn(f64) -> f64> {
     Some(match unary {
         Unary::Relu | Unary::Neg | Unary::Abs | Unary::Sign | Unary::Not => return None,
         Unary::Sqrt => f64::sqrt,
@@ -66,7 +66,7 @@ pub(super) fn activation(activation: Activation, x: &Tensor) -> Result<Tensor> {
 }
 
 /// The activation of one number, in f64.
-pub(in crate::execute) fn real_activation(activation: Activation, v: f64) -> f64 {
+pub fn real_activation(activation: Activation, v: f64) -> f64 {
     match activation {
         Activation::LeakyRelu { alpha } => {
             if v < 0.0 {

@@ -1,79 +1,77 @@
-//! Operators that move elements cost nothing: wires change places.
+//! Operators that move elements cost nothing: numbers change places. Interpolation between elements
+//! is a sum with exact weights.
 
-use super::super::builder::{Builder, Wire};
-use super::super::linear::sum;
-use super::{Wires, positions};
-use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{ConvTranspose, Graph, Node, Source};
-use quincunx_num::Dyadic;
+use super::super::builder::Builder;
+use super::super::linear::{Term, combine};
+use super::super::wire::Wire;
+use super::{Layer, Numbers, positions, refuse};
+use quincunx_diag::Result;
+use quincunx_graph::{Op, Resize, Source};
+use quincunx_num::{Dyadic, Ratio};
 
-/// The wires of a node that only moves elements.
-pub(super) fn lower_movement(
-    graph: &Graph,
-    node: &Node,
-    operands: &[Option<&Wires>],
-) -> Result<Wires> {
-    let bug = || Diagnostic::bug("a claimed movement has constant positions");
-    let sources = graph.movement(node).ok_or_else(bug)?;
-    let wire = |source: Source| match source {
-        Source::Operand { operand, element } => {
-            let wires = operands.get(operand as usize).copied().flatten().ok_or_else(bug)?;
-            Ok(wires[element as usize].clone())
-        }
-        Source::Value(value) => Dyadic::from_f64(value).map(Wire::Constant).ok_or_else(bug),
+/// The numbers of a node that only moves elements.
+pub(super) fn moved(layer: &Layer<'_>) -> Result<Numbers> {
+    let indices = matches!(layer.node.op, Op::Gather { .. });
+    let none = || match indices {
+        true => refuse("its indices are not constant, or out of range"),
+        false => refuse("its elements come from unknown places"),
     };
-    sources.into_iter().map(wire).collect()
+    let sources = layer.graph.movement(layer.node).ok_or_else(none)?;
+    let number = |source: Source| match source {
+        Source::Operand { operand, element } => {
+            let numbers = layer.operand(operand as usize)?;
+            Ok(numbers[element as usize].clone())
+        }
+        Source::Value(value) => match Dyadic::from_f64(value) {
+            Some(value) => Ok(Wire::Constant(value).into()),
+            None => Err(refuse(format!("the number {value} has no fixed-point code"))),
+        },
+    };
+    sources.into_iter().map(number).collect()
 }
 
-/// A transposed convolution with constant weights.
-pub(super) struct TransposedLayer<'a> {
-    pub(super) conv: &'a ConvTranspose,
-    pub(super) x: &'a Wires,
-    pub(super) x_shape: &'a [usize],
-    pub(super) w: &'a [Dyadic],
-    pub(super) w_shape: &'a [usize],
-    pub(super) bias: Option<Vec<Dyadic>>,
-}
-
-impl TransposedLayer<'_> {
-    pub(super) fn lower(&self, builder: &mut Builder<'_>, shape: &[usize]) -> Result<Wires> {
-        let places: usize = shape[2..].iter().product();
-        let mut result = Vec::new();
-        for n in 0..shape[0] {
-            for m in 0..shape[1] {
-                let mut terms = vec![Vec::new(); places];
-                self.collect(n, m, &shape[2..], &mut terms);
-                let bias = self.bias.as_ref().map_or(Dyadic::ZERO, |bias| bias[m].clone());
-                for terms in &terms {
-                    result.push(sum(builder, terms, &bias)?);
+/// A resizing: elements, or sums of elements with weights that are binary fractions.
+pub(super) fn resized(
+    layer: &Layer<'_>,
+    builder: &mut Builder<'_>,
+    resize: &Resize,
+) -> Result<Numbers> {
+    if resize.is_nearest() {
+        return moved(layer);
+    }
+    if !resize.is_exact() {
+        return Err(refuse("its interpolation weights are no binary fractions"));
+    }
+    let (x, x_shape, shape) = (layer.operand(0)?, layer.shape_of(0), layer.shape());
+    let taps: Vec<_> = resize
+        .axes
+        .iter()
+        .enumerate()
+        .map(|(place, &axis)| resize.taps(place, x_shape[axis], shape[axis]))
+        .collect();
+    let mut result = Vec::with_capacity(shape.iter().product());
+    for out in positions(shape) {
+        // Elements and weights along the axes so far.
+        let mut reads: Vec<(usize, Dyadic)> = vec![(0, Dyadic::new(quincunx_num::Int::ONE, 0))];
+        for (axis, &at) in out.iter().enumerate() {
+            let resized = resize.axes.iter().position(|&resized| resized == axis);
+            let along: Vec<(usize, f64)> = match resized {
+                Some(place) => taps[place][at].to_vec(),
+                None => vec![(at, 1.0)],
+            };
+            let mut next = Vec::new();
+            for (offset, weight) in &reads {
+                for &(element, factor) in &along {
+                    let factor = Dyadic::from_f64(factor)
+                        .ok_or_else(|| refuse("its interpolation weights are infinite"))?;
+                    next.push((offset * x_shape[axis] + element, weight.mul(&factor)));
                 }
             }
+            reads = next;
         }
-        Ok(result)
+        let term = |(element, weight): (usize, Dyadic)| Term { number: x[element].clone(), weight };
+        let terms: Vec<Term> = reads.into_iter().map(term).collect();
+        result.push(combine(builder, &terms, &Ratio::ZERO)?);
     }
-
-    /// The products that reach every place of one channel of the result.
-    fn collect(&self, n: usize, m: usize, out: &[usize], terms: &mut [Vec<(Wire, Dyadic)>]) {
-        let (channels, filters) = (self.x_shape[1], self.w_shape[1]);
-        let depth = channels / self.conv.groups;
-        let (group, filter) = (m / filters, m % filters);
-        let input = positions(&self.x_shape[2..]);
-        let taps = positions(&self.conv.window.kernel);
-        for c in group * depth..(group + 1) * depth {
-            for (source, position) in input.iter().enumerate() {
-                for (tap, offsets) in taps.iter().enumerate() {
-                    let place = (0..out.len()).try_fold(0, |place, axis| {
-                        let (at, offset) = (position[axis], offsets[axis]);
-                        let at = self.conv.target(axis, at, offset, out[axis])?;
-                        Some(place * out[axis] + at)
-                    });
-                    if let Some(place) = place {
-                        let x = &self.x[(n * channels + c) * input.len() + source];
-                        let w = &self.w[(c * filters + filter) * taps.len() + tap];
-                        terms[place].push((x.clone(), w.clone()));
-                    }
-                }
-            }
-        }
-    }
+    Ok(result)
 }

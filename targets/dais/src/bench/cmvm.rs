@@ -1,0 +1,235 @@
+//! Products with constant matrices: adders, bits, depth and time of the optimiser.
+
+use crate::compile::cmvm::{self, Input, Problem, Settings, Solution};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::OptionInfo;
+use quincunx_target::bench::{Row, Run, Suite};
+use quincunx_tensor::npy;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const EFFORT: OptionInfo = OptionInfo {
+    name: "effort",
+    doc: "How hard to search for few adders",
+    default: "default",
+    values: &["fast", "default", "max"],
+};
+
+/// The matrices of a folder.
+pub(super) const KERNELS: Suite = Suite {
+    name: "cmvm",
+    doc: "adder graphs of the integer matrices of a folder, inputs of 8 signed bits",
+    options: &[
+        OptionInfo {
+            name: "dir",
+            doc: "The folder of .npy files; rows are inputs",
+            default: "",
+            values: &[],
+        },
+        EFFORT,
+        OptionInfo {
+            name: "depth-slack",
+            doc: "Adder levels above the fewest possible; -1 for any number",
+            default: "-1",
+            values: &[],
+        },
+    ],
+    run: kernels,
+};
+
+/// Matrices that publications compare with.
+pub(super) const RANDOM: Suite = Suite {
+    name: "random16",
+    doc: "adder graphs of 60 random 16x16 matrices of weights from 129 to 255",
+    options: &[EFFORT],
+    run: random,
+};
+
+/// One solved matrix.
+struct Solved {
+    solution: Solution,
+    seconds: f64,
+}
+
+fn kernels(run: &Run) -> Result<Vec<Row>> {
+    let effort = run.options.get("effort");
+    let settings = Settings::from_options(effort, run.options.get("depth-slack"))?;
+    let mut rows = Vec::new();
+    let mut total = [0.0; 4];
+    for path in matrices(Path::new(run.options.get("dir")))? {
+        let problem = read(&path).map_err(|problem| problem.name_file(&path.to_string_lossy()))?;
+        let Solved { solution, seconds } = measure(run, &problem, &settings)?;
+        let (adders, bits) = (solution.adders.len() as f64, solution.bits as f64);
+        let depth = f64::from(solution.depth);
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        rows.extend(figures(&name, [adders, bits, depth, seconds]));
+        total = [total[0] + adders, total[1] + bits, total[2].max(depth), total[3] + seconds];
+    }
+    rows.extend(figures("total", total));
+    Ok(rows)
+}
+
+fn figures(name: &str, [adders, bits, depth, seconds]: [f64; 4]) -> [Row; 4] {
+    let row =
+        |metric, value, unit, decimals| Row { name: name.into(), metric, value, unit, decimals };
+    [
+        row("adders", adders, "", 0),
+        row("bits", bits, "", 0),
+        row("depth", depth, "levels", 0),
+        row("seconds", seconds, "s", 5),
+    ]
+}
+
+/// The `.npy` files of a folder in the order of their names.
+fn matrices(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error: std::io::Error| {
+        Diagnostic::invalid("Q1141", format!("cannot read {}: {error}", folder.display()))
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "npy") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        return Err(Diagnostic::invalid("Q1141", format!("no .npy files in {}", folder.display()))
+            .help("name a folder of integer matrices with --dir"));
+    }
+    Ok(paths)
+}
+
+fn read(path: &Path) -> Result<Problem> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        Diagnostic::invalid("Q1141", format!("cannot read {}: {error}", path.display()))
+    })?;
+    let tensor = npy::read_npy(bytes)?;
+    let refused = || {
+        let message = format!("a {} array of shape {:?}", tensor.dtype(), tensor.shape());
+        Diagnostic::unsupported("Q1142", message)
+            .help("expected a matrix of integers of at most 48 bits, one row per input")
+    };
+    let (Some(weights), &[rows, columns]) = (tensor.to_i64(), tensor.shape()) else {
+        return Err(refused());
+    };
+    problem(rows, columns, weights).ok_or_else(refused)
+}
+
+fn problem(rows: usize, columns: usize, weights: Vec<i64>) -> Option<Problem> {
+    Problem::new(vec![Input { low: -128, high: 127, latency: 0 }; rows], columns, weights)
+}
+
+/// The solution, and the median of the seconds it takes.
+fn measure(run: &Run, problem: &Problem, settings: &Settings) -> Result<Solved> {
+    let begin = Instant::now();
+    let solution = cmvm::solve(problem, settings)?;
+    let mut seconds = vec![begin.elapsed().as_secs_f64()];
+    while seconds.len() < run.repeat.get() {
+        let begin = Instant::now();
+        std::hint::black_box(cmvm::solve(problem, settings)?);
+        seconds.push(begin.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    Ok(Solved { solution, seconds: seconds[seconds.len() / 2] })
+}
+
+fn random(run: &Run) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (name, slack) in [("free", "-1"), ("slack2", "2"), ("slack0", "0")] {
+        let settings = Settings::from_options(run.options.get("effort"), slack)?;
+        let (mut adders, mut slowest) = (0, 0.0_f64);
+        let problems = random_problems(60)?;
+        for problem in &problems {
+            let solved = measure(run, problem, &settings)?;
+            adders += solved.solution.adders.len();
+            slowest = slowest.max(solved.seconds);
+        }
+        let mean = adders as f64 / problems.len() as f64;
+        let row = |metric, value, unit, decimals| Row {
+            name: name.into(),
+            metric,
+            value,
+            unit,
+            decimals,
+        };
+        rows.push(row("mean_adders", mean, "", 2));
+        rows.push(row("max_seconds", slowest, "s", 5));
+    }
+    Ok(rows)
+}
+
+/// Matrices of 16 x 16 weights uniform in 129 to 255.
+fn random_problems(count: usize) -> Result<Vec<Problem>> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut weight = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        129 + ((u128::from(state) * 127) >> 64) as i64
+    };
+    let mut next = || problem(16, 16, (0..256).map(|_| weight()).collect());
+    (0..count).map(|_| next().ok_or_else(|| Diagnostic::bug("the weights are small"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_target::Options;
+    use quincunx_tensor::Tensor;
+    use std::num::NonZeroUsize;
+
+    fn run(dir: &Path, slack: &str) -> Run {
+        let text = |text: &str| text.to_owned();
+        let given = [
+            (text("dir"), dir.to_string_lossy().into_owned()),
+            (text("effort"), text("fast")),
+            (text("depth-slack"), text(slack)),
+        ];
+        let options = Options::new(KERNELS.options, &given).unwrap();
+        Run { threads: NonZeroUsize::MIN, repeat: NonZeroUsize::MIN, options }
+    }
+
+    fn value(rows: &[Row], name: &str, metric: &str) -> f64 {
+        rows.iter().find(|row| row.name == name && row.metric == metric).unwrap().value
+    }
+
+    /// Counted by hand: 3x, 5x and 3x + 5y take one, one and three adders.
+    #[test]
+    fn figures_of_kernels_add_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let problem = kernels(&run(folder.path(), "-1")).unwrap_err();
+        assert_eq!(problem.code(), "Q1141");
+        let write = |name: &str, tensor: Tensor| {
+            std::fs::write(folder.path().join(name), npy::write_npy(&tensor)).unwrap();
+        };
+        write("a.npy", Tensor::from_vec(&[1, 2], vec![3_i32, 5]).unwrap());
+        write("b.npy", Tensor::from_vec(&[2, 1], vec![3_i64, 5]).unwrap());
+        let rows = kernels(&run(folder.path(), "0")).unwrap();
+        assert_eq!(value(&rows, "a", "adders"), 2.0);
+        assert_eq!(value(&rows, "a", "depth"), 1.0);
+        // Above the lowest bit of 2x or 4x there are 8 bits of the sum, its sign included.
+        assert_eq!(value(&rows, "a", "bits"), 8.0 + 8.0);
+        assert_eq!(value(&rows, "b", "adders"), 3.0);
+        assert_eq!(value(&rows, "b", "depth"), 2.0);
+        assert_eq!(value(&rows, "total", "adders"), 5.0);
+        assert_eq!(value(&rows, "total", "depth"), 2.0);
+        write("c.npy", Tensor::from_vec(&[2], vec![3_i64, 5]).unwrap());
+        let problem = kernels(&run(folder.path(), "0")).unwrap_err();
+        assert_eq!(problem.code(), "Q1142");
+        let problem = kernels(&run(folder.path(), "deep")).unwrap_err();
+        assert_eq!(problem.code(), "Q1140");
+    }
+
+    #[test]
+    fn random_matrices_are_those_of_the_publications() {
+        let problems = random_problems(60).unwrap();
+        let weights = |problem: &Problem| -> Vec<i64> {
+            (0..256).map(|at| problem.weight(at / 16, at % 16)).collect()
+        };
+        let all: Vec<i64> = problems.iter().flat_map(weights).collect();
+        assert_eq!((all.iter().min(), all.iter().max()), (Some(&129), Some(&255)));
+        let mean = all.iter().sum::<i64>() as f64 / all.len() as f64;
+        assert!((mean - 192.0).abs() < 1.5, "{mean}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Constant matrix times vector as a graph of few adders. The README of this folder explains the
+//! mathematics.
+//!
+//! [`solve`] is the whole interface: a [`Problem`] and [`Settings`] in, a proved [`Solution`] out.
+
+mod blocks;
+mod decompose;
+mod digits;
+mod exact;
+mod greedy;
+mod pairs;
+mod prove;
+mod random;
+mod resub;
+mod reuse;
+mod search;
+mod state;
+mod system;
+#[cfg(test)]
+mod tests;
+mod trees;
+mod width;
+
+pub(crate) use reuse::reuse;
+
+use quincunx_diag::{Diagnostic, Result};
+
+/// Most bits of a weight.
+const WEIGHT_BITS: u32 = 48;
+
+/// Most bits of the sum of all |weight * input|.
+const RANGE_BITS: u32 = 120;
+
+/// `y[j] = sum over i of x[i] * weight(i, j)`.
+///
+/// Problems that are equal have the same solution, so they can be the keys of a map.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Problem {
+    inputs: Vec<Input>,
+    columns: usize,
+    /// Row-major: one row per input.
+    weights: Vec<i64>,
+}
+
+/// What is known of an input, an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Input {
+    /// Lowest value.
+    pub(crate) low: i64,
+    /// Highest value.
+    pub(crate) high: i64,
+    /// Adder levels after which it is there.
+    pub(crate) latency: u32,
+}
+
+/// How hard to search, counted in steps and never in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effort {
+    /// A few greedy runs.
+    Fast,
+    /// Local search for a fraction of a second.
+    Default,
+    /// Local search for seconds.
+    Max,
+}
+
+/// Choices of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Settings {
+    /// How hard to search.
+    pub(crate) effort: Effort,
+    /// Adder levels that the result may have above the fewest possible with signed digits; any
+    /// number without.
+    pub(crate) depth_slack: Option<u32>,
+}
+
+/// An adder `a ± b * 2^shift` of exact numbers. Nodes are the inputs, then the adders in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Adder {
+    /// First operand, a node before this one.
+    pub(crate) a: usize,
+    /// Second operand, likewise.
+    pub(crate) b: usize,
+    /// Power of two of the second operand.
+    pub(crate) shift: i32,
+    /// The second operand is subtracted.
+    pub(crate) subtract: bool,
+    /// Every value of the sum.
+    pub(crate) range: Range,
+}
+
+/// The numbers from `low` to `high` times `2^exponent`: the exact bounds of a linear form, in the
+/// finer of the steps of the operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// Lowest number in steps.
+    pub(crate) low: i128,
+    /// Highest number in steps.
+    pub(crate) high: i128,
+    /// Power of two of the step.
+    pub(crate) exponent: i32,
+}
+
+/// `(-1 if negate) * node * 2^shift`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    /// The node.
+    pub(crate) node: usize,
+    /// Power of two.
+    pub(crate) shift: i32,
+    /// Negated.
+    pub(crate) negate: bool,
+}
+
+/// An adder graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Solution {
+    /// Adders, operands first.
+    pub(crate) adders: Vec<Adder>,
+    /// One per column; absent for a column of zeros.
+    pub(crate) outputs: Vec<Option<Output>>,
+    /// Longest path of adders to any output, latencies of inputs included.
+    pub(crate) depth: u32,
+    /// Bits of all adders in the cost model of da4ml.
+    pub(crate) bits: u64,
+}
+
+impl Settings {
+    /// Settings as options name them: `fast`, `default` or `max`, and levels or -1 for any number.
+    ///
+    /// # Errors
+    /// `Q1140` if one is something else.
+    pub(crate) fn from_options(effort: &str, depth_slack: &str) -> Result<Settings> {
+        let wrong = |what: &str, given: &str, expected: &str| {
+            Diagnostic::usage("Q1140", format!("{what} is \"{given}\", expected {expected}"))
+        };
+        let effort = match effort {
+            "fast" => Effort::Fast,
+            "default" => Effort::Default,
+            "max" => Effort::Max,
+            _ => return Err(wrong("effort", effort, "fast, default or max")),
+        };
+        let depth_slack = match depth_slack.parse::<i32>() {
+            Ok(-1) => None,
+            Ok(levels @ 0..=1000) => Some(levels as u32),
+            _ => {
+                return Err(wrong(
+                    "depth-slack",
+                    depth_slack,
+                    "-1 (any depth) or 0 to 1000 levels",
+                ));
+            }
+        };
+        Ok(Settings { effort, depth_slack })
+    }
+}
+
+impl Problem {
+    /// A problem with one row of weights per input; `None` when a number is too large for it.
+    ///
+    /// # Panics
+    /// If there are not `inputs.len() * columns` weights.
+    pub(crate) fn new(inputs: Vec<Input>, columns: usize, weights: Vec<i64>) -> Option<Problem> {
+        assert_eq!(weights.len(), inputs.len() * columns, "one weight per input and column");
+        let small = weights.iter().all(|w| w.unsigned_abs() < 1 << WEIGHT_BITS);
+        let mut largest = 1_u128;
+        for (index, weight) in weights.iter().enumerate() {
+            let input = &inputs[index / columns];
+            let reach = input.low.unsigned_abs().max(input.high.unsigned_abs());
+            largest += u128::from(weight.unsigned_abs()) * u128::from(reach);
+        }
+        let fits = small && largest < 1 << RANGE_BITS;
+        let late = inputs.iter().any(|input| input.latency > 1 << 20);
+        let many = inputs.len().max(columns) >= 1 << 20;
+        (fits && !late && !many).then_some(Problem { inputs, columns, weights })
+    }
+
+    /// The inputs.
+    pub(crate) fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// Number of outputs.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The transposed matrix, with inputs of one size.
+    fn transposed(&self) -> Problem {
+        let (rows, columns) = (self.inputs.len(), self.columns);
+        let inputs = vec![Input { low: -128, high: 127, latency: 0 }; columns];
+        let weights = (0..columns).flat_map(|j| (0..rows).map(move |i| self.weight(i, j)));
+        Problem { inputs, columns: rows, weights: weights.collect() }
+    }
+
+    /// The inputs that any output reads.
+    fn used_rows(&self) -> Vec<usize> {
+        let used = |&row: &usize| (0..self.columns).any(|column| self.weight(row, column) != 0);
+        (0..self.inputs.len()).filter(used).collect()
+    }
+
+    /// The problem of some of the inputs.
+    fn with_rows(&self, rows: &[usize]) -> Problem {
+        let inputs = rows.iter().map(|&row| self.inputs[row]).collect();
+        let row = |&row: &usize| &self.weights[row * self.columns..][..self.columns];
+        let weights = rows.iter().flat_map(row).copied().collect();
+        Problem { inputs, columns: self.columns, weights }
+    }
+
+    /// The factor of an input in an output.
+    pub(crate) fn weight(&self, row: usize, column: usize) -> i64 {
+        self.weights[row * self.columns + column]
+    }
+}
+
+/// Finds a graph with few adders and, among those, few bits.
+///
+/// # Errors
+/// A bug, if the result were not the matrix: every linear form is recomputed.
+pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> {
+    let (system, limit) = search::best_system(problem, settings);
+    let (adders, outputs) = trees::adders(problem, &system, limit);
+    let solution = prove::prove(problem, adders, &outputs)?;
+    match limit {
+        Some(limit) if solution.depth > limit => {
+            let depth = solution.depth;
+            Err(Diagnostic::bug(format!(
+                "an adder graph of {depth} levels, at most {limit} asked for"
+            )))
+        }
+        _ => Ok(solution),
+    }
+}

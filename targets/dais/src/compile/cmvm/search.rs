@@ -1,0 +1,292 @@
+//! Where to start, in which domain to search, and the search itself: destroy and repair.
+
+use super::blocks;
+use super::decompose::decompose;
+use super::exact;
+use super::greedy::{self, Taste};
+use super::random::Random;
+use super::resub;
+use super::state::{State, base, least_levels, levels};
+use super::system::{System, of_digits};
+use super::{Effort, Problem, Settings};
+
+/// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
+/// time that is the same everywhere.
+struct Plan {
+    /// Lengths of paths in decompositions to start from; 1 is none.
+    starts: &'static [usize],
+    /// Most searches of which the best goes on; large problems have fewer.
+    tries: u64,
+    /// Phases of each.
+    first: &'static [Phases],
+    /// Work of all phases, of which the last ones get what is left.
+    work: u64,
+    /// Phases of the best.
+    last: u64,
+}
+
+/// Phases of a search; every one begins by turning the system around.
+struct Phases {
+    count: u64,
+    work: u64,
+}
+
+const FAST: Plan = Plan {
+    starts: &[usize::MAX],
+    tries: 1,
+    first: &[Phases { count: 2, work: 50 }],
+    work: 100,
+    last: 0,
+};
+const DEFAULT: Plan = Plan {
+    starts: &[1, 2, 3, usize::MAX],
+    tries: 1,
+    first: &[Phases { count: 10, work: 900 }],
+    work: 9000,
+    last: 0,
+};
+/// Begins like the default, so that it is never worse.
+const MAX: Plan = Plan {
+    starts: DEFAULT.starts,
+    tries: 4,
+    first: &[Phases { count: 10, work: 900 }, Phases { count: 4, work: 2000 }],
+    work: 180_000,
+    last: 4,
+};
+
+/// Adders for which a plan has one search, if it has several.
+const LARGE: u64 = 500;
+
+/// Sums of equal counts are taken by the width of the adder at first, at random later.
+const FIRST: Taste = Taste { sample: 2, noise: 0 };
+const REPAIR: Taste = Taste { sample: 1, noise: 100 };
+
+/// The part of the work that goes into resubstitution.
+const RESUBSTITUTION: u64 = 20;
+
+/// Most sums that are dissolved at once.
+const DISSOLVED: usize = 8;
+
+/// How often, of 256 rounds, one more adder is allowed.
+const CLIMB: u32 = 1;
+
+/// Most levels of an output, so that `2^level` fits.
+const MOST_LEVELS: u8 = 60;
+
+/// Rounds after which pairs that were of no use are tried again.
+const RETRY: u64 = 64;
+
+/// The best system found with the effort of the settings, and the most levels of an output.
+pub(super) fn best_system(problem: &Problem, settings: &Settings) -> (System, Option<u32>) {
+    let limit = settings.depth_slack.map(|slack| {
+        let slack = u8::try_from(slack).unwrap_or(u8::MAX);
+        least_levels(problem).saturating_add(slack).min(MOST_LEVELS)
+    });
+    let system = search(problem, settings.effort, limit);
+    (system, limit.map(|limit| u32::from(limit) + base(problem.inputs())))
+}
+
+/// The best system whose outputs have `limit` levels at most.
+fn search(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+    if let Some(blocks) = blocks::split(problem) {
+        let slack = limit.map_or(0, |limit| limit - least_levels(problem));
+        let limits = match limit {
+            None => Some(vec![None; blocks.len()]),
+            Some(limit) => blocks::limits(&blocks, slack, limit)
+                .map(|limits| limits.into_iter().map(Some).collect()),
+        };
+        // Blocks of inputs that come at different times can be too late: nothing is shared then.
+        let Some(limits) = limits else {
+            return of_digits(problem).0;
+        };
+        let solved = blocks.iter().zip(limits);
+        let solved = solved.map(|(block, limit)| search_rows(&block.problem, effort, limit));
+        return blocks::join(solved.collect());
+    }
+    search_rows(problem, effort, limit)
+}
+
+/// [`search_block`] of the inputs that are used. Levels count from the earliest input, so that with a
+/// limit all inputs stay.
+fn search_rows(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+    let rows = problem.used_rows();
+    if limit.is_some() || rows.is_empty() || rows.len() == problem.inputs().len() {
+        return search_block(problem, effort, limit);
+    }
+    let system = search_block(&problem.with_rows(&rows), effort, limit);
+    system.with_inputs(problem.inputs().len(), &rows)
+}
+
+/// [`search`] for a problem whose pairs can be counted.
+fn search_block(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+    let plan = match effort {
+        Effort::Fast => &FAST,
+        Effort::Default => &DEFAULT,
+        Effort::Max => &MAX,
+    };
+    let (system, forms) = of_digits(problem);
+    if let Some(exact) = exact::solve(&system, &forms).filter(|_| limit.is_none()) {
+        return exact;
+    }
+    let other = problem.transposed();
+    let walk = |seed: u64| {
+        let mut walk = Walk::start(problem, &other, plan, limit, Random::new(seed));
+        walk.phases(plan.first);
+        walk
+    };
+    let mut best = walk(1);
+    let tries = plan.tries.min(1 + LARGE / (1 + best.cost() as u64));
+    for seed in 2..=tries {
+        let walk = walk(seed);
+        if walk.cost() < best.cost() {
+            best = walk;
+        }
+    }
+    let spent: u64 = plan.first.iter().map(|phases| phases.count * phases.work).sum();
+    let left = plan.work.saturating_sub(tries * spent);
+    if let Some(work) = left.checked_div(plan.last) {
+        best.phases(&[Phases { count: plan.last, work }]);
+    }
+    best.result()
+}
+
+/// A search. Without levels that bind it is on the side of the matrix or of its transpose in
+/// turns: what is a common sum in one is a common reader in the other, so that a search on one
+/// side leaves what the other finds.
+struct Walk<'a> {
+    /// The matrix and its transpose.
+    sides: [&'a Problem; 2],
+    /// The system is that of the transpose.
+    turned: bool,
+    system: System,
+    limit: Option<u8>,
+    random: Random,
+    begun: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn start(
+        problem: &'a Problem,
+        other: &'a Problem,
+        plan: &Plan,
+        limit: Option<u8>,
+        mut random: Random,
+    ) -> Walk<'a> {
+        let mut system = start(problem, plan, limit, &mut random);
+        let mut turned = false;
+        if limit.is_none() && blocks::split(other).is_none() {
+            let there = start(other, plan, None, &mut random);
+            turned = there.transposed().cost() < system.cost();
+            system = if turned { there } else { system };
+        }
+        Walk { sides: [problem, other], turned, system, limit, random, begun: false }
+    }
+
+    fn phases(&mut self, all: &[Phases]) {
+        for phases in all {
+            for _ in 0..phases.count {
+                self.phase(phases.work);
+            }
+        }
+    }
+
+    fn phase(&mut self, work: u64) {
+        if std::mem::replace(&mut self.begun, true) {
+            self.turn();
+        }
+        let work = work * self.system.cost() as u64;
+        let mut state = State::new(&self.system, self.side().inputs(), self.limit);
+        resub::resubstitute(&mut state, work / RESUBSTITUTION, &mut self.random);
+        self.system = improve(&mut state, work, &mut self.random);
+    }
+
+    /// Goes to the other side, where that is possible.
+    fn turn(&mut self) {
+        let turned = self.system.transposed();
+        if self.limit.is_none() && blocks::is_countable(&turned) {
+            self.system = turned;
+            self.turned = !self.turned;
+        }
+    }
+
+    fn side(&self) -> &'a Problem {
+        self.sides[usize::from(self.turned)]
+    }
+
+    /// Number of adders on the side of the matrix.
+    fn cost(&self) -> usize {
+        if self.turned { self.system.transposed().cost() } else { self.system.cost() }
+    }
+
+    /// The system on the side of the matrix.
+    fn result(mut self) -> System {
+        if !self.turned {
+            return self.system;
+        }
+        self.system = self.system.transposed();
+        match blocks::is_countable(&self.system) {
+            // The state inlines sums that are read once.
+            true => State::new(&self.system, self.sides[0].inputs(), None).system(),
+            false => self.system,
+        }
+    }
+}
+
+/// The best of a few greedy runs.
+fn start(problem: &Problem, plan: &Plan, limit: Option<u8>, random: &mut Random) -> System {
+    let (system, forms) = of_digits(problem);
+    let levels = levels(problem.inputs());
+    let run = |depth: usize, random: &mut Random| {
+        let mut system = system.clone();
+        if depth > 1 {
+            decompose(&mut system, &forms, depth, &levels, limit);
+        }
+        let mut state = State::new(&system, problem.inputs(), limit);
+        greedy::extract_all(&mut state, FIRST, random);
+        state
+    };
+    let mut best = run(plan.starts[0], random);
+    for &depth in &plan.starts[1..] {
+        let state = run(depth, random);
+        if state.cost() < best.cost() {
+            best = state;
+        }
+    }
+    best.system()
+}
+
+/// Dissolves a few sums and extracts pairs again, and keeps what is not worse, rarely what is one
+/// adder worse; the best system on the way.
+fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
+    state.commit();
+    let end = state.pairs.work + work;
+    let mut best: Option<(usize, System)> = None;
+    let mut rounds = 0;
+    while state.pairs.work < end && (0..state.len()).any(|row| state.is_inner(row)) {
+        let before = state.cost();
+        let climbs = random.chance(CLIMB);
+        if climbs && best.as_ref().is_none_or(|(cost, _)| before < *cost) {
+            best = Some((before, state.system()));
+        }
+        for _ in 0..1 + random.below(DISSOLVED) {
+            let row = random.below(state.len());
+            if state.is_inner(row) {
+                let touched = state.dissolve(row);
+                state.tidy(touched);
+            }
+        }
+        rounds += 1;
+        if rounds % RETRY == 0 {
+            state.pairs.restore();
+        }
+        greedy::extract_all(state, REPAIR, random);
+        if state.cost() > before + usize::from(climbs) {
+            state.undo(0);
+        }
+        state.commit();
+    }
+    match best {
+        Some((cost, system)) if cost < state.cost() => system,
+        _ => state.system(),
+    }
+}

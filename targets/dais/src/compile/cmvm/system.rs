@@ -1,0 +1,147 @@
+//! Systems of sums, which all passes work on.
+//!
+//! Node `i` below `inputs` is an input, node `inputs + k` is the value of sum `k`, which adds
+//! signed shifted nodes. A sum of `n` terms costs `n - 1` adders in whatever order they are added;
+//! an empty sum is unused.
+
+use super::{Problem, digits};
+
+/// `(-1 if negate) * node * 2^shift`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    pub(super) node: u32,
+    pub(super) shift: u16,
+    pub(super) negate: bool,
+}
+
+/// Sums that compute the columns of a matrix. No sum reads itself, directly or not.
+#[derive(Clone, Debug)]
+pub(super) struct System {
+    pub(super) inputs: usize,
+    pub(super) sums: Vec<Vec<Term>>,
+    /// One per column; absent for zero.
+    pub(super) outputs: Vec<Option<Term>>,
+}
+
+impl Term {
+    /// The term times a power of two and perhaps -1.
+    pub(super) fn scaled(self, shift: u16, negate: bool) -> Term {
+        Term { node: self.node, shift: self.shift + shift, negate: self.negate != negate }
+    }
+}
+
+impl System {
+    /// The same system among `inputs` inputs, of which its own are those in `rows`.
+    pub(super) fn with_inputs(mut self, inputs: usize, rows: &[usize]) -> System {
+        let own = self.inputs;
+        let moved = |term: &mut Term| {
+            let node = term.node as usize;
+            term.node = if node < own { rows[node] } else { node - own + inputs } as u32;
+        };
+        self.sums.iter_mut().flatten().for_each(moved);
+        self.outputs.iter_mut().flatten().for_each(moved);
+        self.inputs = inputs;
+        self
+    }
+
+    /// The sum that makes a node; none for an input.
+    pub(super) fn sum_of(&self, node: u32) -> Option<usize> {
+        (node as usize).checked_sub(self.inputs)
+    }
+
+    /// The node that a sum makes.
+    pub(super) fn node_of(&self, sum: usize) -> u32 {
+        (self.inputs + sum) as u32
+    }
+
+    /// Number of adders.
+    pub(super) fn cost(&self) -> usize {
+        self.sums.iter().map(|terms| terms.len().saturating_sub(1)).sum()
+    }
+
+    /// Sums that outputs need, operands first.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let mut order = Vec::new();
+        let mut seen = vec![false; self.sums.len()];
+        let mut stack: Vec<(usize, usize)> = Vec::new();
+        for output in self.outputs.iter().flatten() {
+            stack.extend(self.sum_of(output.node).map(|sum| (sum, 0)));
+            while let Some((sum, at)) = stack.pop() {
+                if at == 0 && std::mem::replace(&mut seen[sum], true) {
+                    continue;
+                }
+                let Some(term) = self.sums[sum].get(at) else {
+                    order.push(sum);
+                    continue;
+                };
+                stack.push((sum, at + 1));
+                stack.extend(self.sum_of(term.node).filter(|&s| !seen[s]).map(|s| (s, 0)));
+            }
+        }
+        order
+    }
+
+    /// The system with every edge turned around, which computes the transposed matrix: what a
+    /// node reads becomes what reads it, outputs become inputs.
+    ///
+    /// Every node is a sum over its readers then; the numbers of adders differ by the difference
+    /// of the numbers of inputs and outputs that are used.
+    pub(super) fn transposed(&self) -> System {
+        let inputs = self.outputs.len();
+        // Sum `n` of the new system belongs to node `n` of the old one.
+        let mut sums: Vec<Vec<Term>> = vec![Vec::new(); self.inputs + self.sums.len()];
+        for (column, output) in self.outputs.iter().enumerate() {
+            if let &Some(Term { node, shift, negate }) = output {
+                sums[node as usize].push(Term { node: column as u32, shift, negate });
+            }
+        }
+        for sum in self.order() {
+            let reader = (inputs + self.inputs + sum) as u32;
+            for &Term { node, shift, negate } in &self.sums[sum] {
+                sums[node as usize].push(Term { node: reader, shift, negate });
+            }
+        }
+        let output = |row: usize| {
+            let node = (inputs + row) as u32;
+            (!sums[row].is_empty()).then_some(Term { node, shift: 0, negate: false })
+        };
+        let outputs = (0..self.inputs).map(output).collect();
+        System { inputs, sums, outputs }
+    }
+}
+
+/// Every column as the sum of the signed digits of its weights. Columns that are multiples of
+/// others by a power of two are computed once.
+pub(super) fn of_digits(problem: &Problem) -> (System, Vec<Vec<i64>>) {
+    let inputs = problem.inputs().len();
+    let mut system = System { inputs, sums: Vec::new(), outputs: Vec::new() };
+    let mut forms: Vec<Vec<i64>> = Vec::new();
+    for column in 0..problem.columns() {
+        let weights: Vec<i64> = (0..inputs).map(|row| problem.weight(row, column)).collect();
+        let Some(first) = weights.iter().find(|&&w| w != 0) else {
+            system.outputs.push(None);
+            continue;
+        };
+        let shift = weights.iter().fold(0, |all, w| all | w).trailing_zeros();
+        let negate = *first < 0;
+        let sign = if negate { -1 } else { 1 };
+        let odd: Vec<i64> = weights.iter().map(|w| (w >> shift) * sign).collect();
+        let sum = forms.iter().position(|form| *form == odd).unwrap_or_else(|| {
+            system.sums.push(terms_of(&odd));
+            forms.push(odd);
+            forms.len() - 1
+        });
+        let node = system.node_of(sum);
+        system.outputs.push(Some(Term { node, shift: shift as u16, negate }));
+    }
+    (system, forms)
+}
+
+/// The digits of a linear form.
+pub(super) fn terms_of(weights: &[i64]) -> Vec<Term> {
+    let digits = |(row, &weight): (usize, &i64)| {
+        let term = move |(shift, negate)| Term { node: row as u32, shift: shift as u16, negate };
+        digits::canonical(weight).map(term)
+    };
+    weights.iter().enumerate().flat_map(digits).collect()
+}

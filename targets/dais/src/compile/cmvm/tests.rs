@@ -1,0 +1,378 @@
+//! Solutions against the product itself, computed from numbers, and against brute force.
+
+use super::random::Random;
+use super::*;
+use std::collections::BTreeSet;
+
+const FREE: Settings = Settings { effort: Effort::Fast, depth_slack: None };
+
+fn bounded(slack: u32) -> Settings {
+    Settings { effort: Effort::Fast, depth_slack: Some(slack) }
+}
+
+fn bytes(rows: usize) -> Vec<Input> {
+    vec![Input { low: -128, high: 127, latency: 0 }; rows]
+}
+
+fn problem(inputs: Vec<Input>, columns: usize, weights: Vec<i64>) -> Problem {
+    Problem::new(inputs, columns, weights).unwrap()
+}
+
+/// Runs the adders on numbers and compares with the product; every sum lies in its range.
+fn check(problem: &Problem, settings: &Settings, random: &mut Random) -> Solution {
+    let solution = solve(problem, settings).unwrap();
+    for round in 0..8 {
+        let pick = |input: &Input| match round {
+            0 => input.low,
+            1 => input.high,
+            _ => {
+                let count = (input.high - input.low + 1) as usize;
+                input.low + random.below(count) as i64
+            }
+        };
+        let x: Vec<i128> = problem.inputs().iter().map(pick).map(i128::from).collect();
+        // Fractions of 2^64 hold every shift.
+        let mut nodes: Vec<i128> = x.iter().map(|x| x << 40).collect();
+        for adder in &solution.adders {
+            let b = nodes[adder.b];
+            let b = if adder.shift < 0 { b >> -adder.shift } else { b << adder.shift };
+            let value = if adder.subtract { nodes[adder.a] - b } else { nodes[adder.a] + b };
+            let step = 1_i128 << (40 + adder.range.exponent);
+            assert_eq!(value % step, 0, "the step divides the value");
+            assert!((adder.range.low..=adder.range.high).contains(&(value / step)), "in range");
+            nodes.push(value);
+        }
+        for column in 0..problem.columns() {
+            let rows = x.iter().enumerate();
+            let expected: i128 =
+                rows.map(|(row, x)| x * i128::from(problem.weight(row, column))).sum();
+            let found = solution.outputs[column].map_or(0, |output| {
+                let node = nodes[output.node];
+                let value =
+                    if output.shift < 0 { node >> -output.shift } else { node << output.shift };
+                if output.negate { -value } else { value }
+            });
+            assert_eq!(found, expected << 40, "column {column}");
+        }
+    }
+    solution
+}
+
+/// The longest chain of adders to an output, from the adders alone.
+fn depth(problem: &Problem, solution: &Solution) -> u32 {
+    let mut levels: Vec<u32> = problem.inputs().iter().map(|input| input.latency).collect();
+    for adder in &solution.adders {
+        levels.push(1 + levels[adder.a].max(levels[adder.b]));
+    }
+    solution.outputs.iter().flatten().map(|output| levels[output.node]).max().unwrap_or(0)
+}
+
+fn random_matrix(random: &mut Random, rows: usize, columns: usize) -> Vec<i64> {
+    let bits = 1 + random.below(14);
+    let zeros = random.below(200) as u32;
+    let mut weight = || match random.chance(zeros) {
+        true => 0,
+        false => random.below(2 << bits) as i64 - (1 << bits),
+    };
+    (0..rows * columns).map(|_| weight()).collect()
+}
+
+#[test]
+fn random_products_are_exact() {
+    let mut random = Random::new(7);
+    for case in 0..120 {
+        let (rows, columns) = (random.below(10), random.below(10));
+        let mut weights = random_matrix(&mut random, rows, columns);
+        if case % 4 == 0 && rows > 0 && columns > 1 {
+            // Columns of zeros, and columns that are others shifted.
+            (0..rows).for_each(|row| weights[row * columns] = 0);
+            (0..rows).for_each(|row| {
+                weights[row * columns + 1] = -4 * weights[row * columns + columns - 1]
+            });
+        }
+        let mut inputs = bytes(rows);
+        for input in inputs.iter_mut().filter(|_| case % 3 == 0) {
+            let low = random.below(4000) as i64 - 2000;
+            *input = Input {
+                low,
+                high: low + random.below(3000) as i64,
+                latency: random.below(5) as u32,
+            };
+        }
+        let problem = problem(inputs, columns, weights);
+        check(&problem, &FREE, &mut random);
+        check(&problem, &bounded(case % 3), &mut random);
+    }
+}
+
+#[test]
+fn other_efforts_are_exact_and_no_worse() {
+    let mut random = Random::new(11);
+    let weights = random_matrix(&mut random, 6, 6);
+    let problem = problem(bytes(6), 6, weights);
+    let efforts = [Effort::Fast, Effort::Default, Effort::Max];
+    let adders = efforts.map(|effort| {
+        let settings = Settings { effort, depth_slack: None };
+        check(&problem, &settings, &mut random).adders.len()
+    });
+    assert!(adders[0] >= adders[1] && adders[1] >= adders[2], "{adders:?}");
+}
+
+#[test]
+fn edge_shapes() {
+    let mut random = Random::new(3);
+    for (rows, columns, weights) in [
+        (0, 0, vec![]),
+        (0, 3, vec![]),
+        (3, 0, vec![]),
+        (2, 2, vec![0; 4]),
+        (1, 1, vec![1]),
+        (1, 1, vec![-8]),
+        (1, 3, vec![12, -3, 24]),
+        (3, 1, vec![1, 1, 1]),
+        (2, 2, vec![1 << 40, -(1 << 40) + 1, (1 << 47) - 1, 3]),
+    ] {
+        let problem = problem(bytes(rows), columns, weights);
+        check(&problem, &FREE, &mut random);
+        check(&problem, &bounded(0), &mut random);
+    }
+    assert!(check(&problem(bytes(1), 3, vec![12, -3, 24]), &FREE, &mut random).adders.len() == 1);
+}
+
+/// Too large numbers are refused, not wrapped.
+#[test]
+fn limits() {
+    assert!(Problem::new(bytes(1), 1, vec![1 << 48]).is_none());
+    assert!(Problem::new(bytes(1), 1, vec![-(1 << 48)]).is_none());
+    let wide = Input { low: i64::MIN, high: i64::MAX, latency: 0 };
+    assert!(Problem::new(vec![wide], 1, vec![1 << 40]).is_some());
+    assert!(Problem::new(vec![Input { latency: u32::MAX, ..wide }], 1, vec![1]).is_none());
+}
+
+/// The fewest adders of every odd constant below 256, by growing sets of numbers: nothing here
+/// knows digits or chains.
+fn fewest_adders() -> Vec<usize> {
+    const TOP: i64 = 1 << 10;
+    let odd = |value: i64| value >> value.trailing_zeros();
+    let sums = |a: i64, b: i64| {
+        let mut all = BTreeSet::new();
+        for shift in 0..11 {
+            for (x, y) in [(a << shift, b), (a, b << shift)] {
+                all.extend(
+                    [x + y, (x - y).abs()].into_iter().filter(|v| *v > 0 && odd(*v) < TOP).map(odd),
+                );
+            }
+        }
+        all
+    };
+    let mut fewest = vec![usize::MAX; TOP as usize];
+    fewest[1] = 0;
+    let reach = |fewest: &mut Vec<usize>, value: i64, adders: usize| {
+        fewest[value as usize] = fewest[value as usize].min(adders);
+    };
+    for first in sums(1, 1) {
+        reach(&mut fewest, first, 1);
+        let mut seconds = BTreeSet::new();
+        for (a, b) in [(1, 1), (first, 1), (first, first)] {
+            seconds.extend(sums(a, b));
+        }
+        for second in seconds {
+            reach(&mut fewest, second, 2);
+            let values = [1, first, second];
+            for (at, &a) in values.iter().enumerate() {
+                for &b in &values[..=at] {
+                    sums(a, b).into_iter().for_each(|third| reach(&mut fewest, third, 3));
+                }
+            }
+        }
+    }
+    fewest
+}
+
+#[test]
+fn single_constants_need_the_fewest_adders() {
+    let mut random = Random::new(5);
+    let fewest = fewest_adders();
+    for constant in (1..256).step_by(2) {
+        let problem = problem(bytes(1), 1, vec![constant]);
+        let solution = check(&problem, &FREE, &mut random);
+        assert_eq!(solution.adders.len(), fewest[constant as usize], "{constant}");
+    }
+}
+
+/// The minimum is that of a tree over all digits, whose `2^latency` add up.
+#[test]
+fn depth_is_bounded() {
+    let mut random = Random::new(13);
+    for case in 0..40 {
+        let (rows, columns) = (1 + random.below(8), 1 + random.below(8));
+        let mut inputs = bytes(rows);
+        for input in inputs.iter_mut().filter(|_| case % 2 == 0) {
+            input.latency = random.below(6) as u32;
+        }
+        let problem = problem(inputs, columns, random_matrix(&mut random, rows, columns));
+        let least = (0..columns).map(|column| {
+            let weight = |row: usize| u64::from(naf_digits(problem.weight(row, column)));
+            let total: u64 =
+                (0..rows).map(|row| weight(row) << problem.inputs()[row].latency).sum();
+            total.max(1).next_power_of_two().trailing_zeros()
+        });
+        let least = least.max().unwrap_or(0);
+        for slack in 0..3 {
+            let solution = check(&problem, &bounded(slack), &mut random);
+            assert_eq!(solution.depth, depth(&problem, &solution));
+            assert!(solution.depth <= least + slack, "{} {least} {slack}", solution.depth);
+        }
+    }
+}
+
+/// Digits of the non-adjacent form by its recurrence.
+fn naf_digits(value: i64) -> u32 {
+    match value {
+        0 => 0,
+        _ if value % 2 == 0 => naf_digits(value / 2),
+        _ if value.rem_euclid(4) == 1 => 1 + naf_digits(value - 1),
+        _ => 1 + naf_digits(value + 1),
+    }
+}
+
+#[test]
+fn solutions_are_deterministic() {
+    let mut random = Random::new(17);
+    let problem = problem(bytes(12), 9, random_matrix(&mut random, 12, 9));
+    for settings in [FREE, bounded(1)] {
+        assert_eq!(solve(&problem, &settings).unwrap(), solve(&problem, &settings).unwrap());
+    }
+}
+
+/// A problem whose pairs are too many for memory is solved in blocks, in time.
+#[test]
+fn large_problems_are_solved_in_blocks() {
+    let mut random = Random::new(19);
+    let (rows, columns) = (1300, 3);
+    let weights: Vec<i64> = (0..rows * columns).map(|_| random.below(255) as i64 - 127).collect();
+    let mut inputs = bytes(rows);
+    for (uneven, settings) in [(false, FREE), (false, bounded(0)), (true, bounded(1))] {
+        inputs
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, input)| input.latency = at as u32 % 3 * u32::from(uneven));
+        let problem = problem(inputs.clone(), columns, weights.clone());
+        assert!(blocks::split(&problem).is_some());
+        let solution = check(&problem, &settings, &mut random);
+        let digits: u32 = weights.iter().map(|&w| naf_digits(w)).sum();
+        assert!(solution.adders.len() < digits as usize * 2 / 3, "{}", solution.adders.len());
+    }
+}
+
+/// Every planted fault is noticed.
+#[test]
+fn faults_are_not_proved() {
+    let problem = problem(bytes(2), 2, vec![3, 5, 7, -9]);
+    let (system, limit) = search::best_system(&problem, &FREE);
+    let (adders, outputs) = trees::adders(&problem, &system, limit);
+    assert!(prove::prove(&problem, adders.clone(), &outputs).is_ok());
+    for at in 0..adders.len() {
+        let mut wrong = adders.clone();
+        wrong[at].shift += 1;
+        assert!(prove::prove(&problem, wrong, &outputs).is_err(), "shift of adder {at}");
+        let mut wrong = adders.clone();
+        wrong[at].subtract = !wrong[at].subtract;
+        assert!(prove::prove(&problem, wrong, &outputs).is_err(), "sign of adder {at}");
+        let mut wrong = adders.clone();
+        wrong[at].b = problem.inputs().len() + at;
+        assert!(prove::prove(&problem, wrong, &outputs).is_err(), "adder {at} reads itself");
+    }
+    for at in 0..outputs.len() {
+        let mut wrong = outputs.clone();
+        wrong[at] = None;
+        assert!(prove::prove(&problem, adders.clone(), &wrong).is_err(), "output {at} missing");
+        let mut wrong = outputs.clone();
+        wrong[at] = wrong[at].map(|term| term.scaled(0, true));
+        assert!(prove::prove(&problem, adders.clone(), &wrong).is_err(), "output {at} negated");
+        let mut wrong = outputs.clone();
+        wrong[at] = wrong[at].map(|term| term.scaled(1, false));
+        assert!(prove::prove(&problem, adders.clone(), &wrong).is_err(), "output {at} shifted");
+    }
+    assert!(prove::prove(&problem, adders, &outputs[..1]).is_err(), "an output too few");
+}
+
+/// A sum that is written in another way than an equal one is found by its form.
+#[test]
+fn equal_forms_become_one() {
+    let term = |node: u32, shift: u16, negate: bool| system::Term { node, shift, negate };
+    // 4a - b + c and 3a + (a - b) + c, which share no pair but are equal.
+    let first = vec![term(0, 2, false), term(1, 0, true), term(2, 0, false)];
+    let second = vec![term(5, 0, false), term(6, 0, false), term(2, 0, false)];
+    let three = vec![term(0, 1, false), term(0, 0, false)];
+    let difference = vec![term(0, 0, false), term(1, 0, true)];
+    let sums = vec![first, second, three, difference];
+    let outputs = [3, 4, 5, 6].map(|node| Some(term(node, 0, false))).to_vec();
+    let system = system::System { inputs: 3, sums, outputs };
+    let mut state = state::State::new(&system, &bytes(3), None);
+    assert_eq!(state.cost(), 6);
+    resub::resubstitute(&mut state, 0, &mut Random::new(1));
+    assert_eq!(state.cost(), 4);
+    let problem = problem(bytes(3), 4, vec![4, 4, 3, 1, -1, -1, 0, -1, 1, 1, 0, 0]);
+    let (adders, outputs) = trees::adders(&problem, &state.system(), None);
+    assert!(prove::prove(&problem, adders, &outputs).is_ok());
+}
+
+/// A product and its transpose need adders that differ by the numbers of inputs and outputs.
+#[test]
+fn transposing_keeps_the_cost() {
+    let mut random = Random::new(23);
+    for _ in 0..20 {
+        let (rows, columns) = (2 + random.below(7), 2 + random.below(7));
+        let weights = (0..rows * columns).map(|_| 1 + random.below(300) as i64).collect();
+        let problem = problem(bytes(rows), columns, weights);
+        let (system, forms) = system::of_digits(&problem);
+        // Columns that are multiples of each other share a sum, which is not counted here.
+        if forms.len() < columns {
+            continue;
+        }
+        let mut state = state::State::new(&system, problem.inputs(), None);
+        greedy::extract_all(&mut state, greedy::Taste { sample: 1, noise: 50 }, &mut random);
+        let straight = state.system();
+        let turned = straight.transposed();
+        assert_eq!(turned.cost() + rows, straight.cost() + columns);
+        let other = problem.transposed();
+        let (adders, outputs) = trees::adders(&other, &turned, None);
+        assert!(prove::prove(&other, adders, &outputs).is_ok());
+        let (adders, outputs) = trees::adders(&problem, &turned.transposed(), None);
+        assert!(prove::prove(&problem, adders, &outputs).is_ok());
+    }
+}
+
+/// Undoing returns to the very counts: the greedy pass that follows finds the same.
+#[test]
+fn changes_are_undone() {
+    let mut random = Random::new(29);
+    for limit in [None, Some(8)] {
+        let problem = problem(bytes(6), 6, random_matrix(&mut random, 6, 6));
+        let (system, _) = system::of_digits(&problem);
+        let mut state = state::State::new(&system, problem.inputs(), limit);
+        let taste = greedy::Taste { sample: 1, noise: 0 };
+        greedy::extract_all(&mut state, taste, &mut Random::new(1));
+        state.commit();
+        let (cost, before) = (state.cost(), state.system());
+        for round in 0..50 {
+            let row = random.below(state.len());
+            if state.is_inner(row) {
+                let touched = state.dissolve(row);
+                state.tidy(touched);
+            }
+            greedy::extract_all(&mut state, taste, &mut Random::new(round));
+            state.undo(0);
+            assert_eq!(state.cost(), cost);
+            let sorted = |system: system::System| {
+                let mut sums = system.sums;
+                let key = |term: &system::Term| (term.node, term.shift, term.negate);
+                sums.iter_mut().for_each(|terms| terms.sort_by_key(key));
+                sums.retain(|terms| !terms.is_empty());
+                sums
+            };
+            assert_eq!(sorted(state.system()), sorted(before.clone()), "round {round}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! From sums to adders: which two terms to add first.
+
+use super::prove::Bare;
+use super::system::{System, Term};
+use super::{Problem, Range};
+
+/// Operands above which the first that are ready are added first.
+const MANY: usize = 48;
+
+/// The power of two that stands for the last level.
+const WHOLE: u32 = 100;
+
+/// A term of a sum, with what its adder needs to know.
+#[derive(Clone, Copy)]
+struct Operand {
+    term: Term,
+    range: Range,
+    level: u32,
+}
+
+/// The adders of all sums that outputs need, operands first; outputs get the new numbers.
+///
+/// Of the orders in which a sum is there as early as can be, the one is taken that adds the two
+/// terms with the smallest adder first. Sums that are only outputs may take until the `limit`.
+pub(super) fn adders(
+    problem: &Problem,
+    system: &System,
+    limit: Option<u32>,
+) -> (Vec<Bare>, Vec<Option<Term>>) {
+    let mut forest = Forest { inputs: problem.inputs().len(), bare: Vec::new() };
+    let mut made: Vec<Option<Operand>> = vec![None; system.inputs + system.sums.len()];
+    for (index, input) in problem.inputs().iter().enumerate() {
+        made[index] = Some(Operand {
+            term: Term { node: index as u32, shift: 0, negate: false },
+            range: Range { low: input.low.into(), high: input.high.into(), exponent: 0 },
+            level: input.latency,
+        });
+    }
+    let mut read = vec![false; made.len()];
+    system.sums.iter().flatten().for_each(|term| read[term.node as usize] = true);
+    for sum in system.order() {
+        let terms = system.sums[sum].iter();
+        let operands: Vec<Operand> =
+            terms.filter_map(|&t| Some(made[t.node as usize]?.scaled(t))).collect();
+        let node = system.inputs + sum;
+        let earliest = earliest(&operands);
+        let latest = limit.filter(|_| !read[node]).map_or(earliest, |limit| limit.max(earliest));
+        made[node] = forest.grow(operands, latest);
+    }
+    let output = |term: Term| Some(made[term.node as usize]?.scaled(term).term);
+    (forest.bare, system.outputs.iter().map(|o| o.and_then(output)).collect())
+}
+
+/// The smallest level at which operands can be added up.
+fn earliest(operands: &[Operand]) -> u32 {
+    // Adding is carrying: two nodes of a level make one of the next.
+    let mut levels: Vec<u32> = operands.iter().map(|operand| operand.level).collect();
+    levels.sort_unstable_by(|a, b| b.cmp(a));
+    while let Some(first) = levels.pop() {
+        let Some(second) = levels.pop() else {
+            return first;
+        };
+        let level = first.max(second) + 1;
+        let at = levels.partition_point(|&other| other > level);
+        levels.insert(at, level);
+    }
+    0
+}
+
+struct Forest {
+    inputs: usize,
+    bare: Vec<Bare>,
+}
+
+impl Forest {
+    /// Adds operands up; none without operands.
+    fn grow(&mut self, mut operands: Vec<Operand>, latest: u32) -> Option<Operand> {
+        let low_bit = |operand: &Operand| (operand.range.exponent, operand.range.reach());
+        operands.sort_by_key(low_bit);
+        while operands.len() > 1 {
+            let (x, y) = best_pair(&operands, latest);
+            let second = operands.remove(y);
+            let first = operands.remove(x);
+            let sum = self.join(first, second);
+            let at = operands.partition_point(|other| low_bit(other) < low_bit(&sum));
+            operands.insert(at, sum);
+        }
+        operands.pop()
+    }
+
+    /// An adder of two operands.
+    fn join(&mut self, x: Operand, y: Operand) -> Operand {
+        // The first operand of an adder is neither shifted nor negated.
+        let (x, y) = if x.term.negate && !y.term.negate { (y, x) } else { (x, y) };
+        self.bare.push(Bare {
+            a: x.term.node as usize,
+            b: y.term.node as usize,
+            shift: i32::from(y.term.shift) - i32::from(x.term.shift),
+            subtract: x.term.negate != y.term.negate,
+        });
+        let node = (self.inputs + self.bare.len() - 1) as u32;
+        Operand {
+            term: Term { node, ..x.term },
+            range: x.range.plus(&y.range),
+            level: x.level.max(y.level) + 1,
+        }
+    }
+}
+
+impl Operand {
+    /// The operand in the place of the node of a term.
+    fn scaled(self, by: Term) -> Operand {
+        Operand {
+            term: self.term.scaled(by.shift, by.negate),
+            range: self.range.scaled(i32::from(by.shift), by.negate),
+            level: self.level,
+        }
+    }
+}
+
+/// Places of the two operands to add first, in order.
+fn best_pair(operands: &[Operand], latest: u32) -> (usize, usize) {
+    if operands.len() > MANY {
+        return first_two(operands);
+    }
+    let weight = |level: u32| 1_u128 << (WHOLE + level).saturating_sub(latest).min(WHOLE + 1);
+    let all: u128 = operands.iter().map(|operand| weight(operand.level)).sum();
+    let mut best = None;
+    for (x, first) in operands.iter().enumerate() {
+        for (y, second) in operands.iter().enumerate().skip(x + 1) {
+            let level = first.level.max(second.level) + 1;
+            // The rest can be added up in time if the weights fit into that of the last level.
+            let rest = all - weight(first.level) - weight(second.level) + weight(level);
+            let key = (first.range.adder_bits(&second.range), level);
+            if rest <= 1 << WHOLE && best.is_none_or(|(least, _)| key < least) {
+                best = Some((key, (x, y)));
+            }
+        }
+    }
+    // The two that are ready first are always in time.
+    best.map_or_else(|| first_two(operands), |(_, pair)| pair)
+}
+
+/// The two operands that are ready first.
+fn first_two(operands: &[Operand]) -> (usize, usize) {
+    let mut first = (0, 1);
+    let level = |at: usize| operands[at].level;
+    if level(1) < level(0) {
+        first = (1, 0);
+    }
+    for at in 2..operands.len() {
+        if level(at) < level(first.0) {
+            first = (at, first.0);
+        } else if level(at) < level(first.1) {
+            first.1 = at;
+        }
+    }
+    (first.0.min(first.1), first.0.max(first.1))
+}

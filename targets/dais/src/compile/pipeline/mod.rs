@@ -1,0 +1,122 @@
+//! Registers for programs: one block of logic becomes the stages of a pipeline, each of which takes
+//! no longer than a cutoff.
+//!
+//! [`schedule`] finds the fewest stages, the shortest cutoff that needs no more of them, and for
+//! every operation the stage where registers hold the fewest bits; [`stages`] builds the programs.
+
+mod delays;
+mod registers;
+mod schedule;
+mod stages;
+
+pub(crate) use registers::outgoing_bits;
+pub use registers::register_bits;
+
+use crate::files::Pipeline;
+use crate::program::{Program, Slot};
+use crate::verify::ranges::Ranges;
+use crate::verify::{Rules, verify};
+use quincunx_diag::{Diagnostic, Result, any_error};
+use schedule::{Logic, Schedule};
+
+/// Most stages: more registers in a row than any device has, and few enough that values which
+/// cross all of them do not fill the memory.
+const MAX_STAGES: usize = 1 << 12;
+
+/// Most values that cross from stage to stage, counted once per crossing.
+const MAX_CROSSINGS: u64 = 1 << 22;
+
+/// How to divide a program into stages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cutoff {
+    /// Longest latency of a stage, in units of the program's latencies: adder levels where these
+    /// are counted.
+    pub latency: f64,
+    /// Whether stages are balanced, and operations moved to where registers hold fewer bits.
+    pub retiming: bool,
+}
+
+/// A program in stages.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    /// The stages.
+    pub pipeline: Pipeline,
+    /// Stage and slot of every operation of the program; `None` for those that no output and no
+    /// root needs.
+    pub places: Vec<Option<(usize, Slot)>>,
+    /// The longest latency of a stage.
+    pub latency: f64,
+    /// `Q1163`: values that may leave their types where a register holds them.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Cutoff {
+    /// Parses the values of options; `None` where programs stay as they are.
+    ///
+    /// # Errors
+    /// `Q1161` for a cutoff that is no positive number.
+    pub(crate) fn parse(latency: &str, retiming: bool) -> Result<Option<Cutoff>> {
+        if latency == "none" {
+            return Ok(None);
+        }
+        match latency.parse::<f64>() {
+            Ok(latency) if latency.is_finite() && latency > 0.0 => {
+                Ok(Some(Cutoff { latency, retiming }))
+            }
+            _ => {
+                let shown = latency.escape_debug();
+                let message = format!("latency-cutoff is \"{shown}\", expected a positive number");
+                Err(Diagnostic::usage("Q1161", message).help("\"none\" makes no registers"))
+            }
+        }
+    }
+}
+
+/// Divides a program into stages. What `roots` names is kept besides the outputs.
+///
+/// # Errors
+/// The first error of [`verify`]; `Q1160` for an operation that takes longer than the cutoff;
+/// `Q1162` for too many stages or values that cross them.
+pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<Staged> {
+    let problems = verify(program, &Rules::EXECUTABLE);
+    if any_error(&problems)
+        && let Some(first) = problems.into_iter().find(Diagnostic::is_error)
+    {
+        return Err(first);
+    }
+    let logic = Logic::new(program, roots);
+    let slowest = logic.slowest();
+    if let Some((slot, delay)) = slowest.filter(|(_, delay)| *delay > cutoff.latency + EPSILON) {
+        let message = format!("an operation has latency {delay}, the cutoff is {}", cutoff.latency);
+        return Err(Diagnostic::unsupported("Q1160", message)
+            .at(quincunx_diag::Place::Instruction(slot))
+            .help("a stage cannot be shorter than its longest operation"));
+    }
+    let first = Schedule::earliest(&logic, cutoff.latency);
+    let schedule = if cutoff.retiming { schedule::retime(&logic, first) } else { first };
+    if schedule.stages() > MAX_STAGES || schedule.crossings(&logic) > MAX_CROSSINGS {
+        let message = format!("a cutoff of {} needs too many registers", cutoff.latency);
+        return Err(Diagnostic::unsupported("Q1162", message).help("choose a longer cutoff"));
+    }
+    let warnings = cut_off(program, &logic, &schedule);
+    Ok(Staged { warnings, ..stages::build(program, &logic, &schedule) })
+}
+
+/// A register has the bits of a value's type. Results that may leave theirs are kept by the executor
+/// within a stage, and cut off between two.
+fn cut_off(program: &Program, logic: &Logic, schedule: &Schedule) -> Vec<Diagnostic> {
+    let overflows = Ranges::of(program, None).overflows;
+    let crosses = |slot: usize| schedule.last_use(logic, slot) > schedule.stage[slot];
+    let crossing: Vec<usize> =
+        overflows.into_iter().map(|(slot, _)| slot).filter(|&slot| crosses(slot)).collect();
+    let Some(&first) = crossing.first() else { return Vec::new() };
+    let count = crossing.len();
+    let message = format!(
+        "values of {count} operations may leave their types where registers hold them, and are cut \
+         off there"
+    );
+    vec![Diagnostic::warning("Q1163", message).at(quincunx_diag::Place::Instruction(first))]
+}
+
+/// Sums of latencies this far apart are equal, as for da4ml.
+const EPSILON: f64 = 1e-9;

@@ -1,0 +1,93 @@
+//! A constant matrix as a program of its own.
+
+use super::cmvm::{self, Input, Problem, Settings};
+use crate::isa::Inst;
+use crate::program::{InputIndex, Operation, Output, Program, Slot, SlotType};
+use crate::time::{Origin, model};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_num::{Int, Interval};
+
+/// The program of `y[j] = sum over i of x[i] * weights[i * columns + j]` for integers `x[i]` in
+/// `inputs[i]`, both bounds included: inputs, additions and subtractions.
+///
+/// `effort` is `fast`, `default` or `max`; `depth_slack` are adder levels above the fewest possible,
+/// -1 for any number. Costs and latencies are those of da4ml's model, in bits and levels.
+///
+/// ```
+/// use quincunx_dais::{constant_product, simulate::Executor};
+///
+/// // y = (5a + 3b, 5a - 3b): 5a and 3b take an adder each, the sums two more.
+/// let program = constant_product(&[5, 5, 3, -3], 2, &[(-8, 7); 2], "fast", "-1")?;
+/// let adders = program.operations.iter().filter(|o| o.inst.terms().count() == 2);
+/// assert_eq!(adders.count(), 4);
+/// assert_eq!(Executor::new(&program)?.run(&[7.0, -2.0])?, [29.0, 41.0]);
+/// # Ok::<(), quincunx_diag::Diagnostic>(())
+/// ```
+///
+/// # Errors
+/// `Q1140` for an unknown effort or slack; `Q1143` when weights and inputs do not fit each other, a
+/// bound is above the other, or a number is too large: weights have at most 48 bits, results 120.
+pub fn constant_product(
+    weights: &[i64],
+    columns: usize,
+    inputs: &[(i64, i64)],
+    effort: &str,
+    depth_slack: &str,
+) -> Result<Program> {
+    let settings = Settings::from_options(effort, depth_slack)?;
+    let refused = |message: &str| Diagnostic::invalid("Q1143", message);
+    if weights.len() != inputs.len().saturating_mul(columns) {
+        return Err(refused("a product needs a weight for every input and column"));
+    }
+    if inputs.iter().any(|(low, high)| low > high) {
+        return Err(refused("the lowest value of an input is above the highest"));
+    }
+    let known = inputs.iter().map(|&(low, high)| Input { low, high, latency: 0 }).collect();
+    let problem = Problem::new(known, columns, weights.to_vec())
+        .ok_or_else(|| refused("the numbers of the product are too large"))?;
+    let solution = cmvm::solve(&problem, &settings)?;
+    let mut program = Program {
+        input_shifts: vec![0; inputs.len()],
+        carry_size: -1,
+        adder_size: 1,
+        ..Program::default()
+    };
+    for (index, &(low, high)) in inputs.iter().enumerate() {
+        let interval = Interval::new(low.into(), high.into(), 0);
+        push(&mut program, Inst::Input { source: InputIndex(number(index)) }, &interval);
+    }
+    for adder in &solution.adders {
+        let (a, b, shift) = (slot(adder.a), slot(adder.b), i64::from(adder.shift));
+        let inst = match adder.subtract {
+            true => Inst::Sub { a, b, shift },
+            false => Inst::Add { a, b, shift },
+        };
+        let (low, high) = (Int::from(adder.range.low), Int::from(adder.range.high));
+        push(&mut program, inst, &Interval::new(low, high, adder.range.exponent));
+    }
+    program.outputs = solution.outputs.iter().map(output).collect();
+    for (operation, time) in model(&program, Origin::Tracer)?.into_iter().enumerate() {
+        let operation = &mut program.operations[operation];
+        (operation.latency, operation.cost) = time;
+    }
+    Ok(program)
+}
+
+fn push(program: &mut Program, inst: Inst, interval: &Interval) {
+    let slot_type = SlotType::of_interval(interval);
+    program.operations.push(Operation { inst, slot_type, latency: 0.0, cost: 0.0 });
+}
+
+fn output(output: &Option<cmvm::Output>) -> Output {
+    let zero = Output { source: None, shift: 0, negate: false };
+    output.map_or(zero, |o| Output { source: Some(slot(o.node)), shift: o.shift, negate: o.negate })
+}
+
+fn slot(node: usize) -> Slot {
+    Slot(number(node))
+}
+
+/// Graphs have far fewer nodes.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}

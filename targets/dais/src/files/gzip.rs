@@ -1,0 +1,50 @@
+//! Compressed files, as alkaid writes them: gzip around JSON.
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use quincunx_diag::{Diagnostic, Result};
+use std::io::{Read as _, Write as _};
+
+/// The first bytes of compressed files.
+pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Longest text that is decompressed; some thousand bytes can hold this many. Real programs of a
+/// million operations are a quarter of it.
+const MAX_TEXT: u64 = 1 << 28;
+
+/// The text of a compressed file.
+///
+/// # Errors
+/// `Q1093` when it is no gzip file, ends early, is damaged, holds more than 2^28 bytes or other
+/// bytes than text, or is followed by something else.
+pub fn decompress(bytes: &[u8]) -> Result<String> {
+    let bad = |message: String| Diagnostic::invalid("Q1093", message);
+    let mut decoder = GzDecoder::new(bytes);
+    let mut text = Vec::new();
+    decoder
+        .by_ref()
+        .take(MAX_TEXT + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| bad(format!("the compressed file is damaged: {error}")))?;
+    if text.len() as u64 > MAX_TEXT {
+        let message = format!("the file holds more than {MAX_TEXT} bytes of text");
+        return Err(Diagnostic::unsupported("Q1093", message).help("decompress it by other means"));
+    }
+    let rest = decoder.into_inner().len();
+    if rest > 0 {
+        return Err(bad(format!("{rest} bytes follow the end of the compressed file")));
+    }
+    String::from_utf8(text).map_err(|_| bad("the compressed file holds no text".to_owned()))
+}
+
+/// A text as a compressed file; equal texts give equal files.
+///
+/// # Errors
+/// None that is known: writing to memory does not fail.
+pub fn compress(text: &str) -> Result<Vec<u8>> {
+    let failed = |error| Diagnostic::bug(format!("compressing in memory failed: {error}"));
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).map_err(failed)?;
+    encoder.finish().map_err(failed)
+}

@@ -1,0 +1,272 @@
+//! Register-transfer level: Verilog-2001 and VHDL-2008 of a program or pipeline.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `wires.rs`, `netlist.rs` | bits, cells, modules: the form that everything else is made from |
+//! | `number.rs`, `lower.rs` | from instructions to cells |
+//! | `ports.rs` | which bits of the ports belong to which number |
+//! | `evaluate.rs` | what a module computes |
+//! | `estimate.rs` | LUTs and flip-flops it will take |
+//! | `verilog.rs`, `vhdl.rs` | the two languages |
+//! | `testbench.rs`, `wrapper.rs`, `project.rs` | what goes with a module |
+//! | `synth.rs` | Yosys on it |
+
+mod estimate;
+mod evaluate;
+mod lower;
+mod names;
+pub mod netlist;
+mod number;
+mod ports;
+mod print;
+mod project;
+mod settings;
+mod synth;
+mod testbench;
+mod vectors;
+mod verilog;
+mod vhdl;
+mod wires;
+mod wrapper;
+
+pub use estimate::Estimate;
+pub use names::module_name;
+pub use ports::Field;
+pub(crate) use settings::OPTIONS;
+pub use settings::Settings;
+pub use synth::{Synthesis, synthesise};
+pub use vectors::Vectors;
+
+use crate::files::Pipeline;
+use crate::verify::{Rules, verify_pipeline};
+use netlist::{NetId, Netlist, Wires};
+use number::Wanted;
+use print::Top;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_num::{Dyadic, Int};
+use quincunx_target::{File, Interface};
+
+/// Widest port that is written, in bits.
+pub const MAX_PORT: u32 = 1 << 20;
+
+/// A language of the generated files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Verilog-2001.
+    Verilog,
+    /// VHDL-2008.
+    Vhdl,
+}
+
+impl Language {
+    /// Its name, which is also the kind of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Verilog => "verilog",
+            Language::Vhdl => "vhdl",
+        }
+    }
+
+    /// Ending of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Language::Verilog => "v",
+            Language::Vhdl => "vhd",
+        }
+    }
+}
+
+/// Everything that is written about a program in a language: the design `NAME.v`, a wrapper, a
+/// testbench with its vectors, constraints, scripts and a description. `stem` is what the files
+/// are called unless the settings say otherwise; names are made legal.
+///
+/// # Errors
+/// As [`Design::new`]; `Q1183` and `Q1184` for vectors that cannot be had, `Q1185` for ports that
+/// are too wide.
+pub fn emit(
+    pipeline: &Pipeline,
+    interface: &Interface,
+    language: Language,
+    settings: &Settings,
+    stem: &str,
+) -> Result<Vec<File>> {
+    let design = Design::new(pipeline)?;
+    let vectors = vectors::make(&design, pipeline, &interface.inputs, settings)?;
+    let name = settings.name.clone().unwrap_or_else(|| module_name(stem));
+    let registers = settings.registers.unwrap_or(default_registers(pipeline));
+    let top = Top { name: &name, design: &design, pipeline, registers };
+    let count = vectors.outputs.len();
+    let mut files = design_files(&top, &vectors, language)?;
+    files.extend(project::files(&top, settings, language, interface, count));
+    Ok(files)
+}
+
+/// A pipeline has registers at every boundary, a single program has none.
+pub(crate) fn default_registers(pipeline: &Pipeline) -> u32 {
+    u32::from(pipeline.stages.len() > 1)
+}
+
+/// The design, its wrapper, and its testbench with vectors.
+fn design_files(top: &Top<'_>, vectors: &Vectors, language: Language) -> Result<Vec<File>> {
+    let (name, extension) = (top.name, language.extension());
+    let mut files = vec![
+        File::new(format!("{name}.{extension}"), print::print(top, language)),
+        File::new(format!("{name}_wrapper.{extension}"), wrapper::print(top, language)?),
+        File::new(format!("{name}_tb.{extension}"), testbench::print(top, vectors, language)),
+    ];
+    if top.input_width() > 0 {
+        let inputs = testbench::hex(&vectors.inputs, top.input_width());
+        files.push(File::new(format!("{name}_in.hex"), inputs));
+    }
+    let outputs = testbench::hex(&vectors.outputs, top.output_width());
+    files.push(File::new(format!("{name}_out.hex"), outputs));
+    Ok(files)
+}
+
+/// A design and a testbench for vectors that are known already.
+///
+/// # Errors
+/// As [`Design::new`], and `Q1185`.
+pub fn emit_with_vectors(
+    pipeline: &Pipeline,
+    language: Language,
+    registers: u32,
+    name: &str,
+    vectors: &Vectors,
+) -> Result<Vec<File>> {
+    let (design, name) = (Design::new(pipeline)?, module_name(name));
+    let top = Top { name: &name, design: &design, pipeline, registers };
+    design_files(&top, vectors, language)
+}
+
+/// The logic of a program, or of the stages of a pipeline one after the other.
+#[derive(Clone, Debug)]
+pub struct Design {
+    stages: Vec<Netlist>,
+    /// What each stage but the first gets from the output of the one before it, which is net 0.
+    links: Vec<Wires>,
+    inputs: Vec<Field>,
+    outputs: Vec<Field>,
+    /// For every stage which nets matter.
+    live: Vec<Vec<bool>>,
+}
+
+impl Design {
+    /// Lowers every stage.
+    ///
+    /// # Errors
+    /// The first error of a program that is not legal; `Q1180` when no bit leaves it, `Q1185` for a
+    /// port of more than [`MAX_PORT`] bits.
+    pub fn new(pipeline: &Pipeline) -> Result<Design> {
+        if let Some(error) =
+            verify_pipeline(pipeline, &Rules::EXECUTABLE).into_iter().find(Diagnostic::is_error)
+        {
+            return Err(error);
+        }
+        let (Some(first), Some(last)) = (pipeline.stages.first(), pipeline.stages.last()) else {
+            return Err(Diagnostic::invalid("Q1180", "a pipeline without stages has no logic"));
+        };
+        pipeline.stages.iter().try_for_each(check_ports)?;
+        if ports::output_fields(last).iter().all(|field| field.width() == 0) {
+            let message = "all outputs are 0 by their types, no bit leaves the module";
+            return Err(Diagnostic::unsupported("Q1180", message));
+        }
+        let stages: Vec<Netlist> = pipeline.stages.iter().map(lower::lower).collect();
+        let links = pipeline.stages.windows(2).map(|pair| {
+            let outputs = ports::output_fields(&pair[0]);
+            link(&outputs, &ports::input_fields(&pair[1]))
+        });
+        Ok(Design {
+            links: links.collect(),
+            inputs: ports::input_fields(first),
+            outputs: ports::output_fields(last),
+            live: stages.iter().map(Netlist::live).collect(),
+            stages,
+        })
+    }
+
+    /// The stages.
+    pub fn stages(&self) -> &[Netlist] {
+        &self.stages
+    }
+
+    /// Where the inputs lie in the port `model_inp`.
+    pub fn inputs(&self) -> &[Field] {
+        &self.inputs
+    }
+
+    /// Where the outputs lie in the port `model_out`.
+    pub fn outputs(&self) -> &[Field] {
+        &self.outputs
+    }
+
+    /// Bits of the port `model_inp`.
+    pub fn input_width(&self) -> u32 {
+        self.inputs.last().map_or(0, Field::end)
+    }
+
+    /// Bits of the port `model_out`.
+    pub fn output_width(&self) -> u32 {
+        self.outputs.last().map_or(0, Field::end)
+    }
+
+    /// The input port for some numbers: each is rounded down to its field's step and wrapped.
+    ///
+    /// # Errors
+    /// `Q1181` for another count of numbers, or one that is not finite.
+    pub fn pack(&self, inputs: &[f64]) -> Result<Int> {
+        let expected = self.inputs.len();
+        if inputs.len() != expected {
+            let found = inputs.len();
+            let message = format!("the module has {expected} inputs, found {found} numbers");
+            return Err(Diagnostic::invalid("Q1181", message));
+        }
+        let number = |value: f64| {
+            let message = || format!("an input is {value}, expected a finite number");
+            Dyadic::from_f64(value).ok_or_else(|| Diagnostic::invalid("Q1181", message()))
+        };
+        let fields = self.inputs.iter().zip(inputs);
+        fields.map(|(field, &value)| Ok(field.put(&number(value)?))).sum()
+    }
+
+    /// The numbers on the output port, rounded to the nearest f64.
+    pub fn unpack(&self, output: &Int) -> Vec<f64> {
+        self.outputs.iter().map(|field| field.get(output).to_f64()).collect()
+    }
+
+    /// The output port when the input port has these bits.
+    pub fn evaluate(&self, input: &Int) -> Int {
+        let mut bits = input.clone();
+        for (number, (stage, live)) in self.stages.iter().zip(&self.live).enumerate() {
+            if number > 0 {
+                bits = evaluate::gather(&self.links[number - 1], std::slice::from_ref(&bits));
+            }
+            bits = evaluate::evaluate(stage, live, &bits);
+        }
+        bits
+    }
+}
+
+/// Ports of a width that can be written.
+fn check_ports(program: &crate::program::Program) -> Result<()> {
+    for (port, kifs) in
+        [("inputs", ports::input_types(program)), ("outputs", ports::output_types(program))]
+    {
+        let bits: u64 = kifs.iter().map(|kif| u64::from(kif.width())).sum();
+        if bits > u64::from(MAX_PORT) {
+            let message =
+                format!("the {port} are {bits} bits together, ports of {MAX_PORT} are written");
+            return Err(Diagnostic::unsupported("Q1185", message));
+        }
+    }
+    Ok(())
+}
+
+/// The input port of a stage as wires of the output port before it.
+fn link(outputs: &[Field], inputs: &[Field]) -> Wires {
+    let bus = Wires::of_net(NetId::PORT, outputs.last().map_or(0, Field::end));
+    let pairs = outputs.iter().zip(inputs);
+    pairs.fold(Wires::none(), |wires, (output, input)| {
+        wires.below(&output.number(&bus).quantised(Wanted::from(input.kif)))
+    })
+}

@@ -1,0 +1,181 @@
+//! Options of the generated files: `--set rtl-…=…`.
+
+use super::names::module_name;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_target::{OptionInfo, Options};
+
+/// Most register ranks at a boundary.
+const MAX_REGISTERS: u32 = 16;
+
+/// Most vectors of a testbench.
+pub(super) const MAX_VECTORS: usize = 1 << 20;
+
+/// The options, for the target's list.
+pub(crate) const OPTIONS: [OptionInfo; 9] = [
+    option("rtl-name", "name of the generated module; auto takes that of the files", "auto"),
+    option(
+        "rtl-registers",
+        "registers behind the input and every stage of generated logic, 0 for none; auto is 1 for a \
+         pipeline and 0 for a single program",
+        "auto",
+    ),
+    option("rtl-vectors", "random vectors of a generated testbench", "64"),
+    option(
+        "rtl-inputs",
+        "inputs for the testbench instead of random ones: an .npy or .npz file, samples first",
+        "none",
+    ),
+    option("rtl-part", "part in the generated Vivado script", "xcvu13p-flga2577-2-e"),
+    option("rtl-device", "device in the generated Quartus script", "10AX115S2F45I1SG"),
+    option("rtl-period", "clock period in the generated constraints, in ns", "5"),
+    option("rtl-uncertainty", "clock uncertainty as a share of the period", "0.1"),
+    option("rtl-io-delay", "shortest and longest delay outside the ports, in ns", "0.2,0.4"),
+];
+
+const fn option(name: &'static str, doc: &'static str, default: &'static str) -> OptionInfo {
+    OptionInfo { name, doc, default, values: &[] }
+}
+
+/// What the options say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Name of the module; that of the files if absent.
+    pub name: Option<String>,
+    /// Registers at every boundary; absent for the default.
+    pub registers: Option<u32>,
+    /// Random vectors of the testbench.
+    pub vectors: usize,
+    /// A file with inputs for the testbench.
+    pub inputs: Option<String>,
+    /// Part for Vivado.
+    pub part: String,
+    /// Device for Quartus.
+    pub device: String,
+    /// Clock period in ns.
+    pub period: f64,
+    /// Share of the period that is uncertain.
+    pub uncertainty: f64,
+    /// Shortest and longest delay outside the ports in ns.
+    pub io_delay: (f64, f64),
+}
+
+impl Settings {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// `Q1182` for a value that an option cannot have.
+    pub(crate) fn new(options: &Options) -> Result<Settings> {
+        let (first, second) = options
+            .get("rtl-io-delay")
+            .split_once(',')
+            .ok_or_else(|| bad("rtl-io-delay", options))?;
+        let delay = |text: &str| number(text).filter(|delay| (0.0..=1e6).contains(delay));
+        let io_delay = delay(first).zip(delay(second)).filter(|(short, long)| short <= long);
+        Ok(Settings {
+            name: unless(options.get("rtl-name"), "auto").map(module_name),
+            registers: unless(options.get("rtl-registers"), "auto")
+                .map(|text| {
+                    let count = text.parse().ok().filter(|count| *count <= MAX_REGISTERS);
+                    count.ok_or_else(|| bad("rtl-registers", options))
+                })
+                .transpose()?,
+            vectors: options
+                .get("rtl-vectors")
+                .parse()
+                .ok()
+                .filter(|count| (1..=MAX_VECTORS).contains(count))
+                .ok_or_else(|| bad("rtl-vectors", options))?,
+            inputs: unless(options.get("rtl-inputs"), "none").map(str::to_owned),
+            part: part("rtl-part", options)?,
+            device: part("rtl-device", options)?,
+            period: number(options.get("rtl-period"))
+                .filter(|period| (0.01..=1e6).contains(period))
+                .ok_or_else(|| bad("rtl-period", options))?,
+            uncertainty: number(options.get("rtl-uncertainty"))
+                .filter(|share| (0.0..1.0).contains(share))
+                .ok_or_else(|| bad("rtl-uncertainty", options))?,
+            io_delay: io_delay.ok_or_else(|| bad("rtl-io-delay", options))?,
+        })
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            name: None,
+            registers: None,
+            vectors: 64,
+            inputs: None,
+            part: "xcvu13p-flga2577-2-e".to_owned(),
+            device: "10AX115S2F45I1SG".to_owned(),
+            period: 5.0,
+            uncertainty: 0.1,
+            io_delay: (0.2, 0.4),
+        }
+    }
+}
+
+fn unless<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    (text != word).then_some(text)
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// Parts are letters, digits and a few signs; they go into scripts as they are.
+fn part(name: &str, options: &Options) -> Result<String> {
+    let text = options.get(name);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err(bad(name, options)),
+    }
+}
+
+fn bad(name: &str, options: &Options) -> Diagnostic {
+    let expected = match name {
+        "rtl-registers" => format!("auto or 0 to {MAX_REGISTERS}"),
+        "rtl-vectors" => format!("1 to {MAX_VECTORS}"),
+        "rtl-period" => "nanoseconds from 0.01 to 1e6".to_owned(),
+        "rtl-uncertainty" => "a share from 0 to below 1".to_owned(),
+        "rtl-io-delay" => {
+            "two numbers of nanoseconds such as 0.2,0.4, the shorter one first".into()
+        }
+        _ => "letters, digits, -, _ and . only".to_owned(),
+    };
+    let message = format!("option {name} is {:?}, expected {expected}", options.get(name));
+    Diagnostic::usage("Q1182", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(name: &str, value: &str) -> Result<Settings> {
+        Settings::new(&Options::new(&OPTIONS, &[(name.to_owned(), value.to_owned())]).unwrap())
+    }
+
+    #[test]
+    fn values_are_checked() {
+        assert_eq!(
+            Settings::new(&Options::new(&OPTIONS, &[]).unwrap()).unwrap(),
+            Settings::default()
+        );
+        for (name, value) in [
+            ("rtl-registers", "17"),
+            ("rtl-vectors", "0"),
+            ("rtl-period", "0"),
+            ("rtl-period", "nan"),
+            ("rtl-uncertainty", "1"),
+            ("rtl-io-delay", "0.4,0.2"),
+            ("rtl-io-delay", "1"),
+            ("rtl-part", "a; exec rm"),
+            ("rtl-device", ""),
+        ] {
+            assert_eq!(settings(name, value).unwrap_err().code(), "Q1182", "{name} {value}");
+        }
+        assert_eq!(settings("rtl-registers", "2").unwrap().registers, Some(2));
+        assert_eq!(settings("rtl-name", "my net").unwrap().name.as_deref(), Some("my_net"));
+    }
+}

@@ -1,0 +1,230 @@
+//! The same machine, prepared and vectorised: equal to the executor in every number.
+//!
+//! A program is looked through once. The range of every value is proved from the inputs on, so that
+//! every operation runs in the narrowest of 16, 32 and 64-bit lanes that holds its operands, its
+//! result and what is between, and wraps only where something may wrap. Registers of lanes are used
+//! again as soon as their values are read no more. A block of samples goes through all steps
+//! before the next one, in registers that stay in the cache. Steps are plain loops, compiled once
+//! for every set of vector instructions.
+//!
+//! What this cannot do goes through the executor: programs with numbers of more than 64 bits as a
+//! whole, and blocks of samples in which a lookup finds no entry or an input is no number.
+
+mod emit;
+mod integer;
+mod level;
+mod lower;
+mod node;
+mod ports;
+mod range;
+mod run;
+mod step;
+
+pub use level::Level;
+
+use super::PipelineExecutor;
+use crate::files::Pipeline;
+use crate::program::Output;
+use integer::LINE;
+use ports::Rows;
+use quincunx_diag::{Diagnostic, Result};
+use run::State;
+use std::num::NonZeroUsize;
+use step::Steps;
+
+/// Bytes of registers that a block may fill: what stays in a second-level cache beside the samples.
+const BLOCK_BYTES: usize = 512 << 10;
+
+/// Most lines of a block.
+const MAX_LINES: usize = 32;
+
+/// Most threads that are started, whatever is asked for.
+const MAX_THREADS: usize = 256;
+
+/// A program, or the stages of a pipeline, ready to run on many samples.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    steps: Steps,
+    level: Level,
+    columns: usize,
+    /// Lines of a block.
+    lines: usize,
+    executor: PipelineExecutor,
+    /// Results besides the outputs.
+    taps: Vec<(usize, Output)>,
+}
+
+/// What a thread needs to run blocks.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    state: State,
+    /// Whole lines, for blocks that do not fill theirs.
+    numbers: Vec<f64>,
+    results: Vec<f64>,
+}
+
+impl Fast {
+    /// Prepares a program; `None` when only the executor can run it, because it needs more than
+    /// 64 bits.
+    ///
+    /// # Errors
+    /// As [`PipelineExecutor::new`].
+    pub fn new(pipeline: &Pipeline) -> Result<Option<Fast>> {
+        Fast::with(pipeline, &[], Level::best())
+    }
+
+    /// As [`Fast::new`], with certain instructions, and with `taps`: further results, read from
+    /// slots of a stage, that follow the outputs of each sample.
+    ///
+    /// # Errors
+    /// As [`Fast::new`].
+    ///
+    /// # Panics
+    /// When this processor does not have the instructions.
+    pub fn with(
+        pipeline: &Pipeline,
+        taps: &[(usize, Output)],
+        level: Level,
+    ) -> Result<Option<Fast>> {
+        assert!(level.is_available(), "this processor has no {}", level.name());
+        let executor = PipelineExecutor::new(pipeline)?;
+        let Some(steps) = lower::lower(pipeline, taps).and_then(|l| emit::emit(&l)) else {
+            return Ok(None);
+        };
+        let columns = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
+        let line = (steps.bytes() * LINE).max(1);
+        let lines = (BLOCK_BYTES / line).clamp(1, MAX_LINES);
+        Ok(Some(Fast { steps, level, columns, lines, executor, taps: taps.to_vec() }))
+    }
+
+    /// Numbers of a sample that go in.
+    pub fn inputs(&self) -> usize {
+        self.columns
+    }
+
+    /// Numbers of a sample that come out: outputs, then taps.
+    pub fn outputs(&self) -> usize {
+        self.steps.outputs.len()
+    }
+
+    /// Runs samples, which lie one after the other in `inputs`, on so many threads. The results do
+    /// not depend on the number of threads.
+    ///
+    /// # Errors
+    /// Those of the executor on the first sample that has any.
+    pub fn run(&self, samples: usize, inputs: &[f64], threads: NonZeroUsize) -> Result<Vec<f64>> {
+        if samples.checked_mul(self.columns) != Some(inputs.len()) {
+            let message = format!(
+                "{samples} samples of {} inputs each, found {} numbers",
+                self.columns,
+                inputs.len()
+            );
+            return Err(Diagnostic::invalid("Q1101", message));
+        }
+        let width = self.outputs();
+        let mut results = vec![0.0; samples * width];
+        let part = self.part(samples, threads);
+        if part >= samples {
+            let mut worker = self.worker();
+            self.run_on(&mut worker, samples, inputs, &mut results)?;
+            return Ok(results);
+        }
+        let done: Vec<Result<()>> = std::thread::scope(|scope| {
+            let mut rest = &mut results[..];
+            let mut workers = Vec::new();
+            for first in (0..samples).step_by(part) {
+                let count = part.min(samples - first);
+                let (own, others) = rest.split_at_mut(count * width);
+                rest = others;
+                let inputs = &inputs[first * self.columns..][..count * self.columns];
+                workers.push(scope.spawn(move || {
+                    let mut worker = self.worker();
+                    self.run_on(&mut worker, count, inputs, own)
+                }));
+            }
+            let join = |worker: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                worker.join().unwrap_or_else(|bug| std::panic::resume_unwind(bug))
+            };
+            workers.into_iter().map(join).collect()
+        });
+        done.into_iter().collect::<Result<()>>()?;
+        Ok(results)
+    }
+
+    /// Samples for one thread: whole blocks.
+    fn part(&self, samples: usize, threads: NonZeroUsize) -> usize {
+        let block = self.lines * LINE;
+        let threads = threads.get().min(MAX_THREADS);
+        samples.div_ceil(block).div_ceil(threads) * block
+    }
+
+    /// Registers for a thread of its own.
+    pub fn worker(&self) -> Worker {
+        let state = State::new(&self.steps, self.lines * LINE);
+        Worker { state, numbers: Vec::new(), results: Vec::new() }
+    }
+
+    /// Runs samples on this thread and writes their results one after the other.
+    ///
+    /// # Errors
+    /// As [`Fast::run`].
+    pub fn run_on(
+        &self,
+        worker: &mut Worker,
+        samples: usize,
+        inputs: &[f64],
+        results: &mut [f64],
+    ) -> Result<()> {
+        let width = self.outputs();
+        let block = self.lines * LINE;
+        for first in (0..samples).step_by(block) {
+            let count = block.min(samples - first);
+            let inputs = &inputs[first * self.columns..][..count * self.columns];
+            let results = &mut results[first * width..][..count * width];
+            let is_done = ports::are_finite(inputs) && self.block(worker, count, inputs, results);
+            if !is_done {
+                self.one_by_one(count, inputs, results)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a block; false when a lookup finds no entry.
+    fn block(&self, worker: &mut Worker, count: usize, inputs: &[f64], out: &mut [f64]) -> bool {
+        let samples = count.next_multiple_of(LINE);
+        let Worker { state, numbers, results } = worker;
+        let ports = &self.steps.outputs;
+        if samples == count {
+            let rows = Rows { numbers: inputs, columns: self.columns, samples };
+            return run::run(self.level, &self.steps, state, rows, (ports, out));
+        }
+        // What a lookup does with samples that are none is not seen: they repeat the first one.
+        numbers.clear();
+        numbers.extend_from_slice(inputs);
+        for _ in count..samples {
+            numbers.extend_from_slice(&inputs[..self.columns]);
+        }
+        results.resize(samples * ports.len(), 0.0);
+        let rows = Rows { numbers, columns: self.columns, samples };
+        let is_fine = run::run(self.level, &self.steps, state, rows, (ports, results));
+        out.copy_from_slice(&results[..out.len()]);
+        is_fine
+    }
+
+    /// The same by the executor.
+    #[cold]
+    fn one_by_one(&self, count: usize, inputs: &[f64], results: &mut [f64]) -> Result<()> {
+        let mut executor = self.executor.clone();
+        let width = self.outputs();
+        for sample in 0..count {
+            let outputs = executor.run(&inputs[sample * self.columns..][..self.columns])?;
+            let stages = executor.stages();
+            let taps = self.taps.iter().map(|(stage, tap)| stages[*stage].read(tap));
+            let numbers = outputs.into_iter().chain(taps);
+            for (result, number) in results[sample * width..][..width].iter_mut().zip(numbers) {
+                *result = number;
+            }
+        }
+        Ok(())
+    }
+}
