@@ -3,13 +3,14 @@
 use quincunx_dais::binary::{self, Dialect};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
-use quincunx_dais::simulate::{Executor, PipelineExecutor};
+use quincunx_dais::simulate::{Executor, Fast, PipelineExecutor};
 use quincunx_dais::text;
 use quincunx_dais::verify::{Rules, verify, verify_pipeline};
 use quincunx_diag::any_error;
 use quincunx_graph::{Graph, passes};
 use quincunx_import::{ExportOptions, Options, read_onnx, write_onnx};
 use quincunx_target::{ArchSource, Engine, File, Log, Target};
+use std::num::NonZeroUsize;
 
 /// Largest graph that is transformed and written; reading alone is bounded by the reader.
 const MOST_NODES: usize = 2000;
@@ -37,13 +38,22 @@ pub fn exercise_graph(graph: &Graph) {
 }
 
 /// Everything that can be done with a pipeline that a reader has accepted.
+///
+/// # Panics
+/// When the prepared simulator gives something else than the executor.
 pub fn exercise_pipeline(pipeline: &Pipeline) {
     let _ = verify_pipeline(pipeline, &Rules::default());
     let _ = files::write_pipeline_json(pipeline);
     pipeline.stages.iter().for_each(exercise_program);
     let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
-    if let Ok(mut executor) = PipelineExecutor::new(pipeline) {
-        let _ = executor.run(&vec![0.0; inputs]);
+    let Ok(mut executor) = PipelineExecutor::new(pipeline) else { return };
+    for number in [0.0, -1e300, f64::NAN] {
+        let inputs = vec![number; inputs];
+        let expected = executor.run(&inputs);
+        if let Ok(Some(fast)) = Fast::new(pipeline) {
+            let found = fast.run(1, &inputs, NonZeroUsize::MIN);
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+        }
     }
 }
 

@@ -297,6 +297,16 @@ pub trait Machine: Send {
     /// As [`Machine::run`].
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors>;
 
+    /// Most inferences that [`Machine::run_batch`] gains from; 1 where it does not.
+    fn batch(&self) -> usize {
+        1
+    }
+
+    /// As [`Machine::run`], one inference after the other, for machines without notes.
+    fn run_batch(&mut self, images: &[Tensors]) -> Vec<Result<Tensors>> {
+        images.iter().map(|image| self.run(image)).collect()
+    }
+
     /// What was noticed in the last run besides numbers, as notes and warnings: saturation,
     /// tracepoints.
     fn notes(&mut self) -> Vec<Diagnostic> {

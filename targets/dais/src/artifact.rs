@@ -1,5 +1,6 @@
 //! A program as the toolchain sees it: with ports, layer taps, native files and simulators.
 
+mod ports;
 mod prepared;
 mod reading;
 mod staging;
@@ -10,16 +11,16 @@ use crate::files::{self, Pipeline};
 use crate::isa::Inst;
 use crate::program::{Output, Program, Slot};
 use crate::rtl::{self, Design, Estimate, Language};
-use crate::simulate::PipelineExecutor;
+use crate::simulate::{Executor, PipelineExecutor};
 use crate::tap::{Place, Scale};
 use crate::text;
 use crate::time;
-use crate::verify::{Rules, verify_pipeline};
+use crate::verify::{Rules, first_error, verify_pipeline};
 use crate::views::{self, Flat};
+pub(crate) use ports::encode;
+use ports::{numbers, output_scales, split};
 use prepared::Prepared;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::Scalar;
-use quincunx_num::{Dyadic, Rounding, round_ratio};
 use quincunx_report::Table;
 use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_tensor::{Tensor, Tensors, element_count};
@@ -56,14 +57,9 @@ pub struct Artifact {
     width_limit: u32,
     interface: Interface,
     taps: Vec<Vec<Place>>,
-    /// Period in ns.
-    clock: f64,
     scales: Vec<Option<Scale>>,
     rtl: rtl::Settings,
 }
-
-/// Clock period in ns without the option.
-const CLOCK: f64 = 5.0;
 
 impl Artifact {
     /// Puts an interface on a program; raw ports `in` and `out` without one.
@@ -84,17 +80,9 @@ impl Artifact {
             .collect::<Result<_>>()?;
         let scales = output_scales(&interface)?;
         let rtl = rtl::Settings::default();
-        let clock = CLOCK;
-        let artifact =
-            Artifact { pipeline, dialect, width_limit, interface, taps, scales, rtl, clock };
+        let artifact = Artifact { pipeline, dialect, width_limit, interface, taps, scales, rtl };
         artifact.check_interface()?;
         Ok(artifact)
-    }
-
-    /// The same with a clock period in ns.
-    #[must_use]
-    pub(crate) fn with_clock(self, clock: f64) -> Self {
-        Artifact { clock, ..self }
     }
 
     /// The operations of all stages with the layers they belong to.
@@ -107,14 +95,16 @@ impl Artifact {
 
     /// As [`Artifact::flat`], of a legal program.
     fn legal_flat(&self) -> Result<Flat> {
-        let problems = verify_pipeline(&self.pipeline, &Rules::EXECUTABLE);
-        match problems.into_iter().find(Diagnostic::is_error) {
-            Some(problem) => Err(problem),
-            None => Ok(self.flat()),
-        }
+        self.check_legal()?;
+        Ok(self.flat())
     }
 
-    /// The same with these options of generated logic.
+    fn check_legal(&self) -> Result<()> {
+        first_error(verify_pipeline(&self.pipeline, &Rules::EXECUTABLE))
+    }
+
+    /// The same with this clock and these options of generated logic.
+    #[must_use]
     pub(crate) fn with_rtl(self, rtl: rtl::Settings) -> Self {
         Artifact { rtl, ..self }
     }
@@ -240,12 +230,18 @@ pub(crate) fn in_dialect(
 /// The program with an output for every slot behind its own, in a port `buffer`.
 ///
 /// # Errors
-/// `Q1130` for a pipeline, whose stages have buffers of their own.
+/// `Q1130` for a pipeline, whose stages have buffers of their own, and for the program of a network,
+/// whose outputs are values of the network.
 pub(crate) fn with_buffer(
     mut pipeline: Pipeline,
     interface: Option<Interface>,
 ) -> Result<(Pipeline, Option<Interface>)> {
-    let mut interface = interface.unwrap_or_else(|| raw_interface(&pipeline));
+    if interface.is_some() {
+        let message = "the buffer of a compiled network cannot be shown";
+        return Err(Diagnostic::unsupported("Q1130", message)
+            .help("run the file of its program: run OUT/device0/program.dasm --dump-buffer"));
+    }
+    let mut interface = raw_interface(&pipeline);
     let [program] = &mut pipeline.stages[..] else {
         let message = "the buffer of a pipeline cannot be shown";
         return Err(Diagnostic::unsupported("Q1130", message).help("run its stages one by one"));
@@ -268,38 +264,6 @@ fn ends(pipeline: &Pipeline) -> (usize, usize) {
 
 fn elements(ports: &[Port]) -> Option<usize> {
     ports.iter().try_fold(0_usize, |sum, port| sum.checked_add(element_count(&port.shape)?))
-}
-
-/// What the driver makes of every output.
-fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
-    let names = || interface.outputs.iter().map(|port| port.name.as_str());
-    if let Some(unknown) = interface.scalings.iter().find(|s| names().all(|n| n != s.output)) {
-        let name = unknown.output.escape_debug();
-        let message = format!("the interface scales \"{name}\", which is no output");
-        return Err(Diagnostic::invalid("Q1125", message));
-    }
-    let scale = |port: &Port| {
-        let scaling = interface.scalings.iter().find(|scaling| scaling.output == port.name);
-        let elements = element_count(&port.shape).unwrap_or(0);
-        scaling.map(|scaling| Scale::parse(scaling, elements)).transpose()
-    };
-    interface.outputs.iter().map(scale).collect()
-}
-
-/// What the driver hands to the program for an input: real numbers on a grid of binary fractions,
-/// whole numbers of steps on any other grid.
-fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
-    let reals = port.encode(tensor)?;
-    let Some(quantiser) = port.quantiser.as_ref().filter(|q| !q.is_fixed_point()) else {
-        return Ok(reals);
-    };
-    let scalars = quantiser.scalars(&port.shape).unwrap_or_default();
-    let steps = |(&real, scalar): (&f64, &Scalar)| {
-        let steps = Dyadic::from_f64(real).unwrap_or(Dyadic::ZERO).to_ratio() / scalar.ratio();
-        // A real number of a long code is rounded to an f64; its step is near.
-        Dyadic::new(round_ratio(&steps, Rounding::HalfEven), 0).to_f64()
-    };
-    Ok(reals.iter().zip(&scalars).map(steps).collect())
 }
 
 fn raw_interface(pipeline: &Pipeline) -> Interface {
@@ -371,15 +335,16 @@ impl quincunx_target::Program for Artifact {
     }
 
     fn time(&self) -> Result<Timeline> {
+        self.check_legal()?;
         let mut timeline = time::stages(&self.pipeline.stages);
-        timeline.set_hertz(1e9 / self.clock);
+        timeline.set_hertz(1e9 / self.rtl.clock);
         timeline.figure("register bits", register_bits(&self.pipeline));
         Ok(timeline)
     }
 
     fn profile(&self) -> Result<Vec<Table>> {
         let flat = self.legal_flat()?;
-        let layers = views::layers(&flat, self.clock);
+        let layers = views::layers(&flat, self.rtl.clock);
         let mut tables = vec![layers];
         if self.pipeline.stages.len() > 1 {
             tables.insert(0, views::stages(&self.pipeline));
@@ -393,7 +358,7 @@ impl quincunx_target::Program for Artifact {
 
     fn statistics(&self) -> Vec<Table> {
         let Ok(flat) = self.legal_flat() else { return Vec::new() };
-        let layers = views::layers(&flat, self.clock);
+        let layers = views::layers(&flat, self.rtl.clock);
         vec![layers, views::widths(&flat), views::operations(&flat)]
     }
 
@@ -429,32 +394,6 @@ impl quincunx_target::Program for Artifact {
     }
 }
 
-/// The numbers of all inputs, on the grids of their ports.
-fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
-    let mut numbers = Vec::new();
-    for port in &interface.inputs {
-        let tensor = inputs.get(&port.name).ok_or_else(|| {
-            Diagnostic::invalid("Q1128", format!("input \"{}\" is not given", port.name))
-                .help_if(quincunx_diag::did_you_mean(&port.name, inputs.keys().map(String::as_str)))
-        })?;
-        numbers.extend(encode(port, tensor)?);
-    }
-    Ok(numbers)
-}
-
-/// The tensors of the output ports, whose numbers follow one another, and which the driver may
-/// scale.
-fn split(ports: &[Port], scales: &[Option<Scale>], mut results: &[f64]) -> Result<Tensors> {
-    let mut outputs = Tensors::new();
-    for (port, scale) in ports.iter().zip(scales) {
-        let (own, others) = results.split_at(element_count(&port.shape).unwrap_or(0));
-        let reals = scale.as_ref().map_or_else(|| own.to_vec(), |scale| scale.apply(own));
-        outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
-        results = others;
-    }
-    Ok(outputs)
-}
-
 /// The readable executor behind the ports of an artifact.
 struct Exec {
     executor: PipelineExecutor,
@@ -472,7 +411,9 @@ impl Exec {
             true => self.executor.run_strict(&numbers)?,
             false => self.executor.run(&numbers)?,
         };
-        split(&self.interface.outputs, &self.scales, &results)
+        let last = self.executor.stages().last();
+        let exact = last.into_iter().flat_map(Executor::outputs);
+        split(&self.interface.outputs, &self.scales, &results, exact)
     }
 
     /// The layers after a run, from the slots they lie in.

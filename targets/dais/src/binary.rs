@@ -15,7 +15,7 @@ pub(crate) use sums::Expander;
 
 use crate::isa::{self, Inst};
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
-use crate::verify::{Rules, verify};
+use crate::verify::{Rules, interval_problem, verify};
 use quincunx_diag::{Diagnostic, Place, Result, any_error};
 use quincunx_isa::Bits;
 use quincunx_num::Kif;
@@ -353,7 +353,7 @@ fn read_tables(words: &Words<'_>, header: &Header) -> Vec<LookupTable> {
 ///
 /// # Errors
 /// `Q1057` when the program has more than the dialect can count or express, `Q1005` for an
-/// instruction that the dialect does not have.
+/// instruction that the dialect does not have, `Q1010` to `Q1012` for a malformed interval.
 pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
     if dialect == Dialect::A4 {
         return bytecode::write(program);
@@ -368,7 +368,8 @@ pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
     program.outputs.iter().for_each(|output| push(&mut out, output.shift));
     program.outputs.iter().for_each(|output| push(&mut out, output.negate.into()));
     for (index, operation) in program.operations.iter().enumerate() {
-        let word = operation_word(operation.inst, operation.slot_type.kif(), dialect);
+        let word = bits_of(operation.slot_type)
+            .and_then(|kif| operation_word(operation.inst, kif, dialect));
         let word = word.map_err(|problem| problem.at(Place::Instruction(index)))?;
         out.extend_from_slice(&word.to_le_bytes()[..OPERATION_BYTES]);
     }
@@ -396,6 +397,16 @@ fn write_header(program: &Program, dialect: Dialect, out: &mut Vec<u8>) -> Resul
         return Err(Diagnostic::unsupported("Q1057", message));
     }
     Ok(())
+}
+
+/// The sign, integer and fraction bits of a type, which a malformed interval does not have.
+fn bits_of(slot_type: SlotType) -> Result<Kif> {
+    match slot_type {
+        SlotType::Interval { min, max, step } => {
+            interval_problem(min, max, step).map_or(Ok(slot_type.kif()), Err)
+        }
+        SlotType::Kif(kif) => Ok(kif),
+    }
 }
 
 fn operation_word(inst: Inst, kif: Kif, dialect: Dialect) -> Result<Bits> {

@@ -110,7 +110,6 @@ const OPTIONS: &[OptionInfo] = &[
         default: "true",
         values: &["true", "false"],
     },
-    OptionInfo { name: "clock", doc: "clock period in ns, for times", default: "5", values: &[] },
     OptionInfo {
         name: "dump-buffer",
         doc: "an output `buffer` more: the values of all slots",
@@ -139,19 +138,6 @@ fn dialect_option(options: &Options, name: &str) -> Result<Option<Dialect>> {
     match options.get(name) {
         "auto" => Ok(None),
         name => Dialect::from_name(name).map(Some),
-    }
-}
-
-/// The clock period that options give, in ns.
-fn clock_option(options: &Options) -> Result<f64> {
-    let text = options.get("clock");
-    match text.parse::<f64>() {
-        Ok(clock) if clock.is_finite() && clock > 0.0 => Ok(clock),
-        _ => {
-            let shown = text.escape_debug();
-            let message = format!("clock is \"{shown}\", expected a positive number of ns");
-            Err(Diagnostic::usage("Q1164", message))
-        }
     }
 }
 
@@ -190,8 +176,7 @@ impl Dais {
             (pipeline, interface) = artifact::with_buffer(pipeline, interface)?;
         }
         let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)?
-            .with_rtl(rtl::Settings::new(options)?)
-            .with_clock(clock_option(options)?);
+            .with_rtl(rtl::Settings::new(options)?);
         Ok((artifact, golden::numerics(bits)))
     }
 }
@@ -259,8 +244,7 @@ impl Target for Dais {
         }
         let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)
             .map_err(name)?
-            .with_rtl(rtl::Settings::new(options)?)
-            .with_clock(clock_option(options)?);
+            .with_rtl(rtl::Settings::new(options)?);
         Ok(Box::new(artifact))
     }
 

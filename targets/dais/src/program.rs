@@ -46,6 +46,15 @@ impl SlotType {
         }
     }
 
+    /// The type of an interval that keeps all of so many fraction bits, although zeros have no step
+    /// and other numbers may not need it.
+    pub(crate) fn in_steps(interval: &Interval, fraction: i32) -> SlotType {
+        match interval.with_exponent(fraction.saturating_neg()) {
+            Some(interval) if !interval.is_zero() => SlotType::of_interval(&interval),
+            _ => SlotType::Kif(Kif::new(false, fraction.saturating_neg(), fraction)),
+        }
+    }
+
     /// The exact interval; `None` when min, max and step are not an interval (rules `Q1010` to
     /// `Q1012` of `verify`).
     ///

@@ -7,6 +7,9 @@ use quincunx_num::{Dyadic, Int, Ratio};
 use quincunx_target::Scaling;
 use std::fmt;
 
+/// Shifts and exponents of places lie within plus and minus this.
+const MAX_EXPONENT: i32 = 1 << 14;
+
 /// The place of one number: `%12`, `-%12 << 3`, `%12@2` in stage 2 of a pipeline, or `=5*2^-2` where
 /// the compiler knew it; and with what is to be made of that number, as in `%12 * 3/7 + 1/5`.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,11 +126,13 @@ impl Place {
         text.split(", ")
             .map(|entry| {
                 Self::parse(entry).ok_or_else(|| {
-                    Diagnostic::invalid(
-                        "Q1123",
-                        format!("\"{entry}\" is not the place of a number"),
+                    let entry: String = entry.chars().take(40).collect();
+                    let entry = entry.escape_debug();
+                    let message = format!("\"{entry}\" is not the place of a number");
+                    Diagnostic::invalid("Q1123", message).help(
+                        "expected %slot, -%slot@stage << shift or =mantissa*2^exponent, \
+                         then * factor + addend",
                     )
-                    .help("expected %slot, -%slot@stage << shift or =mantissa*2^exponent, then * factor + addend")
                 })
             })
             .collect()
@@ -147,16 +152,20 @@ impl Place {
     }
 
     fn parse_simple(entry: &str) -> Option<Place> {
+        // Numbers of other magnitudes never come from this compiler and would fill the memory.
+        let exponent = |text: &str| {
+            text.parse::<i32>().ok().filter(|e| (-MAX_EXPONENT..=MAX_EXPONENT).contains(e))
+        };
         if let Some(constant) = entry.strip_prefix('=') {
-            let (mantissa, exponent) = constant.split_once("*2^")?;
+            let (mantissa, power) = constant.split_once("*2^")?;
             // Longer numbers never come from this compiler and would cost quadratic time.
             let mantissa: Int =
                 if mantissa.len() <= 4096 { mantissa.parse().ok()? } else { return None };
-            return Some(Place::Constant(Dyadic::new(mantissa, exponent.parse().ok()?)));
+            return Some(Place::Constant(Dyadic::new(mantissa, exponent(power)?)));
         }
         let (negate, rest) = entry.strip_prefix('-').map_or((false, entry), |rest| (true, rest));
         let (slot, shift) = match rest.split_once(" << ") {
-            Some((slot, shift)) => (slot, shift.parse().ok()?),
+            Some((slot, shift)) => (slot, exponent(shift)?),
             None => (rest, 0),
         };
         let (slot, stage) = match slot.split_once('@') {
@@ -216,15 +225,15 @@ impl Scale {
         Ok(Scale { factors: list(&scaling.factors)?, addends: list(&scaling.addends)? })
     }
 
-    /// The real numbers of an output.
-    pub(crate) fn apply(&self, numbers: &[f64]) -> Vec<f64> {
-        let at =
-            |list: &[Ratio], index: usize| list[if list.len() == 1 { 0 } else { index }].clone();
-        let real = |(index, &number): (usize, &f64)| match Dyadic::from_f64(number) {
-            Some(number) => scale(&number, &at(&self.factors, index), &at(&self.addends, index)),
-            None => number,
+    /// The real numbers of an output, each rounded once.
+    pub(crate) fn apply(&self, numbers: impl Iterator<Item = Dyadic>) -> Vec<f64> {
+        let at = |list: &[Ratio], index: usize| -> Ratio {
+            list[if list.len() == 1 { 0 } else { index }].clone()
         };
-        numbers.iter().enumerate().map(real).collect()
+        let real = |(index, number): (usize, Dyadic)| {
+            scale(&number, &at(&self.factors, index), &at(&self.addends, index))
+        };
+        numbers.enumerate().map(real).collect()
     }
 }
 
@@ -273,7 +282,7 @@ mod tests {
         for bad in ["%", "3", "%3 <<", "=1", "=x*2^0", "%3,%4", "--%1", "%1 * 3/0 + 0", "%1 * 3"] {
             assert_eq!(Place::parse_list(bad).unwrap_err().code(), "Q1123", "{bad}");
         }
-        for bad in ["%1@", "%@1"] {
+        for bad in ["%1@", "%@1", "%1 << 99999", "-%1 << -2147483648", "=1*2^2147483647"] {
             assert_eq!(Place::parse_list(bad).unwrap_err().code(), "Q1123", "{bad}");
         }
     }

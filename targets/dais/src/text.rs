@@ -12,8 +12,9 @@ use quincunx_isa::{Cursor, Style, parse_lines};
 use quincunx_num::Kif;
 use std::fmt::Write as _;
 
-/// A text may announce this many inputs without naming them; more would fill the memory.
-const MAX_INPUTS: i128 = 1 << 24;
+/// The stages of a text may announce this many inputs together without naming them; more would fill
+/// the memory.
+const MAX_INPUTS: i128 = 1 << 20;
 
 /// Table entries on one line.
 const VALUES_PER_LINE: usize = 16;
@@ -74,7 +75,7 @@ pub fn read(
 /// unknown directive, `Q1082` for a directive at the wrong place, `Q1083` for slots out of order,
 /// `Q1084` for a malformed type, number or string.
 pub fn parse(text: &str, source: SourceId) -> std::result::Result<Pipeline, Vec<Diagnostic>> {
-    let mut parser = Parser { stages: Vec::new(), current: Stage::new() };
+    let mut parser = Parser { stages: Vec::new(), current: Stage::new(), inputs: 0 };
     let cursor = Cursor::new(text, source, Style::HASH);
     let lines = parse_lines(cursor, |cursor| parser.statement(cursor).map(|()| None::<()>));
     if any_error(&lines.diagnostics) {
@@ -181,6 +182,8 @@ impl Stage {
 struct Parser {
     stages: Vec<Program>,
     current: Stage,
+    /// Inputs of all stages so far.
+    inputs: i128,
 }
 
 impl Parser {
@@ -233,6 +236,11 @@ impl Parser {
         let count = bounded(cursor, 0, MAX_INPUTS)?;
         if std::mem::replace(&mut self.current.has_inputs, true) {
             return Err(cursor.error("Q1082", "the inputs are declared twice", start));
+        }
+        self.inputs += count;
+        if self.inputs > MAX_INPUTS {
+            let message = format!("the stages have {} inputs, at most {MAX_INPUTS}", self.inputs);
+            return Err(cursor.error("Q1084", message, start));
         }
         // The bound was checked.
         self.current.program.input_shifts = vec![0; usize::try_from(count).unwrap_or(0)];

@@ -50,7 +50,8 @@ use problems::{MAX_PROBLEMS, Problems};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_num::{Int, Interval, Kif};
 use ranges::{Care, Given, Range, Ranges};
-use types::{interval_problem, uncovered};
+pub(crate) use types::interval_problem;
+use types::uncovered;
 
 /// Integer and fraction bits of a type lie within plus and minus this, which every `f64` does.
 pub const MAX_SCALE: i32 = 4096;

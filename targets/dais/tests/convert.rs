@@ -5,6 +5,7 @@ mod common;
 use common::random::{Random, program, program_in};
 use common::{Case, FOLDERS, cases, same};
 use quincunx_dais::binary::{Converted, Dialect, convert};
+use quincunx_dais::files;
 use quincunx_dais::isa::{Inst, TABLE};
 use quincunx_dais::program::Program;
 use quincunx_dais::simulate::Executor;
@@ -123,6 +124,8 @@ fn golden_programs_cross_the_border() {
         let program = case.program();
         let there = in_dialect(&program, Dialect::A4);
         expect(&case, &there);
+        let json = files::write_alir_json(&there).unwrap();
+        expect(&case, &files::read_json(&json, false).unwrap().pipeline.stages[0]);
         let back = in_dialect(&there, Dialect::D1);
         expect(&case, &back);
         // Every negation is folded again, but for those of bits, which depend on the width.

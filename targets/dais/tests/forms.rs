@@ -1,7 +1,7 @@
 //! Readers of machine code, JSON and text one behaviour at a time; the executor at its edges.
 
 use quincunx_dais::binary::{self, Dialect, ReadOptions};
-use quincunx_dais::files;
+use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::{Program, SlotType};
 use quincunx_dais::simulate::{Executor, PipelineExecutor};
 use quincunx_dais::text;
@@ -181,6 +181,22 @@ fn lookups_that_json_cannot_express_are_refused() {
     let program = assemble(&source.replace("pad 2", "pad 1"));
     let read = files::read_json(&files::write_json(&program).unwrap(), false).unwrap();
     assert_eq!(read.pipeline.stages[0].operations[1].inst, program.operations[1].inst);
+    // From the lowest value on, but not up to the highest: an interval that reads all three.
+    let program = assemble(&source.replace(", pad 2", ""));
+    let read = files::read_json(&files::write_json(&program).unwrap(), false).unwrap();
+    let stage = &read.pipeline.stages[0];
+    let expected = SlotType::Interval { min: -2.0, max: 0.0, step: 1.0 };
+    assert_eq!(stage.operations[0].slot_type, expected);
+    assert!(!any_error(&verify(stage, &Rules::default())));
+    // Values without entries that the type needs.
+    let program = assemble(&source.replace("(1, 1, 0)", "(0, 3, 0)").replace(", pad 2", ""));
+    assert_eq!(files::write_json(&program).unwrap_err().code(), "Q1066");
+    // Two lookups that want the same lowest value, or different ones.
+    for (pad, is_written) in [(1, true), (0, false)] {
+        let second = format!("%2 = lookup %0, table 0, pad {pad} : (0, 2, 0)\nout");
+        let program = assemble(&source.replace("pad 2", "pad 1").replace("out", &second));
+        assert_eq!(files::write_json(&program).is_ok(), is_written);
+    }
 }
 
 /// Zeros have no step in JSON; where that would change or break something, they are refused.
@@ -363,7 +379,18 @@ fn strict_runs_of_the_seed_layout_report_a_mux() {
     assert_eq!(exact.run_strict(&[2.0]).unwrap_err().place(), Some(&Place::Instruction(3)));
     assert_eq!(exact.run_strict(&[-4.0]).unwrap_err().place(), Some(&Place::Instruction(2)));
     let mut pipeline = PipelineExecutor::new(&program.clone().into()).unwrap().with_exact_mux(true);
-    assert_eq!(pipeline.run_strict(&[3.0]).unwrap_err().code(), "Q1105");
+    let problem = pipeline.run_strict(&[3.0]).unwrap_err();
+    assert_eq!((problem.code(), problem.notes().len()), ("Q1105", 0));
+    // A fault of an earlier run is not one of this.
+    for executor_fault in [exact.run_strict(&[f64::NAN]), pipeline.run_strict(&[f64::NAN])] {
+        assert_eq!(executor_fault.unwrap_err().code(), "Q1102");
+    }
+    assert_eq!(pipeline.run(&[3.0]).unwrap(), [4.0]);
+    assert_eq!(pipeline.run_strict(&[f64::NAN]).unwrap_err().code(), "Q1102");
+    let stages = vec![assemble(".dais\n.inputs 1\n%0 = input 0 : (1, 3, 0)\nout %0\n"), program];
+    let mut pipeline = PipelineExecutor::new(&Pipeline { stages }).unwrap().with_exact_mux(true);
+    let problem = pipeline.run_strict(&[3.0]).unwrap_err();
+    assert_eq!((problem.code(), problem.notes()), ("Q1105", &["in stage 1".to_owned()][..]));
 }
 
 #[test]

@@ -9,10 +9,13 @@ use proptest::prelude::*;
 use quincunx_dais::binary::{self, Dialect, ReadOptions, convert};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
-use quincunx_dais::simulate::{Executor, PipelineExecutor};
-use quincunx_dais::text;
+use quincunx_dais::simulate::{Executor, Fast, PipelineExecutor};
 use quincunx_dais::verify::{Rules, verify, verify_pipeline};
+use quincunx_dais::{TARGET, text};
 use quincunx_diag::{SourceId, any_error};
+use quincunx_target::{ArchSource, Engine, File, Log, Options, Target};
+use quincunx_tensor::{Tensor, Tensors};
+use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| cases(&["ops", "fuzz"]));
@@ -25,8 +28,14 @@ fn exercise(pipeline: &Pipeline) {
         exercise_program(stage);
     }
     let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
-    if let Ok(mut executor) = PipelineExecutor::new(pipeline) {
-        let _ = executor.run(&vec![0.0; inputs]);
+    let Ok(mut executor) = PipelineExecutor::new(pipeline) else { return };
+    for number in [0.0, -1e300, f64::NAN] {
+        let inputs = vec![number; inputs];
+        let expected = executor.run(&inputs);
+        if let Ok(Some(fast)) = Fast::new(pipeline) {
+            let found = fast.run(1, &inputs, NonZeroUsize::MIN);
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+        }
     }
 }
 
@@ -93,6 +102,36 @@ fn read_text(text: &str) {
     match text::parse(text, SourceId(0)) {
         Ok(pipeline) => exercise(&pipeline),
         Err(problems) => assert!(any_error(&problems)),
+    }
+}
+
+/// What the verbs do with a file: no panic, whatever it holds.
+fn exercise_verbs(bytes: &[u8], given: &[(&str, &str)]) {
+    let given: Vec<(String, String)> =
+        given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    let options = Options::new(TARGET.info().options, &given).unwrap();
+    let arch = TARGET.arch(&ArchSource::Default).unwrap();
+    let file = File::new("x", bytes.to_vec());
+    let _ = TARGET.recognises(&file);
+    let read = TARGET.read(&[file], None, &*arch, &options, &mut Log::default());
+    let Ok(program) = read else { return };
+    let _ = program.verify();
+    let _ = (program.stats(), program.statistics(), program.time(), program.profile());
+    for kind in TARGET.info().kinds {
+        let _ = program.emit(kind.name, "x");
+    }
+    for engine in [Engine::Exec, Engine::Fast, Engine::Checked] {
+        let Ok(mut machine) = program.load(engine) else { continue };
+        let mut inputs = Tensors::new();
+        for port in &program.interface().inputs {
+            let count = port.shape.iter().product();
+            inputs.insert(
+                port.name.clone(),
+                Tensor::from_vec(&port.shape, vec![-1.5; count]).unwrap(),
+            );
+        }
+        let _ = machine.run(&inputs);
+        let _ = machine.run_traced(&inputs);
     }
 }
 
@@ -199,6 +238,96 @@ proptest! {
     }
 }
 
+/// Options with which files are read in [`exercise_verbs`].
+const GIVEN: [&[(&str, &str)]; 5] = [
+    &[],
+    &[("latency-cutoff", "2"), ("lenient", "true")],
+    &[("to", "a4")],
+    &[("to", "d1"), ("dump-buffer", "true")],
+    &[("dialect", "d0"), ("to", "d0"), ("rtl-registers", "2")],
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn damaged_files_in_all_verbs(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let program = valid(seed);
+        let given = GIVEN[seed as usize / 7 % GIVEN.len()];
+        let (d1, a4) = (convert(&program, Dialect::D1).unwrap(), convert(&program, Dialect::A4).unwrap());
+        exercise_verbs(&damaged(&binary::write(&d1.program, Dialect::D1).unwrap(), &mut random), given);
+        if let Ok(bytes) = binary::write(&a4.program, Dialect::A4) {
+            exercise_verbs(&damaged(&bytes, &mut random), given);
+        }
+        if let Ok(json) = files::write_json(&d1.program) {
+            exercise_verbs(damaged_text(&json, &mut random).as_bytes(), given);
+        }
+        exercise_verbs(damaged_text(&text::print(&program), &mut random).as_bytes(), given);
+    }
+}
+
+/// An illegal program is an error to every verb that needs a legal one.
+#[test]
+fn times_of_illegal_programs() {
+    let source = b".dais\n.inputs 1\n%0 = input 5 : (1, 3, 0)\nout %0\n";
+    exercise_verbs(source, &[]);
+    let options = Options::new(TARGET.info().options, &[]).unwrap();
+    let arch = TARGET.arch(&ArchSource::Default).unwrap();
+    let file = File::new("x.dasm", source.to_vec());
+    let read = TARGET.read(&[file], None, &*arch, &options, &mut Log::default()).unwrap();
+    assert_eq!(read.time().unwrap_err().code(), "Q1002");
+}
+
+/// A file with an error in it is still one of this target, so that the error is shown.
+#[test]
+fn files_with_errors_are_recognised() {
+    let recognises = |name: &str, bytes: &[u8]| TARGET.recognises(&File::new(name, bytes.to_vec()));
+    let ports = "[[1,1],[0],[0],[0],[false]";
+    let operation = "[0,-1,99,0,[0.0,1.0,1.0],0,0]";
+    let alkaid = "[[],99,[],[0.0,1.0,1.0],0,0]";
+    for text in [
+        format!("{ports},[{operation}],-1,1,null]"),
+        format!("{ports},[]"),
+        format!(" [[{ports},[{operation}"),
+        format!("{{\"model\":{ports},[{alkaid}],-1"),
+        "{\"spec_version\":7,\"meta\":\"ALIRModel\"".to_owned(),
+    ] {
+        assert!(recognises("x", text.as_bytes()), "{text}");
+        assert!(files::read_json(&text, true).is_err(), "{text}");
+        assert!(recognises("x", &files::compress(&text).unwrap()), "{text}");
+    }
+    for text in [
+        "[[1,2],[3,4],[5,6]]",
+        "[[1,1],[0],[0],[0],[1],[2]]",
+        "{\"model\":[1,2]}",
+        "[[[[1,2]]]]",
+        "[]",
+        "",
+    ] {
+        assert!(!recognises("x", text.as_bytes()), "{text}");
+    }
+    let damaged = files::compress("[[1").unwrap();
+    assert!(recognises("x.json.gz", &damaged[..12]));
+    assert!(!recognises("x.gz", &damaged[..12]));
+}
+
+/// Chains whose factors are as long as the chain, forward and cancelled: linear forms are given up.
+#[test]
+fn sums_with_long_factors_take_no_time() {
+    for operation in ["add %{a}, %{a} << 63", "sub %{a}, %{a} << 63", "add %{a}, %0 << -63"] {
+        let mut source = String::from(".dais\n.inputs 1\n%0 = input 0 : (1, 3, 0)\n");
+        for slot in 1..3000 {
+            let body = operation.replace("{a}", &(slot - 1).to_string());
+            source += &format!("%{slot} = {body} : (1, 3, 0)\n");
+        }
+        let program = text::read(&(source + "out %2999\n"), "x").unwrap().0;
+        let start = std::time::Instant::now();
+        let _ = verify(&program, &Rules::default());
+        assert!(start.elapsed().as_secs() < 20, "{operation}: {:?}", start.elapsed());
+    }
+}
+
 fn words(list: &[i32]) -> Vec<u8> {
     list.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -237,25 +366,33 @@ fn hostile_counts() {
         assert!(binary::read(&bytes, &ReadOptions::default()).is_err());
     }
     assert!(text::parse(".dais\n.inputs 4000000000\n", SourceId(0)).is_err());
+    let stages = [".dais\n.inputs 1\n", ".stage\n.inputs 1048575\n"].concat();
+    assert!(text::parse(&stages, SourceId(0)).is_ok());
+    let problems = text::parse(&(stages + ".stage\n.inputs 1\n"), SourceId(0)).unwrap_err();
+    assert_eq!(problems[0].message(), "the stages have 1048577 inputs, at most 1048576");
     assert!(text::parse("%4000000000000 = const 1 : (0, 1, 0)\n", SourceId(0)).is_err());
 }
 
-/// Some hundred kilobytes that would be a gigabyte of zeros are refused when 2^28 have come.
+/// A file may hold 64 times its own length of text, or 2^20 bytes, or 2^28.
 #[test]
 fn decompression_bombs() {
-    let zeros = "0".repeat(1 << 24);
-    let mut bomb = files::compress(&zeros).unwrap();
-    assert!(bomb.len() < 1 << 16);
-    assert_eq!(files::decompress(&bomb).unwrap(), zeros);
-    bomb.push(0);
-    assert_eq!(files::decompress(&bomb).unwrap_err().code(), "Q1093", "something follows");
-    let large = files::compress(&"0".repeat((1 << 28) + 1)).unwrap();
-    assert!(large.len() < 1 << 20);
-    let problem = files::decompress(&large).unwrap_err();
-    assert_eq!(problem.message(), "the file holds more than 268435456 bytes of text");
-    for end in [0, 2, 9, 10, bomb.len() / 2] {
-        assert!(files::decompress(&bomb[..end]).is_err());
+    let zeros = "0".repeat(1 << 20);
+    let mut short = files::compress(&zeros).unwrap();
+    assert!(short.len() < 1 << 12);
+    assert_eq!(files::decompress(&short).unwrap(), zeros);
+    short.push(0);
+    assert_eq!(files::decompress(&short).unwrap_err().code(), "Q1093", "something follows");
+    for end in [0, 2, 9, 10, short.len() / 2] {
+        assert!(files::decompress(&short[..end]).is_err());
     }
+    let bomb = files::compress(&"0".repeat(1 << 28)).unwrap();
+    let problem = files::decompress(&bomb).unwrap_err();
+    let most = 64 * bomb.len();
+    assert_eq!(problem.message(), format!("the file holds more than {most} bytes of text"));
+    // Digits of a generator of numbers: what real text can be.
+    let mut random = Random(1);
+    let text: String = (0..1 << 19).map(|_| (random.below(1000) + 1000).to_string()).collect();
+    assert_eq!(files::decompress(&files::compress(&text).unwrap()).unwrap(), text);
 }
 
 /// Sums of very many terms cost no more than their text.

@@ -8,9 +8,10 @@ use common::{Case, cases, same};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::isa::Inst;
 use quincunx_dais::program::{InputIndex, Operation, Output, Program, Slot, SlotType};
+use quincunx_dais::rtl::Design;
 use quincunx_dais::simulate::{Fast, PipelineExecutor};
 use quincunx_dais::verify::{Rules, verify_pipeline};
-use quincunx_dais::{Cutoff, TARGET, register_bits, to_pipeline};
+use quincunx_dais::{Cutoff, Staged, TARGET, register_bits, to_pipeline};
 use quincunx_diag::any_error;
 use quincunx_num::Kif;
 use quincunx_target::{ArchSource, Engine, File, Log, Options, Target};
@@ -138,6 +139,27 @@ fn random_programs_in_stages() {
     assert!(many > 60 && kept > 1000, "{many} {kept}");
 }
 
+/// Registers have the bits that the ports of generated logic have, also of inputs that are read as
+/// several types and of outputs that are negated.
+#[test]
+fn register_bits_are_those_of_the_ports() {
+    let mut many = 0;
+    for seed in 0..100 {
+        let program = program(&mut Random(seed + 500), 30);
+        let cutoff = Cutoff { latency: 3.0, retiming: true };
+        let Ok(Staged { pipeline, .. }) = to_pipeline(&program, cutoff, &[]) else { continue };
+        let Ok(design) = Design::new(&pipeline) else { continue };
+        if program.outputs.iter().any(|output| output.source.is_none()) {
+            continue;
+        }
+        let bits = design.stages().iter().map(|stage| u64::from(stage.output_width()));
+        let bits = u64::from(design.input_width()) + bits.sum::<u64>();
+        assert_eq!(register_bits(&pipeline), bits, "seed {seed}");
+        many += 1;
+    }
+    assert!(many > 30, "{many}");
+}
+
 fn operation(inst: Inst, width: i32, latency: f64) -> Operation {
     let slot_type = SlotType::Kif(Kif::new(true, width - 1, 0));
     Operation { inst, slot_type, latency, cost: 1.0 }
@@ -186,6 +208,40 @@ fn registers_by_hand() {
     assert_eq!(bits(4.0), (1, 72 + 12));
     let problem = to_pipeline(&program, Cutoff { latency: 0.5, retiming: true }, &[]).unwrap_err();
     assert_eq!(problem.code(), "Q1160");
+}
+
+/// A long chain, and as many values that could be anywhere along it: too many stages are refused at
+/// once, as many as are allowed are balanced in time.
+#[test]
+fn long_chains_take_little_time() {
+    let start = std::time::Instant::now();
+    for (length, free, ok) in [(100_000_u32, 100_000, false), (4000, 20_000, true)] {
+        let mut operations = vec![operation(Inst::Input { source: InputIndex(0) }, 8, 0.0)];
+        for _ in 0..free {
+            let add = Inst::Add { a: Slot(0), b: Slot(0), shift: 0 };
+            operations.push(operation(add, 9, 1.0));
+        }
+        for step in 0..length {
+            let last = Slot(if step == 0 { 0 } else { free + step });
+            let add = Inst::Add { a: last, b: Slot(1 + step * 7 % free), shift: 0 };
+            operations.push(operation(add, 9, f64::from(step) + 2.0));
+        }
+        // What nothing reads would not be there.
+        let sources = [free + length].into_iter().chain(1..=free).take(if ok { 200 } else { 1 });
+        let output = |slot| Output { source: Some(Slot(slot)), shift: 0, negate: false };
+        let program = Program {
+            input_shifts: vec![0],
+            operations,
+            outputs: sources.map(output).collect(),
+            ..Program::default()
+        };
+        let staged = to_pipeline(&program, Cutoff { latency: 1.0, retiming: true }, &[]);
+        match staged {
+            Ok(staged) => assert!(ok && staged.pipeline.stages.len() > 4000),
+            Err(problem) => assert!(!ok && problem.code() == "Q1162", "{problem}"),
+        }
+    }
+    assert!(start.elapsed().as_secs() < 120);
 }
 
 /// Without recorded latencies, as in machine code, those of the model count.

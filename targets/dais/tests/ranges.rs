@@ -204,6 +204,32 @@ fn exact_operands_prove_what_follows() {
     assert_eq!(verify(&assemble(&source), &Rules::default()), []);
 }
 
+/// Dialects without negation write it as a quantiser that drops nothing, and shifts of a whole sum
+/// as a sum with zero.
+#[test]
+fn quantisers_and_zeros_that_change_nothing_are_seen_through() {
+    let source = "
+        .dais
+        .inputs 1
+        %0 = input 0 : [0, 255, 1]
+        %1 = add_const %0, -100 : [-100, 155, 1]
+        %2 = quantise -%1 : [-155, 100, 1]
+        %3 = const -100 : [-100, -100, 1]
+        %4 = mux %2, %3, -%0 : [-255, 0, 1]
+        %5 = add %4, %4 : (1, 8, 0)
+        %6 = const 0 : [0, 0, 1]
+        %7 = add %6, %0 << 1 : [0, 510, 2]
+        %8 = sub %7, %0 << 1 : (0, 1, 0)
+        out %5
+        out %8
+    ";
+    assert_eq!(verify(&assemble(source), &Rules::default()), []);
+    assert_eq!(bounds(&assemble(source))[4], (-100, 0));
+    let lossy =
+        source.replace("%2 = quantise -%1 : [-155, 100, 1]", "%2 = quantise -%1 : (1, 7, 0)");
+    assert_eq!(found(&assemble(&lossy), "Q1036").len(), 1);
+}
+
 #[test]
 fn stages_know_what_the_stage_before_gives() {
     // The second stage declares more than the first can give.
@@ -253,6 +279,20 @@ fn programs_of_tracers_cannot_overflow() {
             let problems = found(&case.program(), "Q1036");
             assert_eq!(problems, [], "{}", case.name);
         }
+    }
+}
+
+/// An operand beyond the numbers of a machine word reads all entries.
+#[test]
+fn wide_operands_read_whole_tables() {
+    for (operand, expected) in [("(0, 66, 0)", (-3, 9)), ("(0, 1, 0)", (1, 9))] {
+        let program = assemble(&format!(
+            ".dais\n.inputs 1\n.table 0\n.values 1, 9, -3\n%0 = input 0 : {operand}\n\
+             %1 = lookup %0, table 0 : (1, 4, 0)\nout %1\n"
+        ));
+        let range = &slot_ranges(&program).unwrap()[1];
+        let ends = (i64::try_from(range.low()).unwrap(), i64::try_from(range.high()).unwrap());
+        assert_eq!(ends, expected, "{operand}");
     }
 }
 

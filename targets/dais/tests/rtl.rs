@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::random::{Random, program};
+use common::random::{Random, program, wide_program};
 use common::{FOLDERS, cases, root, same};
 use quincunx_dais::files::Pipeline;
 use quincunx_dais::program::Program;
 use quincunx_dais::rtl::{Design, Estimate, synthesise};
 use quincunx_dais::simulate::Executor;
+use quincunx_dais::{Cutoff, to_pipeline};
 use quincunx_num::Int;
 use std::fs;
 
@@ -76,9 +77,14 @@ fn golden_programs() {
 #[test]
 fn random_programs() {
     let mut random = Random(71);
-    let mut compared = 0;
-    for _ in 0..400 {
-        let program = program(&mut random, 40);
+    let (mut compared, mut wide) = (0, 0);
+    for round in 0..600 {
+        let program = match round % 3 {
+            0 => wide_program(&mut random, 60, 300),
+            _ => program(&mut random, 40),
+        };
+        let widths = program.operations.iter().map(|o| o.slot_type.kif().width());
+        wide += usize::from(widths.max() > Some(64));
         let Ok(design) = Design::new(&program.clone().into()) else {
             // No bit leaves it.
             assert!(program.outputs.iter().all(|output| output.source.is_none_or(|slot| {
@@ -95,7 +101,32 @@ fn random_programs() {
             compared += 1;
         }
     }
-    assert!(compared > 3000, "{compared}");
+    assert!(compared > 3000 && wide > 50, "{compared} {wide}");
+}
+
+/// Stages of random programs: links between ports of other types, what only passes, constants that are
+/// made again.
+#[test]
+fn random_programs_in_stages() {
+    let (mut compared, mut longest) = (0, 0);
+    for seed in 0..300 {
+        let mut random = Random(seed + 2000);
+        let program = program(&mut random, 40);
+        let latency = f64::from(random.within(5, 9)) / 4.0;
+        let cutoff = Cutoff { latency, retiming: random.below(2) == 1 };
+        let Ok(staged) = to_pipeline(&program, cutoff, &[]) else { continue };
+        let Ok(design) = Design::new(&staged.pipeline) else { continue };
+        longest = longest.max(design.stages().len());
+        let mut executor = Executor::new(&program).unwrap();
+        for _ in 0..8 {
+            let inputs: Vec<f64> = program.input_shifts.iter().map(|_| random.float()).collect();
+            let Ok(expected) = executor.run_strict(&inputs) else { continue };
+            let found = design.unpack(&design.evaluate(&design.pack(&inputs).unwrap()));
+            assert!(same(&found, &expected), "seed {seed}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 500 && longest > 3, "{compared} {longest}");
 }
 
 /// The estimate against Yosys, where it is installed, within the error that `docs/dais.md` states.

@@ -17,7 +17,7 @@ const FLAG: &[&str] = &["true", "false"];
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "rounding",
-        doc: "compile: compat keeps the order of upstream's sums, free takes the fastest one and folds batch normalisations",
+        doc: "compile: compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/tcu.md, Free numbers)",
         default: "compat",
         values: &["compat", "free"],
     },

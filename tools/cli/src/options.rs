@@ -72,6 +72,8 @@ impl Declared {
     /// The argument; one that is on or off needs no value.
     pub(crate) fn arg(&self) -> Arg {
         let arg = Arg::new(self.name).long(self.name).value_name("VALUE").help(self.help());
+        // Numbers below 0 are values, as in `--depth-slack -1`.
+        let arg = arg.allow_negative_numbers(true);
         if self.uses.iter().all(|(_, option)| option.values == ON_OFF) {
             return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
         }

@@ -164,6 +164,14 @@ fn compile_writes_native_files_and_dumps() {
     let native = place.path().join("d.bin");
     fs::write(&native, &run.stdout).unwrap();
     assert_eq!(quincunx(&["verify", native.to_str().unwrap()]).code, 0);
+    // Tables would go where the file goes.
+    for table in [&["--timings"][..], &["--table", "layers"]] {
+        let model = digits("digits.onnx");
+        let compile = ["compile", &model, "--target", "dais", "--emit", "bin=-"];
+        let run = quincunx(&[&compile[..], table].concat());
+        assert_eq!((run.code, run.stdout.len()), (2, 0), "{}", run.stderr);
+        assert!(run.stderr.contains("Q0707"), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{file, quincunx};
+use support::{compiled, file, quincunx};
 
 /// A text of each target whose last line is wrong, and the place of the problem.
 const BROKEN: [(&str, &str, &str); 5] = [
@@ -115,4 +115,27 @@ fn a_file_is_given_once() {
             assert!(run.stderr.contains("Q0713"), "{verb} {second}: {}", run.stderr);
         }
     }
+}
+
+/// Numbers below 0 are values of options, not options.
+#[test]
+fn options_take_negative_numbers() {
+    let run = quincunx(&["bench", "dais:cmvm", "--dir", "/nowhere", "--depth-slack", "-1"]);
+    assert!(run.stderr.contains("Q1141"), "{}", run.stderr);
+    let run = quincunx(&["bench", "dais:cmvm", "--dir", "/nowhere", "--depth-slack", "-2"]);
+    assert!(run.stderr.contains("Q1140"), "{}", run.stderr);
+}
+
+/// A program has a buffer to be shown, a network has not.
+#[test]
+fn buffers_are_those_of_programs() {
+    let place = tempfile::tempdir().unwrap();
+    let out = compiled(place.path());
+    let run = quincunx(&["run", &out, "--data", "zeros", "--dump-buffer"]);
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    assert!(run.stderr.contains("Q1130"), "{}", run.stderr);
+    let program = format!("{out}/device0/program.dasm");
+    let run = quincunx(&["run", &program, "--data", "zeros", "--dump-buffer"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(String::from_utf8_lossy(&run.stdout).contains("buffer"));
 }

@@ -28,7 +28,8 @@ fn emit(folder: &Path, kind: &str) {
     let (model, images) = (digits("digits_pow2.onnx"), digits("test.npz"));
     let (to, inputs) = (format!("{kind}={}/", folder.display()), format!("rtl-inputs={images}"));
     let compile = ["compile", &model, "--target", "dais", "--arch", "wide", "--emit", &to];
-    let run = quincunx(&[&compile[..], &["--set", &inputs, "--set", "rtl-name=digits"]].concat());
+    let options = ["--set", &inputs, "--set", "rtl-name=digits", "--clock", "2.5"];
+    let run = quincunx(&[&compile[..], &options].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
@@ -86,6 +87,31 @@ fn digits_in_vhdl() {
     }
 }
 
+/// Inputs on a grid of other steps than powers of two enter as numbers of steps: pixels are whole
+/// multiples of 1/240, the scale of the model.
+#[test]
+fn inputs_of_vectors_are_steps() {
+    let place = tempfile::tempdir().unwrap();
+    let (model, images) = (digits("digits_qdq.onnx"), digits("test.npz"));
+    let to = format!("verilog={}/", place.path().display());
+    let inputs = format!("rtl-inputs={images}");
+    let compile = ["compile", &model, "--target", "dais", "--arch", "wide", "--effort", "fast"];
+    let emit = ["--emit", &to, "--set", &inputs, "--set", "rtl-name=digits"];
+    let run = quincunx(&[&compile[..], &emit].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let images = quincunx::tensor::npy::read_npz(fs::read(images).unwrap()).unwrap();
+    let pixels = images["image"].to_f64();
+    let text = fs::read_to_string(place.path().join("digits_in.hex")).unwrap();
+    // Fields of 8 bits each, the first pixel lowest.
+    let found = text.lines().flat_map(|line| {
+        let places = (0..line.len() / 2).rev();
+        places.map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap())
+    });
+    let steps: Vec<u8> = pixels.iter().map(|pixel| (pixel * 240.0).round() as u8).collect();
+    assert!(steps.contains(&240));
+    assert_eq!(found.collect::<Vec<u8>>(), steps);
+}
+
 #[test]
 fn files_around_the_design() {
     let place = tempfile::tempdir().unwrap();
@@ -104,9 +130,45 @@ fn files_around_the_design() {
     ];
     assert_eq!(names_in(place.path()), expected);
     let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-    assert!(text("digits.xdc").contains("create_clock -name io_clock -period 5\n"));
+    // Both vendors get the same clock, which is also that of times.
+    for constraints in ["digits.xdc", "digits.sdc"] {
+        let text = text(constraints);
+        assert!(text.contains("create_clock -name io_clock -period 2.5\n"));
+        assert!(text.contains("set_clock_uncertainty 0.25 [get_clocks io_clock]\n"));
+        assert!(text.contains("-max 0.4 [get_ports {model_inp[*]}]\n"));
+    }
+    let about: Value = serde_json::from_str(&text("digits_rtl.json")).unwrap();
+    assert_eq!(about["clock_ns"], 2.5);
     assert!(text("digits_vivado.tcl").contains("-part xcvu13p-flga2577-2-e"));
     assert!(text("digits_quartus.tcl").contains("VERILOG_FILE [file join $here digits.v]"));
+    // Brackets outside of braces would be commands of Tcl.
+    let pins = "-name VIRTUAL_PIN ON -to {model_inp[*]}\n";
+    assert!(text("digits_quartus.tcl").contains(pins));
+    if Command::new("tclsh").arg("/dev/null").output().is_ok() {
+        check_scripts(place.path());
+    }
+}
+
+/// Runs the scripts of both vendors with their commands replaced by ones that only write down what
+/// they are given.
+fn check_scripts(folder: &Path) {
+    let stubs = "rename unknown {}
+proc unknown {args} { puts $args }
+rename package {}
+proc package {args} {}
+";
+    let said = |script: &str| {
+        fs::write(folder.join("stubs.tcl"), format!("{stubs}source {script}\n")).unwrap();
+        run(folder, "tclsh", &["stubs.tcl"])
+    };
+    let vivado = said("digits_vivado.tcl");
+    assert!(vivado.contains("read_verilog") && vivado.contains("digits.xdc"), "{vivado}");
+    assert!(vivado.contains("synth_design -top digits"), "{vivado}");
+    let quartus = said("digits_quartus.tcl");
+    for port in ["model_inp", "model_out"] {
+        assert!(quartus.contains(&format!("-to {{{port}[*]}}")), "{quartus}");
+    }
+    assert!(quartus.contains("execute_flow -compile"), "{quartus}");
 }
 
 /// A small program, so that Yosys is quick.

@@ -235,38 +235,79 @@ impl Executable {
         observe: Observe,
         mut device: impl FnMut(usize, &Stage, &Numerics, &Tensors) -> Result<Tensors>,
     ) -> Result<Trace> {
-        let mut values = inputs.clone();
-        values.extend(self.constants.clone());
-        let (mut observed, mut on_host) = (Tensors::new(), Tensors::new());
+        let mut walk = Walk::new(self, inputs, observe);
         for (index, stage) in self.stages.iter().enumerate() {
-            let results = match &stage.body {
-                Body::Host(host) if observe == Observe::All => {
-                    let results = host.run(&values, Keep::All)?;
-                    // Values of earlier stages are not the host's.
-                    let own =
-                        |name: &String| inputs.contains_key(name) || !stage.inputs.contains(name);
-                    let kept = results.iter().filter(|(name, _)| own(name));
-                    on_host.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
-                    results
-                }
-                Body::Host(host) => host.run(&values, Keep::Outputs)?,
+            match &stage.body {
+                Body::Host(host) => walk.host(stage, host)?,
                 Body::Device { numerics, .. } => {
-                    let given = device_inputs(stage, &values)?;
-                    let results = device(index, stage, numerics, &given)?;
-                    observed.extend(results.clone());
-                    results
+                    let given = walk.given(stage)?;
+                    walk.device(stage, device(index, stage, numerics, &given)?)?;
                 }
-            };
-            for name in &stage.outputs {
-                let value = results.get(name).ok_or_else(|| missing(name))?;
-                values.insert(name.clone(), value.clone());
             }
         }
+        walk.finish()
+    }
+}
+
+/// One image on its way through the stages.
+struct Walk<'a> {
+    executable: &'a Executable,
+    inputs: &'a Tensors,
+    observe: Observe,
+    /// Everything that a later stage may read.
+    values: Tensors,
+    device: Tensors,
+    host: Tensors,
+}
+
+impl<'a> Walk<'a> {
+    fn new(executable: &'a Executable, inputs: &'a Tensors, observe: Observe) -> Self {
+        let mut values = inputs.clone();
+        values.extend(executable.constants.clone());
+        let (device, host) = (Tensors::new(), Tensors::new());
+        Walk { executable, inputs, observe, values, device, host }
+    }
+
+    /// Runs a stage of the host.
+    fn host(&mut self, stage: &Stage, host: &Host) -> Result<()> {
+        if self.observe != Observe::All {
+            let results = host.run(&self.values, Keep::Outputs)?;
+            return self.put(stage, &results);
+        }
+        let results = host.run(&self.values, Keep::All)?;
+        // Values of earlier stages are not the host's.
+        let own = |name: &String| self.inputs.contains_key(name) || !stage.inputs.contains(name);
+        let kept = results.iter().filter(|(name, _)| own(name));
+        self.host.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
+        self.put(stage, &results)
+    }
+
+    /// What a stage of the machine reads.
+    fn given(&self, stage: &Stage) -> Result<Tensors> {
+        device_inputs(stage, &self.values)
+    }
+
+    /// Takes the results of a stage of the machine.
+    fn device(&mut self, stage: &Stage, results: Tensors) -> Result<()> {
+        self.put(stage, &results)?;
+        self.device.extend(results);
+        Ok(())
+    }
+
+    fn put(&mut self, stage: &Stage, results: &Tensors) -> Result<()> {
+        for name in &stage.outputs {
+            let value = results.get(name).ok_or_else(|| missing(name))?;
+            self.values.insert(name.clone(), value.clone());
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Trace> {
         let output = |name: &String| {
-            Ok((name.clone(), values.get(name).cloned().ok_or_else(|| missing(name))?))
+            Ok((name.clone(), self.values.get(name).cloned().ok_or_else(|| missing(name))?))
         };
-        let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
-        Ok(Trace { outputs, device: observed, host: on_host, notes: Vec::new() })
+        let outputs = self.executable.outputs.iter().map(output).collect::<Result<_>>()?;
+        Ok(Trace { outputs, device: self.device, host: self.host, notes: Vec::new() })
     }
 }
 
@@ -277,6 +318,29 @@ impl Session<'_> {
     /// Inputs that do not fit, faults of the program, and operators the host cannot execute.
     pub fn run(&mut self, inputs: &Tensors) -> Result<Trace> {
         self.walk(inputs, Observe::Outputs)
+    }
+
+    /// Several images, in order; as many results, each what [`Session::run`] gives. Machines that
+    /// gain from it get them together.
+    pub fn run_batch(&mut self, images: &[Tensors]) -> Vec<Result<Trace>> {
+        let together = self.machines.iter().flatten().map(|machine| machine.batch()).max();
+        match together {
+            Some(2..) => {}
+            _ => return images.iter().map(|image| self.run(image)).collect(),
+        }
+        let executable = self.executable;
+        let start = |inputs| Ok(Walk::new(executable, inputs, Observe::Outputs));
+        let mut walks: Vec<Result<Walk<'_>>> = images.iter().map(start).collect();
+        for (stage, machine) in executable.stages.iter().zip(&mut self.machines) {
+            match (&stage.body, machine) {
+                (Body::Host(host), _) => advance(&mut walks, |walk| walk.host(stage, host)),
+                (Body::Device { .. }, Some(machine)) => {
+                    on_machine(&mut walks, stage, &mut **machine)
+                }
+                (Body::Device { .. }, None) => advance(&mut walks, |_| Err(not_loaded())),
+            }
+        }
+        walks.into_iter().map(|walk| walk.and_then(Walk::finish)).collect()
     }
 
     /// One image; the trace also has every value of the machine that can be observed.
@@ -302,12 +366,41 @@ impl Session<'_> {
                 match &mut machines[index] {
                     Some(machine) if observe == Observe::Outputs => machine.run(given),
                     Some(machine) => machine.run_traced(given),
-                    None => Err(Diagnostic::bug("a device stage was not loaded")),
+                    None => Err(not_loaded()),
                 }
             })?;
         let notes = machines.iter_mut().flatten().flat_map(|machine| machine.notes()).collect();
         Ok(Trace { notes, ..trace })
     }
+}
+
+/// One step of every image that has not failed.
+fn advance<'a>(walks: &mut [Result<Walk<'a>>], mut step: impl FnMut(&mut Walk<'a>) -> Result<()>) {
+    for walk in walks {
+        if let Ok(on_its_way) = walk
+            && let Err(problem) = step(on_its_way)
+        {
+            *walk = Err(problem);
+        }
+    }
+}
+
+/// A stage of the machine for all images that have not failed.
+fn on_machine(walks: &mut [Result<Walk<'_>>], stage: &Stage, machine: &mut dyn Machine) {
+    let mut given = Vec::with_capacity(walks.len());
+    advance(walks, |walk| {
+        given.push(walk.given(stage)?);
+        Ok(())
+    });
+    let mut results = machine.run_batch(&given).into_iter();
+    advance(walks, |walk| {
+        let result = results.next().unwrap_or_else(|| Err(missing(&stage.name)));
+        walk.device(stage, result?)
+    });
+}
+
+fn not_loaded() -> Diagnostic {
+    Diagnostic::bug("a device stage was not loaded")
 }
 
 fn host_inputs(graph: &Graph, values: &Tensors) -> Result<Tensors> {

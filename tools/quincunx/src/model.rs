@@ -148,7 +148,10 @@ pub(crate) fn prepare(
     }
     graph = passes::remove_dead(&graph)?;
     log.pass("remove-dead", summary(&graph), || graph.to_string());
+    // Integers lie on grids as they are.
+    let has_floats = graph.values().any(|(_, value)| value.dtype.is_float());
     if let Some(scheme) = scheme
+        && has_floats
         && !is_quantised(&graph)
     {
         let ranges = passes::calibrate(&graph, calibration.samples(model, &graph)?)?;

@@ -11,6 +11,9 @@ use std::num::NonZeroUsize;
 /// Numbers of an output that people see.
 const SHOWN: usize = 10;
 
+/// Most images that are handed to a simulator together.
+const BATCH: usize = 1024;
+
 /// How to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -32,18 +35,29 @@ pub fn run(
     options: Options,
     progress: &dyn Progress,
 ) -> Result<Vec<Trace>> {
-    progress.start("run", data.images.len());
-    parallel::map(
-        data.images.len(),
+    let count = data.images.len();
+    progress.start("run", count);
+    let batch = (count / options.threads).clamp(1, BATCH);
+    let traces = parallel::map(
+        count.div_ceil(batch),
         options.threads,
         || executable.load_with(options.engine),
         |session, index| {
-            let image = &data.images[index];
-            let trace = if options.layers { session.run_layers(image) } else { session.run(image) };
-            progress.step();
-            trace.map_err(|problem| data.at_image(index, problem))
+            let first = index * batch;
+            let images = &data.images[first..count.min(first + batch)];
+            let traces = if options.layers {
+                images.iter().map(|image| session.run_layers(image)).collect()
+            } else {
+                session.run_batch(images)
+            };
+            let placed = |(index, trace): (usize, Result<Trace>)| {
+                progress.step();
+                trace.map_err(|problem| data.at_image(first + index, problem))
+            };
+            traces.into_iter().enumerate().map(placed).collect::<Result<Vec<Trace>>>()
         },
-    )
+    )?;
+    Ok(traces.into_iter().flatten().collect())
 }
 
 /// The outputs of all images, stacked along the outermost axis.

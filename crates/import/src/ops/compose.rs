@@ -104,6 +104,9 @@ pub(crate) fn celu(node: &mut NodeContext<'_, '_>) -> Result<()> {
     if alpha.is_nan() || alpha <= 0.0 {
         return Err(node.unsupported(format_args!("alpha {alpha}; only numbers above 0")));
     }
+    if alpha == 1.0 {
+        return node.emit(Op::Activation(Activation::Elu { alpha }), &[Some(x)]);
+    }
     let (alpha, zero) = (number(node, dtype, alpha.into())?, number(node, dtype, 0.0)?);
     let quotient = two(node, binary(Binary::Div), x, alpha)?;
     let curve = one(node, Op::Activation(Activation::Elu { alpha: 1.0 }), quotient)?;

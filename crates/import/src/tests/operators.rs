@@ -4,7 +4,9 @@ use super::build::{Model, attribute, float, int, ints, text};
 use crate::proto::{AttributeProto, attribute_kind as kind};
 use quincunx_diag::{Class, Place};
 use quincunx_graph::execute::{self, Keep};
-use quincunx_graph::{BatchNorm, Binary, Gemm, Graph, Op, Pool, PoolKind, Unary, Window};
+use quincunx_graph::{
+    Activation, BatchNorm, Binary, Gemm, Graph, Op, Pool, PoolKind, Unary, Window,
+};
 use quincunx_tensor::{DType, Tensor};
 
 fn conv(x: &[i64], w: &[usize], attributes: Vec<AttributeProto>) -> Model {
@@ -229,6 +231,15 @@ fn max_of_many_is_a_chain() {
     assert_eq!(graph.nodes().len(), 3);
     assert!(graph.nodes().all(|(_, node)| node.op == Op::Binary(Binary::Max)));
     assert_eq!(Model::new(13, &[2]).node("Min", &["x"], "y", vec![]).last_op(), Op::Identity);
+}
+
+#[test]
+fn celu_with_the_default_is_elu() {
+    let celu = |attributes| Model::new(12, &[2]).node("Celu", &["x"], "y", attributes);
+    let elu = Op::Activation(Activation::Elu { alpha: 1.0 });
+    assert_eq!(celu(vec![]).last_op(), elu);
+    assert_eq!(celu(vec![float("alpha", 1.0)]).last_op(), elu);
+    assert_eq!(celu(vec![float("alpha", 0.5)]).last_op(), Op::Binary(Binary::Add));
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! The prepared simulator behind the ports of an artifact.
 
-use super::{Artifact, numbers, split};
+use super::Artifact;
+use super::ports::{numbers, split};
 use crate::files::Pipeline;
-use crate::program::Output;
+use crate::program::{Output, Slot};
 use crate::simulate::{Fast, Level, Worker};
 use crate::tap::{Place, Scale};
 use quincunx_diag::Result;
+use quincunx_num::Dyadic;
 use quincunx_target::{Interface, Machine};
-use quincunx_tensor::{Tensor, Tensors};
+use quincunx_tensor::{Tensor, Tensors, element_count};
 
-/// A program on one image at a time.
+/// A program on images, many at a time where they are given so.
 pub(super) struct Prepared {
     pipeline: Pipeline,
     interface: Interface,
@@ -32,9 +34,9 @@ impl Loaded {
         Ok(fast.map(|fast| Loaded { worker: fast.worker(), fast }))
     }
 
-    fn run(&mut self, inputs: &[f64]) -> Result<Vec<f64>> {
-        let mut results = vec![0.0; self.fast.outputs()];
-        self.fast.run_on(&mut self.worker, 1, inputs, &mut results)?;
+    fn run(&mut self, samples: usize, inputs: &[f64]) -> Result<Vec<f64>> {
+        let mut results = vec![0.0; samples * self.fast.outputs()];
+        self.fast.run_on(&mut self.worker, samples, inputs, &mut results)?;
         Ok(results)
     }
 }
@@ -44,7 +46,9 @@ impl Prepared {
     pub(super) fn new(artifact: &Artifact) -> Result<Option<Prepared>> {
         let Artifact { pipeline, interface, taps, scales, .. } = artifact;
         // What the taps read may leave the range that outputs can have.
-        if Fast::with(pipeline, &slots(taps), Level::best())?.is_none() {
+        if !scales_short_numbers(artifact)
+            || Fast::with(pipeline, &slots(taps), Level::best())?.is_none()
+        {
             return Ok(None);
         }
         Ok(Loaded::new(pipeline, &[])?.map(|plain| Prepared {
@@ -56,6 +60,48 @@ impl Prepared {
             traced: None,
         }))
     }
+
+    /// The output ports of one image.
+    fn outputs(&self, results: &[f64]) -> Result<Tensors> {
+        split(&self.interface.outputs, &self.scales, results, exact(results))
+    }
+
+    /// The outputs of all images, or a fault of some.
+    fn run_together(&mut self, images: &[Tensors]) -> Result<Vec<Tensors>> {
+        let mut inputs = Vec::new();
+        for image in images {
+            inputs.extend(numbers(&self.interface, image)?);
+        }
+        let results = self.plain.run(images.len(), &inputs)?;
+        let width = self.plain.fast.outputs();
+        (0..images.len()).map(|image| self.outputs(&results[image * width..][..width])).collect()
+    }
+}
+
+/// True when all numbers that are scaled are floats as they are: others would be rounded twice.
+fn scales_short_numbers(artifact: &Artifact) -> bool {
+    let Artifact { pipeline, interface, taps, scales, .. } = artifact;
+    let is_short = |(stage, slot): (usize, Slot)| {
+        let operation = pipeline.stages.get(stage).and_then(|s| s.operations.get(slot.0 as usize));
+        operation.is_none_or(|operation| operation.slot_type.kif().width() <= f64::MANTISSA_DIGITS)
+    };
+    let last = pipeline.stages.len().saturating_sub(1);
+    let mut outputs = pipeline.stages.last().map_or(&[][..], |stage| &stage.outputs);
+    for (port, scale) in interface.outputs.iter().zip(scales) {
+        let (own, others) = outputs.split_at(element_count(&port.shape).unwrap_or(0));
+        let mut slots = own.iter().filter_map(|output| output.source);
+        if scale.is_some() && !slots.all(|slot| is_short((last, slot))) {
+            return false;
+        }
+        outputs = others;
+    }
+    let scaled = taps.iter().flatten().filter(|place| matches!(place, Place::Scaled { .. }));
+    scaled.filter_map(Place::slot).all(is_short)
+}
+
+/// Numbers of up to 53 bits as they are.
+fn exact(numbers: &[f64]) -> impl Iterator<Item = Dyadic> {
+    numbers.iter().map(|&number| Dyadic::from_f64(number).unwrap_or(Dyadic::ZERO))
 }
 
 /// The slots that taps read, in order.
@@ -69,8 +115,20 @@ fn slots(taps: &[Vec<Place>]) -> Vec<(usize, Output)> {
 
 impl Machine for Prepared {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let results = self.plain.run(&numbers(&self.interface, inputs)?)?;
-        split(&self.interface.outputs, &self.scales, &results)
+        let results = self.plain.run(1, &numbers(&self.interface, inputs)?)?;
+        self.outputs(&results)
+    }
+
+    fn batch(&self) -> usize {
+        self.plain.fast.block_len()
+    }
+
+    fn run_batch(&mut self, images: &[Tensors]) -> Vec<Result<Tensors>> {
+        match self.run_together(images) {
+            Ok(results) => results.into_iter().map(Ok).collect(),
+            // One of them has a fault; each has its own result.
+            Err(_) => images.iter().map(|image| self.run(image)).collect(),
+        }
     }
 
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
@@ -80,8 +138,8 @@ impl Machine for Prepared {
             self.traced = Loaded::new(&self.pipeline, &slots(&self.taps))?;
         }
         let results = match &mut self.traced {
-            Some(traced) => traced.run(&numbers)?,
-            None => self.plain.run(&numbers)?,
+            Some(traced) => traced.run(1, &numbers)?,
+            None => self.plain.run(1, &numbers)?,
         };
         let (outputs, mut read) = results.split_at(count);
         let mut values = Tensors::new();
@@ -97,7 +155,7 @@ impl Machine for Prepared {
             values.insert(layer.value.clone(), Tensor::from_vec(&layer.shape, numbers)?);
         }
         // An output is also a layer; what counts is what leaves the program.
-        values.extend(split(&self.interface.outputs, &self.scales, outputs)?);
+        values.extend(self.outputs(outputs)?);
         Ok(values)
     }
 }

@@ -82,6 +82,10 @@ fn figures(name: &str, [adders, bits, depth, seconds]: [f64; 4]) -> [Row; 4] {
 
 /// The `.npy` files of a folder in the order of their names.
 fn matrices(folder: &Path) -> Result<Vec<PathBuf>> {
+    if folder.as_os_str().is_empty() {
+        return Err(Diagnostic::usage("Q1150", "option dir is empty, expected a folder")
+            .help("name a folder of integer matrices with --dir"));
+    }
     let failed = |error: std::io::Error| {
         Diagnostic::invalid("Q1141", format!("cannot read {}: {error}", folder.display()))
     };

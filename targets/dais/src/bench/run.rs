@@ -65,6 +65,11 @@ fn measure_one(
         let message = "the program needs integers of more than 64 bits and cannot be prepared";
         return Err(Diagnostic::unsupported("Q1153", message));
     };
+    if !inputs.len().is_multiple_of(fast.inputs()) {
+        let (found, count) = (inputs.len(), fast.inputs());
+        let message = format!("{found} numbers are no whole samples of {count} inputs");
+        return Err(Diagnostic::invalid("Q1152", message));
+    }
     let inputs: Vec<f64> = inputs.iter().copied().cycle().take(SAMPLES * fast.inputs()).collect();
     fast.run(SAMPLES, &inputs, run.threads)?;
     let seconds =

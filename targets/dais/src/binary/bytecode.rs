@@ -6,7 +6,7 @@
 //! own length; the tables, each with its size. All little-endian. Operations are read one after the
 //! other, so that counts never allocate more than the bytes that are there.
 
-use super::{Expander, MAX_ERRORS, Read, count, not_in_dialect, output_source, push};
+use super::{Expander, MAX_ERRORS, Read, bits_of, count, not_in_dialect, output_source, push};
 use crate::binary::Dialect;
 use crate::isa::alir::Lists;
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
@@ -221,7 +221,7 @@ fn write_operation(operation: &Operation, out: &mut Vec<u8>) -> Result<()> {
     if !Dialect::A4.has(operation.inst) {
         return Err(not_in_dialect(operation.inst, Dialect::A4));
     }
-    let kif = operation.slot_type.kif();
+    let kif = bits_of(operation.slot_type)?;
     let lists = Lists::of(operation.inst, kif.fraction)?;
     let byte = |bits: i32| {
         i8::try_from(bits).map(i8::cast_unsigned).map_err(|_| {

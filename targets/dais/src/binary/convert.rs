@@ -88,7 +88,7 @@ enum Known {
 
 impl<'a> Converter<'a> {
     fn new(program: &'a Program) -> Converter<'a> {
-        let Ranges { slots: ranges, overflows } = Ranges::of(&with_any_input(program), None);
+        let Ranges { slots: ranges, overflows } = Ranges::of_any_input(program);
         Converter {
             program,
             operations: Vec::with_capacity(program.operations.len()),
@@ -160,20 +160,5 @@ impl<'a> Converter<'a> {
 /// The type of a range in units of `2^-fraction`, which keeps that step.
 fn type_of(range: &Range, fraction: i32) -> SlotType {
     let interval = Interval::new(range.low.clone(), range.high.clone(), -fraction);
-    match interval.is_zero() {
-        // A zero interval forgets its step.
-        true => SlotType::Kif(Kif::new(false, fraction.saturating_neg(), fraction)),
-        false => SlotType::of_interval(&interval),
-    }
-}
-
-/// The program with inputs that may be anything their types hold.
-fn with_any_input(program: &Program) -> Program {
-    let mut program = program.clone();
-    for operation in &mut program.operations {
-        if matches!(operation.inst, Inst::Input { .. }) {
-            operation.slot_type = SlotType::Kif(operation.slot_type.kif());
-        }
-    }
-    program
+    SlotType::in_steps(&interval, fraction)
 }

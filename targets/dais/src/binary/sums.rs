@@ -94,15 +94,17 @@ impl Expander {
         let mut terms = terms.into_iter().peekable();
         let Some(first) = terms.next() else { return Ok(Inst::Constant { value: 0 }) };
         let (mut total, mut range) = (first, self.range(first)?);
+        let mut fraction = self.fraction(first);
         loop {
-            let second = terms.next().unwrap_or((self.zero(), 0, false));
-            let third = terms.next().unwrap_or((self.zero(), 0, false));
+            let mut next = || terms.next().unwrap_or_else(|| (self.zero(), 0, false));
+            let (second, third) = (next(), next());
             let inst = sum_of(total, second, third);
             if terms.peek().is_none() {
                 return Ok(inst);
             }
             range = range.plus(&self.range(second)?).plus(&self.range(third)?);
-            let slot_type = SlotType::of_interval(&range);
+            fraction = fraction.max(self.fraction(second)).max(self.fraction(third));
+            let slot_type = SlotType::in_steps(&range, fraction);
             total = (self.append(Operation { inst, slot_type, latency, cost: 0.0 }), 0, false);
         }
     }
@@ -117,9 +119,18 @@ impl Expander {
         })
     }
 
+    fn kif(&self, slot: Slot) -> Kif {
+        self.operations.get(slot.0 as usize).map_or(Kif::ZERO, |o| o.slot_type.kif())
+    }
+
+    /// Fraction bits of a term, whose range was found.
+    fn fraction(&self, (slot, shift, _): Term) -> i32 {
+        self.kif(slot).fraction - shift
+    }
+
     /// Everything that a term can be by the type of its operand.
     fn range(&self, (slot, shift, negate): Term) -> Result<Interval> {
-        let kif = self.operations.get(slot.0 as usize).map_or(Kif::ZERO, |o| o.slot_type.kif());
+        let kif = self.kif(slot);
         // A hostile type must not make numbers of any size.
         let scales = -MAX_SCALE..=MAX_SCALE;
         if [shift, kif.integer, kif.fraction].iter().all(|bits| scales.contains(bits)) {

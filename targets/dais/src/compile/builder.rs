@@ -116,6 +116,10 @@ impl<'a> Builder<'a> {
         else {
             return Err(Diagnostic::bug("constants were handled"));
         };
+        if relative_shift(x_shift, y_shift).is_err() {
+            let (a, b) = (self.rebased(a)?, self.rebased(b)?);
+            return self.add_within(&a, &b, range);
+        }
         // The left operand of an operation is neither shifted nor negated.
         match (x_negate, y_negate) {
             (false, false) => {
@@ -135,6 +139,20 @@ impl<'a> Builder<'a> {
                 self.wire(Inst::Add { a: x, b: y, shift }, range, x_shift, true)
             }
         }
+    }
+
+    /// The same number in a slot of its own scale, for operations that cannot shift as far as the
+    /// wire does: added to 0 in steps that they can.
+    pub(super) fn rebased(&mut self, wire: &Wire) -> Result<Wire> {
+        let &Wire::Slot { mut slot, mut shift, negate } = wire else { return Ok(wire.clone()) };
+        let zero = self.push(Inst::Constant { value: 0 }, Interval::zero())?;
+        while shift != 0 {
+            let by = shift.clamp(-MAX_SHIFT, MAX_SHIFT);
+            let range = self.interval(slot).shifted(by);
+            slot = self.push(Inst::Add { a: zero, b: slot, shift: by.into() }, range)?;
+            shift -= by;
+        }
+        Ok(Wire::Slot { slot, shift, negate })
     }
 
     /// `a - b`.
@@ -300,14 +318,19 @@ impl<'a> Builder<'a> {
         self.append(Operation { inst, slot_type, latency: delay, cost }, interval)
     }
 
-    /// Adds an operation as it is elsewhere, on other operands of the same ranges.
+    /// Adds an operation as it is elsewhere, on other operands of the same ranges. Slots from `new`
+    /// on are read by the same template only, none of whose operations are equal, so that an
+    /// operation that reads one is not there yet.
     pub(super) fn repeat(
         &mut self,
         like: &Operation,
         inst: Inst,
         range: &Interval,
+        new: Slot,
     ) -> Result<Slot> {
-        match self.find(&inst, range) {
+        let is_new = inst.operands().any(|slot| slot >= new);
+        let known = if is_new { None } else { self.find(&inst, range) };
+        match known {
             Some(slot) => Ok(slot),
             None => self.append(Operation { inst, ..like.clone() }, range.clone()),
         }
@@ -346,9 +369,14 @@ impl<'a> Builder<'a> {
         operation.latency - operands.map(|o| self.latency_of(o)).fold(0.0, f64::max)
     }
 
+    /// The slot of the next operation.
+    pub(super) fn end(&self) -> Slot {
+        Slot(u32::try_from(self.intervals.len()).unwrap_or(u32::MAX))
+    }
+
     /// A slot whose operation is not looked at any further, with its range.
     pub(super) fn next_slot(&mut self, interval: Interval) -> Slot {
-        let slot = Slot(u32::try_from(self.intervals.len()).unwrap_or(u32::MAX));
+        let slot = self.end();
         self.intervals.push(interval);
         slot
     }

@@ -9,7 +9,7 @@ use super::layers::{Layer, Numbers, Precision};
 use super::number::Form;
 use super::{exact, input_numbers, value_numbers};
 use crate::arch::DaisArch;
-use quincunx_graph::{Graph, Node, Op, Quantiser, ValueId};
+use quincunx_graph::{Activation, Graph, Node, Op, Quantiser, ValueId};
 use quincunx_target::Claim;
 use quincunx_tensor::element_count;
 use rustc_hash::FxHashMap;
@@ -40,7 +40,7 @@ pub(crate) fn claim(graph: &Graph, arch: &DaisArch) -> Vec<Claim> {
             elements: 0,
         };
         let found: Vec<Claim> = graph.nodes().map(|(_, node)| claims.claim(node)).collect();
-        let escaping = claims.escaping();
+        let escaping = claims.escaping(&found);
         // Every round leaves at least one more node to the host, so that there is a last one.
         if escaping.is_empty() {
             return found;
@@ -123,7 +123,7 @@ impl<'a> Claims<'a> {
             return Err(reason.clone());
         }
         self.check_size(node)?;
-        if let Some(reason) = refuse_constants(graph, node) {
+        if let Some(reason) = refuse_constants(graph, node).or_else(|| refuse_parameters(node)) {
             return Err(reason);
         }
         if let Op::Quantise(quantiser) = &node.op
@@ -233,7 +233,7 @@ impl<'a> Claims<'a> {
 
     /// Nodes of the machine whose results leave it although they are functions that no quantiser
     /// has made numbers of, with the reason why they are left to the host.
-    fn escaping(&mut self) -> Vec<(usize, String)> {
+    fn escaping(&mut self, claims: &[Claim]) -> Vec<(usize, String)> {
         let mut leaves = vec![false; self.graph.values().len()];
         self.graph.outputs().iter().for_each(|output| leaves[output.index()] = true);
         for (id, node) in self.graph.nodes() {
@@ -257,10 +257,26 @@ impl<'a> Claims<'a> {
                 .into_iter()
                 .find_map(|number| exact::finished(&mut self.builder, number).err());
             if let Some(problem) = problem {
-                found.push((id.index(), problem.message().to_owned()));
+                let refused = self.refused_reader(node.output, claims);
+                found.push((id.index(), refused.unwrap_or_else(|| problem.message().to_owned())));
             }
         }
         found
+    }
+
+    /// Why the first reader of a function is left to the host, if one is.
+    fn refused_reader(&self, function: ValueId, claims: &[Claim]) -> Option<String> {
+        self.graph.nodes().zip(claims).find_map(|((id, node), claim)| {
+            let Claim::Host(reason) = claim else { return None };
+            node.operands().find(|&operand| operand == function)?;
+            // What a reader waited for in vain is what its operands wait for.
+            Some(match self.forced[id.index()] {
+                Some(_) => reason.clone(),
+                None => {
+                    format!("it waits for \"{}\", which is left to the host: {reason}", node.name)
+                }
+            })
+        })
     }
 }
 
@@ -279,4 +295,21 @@ fn refuse_constants(graph: &Graph, node: &Node) -> Option<String> {
         "its constant \"{}\" holds {value}, which has no fixed-point code",
         graph[operand].name
     ))
+}
+
+/// The same for parameters of operators; a limit that limits nothing may be infinite.
+fn refuse_parameters(node: &Node) -> Option<String> {
+    let parameters = match &node.op {
+        Op::Activation(Activation::LeakyRelu { alpha } | Activation::Elu { alpha }) => vec![*alpha],
+        Op::Activation(Activation::Selu { alpha, gamma }) => vec![*alpha, *gamma],
+        Op::Activation(Activation::HardSigmoid { alpha, beta }) => vec![*alpha, *beta],
+        Op::Activation(Activation::Clip { min, max }) => {
+            let min = min.filter(|&min| min != f32::NEG_INFINITY);
+            min.into_iter().chain(max.filter(|&max| max != f32::INFINITY)).collect()
+        }
+        Op::Gemm(gemm) => vec![gemm.alpha, gemm.beta],
+        _ => Vec::new(),
+    };
+    let bad = parameters.into_iter().find(|parameter| !parameter.is_finite())?;
+    Some(format!("its parameter {bad} has no fixed-point code"))
 }

@@ -34,7 +34,7 @@ pub(super) fn affine(builder: &mut Builder<'_>, x: &Number) -> Result<Number> {
 pub(super) fn finished(builder: &mut Builder<'_>, x: &Number) -> Result<Number> {
     match x.known() {
         Some(value) => Ok(Number::constant(builder, &value)),
-        None => affine(builder, x),
+        None => affine(builder, x)?.settled(builder),
     }
 }
 
@@ -83,8 +83,9 @@ pub(super) fn unary_of(builder: &mut Builder<'_>, unary: Unary, x: &Number) -> R
         Unary::Neg => x.negated(builder),
         Unary::Relu => extreme(builder, x, &Number::zero(), true),
         Unary::Abs => {
-            let negative = x.negated(builder)?;
-            extreme(builder, x, &negative, true)
+            let (wires, unit) = aligned(builder, &[x])?;
+            let magnitude = builder.abs(&wires[0])?;
+            Number::scaled(builder, &magnitude, &unit, &Ratio::ZERO)
         }
         Unary::Sign => {
             let wire = sign_wire(builder, x)?;
@@ -265,6 +266,10 @@ pub(super) fn product(builder: &mut Builder<'_>, a: &Number, b: &Number) -> Resu
     if let Some(value) = a.known() {
         return b.rescaled(builder, &value, &Ratio::ZERO);
     }
+    // One long factor is shorter than two more products.
+    let first = a.settled(builder)?;
+    let second = if a == b { first.clone() } else { b.settled(builder)? };
+    let (a, b) = (first, second);
     let (p, q) = (a.affine().unwrap_or(Affine::ONE), b.affine().unwrap_or(Affine::ONE));
     let wire = builder.multiply(&a.wire, &b.wire)?;
     let whole = Number::scaled(builder, &wire, &(&p.unit * &q.unit), &(&p.offset * &q.offset))?;

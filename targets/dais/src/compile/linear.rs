@@ -86,27 +86,34 @@ pub(super) fn product(
         exact = x.iter().map(|x| super::exact::affine(builder, x)).collect::<Result<_>>()?;
         exact.iter().collect()
     };
-    // Zeros fit any unit.
-    let is_zero = |number: &Number| number.form.is_none() && number.wire == Wire::zero();
-    let form = x.iter().find(|number| !is_zero(number)).and_then(|number| number.form.clone());
-    if x.iter().all(|number| number.form == form || is_zero(number)) {
-        let affine = Number { wire: Wire::zero(), form }.affine().unwrap_or(Affine::ONE);
-        let wires: Vec<Wire> = x.iter().map(|number| number.wire.clone()).collect();
-        let sums = wire_product(builder, &wires, rows, matrix)?;
-        let mut offsets = matrix.addends.clone();
-        if !affine.offset.is_zero() {
-            for (&row, _) in rows.iter().zip(&x).filter(|(_, number)| !is_zero(number)) {
-                for (column, entry) in matrix.row(row).iter().enumerate() {
-                    offsets[column] += &affine.offset * entry.to_ratio() * &matrix.units[column];
-                }
+    // What is known fits any unit, and is added like an offset.
+    let unit = |number: &Number| number.affine().map_or(Ratio::ONE, |affine| affine.unit);
+    let mut unknown = x.iter().filter(|number| number.known().is_none());
+    let first = unknown.next().map_or(Ratio::ONE, |number| unit(number));
+    if unknown.any(|number| unit(number) != first) {
+        return mixed_product(builder, &x, rows, matrix);
+    }
+    let mut wires = Vec::with_capacity(x.len());
+    let mut offsets = matrix.addends.clone();
+    for (number, &row) in x.iter().zip(rows) {
+        let (wire, offset) = match number.known() {
+            Some(value) => (Wire::zero(), value),
+            None => {
+                (number.wire.clone(), number.affine().map_or(Ratio::ZERO, |affine| affine.offset))
+            }
+        };
+        wires.push(wire);
+        if !offset.is_zero() {
+            for (column, entry) in matrix.row(row).iter().enumerate() {
+                offsets[column] += &offset * entry.to_ratio() * &matrix.units[column];
             }
         }
-        let scale = |(sum, (unit, offset)): (&Wire, (&Ratio, &Ratio))| {
-            Number::scaled(builder, sum, &(&affine.unit * unit), offset)
-        };
-        return sums.iter().zip(matrix.units.iter().zip(&offsets)).map(scale).collect();
     }
-    mixed_product(builder, &x, rows, matrix)
+    let sums = wire_product(builder, &wires, rows, matrix)?;
+    let scale = |(sum, (unit, offset)): (&Wire, (&Ratio, &Ratio))| {
+        Number::scaled(builder, sum, &(&first * unit), offset)
+    };
+    sums.iter().zip(matrix.units.iter().zip(&offsets)).map(scale).collect()
 }
 
 /// Operands of different units: every result by itself.
@@ -151,13 +158,16 @@ pub(super) fn combine(
             continue;
         }
         let number = super::exact::affine(builder, number)?;
+        // What is known has no unit that the others would have to share.
+        if let Some(value) = number.known() {
+            constant += value * weight.to_ratio();
+            continue;
+        }
         let affine = number.affine().unwrap_or(Affine::ONE);
         if !affine.offset.is_zero() {
             constant += affine.offset * weight.to_ratio();
         }
-        if number.wire != Wire::zero() {
-            parts.push((number.wire, affine.unit, weight.clone()));
-        }
+        parts.push((number.wire, affine.unit, weight.clone()));
     }
     let mut unit = parts.first().map_or(Ratio::ONE, |part| part.1.clone());
     if parts.iter().any(|part| part.1 != unit) {
@@ -208,34 +218,23 @@ fn wire_product(
     rows: &[usize],
     matrix: &Matrix,
 ) -> Result<Vec<Wire>> {
-    // Operands that are known, or the same slot, change the matrix.
+    // Operands that are the same slot change the matrix; those that are known are zero.
     let mut slots: Vec<Slot> = Vec::with_capacity(x.len());
     let mut operands = Vec::with_capacity(x.len());
-    let mut constants = vec![Dyadic::ZERO; 0];
     let earliest = x.iter().map(|wire| builder.latency(wire)).fold(f64::INFINITY, f64::min);
     for (wire, &row) in x.iter().zip(rows) {
-        match wire {
-            Wire::Constant(value) if value.is_zero() => {}
-            Wire::Constant(value) => {
-                constants.resize(matrix.columns, Dyadic::ZERO);
-                for (sum, entry) in constants.iter_mut().zip(matrix.row(row)) {
-                    *sum = sum.add(&value.mul(entry));
-                }
-            }
-            &Wire::Slot { slot, shift, negate } => {
-                // Latencies are small whole numbers of adder levels.
-                let latency = (builder.latency(wire) - earliest).round() as u64;
-                let range = builder.interval(slot).clone();
-                operands.push(Operand { row, range, shift, negate, latency });
-                slots.push(slot);
-            }
-        }
+        let &Wire::Slot { slot, shift, negate } = wire else { continue };
+        // Latencies are small whole numbers of adder levels.
+        let latency = (builder.latency(wire) - earliest).round() as u64;
+        let range = builder.interval(slot).clone();
+        operands.push(Operand { row, range, shift, negate, latency });
+        slots.push(slot);
     }
     let mut sorted = slots.clone();
     sorted.sort_unstable();
     let repeated = sorted.windows(2).any(|pair| pair[0] == pair[1]);
-    let sums = if repeated {
-        columns(builder, &slots, &operands, matrix)?
+    if repeated {
+        columns(builder, &slots, &operands, matrix)
     } else {
         let problem = Problem { matrix: matrix.id, operands };
         let template = match builder.memory.templates.get(&problem) {
@@ -246,14 +245,8 @@ fn wire_product(
                 template
             }
         };
-        template.place(builder, &slots)?
-    };
-    if constants.is_empty() {
-        return Ok(sums);
+        template.place(builder, &slots)
     }
-    let add =
-        |(sum, constant): (&Wire, &Dyadic)| builder.add(sum, &Wire::Constant(constant.clone()));
-    sums.iter().zip(&constants).map(add).collect()
 }
 
 /// Every column as a sum of its own.
@@ -342,8 +335,11 @@ fn adder_graph(
     let known = builder.memory.solved.get(&matrix.id).cloned().unwrap_or_default();
     // A bound on the depth depends on the latencies, so that every product is searched by itself.
     for base in known.iter().filter(|_| builder.settings.depth_slack.is_none()) {
-        let place = |row: &(usize, i32, bool)| inputs.iter().position(|input| input == row);
-        let kept: Vec<Option<usize>> = base.inputs.iter().map(place).collect();
+        let place = |&(row, step, negate): &(usize, i32, bool)| {
+            let new = inputs.iter().position(|input| input.0 == row)?;
+            Some((new, inputs[new].1 - step, inputs[new].2 != negate))
+        };
+        let kept: Vec<cmvm::Place> = base.inputs.iter().map(place).collect();
         if kept.iter().flatten().count() < inputs.len() {
             continue;
         }
@@ -439,9 +435,10 @@ impl Template {
             return Ok(self.outputs.iter().zip(&self.ranges).map(wire).collect());
         }
         let mut slots = operands.to_vec();
+        let new = builder.end();
         for (operation, range) in &self.operations {
             let inst = operation.inst.map_operands(|slot| slots[slot.0 as usize]);
-            slots.push(builder.repeat(operation, inst, range)?);
+            slots.push(builder.repeat(operation, inst, range, new)?);
         }
         let wire = |wire: &Wire| match wire {
             Wire::Constant(_) => wire.clone(),

@@ -80,10 +80,13 @@ pub(crate) fn compile(
             .iter()
             .map(|number| exact::finished(&mut builder, number))
             .collect::<Result<_>>()?;
+        let mut factors = Vec::with_capacity(numbers.len());
         for number in &numbers {
-            outputs.push(output(&mut builder, &number.wire)?);
+            let (output, affine) = output(&mut builder, number)?;
+            factors.push(affine);
+            outputs.push(output);
         }
-        scalings.extend(scaling(graph, id, &numbers));
+        scalings.extend(scaling(graph, id, &factors));
         values[id.index()] = Some(numbers);
     }
     let inputs = ports.iter().map(|port| port.shape.iter().product::<usize>()).sum();
@@ -233,27 +236,40 @@ fn slot_of(number: &Number) -> Option<Slot> {
     }
 }
 
-fn output(builder: &mut Builder<'_>, wire: &Wire) -> Result<Output> {
-    match wire {
-        Wire::Constant(value) if value.is_zero() => {
-            Ok(Output { source: None, shift: 0, negate: false })
-        }
-        Wire::Constant(value) => {
-            Ok(Output { source: Some(builder.constant(value)?), shift: 0, negate: false })
-        }
+/// An output, and what the driver makes of it: what outputs cannot shift or hold is left to it.
+fn output(builder: &mut Builder<'_>, number: &Number) -> Result<(Output, Affine)> {
+    let Affine { unit, offset } = number.affine().unwrap_or(Affine::ONE);
+    let nothing = Output { source: None, shift: 0, negate: false };
+    Ok(match &number.wire {
+        Wire::Constant(value) if value.is_zero() => (nothing, Affine { unit, offset }),
+        Wire::Constant(value) => match i64::try_from(value.mantissa()) {
+            Ok(_) => {
+                let source = Some(builder.constant(value)?);
+                (Output { source, ..nothing }, Affine { unit, offset })
+            }
+            Err(_) => {
+                let offset = unit * value.to_ratio() + offset;
+                (nothing, Affine { unit: Ratio::ONE, offset })
+            }
+        },
         &Wire::Slot { slot, shift, negate } => {
-            builder::relative_shift(shift, 0)?;
-            Ok(Output { source: Some(slot), shift, negate })
+            let output = Output { source: Some(slot), shift, negate };
+            match builder::relative_shift(shift, 0) {
+                Ok(_) => (output, Affine { unit, offset }),
+                Err(_) => {
+                    let unit = unit * Dyadic::new(Int::ONE, shift).to_ratio();
+                    (Output { shift: 0, ..output }, Affine { unit, offset })
+                }
+            }
         }
-    }
+    })
 }
 
 /// What the driver makes of an output, if anything.
-fn scaling(graph: &Graph, id: ValueId, numbers: &Numbers) -> Option<Scaling> {
-    numbers.iter().find(|number| number.form.is_some())?;
-    let affine = |number: &Number| number.affine().unwrap_or(Affine::ONE);
-    let list = |part: fn(Affine) -> Ratio| {
-        let all: Vec<String> = numbers.iter().map(|n| part(affine(n)).to_string()).collect();
+fn scaling(graph: &Graph, id: ValueId, numbers: &[Affine]) -> Option<Scaling> {
+    numbers.iter().find(|number| **number != Affine::ONE)?;
+    let list = |part: fn(&Affine) -> &Ratio| {
+        let all: Vec<String> = numbers.iter().map(|number| part(number).to_string()).collect();
         match all.iter().all(|other| *other == all[0]) {
             true => all[..1].to_vec(),
             false => all,
@@ -261,8 +277,8 @@ fn scaling(graph: &Graph, id: ValueId, numbers: &Numbers) -> Option<Scaling> {
     };
     Some(Scaling {
         output: graph[id].name.clone(),
-        factors: list(|affine| affine.unit),
-        addends: list(|affine| affine.offset),
+        factors: list(|affine| &affine.unit),
+        addends: list(|affine| &affine.offset),
     })
 }
 

@@ -65,6 +65,9 @@ impl From<Wire> for Number {
 /// quantiser, and so do those that are no whole number of steps.
 const MAX_ADDEND_BITS: i64 = 40;
 
+/// Most bits by which an offset that is added at once may lengthen the fraction.
+pub(super) const MAX_BITS_BELOW: i32 = 4;
+
 impl Number {
     /// The number 0.
     pub(super) fn zero() -> Number {
@@ -129,8 +132,10 @@ impl Number {
         };
         let addend = offset / &unit;
         let short = Dyadic::from_ratio(&addend).filter(|addend| {
-            // Everything there is in a network without other units.
-            unit == Ratio::ONE || is_short_on(addend, builder.range(&wire).exponent())
+            let step = builder.range(&wire).exponent();
+            // Without a unit a few bits below the step are no harm.
+            is_short_on(addend, step)
+                || unit == Ratio::ONE && addend.exponent() >= step.saturating_sub(MAX_BITS_BELOW)
         });
         let (wire, offset) = match short {
             Some(addend) => (builder.add(&wire, &Wire::Constant(addend))?, Ratio::ZERO),
@@ -159,6 +164,23 @@ impl Number {
         let affine = number.affine().unwrap_or(Affine::ONE);
         let offset = factor * affine.offset + offset;
         Number::scaled(builder, &number.wire, &(factor * affine.unit), &offset)
+    }
+
+    /// The same number with its offset added, if it has no unit: for what cannot wait.
+    ///
+    /// # Errors
+    /// When the sum does not fit the machine.
+    pub(super) fn settled(&self, builder: &mut Builder<'_>) -> Result<Number> {
+        let offset = match self.form.as_deref() {
+            Some(Form::Affine(Affine { unit, offset })) if *unit == Ratio::ONE => {
+                Dyadic::from_ratio(offset)
+            }
+            _ => None,
+        };
+        match offset {
+            Some(offset) => Ok(builder.add(&self.wire, &Wire::Constant(offset))?.into()),
+            None => Ok(self.clone()),
+        }
     }
 
     /// A number that is the same function of another wire.

@@ -14,11 +14,14 @@
 //! (the seed dialect) tables are trees.
 
 mod build;
+mod line;
 
 use super::expr::Expr;
 use super::steps::{Limits, Quantised, Steps};
 use super::sums::signed_digits;
+use crate::arch::DaisArch;
 use crate::binary::Dialect;
+use line::{Line, line};
 use quincunx_num::{Int, Interval, Ratio, Rounding, bit_length};
 use std::rc::Rc;
 
@@ -27,9 +30,6 @@ const MAX_ENTRIES: i128 = 1 << 16;
 
 /// Most runs of a tree.
 const MAX_LEAVES: usize = 1 << 12;
-
-/// Longest shift of a line.
-const MAX_DROP: u32 = 56;
 
 /// A quantised function of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,14 +73,6 @@ impl Method {
     }
 }
 
-/// `(factor * x + addend) >> drop`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
-    factor: i128,
-    addend: i128,
-    drop: u32,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 struct Table {
     /// The operand is kept between these.
@@ -106,17 +98,18 @@ impl Question {
     ///
     /// # Errors
     /// Why there is none, in words that continue the name of an operator.
-    pub(super) fn plan(&self, dialect: Dialect) -> std::result::Result<Plan, String> {
+    pub(super) fn plan(&self, arch: &DaisArch) -> std::result::Result<Plan, String> {
         let steps = self.steps(self.rounding)?;
         let (low, high) = steps.results();
-        let mut best = cheapest(&steps, dialect);
+        let width = arch.max_width;
+        let mut best = cheapest(&steps, arch);
         // Ties that go to even results lie on no line.
         if self.rounding == Rounding::HalfEven
             && self.function.is_exact()
             && best.as_ref().is_none_or(|(_, method)| !method.is_line())
         {
-            let up = line(&self.steps(Rounding::HalfCeil)?);
-            let down = line(&self.ties_down()?);
+            let up = line(&self.steps(Rounding::HalfCeil)?, width);
+            let down = line(&self.ties_down()?, width);
             if let (Some(up), Some(down)) = (up, down) {
                 // The lines share their multiple.
                 let cost = line_cost(&up, &steps) + f64::from(6 * bits_of(&steps));
@@ -158,7 +151,7 @@ impl Question {
 }
 
 /// The cheapest single method for some runs.
-fn cheapest(steps: &Steps, dialect: Dialect) -> Option<(f64, Method)> {
+fn cheapest(steps: &Steps, arch: &DaisArch) -> Option<(f64, Method)> {
     if let [(_, only)] = steps.runs[..] {
         return Some((0.0, Method::Constant(only)));
     }
@@ -168,12 +161,12 @@ fn cheapest(steps: &Steps, dialect: Dialect) -> Option<(f64, Method)> {
             best = Some((cost, method));
         }
     };
-    if let Some(line) = line(steps) {
+    if let Some(line) = line(steps, arch.max_width) {
         offer(line_cost(&line, steps), Method::Line(line));
-    } else if let Some((cost, method)) = halves(steps) {
+    } else if let Some((cost, method)) = halves(steps, arch.max_width) {
         offer(cost, method);
     }
-    if dialect >= Dialect::D1Version0
+    if arch.dialect >= Dialect::D1Version0
         && let Some(table) = table(steps)
     {
         offer(table_cost(&table, steps), Method::Table(table));
@@ -185,7 +178,7 @@ fn cheapest(steps: &Steps, dialect: Dialect) -> Option<(f64, Method)> {
 }
 
 /// A line on either side of zero: what leaky rectifiers and roundings to or from zero need.
-fn halves(steps: &Steps) -> Option<(f64, Method)> {
+fn halves(steps: &Steps, width: u32) -> Option<(f64, Method)> {
     let first = steps.runs[0].0;
     // Where the sign of the result changes, and where the sign of the operand does.
     let by_result = steps.runs.iter().position(|run| run.1 >= 0).map(|at| steps.runs[at].0);
@@ -195,7 +188,7 @@ fn halves(steps: &Steps) -> Option<(f64, Method)> {
     let mut best: Option<(f64, Method)> = None;
     for at in places {
         let (below, above) = (part(steps, first, at - 1), part(steps, at, steps.last));
-        let (Some(left), Some(right)) = (one_line(&below), one_line(&above)) else {
+        let (Some(left), Some(right)) = (one_line(&below, width), one_line(&above, width)) else {
             continue;
         };
         let cost = left.0 + right.0 + f64::from(bits_of(steps));
@@ -207,13 +200,13 @@ fn halves(steps: &Steps) -> Option<(f64, Method)> {
     best
 }
 
-fn one_line(steps: &Steps) -> Option<(f64, Plan)> {
+fn one_line(steps: &Steps, width: u32) -> Option<(f64, Plan)> {
     let (low, high) = steps.results();
     let plan = |method| Plan { method, low, high };
     if let [(_, only)] = steps.runs[..] {
         return Some((0.0, plan(Method::Constant(only))));
     }
-    let line = line(steps)?;
+    let line = line(steps, width)?;
     Some((line_cost(&line, steps), plan(Method::Line(line))))
 }
 
@@ -224,80 +217,6 @@ fn part(steps: &Steps, first: i128, last: i128) -> Steps {
     let mut runs = steps.runs[from..to].to_vec();
     runs[0].0 = first;
     Steps { runs, last }
-}
-
-/// The shortest line whose whole part, kept within the results, is the function.
-fn line(steps: &Steps) -> Option<Line> {
-    let rises = steps.runs.windows(2).all(|pair| pair[1].1 > pair[0].1);
-    let falls = steps.runs.windows(2).all(|pair| pair[1].1 < pair[0].1);
-    // A falling function is a rising one of the negative operand.
-    let mirror = if falls { -1 } else { 1 };
-    if !rises && !falls {
-        return None;
-    }
-    // Every result above the first has the operand at which it begins.
-    let mut ends: Vec<(i128, i128)> = Vec::new();
-    let runs: Vec<(i128, i128)> = match falls {
-        false => steps.runs.clone(),
-        true => {
-            let ends = steps.runs.iter().skip(1).map(|run| 1 - run.0).chain([-steps.last]);
-            let mut runs: Vec<_> =
-                steps.runs.iter().zip(ends).map(|(r, from)| (from, r.1)).collect();
-            runs.reverse();
-            runs
-        }
-    };
-    for pair in runs.windows(2) {
-        // A jump over results holds all of them; the lowest and the highest say it all.
-        ends.push((pair[1].0, pair[0].1 + 1));
-        if pair[1].1 > pair[0].1 + 1 {
-            ends.push((pair[1].0, pair[1].1));
-        }
-    }
-    let (first, last) = (*ends.first()?, *ends.last()?);
-    let (run, rise) = (last.0 - first.0, last.1 - first.1);
-    let mut best: Option<(u32, Line)> = None;
-    let mut found_at = None;
-    for drop in 0..=MAX_DROP {
-        if found_at.is_some_and(|at| drop > at + 3) {
-            break;
-        }
-        // One end only: any slope will do.
-        let ideal = if run == 0 { 1 } else { ((rise << drop) + run / 2).div_euclid(run) };
-        for factor in (ideal - 2).max(1)..=ideal + 2 {
-            let Some(addend) = addend(&ends, factor, drop) else { continue };
-            found_at.get_or_insert(drop);
-            let digits = signed_digits(&Int::from(factor)).len() as u32;
-            if best.is_none_or(|(least, _)| digits < least) {
-                best = Some((digits, Line { factor: factor * mirror, addend, drop }));
-            }
-        }
-    }
-    best.map(|(_, line)| line)
-}
-
-/// The roundest addend with which a line of this slope has all ends on the right side.
-fn addend(ends: &[(i128, i128)], factor: i128, drop: u32) -> Option<i128> {
-    let (mut low, mut high) = (i128::MIN, i128::MAX);
-    for &(from, result) in ends {
-        let needed = result.checked_shl(drop)?.checked_sub(factor.checked_mul(from)?)?;
-        low = low.max(needed);
-        high = high.min(needed + factor - 1);
-        if low > high {
-            return None;
-        }
-    }
-    // The multiple of the highest power of two in between.
-    let mut best = low;
-    for bits in 0..100 {
-        let unit = 1_i128 << bits;
-        let round = low.div_euclid(unit) * unit + if low.rem_euclid(unit) == 0 { 0 } else { unit };
-        if round > high {
-            break;
-        }
-        best = round;
-    }
-    Some(best)
 }
 
 /// The part of the operand on which results change, looked up.
@@ -361,7 +280,7 @@ fn tree_cost(steps: &Steps) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::DaisArch;
+    use quincunx_num::Dyadic;
 
     fn question(unit: (i64, i64), offset: (i64, i64), rounding: Rounding) -> Question {
         let ratio = |(a, b): (i64, i64)| Ratio::from_parts_signed(Int::from(a), Int::from(b));
@@ -391,7 +310,7 @@ mod tests {
                 for x in -700..=900 {
                     assert_eq!(steps.at(x), expected(x), "{rounding} {unit:?} {x}");
                 }
-                if let Some(line) = line(&steps) {
+                if let Some(line) = line(&steps, 64) {
                     for x in -700..=900 {
                         let value = (line.factor * x + line.addend) >> line.drop;
                         let (low, high) = steps.results();
@@ -408,6 +327,30 @@ mod tests {
         }
     }
 
+    /// 16-bit results of a layer, of which two ends alone do not tell the slope well enough.
+    #[test]
+    fn long_results_lie_on_lines() {
+        let scale = |value: f32| Dyadic::from_f64(f64::from(value)).unwrap().to_ratio();
+        let question = Question {
+            function: Rc::new(Expr::Line {
+                unit: scale(0.0012) * scale(0.017),
+                offset: Ratio::ZERO,
+            }),
+            scale: scale(0.0004),
+            rounding: Rounding::HalfEven,
+            limits: Limits { low: -33_768, high: 31_767 },
+            operand: Interval::new(Int::from(-13_000_000), Int::from(14_000_000), 0),
+        };
+        let steps = question.steps(Rounding::HalfEven).unwrap();
+        assert_eq!(steps.runs.len(), 65_536);
+        let line = line(&steps, 64).unwrap();
+        let at = |x: i128| ((line.factor * x + line.addend) >> line.drop).clamp(-33_768, 31_767);
+        for &(from, result) in &steps.runs[1..] {
+            assert_eq!((at(from - 1), at(from)), (result - 1, result));
+        }
+        assert!(line.drop <= 40, "{line:?}");
+    }
+
     /// Modes without ties, and ties to one side, lie on a line; ties to even do not.
     #[test]
     fn lines_are_found_where_there_are_some() {
@@ -418,10 +361,10 @@ mod tests {
             (Rounding::HalfEven, false),
         ] {
             let question = question((1, 6), (0, 1), rounding);
-            assert_eq!(line(&question.steps(rounding).unwrap()).is_some(), found, "{rounding}");
+            assert_eq!(line(&question.steps(rounding).unwrap(), 64).is_some(), found, "{rounding}");
         }
         let arch = DaisArch::preset("seed").unwrap();
-        let plan = question((1, 6), (0, 1), Rounding::HalfEven).plan(arch.dialect).unwrap();
+        let plan = question((1, 6), (0, 1), Rounding::HalfEven).plan(&arch).unwrap();
         assert!(matches!(plan.method, Method::Tree(_) | Method::Ties { .. }), "{plan:?}");
     }
 }

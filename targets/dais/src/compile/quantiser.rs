@@ -23,6 +23,7 @@ use super::plan::{Plan, Question};
 use super::steps::Limits;
 use super::sums::multiple_of;
 use super::wire::Wire;
+use crate::program::InputIndex;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
 use quincunx_num::{
@@ -58,10 +59,16 @@ pub(super) fn steps(builder: &mut Builder<'_>, x: &Number, quantiser: &Scalar) -
     let rounded = match planned(builder, x, &scale, quantiser) {
         Ok(rounded) => rounded,
         // A product that is exact may be wide, but needs no plan.
-        Err(problem) => match exact_steps(builder, x, &scale)? {
-            Some(wire) => return fraction(builder, &wire, quantiser, &grid),
-            None => return Err(problem),
-        },
+        Err(problem) => {
+            if let Some(wire) = exact_steps(builder, x, &scale)? {
+                return fraction(builder, &wire, quantiser, &grid);
+            }
+            // Neither does a function of which the operations are exact.
+            return match super::exact::affine(builder, x) {
+                Ok(number) if number.affine() != x.affine() => steps(builder, &number, quantiser),
+                _ => Err(problem),
+            };
+        }
     };
     match quantiser.overflow {
         Overflow::Wrap => wrap(builder, &rounded, quantiser, &grid),
@@ -157,7 +164,15 @@ fn plan(builder: &mut Builder<'_>, question: Question) -> Result<Rc<Plan>> {
     if let Some(plan) = builder.memory.plans.get(&question) {
         return plan.clone();
     }
-    let plan = question.plan(builder.arch.dialect).map(Rc::new).map_err(|why| refused(&why));
+    let plan = question.plan(builder.arch).map_err(|why| refused(&why));
+    // Whether it fits is found out once, without building anything.
+    let fits = |plan: Plan| {
+        let mut scratch = Builder::measuring(builder.arch);
+        let operand = question.operand.shifted(-question.operand.exponent());
+        let x = scratch.input(InputIndex(0), operand)?;
+        plan.construct(&mut scratch, &x).map(|_| Rc::new(plan))
+    };
+    let plan = plan.and_then(fits);
     builder.memory.plans.insert(question, plan.clone());
     plan
 }

@@ -7,7 +7,7 @@ use super::builder::Builder;
 use super::exact::{activation_of, affine, extreme, leaky, product, unary_of, unquantised};
 use super::expr::{Expr, Format, parameter};
 use super::linear::{Term, combine};
-use super::number::{Affine, Form, Number};
+use super::number::{Affine, Form, MAX_BITS_BELOW, Number};
 use super::wire::Wire;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Activation, Binary, Unary};
@@ -34,7 +34,7 @@ pub(super) fn unary(
     if now && x.known().is_none() {
         return match unary {
             Unary::Relu => Ok(x.with_wire(builder.relu(&x.wire)?)),
-            Unary::Abs => Ok(x.with_wire(builder.max(&x.wire, &x.wire.negated())?)),
+            Unary::Abs => Ok(x.with_wire(builder.abs(&x.wire)?)),
             _ => unary_of(builder, unary, x),
         };
     }
@@ -116,9 +116,8 @@ pub(super) fn binary(
     a: &Number,
     b: &Number,
 ) -> Result<Number> {
-    if let (None, None) = (&a.form, &b.form)
-        && matches!(binary, Binary::Add | Binary::Sub)
-    {
+    let is_slot = |x: &Number| x.form.is_none() && matches!(x.wire, Wire::Slot { .. });
+    if is_slot(a) && is_slot(b) && matches!(binary, Binary::Add | Binary::Sub) {
         let b = if binary == Binary::Sub { b.wire.negated() } else { b.wire.clone() };
         return Ok(builder.add(&a.wire, &b)?.into());
     }
@@ -158,7 +157,7 @@ pub(super) fn binary(
         }
         None if binary == Binary::Div => Err(Diagnostic::unsupported(
             "Q1204",
-            "its divisor varies independently of the dividend",
+            "its dividend and divisor lie in different slots, of which no table is made",
         )),
         None if binary == Binary::Pow => {
             Err(Diagnostic::unsupported("Q1204", "its exponent is not constant"))
@@ -274,5 +273,5 @@ fn is_short(value: &Ratio) -> bool {
 /// True for a binary fraction that does not make numbers of this step much longer.
 fn is_short_near(value: &Ratio, step: i32) -> bool {
     Dyadic::from_ratio(value)
-        .is_some_and(|value| value.is_zero() || value.exponent() >= step.saturating_sub(4))
+        .is_some_and(|v| v.is_zero() || v.exponent() >= step.saturating_sub(MAX_BITS_BELOW))
 }

@@ -34,8 +34,18 @@ impl Builder<'_> {
             true => (negative.negated(), otherwise.negated(), range.negated()),
             false => (negative.clone(), otherwise.clone(), range),
         };
-        let (when_set, set_shift) = self.branch(&set)?;
-        let (when_clear, clear_shift) = self.branch(&clear)?;
+        let far = |a: &Wire, b: &Wire| match (a, b) {
+            (Wire::Slot { shift: a, .. }, Wire::Slot { shift: b, .. }) => {
+                relative_shift(*a, *b).is_err()
+            }
+            _ => false,
+        };
+        let (set, clear) = match far(&set, &clear) {
+            true => (self.rebased(&set)?, self.rebased(&clear)?),
+            false => (set, clear),
+        };
+        let (when_set, set_shift) = self.branch(&set, &clear)?;
+        let (when_clear, clear_shift) = self.branch(&clear, &set)?;
         // The machine adds no fraction bits that neither branch has.
         let steps = [(when_set, set_shift), (when_clear, clear_shift)];
         let steps = steps.iter().filter(|(slot, _)| !self.interval(*slot).is_zero());
@@ -61,11 +71,19 @@ impl Builder<'_> {
         Ok(if flip { wire.negated() } else { wire })
     }
 
-    /// Slot and shift of a wire whose sign the caller handles; constants become operations.
-    fn branch(&mut self, wire: &Wire) -> Result<(Slot, i32)> {
-        match wire {
-            &Wire::Slot { slot, shift, .. } => Ok((slot, shift)),
-            Wire::Constant(value) => Ok((self.constant(value)?, 0)),
+    /// Slot and shift of a wire whose sign the caller handles; constants become operations, in the
+    /// scale of the other branch where operations cannot shift as far as that does.
+    fn branch(&mut self, wire: &Wire, other: &Wire) -> Result<(Slot, i32)> {
+        let value = match wire {
+            &Wire::Slot { slot, shift, .. } => return Ok((slot, shift)),
+            Wire::Constant(value) => value,
+        };
+        match *other {
+            Wire::Slot { shift, .. } if relative_shift(shift, 0).is_err() => {
+                let value = value.mul(&Dyadic::new(Int::ONE, shift.saturating_neg()));
+                Ok((self.constant(&value)?, shift))
+            }
+            _ => Ok((self.constant(value)?, 0)),
         }
     }
 
@@ -112,6 +130,24 @@ impl Builder<'_> {
         let range = Interval::new(low, both.high().clone(), both.exponent());
         let difference = self.subtract(a, b)?;
         self.select(&difference, b, a, range)
+    }
+
+    /// The magnitude of a number.
+    pub(super) fn abs(&mut self, x: &Wire) -> Result<Wire> {
+        let (range, negative) = (self.range(x), x.negated());
+        if range.low() >= &Int::ZERO {
+            return Ok(x.clone());
+        }
+        if range.high() <= &Int::ZERO {
+            return Ok(negative);
+        }
+        let most = range.high().clone().max(-range.low());
+        let most = Interval::new(Int::ZERO, most, range.exponent());
+        // The sign of a slot costs nothing, that of its negative a negation.
+        match x {
+            Wire::Slot { negate: true, .. } => self.select(&negative, x, &negative, most),
+            _ => self.select(x, &negative, x, most),
+        }
     }
 
     /// The smaller of two numbers.
@@ -169,10 +205,11 @@ impl Builder<'_> {
         if let (&Wire::Slot { slot: x, .. }, &Wire::Slot { slot: y, .. }) = (a, b)
             && self.arch.dialect >= Dialect::D1
             && [x, y].iter().all(|&slot| is_bit(self.interval(slot).kif()))
+            && let at = self.interval(x).exponent()
+            && let Ok(shift) = relative_shift(at, self.interval(y).exponent())
         {
             // Bits that stand for 1 wherever they are.
-            let at = self.interval(x).exponent();
-            let shift = i32_shift(relative_shift(at, self.interval(y).exponent())?)?;
+            let shift = i32_shift(shift)?;
             let inst = Inst::Bitwise { a: x, b: y, shift, negate_a: false, negate_b: false, op };
             return self.wire(inst, truth, -at, false);
         }
@@ -181,7 +218,7 @@ impl Builder<'_> {
             BinaryBits::Or => self.max(a, b),
             BinaryBits::Xor => {
                 let difference = self.subtract(a, b)?;
-                self.max(&difference, &difference.negated())
+                self.abs(&difference)
             }
         }
     }

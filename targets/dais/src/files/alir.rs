@@ -149,15 +149,15 @@ impl Reader {
 
 /// `[slots],opcode,[numbers],`.
 fn read_lists(json: &mut Json<'_>, forms: &mut AlirForms) -> Result<Lists> {
-    let addr = json.integers(0, u32::MAX.into())?;
+    // The ranges are checked.
+    let slot = |slot| Slot(u32::try_from(slot).unwrap_or(u32::MAX));
+    let addr = json.integers((0, u32::MAX.into()), slot)?;
     json.expect(b',')?;
     let opcode = json.int32()?;
     json.expect(b',')?;
-    let data = json.integers(i64::MIN.into(), i64::MAX.into())?;
+    let number = |number| i64::try_from(number).unwrap_or(0);
+    let mut data = json.integers((i64::MIN.into(), i64::MAX.into()), number)?;
     json.expect(b',')?;
-    // The ranges were checked.
-    let addr = addr.into_iter().map(|slot| Slot(u32::try_from(slot).unwrap_or(u32::MAX))).collect();
-    let mut data: Vec<i64> = data.into_iter().map(|n| i64::try_from(n).unwrap_or(0)).collect();
     if opcode == 3 && data.is_empty() {
         forms.bare_quantisers = true;
         data.push(0);

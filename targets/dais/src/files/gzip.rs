@@ -9,26 +9,33 @@ use std::io::{Read as _, Write as _};
 /// The first bytes of compressed files.
 pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Longest text that is decompressed; some thousand bytes can hold this many. Real programs of a
-/// million operations are a quarter of it.
+/// Longest text that is decompressed. Real programs of a million operations are a quarter of it.
 const MAX_TEXT: u64 = 1 << 28;
+
+/// Longest text for every byte of a file. Real programs have 3 to 10; gzip can hold a thousand, so that a
+/// small file could fill the memory.
+const MAX_RATIO: u64 = 64;
+
+/// Text that any file may hold.
+const SHORT_TEXT: u64 = 1 << 20;
 
 /// The text of a compressed file.
 ///
 /// # Errors
-/// `Q1093` when it is no gzip file, ends early, is damaged, holds more than 2^28 bytes or other
-/// bytes than text, or is followed by something else.
+/// `Q1093` when it is no gzip file, ends early, is damaged, holds more than 2^28 bytes, far more than
+/// its own length, or other bytes than text, or is followed by something else.
 pub fn decompress(bytes: &[u8]) -> Result<String> {
     let bad = |message: String| Diagnostic::invalid("Q1093", message);
+    let most = (MAX_RATIO * bytes.len() as u64).clamp(SHORT_TEXT, MAX_TEXT);
     let mut decoder = GzDecoder::new(bytes);
     let mut text = Vec::new();
     decoder
         .by_ref()
-        .take(MAX_TEXT + 1)
+        .take(most + 1)
         .read_to_end(&mut text)
         .map_err(|error| bad(format!("the compressed file is damaged: {error}")))?;
-    if text.len() as u64 > MAX_TEXT {
-        let message = format!("the file holds more than {MAX_TEXT} bytes of text");
+    if text.len() as u64 > most {
+        let message = format!("the file holds more than {most} bytes of text");
         return Err(Diagnostic::unsupported("Q1093", message).help("decompress it by other means"));
     }
     let rest = decoder.into_inner().len();

@@ -81,11 +81,16 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Takes the whole numbers of an array, each between two bounds.
-    pub(super) fn integers(&mut self, low: i128, high: i128) -> Result<Vec<i128>> {
+    /// Takes the whole numbers of an array, each between two bounds; `of` makes a smaller type of
+    /// them.
+    pub(super) fn integers<T>(
+        &mut self,
+        (low, high): (i128, i128),
+        of: impl Fn(i128) -> T,
+    ) -> Result<Vec<T>> {
         let mut list = Vec::new();
         self.array(|json| {
-            list.push(json.integer(low, high)?);
+            list.push(of(json.integer(low, high)?));
             Ok(())
         })?;
         Ok(list)

@@ -8,6 +8,7 @@ mod read;
 mod write;
 
 pub use gzip::{compress, decompress};
+pub(crate) use read::recognises;
 pub use read::{ReadJson, read_json};
 pub use write::{write_alir_json, write_json, write_pipeline_json};
 

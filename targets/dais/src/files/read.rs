@@ -57,6 +57,19 @@ pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec
     }
 }
 
+/// True when a text begins as a program of da4ml or alkaid: its ports are well-formed, and operations
+/// follow, which may have errors.
+pub(crate) fn recognises(text: &str) -> bool {
+    let mut reader = Reader { lenient: true, problems: Vec::new(), alir: None };
+    let mut json = Json::new(text);
+    if json.peek() == Some(b'{') {
+        let is_named = |name: &&str| text.contains(*name);
+        return ["\"ALIRModel\"", "\"DAISModel\""].iter().any(is_named)
+            || reader.begins_object(&mut json).is_ok();
+    }
+    reader.begins(&mut json).is_ok()
+}
+
 pub(super) struct Reader {
     pub(super) lenient: bool,
     pub(super) problems: Vec<Diagnostic>,
@@ -65,6 +78,27 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Takes the beginning of a program or pipeline, up to its operations.
+    fn begins(&mut self, json: &mut Json<'_>) -> Result<()> {
+        json.expect(b'[')?;
+        json.expect(b'[')?;
+        if json.eat(b'[') {
+            json.expect(b'[')?;
+        }
+        self.ports(json)?;
+        json.expect(b'[')?;
+        if json.eat(b']') { Ok(()) } else { json.expect(b'[') }
+    }
+
+    fn begins_object(&mut self, json: &mut Json<'_>) -> Result<()> {
+        json.expect(b'{')?;
+        if json.string()? != "model" {
+            return Err(json.expected("a model"));
+        }
+        json.expect(b':')?;
+        self.begins(json)
+    }
+
     /// A program begins with an array of numbers, a pipeline with an array of arrays.
     fn file(&mut self, json: &mut Json<'_>) -> Result<Vec<Program>> {
         json.expect(b'[')?;
@@ -94,17 +128,7 @@ impl Reader {
 
     /// A program, after its first two brackets.
     pub(super) fn program(&mut self, json: &mut Json<'_>) -> Result<Program> {
-        let mut program = Program::default();
-        let inputs = json.integer(0, u32::MAX.into())?;
-        json.expect(b',')?;
-        let outputs = json.integer(0, u32::MAX.into())?;
-        json.expect(b']')?;
-        json.expect(b',')?;
-        program.input_shifts = int32_list(json)?;
-        same_length(json, "input shifts", program.input_shifts.len(), inputs)?;
-        json.expect(b',')?;
-        program.outputs = self.outputs(json, outputs)?;
-        json.expect(b',')?;
+        let mut program = self.ports(json)?;
         program.operations = match self.alir {
             Some(_) => self.alir_operations(json, &mut program.outputs)?,
             None => self.operations(json)?,
@@ -122,6 +146,22 @@ impl Reader {
         }
         json.expect(b']')?;
         self.place_lookups(&mut program);
+        Ok(program)
+    }
+
+    /// What comes before the operations: inputs and outputs.
+    fn ports(&mut self, json: &mut Json<'_>) -> Result<Program> {
+        let mut program = Program::default();
+        let inputs = json.integer(0, u32::MAX.into())?;
+        json.expect(b',')?;
+        let outputs = json.integer(0, u32::MAX.into())?;
+        json.expect(b']')?;
+        json.expect(b',')?;
+        program.input_shifts = int32_list(json)?;
+        same_length(json, "input shifts", program.input_shifts.len(), inputs)?;
+        json.expect(b',')?;
+        program.outputs = self.outputs(json, outputs)?;
+        json.expect(b',')?;
         Ok(program)
     }
 

@@ -4,9 +4,11 @@ use super::json::python_float;
 use super::{Pipeline, fraction_of_step, has_unsigned_data, natural_pad};
 use crate::binary::{Dialect, not_in_dialect};
 use crate::isa::alir::Lists;
-use crate::isa::{self, Fields, Inst};
+use crate::isa::{self, Fields, Inst, UnaryBits};
 use crate::program::{LookupTable, Operation, Program, Slot, SlotType};
-use quincunx_diag::{Diagnostic, Place, Result};
+use crate::verify::ranges::Ranges;
+use crate::verify::{Rules, verify};
+use quincunx_diag::{Diagnostic, Place, Result, any_error};
 use quincunx_num::{Dyadic, Int, Interval};
 use sha2::{Digest, Sha256};
 use std::fmt::{Display, Write as _};
@@ -59,36 +61,52 @@ impl<'a> Writer<'a> {
         }
         keep_steps_of_zeros(program)?;
         let mut writer = Writer { program, dialect, types };
-        for (index, operation) in program.operations.iter().enumerate() {
-            if let Inst::Lookup { x, table, pad } = operation.inst {
-                let length = program.tables.get(table.0 as usize).map_or(0, |t| t.values.len());
-                let placed = writer.place_lookup(x, pad, length);
-                placed.map_err(|problem| problem.at(Place::Instruction(index)))?;
-            }
+        let lookups = program.operations.iter().enumerate().filter_map(|(index, operation)| {
+            let Inst::Lookup { x, table, pad } = operation.inst else { return None };
+            let length = program.tables.get(table.0 as usize).map_or(0, |t| t.values.len());
+            Some((index, x, pad, length))
+        });
+        let at = |index| move |problem: Diagnostic| problem.at(Place::Instruction(index));
+        for (index, x, pad, length) in lookups.clone() {
+            writer.narrow(x, pad, length).map_err(at(index))?;
+        }
+        for (index, x, pad, _) in lookups {
+            writer.check_pad(x, pad).map_err(at(index))?;
         }
         Ok(writer)
     }
 
-    /// Makes sure that a reader finds the pad: in JSON it follows from the lowest value of the
-    /// operand. A type given by its bits may be narrowed to the values that the table has.
-    fn place_lookup(&mut self, x: Slot, pad: i32, length: usize) -> Result<()> {
-        let unknown = || Diagnostic::unsupported("Q1066", "the lookup has no operand");
+    /// Narrows the operand of a lookup to the values that its table has, if its type is given by its
+    /// bits, which it must keep: in JSON an interval says which entries are read, and entry 0 belongs
+    /// to its lowest value.
+    fn narrow(&mut self, x: Slot, pad: i32, length: usize) -> Result<()> {
         let index = x.0 as usize;
-        let written = *self.types.get(index).ok_or_else(unknown)?;
-        if natural_pad(written) == Some(pad) {
-            return Ok(());
-        }
-        if let SlotType::Kif(kif) = self.program.operations[index].slot_type {
-            let all = kif.interval();
-            let low: Int = all.low() + Int::from(pad);
-            let high = (&low + Int::from(length) - Int::ONE).min(all.high().clone());
-            let narrow = SlotType::of_interval(&Interval::new(low, high, all.exponent()));
-            if narrow.kif() == kif && natural_pad(narrow) == Some(pad) {
+        let unknown = || Diagnostic::unsupported("Q1066", "the lookup has no operand");
+        let operation = self.program.operations.get(index).ok_or_else(unknown)?;
+        let SlotType::Kif(kif) = operation.slot_type else { return Ok(()) };
+        let written = self.types[index].interval().unwrap_or_else(Interval::zero);
+        let first: Int = kif.range().0 + Int::from(pad);
+        let end = &first + Int::from(length);
+        let (low, high) = (first.max(written.low().clone()), end.min(written.high() + Int::ONE));
+        if low < high {
+            let narrow = SlotType::of_interval(&Interval::new(low, high - Int::ONE, -kif.fraction));
+            if narrow.kif() == kif {
                 self.types[index] = narrow;
                 return Ok(());
             }
         }
-        let message = format!("the JSON form cannot express a lookup with pad {pad} here");
+        let message =
+            format!("JSON cannot express a lookup with pad {pad} in {length} entries here");
+        Err(Diagnostic::unsupported("Q1066", message)
+            .with_note(format!("the values that have entries do not fill type {kif}")))
+    }
+
+    /// Makes sure that a reader finds the pad of a lookup.
+    fn check_pad(&self, x: Slot, pad: i32) -> Result<()> {
+        if self.types.get(x.0 as usize).and_then(|t| natural_pad(*t)) == Some(pad) {
+            return Ok(());
+        }
+        let message = format!("JSON cannot express a lookup with pad {pad} here");
         Err(Diagnostic::unsupported("Q1066", message)
             .with_note("entry 0 must belong to the lowest value of the operand"))
     }
@@ -228,34 +246,72 @@ fn lists(inst: Inst, slot_type: SlotType, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// A type without bits has a step that its interval `[0, 0]` does not show. It matters to bit
-/// operations, whose result has the finer step, and to a mux, which must not shift both branches.
+/// A type without bits has a sign and a step that its interval `[0, 0]` does not show. They matter to
+/// bit operations, whose result has the finer step, and to a mux, which must not shift both branches.
 fn keep_steps_of_zeros(program: &Program) -> Result<()> {
     let kif = |slot: Slot| program.operations.get(slot.0 as usize).map(|o| o.slot_type.kif());
     let written = |slot| kif(slot).map_or(0, |k| if k.width() == 0 { 0 } else { k.fraction });
     let changes = |slot| kif(slot).is_some_and(|k| k.width() == 0 && k.fraction != 0);
     for (index, operation) in program.operations.iter().enumerate() {
-        let own = operation.slot_type.kif().fraction;
+        // A program has no more operations than slots have numbers.
+        let own = Slot(u32::try_from(index).unwrap_or(u32::MAX));
         let lost = match operation.inst {
             Inst::Bitwise { a, b, .. } => changes(a) || changes(b),
             Inst::Mux { when_set, when_clear, shift, .. }
             | Inst::MuxNegated { when_set, when_clear, shift, .. }
-                if changes(when_set) || changes(when_clear) =>
+                if changes(when_set) || changes(when_clear) || changes(own) =>
             {
-                let set = i64::from(own) - i64::from(written(when_set));
-                let clear = i64::from(own) - i64::from(written(when_clear)) + i64::from(shift);
+                let own = i64::from(written(own));
+                let set = own - i64::from(written(when_set));
+                let clear = own - i64::from(written(when_clear)) + i64::from(shift);
                 set < 0 || clear < 0 || (set != 0 && clear != 0)
+            }
+            // Without a sign an inversion is cut off.
+            Inst::Bits { op: UnaryBits::Not, .. }
+            | Inst::BitsNegated { op: UnaryBits::Not, .. } => {
+                kif(own).is_some_and(|k| k.signed && k.width() == 0)
             }
             _ => false,
         };
         if lost {
-            let message = "JSON cannot express the step of an operand that is always 0";
-            return Err(Diagnostic::unsupported("Q1065", message)
-                .at(Place::Instruction(index))
-                .help("write the binary or the text form"));
+            let message = "JSON cannot express the sign or step of a type without bits";
+            return Err(lost_step(message, index));
         }
     }
-    Ok(())
+    keep_steps_of_results(program)
+}
+
+fn lost_step(message: &str, index: usize) -> Diagnostic {
+    let problem = Diagnostic::unsupported("Q1065", message).at(Place::Instruction(index));
+    problem.help("write the binary or the text form")
+}
+
+/// What does not quantise keeps more than a type without bits holds: in steps that JSON does not
+/// show. Where such a result is proved to be 0, it stays so in a coarser step, if no constant is
+/// counted in it.
+fn keep_steps_of_results(program: &Program) -> Result<()> {
+    let fraction = |operation: &Operation| {
+        let kif = operation.slot_type.kif();
+        let hides = kif.width() == 0 && kif.fraction != 0 && !operation.inst.quantises();
+        hides.then_some(kif.fraction)
+    };
+    let mut hidden = program.operations.iter().enumerate().filter(|(_, o)| fraction(o).is_some());
+    let Some((first, _)) = hidden.clone().next() else { return Ok(()) };
+    if any_error(&verify(program, &Rules::EXECUTABLE)) {
+        return Ok(());
+    }
+    let is_lost = |operation: &Operation| match operation.inst {
+        Inst::AddConstant { value, .. } if value != 0 => true,
+        _ => fraction(operation).is_some_and(|fraction| fraction < 0),
+    };
+    let lost = hidden.find(|(_, operation)| is_lost(operation)).map(|(index, _)| index);
+    let is_sound = || Ranges::of_any_input(program).overflows.is_empty();
+    match lost.or_else(|| (!is_sound()).then_some(first)) {
+        Some(index) => {
+            Err(lost_step("JSON cannot express the step of a result without bits", index))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The interval form of a type, which JSON files hold.

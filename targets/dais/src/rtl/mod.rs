@@ -32,6 +32,7 @@ mod wrapper;
 pub use estimate::Estimate;
 pub use names::module_name;
 pub use ports::Field;
+pub(crate) use ports::{input_types, output_types};
 pub(crate) use settings::OPTIONS;
 pub use settings::Settings;
 pub use synth::{Synthesis, synthesise};

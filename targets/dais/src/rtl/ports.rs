@@ -67,7 +67,7 @@ pub(super) fn input_fields(program: &Program) -> Vec<Field> {
 }
 
 /// The types of the inputs.
-pub(super) fn input_types(program: &Program) -> Vec<Kif> {
+pub(crate) fn input_types(program: &Program) -> Vec<Kif> {
     let mut kifs: Vec<Option<Kif>> = vec![None; program.input_shifts.len()];
     for operation in &program.operations {
         let Inst::Input { source } = operation.inst else { continue };
@@ -97,7 +97,7 @@ pub(super) fn output_fields(program: &Program) -> Vec<Field> {
 }
 
 /// The types of the outputs.
-pub(super) fn output_types(program: &Program) -> Vec<Kif> {
+pub(crate) fn output_types(program: &Program) -> Vec<Kif> {
     program.outputs.iter().map(|output| output_interval(program, output).kif()).collect()
 }
 

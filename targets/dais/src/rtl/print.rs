@@ -78,6 +78,11 @@ impl Top<'_> {
 }
 
 impl Module<'_> {
+    /// False for a stage of which no bit leaves: later ones read zeros.
+    pub(super) fn is_there(&self) -> bool {
+        self.netlist.output_width() > 0
+    }
+
     /// The operation that a net is the result of, as assembly text.
     pub(super) fn comment(&self, name: Name) -> Option<String> {
         let Name::Slot(slot) = name else { return None };

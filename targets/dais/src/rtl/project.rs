@@ -30,7 +30,7 @@ pub(super) fn files(
 /// The same commands mean the same to both vendors' tools. Logic without a clock is measured
 /// against one that exists on paper only.
 fn constraints(top: &Top<'_>, settings: &Settings) -> String {
-    let Settings { period, uncertainty, io_delay: (shortest, longest), .. } = settings;
+    let Settings { clock: period, uncertainty, io_delay: (shortest, longest), .. } = settings;
     let mut out = String::new();
     let clock = if top.clocked() { "clk" } else { "io_clock" };
     let target = if top.clocked() { " [get_ports clk]" } else { "" };
@@ -88,12 +88,13 @@ fn quartus(top: &Top<'_>, settings: &Settings, language: Language) -> String {
 set_global_assignment -name VHDL_FILE [file join $here {name}.vhd]"
         ),
     };
-    // Every port as a virtual pin: modules have more bits than devices have pins.
+    // Every port as a virtual pin: modules have more bits than devices have pins. Braces keep Tcl from
+    // taking brackets for a command.
     let mut pins = String::new();
     if top.input_width() > 0 {
-        pins += "set_instance_assignment -name VIRTUAL_PIN ON -to model_inp[*]\n";
+        pins += "set_instance_assignment -name VIRTUAL_PIN ON -to {model_inp[*]}\n";
     }
-    pins += "set_instance_assignment -name VIRTUAL_PIN ON -to model_out[*]\n";
+    pins += "set_instance_assignment -name VIRTUAL_PIN ON -to {model_out[*]}\n";
     format!(
         "# quartus_sh -t {name}_quartus.tcl
 # The project is made in {name}_quartus/.
@@ -143,7 +144,7 @@ fn description(
         "testbench_vectors": vectors,
         "part": settings.part,
         "device": settings.device,
-        "period_ns": settings.period,
+        "clock_ns": settings.clock,
         "uncertainty": settings.uncertainty,
         "io_delay_ns": [settings.io_delay.0, settings.io_delay.1],
     })

@@ -1,4 +1,4 @@
-//! Options of the generated files: `--set rtl-…=…`.
+//! Options of the generated files: `--clock` and `--set rtl-…=…`.
 
 use super::names::module_name;
 use quincunx_diag::{Diagnostic, Result};
@@ -12,6 +12,7 @@ pub(super) const MAX_VECTORS: usize = 1 << 20;
 
 /// The options, for the target's list.
 pub(crate) const OPTIONS: [OptionInfo; 9] = [
+    option("clock", "clock period in ns, for times and in generated constraints", "5"),
     option("rtl-name", "name of the generated module; auto takes that of the files", "auto"),
     option(
         "rtl-registers",
@@ -27,7 +28,6 @@ pub(crate) const OPTIONS: [OptionInfo; 9] = [
     ),
     option("rtl-part", "part in the generated Vivado script", "xcvu13p-flga2577-2-e"),
     option("rtl-device", "device in the generated Quartus script", "10AX115S2F45I1SG"),
-    option("rtl-period", "clock period in the generated constraints, in ns", "5"),
     option("rtl-uncertainty", "clock uncertainty as a share of the period", "0.1"),
     option("rtl-io-delay", "shortest and longest delay outside the ports, in ns", "0.2,0.4"),
 ];
@@ -51,8 +51,8 @@ pub struct Settings {
     pub part: String,
     /// Device for Quartus.
     pub device: String,
-    /// Clock period in ns.
-    pub period: f64,
+    /// Clock period in ns, of times as well.
+    pub clock: f64,
     /// Share of the period that is uncertain.
     pub uncertainty: f64,
     /// Shortest and longest delay outside the ports in ns.
@@ -88,9 +88,9 @@ impl Settings {
             inputs: unless(options.get("rtl-inputs"), "none").map(str::to_owned),
             part: part("rtl-part", options)?,
             device: part("rtl-device", options)?,
-            period: number(options.get("rtl-period"))
+            clock: number(options.get("clock"))
                 .filter(|period| (0.01..=1e6).contains(period))
-                .ok_or_else(|| bad("rtl-period", options))?,
+                .ok_or_else(|| bad("clock", options))?,
             uncertainty: number(options.get("rtl-uncertainty"))
                 .filter(|share| (0.0..1.0).contains(share))
                 .ok_or_else(|| bad("rtl-uncertainty", options))?,
@@ -108,7 +108,7 @@ impl Default for Settings {
             inputs: None,
             part: "xcvu13p-flga2577-2-e".to_owned(),
             device: "10AX115S2F45I1SG".to_owned(),
-            period: 5.0,
+            clock: 5.0,
             uncertainty: 0.1,
             io_delay: (0.2, 0.4),
         }
@@ -137,7 +137,7 @@ fn bad(name: &str, options: &Options) -> Diagnostic {
     let expected = match name {
         "rtl-registers" => format!("auto or 0 to {MAX_REGISTERS}"),
         "rtl-vectors" => format!("1 to {MAX_VECTORS}"),
-        "rtl-period" => "nanoseconds from 0.01 to 1e6".to_owned(),
+        "clock" => "nanoseconds from 0.01 to 1e6".to_owned(),
         "rtl-uncertainty" => "a share from 0 to below 1".to_owned(),
         "rtl-io-delay" => {
             "two numbers of nanoseconds such as 0.2,0.4, the shorter one first".into()
@@ -165,8 +165,10 @@ mod tests {
         for (name, value) in [
             ("rtl-registers", "17"),
             ("rtl-vectors", "0"),
-            ("rtl-period", "0"),
-            ("rtl-period", "nan"),
+            ("clock", "0"),
+            ("clock", "nan"),
+            ("clock", "-1"),
+            ("clock", "fast"),
             ("rtl-uncertainty", "1"),
             ("rtl-io-delay", "0.4,0.2"),
             ("rtl-io-delay", "1"),
@@ -175,6 +177,7 @@ mod tests {
         ] {
             assert_eq!(settings(name, value).unwrap_err().code(), "Q1182", "{name} {value}");
         }
+        assert_eq!(settings("clock", "2.5").unwrap().clock, 2.5);
         assert_eq!(settings("rtl-registers", "2").unwrap().registers, Some(2));
         assert_eq!(settings("rtl-name", "my net").unwrap().name.as_deref(), Some("my_net"));
     }

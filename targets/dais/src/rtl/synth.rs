@@ -5,6 +5,7 @@ use super::{Design, Language, module_name};
 use crate::files::Pipeline;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Column, Table};
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
@@ -62,11 +63,14 @@ pub fn synthesise(pipeline: &Pipeline, registers: u32) -> Result<Synthesis> {
     let file = folder.0.path().join("design.v");
     std::fs::write(&file, text).map_err(|error| unwritable(&error))?;
     let version = run(&["-V"], folder.0.path())?;
+    // The text that `stat` prints is another one in later versions; its JSON is the same.
     let script = format!(
-        "read_verilog design.v; synth_xilinx -flatten -noiopad -noclkbuf -top {name}; stat"
+        "read_verilog design.v; synth_xilinx -flatten -noiopad -noclkbuf -top {name}; \
+         tee -q -o cells.json stat -json"
     );
-    let output = run(&["-p", &script], folder.0.path())?;
-    let mut synthesis = parse(&output)?;
+    run(&["-p", &script], folder.0.path())?;
+    let cells = std::fs::read_to_string(folder.0.path().join("cells.json"));
+    let mut synthesis = parse(&cells.unwrap_or_default())?;
     synthesis.version = version.lines().next().unwrap_or_default().trim().to_owned();
     Ok(synthesis)
 }
@@ -101,26 +105,22 @@ fn run(arguments: &[&str], folder: &Path) -> Result<String> {
     Err(Diagnostic::unsupported("Q1187", message))
 }
 
-/// Sums up the last list of cells of the output.
-fn parse(output: &str) -> Result<Synthesis> {
-    let (_, list) = output
-        .rsplit_once("Number of cells:")
-        .ok_or_else(|| Diagnostic::unsupported("Q1187", "Yosys lists no cells"))?;
+/// Sums up the list of cells of the design.
+fn parse(statistics: &str) -> Result<Synthesis> {
+    let found: Option<Value> = serde_json::from_str(statistics).ok();
+    let cells = found.as_ref().and_then(|all| all["design"]["num_cells_by_type"].as_object());
+    let cells = cells.ok_or_else(|| Diagnostic::unsupported("Q1187", "Yosys lists no cells"))?;
     let mut synthesis = Synthesis::default();
-    for line in list.lines().skip(1) {
-        let mut words = line.split_whitespace();
-        let (Some(name), Some(count), None) = (words.next(), words.next(), words.next()) else {
-            break;
-        };
-        let Ok(count) = count.parse::<u64>() else { break };
-        *match name {
+    for (name, count) in cells {
+        let count = count.as_u64().unwrap_or(0);
+        *match name.as_str() {
             "LUT1" | "LUT2" | "LUT3" | "LUT4" | "LUT5" | "LUT6" | "INV" => &mut synthesis.luts,
             "CARRY4" => &mut synthesis.carries,
             "FDRE" | "FDSE" | "FDCE" | "FDPE" => &mut synthesis.flip_flops,
             "SRL16E" | "SRLC32E" => &mut synthesis.shift_registers,
             "DSP48E1" => &mut synthesis.multipliers,
             _ => {
-                synthesis.others.push((name.to_owned(), count));
+                synthesis.others.push((name.clone(), count));
                 continue;
             }
         } += count;
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn lists_of_cells_are_summed_up() {
-        let text = "=== m ===\n   Number of cells:  9\n     CARRY4  9\n\n5. more\n
-   Number of cells:                 12
-     CARRY4                          3
-     FDRE                            2
-     INV                             1
-     LUT2                            4
-     LUT6                            1
-     MUXF7                           1
-
-   Estimated number of LCs:          5
-";
+        // As versions 0.23 and 0.70 write it.
+        let text = r#"{
+   "creator": "Yosys 0.70 (git sha1 28ba3cb92, Release)",
+   "modules": { "\\m": { "num_cells": 9, "num_cells_by_type": { "CARRY4": 9 } } },
+      "design": {
+         "num_cells":         12,
+         "num_cells_by_type": {
+            "CARRY4": 3, "FDRE": 2, "INV": 1, "LUT2": 4, "LUT6": 1, "MUXF7": 1
+         }
+      }
+}"#;
         let found = parse(text).unwrap();
         assert_eq!((found.luts, found.carries, found.flip_flops), (6, 3, 2));
         assert_eq!(found.others, [("MUXF7".to_owned(), 1)]);

@@ -1,6 +1,7 @@
 //! Vectors of a testbench: what goes into the ports, and what the executor says comes out.
 
 use super::{Design, Field, Settings};
+use crate::artifact::encode;
 use crate::files::Pipeline;
 use crate::simulate::{Executor, overflows};
 use quincunx_diag::{Diagnostic, Result};
@@ -149,7 +150,7 @@ fn read_samples(file: &str, ports: &[Port]) -> Result<Vec<Vec<f64>>> {
             return Err(fail(format!("the array for {:?} has {} samples", port.name, rows.len())));
         }
         for (sample, row) in samples.iter_mut().zip(rows) {
-            sample.extend(port.encode(&Tensor::from_vec(&port.shape, row)?)?);
+            sample.extend(encode(port, &Tensor::from_vec(&port.shape, row)?)?);
         }
     }
     Ok(samples)

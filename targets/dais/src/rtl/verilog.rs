@@ -14,7 +14,7 @@ pub(super) fn print(top: &Top<'_>) -> String {
     let mut out = header(top, "//");
     out.push_str(TIMESCALE);
     let modules = top.modules();
-    for module in &modules {
+    for module in modules.iter().filter(|module| module.is_there()) {
         print_module(module, &mut out);
     }
     if !top.is_one_module() {
@@ -158,7 +158,7 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
             ports.push(format!(".model_inp({})", linked.unwrap_or_else(|| bus.clone())));
         }
         let stage_out = format!("stage{stage}_out");
-        if output > 0 {
+        if module.is_there() {
             let _ = writeln!(out, "  wire {} {stage_out};", range(output));
             ports.push(format!(".model_out({stage_out})"));
             let _ = writeln!(out, "  {} stage{stage} ({});", module.name, ports.join(", "));

@@ -15,7 +15,7 @@ pub(super) const CONTEXT: &str =
 pub(super) fn print(top: &Top<'_>) -> String {
     let mut out = header(top, "--");
     let modules = top.modules();
-    for module in &modules {
+    for module in modules.iter().filter(|module| module.is_there()) {
         print_module(module, &mut out);
     }
     if !top.is_one_module() {
@@ -217,7 +217,7 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
     }
     for (stage, module) in modules.iter().enumerate() {
         let (input, output) = (module.netlist.input_width(), module.netlist.output_width());
-        if output == 0 {
+        if !module.is_there() {
             continue;
         }
         let mut ports = Vec::new();

@@ -98,6 +98,7 @@ impl Executor {
     /// As [`Executor::run`], and `Q1105` for the first result that its type does not hold.
     pub fn run_strict(&mut self, inputs: &[f64]) -> Result<Vec<f64>> {
         let mut fault = None;
+        self.mux_fault = None;
         let result = self.run_with(inputs, &mut |index, operation, value| {
             if fault.is_none() && overflows(operation, value) {
                 fault = Some(overflow(index, operation, value));
@@ -212,6 +213,11 @@ impl Executor {
     pub fn value(&self, slot: Slot) -> Dyadic {
         let Operand { value, kif } = self.operand(slot);
         Dyadic::new(value.clone(), kif.fraction.saturating_neg())
+    }
+
+    /// The outputs of the last run, before they are rounded to floats.
+    pub fn outputs(&self) -> impl Iterator<Item = Dyadic> {
+        self.program.outputs.iter().map(|output| self.output(output))
     }
 
     /// A result of the last run, as if the program had such an output; rounded to nearest.

@@ -107,6 +107,11 @@ impl Fast {
         self.steps.outputs.len()
     }
 
+    /// Samples that go through all operations together.
+    pub fn block_len(&self) -> usize {
+        self.lines * LINE
+    }
+
     /// Runs samples, which lie one after the other in `inputs`, on so many threads. The results do
     /// not depend on the number of threads.
     ///
@@ -153,7 +158,7 @@ impl Fast {
 
     /// Samples for one thread: whole blocks.
     fn part(&self, samples: usize, threads: NonZeroUsize) -> usize {
-        let block = self.lines * LINE;
+        let block = self.block_len();
         let threads = threads.get().min(MAX_THREADS);
         samples.div_ceil(block).div_ceil(threads) * block
     }
@@ -176,7 +181,7 @@ impl Fast {
         results: &mut [f64],
     ) -> Result<()> {
         let width = self.outputs();
-        let block = self.lines * LINE;
+        let block = self.block_len();
         for first in (0..samples).step_by(block) {
             let count = block.min(samples - first);
             let inputs = &inputs[first * self.columns..][..count * self.columns];

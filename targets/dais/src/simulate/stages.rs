@@ -4,7 +4,7 @@ use super::exec::{Executor, exact_inputs, instruction, overflow, overflows};
 use crate::files::Pipeline;
 use crate::program::Operation;
 use crate::verify::{Rules, first_error, verify_pipeline};
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int};
 
 /// Runs the stages of a pipeline one after the other: output `j` of a stage is input `j` of the
@@ -46,6 +46,15 @@ impl PipelineExecutor {
         self.run_with(inputs, &mut |_, _, _, _| {})
     }
 
+    /// Says in which stage a fault is, unless there is only one.
+    fn placed(&self) -> impl Fn(usize, Diagnostic) -> Diagnostic + use<> {
+        let is_pipeline = self.stages.len() > 1;
+        move |stage, fault| match is_pipeline {
+            true => fault.with_note(format!("in stage {stage}")),
+            false => fault,
+        }
+    }
+
     /// One run that calls `observe` after every operation, as [`Executor::run_with`] does, with
     /// the number of the stage before the other arguments.
     ///
@@ -57,10 +66,12 @@ impl PipelineExecutor {
         observe: &mut impl FnMut(usize, usize, &Operation, &mut Int),
     ) -> Result<Vec<f64>> {
         let mut values = exact_inputs(inputs)?;
+        let placed = self.placed();
         for (number, stage) in self.stages.iter_mut().enumerate() {
-            values = stage.run_exact(values, &mut |index, operation, value| {
+            let results = stage.run_exact(values, &mut |index, operation, value| {
                 observe(number, index, operation, value);
-            })?;
+            });
+            values = results.map_err(|fault| placed(number, fault))?;
         }
         Ok(values.iter().map(Dyadic::to_f64).collect())
     }
@@ -70,16 +81,18 @@ impl PipelineExecutor {
     /// # Errors
     /// As [`Executor::run_strict`].
     pub fn run_strict(&mut self, inputs: &[f64]) -> Result<Vec<f64>> {
+        let placed = self.placed();
         let mut fault = None;
+        // Those of an earlier run, if this one does not reach all stages.
+        self.stages.iter_mut().for_each(|stage| stage.mux_fault = None);
         let result = self.run_with(inputs, &mut |stage, index, operation, value| {
             if fault.is_none() && overflows(operation, value) {
-                let note = format!("in stage {stage}");
-                fault = Some((stage, overflow(index, operation, value).with_note(note)));
+                fault = Some((stage, placed(stage, overflow(index, operation, value))));
             }
         });
         let mux = self.stages.iter_mut().enumerate().find_map(|(number, stage)| {
             let fault = stage.mux_fault.take()?;
-            Some((number, fault.with_note(format!("in stage {number}"))))
+            Some((number, placed(number, fault)))
         });
         let faults = fault.into_iter().chain(mux);
         let first = faults.min_by_key(|(stage, fault)| (*stage, instruction(fault)));

@@ -7,11 +7,18 @@
 use super::ranges::Range;
 use crate::isa::Inst;
 use crate::program::{Operation, Slot};
-use quincunx_num::{Dyadic, Int, Kif, shift_floor};
+use quincunx_num::{Dyadic, Int, Kif, bit_length, shift_floor};
 use std::collections::BTreeMap;
 
 /// More terms than this are given up; forms of real programs are no longer than a matrix row.
 const MAX_TERMS: usize = 4096;
+
+/// Longer factors are given up: chains of shifted sums in a hostile program make them as long as the
+/// program.
+const MAX_FACTOR_BITS: u32 = 1 << 12;
+
+/// Sums that are looked through for a comparison.
+const MAX_VIEWS: usize = 4;
 
 /// What is known about the slots so far.
 pub(super) struct Forms<'a> {
@@ -24,55 +31,81 @@ pub(super) struct Forms<'a> {
 struct Form {
     terms: BTreeMap<u32, Dyadic>,
     constant: Dyadic,
+    /// Lowest and highest value, the terms being independent.
+    low: Dyadic,
+    high: Dyadic,
 }
 
 impl Form {
-    fn add(&mut self, slot: Slot, factor: &Dyadic) {
-        let sum = self.terms.remove(&slot.0).map_or_else(|| factor.clone(), |f| f.add(factor));
+    fn zero() -> Form {
+        let [constant, low, high] = [Dyadic::ZERO, Dyadic::ZERO, Dyadic::ZERO];
+        Form { terms: BTreeMap::new(), constant, low, high }
+    }
+
+    fn add(&mut self, forms: &Forms<'_>, slot: Slot, factor: &Dyadic) {
+        let sum = match self.remove(forms, slot.0) {
+            Some(before) => before.add(factor),
+            None => factor.clone(),
+        };
         if !sum.is_zero() {
+            let (low, high) = forms.reach(slot.0, &sum);
+            (self.low, self.high) = (self.low.add(&low), self.high.add(&high));
             self.terms.insert(slot.0, sum);
         }
+    }
+
+    fn remove(&mut self, forms: &Forms<'_>, slot: u32) -> Option<Dyadic> {
+        let factor = self.terms.remove(&slot)?;
+        let (low, high) = forms.reach(slot, &factor);
+        (self.low, self.high) = (self.low.add(&low.neg()), self.high.add(&high.neg()));
+        Some(factor)
+    }
+
+    fn add_constant(&mut self, value: &Dyadic) {
+        self.constant = self.constant.add(value);
+        (self.low, self.high) = (self.low.add(value), self.high.add(value));
     }
 }
 
 impl Forms<'_> {
-    /// The range of an operation in units of its step, from its linear form: some range within
-    /// `goal`, or what the whole form gives. `None` for an operation that is no sum, or where
-    /// `steps` do not suffice; they are used up.
+    /// The range of an operation in units of its step, from its linear form: what all forms on the
+    /// way say together, until that is within `goal`, the form too long, or `steps`, which are used
+    /// up, are none. `None` for an operation that is no sum.
     pub(super) fn range(
         &self,
         index: usize,
         goal: Option<&Range>,
         steps: &mut usize,
     ) -> Option<Range> {
-        let mut form = Form { terms: BTreeMap::new(), constant: Dyadic::ZERO };
+        let mut form = Form::zero();
         self.expand(index, &power(0), &mut form)?;
-        let fraction = self.types[index].fraction;
+        let unit = -self.types[index].fraction;
+        let bound = |bound: &Int| Dyadic::new(bound.clone(), unit);
+        let goal = goal.map(|goal| (bound(&goal.low), bound(&goal.high)));
+        let (mut low, mut high) = (form.low.clone(), form.high.clone());
         // Slots above this one are no sums.
         let mut above = u32::MAX;
-        let mut expanded = 0_usize;
         while let Some((&slot, factor)) = form.terms.range(..above).next_back() {
-            // Operands that are exact already suffice for most sums; looking costs as much as going
-            // on, so it is done at 0, 1, 3, 7, … replacements.
-            if let Some(goal) = goal.filter(|_| (expanded + 1).is_power_of_two())
-                && let Some(range) = self.bounds(&form, fraction)
-                && range.is_within(goal)
-            {
-                return Some(range);
+            let is_enough = goal.as_ref().is_some_and(|goal| low >= goal.0 && high <= goal.1);
+            let is_long = form.terms.len() > MAX_TERMS || length(factor) > MAX_FACTOR_BITS;
+            if is_enough || is_long || *steps == 0 {
+                break;
             }
-            expanded += 1;
-            *steps = steps.checked_sub(form.terms.len())?;
+            *steps -= 1;
             let factor = factor.clone();
             above = slot;
-            form.terms.remove(&slot);
+            form.remove(self, slot);
             if self.expand(slot as usize, &factor, &mut form).is_none() {
-                form.terms.insert(slot, factor);
+                form.add(self, Slot(slot), &factor);
             }
-            if form.terms.len() > MAX_TERMS {
-                return None;
+            if form.low > low {
+                low = form.low.clone();
+            }
+            if form.high < high {
+                high = form.high.clone();
             }
         }
-        self.bounds(&form, fraction)
+        Some(Range { low: low.in_units(unit)?, high: high.in_units(unit)? })
     }
 
     /// The range of a slot where the condition of a mux is below 0 (`set`) or not, in units of its
@@ -101,13 +134,27 @@ impl Forms<'_> {
         found.map_or_else(|| own.clone(), |range| own.clone().meet(&range))
     }
 
-    /// A slot as itself, and as the sum that it is.
+    /// A slot as itself, as the sum that it is, and on while that is a sum of one slot.
     fn views(&self, slot: Slot) -> Vec<Form> {
-        let empty = || Form { terms: BTreeMap::new(), constant: Dyadic::ZERO };
-        let (mut itself, mut sum) = (empty(), empty());
-        itself.add(slot, &power(0));
-        let is_sum = self.expand(slot.0 as usize, &power(0), &mut sum).is_some();
-        if is_sum { vec![itself, sum] } else { vec![itself] }
+        let mut views = Vec::new();
+        let mut form = Form::zero();
+        form.add(self, slot, &power(0));
+        while views.len() < MAX_VIEWS
+            && let Some((&slot, factor)) =
+                form.terms.iter().next().filter(|_| form.terms.len() == 1)
+        {
+            let factor = factor.clone();
+            let mut next = Form::zero();
+            next.add_constant(&form.constant);
+            let is_sum = self.expand(slot as usize, &factor, &mut next).is_some();
+            views.push(form);
+            if !is_sum {
+                return views;
+            }
+            form = next;
+        }
+        views.push(form);
+        views
     }
 
     /// What a form below 0 (`negative`) or from 0 on says about one of its slots.
@@ -115,11 +162,12 @@ impl Forms<'_> {
         let factor = form.terms.get(&base)?;
         // Factors other than powers of two would need a division.
         factor.log2().or_else(|| factor.neg().log2())?;
-        let mut rest = Form { terms: form.terms.clone(), constant: form.constant.clone() };
-        rest.terms.remove(&base);
-        let (low, high) = self.ends(&rest)?;
+        let (low, high) = self.reach(base, factor);
         // factor * base < -rest or factor * base >= -rest, for some value that the rest has.
-        let limit = if negative { low.neg() } else { high.neg() };
+        let limit = match negative {
+            true => low.add(&form.low.neg()),
+            false => high.add(&form.high.neg()),
+        };
         let inverse = power(factor.log2().or_else(|| factor.neg().log2())?.checked_neg()?);
         let ascends = factor.mantissa() > &Int::ZERO;
         let limit = limit.mul(&inverse);
@@ -146,48 +194,54 @@ impl Forms<'_> {
         let inst = self.operations[index].inst;
         match inst {
             Inst::Add { .. } | Inst::Sub { .. } | Inst::Sum { .. } => {
-                if inst.terms().any(|(slot, shift, _)| fraction(slot) - shift > own) {
+                let is_zero = |slot: Slot| {
+                    let range = &self.ranges[slot.0 as usize];
+                    range.low == Int::ZERO && range.high == Int::ZERO
+                };
+                let mut terms = inst.terms();
+                if terms.any(|(slot, shift, _)| fraction(slot) - shift > own && !is_zero(slot)) {
                     return None;
                 }
                 for (slot, shift, minus) in inst.terms() {
                     let scaled = factor.mul(&power(i32::try_from(shift).ok()?));
-                    form.add(slot, &if minus { scaled.neg() } else { scaled });
+                    form.add(self, slot, &if minus { scaled.neg() } else { scaled });
                 }
             }
-            Inst::Negate { x } if fraction(x) <= own => form.add(x, &factor.neg()),
+            Inst::Negate { x } if fraction(x) <= own => form.add(self, x, &factor.neg()),
             Inst::AddConstant { x, value } if fraction(x) <= own => {
                 let constant = Dyadic::new(value.into(), -self.types[index].fraction);
-                form.constant = form.constant.add(&factor.mul(&constant));
-                form.add(x, factor);
+                form.add_constant(&factor.mul(&constant));
+                form.add(self, x, factor);
             }
             Inst::AddScaled { x, value, scale } if fraction(x).max(scale.into()) <= own => {
-                form.constant = form.constant.add(&factor.mul(&Dyadic::new(value.into(), -scale)));
-                form.add(x, factor);
+                form.add_constant(&factor.mul(&Dyadic::new(value.into(), -scale)));
+                form.add(self, x, factor);
+            }
+            Inst::Quantise { x } if self.keeps_all(index, x, false) => form.add(self, x, factor),
+            Inst::QuantiseNegated { x } if self.keeps_all(index, x, true) => {
+                form.add(self, x, &factor.neg());
             }
             _ => return None,
         }
         Some(())
     }
 
-    /// Lowest and highest value of a form in units of `2^-fraction`.
-    fn bounds(&self, form: &Form, fraction: i32) -> Option<Range> {
-        let (low, high) = self.ends(form)?;
-        Some(Range { low: low.in_units(-fraction)?, high: high.in_units(-fraction)? })
+    /// True when a quantiser drops no bits of what its operand, or that negated, can be.
+    fn keeps_all(&self, index: usize, x: Slot, negate: bool) -> bool {
+        let (from, to) = (self.types[x.0 as usize], self.types[index]);
+        let range = &self.ranges[x.0 as usize];
+        let range = if negate { range.negated() } else { range.clone() };
+        let finer = i64::from(to.fraction) - i64::from(from.fraction);
+        finer >= 0 && range.shifted(finer).fits(to)
     }
 
-    /// Lowest and highest value of a form.
-    fn ends(&self, form: &Form) -> Option<(Dyadic, Dyadic)> {
-        let (mut low, mut high) = (form.constant.clone(), form.constant.clone());
-        for (&slot, factor) in &form.terms {
-            let range = self.ranges.get(slot as usize)?;
-            let unit = -self.types[slot as usize].fraction;
-            let bound = |bound: &Int| Dyadic::new(bound.clone(), unit).mul(factor);
-            let (a, b) = (bound(&range.low), bound(&range.high));
-            let ascending = factor.mantissa() > &Int::ZERO;
-            let (least, most) = if ascending { (a, b) } else { (b, a) };
-            (low, high) = (low.add(&least), high.add(&most));
-        }
-        Some((low, high))
+    /// Lowest and highest value of a slot times a factor.
+    fn reach(&self, slot: u32, factor: &Dyadic) -> (Dyadic, Dyadic) {
+        let range = &self.ranges[slot as usize];
+        let unit = -self.types[slot as usize].fraction;
+        let bound = |bound: &Int| Dyadic::new(bound.clone(), unit).mul(factor);
+        let (a, b) = (bound(&range.low), bound(&range.high));
+        if factor.mantissa() > &Int::ZERO { (a, b) } else { (b, a) }
     }
 }
 
@@ -206,6 +260,12 @@ impl Bound {
         };
         (low <= high).then_some(Range { low, high })
     }
+}
+
+/// Bits of the mantissa.
+fn length(number: &Dyadic) -> u32 {
+    let mantissa = number.mantissa();
+    if mantissa < &Int::ZERO { bit_length(&-mantissa) } else { bit_length(mantissa) }
 }
 
 fn power(exponent: i32) -> Dyadic {

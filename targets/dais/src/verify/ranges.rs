@@ -21,10 +21,11 @@ pub(crate) struct Range {
 const MAX_ENTRIES: usize = 1 << 12;
 
 /// Steps of [`linear`] in one program; beyond, plain intervals have to do.
-const MAX_STEPS: usize = 1 << 22;
+const MAX_STEPS: usize = 1 << 24;
 
 impl Range {
-    fn of_kif(kif: Kif) -> Range {
+    /// Every value of a type.
+    pub(crate) fn of_kif(kif: Kif) -> Range {
         let (low, high) = kif.range();
         Range { low, high }
     }
@@ -112,6 +113,17 @@ impl Ranges {
             true => quick,
             false => Ranges::with(program, inputs, Care::Every),
         }
+    }
+
+    /// The ranges where inputs may be anything their types hold.
+    pub(crate) fn of_any_input(program: &Program) -> Ranges {
+        let mut program = program.clone();
+        for operation in &mut program.operations {
+            if matches!(operation.inst, Inst::Input { .. }) {
+                operation.slot_type = SlotType::Kif(operation.slot_type.kif());
+            }
+        }
+        Ranges::of(&program, None)
     }
 
     /// The ranges with as much care as asked for.
@@ -280,9 +292,13 @@ impl Analysis<'_> {
     fn lookup(&self, x: Slot, table: usize, pad: i32) -> Range {
         let values = &self.program.tables[table].values;
         let offset = crate::simulate::lookup_offset(self.kif(x), pad);
-        let entry = |bound: &Int| usize::try_from(&(bound + &offset)).unwrap_or(0);
-        let (first, last) = (entry(&self.of(x).low), entry(&self.of(x).high));
-        let part = values.get(first..=last.min(values.len().saturating_sub(1)));
+        let end = values.len().saturating_sub(1);
+        // Entries below 0 and beyond the end are not read.
+        let entry = |bound: &Int| {
+            let entry = bound + &offset;
+            if entry < Int::ZERO { 0 } else { usize::try_from(&entry).map_or(end, |e| e.min(end)) }
+        };
+        let part = values.get(entry(&self.of(x).low)..=entry(&self.of(x).high));
         let part = part.filter(|part| part.len() <= MAX_ENTRIES).unwrap_or(values);
         let low = part.iter().min().copied().unwrap_or(0);
         let high = part.iter().max().copied().unwrap_or(0);

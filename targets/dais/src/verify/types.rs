@@ -26,7 +26,7 @@ pub(super) fn uncovered(
 }
 
 /// What is wrong with `(min, max, step)`, if anything. A zero interval may have any step.
-pub(super) fn interval_problem(min: f64, max: f64, step: f64) -> Option<Diagnostic> {
+pub(crate) fn interval_problem(min: f64, max: f64, step: f64) -> Option<Diagnostic> {
     if min == 0.0 && max == 0.0 {
         return None;
     }

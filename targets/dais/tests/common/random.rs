@@ -38,19 +38,30 @@ impl Random {
 
 /// A random legal program of `length` operations, with the instructions of all dialects.
 pub fn program(random: &mut Random, length: usize) -> Program {
-    program_of(random, length, &|_| true)
+    program_of(random, length, MAX_WIDTH, &|_| true)
 }
 
 /// A random legal program of `length` operations with the instructions of one dialect.
 pub fn program_in(random: &mut Random, length: usize, dialect: Dialect) -> Program {
-    program_of(random, length, &|inst| dialect.has(inst))
+    program_of(random, length, MAX_WIDTH, &|inst| dialect.has(inst))
 }
 
-fn program_of(random: &mut Random, length: usize, wanted: &dyn Fn(Inst) -> bool) -> Program {
+/// A random legal program whose results may have so many bits.
+pub fn wide_program(random: &mut Random, length: usize, max_width: u32) -> Program {
+    program_of(random, length, max_width, &|_| true)
+}
+
+fn program_of(
+    random: &mut Random,
+    length: usize,
+    max_width: u32,
+    wanted: &dyn Fn(Inst) -> bool,
+) -> Program {
     let inputs = 1 + random.below(4) as usize;
     let mut maker = Maker {
         random,
         wanted,
+        max_width,
         program: Program {
             input_shifts: Vec::new(),
             carry_size: -1,
@@ -78,6 +89,8 @@ struct Maker<'a> {
     random: &'a mut Random,
     /// Which instructions may be drawn.
     wanted: &'a dyn Fn(Inst) -> bool,
+    /// Bits of the widest result.
+    max_width: u32,
     program: Program,
 }
 
@@ -94,7 +107,7 @@ impl Maker<'_> {
         let (inst, interval) = self.legal(drawn);
         let kif = interval.kif();
         // A zero interval forgets its step, which matters unless the result is quantised to it.
-        if kif.width() > MAX_WIDTH || (interval.is_zero() && !inst.quantises()) {
+        if kif.width() > self.max_width || (interval.is_zero() && !inst.quantises()) {
             return;
         }
         let slot_type = match self.random.below(2) {
@@ -118,7 +131,7 @@ impl Maker<'_> {
     /// Any type, not wider than useful.
     fn any_type(&mut self, fraction: i32) -> Interval {
         let signed = self.random.below(2) == 1;
-        let width = self.random.within(0, 12);
+        let width = self.random.within(0, i32::try_from(self.max_width / 2).unwrap());
         if width == 0 {
             return Interval::zero();
         }

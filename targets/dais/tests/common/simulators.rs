@@ -1,5 +1,6 @@
 //! Simulators of generated logic, from Debian: Icarus Verilog, Verilator, GHDL.
 
+use quincunx_dais::rtl::Language;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,43 @@ fn sources(benches: &[Bench], extension: &str) -> Vec<PathBuf> {
         list.push(format!("{name}_tb.{extension}").into());
     }
     list
+}
+
+/// Whether one testbench says that all is well, by itself.
+pub fn passes(bench: &Bench, language: Language) -> bool {
+    let name = &bench.name;
+    let place = write(std::slice::from_ref(bench), "readme", "");
+    let files =
+        [name.clone(), format!("{name}_tb")].map(|n| format!("{n}.{}", language.extension()));
+    let steps: Vec<Vec<String>> = match language {
+        Language::Verilog => vec![
+            [&["iverilog", "-g2001", "-o", "x.vvp"].map(String::from)[..], &files].concat(),
+            ["vvp", "-n", "x.vvp"].map(String::from).to_vec(),
+        ],
+        Language::Vhdl => vec![
+            [&["ghdl", "-a", "--std=08"].map(String::from)[..], &files].concat(),
+            [
+                "ghdl",
+                "--elab-run",
+                "--std=08",
+                &format!("{name}_tb"),
+                "--ieee-asserts=disable-at-0",
+            ]
+            .map(String::from)
+            .to_vec(),
+        ],
+    };
+    let mut said = String::new();
+    for step in steps {
+        let output = Command::new(&step[0]).args(&step[1..]).current_dir(place.path()).output();
+        let output = output.unwrap();
+        said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said += &String::from_utf8_lossy(&output.stderr);
+        // A simulator may stop with an error instead of an answer, a compiler may not.
+        assert!(output.status.success() || !step.contains(&"-a".to_owned()), "{said}");
+    }
+    assert!(said.contains("PASS") || said.contains("FAIL") || said.contains("error"), "{said}");
+    said.contains("PASS") && !said.contains("FAIL")
 }
 
 /// Simulates all testbenches in one run of Icarus Verilog.

@@ -127,7 +127,9 @@ impl Generator {
         let codes: Vec<i64> = (0..elements).map(|_| self.random.range(-8, 7)).collect();
         let name = self.name("constant");
         if self.random.coin() {
-            let reals: Vec<f32> = codes.iter().map(|&c| c as f32 / 4.0).collect();
+            // Biases and factors of float models are long.
+            let step = if self.random.below(4) == 0 { 0.0713 } else { 0.25 };
+            let reals: Vec<f32> = codes.iter().map(|&c| c as f32 * step).collect();
             return self
                 .graph
                 .add_constant(&name, Tensor::from_vec(shape, reals).unwrap())

@@ -63,7 +63,8 @@ impl Compile {
                 .help("name a folder, or write one native file with --emit KIND=-")
                 .into());
         }
-        if emits.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
+        let on_stdout = emits.iter().filter(|(_, path)| is_stdout(path)).count();
+        if on_stdout > 1 || (on_stdout == 1 && (self.timings || !self.table.is_empty())) {
             return Err(two_on_stdout().into());
         }
         let model = input::model(&input::open(&self.model)?, &self.preparation)?;

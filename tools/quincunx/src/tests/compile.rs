@@ -81,6 +81,19 @@ fn dumps_follow_pass_names() {
     assert!(failure.to_string().contains("did you mean \"plan\"?"));
 }
 
+/// A machine that needs grids takes a network without floats as it is.
+#[test]
+fn integers_need_no_calibration() {
+    let mut graph = Graph::new("integers");
+    let x = graph.add_input("x", DType::I32, &[1, 4], &[]).unwrap();
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(x), Some(x)], "y").unwrap();
+    graph.add_output(sum);
+    let (model, setup) = (model(graph), setup(&[("quantised", "true")]));
+    let compilation = compile(&Job::new(&model, &setup)).unwrap();
+    assert_eq!(compilation.graph.nodes().len(), 1);
+    assert!(compilation.result.is_ok());
+}
+
 #[test]
 fn a_machine_that_needs_grids_needs_calibration_data() {
     let (model, setup) = (mixed(), setup(&[("quantised", "true")]));

@@ -200,21 +200,24 @@ impl Converter<'_> {
             }
         }
         let plain = terms.iter().position(|&(_, shift, minus, _)| shift == 0 && !minus);
-        let (mut total, mut range) = match plain {
+        let (mut total, mut range, mut fraction) = match plain {
             Some(index) => {
                 let (new, _, _, old) = terms.remove(index);
-                (new, self.interval(old))
+                (new, self.interval(old), self.kif(old).fraction)
             }
-            None => (self.zero(), Interval::zero()),
+            None => (self.zero(), Interval::zero(), i32::MIN),
         };
         let Some((last, others)) = terms.split_last() else {
             // One plain term, or none.
             return Inst::Add { a: total, b: self.zero(), shift: 0 };
         };
         for &(new, shift, minus, old) in others {
-            let term = self.interval_of(new, old).shifted(i32::try_from(shift).unwrap_or(0));
+            let by = i32::try_from(shift).unwrap_or(0);
+            let term = self.interval_of(new, old).shifted(by);
             range = if minus { range.minus(&term) } else { range.plus(&term) };
-            let slot_type = SlotType::of_interval(&range);
+            // Terms that leave their types may have bits where the range has none.
+            fraction = fraction.max(self.kif(old).fraction - by);
+            let slot_type = SlotType::in_steps(&range, fraction);
             total = self.insert(addition(total, new, shift, minus), slot_type, operation);
         }
         let &(new, shift, minus, _) = last;

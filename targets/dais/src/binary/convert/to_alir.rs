@@ -3,6 +3,7 @@
 use super::{Converter, Known, type_of};
 use crate::isa::{Inst, UnaryBits};
 use crate::program::{Operation, Slot, SlotType};
+use crate::verify::ranges::Range;
 
 impl Converter<'_> {
     /// Adds an operation in the words of alkaid.
@@ -50,7 +51,13 @@ impl Converter<'_> {
         if let Some(negated) = self.negated[slot.0 as usize] {
             return negated;
         }
-        let slot_type = type_of(&self.ranges[slot.0 as usize].negated(), self.kif(slot).fraction);
+        let kif = self.kif(slot);
+        let range = match self.is_zero(slot) && (1..64).contains(&kif.width()) {
+            // JSON shows the step of a type with bits only.
+            true => Range::of_kif(kif).negated(),
+            false => self.ranges[slot.0 as usize].negated(),
+        };
+        let slot_type = type_of(&range, kif.fraction);
         let inst = Inst::Negate { x: self.at(slot) };
         let negated = self.insert(inst, slot_type, like);
         *self.negated[slot.0 as usize].insert(negated)

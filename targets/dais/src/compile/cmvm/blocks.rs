@@ -2,8 +2,9 @@
 
 use super::Problem;
 use super::digits;
-use super::state::{level, levels};
+use super::state::{base, level, levels};
 use super::system::{System, Term};
+use rustc_hash::FxHashMap;
 
 /// Most pairs of terms that are counted at once: some 100 MiB.
 const MOST_PAIRS: usize = 1 << 21;
@@ -13,9 +14,25 @@ const STRETCH: usize = 4;
 
 /// A part of a problem.
 pub(super) struct Block {
+    /// The part, for some of the inputs.
     pub(super) problem: Problem,
+    /// Which inputs these are.
+    pub(super) rows: Vec<usize>,
     /// Levels that the part needs.
     pub(super) least: u8,
+}
+
+/// The blocks of a problem, made one after the other: all together would fill the memory too.
+#[derive(Clone)]
+pub(super) struct Blocks<'a> {
+    problem: &'a Problem,
+    levels: Vec<u8>,
+    late_first: Vec<usize>,
+    /// Digits of a part.
+    size: usize,
+    /// Of every column the first row of which digits are left, as a place in `late_first`, and how
+    /// many of its digits are not.
+    next: Vec<(usize, usize)>,
 }
 
 /// Whether the pairs of a system can be counted.
@@ -28,7 +45,7 @@ fn pairs(terms: usize) -> usize {
 }
 
 /// The blocks of a problem with too many pairs.
-pub(super) fn split(problem: &Problem) -> Option<Vec<Block>> {
+pub(super) fn split(problem: &Problem) -> Option<Blocks<'_>> {
     let inputs = problem.inputs().len();
     let columns = problem.columns();
     let count = |column: usize| -> usize {
@@ -46,31 +63,65 @@ pub(super) fn split(problem: &Problem) -> Option<Vec<Block>> {
     }
     let mut late_first: Vec<usize> = (0..inputs).collect();
     late_first.sort_by_key(|&row| std::cmp::Reverse(levels[row]));
-    let mut blocks: Vec<Block> = Vec::new();
-    for column in 0..columns {
-        let digits = late_first.iter().flat_map(|&row| {
-            digits::canonical(problem.weight(row, column)).map(move |digit| (row, digit))
-        });
-        let mut part = Part { size, count: 0, weight: 0, most: 0 };
-        let mut block = 0;
-        for (row, (shift, negate)) in digits {
-            if part.is_full() {
-                part = Part { size, count: 0, weight: 0, most: 0 };
-                block += 1;
-            }
-            part.add(levels[row]);
-            if block == blocks.len() {
-                let weights = vec![0; inputs * columns];
-                let problem = Problem { inputs: problem.inputs().to_vec(), columns, weights };
-                blocks.push(Block { problem, least: 0 });
-            }
-            let digit = 1_i64 << shift;
-            let weight = &mut blocks[block].problem.weights[row * columns + column];
-            *weight += if negate { -digit } else { digit };
-            blocks[block].least = blocks[block].least.max(level(part.weight));
+    Some(Blocks { problem, levels, late_first, size, next: vec![(0, 0); columns] })
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Block;
+
+    fn next(&mut self) -> Option<Block> {
+        let mut weights = Vec::new();
+        let mut least = 0;
+        for column in 0..self.problem.columns() {
+            least = least.max(self.take(column, &mut weights));
         }
+        (!weights.is_empty()).then(|| self.block(weights, least))
     }
-    Some(blocks)
+}
+
+impl Blocks<'_> {
+    /// Appends the next part of a column as rows, columns and weights; the levels it needs.
+    fn take(&mut self, column: usize, weights: &mut Vec<(usize, usize, i64)>) -> u8 {
+        let mut part = Part { size: self.size, count: 0, weight: 0, most: 0 };
+        let (mut at, mut done) = self.next[column];
+        while at < self.late_first.len() && !part.is_full() {
+            let row = self.late_first[at];
+            let mut rest = digits::canonical(self.problem.weight(row, column)).skip(done);
+            let mut sum = 0;
+            while !part.is_full() {
+                let Some((shift, negate)) = rest.next() else {
+                    (at, done) = (at + 1, 0);
+                    break;
+                };
+                done += 1;
+                part.add(self.levels[row]);
+                sum += if negate { -(1_i64 << shift) } else { 1_i64 << shift };
+            }
+            if sum != 0 {
+                weights.push((row, column, sum));
+            }
+        }
+        self.next[column] = (at, done);
+        level(part.weight)
+    }
+
+    fn block(&self, weights: Vec<(usize, usize, i64)>, least: u8) -> Block {
+        let (inputs, columns) = (self.problem.inputs(), self.problem.columns());
+        let mut is_used = vec![base(inputs) > 0; inputs.len()];
+        weights.iter().for_each(|&(row, ..)| is_used[row] = true);
+        let rows: Vec<usize> = (0..inputs.len()).filter(|&row| is_used[row]).collect();
+        let mut place = vec![0; inputs.len()];
+        rows.iter().enumerate().for_each(|(at, &row)| place[row] = at);
+        let mut problem = Problem {
+            inputs: rows.iter().map(|&row| inputs[row]).collect(),
+            columns,
+            weights: vec![0; rows.len() * columns],
+        };
+        for (row, column, weight) in weights {
+            problem.weights[place[row] * columns + column] = weight;
+        }
+        Block { problem, rows, least }
+    }
 }
 
 /// Digits of one column in one block.
@@ -101,8 +152,8 @@ impl Part {
 
 /// The levels that each block may have, so that their sums are in time; `None` when there are not
 /// enough.
-pub(super) fn limits(blocks: &[Block], slack: u8, limit: u8) -> Option<Vec<u8>> {
-    let limits: Vec<u8> = blocks.iter().map(|block| block.least + slack).collect();
+pub(super) fn limits(blocks: Blocks<'_>, slack: u8, limit: u8) -> Option<Vec<u8>> {
+    let limits: Vec<u8> = blocks.map(|block| block.least + slack).collect();
     let all: u128 = limits.iter().map(|&limit| 1_u128 << limit).sum();
     (all <= 1 << limit).then_some(limits)
 }
@@ -119,17 +170,21 @@ pub(super) fn join(blocks: Vec<System>) -> System {
             term.node += if (term.node as usize) < inputs { 0 } else { offset };
             term
         };
-        sums.extend(block.sums.into_iter().map(|terms| terms.into_iter().map(moved).collect()));
-        for (terms, output) in outputs.iter_mut().zip(block.outputs) {
-            terms.extend(output.map(moved));
+        for (terms, output) in outputs.iter_mut().zip(&block.outputs) {
+            terms.extend(output.map(|term| moved(block.behind(term))));
         }
+        sums.extend(block.sums.into_iter().map(|terms| terms.into_iter().map(moved).collect()));
     }
+    // Equal columns have equal terms, since every block has solved them once.
+    let mut known: FxHashMap<Vec<Term>, u32> = FxHashMap::default();
     let output = |terms: Vec<Term>| match terms[..] {
         [] => None,
         [term] => Some(term),
         _ => {
-            sums.push(terms);
-            let node = (inputs + sums.len() - 1) as u32;
+            let node = *known.entry(terms).or_insert_with_key(|terms| {
+                sums.push(terms.clone());
+                (inputs + sums.len() - 1) as u32
+            });
             Some(Term { node, shift: 0, negate: false })
         }
     };

@@ -4,6 +4,10 @@ use super::digits;
 use super::state::level;
 use super::system::{System, Term, terms_of};
 
+/// Most weights that are compared, for every pair of columns one per row: with more the columns stay
+/// as they are, so that the time grows with the size of the matrix.
+const MOST_COMPARED: usize = 1 << 28;
+
 /// Writes columns as another column, added or subtracted, and the digits of what is missing, where
 /// that is fewer terms: the tree of least weight over all columns and zero, in which no path from
 /// zero is longer than `depth` columns and no column later than `limit`.
@@ -16,11 +20,17 @@ pub(super) fn decompose(
     levels: &[u8],
     limit: Option<u8>,
 ) {
+    let rows = forms.first().map_or(0, Vec::len);
+    if forms.len().saturating_mul(forms.len()).saturating_mul(rows) > MOST_COMPARED {
+        return;
+    }
+    let supports: Vec<Vec<u64>> = forms.iter().map(|form| support(form)).collect();
     let direct = |form: &Vec<i64>| {
         let (terms, weight) = measure(form.iter().copied(), levels);
         Link { terms, level: level(weight), depth: 1, from: None }
     };
     let mut links: Vec<Link> = forms.iter().map(direct).collect();
+    let digits: Vec<u32> = links.iter().map(|link| link.terms).collect();
     let mut open: Vec<usize> = (0..forms.len()).collect();
     while let Some(at) = (0..open.len()).min_by_key(|&at| links[open[at]].terms) {
         let next = open.remove(at);
@@ -32,10 +42,19 @@ pub(super) fn decompose(
             continue;
         }
         for &column in &open {
+            // A difference has the digits of what only one of the two has, and no fewer than those
+            // by which they differ.
+            let least = differing(&supports[column], &supports[next]);
+            let least = least.max(digits[column].abs_diff(digits[next]));
+            if least + 1 >= links[column].terms {
+                continue;
+            }
             for negate in [false, true] {
                 let rest = difference(&forms[column], &forms[next], negate);
                 let (terms, weight) = measure(rest, levels);
-                let level = level(weight.saturating_add(1 << link.level));
+                // Without a limit levels may be any number, and do not matter.
+                let own = 1_u64.checked_shl(link.level.into()).unwrap_or(u64::MAX);
+                let level = level(weight.saturating_add(own));
                 if terms + 1 < links[column].terms && limit.is_none_or(|limit| level <= limit) {
                     let from = Some((next, negate));
                     links[column] = Link { terms: terms + 1, level, depth: link.depth + 1, from };
@@ -56,6 +75,19 @@ struct Link {
     depth: usize,
     /// The column it is added to, and whether negated.
     from: Option<(usize, bool)>,
+}
+
+/// Which factors of a form are not 0, as bits.
+fn support(form: &[i64]) -> Vec<u64> {
+    let bits = |chunk: &[i64]| {
+        chunk.iter().rev().fold(0, |bits, &factor| bits << 1 | u64::from(factor != 0))
+    };
+    form.chunks(64).map(bits).collect()
+}
+
+/// Number of bits that only one of the two has.
+fn differing(a: &[u64], b: &[u64]) -> u32 {
+    a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
 }
 
 /// Number of digits of a form, and the sum of `2^level` over them.

@@ -21,7 +21,7 @@ mod tests;
 mod trees;
 mod width;
 
-pub(crate) use reuse::reuse;
+pub(crate) use reuse::{Place, reuse};
 
 use quincunx_diag::{Diagnostic, Result};
 
@@ -167,7 +167,8 @@ impl Problem {
         for (index, weight) in weights.iter().enumerate() {
             let input = &inputs[index / columns];
             let reach = input.low.unsigned_abs().max(input.high.unsigned_abs());
-            largest += u128::from(weight.unsigned_abs()) * u128::from(reach);
+            let most = u128::from(weight.unsigned_abs()) * u128::from(reach);
+            largest = largest.saturating_add(most);
         }
         let fits = small && largest < 1 << RANGE_BITS;
         let late = inputs.iter().any(|input| input.latency > 1 << 20);

@@ -15,6 +15,7 @@ pub(super) struct Bare {
 }
 
 /// A sum of factors times inputs, times `2^exponent`.
+#[derive(Default)]
 struct Form {
     /// Inputs, in order, and their factors, none of them 0.
     factors: Vec<(u32, i128)>,
@@ -84,6 +85,20 @@ impl Form {
     }
 }
 
+/// Adders and outputs that read each node: a form that nothing reads any more is dropped, since all
+/// of them together fill the memory.
+fn readers(inputs: usize, bare: &[Bare], outputs: &[Option<Term>]) -> Vec<u32> {
+    let mut readers = vec![0; inputs + bare.len()];
+    let operands = bare.iter().flat_map(|adder| [adder.a, adder.b]);
+    let ends = outputs.iter().flatten().map(|term| term.node as usize);
+    for node in operands.chain(ends) {
+        if let Some(count) = readers.get_mut(node) {
+            *count += 1;
+        }
+    }
+    readers
+}
+
 /// Computes every linear form, compares those of the outputs with the columns of the matrix, and
 /// adds what follows from the forms.
 ///
@@ -104,6 +119,7 @@ pub(super) fn prove(
     };
     let mut ranges: Vec<Range> = problem.inputs().iter().map(as_range).collect();
     let mut levels: Vec<u32> = problem.inputs().iter().map(|input| input.latency).collect();
+    let mut readers = readers(inputs, &bare, outputs);
     let mut adders = Vec::with_capacity(bare.len());
     let mut bits = 0;
     for adder in bare {
@@ -122,6 +138,12 @@ pub(super) fn prove(
         levels.push(levels[adder.a].max(levels[adder.b]) + 1);
         forms.push(form);
         ranges.push(range);
+        for node in [adder.a, adder.b] {
+            readers[node] -= 1;
+            if readers[node] == 0 {
+                forms[node] = Form::default();
+            }
+        }
         let Bare { a, b, shift, subtract } = adder;
         adders.push(Adder { a, b, shift, subtract, range });
     }

@@ -1,25 +1,21 @@
-//! The adder graph of a matrix for fewer rows, or for other ranges of the inputs.
+//! The adder graph of a matrix for fewer rows, or for other ranges, steps and signs of the inputs.
 //!
 //! A kernel at the border of an image lacks rows, and ranges there can be narrower. The graph that
-//! was found for all rows holds with zeros in their place: adders of a zero are no adders. That is
-//! much faster than another search, and the result is proved like any other.
+//! was found for all rows holds with zeros in their place: adders of a zero are no adders. A slot
+//! that holds an input negated changes which adders subtract. Both are much faster than another
+//! search, and the result is proved like any other.
 
 use super::prove::{Bare, prove};
 use super::system::Term;
 use super::{Problem, Solution};
 
 /// `(-1 if negate) * node * 2^shift` of the new graph; nothing where the old node is 0.
-type Place = Option<(usize, i32, bool)>;
+pub(crate) type Place = Option<(usize, i32, bool)>;
 
-/// The graph for a problem whose inputs are some of those of a solved one: `kept` has the new
-/// input of every old one. The weights of what is kept are the same. `None` where the graph has no
-/// such form.
-pub(crate) fn reuse(
-    solution: &Solution,
-    kept: &[Option<usize>],
-    problem: &Problem,
-) -> Option<Solution> {
-    let mut places: Vec<Place> = kept.iter().map(|new| new.map(|new| (new, 0, false))).collect();
+/// The graph for a problem whose inputs are some of those of a solved one, shifted and perhaps
+/// negated: `kept` has what every old input is. `None` where the graph has no such form.
+pub(crate) fn reuse(solution: &Solution, kept: &[Place], problem: &Problem) -> Option<Solution> {
+    let mut places: Vec<Place> = kept.to_vec();
     let mut adders = Vec::new();
     for adder in &solution.adders {
         let flipped = |(node, shift, negate): (usize, i32, bool)| {
@@ -65,26 +61,35 @@ mod tests {
     use super::super::{Effort, Input, Settings, solve};
     use super::*;
 
-    /// Every subset of the rows of a matrix; the proof is part of what is called.
+    /// Every subset of the rows of a matrix, some of them doubled and negated; the proof is part of
+    /// what is called.
     #[test]
-    fn rows_can_be_left_out() {
+    fn rows_can_be_left_out_and_scaled() {
         let settings = Settings { effort: Effort::Fast, depth_slack: None };
         let input = Input { low: -128, high: 127, latency: 0 };
         let weight = |row: usize, column: usize| ((row * 37 + column * 101) % 63) as i64 - 31;
         let (rows, columns) = (6, 4);
-        let weights = |rows: &[usize]| {
-            rows.iter().flat_map(|&row| (0..columns).map(move |c| weight(row, c))).collect()
+        // The input of a row is `scale` times what it was, so that its weights are that of them.
+        let weights = |rows: &[usize], scale: &dyn Fn(usize) -> i64| {
+            let row = |&row: &usize| (0..columns).map(move |c| weight(row, c) * scale(row));
+            rows.iter().flat_map(row).collect()
         };
         let all: Vec<usize> = (0..rows).collect();
-        let problem = Problem::new(vec![input; rows], columns, weights(&all)).unwrap();
+        let problem = Problem::new(vec![input; rows], columns, weights(&all, &|_| 1)).unwrap();
         let solution = solve(&problem, &settings).unwrap();
         for subset in 0_usize..1 << rows {
             let chosen: Vec<usize> = (0..rows).filter(|row| subset >> row & 1 == 1).collect();
-            let kept: Vec<Option<usize>> =
-                all.iter().map(|row| chosen.iter().position(|c| c == row)).collect();
+            let (shift, negate) =
+                (|row: usize| row as i32 % 3, |row: usize| subset >> row & 2 == 2);
+            let place = |&row: &usize| {
+                let new = chosen.iter().position(|&c| c == row)?;
+                Some((new, shift(row), negate(row)))
+            };
+            let kept: Vec<Place> = all.iter().map(place).collect();
             let narrow = Input { low: -3, high: 5, latency: 2 };
-            let fewer =
-                Problem::new(vec![narrow; chosen.len()], columns, weights(&chosen)).unwrap();
+            let scale = |row: usize| (1 << shift(row)) * if negate(row) { -1 } else { 1 };
+            let weights = weights(&chosen, &scale);
+            let fewer = Problem::new(vec![narrow; chosen.len()], columns, weights).unwrap();
             let found = reuse(&solution, &kept, &fewer).unwrap();
             assert!(found.adders.len() <= solution.adders.len());
         }

@@ -23,6 +23,8 @@ struct Plan {
     work: u64,
     /// Phases of the best.
     last: u64,
+    /// Adders that are tried for the fewest ones of tiny problems.
+    tries_exact: u64,
 }
 
 /// Phases of a search; every one begins by turning the system around.
@@ -37,6 +39,7 @@ const FAST: Plan = Plan {
     first: &[Phases { count: 2, work: 50 }],
     work: 100,
     last: 0,
+    tries_exact: 1 << 13,
 };
 const DEFAULT: Plan = Plan {
     starts: &[1, 2, 3, usize::MAX],
@@ -44,6 +47,7 @@ const DEFAULT: Plan = Plan {
     first: &[Phases { count: 10, work: 900 }],
     work: 9000,
     last: 0,
+    tries_exact: 1 << 16,
 };
 /// Begins like the default, so that it is never worse.
 const MAX: Plan = Plan {
@@ -52,10 +56,14 @@ const MAX: Plan = Plan {
     first: &[Phases { count: 10, work: 900 }, Phases { count: 4, work: 2000 }],
     work: 180_000,
     last: 4,
+    tries_exact: 1 << 22,
 };
 
 /// Adders for which a plan has one search, if it has several.
 const LARGE: u64 = 500;
+
+/// Adders of a single constant that are tried before a search.
+const MOST_CHAINED: usize = 3;
 
 /// Sums of equal counts are taken by the width of the adder at first, at random later.
 const FIRST: Taste = Taste { sample: 2, noise: 0 };
@@ -76,6 +84,10 @@ const MOST_LEVELS: u8 = 60;
 /// Rounds after which pairs that were of no use are tried again.
 const RETRY: u64 = 64;
 
+/// Rounds in a row that may find nothing to dissolve at no cost. Where nearly all sums are outputs,
+/// looking for others is most of the time.
+const IDLE: u32 = 64;
+
 /// The best system found with the effort of the settings, and the most levels of an output.
 pub(super) fn best_system(problem: &Problem, settings: &Settings) -> (System, Option<u32>) {
     let limit = settings.depth_slack.map(|slack| {
@@ -90,27 +102,27 @@ pub(super) fn best_system(problem: &Problem, settings: &Settings) -> (System, Op
 fn search(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
     if let Some(blocks) = blocks::split(problem) {
         let slack = limit.map_or(0, |limit| limit - least_levels(problem));
-        let limits = match limit {
-            None => Some(vec![None; blocks.len()]),
-            Some(limit) => blocks::limits(&blocks, slack, limit)
-                .map(|limits| limits.into_iter().map(Some).collect()),
-        };
+        let limits = limit.map(|limit| blocks::limits(blocks.clone(), slack, limit));
         // Blocks of inputs that come at different times can be too late: nothing is shared then.
-        let Some(limits) = limits else {
+        if limits == Some(None) {
             return of_digits(problem).0;
+        }
+        let limits = limits.flatten();
+        let solve = |(number, block): (usize, blocks::Block)| {
+            let limit = limits.as_ref().map(|limits| limits[number]);
+            let system = search_rows(&block.problem, effort, limit);
+            system.with_inputs(problem.inputs().len(), &block.rows)
         };
-        let solved = blocks.iter().zip(limits);
-        let solved = solved.map(|(block, limit)| search_rows(&block.problem, effort, limit));
-        return blocks::join(solved.collect());
+        return blocks::join(blocks.enumerate().map(solve).collect());
     }
     search_rows(problem, effort, limit)
 }
 
-/// [`search_block`] of the inputs that are used. Levels count from the earliest input, so that with a
-/// limit all inputs stay.
+/// [`search_block`] of the inputs that are used; of all where levels count from the latest of them.
 fn search_rows(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
     let rows = problem.used_rows();
-    if limit.is_some() || rows.is_empty() || rows.len() == problem.inputs().len() {
+    let is_relative = limit.is_some() && base(problem.inputs()) > 0;
+    if is_relative || rows.is_empty() || rows.len() == problem.inputs().len() {
         return search_block(problem, effort, limit);
     }
     let system = search_block(&problem.with_rows(&rows), effort, limit);
@@ -125,7 +137,10 @@ fn search_block(problem: &Problem, effort: Effort, limit: Option<u8>) -> System 
         Effort::Max => &MAX,
     };
     let (system, forms) = of_digits(problem);
-    if let Some(exact) = exact::solve(&system, &forms).filter(|_| limit.is_none()) {
+    if limit.is_none()
+        && exact::is_one_constant(&forms)
+        && let Some(exact) = exact::fewer(&system, &forms, MOST_CHAINED + 1, plan.tries_exact)
+    {
         return exact;
     }
     let other = problem.transposed();
@@ -147,7 +162,12 @@ fn search_block(problem: &Problem, effort: Effort, limit: Option<u8>) -> System 
     if let Some(work) = left.checked_div(plan.last) {
         best.phases(&[Phases { count: plan.last, work }]);
     }
-    best.result()
+    let found = best.result();
+    let exact = match limit {
+        None => exact::fewer(&system, &forms, found.cost(), plan.tries_exact),
+        Some(_) => None,
+    };
+    exact.unwrap_or(found)
 }
 
 /// A search. Without levels that bind it is on the side of the matrix or of its transpose in
@@ -261,19 +281,24 @@ fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
     state.commit();
     let end = state.pairs.work + work;
     let mut best: Option<(usize, System)> = None;
-    let mut rounds = 0;
+    let (mut rounds, mut idle) = (0, 0);
     while state.pairs.work < end && (0..state.len()).any(|row| state.is_inner(row)) {
         let before = state.cost();
         let climbs = random.chance(CLIMB);
         if climbs && best.as_ref().is_none_or(|(cost, _)| before < *cost) {
             best = Some((before, state.system()));
         }
+        idle += 1;
         for _ in 0..1 + random.below(DISSOLVED) {
             let row = random.below(state.len());
             if state.is_inner(row) {
+                idle = 0;
                 let touched = state.dissolve(row);
                 state.tidy(touched);
             }
+        }
+        if idle > IDLE {
+            state.pairs.work += 1 + state.len() as u64 / 8;
         }
         rounds += 1;
         if rounds % RETRY == 0 {

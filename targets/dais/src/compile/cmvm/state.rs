@@ -12,8 +12,9 @@ struct Row {
     /// An output is this sum: it stays whatever reads it.
     root: bool,
     alive: bool,
-    /// Sum of `2^level` over the terms.
-    weight: u64,
+    /// Sum of `2^level` over the terms. Outputs that are late until a change is undone may need twice
+    /// the levels that there are.
+    weight: u128,
 }
 
 /// What undoing has to turn around.
@@ -56,8 +57,9 @@ pub(super) struct State {
 }
 
 /// The level of a sum whose terms have the given sum of `2^level`.
-pub(super) fn level(weight: u64) -> u8 {
-    if weight <= 1 { 0 } else { 64 - (weight - 1).leading_zeros() as u8 }
+pub(super) fn level(weight: impl Into<u128>) -> u8 {
+    let weight = weight.into();
+    if weight <= 1 { 0 } else { 128 - (weight - 1).leading_zeros() as u8 }
 }
 
 impl Size {
@@ -288,13 +290,13 @@ impl State {
             readers.swap_remove(at);
         }
         if self.limit.is_some() {
-            self.reweigh(row, (1_u64 << self.levels[term.node as usize]).wrapping_neg());
+            self.reweigh(row, (1_u128 << self.levels[term.node as usize]).wrapping_neg());
         }
         term
     }
 
     /// Adds to the weight of a sum, and to those of its readers what follows.
-    fn reweigh(&mut self, row: usize, more: u64) {
+    fn reweigh(&mut self, row: usize, more: u128) {
         let weight = self.rows[row].weight.wrapping_add(more);
         self.rows[row].weight = weight;
         let node = self.inputs + row;
@@ -307,7 +309,7 @@ impl State {
             let is_late = |level: u8| usize::from(self.limit.is_some_and(|limit| level > limit));
             self.late = self.late + is_late(new) - is_late(old);
         }
-        let more = (1_u64 << new).wrapping_sub(1 << old);
+        let more = (1_u128 << new).wrapping_sub(1 << old);
         for at in 0..self.readers[node].len() {
             self.reweigh(self.readers[node][at] as usize, more);
         }
@@ -319,17 +321,17 @@ impl State {
             return true;
         };
         let [a, b] = pair.map(|term| self.levels[term.node as usize]);
-        let more = (2_u64 << a.max(b)) - (1 << a) - (1 << b);
+        let more = (2_u128 << a.max(b)) - (1 << a) - (1 << b);
         more == 0 || self.bears(row, more, limit)
     }
 
-    fn bears(&self, row: usize, more: u64, limit: u8) -> bool {
+    fn bears(&self, row: usize, more: u128, limit: u8) -> bool {
         let node = self.inputs + row;
         let (old, new) = (self.levels[node], level(self.rows[row].weight + more));
         if new <= old {
             return true;
         }
-        let more = (1_u64 << new) - (1 << old);
+        let more = (1_u128 << new) - (1 << old);
         new <= limit
             && self.readers[node].iter().all(|&reader| self.bears(reader as usize, more, limit))
     }
@@ -398,7 +400,7 @@ pub(super) fn least_levels(problem: &Problem) -> u8 {
     let levels = levels(problem.inputs());
     let column = |column: usize| {
         let count = |row: usize| u64::from(digits::count(problem.weight(row, column)));
-        level(levels.iter().enumerate().map(|(row, &level)| count(row) << level).sum())
+        level(levels.iter().enumerate().map(|(row, &level)| count(row) << level).sum::<u64>())
     };
     (0..problem.columns()).map(column).max().unwrap_or(0)
 }

@@ -5,9 +5,10 @@
 //! an empty sum is unused.
 
 use super::{Problem, digits};
+use rustc_hash::FxHashMap;
 
 /// `(-1 if negate) * node * 2^shift`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Term {
     pub(super) node: u32,
     pub(super) shift: u16,
@@ -52,6 +53,14 @@ impl System {
     /// The node that a sum makes.
     pub(super) fn node_of(&self, sum: usize) -> u32 {
         (self.inputs + sum) as u32
+    }
+
+    /// The term behind sums of one term, which are only other names of it.
+    pub(super) fn behind(&self, mut term: Term) -> Term {
+        while let Some([only]) = self.sum_of(term.node).map(|sum| &self.sums[sum][..]) {
+            term = only.scaled(term.shift, term.negate);
+        }
+        term
     }
 
     /// Number of adders.
@@ -116,6 +125,7 @@ pub(super) fn of_digits(problem: &Problem) -> (System, Vec<Vec<i64>>) {
     let inputs = problem.inputs().len();
     let mut system = System { inputs, sums: Vec::new(), outputs: Vec::new() };
     let mut forms: Vec<Vec<i64>> = Vec::new();
+    let mut known: FxHashMap<Vec<i64>, usize> = FxHashMap::default();
     for column in 0..problem.columns() {
         let weights: Vec<i64> = (0..inputs).map(|row| problem.weight(row, column)).collect();
         let Some(first) = weights.iter().find(|&&w| w != 0) else {
@@ -126,8 +136,9 @@ pub(super) fn of_digits(problem: &Problem) -> (System, Vec<Vec<i64>>) {
         let negate = *first < 0;
         let sign = if negate { -1 } else { 1 };
         let odd: Vec<i64> = weights.iter().map(|w| (w >> shift) * sign).collect();
-        let sum = forms.iter().position(|form| *form == odd).unwrap_or_else(|| {
+        let sum = known.get(&odd).copied().unwrap_or_else(|| {
             system.sums.push(terms_of(&odd));
+            known.insert(odd.clone(), forms.len());
             forms.push(odd);
             forms.len() - 1
         });

@@ -200,6 +200,78 @@ fn single_constants_need_the_fewest_adders() {
     }
 }
 
+/// All odd sums and differences of two shifted forms of two inputs, the first factor positive.
+fn sums_of_forms(a: [i64; 2], b: [i64; 2]) -> BTreeSet<[i64; 2]> {
+    let mut all = BTreeSet::new();
+    for shift in 0..6 {
+        for (x, y) in [(a.map(|v| v << shift), b), (a, b.map(|v| v << shift))] {
+            for sign in [-1, 1] {
+                let sum = [x[0] + sign * y[0], x[1] + sign * y[1]];
+                if let Some(first) = sum.iter().find(|&&v| v != 0) {
+                    let zeros = (sum[0] | sum[1]).trailing_zeros();
+                    all.insert(sum.map(|v| (v >> zeros) * first.signum()));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The fewest adders, up to three, for one or two columns of two inputs, by growing sets of forms.
+fn fewest_for_forms(columns: &[[i64; 2]]) -> Option<usize> {
+    let inputs = vec![[1, 0], [0, 1]];
+    let odd = |column: &[i64; 2]| {
+        let first = column.iter().find(|&&v| v != 0)?;
+        let zeros = (column[0] | column[1]).trailing_zeros();
+        Some(column.map(|v| (v >> zeros) * first.signum()))
+    };
+    let targets: BTreeSet<[i64; 2]> = columns.iter().filter_map(odd).collect();
+    let has = |nodes: &Vec<[i64; 2]>| targets.iter().all(|target| nodes.contains(target));
+    let grown = |nodes: &Vec<[i64; 2]>| -> Vec<Vec<[i64; 2]>> {
+        let mut next = BTreeSet::new();
+        for (at, &a) in nodes.iter().enumerate() {
+            nodes[..=at].iter().for_each(|&b| next.extend(sums_of_forms(a, b)));
+        }
+        next.into_iter().map(|form| [&nodes[..], &[form]].concat()).collect()
+    };
+    let one = grown(&inputs);
+    let fewest = |all: &[Vec<[i64; 2]>]| all.iter().any(has);
+    if has(&inputs) {
+        return Some(0);
+    }
+    if fewest(&one) {
+        return Some(1);
+    }
+    let missing = |nodes: &Vec<[i64; 2]>| targets.iter().filter(|t| !nodes.contains(t)).count();
+    let two = || one.iter().flat_map(grown);
+    if two().any(|nodes| has(&nodes)) {
+        return Some(2);
+    }
+    let last = |nodes: Vec<[i64; 2]>| missing(&nodes) == 1 && grown(&nodes).iter().any(has);
+    two().any(last).then_some(3)
+}
+
+#[test]
+fn tiny_matrices_need_the_fewest_adders() {
+    let mut random = Random::new(31);
+    let mut seen = [0; 5];
+    for case in 0..40 {
+        let columns = 1 + case % 2;
+        let mut weight = || random.below(23) as i64 - 11;
+        let all: Vec<[i64; 2]> = (0..columns).map(|_| [weight(), weight()]).collect();
+        let weights = (0..2).flat_map(|row| all.iter().map(move |column| column[row])).collect();
+        let problem = problem(bytes(2), columns, weights);
+        let settings = Settings { effort: Effort::Default, depth_slack: None };
+        let found = check(&problem, &settings, &mut random).adders.len();
+        match fewest_for_forms(&all) {
+            Some(fewest) => assert_eq!(found, fewest, "{all:?}"),
+            None => assert!(found > 3, "{all:?}"),
+        }
+        seen[found.min(4)] += 1;
+    }
+    assert!(seen[2] > 4 && seen[3] > 4 && seen[4] > 4, "{seen:?}");
+}
+
 /// The minimum is that of a tree over all digits, whose `2^latency` add up.
 #[test]
 fn depth_is_bounded() {
@@ -263,6 +335,78 @@ fn large_problems_are_solved_in_blocks() {
         let digits: u32 = weights.iter().map(|&w| naf_digits(w)).sum();
         assert!(solution.adders.len() < digits as usize * 2 / 3, "{}", solution.adders.len());
     }
+}
+
+/// Columns that follow from each other, deeper than levels are counted; and such without any relation.
+#[test]
+fn long_chains_of_columns_are_solved() {
+    let (mut random, count) = (Random::new(31), 150);
+    let square = |is_one: fn(usize, usize) -> bool| -> Vec<i64> {
+        (0..count * count).map(|at| i64::from(is_one(at / count, at % count))).collect()
+    };
+    let triangle = problem(bytes(count), count, square(|row, column| row <= column));
+    // Each column is the one before it and one input more.
+    assert_eq!(check(&triangle, &FREE, &mut random).adders.len(), count - 1);
+    for levels in [51, 1000] {
+        let settings = Settings { effort: Effort::Default, ..bounded(levels) };
+        check(&triangle, &settings, &mut random);
+    }
+    let identity = problem(bytes(count), count, square(|row, column| row == column));
+    assert_eq!(check(&identity, &FREE, &mut random).adders.len(), 0);
+}
+
+/// Two sums in common among very many outputs: searching for them must not take many minutes.
+#[test]
+fn few_inner_sums_are_found_in_time() {
+    let count = 2000;
+    let columns = count + 2;
+    let mut weights = vec![0; count * columns];
+    for row in 0..count {
+        weights[row * columns + row] = 1;
+        weights[(row + 1) % count * columns + row] = 1;
+    }
+    for (column, rows) in [(count, [1, 5, 9]), (count + 1, [1, 5, 19])] {
+        rows.iter().for_each(|row| weights[row * columns + column] = 1);
+    }
+    let problem = problem(bytes(count), columns, weights);
+    let settings = Settings { effort: Effort::Default, ..FREE };
+    let start = std::time::Instant::now();
+    assert_eq!(solve(&problem, &settings).unwrap().adders.len(), columns + 1);
+    assert!(start.elapsed().as_secs() < 120);
+}
+
+/// The longest weights, in all shapes, with every effort bounded by levels and not.
+#[test]
+fn extreme_weights_are_solved() {
+    let mut random = Random::new(37);
+    let most = (1_i64 << 48) - 1;
+    let patterns = [most, -most, 1 << 47, -(1 << 47), 0x5555_5555_5555, 0];
+    for (rows, columns) in [(1, 1), (1, 9), (9, 1), (6, 6), (0, 4), (4, 0)] {
+        for choice in 1..patterns.len() {
+            let mut weight = |_| patterns[random.below(choice + 1)];
+            let weights: Vec<i64> = (0..rows * columns).map(&mut weight).collect();
+            let mut inputs = bytes(rows);
+            // Inputs of any size that the sum of products leaves room for.
+            inputs.iter_mut().for_each(|input| input.high = i64::MAX >> 2);
+            let problem = problem(inputs, columns, weights);
+            for settings in [FREE, bounded(0)] {
+                assert!(solve(&problem, &settings).is_ok(), "{rows} x {columns}, {choice}");
+            }
+        }
+    }
+    let huge = vec![Input { low: i64::MIN, high: i64::MAX, latency: 0 }; 1024];
+    assert!(Problem::new(huge, 1, vec![most; 1024]).is_none());
+    assert!(Problem::new(bytes(1), 1, vec![1 << 48]).is_none());
+}
+
+/// Equal columns are one sum in blocks too.
+#[test]
+fn equal_columns_of_large_problems_are_one() {
+    let problem = problem(bytes(2000), 40, vec![(1 << 20) - 1; 80_000]);
+    let blocks = blocks::split(&problem).unwrap().count();
+    let adders = solve(&problem, &FREE).unwrap().adders.len();
+    // All inputs; in each block the difference of two shifts of their sum, or a few more.
+    assert!(adders <= 1999 + 4 * blocks, "{adders}, {blocks} blocks");
 }
 
 /// Every planted fault is noticed.

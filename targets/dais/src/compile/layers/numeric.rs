@@ -132,6 +132,7 @@ pub(in crate::compile) fn wrapped(
     let (low, high) = quincunx_num::code_range(signed, width, Overflow::Wrap);
     let grid = Interval::new(low, high, 0);
     let wrap = |number: Number| {
+        let number = number.settled(builder)?;
         if number.form.is_some() {
             return Err(refuse(format!("its result of type {dtype} is no whole number")));
         }
@@ -163,13 +164,14 @@ pub(super) fn cast(layer: &Layer<'_>, builder: &mut Builder<'_>, to: DType) -> R
                 DType::F32 => 24,
                 _ => return Err(refuse(format!("a cast to {to} rounds"))),
             };
+            let x: Numbers = x.iter().map(|x| x.settled(builder)).collect::<Result<_>>()?;
             let fits = |x: &Number| {
                 let range = builder.range(&x.wire);
                 let most = range.high().clone().max(-range.low());
                 x.form.is_none() && bit_length(&most) <= digits
             };
             match x.iter().all(fits) {
-                true => Ok(x.clone()),
+                true => Ok(x),
                 false => Err(refuse(format!("a cast to {to} could round its operand"))),
             }
         }

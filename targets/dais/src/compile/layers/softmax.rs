@@ -107,7 +107,10 @@ fn line(
     let one = Dyadic::new(Int::ONE, 0);
     let terms: Vec<(Wire, Dyadic)> = powers.iter().map(|e| (e.clone(), one.clone())).collect();
     let total = sum(builder, &terms)?;
-    let inverse = inverse(builder, &total, count, kept)?;
+    let inverse = inverse(builder, &total, count, kept).map_err(|_| {
+        refuse(format!("the sum of {count} powers is too long for a table at {bits} bits"))
+            .help("ask for fewer --softmax-bits")
+    })?;
     powers.iter().map(|power| Ok(builder.multiply(power, &inverse)?.into())).collect()
 }
 

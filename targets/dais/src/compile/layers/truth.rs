@@ -2,14 +2,14 @@
 
 use super::super::builder::Builder;
 use super::super::exact::aligned;
-use super::super::number::Number;
+use super::super::number::{Affine, Number};
 use super::super::wire::Wire;
 use super::numeric::groups;
 use super::{Layer, Numbers, refuse};
 use crate::isa::BinaryBits;
 use quincunx_diag::Result;
 use quincunx_graph::{ArgExtreme, Compare, Logic};
-use quincunx_num::{Dyadic, Int, Ratio};
+use quincunx_num::{Dyadic, Int, Ratio, Rounding, round_ratio};
 
 /// 1 where a comparison holds, else 0.
 pub(super) fn compare(
@@ -19,6 +19,14 @@ pub(super) fn compare(
 ) -> Result<Numbers> {
     let (a, b) = (layer.broadcast(0)?, layer.broadcast(1)?);
     let one = |(a, b): (&Number, &Number)| {
+        let known = match (a.known(), b.known()) {
+            (None, Some(limit)) => with_known(builder, a, &limit, compare)?,
+            (Some(limit), None) => with_known(builder, b, &limit, mirrored(compare))?,
+            _ => None,
+        };
+        if let Some(truth) = known {
+            return Ok(truth.into());
+        }
         let (wires, _) = aligned(builder, &[a, b])?;
         let difference = builder.subtract(&wires[0], &wires[1])?;
         let reversed = difference.negated();
@@ -41,6 +49,66 @@ pub(super) fn compare(
         Ok(truth.into())
     };
     a.iter().zip(&b).map(one).collect()
+}
+
+/// The same comparison with its sides exchanged.
+fn mirrored(compare: Compare) -> Compare {
+    match compare {
+        Compare::Less => Compare::Greater,
+        Compare::LessOrEqual => Compare::GreaterOrEqual,
+        Compare::Greater => Compare::Less,
+        Compare::GreaterOrEqual => Compare::LessOrEqual,
+        Compare::Equal => Compare::Equal,
+    }
+}
+
+/// A comparison with a known number, of a number that is more than its wire: the wire is compared
+/// with the multiples of its step next to where the number is the limit.
+fn with_known(
+    builder: &mut Builder<'_>,
+    x: &Number,
+    limit: &Ratio,
+    compare: Compare,
+) -> Result<Option<Wire>> {
+    let Some(Affine { unit, offset }) = x.affine().filter(|_| x.form.is_some()) else {
+        return Ok(None);
+    };
+    let range = builder.range(&x.wire);
+    let step = Dyadic::new(Int::ONE, range.exponent());
+    let at = (limit - offset) / unit / step.to_ratio();
+    // Whatever is outside the range by a step is outside.
+    let (low, high) = (range.low() - Int::ONE, range.high() + Int::ONE);
+    let bound = |rounding| {
+        let steps = round_ratio(&at, rounding).clamp(low.clone(), high.clone());
+        Wire::Constant(Dyadic::new(steps, range.exponent()))
+    };
+    let (least, most) = (bound(Rounding::Ceil), bound(Rounding::Floor));
+    let below = |builder: &mut Builder<'_>| {
+        let difference = builder.subtract(&x.wire, &least)?;
+        builder.is_negative(&difference)
+    };
+    let above = |builder: &mut Builder<'_>| {
+        let difference = builder.subtract(&most, &x.wire)?;
+        builder.is_negative(&difference)
+    };
+    Ok(Some(match compare {
+        Compare::Less => below(builder)?,
+        Compare::Greater => above(builder)?,
+        Compare::LessOrEqual => {
+            let above = above(builder)?;
+            builder.not(&above)?
+        }
+        Compare::GreaterOrEqual => {
+            let below = below(builder)?;
+            builder.not(&below)?
+        }
+        Compare::Equal if least != most => Wire::zero(),
+        Compare::Equal => {
+            let difference = builder.subtract(&x.wire, &least)?;
+            let differs = builder.is_not_zero(&difference)?;
+            builder.not(&differs)?
+        }
+    }))
 }
 
 pub(super) fn logic(layer: &Layer<'_>, builder: &mut Builder<'_>, logic: Logic) -> Result<Numbers> {

@@ -92,11 +92,18 @@ pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<
             .at(quincunx_diag::Place::Instruction(slot))
             .help("a stage cannot be shorter than its longest operation"));
     }
-    let first = Schedule::earliest(&logic, cutoff.latency);
-    let schedule = if cutoff.retiming { schedule::retime(&logic, first) } else { first };
-    if schedule.stages() > MAX_STAGES || schedule.crossings(&logic) > MAX_CROSSINGS {
+    let too_many = || {
         let message = format!("a cutoff of {} needs too many registers", cutoff.latency);
-        return Err(Diagnostic::unsupported("Q1162", message).help("choose a longer cutoff"));
+        Err(Diagnostic::unsupported("Q1162", message).help("choose a longer cutoff"))
+    };
+    let first = Schedule::earliest(&logic, cutoff.latency);
+    // Retiming takes long over stages, and makes no fewer of them.
+    if first.stages() > MAX_STAGES {
+        return too_many();
+    }
+    let schedule = if cutoff.retiming { schedule::retime(&logic, first) } else { first };
+    if schedule.crossings(&logic) > MAX_CROSSINGS {
+        return too_many();
     }
     let warnings = cut_off(program, &logic, &schedule);
     Ok(Staged { warnings, ..stages::build(program, &logic, &schedule) })

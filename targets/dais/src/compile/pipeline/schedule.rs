@@ -251,7 +251,8 @@ const HALVINGS: usize = 24;
 /// Rounds of moving operations; each goes through all of them twice.
 const ROUNDS: usize = 12;
 
-/// Readers that are looked at in these rounds, which a value with very many of them makes many.
+/// Readers and stages that are looked at in these rounds, which a value with very many of them makes
+/// many.
 const MAX_LOOKS: usize = 1 << 29;
 
 /// The shortest cutoff that needs no more stages, and operations moved to where registers hold
@@ -371,6 +372,7 @@ impl Mover<'_> {
         if low == high {
             return false;
         }
+        self.looks += (high - low) as usize;
         let uses = self.uses(index);
         let mut best = (self.price(index, own, &uses), own);
         for stage in (low..=high).filter(|&stage| stage != own) {

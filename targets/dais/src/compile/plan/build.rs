@@ -4,7 +4,8 @@ use super::super::builder::Builder;
 use super::super::quantiser::{clamp, floor};
 use super::super::sums::multiple_of;
 use super::super::wire::Wire;
-use super::{Line, Method, Plan, Table};
+use super::line::Line;
+use super::{Method, Plan, Table};
 use crate::isa::BinaryBits;
 use quincunx_diag::Result;
 use quincunx_num::{Dyadic, Int, Interval};
@@ -23,6 +24,15 @@ impl Plan {
         if builder.measuring && self.low != self.high {
             return Ok(Wire::of(builder.next_slot(self.range())));
         }
+        self.construct(builder, x)
+    }
+
+    /// The same, also to find out whether it fits.
+    pub(in crate::compile) fn construct(
+        &self,
+        builder: &mut Builder<'_>,
+        x: &Wire,
+    ) -> Result<Wire> {
         match &self.method {
             Method::Constant(value) => Ok(constant(*value)),
             Method::Line(line) => {
@@ -47,8 +57,8 @@ impl Plan {
             Method::Tree(runs) => tree(builder, x, runs),
             Method::Halves { at, below, above } => {
                 let test = builder.add(x, &constant(-at))?;
-                let below = below.build(builder, x)?;
-                let above = above.build(builder, x)?;
+                let below = below.construct(builder, x)?;
+                let above = above.construct(builder, x)?;
                 builder.select(&test, &below, &above, self.range())
             }
         }

@@ -1,0 +1,79 @@
+//! Numbers at the ports of an artifact: what the driver makes of tensors, and of the program's
+//! results.
+
+use crate::tap::Scale;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Scalar;
+use quincunx_num::{Dyadic, Rounding, round_ratio};
+use quincunx_target::{Interface, Port};
+use quincunx_tensor::{Tensor, Tensors, element_count};
+
+/// What the driver makes of every output.
+pub(super) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
+    let names = || interface.outputs.iter().map(|port| port.name.as_str());
+    if let Some(unknown) = interface.scalings.iter().find(|s| names().all(|n| n != s.output)) {
+        let name = unknown.output.escape_debug();
+        let message = format!("the interface scales \"{name}\", which is no output");
+        return Err(Diagnostic::invalid("Q1125", message));
+    }
+    let scale = |port: &Port| {
+        let scaling = interface.scalings.iter().find(|scaling| scaling.output == port.name);
+        let elements = element_count(&port.shape).unwrap_or(0);
+        scaling.map(|scaling| Scale::parse(scaling, elements)).transpose()
+    };
+    interface.outputs.iter().map(scale).collect()
+}
+
+/// What the driver hands to the program for an input: real numbers on a grid of binary fractions,
+/// whole numbers of steps on any other grid.
+pub(crate) fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
+    let reals = port.encode(tensor)?;
+    let Some(quantiser) = port.quantiser.as_ref().filter(|q| !q.is_fixed_point()) else {
+        return Ok(reals);
+    };
+    let scalars = quantiser.scalars(&port.shape).unwrap_or_default();
+    let steps = |(&real, scalar): (&f64, &Scalar)| {
+        let steps = Dyadic::from_f64(real).unwrap_or(Dyadic::ZERO).to_ratio() / scalar.ratio();
+        // A real number of a long code is rounded to an f64; its step is near.
+        Dyadic::new(round_ratio(&steps, Rounding::HalfEven), 0).to_f64()
+    };
+    Ok(reals.iter().zip(&scalars).map(steps).collect())
+}
+
+/// The numbers of all inputs, on the grids of their ports.
+pub(super) fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
+    let mut numbers = Vec::new();
+    for port in &interface.inputs {
+        let tensor = inputs.get(&port.name).ok_or_else(|| {
+            Diagnostic::invalid("Q1128", format!("input \"{}\" is not given", port.name))
+                .help_if(quincunx_diag::did_you_mean(&port.name, inputs.keys().map(String::as_str)))
+        })?;
+        numbers.extend(encode(port, tensor)?);
+    }
+    Ok(numbers)
+}
+
+/// The tensors of the output ports, whose numbers follow one another, and which the driver may
+/// scale, starting from the exact numbers.
+pub(super) fn split(
+    ports: &[Port],
+    scales: &[Option<Scale>],
+    mut results: &[f64],
+    mut exact: impl Iterator<Item = Dyadic>,
+) -> Result<Tensors> {
+    let mut outputs = Tensors::new();
+    for (port, scale) in ports.iter().zip(scales) {
+        let (own, others) = results.split_at(element_count(&port.shape).unwrap_or(0));
+        let own_exact = exact.by_ref().take(own.len());
+        let reals = match scale {
+            Some(scale) => scale.apply(own_exact),
+            None => {
+                own_exact.for_each(drop);
+                own.to_vec()
+            }
+        };
+        outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
+        results = others;
+    }
+    Ok(outputs)
+}
