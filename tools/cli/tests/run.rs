@@ -407,3 +407,37 @@ fn unknown_names_come_with_those_that_are_known() {
     assert_eq!(run.code, 2, "{}", run.stderr);
     assert!(run.stderr.contains("expected a whole number from 1 on"), "{}", run.stderr);
 }
+
+/// Images that go through the simulator together have the outputs that da4ml gave, and the one that
+/// cannot be run is named.
+#[test]
+fn many_images_are_each_as_alone() {
+    use quincunx::tensor::{Tensor, npy};
+    let golden = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/dais/traced");
+        format!("{folder}/{name}")
+    };
+    let read = |path: &str| npy::read_npy(std::fs::read(path).unwrap()).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out.npz").to_str().unwrap().to_owned();
+    let (program, inputs) = (golden("tiny_mlp_4b.json"), golden("tiny_mlp_4b_in.npy"));
+    let expected = read(&golden("tiny_mlp_4b_out.npy")).to_f64();
+    for threads in ["1", "2", "7"] {
+        let run = quincunx(&["run", &program, "--data", &inputs, "-o", &out, "--threads", threads]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let found = npy::read_npz(std::fs::read(&out).unwrap()).unwrap();
+        assert_eq!(found["out"].to_f64(), expected, "{threads} threads");
+    }
+    let images = read(&inputs);
+    let mut numbers = images.to_f64();
+    let columns = images.shape()[1];
+    numbers[70 * columns + 1] = f64::NAN;
+    numbers[90 * columns] = f64::NAN;
+    let damaged = Tensor::from_vec(images.shape(), numbers).unwrap();
+    let data = place.path().join("nan.npy").to_str().unwrap().to_owned();
+    std::fs::write(&data, npy::write_npy(&damaged)).unwrap();
+    let alone = quincunx(&["run", &program, "--data", &data, "--threads", "128"]);
+    assert!(alone.code != 0 && alone.stderr.contains("image 70"), "{}", alone.stderr);
+    let together = quincunx(&["run", &program, "--data", &data, "--threads", "1"]);
+    assert_eq!((together.code, together.stderr), (alone.code, alone.stderr));
+}

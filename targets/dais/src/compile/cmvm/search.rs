@@ -15,14 +15,14 @@ use super::{Effort, Problem, Settings};
 struct Plan {
     /// Lengths of paths in decompositions to start from; 1 is none.
     starts: &'static [usize],
-    /// Most searches of which the best goes on; large problems have fewer.
+    /// Most searches at the beginning; large problems have fewer.
     tries: u64,
     /// Phases of each.
     first: &'static [Phases],
-    /// Work of all phases, of which the last ones get what is left.
+    /// Work of all phases; the rounds share what the first ones leave.
     work: u64,
-    /// Phases of the best.
-    last: u64,
+    /// Of all searches the best go on, fewer in every round.
+    rounds: &'static [Round],
     /// Adders that are tried for the fewest ones of tiny problems.
     tries_exact: u64,
 }
@@ -33,12 +33,18 @@ struct Phases {
     work: u64,
 }
 
+/// The searches that go on, and the phases of each.
+struct Round {
+    beam: usize,
+    phases: u64,
+}
+
 const FAST: Plan = Plan {
     starts: &[usize::MAX],
     tries: 1,
     first: &[Phases { count: 2, work: 50 }],
     work: 100,
-    last: 0,
+    rounds: &[],
     tries_exact: 1 << 13,
 };
 const DEFAULT: Plan = Plan {
@@ -46,7 +52,7 @@ const DEFAULT: Plan = Plan {
     tries: 1,
     first: &[Phases { count: 10, work: 900 }],
     work: 9000,
-    last: 0,
+    rounds: &[],
     tries_exact: 1 << 16,
 };
 /// Begins like the default, so that it is never worse.
@@ -55,7 +61,7 @@ const MAX: Plan = Plan {
     tries: 4,
     first: &[Phases { count: 10, work: 900 }, Phases { count: 4, work: 2000 }],
     work: 180_000,
-    last: 4,
+    rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 1, phases: 2 }],
     tries_exact: 1 << 22,
 };
 
@@ -149,19 +155,21 @@ fn search_block(problem: &Problem, effort: Effort, limit: Option<u8>) -> System 
         walk.phases(plan.first);
         walk
     };
-    let mut best = walk(1);
-    let tries = plan.tries.min(1 + LARGE / (1 + best.cost() as u64));
-    for seed in 2..=tries {
-        let walk = walk(seed);
-        if walk.cost() < best.cost() {
-            best = walk;
-        }
-    }
+    let first = walk(1);
+    let tries = plan.tries.min(1 + LARGE / (1 + first.cost() as u64));
+    let mut walks = vec![first];
+    walks.extend((2..=tries).map(walk));
     let spent: u64 = plan.first.iter().map(|phases| phases.count * phases.work).sum();
     let left = plan.work.saturating_sub(tries * spent);
-    if let Some(work) = left.checked_div(plan.last) {
-        best.phases(&[Phases { count: plan.last, work }]);
+    for round in plan.rounds {
+        // Of equal ones the first.
+        walks.sort_by_cached_key(Walk::cost);
+        walks.truncate(round.beam);
+        let all = plan.rounds.len() as u64 * walks.len() as u64 * round.phases;
+        let phases = Phases { count: round.phases, work: left / all };
+        walks.iter_mut().for_each(|walk| walk.phases(std::slice::from_ref(&phases)));
     }
+    let Some(best) = walks.into_iter().min_by_key(Walk::cost) else { return system };
     let found = best.result();
     let exact = match limit {
         None => exact::fewer(&system, &forms, found.cost(), plan.tries_exact),
