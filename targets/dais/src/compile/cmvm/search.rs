@@ -47,6 +47,8 @@ const FAST: Plan = Plan {
     rounds: &[],
     tries_exact: 1 << 13,
 };
+/// Of blocks, which come in numbers.
+const GREEDY: Plan = Plan { first: &[], work: 0, ..FAST };
 const DEFAULT: Plan = Plan {
     starts: &[1, 2, 3, usize::MAX],
     tries: 1,
@@ -106,6 +108,11 @@ pub(super) fn best_system(problem: &Problem, settings: &Settings) -> (System, Op
 
 /// The best system whose outputs have `limit` levels at most.
 fn search(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+    let (plan, plan_of_blocks) = match effort {
+        Effort::Fast => (&FAST, &GREEDY),
+        Effort::Default => (&DEFAULT, &DEFAULT),
+        Effort::Max => (&MAX, &MAX),
+    };
     if let Some(blocks) = blocks::split(problem) {
         let slack = limit.map_or(0, |limit| limit - least_levels(problem));
         let limits = limit.map(|limit| blocks::limits(blocks.clone(), slack, limit));
@@ -116,32 +123,27 @@ fn search(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
         let limits = limits.flatten();
         let solve = |(number, block): (usize, blocks::Block)| {
             let limit = limits.as_ref().map(|limits| limits[number]);
-            let system = search_rows(&block.problem, effort, limit);
+            let system = search_rows(&block.problem, plan_of_blocks, limit);
             system.with_inputs(problem.inputs().len(), &block.rows)
         };
         return blocks::join(blocks.enumerate().map(solve).collect());
     }
-    search_rows(problem, effort, limit)
+    search_rows(problem, plan, limit)
 }
 
 /// [`search_block`] of the inputs that are used; of all where levels count from the latest of them.
-fn search_rows(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> System {
     let rows = problem.used_rows();
     let is_relative = limit.is_some() && base(problem.inputs()) > 0;
     if is_relative || rows.is_empty() || rows.len() == problem.inputs().len() {
-        return search_block(problem, effort, limit);
+        return search_block(problem, plan, limit);
     }
-    let system = search_block(&problem.with_rows(&rows), effort, limit);
+    let system = search_block(&problem.with_rows(&rows), plan, limit);
     system.with_inputs(problem.inputs().len(), &rows)
 }
 
 /// [`search`] for a problem whose pairs can be counted.
-fn search_block(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
-    let plan = match effort {
-        Effort::Fast => &FAST,
-        Effort::Default => &DEFAULT,
-        Effort::Max => &MAX,
-    };
+fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> System {
     let (system, forms) = of_digits(problem);
     if limit.is_none()
         && exact::is_one_constant(&forms)
