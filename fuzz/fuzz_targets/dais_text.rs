@@ -6,7 +6,7 @@ use quincunx_dais::arch::DaisArch;
 use quincunx_dais::text;
 use quincunx_diag::{SourceId, any_error};
 use quincunx_fuzz::exercise_pipeline;
-use quincunx_target::ArchSource;
+use quincunx_contract::ArchSource;
 
 fuzz_target!(|source: &str| {
     let _ = text::recognises(source);

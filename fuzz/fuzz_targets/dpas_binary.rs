@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quincunx_fuzz::exercise_target;
-use quincunx_target::File;
+use quincunx_contract::File;
 
 fuzz_target!(|bytes: &[u8]| {
     for name in ["x.xebin", "x.visab", "x"] {

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use quincunx_dpas::arch::DpasArch;
 use quincunx_fuzz::exercise_target;
-use quincunx_target::{ArchSource, File};
+use quincunx_contract::{ArchSource, File};
 
 fuzz_target!(|source: &str| {
     for name in ["x.xeasm", "x.visaasm"] {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quincunx_target::folder::Folder;
+use quincunx_contract::folder::Folder;
 use std::cell::OnceCell;
 use tempfile::TempDir;
 

@@ -10,7 +10,7 @@ use quincunx_scamp::simulate::{Executor, Settings};
 use quincunx_scamp::symbolic::Level;
 use quincunx_scamp::text::{self, Dialect, print};
 use quincunx_scamp::verify::{computed, verify};
-use quincunx_target::ArchSource;
+use quincunx_contract::ArchSource;
 
 /// Rules, rewriting, writing and reading again, following, running.
 fn exercise(program: &Program, arch: &ScampArch) {

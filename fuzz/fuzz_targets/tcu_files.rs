@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quincunx_diag::{SourceId, any_error};
-use quincunx_target::{Engine, File, Log, Options, Target as _};
+use quincunx_contract::{Engine, File, Log, Options, Target as _};
 use quincunx_tcu::{Artifact, TARGET, TcuArch, binary, text};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
@@ -27,7 +27,7 @@ fn machine(kind: u8) -> TcuArch {
     arch
 }
 
-fn exercise(program: &dyn quincunx_target::Program) {
+fn exercise(program: &dyn quincunx_contract::Program) {
     let legal = !any_error(&program.verify());
     let _ = (program.stats(), program.details(), program.time());
     for kind in TARGET.info().kinds {

@@ -9,7 +9,7 @@ use quincunx_dais::verify::{Rules, verify, verify_pipeline};
 use quincunx_diag::any_error;
 use quincunx_graph::{Graph, passes};
 use quincunx_import::{ExportOptions, Options, read_onnx, write_onnx};
-use quincunx_target::{ArchSource, Engine, File, Log, Target};
+use quincunx_contract::{ArchSource, Engine, File, Log, Target};
 use std::num::NonZeroUsize;
 
 /// Largest graph that is transformed and written; reading alone is bounded by the reader.
@@ -87,7 +87,7 @@ pub fn exercise_target(target: &dyn Target, file: &File, settings: &[(&str, &str
     let _ = target.recognises(file);
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let given: Vec<_> = settings.iter().map(owned).collect();
-    let options = quincunx_target::Options::new(target.info().options, &given)
+    let options = quincunx_contract::Options::new(target.info().options, &given)
         .expect("the settings are those of the target");
     for preset in target.info().presets {
         let arch = target.arch(&ArchSource::Preset(preset.name.to_owned()));

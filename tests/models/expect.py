@@ -1,4 +1,4 @@
-"""Runs the real models with onnxruntime on seeded inputs, for crates/import/tests/models.rs.
+"""Runs the real models with onnxruntime on seeded inputs, for crates/import/tests/it/models.rs.
 
 expect.py MODELS OUT   MODELS is the folder that fetch.py fills. Every case is a folder OUT/NAME with
                        model.txt (path of the model), in.npz and out.npz.

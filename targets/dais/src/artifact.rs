@@ -20,9 +20,9 @@ use crate::views::{self, Flat};
 pub(crate) use ports::encode;
 use ports::{numbers, output_scales, split};
 use prepared::Prepared;
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::Table;
-use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
 pub(crate) use reading::{read_file, read_files, recognises};
@@ -277,7 +277,7 @@ fn raw_interface(pipeline: &Pipeline) -> Interface {
     }
 }
 
-impl quincunx_target::Program for Artifact {
+impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.interface
     }

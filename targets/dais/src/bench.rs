@@ -4,7 +4,7 @@ mod cmvm;
 mod compile;
 mod run;
 
-use quincunx_target::bench::Suite;
+use quincunx_contract::bench::Suite;
 
 /// The suites of this target.
 pub(crate) static SUITES: &[Suite] = &[cmvm::KERNELS, cmvm::RANDOM, compile::SUITE, run::SUITE];

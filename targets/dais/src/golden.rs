@@ -13,10 +13,10 @@ mod numeric;
 mod softmax;
 mod truth;
 
+use quincunx_contract::Numerics;
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Value, Window};
 use quincunx_num::{Dyadic, Int, Overflow, Ratio, round_ratio};
-use quincunx_target::Numerics;
 use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
 use serde_json::json;
 

@@ -31,13 +31,13 @@ use artifact::{read_files, stage};
 use binary::Dialect;
 use compile::{Precision, Settings};
 use files::Pipeline;
-use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::Graph;
-use quincunx_isa::Table;
-use quincunx_target::{
+use quincunx_contract::{
     Arch, ArchSource, Claim, Compiled, File, Info, Interface, Log, Numerics, OptionInfo, Options,
     Program, Target,
 };
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
+use quincunx_isa::Table;
 use quincunx_tensor::Tensors;
 
 /// The target.
@@ -252,7 +252,7 @@ impl Target for Dais {
         artifact::recognises(file)
     }
 
-    fn suites(&self) -> &'static [quincunx_target::bench::Suite] {
+    fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
     }
 

@@ -2,9 +2,9 @@
 //! makes of outputs.
 
 use crate::program::Slot;
+use quincunx_contract::Scaling;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Ratio};
-use quincunx_target::Scaling;
 use std::fmt;
 
 /// Shifts and exponents of places lie within plus and minus this.

@@ -1,7 +1,7 @@
 //! Machine parameters: the platform, its registers, and the numbers of its timing model.
 
+use quincunx_contract::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 

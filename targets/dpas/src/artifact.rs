@@ -13,9 +13,9 @@ use crate::swsb;
 use crate::text;
 use crate::time;
 use crate::verify::{Allow, verify};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Sample, Stats};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_report::Table;
-use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Sample, Stats};
 use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
 use std::any::Any;
@@ -156,7 +156,7 @@ impl Artifact {
     }
 }
 
-impl quincunx_target::Program for Artifact {
+impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.ports.interface
     }

@@ -6,8 +6,8 @@ use crate::arch::Platform;
 use crate::binary::{self, visa::Form};
 use crate::program::{Kernel, Program};
 use crate::text::{self, Language};
+use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, SourceId};
-use quincunx_target::File;
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

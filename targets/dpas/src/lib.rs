@@ -25,11 +25,11 @@ pub use artifact::{Artifact, Settings};
 use binary::visa::Form;
 use precision::{Acc, Precision};
 use program::{Listing, Program as Code, Statement};
-use quincunx_diag::{Diagnostic, Result};
-use quincunx_isa::Table;
-use quincunx_target::{
+use quincunx_contract::{
     Arch, ArchSource, File, Info, Interface, Log, OptionInfo, Options, Program, Target,
 };
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_isa::Table;
 use shape::RowStride;
 use simulate::{Model, Rules};
 use verify::Allow;

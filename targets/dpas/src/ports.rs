@@ -8,9 +8,9 @@ use crate::program::{Element, FIRST_VARIABLE, Kernel, Program, Statement};
 use crate::simulate::State;
 use crate::simulate::exec::enabled;
 use crate::simulate::lower::Memory;
+use quincunx_contract::{Interface, Port, Sample};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_num::{Bf16, F16, FloatOverflow};
-use quincunx_target::{Interface, Port, Sample};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
 /// Where a port's numbers lie.

@@ -11,9 +11,9 @@ use crate::text::{self, Schema};
 use crate::time::{Model, VpCost, durations};
 use crate::verify::{Subject, executable, verify};
 use crate::work::{Resolved, Work};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_diag::{Diagnostic, Result, SourceId, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_tensor::Tensors;
 use quincunx_timeline::{Event, EventId, Timeline};
 use std::any::Any;
@@ -227,7 +227,7 @@ impl Artifact {
     }
 }
 
-impl quincunx_target::Program for Artifact {
+impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.ports.interface
     }

@@ -1,9 +1,9 @@
 //! How fast the readers and writers are: `quincunx bench npu:text --dir DIR`.
 
 use crate::text::{self, Schema};
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result, SourceId};
-use quincunx_target::OptionInfo;
-use quincunx_target::bench::{Row, Run, Suite};
 
 /// The suites of this target.
 pub(crate) static SUITES: &[Suite] = &[Suite {

@@ -22,12 +22,12 @@ pub mod work;
 pub use arch::NpuArch;
 pub use artifact::Artifact;
 
+use quincunx_contract::{
+    Arch, ArchSource, Document, File, Info, Interface, Log, OptionInfo, Options, Program, Target,
+};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::Table as Instructions;
 use quincunx_report::Table;
-use quincunx_target::{
-    Arch, ArchSource, Document, File, Info, Interface, Log, OptionInfo, Options, Program, Target,
-};
 
 /// The target.
 pub static TARGET: Npu = Npu;
@@ -152,7 +152,7 @@ impl Target for Npu {
         &TABLES
     }
 
-    fn suites(&self) -> &'static [quincunx_target::bench::Suite] {
+    fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
     }
 }

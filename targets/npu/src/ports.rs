@@ -12,10 +12,10 @@ use crate::work::{
     Access, Copy, Memory, Resolved, WeightSource, Weights, Work, accesses, ceil8, dense_row_bytes,
     element_bytes, pitch,
 };
+use quincunx_contract::{Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Quantiser;
 use quincunx_num::{F16, FloatOverflow};
-use quincunx_target::{Interface, Port};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,8 @@
 mod file;
 
 use crate::isa::{Inst, MAX_SOURCES, Reg, TABLE};
+use quincunx_contract::{Arch, ArchSource, Preset, unknown_preset};
 use quincunx_diag::Result;
-use quincunx_target::{Arch, ArchSource, Preset, unknown_preset};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 

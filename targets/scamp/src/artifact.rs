@@ -10,9 +10,9 @@ use crate::symbolic::Level;
 use crate::text::{Dialect, Listing, print};
 use crate::time;
 use crate::verify::{computed, verify, verify_kernels_within};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
 use std::any::Any;
@@ -108,7 +108,7 @@ impl Artifact {
     }
 }
 
-impl quincunx_target::Program for Artifact {
+impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.interface
     }

@@ -2,9 +2,9 @@
 
 use crate::artifact::number;
 use crate::files::{KernelFile, to_graph};
+use quincunx_contract::Document;
 use quincunx_diag::Result;
 use quincunx_report::{Column, Table};
-use quincunx_target::Document;
 
 /// Most atoms of a goal that are listed one by one.
 const MAX_ATOMS: u64 = 256;

@@ -28,11 +28,11 @@ pub use artifact::Artifact;
 
 use files::{KernelFile, read_kernels};
 use options::Chosen;
-use quincunx_diag::{Diagnostic, Result, SourceId};
-use quincunx_isa::Table;
-use quincunx_target::{
+use quincunx_contract::{
     Arch, ArchSource, Document, File, Info, Interface, Log, Options, Program, Target,
 };
+use quincunx_diag::{Diagnostic, Result, SourceId};
+use quincunx_isa::Table;
 
 /// The target.
 pub static TARGET: Scamp = Scamp;

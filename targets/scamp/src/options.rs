@@ -4,8 +4,8 @@ use crate::arch::ScampArch;
 use crate::readout::Readout;
 use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
+use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::{OptionInfo, Options};
 
 const FLAG: &[&str] = &["true", "false"];
 

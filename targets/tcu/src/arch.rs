@@ -9,8 +9,8 @@ pub use layout::{HEADER_BITS, Widths};
 pub use presets::PRESETS;
 
 use crate::files::{json_error, unknown_keys};
+use quincunx_contract::{Arch, ArchSource, unknown_preset};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
-use quincunx_target::{Arch, ArchSource, unknown_preset};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::any::Any;
 

@@ -14,9 +14,9 @@ use crate::statistics::Statistics;
 use crate::text;
 use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_diag::{Diagnostic, Result, any_error, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_timeline::Timeline;
 use std::any::Any;
 
@@ -226,7 +226,7 @@ impl Artifact {
     }
 }
 
-impl quincunx_target::Program for Artifact {
+impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         self.ports.interface()
     }

@@ -8,9 +8,9 @@ use crate::isa::Inst;
 use crate::package::Package;
 use crate::program::{Memory, Span};
 use crate::simulate::{Fast, Level};
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::OptionInfo;
-use quincunx_target::bench::{Row, Run, Suite};
 use std::path::Path;
 
 /// The suites of this target.

@@ -3,9 +3,9 @@
 use crate::arch::{TcuArch, Widths};
 use crate::files::{Samples, analyse, read_data};
 use crate::settings::block;
+use quincunx_contract::{Arch as _, ArchSource, Document, File, Options};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::{Arch as _, ArchSource, Document, File, Options};
 
 /// Vectors of constants that are shown.
 const SHOWN: usize = 8;

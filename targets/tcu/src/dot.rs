@@ -9,7 +9,7 @@ use crate::package::Package;
 use crate::ports::{Piece, Ports};
 use crate::program::{Effects, Memory, Span};
 use crate::time::{Cost, costs};
-use quincunx_target::Section;
+use quincunx_contract::Section;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

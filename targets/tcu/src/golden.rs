@@ -19,13 +19,13 @@ pub(crate) use departures::departures;
 use crate::arch::DataType;
 use arithmetic::{Arithmetic, Fixed, Float};
 use choices::Choices;
+use quincunx_contract::Numerics;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
     Activation, Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, Reduce, ReduceKind, Source,
     Unary, Value, ValueId,
 };
 use quincunx_num::Overflow;
-use quincunx_target::Numerics;
 use quincunx_tensor::{Tensor, Tensors, show_shape};
 use std::borrow::Cow;
 use std::marker::PhantomData;

@@ -1,8 +1,8 @@
 //! Which instructions belong to which layer.
 
 use crate::program::Program;
+use quincunx_contract::Section;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::Section;
 use std::ops::Range;
 
 /// The instructions of a layer.

@@ -33,14 +33,14 @@ pub mod verify;
 pub use arch::TcuArch;
 pub use artifact::Artifact;
 
+use quincunx_contract::{
+    Arch, ArchSource, Claim, Compiled, Departure, Document, File, Info, Interface, Log, Numerics,
+    Options, Program, Target,
+};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
-use quincunx_target::{
-    Arch, ArchSource, Claim, Compiled, Departure, Document, File, Info, Interface, Log, Numerics,
-    Options, Program, Target,
-};
 use quincunx_tensor::Tensors;
 use settings::Settings;
 
@@ -151,7 +151,7 @@ impl Target for Tcu {
         TABLES
     }
 
-    fn suites(&self) -> &'static [quincunx_target::bench::Suite] {
+    fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
     }
 }

@@ -5,10 +5,10 @@ use crate::files::{Packing, Vectors};
 use crate::package::Package;
 use crate::program::{Memory, Program};
 use crate::tensors::{Columns, Table};
+use quincunx_contract::{Interface, LayerTap, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Param, Quantiser};
 use quincunx_num::{Overflow, Rounding};
-use quincunx_target::{Interface, LayerTap, Port};
 use std::collections::BTreeMap;
 
 /// Vectors of a memory.

@@ -5,8 +5,8 @@ use crate::binary;
 use crate::files::{Model, read_data};
 use crate::package::{ConstData, Package};
 use crate::text;
+use quincunx_contract::{ArchSource, File};
 use quincunx_diag::{Diagnostic, SourceId};
-use quincunx_target::{ArchSource, File};
 
 /// Extensions of native files and documents.
 const EXTENSIONS: [&str; 7] = ["tprog", "tmodel", "tdata", "tarch", "tasm", "tsamples", "tstream"];

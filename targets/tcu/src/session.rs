@@ -5,8 +5,8 @@ use crate::package::Package;
 use crate::ports::{Piece, Ports, Tap};
 use crate::program::{Memory, Step};
 use crate::simulate::{Driver, Executor, Fast, Flow, Notice, State};
+use quincunx_contract::Machine;
 use quincunx_diag::{Diagnostic, Place, Result, did_you_mean};
-use quincunx_target::Machine;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
 /// Most scalars of all ports together: raw memory may be as large as a DRAM bank.

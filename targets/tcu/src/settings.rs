@@ -7,9 +7,9 @@ use crate::program::{Memory, Span};
 use crate::simulate::{Driver, Watch};
 use crate::time::Model as Timing;
 use crate::verify::Rules;
+use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Cursor, Style};
-use quincunx_target::{OptionInfo, Options};
 
 const FLAG: &[&str] = &["true", "false"];
 

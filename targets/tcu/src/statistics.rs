@@ -10,8 +10,8 @@ use crate::package::Package;
 use crate::program::{Memory, Program};
 use crate::time::{Cost, costs, sequence};
 use crate::usage::{Touched, extent, touched};
+use quincunx_contract::{ConstantUse, Interface, Section};
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::{ConstantUse, Interface, Section};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

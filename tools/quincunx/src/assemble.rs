@@ -2,8 +2,8 @@
 
 use crate::open::read;
 use crate::{Failure, Outcome, Setup};
+use quincunx_contract::{File, Log};
 use quincunx_diag::{Diagnostic, suggestion};
-use quincunx_target::{File, Log};
 
 /// Name of the kind that is assembly text, for every target.
 pub const TEXT_KIND: &str = "asm";

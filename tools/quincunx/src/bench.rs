@@ -8,10 +8,10 @@ mod import;
 mod num;
 
 use crate::{InputFile, Model, Outcome, targets};
+use quincunx_contract::Options;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
 use quincunx_report::{Cell, Column, Report, Table};
-use quincunx_target::Options;
-use quincunx_target::bench::{Row, Run, Suite};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 

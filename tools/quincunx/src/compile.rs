@@ -3,14 +3,14 @@
 use crate::executable::{Body, Executable, Host, Stage};
 use crate::model::prepare;
 use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
+use quincunx_contract::folder::{self, ArchRecord, Folder, SegmentFiles, ValueRecord};
+use quincunx_contract::plan::{Place, Plan, Segment, plan};
+use quincunx_contract::{File, Log};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_import::ExportOptions;
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::folder::{self, ArchRecord, Folder, SegmentFiles, ValueRecord};
-use quincunx_target::plan::{Place, Plan, Segment, plan};
-use quincunx_target::{File, Log};
 use quincunx_tensor::{Tensors, npy};
 
 /// Name of the model of a host segment in a program folder.

@@ -2,9 +2,9 @@
 
 use crate::formats::Format;
 use crate::{InputFile, convert};
+use quincunx_contract::Sample;
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::Graph;
-use quincunx_target::Sample;
 use quincunx_tensor::{DType, Narrow, Tensor, Tensors, element_count, npy, show_shape};
 
 /// Key of the expected classes in a `.npz` file.

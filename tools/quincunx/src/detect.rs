@@ -2,8 +2,8 @@
 
 use crate::InputFile;
 use crate::formats::Format;
+use quincunx_contract::Target;
 use quincunx_import::is_graph_def;
-use quincunx_target::Target;
 use std::path::Path;
 
 /// First bytes of a `.npy` file.

@@ -18,9 +18,9 @@ mod text;
 use crate::detect::{FileKind, detect};
 use crate::numbers::Tolerance;
 use crate::{InputFile, Model, Outcome, Setup, data, inspect};
+use quincunx_contract::Target;
 use quincunx_diag::{Class, Diagnostic};
 use quincunx_report::{Format, Report, Table};
-use quincunx_target::Target;
 use std::path::PathBuf;
 
 /// Larger JSON is compared as text: in memory it takes up to sixteen times as much.

@@ -1,10 +1,10 @@
 //! A plan made executable: stages on the machine and on the host, connected by value names.
 
 use crate::{InputSpec, convert};
+use quincunx_contract::{Departure, Engine, Machine, Numerics, Program, Stats, Target};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_graph::{Graph, Value, ValueId};
-use quincunx_target::{Departure, Engine, Machine, Numerics, Program, Stats, Target};
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! Why a verb has no result.
 
+use quincunx_contract::File;
 use quincunx_diag::{Class, Diagnostic, Sources};
-use quincunx_target::File;
 use std::fmt;
 
 /// Result of a verb.

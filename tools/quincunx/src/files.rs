@@ -1,8 +1,8 @@
 //! Files in, files out.
 
 use bytes::Bytes;
+use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::File;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -9,12 +9,12 @@ use crate::{
     Executable, Failure, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder,
     with_companions,
 };
+use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow};
+use quincunx_contract::{Document, File, Log, Numerics, Target};
 use quincunx_diag::{Diagnostic, Result, Sources, suggestion};
 use quincunx_graph::Graph;
 use quincunx_import::Options;
 use quincunx_report::{Cell, Column, Report, Table};
-use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow};
-use quincunx_target::{Document, File, Log, Numerics, Target};
 use quincunx_tensor::{DType, Tensor, Tensors, npy, show_shape};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -63,11 +63,11 @@ pub use registry::{find_target, targets};
 pub use selection::Selection;
 pub use setup::Setup;
 
+pub use quincunx_contract as target;
 pub use quincunx_diag as diag;
 pub use quincunx_graph as graph;
 pub use quincunx_import as import;
 pub use quincunx_report as report;
-pub use quincunx_target as target;
 pub use quincunx_tensor as tensor;
 pub use quincunx_timeline as timeline;
 

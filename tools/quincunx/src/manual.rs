@@ -1,9 +1,9 @@
 //! `isa` and `targets`: what the machines are.
 
+use quincunx_contract::{ArchSource, Info, Target};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_isa::{Layout, ManualFormat, Row, Table as Instructions};
 use quincunx_report::{Column, Format, Report, Table};
-use quincunx_target::{ArchSource, Info, Target};
 
 /// The manual of all instructions of a target, or of one mnemonic, in a format.
 ///

@@ -2,11 +2,11 @@
 
 use crate::detect::arrays_or_model;
 use crate::{Dataset, InputFile, InputSpec, Outcome};
+use quincunx_contract::Log;
 use quincunx_diag::Diagnostic;
 use quincunx_graph::passes::{self, Scheme};
 use quincunx_graph::{Graph, Op};
 use quincunx_import::{Format, Options, format_of, read_model};
-use quincunx_target::Log;
 use quincunx_tensor::Tensors;
 use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 
 use crate::InputFile;
 use crate::detect::is_model_or_arrays;
+use quincunx_contract::Target;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::Target;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;

@@ -5,11 +5,11 @@ use crate::detect::arrays_or_model;
 use crate::executable::{Body, Executable, Host, Stage};
 use crate::registry::find_among;
 use crate::{Failure, InputSpec, Outcome, Setup};
+use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord};
+use quincunx_contract::plan::Place;
+use quincunx_contract::{ArchSource, File, Interface, Log, Numerics, Program, Sample, Target};
 use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
-use quincunx_target::folder::{DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord};
-use quincunx_target::plan::Place;
-use quincunx_target::{ArchSource, File, Interface, Log, Numerics, Program, Sample, Target};
 use quincunx_tensor::{DType, npy, show_shape};
 use std::path::Path;
 
@@ -112,13 +112,13 @@ pub fn recognise<'a>(files: &[File], targets: &[&'a dyn Target]) -> Result<&'a d
 /// One program as an executable of its own.
 pub(crate) fn from_program(program: Box<dyn Program>, numerics: Numerics) -> Executable {
     let interface = program.interface();
-    let spec = |(index, port): (usize, &quincunx_target::Port)| InputSpec {
+    let spec = |(index, port): (usize, &quincunx_contract::Port)| InputSpec {
         name: port.name.clone(),
         dtype: DType::F64,
         shape: port.shape.clone(),
         sample: program.sample(index),
     };
-    let names = |ports: &[quincunx_target::Port]| -> Vec<String> {
+    let names = |ports: &[quincunx_contract::Port]| -> Vec<String> {
         ports.iter().map(|port| port.name.clone()).collect()
     };
     let outputs = names(&interface.outputs);

@@ -1,7 +1,7 @@
 //! The machines: one line each.
 
+use quincunx_contract::Target;
 use quincunx_diag::{Diagnostic, Result, suggestion};
-use quincunx_target::Target;
 
 /// Every target, in the order in which `compare` reports them.
 static TARGETS: &[&dyn Target] = &[

@@ -2,9 +2,9 @@
 
 use crate::executable::{Executable, Trace, top1};
 use crate::{Dataset, Progress, parallel};
+use quincunx_contract::Engine;
 use quincunx_diag::Result;
 use quincunx_report::{Cell, Column, Table};
-use quincunx_target::Engine;
 use quincunx_tensor::{Tensor, Tensors};
 use std::num::NonZeroUsize;
 

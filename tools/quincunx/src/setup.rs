@@ -1,7 +1,7 @@
 //! A machine with its options, ready to compile for.
 
+use quincunx_contract::{Arch, ArchSource, Options, Target};
 use quincunx_diag::Result;
-use quincunx_target::{Arch, ArchSource, Options, Target};
 
 /// A target, one of its machines, and options.
 pub struct Setup<'a> {

@@ -1,9 +1,9 @@
 //! `time`: how long a program takes, and why.
 
 use crate::{Body, Executable, Outcome, Stage};
+use quincunx_contract::Program;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Report, Table};
-use quincunx_target::Program;
 use quincunx_timeline::Timeline;
 use std::ops::Range;
 

@@ -4,9 +4,9 @@ use crate::compare::first_difference;
 use crate::compile::{Compilation, Job, compile};
 use crate::executable::{Body, Stage};
 use crate::{Dataset, Opened, Outcome, Progress, parallel};
+use quincunx_contract::Departure;
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::{Graph, ValueId};
-use quincunx_target::Departure;
 use std::num::NonZeroUsize;
 
 /// The rules of the machine, on every program; an empty list means legal.

@@ -12,7 +12,7 @@ use std::process::Command;
 
 const SCRIPT: &str = "oracle.py";
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/it/common/mod.rs"]
 mod common;
 
 /// The Python to use, or `None` (visibly) when it lacks onnxruntime.

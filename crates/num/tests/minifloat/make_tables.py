@@ -1,4 +1,4 @@
-"""Prints the tables that crates/num/tests/minifloat.rs compares with.
+"""Prints the tables that crates/num/tests/it/minifloat.rs compares with.
 
     python make_tables.py > tables.txt
 

@@ -2,10 +2,10 @@
 //! results.
 
 use crate::tap::Scale;
+use quincunx_contract::{Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
 use quincunx_num::{Dyadic, Rounding, round_ratio};
-use quincunx_target::{Interface, Port};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
 /// What the driver makes of every output.

@@ -6,9 +6,9 @@ use crate::files::Pipeline;
 use crate::program::{Output, Slot};
 use crate::simulate::{Fast, Level, Worker};
 use crate::tap::{Place, Scale};
+use quincunx_contract::{Interface, Machine};
 use quincunx_diag::Result;
 use quincunx_num::Dyadic;
-use quincunx_target::{Interface, Machine};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
 /// A program on images, many at a time where they are given so.

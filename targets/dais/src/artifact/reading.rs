@@ -3,8 +3,8 @@
 use crate::binary::{self, Dialect, ReadOptions};
 use crate::files::{self, Pipeline};
 use crate::text;
+use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, SourceId};
-use quincunx_target::File;
 
 fn looks_like_json(text: &str) -> bool {
     text.trim_start().starts_with(['[', '{'])

@@ -4,8 +4,8 @@ use crate::compile::pipeline::{Cutoff, to_pipeline};
 use crate::files::Pipeline;
 use crate::program::Slot;
 use crate::tap::Place;
+use quincunx_contract::Interface;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::Interface;
 
 /// Divides a program into stages, and moves its taps; gives warnings. What is a pipeline stays as
 /// it is.

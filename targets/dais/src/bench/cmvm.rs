@@ -1,9 +1,9 @@
 //! Products with constant matrices: adders, bits, depth and time of the optimiser.
 
 use crate::compile::cmvm::{self, Input, Problem, Settings, Solution};
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::OptionInfo;
-use quincunx_target::bench::{Row, Run, Suite};
 use quincunx_tensor::npy;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -179,7 +179,7 @@ fn random_problems(count: usize) -> Result<Vec<Problem>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quincunx_target::Options;
+    use quincunx_contract::Options;
     use quincunx_tensor::Tensor;
     use std::num::NonZeroUsize;
 

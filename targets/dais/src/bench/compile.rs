@@ -4,14 +4,14 @@ use crate::arch::DaisArch;
 use crate::artifact::Artifact;
 use crate::isa::Inst;
 use crate::{Dais, TARGET};
+use quincunx_contract::bench::{Row, Run, Suite};
+use quincunx_contract::plan::{Place, plan};
+use quincunx_contract::{ArchSource, Log, OptionInfo, Options, Target};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
     Constant, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window, passes,
 };
 use quincunx_import::{ExportOptions, Options as ImportOptions, read_onnx, write_onnx};
-use quincunx_target::bench::{Row, Run, Suite};
-use quincunx_target::plan::{Place, plan};
-use quincunx_target::{ArchSource, Log, OptionInfo, Options, Target};
 use quincunx_tensor::{DType, Tensor};
 use std::time::Instant;
 
@@ -206,7 +206,7 @@ fn peak_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quincunx_target::{Engine, Program};
+    use quincunx_contract::{Engine, Program};
     use quincunx_tensor::Tensors;
 
     /// The small network against exact arithmetic.

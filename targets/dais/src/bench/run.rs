@@ -3,9 +3,9 @@
 use crate::artifact::read_file;
 use crate::files::Pipeline;
 use crate::simulate::{Fast, Level};
+use quincunx_contract::bench::{Row, Run, Suite};
+use quincunx_contract::{File, OptionInfo};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::bench::{Row, Run, Suite};
-use quincunx_target::{File, OptionInfo};
 use quincunx_tensor::npy;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -38,10 +38,10 @@ use builder::Builder;
 pub(crate) use layers::Precision;
 use layers::{Layer, Numbers};
 use number::{Affine, Number};
+use quincunx_contract::{Interface, LayerTap, Log, Port, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Op, Quantiser, ValueId};
 use quincunx_num::{Dyadic, Int, Interval, Ratio};
-use quincunx_target::{Interface, LayerTap, Log, Port, Scaling};
 use wire::Wire;
 
 /// What the compiler may choose.

@@ -43,9 +43,9 @@ use crate::verify::{Rules, verify_pipeline};
 use netlist::{NetId, Netlist, Wires};
 use number::Wanted;
 use print::Top;
+use quincunx_contract::{File, Interface};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int};
-use quincunx_target::{File, Interface};
 
 /// Widest port that is written, in bits.
 pub const MAX_PORT: u32 = 1 << 20;

@@ -3,7 +3,7 @@
 use super::estimate::Estimate;
 use super::print::Top;
 use super::{Field, Language, Settings, wrapper};
-use quincunx_target::{File, Interface, Port};
+use quincunx_contract::{File, Interface, Port};
 use quincunx_tensor::element_count;
 use serde_json::{Value, json};
 use std::fmt::Write;

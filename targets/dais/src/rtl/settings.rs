@@ -1,8 +1,8 @@
 //! Options of the generated files: `--clock` and `--set rtl-…=…`.
 
 use super::names::module_name;
+use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::{OptionInfo, Options};
 
 /// Most register ranks at a boundary.
 const MAX_REGISTERS: u32 = 16;

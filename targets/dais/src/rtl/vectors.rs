@@ -4,9 +4,9 @@ use super::{Design, Field, Settings};
 use crate::artifact::encode;
 use crate::files::Pipeline;
 use crate::simulate::{Executor, overflows};
+use quincunx_contract::Port;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int};
-use quincunx_target::Port;
 use quincunx_tensor::{Tensor, Tensors, element_count, npy};
 
 /// Of so many random inputs per wanted vector at least one must be legal.

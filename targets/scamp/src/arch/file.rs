@@ -3,8 +3,8 @@
 use super::{Cost, LIMITS, MAX_ELEMENTS, MAX_REGISTERS, Roles, ScampArch};
 use crate::expand::{EXPANSIONS, steps_of};
 use crate::isa::{Direction, Reg, TABLE};
+use quincunx_contract::parse_toml;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_target::parse_toml;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,7 +2,7 @@
 //! machines of the benchmark table in the seed text.
 
 use super::{DataType, TcuArch};
-use quincunx_target::Preset;
+use quincunx_contract::Preset;
 
 /// The presets; the first is the default.
 pub const PRESETS: &[Preset] = &[

@@ -5,10 +5,10 @@ use crate::compile::frontend::Freedom;
 use crate::compile::{Compiled, Strategy, Wishes, compile};
 use crate::time::estimate;
 use crate::verify::{Rules, verify};
+use quincunx_contract::bench::{Row, Run};
+use quincunx_contract::{ArchSource, Log};
 use quincunx_diag::{Diagnostic, Result, any_error};
 use quincunx_graph::{Graph, passes};
-use quincunx_target::bench::{Row, Run};
-use quincunx_target::{ArchSource, Log};
 use std::path::Path;
 use std::time::Instant;
 

@@ -2,8 +2,8 @@
 
 use super::frontend::refusal;
 use crate::arch::TcuArch;
+use quincunx_contract::Claim;
 use quincunx_graph::Graph;
-use quincunx_target::Claim;
 
 /// One claim per node.
 pub(crate) fn claim(graph: &Graph, arch: &TcuArch) -> Vec<Claim> {

@@ -48,9 +48,9 @@ use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers};
 use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
 use memory::{Misfit, Placement, plane_layout};
+use quincunx_contract::{Interface, LayerTap, Log, Numerics, Options, Port, Section};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
-use quincunx_target::{Interface, LayerTap, Log, Numerics, Options, Port, Section};
 use std::collections::BTreeMap;
 pub(crate) use strategy::Strategy;
 

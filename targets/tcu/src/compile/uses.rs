@@ -5,8 +5,8 @@ use super::builder::{ConstantUse, Fate};
 use super::hir::{ConstId, Network};
 use super::schedule::product;
 use crate::arch::TcuArch;
+use quincunx_contract::ConstantUse as Record;
 use quincunx_graph::Graph;
-use quincunx_target::ConstantUse as Record;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The uses in order, those of one constant by one user as one. The vectors of numbers that several

@@ -2,9 +2,9 @@
 
 use super::{misfit, never_claimed};
 use crate::arch::DataType;
+use quincunx_contract::Numerics;
 use quincunx_diag::Result;
 use quincunx_graph::{Graph, Op};
-use quincunx_target::Numerics;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;

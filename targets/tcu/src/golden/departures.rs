@@ -4,9 +4,9 @@
 use super::choices::Choices;
 use super::{Arithmetic, Fixed, Float, Model, Scalars, State, golden, weights};
 use crate::arch::DataType;
+use quincunx_contract::{Departure, Numerics};
 use quincunx_diag::Result;
 use quincunx_graph::{Graph, Interpolation, Node, Op, ValueId};
-use quincunx_target::{Departure, Numerics};
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;

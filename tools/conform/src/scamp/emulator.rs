@@ -2,6 +2,7 @@
 
 use super::{Check, cases, first, machine, name_of, number_of, program, reason, text_of};
 use crate::report::Report;
+use quincunx_contract::ArchSource;
 use quincunx_diag::{SourceId, any_error};
 use quincunx_scamp::ScampArch;
 use quincunx_scamp::isa::Reg;
@@ -9,7 +10,6 @@ use quincunx_scamp::program::{Named, Program, Space};
 use quincunx_scamp::simulate::{Edge, Executor, Settings};
 use quincunx_scamp::text;
 use quincunx_scamp::verify::verify;
-use quincunx_target::ArchSource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

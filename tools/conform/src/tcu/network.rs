@@ -1,8 +1,8 @@
 //! Whole networks: what they give in the machine's arithmetic, and what our programs of them give.
 
 use super::{Check, arch, equal, hex, number, ours, random::Pcg64, text};
+use quincunx_contract::{Numerics, Target};
 use quincunx_diag::Diagnostic;
-use quincunx_target::{Numerics, Target};
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::{Value, json};

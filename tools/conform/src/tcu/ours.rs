@@ -4,10 +4,10 @@
 use super::{Check, arch, equal, find_model, first, hex, list, number, text};
 use crate::report::Report;
 use crate::{Request, folder};
+use quincunx_contract::{Compiled, Engine, Log, Options, Target};
 use quincunx_diag::{Diagnostic, any_error};
 use quincunx_graph::Graph;
 use quincunx_import::read_onnx;
-use quincunx_target::{Compiled, Engine, Log, Options, Target};
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use super::{models, read};
 use crate::{Dataset, InputFile, InputSpec};
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::{Session, Settings};
-use quincunx_target::OptionInfo;
-use quincunx_target::bench::{Row, Run, Suite};
 use std::path::Path;
 use std::time::Instant;
 

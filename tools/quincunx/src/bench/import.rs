@@ -2,9 +2,9 @@
 
 use super::{models, read};
 use crate::InputFile;
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::Result;
-use quincunx_target::OptionInfo;
-use quincunx_target::bench::{Row, Run, Suite};
 
 pub(super) const SUITE: Suite = Suite {
     name: "import",

@@ -1,11 +1,11 @@
 //! The suite `num`: products of matrices and convolutions.
 
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{
     ConvShape, Convolution, ImageLayout, Left, Level, Matrix, Packed, multiply_f32,
 };
-use quincunx_target::OptionInfo;
-use quincunx_target::bench::{Row, Run, Suite};
 use std::thread;
 
 /// Largest size of a matrix: 64 MiB of sums.

@@ -5,11 +5,11 @@ use crate::assemble::TEXT_KIND;
 use crate::executable::{Body, Stage};
 use crate::open::read;
 use crate::{Failure, InputFile, Outcome, Setup, open_folder, with_companions};
+use quincunx_contract::folder::{Folder, SegmentFiles};
+use quincunx_contract::{Log, Program, Target};
 use quincunx_diag::{Class, Diagnostic};
 use quincunx_graph::Graph;
 use quincunx_report::Table;
-use quincunx_target::folder::{Folder, SegmentFiles};
-use quincunx_target::{Log, Program, Target};
 use quincunx_tensor::{Tensors, npy};
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 
 use super::scheme_named;
 use crate::{Failure, InputFile, Outcome};
+use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, SourceId, Span, did_you_mean};
 use quincunx_graph::Graph;
 use quincunx_graph::passes::{Grid, Overrides, Recipe, Scheme};
-use quincunx_target::File;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -7,8 +7,8 @@ pub(crate) mod toy;
 
 use crate::run::Options;
 use crate::{Dataset, InputSpec, Model, Setup};
+use quincunx_contract::{ArchSource, Engine};
 use quincunx_graph::{Binary, Graph, Op, Unary};
-use quincunx_target::{ArchSource, Engine};
 use quincunx_tensor::{DType, Tensor};
 use std::num::NonZeroUsize;
 use toy::TOY;

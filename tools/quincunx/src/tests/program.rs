@@ -6,9 +6,9 @@ use crate::run::run;
 use crate::time::{left_out, time};
 use crate::verify::{against_model, verify};
 use crate::{Silent, assemble, inspect, manual, open_folder, open_native, recognise};
+use quincunx_contract::folder::Folder;
+use quincunx_contract::{File, Target};
 use quincunx_report::Format;
-use quincunx_target::folder::Folder;
-use quincunx_target::{File, Target};
 use std::path::PathBuf;
 
 const TARGETS: &[&dyn Target] = &[&TOY];

@@ -2,11 +2,11 @@
 //! makes a mixed plan. A program is a text of one instruction per line, `relu y x` or `add y a b`,
 //! after the line `toy`. A line `with a b` names files that belong to it.
 
+use quincunx_contract::*;
 use quincunx_diag::{Diagnostic, Result, SourceId, Span};
 use quincunx_graph::passes::Scheme;
 use quincunx_graph::{Binary, Graph, Node, Op, Unary, ValueId};
 use quincunx_isa::{Table, Term};
-use quincunx_target::*;
 use quincunx_tensor::{Tensor, Tensors};
 use quincunx_timeline::{Event, Timeline};
 use std::any::Any;

@@ -179,7 +179,7 @@ fn a_constant_is_a_parameter_or_an_object() {
 /// machine and the interpreter agree.
 #[test]
 fn a_product_of_zeros_is_its_bias() {
-    use quincunx_target::{Engine, Options, Program, Target};
+    use quincunx_contract::{Engine, Options, Program, Target};
     use quincunx_tensor::{Tensor, Tensors};
     let arch = arch();
     let mut builder = Builder::new(&arch);

@@ -5,11 +5,11 @@ use crate::TcuArch;
 use crate::compile::claim::claim;
 use crate::compile::frontend::{Choices, Freedom, network};
 use crate::compile::hir::Op as Hir;
+use quincunx_contract::Claim;
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Gemm, Graph, Op, Pad, PadMode, Pool, PoolKind, Quantiser,
     Reduce, ReduceKind, Softmax, Unary, ValueId, Window,
 };
-use quincunx_target::Claim;
 use quincunx_tensor::{DType, Tensor};
 
 fn arch() -> TcuArch {

@@ -3,8 +3,8 @@
 use super::{Generator, Random};
 use crate::arch::DataType;
 use crate::{TARGET, TcuArch};
+use quincunx_contract::{Engine, Log, Options, Target};
 use quincunx_graph::Graph;
-use quincunx_target::{Engine, Log, Options, Target};
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeMap;
 

@@ -1,0 +1,4 @@
+//! Tests of the `isa` crate from outside: one program, one file per subject.
+
+mod kit;
+mod laws;

@@ -1,0 +1,3 @@
+//! Tests of the `num` crate from outside: one program, one file per subject.
+
+mod minifloat;

@@ -1,0 +1,191 @@
+//! Text, machine code and byte code, there and back.
+
+use crate::common::Random;
+use quincunx_diag::SourceId;
+use quincunx_dpas::arch::Platform;
+use quincunx_dpas::binary;
+use quincunx_dpas::binary::visa::Form;
+use quincunx_dpas::files::cisa;
+use quincunx_dpas::isa::{listing, native, native_layout, visa, visa_layout};
+use quincunx_dpas::program::{Align, Element, Kernel, Listing, Statement, Variable, VirtualItem};
+use quincunx_dpas::text;
+use quincunx_isa::Coverage;
+
+#[test]
+fn native_instructions() {
+    let mut random = Random(1);
+    let mut coverage = Coverage::new(&native::TABLE);
+    for platform in Platform::ALL {
+        let layout = native_layout(platform);
+        for _ in 0..2000 {
+            let raw = native::TABLE.random(&mut |n| random.below(n), layout);
+            let inst = native::Inst::from_raw(&raw).unwrap();
+            assert_eq!(inst.to_raw(), raw);
+            coverage.mark(inst.row());
+            // Every instruction has terms.
+            let _ = inst.native();
+            let listing = Listing { items: vec![Statement::Systolic(inst).into()] };
+            let printed = text::native::print(&listing);
+            assert_eq!(text::native::read(&printed, platform, SourceId(0)).unwrap(), listing);
+            let bytes = binary::native::write(&listing, platform).unwrap();
+            assert_eq!(bytes.len(), 16);
+            let (read, warnings) = binary::native::read(&bytes, platform);
+            assert_eq!((read, warnings), (listing, Vec::new()));
+        }
+    }
+    assert_eq!(coverage.missing(), Vec::<&str>::new());
+}
+
+#[test]
+fn instructions_of_listings() {
+    let mut random = Random(2);
+    let layout = quincunx_isa::Layout::fixed(&listing::TABLE).unwrap();
+    for _ in 0..1000 {
+        let raw = listing::TABLE.random(&mut |n| random.below(n), &layout);
+        let inst = listing::Inst::from_raw(&raw).unwrap();
+        let listing = Listing { items: vec![Statement::Listing(inst).into()] };
+        let printed = text::native::print(&listing);
+        assert_eq!(text::native::read(&printed, Platform::Xe3, SourceId(0)).unwrap(), listing);
+        let problem = binary::native::write(&listing, Platform::Xe3).unwrap_err();
+        assert_eq!(problem.code(), "Q6033");
+        assert!(problem.help_text().is_some_and(|help| help.contains(".raw HEX")));
+    }
+}
+
+/// Bytes in the place of an instruction without machine code stay where they are.
+#[test]
+fn raw_bytes_pass_through() {
+    let product = "dpas.8x8 (16|M0) r16:d r16:d r32:b r48.0:b {$0}";
+    let raw = "61000400600600040405000000000000";
+    let source = format!("{product}\n.raw {raw}\n{product}\n.raw 6100002001020304\n");
+    let listing = text::native::read(&source, Platform::XeHpc, SourceId(0)).unwrap();
+    let code = binary::native::write(&listing, Platform::XeHpc).unwrap();
+    assert_eq!(code.len(), 16 + 16 + 16 + 8);
+    assert_eq!(text::to_hex(&code[16..32]), raw);
+    let (again, warnings) = binary::native::read(&code, Platform::XeHpc);
+    assert_eq!((text::native::print(&again), warnings.len()), (source, 0));
+}
+
+/// What follows an unknown opcode of byte code cannot be found; the message says so, and where.
+#[test]
+fn unknown_byte_code_ends_a_stream() {
+    let text = "dpas.s8.s8.8.8 (M1, 16) V32.0 %null.0 V33.0 V34(0,0)\nret (M1, 1)\n";
+    let (kernel, _) = text::visa::read(text, SourceId(0)).unwrap();
+    let form = binary::visa::Form::Documented;
+    let code = binary::visa::write(&kernel.instructions, false, form).unwrap();
+    let mut longer = code.clone();
+    longer.extend([0x01, 4, 0, 0]);
+    longer.extend(&code);
+    let problem = binary::visa::read(&longer, false, Some(form)).unwrap_err();
+    assert_eq!((problem.code(), code.len()), ("Q6034", 33));
+    assert!(matches!(problem.place(), Some(quincunx_diag::Place::File { offset: Some(33), .. })));
+    assert!(problem.help_text().is_some_and(|help| help.contains("how long an instruction is")));
+}
+
+/// Any bytes are a dump that reassembles to the same bytes.
+#[test]
+fn dumps_keep_every_byte() {
+    let mut random = Random(3);
+    let (mut raw, mut systolic) = (0, 0);
+    for _ in 0..2000 {
+        let platform = random.pick(&Platform::ALL);
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(6) {
+            let length = random.pick(&[16, 16, 8, 3]);
+            let mut own = random.bytes(length);
+            if random.below(2) == 0 {
+                let layout = native_layout(platform);
+                let inst = native::TABLE.random(&mut |n| random.below(n), layout);
+                own = native::TABLE.encode(&inst, layout).unwrap().to_le_bytes()[..16].to_vec();
+                if random.below(2) == 0 {
+                    let at = random.below(16) as usize;
+                    own[at] ^= 1 << random.below(8);
+                }
+            }
+            bytes.extend(own);
+        }
+        let (listing, _) = binary::native::read(&bytes, platform);
+        for item in &listing.items {
+            match &item.statement {
+                Statement::Raw(_) => raw += 1,
+                _ => systolic += 1,
+            }
+        }
+        assert_eq!(binary::native::write(&listing, platform).unwrap(), bytes);
+        let printed = text::native::print(&listing);
+        let again = text::native::read(&printed, platform, SourceId(0)).unwrap();
+        assert_eq!(binary::native::write(&again, platform).unwrap(), bytes);
+    }
+    assert!(raw > 500 && systolic > 500, "{raw} {systolic}");
+}
+
+/// Compacted instructions are 8 bytes long.
+#[test]
+fn compacted_instructions_keep_their_length() {
+    let mut bytes = vec![0x61, 0, 0, 0x20, 1, 2, 3, 4];
+    bytes.extend([0x69; 16]);
+    let (listing, _) = binary::native::read(&bytes, Platform::Xe2);
+    let printed = text::native::print(&listing);
+    assert_eq!(printed.lines().next(), Some(".raw 6100002001020304"));
+}
+
+fn random_kernel(random: &mut Random) -> Kernel {
+    let mut kernel = Kernel::new();
+    kernel.version = random.pick(&[(3, 8), (4, 1), (3, 3)]);
+    for index in 0..random.below(6) as u32 {
+        let alias = (index > 0 && random.below(3) == 0)
+            .then(|| (32 + random.below(u64::from(index)) as u32, random.below(200) as u32));
+        kernel.variables.push(Variable {
+            name: random.pick(&["A", "acc", "v", "x_"]).to_owned() + &index.to_string(),
+            element: random.pick(Element::ALL),
+            elements: random.below(60_000) as u32,
+            align: random.pick(Align::ALL),
+            alias,
+        });
+    }
+    if random.below(3) == 0 {
+        kernel.predicates.push(("P1".to_owned(), 16));
+    }
+    for _ in 0..random.below(5) {
+        let raw = visa::TABLE.random(&mut |n| random.below(n), visa_layout(false, false));
+        kernel
+            .instructions
+            .push(VirtualItem { inst: visa::Inst::from_raw(&raw).unwrap(), span: None });
+    }
+    kernel
+}
+
+#[test]
+fn kernels() {
+    let mut random = Random(4);
+    for _ in 0..2000 {
+        let kernel = random_kernel(&mut random);
+        let printed = text::visa::print(&kernel);
+        let (read, warnings) = text::visa::read(&printed, SourceId(0))
+            .unwrap_or_else(|found| panic!("{found:?}\n{printed}"));
+        assert!(warnings.is_empty());
+        assert_eq!(read, kernel, "{printed}");
+        for form in [Form::Documented, Form::Predicated] {
+            let bytes = cisa::write(&kernel, form).unwrap();
+            assert_eq!(cisa::read(&bytes, Some(form)).unwrap(), kernel);
+            let short = kernel.version < (3, 4);
+            let stream = binary::visa::write(&kernel.instructions, short, form).unwrap();
+            let (items, found) = binary::visa::read(&stream, short, None).unwrap();
+            assert_eq!(items, kernel.instructions);
+            assert!(found == form || items.is_empty());
+        }
+    }
+}
+
+#[test]
+fn both_spellings_are_read() {
+    let lower = "dpas.s4.u8.8.8 (M1, 16) V32.0 %null.0 V34.0 V35(0,0)\n";
+    let read = |text: &str| text::visa::read(text, SourceId(0)).unwrap().0;
+    for other in [
+        "DPAS.S4.U8.8.8 (M1, 16) V32.0 %null.0 V34.0 V35(0,0)\n",
+        "dpas.S4.U8.8.8 (16) V32.0 %null.0 V34.0 V35(0,0)\n",
+        "  Dpas.s4.u8.8.8 (M1,16)  V32.0  %null.0  V34.0  V35(0,0) // a comment\n",
+    ] {
+        assert_eq!(read(other), read(lower));
+    }
+}

@@ -1,0 +1,336 @@
+//! The dependency checker and the assigner, against a machine that does everything as late as the
+//! waits allow.
+
+use crate::common::{Random, arch, golden, listing};
+use quincunx_dpas::arch::{DpasArch, Platform};
+use quincunx_dpas::isa::listing::Inst as Other;
+use quincunx_dpas::isa::operands::{Dependency, Options, TokenUse};
+use quincunx_dpas::program::{Listing, Statement};
+use quincunx_dpas::shape::RowStride;
+use quincunx_dpas::simulate::lower::listing_steps;
+use quincunx_dpas::simulate::{Rules, State, Step};
+use quincunx_dpas::swsb::{assign, check};
+
+const STRIDE: RowStride = RowStride::Full;
+
+fn start(arch: &DpasArch, seed: u64) -> State {
+    let mut random = Random(seed);
+    let bytes = random.bytes(arch.file_bytes() as usize);
+    State { threads: vec![bytes], dispatch_mask: u32::MAX }
+}
+
+fn steps(listing: &Listing, arch: &DpasArch) -> Vec<Step> {
+    listing_steps(listing, arch, STRIDE).unwrap()
+}
+
+fn in_order(listing: &Listing, arch: &DpasArch, seed: u64) -> State {
+    let mut state = start(arch, seed);
+    steps(listing, arch).iter().for_each(|step| step.run(&mut state, Rules::default()).unwrap());
+    state
+}
+
+/// The bytes that a step writes, and their values after it ran on a copy.
+fn result(step: &Step, state: &State) -> Vec<(usize, u8)> {
+    let mut after = state.clone();
+    step.run(&mut after, Rules::default()).unwrap();
+    let range = match step {
+        Step::Multiply(operation) => {
+            operation.dst..operation.dst + operation.shape.dst_bytes() as usize
+        }
+        Step::Copy { dst, size, lanes, .. } => *dst..*dst + size * *lanes as usize,
+        Step::Wait => 0..0,
+    };
+    range.map(|at| (at, after.threads[0][at])).collect()
+}
+
+/// An instruction under way.
+struct Flight {
+    step: Step,
+    token: Option<u8>,
+    /// Macro, for systolic ones.
+    group: usize,
+    /// Pipe, number in the pipe, number among all pipes; `None` for systolic ones.
+    pipe: Option<(u8, usize, usize)>,
+    /// The results, once the sources are read.
+    values: Option<Vec<(usize, u8)>>,
+}
+
+/// A machine whose instructions read their sources at once or late, and write as late as they may.
+struct Lazy {
+    state: State,
+    flights: Vec<Flight>,
+    counts: [usize; 8],
+    group: usize,
+    late_reads: bool,
+}
+
+impl Lazy {
+    /// Reads the sources of a flight; systolic ones read in order.
+    fn read(&mut self, index: usize) {
+        let systolic = self.flights[index].pipe.is_none();
+        for at in 0..=index {
+            let together = at == index || (systolic && self.flights[at].pipe.is_none());
+            if together && self.flights[at].values.is_none() {
+                let values = result(&self.flights[at].step, &self.state);
+                self.flights[at].values = Some(values);
+            }
+        }
+    }
+
+    /// Writes the results of the flights that match, oldest first.
+    fn finish(&mut self, wanted: impl Fn(&Flight) -> bool) {
+        while let Some(at) = self.flights.iter().position(&wanted) {
+            self.read(at);
+            for (place, value) in self.flights[at].values.take().unwrap() {
+                self.state.threads[0][place] = value;
+            }
+            self.flights.remove(at);
+        }
+    }
+
+    fn wait(&mut self, dependency: Dependency, own: Option<u8>) {
+        if let Some((pipe, distance)) = dependency.distance {
+            let distance = usize::from(distance);
+            let pipe = if pipe == 0 { own } else { Some(pipe) };
+            let Some(pipe) = pipe else { return };
+            let last = (self.counts[usize::from(pipe)] + 1).saturating_sub(distance);
+            self.finish(|flight| match flight.pipe {
+                Some((_, _, all)) if pipe == 1 => all < last,
+                Some((of, number, _)) => of == pipe && number < last,
+                None => false,
+            });
+        }
+        match dependency.token {
+            Some((TokenUse::Src, token)) => {
+                let list = 0..self.flights.len();
+                let of = |at: &usize| self.flights[*at].token == Some(token);
+                let list: Vec<usize> = list.filter(of).collect();
+                list.into_iter().for_each(|at| self.read(at));
+            }
+            Some((_, token)) => self.finish(|flight| flight.token == Some(token)),
+            None => {}
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement, step: Step) {
+        let dependency = statement.options().dependency().unwrap();
+        let mut flight = Flight { step, token: None, group: self.group, pipe: None, values: None };
+        match statement {
+            Statement::Systolic(inst) => {
+                self.wait(dependency, None);
+                if !inst.native().options.is_atomic() {
+                    let token = dependency.token.filter(|(used, _)| *used == TokenUse::Set);
+                    flight.token = token.map(|(_, token)| token);
+                    let (group, token) = (self.group, flight.token);
+                    let mut members =
+                        self.flights.iter_mut().filter(|f| f.pipe.is_none() && f.group == group);
+                    members.by_ref().for_each(|member| member.token = token);
+                    self.group += 1;
+                }
+            }
+            Statement::Listing(Other::Mov { dst_type, .. }) => {
+                let pipe = dst_type.pipe();
+                self.wait(dependency, Some(pipe));
+                flight.pipe = Some((pipe, self.counts[usize::from(pipe)], self.counts[1]));
+                self.counts[usize::from(pipe)] += 1;
+                self.counts[1] += 1;
+            }
+            Statement::Listing(other) => {
+                self.wait(dependency, None);
+                match other {
+                    Other::SyncAllRead { .. } => {
+                        (0..self.flights.len()).for_each(|at| {
+                            if self.flights[at].token.is_some() {
+                                self.read(at);
+                            }
+                        });
+                    }
+                    Other::SyncAllWrite { .. } => self.finish(|flight| flight.token.is_some()),
+                    _ => {}
+                }
+                return;
+            }
+            Statement::Raw(_) => return,
+        }
+        self.flights.push(flight);
+        if !self.late_reads {
+            self.read(self.flights.len() - 1);
+        }
+    }
+}
+
+/// The registers after a lazy run; with `reverse`, what is left over is written youngest first.
+fn lazy(listing: &Listing, arch: &DpasArch, seed: u64, late_reads: bool, reverse: bool) -> State {
+    let mut machine = Lazy {
+        state: start(arch, seed),
+        flights: Vec::new(),
+        counts: [0; 8],
+        group: 0,
+        late_reads,
+    };
+    for (item, step) in listing.items.iter().zip(steps(listing, arch)) {
+        machine.statement(&item.statement, step);
+    }
+    while let Some(next) = if reverse { machine.flights.last() } else { machine.flights.first() } {
+        // A macro, and a pipe, keep their order.
+        let (group, pipe) = (next.group, next.pipe.map(|(pipe, ..)| pipe));
+        machine.finish(|flight| match (flight.pipe, pipe) {
+            (Some((of, ..)), Some(pipe)) => of == pipe,
+            (None, None) => flight.group == group,
+            _ => false,
+        });
+    }
+    machine.state
+}
+
+/// True if every late timing gives the results of execution in order.
+fn is_safe(listing: &Listing, arch: &DpasArch) -> bool {
+    [1, 2].into_iter().all(|seed| {
+        let expected = in_order(listing, arch, seed);
+        [(false, false), (false, true), (true, false), (true, true)]
+            .into_iter()
+            .all(|(late, reverse)| lazy(listing, arch, seed, late, reverse) == expected)
+    })
+}
+
+fn passes(listing: &Listing, arch: &DpasArch) -> bool {
+    !check(listing, arch, STRIDE).iter().any(quincunx_diag::Diagnostic::is_error)
+}
+
+/// A random listing without dependencies: few registers, so that they collide.
+fn random_listing(random: &mut Random, platform: Platform) -> Listing {
+    let lanes = platform.lanes();
+    let mut text = String::new();
+    for _ in 0..2 + random.below(8) {
+        let grf = |random: &mut Random| 8 * (1 + random.below(6));
+        let (a, b, c) = (grf(random), grf(random), grf(random));
+        if random.below(3) == 0 {
+            let kind = random.pick(&["f", "d", "ud", "hf", "df"]);
+            let narrow = if kind == "df" { lanes / 2 } else { lanes };
+            text += &format!("mov ({narrow}|M0) r{a}.0<1>:{kind} r{b}.0<1;1,0>:{kind}\n");
+            continue;
+        }
+        let repeat = random.pick(&[1, 4, 8, 8]);
+        let kind = random.pick(&["b", "s4", "ub"]);
+        let src0 = match random.below(3) {
+            0 => "null".to_owned(),
+            1 => format!("r{a}"),
+            _ => format!("r{}", grf(random)),
+        };
+        text +=
+            &format!("dpas.8x{repeat} ({lanes}|M0) r{a}:d {src0}:d r{b}:{kind} r{c}.0:{kind}\n");
+    }
+    listing(&text, platform)
+}
+
+#[test]
+fn the_peers_listings_are_safe() {
+    let mut count = 0;
+    for case in golden("swsb_auto")["cases"].as_array().unwrap() {
+        let platform = Platform::from_name(case["platform"].as_str().unwrap()).unwrap();
+        let lines = |key: &str| -> Vec<&str> {
+            case[key].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect()
+        };
+        let arch = arch(platform);
+        let peer = listing(&lines("output").join("\n"), platform);
+        assert_eq!(check(&peer, &arch, STRIDE), Vec::new());
+        assert!(is_safe(&peer, &arch));
+        let ours = assign(&listing(&lines("input").join("\n"), platform), &arch, STRIDE).unwrap();
+        assert_eq!(check(&ours, &arch, STRIDE), Vec::new());
+        assert!(is_safe(&ours, &arch));
+        count += 1;
+    }
+    assert!(count > 50);
+}
+
+#[test]
+fn assigned_dependencies_are_safe() {
+    let mut random = Random(3);
+    for case in 0..600 {
+        let platform = random.pick(&Platform::ALL);
+        let arch = arch(platform);
+        let plain = random_listing(&mut random, platform);
+        let assigned = assign(&plain, &arch, STRIDE).unwrap();
+        let found = check(&assigned, &arch, STRIDE);
+        let text = quincunx_dpas::text::native::print(&assigned);
+        assert_eq!(found, Vec::new(), "case {case}:\n{text}");
+        assert!(is_safe(&assigned, &arch), "case {case}:\n{text}");
+        assert_eq!(in_order(&plain, &arch, 5), in_order(&assigned, &arch, 5));
+        // Assigning again gives the same.
+        assert_eq!(assign(&assigned, &arch, STRIDE).unwrap(), assigned);
+    }
+}
+
+/// Changes something about the dependencies of a listing.
+fn corrupt(listing: &mut Listing, random: &mut Random) {
+    let at = random.below(listing.items.len() as u64) as usize;
+    let statement = &listing.items[at].statement;
+    let options = statement.options();
+    let dependency = options.dependency().unwrap();
+    let word = |dependency: Dependency| dependency.to_word().unwrap_or(0);
+    let other = random.below(3) as u8;
+    let changed = match random.below(7) {
+        0 => Options(0),
+        1 => Options(word(Dependency::token(TokenUse::Set, other))),
+        2 => Options(word(Dependency::token(TokenUse::Dst, other))),
+        3 => Options(word(Dependency::token(TokenUse::Src, other))),
+        4 => Options(options.0 ^ 1 << 10),
+        5 => Options(word(Dependency {
+            distance: dependency.distance.map(|(pipe, d)| (pipe, d % 7 + 1)),
+            ..dependency
+        })),
+        _ => {
+            listing.items.remove(at);
+            return;
+        }
+    };
+    listing.items[at].statement = statement.with_options(changed);
+}
+
+/// 1,000 corruptions: what the checker accepts gives the results of execution in order.
+#[test]
+fn corruptions_are_rejected_or_harmless() {
+    let mut random = Random(5);
+    let (mut rejected, mut harmless, mut missed) = (0, 0, 0);
+    let mut first = None;
+    while rejected + harmless + missed < 1000 {
+        let platform = random.pick(&Platform::ALL);
+        let arch = arch(platform);
+        let plain = random_listing(&mut random, platform);
+        let mut listing = assign(&plain, &arch, STRIDE).unwrap();
+        let before = listing.clone();
+        corrupt(&mut listing, &mut random);
+        if listing == before || listing.items.is_empty() {
+            continue;
+        }
+        if !passes(&listing, &arch) {
+            rejected += 1;
+        } else if is_safe(&listing, &arch) {
+            harmless += 1;
+        } else {
+            missed += 1;
+            let text = quincunx_dpas::text::native::print(&listing);
+            first.get_or_insert(text);
+        }
+    }
+    assert_eq!((missed, first), (0, None));
+    assert!(rejected > 300, "{rejected} rejected, {harmless} harmless");
+}
+
+/// The judge itself sees the hazards: without any wait most listings go wrong.
+#[test]
+fn the_judge_sees_hazards() {
+    let mut random = Random(9);
+    let (mut wrong, mut seen) = (0, 0);
+    for _ in 0..200 {
+        let platform = random.pick(&Platform::ALL);
+        let arch = arch(platform);
+        let plain = random_listing(&mut random, platform);
+        if !is_safe(&plain, &arch) {
+            wrong += 1;
+            seen += usize::from(!passes(&plain, &arch));
+        }
+    }
+    assert!(wrong > 60, "{wrong}");
+    assert_eq!(seen, wrong);
+}

@@ -1,0 +1,159 @@
+//! Arbitrary and damaged files: no reader panics, and what a reader accepts can be verified, timed
+//! and written without a panic.
+
+use crate::common::{Random, arch, fragment, fragments, problems, read_lenient};
+use proptest::prelude::*;
+use quincunx_npu::binary;
+use quincunx_npu::files;
+use quincunx_npu::program::Program;
+use quincunx_npu::text;
+use quincunx_npu::time::{Model, durations};
+use quincunx_npu::work::resolve;
+
+/// Everything that can be done with a program that a reader has accepted, short of running it.
+fn exercise(program: Program) {
+    let printed = text::print(&program);
+    let read = read_lenient(&printed, true).unwrap();
+    assert_eq!(text::print(&read.program), printed);
+    let work = resolve(&program);
+    for model in [Model::UPSTREAM, Model::PHYSICAL] {
+        durations(&program, &work, &arch(), model);
+    }
+    if let Ok(code) = binary::write(&program, &arch(), true) {
+        assert_eq!(text::print(&binary::read(&code, &arch()).unwrap()), printed);
+    }
+    problems(&[program]);
+}
+
+fn read_text(bytes: &[u8]) {
+    let _ = text::recognises(bytes);
+    for lenient in [false, true] {
+        match read_lenient(bytes, lenient) {
+            Ok(read) => exercise(read.program),
+            Err(problems) => assert!(problems.iter().any(|problem| problem.is_error())),
+        }
+    }
+}
+
+fn read_binary(bytes: &[u8]) {
+    if let Ok(program) = binary::read(bytes, &arch()) {
+        exercise(program);
+    }
+}
+
+fn read_json(bytes: &[u8]) {
+    if let Ok(file) = files::read(bytes) {
+        file.validate();
+        file.tables();
+        let again = files::read(&file.write()).unwrap();
+        assert_eq!(again.value, file.value);
+    }
+}
+
+fn damaged(bytes: &[u8], random: &mut Random, marks: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(bytes.len() as u64) as usize;
+        let mark = marks[random.below(marks.len() as u64) as usize];
+        match random.below(4) {
+            0 => bytes.insert(at, mark),
+            1 => drop(bytes.remove(at)),
+            2 => bytes[at] ^= 1 << random.below(8),
+            _ => bytes[at] = mark,
+        }
+    }
+    if random.below(8) == 0 {
+        bytes.truncate(random.below(bytes.len() as u64) as usize);
+    }
+    bytes
+}
+
+fn valid(seed: u64) -> Vec<u8> {
+    let stems = fragments();
+    fragment(&stems[seed as usize % stems.len()])
+}
+
+/// A small schedule with everything the rules look at.
+const SCHEDULE: &str = r#"{"-1": {"in": [{"transfer_id": 2, "related_ofmap": [0]}], "out": [{"destination":
+    [{"core_id": 0, "type": "core", "workload_id": 0}], "lower": [0, 0, 0, 0], "upper": [0, 7, 1, 1], "size": 32,
+    "transfer_id": 0, "related_ifmap": [2]}]}, "0": [{"workload_id": 0, "layer_type": "pe", "layer_name": "a",
+    "time": 3, "workload": [[0, 0, 0, 0], [0, 7, 1, 1]], "tile_info": {"tile_num_0": {"ofmap_lower": [0, 0, 0, 0],
+    "ofmap_upper": [0, 7, 1, 1]}}, "ifmap": [{"align": 8, "bitwidth": 8, "lower": [0, 0, 0, 0], "upper":
+    [0, 7, 1, 1], "size": 32, "transfer_id": [0]}], "weight": {"lower": [0, 0, 0, 0], "upper": [0, 7, 7, 0],
+    "size": 320, "transfer_id": [1]}, "buffer": [{"address": 64, "size": 32, "align": 8, "bitwidth": 8, "lower":
+    [0, 0, 0, 0], "upper": [0, 7, 1, 1], "cur_wl_ifmap": true}], "wl0_buffer": [{"address": 32, "size": 64,
+    "layer_name": "a"}], "ofmap": [{"transfer_id": 3, "destination": []}]}], "buffersize": 8388608,
+    "top_batch_cut": 1, "xlen": 1, "ylen": 1}"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read_text(&bytes);
+        read_binary(&bytes);
+        read_json(&bytes);
+        let _ = quincunx_npu::NpuArch::parse(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn arbitrary_words(words in prop::collection::vec(any::<u128>(), 0..20)) {
+        let mut bytes = b"QNPU\x01\0\0\0".to_vec();
+        bytes.extend((words.len() as u32).to_le_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        read_binary(&bytes);
+    }
+
+    #[test]
+    fn damaged_text(seed in any::<u64>()) {
+        read_text(&damaged(&valid(seed), &mut Random(seed), b"0123456789-.,:[](){}'<> \neTLD_"));
+    }
+
+    #[test]
+    fn damaged_machine_code(seed in any::<u64>()) {
+        let program = read_lenient(&valid(seed), false).unwrap().program;
+        let code = binary::write(&program, &arch(), seed % 2 == 0).unwrap();
+        read_binary(&damaged(&code, &mut Random(seed), b"\x00\xff\x10\x20[]{}\",0129"));
+    }
+
+    #[test]
+    fn damaged_schedules(seed in any::<u64>()) {
+        read_json(&damaged(SCHEDULE.as_bytes(), &mut Random(seed), b"0123456789-.,:[]{}\"enltrufas"));
+    }
+}
+
+#[test]
+fn the_schedule_is_legal() {
+    let file = files::read(SCHEDULE.as_bytes()).unwrap();
+    assert_eq!(file.kind, files::Kind::Scheduler);
+    assert_eq!(file.validate(), []);
+    // What a rule forbids is found.
+    for (old, new, code) in [
+        ("\"size\": 32, \"transfer_id\": [0]", "\"size\": 33, \"transfer_id\": [0]", "Q4074"),
+        ("\"address\": 64", "\"address\": 65", "Q4075"),
+        ("\"address\": 32", "\"address\": 18900", "Q4076"),
+        ("\"workload_id\": 0, \"layer_type\"", "\"workload_id\": 1, \"layer_type\"", "Q4073"),
+        ("\"xlen\": 1", "\"xlen\": 0", "Q4072"),
+        ("\"ofmap_upper\": [0, 7, 1, 1]", "\"ofmap_upper\": [0, 7, 1, 0]", "Q4074"),
+        ("\"related_ifmap\": [2]", "\"related_ifmap\": []", "Q4073"),
+    ] {
+        let one_line = SCHEDULE.replace("\n    ", " ");
+        assert!(one_line.contains(old), "{old}");
+        let file = files::read(one_line.replacen(old, new, 1).as_bytes()).unwrap();
+        let found = file.validate();
+        assert!(found.iter().any(|problem| problem.code() == code), "{old}: {found:?}");
+    }
+}
+
+/// Headers and nesting that announce more than there is.
+#[test]
+fn hostile_files() {
+    let mut header = b"QNPU\x01\0\0\0".to_vec();
+    header.extend(u32::MAX.to_le_bytes());
+    assert_eq!(binary::read(&header, &arch()).unwrap_err().code(), "Q4014");
+    assert!(files::read("[".repeat(1_000_000).as_bytes()).is_err());
+    assert!(files::read(format!("{{\"a\": {}", "[[[[".repeat(1000)).as_bytes()).is_err());
+    read_text("[ct_st, {'slyr': 99999999999999999999999, ".as_bytes());
+    let many = "[ct_st\n".repeat(100_000);
+    assert_eq!(read_lenient(many.as_bytes(), false).unwrap_err().len(), 101);
+}

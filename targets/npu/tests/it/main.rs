@@ -1,0 +1,10 @@
+//! Tests of the npu target from outside: one program, one file per subject.
+
+mod common;
+mod functional;
+mod fuzz;
+mod golden;
+mod mutation;
+mod roundtrip;
+mod upstream;
+mod verify;

@@ -1,0 +1,11 @@
+//! Tests of the scamp target from outside: one program, one file per subject.
+
+mod artifact;
+mod common;
+mod differential;
+mod fuzz;
+mod golden;
+mod mutation;
+mod readme;
+mod roundtrip;
+mod verify;

@@ -1,0 +1,17 @@
+//! Tests of `cli` from outside: one program, one file per subject.
+
+mod cli;
+mod diff;
+mod docs;
+mod hostile;
+mod man;
+mod misuse;
+mod model_part;
+mod peers;
+mod quantise;
+mod rtl;
+mod run;
+mod support;
+mod tensorflow;
+mod time;
+mod views;

@@ -1,0 +1,3 @@
+//! Tests of `conform` from outside: one program, one file per subject.
+
+mod conform;

@@ -1,0 +1,6 @@
+//! Tests of `quincunx` from outside: one program, one file per subject.
+
+mod digits;
+mod formats;
+mod layout;
+mod quantise;
