@@ -20,7 +20,11 @@ const GROUND_FLOOR: &[(&str, &[&str])] = &[
     ("report", &["diag"]),
     ("timeline", &[]),
     ("contract", &["diag", "num", "tensor", "graph", "isa", "report", "timeline"]),
+    ("testkit", &["diag", "num", "tensor", "graph", "isa", "contract"]),
 ];
+
+/// What only tests may use.
+const FOR_TESTS: &str = "quincunx-testkit";
 
 struct Package {
     name: String,
@@ -76,6 +80,7 @@ fn imports_run_downward_only() {
             floor => panic!("{} lies on an unknown floor {floor}", package.name),
         };
         for used in &package.uses {
+            assert!(used != FOR_TESTS, "{} must use {used} in tests only", package.name);
             assert!(allowed(used), "{} must not use {used}", package.name);
         }
     }

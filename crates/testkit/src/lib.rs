@@ -1,0 +1,17 @@
+//! What the tests of all crates share. Only a dev-dependency: no program contains it.
+
+mod random;
+
+pub use random::{Random, Whole};
+
+/// The base seed of everything random in tests: `QUINCUNX_SEED`, 0 if that is not set.
+///
+/// # Panics
+///
+/// If the variable holds anything but a whole number of 64 bits.
+pub fn seed() -> u64 {
+    match std::env::var("QUINCUNX_SEED") {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("QUINCUNX_SEED={text} is no number")),
+        Err(_) => 0,
+    }
+}
