@@ -1,6 +1,6 @@
 //! Machine parameters: which dialect may be used and how wide a slot may be.
 
-use crate::binary::Dialect;
+use crate::isa::Dialect;
 use quincunx_contract::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,14 @@
 //! A program as the toolchain sees it: with ports, layer taps, native files and simulators.
 
-mod ports;
 mod prepared;
-mod reading;
 mod staging;
 
-use crate::binary::{self, Dialect, convert};
+use crate::binary::{self, convert};
 use crate::compile::pipeline::register_bits;
-use crate::files::{self, Pipeline};
-use crate::isa::Inst;
-use crate::program::{Output, Program, Slot};
+use crate::files;
+use crate::isa::{Dialect, Inst};
+use crate::ports::{elements, ends, numbers, output_scales, raw_interface, split};
+use crate::program::{Output, Pipeline, Program, Slot};
 use crate::rtl::{self, Design, Estimate, Language};
 use crate::simulate::{Executor, PipelineExecutor};
 use crate::tap::{Place, Scale};
@@ -17,15 +16,12 @@ use crate::text;
 use crate::time;
 use crate::verify::{Rules, first_error, verify_pipeline};
 use crate::views::{self, Flat};
-pub(crate) use ports::encode;
-use ports::{numbers, output_scales, split};
 use prepared::Prepared;
 use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::Table;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
-pub(crate) use reading::{read_file, read_files, recognises};
 pub(crate) use staging::stage;
 use std::any::Any;
 
@@ -253,28 +249,6 @@ pub(crate) fn with_buffer(
     let (name, shape) = ("buffer".to_owned(), vec![count]);
     interface.outputs.push(Port { name, shape, quantiser: None });
     Ok((pipeline, Some(interface)))
-}
-
-/// Numbers of inputs of the first and outputs of the last stage.
-fn ends(pipeline: &Pipeline) -> (usize, usize) {
-    let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
-    let outputs = pipeline.stages.last().map_or(0, |stage| stage.outputs.len());
-    (inputs, outputs)
-}
-
-fn elements(ports: &[Port]) -> Option<usize> {
-    ports.iter().try_fold(0_usize, |sum, port| sum.checked_add(element_count(&port.shape)?))
-}
-
-fn raw_interface(pipeline: &Pipeline) -> Interface {
-    let (inputs, outputs) = ends(pipeline);
-    let port =
-        |name: &str, count| Port { name: name.to_owned(), shape: vec![count], quantiser: None };
-    Interface {
-        inputs: vec![port("in", inputs)],
-        outputs: vec![port("out", outputs)],
-        ..Interface::default()
-    }
 }
 
 impl quincunx_contract::Program for Artifact {

@@ -6,11 +6,10 @@
 
 mod bytecode;
 mod convert;
-mod dialect;
 mod sums;
 
+pub use crate::isa::Dialect;
 pub use convert::{Converted, convert};
-pub use dialect::Dialect;
 pub(crate) use sums::Expander;
 
 use crate::isa::{self, Inst};

@@ -10,18 +10,30 @@
 //! and numbers instead, which follow from the operands of a row (see `isa/alir.rs`).
 
 pub(crate) mod alir;
+mod dialect;
 mod words;
 
+pub use dialect::Dialect;
 pub use words::layout;
 pub(crate) use words::{Fields, decode, encode, put_type, swap_data_halves, take_type};
 
-use crate::binary::Dialect;
-use crate::program::{InputIndex, Slot, TableIndex};
 use quincunx_diag::Result;
 use quincunx_isa::{
     Cursor, Custom, FieldSpec, Kind, Operand, Piece, Term, instructions, operand_enum,
     operand_newtype,
 };
+
+/// Index of an operation and of the slot it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// Index of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InputIndex(pub u32);
+
+/// Index of a lookup table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableIndex(pub u32);
 
 operand_newtype!(Slot(u32), InputIndex(u32), TableIndex(u32));
 

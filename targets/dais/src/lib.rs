@@ -11,7 +11,10 @@ mod compile;
 pub mod files;
 mod golden;
 pub mod isa;
+mod options;
+mod ports;
 pub mod program;
+mod read;
 pub mod rtl;
 pub mod simulate;
 mod tap;
@@ -27,13 +30,12 @@ pub use compile::product::constant_product;
 
 pub use compile::pipeline::{Cutoff, Staged, register_bits, to_pipeline};
 
-use artifact::{read_files, stage};
-use binary::Dialect;
+use artifact::stage;
 use compile::{Precision, Settings};
-use files::Pipeline;
+use program::Pipeline;
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, File, Info, Interface, Log, Numerics, OptionInfo, Options,
-    Program, Target,
+    Arch, ArchSource, Claim, Compiled, File, Info, Interface, Log, Numerics, Options, Program,
+    Target,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
@@ -52,7 +54,7 @@ static INFO: Info = Info {
     summary: "distributed-arithmetic adder graphs for FPGAs (da4ml, alkaid)",
     presets: arch::PRESETS,
     compiler: true,
-    options: OPTIONS,
+    options: options::OPTIONS,
     kinds: artifact::KINDS,
     own_grid: false,
     folder_kind: "asm",
@@ -60,91 +62,6 @@ static INFO: Info = Info {
 
 /// The instruction tables.
 static TABLES: [&Table; 1] = [&isa::TABLE];
-
-const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "dialect",
-        doc: "layout of machine code; auto writes that of the architecture and guesses when reading",
-        default: "auto",
-        values: &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"],
-    },
-    OptionInfo {
-        name: "to",
-        doc: "dialect to convert to; auto keeps what was read or compiled",
-        default: "auto",
-        values: &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"],
-    },
-    OptionInfo {
-        name: "keep-layers",
-        doc: "keep every layer observable, even operations no output needs",
-        default: "false",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "softmax-bits",
-        doc: "bits to which the results of a softmax are right; more bits are larger tables",
-        default: "8",
-        values: &["4", "5", "6", "7", "8", "9", "10", "11", "12"],
-    },
-    OptionInfo {
-        name: "effort",
-        doc: "how hard products with constant matrices are searched for few adders",
-        default: "default",
-        values: &["fast", "default", "max"],
-    },
-    OptionInfo {
-        name: "depth-slack",
-        doc: "adder levels a product may have above the fewest possible; -1 for any number",
-        default: "-1",
-        values: &[],
-    },
-    OptionInfo {
-        name: "latency-cutoff",
-        doc: "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are",
-        default: "none",
-        values: &[],
-    },
-    OptionInfo {
-        name: "retiming",
-        doc: "balance the stages and move operations to where registers hold fewer bits",
-        default: "true",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "dump-buffer",
-        doc: "an output `buffer` more: the values of all slots",
-        default: "false",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "lenient",
-        doc: "read files whose unused operands are not -1, with warnings",
-        default: "false",
-        values: &["true", "false"],
-    },
-    rtl::OPTIONS[0],
-    rtl::OPTIONS[1],
-    rtl::OPTIONS[2],
-    rtl::OPTIONS[3],
-    rtl::OPTIONS[4],
-    rtl::OPTIONS[5],
-    rtl::OPTIONS[6],
-    rtl::OPTIONS[7],
-    rtl::OPTIONS[8],
-];
-
-/// The dialect that an option, `dialect` or `to`, asks for.
-fn dialect_option(options: &Options, name: &str) -> Result<Option<Dialect>> {
-    match options.get(name) {
-        "auto" => Ok(None),
-        name => Dialect::from_name(name).map(Some),
-    }
-}
-
-/// The cutoff that options ask for.
-fn cutoff_option(options: &Options) -> Result<Option<Cutoff>> {
-    Cutoff::parse(options.get("latency-cutoff"), options.flag("retiming"))
-}
 
 impl Dais {
     /// A compiled program.
@@ -154,7 +71,7 @@ impl Dais {
         options: &Options,
         log: &mut Log,
     ) -> Result<(Artifact, Numerics)> {
-        let wanted = dialect_option(options, "to")?.or(dialect_option(options, "dialect")?);
+        let wanted = options::dialect(options, "to")?.or(options::dialect(options, "dialect")?);
         let dialect = wanted.unwrap_or(arch.dialect);
         let bits = options.get("softmax-bits").parse().unwrap_or(Precision::DEFAULT.0);
         let (effort, slack) = (options.get("effort"), options.get("depth-slack"));
@@ -166,7 +83,7 @@ impl Dais {
         let compiled = compile::compile(graph, arch, settings, log)?;
         let mut pipeline = Pipeline::from(compiled.program);
         let mut interface = Some(compiled.interface);
-        if let Some(cutoff) = cutoff_option(options)? {
+        if let Some(cutoff) = options::cutoff(options)? {
             stage(&mut pipeline, &mut interface, cutoff)?;
             let count = pipeline.stages.len();
             log.pass("pipeline", format!("{count} stages"), || text::print_pipeline(&pipeline));
@@ -224,32 +141,12 @@ impl Target for Dais {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch: &DaisArch = arch.of_target()?;
-        let wanted = dialect_option(options, "dialect")?;
-        let (mut pipeline, read, warnings) = read_files(files, wanted, options.flag("lenient"))?;
-        log.diagnostics.extend(warnings);
-        let mut dialect = wanted.or(read).unwrap_or(arch.dialect);
-        let mut interface = interface;
-        let name = |problem: Diagnostic| problem.name_file(files.first().map_or("", |f| &f.name));
-        if let Some(cutoff) = cutoff_option(options)? {
-            let warnings = stage(&mut pipeline, &mut interface, cutoff).map_err(name)?;
-            log.diagnostics.extend(warnings);
-        }
-        if let Some(to) = dialect_option(options, "to")? {
-            (pipeline, interface) = artifact::in_dialect(pipeline, interface, to).map_err(name)?;
-            dialect = to;
-        }
-        if options.flag("dump-buffer") {
-            (pipeline, interface) = artifact::with_buffer(pipeline, interface).map_err(name)?;
-        }
-        let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)
-            .map_err(name)?
-            .with_rtl(rtl::Settings::new(options)?);
+        let artifact = read::read(files, interface, arch.of_target()?, options, log)?;
         Ok(Box::new(artifact))
     }
 
     fn recognises(&self, file: &File) -> bool {
-        artifact::recognises(file)
+        read::recognises(file)
     }
 
     fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {

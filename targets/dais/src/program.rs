@@ -4,19 +4,8 @@
 //! reads slots below `i` only. Facts: `specs/dais.md` sections 1 and 2.
 
 use crate::isa::Inst;
+pub use crate::isa::{InputIndex, Slot, TableIndex};
 use quincunx_num::{Dyadic, Int, Interval, Kif, bit_length, power_of_two};
-
-/// Index of an operation and of the slot it fills.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(pub u32);
-
-/// Index of an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InputIndex(pub u32);
-
-/// Index of a lookup table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TableIndex(pub u32);
 
 /// The type of a slot, in the form in which it was declared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,4 +135,75 @@ pub struct Program {
     pub adder_size: i32,
     /// Word of the D1 binary that executors ignore.
     pub firmware_version: i32,
+}
+
+impl Program {
+    /// The types of the inputs: all bits that any operation takes of an input. Its numbers are those
+    /// before the shift that the program declares.
+    pub(crate) fn input_types(&self) -> Vec<Kif> {
+        let mut kifs: Vec<Option<Kif>> = vec![None; self.input_shifts.len()];
+        for operation in &self.operations {
+            let Inst::Input { source } = operation.inst else { continue };
+            let own = operation.slot_type.kif();
+            if own.width() == 0 {
+                continue;
+            }
+            let shift = self.input_shifts[source.0 as usize];
+            let (integer, fraction) = (own.integer - shift, own.fraction + shift);
+            let own = Kif { signed: own.signed, integer, fraction };
+            let known = &mut kifs[source.0 as usize];
+            *known = Some(known.map_or(own, |known| both(known, own)));
+        }
+        kifs.into_iter().map(|kif| kif.unwrap_or(Kif::ZERO)).collect()
+    }
+
+    /// The types of the outputs: the smallest of what they are declared to be. An output that is
+    /// always 0 has that of the last operation.
+    pub(crate) fn output_types(&self) -> Vec<Kif> {
+        self.outputs.iter().map(|output| self.output_interval(output).kif()).collect()
+    }
+
+    fn output_interval(&self, output: &Output) -> Interval {
+        let source = match output.source {
+            Some(slot) => self.operations.get(slot.0 as usize),
+            None => self.operations.last(),
+        };
+        let Some(declared) = source.map(|operation| operation.slot_type) else {
+            return Interval::zero();
+        };
+        let interval = match declared {
+            kif if !output.negate => kif.interval(),
+            SlotType::Kif(kif) => Some(kif.interval().negated()),
+            // As numbers of a file, so that a bound which f64 rounds is read as every bound is.
+            SlotType::Interval { min, max, step } => {
+                SlotType::Interval { min: -max, max: -min, step }.interval()
+            }
+        };
+        interval.unwrap_or_else(Interval::zero).shifted(output.shift)
+    }
+}
+
+/// The type whose bits are those of both types.
+fn both(a: Kif, b: Kif) -> Kif {
+    let top = |kif: Kif| kif.integer + i32::from(kif.signed);
+    let high = if top(a) >= top(b) { a } else { b };
+    Kif { fraction: a.fraction.max(b.fraction), ..high }
+}
+
+/// Programs that run one after the other: output `j` of a stage is input `j` of the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pipeline {
+    /// The stages, in order.
+    pub stages: Vec<Program>,
+}
+
+impl From<Program> for Pipeline {
+    fn from(program: Program) -> Pipeline {
+        Pipeline { stages: vec![program] }
+    }
+}
+
+/// What to add to an operand to get the entry of a table.
+pub(crate) fn lookup_offset(operand: Kif, pad: i32) -> Int {
+    -operand.range().0 - Int::from(pad)
 }

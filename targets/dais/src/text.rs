@@ -4,9 +4,8 @@
 //! There is no assembly syntax upstream (`specs/dais.md` section 4, "Text form"); this one is ours.
 
 use crate::binary::output_source;
-use crate::files::Pipeline;
 use crate::isa::{Inst, TABLE, layout};
-use crate::program::{LookupTable, Operation, Output, Program, SlotType};
+use crate::program::{LookupTable, Operation, Output, Pipeline, Program, SlotType};
 use quincunx_diag::{Diagnostic, Result, SourceId, any_error, did_you_mean};
 use quincunx_isa::{Cursor, Style, parse_lines};
 use quincunx_num::Kif;

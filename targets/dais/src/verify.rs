@@ -42,10 +42,8 @@ mod proof;
 pub(crate) mod ranges;
 mod types;
 
-use crate::binary::Dialect;
-use crate::files::Pipeline;
-use crate::isa::{Inst, UnaryBits};
-use crate::program::{LookupTable, Operation, Program, Slot, SlotType, TableIndex};
+use crate::isa::{Dialect, Inst, UnaryBits};
+use crate::program::{LookupTable, Operation, Pipeline, Program, Slot, SlotType, TableIndex};
 use problems::{MAX_PROBLEMS, Problems};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_num::{Int, Interval, Kif};

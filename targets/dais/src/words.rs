@@ -27,7 +27,8 @@
 //! # Ok::<(), quincunx_diag::Diagnostic>(())
 //! ```
 
-use crate::binary::{self, Dialect, ReadOptions};
+use crate::binary::{self, ReadOptions};
+use crate::isa::Dialect;
 use crate::program::Program;
 use crate::simulate::Executor;
 use quincunx_diag::{Diagnostic, Result};

@@ -1,9 +1,8 @@
 //! The prepared simulator behind the ports of an artifact.
 
 use super::Artifact;
-use super::ports::{numbers, split};
-use crate::files::Pipeline;
-use crate::program::{Output, Slot};
+use crate::ports::{numbers, split};
+use crate::program::{Output, Pipeline, Slot};
 use crate::simulate::{Fast, Level, Worker};
 use crate::tap::{Place, Scale};
 use quincunx_contract::{Interface, Machine};

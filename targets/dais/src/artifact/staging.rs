@@ -1,8 +1,7 @@
 //! Programs that become pipelines.
 
 use crate::compile::pipeline::{Cutoff, to_pipeline};
-use crate::files::Pipeline;
-use crate::program::Slot;
+use crate::program::{Pipeline, Slot};
 use crate::tap::Place;
 use quincunx_contract::Interface;
 use quincunx_diag::{Diagnostic, Result};

@@ -1,7 +1,7 @@
 //! How fast programs run: `quincunx bench dais:run`.
 
-use crate::artifact::read_file;
-use crate::files::Pipeline;
+use crate::program::Pipeline;
+use crate::read::read_file;
 use crate::simulate::{Fast, Level};
 use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_contract::{File, OptionInfo};

@@ -7,7 +7,7 @@
 //! other, so that counts never allocate more than the bytes that are there.
 
 use super::{Expander, MAX_ERRORS, Read, bits_of, count, not_in_dialect, output_source, push};
-use crate::binary::Dialect;
+use crate::isa::Dialect;
 use crate::isa::alir::Lists;
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
 use quincunx_diag::{Diagnostic, Place, Result};

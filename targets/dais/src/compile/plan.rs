@@ -20,7 +20,7 @@ use super::expr::Expr;
 use super::steps::{Limits, Quantised, Steps};
 use super::sums::signed_digits;
 use crate::arch::DaisArch;
-use crate::binary::Dialect;
+use crate::isa::Dialect;
 use line::{Line, line};
 use quincunx_num::{Int, Interval, Ratio, Rounding, bit_length};
 use std::rc::Rc;

@@ -2,8 +2,7 @@
 
 use super::builder::{Builder, i32_shift, relative_shift};
 use super::wire::Wire;
-use crate::binary::Dialect;
-use crate::isa::{BinaryBits, Inst, UnaryBits};
+use crate::isa::{BinaryBits, Dialect, Inst, UnaryBits};
 use crate::program::Slot;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Interval, Kif, Rounding, round_shift};

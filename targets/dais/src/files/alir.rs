@@ -7,9 +7,9 @@
 
 use super::json::Json;
 use super::read::{Outcome, Reader, words};
-use crate::binary::{Dialect, Expander, not_in_dialect};
+use crate::binary::{Expander, not_in_dialect};
 use crate::isa::alir::Lists;
-use crate::isa::{self, Fields, Inst};
+use crate::isa::{self, Dialect, Fields, Inst};
 use crate::program::{Operation, Output, Program, Slot};
 use quincunx_diag::{Diagnostic, Place, Result};
 

@@ -13,26 +13,13 @@ pub use read::{ReadJson, read_json};
 pub use write::{write_alir_json, write_json, write_pipeline_json};
 
 use crate::isa::Inst;
-use crate::program::{Program, SlotType};
-use crate::simulate::lookup_offset;
+pub use crate::program::Pipeline;
+use crate::program::{SlotType, lookup_offset};
 use quincunx_num::Int;
 
 /// True for compressed files.
 pub(crate) fn is_compressed(bytes: &[u8]) -> bool {
     bytes.starts_with(&gzip::MAGIC)
-}
-
-/// Programs that run one after the other: output `j` of a stage is input `j` of the next.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pipeline {
-    /// The stages, in order.
-    pub stages: Vec<Program>,
-}
-
-impl From<Program> for Pipeline {
-    fn from(program: Program) -> Pipeline {
-        Pipeline { stages: vec![program] }
-    }
 }
 
 /// The pad of a lookup whose table begins at the lowest value of its operand, which is what JSON

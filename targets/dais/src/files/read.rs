@@ -3,8 +3,8 @@
 use super::alir::AlirForms;
 use super::json::Json;
 use super::{Pipeline, natural_pad};
-use crate::binary::{Dialect, output_source};
-use crate::isa::{self, Fields, Inst};
+use crate::binary::output_source;
+use crate::isa::{self, Dialect, Fields, Inst};
 use crate::program::{LookupTable, Operation, Output, Program, SlotType};
 use quincunx_diag::{Diagnostic, Place, Result, any_error};
 

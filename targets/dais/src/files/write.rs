@@ -2,9 +2,9 @@
 
 use super::json::python_float;
 use super::{Pipeline, fraction_of_step, has_unsigned_data, natural_pad};
-use crate::binary::{Dialect, not_in_dialect};
+use crate::binary::not_in_dialect;
 use crate::isa::alir::Lists;
-use crate::isa::{self, Fields, Inst, UnaryBits};
+use crate::isa::{self, Dialect, Fields, Inst, UnaryBits};
 use crate::program::{LookupTable, Operation, Program, Slot, SlotType};
 use crate::verify::ranges::Ranges;
 use crate::verify::{Rules, verify};

@@ -6,9 +6,7 @@
 //! instructions differ: a quantiser spells out its shift, a constant to be added its scale, and a
 //! sum has a sign and a shift for each term.
 
-use super::{Inst, Kind, TABLE, layout};
-use crate::binary::Dialect;
-use crate::program::Slot;
+use super::{Dialect, Inst, Kind, Slot, TABLE, layout};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Operand, RawInst, Row, Values};
 

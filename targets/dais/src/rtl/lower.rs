@@ -7,8 +7,7 @@ use super::netlist::{Builder, Cell, Name, NetId, Netlist, Rom, Wires};
 use super::number::{Number, Wanted, exact_sum, negated, negation, product, sum};
 use super::ports::{Field, input_fields, output_fields};
 use crate::isa::{BinaryBits, Inst, UnaryBits};
-use crate::program::{Output, Program, Slot, TableIndex};
-use crate::simulate::lookup_offset;
+use crate::program::{Output, Program, Slot, TableIndex, lookup_offset};
 use quincunx_num::{Int, Kif, bit_length};
 
 /// The module of a program, which must be legal.

@@ -32,13 +32,12 @@ mod wrapper;
 pub use estimate::Estimate;
 pub use names::module_name;
 pub use ports::Field;
-pub(crate) use ports::{input_types, output_types};
 pub(crate) use settings::OPTIONS;
 pub use settings::Settings;
 pub use synth::{Synthesis, synthesise};
 pub use vectors::Vectors;
 
-use crate::files::Pipeline;
+use crate::program::Pipeline;
 use crate::verify::{Rules, verify_pipeline};
 use netlist::{NetId, Netlist, Wires};
 use number::Wanted;
@@ -250,9 +249,7 @@ impl Design {
 
 /// Ports of a width that can be written.
 fn check_ports(program: &crate::program::Program) -> Result<()> {
-    for (port, kifs) in
-        [("inputs", ports::input_types(program)), ("outputs", ports::output_types(program))]
-    {
+    for (port, kifs) in [("inputs", program.input_types()), ("outputs", program.output_types())] {
         let bits: u64 = kifs.iter().map(|kif| u64::from(kif.width())).sum();
         if bits > u64::from(MAX_PORT) {
             let message =

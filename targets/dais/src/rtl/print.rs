@@ -3,9 +3,8 @@
 use super::names::net_name;
 use super::netlist::{Name, Netlist, Wires};
 use super::{Design, Language};
-use crate::files::Pipeline;
 use crate::isa::TABLE;
-use crate::program::{Output, Program};
+use crate::program::{Output, Pipeline, Program};
 use std::fmt::Write;
 
 /// A design with everything that is printed of it.

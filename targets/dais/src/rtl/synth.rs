@@ -2,7 +2,7 @@
 
 use super::print::Top;
 use super::{Design, Language, module_name};
-use crate::files::Pipeline;
+use crate::program::Pipeline;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Column, Table};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Vectors of a testbench: what goes into the ports, and what the executor says comes out.
 
 use super::{Design, Field, Settings};
-use crate::artifact::encode;
-use crate::files::Pipeline;
+use crate::ports::encode;
+use crate::program::Pipeline;
 use crate::simulate::{Executor, overflows};
 use quincunx_contract::Port;
 use quincunx_diag::{Diagnostic, Result};

@@ -7,7 +7,7 @@
 
 use super::state::State;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
-use crate::program::{Operation, Output, Program, Slot, TableIndex};
+use crate::program::{Operation, Output, Program, Slot, TableIndex, lookup_offset};
 use crate::verify::{Rules, first_error, verify};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_num::{Dyadic, Int, Kif, bit_length, power_of_two, shift_floor};
@@ -301,11 +301,6 @@ fn top_bit(x: Operand<'_>) -> bool {
 fn multiply(x: Operand<'_>, y: Operand<'_>, to: Kif) -> Int {
     let fraction = i64::from(x.kif.fraction) + i64::from(y.kif.fraction);
     shift_floor(&(x.value * y.value), i64::from(to.fraction) - fraction)
-}
-
-/// What to add to an operand to get the entry of a table (opcode 8).
-pub(crate) fn lookup_offset(operand: Kif, pad: i32) -> Int {
-    -operand.range().0 - Int::from(pad)
 }
 
 /// Opcodes 9 and -9.

@@ -23,8 +23,7 @@ mod step;
 pub use level::Level;
 
 use super::PipelineExecutor;
-use crate::files::Pipeline;
-use crate::program::Output;
+use crate::program::{Output, Pipeline};
 use integer::LINE;
 use ports::Rows;
 use quincunx_diag::{Diagnostic, Result};

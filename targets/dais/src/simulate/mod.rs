@@ -10,5 +10,3 @@ pub use exec::{Executor, overflows};
 pub use fast::{Fast, Level, Worker};
 pub use stages::PipelineExecutor;
 pub use state::State;
-
-pub(crate) use exec::lookup_offset;

@@ -1,8 +1,7 @@
 //! Pipelines, stage by stage.
 
 use super::exec::{Executor, exact_inputs, instruction, overflow, overflows};
-use crate::files::Pipeline;
-use crate::program::Operation;
+use crate::program::{Operation, Pipeline};
 use crate::verify::{Rules, first_error, verify_pipeline};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int};

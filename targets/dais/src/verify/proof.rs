@@ -3,8 +3,7 @@
 
 use super::ranges::{Care, Given, Range, Ranges};
 use crate::isa::Inst;
-use crate::program::{Operation, Program, SlotType};
-use crate::simulate::lookup_offset;
+use crate::program::{Operation, Program, SlotType, lookup_offset};
 use quincunx_diag::{Diagnostic, Place};
 use quincunx_num::{Int, Interval};
 

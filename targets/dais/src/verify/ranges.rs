@@ -291,7 +291,7 @@ impl Analysis<'_> {
 
     fn lookup(&self, x: Slot, table: usize, pad: i32) -> Range {
         let values = &self.program.tables[table].values;
-        let offset = crate::simulate::lookup_offset(self.kif(x), pad);
+        let offset = crate::program::lookup_offset(self.kif(x), pad);
         let end = values.len().saturating_sub(1);
         // Entries below 0 and beyond the end are not read.
         let entry = |bound: &Int| {

@@ -1,7 +1,6 @@
 //! Rules about single types and tables.
 
-use crate::program::{LookupTable, SlotType};
-use crate::simulate::lookup_offset;
+use crate::program::{LookupTable, SlotType, lookup_offset};
 use quincunx_diag::Diagnostic;
 use quincunx_num::{Dyadic, Int, Kif};
 

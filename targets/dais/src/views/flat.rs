@@ -1,10 +1,8 @@
 //! The operations of all stages in one list, and the layers they belong to.
 
 use crate::arch::DaisArch;
-use crate::binary::Dialect;
-use crate::files::Pipeline;
-use crate::isa::Inst;
-use crate::program::{Operation, Output, Program, Slot};
+use crate::isa::{Dialect, Inst};
+use crate::program::{Operation, Output, Pipeline, Program, Slot};
 use crate::tap::Place;
 use crate::time;
 use quincunx_num::Interval;

@@ -3,7 +3,7 @@
 use super::csd::naive;
 use super::flat::Flat;
 use crate::compile::pipeline::outgoing_bits;
-use crate::files::Pipeline;
+use crate::program::Pipeline;
 use crate::time;
 use quincunx_report::{Cell, Column, Table};
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ fn modelled(program: &Program) -> Vec<f64> {
     let size = |size: i32| if size == 0 { -1 } else { size };
     let arch = DaisArch {
         name: String::new(),
-        dialect: crate::binary::Dialect::D1,
+        dialect: crate::isa::Dialect::D1,
         max_width: crate::arch::MAX_WIDTH,
         adder_size: size(program.adder_size),
         carry_size: size(program.carry_size),

@@ -12,8 +12,7 @@ mod stages;
 pub(crate) use registers::outgoing_bits;
 pub use registers::register_bits;
 
-use crate::files::Pipeline;
-use crate::program::{Program, Slot};
+use crate::program::{Pipeline, Program, Slot};
 use crate::verify::ranges::Ranges;
 use crate::verify::{Rules, verify};
 use quincunx_diag::{Diagnostic, Result, any_error};

@@ -2,9 +2,10 @@
 
 use super::Staged;
 use super::schedule::{Logic, Schedule};
-use crate::files::Pipeline;
 use crate::isa::Inst;
-use crate::program::{InputIndex, LookupTable, Operation, Output, Program, Slot, TableIndex};
+use crate::program::{
+    InputIndex, LookupTable, Operation, Output, Pipeline, Program, Slot, TableIndex,
+};
 use rustc_hash::FxHashMap;
 
 /// Builds the stages. A value that crosses from one to a later one is an output and an input of

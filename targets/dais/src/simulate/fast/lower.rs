@@ -2,9 +2,8 @@
 //! quantises an output of the one before.
 
 use super::node::{Id, Nodes, Wrap};
-use crate::files::Pipeline;
 use crate::isa::{Inst, UnaryBits};
-use crate::program::{Operation, Output, Program, Slot, TableIndex};
+use crate::program::{Operation, Output, Pipeline, Program, Slot, TableIndex};
 use quincunx_num::Kif;
 
 /// Where a result is: `±value * 2^exponent`.
@@ -216,7 +215,7 @@ impl Lowering<'_> {
     }
 
     fn lookup(&mut self, x: Item, table: TableIndex, pad: i32) -> Option<Id> {
-        let offset = crate::simulate::lookup_offset(x.kif, pad);
+        let offset = crate::program::lookup_offset(x.kif, pad);
         let offset = i64::try_from(&offset).ok()?;
         let values = &self.program.tables[table.0 as usize].values;
         let number = self.first_table + table.0;

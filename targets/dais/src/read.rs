@@ -1,9 +1,15 @@
 //! Reading programs from files, whatever their form.
 
-use crate::binary::{self, Dialect, ReadOptions};
-use crate::files::{self, Pipeline};
+use crate::arch::DaisArch;
+use crate::artifact::{self, Artifact, stage};
+use crate::binary::{self, ReadOptions};
+use crate::files;
+use crate::isa::Dialect;
+use crate::options;
+use crate::program::Pipeline;
+use crate::rtl;
 use crate::text;
-use quincunx_contract::File;
+use quincunx_contract::{File, Interface, Log, Options};
 use quincunx_diag::{Diagnostic, SourceId};
 
 fn looks_like_json(text: &str) -> bool {
@@ -24,6 +30,37 @@ pub(crate) fn recognises(file: &File) -> bool {
     }
 }
 
+/// Reads a program, and makes of it what options ask for: stages, another dialect, an output more.
+pub(crate) fn read(
+    files: &[File],
+    interface: Option<Interface>,
+    arch: &DaisArch,
+    options: &Options,
+    log: &mut Log,
+) -> std::result::Result<Artifact, Vec<Diagnostic>> {
+    let wanted = options::dialect(options, "dialect")?;
+    let (mut pipeline, read, warnings) = read_files(files, wanted, options.flag("lenient"))?;
+    log.diagnostics.extend(warnings);
+    let mut dialect = wanted.or(read).unwrap_or(arch.dialect);
+    let mut interface = interface;
+    let name = |problem: Diagnostic| problem.name_file(files.first().map_or("", |f| &f.name));
+    if let Some(cutoff) = options::cutoff(options)? {
+        let warnings = stage(&mut pipeline, &mut interface, cutoff).map_err(name)?;
+        log.diagnostics.extend(warnings);
+    }
+    if let Some(to) = options::dialect(options, "to")? {
+        (pipeline, interface) = artifact::in_dialect(pipeline, interface, to).map_err(name)?;
+        dialect = to;
+    }
+    if options.flag("dump-buffer") {
+        (pipeline, interface) = artifact::with_buffer(pipeline, interface).map_err(name)?;
+    }
+    let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)
+        .map_err(name)?
+        .with_rtl(rtl::Settings::new(options)?);
+    Ok(artifact)
+}
+
 /// A program with the dialect it was found to be in, where its form tells, and warnings.
 pub(crate) type ReadFile = (Pipeline, Option<Dialect>, Vec<Diagnostic>);
 
@@ -32,7 +69,7 @@ pub(crate) type ReadFile = (Pipeline, Option<Dialect>, Vec<Diagnostic>);
 ///
 /// # Errors
 /// `Q1129` for several files that are not named so; what the readers say.
-pub(crate) fn read_files(
+fn read_files(
     files: &[File],
     dialect: Option<Dialect>,
     lenient: bool,

@@ -1,6 +1,6 @@
 //! The dialects.
 
-use crate::isa::Inst;
+use super::Inst;
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 
 /// A binary layout with its instruction set, in the order in which they appeared.
@@ -66,7 +66,7 @@ impl Dialect {
     }
 
     /// True for the layouts that begin with a version.
-    pub(super) fn has_version(self) -> bool {
+    pub(crate) fn has_version(self) -> bool {
         matches!(self, Dialect::D1Version0 | Dialect::D1)
     }
 }

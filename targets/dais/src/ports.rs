@@ -1,6 +1,7 @@
 //! Numbers at the ports of an artifact: what the driver makes of tensors, and of the program's
 //! results.
 
+use crate::program::Pipeline;
 use crate::tap::Scale;
 use quincunx_contract::{Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
@@ -8,8 +9,32 @@ use quincunx_graph::Scalar;
 use quincunx_num::{Dyadic, Rounding, round_ratio};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
+/// Numbers of inputs of the first and outputs of the last stage.
+pub(crate) fn ends(pipeline: &Pipeline) -> (usize, usize) {
+    let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
+    let outputs = pipeline.stages.last().map_or(0, |stage| stage.outputs.len());
+    (inputs, outputs)
+}
+
+/// The number of elements of all ports.
+pub(crate) fn elements(ports: &[Port]) -> Option<usize> {
+    ports.iter().try_fold(0_usize, |sum, port| sum.checked_add(element_count(&port.shape)?))
+}
+
+/// The interface of a program that has no names for its ports.
+pub(crate) fn raw_interface(pipeline: &Pipeline) -> Interface {
+    let (inputs, outputs) = ends(pipeline);
+    let port =
+        |name: &str, count| Port { name: name.to_owned(), shape: vec![count], quantiser: None };
+    Interface {
+        inputs: vec![port("in", inputs)],
+        outputs: vec![port("out", outputs)],
+        ..Interface::default()
+    }
+}
+
 /// What the driver makes of every output.
-pub(super) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
+pub(crate) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
     let names = || interface.outputs.iter().map(|port| port.name.as_str());
     if let Some(unknown) = interface.scalings.iter().find(|s| names().all(|n| n != s.output)) {
         let name = unknown.output.escape_debug();
@@ -41,7 +66,7 @@ pub(crate) fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
 }
 
 /// The numbers of all inputs, on the grids of their ports.
-pub(super) fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
+pub(crate) fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
     let mut numbers = Vec::new();
     for port in &interface.inputs {
         let tensor = inputs.get(&port.name).ok_or_else(|| {
@@ -55,7 +80,7 @@ pub(super) fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64
 
 /// The tensors of the output ports, whose numbers follow one another, and which the driver may
 /// scale, starting from the exact numbers.
-pub(super) fn split(
+pub(crate) fn split(
     ports: &[Port],
     scales: &[Option<Scale>],
     mut results: &[f64],
