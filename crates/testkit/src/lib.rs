@@ -1,7 +1,13 @@
 //! What the tests of all crates share. Only a dev-dependency: no program contains it.
 
+mod damage;
+mod graphs;
+mod judges;
 mod random;
 
+pub use damage::{Verdict, campaign, damaged, damaged_text, exercise, options, plant};
+pub use graphs::{Coverage, Recipe};
+pub use judges::{Agreed, agree, alone, each_alone, same};
 pub use random::{Random, Whole};
 
 /// The base seed of everything random in tests: `QUINCUNX_SEED`, 0 if that is not set.

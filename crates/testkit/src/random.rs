@@ -1,5 +1,6 @@
 //! Random numbers that are the same everywhere.
 
+use quincunx_tensor::Tensor;
 use std::ops::{Add, Sub};
 
 /// A generator of numbers (SplitMix64).
@@ -89,6 +90,12 @@ impl Random {
     /// Numbers in -1..=1.
     pub fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.real() as f32).collect()
+    }
+
+    /// Numbers up to this magnitude.
+    pub fn tensor(&mut self, shape: &[usize], magnitude: f64) -> Tensor {
+        let numbers = (0..shape.iter().product()).map(|_| (self.real() * magnitude) as f32);
+        Tensor::from_vec(shape, numbers.collect::<Vec<f32>>()).unwrap()
     }
 
     /// Random bytes.

@@ -1,0 +1,140 @@
+//! Damaged programs and files, wrong results, and what must become of them.
+
+use crate::Random;
+use quincunx_contract::{Arch, Engine, File, Log, Options, Program, Target};
+use quincunx_diag::any_error;
+use quincunx_isa::Table;
+use quincunx_tensor::{Tensor, Tensors, element_count};
+
+/// What became of a damaged program.
+#[derive(Debug)]
+pub enum Verdict {
+    /// A reader or a checker names a problem.
+    Rejected,
+    /// It does what the sound program does.
+    Harmless,
+    /// Neither, in these words.
+    Missed(String),
+}
+
+/// Judges 1,000 damaged programs and counts those that were rejected and those that were harmless;
+/// a case may turn out to be none.
+///
+/// # Panics
+///
+/// If one is missed.
+pub fn campaign(mut case: impl FnMut(&mut Random) -> Option<Verdict>) -> [usize; 2] {
+    const CASES: usize = 1000;
+    let (mut counts, mut missed) = ([0; 2], Vec::new());
+    for number in 0.. {
+        match case(&mut Random::new(number)) {
+            None => assert!(number < 100 * CASES as u64, "next to no case is one"),
+            Some(Verdict::Rejected) => counts[0] += 1,
+            Some(Verdict::Harmless) => counts[1] += 1,
+            Some(Verdict::Missed(what)) => missed.push(format!("case {number}: {what}")),
+        }
+        if counts[0] + counts[1] + missed.len() == CASES {
+            break;
+        }
+    }
+    assert!(missed.is_empty(), "{counts:?}, missed: {missed:#?}");
+    counts
+}
+
+/// Plants every fault in every row of a table.
+///
+/// # Panics
+///
+/// If one is not noticed.
+pub fn plant<F: Copy>(
+    table: &Table,
+    rows: impl IntoIterator<Item = usize>,
+    faults: &[(&str, F)],
+    noticed: impl Fn(usize, F) -> bool,
+) {
+    let mut unnoticed = Vec::new();
+    for row in rows {
+        for &(name, fault) in faults {
+            if !noticed(row, fault) {
+                unnoticed.push(format!("{}: {name}", table.rows[row].name));
+            }
+        }
+    }
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:#?}");
+}
+
+/// Changes some bytes, in half of the places to one of the marks, and perhaps cuts the end off.
+pub fn damaged(bytes: &[u8], marks: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..random.range(1, 3) {
+        let (at, mark) = (random.below(bytes.len()), random.pick(marks));
+        match random.below(6) {
+            _ if bytes.is_empty() => bytes.push(mark),
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = random.next() as u8,
+            2 => drop(bytes.remove(at)),
+            3 => bytes.insert(at, mark),
+            _ => bytes[at] = mark,
+        }
+    }
+    if random.chance(12) {
+        bytes.truncate(random.below(bytes.len()));
+    }
+    bytes
+}
+
+/// As [`damaged`], for text.
+pub fn damaged_text(text: &str, marks: &str, random: &mut Random) -> String {
+    String::from_utf8_lossy(&damaged(text.as_bytes(), marks.as_bytes(), random)).into_owned()
+}
+
+/// Options of a target.
+pub fn options(target: &dyn Target, given: &[(&str, &str)]) -> Options {
+    let given: Vec<(String, String)> =
+        given.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Options::new(target.info().options, &given).unwrap()
+}
+
+/// Does with files what the verbs do: no panic, whatever they hold, and nothing is refused without
+/// an error. Programs are run if that is little work.
+pub fn exercise(
+    target: &dyn Target,
+    arch: &dyn Arch,
+    given: &[(&str, &str)],
+    files: &[File],
+    is_little_work: &dyn Fn(&dyn Program) -> bool,
+) -> Option<Box<dyn Program>> {
+    let options = options(target, given);
+    for file in files {
+        let _ = (target.recognises(file), target.companions(file));
+        if let Err(problems) = target.document(file, arch, &options) {
+            assert!(any_error(&problems));
+        }
+    }
+    let program = match target.read(files, None, arch, &options, &mut Log::default()) {
+        Ok(program) => program,
+        Err(problems) => {
+            assert!(any_error(&problems), "{problems:?}");
+            assert!(problems.iter().all(|problem| problem.code() != "Q9999"), "{problems:?}");
+            return None;
+        }
+    };
+    let _ = program.verify();
+    let _ = (program.stats(), program.statistics(), program.details());
+    let _ = (program.time(), program.profile());
+    for kind in target.info().kinds {
+        let _ = program.emit(kind.name, "x");
+    }
+    let inputs = program.interface().inputs.iter().map(|port| {
+        let count = element_count(&port.shape).filter(|&count| count < 1 << 16)?;
+        Some((port.name.clone(), Tensor::from_vec(&port.shape, vec![-1.5; count]).unwrap()))
+    });
+    let inputs = inputs.collect::<Option<Tensors>>().filter(|_| is_little_work(&*program));
+    for engine in [Engine::Exec, Engine::Fast, Engine::Checked] {
+        let Ok(mut machine) = program.load(engine) else { continue };
+        if let Some(inputs) = &inputs {
+            let _ = (machine.run(inputs), machine.run_traced(inputs), machine.notes());
+        }
+    }
+    Some(program)
+}
