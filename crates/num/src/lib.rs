@@ -14,23 +14,23 @@ mod dyadic;
 mod float;
 mod gemm;
 mod kif;
+mod level;
 mod matrix;
 mod minifloat;
 mod rounding;
-mod vector;
 
 pub use conv::{ConvShape, Convolution, ImageLayout, transpose};
 pub use dyadic::Dyadic;
 pub use float::multiply_f32;
-pub use gemm::{Left, Level, Packed};
+pub use gemm::{Left, Packed};
 pub use kif::{Interval, Kif};
+pub use level::{Level, Loop};
 pub use matrix::Matrix;
 pub use minifloat::{
     Bf16, E2M1, E2M3, E3M2, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, F16, Finite, FiniteNan, FloatOverflow,
     Fnuz, Ieee, Minifloat, Specials, Tf32, e8m0_to_f64,
 };
 pub use rounding::{Overflow, Rounding, code_range, round_quotient, round_ratio, round_shift};
-pub use vector::Loop;
 
 /// Integer of any size; values up to 128 bits are stored inline.
 pub type Int = dashu_int::IBig;

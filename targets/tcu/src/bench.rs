@@ -7,9 +7,9 @@ use crate::files::Model;
 use crate::isa::Inst;
 use crate::package::Package;
 use crate::program::{Memory, Span};
-use crate::simulate::{Fast, Level};
+use crate::simulate::Fast;
 use quincunx_contract::OptionInfo;
-use quincunx_contract::bench::{Row, Run, Suite};
+use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
 use std::path::Path;
 
@@ -49,12 +49,7 @@ const RUN: Suite = Suite {
             default: "",
             values: &[],
         },
-        OptionInfo {
-            name: "level",
-            doc: "Instructions of packed products",
-            default: "best",
-            values: &["best", "scalar", "avx2", "avx512"],
-        },
+        LEVEL,
     ],
     run: measure,
 };
@@ -77,7 +72,7 @@ fn measure(run: &Run) -> Result<Vec<Row>> {
 /// taken out. `gmacs` are the multiplications of its MatMuls, `n * n` for every vector that is not
 /// zeros by definition, in that time; moves, SIMD and weights cost time and count nothing.
 fn rows(run: &Run, name: String, package: &Package) -> Result<Vec<Row>> {
-    let level = level(run)?;
+    let level = run.level()?;
     let model = package.model.as_ref().ok_or_else(|| Diagnostic::bug("no description"))?;
     let span = |base, count| Span { memory: Memory::Dram0, base, stride: 0, count };
     let pieces = model.inputs.iter().chain(&model.outputs);
@@ -110,15 +105,6 @@ fn rows(run: &Run, name: String, package: &Package) -> Result<Vec<Row>> {
         row("gmacs", macs(package) / seconds / 1e9, "GMAC/s", 2),
         row("seconds", seconds, "s", 6),
     ])
-}
-
-fn level(run: &Run) -> Result<Level> {
-    let name = run.options.get("level");
-    let level = Level::ALL.into_iter().find(|level| level.name() == name).unwrap_or(Level::best());
-    if level.is_available() {
-        return Ok(level);
-    }
-    Err(Diagnostic::unsupported("Q3091", format!("this processor lacks {}", level.name())))
 }
 
 /// A generator of numbers (xorshift).

@@ -43,7 +43,7 @@ pub fn suites() -> Vec<(String, &'static Suite)> {
 ///
 /// # Errors
 /// `Q0621` for an unknown suite and `Q0622` for an option that it does not have, with suggestions;
-/// `Q0502` and `Q0623` for a value that is not allowed; `Q0624` for what this processor cannot do;
+/// `Q0502` and `Q0623` for a value that is not allowed; `Q0506` for what this processor cannot do;
 /// `Q0625` for a folder of models that has none.
 pub fn bench(name: &str, settings: &Settings<'_>) -> Outcome<Report> {
     let suite = find(name)?;

@@ -17,16 +17,12 @@ fn settings(threads: usize, level: Level) -> Settings {
     Settings { keep: Keep::All, threads: NonZeroUsize::new(threads).unwrap(), level }
 }
 
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
-}
-
 /// Every value at every level; results of different numbers of threads have the same bits.
 fn run_everywhere(graph: &Graph, inputs: &Tensors, what: &str) -> Vec<Tensors> {
     let run = |threads, level| {
         Session::new(graph, settings(threads, level)).unwrap().run(inputs).unwrap()
     };
-    levels()
+    Level::available()
         .map(|level| {
             let alone = run(1, level);
             for threads in [2, 3] {

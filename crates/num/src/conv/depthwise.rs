@@ -1,7 +1,8 @@
 //! Convolution where every channel is a group of its own.
 
 use super::ConvShape;
-use crate::gemm::{Left, Level};
+use crate::gemm::Left;
+use crate::level::Level;
 use std::ops::Range;
 
 /// Adds the convolution to some rows of the result, channels last. `rows` comes with the width of
@@ -38,13 +39,13 @@ fn add_products<L: Left>(left: &[L], right: &[L::Wide], out: &mut [L::Sum], leve
     match level {
         Level::Scalar => add_products_inline(left, right, out),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512Vnni => {
+        Level::Avx2 | Level::Avx512 => {
             // SAFETY: `Convolution::for_level` checked that the processor has the level, and a
             // processor with either has AVX2.
             unsafe { add_products_avx2(left, right, out) }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512Vnni => unreachable!("is never available here"),
+        Level::Avx2 | Level::Avx512 => unreachable!("is never available here"),
     }
 }
 

@@ -9,7 +9,8 @@ mod depthwise;
 #[cfg(test)]
 mod tests;
 
-use crate::gemm::{Left, Level, Packed};
+use crate::gemm::{Left, Packed};
+use crate::level::Level;
 use crate::matrix::Matrix;
 use std::ops::Range;
 

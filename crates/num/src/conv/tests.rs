@@ -1,7 +1,8 @@
 //! Every level and both layouts against the definition, in i64.
 
 use super::{ConvShape, Convolution, ImageLayout, transpose};
-use crate::gemm::{Left, Level};
+use crate::gemm::Left;
+use crate::level::Level;
 use proptest::prelude::*;
 
 /// The definition: image `[channels, height, width]`, result `[outputs, height, width]`.
@@ -74,7 +75,7 @@ where
     let expected = reference(shape, &image, &weights, pad, &starts);
     let mut turned = image.clone();
     transpose(&image, shape.channels, &mut turned);
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+    for level in Level::available() {
         let convolution = Convolution::<L>::for_level(*shape, &weights, level);
         let mut out = vec![0; expected.len()];
         convolution.run(&image, ImageLayout::ChannelsFirst, pad, &starts, &mut out);

@@ -5,8 +5,8 @@
 //! `vpmaddwd` multiplies pairs and adds the two products; the only sum that does not fit, that of
 //! (-32768)^2 twice, comes out modulo 2^32 as it should. (`vpmaddubsw` saturates, and is not used.)
 
-use super::Level;
 use super::kernel::{Kernel, Lanes, Tile, from_zero};
+use crate::level::Level;
 use std::arch::x86_64::*;
 
 /// Rows of a tile: with two vectors per row, two of the right-hand side and one of the left, what

@@ -6,9 +6,9 @@
 //! what it starts from. `vpdpwssd` does the same for pairs of 16-bit numbers, and a fused
 //! multiplication and addition for single f32 numbers.
 
-use super::Level;
 use super::kernel::{Kernel, LANES, Lanes, Rows, Tile, from_zero};
 use super::sealed::Kind;
+use crate::level::Level;
 use std::arch::x86_64::*;
 
 /// Rows of a tile: with two vectors per row, 16 of the 32 registers hold sums, which is enough
@@ -27,7 +27,7 @@ const fn kernel(
     tile: fn(&mut Tile<'_>),
     starts: fn(&Rows<'_>, &mut [i32]),
 ) -> Kernel {
-    Kernel { level: Level::Avx512Vnni, rows: ROWS, lines: LINES, lanes, tile, starts }
+    Kernel { level: Level::Avx512, rows: ROWS, lines: LINES, lanes, tile, starts }
 }
 
 pub(super) static U8S8: Kernel = kernel(Lanes::Bytes, tile::<{ Kind::U8S8 as u8 }>, from_zero);

@@ -1,9 +1,9 @@
 //! What a kernel is, the table of kernels, and the one for every processor.
 
-use super::Level;
 use super::sealed::Kind;
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
+use crate::level::Level;
 use crate::matrix::span;
 
 /// Lanes of a line.
@@ -122,15 +122,15 @@ pub(super) fn of(level: Level, kind: Kind) -> &'static Kernel {
         #[cfg(target_arch = "x86_64")]
         (Level::Avx2, _) => &avx2::KERNEL,
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512Vnni, Kind::U8S8) => &avx512::U8S8,
+        (Level::Avx512, Kind::U8S8) => &avx512::U8S8,
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512Vnni, Kind::S8S8) => &avx512::S8S8,
+        (Level::Avx512, Kind::S8S8) => &avx512::S8S8,
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512Vnni, Kind::S16S16) => &avx512::S16S16,
+        (Level::Avx512, Kind::S16S16) => &avx512::S16S16,
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512Vnni, Kind::F32) => &avx512::F32,
+        (Level::Avx512, Kind::F32) => &avx512::F32,
         #[cfg(not(target_arch = "x86_64"))]
-        (Level::Avx2 | Level::Avx512Vnni, _) => unreachable!("is never available here"),
+        (Level::Avx2 | Level::Avx512, _) => unreachable!("is never available here"),
     }
 }
 

@@ -23,6 +23,7 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
+use crate::level::Level;
 use crate::matrix::{Matrix, span};
 use kernel::{GROUPS, Kernel, LANES, Line, Rows, Tile};
 use sealed::Operand;
@@ -31,60 +32,6 @@ use std::fmt;
 /// Rows of the left-hand side that are worked on together: with [`GROUPS`], what stays in the
 /// second-level cache.
 const ROWS: usize = 256;
-
-/// The instructions that a product uses. Results do not depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Level {
-    /// No particular instructions.
-    Scalar,
-    /// 256-bit vectors; 8-bit numbers are widened to 16 bits, so that nothing saturates. With the
-    /// fused additions of f32 numbers that such processors have.
-    Avx2,
-    /// 512-bit vectors with dot products.
-    Avx512Vnni,
-}
-
-impl Level {
-    /// Every level, slowest first.
-    pub const ALL: [Level; 3] = [Level::Scalar, Level::Avx2, Level::Avx512Vnni];
-
-    /// Name used in options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::Scalar => "scalar",
-            Level::Avx2 => "avx2",
-            Level::Avx512Vnni => "avx512-vnni",
-        }
-    }
-
-    /// True when this processor has the instructions.
-    pub fn is_available(self) -> bool {
-        match self {
-            Level::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512Vnni => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512vnni")
-                    && Level::Avx2.is_available()
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            Level::Avx2 | Level::Avx512Vnni => false,
-        }
-    }
-
-    /// The fastest level of this processor.
-    pub fn best() -> Self {
-        Self::ALL.into_iter().rfind(|level| level.is_available()).unwrap_or(Level::Scalar)
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 pub(crate) mod sealed {
     use super::kernel::Lanes;

@@ -1,6 +1,7 @@
 //! Every level against sums in i64.
 
-use super::{Left, Level, Packed};
+use super::{Left, Packed};
+use crate::level::Level;
 use crate::matrix::Matrix;
 use proptest::prelude::*;
 
@@ -25,10 +26,6 @@ impl Noise {
         };
         (0..count).map(|_| byte(self.next())).collect()
     }
-}
-
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
 }
 
 /// `out + left * right` in i64, then modulo 2^32.
@@ -73,7 +70,7 @@ where
     let before: Vec<i32> = (0..m * (n + gap)).map(|_| noise.next() as i32).collect();
     let mut expected = before.clone();
     reference::<L>(left, right, &mut expected, n + gap);
-    for level in levels() {
+    for level in Level::available() {
         let packed = Packed::<L>::for_level(right, level);
         let mut out = before.clone();
         packed.multiply_add(left, &mut out, n + gap);
@@ -121,7 +118,7 @@ fn sums_wrap() {
         let expected = (product * k as i64) as i32;
         assert_ne!(i64::from(expected), product * k as i64, "the case wraps");
         let (left, right) = (vec![left; k], vec![right; k * 3]);
-        for level in levels() {
+        for level in Level::available() {
             let packed = Packed::<L>::for_level(Matrix::row_major(&right, k, 3), level);
             let mut out = [0; 3];
             packed.multiply_add(Matrix::row_major(&left, 1, k), &mut out, 3);
@@ -141,19 +138,13 @@ fn sums_wrap() {
 /// `vpmaddubsw` would saturate here.
 #[test]
 fn pairs_do_not_saturate() {
-    for level in levels() {
+    for level in Level::available() {
         let right = [127_i8; 4];
         let packed = Packed::<u8>::for_level(Matrix::row_major(&right, 4, 1), level);
         let mut out = [0];
         packed.multiply_add(Matrix::row_major(&[255; 4], 1, 4), &mut out, 1);
         assert_eq!(out, [4 * 255 * 127]);
     }
-}
-
-#[test]
-fn the_best_level_is_available() {
-    assert!(Level::best().is_available() && Level::Scalar.is_available());
-    assert!(levels().all(|level| level <= Level::best()));
 }
 
 #[test]
@@ -196,7 +187,7 @@ fn f32_equals_the_definition() {
             expected[row * (n + 1) + column] +=
                 (0..k).map(|i| left.get(row, i) * right.get(i, column)).sum::<f32>();
         }
-        for level in levels() {
+        for level in Level::available() {
             let mut out = before.clone();
             Packed::<f32>::for_level(right, level).multiply_add(left, &mut out, n + 1);
             assert!(out == expected, "{level} {m}x{k}x{n}");
@@ -211,7 +202,7 @@ fn f32_rows_are_independent() {
     let number = |i: usize| (i as f32 * 0.618).fract() - 0.4;
     let left: Vec<f32> = (0..m * k).map(number).collect();
     let right: Vec<f32> = (0..k * n).map(|i| number(i * 3 + 1)).collect();
-    for level in levels() {
+    for level in Level::available() {
         let packed = Packed::<f32>::for_level(Matrix::row_major(&right, k, n), level);
         let mut whole = vec![0.0; m * n];
         packed.multiply_add(Matrix::row_major(&left, m, k), &mut whole, n);

@@ -3,11 +3,11 @@
 use super::Artifact;
 use crate::ports::{numbers, split};
 use crate::program::{Output, Pipeline, Slot};
-use crate::simulate::{Fast, Level, Worker};
+use crate::simulate::{Fast, Worker};
 use crate::tap::{Place, Scale};
 use quincunx_contract::{Interface, Machine};
 use quincunx_diag::Result;
-use quincunx_num::Dyadic;
+use quincunx_num::{Dyadic, Level};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
 /// A program on images, many at a time where they are given so.

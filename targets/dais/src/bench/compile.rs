@@ -13,7 +13,6 @@ use quincunx_graph::{
 };
 use quincunx_import::{ExportOptions, Options as ImportOptions, read_onnx, write_onnx};
 use quincunx_tensor::{DType, Tensor};
-use std::time::Instant;
 
 pub(super) const SUITE: Suite = Suite {
     name: "compile",
@@ -43,25 +42,16 @@ fn measure_one(run: &Run, name: &str, model: &[u8]) -> Result<Vec<Row>> {
     let arch: &DaisArch = arch.of_target()?;
     let effort = run.options.get("effort").to_owned();
     let options = Options::new(TARGET.info().options, &[("effort".to_owned(), effort)])?;
-    let mut seconds = Vec::new();
-    let mut figures = (0, 0.0);
-    forget_peak();
-    for _ in 0..run.repeat.get() {
-        let start = Instant::now();
-        let program = compile(model, arch, &options)?;
-        seconds.push(start.elapsed().as_secs_f64());
-        figures = adders(&program);
-    }
-    let peak = peak_bytes();
-    seconds.sort_by(f64::total_cmp);
+    let calls = run.calls(|| compile(model, arch, &options))?;
+    let (adders, bits) = adders(&calls.last);
     let row =
         |metric, value, unit, decimals| Row { name: name.into(), metric, value, unit, decimals };
     let mut rows = vec![
-        row("seconds", seconds[seconds.len() / 2], "s", 4),
-        row("adders", figures.0 as f64, "", 0),
-        row("bits", figures.1, "", 0),
+        row("seconds", calls.seconds, "s", 4),
+        row("adders", adders as f64, "", 0),
+        row("bits", bits, "", 0),
     ];
-    rows.extend(peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
+    rows.extend(calls.peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
     Ok(rows)
 }
 
@@ -186,21 +176,6 @@ fn cnn32() -> Result<Graph> {
     let x = network.rectified("dense1", x)?;
     let x = network.dense("dense2", x, 10)?;
     Ok(network.finish(x))
-}
-
-/// Makes the kernel forget the most memory that was used so far; without that the figure is of the
-/// whole process.
-fn forget_peak() {
-    // Not every system has it.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-}
-
-/// The most memory that was used; `None` where the system does not say.
-fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]

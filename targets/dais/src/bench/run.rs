@@ -2,10 +2,11 @@
 
 use crate::program::Pipeline;
 use crate::read::read_file;
-use crate::simulate::{Fast, Level};
-use quincunx_contract::bench::{Row, Run, Suite};
+use crate::simulate::Fast;
+use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
 use quincunx_contract::{File, OptionInfo};
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_num::Level;
 use quincunx_tensor::npy;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,18 +30,13 @@ pub(super) const SUITE: Suite = Suite {
             default: "",
             values: &[],
         },
-        OptionInfo {
-            name: "level",
-            doc: "Vector instructions",
-            default: "best",
-            values: &["best", "scalar", "avx2", "avx512"],
-        },
+        LEVEL,
     ],
     run: measure,
 };
 
 fn measure(run: &Run) -> Result<Vec<Row>> {
-    let level = level(run.options.get("level"))?;
+    let level = run.level()?;
     let mut rows = Vec::new();
     for (name, program) in programs(run.options.get("dir"))? {
         let inputs = samples(&program.with_file_name(format!("{name}{INPUTS}")))?;
@@ -81,14 +77,6 @@ fn measure_one(
         row("ops_per_second", operations as f64 * rate, "op/s"),
         row("samples_per_second", rate, "sample/s"),
     ])
-}
-
-fn level(name: &str) -> Result<Level> {
-    let level = Level::ALL.into_iter().find(|level| level.name() == name).unwrap_or(Level::best());
-    if level.is_available() {
-        return Ok(level);
-    }
-    Err(Diagnostic::unsupported("Q1154", format!("this processor lacks {}", level.name())))
 }
 
 /// Names and files of the programs of a folder that have samples, in the order of their names.

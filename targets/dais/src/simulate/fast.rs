@@ -12,7 +12,6 @@
 
 mod emit;
 mod integer;
-mod level;
 mod lower;
 mod node;
 mod ports;
@@ -20,14 +19,13 @@ mod range;
 mod run;
 mod step;
 
-pub use level::Level;
-
 use super::PipelineExecutor;
 use crate::program::{Output, Pipeline};
 use integer::LINE;
 use ports::Rows;
 use quincunx_diag::{Diagnostic, Result};
-use run::State;
+use quincunx_num::Level;
+use run::{Block, State};
 use std::num::NonZeroUsize;
 use step::Steps;
 
@@ -85,7 +83,7 @@ impl Fast {
         taps: &[(usize, Output)],
         level: Level,
     ) -> Result<Option<Fast>> {
-        assert!(level.is_available(), "this processor has no {}", level.name());
+        assert!(level.is_available(), "this processor lacks {level}");
         let executor = PipelineExecutor::new(pipeline)?;
         let Some(steps) = lower::lower(pipeline, taps).and_then(|l| emit::emit(&l)) else {
             return Ok(None);
@@ -197,10 +195,9 @@ impl Fast {
     fn block(&self, worker: &mut Worker, count: usize, inputs: &[f64], out: &mut [f64]) -> bool {
         let samples = count.next_multiple_of(LINE);
         let Worker { state, numbers, results } = worker;
-        let ports = &self.steps.outputs;
         if samples == count {
             let rows = Rows { numbers: inputs, columns: self.columns, samples };
-            return run::run(self.level, &self.steps, state, rows, (ports, out));
+            return self.level.run(Block { steps: &self.steps, state, rows, results: out });
         }
         // What a lookup does with samples that are none is not seen: they repeat the first one.
         numbers.clear();
@@ -208,9 +205,9 @@ impl Fast {
         for _ in count..samples {
             numbers.extend_from_slice(&inputs[..self.columns]);
         }
-        results.resize(samples * ports.len(), 0.0);
+        results.resize(samples * self.outputs(), 0.0);
         let rows = Rows { numbers, columns: self.columns, samples };
-        let is_fine = run::run(self.level, &self.steps, state, rows, (ports, results));
+        let is_fine = self.level.run(Block { steps: &self.steps, state, rows, results });
         out.copy_from_slice(&results[..out.len()]);
         is_fine
     }

@@ -7,6 +7,6 @@ mod stages;
 mod state;
 
 pub use exec::{Executor, overflows};
-pub use fast::{Fast, Level, Worker};
+pub use fast::{Fast, Worker};
 pub use stages::PipelineExecutor;
 pub use state::State;

@@ -9,12 +9,12 @@ use quincunx_dais::isa::{Inst, TABLE, layout};
 use quincunx_dais::program::{
     InputIndex, LookupTable, Operation, Output, Program, Slot, SlotType, TableIndex,
 };
-use quincunx_dais::simulate::{Executor, Fast, Level};
+use quincunx_dais::simulate::{Executor, Fast};
 use quincunx_dais::text;
 use quincunx_dais::verify::{Rules, slot_ranges, verify};
 use quincunx_diag::{Diagnostic, Place, any_error};
 use quincunx_isa::Coverage;
-use quincunx_num::{Int, Interval, Kif};
+use quincunx_num::{Int, Interval, Kif, Level};
 use std::num::NonZeroUsize;
 
 const PROGRAMS: u64 = 3000;
@@ -225,7 +225,7 @@ fn fast_is_exec() {
         let mut random = Random(seed);
         let program = wild(&mut random);
         let mut executor = Executor::new(&program).unwrap();
-        for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+        for level in Level::available() {
             let Some(fast) = Fast::with(&program.clone().into(), &[], level).unwrap() else {
                 continue;
             };

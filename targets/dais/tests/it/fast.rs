@@ -7,16 +7,12 @@ use quincunx_dais::isa::{BinaryBits, Inst, TABLE, UnaryBits};
 use quincunx_dais::program::{
     InputIndex, LookupTable, Operation, Output, Program, Slot, SlotType, TableIndex,
 };
-use quincunx_dais::simulate::{Fast, Level, PipelineExecutor};
-use quincunx_num::Kif;
+use quincunx_dais::simulate::{Fast, PipelineExecutor};
+use quincunx_num::{Kif, Level};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
-
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
-}
 
 /// Every level gives the results of the executor on all samples, which it repeats to fill several
 /// blocks, or the error of the first sample that has one.
@@ -24,7 +20,7 @@ fn check(name: &str, pipeline: &Pipeline, samples: &[Vec<f64>]) {
     let mut executor = PipelineExecutor::new(pipeline).unwrap();
     let expected = samples.iter().map(|sample| executor.run(sample)).collect::<Result<Vec<_>, _>>();
     let inputs = samples.concat();
-    for level in levels() {
+    for level in Level::available() {
         let Some(fast) = Fast::with(pipeline, &[], level).unwrap() else {
             panic!("{name}: not prepared");
         };
@@ -82,7 +78,7 @@ fn golden_programs_give_the_golden_outputs() {
         let pipelines = pipelines.map(|(_, json)| files::read_json(&json, false).unwrap().pipeline);
         let programs = [case.program().into(), binary.into()].into_iter().chain(pipelines);
         for pipeline in programs {
-            for level in levels() {
+            for level in Level::available() {
                 let fast = Fast::with(&pipeline, &[], level).unwrap().unwrap();
                 let found = fast.run(case.inputs.len(), &case.inputs.concat(), ONE).unwrap();
                 assert!(same(&found, &case.outputs.concat()), "{}", case.name);

@@ -5,12 +5,11 @@ use crate::compile::frontend::Freedom;
 use crate::compile::{Compiled, Strategy, Wishes, compile};
 use crate::time::estimate;
 use crate::verify::{Rules, verify};
-use quincunx_contract::bench::{Row, Run};
+use quincunx_contract::bench::{Calls, Row, Run};
 use quincunx_contract::{ArchSource, Log};
 use quincunx_diag::{Diagnostic, Result, any_error};
 use quincunx_graph::{Graph, passes};
 use std::path::Path;
-use std::time::Instant;
 
 const MI: u64 = 1 << 20;
 
@@ -134,19 +133,7 @@ fn measure_cell(
     graph: &Graph,
 ) -> Result<Vec<Row>> {
     let arch = machine(array, dram1)?;
-    let mut seconds = Vec::new();
-    let mut last = None;
-    forget_peak();
-    for _ in 0..run.repeat.get() {
-        // Two programs would count as twice the memory.
-        drop(last.take());
-        let start = Instant::now();
-        last = Some(program(graph, &arch, Freedom::Free)?);
-        seconds.push(start.elapsed().as_secs_f64());
-    }
-    let peak = peak_bytes();
-    seconds.sort_by(f64::total_cmp);
-    let free = last.ok_or_else(|| Diagnostic::bug("nothing was compiled"))?;
+    let Calls { seconds, peak, last: free } = run.calls(|| program(graph, &arch, Freedom::Free))?;
     let cycles = |compiled: &Compiled| estimate(&compiled.package.program, false).aggregate.cycles;
     let best = cycles(&free);
     let bound = free.products;
@@ -163,23 +150,8 @@ fn measure_cell(
         row("lower_bound", bound as f64, "cycles", 0),
         row("ms", best as f64 / clock * 1e3, "ms", 2),
         row("published_ms", f64::from(published), "ms", 0),
-        row("compile_seconds", seconds[seconds.len() / 2], "s", 3),
+        row("compile_seconds", seconds, "s", 3),
     ];
     rows.extend(peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
     Ok(rows)
-}
-
-/// Makes the kernel forget the most memory that was used so far; without that the figure is of the
-/// whole process.
-fn forget_peak() {
-    // Not every system has it.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-}
-
-/// The most memory that was used; `None` where the system does not say.
-fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }

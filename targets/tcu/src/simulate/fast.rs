@@ -13,7 +13,6 @@ mod core;
 mod exact;
 mod format;
 mod lanes;
-mod level;
 mod narrow;
 mod op;
 mod pages;
@@ -21,8 +20,6 @@ mod prepare;
 mod products;
 #[cfg(test)]
 mod tests;
-
-pub use level::Level;
 
 use self::core::{Core, Machine};
 use super::{Driver, Flow, Pattern, with_arithmetic};
@@ -32,6 +29,7 @@ use crate::package::{ConstData, Package};
 use crate::program::{Memory, Span};
 use prepare::{Prepared, prepare};
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_num::Level;
 
 /// A program that is ready to run.
 pub struct Fast {
@@ -62,7 +60,7 @@ impl Fast {
         spans: &[Span],
         level: Level,
     ) -> Option<Fast> {
-        assert!(level.is_available(), "this processor has no {}", level.name());
+        assert!(level.is_available(), "this processor lacks {level}");
         let arch = package.arch();
         let lanes = arch.lanes() as u64;
         let mut host: Vec<Span> = spans.to_vec();

@@ -11,6 +11,6 @@ mod state;
 pub use arithmetic::{Arithmetic, Fixed, Float, Flow, fused, with_arithmetic};
 pub use driver::{Driver, Pattern, flush_probe};
 pub use exec::{Executor, Notice, Watch};
-pub use fast::{Fast, Level};
+pub use fast::Fast;
 pub use memory::Dram;
 pub use state::State;

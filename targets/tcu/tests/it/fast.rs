@@ -6,6 +6,7 @@ use crate::common::{emulator_program, golden, hex, root};
 use quincunx_contract::bench::Run;
 use quincunx_contract::{Engine, File, Log, Options, Target as _};
 use quincunx_diag::Diagnostic;
+use quincunx_num::Level;
 use quincunx_tcu::TARGET;
 use quincunx_tcu::TcuArch;
 use quincunx_tcu::arch::DataType;
@@ -13,15 +14,11 @@ use quincunx_tcu::files::{Model, read_data};
 use quincunx_tcu::isa::{Access, Compute, Inst, Register, SimdOp, TABLE};
 use quincunx_tcu::package::{ConstData, Package};
 use quincunx_tcu::program::{Memory, Program, Span, Step};
-use quincunx_tcu::simulate::{Driver, Executor, Fast, Flow, Level};
+use quincunx_tcu::simulate::{Driver, Executor, Fast, Flow};
 use quincunx_tensor::{Tensor, Tensors};
 use std::num::NonZeroUsize;
 
 const MEMORIES: [Memory; 4] = [Memory::Dram0, Memory::Dram1, Memory::Local, Memory::Acc];
-
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
-}
 
 fn all_of(arch: &TcuArch) -> Vec<Span> {
     let span = |&memory: &Memory| Span { memory, base: 0, stride: 0, count: memory.depth(arch) };
@@ -146,7 +143,7 @@ fn compare(package: &Package, driver: &Driver, images: &[Images]) -> Option<Vec<
     let arch = package.arch();
     let spans = all_of(arch);
     let mut all = Vec::new();
-    for level in levels() {
+    for level in Level::available() {
         let mut fast = Fast::for_level(package, driver, &spans, level)?;
         all = Vec::new();
         for images in images {
@@ -241,7 +238,7 @@ fn compiled_programs() {
             .chain(&model.outputs)
             .map(|p| Span { memory: Memory::Dram0, base: p.base, stride: 0, count: p.size })
             .collect();
-        for level in levels() {
+        for level in Level::available() {
             let mut fast = Fast::for_level(&package, &driver, &spans, level).unwrap();
             // The second run starts from what the first one left.
             for _ in 0..2 {

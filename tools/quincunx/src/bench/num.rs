@@ -1,7 +1,7 @@
 //! The suite `num`: products of matrices and convolutions.
 
 use quincunx_contract::OptionInfo;
-use quincunx_contract::bench::{Row, Run, Suite};
+use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{
     ConvShape, Convolution, ImageLayout, Left, Level, Matrix, Packed, multiply_f32,
@@ -21,18 +21,13 @@ pub(super) const SUITE: Suite = Suite {
             default: "1024",
             values: &[],
         },
-        OptionInfo {
-            name: "level",
-            doc: "Instructions of packed products",
-            default: "best",
-            values: &["best", "scalar", "avx2", "avx512-vnni"],
-        },
+        LEVEL,
     ],
     run,
 };
 
 fn run(run: &Run) -> Result<Vec<Row>> {
-    let (size, level) = (size(run)?, level(run)?);
+    let (size, level) = (size(run)?, run.level()?);
     let gmacs = |name: String, value: f64| Row {
         name,
         metric: "gmacs",
@@ -57,15 +52,6 @@ fn size(run: &Run) -> Result<usize> {
         let message = format!("option size is {text:?}, expected a number from 1 to {MAX_SIZE}");
         Diagnostic::usage("Q0623", message)
     })
-}
-
-fn level(run: &Run) -> Result<Level> {
-    let name = run.options.get("level");
-    let level = Level::ALL.into_iter().find(|level| level.name() == name).unwrap_or(Level::best());
-    if level.is_available() {
-        return Ok(level);
-    }
-    Err(Diagnostic::unsupported("Q0624", format!("this processor lacks {level}")))
 }
 
 /// Thousand millions of products per second.

@@ -1,10 +1,10 @@
 //! The loop over the steps of a program, on a block of samples.
 
 use super::integer::{Integer, Register};
-use super::level::Level;
 use super::ports::{self, Rows};
-use super::step::{Code, Lane, Port, Step, Steps};
+use super::step::{Code, Lane, Step, Steps};
 use crate::isa::BinaryBits;
+use quincunx_num::Loop;
 use std::mem::take;
 
 /// Registers of one lane.
@@ -62,73 +62,43 @@ fn fill<T: Integer>(register: &mut Register<T>, value: i64) {
     register.fill(T::low_bits(value));
 }
 
-/// Runs all steps on a block and writes the outputs; false when a lookup found no entry, and
-/// nothing is to be believed. Samples come in whole lines.
-pub(super) fn run(
-    level: Level,
-    steps: &Steps,
-    state: &mut State,
-    rows: Rows<'_>,
-    outputs: (&[Port], &mut [f64]),
-) -> bool {
-    match level {
-        Level::Scalar => execute(steps, state, rows, outputs),
-        // SAFETY: A level is only chosen when the processor has the instructions.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2(steps, state, rows, outputs) },
-        // SAFETY: The same.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512(steps, state, rows, outputs) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => execute(steps, state, rows, outputs),
-    }
+/// All steps on a block of samples, which come in whole lines: plain loops, which the compiler makes
+/// vector instructions of.
+pub(super) struct Block<'a> {
+    pub(super) steps: &'a Steps,
+    pub(super) state: &'a mut State,
+    pub(super) rows: Rows<'a>,
+    pub(super) results: &'a mut [f64],
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn avx2(steps: &Steps, state: &mut State, rows: Rows<'_>, outputs: (&[Port], &mut [f64])) -> bool {
-    execute(steps, state, rows, outputs)
-}
+impl Loop for Block<'_> {
+    /// False when a lookup found no entry, and nothing is to be believed.
+    type Result = bool;
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn avx512(
-    steps: &Steps,
-    state: &mut State,
-    rows: Rows<'_>,
-    outputs: (&[Port], &mut [f64]),
-) -> bool {
-    execute(steps, state, rows, outputs)
-}
-
-/// The twin of all levels: plain loops, which the compiler makes vector instructions of.
-#[inline(always)]
-fn execute(
-    steps: &Steps,
-    state: &mut State,
-    rows: Rows<'_>,
-    (ports, numbers): (&[Port], &mut [f64]),
-) -> bool {
-    let n = rows.samples;
-    for step in &steps.steps {
-        let is_fine = match step.code {
-            Code::Convert { from } => {
-                convert(state, from, step, n);
-                true
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Block { steps, state, rows, results } = self;
+        let n = rows.samples;
+        for step in &steps.steps {
+            let is_fine = match step.code {
+                Code::Convert { from } => {
+                    convert(state, from, step, n);
+                    true
+                }
+                _ => with_bank!(state, step.lane, bank => one(bank, step, rows, &steps.tables)),
+            };
+            if !is_fine {
+                return false;
             }
-            _ => with_bank!(state, step.lane, bank => one(bank, step, rows, &steps.tables)),
-        };
-        if !is_fine {
-            return false;
         }
+        for (column, port) in steps.outputs.iter().enumerate() {
+            let columns = (column, steps.outputs.len());
+            with_bank!(state, port.lane, bank => {
+                ports::write(bank[port.register as usize].first(n), port, results, columns);
+            });
+        }
+        true
     }
-    for (column, port) in ports.iter().enumerate() {
-        let columns = (column, ports.len());
-        with_bank!(state, port.lane, bank => {
-            ports::write(bank[port.register as usize].first(n), port, numbers, columns);
-        });
-    }
-    true
 }
 
 #[inline(always)]

@@ -1,12 +1,12 @@
 //! The machine's cells, and the loop over a prepared program.
 
 use super::format::Format;
-use super::level::Level;
 use super::narrow::Packed;
 use super::op::{Layout, Op, Placed, Run};
 use super::products::Products;
 use crate::isa::TABLE;
 use crate::simulate::Flow;
+use quincunx_num::{Level, Loop};
 
 /// Lanes that are added at once where many vectors follow one another.
 const WIDE: usize = 32;
@@ -223,12 +223,8 @@ impl<F: Format> Machine for Core<F> {
     }
 
     fn run(&mut self, program: &[Placed]) {
-        match self.level {
-            // SAFETY: The level is only chosen when the processor has the instructions.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 | Level::Avx512 => unsafe { execute_avx2(self, program) },
-            _ => self.execute(program),
-        }
+        // The packed products have their own forms for longer vectors.
+        self.level.min(Level::Avx2).run(Execute(self, program));
     }
 
     fn flows(&self) -> &[(Flow, usize)] {
@@ -236,9 +232,14 @@ impl<F: Format> Machine for Core<F> {
     }
 }
 
-/// The loop, compiled for processors with 256-bit vectors.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn execute_avx2<F: Format>(core: &mut Core<F>, program: &[Placed]) {
-    core.execute(program);
+/// The loop over a program, compiled for vector instructions.
+struct Execute<'a, F: Format>(&'a mut Core<F>, &'a [Placed]);
+
+impl<F: Format> Loop for Execute<'_, F> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.0.execute(self.1);
+    }
 }

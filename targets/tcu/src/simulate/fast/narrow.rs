@@ -15,11 +15,11 @@
 //! * beyond, and again, [`one_by_one`] computes in 32 bits and counts what saturates, as does
 //!   `exact.rs`. It is the twin that tests compare everything with.
 
-use super::level::Level;
 use super::products::Products;
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512, exact};
 use crate::simulate::{Fixed, Flow};
+use quincunx_num::Level;
 
 /// Lanes of a line.
 pub(super) const LINE: usize = 32;

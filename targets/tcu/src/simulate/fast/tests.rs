@@ -1,11 +1,11 @@
 //! Kernels against their scalar twin, and the twin against the executor's arithmetic.
 
 use super::format::Format;
-use super::level::Level;
 use super::narrow::{Packed, Tile, one_by_one, products};
 use super::products::Products;
 use crate::arch::DataType;
 use crate::simulate::{Fixed, Flow, fused};
+use quincunx_num::Level;
 
 /// A generator of numbers (splitmix64).
 struct Random(u64);
@@ -101,7 +101,7 @@ impl Case {
 }
 
 fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available() && *level != Level::Scalar)
+    Level::available().filter(|level| *level != Level::Scalar)
 }
 
 /// Magnitudes from those with which nothing saturates to those with which nearly everything does,
