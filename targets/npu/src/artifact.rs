@@ -1,5 +1,7 @@
 //! Programs behind the trait: reading, writing, verifying, running, timing.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::arch::NpuArch;
 use crate::binary;
 use crate::isa::Queue;
@@ -10,7 +12,7 @@ use crate::simulate::{Executor, Settings, State};
 use crate::text::{self, Schema};
 use crate::time::{Model, VpCost, durations};
 use crate::verify::{Subject, executable, verify};
-use crate::work::{Resolved, Work};
+use crate::work::{Resolved, Work, element_bytes, product};
 use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_diag::{Diagnostic, Result, SourceId, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
@@ -153,7 +155,11 @@ impl Artifact {
                 Durations::Traced => true,
             };
             match traced {
-                true => program.lines.iter().map(|l| l.time.map_or(0, |(s, e)| e - s)).collect(),
+                true => program
+                    .lines
+                    .iter()
+                    .map(|l| l.time.map_or(0, |(s, e)| e.saturating_sub(s)))
+                    .collect(),
                 false => durations(program, work, &self.arch, self.model),
             }
         };
@@ -213,12 +219,12 @@ impl Artifact {
                     products = products.saturating_add(count);
                 }
                 Work::Copy(copy) => {
-                    let [c, h, w] = copy.tile.map(u64::from);
-                    let element = u64::from(crate::work::element_bytes(copy.format));
-                    bytes += u64::from(copy.images) * c * h * w * element;
+                    let ([c, h, w], element) = (copy.tile, element_bytes(copy.format));
+                    let moved = product([copy.images, c, h, w, element].map(u64::from));
+                    bytes = bytes.saturating_add(moved);
                 }
                 Work::Weights(weights) if weights.uses_dram() => {
-                    bytes += weights.dense_bytes(weights.source_row);
+                    bytes = bytes.saturating_add(weights.dense_bytes(weights.source_row));
                 }
                 _ => {}
             }
@@ -269,7 +275,7 @@ impl quincunx_contract::Program for Artifact {
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         let executor = Executor::new(self.programs.clone(), &self.arch, self.settings);
         let executor = executor.map_err(|problems| {
-            let more = problems.len() - 1;
+            let more = problems.len().saturating_sub(1);
             match problems.into_iter().next() {
                 Some(first) if more == 1 => first.with_note("and 1 more error"),
                 Some(first) if more > 1 => first.with_note(format!("and {more} more errors")),
@@ -298,7 +304,7 @@ impl quincunx_contract::Program for Artifact {
         let (_, replay) = self.replay();
         Stats {
             instructions: lines,
-            bytes: lines * binary::WORD as u64,
+            bytes: lines.saturating_mul(binary::WORD as u64),
             cycles: replay.blocked.is_empty().then(|| replay.total()),
             figures: vec![
                 ("cores", self.programs.len().to_string()),
@@ -315,7 +321,7 @@ impl quincunx_contract::Program for Artifact {
         for (program, cycles) in self.programs.iter().zip(&cycles) {
             for (inst, cycles) in program.instructions().zip(cycles) {
                 let entry = kinds.entry((inst.queue(), inst.mnemonic())).or_default();
-                *entry = (entry.0 + 1, entry.1.saturating_add(*cycles));
+                *entry = (entry.0.saturating_add(1), entry.1.saturating_add(*cycles));
             }
         }
         let columns = vec![
@@ -348,12 +354,12 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
     let cores = artifact.programs.len();
     let mut lanes = Vec::new();
     for core in 0..cores {
-        for queue in Queue::ALL {
-            lanes.push(timeline.lane(match cores {
+        lanes.push(Queue::ALL.map(|queue| {
+            timeline.lane(match cores {
                 1 => queue.name().to_owned(),
                 _ => format!("{core} {queue}"),
-            }));
-        }
+            })
+        }));
     }
     let mut events: Vec<Vec<Option<EventId>>> =
         artifact.programs.iter().map(|program| vec![None; program.lines.len()]).collect();
@@ -362,7 +368,7 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
         let line = &artifact.programs[node.core].lines[node.line];
         let (start, end) = replay.times[node.core][node.line];
         let map = line.map.as_ref();
-        let mut detail = format!("line {}", node.line + 1);
+        let mut detail = format!("line {}", node.number());
         if let Some(map) = map {
             detail += &format!(", workload {}", map.wkl);
             if let Some(tile) = map.tile.filter(|&tile| tile >= 0) {
@@ -370,9 +376,9 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
             }
         }
         let event = timeline.event(Event {
-            lane: lanes[node.core * 9 + line.inst.queue().index()],
+            lane: lanes[node.core][line.inst.queue().index()],
             start,
-            duration: end - start,
+            duration: end.saturating_sub(start),
             name: line.inst.mnemonic().to_owned(),
             detail,
         });
@@ -391,17 +397,18 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
     let mut changes: Vec<(u64, i32)> =
         dram.iter().flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
     changes.sort_unstable();
-    let mut running = 0;
+    let mut running = 0_i32;
     for (time, change) in changes {
-        running += change;
+        running = running.saturating_add(change);
         timeline.sample(counter, time, f64::from(running));
     }
-    let busy: u64 = dram.iter().map(|(start, end)| end - start).sum();
+    let busy = dram.iter().map(|&(start, end)| u64::saturating_sub(end, start));
+    let busy = busy.fold(0, u64::saturating_add);
     let (products, bytes) = artifact.volumes();
     timeline.figure("DRAM port busy", format!("{busy} cycles"));
     timeline.figure("DRAM bytes", bytes);
     timeline.figure("multiplications", products);
-    let total: u64 = cycles.iter().flatten().sum();
+    let total = cycles.iter().flatten().copied().fold(0, u64::saturating_add);
     timeline.figure("busy cycles of all queues", total);
     timeline
 }
@@ -421,7 +428,7 @@ impl Exec {
         self.ports.write(inputs, &mut state)?;
         self.executor.run(&mut state)?;
         let counts = state.counts;
-        let lost = counts.saturated + counts.infinite;
+        let lost = counts.saturated.saturating_add(counts.infinite);
         if self.checked && lost > 0 {
             let message = format!("{lost} of {} results leave their format", counts.results);
             return Err(Diagnostic::answer("Q4061", message));

@@ -5,6 +5,8 @@
 //! endian), and 16 bytes per instruction. What machine code has no room for may follow as JSON, the
 //! side section: maps, times, and numbers, lists and member names that do not come back from a word.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::arch::NpuArch;
 use crate::isa::{Inst, Number, Queue, Queues, TABLE, layout};
 use crate::program::{Indices, Line, Map, Program, Spelling};
@@ -54,14 +56,14 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// are too wide.
 pub fn write(program: &Program, arch: &NpuArch, side: bool) -> Result<Vec<u8>> {
     let layout = layout(arch)?;
-    let mut out = Vec::with_capacity(HEADER + WORD * program.lines.len());
+    let mut out = Vec::with_capacity(end_of(program.lines.len()));
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     let count = u32::try_from(program.lines.len())
         .map_err(|_| Diagnostic::unsupported("Q4013", "the program has more than 2^32 lines"))?;
     out.extend_from_slice(&count.to_le_bytes());
-    for (index, line) in program.lines.iter().enumerate() {
-        let place = |problem: Diagnostic| problem.with_note(format!("in line {}", index + 1));
+    for (number, line) in (1..).zip(&program.lines) {
+        let place = |problem: Diagnostic| problem.with_note(format!("in line {number}"));
         let word = TABLE.encode(&line.inst.to_raw(), &layout).map_err(place)?;
         out.extend_from_slice(&word.to_le_bytes()[..WORD]);
     }
@@ -131,6 +133,11 @@ fn is_list(kind: Kind) -> bool {
     (custom.legal)(all) && !is_number(kind)
 }
 
+/// Where the words of so many lines end.
+fn end_of(lines: usize) -> usize {
+    lines.saturating_mul(WORD).saturating_add(HEADER)
+}
+
 /// Reads machine code.
 ///
 /// # Errors
@@ -138,32 +145,32 @@ fn is_list(kind: Kind) -> bool {
 /// decoding says of a word, with its place.
 pub fn read(bytes: &[u8], arch: &NpuArch) -> Result<Program> {
     let wrong = |message: String| Diagnostic::invalid("Q4014", message);
-    if !recognises(bytes) || bytes.len() < HEADER {
+    let Some((&header, rest)) = bytes.split_first_chunk::<HEADER>().filter(|_| recognises(bytes))
+    else {
         return Err(wrong("expected machine code, which begins with QNPU".to_owned()).at_byte(0));
+    };
+    let [.., a, b, c, d, e, f, g, h] = header;
+    let (version, count) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    if version != VERSION {
+        return Err(wrong(format!("version is {version}, expected {VERSION}")).at_byte(4));
     }
-    let word32 =
-        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    if word32(4) != VERSION {
-        return Err(wrong(format!("version is {}, expected {VERSION}", word32(4))).at_byte(4));
-    }
-    let (count, rest) = (word32(8) as usize, &bytes[HEADER..]);
-    if rest.len() / WORD < count {
+    let count = count as usize;
+    let Some((words, side)) = rest.split_at_checked(count.saturating_mul(WORD)) else {
         let message =
             format!("{count} instructions are announced, {} are there", rest.len() / WORD);
         return Err(wrong(message).at_byte(8));
-    }
-    let (words, side) = rest.split_at(count * WORD);
+    };
     let layout = layout(arch)?;
     let mut program = Program::default();
     for (index, word) in words.chunks_exact(WORD).enumerate() {
-        let place = |problem: Diagnostic| problem.at_byte((HEADER + index * WORD) as u64);
+        let place = |problem: Diagnostic| problem.at_byte(end_of(index) as u64);
         let bits = Bits::from_le_bytes(word).unwrap_or(Bits::ZERO);
         let (raw, _) = TABLE.decode(&bits, &layout, false).map_err(place)?;
         let inst = Inst::from_raw(&raw).ok_or_else(|| Diagnostic::bug("a decoded value"))?;
         program.lines.push(Line { inst, map: None, time: None });
     }
     if !side.is_empty() {
-        let place = |problem: Diagnostic| problem.at_byte((HEADER + count * WORD) as u64);
+        let place = |problem: Diagnostic| problem.at_byte(end_of(count) as u64);
         let side = serde_json::from_slice(side)
             .map_err(|error| place(Diagnostic::invalid("Q4015", error.to_string())))?;
         apply(side, &mut program).map_err(|what| {

@@ -1,5 +1,7 @@
 //! Differences between two programs or traces, for the verb `diff`.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::artifact::Artifact;
 use crate::isa::Queue;
 use crate::text;
@@ -32,9 +34,10 @@ fn totals(left: &Artifact, right: &Artifact) -> Table {
     ];
     let mut table = Table::new("cycles", columns);
     let mut push = |what: String, left: u64, right: u64| {
-        let difference = i128::from(right) - i128::from(left);
-        let difference = difference.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        table.push(vec![what.into(), left.into(), right.into(), Cell::Integer(difference)]);
+        let difference = right.checked_signed_diff(left);
+        let most = if right < left { i64::MIN } else { i64::MAX };
+        let difference = Cell::Integer(difference.unwrap_or(most));
+        table.push(vec![what.into(), left.into(), right.into(), difference]);
     };
     let sides = [left, right].map(|artifact| (artifact, artifact.replay()));
     let count =
@@ -45,7 +48,8 @@ fn totals(left: &Artifact, right: &Artifact) -> Table {
         let mut sums: BTreeMap<Queue, u64> = BTreeMap::new();
         for (program, cycles) in artifact.programs().iter().zip(cycles) {
             for (inst, cycles) in program.instructions().zip(cycles) {
-                *sums.entry(inst.queue()).or_default() += cycles;
+                let sum = sums.entry(inst.queue()).or_default();
+                *sum = sum.saturating_add(*cycles);
             }
         }
         sums
@@ -53,7 +57,7 @@ fn totals(left: &Artifact, right: &Artifact) -> Table {
     let busy = [busy(&sides[0]), busy(&sides[1])];
     for queue in Queue::ALL {
         let of = |side: usize| busy[side].get(&queue).copied().unwrap_or(0);
-        if of(0) + of(1) > 0 {
+        if of(0).max(of(1)) > 0 {
             push(format!("{queue} busy"), of(0), of(1));
         }
     }
@@ -70,21 +74,16 @@ fn lines(left: &Artifact, right: &Artifact, core: usize) -> Option<Table> {
         String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
     };
     let (left, right) = (list(left), list(right));
-    let mut differing = 0_usize;
-    for index in 0..left.len().max(right.len()) {
-        let (a, b) = (left.get(index), right.get(index));
-        if a == b {
-            continue;
-        }
-        differing += 1;
-        if differing <= SHOWN {
-            let show = |line: Option<&String>| line.cloned().unwrap_or_else(|| "(none)".to_owned());
-            table.push(vec![Cell::Count(index as u64 + 1), show(a).into(), show(b).into()]);
-        }
+    let pairs = (0..left.len().max(right.len())).map(|index| (left.get(index), right.get(index)));
+    let mut differing = (1..).zip(pairs).filter(|(_, (a, b))| a != b).peekable();
+    differing.peek()?;
+    for (number, (a, b)) in differing.by_ref().take(SHOWN) {
+        let show = |line: Option<&String>| line.cloned().unwrap_or_else(|| "(none)".to_owned());
+        table.push(vec![Cell::Count(number), show(a).into(), show(b).into()]);
     }
-    if differing > SHOWN {
-        let more = format!("{} more lines differ", differing - SHOWN);
-        table.push(vec![Cell::Empty, more.into(), Cell::Empty]);
+    let more = differing.count();
+    if more > 0 {
+        table.push(vec![Cell::Empty, format!("{more} more lines differ").into(), Cell::Empty]);
     }
-    (differing > 0).then_some(table)
+    Some(table)
 }

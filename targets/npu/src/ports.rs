@@ -4,12 +4,14 @@
 //! A tensor is named after its base register and address: `dram0_65536`. Weights have three ports:
 //! `dram1_0_w` (`[K, C, R, S]` codes), and `_a` and `_b` (`[K]`, the factor and offset of the sum).
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::arch::NpuArch;
 use crate::isa::DataFmt;
 use crate::replay::Node;
 use crate::simulate::State;
 use crate::work::{
-    Access, Copy, Memory, Resolved, WeightSource, Weights, Work, accesses, ceil8, dense_row_bytes,
+    Access, Copy, Memory, PARAMETER_BYTES, Resolved, WeightSource, Weights, Work, accesses,
     element_bytes, pitch,
 };
 use quincunx_contract::{Interface, Port};
@@ -18,6 +20,7 @@ use quincunx_graph::Quantiser;
 use quincunx_num::{F16, FloatOverflow};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::Saturating;
 
 /// Elements that the ports of a run may have together.
 const MAX_ELEMENTS: usize = 1 << 26;
@@ -128,7 +131,7 @@ impl Ports {
         match taken(&stem) {
             None => Some(stem),
             Some(index) if same_tensor(&places[index], place) => None,
-            Some(_) => Some(format!("{stem}_core{}_line{}", node.core, node.line + 1)),
+            Some(_) => Some(format!("{stem}_core{}_line{}", node.core, node.number())),
         }
     }
 
@@ -290,40 +293,48 @@ fn each(
             }
         }
         Place::Tensor(copy) => {
-            let bytes = u64::from(element_bytes(copy.format));
-            let pixel = match copy.dense {
-                true => u64::from(copy.dram_tensor[0]) * bytes,
-                false => pitch(copy.dram_tensor[0], bytes as u32).into(),
-            };
-            let [c, h, w] = copy.tile.map(u64::from);
-            let [_, height, width] = copy.dram_tensor.map(u64::from);
-            for (element, index) in (0..u64::from(copy.images) * c * h * w).enumerate() {
-                let (x, y) = (index % w, index / w % h);
-                let (channel, image) = (index / (w * h) % c, index / (w * h * c));
-                let at = ((image * height + y) * width + x) * pixel + channel * bytes;
-                visit(element, (copy.bas, u64::from(copy.dram) + at), Code::of(copy.format))?;
+            let bytes = element_bytes(copy.format);
+            let [c, h, w] = copy.tile;
+            let [_, height, width] = copy.dram_tensor;
+            let [pixel, height, width, bytes, first] =
+                [copy.dram_pixel(), height, width, bytes, copy.dram].map(whole);
+            for (element, [image, channel, y, x]) in positions([copy.images, c, h, w]) {
+                let at = first + ((image * height + y) * width + x) * pixel + channel * bytes;
+                visit(element, (copy.bas, at.0), Code::of(copy.format))?;
             }
         }
         Place::Weights(weights, bas, address) => {
             let bytes = element_bytes(weights.format);
-            let row = dense_row_bytes(weights.source_row, bytes) + 32;
-            let pixel = u64::from(ceil8(weights.source_row[0] * bytes));
-            let columns = u64::from(weights.source_row[2]);
-            let [c, r, s] = weights.row.map(u64::from);
-            for (element, index) in (0..u64::from(weights.channels) * c * r * s).enumerate() {
-                let (x, y) = (index % s, index / s % r);
-                let (channel, k) = (index / (s * r) % c, index / (s * r * c));
-                let at = k * row + (y * columns + x) * pixel + channel * u64::from(bytes);
-                visit(element, (bas, u64::from(address) + at), Code::of(weights.format))?;
+            let row = Saturating(weights.dense_row());
+            let [channels, _, columns] = weights.source_row;
+            let [pixel, columns, bytes, first] =
+                [pitch(channels, bytes), columns, bytes, address].map(whole);
+            let [c, r, s] = weights.row;
+            for (element, [k, channel, y, x]) in positions([weights.channels, c, r, s]) {
+                let at = first + k * row + (y * columns + x) * pixel + channel * bytes;
+                visit(element, (bas, at.0), Code::of(weights.format))?;
             }
         }
         Place::Parameter(weights, bas, address, index) => {
-            let weight_bytes = dense_row_bytes(weights.source_row, element_bytes(weights.format));
-            for k in 0..u64::from(weights.channels) {
-                let at = k * (weight_bytes + 32) + weight_bytes + 4 * index as u64;
-                visit(k as usize, (bas, u64::from(address) + at), Code::Single)?;
+            let row = Saturating(weights.dense_row());
+            // Parameters stand behind the weights of their channel.
+            let inside =
+                row - Saturating(PARAMETER_BYTES) + Saturating(4) * Saturating(index as u64);
+            for (element, [k, ..]) in positions([weights.channels, 1, 1, 1]) {
+                visit(element, (bas, (whole(address) + k * row + inside).0), Code::Single)?;
             }
         }
     }
     Ok(())
+}
+
+fn whole(number: u32) -> Saturating<u64> {
+    Saturating(number.into())
+}
+
+/// Every index of a tensor in row-major order, numbered from 0.
+fn positions([n, c, h, w]: [u32; 4]) -> impl Iterator<Item = (usize, [Saturating<u64>; 4])> {
+    let planes = (0..n).flat_map(move |n| (0..c).map(move |c| (n, c)));
+    let rows = planes.flat_map(move |(n, c)| (0..h).map(move |y| (n, c, y)));
+    rows.flat_map(move |(n, c, y)| (0..w).map(move |x| [n, c, y, x].map(whole))).enumerate()
 }

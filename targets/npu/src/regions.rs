@@ -1,5 +1,7 @@
 //! The regions of L2. Facts: `specs/npu.md` section 3.2.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::arch::NpuArch;
 use crate::work::Regions;
 
@@ -33,18 +35,18 @@ pub fn region((kib, last): (u16, u16)) -> Result<Option<Region>, TooLong> {
         (0, _) => 8192,
         (kib, _) => u64::from(kib),
     };
-    let end = u64::from(last) + 1;
+    let end = u64::from(last).saturating_add(1);
     let start = end.checked_sub(kib).ok_or(TooLong)?;
-    Ok(Some(Region { start: start * 1024, length: kib * 1024 }))
+    let [start, length] = [start, kib].map(|kib| kib.saturating_mul(1024));
+    Ok(Some(Region { start, length }))
 }
 
 impl RegionTable {
     /// Sets four regions; those that no instruction can select are dropped, malformed ones unused.
     pub fn set(&mut self, regions: &Regions) {
-        for (offset, &cut) in regions.cuts.iter().enumerate() {
-            if let Some(place) = self.0.get_mut(usize::from(regions.first) + offset) {
-                *place = region(cut).unwrap_or(None);
-            }
+        let places = self.0.iter_mut().skip(regions.first.into());
+        for (place, &cut) in places.zip(&regions.cuts) {
+            *place = region(cut).unwrap_or(None);
         }
     }
 
@@ -65,28 +67,35 @@ impl Region {
         Region { start: 0, length: arch.l2_bytes.into() }
     }
 
+    /// One past the last byte.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.length)
+    }
+
     /// The byte of L2 of an address in the ring.
     pub fn byte(&self, address: i64) -> u64 {
         // Lengths are at most 8 MiB.
-        self.start + address.rem_euclid(self.length as i64) as u64
+        self.start.saturating_add(address.rem_euclid(self.length as i64) as u64)
     }
 
     /// The bytes of L2 from `start` to `end` of the ring, in at most two pieces; everything when the
     /// ring is shorter.
     pub fn pieces(&self, start: i64, end: i64) -> [Option<(u64, u64)>; 2] {
-        let length = (end - start).max(0) as u64;
+        let length = end.saturating_sub(start).max(0) as u64;
         if length == 0 {
             return [None, None];
         }
         if length >= self.length {
-            return [Some((self.start, self.start + self.length)), None];
+            return [Some((self.start, self.end())), None];
         }
         let first = self.byte(start);
-        let limit = self.start + self.length;
-        if first + length <= limit {
-            return [Some((first, first + length)), None];
+        let last = first.saturating_add(length);
+        match last.checked_sub(self.end()) {
+            None | Some(0) => [Some((first, last)), None],
+            Some(rest) => {
+                [Some((first, self.end())), Some((self.start, self.start.saturating_add(rest)))]
+            }
         }
-        [Some((first, limit)), Some((self.start, self.start + length - (limit - first)))]
     }
 }
 

@@ -23,6 +23,13 @@ pub struct Node {
     pub line: usize,
 }
 
+impl Node {
+    /// The line as people count, from 1.
+    pub fn number(self) -> usize {
+        self.line.saturating_add(1)
+    }
+}
+
 /// What a line waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {

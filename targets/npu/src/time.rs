@@ -4,12 +4,14 @@
 //! batch once and the path from L2 to WL0 not at all; `physical` counts both. Neither was compared
 //! with hardware. Values of tensors never matter.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::arch::NpuArch;
 use crate::isa::{DataFmt, YCutMode};
 use crate::program::Program;
 use crate::work::{
-    Conv, Copy, PARAMETER_BYTES, Resolved, Vector, VectorKind, WeightDest, WeightSource, Weights,
-    Work, buffer_row_bytes, element_bytes, pitch,
+    Conv, Copy, Extents, Resolved, Vector, VectorKind, WeightDest, WeightSource, Weights, Work,
+    buffer_row_bytes, channel_bytes, element_bytes, pitch, product,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +19,8 @@ use std::collections::BTreeMap;
 const CONFIGURE: u64 = 21;
 /// Cycles of a control instruction; traces have 30 to 39.
 const CONTROL: u64 = 34;
+/// Cycles before an instruction does its work; stores need more.
+const START: u64 = 20;
 
 /// Which cycles of the vector queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,10 @@ impl Model {
 pub fn durations(program: &Program, work: &[Resolved], arch: &NpuArch, model: Model) -> Vec<u64> {
     let groups = Groups::new(program, work);
     let streams = streams(program, work);
+    let moved = |images: u32, [c, h, w]: Extents, format: DataFmt| {
+        let bytes = product([images, pitch(c, element_bytes(format)), h, w].map(u64::from));
+        START.saturating_add(bytes.div_ceil(arch.l2_bytes_per_cycle.into()))
+    };
     let line = |index: usize| match &work[index] {
         Err(_) => 0,
         Ok(Work::Configure) => CONFIGURE,
@@ -58,21 +66,13 @@ pub fn durations(program: &Program, work: &[Resolved], arch: &NpuArch, model: Mo
                 VpCost::Upstream => groups.vector(index),
                 VpCost::PerImage => 1,
             };
-            20 + rounded(vector_cycles(vector, arch) as f64 / count as f64)
+            START.saturating_add(rounded(vector_cycles(vector, arch) as f64 / count as f64))
         }
         Ok(Work::Conv(conv)) => conv_cycles(conv, work, &groups, &streams, index, arch, model),
         Ok(Work::Reorder(reorder)) if model.moves => {
-            let [c, h, w] = reorder.tile;
-            let bytes =
-                u64::from(pitch(c, element_bytes(reorder.format))) * u64::from(h) * u64::from(w);
-            20 + (bytes * u64::from(reorder.images)).div_ceil(arch.l2_bytes_per_cycle.into())
+            moved(reorder.images, reorder.tile, reorder.format)
         }
-        Ok(Work::Remote(remote)) if model.moves => {
-            let [c, h, w] = remote.tile;
-            let bytes =
-                u64::from(pitch(c, element_bytes(remote.format))) * u64::from(h) * u64::from(w);
-            20 + (bytes * u64::from(remote.images)).div_ceil(arch.l2_bytes_per_cycle.into())
-        }
+        Ok(Work::Remote(remote)) if model.moves => moved(remote.images, remote.tile, remote.format),
         Ok(Work::Reorder(_) | Work::Remote(_)) => 0,
     };
     (0..program.lines.len()).map(line).collect()
@@ -93,18 +93,18 @@ pub fn dram_cycles(bytes: u64, arch: &NpuArch) -> u64 {
 
 fn copy_cycles(copy: &Copy, arch: &NpuArch) -> u64 {
     let [c, h, w] = copy.tile;
-    let pixel = u64::from(pitch(c, element_bytes(copy.format)));
-    let bytes = u64::from(copy.images) * pixel * u64::from(h) * u64::from(w);
-    (if copy.load { 20 } else { 30 }) + dram_cycles(bytes, arch)
+    let pixel = pitch(c, element_bytes(copy.format));
+    let bytes = product([copy.images, pixel, h, w].map(u64::from));
+    dram_cycles(bytes, arch).saturating_add(if copy.load { START } else { 30 })
 }
 
 fn weight_cycles(weights: &Weights, arch: &NpuArch, model: Model) -> u64 {
-    let row = buffer_row_bytes(weights.row, element_bytes(weights.format)) + PARAMETER_BYTES;
-    let bytes = u64::from(weights.channels) * row;
+    let row = buffer_row_bytes(weights.row, element_bytes(weights.format));
+    let bytes = channel_bytes(weights.channels, row);
     match (weights.source, weights.dest) {
-        (WeightSource::Dram { .. }, _) => 20 + dram_cycles(bytes, arch),
+        (WeightSource::Dram { .. }, _) => START.saturating_add(dram_cycles(bytes, arch)),
         (_, WeightDest::Wl0(_)) if model.moves => {
-            20 + bytes.div_ceil(arch.l2_bytes_per_cycle.into())
+            START.saturating_add(bytes.div_ceil(arch.l2_bytes_per_cycle.into()))
         }
         _ => 0,
     }
@@ -118,37 +118,38 @@ fn vector_cycles(vector: &Vector, arch: &NpuArch) -> u64 {
         VectorKind::Pool => config.source,
         _ => config.tile,
     };
-    let constant = match vector.kind {
+    let constant: u64 = match vector.kind {
         VectorKind::Pool if vector.modules & 1 != 0 => 16,
         VectorKind::Pool => 21,
         _ if vector.has_second() => 18,
         _ if config.formats == [DataFmt::INT8, DataFmt::FP16] => 28,
         _ => 14,
     };
-    let words = u64::from(channels) * u64::from(bytes);
+    let words = product([channels, bytes].map(u64::from));
     let words = words.div_ceil(arch.l2_bytes_per_cycle.into());
-    u64::from(h) * u64::from(w) * words + constant
+    product([h.into(), w.into(), words]).saturating_add(constant)
 }
 
 /// Cycles of one tile of a convolution, in the order of evaluation of the original tool.
 pub fn tile_cycles(conv: &Conv, arch: &NpuArch) -> f64 {
-    let [n, k, c, h, w] = conv.tile;
+    let [mut n, k, _, mut h, mut w] = conv.tile;
     let rows = arch.rows.max(1);
-    let (mut n, mut c, mut h, mut w) = (n, (c / conv.groups.max(1)).div_ceil(8), h, w);
+    let mut c = conv.weight_row()[0].div_ceil(8);
     let mtk0 = conv.mini[0];
-    let mut block = u64::from(arch.columns) * 8 * u64::from(mtk0);
+    let mut block = [arch.columns, 8, mtk0, 1];
     match conv.y_cut {
         YCutMode::CUT_H => h = h.div_ceil(rows),
         YCutMode::CUT_W => w = w.div_ceil(rows),
         YCutMode::CUT_N => n = n.div_ceil(rows),
         YCutMode::CUT_C => c = c.div_ceil(rows),
-        YCutMode::CUT_K => block = u64::from(arch.columns) * u64::from(rows) * 8 * u64::from(mtk0),
+        YCutMode::CUT_K => block[3] = rows,
         _ => {}
     }
     let (hm, wm) = mini_image(conv);
-    let area = u64::from(hm) * u64::from(wm);
-    let vectors = (u64::from(mtk0) * area) as f64;
+    let area = product([hm, wm].map(u64::from));
+    let vectors = product([mtk0, hm, wm].map(u64::from)) as f64;
     let steps = f64::from(n) * f64::from(h.div_ceil(hm.max(1))) * f64::from(w.div_ceil(wm.max(1)));
+    let block = product(block.map(u64::from));
     let blocks = u64::from(k).div_ceil(block.max(1)) as f64;
     let load = al1_words(conv) as f64;
     let kernel = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
@@ -164,17 +165,18 @@ pub fn tile_cycles(conv: &Conv, arch: &NpuArch) -> f64 {
 
 /// Rows and columns of a mini tile.
 pub fn mini_image(conv: &Conv) -> (u32, u32) {
-    let [h, w] = conv.mini_image;
-    ((h + 1).min(conv.tile[3]), (w + 1).min(conv.tile[4]))
+    let [h, w] = conv.mini_image.map(|extent| extent.saturating_add(1));
+    (h.min(conv.tile[3]), w.min(conv.tile[4]))
 }
 
 /// Words of 8 bytes that a mini tile holds in AL1.
 pub fn al1_words(conv: &Conv) -> u64 {
     let (hm, wm) = mini_image(conv);
     let extent = |axis: usize, outputs: u32| {
-        u64::from(outputs.max(1) - 1) * u64::from(conv.stride[axis]) + u64::from(conv.kernel[axis])
+        let steps = product([outputs.saturating_sub(1), conv.stride[axis]].map(u64::from));
+        steps.saturating_add(conv.kernel[axis].into())
     };
-    u64::from(conv.mini[1]) * extent(0, hm) * extent(1, wm)
+    product([conv.mini[1].into(), extent(0, hm), extent(1, wm)])
 }
 
 fn conv_cycles(
@@ -187,7 +189,7 @@ fn conv_cycles(
     model: Model,
 ) -> u64 {
     let Some(group) = groups.conv(index) else {
-        return 20 + rounded(tile_cycles(conv, arch).floor());
+        return START.saturating_add(rounded(tile_cycles(conv, arch).floor()));
     };
     // All tiles count as the first one does, also a smaller last one.
     let first = group.first().and_then(|&line| convs.get(line));
@@ -201,13 +203,14 @@ fn conv_cycles(
     let total = if streamed && !model.moves {
         // The first tile waits for its weights; later ones for the slower of weights and work.
         let row = buffer_row_bytes(conv.weight_row(), element_bytes(conv.formats[1]));
-        let weights = u64::from(conv.tile[1]) * (row / u64::from(arch.l2_bytes_per_cycle) + 1);
-        let weights = weights as f64;
+        // A whole number of cycles and one more.
+        let cycles = row.saturating_add(1).div_ceil(arch.l2_bytes_per_cycle.into());
+        let weights = product([conv.tile[1].into(), cycles]) as f64;
         weights + (count - 1.0) * weights.max(tile) + tile
     } else {
         count * tile
     };
-    20 + rounded(total.floor() / count)
+    START.saturating_add(rounded(total.floor() / count))
 }
 
 /// Lines of the same workload: convolutions, and how many vector instructions.
@@ -231,7 +234,8 @@ impl Groups {
                 match &work[index] {
                     Ok(Work::Conv(_)) => own.entry(workload).or_default().push(index),
                     Ok(Work::Vector(_)) => {
-                        *counts.entry((task, workload)).or_default() += 1;
+                        let count = counts.entry((task, workload)).or_default();
+                        *count = count.saturating_add(1);
                         keys[index] = Some((task, workload));
                     }
                     _ => {}

@@ -28,6 +28,8 @@
 //!
 //! Facts: `specs/npu.md` sections 2, 3, 5 and 9. Lines are counted from 1, as `inst_idx` of traces.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod fields;
 mod hazards;
 mod lint;
@@ -101,12 +103,12 @@ impl Subject<'_> {
             1 => String::new(),
             _ => format!(" of core {}", node.core),
         };
-        format!("line {} ({}){core}", node.line + 1, self.mnemonic(node))
+        format!("line {} ({}){core}", node.number(), self.mnemonic(node))
     }
 
     /// Places a problem at a line.
     fn at(&self, node: Node, problem: Diagnostic) -> Diagnostic {
-        let problem = problem.at(Place::Instruction(node.line + 1));
+        let problem = problem.at(Place::Instruction(node.number()));
         match self.programs.len() {
             1 => problem,
             _ => problem.with_note(format!("in core {}", node.core)),
@@ -128,7 +130,7 @@ impl Problems {
             Severity::Error => &mut self.errors,
             _ => &mut self.others,
         };
-        *count += 1;
+        *count = count.saturating_add(1);
         if *count <= MAX_PROBLEMS {
             self.list.push(problem);
         }
@@ -136,8 +138,8 @@ impl Problems {
 
     fn finish(mut self) -> Vec<Diagnostic> {
         for (count, what) in [(self.errors, "errors"), (self.others, "warnings and notes")] {
-            if count > MAX_PROBLEMS {
-                let text = format!("{} more {what}", count - MAX_PROBLEMS);
+            if let Some(more @ 1..) = count.checked_sub(MAX_PROBLEMS) {
+                let text = format!("{more} more {what}");
                 self.list.push(Diagnostic::note("Q4049", text));
             }
         }

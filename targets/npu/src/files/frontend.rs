@@ -33,9 +33,9 @@ pub(super) fn check(file: &Json, checker: &mut Checker) {
         neighbours(name, layer, &names, checker);
         operation(name, layer, checker);
     }
-    let count = indices.len() as i64;
-    let last = indices.last().copied().unwrap_or(-1);
-    if last + 1 != count {
+    let count = indices.len();
+    if !indices.iter().copied().eq(0..count as i64) {
+        let last = indices.last().copied().unwrap_or(-1);
         checker.warn("Q4073", format!("{count} layers have indices up to {last}"));
     }
 }
@@ -121,7 +121,7 @@ fn convolved(
         .map(|axis| {
             let (kernel, stride) = (*kernel.get(axis)?, *stride.get(axis)?);
             let room = input[axis].checked_add(pads[axis])?.checked_sub(kernel)?;
-            (stride > 0).then(|| room.div_euclid(stride) + 1)
+            room.checked_div_euclid(stride).filter(|_| stride > 0)?.checked_add(1)
         })
         .collect()
 }

@@ -87,16 +87,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Json, Style)> {
 }
 
 fn style_of(bytes: &[u8]) -> Style {
-    let first_key = bytes.iter().position(|&byte| byte == b'"');
-    let after = first_key.map_or(&[][..], |at| &bytes[at + 1..]);
-    let close = after.iter().position(|&byte| byte == b'"').map_or(after.len(), |at| at + 1);
-    if after[close.min(after.len())..].starts_with(b" :") {
+    let mut quotes = bytes.split(|&byte| byte == b'"').skip(2);
+    if quotes.next().is_some_and(|behind| behind.starts_with(b" :")) {
         return Style::JsonCpp;
     }
     let newline = bytes.last() == Some(&b'\n');
-    let line = bytes.iter().position(|&byte| byte == b'\n');
-    let inner = line.filter(|&at| at + 1 < bytes.len()).map(|at| &bytes[at + 1..]);
-    let indent = inner.map(|rest| rest.iter().take_while(|&&byte| byte == b' ').count());
+    let inner = bytes.iter().skip_while(|&&byte| byte != b'\n').skip(1);
+    let is_line = inner.clone().next().is_some();
+    let indent = is_line.then(|| inner.take_while(|&&byte| byte == b' ').count());
     Style::Python { indent, newline }
 }
 
@@ -107,14 +105,28 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
     fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
+        self.rest().first().copied()
+    }
+
+    /// Goes on behind so many bytes, at most to the end.
+    fn skip(&mut self, length: usize) {
+        self.at = self.at.saturating_add(length).min(self.bytes.len());
+    }
+
+    /// Takes the bytes that are such.
+    fn take(&mut self, is_part: fn(u8) -> bool) -> &[u8] {
+        let start = self.at;
+        self.skip(self.rest().iter().take_while(|&&byte| is_part(byte)).count());
+        &self.bytes[start..self.at]
     }
 
     fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-            self.at += 1;
-        }
+        self.take(|byte| b" \n\r\t".contains(&byte));
     }
 
     fn expected(&self, what: &str) -> Diagnostic {
@@ -122,20 +134,24 @@ impl Parser<'_> {
     }
 
     fn eat(&mut self, text: &[u8]) -> bool {
-        let found = self.bytes[self.at..].starts_with(text);
-        self.at += if found { text.len() } else { 0 };
+        let found = self.rest().starts_with(text);
+        if found {
+            self.skip(text.len());
+        }
         found
     }
 
+    /// A value that lies `depth` levels deep.
     fn value(&mut self, depth: usize) -> Result<Json> {
-        self.values += 1;
+        self.values = self.values.saturating_add(1);
         if depth > MAX_DEPTH || self.values > MAX_VALUES {
             let message = format!("more than {MAX_DEPTH} levels or {MAX_VALUES} values");
             return Err(Diagnostic::unsupported("Q4071", message).at_byte(self.at as u64));
         }
+        let inner = depth.saturating_add(1);
         match self.peek() {
-            Some(b'{') => self.object(depth),
-            Some(b'[') => self.array(depth),
+            Some(b'{') => self.object(inner),
+            Some(b'[') => self.array(inner),
             Some(b'"') => Ok(Json::Text(self.text()?)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ if self.eat(b"null") => Ok(Json::Null),
@@ -145,8 +161,9 @@ impl Parser<'_> {
         }
     }
 
+    /// An object whose values lie `depth` levels deep.
     fn object(&mut self, depth: usize) -> Result<Json> {
-        self.at += 1;
+        self.skip(1);
         let mut members = Vec::new();
         loop {
             self.blanks();
@@ -162,7 +179,7 @@ impl Parser<'_> {
                 return Err(self.expected("`:`"));
             }
             self.blanks();
-            members.push((key, self.value(depth + 1)?));
+            members.push((key, self.value(depth)?));
             self.blanks();
             if self.eat(b"}") {
                 break;
@@ -174,15 +191,16 @@ impl Parser<'_> {
         Ok(Json::Object(members))
     }
 
+    /// A list whose values lie `depth` levels deep.
     fn array(&mut self, depth: usize) -> Result<Json> {
-        self.at += 1;
+        self.skip(1);
         let mut list = Vec::new();
         loop {
             self.blanks();
             if list.is_empty() && self.eat(b"]") {
                 break;
             }
-            list.push(self.value(depth + 1)?);
+            list.push(self.value(depth)?);
             self.blanks();
             if self.eat(b"]") {
                 break;
@@ -195,28 +213,26 @@ impl Parser<'_> {
     }
 
     fn text(&mut self) -> Result<String> {
-        self.at += 1;
+        self.skip(1);
         let start = self.at;
         loop {
             match self.peek() {
                 Some(b'"') => break,
-                Some(b'\\') => self.at += 2,
+                Some(b'\\') => self.skip(2),
                 Some(0..=31) | None => return Err(self.expected("the end of a text")),
-                Some(_) => self.at += 1,
+                Some(_) => self.skip(1),
             }
         }
         let text = std::str::from_utf8(&self.bytes[start..self.at]);
         let text = text.map_err(|_| self.expected("UTF-8 text"))?.to_owned();
-        self.at += 1;
+        self.skip(1);
         Ok(text)
     }
 
     fn number(&mut self) -> Result<Json> {
         let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')) {
-            self.at += 1;
-        }
-        let digits = String::from_utf8_lossy(&self.bytes[start..self.at]).into_owned();
+        let digits = self.take(|byte| byte.is_ascii_digit() || b"-+.eE".contains(&byte));
+        let digits = String::from_utf8_lossy(digits).into_owned();
         let finite = digits.parse::<f64>().is_ok_and(f64::is_finite);
         let odd = digits.ends_with('.') || digits.starts_with("-.");
         if !finite || odd {
@@ -267,7 +283,7 @@ fn python(value: &Json, indent: Option<usize>, level: usize, out: &mut Vec<u8>) 
     let break_line = |level: usize, out: &mut Vec<u8>| {
         if let Some(width) = indent {
             out.push(b'\n');
-            out.extend(std::iter::repeat_n(b' ', width * level));
+            out.extend(std::iter::repeat_n(b' ', width.saturating_mul(level)));
         }
     };
     let separate = |first: bool, out: &mut Vec<u8>| match (first, indent) {
@@ -275,13 +291,14 @@ fn python(value: &Json, indent: Option<usize>, level: usize, out: &mut Vec<u8>) 
         (false, None) => out.extend_from_slice(b", "),
         (false, Some(_)) => out.push(b','),
     };
+    let inner = level.saturating_add(1);
     match value {
         Json::List(list) if !list.is_empty() => {
             out.push(b'[');
             for (position, element) in list.iter().enumerate() {
                 separate(position == 0, out);
-                break_line(level + 1, out);
-                python(element, indent, level + 1, out);
+                break_line(inner, out);
+                python(element, indent, inner, out);
             }
             break_line(level, out);
             out.push(b']');
@@ -290,10 +307,10 @@ fn python(value: &Json, indent: Option<usize>, level: usize, out: &mut Vec<u8>) 
             out.push(b'{');
             for (position, (key, member)) in members.iter().enumerate() {
                 separate(position == 0, out);
-                break_line(level + 1, out);
+                break_line(inner, out);
                 quoted(key, out);
                 out.extend_from_slice(b": ");
-                python(member, indent, level + 1, out);
+                python(member, indent, inner, out);
             }
             break_line(level, out);
             out.push(b'}');
@@ -308,8 +325,9 @@ const MARGIN: usize = 74;
 fn styled(value: &Json, level: usize, out: &mut Vec<u8>) {
     let line = |level: usize, out: &mut Vec<u8>| {
         out.push(b'\n');
-        out.extend(std::iter::repeat_n(b' ', 3 * level));
+        out.extend(std::iter::repeat_n(b' ', level.saturating_mul(3)));
     };
+    let inner = level.saturating_add(1);
     match value {
         Json::Object(members) if !members.is_empty() => {
             out.push(b'{');
@@ -317,10 +335,10 @@ fn styled(value: &Json, level: usize, out: &mut Vec<u8>) {
                 if position > 0 {
                     out.push(b',');
                 }
-                line(level + 1, out);
+                line(inner, out);
                 quoted(key, out);
                 out.extend_from_slice(b" : ");
-                styled(member, level + 1, out);
+                styled(member, inner, out);
             }
             line(level, out);
             out.push(b'}');
@@ -333,8 +351,8 @@ fn styled(value: &Json, level: usize, out: &mut Vec<u8>) {
                     if position > 0 {
                         out.push(b',');
                     }
-                    line(level + 1, out);
-                    styled(element, level + 1, out);
+                    line(inner, out);
+                    styled(element, inner, out);
                 }
                 line(level, out);
                 out.push(b']');
@@ -351,7 +369,7 @@ fn short(list: &[Json]) -> Option<Vec<u8>> {
         Json::Object(members) => !members.is_empty(),
         _ => false,
     };
-    if list.len() * 3 >= MARGIN || list.iter().any(nested) {
+    if list.len() > MARGIN / 3 || list.iter().any(nested) {
         return None;
     }
     let mut out = b"[ ".to_vec();

@@ -3,6 +3,8 @@
 //! Facts: `specs/npu.md` sections 6 and 7. A file keeps the order of its keys, the digits of its
 //! numbers and its layout, so that writing gives the bytes that were read.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod frontend;
 mod json;
 mod scales;
@@ -136,7 +138,7 @@ impl Checker {
         if of_kind < MAX_PROBLEMS {
             self.list.push(problem);
         } else {
-            self.more += 1;
+            self.more = self.more.saturating_add(1);
         }
     }
 

@@ -24,12 +24,14 @@ impl Box4 {
         (right && ordered && small).then_some(Box4 { lower, upper })
     }
 
-    fn extents(&self) -> [i128; 4] {
-        std::array::from_fn(|axis| i128::from(self.upper[axis] - self.lower[axis] + 1))
+    fn extents(&self) -> [u128; 4] {
+        std::array::from_fn(|axis| {
+            u128::from(self.upper[axis].abs_diff(self.lower[axis])).saturating_add(1)
+        })
     }
 
-    fn volume(&self) -> i128 {
-        self.extents().iter().product()
+    fn volume(&self) -> u128 {
+        product(self.extents())
     }
 
     fn overlaps(&self, other: &Box4) -> bool {
@@ -39,6 +41,11 @@ impl Box4 {
     fn inside(&self, outer: &Box4) -> bool {
         (0..4).all(|a| outer.lower[a] <= self.lower[a] && self.upper[a] <= outer.upper[a])
     }
+}
+
+/// The product, at most the largest number.
+fn product(factors: impl IntoIterator<Item = u128>) -> u128 {
+    factors.into_iter().fold(1, u128::saturating_mul)
 }
 
 fn number(value: &Json, key: &str) -> Option<i64> {
@@ -110,13 +117,11 @@ fn transfers(dram: &Json, work: &[(i64, &Json)], checker: &mut Checker) {
             Some(((*core, number(workload, "workload_id")?), taken(workload)))
         })
         .collect();
-    let mut given: BTreeMap<i64, (i64, usize)> = BTreeMap::new();
+    let mut given: BTreeSet<i64> = BTreeSet::new();
     let mut give = |id: Option<i64>, what: &str, checker: &mut Checker| match id {
         None => checker.error("Q4072", format!("{what} has no transfer_id")),
         Some(id) => {
-            let count = &mut given.entry(id).or_insert((0, 0)).1;
-            *count += 1;
-            let fresh = *count == 1;
+            let fresh = given.insert(id);
             checker.rule(fresh, "Q4073", || format!("transfer {id} is given twice"));
         }
     };
@@ -226,16 +231,17 @@ fn tensor(place: &str, value: &Json, checker: &mut Checker) {
     checker.rule(align > 0 && align.checked_mul(bits) == Some(64), "Q4074", || {
         format!("{place} has align {align} and bitwidth {bits}, expected a product of 64")
     });
-    if align <= 0 {
+    let (Ok(align @ 1..), Ok(bits)) = (u128::try_from(align), u128::try_from(bits)) else {
         return;
-    }
+    };
     let [n, c, h, w] = area.extents();
-    let align = i128::from(align);
-    let expected = n * ((c + align - 1) / align * align) * h * w * i128::from(bits) / 8;
-    let found = number(value, "size").map(i128::from);
-    checker.rule(found == Some(expected), "Q4074", || {
-        format!("{place} has size {found:?}, expected {expected}")
-    });
+    size(place, value, product([n, c.next_multiple_of(align), h, w, bits]) / 8, checker);
+}
+
+fn size(place: &str, value: &Json, expected: u128, checker: &mut Checker) {
+    let found = number(value, "size");
+    let right = found.and_then(|found| u128::try_from(found).ok()) == Some(expected);
+    checker.rule(right, "Q4074", || format!("{place} has size {found:?}, expected {expected}"));
 }
 
 /// Size of weights in DRAM and L2; the box is `[K, C, R*S]` behind a 0.
@@ -244,15 +250,12 @@ fn weights(place: &str, value: &Json, checker: &mut Checker) {
         return checker.error("Q4074", format!("the weight of {place} has no box"));
     };
     let [_, k, c, rs] = area.extents();
-    let expected = k * ((c + 7) / 8 * 8 * rs + 32);
-    let found = number(value, "size").map(i128::from);
-    checker.rule(found == Some(expected), "Q4074", || {
-        format!("the weight of {place} has size {found:?}, expected {expected}")
-    });
+    let row = product([c.next_multiple_of(8), rs]).saturating_add(32);
+    size(&format!("the weight of {place}"), value, product([k, row]), checker);
 }
 
 /// Addresses in a memory: start, end, what.
-type Spans = Vec<(i128, i128, String)>;
+type Spans = Vec<(i64, i64, String)>;
 
 fn disjoint(mut spans: Spans, code: &'static str, place: &str, checker: &mut Checker) {
     spans.sort();
@@ -271,8 +274,8 @@ fn buffer(place: &str, workload: &Json, size: i64, checker: &mut Checker) {
             checker.error("Q4072", format!("{what} of {place} has no address or size"));
             continue;
         };
-        let end = i128::from(address) + i128::from(bytes);
-        let inside = address >= 0 && bytes >= 0 && end <= i128::from(size);
+        let end = address.saturating_add(bytes);
+        let inside = address >= 0 && bytes >= 0 && end <= size;
         checker.rule(inside, "Q4075", || {
             format!("{what} of {place} lies at {address} to {end}, outside of {size} bytes")
         });
@@ -286,11 +289,12 @@ fn buffer(place: &str, workload: &Json, size: i64, checker: &mut Checker) {
         if entry.get("cur_wl_ifmap") == Some(&Json::Bool(true)) {
             current.extend(Box4::of(entry));
         }
-        spans.push((address.into(), end, what));
+        spans.push((address, end, what));
     }
     disjoint(spans, "Q4075", place, checker);
     for ifmap in items(workload, "ifmap").iter().filter_map(Box4::of) {
-        let covered: i128 = current.iter().filter(|own| own.inside(&ifmap)).map(Box4::volume).sum();
+        let parts = current.iter().filter(|own| own.inside(&ifmap)).map(Box4::volume);
+        let covered = parts.fold(0, u128::saturating_add);
         let held = current.iter().any(|own| ifmap.inside(own)) || covered >= ifmap.volume();
         if !held {
             checker.warn(
@@ -302,7 +306,7 @@ fn buffer(place: &str, workload: &Json, size: i64, checker: &mut Checker) {
 }
 
 /// Units of WL0 and the multiple that addresses keep.
-const WL0_UNITS: i128 = 18_944;
+const WL0_UNITS: i64 = 18_944;
 const WL0_ALIGN: i64 = 32;
 
 fn weight_buffer(place: &str, workload: &Json, checker: &mut Checker) {
@@ -317,14 +321,14 @@ fn weight_buffer(place: &str, workload: &Json, checker: &mut Checker) {
             checker.error("Q4072", format!("{what} of {place} have no address or size"));
             continue;
         };
-        let end = i128::from(address) + i128::from(units);
+        let end = address.saturating_add(units);
         checker.rule(address >= 0 && units >= 0 && end <= WL0_UNITS, "Q4076", || {
             format!("{what} of {place} end at unit {end} of {WL0_UNITS}")
         });
         checker.rule(address % WL0_ALIGN == 0, "Q4076", || {
             format!("{what} of {place} lie at {address}, expected a multiple of {WL0_ALIGN}")
         });
-        spans.push((address.into(), end, what));
+        spans.push((address, end, what));
     }
     disjoint(spans, "Q4076", place, checker);
     let own = text(workload, "layer_name");
@@ -344,7 +348,7 @@ fn tiles(place: &str, workload: &Json, checker: &mut Checker) {
         return checker.error("Q4074", format!("{place} has no box"));
     };
     let mut boxes: Vec<Box4> = Vec::new();
-    let mut volume = 0;
+    let mut volume = 0_u128;
     for index in 0.. {
         let tile =
             workload.get("tile_info").and_then(|info| info.get(&format!("tile_num_{index}")));
@@ -356,7 +360,7 @@ fn tiles(place: &str, workload: &Json, checker: &mut Checker) {
                 checker.rule(right, "Q4074", || {
                     format!("tile {index} of {place} overlaps another or leaves the workload")
                 });
-                volume += area.volume();
+                volume = volume.saturating_add(area.volume());
                 boxes.push(area);
             }
         }
@@ -382,7 +386,7 @@ pub(super) fn tables(file: &Json) -> Vec<Table> {
             .iter()
             .filter_map(|entry| number(entry, "size"))
             .map(|size| size.max(0) as u64)
-            .sum()
+            .fold(0, u64::saturating_add)
     };
     summary.property("workloads", work.len());
     summary.property("transfers from DRAM", items(&dram, "out").len());

@@ -21,10 +21,7 @@ fn pixels(images: u32, [_, h, w]: Extents) -> impl Iterator<Item = [u32; 3]> {
 impl State {
     pub(super) fn copy(&mut self, core: usize, copy: &Copy) -> Result<()> {
         let bytes = element_bytes(copy.format);
-        let dram_pixel = match copy.dense {
-            true => copy.dram_tensor[0] * bytes,
-            false => pitch(copy.dram_tensor[0], bytes),
-        };
+        let dram_pixel = copy.dram_pixel();
         let l2_pixel = pitch(copy.l2_tensor[0], bytes);
         let ring = self.region(core, copy.l2)?;
         let mut buffer = vec![0; (copy.tile[0] * bytes) as usize];

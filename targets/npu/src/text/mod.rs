@@ -5,6 +5,8 @@
 //! pieces of text with values between them; `schema` makes that sequence from the instruction
 //! table, once, and reading and printing walk along it.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod map;
 mod print;
 mod read;

@@ -32,7 +32,7 @@ pub fn print_line(line: &Line, index: usize, spellings: &[Spelling], out: &mut V
     if let Some((start, end)) = line.time {
         let mut number = itoa::Buffer::new();
         out.extend_from_slice(b"{'inst_idx': ");
-        out.extend_from_slice(number.format(index + 1).as_bytes());
+        out.extend_from_slice(number.format(index.saturating_add(1)).as_bytes());
         out.extend_from_slice(b", 'time': [");
         out.extend_from_slice(number.format(start).as_bytes());
         out.extend_from_slice(b", ");

@@ -77,12 +77,14 @@ impl Reader<'_> {
                 Ok(line) => self.program.lines.push(line),
                 Err(problem) => {
                     self.problems.push(problem);
-                    self.errors += 1;
+                    self.errors = self.errors.saturating_add(1);
                     let line = self.program.lines.len();
                     self.program.spellings.retain(|spelling| spelling.line < line);
-                    let rest = &self.scanner.bytes[start..];
-                    let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-                    self.scanner.at = start + length;
+                    self.scanner.at = start;
+                    let rest = self.scanner.rest();
+                    let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    self.scanner.skip(length);
+                    self.scanner.eat(b"\n");
                 }
             }
             if self.errors >= MAX_PROBLEMS {
@@ -100,7 +102,7 @@ impl Reader<'_> {
             return false;
         }
         if self.scanner.at == start {
-            self.scanner.at += 3;
+            self.scanner.skip(3);
         }
         let warning = self.scanner.wrong("Q4012", start, "lines are left out here".to_owned());
         self.warn(warning);
@@ -134,10 +136,11 @@ impl Reader<'_> {
         let length = rest.iter().position(|&byte| !is_word(byte)).unwrap_or(rest.len());
         let name = &rest[..length];
         let Some(row) = row_of(name) else { return Err(self.unknown(name)) };
-        self.scanner.at += length;
+        self.scanner.skip(length);
         self.scanner.expect(b", ")?;
+        let from = self.scanner.at;
         let map = if self.scanner.eat(map::ELIDED) {
-            self.tolerate("Q4012", start + length + 2, || "the map is left out".to_owned())?;
+            self.tolerate("Q4012", from, || "the map is left out".to_owned())?;
             None
         } else {
             Some(map::read(&mut self.scanner)?)
@@ -162,15 +165,16 @@ impl Reader<'_> {
             return self.scanner.expected("the name of an instruction");
         }
         let name: String = String::from_utf8_lossy(name).chars().take(40).collect();
-        let end = Scanner { at: self.scanner.at + name.len(), ..Scanner { ..self.scanner } };
+        let mut end = Scanner { ..self.scanner };
+        end.skip(name.len());
         end.wrong("Q4007", self.scanner.at, format!("unknown instruction `{name}`"))
             .help_if(did_you_mean(&name, TABLE.mnemonics()))
     }
 
     /// The times of a trace; in one file either all lines have them or none.
     fn time(&mut self, start: usize) -> Result<Option<(u64, u64)>> {
-        let number = self.program.lines.len() + 1;
-        let is_first = number == 1;
+        let is_first = self.program.lines.is_empty();
+        let number = self.program.lines.len().saturating_add(1);
         let has_time = self.scanner.rest().starts_with(b"{'inst_idx'");
         if !is_first && has_time != self.program.is_trace() {
             let text = "either every line has times or none has".to_owned();
@@ -239,7 +243,8 @@ impl Reader<'_> {
         match slot {
             Slot::Whole { low, high, scale } => {
                 let value = self.scanner.whole()?;
-                if value < low || value > high || (scale > 1 && value % scale != 0) {
+                if value < low || value > high || (scale > 1 && value.checked_rem(scale) != Some(0))
+                {
                     return Err(self.out_of_range(start, value, (low, high, scale), operand));
                 }
                 Ok(i128::from(value))
@@ -281,7 +286,7 @@ impl Reader<'_> {
         let rest = self.scanner.rest();
         let length = rest.iter().position(|&byte| !is_word(byte)).unwrap_or(rest.len());
         let member = &rest[..length];
-        self.scanner.at += length;
+        self.scanner.skip(length);
         self.scanner.expect(b": ")?;
         let number = self.scanner.whole()?;
         self.scanner.expect(b">")?;
@@ -333,7 +338,7 @@ impl Reader<'_> {
 
     /// Of warnings the first are kept; the others say the same.
     fn warn(&mut self, problem: Diagnostic) {
-        if self.problems.len() - self.errors < MAX_PROBLEMS {
+        if self.problems.len().saturating_sub(self.errors) < MAX_PROBLEMS {
             self.problems.push(problem.as_warning());
         }
     }

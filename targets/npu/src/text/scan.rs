@@ -2,6 +2,10 @@
 
 use crate::isa::{Number, Queue, Queues};
 use quincunx_diag::{Diagnostic, Result, SourceId, Span};
+use std::num::Saturating;
+
+/// Digits of a whole number; more do not fit 64 bits with certainty.
+const MAX_DIGITS: usize = 18;
 
 /// A place in the text. After an error the place is where reading stopped.
 pub(super) struct Scanner<'a> {
@@ -15,11 +19,19 @@ impl<'a> Scanner<'a> {
         &self.bytes[self.at..]
     }
 
+    /// Goes on behind so many bytes, at most to the end.
+    #[inline]
+    pub(super) fn skip(&mut self, length: usize) {
+        self.at = self.at.saturating_add(length).min(self.bytes.len());
+    }
+
     /// Takes fixed text.
     #[inline]
     pub(super) fn eat(&mut self, text: &[u8]) -> bool {
         let found = self.rest().starts_with(text);
-        self.at += if found { text.len() } else { 0 };
+        if found {
+            self.skip(text.len());
+        }
         found
     }
 
@@ -35,8 +47,9 @@ impl<'a> Scanner<'a> {
         let common = self.rest().iter().zip(text).take_while(|(a, b)| a == b).count();
         // A message about half a key helps nobody.
         let word = |byte: u8| byte.is_ascii_alphanumeric() || b"_'".contains(&byte);
-        let start = text[..common].iter().rposition(|&byte| !word(byte)).map_or(0, |at| at + 1);
-        self.at += start;
+        let tail = text[..common].iter().rev().take_while(|&&byte| word(byte)).count();
+        let start = common.saturating_sub(tail);
+        self.skip(start);
         let missing = String::from_utf8_lossy(&text[start..]).into_owned();
         let shown = missing.trim();
         self.expected(&if shown.is_empty() { "a blank".to_owned() } else { format!("`{shown}`") })
@@ -67,7 +80,8 @@ impl<'a> Scanner<'a> {
 
     fn span(&self, length: usize) -> Span {
         let position = |at: usize| u32::try_from(at.min(self.bytes.len())).unwrap_or(u32::MAX);
-        Span { source: self.source, start: position(self.at), end: position(self.at + length) }
+        let end = position(self.at.saturating_add(length));
+        Span { source: self.source, start: position(self.at), end }
     }
 
     /// A whole number as Python prints it.
@@ -75,29 +89,25 @@ impl<'a> Scanner<'a> {
     pub(super) fn whole(&mut self) -> Result<i64> {
         let start = self.at;
         let negative = self.eat(b"-");
-        let digits = self.at;
-        let mut value: i64 = 0;
-        while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at).copied() {
-            if self.at - digits == 18 {
-                return Err(self.wrong(
-                    "Q4004",
-                    start,
-                    "the number has too many digits".to_owned(),
-                ));
-            }
-            self.at += 1;
-            value = value * 10 + i64::from(digit - b'0');
+        let rest = self.rest();
+        let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, behind) = rest.split_at(length);
+        self.skip(length.min(MAX_DIGITS));
+        if length > MAX_DIGITS {
+            let message = "the number has too many digits".to_owned();
+            return Err(self.wrong("Q4004", start, message));
         }
-        let length = self.at - digits;
-        let odd = length == 0
-            || (length > 1 && self.bytes[digits] == b'0')
-            || (negative && value == 0)
-            || matches!(self.bytes.get(self.at), Some(b'.' | b'e' | b'E'));
+        let value = digits.iter().fold(Saturating(0), |value, &digit| {
+            value * Saturating(10) + Saturating(i64::from(digit & 15))
+        });
+        let odd = matches!(digits, [] | [b'0', _, ..])
+            || (negative && value.0 == 0)
+            || matches!(behind, [b'.' | b'e' | b'E', ..]);
         if odd {
             self.at = start;
             return Err(self.expected("a whole number"));
         }
-        Ok(if negative { -value } else { value })
+        Ok(if negative { -value } else { value }.0)
     }
 
     /// A whole number of 32 bits.
@@ -117,7 +127,7 @@ impl<'a> Scanner<'a> {
         let length = rest.iter().position(|&byte| !is_part(byte)).unwrap_or(rest.len());
         match Number::parse(&rest[..length]) {
             Some(number) => {
-                self.at += length;
+                self.skip(length);
                 Ok(number)
             }
             None => Err(self.no_number(length)),
@@ -162,7 +172,7 @@ impl<'a> Scanner<'a> {
                     self.expected("a queue: 'CT', 'LD', 'LW', 'PE', 'VP', 'DT', 'ST', 'SI', 'SO'")
                 );
             };
-            self.at += 4;
+            self.skip(4);
             if !list.push(queue) {
                 return Err(self.wrong("Q4005", start, format!("queue {queue} is listed twice")));
             }

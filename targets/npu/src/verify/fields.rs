@@ -8,9 +8,10 @@ use crate::replay::Node;
 use crate::time::{al1_words, mini_image};
 use crate::work::{
     Conv, ConvKind, Copy, Extents, Regions, Remote, Reorder, Vector, VectorKind, WeightDest,
-    WeightSource, Weights, Work,
+    WeightSource, Weights, Work, product, wide,
 };
 use quincunx_diag::Diagnostic;
+use std::num::Saturating;
 
 /// Lists the problems of one line.
 struct Line<'a> {
@@ -90,7 +91,7 @@ impl Line<'_> {
             match region(cut) {
                 Ok(None) => {}
                 Ok(Some(region)) => {
-                    let span = (region.start, region.start + region.length);
+                    let span = (region.start, region.end());
                     if span.1 > u64::from(self.arch.l2_bytes) {
                         let kib = self.arch.l2_bytes / 1024;
                         self.wrong(
@@ -138,7 +139,8 @@ impl Line<'_> {
         self.inside(weights.row, weights.dest_row, "the destination row");
         match weights.source {
             WeightSource::Remote { core, address } => {
-                let end = u64::from(address) + weights.dense_bytes(weights.source_row);
+                let bytes = weights.dense_bytes(weights.source_row);
+                let end = bytes.saturating_add(address.into());
                 self.other_core(core);
                 let limit = u64::from(self.arch.l2_bytes);
                 self.shape(end <= limit, "the weights lie behind the other core's L2");
@@ -157,7 +159,7 @@ impl Line<'_> {
         if !unit.is_multiple_of(align) {
             self.wrong("Q4027", format!("WL0 address {unit} is no multiple of {align}"));
         }
-        let end = u64::from(unit) + bytes.div_ceil(self.arch.wl0_unit.into());
+        let end = bytes.div_ceil(self.arch.wl0_unit.into()).saturating_add(unit.into());
         let units = self.arch.wl0_units;
         if end > u64::from(units) {
             self.wrong("Q4027", format!("weights end at unit {end} of WL0, which has {units}"));
@@ -208,7 +210,7 @@ impl Line<'_> {
             );
         }
         let (hm, wm) = mini_image(conv);
-        let results = u64::from(conv.mini[0]) * u64::from(hm) * u64::from(wm);
+        let results = product([conv.mini[0], hm, wm].map(u64::from));
         let limit = u64::from(self.arch.ol1_results);
         if limit > 0 && results > limit {
             self.wrong("Q4029", format!("a mini tile has {results} results, OL1 holds {limit}"));
@@ -248,11 +250,12 @@ impl Line<'_> {
             VectorKind::Single => {
                 self.undefined(config.window != [1, 1], "a window of vp_self");
                 self.undefined(vector.modules & 32 != 0, "the accumulator of vp_self");
-                let reach = |axis: usize| (config.tile[axis] - 1) * config.stride[axis - 1] + 1;
+                let [stride_h, stride_w] = config.stride;
+                let last = config.tile.map(|extent| wide(extent) - Saturating(1));
+                let strides = [1, stride_h, stride_w];
                 let fits = config.tile.contains(&0)
-                    || config.tile[0] <= config.source[0]
-                        && reach(1) <= config.source[1]
-                        && reach(2) <= config.source[2];
+                    || (0..3)
+                        .all(|axis| last[axis] * wide(strides[axis]) < wide(config.source[axis]));
                 self.shape(fits, "the tile reaches behind the source tensor");
             }
             VectorKind::Pool => {
@@ -281,11 +284,12 @@ impl Line<'_> {
         if config.pad != i16::MIN {
             return;
         }
-        for axis in 0..2 {
-            let (start, window) = (i64::from(vector.start[axis]), i64::from(config.window[axis]));
-            let last = i64::from(config.tile[axis + 1]) - 1;
-            let last = start + last * i64::from(config.stride[axis]);
-            let inside = start + window > 0 && last < i64::from(config.source[axis + 1]);
+        let ([_, rows, columns], [_, height, width]) = (config.tile, config.source);
+        for (axis, (outputs, extent)) in [(rows, height), (columns, width)].into_iter().enumerate()
+        {
+            let start = wide(vector.start[axis]);
+            let last = start + (wide(outputs) - Saturating(1)) * wide(config.stride[axis]);
+            let inside = (start + wide(config.window[axis])).0 > 0 && last < wide(extent);
             self.shape(inside, "a window lies outside of the image");
         }
     }

@@ -88,9 +88,8 @@ fn run(
         let Ok(work) = &subject.work[node.core][node.line] else { continue };
         if let Work::Regions(regions) = work {
             checker.regions[node.core].set(regions);
-            for number in 0..4 {
-                let region = u64::from(regions.first) + number;
-                checker.touch(node, (node.core, Store::Regions), (region, region + 1), None, true);
+            for number in (u64::from(regions.first)..).take(regions.cuts.len()) {
+                checker.touch(node, (node.core, Store::Regions), cell(number), None, true);
             }
         }
         let list = accesses(work, subject.arch);
@@ -130,8 +129,7 @@ impl Checker<'_, '_> {
         let region = match region {
             None => Region::whole(self.subject.arch),
             Some(number) => {
-                let cell = u64::from(number);
-                self.touch(node, (core, Store::Regions), (cell, cell + 1), None, false);
+                self.touch(node, (core, Store::Regions), cell(number.into()), None, false);
                 let Some(region) = self.regions[core].get(number) else {
                     return self.no_region(node, number);
                 };
@@ -204,8 +202,10 @@ impl Checker<'_, '_> {
             return;
         }
         let mut missing = false;
-        for start in pattern.starts().map(|offset| access.span.start + offset) {
-            for (low, high) in region.pieces(start, start + pattern.bytes).into_iter().flatten() {
+        for offset in pattern.starts() {
+            let start = access.span.start.saturating_add(offset);
+            let pieces = region.pieces(start, start.saturating_add(pattern.bytes));
+            for (low, high) in pieces.into_iter().flatten() {
                 match access.write {
                     true => self.written[core].set(low, high),
                     false => missing |= !self.written[core].all(low, high),
@@ -238,7 +238,7 @@ impl Checker<'_, '_> {
     ) {
         let new = Entry { start, end, slice, write, node };
         let mut entries = std::mem::take(self.history.entry(store).or_default());
-        self.comparisons += entries.len() as u64;
+        self.comparisons = self.comparisons.saturating_add(entries.len() as u64);
         entries.retain(|old| {
             let overlap = old.start < end && start < old.end;
             if !overlap || old.node == node {
@@ -247,9 +247,9 @@ impl Checker<'_, '_> {
             let conflict = (old.write || write) && !disjoint_slices(old, &new);
             let ordered = self.clocks.ordered(old.node, node);
             if conflict {
-                self.statistics.pairs += 1;
+                self.statistics.pairs = self.statistics.pairs.saturating_add(1);
                 if !ordered {
-                    self.statistics.unordered += 1;
+                    self.statistics.unordered = self.statistics.unordered.saturating_add(1);
                     self.hazard(store, old, &new);
                 }
             }
@@ -293,6 +293,11 @@ impl Checker<'_, '_> {
     }
 }
 
+/// A cell of the region table as a span.
+fn cell(number: u64) -> (u64, u64) {
+    (number, number.saturating_add(1))
+}
+
 /// The bytes of an access to a region of L2.
 fn entries(node: Node, region: Region, access: &Access) -> Vec<Entry> {
     let pieces = region.pieces(access.span.start, access.span.end);
@@ -305,15 +310,17 @@ fn entries(node: Node, region: Region, access: &Access) -> Vec<Entry> {
 /// Whether two accesses with gaps use different bytes: both repeat with the same distance, or one
 /// is shorter than the distance of the other.
 fn disjoint_slices(a: &Entry, b: &Entry) -> bool {
+    let length = |entry: &Entry| entry.end.saturating_sub(entry.start);
     let (bytes_a, bytes_b, pitch) = match (a.slice, b.slice) {
         (Some((x, p)), Some((y, q))) if p == q => (x, y, p),
-        (Some((x, p)), None) if b.end - b.start < p => (x, b.end - b.start, p),
-        (None, Some((y, p))) if a.end - a.start < p => (a.end - a.start, y, p),
+        (Some((x, p)), None) if length(b) < p => (x, length(b), p),
+        (None, Some((y, p))) if length(a) < p => (length(a), y, p),
         _ => return false,
     };
     // Where b begins, counted from a, on a ring of one distance.
-    let offset = (b.start as i128 - a.start as i128).rem_euclid(i128::from(pitch)) as u64;
-    offset >= bytes_a && offset + bytes_b <= pitch
+    let ring = Region { start: 0, length: pitch };
+    let offset = ring.byte((b.start as i64).saturating_sub(a.start as i64));
+    offset >= bytes_a && offset.saturating_add(bytes_b) <= pitch
 }
 
 /// Each DRAM operation is ordered after the one before it in the file.

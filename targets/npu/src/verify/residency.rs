@@ -10,11 +10,12 @@ use crate::isa::YCutMode;
 use crate::regions::{Region, RegionTable};
 use crate::replay::{Node, Replay, replay};
 use crate::work::{
-    Conv, Memory, PARAMETER_BYTES, WeightDest, Weights, Work, accesses, buffer_row_bytes,
-    dense_row_bytes, element_bytes,
+    Conv, Memory, WeightDest, Weights, Work, accesses, buffer_row_bytes, channel_bytes,
+    dense_row_bytes, element_bytes, product, wide,
 };
 use quincunx_diag::Diagnostic;
 use std::collections::BTreeMap;
+use std::num::Saturating;
 
 /// Bytes of WL0 with their labels: start to end and line.
 #[derive(Default)]
@@ -28,7 +29,7 @@ impl Labels {
         let old: Vec<u64> = self.0.range(start..end).map(|(&at, _)| at).collect();
         let replaced = old.into_iter().filter_map(|at| {
             let (end, line) = self.0.remove(&at)?;
-            Some((end - at, line))
+            Some((end.saturating_sub(at), line))
         });
         let replaced = replaced.collect();
         if start < end {
@@ -156,11 +157,13 @@ fn other_rows(
         return Some(format!("whose rows are {c}x{r}x{s}, not {own_c}x{own_r}x{own_s}"));
     }
     let region = regions[load.core].get(place.region)?;
-    let row = dense_row_bytes(left.dest_row, element_bytes(left.format)) + PARAMETER_BYTES;
-    let offset = i128::from(start) - i128::from(region.byte(place.address));
+    let row = channel_bytes(1, dense_row_bytes(left.dest_row, element_bytes(left.format)));
     // Round the ring there may be no whole number of rows.
-    let offset = if offset < 0 { offset + i128::from(region.length) } else { offset };
-    (offset % i128::from(row) != 0).then(|| "where no row begins".to_owned())
+    let [start, first, row, round] =
+        [start, region.byte(place.address), row, region.length].map(|bytes| bytes as i64);
+    let offset = Saturating(start) - Saturating(first);
+    let offset = if offset.0 < 0 { offset + Saturating(round) } else { offset };
+    (offset.0.rem_euclid(row) != 0).then(|| "where no row begins".to_owned())
 }
 
 fn find(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
@@ -171,8 +174,9 @@ fn find(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
         match &subject.work[node.core][node.line] {
             Ok(Work::Weights(weights)) => {
                 if let WeightDest::Wl0(at) = weights.dest {
-                    let start = u64::from(at) * unit;
-                    labels[node.core].set(start, start + weights.buffer_bytes(), node.line);
+                    let start = unit.saturating_mul(at.into());
+                    let end = start.saturating_add(weights.buffer_bytes());
+                    labels[node.core].set(start, end, node.line);
                 }
             }
             Ok(Work::Conv(conv)) => {
@@ -188,10 +192,11 @@ fn find(subject: &Subject<'_>, replay: &Replay) -> Vec<(Node, String)> {
 
 /// What is wrong with the weights of a convolution.
 fn problem(subject: &Subject<'_>, node: Node, conv: &Conv, labels: &Labels) -> Option<String> {
-    let start = u64::from(conv.weights) * u64::from(subject.arch.wl0_unit);
+    let start = product([conv.weights, subject.arch.wl0_unit].map(u64::from));
     // Rows of channels that only round the block up may hold anything.
-    let row = buffer_row_bytes(conv.weight_row(), element_bytes(conv.formats[1])) + PARAMETER_BYTES;
-    let end = start + u64::from(conv.tile[1]) * row;
+    let row = buffer_row_bytes(conv.weight_row(), element_bytes(conv.formats[1]));
+    let end = start.saturating_add(channel_bytes(conv.tile[1], row));
+    let row = channel_bytes(1, row);
     let labels = labels.of(start, end);
     if labels.contains(&None) {
         return Some(match labels.len() {
@@ -226,13 +231,14 @@ fn misfit(
         return Some(format!("which were spread over the array by {cut}, not {own}"));
     }
     let WeightDest::Wl0(at) = weights.dest else { return None };
-    let offset = (i64::from(conv.weights) - i64::from(at)) * i64::from(subject.arch.wl0_unit);
-    if offset.rem_euclid(row as i64) != 0 {
+    let row = i64::try_from(row).unwrap_or(i64::MAX);
+    let offset = (wide(conv.weights) - wide(at)) * wide(subject.arch.wl0_unit);
+    if offset.0.rem_euclid(row) != 0 {
         return Some("where no row begins".to_owned());
     }
     // Rows that only round the block up hold no weights.
-    let last = offset.div_euclid(row as i64) + i64::from(conv.tile[1]);
-    if last > i64::from(weights.channels) {
+    let last = Saturating(offset.0.div_euclid(row)) + wide(conv.tile[1]);
+    if last > wide(weights.channels) {
         return Some(format!("which has {} output channels, not {last}", weights.channels));
     }
     let lines = &subject.programs[node.core].lines;

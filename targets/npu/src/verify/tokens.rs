@@ -43,8 +43,8 @@ fn tasks(subject: &Subject<'_>, core: usize, problems: &mut Problems) {
             _ => {}
         }
     }
-    if open && !lines.is_empty() {
-        wrong(lines.len() - 1, "the task does not end: ct_ed is missing".to_owned());
+    if let (true, Some(last)) = (open, lines.len().checked_sub(1)) {
+        wrong(last, "the task does not end: ct_ed is missing".to_owned());
     }
 }
 
@@ -102,7 +102,8 @@ fn leftovers(subject: &Subject<'_>, replay: &Replay, problems: &mut Problems) {
         let tokens = if count == 1 { "token" } else { "tokens" };
         let message = format!("{count} unconsumed {tokens} {from}->{to}");
         let node = Node { core, line: lines[0] };
-        let shown: Vec<String> = lines.iter().take(8).map(|line| (line + 1).to_string()).collect();
+        let shown: Vec<String> =
+            lines.iter().take(8).map(|&line| Node { core, line }.number().to_string()).collect();
         let more = if count > 8 { ", …" } else { "" };
         problems.push(
             subject

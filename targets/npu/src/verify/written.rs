@@ -13,12 +13,16 @@ impl Written {
     /// The words of the bytes from `start` to `end`, and which of their bits. Bytes behind the
     /// memory have none.
     fn words(&self, start: u64, end: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
-        let end = end.min(self.0.len() as u64 * 64);
+        let end = end.min((self.0.len() as u64).saturating_mul(64));
         let range = if start < end { start / 64..end.div_ceil(64) } else { 0..0 };
         range.map(move |word| {
-            let low = start.saturating_sub(word * 64);
-            let high = (end - word * 64).min(64);
-            (word as usize, u64::MAX << low & u64::MAX >> (64 - high))
+            let first = word.saturating_mul(64);
+            // The bits below a byte; 64 of them need no shift.
+            let below = |byte: u64| {
+                let bits = u32::try_from(byte.saturating_sub(first)).unwrap_or(u32::MAX);
+                1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit.wrapping_sub(1))
+            };
+            (word as usize, below(end) & !below(start))
         })
     }
 

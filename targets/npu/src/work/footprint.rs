@@ -2,9 +2,11 @@
 
 use super::{
     Conv, Copy, Extents, Place, Remote, Reorder, Vector, VectorKind, WeightDest, WeightSource,
-    Weights, Work, element_bytes, pitch,
+    Weights, Work, element_bytes, pitch, wide,
 };
 use crate::arch::NpuArch;
+use std::num::Saturating;
+use std::ops::Range;
 
 /// A memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +38,7 @@ pub struct Span {
 impl Span {
     /// Bytes from first to last.
     pub fn length(&self) -> u64 {
-        (self.end - self.start).max(0) as u64
+        self.end.saturating_sub(self.start).max(0) as u64
     }
 }
 
@@ -74,7 +76,7 @@ impl Pattern {
             if self.bytes != self.pitches[axis] {
                 break;
             }
-            self.bytes *= i64::from(self.counts[axis]);
+            self.bytes = (wide(self.bytes) * wide(self.counts[axis])).0;
             self.counts[axis] = 1;
         }
         self
@@ -89,11 +91,11 @@ impl Pattern {
     pub fn starts(self) -> impl Iterator<Item = i64> {
         let Pattern { counts: [images, rows, columns], pitches, .. } = self;
         let axis = move |count: u32, axis: usize| {
-            (0..i64::from(count)).map(move |index| index * pitches[axis])
+            (0..count).map(move |index| wide(index) * Saturating(pitches[axis]))
         };
         axis(images, 0).flat_map(move |image| {
             axis(rows, 1)
-                .flat_map(move |row| axis(columns, 2).map(move |column| image + row + column))
+                .flat_map(move |row| axis(columns, 2).map(move |column| (image + row + column).0))
         })
     }
 }
@@ -101,40 +103,40 @@ impl Pattern {
 /// A window of a tensor: `images` times `rows` times `columns` pixels of `bytes` bytes each, of
 /// which `used` hold elements.
 struct Window {
-    start: i64,
+    start: Saturating<i64>,
     images: u32,
-    image_pitch: i64,
+    image_pitch: Saturating<i64>,
     rows: u32,
-    row_pitch: i64,
+    row_pitch: Saturating<i64>,
     columns: u32,
-    pixel_pitch: i64,
-    bytes: i64,
-    used: i64,
+    pixel_pitch: Saturating<i64>,
+    bytes: Saturating<i64>,
+    used: Saturating<i64>,
 }
 
 impl Window {
     fn access(&self, memory: Memory, write: bool) -> Option<Access> {
         let pattern = Pattern {
             counts: [self.images, self.rows, self.columns],
-            pitches: [self.image_pitch, self.row_pitch, self.pixel_pitch],
-            bytes: self.used,
+            pitches: [self.image_pitch, self.row_pitch, self.pixel_pitch].map(|pitch| pitch.0),
+            bytes: self.used.0,
         };
         Some(Access { memory, span: self.span()?, pattern, write })
     }
 
     fn span(&self) -> Option<Span> {
-        if self.images == 0 || self.rows == 0 || self.columns == 0 || self.bytes == 0 {
+        if self.images == 0 || self.rows == 0 || self.columns == 0 || self.bytes.0 == 0 {
             return None;
         }
-        let last = |count: u32, pitch: i64| i64::from(count - 1) * pitch;
+        let last = |count: u32, pitch| (wide(count) - Saturating(1)) * pitch;
         let end = self.start
             + last(self.images, self.image_pitch)
             + last(self.rows, self.row_pitch)
             + last(self.columns, self.pixel_pitch)
             + self.bytes;
         let has_gaps = self.bytes < self.pixel_pitch;
-        let slice = has_gaps.then_some((self.bytes as u64, self.pixel_pitch as u64));
-        Some(Span { start: self.start, end, slice })
+        let slice = has_gaps.then_some((self.bytes.0 as u64, self.pixel_pitch.0 as u64));
+        Some(Span { start: self.start.0, end: end.0, slice })
     }
 }
 
@@ -147,15 +149,15 @@ fn window(
     bytes: u32,
     pixel: u32,
 ) -> Window {
-    let pixel = i64::from(pixel);
-    let row_pitch = i64::from(tensor[2]) * pixel;
+    let pixel = wide(pixel);
+    let row_pitch = wide(tensor[2]) * pixel;
     // What lies between pixels is padding that belongs to them, unless the tile has fewer channels.
     let whole = tile[0] == tensor[0];
-    let used = i64::from(tile[0]) * i64::from(bytes);
+    let used = wide(tile[0]) * wide(bytes);
     Window {
-        start,
+        start: Saturating(start),
         images,
-        image_pitch: i64::from(tensor[1]) * row_pitch,
+        image_pitch: wide(tensor[1]) * row_pitch,
         rows: tile[1],
         row_pitch,
         columns: tile[2],
@@ -190,8 +192,8 @@ impl List {
     /// Bytes in a row.
     fn block(&mut self, memory: Memory, start: i64, bytes: u64, write: bool) {
         if bytes > 0 {
-            let bytes = bytes as i64;
-            let span = Span { start, end: start + bytes, slice: None };
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            let span = Span { start, end: start.saturating_add(bytes), slice: None };
             let pattern = Pattern { counts: [1; 3], pitches: [bytes; 3], bytes };
             self.0.push(Access { memory, span, pattern, write });
         }
@@ -203,10 +205,7 @@ impl List {
 
     fn copy(&mut self, copy: &Copy) {
         let bytes = element_bytes(copy.format);
-        let pixel = match copy.dense {
-            true => copy.dram_tensor[0].saturating_mul(bytes),
-            false => pitch(copy.dram_tensor[0], bytes),
-        };
+        let pixel = copy.dram_pixel();
         let dram = window(copy.dram.into(), copy.images, copy.tile, copy.dram_tensor, bytes, pixel);
         self.add(Memory::Dram(copy.bas), &dram, !copy.load);
         let pixel = pitch(copy.l2_tensor[0], bytes);
@@ -237,44 +236,25 @@ impl List {
                 self.block(Memory::L2(place.region), place.address, bytes, true);
             }
             WeightDest::Wl0(unit) => {
-                let start = i64::from(unit) * i64::from(arch.wl0_unit);
-                self.block(Memory::Wl0, start, weights.buffer_bytes(), true);
+                let start = wide(unit) * wide(arch.wl0_unit);
+                self.block(Memory::Wl0, start.0, weights.buffer_bytes(), true);
             }
         }
     }
 
     fn conv(&mut self, conv: &Conv, arch: &NpuArch) {
         let bytes = element_bytes(conv.formats[0]);
-        let pixel = i64::from(pitch(conv.source[0], bytes));
-        let row_pitch = i64::from(conv.source[2]) * pixel;
         // The rows and columns of the source that the windows touch.
         let touched = |axis: usize| {
-            let insert = i64::from(conv.insert[axis].max(1));
-            let first = (i64::from(conv.start[axis]).max(0) + insert - 1).div_euclid(insert);
-            let last = (conv.reach(axis).min(conv.spread(axis)) - 1).div_euclid(insert);
-            (first, last + 1)
+            let insert = conv.insert[axis].max(1);
+            let end = u64::try_from(conv.reach(axis).min(conv.spread(axis))).unwrap_or(0);
+            let end = u32::try_from(end.div_ceil(insert.into())).unwrap_or(u32::MAX);
+            conv.start[axis].max(0).unsigned_abs().div_ceil(insert)..end
         };
-        let ((top, bottom), (left, right)) = (touched(0), touched(1));
-        if top < bottom && left < right {
-            let offset = (top - i64::from(conv.start[0])) * row_pitch
-                + (left - i64::from(conv.start[1])) * pixel;
-            let whole = conv.tile[2] == conv.source[0];
-            let used = i64::from(conv.tile[2]) * i64::from(bytes);
-            let input = Window {
-                start: conv.input.address + offset,
-                images: conv.tile[0],
-                image_pitch: i64::from(conv.source[1]) * row_pitch,
-                rows: (bottom - top) as u32,
-                row_pitch,
-                columns: (right - left) as u32,
-                pixel_pitch: pixel,
-                bytes: if whole { pixel } else { used },
-                used,
-            };
-            self.add(Memory::L2(conv.input.region), &input, false);
-        }
-        let start = i64::from(conv.weights) * i64::from(arch.wl0_unit);
-        self.block(Memory::Wl0, start, conv.weight_bytes(), false);
+        let tile = (conv.tile[0], conv.tile[2], [touched(0), touched(1)]);
+        self.part(conv.input, conv.start, tile, conv.source, bytes);
+        let start = wide(conv.weights) * wide(arch.wl0_unit);
+        self.block(Memory::Wl0, start.0, conv.weight_bytes(), false);
         let bytes = element_bytes(conv.formats[2]);
         let tile = [conv.tile[1], conv.tile[3], conv.tile[4]];
         let pixel = pitch(conv.dest[0], bytes);
@@ -314,40 +294,43 @@ impl List {
     /// What pooling and enlarging read: from the first to the last touched position inside.
     fn windows(&mut self, vector: &Vector, bytes: u32) {
         let config = &vector.config;
-        let pixel = i64::from(pitch(config.source[0], bytes));
-        let row_pitch = i64::from(config.source[2]) * pixel;
         let touched = |axis: usize| {
-            let (first, extent) =
-                (i64::from(vector.start[axis]), i64::from(config.source[axis + 1]));
-            let outputs = i64::from(config.tile[axis + 1]);
-            let stride = i64::from(config.stride[axis]).max(1);
-            let end = match vector.kind {
-                VectorKind::Enlarge => first + (outputs - 1).div_euclid(stride) + 1,
-                _ => first + (outputs - 1) * stride + i64::from(config.window[axis]),
-            };
+            let ([_, rows, columns], [_, height, width]) = (config.tile, config.source);
+            let extent = [height, width][axis];
+            let first = wide(vector.start[axis]);
+            let steps = wide([rows, columns][axis]) - Saturating(1);
+            let stride = wide(config.stride[axis].max(1));
+            let inside = |at: Saturating<i64>| at.0.clamp(0, extent.into()) as u32;
             match vector.kind {
                 // What lies outside is taken from the nearest position inside.
-                VectorKind::Enlarge => (first.clamp(0, extent - 1), end.clamp(1, extent)),
-                _ => (first.max(0), end.min(extent)),
+                VectorKind::Enlarge => {
+                    let end = first + Saturating(steps.0.div_euclid(stride.0)) + Saturating(1);
+                    inside(first).min(extent.saturating_sub(1))..inside(end).max(1).min(extent)
+                }
+                _ => inside(first)..inside(first + steps * stride + wide(config.window[axis])),
             }
         };
-        let ((top, bottom), (left, right)) = (touched(0), touched(1));
-        if top < bottom && left < right {
-            let offset = (top - i64::from(vector.start[0])) * row_pitch
-                + (left - i64::from(vector.start[1])) * pixel;
-            let input = Window {
-                start: vector.input.address + offset,
-                images: 1,
-                image_pitch: 0,
-                rows: (bottom - top) as u32,
-                row_pitch,
-                columns: (right - left) as u32,
-                pixel_pitch: pixel,
-                bytes: pixel,
-                used: i64::from(config.source[0]) * i64::from(bytes),
-            };
-            self.add(Memory::L2(vector.input.region), &input, false);
-        }
+        let tile = (1, config.source[0], [touched(0), touched(1)]);
+        self.part(vector.input, vector.start, tile, config.source, bytes);
+    }
+
+    /// Reads images, channels, rows and columns of a tensor whose row and column `start` would lie
+    /// at `place`.
+    fn part(
+        &mut self,
+        place: Place,
+        start: [i32; 2],
+        (images, channels, [rows, columns]): (u32, u32, [Range<u32>; 2]),
+        tensor: Extents,
+        bytes: u32,
+    ) {
+        let pixel = pitch(tensor[0], bytes);
+        let (row, column) =
+            (wide(rows.start) - wide(start[0]), wide(columns.start) - wide(start[1]));
+        let first = Saturating(place.address) + (row * wide(tensor[2]) + column) * wide(pixel);
+        let tile = [channels, rows.len() as u32, columns.len() as u32];
+        let input = window(first.0, images, tile, tensor, bytes, pixel);
+        self.add(Memory::L2(place.region), &input, false);
     }
 
     fn reorder(&mut self, reorder: &Reorder) {

@@ -4,6 +4,8 @@
 //! it in the file ([`resolve`]). Checking, timing and simulating all start from [`Work`]; none of
 //! them reads configuration instructions again.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod footprint;
 mod registers;
 
@@ -12,6 +14,7 @@ pub use registers::{Registers, Scalar, VpConfig};
 
 use crate::isa::{ActMode, DataFmt, Float2Fixed, Inst, Number, YCutMode};
 use crate::program::Program;
+use std::num::Saturating;
 
 /// Channels, rows and columns.
 pub type Extents = [u32; 3];
@@ -32,7 +35,17 @@ pub fn element_bytes(format: DataFmt) -> u32 {
 
 /// Rounds up to a multiple of 8.
 pub fn ceil8(value: u32) -> u32 {
-    value.div_ceil(8) * 8
+    value.div_ceil(8).saturating_mul(8)
+}
+
+/// A number that stays at the ends of its 64 bits.
+pub(crate) fn wide(number: impl Into<i64>) -> Saturating<i64> {
+    Saturating(number.into())
+}
+
+/// The product, or the largest number.
+pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
 }
 
 /// Bytes from one pixel to the next in L2.
@@ -63,6 +76,14 @@ pub struct Copy {
     pub dram_tensor: Extents,
     /// The tensor in L2.
     pub l2_tensor: Extents,
+}
+
+impl Copy {
+    /// Bytes from one pixel to the next in DRAM.
+    pub fn dram_pixel(&self) -> u32 {
+        let (channels, bytes) = (self.dram_tensor[0], element_bytes(self.format));
+        if self.dense { channels.saturating_mul(bytes) } else { pitch(channels, bytes) }
+    }
 }
 
 /// Where weights come from.
@@ -123,25 +144,39 @@ pub const PARAMETER_BYTES: u64 = 32;
 
 /// Bytes of the weights of one output channel in DRAM and L2, without parameters.
 pub fn dense_row_bytes([c, r, s]: Extents, bytes: u32) -> u64 {
-    u64::from(ceil8(c.saturating_mul(bytes))) * u64::from(r) * u64::from(s)
+    product([pitch(c, bytes), r, s].map(u64::from))
 }
 
 /// The same in the weight buffer.
 pub fn buffer_row_bytes(row: Extents, bytes: u32) -> u64 {
-    dense_row_bytes(row, bytes).div_ceil(32) * 32
+    dense_row_bytes(row, bytes).div_ceil(32).saturating_mul(32)
+}
+
+/// Bytes of so many output channels: of each a row of weights and the parameters.
+pub fn channel_bytes(channels: u32, row: u64) -> u64 {
+    row.saturating_add(PARAMETER_BYTES).saturating_mul(channels.into())
+}
+
+/// Channels of the block that so many output channels lie in.
+fn block_of(channels: u32) -> u32 {
+    channels.div_ceil(64).saturating_mul(64)
 }
 
 impl Weights {
     /// Bytes of the block in the weight buffer.
     pub fn buffer_bytes(&self) -> u64 {
-        let row = buffer_row_bytes(self.dest_row, element_bytes(self.format)) + PARAMETER_BYTES;
-        u64::from(self.channels.div_ceil(64) * 64) * row
+        let row = buffer_row_bytes(self.dest_row, element_bytes(self.format));
+        channel_bytes(block_of(self.channels), row)
     }
 
     /// Bytes of the block in DRAM or L2 with rows of this size.
     pub fn dense_bytes(&self, row: Extents) -> u64 {
-        let row = dense_row_bytes(row, element_bytes(self.format)) + PARAMETER_BYTES;
-        u64::from(self.channels) * row
+        channel_bytes(self.channels, dense_row_bytes(row, element_bytes(self.format)))
+    }
+
+    /// Bytes of an output channel in the source, parameters included.
+    pub fn dense_row(&self) -> u64 {
+        channel_bytes(1, dense_row_bytes(self.source_row, element_bytes(self.format)))
     }
 
     /// True when the DRAM port is used.
@@ -219,27 +254,34 @@ pub struct Conv {
 impl Conv {
     /// Channels, rows and columns of the weights of an output channel.
     pub fn weight_row(&self) -> Extents {
-        [self.tile[2] / self.groups.max(1), self.kernel[0], self.kernel[1]]
+        let channels = self.tile[2].checked_div(self.groups).unwrap_or(self.tile[2]);
+        [channels, self.kernel[0], self.kernel[1]]
     }
 
     /// Bytes of the tile's weights in the buffer.
     pub fn weight_bytes(&self) -> u64 {
         let row = buffer_row_bytes(self.weight_row(), element_bytes(self.formats[1]));
-        u64::from(self.tile[1].div_ceil(64) * 64) * (row + PARAMETER_BYTES)
+        channel_bytes(block_of(self.tile[1]), row)
     }
 
     /// Input positions (rows or columns) after zeros are inserted.
     pub fn spread(&self, axis: usize) -> i64 {
-        let count = i64::from(self.source[axis + 1]);
-        (count - 1) * i64::from(self.insert[axis].max(1)) + 1
+        let [_, rows, columns] = self.source;
+        span([rows, columns][axis], self.insert[axis].max(1)).0
     }
 
     /// One past the last input position that the tile can touch, in spread positions.
     pub fn reach(&self, axis: usize) -> i64 {
-        let out = i64::from(self.tile[axis + 3]);
-        let kernel = (i64::from(self.kernel[axis]) - 1) * i64::from(self.dilate[axis].max(1)) + 1;
-        i64::from(self.start[axis]) + (out - 1) * i64::from(self.stride[axis]) + kernel
+        let [.., rows, columns] = self.tile;
+        let kernel = span(self.kernel[axis], self.dilate[axis].max(1));
+        let last = span([rows, columns][axis], self.stride[axis]);
+        (wide(self.start[axis]) + last + kernel - Saturating(1)).0
     }
+}
+
+/// From the first to the last of `count` positions that lie `step` apart, both included.
+fn span(count: u32, step: u32) -> Saturating<i64> {
+    (wide(count) - Saturating(1)) * wide(step) + Saturating(1)
 }
 
 /// Which vector instruction.
@@ -417,22 +459,26 @@ impl Registers {
 pub fn advance_images(program: &Program, work: &mut [Resolved]) {
     for task in program.tasks() {
         // Addresses of the first tile of each workload, and how many tiles have them.
-        let mut seen: std::collections::BTreeMap<i32, ([Place; 3], i64)> = Default::default();
+        let mut seen: std::collections::BTreeMap<i32, ([Place; 3], Saturating<i64>)> =
+            Default::default();
         for index in task {
             let Some(workload) = program.lines[index].workload() else { continue };
             let Ok(Work::Vector(vector)) = &mut work[index] else { continue };
             let places = [vector.input, vector.second, vector.output];
-            let (first, count) = seen.entry(workload).or_insert((places, 0));
+            let (first, count) = seen.entry(workload).or_insert((places, Saturating(0)));
             if *first != places {
-                (*first, *count) = (places, 0);
+                (*first, *count) = (places, Saturating(0));
             }
-            let image = |[c, h, w]: Extents, bytes: u32| {
-                i64::from(pitch(c, bytes)) * i64::from(h) * i64::from(w)
-            };
-            let (own, number) = (*vector, *count);
-            vector.input.address += number * image(own.config.source, own.input_bytes());
-            vector.second.address += number * image(own.config.source, own.input_bytes());
-            vector.output.address += number * image(own.config.dest, own.output_bytes());
+            let image = |[c, h, w]: Extents, bytes: u32| wide(pitch(c, bytes)) * wide(h) * wide(w);
+            let source = *count * image(vector.config.source, vector.input_bytes());
+            let dest = *count * image(vector.config.dest, vector.output_bytes());
+            for (place, offset) in [
+                (&mut vector.input, source),
+                (&mut vector.second, source),
+                (&mut vector.output, dest),
+            ] {
+                place.address = (wide(place.address) + offset).0;
+            }
             *count += 1;
         }
     }

@@ -84,7 +84,7 @@ impl Registers {
             Inst::CtEd { .. } => Ok(Work::End),
             Inst::CtBc { bcs, len0, last0, len1, last1, len2, last2, len3, last3, .. } => {
                 let cuts = [(len0, last0), (len1, last1), (len2, last2), (len3, last3)];
-                Ok(Work::Regions(Regions { first: 4 * bcs, cuts }))
+                Ok(Work::Regions(Regions { first: bcs.saturating_mul(4), cuts }))
             }
             Inst::LdaMov { .. } | Inst::StaMov { .. } => self.copy(inst),
             Inst::LdwMov { .. } | Inst::LwMov { .. } => self.weights(inst),

@@ -1,14 +1,18 @@
 //! Arbitrary and damaged files: no reader panics, and what a reader accepts can be verified, timed
 //! and written without a panic.
 
+use crate::common::cases::all;
 use crate::common::{Random, arch, fragment, fragments, problems, read_lenient};
 use proptest::prelude::*;
+use quincunx_isa::RawInst;
 use quincunx_npu::binary;
 use quincunx_npu::files;
+use quincunx_npu::isa::Inst;
 use quincunx_npu::program::Program;
 use quincunx_npu::text;
 use quincunx_npu::time::{Model, durations};
 use quincunx_npu::work::resolve;
+use std::collections::BTreeSet;
 
 /// Everything that can be done with a program that a reader has accepted, short of running it.
 fn exercise(program: Program) {
@@ -156,4 +160,88 @@ fn hostile_files() {
     read_text("[ct_st, {'slyr': 99999999999999999999999, ".as_bytes());
     let many = "[ct_st\n".repeat(100_000);
     assert_eq!(read_lenient(many.as_bytes(), false).unwrap_err().len(), 101);
+}
+
+/// Every operand of every instruction at both ends of its field.
+#[test]
+fn operands_at_their_ends() {
+    let mut seen = BTreeSet::new();
+    for program in all().into_iter().flat_map(|case| case.programs) {
+        for (index, line) in program.lines.iter().enumerate() {
+            let RawInst { row, values } = line.inst.to_raw();
+            for operand in (0..values.len()).filter(|&operand| seen.insert((row, operand))) {
+                let changed = |value: i128| {
+                    let mut values = values.clone();
+                    values[operand] = value;
+                    let mut program = program.clone();
+                    program.lines[index].inst = Inst::from_raw(&RawInst { row, values })?;
+                    read_lenient(&text::print(&program), true).ok()?;
+                    Some(program)
+                };
+                let ends = (0..34).flat_map(|bit| [-(1 << bit), (1 << bit) - 1, (1 << bit) - 8]);
+                let mut ends: Vec<i128> = ends.collect();
+                ends.sort_unstable();
+                let mut programs = ends.iter().filter_map(|&value| changed(value));
+                programs.next().into_iter().chain(programs.next_back()).for_each(exercise);
+                changed(0).into_iter().for_each(exercise);
+            }
+        }
+    }
+}
+
+/// Numbers of 64 bits in the files around a program.
+#[test]
+fn numbers_at_their_ends() {
+    let large = i64::MAX.to_string();
+    let schedule = SCHEDULE.replace("\n    ", " ");
+    for (old, new) in [
+        ("\"size\": 32", format!("\"size\": {large}")),
+        ("\"align\": 8", format!("\"align\": {large}")),
+        ("\"bitwidth\": 8", format!("\"bitwidth\": {large}")),
+        ("[0, 7, 1, 1]", "[16777215, 16777215, 16777215, 16777215]".to_owned()),
+        ("\"address\": 64", format!("\"address\": {large}")),
+        ("\"xlen\": 1", format!("\"xlen\": {large}")),
+    ] {
+        assert!(schedule.contains(old), "{old}");
+        read_json(schedule.replace(old, &new).as_bytes());
+    }
+    let wide = schedule.replace("[0, 7, 1, 1]", "[16777215, 16777215, 16777215, 16777215]");
+    read_json(wide.replace("\"bitwidth\": 8", &format!("\"bitwidth\": {large}")).as_bytes());
+    let sizes = format!("{{\"size\": {large}}}, ").repeat(3);
+    let dram = schedule.replacen("\"out\": [", &format!("\"out\": [{sizes}"), 1);
+    read_json(dram.as_bytes());
+    let layer = format!(
+        "{{\"a\": {{\"layer_index\": {large}, \"operation\": \"conv2d\", \"name\": \"a\", \
+         \"kernel_size\": [0, 1], \"padding\": [0, 0, 0, 0], \"stride\": [1, 1], \
+         \"input_shape\": [[1, 1, {large}, {large}]], \"output_shape\": [[1, 1, 1, 1]]}}}}"
+    );
+    read_json(layer.as_bytes());
+}
+
+/// A machine whose DRAM takes for ever, and a trace whose lines do.
+#[test]
+fn cycles_at_their_ends() {
+    use quincunx_contract::{ArchSource, File, Log, Options, Target as _};
+    let slow = "name = \"slow\"\nhertz = 1e18\ndram_bytes_per_second = 1.0";
+    let slow = quincunx_npu::NpuArch::parse(slow).unwrap();
+    for program in all().into_iter().flat_map(|case| case.programs) {
+        durations(&program, &resolve(&program), &slow, Model::PHYSICAL);
+    }
+    let target = &quincunx_npu::TARGET;
+    let trace = |extra: u64| {
+        let mut program = all().swap_remove(0).programs.swap_remove(0);
+        let end = 1_000_000_000_000_000_000_u64.saturating_mul(extra);
+        program.lines.iter_mut().for_each(|line| line.time = Some((0, end)));
+        let file = File::new("a.qnpu", binary::write(&program, &arch(), true).unwrap());
+        let arch = target.arch(&ArchSource::Default).unwrap();
+        let options = Options::new(target.info().options, &[]).unwrap();
+        target.read(&[file], None, arch.as_ref(), &options, &mut Log::default()).unwrap()
+    };
+    let (left, right) = (trace(9), trace(99));
+    assert!(target.diff(left.as_ref(), right.as_ref()).is_some());
+    for program in [left, right] {
+        program.time().unwrap().usage();
+        program.stats();
+        program.details();
+    }
 }
