@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 pub struct Recipe<'a> {
     /// Widest codes of values and of weights; `None` for graphs of f32 without quantisers.
     pub grids: Option<[u32; 2]>,
+    /// Weights of products are always codes, if there are grids.
+    pub coded: bool,
     /// Most inputs.
     pub inputs: usize,
     /// Largest batch.
@@ -34,12 +36,13 @@ impl Recipe<'_> {
     /// Small f32 graphs of any operator.
     pub const REAL: Recipe<'static> = Recipe {
         grids: None,
+        coded: false,
         inputs: 2,
         batch: 2,
         channels: 11,
         extent: 6,
         spatial: &[0, 1, 2, 2, 2, 3],
-        layers: [3, 9],
+        layers: [3, 11],
         spread: 1.0,
         accept: &|_, _| true,
     };
@@ -99,10 +102,19 @@ impl Coverage {
         }
     }
 
+    /// Operators that came, in one line.
+    pub fn came(&self) -> String {
+        self.names(true)
+    }
+
     /// Operators that never came, in one line.
     pub fn never(&self) -> String {
+        self.names(false)
+    }
+
+    fn names(&self, came: bool) -> String {
         let names = operators::NAMES.split_whitespace();
-        names.filter(|name| !self.0.contains(name)).collect::<Vec<_>>().join(" ")
+        names.filter(|name| self.0.contains(name) == came).collect::<Vec<_>>().join(" ")
     }
 
     /// Panics unless every rounding and overflow came.
@@ -231,7 +243,7 @@ impl Net<'_> {
             if self.random.chance(60) { widest.min(8) } else { self.random.range(2, widest) };
         let half = 1_i64 << (width - 1);
         let codes: Vec<i64> = (0..elements).map(|_| self.random.range(-half, half - 1)).collect();
-        if self.random.chance(40) {
+        if self.random.chance(40) && !(self.recipe.coded && shape.len() > 1) {
             // Biases and factors of float models are long.
             let step = if self.random.chance(25) { 0.0713 } else { 4.0 / half as f32 };
             let reals = codes.into_iter().map(|code| code as f32 * step).collect();

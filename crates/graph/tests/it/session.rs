@@ -1,15 +1,12 @@
 //! Prepared execution against the reference executors, on random graphs.
 
 mod edges;
-mod noise;
-mod quantised;
-mod real;
 
-use noise::Noise;
 use quincunx_graph::execute::{ExactTensor, Keep, Session, Settings, exact, float};
 use quincunx_graph::{Binary, Graph, Op, Param, Quantiser, ValueId};
 use quincunx_num::{Level, Rounding};
 use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_testkit::{Coverage, Random, Recipe, each_alone};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -59,24 +56,43 @@ fn check_all_exact(graph: &Graph, inputs: &Tensors, what: &str) {
     }
 }
 
+/// Operators that sessions compute exactly.
+const EXACT: &str = "Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu Neg Abs \
+    Floor HardSwish Add Sub Mul Max Min LeakyRelu HardSigmoid Clip ReduceMean ConvTranspose Concat \
+    Slice Pad Flatten Reshape Transpose Identity Quantise";
+
+/// Graphs all of whose values lie on grids, or are made of numbers on grids exactly.
+const QUANTISED: Recipe<'static> = Recipe {
+    grids: Some([16, 16]),
+    coded: true,
+    channels: 19,
+    extent: 7,
+    accept: &|_, node| EXACT.split_whitespace().any(|name| name == node.op.name()),
+    ..Recipe::REAL
+};
+
 #[test]
 fn quantised_graphs_equal_the_exact_executor() {
-    for seed in 0..300 {
-        let (graph, inputs) = quantised::random(&mut Noise::new(seed));
-        check_all_exact(&graph, &inputs, &format!("seed {seed}"));
+    let mut coverage = Coverage::default();
+    for case in 0..300 {
+        let (graph, inputs) = QUANTISED.graph(&mut Random::new(case));
+        check_all_exact(&graph, &inputs, &format!("case {case}"));
+        coverage.mark(&graph);
     }
+    assert_eq!(coverage.came(), EXACT);
+    coverage.assert_modes();
 }
 
 /// Quotients on thresholds, and next to them: sums over numbers of elements that f64 cannot divide
 /// by, with scales that it cannot multiply exactly, in every rounding mode.
 #[test]
 fn ties_are_decided_exactly() {
-    let mut noise = Noise::new(7);
+    let mut random = Random::new(7);
     for [height, width] in [[2, 3], [1, 5], [7, 2], [5, 4], [6, 7]] {
         let count = (height * width) as i64;
         for rounding in Rounding::ALL {
             for factor in [1.0, 0.5, 2.0, 1.0 / 3.0] {
-                let scale = 0.01 + noise.real().abs();
+                let scale = 0.01 + random.real().abs();
                 let x_scale = Quantiser::symmetric(false, 12, scale);
                 let mut y_scale = Quantiser::symmetric(true, 12, scale * factor);
                 y_scale.rounding = Param::uniform(rounding);
@@ -118,9 +134,9 @@ fn averages(
 /// Numbers on and beside every threshold.
 #[test]
 fn f32_numbers_near_thresholds_are_rounded_exactly() {
-    let mut noise = Noise::new(3);
+    let mut random = Random::new(3);
     for case in 0..60 {
-        let mut scale = noise.real().abs() + 1e-3;
+        let mut scale = random.real().abs() + 1e-3;
         if case % 3 > 0 {
             scale = f64::from(scale as f32);
         }
@@ -145,24 +161,24 @@ fn f32_numbers_near_thresholds_are_rounded_exactly() {
 
 #[test]
 fn float_graphs_equal_the_float_executor_but_for_rounding() {
-    for seed in 0..200 {
-        let (graph, inputs) = real::random(&mut Noise::new(seed));
-        let expected = float(&graph, &inputs, Keep::All).unwrap();
-        for found in run_everywhere(&graph, &inputs, &format!("seed {seed}")) {
-            for (name, expected) in &expected {
-                assert_eq!(found[name].shape(), expected.shape(), "seed {seed}: {name}");
-                let expected = expected.to_f64();
-                let most = expected.iter().fold(1e-3_f64, |most, v| most.max(v.abs()));
-                for (found, expected) in found[name].to_f64().into_iter().zip(expected) {
-                    let error = (found - expected).abs();
-                    assert!(
-                        error <= 2e-5 * most,
-                        "seed {seed}: {name}: {found} for {expected}\n{graph}"
-                    );
-                }
+    let mut coverage = Coverage::default();
+    for case in 0..300 {
+        let (graph, inputs) = Recipe::REAL.graph(&mut Random::new(case));
+        for mut values in run_everywhere(&graph, &inputs, &format!("case {case}")) {
+            values.extend(inputs.clone());
+            for (node, worst) in each_alone(&graph, &values, [f64::MIN, f64::MAX]) {
+                let found = values[&graph[node.output].name].to_f64();
+                let most = found.into_iter().fold(1e-3_f64, |most, v| most.max(v.abs()));
+                assert!(
+                    worst <= 2e-5 * most,
+                    "case {case}: {} is off by {worst}\n{graph}",
+                    node.name
+                );
             }
         }
+        coverage.mark(&graph);
     }
+    assert_eq!(coverage.never(), "");
 }
 
 /// Shapes of every rank, some of them empty.
@@ -221,33 +237,33 @@ fn check_single(ops: &[(Op, Vec<Tensor>)], x: &Tensor) {
 
 #[test]
 fn every_rank_and_empty_tensors() {
-    let mut noise = Noise::new(11);
+    let mut random = Random::new(11);
     for shape in SHAPES {
-        let x = edges::tensor(shape, noise.floats(shape.iter().product()));
-        check_single(&edges::elementwise(shape, &mut noise), &x);
-        check_single(&edges::layers(shape, &mut noise), &x);
+        let x = edges::tensor(shape, random.floats(shape.iter().product()));
+        check_single(&edges::elementwise(shape, &mut random), &x);
+        check_single(&edges::layers(shape, &mut random), &x);
     }
 }
 
 #[test]
 fn windows_beyond_the_image() {
-    let mut noise = Noise::new(12);
+    let mut random = Random::new(12);
     let pools: Vec<_> = edges::pools().into_iter().map(|op| (op, Vec::new())).collect();
     for shape in [&[2, 3, 5][..], &[1, 3, 5, 4], &[1, 2, 3, 5, 4], &[1, 2, 1, 1], &[1, 2, 0, 3]] {
-        check_single(&pools, &edges::tensor(shape, noise.floats(shape.iter().product())));
+        check_single(&pools, &edges::tensor(shape, random.floats(shape.iter().product())));
     }
 }
 
 #[test]
 fn numbers_that_are_not_finite_or_tiny() {
-    let mut noise = Noise::new(13);
+    let mut random = Random::new(13);
     for shape in [&[24][..], &[4, 6], &[1, 4, 6], &[1, 2, 3, 4]] {
-        let mut values = noise.floats(24);
+        let mut values = random.floats(24);
         let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-45, f32::MAX];
         special.iter().enumerate().for_each(|(index, v)| values[index * 4] = *v);
         let x = edges::tensor(shape, values);
-        check_single(&edges::elementwise(shape, &mut noise), &x);
-        check_single(&edges::layers(shape, &mut noise), &x);
+        check_single(&edges::elementwise(shape, &mut random), &x);
+        check_single(&edges::layers(shape, &mut random), &x);
     }
 }
 
@@ -280,15 +296,14 @@ fn sums_at_the_border_of_32_bits() {
 #[test]
 fn kept_values_are_not_written_over() {
     for seed in 0..150 {
-        let mut noise = Noise::new(seed);
-        let quantised = noise.chance(40);
-        let (mut graph, inputs) =
-            if quantised { quantised::random(&mut noise) } else { real::random(&mut noise) };
+        let mut random = Random::new(seed);
+        let recipe = if random.chance(40) { QUANTISED } else { Recipe::REAL };
+        let (mut graph, inputs) = recipe.graph(&mut random);
         let all = Settings { keep: Keep::All, ..Settings::default() };
         let expected = Session::new(&graph, all).unwrap().run(&inputs).unwrap();
         let results: Vec<ValueId> = graph.nodes().map(|(_, node)| node.output).collect();
         for id in results {
-            if noise.chance(30) && !graph.outputs().contains(&id) {
+            if random.chance(30) && !graph.outputs().contains(&id) {
                 graph.add_output(id);
             }
         }

@@ -1,11 +1,11 @@
 //! Graphs at the edges of what fast forms cover: one operator each, on unusual shapes and numbers.
 
-use super::noise::Noise;
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Reduce,
     ReduceKind, Softmax, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_testkit::Random;
 
 /// A graph of one operator whose operand 0 is the input; `None` when inference refuses it.
 pub(crate) fn single(op: Op, x: &Tensor, constants: &[Tensor], on_grid: bool) -> Option<Graph> {
@@ -63,7 +63,7 @@ pub(crate) fn pools() -> Vec<Op> {
 }
 
 /// Operators of elements and what they read beside the input of this shape.
-pub(crate) fn elementwise(shape: &[usize], noise: &mut Noise) -> Vec<(Op, Vec<Tensor>)> {
+pub(crate) fn elementwise(shape: &[usize], random: &mut Random) -> Vec<(Op, Vec<Tensor>)> {
     let mut found: Vec<(Op, Vec<Tensor>)> = [
         Op::Unary(Unary::Relu),
         Op::Unary(Unary::Neg),
@@ -90,7 +90,7 @@ pub(crate) fn elementwise(shape: &[usize], noise: &mut Noise) -> Vec<(Op, Vec<Te
         others.push([vec![1, channels], vec![1; shape.len() - 2]].concat());
     }
     for other in others {
-        let values = tensor(&other, noise.floats(other.iter().product()));
+        let values = tensor(&other, random.floats(other.iter().product()));
         let binaries =
             [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
         found.extend(binaries.map(|binary| (Op::Binary(binary), vec![values.clone()])));
@@ -100,8 +100,8 @@ pub(crate) fn elementwise(shape: &[usize], noise: &mut Noise) -> Vec<(Op, Vec<Te
 }
 
 /// Layers and reductions of an input of this shape.
-pub(crate) fn layers(shape: &[usize], noise: &mut Noise) -> Vec<(Op, Vec<Tensor>)> {
-    let mut random = |shape: &[usize]| tensor(shape, noise.floats(shape.iter().product()));
+pub(crate) fn layers(shape: &[usize], random: &mut Random) -> Vec<(Op, Vec<Tensor>)> {
+    let mut random = |shape: &[usize]| random.tensor(shape, 1.0);
     let mut found: Vec<(Op, Vec<Tensor>)> = Vec::new();
     let softmax = |axis| (Op::Softmax(Softmax { axis, log: false }), Vec::new());
     found.extend((0..shape.len()).map(softmax));
