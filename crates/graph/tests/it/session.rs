@@ -3,7 +3,7 @@
 mod edges;
 
 use quincunx_graph::execute::{ExactTensor, Keep, Session, Settings, exact, float};
-use quincunx_graph::{Binary, Graph, Op, Param, Quantiser, ValueId};
+use quincunx_graph::{Binary, Graph, Op, Param, Pool, PoolKind, Quantiser, ValueId};
 use quincunx_num::{Level, Rounding};
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::{Coverage, Random, Recipe, each_alone};
@@ -289,6 +289,27 @@ fn sums_at_the_border_of_32_bits() {
             check_all_exact(&graph, &inputs, &format!("{depth} {zero}"));
         }
     }
+}
+
+/// Codes that are read with channels innermost in two shapes.
+#[test]
+fn reshaped_codes_have_layouts_of_their_own() {
+    let x = edges::tensor(&[1, 4, 2], (0..8).map(|v| v as f32).collect());
+    let mut graph = Graph::new("reshaped");
+    let mut value = graph.add_input("x", DType::F32, x.shape(), &[]).unwrap();
+    let pool = |rank: usize| {
+        let window = quincunx_graph::Window::new(&vec![1; rank]);
+        Op::Pool(Pool { kind: PoolKind::Max, window, ceil: false })
+    };
+    let grid = Op::Quantise(Quantiser::symmetric(false, 4, 1.0));
+    for (name, op) in [("codes", grid), ("four", Op::Reshape { shape: vec![1, 2, 1, 4] })] {
+        value = graph.add_node(name, op, &[Some(value)], &format!("{name}_out")).unwrap();
+        let pool = pool(graph[value].shape.len() - 2);
+        let pooled = format!("{name}_pool");
+        let pooled = graph.add_node(&pooled, pool, &[Some(value)], &format!("{pooled}_out"));
+        graph.add_output(pooled.unwrap());
+    }
+    check_all_exact(&graph, &Tensors::from([("x".to_owned(), x)]), "reshaped");
 }
 
 /// Memory that operators write over is nobody else's: outputs in the middle of a graph, inputs and

@@ -205,7 +205,7 @@ rows! { net, x,
         let (a, b) = (net.axis(x)?, net.axis(x)?);
         let mut order: Vec<usize> = (0..net.shape(x).len()).collect();
         order.swap(a, b);
-        if net.random.coin() {
+        if order.len() > 1 && net.random.coin() {
             order[1..].rotate_left(1);
         }
         net.node(Op::Transpose { order }, &[x])

@@ -9,7 +9,7 @@ use crate::execute::float::Float;
 use crate::execute::{Arithmetic, Keep};
 use crate::{Graph, Node, NodeId, ValueId};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_tensor::{DType, Tensor};
+use quincunx_tensor::{DType, Shape, Tensor};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ pub(super) struct Builder<'g> {
     /// Conversions that were made: values as f32, as exact numbers, integers in another layout.
     reals: FxHashMap<(ValueId, Layout), Slot>,
     exacts: FxHashMap<ValueId, Slot>,
-    pub(super) turned: FxHashMap<(Slot, Layout), Slot>,
+    /// Integers in another layout; a reshaped value shares its memory, not its layouts.
+    pub(super) turned: FxHashMap<(Slot, Shape, Layout), Slot>,
     steps: Vec<Step>,
     slots: u32,
 }

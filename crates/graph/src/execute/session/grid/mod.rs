@@ -186,15 +186,16 @@ impl Builder<'_> {
         if grid.layout == to {
             return Ok(grid.slot);
         }
-        if let Some(slot) = self.turned.get(&(grid.slot, to)) {
+        let shape = grid.shape.clone();
+        let key = (grid.slot, shape.clone(), to);
+        if let Some(slot) = self.turned.get(&key) {
             return Ok(*slot);
         }
-        let shape = grid.shape.clone();
         let kernel: super::Kernel = Box::new(move |_, data| {
             Ok(super::data::Data::Ints(data[0].ints()?.turned(&shape, to)))
         });
         let slot = self.emit(id, vec![grid.slot], kernel)?;
-        self.turned.insert((grid.slot, to), slot);
+        self.turned.insert(key, slot);
         Ok(slot)
     }
 
