@@ -1,6 +1,7 @@
 //! Machine parameters and their file, `.tarch` (`specs/tcu.md` section 1).
 
 mod data_type;
+pub(crate) mod json;
 mod layout;
 mod presets;
 
@@ -8,9 +9,9 @@ pub use data_type::DataType;
 pub use layout::{HEADER_BITS, Widths};
 pub use presets::PRESETS;
 
-use crate::files::{json_error, unknown_keys};
+use json::{json_error, number, unknown_key, unknown_keys};
 use quincunx_contract::{Arch, ArchSource, unknown_preset};
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::any::Any;
 
@@ -87,48 +88,12 @@ pub struct TcuArch {
     pub unknown: Vec<String>,
 }
 
-/// Keys that a file may leave out, for hints about misspelt ones.
-const OPTIONAL_KEYS: [&str; 8] = [
-    "number_of_threads",
-    "thread_queue_depth",
-    "instruction_bytes",
-    "sample_block_size",
-    "lookup_tables",
-    "lookup_table_depth",
-    "clock_mhz",
-    "board",
-];
-
 fn one_thread() -> u32 {
     1
 }
 
 fn eight_deep() -> u32 {
     8
-}
-
-/// A number, or the text of one: upstream's JSON library writes large numbers as text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NumberOrText {
-    Number(u64),
-    Text(String),
-}
-
-/// Reads an unsigned number.
-pub(crate) fn number<'de, T: TryFrom<u64>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<T, D::Error> {
-    use serde::de::Error as _;
-    let wrong = |_| D::Error::custom("expected a whole number that is not negative");
-    let value = match NumberOrText::deserialize(deserializer).map_err(wrong)? {
-        NumberOrText::Number(value) => value,
-        NumberOrText::Text(text) => text.parse().map_err(|_| {
-            let shown: String = text.chars().take(40).collect();
-            D::Error::custom(format!("expected a whole number, found {shown:?}"))
-        })?,
-    };
-    T::try_from(value).map_err(|_| D::Error::custom(format!("{value} is too big")))
 }
 
 fn some_number<'de, D: Deserializer<'de>>(
@@ -227,13 +192,6 @@ impl TcuArch {
     pub fn vector_bytes(&self) -> usize {
         self.lanes() * self.data_type.bytes()
     }
-}
-
-/// The warning about a key of a file, given with the keys that lead to it.
-pub(crate) fn unknown_key(path: &str) -> Diagnostic {
-    let key = path.rsplit('.').next().unwrap_or(path);
-    let message = format!("the key \"{}\" means nothing here and is ignored", path.escape_debug());
-    Diagnostic::warning("Q3004", message).help_if(did_you_mean(key, OPTIONAL_KEYS))
 }
 
 /// An absent number is in every range.

@@ -1,23 +1,27 @@
 //! A program as the toolchain sees it: with ports, native files and a simulator behind them.
 
+mod session;
+
+use crate::arch::TcuArch;
 use crate::binary;
-use crate::dot::dot;
+use crate::compile;
+use crate::compile::hir::Network;
 use crate::files::{Consts, Model, Prog, Vectors, write_data};
-use crate::layers::{Layer, layers};
+use crate::options::{Settings, wishes};
 use crate::package::Package;
 use crate::ports::{Piece, Ports, Tap};
 use crate::program::Span;
-use crate::session::{Session, Simulator};
-use crate::settings::Settings;
+use crate::program::layers::{Layer, layers};
 use crate::simulate::{Executor, Fast};
-use crate::statistics::Statistics;
 use crate::text;
 use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
+use crate::views::{Statistics, dot};
 use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
 use quincunx_diag::{Diagnostic, Result, any_error, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_timeline::Timeline;
+use session::{Session, Simulator};
 use std::any::Any;
 
 /// Kinds of native files.
@@ -76,6 +80,23 @@ impl Artifact {
     ) -> Result<Artifact> {
         let settings = Settings::new(options, &package)?;
         Ok(Artifact::new(package, settings, interface)?.compiled(comments))
+    }
+
+    /// Compiles layers that were made with a [`Builder`](crate::compile::builder::Builder). Sums run
+    /// in the order in which the products were emitted, whatever `rounding` says; the other options
+    /// are those of the compiler.
+    ///
+    /// # Errors
+    /// `Q3085` to `Q3087` when something does not fit; those of the options.
+    pub fn of_layers(
+        network: &Network,
+        name: &str,
+        arch: &TcuArch,
+        options: &Options,
+    ) -> Result<Artifact> {
+        let wishes = wishes(options)?;
+        let (package, interface, comments) = compile::layers(network, name, arch, &wishes)?;
+        Artifact::of_package(package, Some(interface), comments, options)
     }
 
     /// The same as a result of the compiler, with comments for assembly text.

@@ -2,7 +2,7 @@
 
 use crate::arch::{TcuArch, Widths};
 use crate::files::{Samples, analyse, read_data};
-use crate::settings::block;
+use crate::options::block;
 use quincunx_contract::{Arch as _, ArchSource, Document, File, Options};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Table};

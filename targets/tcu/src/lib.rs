@@ -10,29 +10,27 @@ mod bench;
 pub mod binary;
 pub mod compile;
 mod document;
-mod dot;
 pub mod files;
 mod golden;
-pub mod guide;
+pub mod guide {
+    #![doc = include_str!("../../../docs/tcu-builders.md")]
+}
 pub mod isa;
-mod layers;
+mod options;
 pub mod package;
 mod ports;
 pub mod program;
 mod read;
-mod session;
-mod settings;
 pub mod simulate;
-mod statistics;
-mod tensors;
 pub mod text;
 pub mod time;
-mod usage;
 pub mod verify;
+mod views;
 
 pub use arch::TcuArch;
 pub use artifact::Artifact;
 
+use options::Settings;
 use quincunx_contract::{
     Arch, ArchSource, Claim, Compiled, Departure, Document, File, Info, Interface, Log, Numerics,
     Options, Program, Target,
@@ -42,7 +40,6 @@ use quincunx_graph::Graph;
 use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
 use quincunx_tensor::Tensors;
-use settings::Settings;
 
 /// The target.
 pub static TARGET: Tcu = Tcu;
@@ -55,7 +52,7 @@ static INFO: Info = Info {
     name: "tcu",
     summary: "systolic array with accumulators and SIMD ALUs (Tensil)",
     presets: arch::PRESETS,
-    options: settings::OPTIONS,
+    options: options::OPTIONS,
     kinds: artifact::KINDS,
     own_grid: true,
     folder_kind: "tmodel",
@@ -91,7 +88,7 @@ impl Target for Tcu {
         log: &mut Log,
     ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
         let arch: &TcuArch = arch.of_target()?;
-        let compiled = compile::compile(graph, arch, &settings::wishes(options)?, log)?;
+        let compiled = compile::compile(graph, arch, &options::wishes(options)?, log)?;
         let compile::Compiled { package, interface, numerics, comments, .. } = compiled;
         let artifact = Artifact::of_package(package, Some(interface), comments, options)?;
         Ok(Compiled { program: Box::new(artifact), numerics })

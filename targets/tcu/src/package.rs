@@ -4,8 +4,7 @@ use crate::arch::TcuArch;
 use crate::binary;
 use crate::files::{Model, read_data};
 use crate::isa::Inst;
-use crate::program::{Memory, Program};
-use crate::simulate::{Driver, State};
+use crate::program::Program;
 use quincunx_diag::{Diagnostic, Result};
 
 /// Constants with the file that holds them.
@@ -84,31 +83,6 @@ impl Package {
     /// The machine.
     pub fn arch(&self) -> &TcuArch {
         &self.program.arch
-    }
-
-    /// What the host does for this program when nothing else is asked for.
-    pub fn driver(&self) -> Driver {
-        let local = self.model.as_ref().is_some_and(|model| model.load_consts_to_local);
-        let lanes = self.arch().lanes() as u64;
-        let ends = self.consts.iter().map(|part| part.base + part.scalars.len() as u64 / lanes);
-        Driver {
-            dram0_offset: 0,
-            dram1_offset: 0,
-            timeout: 100,
-            tracepoint: None,
-            sample_interval: 0,
-            stream_bytes: 8,
-            flush_probe: true,
-            local_consts: if local { ends.max().unwrap_or(0) } else { 0 },
-        }
-    }
-
-    /// Writes the constants to DRAM1.
-    ///
-    /// # Errors
-    /// Those of [`State::write`].
-    pub fn load(&self, state: &mut State) -> Result<()> {
-        self.consts.iter().try_for_each(|part| state.write(Memory::Dram1, part.base, &part.scalars))
     }
 }
 

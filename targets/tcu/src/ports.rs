@@ -1,15 +1,17 @@
 //! Where the inputs and outputs of a program lie.
 
+pub(crate) mod tensors;
+
 use crate::arch::TcuArch;
 use crate::files::{Packing, Vectors};
 use crate::package::Package;
 use crate::program::{Memory, Program};
-use crate::tensors::{Columns, Table};
 use quincunx_contract::{Interface, LayerTap, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Param, Quantiser};
 use quincunx_num::{Overflow, Rounding};
 use std::collections::BTreeMap;
+use tensors::{Columns, Table};
 
 /// Vectors of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl Ports {
         let inputs = places(inputs, &interface.inputs, &own.inputs, true);
         let outputs = places(outputs, &interface.outputs, &own.outputs, false);
         let taps = taps(&interface, package)?;
-        crate::layers::check(&interface.sections, package.program.steps.len())?;
+        crate::program::layers::check(&interface.sections, package.program.steps.len())?;
         Ok(Ports { interface, inputs, outputs, taps })
     }
 

@@ -4,6 +4,8 @@
 //! every instruction can be encoded for the machine. Everything else is for
 //! [`verify`](crate::verify) to judge.
 
+pub(crate) mod layers;
+
 use crate::arch::TcuArch;
 use crate::isa::{Inst, SimdOp};
 use smallvec::SmallVec;

@@ -19,8 +19,8 @@ pub use sequencer::{Interval, Sequence, sequence};
 pub(crate) use tables::tables;
 
 use crate::isa::{Inst, Register};
-use crate::layers::Layer;
 use crate::program::Program;
+use crate::program::layers::Layer;
 use crate::text::describe;
 use quincunx_diag::Result;
 use quincunx_timeline::{Event, Timeline};

@@ -35,20 +35,18 @@ mod tables;
 mod threads;
 mod uses;
 
-use crate::Artifact;
 use crate::arch::TcuArch;
 use crate::binary::Coder;
 use crate::files::{Consts, Model, Prog, Vectors};
 use crate::package::{ConstData, Package};
 use crate::ports::grid;
+use crate::ports::tensors::{Column, Columns};
 use crate::program::Memory;
-use crate::settings::wishes;
-use crate::tensors::{Column, Columns};
 use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers};
 use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
 use memory::{Misfit, Placement, plane_layout};
-use quincunx_contract::{Interface, LayerTap, Log, Numerics, Options, Port, Section};
+use quincunx_contract::{Interface, LayerTap, Log, Numerics, Port, Section};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use std::collections::BTreeMap;
@@ -174,26 +172,25 @@ fn short(error: f64) -> f64 {
     (error * unit).ceil() / unit
 }
 
-/// Compiles layers that were made with a [`builder::Builder`]. Sums run in the order in which the
-/// products were emitted, whatever `rounding` says; the other options are those of the compiler.
+/// Compiles layers that were made with a [`builder::Builder`] to a program with its ports, and with
+/// comments before instructions.
 ///
 /// # Errors
-/// `Q3085` to `Q3087` when something does not fit; those of the options.
-pub fn layers(
+/// `Q3085` to `Q3087` when something does not fit.
+pub(crate) fn layers(
     network: &Network,
     name: &str,
     arch: &TcuArch,
-    options: &Options,
-) -> Result<Artifact> {
-    let wishes = wishes(options)?;
+    wishes: &Wishes,
+) -> Result<(Package, Interface, Vec<(usize, String)>)> {
     // Layers that are too large are divided.
     let network = &mut network.clone();
-    let (placement, mut lowered) = instructions(network, arch, &wishes, &mut Log::default())?;
+    let (placement, mut lowered) = instructions(network, arch, wishes, &mut Log::default())?;
     let interface = interface(network, arch, &placement, &lowered);
     let comments = std::mem::take(&mut lowered.comments);
     let bytes = lowered.program.steps.len() as u64 * Coder::new(arch)?.bytes() as u64;
     let package = package((name, bytes), network, arch, &placement, lowered);
-    Artifact::of_package(package, Some(interface), comments, options)
+    Ok((package, interface, comments))
 }
 
 /// Places, plans and instructions of layers.

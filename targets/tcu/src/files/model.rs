@@ -1,7 +1,8 @@
 //! The description of a compiled program, `.tmodel` (`specs/tcu.md` section 6).
 
-use super::{Packing, json_error, unknown_keys};
-use crate::arch::{TcuArch, number, unknown_key};
+use super::Packing;
+use crate::arch::TcuArch;
+use crate::arch::json::{json_error, number, unknown_key, unknown_keys};
 use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use super::{Executor, State};
 use crate::arch::TcuArch;
 use crate::binary::Coder;
 use crate::isa::{Inst, Register};
+use crate::package::Package;
 use crate::program::{Memory, Program, Step};
 use quincunx_diag::{Diagnostic, Result};
 
@@ -71,6 +72,33 @@ pub fn flush_probe(arch: &TcuArch) -> Result<[Step; 2]> {
         step(Inst::Dram0ToLocal { local, local_stride, address: sent, stride, size }),
         step(Inst::LocalToDram0 { local, local_stride, address: overwritten, stride, size }),
     ])
+}
+
+impl Package {
+    /// What the host does for this program when nothing else is asked for.
+    pub fn driver(&self) -> Driver {
+        let local = self.model.as_ref().is_some_and(|model| model.load_consts_to_local);
+        let lanes = self.arch().lanes() as u64;
+        let ends = self.consts.iter().map(|part| part.base + part.scalars.len() as u64 / lanes);
+        Driver {
+            dram0_offset: 0,
+            dram1_offset: 0,
+            timeout: 100,
+            tracepoint: None,
+            sample_interval: 0,
+            stream_bytes: 8,
+            flush_probe: true,
+            local_consts: if local { ends.max().unwrap_or(0) } else { 0 },
+        }
+    }
+
+    /// Writes the constants to DRAM1.
+    ///
+    /// # Errors
+    /// Those of [`State::write`].
+    pub fn load(&self, state: &mut State) -> Result<()> {
+        self.consts.iter().try_for_each(|part| state.write(Memory::Dram1, part.base, &part.scalars))
+    }
 }
 
 impl Driver {

@@ -2,7 +2,7 @@
 
 use super::{Cost, Model, costs, engines, sequence};
 use crate::isa::Inst;
-use crate::layers::Layer;
+use crate::program::layers::Layer;
 use crate::program::{Memory, Program};
 
 /// What an instruction keeps busy.

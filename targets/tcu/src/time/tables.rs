@@ -4,8 +4,8 @@ use super::cost::transfers_per_vector;
 use super::profile::{Time, Traffic, Unit, energy, times, traffic};
 use super::{Costing, Model};
 use crate::arch::{PRESETS, TcuArch};
-use crate::layers::Layer;
 use crate::program::Program;
+use crate::program::layers::Layer;
 use quincunx_report::{Cell, Column, Table};
 use quincunx_timeline::{Point, Roofline};
 

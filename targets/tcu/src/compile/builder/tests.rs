@@ -200,7 +200,7 @@ fn a_product_of_zeros_is_its_bias() {
     }
     let network = builder.finish().unwrap();
     let options = Options::new(crate::TARGET.info().options, &[]).unwrap();
-    let program = crate::compile::layers(&network, "zeros", &arch, &options).unwrap();
+    let program = crate::Artifact::of_layers(&network, "zeros", &arch, &options).unwrap();
     assert!(!quincunx_diag::any_error(&program.verify()));
     let ones = Tensor::from_vec(&[1, 6, 4], vec![1.0_f64; 24]).unwrap();
     let inputs = Tensors::from([("x".to_owned(), ones)]);

@@ -4,9 +4,9 @@
 //! another layer.
 
 use crate::isa::Inst;
-use crate::layers::Layer;
 use crate::package::Package;
 use crate::ports::{Piece, Ports};
+use crate::program::layers::Layer;
 use crate::program::{Effects, Memory, Span};
 use crate::time::{Cost, costs};
 use quincunx_contract::Section;

@@ -3,13 +3,13 @@
 //! folder has them as well. Upstream prints the bits of DRAM1's addresses in the row of DRAM0;
 //! here both rows have their own.
 
+use super::usage::{Touched, extent, touched};
 use crate::arch::{TcuArch, Widths};
 use crate::isa::{Access, Inst};
-use crate::layers::{Layer, layers};
 use crate::package::Package;
+use crate::program::layers::{Layer, layers};
 use crate::program::{Memory, Program};
 use crate::time::{Cost, costs, sequence};
-use crate::usage::{Touched, extent, touched};
 use quincunx_contract::{ConstantUse, Interface, Section};
 use quincunx_report::{Cell, Column, Table};
 use std::collections::BTreeMap;

@@ -1,0 +1,8 @@
+//! The program as tables and pictures.
+
+mod dot;
+mod statistics;
+mod usage;
+
+pub(crate) use dot::dot;
+pub(crate) use statistics::Statistics;
