@@ -2,17 +2,17 @@
 
 use crate::arch::DpasArch;
 use crate::binary;
-use crate::binary::visa::Form;
 use crate::files::cisa;
 use crate::layout;
-use crate::ports::{Place, Ports};
+use crate::options::Settings;
+use crate::ports::Ports;
 use crate::program::{Listing, Program};
 use crate::simulate::lower::{Memory, listing_steps, visa_operation};
 use crate::simulate::{Rules, State, Step};
 use crate::swsb;
 use crate::text;
 use crate::time;
-use crate::verify::{Allow, verify};
+use crate::verify::verify;
 use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Sample, Stats};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_report::Table;
@@ -26,23 +26,6 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "asm", doc: "native assembly, or vISA text" },
     EmitKind { name: "stream", doc: "vISA byte code of the instructions alone" },
 ];
-
-/// What the options of a reader say.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
-    /// What the rules let pass.
-    pub allow: Allow,
-    /// Float arithmetic.
-    pub rules: Rules,
-    /// Lanes that are switched on.
-    pub dispatch_mask: u32,
-    /// Whether `verify` checks dependencies of native listings.
-    pub check_dependencies: bool,
-    /// Layout of byte code that is written.
-    pub form: Form,
-    /// The instruction whose elements `inspect` lists.
-    pub layout: Option<usize>,
-}
 
 /// A program with its machine and settings.
 pub struct Artifact {
@@ -318,9 +301,4 @@ impl Machine for Exec {
         let message = format!("float sums follow the model {}{ftz}", model.name());
         vec![Diagnostic::note("Q6095", message)]
     }
-}
-
-/// A place in words: a register or a variable, and the byte in it.
-pub(crate) fn describe(place: &Place) -> (String, usize) {
-    (place.name.clone(), place.byte)
 }

@@ -1,6 +1,5 @@
 //! The layout viewer: which element lies in which register, byte and bit.
 
-use crate::artifact::describe;
 use crate::ports::Place;
 use crate::simulate::{Operation, Step};
 use crate::verify::operand_bytes;
@@ -33,7 +32,7 @@ pub(crate) fn operands(steps: &[Step], place: &dyn Fn(usize) -> Place) -> Table 
         names.push(("src2", format!("A {m}x{k} {}", shape.activations.name())));
         for ((operand, matrix), range) in names.into_iter().zip(operand_bytes(operation)) {
             let show = |byte: usize| {
-                let (name, byte) = describe(&place(byte));
+                let Place { name, byte } = place(byte);
                 format!("{name} byte {byte}")
             };
             table.push(vec![
@@ -66,7 +65,7 @@ pub(crate) fn elements(operation: &Operation, place: &dyn Fn(usize) -> Place) ->
     let mut table = Table::new("layout", columns);
     let shape = &operation.shape;
     let mut add = |name: String, operand: &str, start: usize, bit: u32, bits: u32| {
-        let (register, byte) = describe(&place(start + bit as usize / 8));
+        let Place { name: register, byte } = place(start + bit as usize / 8);
         let cells: Vec<Cell> = vec![
             name.into(),
             operand.into(),

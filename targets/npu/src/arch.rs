@@ -1,7 +1,9 @@
 //! Machine parameters.
 
+use crate::isa;
 use quincunx_contract::{Arch, ArchSource, Preset, parse_toml, unknown_preset};
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_isa::Layout;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
@@ -183,7 +185,20 @@ impl NpuArch {
                 return Err(Diagnostic::invalid("Q4002", message));
             }
         }
-        crate::isa::layout(self).map(drop)
+        self.layout().map(drop)
+    }
+
+    /// Where the fields of the machine code lie on a machine.
+    ///
+    /// # Errors
+    /// `Q2122` when the addresses of the architecture are too wide for the instruction word.
+    pub fn layout(&self) -> Result<Layout> {
+        Layout::resolve(&isa::TABLE, &|name| match name {
+            "l2_address_bits" => Some(self.l2_address_bits),
+            "dram_address_bits" => Some(self.dram_address_bits),
+            "wl0_address_bits" => Some(self.wl0_address_bits),
+            _ => None,
+        })
     }
 
     /// Cycles per byte of DRAM traffic.

@@ -9,12 +9,12 @@ use crate::ports::Ports;
 use crate::program::Program;
 use crate::replay::{Node, Replay, replay};
 use crate::simulate::{Executor, Settings, State};
-use crate::text::{self, Schema};
+use crate::text;
 use crate::time::{Model, VpCost, durations};
 use crate::verify::{Subject, executable, verify};
 use crate::work::{Resolved, Work, element_bytes, product};
 use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
-use quincunx_diag::{Diagnostic, Result, SourceId, did_you_mean};
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::Tensors;
 use quincunx_timeline::{Event, EventId, Timeline};
@@ -51,58 +51,16 @@ pub struct Artifact {
     ports: Ports,
 }
 
-/// Reads one file per core.
-pub(crate) fn read(
-    files: &[File],
-    interface: Option<Interface>,
-    arch: &NpuArch,
-    options: &Options,
-    warnings: &mut Vec<Diagnostic>,
-) -> std::result::Result<Artifact, Vec<Diagnostic>> {
-    let one = |problem: Diagnostic| vec![problem];
-    if files.is_empty() || files.len() > 64 {
-        let message =
-            format!("an npu program is one file per core, 1 to 64, found {}", files.len());
-        return Err(one(Diagnostic::usage("Q4080", message)));
-    }
-    let schema = Schema::new(arch).map_err(one)?;
-    let lenient = options.flag("lenient");
-    let mut programs = Vec::new();
-    for (index, file) in files.iter().enumerate() {
-        programs.push(read_file(file, index, arch, (&schema, lenient), warnings)?);
-    }
-    let artifact = Artifact::new(programs, arch, options).map_err(one)?;
-    match interface {
-        Some(wanted) if wanted != artifact.ports.interface => {
-            let message = "the interface is not that of the tensors the program moves";
-            Err(one(Diagnostic::invalid("Q4081", message)))
-        }
-        _ => Ok(artifact),
-    }
-}
-
-fn read_file(
-    file: &File,
-    index: usize,
-    arch: &NpuArch,
-    (schema, lenient): (&Schema, bool),
-    warnings: &mut Vec<Diagnostic>,
-) -> std::result::Result<Program, Vec<Diagnostic>> {
-    if binary::recognises(&file.bytes) {
-        return binary::read(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)]);
-    }
-    let source = SourceId(u32::try_from(index).unwrap_or(u32::MAX));
-    let read = text::read(&file.bytes, source, schema, lenient)?;
-    warnings.extend(read.warnings);
-    if read.program.lines.is_empty() {
-        let message = "the file has no line of a program";
-        return Err(vec![Diagnostic::invalid("Q4082", message).name_file(&file.name)]);
-    }
-    Ok(read.program)
-}
-
 impl Artifact {
-    fn new(programs: Vec<Program>, arch: &NpuArch, options: &Options) -> Result<Artifact> {
+    /// Puts ports on programs, one per core.
+    ///
+    /// # Errors
+    /// `Q4083` for traced durations of what is no trace, those of [`Ports::bytes`].
+    pub(crate) fn new(
+        programs: Vec<Program>,
+        arch: &NpuArch,
+        options: &Options,
+    ) -> Result<Artifact> {
         let settings = Settings {
             float_accumulation: options.get("accumulate") == "f32",
             advance_images: options.get("vp-batch-stride") == "implicit",

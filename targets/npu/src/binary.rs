@@ -8,7 +8,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use crate::arch::NpuArch;
-use crate::isa::{Inst, Number, Queue, Queues, TABLE, layout};
+use crate::isa::{Inst, Number, Queue, Queues, TABLE};
 use crate::program::{Indices, Line, Map, Program, Spelling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Bits, Kind, OperandValue as _, RawInst};
@@ -55,7 +55,7 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// `Q2103` for a value that its field cannot hold; `Q2122` when the addresses of the architecture
 /// are too wide.
 pub fn write(program: &Program, arch: &NpuArch, side: bool) -> Result<Vec<u8>> {
-    let layout = layout(arch)?;
+    let layout = arch.layout()?;
     let mut out = Vec::with_capacity(end_of(program.lines.len()));
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
@@ -160,7 +160,7 @@ pub fn read(bytes: &[u8], arch: &NpuArch) -> Result<Program> {
             format!("{count} instructions are announced, {} are there", rest.len() / WORD);
         return Err(wrong(message).at_byte(8));
     };
-    let layout = layout(arch)?;
+    let layout = arch.layout()?;
     let mut program = Program::default();
     for (index, word) in words.chunks_exact(WORD).enumerate() {
         let place = |problem: Diagnostic| problem.at_byte(end_of(index) as u64);

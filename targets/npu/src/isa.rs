@@ -17,14 +17,13 @@ pub use members::{
 pub use number::Number;
 pub use queue::{Queue, Queues};
 
-use crate::arch::NpuArch;
 use fields::{
     Convert, DRAM, L2, L2_THRICE, L2_TWICE, Specs, WL0, dram, in_opcode, l2, member, number,
     other_queues, queues, s, times, u, wl0,
 };
 use quincunx_diag::Result;
 use quincunx_isa::{
-    Cursor, Custom, FieldSpec, Fixup, Layout, OperandValue as _, Piece, Row, Term, instructions,
+    Cursor, Custom, FieldSpec, Fixup, OperandValue as _, Piece, Row, Term, instructions,
 };
 
 /// A truth value, written as a word.
@@ -173,19 +172,6 @@ fn to_values(specs: &Specs, values: &mut [i128]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Where the fields of the machine code lie on a machine.
-///
-/// # Errors
-/// `Q2122` when the addresses of the architecture are too wide for the instruction word.
-pub fn layout(arch: &NpuArch) -> Result<Layout> {
-    Layout::resolve(&TABLE, &|name| match name {
-        "l2_address_bits" => Some(arch.l2_address_bits),
-        "dram_address_bits" => Some(arch.dram_address_bits),
-        "wl0_address_bits" => Some(arch.wl0_address_bits),
-        _ => None,
-    })
 }
 
 /// The queue of a row.

@@ -7,10 +7,13 @@ mod artifact;
 mod bench;
 pub mod binary;
 mod compare;
+mod document;
 pub mod files;
 pub mod isa;
+mod options;
 pub mod ports;
 pub mod program;
+mod read;
 pub mod regions;
 pub mod replay;
 pub mod simulate;
@@ -23,7 +26,7 @@ pub use arch::NpuArch;
 pub use artifact::Artifact;
 
 use quincunx_contract::{
-    Arch, ArchSource, Document, File, Info, Interface, Log, OptionInfo, Options, Program, Target,
+    Arch, ArchSource, Document, File, Info, Interface, Log, Options, Program, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::Table as Instructions;
@@ -40,63 +43,12 @@ static INFO: Info = Info {
     name: "npu",
     summary: "tiled NPU with nine in-order queues and dependency tokens (Gemini compiler)",
     presets: arch::PRESETS,
-    options: OPTIONS,
+    options: options::OPTIONS,
     kinds: artifact::KINDS,
     own_grid: false,
     folder_kind: "bin",
     compiler: false,
 };
-
-const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "lenient",
-        doc: "read members that the table does not know and parts left out as {...}, with warnings",
-        default: "false",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "ports",
-        doc: "inputs and outputs: the tensors that the program moves, or DRAM as raw bytes",
-        default: "tensors",
-        values: &["tensors", "raw"],
-    },
-    OptionInfo {
-        name: "accumulate",
-        doc: "sums of convolutions: whole numbers, or f32 numbers that take up eight products at a time",
-        default: "int",
-        values: &["int", "f32"],
-    },
-    OptionInfo {
-        name: "vp-batch-stride",
-        doc: "addresses of images of a batch in the vector queue: as in the text, or advanced",
-        default: "text",
-        values: &["text", "implicit"],
-    },
-    OptionInfo {
-        name: "timing",
-        doc: "cycles: those of the original tool's traces, or with every image and move counted",
-        default: "upstream",
-        values: &["upstream", "physical"],
-    },
-    OptionInfo {
-        name: "vp-cost",
-        doc: "cycles of vector work on a batch: as timing says, counted once, or per image",
-        default: "auto",
-        values: &["auto", "upstream", "per-image"],
-    },
-    OptionInfo {
-        name: "durations",
-        doc: "cycles of lines: of the trace if the file is one, of the model, or of the trace",
-        default: "auto",
-        values: &["auto", "model", "traced"],
-    },
-    OptionInfo {
-        name: "side",
-        doc: "machine code is followed by what words cannot hold: maps, times, exact numbers",
-        default: "true",
-        values: &["true", "false"],
-    },
-];
 
 impl Target for Npu {
     fn info(&self) -> &'static Info {
@@ -116,14 +68,12 @@ impl Target for Npu {
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
         let arch: &NpuArch = arch.of_target()?;
-        let artifact = artifact::read(files, interface, arch, options, &mut log.diagnostics)?;
+        let artifact = read::read(files, interface, arch, options, &mut log.diagnostics)?;
         Ok(Box::new(artifact))
     }
 
     fn recognises(&self, file: &File) -> bool {
-        binary::recognises(&file.bytes)
-            || text::recognises(&file.bytes)
-            || document_of(file).is_some()
+        read::recognises(file)
     }
 
     fn document(
@@ -132,13 +82,7 @@ impl Target for Npu {
         _arch: &dyn Arch,
         _options: &Options,
     ) -> std::result::Result<Option<Document>, Vec<Diagnostic>> {
-        let Some(file) = document_of(file) else { return Ok(None) };
-        Ok(Some(Document {
-            kind: file.kind.name().to_owned(),
-            tables: file.tables(),
-            texts: Vec::new(),
-            problems: file.validate(),
-        }))
+        Ok(document::document(file))
     }
 
     fn diff(&self, left: &dyn Program, right: &dyn Program) -> Option<Vec<Table>> {
@@ -155,14 +99,4 @@ impl Target for Npu {
     fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
     }
-}
-
-/// The JSON file of this ecosystem that a file is; `None` when it is something else, such as text
-/// that is no JSON.
-fn document_of(file: &File) -> Option<files::IrFile> {
-    let start = file.bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if start != Some(&b'{') {
-        return None;
-    }
-    files::read(&file.bytes).ok().filter(|file| file.kind != files::Kind::Unknown)
 }

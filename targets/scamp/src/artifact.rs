@@ -2,9 +2,10 @@
 
 use crate::arch::ScampArch;
 use crate::files::KernelFile;
-use crate::isa::{Class, Reg};
+use crate::isa::Class;
 use crate::options::Chosen;
-use crate::program::{Named, Program, Space};
+use crate::ports::{input_shape, ports};
+use crate::program::{Named, Program};
 use crate::simulate::Executor;
 use crate::symbolic::Level;
 use crate::text::{Dialect, Listing, print};
@@ -12,7 +13,7 @@ use crate::time;
 use crate::verify::{computed, verify, verify_kernels_within};
 use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, did_you_mean};
-use quincunx_report::{Cell, Column, Table};
+use quincunx_report::{Column, Table};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
 use std::any::Any;
@@ -38,27 +39,6 @@ pub struct Artifact {
     interface: Interface,
     inputs: Vec<Named>,
     outputs: Vec<Named>,
-}
-
-/// Shape of a port that a register is.
-fn input_shape((_, register): Named, chosen: &Chosen) -> Vec<usize> {
-    match register {
-        Reg::IN => vec![1],
-        _ => vec![chosen.height, chosen.width],
-    }
-}
-
-/// Ports named after registers; a 1-bit register whose name an analogue one has is `bit:NAME`.
-fn ports(list: &[Named], shape: impl Fn(Named) -> Vec<usize>) -> Vec<Port> {
-    let name = |&(space, register): &Named| match space == Space::Digital
-        && list.contains(&(Space::Analogue, register))
-    {
-        true => format!("bit:{register}"),
-        false => register.to_string(),
-    };
-    list.iter()
-        .map(|named| Port { name: name(named), shape: shape(*named), quantiser: None })
-        .collect()
 }
 
 impl Artifact {
@@ -277,9 +257,4 @@ impl Machine for Exec {
     fn notes(&mut self) -> Vec<Diagnostic> {
         std::mem::take(&mut self.notes)
     }
-}
-
-/// A cell with as many decimals as a number needs.
-pub(crate) fn number(value: f64) -> Cell {
-    Cell::Brief(value)
 }

@@ -1,10 +1,11 @@
 //! Kernel files as documents: what `inspect` shows of them.
 
-use crate::artifact::number;
-use crate::files::{KernelFile, to_graph};
-use quincunx_contract::Document;
-use quincunx_diag::Result;
-use quincunx_report::{Column, Table};
+use crate::arch::ScampArch;
+use crate::files::{KernelFile, is_kernel_file, kernels, to_graph};
+use crate::options::Chosen;
+use quincunx_contract::{Document, File, Options};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_report::{Cell, Column, Table};
 
 /// Most atoms of a goal that are listed one by one.
 const MAX_ATOMS: u64 = 256;
@@ -22,8 +23,22 @@ pub(crate) fn goals(file: &KernelFile) -> Table {
     table
 }
 
+/// The document of a kernel file; `None` for programs and unknown files.
+pub(crate) fn document(
+    file: &File,
+    arch: &ScampArch,
+    options: &Options,
+) -> std::result::Result<Option<Document>, Vec<Diagnostic>> {
+    if !file.text().is_ok_and(is_kernel_file) {
+        return Ok(None);
+    }
+    let chosen = Chosen::new(options, arch)?;
+    let contents = contents(&kernels(file)?, chosen.height, chosen.width);
+    contents.map(Some).map_err(|problem| problem.name_file(&file.name).into())
+}
+
 /// What a kernel file holds. The graph is for an image of so many rows and columns.
-pub(crate) fn document(file: &KernelFile, height: usize, width: usize) -> Result<Document> {
+fn contents(file: &KernelFile, height: usize, width: usize) -> Result<Document> {
     let (depth, error) = file.approximation();
     let bag = file.goals(depth)?;
     let mut properties = Table::properties("kernel_file");
@@ -33,7 +48,7 @@ pub(crate) fn document(file: &KernelFile, height: usize, width: usize) -> Result
     properties.property("outputs", file.outputs().join(" "));
     properties.property("registers", file.registers.join(" "));
     properties.property("approximation depth", u64::from(depth));
-    properties.property("approximation error", number(error));
+    properties.property("approximation error", Cell::Brief(error));
     let mut settings = Table::properties("settings");
     for (name, value) in &file.settings {
         settings.property(name, value.as_str());

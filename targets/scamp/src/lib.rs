@@ -15,7 +15,9 @@ pub mod goal;
 pub mod isa;
 pub mod meaning;
 mod options;
+mod ports;
 pub mod program;
+mod read;
 pub mod readout;
 pub mod simulate;
 pub mod symbolic;
@@ -26,12 +28,10 @@ pub mod verify;
 pub use arch::ScampArch;
 pub use artifact::Artifact;
 
-use files::{KernelFile, read_kernels};
-use options::Chosen;
 use quincunx_contract::{
     Arch, ArchSource, Document, File, Info, Interface, Log, Options, Program, Target,
 };
-use quincunx_diag::{Diagnostic, Result, SourceId};
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::Table;
 
 /// The target.
@@ -54,50 +54,6 @@ static INFO: Info = Info {
 
 static TABLES: &[&Table] = &[&isa::TABLE, &text::CSIM];
 
-/// True for JSON that says it is Cain's.
-fn is_kernel_file(text: &str) -> bool {
-    text.trim_start().starts_with('{')
-        && ["\"target\"", "\"scamp5\"", "\"filter\""].iter().all(|word| text.contains(word))
-}
-
-fn kernels(file: &File) -> std::result::Result<KernelFile, Vec<Diagnostic>> {
-    let text = file.text()?;
-    read_kernels(text).map_err(|problem| problem.name_file(&file.name).into())
-}
-
-/// The files of a program.
-struct Sorted<'a> {
-    /// Text of the program.
-    program: &'a str,
-    /// Its place among the files.
-    index: usize,
-    /// The kernel file beside it.
-    kernel: Option<&'a File>,
-}
-
-/// The program among the files, and the kernel file if there is one.
-fn sort_files(files: &[File]) -> std::result::Result<Sorted<'_>, Vec<Diagnostic>> {
-    let (mut program, mut kernel) = (None, None);
-    for (index, file) in files.iter().enumerate() {
-        let text = file.text()?;
-        let taken = match is_kernel_file(text) {
-            true => kernel.replace(file).is_some(),
-            false => program.replace((index, text)).is_some(),
-        };
-        if taken {
-            let message = "expected one program, and one kernel file at most";
-            return Err(Diagnostic::usage("Q5073", message).in_file(&file.name).into());
-        }
-    }
-    let Some((index, program)) = program else {
-        let problem = Diagnostic::unsupported("Q5074", "a kernel file is no program");
-        return Err(problem
-            .help("inspect shows it; give it beside a program to verify that")
-            .into());
-    };
-    Ok(Sorted { program, index, kernel })
-}
-
 impl Target for Scamp {
     fn info(&self) -> &'static Info {
         &INFO
@@ -115,24 +71,11 @@ impl Target for Scamp {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        let arch: &ScampArch = arch.of_target()?;
-        let chosen = Chosen::new(options, arch)?;
-        let Sorted { program: source, index, kernel } = sort_files(files)?;
-        let wanted = kernel.map(kernels).transpose()?;
-        let source_id = SourceId(u32::try_from(index).unwrap_or(u32::MAX));
-        let mut listing = text::read(source, source_id)?;
-        if chosen.fix {
-            let (program, notes) = fix::fix(&listing.program, arch);
-            let spans = std::mem::take(&mut listing.spans);
-            log.diagnostics.extend(notes.into_iter().map(|note| artifact::located(note, &spans)));
-            listing.program = program;
-        }
-        let artifact = Artifact::new(listing, arch, chosen, wanted, interface)?;
-        Ok(Box::new(artifact))
+        Ok(Box::new(read::read(files, interface, arch.of_target()?, options, log)?))
     }
 
     fn recognises(&self, file: &File) -> bool {
-        file.text().is_ok_and(|text| is_kernel_file(text) || text::recognises(text))
+        read::recognises(file)
     }
 
     fn document(
@@ -141,14 +84,7 @@ impl Target for Scamp {
         arch: &dyn Arch,
         options: &Options,
     ) -> std::result::Result<Option<Document>, Vec<Diagnostic>> {
-        if !file.text().is_ok_and(is_kernel_file) {
-            return Ok(None);
-        }
-        let arch: &ScampArch = arch.of_target()?;
-        let chosen = Chosen::new(options, arch)?;
-        let kernels = kernels(file)?;
-        let document = document::document(&kernels, chosen.height, chosen.width);
-        document.map(Some).map_err(|problem| problem.name_file(&file.name).into())
+        document::document(file, arch.of_target()?, options)
     }
 
     fn isa(&self) -> &'static [&'static Table] {

@@ -10,10 +10,10 @@ mod integers;
 mod narrow;
 mod normalise;
 mod numeric;
+mod recurrent;
 mod reduce;
 
 use super::movement::{cast, cast_unbounded, move_tensor};
-use super::recurrent::recurrent;
 use super::resize::interpolate;
 use super::transposed::convolve_transposed;
 use super::window::{Number, convolve, each_position, multiply, product_of};
@@ -25,6 +25,7 @@ use crate::{
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Overflow, Rounding};
 use quincunx_tensor::{DType, Element, Tensor, View};
+use recurrent::recurrent;
 
 /// Largest number of elements of one result: 512 MiB of f32.
 pub(super) const MAX_ELEMENTS: usize = 1 << 27;

@@ -14,7 +14,6 @@ mod exact;
 mod float;
 mod groups;
 mod movement;
-mod recurrent;
 mod resize;
 mod session;
 mod special;

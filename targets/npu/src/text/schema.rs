@@ -1,7 +1,7 @@
 //! The instruction table as sequences of fixed text and values.
 
 use crate::arch::NpuArch;
-use crate::isa::{Enumeration, layout};
+use crate::isa::Enumeration;
 use crate::isa::{Number, TABLE, TRUTH, enumeration_of};
 use quincunx_diag::Result;
 use quincunx_isa::{Custom, Kind, Layout, OperandValue as _, Row};
@@ -45,7 +45,7 @@ impl Schema {
     /// # Errors
     /// `Q2122` when addresses are too wide for the instruction word.
     pub fn new(arch: &NpuArch) -> Result<Schema> {
-        let layout = layout(arch)?;
+        let layout = arch.layout()?;
         let rows = TABLE.rows.iter().enumerate();
         Ok(Schema { rows: rows.map(|(index, row)| row_text(index, row, &layout)).collect() })
     }

@@ -3,12 +3,12 @@
 use crate::common::{Random, arch, fragment, inst, only, parse, read_lenient};
 use quincunx_isa::Coverage;
 use quincunx_npu::binary;
-use quincunx_npu::isa::{Inst, Queue, TABLE, layout};
+use quincunx_npu::isa::{Inst, Queue, TABLE};
 use quincunx_npu::program::{Line, Map, Program};
 use quincunx_npu::text::{self, Schema};
 
 fn random_program(random: &mut Random, trace: bool) -> Program {
-    let layout = layout(&arch()).unwrap();
+    let layout = arch().layout().unwrap();
     let count = 1 + random.below(60);
     let mut line = |index: u64| {
         let raw = TABLE.random(&mut |n| random.below(n), &layout);

@@ -1,8 +1,8 @@
 //! From a graph to steps.
 
 use super::data::{Data, Layout, Slot, turned};
-use super::grid::{Expr, GridValue};
 use super::threads::Threads;
+use super::value::{Expr, Form};
 use super::{Kept, Kernel, Session, Settings, Step};
 use crate::execute::exact::Exact;
 use crate::execute::float::Float;
@@ -15,19 +15,6 @@ use std::sync::Arc;
 
 /// Largest result, in elements, that is computed once when its operands are constants.
 const MAX_FOLDED: usize = 1 << 22;
-
-/// How a value is carried.
-#[derive(Clone)]
-pub(super) enum Form {
-    /// Numbers of the value's type; f32 in any layout.
-    Real(Slot, Layout),
-    /// Integers with a unit.
-    Grid(Box<GridValue>),
-    /// An expression of integers, which readers evaluate.
-    Lazy(Arc<Expr>),
-    /// Exact numbers, row-major.
-    Exact(Slot),
-}
 
 pub(super) struct Builder<'g> {
     pub(super) graph: &'g Graph,

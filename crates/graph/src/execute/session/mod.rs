@@ -23,10 +23,12 @@
 
 mod build;
 mod data;
+mod field;
 mod grid;
 mod movement;
 mod real;
 mod threads;
+mod value;
 
 use super::{Keep, find_input};
 use crate::{Graph, NodeId, ValueId};

@@ -1,7 +1,8 @@
 //! Operators that only move elements, in any layout, for f32 and integers.
 
-use super::build::{Builder, Form};
+use super::build::Builder;
 use super::data::{Data, Layout};
+use super::value::Form;
 use crate::movement::{Source, sources};
 use crate::{Node, Op, Pad, ValueId};
 use quincunx_diag::Result;

@@ -1,11 +1,12 @@
 //! Bringing numbers onto grids, and codes out of them.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Ints, Layout, Slot, Store};
+use super::super::field::Field;
 use super::super::threads::Threads;
+use super::super::value::{Expr, Form, GridValue};
 use super::program::{CHUNK, Program};
 use super::round::Rounder;
-use super::{Expr, Field, GridValue};
 use crate::execute::exact::{self, ExactTensor};
 use crate::{Node, Quantiser, ValueId};
 use quincunx_diag::{Diagnostic, Result};

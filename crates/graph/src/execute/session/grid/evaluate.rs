@@ -1,10 +1,11 @@
 //! Expressions as f32, as exact numbers, and as integers.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Ints, Layout, Slot, Store};
+use super::super::field::Field;
 use super::super::threads::Threads;
+use super::super::value::{Expr, Form, GridValue};
 use super::program::{CHUNK, Evaluation, Program};
-use super::{Expr, Field, GridValue};
 use crate::ValueId;
 use crate::execute::exact::ExactTensor;
 use quincunx_diag::{Diagnostic, Result};

@@ -1,9 +1,9 @@
 //! Elementwise operators on grids, as expressions.
 
-use super::super::build::{Builder, Form};
-use super::super::data::Layout;
+use super::super::build::Builder;
+use super::super::field::Field;
+use super::super::value::{Expr, Form};
 use super::program::Program;
-use super::{Field, GridValue};
 use crate::{Activation, Binary, Node, Op, Unary, ValueId};
 use quincunx_diag::Result;
 use quincunx_num::{Dyadic, Int, Ratio};
@@ -11,65 +11,6 @@ use std::sync::Arc;
 
 /// Most operators of one expression; what is larger becomes exact numbers first.
 const MAX_SIZE: usize = 12;
-
-/// An exact number for every element of a tensor, computed from integers and constants.
-#[derive(Clone, Debug)]
-pub(in super::super) enum Expr {
-    /// Integers, of the shape of the result or broadcasting to it.
-    Leaf(GridValue),
-    /// Constants.
-    Const(Field),
-    /// A sum.
-    Sum(Arc<Expr>, Arc<Expr>),
-    /// A product.
-    Product(Arc<Expr>, Arc<Expr>),
-    /// The larger.
-    Larger(Arc<Expr>, Arc<Expr>),
-    /// The smaller.
-    Smaller(Arc<Expr>, Arc<Expr>),
-    /// The number where it is at least 0, else its product with the second.
-    Sloped(Arc<Expr>, Field),
-    /// The magnitude.
-    Magnitude(Arc<Expr>),
-}
-
-impl Expr {
-    fn number(value: Ratio) -> Arc<Expr> {
-        Arc::new(Expr::Const(Field::of(value)))
-    }
-
-    /// Operators, leaves and constants.
-    fn size(&self) -> usize {
-        1 + match self {
-            Expr::Leaf(_) | Expr::Const(_) => 0,
-            Expr::Sloped(a, _) | Expr::Magnitude(a) => a.size(),
-            Expr::Sum(a, b) | Expr::Product(a, b) | Expr::Larger(a, b) | Expr::Smaller(a, b) => {
-                a.size() + b.size()
-            }
-        }
-    }
-
-    /// Every leaf.
-    pub(super) fn leaves<'a>(&'a self, found: &mut Vec<&'a GridValue>) {
-        match self {
-            Expr::Leaf(grid) => found.push(grid),
-            Expr::Const(_) => {}
-            Expr::Sloped(a, _) | Expr::Magnitude(a) => a.leaves(found),
-            Expr::Sum(a, b) | Expr::Product(a, b) | Expr::Larger(a, b) | Expr::Smaller(a, b) => {
-                a.leaves(found);
-                b.leaves(found);
-            }
-        }
-    }
-
-    /// The layout in which it is evaluated: that of its largest leaf.
-    pub(in super::super) fn layout(&self) -> Layout {
-        let mut leaves = Vec::new();
-        self.leaves(&mut leaves);
-        let size = |grid: &&&GridValue| grid.shape.iter().product::<usize>();
-        leaves.iter().max_by_key(size).map_or(Layout::Rows, |grid| grid.layout)
-    }
-}
 
 impl Builder<'_> {
     /// The expression of a node on elements.

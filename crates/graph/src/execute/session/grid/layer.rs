@@ -1,12 +1,13 @@
 //! Layers on integers: products and convolutions whose sums are exact.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Ints, Layout, Slot};
+use super::super::field::Field;
 use super::super::real::conv_shape;
 use super::super::threads::Threads;
+use super::super::value::{Expr, Form, GridValue};
 use super::packed::{ConvLayer, ProductLayer, Sides, centred};
 use super::ranges::{MOST, Range, Ranges};
-use super::{Expr, Field, GridValue};
 use crate::execute::transposed::convolve_transposed;
 use crate::execute::window::{convolve, multiply, product_of};
 use crate::{Conv, ConvTranspose, Gemm, Node, ValueId};

@@ -1,7 +1,6 @@
 //! Values on grids: integers with exact units.
 //!
-//! * [`GridValue`] is a slot of integers with what they mean; [`Field`] holds exact parameters.
-//! * [`Expr`] is an expression of them; [`program`] makes it a loop, [`bounds`] says how far f64
+//! * `expr` makes expressions of them; [`program`] makes one a loop, [`bounds`] says how far f64
 //!   can be trusted in it, and [`round`] rounds it to codes.
 //! * `layer`, `pool` and `moves` are the operators that make new integers.
 
@@ -9,7 +8,6 @@ mod bounds;
 mod codes;
 mod evaluate;
 mod expr;
-mod field;
 mod float;
 mod layer;
 mod moves;
@@ -19,37 +17,12 @@ mod program;
 mod ranges;
 pub(super) mod round;
 
-pub(super) use expr::Expr;
-pub(super) use field::Field;
-
-use super::build::{Builder, Form};
+use super::build::Builder;
 use super::data::{Layout, Slot};
+use super::value::{Form, GridValue};
 use crate::{Activation, Binary, Node, Op, Reduce, ReduceKind, Unary, ValueId};
 use quincunx_diag::Result;
-use quincunx_tensor::{DType, Shape};
-
-/// Integers that stand for real numbers: `(integer - zero) * unit`.
-///
-/// Every integer lies within `low..=high`; units are positive. `zero` and `unit` broadcast to the
-/// shape.
-#[derive(Clone, Debug)]
-pub(super) struct GridValue {
-    pub(super) slot: Slot,
-    pub(super) layout: Layout,
-    pub(super) shape: Shape,
-    pub(super) low: i64,
-    pub(super) high: i64,
-    pub(super) unit: Field,
-    pub(super) zero: Field,
-}
-
-impl GridValue {
-    /// The zero point, if it is the same everywhere.
-    pub(super) fn uniform_zero(&self) -> Option<i64> {
-        let zero = self.zero.uniform()?;
-        zero.is_int().then(|| i64::try_from(zero.numerator()).ok())?
-    }
-}
+use quincunx_tensor::DType;
 
 impl Builder<'_> {
     /// The steps of a node whose operands lie on grids, or that brings numbers onto one; `None`

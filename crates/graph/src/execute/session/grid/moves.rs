@@ -1,10 +1,11 @@
 //! Moving integers.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Ints, Layout};
+use super::super::field::Field;
 use super::super::movement::{Movement, Runs};
 use super::super::threads::Threads;
-use super::{Field, GridValue};
+use super::super::value::{Form, GridValue};
 use crate::{Node, Op, ValueId};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Ratio};

@@ -3,7 +3,7 @@
 use super::super::data::{Data, Integer, Ints, with_ints};
 use super::super::real::convolve;
 use super::super::threads::Threads;
-use super::GridValue;
+use super::super::value::GridValue;
 use super::ranges::Width;
 use quincunx_diag::Result;
 use quincunx_num::{ConvShape, Convolution, Left, Level, Matrix, Packed};

@@ -1,10 +1,11 @@
 //! Poolings on integers, channels last.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Integer, Ints, Layout, Store, with_ints};
+use super::super::field::Field;
 use super::super::real::Geometry;
 use super::super::threads::Threads;
-use super::{Field, GridValue};
+use super::super::value::{Form, GridValue};
 use crate::execute::float::padded_counts;
 use crate::{Node, Pool, PoolKind};
 use quincunx_diag::Result;

@@ -1,9 +1,9 @@
 //! Expressions as loops over f64, with an exact twin for single elements.
 
 use super::super::data::{Data, Integer, Ints, Layout, with_ints};
+use super::super::field::{Field, Spread, follows_inner};
+use super::super::value::{Expr, GridValue};
 use super::bounds::Bound;
-use super::field::{Field, Spread, follows_inner};
-use super::{Expr, GridValue};
 use quincunx_diag::Result;
 use quincunx_num::{Int, Level, Loop, Ratio};
 use std::sync::Arc;

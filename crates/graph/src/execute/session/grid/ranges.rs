@@ -1,6 +1,6 @@
 //! Which instructions hold the numbers of a layer.
 
-use super::GridValue;
+use super::super::value::GridValue;
 
 /// Sums beyond this magnitude are left to the exact executor.
 pub(super) const MOST: i128 = 1 << 62;

@@ -12,7 +12,7 @@
 //!    threshold than the error bound are computed again as fractions.
 
 use super::super::data::{Integer, Layout};
-use super::Field;
+use super::super::field::Field;
 use super::bounds::{Bound, STEP};
 use super::program::{CHUNK, Evaluation, Numbers, Program};
 use crate::Quantiser;

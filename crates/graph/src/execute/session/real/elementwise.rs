@@ -1,8 +1,9 @@
 //! Operators on single elements.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Layout, Slot};
 use super::super::threads::Threads;
+use super::super::value::Form;
 use super::take_floats;
 use crate::execute::float::elementwise::{real_activation, real_unary};
 use crate::{Activation, BatchNorm, Binary, Node, Unary, ValueId};

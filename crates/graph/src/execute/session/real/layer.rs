@@ -1,8 +1,9 @@
 //! Convolutions and matrix products.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Layout};
 use super::super::threads::Threads;
+use super::super::value::Form;
 use crate::execute::window::product_of;
 use crate::{Conv, Gemm, Node, ValueId};
 use quincunx_diag::Result;

@@ -7,8 +7,9 @@ mod pool;
 pub(super) use layer::{conv_shape, convolve};
 pub(super) use pool::Geometry;
 
-use super::build::{Builder, Form};
+use super::build::Builder;
 use super::data::{Data, Layout, Slot};
+use super::value::Form;
 use crate::{Node, Op, Reduce, ReduceKind, ValueId};
 use quincunx_diag::Result;
 use std::sync::Arc;

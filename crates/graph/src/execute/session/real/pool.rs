@@ -1,8 +1,9 @@
 //! Poolings, channels last.
 
-use super::super::build::{Builder, Form};
+use super::super::build::Builder;
 use super::super::data::{Data, Layout};
 use super::super::threads::Threads;
+use super::super::value::Form;
 use crate::execute::float::padded_counts;
 use crate::{Node, Pool, PoolKind};
 use quincunx_diag::Result;

@@ -1,6 +1,6 @@
 //! Exact parameters that vary per channel or element.
 
-use super::super::data::Layout;
+use super::data::Layout;
 use crate::Param;
 use quincunx_num::{Dyadic, Ratio};
 use quincunx_tensor::{Shape, View};
@@ -11,7 +11,7 @@ const MAX_EXPANDED: usize = 1 << 20;
 
 /// Exact numbers that broadcast to a tensor, aligned at the innermost axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct Field {
+pub(super) struct Field {
     pub(super) shape: Shape,
     pub(super) values: Arc<[Ratio]>,
 }

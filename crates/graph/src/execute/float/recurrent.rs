@@ -1,6 +1,6 @@
 //! Recurrent layers in f32.
 
-use super::operand;
+use super::{floats, operand};
 use crate::{Cell, Recurrent, RecurrentOutput};
 use quincunx_diag::Result;
 use quincunx_tensor::Tensor;
@@ -39,9 +39,8 @@ pub(super) fn recurrent(
     tensors: &[Option<&Tensor>],
     shape: &[usize],
 ) -> Result<Tensor> {
-    let required = |index: usize| super::float::floats(operand(tensors, index)?);
-    let optional =
-        |index: usize| tensors.get(index).copied().flatten().map(super::float::floats).transpose();
+    let required = |index: usize| floats(operand(tensors, index)?);
+    let optional = |index: usize| tensors.get(index).copied().flatten().map(floats).transpose();
     let operands = Operands {
         x: required(0)?,
         w: required(1)?,
