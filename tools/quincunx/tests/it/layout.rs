@@ -1,5 +1,5 @@
-//! The layout of the workspace: imports run downward only, targets do not know each other, and
-//! every diagnostic code has one home.
+//! The layout of the workspace: imports run downward only, between crates and between the rooms of a
+//! target; targets do not know each other; every diagnostic code has one home.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -97,22 +97,131 @@ fn packages_are_named_after_their_folders() {
     }
 }
 
-/// Every target has the rooms of the floor plan.
+/// Rooms that a target may have under `src/`, each a file, a folder or both.
+const FLOOR_PLAN: &[&str] = &[
+    "lib", "options", "arch", "isa", "program", "text", "binary", "files", "verify", "compile",
+    "golden", "simulate", "ports", "read", "document", "artifact", "time", "views", "bench",
+];
+
+/// Rooms that every target has.
+const NEEDED: &[&str] = &[
+    "lib", "options", "arch", "isa", "program", "text", "binary", "files", "verify", "simulate",
+    "ports", "read", "artifact", "time",
+];
+
+/// Rooms that only one target has.
+const OWN_ROOMS: &[(&str, &[&str])] = &[
+    ("dais", &["rtl", "tap", "words"]),
+    ("dpas", &["layout", "precision", "shape", "swsb"]),
+    ("npu", &["compare", "regions", "replay", "work"]),
+    ("scamp", &["expand", "fix", "goal", "meaning", "readout", "symbolic"]),
+    ("tcu", &["package"]),
+];
+
+/// The folders of the targets with their names.
+fn targets() -> Vec<(String, PathBuf)> {
+    let folders = std::fs::read_dir(root().join("targets")).unwrap();
+    let paths = folders.map(|folder| folder.unwrap().path());
+    paths.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path)).collect()
+}
+
+/// The room that a path under `src/` belongs to.
+fn room_of(path: &Path, src: &Path) -> String {
+    let first = path.strip_prefix(src).unwrap().components().next().unwrap();
+    Path::new(&first).file_stem().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Every target has the rooms of the floor plan, and no room that is not declared here and in
+/// `ARCHITECTURE.md`.
 #[test]
 fn targets_follow_the_floor_plan() {
-    for target in std::fs::read_dir(root().join("targets")).unwrap() {
-        let target = target.unwrap().path();
-        for room in [
-            "README.md",
-            "src/lib.rs",
-            "src/arch.rs",
-            "src/isa.rs",
-            "src/program.rs",
-            "src/verify.rs",
-        ] {
-            assert!(target.join(room).exists(), "{} lacks {room}", target.display());
+    let architecture = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for (name, target) in targets() {
+        assert!(target.join("README.md").exists(), "{name} has no README.md");
+        let own = OWN_ROOMS.iter().find(|(owner, _)| *owner == name).map_or(&[][..], |own| own.1);
+        let src = target.join("src");
+        let rooms: BTreeSet<String> =
+            std::fs::read_dir(&src).unwrap().map(|e| room_of(&e.unwrap().path(), &src)).collect();
+        for room in &rooms {
+            let is_known = [FLOOR_PLAN, own].iter().any(|list| list.contains(&room.as_str()));
+            assert!(is_known, "{name} has a room `{room}` that is not declared");
+        }
+        let head = format!("| `{name}` |");
+        let row = architecture.lines().find(|line| line.starts_with(&head)).unwrap_or("");
+        for room in own {
+            assert!(row.contains(&format!("`{room}`")), "ARCHITECTURE.md: {name} lacks `{room}`");
+        }
+        for room in own.iter().chain(NEEDED) {
+            assert!(rooms.contains(*room), "{name} lacks the room `{room}`");
         }
     }
+    for room in FLOOR_PLAN {
+        assert!(architecture.contains(&format!("`src/{room}")), "ARCHITECTURE.md lacks `{room}`");
+    }
+}
+
+/// The rooms of a target import each other downward only: there is an order in which each uses
+/// only those before it, and none uses `lib.rs`.
+#[test]
+fn rooms_import_downward_only() {
+    for (name, target) in targets() {
+        let src = target.join("src");
+        let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        sources(&src, &mut |path, text| {
+            let room = room_of(path, &src);
+            let used = imported(text).into_iter().filter(|used| *used != room);
+            uses.entry(room.clone()).or_default().extend(used);
+        });
+        uses.remove("lib");
+        assert!(uses.len() >= NEEDED.len() - 1, "{name}: the search found only {}", uses.len());
+        for (room, used) in &uses {
+            let above = used.iter().find(|used| !uses.contains_key(*used));
+            assert_eq!(above, None, "{name}: `{room}` imports from lib.rs, which lies above it");
+        }
+        loop {
+            let (below, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                uses.clone().into_iter().partition(|(_, used)| used.is_empty());
+            if below.is_empty() {
+                break;
+            }
+            uses = rest;
+            uses.values_mut().for_each(|used| used.retain(|used| !below.contains_key(used)));
+        }
+        assert_eq!(uses, BTreeMap::new(), "{name}: these rooms import each other in a circle");
+    }
+}
+
+/// The first names behind `crate::` in a source text, those of a group one by one.
+fn imported(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let mut names = BTreeSet::new();
+    for (at, word) in code.match_indices("crate::") {
+        let mut depth = 0;
+        let mut start = true;
+        for part in code[at + word.len()..].split_inclusive(|c: char| !is_word(c)) {
+            let end = part.chars().last().unwrap();
+            let name = part.trim_end_matches(|c| !is_word(c));
+            if start && !name.is_empty() {
+                names.insert(name.to_owned());
+                start = false;
+            }
+            match end {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => start = true,
+                _ => {}
+            }
+            if depth == 0 && (end == '}' || !start) {
+                break;
+            }
+        }
+    }
+    names
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
 }
 
 /// A diagnostic code belongs to one crate, so that it can be looked up.
@@ -122,9 +231,11 @@ fn diagnostic_codes_have_one_home() {
     for floor in ["crates", "targets", "tools"] {
         for package in std::fs::read_dir(root().join(floor)).unwrap() {
             let package = package.unwrap().path();
-            for code in codes_under(&package.join("src")) {
-                homes.entry(code).or_default().insert(package.display().to_string());
-            }
+            sources(&package.join("src"), &mut |_, text| {
+                for code in constructed_codes(text) {
+                    homes.entry(code).or_default().insert(package.display().to_string());
+                }
+            });
         }
     }
     assert!(homes.len() > 20, "the search found only {} codes", homes.len());
@@ -133,28 +244,20 @@ fn diagnostic_codes_have_one_home() {
     }
 }
 
-/// Codes that a crate constructs: string literals such as `"Q0101"`.
-fn codes_under(folder: &Path) -> BTreeSet<String> {
-    let mut codes = BTreeSet::new();
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return codes;
-    };
-    for entry in entries {
+/// Hands over every source file under a folder, without unit tests.
+fn sources(folder: &Path, take: &mut dyn FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.file_stem().is_some_and(|name| name == "tests") {
-            // Tests compare with codes of other crates.
             continue;
         }
         if path.is_dir() {
-            codes.extend(codes_under(&path));
+            sources(&path, take);
         } else if path.extension().is_some_and(|e| e == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
-            // Unit tests at the end of a file may make up codes.
-            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-            codes.extend(constructed_codes(text));
+            take(&path, text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
         }
     }
-    codes
 }
 
 /// Codes that are arguments of a call; comparisons with a code of another crate do not count.
