@@ -3,8 +3,7 @@
 
 use super::hir::*;
 use crate::arch::TcuArch;
-use crate::simulate::{Arithmetic, Flow};
-use crate::with_arithmetic;
+use crate::simulate::{Arithmetic, Flow, with_arithmetic};
 use std::collections::BTreeMap;
 
 /// The tensors of DRAM0, each in its own order of vectors.
