@@ -483,10 +483,7 @@ fn check_interface(interface: &Interface) -> Vec<String> {
             problems.push(message);
             continue;
         }
-        let Some(quantiser) = &port.quantiser else { continue };
-        // In this order: only a quantiser that fits a shape of bounded size is expanded.
-        let sound = quantiser.fits(&port.shape) && quantiser.check().is_ok();
-        if !sound {
+        if !port.grid.fits(&port.shape) {
             problems.push(format!("the quantiser of port \"{}\" is not valid", port.name));
         }
     }

@@ -1,36 +1,39 @@
 //! What every machine implements, and what is built on it for all machines alike.
 //!
-//! * [`Target`] turns graphs into programs and reads native files; [`Program`] is a compiled or
-//!   read program; [`Machine`] executes one.
-//! * [`plan`](plan::plan) divides a graph into segments for a machine and for the host, with a
-//!   reason for every node the machine does not take.
+//! * [`Target`] reads native files; its [`Compiler`] turns graphs into programs; [`Program`] is a
+//!   compiled or read program; [`Machine`] executes one; [`Golden`] is what its layers mean.
+//! * [`plan`] divides a graph into segments for a machine and for the host, with a reason for every
+//!   node the machine does not take.
 //! * [`folder`] is the program folder that `compile` writes.
 //!
 //! No machine is known here.
 
 pub mod bench;
+mod compiler;
 mod document;
 pub mod folder;
+pub mod golden;
 mod machine;
 mod options;
 pub mod plan;
 mod program;
 
+pub use compiler::{
+    Claim, Compiled, Compiler, NotCompiled, Numbers, Numerics, Refusal, Refused, compiler_of,
+};
 pub use document::Document;
+pub use golden::{Departure, Golden};
 pub use machine::{parse_toml, unknown_preset};
 pub use options::{OptionInfo, Options};
 pub use program::{
-    ConstantUse, EmitKind, Engine, File, Interface, LayerTap, Machine, Port, Program, Sample,
+    ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program, Sample,
     Scaling, Section, Stats,
 };
 
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
-use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table as Instructions;
 use quincunx_report::Table;
-use quincunx_tensor::Tensors;
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::time::Instant;
 
@@ -43,16 +46,10 @@ pub struct Info {
     pub summary: &'static str,
     /// Machine presets; the first is the default.
     pub presets: &'static [Preset],
-    /// True when graphs can be compiled; without a compiler there are still readers, checks,
-    /// simulators and timing.
-    pub compiler: bool,
     /// Options of the compiler and the readers.
     pub options: &'static [OptionInfo],
     /// Native file kinds `emit` can produce; the first is what is written when none is named.
     pub kinds: &'static [EmitKind],
-    /// Numbers that enter are moved onto the machine's own grid, whichever grid the host's results
-    /// are on; otherwise a segment begins with quantisers for them.
-    pub own_grid: bool,
     /// The kind that a program folder holds: everything that a program needs to run.
     pub folder_kind: &'static str,
 }
@@ -94,45 +91,18 @@ pub trait Arch: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Whether a machine takes a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// The machine executes the node.
-    Device,
-    /// The host executes it, for this reason.
-    Host(String),
-}
-
-/// What `compile` chose where the machine leaves a choice: per layer the accumulation order, folds
-/// and approximations. Written to `program.json`; `golden` reads it back.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Numerics(pub serde_json::Value);
-
-/// One departure from the numbers of the machine's own tools.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Departure {
-    /// The graph's node.
-    pub node: String,
-    /// What is done there.
-    pub what: String,
-    /// Largest difference of this departure alone: of results that are computed both ways from the
-    /// same operands.
-    pub alone: f64,
-    /// Largest difference of the result in the program from that of one without any departure.
-    pub together: f64,
-}
-
-/// A program with the numerics it implements.
-pub struct Compiled {
-    /// The program.
-    pub program: Box<dyn Program>,
-    /// What the compiler chose.
-    pub numerics: Numerics,
+/// A model that a file of a machine's ecosystem holds.
+#[derive(Clone, Debug)]
+pub struct ModelFile {
+    /// The network.
+    pub graph: Graph,
+    /// Options of the target that the file gives, in place of their defaults; what the user gives
+    /// counts more.
+    pub options: Vec<(&'static str, String)>,
 }
 
 /// What a compiler tells while it works.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Log {
     /// Warnings and notes, in order.
     pub diagnostics: Vec<Diagnostic>,
@@ -170,7 +140,7 @@ impl Log {
     }
 }
 
-/// A machine family: compiler, reader, golden model and instruction set.
+/// A machine family: compiler, reader and instruction set.
 pub trait Target: Sync {
     /// Name, presets, options.
     fn info(&self) -> &'static Info;
@@ -181,58 +151,19 @@ pub trait Target: Sync {
     /// An unknown preset (with a suggestion) or an invalid file.
     fn arch(&self, source: &ArchSource) -> Result<Box<dyn Arch>>;
 
-    /// For every node of the graph, in node order, whether this machine takes it.
-    fn claim(&self, graph: &Graph, _arch: &dyn Arch) -> Vec<Claim> {
-        vec![Claim::Host(no_compiler(self.info())); graph.nodes().len()]
-    }
-
-    /// How a float model is quantised for this machine; `None` when it takes float models as they
-    /// are, batch normalisations included.
-    fn scheme(&self, _arch: &dyn Arch, _options: &Options) -> Option<Scheme> {
-        Some(Scheme::POWER_OF_TWO_8)
-    }
-
-    /// Compiles a graph all of whose nodes are claimed.
-    ///
-    /// # Errors
-    /// Every reason why it does not fit.
-    fn compile(
-        &self,
-        _graph: &Graph,
-        _arch: &dyn Arch,
-        _options: &Options,
-        _log: &mut Log,
-    ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
-        Err(vec![Diagnostic::unsupported("Q0520", no_compiler(self.info()))])
-    }
-
-    /// The layer-level model in this machine's arithmetic: every input and node result as real
-    /// numbers (f64), by value name. Sees the graph and the numerics, never instructions.
-    ///
-    /// # Errors
-    /// Inputs that do not fit the graph.
-    fn golden(&self, _graph: &Graph, _numerics: &Numerics, _inputs: &Tensors) -> Result<Tensors> {
-        Err(Diagnostic::unsupported("Q0520", no_compiler(self.info())))
-    }
-
-    /// What the native files of a compiled model are called in this machine's ecosystem, without
-    /// their endings; `None` where there is no such rule, and the caller chooses.
-    fn file_stem(&self, _model: &str, _arch: &dyn Arch) -> Option<String> {
+    /// What turns graphs into programs; without a compiler there are still readers, checks,
+    /// simulators and timing.
+    fn compiler(&self) -> Option<&dyn Compiler> {
         None
     }
 
-    /// Where numerics depart from the numbers that the machine's own tools would give, and by how
-    /// much on these inputs; empty where there is nothing to depart from.
+    /// A file of the machine's ecosystem that is a model: a kernel, an intermediate representation
+    /// of a network. `None` for any other file.
     ///
     /// # Errors
-    /// As [`Target::golden`].
-    fn departures(
-        &self,
-        _graph: &Graph,
-        _numerics: &Numerics,
-        _inputs: &Tensors,
-    ) -> Result<Vec<Departure>> {
-        Ok(Vec::new())
+    /// Everything that keeps such a file from being a graph.
+    fn model(&self, _file: &File) -> std::result::Result<Option<ModelFile>, Vec<Diagnostic>> {
+        Ok(None)
     }
 
     /// Reads native files or assembly text. Warnings of a lenient reading go to the log. Without
@@ -284,8 +215,4 @@ pub trait Target: Sync {
     fn suites(&self) -> &'static [bench::Suite] {
         &[]
     }
-}
-
-fn no_compiler(info: &Info) -> String {
-    format!("{} has no compiler yet", info.name)
 }

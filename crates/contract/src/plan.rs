@@ -1,9 +1,13 @@
 //! Dividing a graph between a machine and the host.
 
-use crate::{Arch, Claim, Target};
+use crate::{
+    Arch, Claim, Compiled, Compiler, Log, NotCompiled, Numbers, Options, Refusal, Refused, Target,
+    compiler_of,
+};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Graph, NodeId, passes};
+use quincunx_graph::{Graph, Node, NodeId, ValueId, passes};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Who executes a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -81,13 +85,19 @@ impl Plan {
         self.rows.iter().map(|row| row.macs).sum()
     }
 
+    /// The segments as text.
+    fn dump(&self) -> String {
+        let text = |s: &Segment| format!("# {} ({})\n{}", s.name, s.place.name(), s.graph);
+        self.segments.iter().map(text).collect()
+    }
+
     /// True when a segment runs on the machine.
     pub fn uses_device(&self) -> bool {
         self.segments.iter().any(|segment| segment.place == Place::Device)
     }
 
     /// With `--strict`, a node on the host is an error: one diagnostic per such node.
-    pub fn host_nodes(&self, target: &str) -> Vec<Diagnostic> {
+    fn host_nodes(&self, target: &str) -> Vec<Diagnostic> {
         self.rows
             .iter()
             .filter_map(|row| {
@@ -109,81 +119,194 @@ impl Plan {
     }
 }
 
-/// Divides `graph` between `target` and the host.
-///
-/// Claimed nodes go to the machine, all others to the host. Nodes of one place that can run
-/// together share a segment: segments alternate along every path, so their order is acyclic.
-///
-/// # Errors
-/// A bug diagnostic when a target claims another number of nodes than there are.
-pub fn plan(graph: &Graph, target: &dyn Target, arch: &dyn Arch) -> Result<Plan> {
-    let claims = target.claim(graph, arch);
-    if claims.len() != graph.nodes().len() {
-        return Err(Diagnostic::bug("a target must claim or refuse every node"));
-    }
-    let places: Vec<Place> = claims
-        .iter()
-        .map(|claim| if *claim == Claim::Device { Place::Device } else { Place::Host })
-        .collect();
-    let levels = levels(graph, &places);
-    let mut keys: Vec<(usize, Place)> =
-        levels.iter().copied().zip(places.iter().copied()).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let mut segments = Vec::new();
-    let mut segment_of = vec![0; claims.len()];
-    for (number, &(level, place)) in keys.iter().enumerate() {
-        let nodes: Vec<NodeId> = graph
-            .nodes()
-            .map(|(id, _)| id)
-            .filter(|id| (levels[id.index()], places[id.index()]) == (level, place))
-            .collect();
-        nodes.iter().for_each(|id| segment_of[id.index()] = number);
-        segments.push(Segment {
-            name: format!("{}{number}", place.name()),
-            place,
-            graph: match place {
-                Place::Device if !target.info().own_grid => {
-                    passes::extract_on_grids(graph, &nodes)?
-                }
-                Place::Device | Place::Host => passes::extract(graph, &nodes)?,
-            },
-        });
-    }
-    let total: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
-    let rows = graph
-        .nodes()
-        .zip(claims)
-        .map(|((id, node), claim)| {
-            let macs = graph.macs(node);
-            Row {
-                node: node.name.clone(),
-                op: node.op.name(),
-                segment: segments[segment_of[id.index()]].name.clone(),
-                place: places[id.index()],
-                reason: match claim {
-                    Claim::Device => None,
-                    Claim::Host(reason) => Some(reason),
-                },
-                macs,
-                share: if total == 0 { 0.0 } else { macs as f64 / total as f64 },
-            }
-        })
-        .collect();
-    let outputs = graph.outputs().iter().map(|&id| graph[id].name.clone()).collect();
-    Ok(Plan { segments, rows, outputs })
+/// Where a node runs: parts of the machine and of the host alternate along every path, and the
+/// level counts the changes on the way to a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Part {
+    /// How many changes of place lie on the way.
+    pub level: usize,
+    /// Who executes it.
+    pub place: Place,
 }
 
-/// How many changes of place lie on the way to each node.
-fn levels(graph: &Graph, places: &[Place]) -> Vec<usize> {
-    let mut levels = vec![0; places.len()];
-    for (id, node) in graph.nodes() {
-        levels[id.index()] = node
-            .operands()
-            .filter_map(|operand| graph[operand].producer)
-            .map(|p| levels[p.index()] + usize::from(places[p.index()] != places[id.index()]))
-            .max()
-            .unwrap_or(0);
+/// The parts of the first nodes of a graph, in node order.
+#[derive(Clone, Debug)]
+pub struct Parts<'g> {
+    graph: &'g Graph,
+    parts: Vec<Part>,
+}
+
+impl<'g> Parts<'g> {
+    /// No node has a part yet.
+    pub fn new(graph: &'g Graph) -> Self {
+        Parts { graph, parts: Vec::with_capacity(graph.nodes().len()) }
     }
-    levels
+
+    /// The part that the next node would be in.
+    pub fn of_next(&self, node: &Node, place: Place) -> Part {
+        let before = node.operands().filter_map(|operand| self.producing(operand));
+        let level = before.map(|part| part.level + usize::from(part.place != place)).max();
+        Part { level: level.unwrap_or(0), place }
+    }
+
+    /// Gives the next node its part.
+    pub fn push(&mut self, part: Part) {
+        self.parts.push(part);
+    }
+
+    /// The part of a node that has one.
+    pub fn of(&self, node: NodeId) -> Part {
+        self.parts[node.index()]
+    }
+
+    /// The part in which a value is computed; `None` for inputs and constants.
+    pub fn producing(&self, value: ValueId) -> Option<Part> {
+        Some(self.of(self.graph[value].producer?))
+    }
+}
+
+/// A graph for a machine.
+#[derive(Clone, Copy)]
+pub struct Division<'a> {
+    /// The graph: folded and quantised as the machine's [`Numbers`] want it.
+    pub graph: &'a Graph,
+    /// The target.
+    pub target: &'a dyn Target,
+    /// Its machine.
+    pub arch: &'a dyn Arch,
+    /// Options of its compiler.
+    pub options: &'a Options,
+}
+
+/// A divided graph with what became of its segments.
+pub struct Built {
+    /// Who executes what, and why.
+    pub plan: Plan,
+    /// The programs, one entry per segment, `None` for those of the host; or everything that keeps
+    /// them from being compiled.
+    pub programs: std::result::Result<Vec<Option<Compiled>>, Vec<Diagnostic>>,
+}
+
+impl Division<'_> {
+    /// Divides the graph between the machine and the host.
+    ///
+    /// Claimed nodes go to the machine, all others to the host. Nodes of one place that can run
+    /// together share a segment: segments alternate along every path, so their order is acyclic.
+    ///
+    /// # Errors
+    /// `Q0520` without a compiler; what the target says about its options; a bug when it claims
+    /// another number of nodes than there are.
+    pub fn plan(&self) -> Result<Plan> {
+        self.divide(compiler_of(self.target)?, &Refused::default())
+    }
+
+    /// Divides the graph and compiles the segments of the machine. Nodes that turn out not to fit
+    /// are left to the host for that reason, and the graph is divided again. When `strict`, a node
+    /// on the host is an error.
+    ///
+    /// # Errors
+    /// As [`Division::plan`].
+    pub fn build(&self, strict: bool, log: &mut Log) -> Result<Built> {
+        let compiler = compiler_of(self.target)?;
+        let mut refused = Refused::default();
+        loop {
+            let plan = self.divide(compiler, &refused)?;
+            // Only the last attempt is told of.
+            let mut attempt = log.clone();
+            attempt.pass("plan", format!("segments: {}", plan.segments.len()), || plan.dump());
+            let on_host = plan.host_nodes(self.target.info().name);
+            if strict && !on_host.is_empty() {
+                *log = attempt;
+                return Ok(Built { plan, programs: Err(on_host) });
+            }
+            let (mut programs, mut problems, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+            for segment in &plan.segments {
+                let mut compile =
+                    || compiler.compile(&segment.graph, self.arch, self.options, &mut attempt);
+                match (segment.place == Place::Device).then(&mut compile).transpose() {
+                    Ok(compiled) => programs.push(compiled),
+                    Err(NotCompiled::Failed(more)) => problems.extend(more),
+                    Err(NotCompiled::Refused(more)) => refusals.extend(more),
+                }
+            }
+            if refusals.is_empty() {
+                *log = attempt;
+                let programs = if problems.is_empty() { Ok(programs) } else { Err(problems) };
+                return Ok(Built { plan, programs });
+            }
+            // Every round leaves at least one more node to the host, so that there is a last one.
+            for Refusal { node, problem } in refusals {
+                let (id, reason) = (self.graph.node_named(&node), problem.message().to_owned());
+                if !id.is_some_and(|id| refused.insert(id, reason)) {
+                    let message = format!("\"{node}\" cannot be refused: it is not on the machine");
+                    return Err(Diagnostic::bug(message));
+                }
+            }
+        }
+    }
+
+    fn divide(&self, compiler: &dyn Compiler, refused: &Refused) -> Result<Plan> {
+        let graph = self.graph;
+        let mut claims = compiler.claim(graph, self.arch, self.options, refused)?;
+        if claims.len() != graph.nodes().len() {
+            return Err(Diagnostic::bug("a target must claim or refuse every node"));
+        }
+        let mut parts = Parts::new(graph);
+        for ((id, node), claim) in graph.nodes().zip(&mut claims) {
+            if let Some(reason) = refused.reason(id) {
+                *claim = Claim::Host(reason.to_owned());
+            }
+            let place = if *claim == Claim::Device { Place::Device } else { Place::Host };
+            parts.push(parts.of_next(node, place));
+        }
+        let on_grids = matches!(compiler.numbers(self.arch, self.options), Numbers::Quantised(_));
+        let segments = segments(graph, &parts, on_grids)?;
+        Ok(Plan {
+            rows: rows(graph, &parts, &segments, claims),
+            segments: segments.into_values().collect(),
+            outputs: graph.outputs().iter().map(|&id| graph[id].name.clone()).collect(),
+        })
+    }
+}
+
+/// The nodes of every part as a graph, in execution order.
+fn segments(graph: &Graph, parts: &Parts<'_>, on_grids: bool) -> Result<BTreeMap<Part, Segment>> {
+    let mut nodes: BTreeMap<Part, Vec<NodeId>> = BTreeMap::new();
+    for (id, _) in graph.nodes() {
+        nodes.entry(parts.of(id)).or_default().push(id);
+    }
+    let segment = |(number, (part, nodes)): (usize, (Part, Vec<NodeId>))| {
+        let place = part.place;
+        let pinned = on_grids && place == Place::Device;
+        let extract = if pinned { passes::extract_on_grids } else { passes::extract };
+        let graph = extract(graph, &nodes)?;
+        Ok((part, Segment { name: format!("{}{number}", place.name()), place, graph }))
+    };
+    nodes.into_iter().enumerate().map(segment).collect()
+}
+
+/// One row per node.
+fn rows(
+    graph: &Graph,
+    parts: &Parts<'_>,
+    segments: &BTreeMap<Part, Segment>,
+    claims: Vec<Claim>,
+) -> Vec<Row> {
+    let total: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
+    let row = |((id, node), claim): ((NodeId, &Node), Claim)| {
+        let (part, macs) = (parts.of(id), graph.macs(node));
+        Row {
+            node: node.name.clone(),
+            op: node.op.name(),
+            segment: segments[&part].name.clone(),
+            place: part.place,
+            reason: match claim {
+                Claim::Device => None,
+                Claim::Host(reason) => Some(reason),
+            },
+            macs,
+            share: if total == 0 { 0.0 } else { macs as f64 / total as f64 },
+        }
+    };
+    graph.nodes().zip(claims).map(row).collect()
 }

@@ -5,11 +5,12 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Quantiser, Scalar};
 use quincunx_num::{Dyadic, Int, round_ratio};
 use quincunx_report::Table;
-use quincunx_tensor::{Tensor, Tensors, show_shape};
+use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
 use quincunx_timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A file in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +66,71 @@ pub struct Port {
     pub name: String,
     /// Extents for one inference.
     pub shape: Vec<usize>,
-    /// The grid on which the machine holds the numbers; an input is moved onto it by the driver
-    /// before it enters. `None` when the program itself quantises.
-    pub quantiser: Option<Quantiser>,
+    /// What the machine holds the numbers as; an input is moved onto it by the driver before it
+    /// enters.
+    #[serde(rename = "quantiser")]
+    pub grid: Grid,
+}
+
+/// Which numbers a machine holds at a port. In `program.json`: `null`, the name of a type, or a
+/// quantiser.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Grid {
+    /// Any finite number: the program itself quantises.
+    #[default]
+    Real,
+    /// Floats of a type; there is a code for infinity and NaN if the type has one.
+    Float(#[serde(with = "type_name")] DType),
+    /// Codes on a grid.
+    Codes(Quantiser),
+}
+
+impl Grid {
+    /// The quantiser of codes.
+    pub fn quantiser(&self) -> Option<&Quantiser> {
+        match self {
+            Grid::Codes(quantiser) => Some(quantiser),
+            Grid::Real | Grid::Float(_) => None,
+        }
+    }
+
+    /// True when a port of this shape can have it: a float type, or a sound quantiser that
+    /// broadcasts.
+    pub fn fits(&self, shape: &[usize]) -> bool {
+        match self {
+            Grid::Real => true,
+            Grid::Float(dtype) => dtype.is_float(),
+            // In this order: only a quantiser that fits a shape of bounded size is expanded.
+            Grid::Codes(quantiser) => quantiser.fits(shape) && quantiser.check().is_ok(),
+        }
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Grid::Real => Ok(()),
+            Grid::Float(dtype) => write!(f, "{dtype}"),
+            Grid::Codes(quantiser) => write!(f, "{quantiser}"),
+        }
+    }
+}
+
+/// Element types by name.
+mod type_name {
+    use super::DType;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(dtype.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
+        let name = String::deserialize(from)?;
+        let named = DType::all().find(|dtype| dtype.name() == name);
+        named.ok_or_else(|| D::Error::custom(format!("unknown element type {name:?}")))
+    }
 }
 
 impl Port {
@@ -75,7 +138,8 @@ impl Port {
     /// rounded exactly, as f64.
     ///
     /// # Errors
-    /// `Q0505` for another shape, or a number that is NaN or infinite.
+    /// `Q0505` for another shape, or a number for which the grid has no code: NaN and infinity,
+    /// unless it is of floats that have one.
     pub fn encode(&self, tensor: &Tensor) -> Result<Vec<f64>> {
         let fail = |what: String| {
             Err(Diagnostic::invalid("Q0505", format!("input \"{}\" {what}", self.name)))
@@ -85,10 +149,18 @@ impl Port {
             return fail(format!("has shape {found}, expected {expected}"));
         }
         let reals = tensor.to_f64();
+        if let Grid::Float(dtype) = self.grid {
+            let rounded: Vec<f64> = reals.iter().map(|&real| dtype.round(real)).collect();
+            let lost = |(real, rounded): &(&f64, &f64)| real.is_nan() && !rounded.is_nan();
+            return match reals.iter().zip(&rounded).any(|pair| lost(&pair)) {
+                true => fail(format!("holds NaN, for which {dtype} has no code")),
+                false => Ok(rounded),
+            };
+        }
         if let Some(bad) = reals.iter().find(|v| !v.is_finite()) {
             return fail(format!("holds {bad}, expected finite numbers"));
         }
-        let Some(quantiser) = &self.quantiser else {
+        let Some(quantiser) = self.grid.quantiser() else {
             return Ok(reals);
         };
         match quantiser.scalars(&self.shape) {

@@ -69,6 +69,20 @@ impl DType {
         matches!(self, DType::Narrow(narrow) if narrow.bits() < 16)
     }
 
+    /// The number of a float type that is nearest to `value`, as a number of the host enters a
+    /// machine of such floats: ties to even; above the range infinity in types of 16 bits and more,
+    /// the largest number in smaller ones; NaN becomes 0 in types without NaN. Types that are not
+    /// floats leave it as it is.
+    pub fn round(self, value: f64) -> f64 {
+        match self {
+            DType::F32 => f64::from(value as f32),
+            DType::Narrow(narrow) if narrow.is_float() => {
+                narrow.decode(narrow.encode(value, narrow.overflow()))
+            }
+            _ => value,
+        }
+    }
+
     /// Bytes per element.
     pub fn size(self) -> usize {
         match self {

@@ -1,6 +1,8 @@
 //! The judges of a compiled graph: the graph's executors, the golden model, the simulators.
 
-use quincunx_contract::{Arch, Claim, Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{
+    Arch, Claim, Compiled, Engine, Log, NotCompiled, Options, Refused, Target, compiler_of,
+};
 use quincunx_diag::{Diagnostic, any_error};
 use quincunx_graph::execute::{Keep, exact, float};
 use quincunx_graph::{Graph, Node};
@@ -35,7 +37,9 @@ pub fn agree(
     inputs: impl IntoIterator<Item = Tensors>,
 ) -> Result<Agreed, Vec<Diagnostic>> {
     assert!(graph.verify().is_empty(), "{:?}\n{graph}", graph.verify());
-    let refused = target.claim(graph, arch).into_iter().filter_map(|claim| match claim {
+    let compiler = compiler_of(target)?;
+    let claims = compiler.claim(graph, arch, options, &Refused::default())?;
+    let refused = claims.into_iter().filter_map(|claim| match claim {
         Claim::Device => None,
         Claim::Host(reason) => Some(Diagnostic::unsupported("Q0000", reason)),
     });
@@ -43,16 +47,18 @@ pub fn agree(
     if !refused.is_empty() {
         return Err(refused);
     }
-    let compiled = target.compile(graph, arch, options, &mut Log::default())?;
+    let compiled = compiler.compile(graph, arch, options, &mut Log::default());
+    let compiled = compiled.map_err(NotCompiled::into_diagnostics)?;
     let problems = compiled.program.verify();
     assert!(!any_error(&problems), "{problems:?}\n{graph}");
     let mut machines: Vec<_> = [Engine::Exec, Engine::Fast, Engine::Checked]
         .into_iter()
         .map(|engine| (engine, compiled.program.load(engine).unwrap()))
         .collect();
+    let golden_model = compiler.prepare(graph, arch, &compiled.numerics).unwrap();
     let (mut samples, mut seen) = (Vec::new(), BTreeSet::new());
     for inputs in inputs {
-        let golden = target.golden(graph, &compiled.numerics, &inputs);
+        let golden = golden_model.run(&inputs);
         let golden = golden.unwrap_or_else(|problem| panic!("{problem}\n{graph}"));
         for (engine, machine) in &mut machines {
             let outputs = machine.run(&inputs).unwrap();

@@ -17,7 +17,7 @@ use crate::time;
 use crate::verify::{Rules, first_error, verify_pipeline};
 use crate::views::{self, Flat};
 use prepared::Prepared;
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
+use quincunx_contract::{EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::Table;
 use quincunx_tensor::{Tensor, Tensors, element_count};
@@ -173,14 +173,8 @@ impl Artifact {
             return misfit(&format!("the program has {outputs} outputs"));
         }
         for port in self.interface.inputs.iter().chain(&self.interface.outputs) {
-            if let Some(quantiser) = &port.quantiser {
-                quantiser.check()?;
-                if !quantiser.fits(&port.shape) {
-                    return misfit(&format!(
-                        "the quantiser of \"{}\" does not fit its shape",
-                        port.name
-                    ));
-                }
+            if !port.grid.fits(&port.shape) || matches!(port.grid, Grid::Float(_)) {
+                return misfit(&format!("the quantiser of \"{}\" does not fit it", port.name));
             }
         }
         for (layer, places) in self.interface.layers.iter().zip(&self.taps) {
@@ -247,7 +241,7 @@ pub(crate) fn with_buffer(
     let output = |slot| Output { source: Some(Slot(slot)), shift: 0, negate: false };
     program.outputs.extend(slots.map(output));
     let (name, shape) = ("buffer".to_owned(), vec![count]);
-    interface.outputs.push(Port { name, shape, quantiser: None });
+    interface.outputs.push(Port { name, shape, grid: Grid::Real });
     Ok((pipeline, Some(interface)))
 }
 

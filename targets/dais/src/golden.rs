@@ -13,11 +13,12 @@ mod numeric;
 mod softmax;
 mod truth;
 
-use quincunx_contract::Numerics;
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_contract::golden::{Layers, Values, Walk};
+use quincunx_contract::{Golden, Numerics};
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Value, Window};
 use quincunx_num::{Dyadic, Int, Overflow, Ratio, round_ratio};
-use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
+use quincunx_tensor::DType;
 use serde_json::json;
 
 /// The numerics of a program of this target: nothing is rounded between quantisers but in a
@@ -70,47 +71,57 @@ fn divisor(a: &Int, b: &Int) -> Int {
     a
 }
 
-/// Every input and node result of the graph as real numbers, by value name.
+/// The golden model of a graph.
 ///
 /// # Errors
-/// `Q1124` for numerics of another kind or inputs that do not fit.
-pub(crate) fn golden(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
-    let bits = numerics.0.get("softmax_bits").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    let bits = u32::try_from(bits).unwrap_or(0);
-    if *numerics != self::numerics(bits) || !(1..=32).contains(&bits) {
-        return Err(Diagnostic::invalid("Q1124", "these numerics are not those of a dais program"));
-    }
-    let mut values: Vec<Option<Fixed>> = vec![None; graph.values().len()];
-    for (id, value) in graph.values() {
-        if value.constant.is_some() {
-            values[id.index()] = Some(constant(value)?);
+/// `Q1124` for numerics of another kind.
+pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
+    let bits = numerics.0.get("softmax_bits").and_then(serde_json::Value::as_u64);
+    let bits = bits.and_then(|bits| u32::try_from(bits).ok());
+    match bits.filter(|bits| (1..=32).contains(bits) && *numerics == self::numerics(*bits)) {
+        Some(bits) => Ok(Box::new(Walk::new(graph, Fractions { bits })?)),
+        None => {
+            let message = "these numerics are not those of a dais program";
+            Err(Diagnostic::invalid("Q1124", message))
         }
     }
-    let mut result = Tensors::new();
-    for &id in graph.inputs() {
-        let value = input(&graph[id], inputs)?;
-        result.insert(graph[id].name.clone(), to_tensor(&value)?);
-        values[id.index()] = Some(value);
+}
+
+/// Layers on exact fractions.
+struct Fractions {
+    /// Bits of a softmax.
+    bits: u32,
+}
+
+impl Layers for Fractions {
+    type Number = Fixed;
+
+    fn constant(&self, value: &Value) -> Result<Option<Fixed>> {
+        constant(value).map(Some)
     }
-    for (_, node) in graph.nodes() {
+
+    fn input(&self, value: &Value, reals: &[f64]) -> Result<Fixed> {
+        from_reals(&value.shape, reals)
+    }
+
+    fn layer(&self, node: &Node, values: &Values<'_, Fixed>) -> Result<Fixed> {
         let operands: Vec<Option<&Fixed>> =
-            node.inputs.iter().map(|i| i.and_then(|i| values[i.index()].as_ref())).collect();
+            (0..node.inputs.len()).map(|index| values.operand(node, index)).collect();
+        let graph = values.graph;
         let types: Vec<Option<DType>> =
             node.inputs.iter().map(|i| i.map(|i| graph[i].dtype)).collect();
-        let output = &graph[node.output];
-        let job = Job { types: &types, dtype: output.dtype, shape: &output.shape, bits };
-        let value = layer(node, &operands, &job).map_err(|p| {
-            p.at(Place::Node {
-                name: node.name.clone(),
-                op: node.op.name().to_owned(),
-                operands: String::new(),
-            })
-        })?;
-        let value = typed(value, output.dtype);
-        result.insert(output.name.clone(), to_tensor(&value)?);
-        values[node.output.index()] = Some(value);
+        let Value { dtype, shape, .. } = &graph[node.output];
+        let job = Job { types: &types, dtype: *dtype, shape, bits: self.bits };
+        Ok(typed(layer(node, &operands, &job)?, *dtype))
     }
-    Ok(result)
+
+    fn reals(&self, value: &Fixed) -> Option<Vec<f64>> {
+        let nearest = |number: Ratio| match Dyadic::from_ratio(&number) {
+            Some(number) => number.to_f64(),
+            None => number.to_f64().value(),
+        };
+        Some(value.numbers().map(nearest).collect())
+    }
 }
 
 /// What a layer needs to know besides its operands.
@@ -123,14 +134,6 @@ struct Job<'a> {
     shape: &'a [usize],
     /// Bits of a softmax.
     bits: u32,
-}
-
-fn to_tensor(value: &Fixed) -> Result<Tensor> {
-    let nearest = |number: Ratio| match Dyadic::from_ratio(&number) {
-        Some(number) => number.to_f64(),
-        None => number.to_f64().value(),
-    };
-    Tensor::from_vec(&value.shape, value.numbers().map(nearest).collect::<Vec<f64>>())
 }
 
 /// Integers wrap into their type; floats that were rounded are rounded again.
@@ -162,24 +165,6 @@ fn from_reals(shape: &[usize], reals: &[f64]) -> Result<Fixed> {
     let codes = exact.iter().map(|v| v.in_units(exponent).unwrap_or_default()).collect();
     let unit = Dyadic::new(Int::ONE, exponent).to_ratio();
     Ok(Fixed { shape: shape.to_vec(), codes, unit, float: false })
-}
-
-fn input(value: &Value, inputs: &Tensors) -> Result<Fixed> {
-    let tensor = inputs.get(&value.name).ok_or_else(|| {
-        Diagnostic::invalid("Q1124", format!("input \"{}\" is not given", value.name))
-    })?;
-    if tensor.shape() != &value.shape[..] {
-        return Err(Diagnostic::invalid(
-            "Q1124",
-            format!(
-                "input \"{}\" has shape {}, expected {}",
-                value.name,
-                show_shape(tensor.shape()),
-                show_shape(&value.shape)
-            ),
-        ));
-    }
-    from_reals(tensor.shape(), &tensor.to_f64())
 }
 
 fn constant(value: &Value) -> Result<Fixed> {

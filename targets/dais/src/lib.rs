@@ -31,16 +31,16 @@ pub use compile::product::constant_product;
 pub use compile::pipeline::{Cutoff, Staged, register_bits, to_pipeline};
 
 use artifact::stage;
-use compile::{Precision, Settings};
+use compile::Settings;
 use program::Pipeline;
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, File, Info, Interface, Log, Numerics, Options, Program,
-    Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, File, Golden, Info, Interface, Log, NotCompiled,
+    Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
+use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
-use quincunx_tensor::Tensors;
 
 /// The target.
 pub static TARGET: Dais = Dais;
@@ -53,10 +53,8 @@ static INFO: Info = Info {
     name: "dais",
     summary: "distributed-arithmetic adder graphs for FPGAs (da4ml, alkaid)",
     presets: arch::PRESETS,
-    compiler: true,
     options: options::OPTIONS,
     kinds: artifact::KINDS,
-    own_grid: false,
     folder_kind: "asm",
 };
 
@@ -70,14 +68,14 @@ impl Dais {
         arch: &DaisArch,
         options: &Options,
         log: &mut Log,
-    ) -> Result<(Artifact, Numerics)> {
+    ) -> std::result::Result<(Artifact, Numerics), NotCompiled> {
         let wanted = options::dialect(options, "to")?.or(options::dialect(options, "dialect")?);
         let dialect = wanted.unwrap_or(arch.dialect);
-        let bits = options.get("softmax-bits").parse().unwrap_or(Precision::DEFAULT.0);
+        let precision = options::precision(options);
         let (effort, slack) = (options.get("effort"), options.get("depth-slack"));
         let settings = Settings {
             keep_layers: options.flag("keep-layers"),
-            precision: Precision(bits),
+            precision,
             cmvm: compile::cmvm::Settings::from_options(effort, slack)?,
         };
         let compiled = compile::compile(graph, arch, settings, log)?;
@@ -94,7 +92,7 @@ impl Dais {
         }
         let artifact = Artifact::new(pipeline, interface, dialect, arch.max_width)?
             .with_rtl(rtl::Settings::new(options)?);
-        Ok((artifact, golden::numerics(bits)))
+        Ok((artifact, golden::numerics(precision.0)))
     }
 }
 
@@ -107,30 +105,8 @@ impl Target for Dais {
         Ok(Box::new(DaisArch::from_source(source)?))
     }
 
-    fn claim(&self, graph: &Graph, arch: &dyn Arch) -> Vec<Claim> {
-        match arch.of_target() {
-            Ok(arch) => compile::claim::claim(graph, arch),
-            Err(problem) => {
-                let refuse = |_| Claim::Host(problem.message().to_owned());
-                graph.nodes().map(refuse).collect()
-            }
-        }
-    }
-
-    fn compile(
-        &self,
-        graph: &Graph,
-        arch: &dyn Arch,
-        options: &Options,
-        log: &mut Log,
-    ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
-        let arch: &DaisArch = arch.of_target()?;
-        let (artifact, numerics) = Dais::artifact(graph, arch, options, log)?;
-        Ok(Compiled { program: Box::new(artifact), numerics })
-    }
-
-    fn golden(&self, graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
-        golden::golden(graph, numerics, inputs)
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        Some(self)
     }
 
     fn read(
@@ -155,5 +131,42 @@ impl Target for Dais {
 
     fn isa(&self) -> &'static [&'static Table] {
         &TABLES
+    }
+}
+
+impl Compiler for Dais {
+    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
+        Numbers::Quantised(Scheme::POWER_OF_TWO_8)
+    }
+
+    fn claim(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        refused: &Refused,
+    ) -> Result<Vec<Claim>> {
+        let precision = options::precision(options);
+        Ok(compile::claim::claim(graph, arch.of_target()?, precision, refused))
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, NotCompiled> {
+        let (artifact, numerics) = Dais::artifact(graph, arch.of_target()?, options, log)?;
+        Ok(Compiled { program: Box::new(artifact), numerics })
+    }
+
+    fn prepare(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        numerics: &Numerics,
+    ) -> Result<Box<dyn Golden>> {
+        golden::prepare(graph, numerics)
     }
 }

@@ -1,5 +1,6 @@
 //! The options of the target, and what they say.
 
+use crate::compile::Precision;
 use crate::compile::pipeline::Cutoff;
 use crate::isa::Dialect;
 use crate::rtl;
@@ -90,4 +91,9 @@ pub(crate) fn dialect(options: &Options, name: &str) -> Result<Option<Dialect>> 
 /// The cutoff that options ask for.
 pub(crate) fn cutoff(options: &Options) -> Result<Option<Cutoff>> {
     Cutoff::parse(options.get("latency-cutoff"), options.flag("retiming"))
+}
+
+/// The bits of a softmax that options ask for.
+pub(crate) fn precision(options: &Options) -> Precision {
+    options.get("softmax-bits").parse().map_or(Precision::DEFAULT, Precision)
 }

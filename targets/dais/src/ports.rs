@@ -3,7 +3,7 @@
 
 use crate::program::Pipeline;
 use crate::tap::Scale;
-use quincunx_contract::{Interface, Port};
+use quincunx_contract::{Grid, Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
 use quincunx_num::{Dyadic, Rounding, round_ratio};
@@ -25,7 +25,7 @@ pub(crate) fn elements(ports: &[Port]) -> Option<usize> {
 pub(crate) fn raw_interface(pipeline: &Pipeline) -> Interface {
     let (inputs, outputs) = ends(pipeline);
     let port =
-        |name: &str, count| Port { name: name.to_owned(), shape: vec![count], quantiser: None };
+        |name: &str, count| Port { name: name.to_owned(), shape: vec![count], grid: Grid::Real };
     Interface {
         inputs: vec![port("in", inputs)],
         outputs: vec![port("out", outputs)],
@@ -53,7 +53,7 @@ pub(crate) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>>
 /// whole numbers of steps on any other grid.
 pub(crate) fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
     let reals = port.encode(tensor)?;
-    let Some(quantiser) = port.quantiser.as_ref().filter(|q| !q.is_fixed_point()) else {
+    let Some(quantiser) = port.grid.quantiser().filter(|q| !q.is_fixed_point()) else {
         return Ok(reals);
     };
     let scalars = quantiser.scalars(&port.shape).unwrap_or_default();

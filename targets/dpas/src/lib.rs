@@ -40,10 +40,8 @@ static INFO: Info = Info {
     name: "dpas",
     summary: "systolic matrix instruction of Intel Xe (vISA and native)",
     presets: arch::PRESETS,
-    compiler: false,
     options: options::OPTIONS,
     kinds: artifact::KINDS,
-    own_grid: false,
     folder_kind: "bin",
 };
 

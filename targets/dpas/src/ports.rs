@@ -8,7 +8,7 @@ use crate::program::{Element, FIRST_VARIABLE, Kernel, Program, Statement};
 use crate::simulate::State;
 use crate::simulate::exec::enabled;
 use crate::simulate::lower::Memory;
-use quincunx_contract::{Interface, Port, Sample};
+use quincunx_contract::{Grid, Interface, Port, Sample};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_num::{Bf16, F16, FloatOverflow};
 use quincunx_tensor::{Tensor, Tensors, element_count};
@@ -174,7 +174,7 @@ fn registers(arch: &DpasArch, fused: bool, pattern: (u32, u32)) -> Ports {
     if fused {
         shape.insert(0, 2);
     }
-    let port = Port { name: "grf".to_owned(), shape, quantiser: None };
+    let port = Port { name: "grf".to_owned(), shape, grid: Grid::Real };
     let window = Window { start: 0, element: Element::Ud };
     Ports {
         interface: Interface {
@@ -222,7 +222,7 @@ fn variables(kernel: &Kernel, arch: &DpasArch, mask: u32) -> Result<Ports> {
             let (window, elements) =
                 Window::of(memory.offsets[at], variable.element, variable.elements);
             let shape = if fused { vec![2, elements] } else { vec![elements] };
-            (Port { name: variable.name.clone(), shape, quantiser: None }, window)
+            (Port { name: variable.name.clone(), shape, grid: Grid::Real }, window)
         });
         both.unzip::<_, _, Vec<_>, Vec<_>>()
     };

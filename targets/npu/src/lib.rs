@@ -45,9 +45,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: options::OPTIONS,
     kinds: artifact::KINDS,
-    own_grid: false,
     folder_kind: "bin",
-    compiler: false,
 };
 
 impl Target for Npu {

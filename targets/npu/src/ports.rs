@@ -14,7 +14,7 @@ use crate::work::{
     Access, Copy, Memory, PARAMETER_BYTES, Resolved, WeightSource, Weights, Work, accesses,
     element_bytes, pitch,
 };
-use quincunx_contract::{Interface, Port};
+use quincunx_contract::{Grid, Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Quantiser;
 use quincunx_num::{F16, FloatOverflow};
@@ -48,8 +48,13 @@ pub struct Ports {
 }
 
 /// Codes of 8 bits are real numbers of this grid.
-fn codes(signed: bool) -> Option<Quantiser> {
-    Some(Quantiser::symmetric(signed, 8, 1.0))
+fn codes(signed: bool) -> Grid {
+    Grid::Codes(Quantiser::symmetric(signed, 8, 1.0))
+}
+
+/// The grid of a tensor.
+fn grid(format: DataFmt) -> Grid {
+    if format == DataFmt::INT8 { codes(true) } else { Grid::Real }
 }
 
 impl Ports {
@@ -101,8 +106,8 @@ impl Ports {
             if count > MAX_ELEMENTS {
                 return Err(too_large(count));
             }
-            let port =
-                Port { name: format!("dram{bas}"), shape: vec![count], quantiser: codes(false) };
+            let grid = codes(false);
+            let port = Port { name: format!("dram{bas}"), shape: vec![count], grid };
             ports.push(write, port, Place::Bytes(bas));
         }
         Ok(ports)
@@ -140,8 +145,8 @@ impl Ports {
         let stem = format!("dram{}_{}", copy.bas, copy.dram);
         let Some(name) = self.name(!copy.load, stem, &place, node) else { return };
         let [c, h, w] = copy.tile.map(|extent| extent as usize);
-        let quantiser = (copy.format == DataFmt::INT8).then(|| codes(true)).flatten();
-        let port = Port { name, shape: vec![copy.images as usize, c, h, w], quantiser };
+        let shape = vec![copy.images as usize, c, h, w];
+        let port = Port { name, shape, grid: grid(copy.format) };
         self.push(!copy.load, port, place);
     }
 
@@ -152,10 +157,10 @@ impl Ports {
         let stem = name.trim_end_matches("_w").to_owned();
         let [c, r, s] = weights.row.map(|extent| extent as usize);
         let k = weights.channels as usize;
-        let quantiser = (weights.format == DataFmt::INT8).then(|| codes(true)).flatten();
-        self.push(false, Port { name, shape: vec![k, c, r, s], quantiser }, place);
+        let port = Port { name, shape: vec![k, c, r, s], grid: grid(weights.format) };
+        self.push(false, port, place);
         for (index, part) in ["a", "b"].into_iter().enumerate() {
-            let port = Port { name: format!("{stem}_{part}"), shape: vec![k], quantiser: None };
+            let port = Port { name: format!("{stem}_{part}"), shape: vec![k], grid: Grid::Real };
             self.push(false, port, Place::Parameter(*weights, bas, address, index));
         }
     }

@@ -47,9 +47,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: options::OPTIONS,
     kinds: artifact::KINDS,
-    own_grid: false,
     folder_kind: "asm",
-    compiler: false,
 };
 
 static TABLES: &[&Table] = &[&isa::TABLE, &text::CSIM];

@@ -3,7 +3,7 @@
 use crate::isa::Reg;
 use crate::options::Chosen;
 use crate::program::{Named, Space};
-use quincunx_contract::Port;
+use quincunx_contract::{Grid, Port};
 
 /// Shape of a port that a register is.
 pub(crate) fn input_shape((_, register): Named, chosen: &Chosen) -> Vec<usize> {
@@ -22,6 +22,6 @@ pub(crate) fn ports(list: &[Named], shape: impl Fn(Named) -> Vec<usize>) -> Vec<
         false => register.to_string(),
     };
     list.iter()
-        .map(|named| Port { name: name(named), shape: shape(*named), quantiser: None })
+        .map(|named| Port { name: name(named), shape: shape(*named), grid: Grid::Real })
         .collect()
 }

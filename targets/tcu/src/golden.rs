@@ -14,36 +14,93 @@ mod products;
 mod weights;
 mod windows;
 
-pub(crate) use departures::departures;
-
 use crate::arch::DataType;
 use arithmetic::{Arithmetic, Fixed, Float};
 use choices::Choices;
-use quincunx_contract::Numerics;
+use quincunx_contract::golden::{Departure, Layers, Values, Walk};
+use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
     Activation, Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, Reduce, ReduceKind, Source,
-    Unary, Value, ValueId,
+    Unary, Value,
 };
 use quincunx_num::Overflow;
-use quincunx_tensor::{Tensor, Tensors, show_shape};
+use quincunx_tensor::Tensors;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use weights::Weights;
 
-/// Every input and node result of the graph as real numbers, by value name. What the numerics fold
-/// into the next node or scale is no number of the machine and left out.
+/// The golden model of a graph.
 ///
 /// # Errors
-/// `Q3103` for inputs that do not fit the graph, `Q3104` for numerics that do not.
-pub(crate) fn golden(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
+/// `Q3104` for numerics that do not fit the graph.
+pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
     let choices = Choices::read(numerics, graph)?;
     match choices.data_type {
-        DataType::Fp8bp4 => Model::<Fixed<8, 4>>::run(graph, &choices, inputs),
-        DataType::Fp16bp8 => Model::<Fixed<16, 8>>::run(graph, &choices, inputs),
-        DataType::Fp18bp10 => Model::<Fixed<18, 10>>::run(graph, &choices, inputs),
-        DataType::Fp32bp16 => Model::<Fixed<32, 16>>::run(graph, &choices, inputs),
-        DataType::Float32 => Model::<Float>::run(graph, &choices, inputs),
+        DataType::Fp8bp4 => Model::<Fixed<8, 4>>::prepare(graph, numerics, choices),
+        DataType::Fp16bp8 => Model::<Fixed<16, 8>>::prepare(graph, numerics, choices),
+        DataType::Fp18bp10 => Model::<Fixed<18, 10>>::prepare(graph, numerics, choices),
+        DataType::Fp32bp16 => Model::<Fixed<32, 16>>::prepare(graph, numerics, choices),
+        DataType::Float32 => Model::<Float>::prepare(graph, numerics, choices),
+    }
+}
+
+/// A graph with what the compiler chose, in one arithmetic.
+struct Model<A: Arithmetic> {
+    walk: Walk<Chosen<A>>,
+    numerics: Numerics,
+}
+
+impl<A: Arithmetic + 'static> Model<A> {
+    fn prepare(graph: &Graph, numerics: &Numerics, choices: Choices) -> Result<Box<dyn Golden>> {
+        let walk = Walk::new(graph, Chosen::<A> { choices, arithmetic: PhantomData })?;
+        Ok(Box::new(Model { walk, numerics: numerics.clone() }))
+    }
+}
+
+impl<A: Arithmetic> Golden for Model<A> {
+    /// What the numerics fold into the next node or scale is not a number of the machine and left
+    /// out.
+    fn run(&self, inputs: &Tensors) -> Result<Tensors> {
+        self.walk.run(inputs)
+    }
+
+    fn departures(&self, inputs: &Tensors) -> Result<Vec<Departure>> {
+        departures::departures(&self.walk, &self.numerics, inputs)
+    }
+}
+
+/// What the compiler chose.
+struct Chosen<A> {
+    choices: Choices,
+    arithmetic: PhantomData<fn() -> A>,
+}
+
+impl<A: Arithmetic> Layers for Chosen<A> {
+    type Number = State;
+
+    fn constant(&self, _value: &Value) -> Result<Option<State>> {
+        Ok(None)
+    }
+
+    fn input(&self, value: &Value, reals: &[f64]) -> Result<State> {
+        input(value, reals, self.choices.data_type).map(State::plain)
+    }
+
+    fn layer(&self, node: &Node, values: &Values<'_, State>) -> Result<State> {
+        let graph = values.graph;
+        let arithmetic = PhantomData::<A>;
+        let state = Layer { graph, choices: &self.choices, values, arithmetic }.node(node)?;
+        if !state.is_plain() && graph.outputs().contains(&node.output) {
+            let name = &graph[node.output].name;
+            return Err(misfit(format!("the output {name:?} is folded or scaled")));
+        }
+        Ok(state)
+    }
+
+    fn reals(&self, state: &State) -> Option<Vec<f64>> {
+        let decode = |&scalar: &i32| self.choices.data_type.decode(scalar);
+        state.is_plain().then(|| state.scalars.data.iter().map(decode).collect())
     }
 }
 
@@ -108,51 +165,15 @@ impl State {
     }
 }
 
-/// A run of the graph.
-struct Model<'a, A> {
+/// Computes layers from the values that are known.
+struct Layer<'a, A> {
     graph: &'a Graph,
     choices: &'a Choices,
-    values: Vec<Option<State>>,
+    values: &'a Values<'a, State>,
     arithmetic: PhantomData<A>,
 }
 
-impl<A: Arithmetic> Model<'_, A> {
-    fn run(graph: &Graph, choices: &Choices, inputs: &Tensors) -> Result<Tensors> {
-        let values = vec![None; graph.values().len()];
-        let mut model = Model::<A> { graph, choices, values, arithmetic: PhantomData };
-        let mut result = Tensors::new();
-        for &id in graph.inputs() {
-            let scalars = input(&graph[id], inputs, choices.data_type)?;
-            model.keep(id, State::plain(scalars), &mut result)?;
-        }
-        let consumers = graph.consumers();
-        for (id, node) in graph.nodes() {
-            let state = model.node(node).map_err(|problem| problem.at(graph.place(node)))?;
-            model.keep(node.output, state, &mut result)?;
-            // What nothing reads any more is freed.
-            for operand in node.operands() {
-                if consumers[operand.index()].last() == Some(&id) {
-                    model.values[operand.index()] = None;
-                }
-            }
-        }
-        Ok(result)
-    }
-
-    /// Stores a value, and returns it when it is one of the graph.
-    fn keep(&mut self, id: ValueId, state: State, result: &mut Tensors) -> Result<()> {
-        let Value { name, shape, .. } = &self.graph[id];
-        if state.is_plain() {
-            let decode = |&scalar: &i32| self.choices.data_type.decode(scalar);
-            let reals: Vec<f64> = state.scalars.data.iter().map(decode).collect();
-            result.insert(name.clone(), Tensor::from_vec(shape, reals)?);
-        } else if self.graph.outputs().contains(&id) {
-            return Err(misfit(format!("the output {name:?} is folded or scaled")));
-        }
-        self.values[id.index()] = Some(state);
-        Ok(())
-    }
-
+impl<A: Arithmetic> Layer<'_, A> {
     fn node(&self, node: &Node) -> Result<State> {
         let shape = &self.graph[node.output].shape;
         let choice = self.choices.of(&node.name);
@@ -286,8 +307,7 @@ impl<A: Arithmetic> Model<'_, A> {
 
     fn state(&self, node: &Node, index: usize) -> Result<&State> {
         let id = node.input(index).ok_or_else(|| never_claimed("an absent operand"))?;
-        let state = self.values[id.index()].as_ref();
-        state.ok_or_else(|| never_claimed("a constant in this place"))
+        self.values.get(id).ok_or_else(|| never_claimed("a constant in this place"))
     }
 
     /// An operand; constants become scalars.
@@ -365,20 +385,11 @@ fn is_own_grid(quantiser: &Quantiser, data_type: DataType) -> bool {
 
 /// An input, moved onto the machine's grid as a port does: to the nearest scalar, ties towards plus
 /// infinity, the end of the range for what is beyond it.
-fn input(value: &Value, inputs: &Tensors, data_type: DataType) -> Result<Scalars> {
-    let wrong = |what: String| {
-        Err(Diagnostic::invalid("Q3103", format!("input \"{}\" {what}", value.name.escape_debug())))
-    };
-    let Some(tensor) = inputs.get(&value.name) else {
-        return wrong("is not given".to_owned());
-    };
-    if tensor.shape() != &value.shape[..] {
-        let (found, expected) = (show_shape(tensor.shape()), show_shape(&value.shape));
-        return wrong(format!("has shape {found}, expected {expected}"));
-    }
-    let reals = tensor.to_f64();
+fn input(value: &Value, reals: &[f64], data_type: DataType) -> Result<Scalars> {
     if let Some(bad) = reals.iter().find(|real| !real.is_finite()) {
-        return wrong(format!("holds {bad}, expected finite numbers"));
+        let name = value.name.escape_debug();
+        let message = format!("input \"{name}\" holds {bad}, expected finite numbers");
+        return Err(Diagnostic::invalid("Q3103", message));
     }
     let Some(point) = data_type.binary_point() else {
         let data = reals.iter().map(|&real| data_type.encode(real)).collect();

@@ -32,14 +32,12 @@ pub use artifact::Artifact;
 
 use options::Settings;
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, Departure, Document, File, Info, Interface, Log, Numerics,
-    Options, Program, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Golden, Info, Interface, Log,
+    NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
-use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
-use quincunx_tensor::Tensors;
 
 /// The target.
 pub static TARGET: Tcu = Tcu;
@@ -54,9 +52,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: options::OPTIONS,
     kinds: artifact::KINDS,
-    own_grid: true,
     folder_kind: "tmodel",
-    compiler: true,
 };
 
 impl Target for Tcu {
@@ -68,47 +64,8 @@ impl Target for Tcu {
         Ok(Box::new(TcuArch::from_source(source)?))
     }
 
-    fn claim(&self, graph: &Graph, arch: &dyn Arch) -> Vec<Claim> {
-        match arch.of_target() {
-            Ok(arch) => compile::claim::claim(graph, arch),
-            Err(problem) => vec![Claim::Host(problem.message().to_owned()); graph.nodes().len()],
-        }
-    }
-
-    fn scheme(&self, _arch: &dyn Arch, _options: &Options) -> Option<Scheme> {
-        // The machine has one format for everything, and constants become it exactly as here.
-        None
-    }
-
-    fn compile(
-        &self,
-        graph: &Graph,
-        arch: &dyn Arch,
-        options: &Options,
-        log: &mut Log,
-    ) -> std::result::Result<Compiled, Vec<Diagnostic>> {
-        let arch: &TcuArch = arch.of_target()?;
-        let compiled = compile::compile(graph, arch, &options::wishes(options)?, log)?;
-        let compile::Compiled { package, interface, numerics, comments, .. } = compiled;
-        let artifact = Artifact::of_package(package, Some(interface), comments, options)?;
-        Ok(Compiled { program: Box::new(artifact), numerics })
-    }
-
-    fn golden(&self, graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
-        golden::golden(graph, numerics, inputs)
-    }
-
-    fn file_stem(&self, model: &str, arch: &dyn Arch) -> Option<String> {
-        Some(files::stem(model, arch.name()))
-    }
-
-    fn departures(
-        &self,
-        graph: &Graph,
-        numerics: &Numerics,
-        inputs: &Tensors,
-    ) -> Result<Vec<Departure>> {
-        golden::departures(graph, numerics, inputs)
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        Some(self)
     }
 
     fn read(
@@ -150,5 +107,49 @@ impl Target for Tcu {
 
     fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
+    }
+}
+
+impl Compiler for Tcu {
+    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
+        // The machine has one format for everything, and constants become it exactly as here.
+        Numbers::Own
+    }
+
+    fn claim(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        _options: &Options,
+        _refused: &Refused,
+    ) -> Result<Vec<Claim>> {
+        Ok(compile::claim::claim(graph, arch.of_target()?))
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, NotCompiled> {
+        let arch: &TcuArch = arch.of_target()?;
+        let compiled = compile::compile(graph, arch, &options::wishes(options)?, log)?;
+        let compile::Compiled { package, interface, numerics, comments, .. } = compiled;
+        let artifact = Artifact::of_package(package, Some(interface), comments, options)?;
+        Ok(Compiled { program: Box::new(artifact), numerics })
+    }
+
+    fn prepare(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        numerics: &Numerics,
+    ) -> Result<Box<dyn Golden>> {
+        golden::prepare(graph, numerics)
+    }
+
+    fn file_stem(&self, model: &str, arch: &dyn Arch) -> Option<String> {
+        Some(files::stem(model, arch.name()))
     }
 }

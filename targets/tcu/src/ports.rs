@@ -6,7 +6,7 @@ use crate::arch::TcuArch;
 use crate::files::{Packing, Vectors};
 use crate::package::Package;
 use crate::program::{Memory, Program};
-use quincunx_contract::{Interface, LayerTap, Port};
+use quincunx_contract::{Grid, Interface, LayerTap, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Param, Quantiser};
 use quincunx_num::{Overflow, Rounding};
@@ -188,8 +188,8 @@ fn raw(program: &Program) -> (Named, Named) {
 }
 
 /// The grid of a machine's numbers; `None` for floats.
-pub(crate) fn grid(arch: &TcuArch) -> Option<Quantiser> {
-    arch.data_type.binary_point().map(|point| Quantiser {
+pub(crate) fn grid(arch: &TcuArch) -> Grid {
+    let quantiser = |point| Quantiser {
         signed: Param::uniform(true),
         width: Param::uniform(arch.data_type.width()),
         scale: Param::uniform(1.0 / f64::from(1_u32 << point)),
@@ -197,15 +197,16 @@ pub(crate) fn grid(arch: &TcuArch) -> Option<Quantiser> {
         // As upstream's tools encode constants.
         rounding: Param::uniform(Rounding::HalfCeil),
         overflow: Param::uniform(Overflow::Saturate),
-    })
+    };
+    arch.data_type.binary_point().map_or(Grid::Real, |point| Grid::Codes(quantiser(point)))
 }
 
 /// `[vectors, lanes]` on the grid of the machine.
 fn port(name: &str, pieces: &[Piece], arch: &TcuArch) -> Port {
     let vectors: u64 = pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.size));
-    let quantiser = grid(arch);
+    let grid = grid(arch);
     let shape = vec![usize::try_from(vectors).unwrap_or(usize::MAX), arch.lanes()];
-    Port { name: name.to_owned(), shape, quantiser }
+    Port { name: name.to_owned(), shape, grid }
 }
 
 /// The shape in which a port lies in vectors.
@@ -238,7 +239,7 @@ fn fitting(
             let shape = table_shape(given, packing);
             let vectors = Table::new(&shape, arch.lanes()).map(|table| table.vectors());
             let fills = given.shape == own.shape || vectors == Some(own.shape[0] as u64);
-            if given.name != own.name || !fills || given.quantiser != own.quantiser {
+            if given.name != own.name || !fills || given.grid != own.grid {
                 return misfit(format!("{kind} {:?} is not {:?} of it", given.name, own.name));
             }
         }

@@ -12,13 +12,13 @@
 
 mod layers;
 
-use crate::compile::{Compilation, Job, compile, missing_compiler};
-use crate::executable::{Executable, Session, Stage, Trace, top1};
+use crate::compile::{Compilation, Job, compile};
+use crate::executable::{Executable, Goldens, Session, Trace, top1};
 use crate::parallel;
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
 use layers::Layers;
 pub use layers::{Distance, Layer};
-use quincunx_contract::{Engine, Stats};
+use quincunx_contract::{Engine, Stats, compiler_of};
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_report::{Cell, Column, Report, Table};
@@ -200,7 +200,7 @@ fn row(
     progress: &dyn Progress,
 ) -> Outcome<Row> {
     let images = comparison.data.images.len();
-    if let Some(problem) = missing_compiler(setup) {
+    if let Err(problem) = compiler_of(setup.target) {
         let (target, status) = (setup.name(), Status::Unsupported);
         return Ok(Row { target, status, images, figures: None, problems: problem.into() });
     }
@@ -217,7 +217,8 @@ fn row(
     let mut problems = Failure::from(std::mem::take(&mut compilation.log.diagnostics));
     let (status, figures) = match result {
         Ok(executable) => {
-            let case = Case { setup, compilation: &compilation, executable: &executable };
+            let goldens = compilation.goldens(&executable, setup)?;
+            let case = Case { setup, compilation: &compilation, executable: &executable, goldens };
             let mut judged = judge(comparison, &case, reference, progress)?;
             problems.diagnostics.extend(judged.difference(setup.name()));
             let status = if compilation.plan.uses_device() { Status::Ok } else { Status::Host };
@@ -309,6 +310,7 @@ struct Case<'a> {
     setup: &'a Setup<'a>,
     compilation: &'a Compilation,
     executable: &'a Executable,
+    goldens: Goldens,
 }
 
 fn judge(
@@ -345,7 +347,7 @@ fn verdict(
     let trace =
         if comparison.layers { session.run_layers(image)? } else { session.run_traced(image)? };
     let seconds = started.elapsed().as_secs_f64();
-    let golden = golden(case, image)?;
+    let golden = case.executable.golden(&case.goldens, image)?;
     let layers = match comparison.layers {
         true => {
             let given = reference.session.run(image)?;
@@ -364,11 +366,6 @@ fn verdict(
         layers,
         seconds,
     })
-}
-
-fn golden(case: &Case<'_>, image: &Tensors) -> Result<Trace> {
-    let graph = |stage: &Stage| case.compilation.segment(&stage.name);
-    case.executable.golden(case.setup.target, graph, image)
 }
 
 /// The first observed value that the golden model does not have bit for bit, in words.

@@ -1,11 +1,11 @@
 //! `compile`: a model becomes a program for a machine, with the host for what is left.
 
-use crate::executable::{Body, Executable, Host, Stage};
+use crate::executable::{Body, Executable, Goldens, Host, Stage};
 use crate::model::prepare;
 use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
 use quincunx_contract::folder::{self, ArchRecord, Folder, SegmentFiles, ValueRecord};
-use quincunx_contract::plan::{Place, Plan, Segment, plan};
-use quincunx_contract::{File, Log};
+use quincunx_contract::plan::{Built, Division, Place, Plan, Segment};
+use quincunx_contract::{Compiled, File, Log, compiler_of};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::{Graph, ValueId};
@@ -65,85 +65,60 @@ impl Compilation {
     pub fn segment(&self, name: &str) -> Option<&Graph> {
         self.plan.segments.iter().find(|segment| segment.name == name).map(|s| &s.graph)
     }
+
+    /// The golden models of an executable of this compilation.
+    ///
+    /// # Errors
+    /// Numerics of another graph.
+    pub(crate) fn goldens(&self, executable: &Executable, setup: &Setup<'_>) -> Result<Goldens> {
+        let graph = |stage: &Stage| self.segment(&stage.name);
+        executable.goldens(compiler_of(setup.target)?, &*setup.arch, graph)
+    }
 }
 
 /// Compiles a model.
 ///
 /// # Errors
-/// `Q0638` for a target without a compiler; a model that cannot be prepared or divided. Failures of the machine's own compiler are in
+/// `Q0520` for a target without a compiler; a model that cannot be prepared or divided. Failures of the machine's own compiler are in
 /// [`Compilation::result`], so that the plan can be shown before them.
 pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let setup = job.setup;
-    if let Some(problem) = missing_compiler(setup) {
-        return Err(problem.into());
-    }
+    let compiler = compiler_of(setup.target)?;
     let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
-    let scheme = setup.target.scheme(&*setup.arch, &setup.options);
-    // A machine that takes float models decides itself what is folded.
-    let fold = job.fold_batch_norm && scheme.is_some();
-    let graph = prepare(job.model, fold, scheme, job.calibration, &mut log)?;
-    let plan = plan(&graph, setup.target, &*setup.arch)?;
-    log.pass("plan", format!("segments: {}", plan.segments.len()), || dump_plan(&plan));
-    let result = build(job, &graph, &plan, &mut log);
+    let numbers = compiler.numbers(&*setup.arch, &setup.options);
+    let graph = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
+    let (target, arch, options) = (setup.target, &*setup.arch, &setup.options);
+    let division = Division { graph: &graph, target, arch, options };
+    let Built { plan, programs } = division.build(job.strict, &mut log)?;
+    let result = match programs {
+        Ok(programs) => Ok(executable(&graph, &plan, programs)?),
+        Err(problems) => Err(problems.into()),
+    };
     check_dump_names(&log)?;
-    let file_stem = setup.target.file_stem(&job.model.file_name(), &*setup.arch);
+    let file_stem = compiler.file_stem(&job.model.file_name(), arch);
     Ok(Compilation { graph, plan, file_stem, log, result })
 }
 
-/// Why nothing can be compiled for a target, if that is so.
-pub(crate) fn missing_compiler(setup: &Setup<'_>) -> Option<Diagnostic> {
-    let missing = || {
-        Diagnostic::unsupported("Q0638", format!("{} has no compiler yet", setup.name()))
-            .help("its programs can be assembled, inspected, verified, run and timed")
+/// The stages of a plan; `programs` are those of its segments.
+fn executable(graph: &Graph, plan: &Plan, programs: Vec<Option<Compiled>>) -> Result<Executable> {
+    let stage = |(segment, program): (&Segment, Option<Compiled>)| {
+        let names =
+            |ids: &[ValueId]| ids.iter().map(|&id| segment.graph[id].name.clone()).collect();
+        Stage {
+            name: segment.name.clone(),
+            inputs: names(segment.graph.inputs()),
+            outputs: names(segment.graph.outputs()),
+            body: match program {
+                Some(Compiled { program, numerics }) => Body::Device { program, numerics },
+                None => Body::Host(Box::new(Host::new(segment.graph.clone()))),
+            },
+        }
     };
-    (!setup.target.info().compiler).then(missing)
-}
-
-fn build(job: &Job<'_>, graph: &Graph, plan: &Plan, log: &mut Log) -> Outcome<Executable> {
-    if job.strict {
-        let refused = plan.host_nodes(job.setup.name());
-        if !refused.is_empty() {
-            return Err(refused.into());
-        }
-    }
-    let mut problems = Vec::new();
-    let mut stages = Vec::new();
-    for segment in &plan.segments {
-        match stage(job.setup, segment, log) {
-            Ok(stage) => stages.push(stage),
-            Err(more) => problems.extend(more),
-        }
-    }
-    if !problems.is_empty() {
-        return Err(problems.into());
-    }
     Ok(Executable {
         inputs: InputSpec::of(graph),
         outputs: plan.outputs.clone(),
         constants: constant_outputs(graph)?,
-        stages,
-    })
-}
-
-fn stage(
-    setup: &Setup<'_>,
-    segment: &Segment,
-    log: &mut Log,
-) -> std::result::Result<Stage, Vec<Diagnostic>> {
-    let names = |ids: &[ValueId]| ids.iter().map(|&id| segment.graph[id].name.clone()).collect();
-    let body = match segment.place {
-        Place::Host => Body::Host(Box::new(Host::new(segment.graph.clone()))),
-        Place::Device => {
-            let compiled =
-                setup.target.compile(&segment.graph, &*setup.arch, &setup.options, log)?;
-            Body::Device { program: compiled.program, numerics: compiled.numerics }
-        }
-    };
-    Ok(Stage {
-        name: segment.name.clone(),
-        inputs: names(segment.graph.inputs()),
-        outputs: names(segment.graph.outputs()),
-        body,
+        stages: plan.segments.iter().zip(programs).map(stage).collect(),
     })
 }
 
@@ -177,13 +152,6 @@ fn check_dump_names(log: &Log) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn dump_plan(plan: &Plan) -> String {
-    plan.segments
-        .iter()
-        .map(|s| format!("# {} ({})\n{}", s.name, s.place.name(), s.graph))
-        .collect()
 }
 
 /// The plan as a table: one row per node.

@@ -1,7 +1,9 @@
 //! A plan made executable: stages on the machine and on the host, connected by value names.
 
 use crate::{InputSpec, convert};
-use quincunx_contract::{Departure, Engine, Machine, Numerics, Program, Stats, Target};
+use quincunx_contract::{
+    Arch, Compiler, Departure, Engine, Golden, Machine, Numerics, Program, Stats,
+};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_graph::{Graph, Value, ValueId};
@@ -72,6 +74,16 @@ impl Host {
         let prepare = || execute::Session::new(&self.graph, settings);
         let session = cell.get_or_init(prepare).as_ref().map_err(Clone::clone)?;
         session.run(&host_inputs(&self.graph, values)?)
+    }
+}
+
+/// The golden models of the device stages of an executable.
+pub struct Goldens(Vec<Option<Box<dyn Golden>>>);
+
+impl Goldens {
+    fn of(&self, stage: usize) -> Result<&dyn Golden> {
+        let golden = self.0.get(stage).and_then(Option::as_deref);
+        golden.ok_or_else(|| Diagnostic::bug("a device stage has no golden model"))
     }
 }
 
@@ -187,23 +199,33 @@ impl Executable {
         total
     }
 
+    /// Prepares the golden models of the device stages; `graph_of` gives the graph of one.
+    ///
+    /// # Errors
+    /// Numerics that are not of that graph.
+    pub fn goldens<'g>(
+        &self,
+        compiler: &dyn Compiler,
+        arch: &dyn Arch,
+        graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
+    ) -> Result<Goldens> {
+        let golden = |stage: &Stage| match &stage.body {
+            Body::Host(_) => Ok(None),
+            Body::Device { numerics, .. } => {
+                let bug = || Diagnostic::bug("a device stage has no graph for its golden model");
+                let graph = graph_of(stage).ok_or_else(bug)?;
+                compiler.prepare(graph, arch, numerics).map(Some)
+            }
+        };
+        Ok(Goldens(self.stages.iter().map(golden).collect::<Result<_>>()?))
+    }
+
     /// The same computation with every device stage done by the golden model of its layers.
-    /// `graph_of` gives the graph of a device stage.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn golden<'g>(
-        &self,
-        target: &dyn Target,
-        graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
-        inputs: &Tensors,
-    ) -> Result<Trace> {
-        self.walk(inputs, Observe::Device, |_, stage, numerics, given| {
-            let graph = graph_of(stage).ok_or_else(|| {
-                Diagnostic::bug("a device stage has no graph for its golden model")
-            })?;
-            target.golden(graph, numerics, given)
-        })
+    pub fn golden(&self, goldens: &Goldens, inputs: &Tensors) -> Result<Trace> {
+        self.walk(inputs, Observe::Device, |stage, given| goldens.of(stage)?.run(given))
     }
 
     /// Where the numbers of every device stage depart from those of the machine's own tools, on
@@ -211,19 +233,12 @@ impl Executable {
     ///
     /// # Errors
     /// As [`Executable::golden`].
-    pub fn departures<'g>(
-        &self,
-        target: &dyn Target,
-        graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
-        inputs: &Tensors,
-    ) -> Result<Vec<Departure>> {
+    pub fn departures(&self, goldens: &Goldens, inputs: &Tensors) -> Result<Vec<Departure>> {
         let mut found = Vec::new();
-        self.walk(inputs, Observe::Device, |_, stage, numerics, given| {
-            let graph = graph_of(stage).ok_or_else(|| {
-                Diagnostic::bug("a device stage has no graph for its golden model")
-            })?;
-            found.extend(target.departures(graph, numerics, given)?);
-            target.golden(graph, numerics, given)
+        self.walk(inputs, Observe::Device, |stage, given| {
+            let golden = goldens.of(stage)?;
+            found.extend(golden.departures(given)?);
+            golden.run(given)
         })?;
         Ok(found)
     }
@@ -233,15 +248,15 @@ impl Executable {
         &self,
         inputs: &Tensors,
         observe: Observe,
-        mut device: impl FnMut(usize, &Stage, &Numerics, &Tensors) -> Result<Tensors>,
+        mut device: impl FnMut(usize, &Tensors) -> Result<Tensors>,
     ) -> Result<Trace> {
         let mut walk = Walk::new(self, inputs, observe);
         for (index, stage) in self.stages.iter().enumerate() {
             match &stage.body {
                 Body::Host(host) => walk.host(stage, host)?,
-                Body::Device { numerics, .. } => {
+                Body::Device { .. } => {
                     let given = walk.given(stage)?;
-                    walk.device(stage, device(index, stage, numerics, &given)?)?;
+                    walk.device(stage, device(index, &given)?)?;
                 }
             }
         }
@@ -362,12 +377,10 @@ impl Session<'_> {
     fn walk(&mut self, inputs: &Tensors, observe: Observe) -> Result<Trace> {
         let machines = &mut self.machines;
         let trace =
-            self.executable.walk(inputs, observe, |index, _, _, given| {
-                match &mut machines[index] {
-                    Some(machine) if observe == Observe::Outputs => machine.run(given),
-                    Some(machine) => machine.run_traced(given),
-                    None => Err(not_loaded()),
-                }
+            self.executable.walk(inputs, observe, |index, given| match &mut machines[index] {
+                Some(machine) if observe == Observe::Outputs => machine.run(given),
+                Some(machine) => machine.run_traced(given),
+                None => Err(not_loaded()),
             })?;
         let notes = machines.iter_mut().flatten().flat_map(|machine| machine.notes()).collect();
         Ok(Trace { notes, ..trace })

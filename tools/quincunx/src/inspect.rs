@@ -10,7 +10,7 @@ use crate::{
     with_companions,
 };
 use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow};
-use quincunx_contract::{Document, File, Log, Numerics, Target};
+use quincunx_contract::{Document, File, Grid, Log, Numerics, Target};
 use quincunx_diag::{Diagnostic, Result, Sources, suggestion};
 use quincunx_graph::Graph;
 use quincunx_import::Options;
@@ -256,7 +256,10 @@ fn ports(executable: &Executable) -> Table {
                 port.name.as_str().into(),
                 direction.into(),
                 show_shape(&port.shape).into(),
-                port.quantiser.as_ref().map(ToString::to_string).into(),
+                match &port.grid {
+                    Grid::Real => Cell::Empty,
+                    grid => grid.to_string().into(),
+                },
             ]);
         }
     }

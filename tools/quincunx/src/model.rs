@@ -2,9 +2,9 @@
 
 use crate::detect::arrays_or_model;
 use crate::{Dataset, InputFile, InputSpec, Outcome};
-use quincunx_contract::Log;
+use quincunx_contract::{Log, Numbers};
 use quincunx_diag::Diagnostic;
-use quincunx_graph::passes::{self, Scheme};
+use quincunx_graph::passes;
 use quincunx_graph::{Graph, Op};
 use quincunx_import::{Format, Options, format_of, read_model};
 use quincunx_tensor::Tensors;
@@ -132,7 +132,7 @@ pub fn is_quantised(graph: &Graph) -> bool {
 pub(crate) fn prepare(
     model: &Model,
     fold_batch_norm: bool,
-    scheme: Option<Scheme>,
+    numbers: &Numbers,
     calibration: Calibration<'_>,
     log: &mut Log,
 ) -> Outcome<Graph> {
@@ -142,7 +142,13 @@ pub(crate) fn prepare(
     log.pass("import", summary(&model.graph), || model.graph.to_string());
     let mut graph = passes::fold_constants(&model.graph)?;
     log.pass("fold-constants", summary(&graph), || graph.to_string());
-    if fold_batch_norm {
+    let (fold, scheme) = match numbers {
+        Numbers::Quantised(scheme) => (true, Some(scheme)),
+        Numbers::Float { fold, .. } => (*fold, None),
+        // The machine decides itself what is folded.
+        Numbers::Own => (false, None),
+    };
+    if fold_batch_norm && fold {
         graph = passes::fold_batch_norm(&graph)?;
         log.pass("fold-batch-norm", summary(&graph), || graph.to_string());
     }
@@ -155,7 +161,7 @@ pub(crate) fn prepare(
         && !is_quantised(&graph)
     {
         let ranges = passes::calibrate(&graph, calibration.samples(model, &graph)?)?;
-        graph = passes::quantise(&graph, &ranges, &scheme)?;
+        graph = passes::quantise(&graph, &ranges, scheme)?;
         log.pass("quantise", summary(&graph), || graph.to_string());
     }
     Ok(graph)

@@ -11,13 +11,13 @@ pub use widths::Widths;
 use crate::model::{BESIDE, prepare};
 use crate::parallel::map;
 use crate::{Calibration, InputFile, Model, Outcome, Progress, is_quantised};
-use quincunx_contract::Log;
+use quincunx_contract::{Log, Numbers};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, Session, Settings};
 use quincunx_graph::passes::{Calibrator, Method, Noise, Quantised, Recipe, Scheme, quantise_by};
 use quincunx_import::{Dialect, ExportOptions, write_onnx};
-use quincunx_tensor::Tensors;
+use quincunx_tensor::{DType, Tensors};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -96,7 +96,8 @@ pub fn data_beside(model: &Path) -> Result<InputFile> {
 pub fn quantise(job: &Job<'_>, progress: &dyn Progress) -> Outcome<Quantisation> {
     let mut log = Log::default();
     let nobody = Calibration::default();
-    let graph = prepare(job.model, job.fold_batch_norm, None, nobody, &mut log)?;
+    let floats = Numbers::Float { dtype: DType::F32, fold: true };
+    let graph = prepare(job.model, job.fold_batch_norm, &floats, nobody, &mut log)?;
     if is_quantised(&graph) {
         return Err(nothing(job.model, "the model is quantised already").into());
     }

@@ -55,25 +55,21 @@ pub fn against_model(
     for (stage, _) in opened.executable.programs() {
         check_segment(stage, &compilation)?;
     }
+    let executable = &opened.executable;
+    let goldens = compilation.goldens(executable, &opened.setup)?;
     progress.start("verify", data.images.len());
     let results = parallel::map(
         data.images.len(),
         threads,
-        || opened.executable.load(),
+        || executable.load(),
         |session, index| {
             let image = &data.images[index];
             let observed =
                 session.run_traced(image).map_err(|problem| data.at_image(index, problem))?;
-            let golden = opened.executable.golden(
-                opened.setup.target,
-                |stage| compilation.segment(&stage.name),
-                image,
-            )?;
-            let departures = if with_departures {
-                let graph_of = |stage: &Stage| compilation.segment(&stage.name);
-                opened.executable.departures(opened.setup.target, graph_of, image)?
-            } else {
-                Vec::new()
+            let golden = executable.golden(&goldens, image)?;
+            let departures = match with_departures {
+                true => executable.departures(&goldens, image)?,
+                false => Vec::new(),
             };
             progress.step();
             Ok((first_difference(&observed.device, &golden.device), departures))

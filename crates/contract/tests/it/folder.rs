@@ -6,7 +6,9 @@ use quincunx_contract::folder::{
     ArchRecord, DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord,
 };
 use quincunx_contract::plan::Place;
-use quincunx_contract::{ConstantUse, File, Interface, LayerTap, Numerics, Port, Scaling, Section};
+use quincunx_contract::{
+    ConstantUse, File, Grid, Interface, LayerTap, Numerics, Port, Scaling, Section,
+};
 use quincunx_diag::Diagnostic;
 use quincunx_graph::Quantiser;
 use std::fs;
@@ -18,7 +20,7 @@ fn value(name: &str) -> ValueRecord {
 
 fn port(name: &str) -> Port {
     let quantiser = Quantiser::symmetric(true, 8, 0.1);
-    Port { name: name.to_owned(), shape: vec![1, 4], quantiser: Some(quantiser) }
+    Port { name: name.to_owned(), shape: vec![1, 4], grid: Grid::Codes(quantiser) }
 }
 
 fn sample() -> Folder {
@@ -257,7 +259,7 @@ fn broken_quantisers_are_refused() {
         let values = vec!["0"; 3000].join(",");
         format!("{{\"shape\":{shape},\"values\":[{values},1]}}")
     };
-    let quantiser = folder.segments[0].interface.as_mut().unwrap().inputs[0].quantiser.take();
+    let quantiser = folder.segments[0].interface.as_mut().unwrap().inputs[0].grid.clone();
     let text = serde_json::to_string(&quantiser).unwrap();
     let text = text.replacen("{\"shape\":[],\"values\":[0]}", &many("[3001,1]"), 1);
     let problems = edited(|description| {

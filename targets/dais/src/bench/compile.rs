@@ -5,8 +5,8 @@ use crate::artifact::Artifact;
 use crate::isa::Inst;
 use crate::{Dais, TARGET};
 use quincunx_contract::bench::{Row, Run, Suite};
-use quincunx_contract::plan::{Place, plan};
-use quincunx_contract::{ArchSource, Log, OptionInfo, Options, Target};
+use quincunx_contract::plan::{Division, Place};
+use quincunx_contract::{ArchSource, Log, NotCompiled, OptionInfo, Options, Target};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
     Constant, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window, passes,
@@ -62,15 +62,15 @@ fn compile(model: &[u8], arch: &DaisArch, options: &Options) -> Result<Artifact>
     };
     let graph = read_onnx(model.to_vec().into(), &ImportOptions::default()).map_err(first)?;
     let graph = passes::remove_dead(&passes::fold_constants(&graph)?)?;
-    let plan = plan(&graph, &TARGET, arch)?;
+    let plan = Division { graph: &graph, target: &TARGET, arch, options }.plan()?;
     let [segment] = &plan.segments[..] else {
         return Err(Diagnostic::bug("the network is one segment"));
     };
     if segment.place != Place::Device {
         return Err(Diagnostic::bug("the network runs on the machine"));
     }
-    let log = &mut Log::default();
-    Dais::artifact(&segment.graph, arch, options, log).map(|(artifact, _)| artifact)
+    let compiled = Dais::artifact(&segment.graph, arch, options, &mut Log::default());
+    compiled.map(|(artifact, _)| artifact).map_err(NotCompiled::first)
 }
 
 /// Adders, and the bits of all of them in the cost model of da4ml.

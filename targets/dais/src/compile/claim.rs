@@ -9,8 +9,9 @@ use super::layers::{Layer, Numbers, Precision};
 use super::number::Form;
 use super::{exact, input_numbers, value_numbers};
 use crate::arch::DaisArch;
-use quincunx_contract::Claim;
-use quincunx_graph::{Activation, Graph, Node, Op, Quantiser, ValueId};
+use quincunx_contract::plan::{Part, Parts, Place};
+use quincunx_contract::{Claim, Refused};
+use quincunx_graph::{Activation, Graph, Node, NodeId, Op, Quantiser, ValueId};
 use quincunx_tensor::element_count;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -25,28 +26,34 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// Networks whose values have more elements together are not unrolled.
 const MAX_TOTAL: usize = 1 << 23;
 
-/// One claim per node.
-pub(crate) fn claim(graph: &Graph, arch: &DaisArch) -> Vec<Claim> {
-    let mut forced: Vec<Option<String>> = vec![None; graph.nodes().len()];
+/// One claim per node; refused nodes are left to the host.
+pub(crate) fn claim(
+    graph: &Graph,
+    arch: &DaisArch,
+    precision: Precision,
+    refused: &Refused,
+) -> Vec<Claim> {
+    let mut refused = refused.clone();
     loop {
         let mut claims = Claims {
             graph,
-            forced: &forced,
+            refused: &refused,
+            precision,
             builder: Builder::measuring(arch),
-            parts: Vec::new(),
+            parts: Parts::new(graph),
             entering: FxHashMap::default(),
             values: FxHashMap::default(),
             macs: 0,
             elements: 0,
         };
-        let found: Vec<Claim> = graph.nodes().map(|(_, node)| claims.claim(node)).collect();
+        let found: Vec<Claim> = graph.nodes().map(|(id, node)| claims.claim(id, node)).collect();
         let escaping = claims.escaping(&found);
         // Every round leaves at least one more node to the host, so that there is a last one.
         if escaping.is_empty() {
             return found;
         }
         for (node, reason) in escaping {
-            forced[node] = Some(reason);
+            refused.insert(node, reason);
         }
     }
 }
@@ -67,22 +74,15 @@ fn type_grid(graph: &Graph, value: ValueId) -> Option<Quantiser> {
     Some(Quantiser::symmetric(signed, width, 1.0))
 }
 
-/// Where a claimed node runs: parts of the machine and of the host alternate along every path,
-/// and are numbered as the plan numbers them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Part {
-    device: bool,
-    level: usize,
-}
-
 /// Claims so far.
 struct Claims<'a> {
     graph: &'a Graph,
-    /// Nodes that an earlier round left to the host.
-    forced: &'a [Option<String>],
+    /// Nodes that are left to the host, by the plan or an earlier round.
+    refused: &'a Refused,
+    /// Of softmax.
+    precision: Precision,
     builder: Builder<'a>,
-    /// Part of every node so far.
-    parts: Vec<Part>,
+    parts: Parts<'a>,
     /// The grid on which a value without a known one enters a part of the machine.
     entering: FxHashMap<(ValueId, usize), &'a Quantiser>,
     /// Numbers of values by the level of the part that knows them; constants are known to all.
@@ -92,36 +92,28 @@ struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    fn claim(&mut self, node: &'a Node) -> Claim {
-        let device = self.part(node, true);
-        match self.measure(node, device) {
+    fn claim(&mut self, id: NodeId, node: &'a Node) -> Claim {
+        let device = self.parts.of_next(node, Place::Device);
+        let numbers = match self.refused.reason(id) {
+            Some(reason) => Err(reason.to_owned()),
+            None => self.measure(node, device),
+        };
+        match numbers {
             Ok(numbers) => {
                 self.parts.push(device);
                 self.values.insert((node.output, Some(device.level)), Rc::new(numbers));
                 Claim::Device
             }
             Err(reason) => {
-                self.parts.push(self.part(node, false));
+                self.parts.push(self.parts.of_next(node, Place::Host));
                 Claim::Host(reason)
             }
         }
     }
 
-    /// The part a node would be in.
-    fn part(&self, node: &Node, device: bool) -> Part {
-        let after = |operand: ValueId| {
-            let before = self.parts[self.graph[operand].producer?.index()];
-            Some(before.level + usize::from(before.device != device))
-        };
-        Part { device, level: node.operands().filter_map(after).max().unwrap_or(0) }
-    }
-
     /// The numbers of a node's result, or why the machine does not take it.
     fn measure(&mut self, node: &'a Node, part: Part) -> Result<Numbers, String> {
         let graph = self.graph;
-        if let Some(reason) = &self.forced[self.parts.len()] {
-            return Err(reason.clone());
-        }
         self.check_size(node)?;
         if let Some(reason) = refuse_constants(graph, node).or_else(|| refuse_parameters(node)) {
             return Err(reason);
@@ -143,8 +135,7 @@ impl<'a> Claims<'a> {
             operands.push(numbers.map_err(|problem| problem.message().to_owned())?);
         }
         let operands: Vec<Option<&Numbers>> = operands.iter().map(Option::as_deref).collect();
-        let precision = Precision::DEFAULT;
-        let layer = Layer { graph, node, operands: &operands, precision };
+        let layer = Layer { graph, node, operands: &operands, precision: self.precision };
         let numbers = layer.lower_typed(&mut self.builder);
         numbers.map_err(|problem| problem.message().to_owned())
     }
@@ -179,7 +170,7 @@ impl<'a> Claims<'a> {
     }
 
     fn is_inside(&self, value: ValueId, part: Part) -> bool {
-        self.graph[value].producer.is_some_and(|producer| self.parts[producer.index()] == part)
+        self.parts.producing(value) == Some(part)
     }
 
     /// The numbers of a bounded value.
@@ -203,7 +194,8 @@ impl<'a> Claims<'a> {
 
     fn refuse_operand(&self, operand: ValueId) -> String {
         let value = &self.graph[operand];
-        let on_device = value.producer.is_some_and(|producer| self.parts[producer.index()].device);
+        let part = self.parts.producing(operand);
+        let on_device = part.is_some_and(|part| part.place == Place::Device);
         let name = &value.name;
         if on_device {
             format!(
@@ -233,19 +225,19 @@ impl<'a> Claims<'a> {
 
     /// Nodes of the machine whose results leave it although they are functions that no quantiser
     /// has made numbers of, with the reason why they are left to the host.
-    fn escaping(&mut self, claims: &[Claim]) -> Vec<(usize, String)> {
+    fn escaping(&mut self, claims: &[Claim]) -> Vec<(NodeId, String)> {
         let mut leaves = vec![false; self.graph.values().len()];
         self.graph.outputs().iter().for_each(|output| leaves[output.index()] = true);
         for (id, node) in self.graph.nodes() {
-            let part = self.parts[id.index()];
+            let part = self.parts.of(id);
             for operand in node.operands() {
                 leaves[operand.index()] |= !self.is_inside(operand, part);
             }
         }
         let mut found = Vec::new();
         for (id, node) in self.graph.nodes() {
-            let part = self.parts[id.index()];
-            if !part.device || !leaves[node.output.index()] {
+            let part = self.parts.of(id);
+            if part.place == Place::Host || !leaves[node.output.index()] {
                 continue;
             }
             let Some(numbers) = self.values.get(&(node.output, Some(part.level))).cloned() else {
@@ -258,7 +250,7 @@ impl<'a> Claims<'a> {
                 .find_map(|number| exact::finished(&mut self.builder, number).err());
             if let Some(problem) = problem {
                 let refused = self.refused_reader(node.output, claims);
-                found.push((id.index(), refused.unwrap_or_else(|| problem.message().to_owned())));
+                found.push((id, refused.unwrap_or_else(|| problem.message().to_owned())));
             }
         }
         found
@@ -270,7 +262,7 @@ impl<'a> Claims<'a> {
             let Claim::Host(reason) = claim else { return None };
             node.operands().find(|&operand| operand == function)?;
             // What a reader waited for in vain is what its operands wait for.
-            Some(match self.forced[id.index()] {
+            Some(match self.refused.reason(id) {
                 Some(_) => reason.clone(),
                 None => {
                     format!("it waits for \"{}\", which is left to the host: {reason}", node.name)

@@ -38,7 +38,7 @@ use builder::Builder;
 pub(crate) use layers::Precision;
 use layers::{Layer, Numbers};
 use number::{Affine, Number};
-use quincunx_contract::{Interface, LayerTap, Log, Port, Scaling};
+use quincunx_contract::{Grid, Interface, LayerTap, Log, NotCompiled, Port, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Op, Quantiser, ValueId};
 use quincunx_num::{Dyadic, Int, Interval, Ratio};
@@ -69,17 +69,19 @@ pub(crate) fn compile(
     arch: &DaisArch,
     settings: Settings,
     log: &mut Log,
-) -> Result<Compiled> {
+) -> std::result::Result<Compiled, NotCompiled> {
     let mut builder = Builder::new(arch, settings.cmvm);
     let (ports, mut values) = lower_graph(graph, &mut builder, settings)?;
     let mut outputs = Vec::new();
     let mut scalings = Vec::new();
     for &id in graph.outputs() {
         let numbers = values[id.index()].take().unwrap_or_default();
-        let numbers: Numbers = numbers
-            .iter()
-            .map(|number| exact::finished(&mut builder, number))
-            .collect::<Result<_>>()?;
+        let finish = |number| exact::finished(&mut builder, number);
+        let finished: Result<Numbers> = numbers.iter().map(finish).collect();
+        let numbers = finished.map_err(|problem| match graph[id].producer {
+            Some(producer) => NotCompiled::at_node(graph, &graph[producer], problem),
+            None => problem.into(),
+        })?;
         let mut factors = Vec::with_capacity(numbers.len());
         for number in &numbers {
             let (output, affine) = output(&mut builder, number)?;
@@ -133,7 +135,7 @@ fn lower_graph(
     graph: &Graph,
     builder: &mut Builder<'_>,
     settings: Settings,
-) -> Result<(Vec<Port>, Vec<Option<Numbers>>)> {
+) -> std::result::Result<(Vec<Port>, Vec<Option<Numbers>>), NotCompiled> {
     let mut values: Vec<Option<Numbers>> = vec![None; graph.values().len()];
     let mut ports = Vec::new();
     let mut first = 0;
@@ -162,7 +164,8 @@ fn lower_graph(
             _ => {
                 let precision = settings.precision;
                 let layer = Layer { graph, node, operands: &operands, precision };
-                layer.lower_typed(builder).map_err(|p| p.at(graph.place(node)))?
+                let numbers = layer.lower_typed(builder);
+                numbers.map_err(|problem| NotCompiled::at_node(graph, node, problem))?
             }
         };
         values[node.output.index()] = Some(numbers);
@@ -171,7 +174,8 @@ fn lower_graph(
 }
 
 fn port(graph: &Graph, id: ValueId, quantiser: Option<Quantiser>) -> Port {
-    Port { name: graph[id].name.clone(), shape: graph[id].shape.to_vec(), quantiser }
+    let grid = quantiser.map_or(Grid::Real, Grid::Codes);
+    Port { name: graph[id].name.clone(), shape: graph[id].shape.to_vec(), grid }
 }
 
 /// The numbers of a program's input. On a grid of which some scale is no power of two, every

@@ -1,7 +1,7 @@
 //! Random graphs of every supported operator: all judges must agree.
 
 use crate::networks::{Coverage, Random, random_graph, samples};
-use quincunx_contract::{Arch, ArchSource, Claim, Engine, Log, Machine, Options, Target};
+use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Engine, Log, Machine, Options, Target};
 use quincunx_dais::TARGET;
 use quincunx_graph::execute::{Keep, exact};
 use quincunx_graph::{
@@ -23,7 +23,7 @@ enum Outcome {
 fn judges_agree(graph: &Graph, seed: u64, preset: &str) -> Outcome {
     assert!(graph.verify().is_empty(), "seed {seed}: {:?}\n{graph}", graph.verify());
     let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned())).unwrap();
-    let claims = TARGET.claim(graph, arch.as_ref());
+    let claims = crate::common::claim(graph, arch.as_ref());
     if let Some(Claim::Host(reason)) = claims.iter().find(|claim| **claim != Claim::Device) {
         let known = [
             "the program needs a slot of",
@@ -55,7 +55,7 @@ fn judges_agree(graph: &Graph, seed: u64, preset: &str) -> Outcome {
     let mut is_exact = true;
     for _ in 0..8 {
         let inputs = samples(graph, &mut random);
-        let golden = TARGET.golden(graph, &compiled.numerics, &inputs).unwrap();
+        let golden = crate::common::golden_of(graph, &compiled.numerics, &inputs).unwrap();
         let traced = machine.run_traced(&inputs).unwrap();
         let outputs = machine.run(&inputs).unwrap();
         assert_eq!(prepared.run_traced(&inputs).unwrap(), traced, "seed {seed}\n{graph}");
@@ -104,8 +104,8 @@ fn in_stages(graph: &Graph, arch: &dyn Arch) -> Option<Box<dyn Machine>> {
     let options = Options::new(TARGET.info().options, &given).unwrap();
     match TARGET.compile(graph, arch, &options, &mut Log::default()) {
         Ok(compiled) => Some(compiled.program.load(Engine::Exec).unwrap()),
-        Err(problems) => {
-            assert_eq!(problems[0].code(), "Q1160", "{problems:?}");
+        Err(problem) => {
+            assert_eq!(problem.clone().first().code(), "Q1160", "{problem:?}");
             None
         }
     }
@@ -247,7 +247,7 @@ fn reason(op: Op) -> String {
     let y = graph.add_node("node", op, &[Some(q)], "y").unwrap();
     graph.add_output(y);
     let arch = TARGET.arch(&ArchSource::Preset("d1".to_owned())).unwrap();
-    match TARGET.claim(&graph, arch.as_ref()).pop().unwrap() {
+    match crate::common::claim(&graph, arch.as_ref()).pop().unwrap() {
         Claim::Host(reason) => reason,
         Claim::Device => panic!("{graph} is claimed"),
     }
@@ -302,7 +302,7 @@ fn functions_are_those_of_the_float_executor() {
         graph.add_output(z);
         let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned())).unwrap();
         let options = Options::new(TARGET.info().options, &[]).unwrap();
-        let claims = TARGET.claim(&graph, arch.as_ref());
+        let claims = crate::common::claim(&graph, arch.as_ref());
         assert!(claims.iter().all(|claim| *claim == Claim::Device), "{op:?}: {claims:?}");
         let log = &mut Log::default();
         let compiled = TARGET.compile(&graph, arch.as_ref(), &options, log).unwrap();

@@ -1,7 +1,7 @@
 //! Networks that the machine shares with the host: values cross in both directions.
 
-use quincunx_contract::plan::{Place, plan};
-use quincunx_contract::{ArchSource, Engine, Log, Options, Target};
+use quincunx_contract::plan::Place;
+use quincunx_contract::{ArchSource, Compiler, Engine, Log, Options, Target};
 use quincunx_dais::TARGET;
 use quincunx_graph::execute::{Keep, exact, float};
 use quincunx_graph::{Binary, Graph, Op, Quantiser, Unary, ValueId};
@@ -43,7 +43,7 @@ impl Builder {
 fn run(graph: &Graph) -> Vec<(String, Place, Option<String>)> {
     let arch = TARGET.arch(&ArchSource::Default).unwrap();
     let options = Options::new(TARGET.info().options, &[]).unwrap();
-    let plan = plan(graph, &TARGET, arch.as_ref()).unwrap();
+    let plan = crate::common::plan(graph, arch.as_ref());
     let numbers = [-1.5_f32, 0.75, 2.0, -0.125];
     let mut values =
         Tensors::from([("x".to_owned(), Tensor::from_vec(&[1, 4], numbers.to_vec()).unwrap())]);
@@ -65,7 +65,8 @@ fn run(graph: &Graph) -> Vec<(String, Place, Option<String>)> {
                     .unwrap_or_else(|problems| panic!("{problems:?}\n{}", segment.graph));
                 let mut machine = compiled.program.load(Engine::Exec).unwrap();
                 let traced = machine.run_traced(&values).unwrap();
-                let golden = TARGET.golden(&segment.graph, &compiled.numerics, &values).unwrap();
+                let golden =
+                    crate::common::golden_of(&segment.graph, &compiled.numerics, &values).unwrap();
                 for (name, value) in &traced {
                     assert_eq!(value, &golden[name], "{name}\n{}", segment.graph);
                 }
@@ -144,7 +145,7 @@ fn constants_without_a_code_stay_on_the_host() {
     let y = b.node("min", Op::Binary(Binary::Min), &[v, limit]);
     let graph = b.finish(y);
     let arch = TARGET.arch(&ArchSource::Default).unwrap();
-    let plan = plan(&graph, &TARGET, arch.as_ref()).unwrap();
+    let plan = crate::common::plan(&graph, arch.as_ref());
     assert!(plan.rows[1].reason.as_ref().unwrap().contains("\"limit\" holds inf"));
 }
 

@@ -3,7 +3,7 @@
 use crate::common::random::{Random, program, wide_program};
 use crate::common::simulators::{Bench, ghdl, icarus, passes, present, verilator, wrapper};
 use crate::common::{FOLDERS, cases, root};
-use quincunx_contract::{File, Interface, Port};
+use quincunx_contract::{File, Grid, Interface, Port};
 use quincunx_dais::files::Pipeline;
 use quincunx_dais::rtl::{
     Design, Field, Language, Settings, Vectors, emit, emit_with_vectors, module_name,
@@ -89,7 +89,7 @@ fn random(language: Language) -> Vec<Bench> {
             _ => program(&mut random, 40),
         };
         let inputs = program.input_shifts.len();
-        let port = |name: &str, shape| Port { name: name.to_owned(), shape, quantiser: None };
+        let port = |name: &str, shape| Port { name: name.to_owned(), shape, grid: Grid::Real };
         let interface = Interface {
             inputs: vec![port("in", vec![inputs])],
             outputs: vec![port("out", vec![program.outputs.len()])],
@@ -162,8 +162,11 @@ fn odd(language: Language) -> Vec<Bench> {
         let count = |stage: Option<&quincunx_dais::program::Program>, inputs: bool| {
             stage.map_or(0, |s| if inputs { s.input_shifts.len() } else { s.outputs.len() })
         };
-        let port =
-            |name: &str, count| Port { name: name.to_owned(), shape: vec![count], quantiser: None };
+        let port = |name: &str, count| Port {
+            name: name.to_owned(),
+            shape: vec![count],
+            grid: Grid::Real,
+        };
         let interface = Interface {
             inputs: vec![port("in", count(pipeline.stages.first(), true))],
             outputs: vec![port("out", count(pipeline.stages.last(), false))],

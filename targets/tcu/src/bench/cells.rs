@@ -6,7 +6,7 @@ use crate::compile::{Compiled, Strategy, Wishes, compile};
 use crate::time::estimate;
 use crate::verify::{Rules, verify};
 use quincunx_contract::bench::{Calls, Row, Run};
-use quincunx_contract::{ArchSource, Log};
+use quincunx_contract::{ArchSource, Log, NotCompiled};
 use quincunx_diag::{Diagnostic, Result, any_error};
 use quincunx_graph::{Graph, passes};
 use std::path::Path;
@@ -113,7 +113,8 @@ pub(super) fn program(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Result
         packed_inputs: false,
         simd_write_gap: 0,
     };
-    let compiled = compile(graph, arch, &wishes, &mut Log::default())?;
+    let compiled = compile(graph, arch, &wishes, &mut Log::default());
+    let compiled = compiled.map_err(NotCompiled::first)?;
     let problems =
         verify(&compiled.package.program, &Rules { simd_write_gap: 0, flush_probe: true });
     match any_error(&problems) {

@@ -46,7 +46,9 @@ use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers};
 use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
 use memory::{Misfit, Placement, plane_layout};
-use quincunx_contract::{Interface, LayerTap, Log, Numerics, Port, Section};
+use quincunx_contract::{
+    Interface, LayerTap, Log, NotCompiled, Numerics, Port, Refusal, Section,
+};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use std::collections::BTreeMap;
@@ -92,7 +94,7 @@ pub(crate) fn compile(
     arch: &TcuArch,
     wishes: &Wishes,
     log: &mut Log,
-) -> Result<Compiled> {
+) -> std::result::Result<Compiled, NotCompiled> {
     let choices = Choices { freedom: wishes.freedom };
     let packed = if wishes.packed_inputs { Some(packing::pack(graph, arch)?) } else { None };
     let of_layers = packed.as_ref().map_or(graph, |packed| &packed.graph);
@@ -104,7 +106,8 @@ pub(crate) fn compile(
     shrink::shrink(&mut network);
     let layers = network.layers.len();
     log.pass("layers", format!("{layers} layers"), || format!("{network:#?}"));
-    let (placement, mut lowered) = instructions(&mut network, arch, wishes, log)?;
+    let fitted = instructions(&mut network, arch, wishes, log);
+    let (placement, mut lowered) = fitted.map_err(|misfit| refusal(graph, &network, misfit))?;
     let instructions = lowered.program.steps.len();
     let mut interface = interface(&network, arch, &placement, &lowered);
     interface.constants = uses::constants(graph, &network, &constants, arch);
@@ -185,7 +188,8 @@ pub(crate) fn layers(
 ) -> Result<(Package, Interface, Vec<(usize, String)>)> {
     // Layers that are too large are divided.
     let network = &mut network.clone();
-    let (placement, mut lowered) = instructions(network, arch, wishes, &mut Log::default())?;
+    let fitted = instructions(network, arch, wishes, &mut Log::default());
+    let (placement, mut lowered) = fitted.map_err(|misfit| misfit.problem)?;
     let interface = interface(network, arch, &placement, &lowered);
     let comments = std::mem::take(&mut lowered.comments);
     let bytes = lowered.program.steps.len() as u64 * Coder::new(arch)?.bytes() as u64;
@@ -199,7 +203,7 @@ fn instructions(
     arch: &TcuArch,
     wishes: &Wishes,
     log: &mut Log,
-) -> Result<(Placement, Lowered)> {
+) -> std::result::Result<(Placement, Lowered), Misfit> {
     let placement = place(network, arch, wishes)?;
     let planned: u64 = placement.plans.iter().map(|plan| plan.cycles).sum();
     log.pass("schedule", format!("{planned} cycles planned"), || plans(network, &placement));
@@ -219,14 +223,30 @@ fn instructions(
     Ok((placement, lowered))
 }
 
+/// The nodes of a layer that does not fit are left to the host.
+fn refusal(graph: &Graph, network: &Network, misfit: Misfit) -> NotCompiled {
+    let nodes = misfit.layer.map_or(&[][..], |layer| &network.layers[layer].nodes);
+    let known = nodes.iter().filter(|node| graph.node_named(node).is_some());
+    let problem = &misfit.problem;
+    let refuse = |node: &String| Refusal { node: node.clone(), problem: problem.clone() };
+    match known.map(refuse).collect::<Vec<_>>() {
+        nodes if nodes.is_empty() => misfit.problem.into(),
+        nodes => NotCompiled::Refused(nodes),
+    }
+}
+
 /// Places and plans everything, in finer steps where a layer does not fit.
-fn place(network: &mut Network, arch: &TcuArch, wishes: &Wishes) -> Result<Placement> {
+fn place(
+    network: &mut Network,
+    arch: &TcuArch,
+    wishes: &Wishes,
+) -> std::result::Result<Placement, Misfit> {
     loop {
         match memory::place(network, arch, wishes.driver_reserve, wishes.strategy) {
             Ok(placement) => return Ok(placement),
             Err(Misfit { layer: Some(layer), .. })
                 if finer::refine(network, layer, arch.array_size) => {}
-            Err(misfit) => return Err(misfit.problem),
+            Err(misfit) => return Err(misfit),
         }
     }
 }
@@ -283,7 +303,7 @@ fn interface(
     let port = |binding: &Binding| Port {
         name: binding.name.clone(),
         shape: binding.shape.clone(),
-        quantiser: grid(arch),
+        grid: grid(arch),
     };
     let column = |plane: &Plane| {
         let place = placement.vars[plane.var.0 as usize];

@@ -2,11 +2,11 @@
 //! network is computed both ways, and every departure once more alone, from the same operands.
 
 use super::choices::Choices;
-use super::{Arithmetic, Fixed, Float, Model, Scalars, State, golden, weights};
-use crate::arch::DataType;
-use quincunx_contract::{Departure, Numerics};
-use quincunx_diag::Result;
-use quincunx_graph::{Graph, Interpolation, Node, Op, ValueId};
+use super::{Arithmetic, Chosen, weights};
+use quincunx_contract::Numerics;
+use quincunx_contract::golden::{Departure, Golden, Walk};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Graph, Interpolation, Node, Op};
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;
@@ -17,24 +17,24 @@ const KEPT: &str = "positions";
 /// The departures of a network on these inputs, in the order of the graph.
 ///
 /// # Errors
-/// As [`golden`].
-pub(crate) fn departures(
-    graph: &Graph,
+/// As [`Golden::run`].
+pub(super) fn departures<A: Arithmetic>(
+    walk: &Walk<Chosen<A>>,
     numerics: &Numerics,
     inputs: &Tensors,
 ) -> Result<Vec<Departure>> {
-    let choices = Choices::read(numerics, graph)?;
-    if choices.is_compat() {
+    let graph = walk.graph();
+    if walk.layers.choices.is_compat() {
         return Ok(Vec::new());
     }
-    let uses = uses(graph, numerics, &choices)?;
-    let compat = compat(numerics);
-    let (free, reference) = (golden(graph, numerics, inputs)?, golden(graph, &compat, inputs)?);
-    let choices = Choices::read(&compat, graph)?;
+    let uses = uses(graph, numerics, &walk.layers.choices)?;
+    let choices = Choices::read(&compat(numerics), graph)?;
+    let compat = Walk::new(graph, Chosen::<A> { choices, arithmetic: PhantomData })?;
+    let (free, reference) = (walk.run(inputs)?, compat.run(inputs)?);
     let mut found = Vec::new();
     for (node, what) in uses {
         let Some((nodes, name)) = shown(graph, node, &free) else { continue };
-        let alone = alone(graph, &choices, &nodes, &free)?;
+        let alone = alone(&compat, &nodes, &free)?;
         found.push(Departure {
             node: node.name.clone(),
             what,
@@ -159,43 +159,25 @@ fn shown<'a>(graph: &'a Graph, node: &'a Node, free: &Tensors) -> Option<(Vec<&'
 
 /// The result of the last of some nodes without departures; what they read besides each other are
 /// numbers of the network.
-fn alone(graph: &Graph, choices: &Choices, nodes: &[&Node], free: &Tensors) -> Result<Tensor> {
-    match choices.data_type {
-        DataType::Fp8bp4 => result::<Fixed<8, 4>>(graph, choices, nodes, free),
-        DataType::Fp16bp8 => result::<Fixed<16, 8>>(graph, choices, nodes, free),
-        DataType::Fp18bp10 => result::<Fixed<18, 10>>(graph, choices, nodes, free),
-        DataType::Fp32bp16 => result::<Fixed<32, 16>>(graph, choices, nodes, free),
-        DataType::Float32 => result::<Float>(graph, choices, nodes, free),
-    }
-}
-
-fn result<A: Arithmetic>(
-    graph: &Graph,
-    choices: &Choices,
+fn alone<A: Arithmetic>(
+    compat: &Walk<Chosen<A>>,
     nodes: &[&Node],
     free: &Tensors,
 ) -> Result<Tensor> {
-    let values = vec![None; graph.values().len()];
-    let mut model = Model::<A> { graph, choices, values, arithmetic: PhantomData };
-    let mut last: Option<(ValueId, Vec<f64>)> = None;
+    let (graph, mut values) = (compat.graph(), compat.start());
+    let mut last = None;
     for node in nodes {
         for id in node.operands() {
             if let Some(tensor) = free.get(&graph[id].name) {
-                let encode = |&real: &f64| choices.data_type.encode_exact(real);
-                let scalars = tensor.to_f64().iter().map(encode).collect();
-                let scalars = Scalars::new(&graph[id].shape, scalars);
-                model.values[id.index()] = Some(State::plain(scalars));
+                compat.give(&mut values, id, tensor)?;
             }
         }
-        let state = model.node(node)?;
-        let decode = |&scalar: &i32| choices.data_type.decode(scalar);
-        last = Some((node.output, state.scalars.data.iter().map(decode).collect()));
-        model.values[node.output.index()] = Some(state);
+        last = Some((node.output, compat.compute(&mut values, node)?.scalars.clone()));
     }
-    match last {
-        Some((id, reals)) => Tensor::from_vec(&graph[id].shape, reals),
-        None => Err(quincunx_diag::Diagnostic::bug("a departure has no node")),
-    }
+    let bug = || Diagnostic::bug("a departure has no node");
+    let (id, scalars) = last.ok_or_else(bug)?;
+    let decode = |&scalar: &i32| compat.layers.choices.data_type.decode(scalar);
+    Tensor::from_vec(&graph[id].shape, scalars.data.iter().map(decode).collect::<Vec<f64>>())
 }
 
 /// Largest difference.

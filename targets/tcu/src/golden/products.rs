@@ -4,12 +4,12 @@ use super::arithmetic::Arithmetic;
 use super::product::{Product, swapped};
 use super::weights::{self, Weights};
 use super::windows::Reads;
-use super::{Model, Part, Scalars, State, layers, misfit};
+use super::{Layer, Part, Scalars, State, layers, misfit};
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Conv, Node, Op, Unary};
 use std::borrow::Cow;
 
-impl<A: Arithmetic> Model<'_, A> {
+impl<A: Arithmetic> Layer<'_, A> {
     /// The result of a node that computes nothing of its own, because its numbers are part of
     /// another node's, and of those around it.
     pub(super) fn shared(&self, node: &Node) -> Result<Option<State>> {
@@ -59,7 +59,7 @@ impl<A: Arithmetic> Model<'_, A> {
 
     /// A state that is there.
     pub(super) fn computed(&self, node: &Node, index: usize) -> Option<&State> {
-        self.values[node.input(index)?.index()].as_ref()
+        self.values.get(node.input(index)?)
     }
 
     /// The operand of a product that takes a batch normalisation in, with scale and offset.
@@ -141,7 +141,7 @@ impl<A: Arithmetic> Model<'_, A> {
         let wrong = || misfit(format!("{name:?} is no convolution that can be summed along"));
         let node = self.graph.node_named(name).map(|id| &self.graph[id]).ok_or_else(wrong)?;
         let Op::Conv(conv) = &node.op else { return Err(wrong()) };
-        let state = self.values[node.output.index()].as_ref().ok_or_else(wrong)?;
+        let state = self.values.get(node.output).ok_or_else(wrong)?;
         if state.part != Some(Part::Operand) || self.graph[node.output].shape[..] != *shape {
             return Err(wrong());
         }

@@ -2,8 +2,8 @@
 
 use crate::common::random::Random;
 use crate::common::{golden, root};
-use quincunx_contract::plan::{Place, plan};
-use quincunx_contract::{Compiled, Engine, File, Log, Options, Target};
+use quincunx_contract::plan::Place;
+use quincunx_contract::{Compiled, Compiler, Engine, File, Log, Options, Target};
 use quincunx_diag::any_error;
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, float};
@@ -30,7 +30,7 @@ fn options(rounding: &str) -> Options {
 
 fn compile(graph: &Graph, arch: &TcuArch, rounding: &str) -> Compiled {
     let compiled = TARGET.compile(graph, arch, &options(rounding), &mut Log::default());
-    let compiled = compiled.unwrap_or_else(|problems| panic!("{}", problems[0]));
+    let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
     assert!(!any_error(&compiled.program.verify()));
     compiled
 }
@@ -69,13 +69,13 @@ fn digits_are_recognised_as_by_the_float_network() {
         ("small4", machine("small4")),
         ("tight8", machine("tight8")),
     ] {
-        let share = plan(&graph, &TARGET, &arch).unwrap().device_share();
+        let share = crate::common::plan(&graph, &arch).device_share();
         assert!(share >= 0.9, "{name}: {share} of the products");
         for rounding in ["compat", "free"] {
             let compiled = compile(&graph, &arch, rounding);
             let machine = std::cell::RefCell::new(compiled.program.load(Engine::Fast).unwrap());
             let found = right(&|image| {
-                let golden = TARGET.golden(&graph, &compiled.numerics, &image).unwrap();
+                let golden = crate::common::golden_of(&graph, &compiled.numerics, &image).unwrap();
                 let logits = &machine.borrow_mut().run(&image).unwrap()["logits"];
                 assert_eq!(logits.to_f64(), golden["logits"].to_f64());
                 logits.to_f64()
@@ -91,7 +91,7 @@ fn digits_are_recognised_as_by_the_float_network() {
 fn quantised_models_compile_in_parts() {
     let arch = machine("artya7100t");
     for name in ["digits_pow2.onnx", "digits_qdq.onnx"] {
-        let plan = plan(&model(&examples().join(name)), &TARGET, &arch).unwrap();
+        let plan = crate::common::plan(&model(&examples().join(name)), &arch);
         let device = plan.segments.iter().filter(|segment| segment.place == Place::Device);
         let compiled: Vec<Compiled> =
             device.map(|segment| compile(&segment.graph, &arch, "compat")).collect();
@@ -122,7 +122,7 @@ impl Subject {
             let inputs = compiled.program.interface().inputs.iter();
             let inputs: Tensors =
                 inputs.map(|port| (port.name.clone(), tensor(&port.shape))).collect();
-            let golden = TARGET.golden(&graph, &compiled.numerics, &inputs).unwrap();
+            let golden = crate::common::golden_of(&graph, &compiled.numerics, &inputs).unwrap();
             (inputs, golden)
         };
         let samples: Vec<(Tensors, Tensors)> = (0..2).map(sample).collect();

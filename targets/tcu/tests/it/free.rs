@@ -1,7 +1,7 @@
 //! What becomes of networks whose numbers are free: what is chosen, that simulators and golden model
 //! agree on it, and that the numbers stay close to those of compat.
 
-use quincunx_contract::{Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{Compiled, Compiler, Engine, Log, Options, Target};
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Gemm, Graph, Op, Pad, PadMode, Pool, PoolKind, Unary,
@@ -106,7 +106,7 @@ fn judge(graph: &Graph) -> Compiled {
         let compiled = compile(graph, &arch, "free");
         assert!(compiled.program.verify().iter().all(|problem| !problem.is_error()));
         let inputs = input_of(graph);
-        let golden = TARGET.golden(graph, &compiled.numerics, &inputs).unwrap();
+        let golden = crate::common::golden_of(graph, &compiled.numerics, &inputs).unwrap();
         for engine in [Engine::Exec, Engine::Fast] {
             let mut machine = compiled.program.load(engine).unwrap();
             let mut found = machine.run_traced(&inputs).unwrap();
@@ -121,7 +121,8 @@ fn judge(graph: &Graph) -> Compiled {
             let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(worst < 0.15, "{name} is off by {worst}");
         }
-        let departures = TARGET.departures(graph, &compiled.numerics, &inputs).unwrap();
+        let departures =
+            TARGET.prepare(graph, &arch, &compiled.numerics).unwrap().departures(&inputs).unwrap();
         for departure in departures {
             // Both sides are near the numbers of the graph.
             assert!(departure.alone < 0.3 && departure.together < 0.3, "{departure:?}");

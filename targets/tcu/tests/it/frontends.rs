@@ -3,8 +3,8 @@
 
 use crate::common::onnx::Attribute::{Float, Int, Ints, Text};
 use crate::common::onnx::{Attribute, Model};
-use quincunx_contract::plan::{Place, plan};
-use quincunx_contract::{Claim, Engine, Log, Options, Target};
+use quincunx_contract::plan::Place;
+use quincunx_contract::{Claim, Compiler, Engine, Log, Options, Target};
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::passes::fold_constants;
@@ -36,7 +36,7 @@ struct Ran {
 
 /// Runs a graph in segments. On the machine the simulator and the golden model agree.
 fn run(graph: &Graph, arch: &TcuArch, inputs: &Tensors, ran: &mut Ran) -> Tensors {
-    let plan = plan(graph, &TARGET, arch).unwrap();
+    let plan = crate::common::plan(graph, arch);
     for row in &plan.rows {
         match &row.reason {
             None => drop(ran.device.insert(row.op)),
@@ -67,9 +67,9 @@ fn on_machine(graph: &Graph, arch: &TcuArch, inputs: &Tensors) -> Tensors {
         let given = [("rounding".to_owned(), rounding.to_owned())];
         let options = Options::new(TARGET.info().options, &given).unwrap();
         let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
-        let compiled = compiled.unwrap_or_else(|problems| panic!("{}", problems[0]));
+        let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
         assert!(!quincunx_diag::any_error(&compiled.program.verify()));
-        let golden = TARGET.golden(graph, &compiled.numerics, inputs);
+        let golden = crate::common::golden_of(graph, &compiled.numerics, inputs);
         let golden = golden.unwrap_or_else(|problem| panic!("{problem}\n{graph}"));
         for engine in [Engine::Exec, Engine::Fast] {
             let found = compiled.program.load(engine).unwrap().run(inputs).unwrap();
@@ -197,7 +197,7 @@ fn tensorflow_graphs_compute_what_tensorflow_does() {
         }
         let (graph, inputs, expected) = stored(path);
         let found = run(&graph, &arch, &inputs, &mut ran);
-        if TARGET.claim(&graph, &arch).iter().all(|claim| *claim == Claim::Device) {
+        if crate::common::claim(&graph, &arch).iter().all(|claim| *claim == Claim::Device) {
             whole.insert(path.file_stem().unwrap().to_str().unwrap());
         }
         for (name, expected) in &expected {
@@ -290,7 +290,7 @@ fn result(file: Vec<u8>, x: &Image, ran: &mut Ran) -> Vec<f64> {
     let graph = read_onnx(file.into(), &Reading::default()).unwrap();
     let graph = fold_constants(&graph).unwrap();
     let arch = machine(DataType::Fp16bp8);
-    for (claim, (_, node)) in TARGET.claim(&graph, &arch).iter().zip(graph.nodes()) {
+    for (claim, (_, node)) in crate::common::claim(&graph, &arch).iter().zip(graph.nodes()) {
         assert_eq!(*claim, Claim::Device, "{}", node.op.name());
     }
     let [c, h, w] = x.shape;

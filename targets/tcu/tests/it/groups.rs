@@ -2,7 +2,7 @@
 //! groups.
 
 use crate::common::random::Random;
-use quincunx_contract::{Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{Compiled, Compiler, Engine, Log, Options, Target};
 use quincunx_graph::{Conv, Graph, Op, Window};
 use quincunx_tcu::isa::Inst;
 use quincunx_tcu::{Artifact, TARGET, TcuArch};
@@ -33,7 +33,7 @@ fn compile(graph: &Graph, arch: &TcuArch, rounding: &str) -> Compiled {
     let given = [("rounding".to_owned(), rounding.to_owned())];
     let options = Options::new(TARGET.info().options, &given).unwrap();
     let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
-    let compiled = compiled.unwrap_or_else(|problems| panic!("{}", problems[0]));
+    let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
     assert_eq!(compiled.program.verify(), []);
     compiled
 }
@@ -44,7 +44,7 @@ fn check(graph: &Graph, compiled: &Compiled) {
     let reals = (0..shape.iter().product()).map(|_| random.below(512) as f32 / 256.0 - 1.0);
     let inputs: Tensors =
         [("x".to_owned(), Tensor::from_vec::<f32>(&shape, reals.collect()).unwrap())].into();
-    let golden = TARGET.golden(graph, &compiled.numerics, &inputs).unwrap();
+    let golden = crate::common::golden_of(graph, &compiled.numerics, &inputs).unwrap();
     for engine in [Engine::Exec, Engine::Fast] {
         let found = compiled.program.load(engine).unwrap().run(&inputs).unwrap();
         assert!(found["y"].to_f64() == golden["y"].to_f64(), "{engine:?}");

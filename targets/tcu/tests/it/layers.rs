@@ -1,12 +1,11 @@
 //! The golden model: layers computed by hand, and numerics that do not fit.
 
-use quincunx_contract::{Numerics, Target};
+use quincunx_contract::Numerics;
 use quincunx_diag::Diagnostic;
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Op, Pad, PadMode,
     Pool, PoolKind, Quantiser, Reduce, ReduceKind, Resize, ResizeTarget, Unary, Window,
 };
-use quincunx_tcu::TARGET;
 use quincunx_tcu::arch::DataType;
 use quincunx_tensor::{DType, Tensor, Tensors};
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ fn run(graph: &Graph, x: &Tensor, rounding: &str, nodes: Value) -> Result<Vec<i3
     let numerics =
         json!({ "data_type": "FP8BP4", "lanes": 2, "rounding": rounding, "nodes": nodes });
     let inputs = Tensors::from([("x".to_owned(), x.clone())]);
-    let found = TARGET.golden(graph, &Numerics(numerics), &inputs)?;
+    let found = crate::common::golden_of(graph, &Numerics(numerics), &inputs)?;
     Ok(found["y"].to_f64().iter().map(|real| (real * 16.0) as i32).collect())
 }
 
@@ -179,7 +178,7 @@ fn folded_and_scaled_products_are_no_values() {
     let golden = |rounding: &str, choice: Value| {
         let numerics = json!({ "data_type": "FP16BP8", "lanes": 2, "rounding": rounding,
             "nodes": { "gemm": choice } });
-        TARGET.golden(&graph, &Numerics(numerics), &inputs)
+        crate::common::golden_of(&graph, &Numerics(numerics), &inputs)
     };
     let names = |tensors: &Tensors| tensors.keys().cloned().collect::<Vec<_>>().join(" ");
     let plain = golden("compat", json!({})).unwrap();
@@ -374,7 +373,7 @@ fn inputs_and_floats() {
     let numerics = Numerics(json!({ "data_type": "FLOAT32", "lanes": 2, "rounding": "compat" }));
     let input = Tensor::from_vec(&[1, 2, 1], x.to_vec()).unwrap();
     let inputs = Tensors::from([("x".to_owned(), input)]);
-    let found = TARGET.golden(&graph, &numerics, &inputs).unwrap();
+    let found = crate::common::golden_of(&graph, &numerics, &inputs).unwrap();
     let product = x[0] * w[0];
     assert_eq!(found["y"].to_f64(), [f64::from(x[1] * w[1] + (product + b))]);
 }
@@ -407,5 +406,5 @@ fn numerics_that_do_not_fit_are_refused() {
     }
     let lanes = Numerics(json!({ "data_type": "FP8BP4", "lanes": 1, "rounding": "free" }));
     let inputs = Tensors::from([("x".to_owned(), input)]);
-    assert_eq!(TARGET.golden(&graph, &lanes, &inputs).unwrap_err().code(), "Q3104");
+    assert_eq!(crate::common::golden_of(&graph, &lanes, &inputs).unwrap_err().code(), "Q3104");
 }

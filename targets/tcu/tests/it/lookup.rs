@@ -1,7 +1,7 @@
 //! Functions from lookup tables: both simulators, the golden model, and the functions themselves.
 
 use crate::common::random::Random;
-use quincunx_contract::{Claim, Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{Claim, Compiled, Compiler, Engine, Log, Options, Target};
 use quincunx_diag::{Severity, any_error};
 use quincunx_graph::{Activation, Graph, Op, Softmax, Unary};
 use quincunx_tcu::arch::DataType;
@@ -33,7 +33,7 @@ fn compile(graph: &Graph, arch: &TcuArch) -> (Compiled, Log) {
     let options = Options::new(TARGET.info().options, &[]).unwrap();
     let mut log = Log::default();
     let compiled = TARGET.compile(graph, arch, &options, &mut log);
-    let compiled = compiled.unwrap_or_else(|problems| panic!("{}", problems[0]));
+    let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
     let problems = compiled.program.verify();
     assert!(problems.is_empty(), "{problems:?}");
     (compiled, log)
@@ -41,7 +41,7 @@ fn compile(graph: &Graph, arch: &TcuArch) -> (Compiled, Log) {
 
 /// The result, which all judges agree on.
 fn run(graph: &Graph, compiled: &Compiled, inputs: &Tensors) -> Vec<f64> {
-    let golden = TARGET.golden(graph, &compiled.numerics, inputs).unwrap();
+    let golden = crate::common::golden_of(graph, &compiled.numerics, inputs).unwrap();
     let expected = golden["y"].to_f64();
     for engine in [Engine::Exec, Engine::Fast] {
         let found = compiled.program.load(engine).unwrap().run(inputs).unwrap();
@@ -114,7 +114,7 @@ fn softmax_is_as_near_as_is_stated() {
                 let arch = TcuArch { array_size: lanes, ..arch.clone() };
                 let softmax_of = Softmax { axis, log: false };
                 let graph = graph_of(Op::Softmax(softmax_of), &shape);
-                let claims = TARGET.claim(&graph, &arch);
+                let claims = crate::common::claim(&graph, &arch);
                 assert_eq!(claims, [Claim::Device], "{shape:?}");
                 let (compiled, _) = compile(&graph, &arch);
                 let stated = stated(&compiled);
@@ -175,7 +175,7 @@ fn functions_follow_each_other() {
 #[test]
 fn machines_without_fitting_tables_leave_functions_to_the_host() {
     let sigmoid = graph_of(Op::Unary(Unary::Sigmoid), &[1, 4]);
-    let reason = |graph: &Graph, arch: &TcuArch| match &TARGET.claim(graph, arch)[0] {
+    let reason = |graph: &Graph, arch: &TcuArch| match &crate::common::claim(graph, arch)[0] {
         Claim::Host(reason) => reason.clone(),
         claim => panic!("{claim:?}"),
     };
@@ -197,7 +197,7 @@ fn machines_without_fitting_tables_leave_functions_to_the_host() {
     assert!(reason(&graph_of(wild, &[1, 4]), &machine(2, 64)).contains("not finite"));
     // With more bits a thousand numbers are no trouble.
     let words = TcuArch { data_type: DataType::Fp32bp16, ..machine(2, 256) };
-    assert_eq!(TARGET.claim(&many, &words), [Claim::Device]);
+    assert_eq!(crate::common::claim(&many, &words), [Claim::Device]);
     let (compiled, _) = compile(&many, &words);
     let x: Vec<f32> = (0..1000).map(|x| (x * 7919 % 1000) as f32 / 50.0).collect();
     let inputs = [("x".to_owned(), Tensor::from_vec(&[1, 1000], x.clone()).unwrap())].into();
@@ -224,7 +224,7 @@ fn numerics_of_tables_are_checked() {
             2 => numerics.0["lookups"]["f"]["tables"] = serde_json::json!(["Sine"]),
             _ => numerics.0["lookups"] = serde_json::json!({}),
         }
-        let problem = TARGET.golden(&graph, &numerics, &inputs).unwrap_err();
+        let problem = crate::common::golden_of(&graph, &numerics, &inputs).unwrap_err();
         assert_eq!(problem.code(), "Q3104", "{change}");
     }
 }

@@ -1,11 +1,10 @@
 //! The golden model on networks of the peer: its outputs are theirs.
 
 use crate::common::{golden, hex, root};
-use quincunx_contract::{Numerics, Target};
+use quincunx_contract::Numerics;
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::{Coordinates, Graph, Op, Resize};
 use quincunx_import::read_onnx;
-use quincunx_tcu::TARGET;
 use quincunx_tcu::arch::DataType;
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::{Value, json};
@@ -107,7 +106,7 @@ fn interpolation_of_the_peer_has_its_numbers() {
     for json in resizes {
         let case = case(json);
         let graph = half_pixel(&case.graph);
-        let found = TARGET.golden(&graph, &case.numerics, &case.inputs).unwrap();
+        let found = crate::common::golden_of(&graph, &case.numerics, &case.inputs).unwrap();
         case.outputs.iter().for_each(|(value, tensor)| assert_eq!(found[value], *tensor));
     }
 }
@@ -119,7 +118,7 @@ fn networks_of_the_peer_have_its_numbers() {
     for json in cases.as_array().unwrap() {
         let (name, model) = (json["name"].as_str().unwrap(), json["model"].as_str().unwrap());
         let case = case(json);
-        let found = TARGET.golden(&case.graph, &case.numerics, &case.inputs).unwrap();
+        let found = crate::common::golden_of(&case.graph, &case.numerics, &case.inputs).unwrap();
         let means = meaning(&case);
         assert_eq!(found.keys().collect::<Vec<_>>(), means.keys().collect::<Vec<_>>());
         for (value, tensor) in &found {
@@ -149,7 +148,7 @@ fn other_orders_have_other_numbers() {
     let output = |choice: Value| {
         let mut numerics = case.numerics.clone();
         numerics.0["nodes"] = json!({ node.name.clone(): choice });
-        TARGET.golden(&case.graph, &numerics, &case.inputs).unwrap()["Identity"].clone()
+        crate::common::golden_of(&case.graph, &numerics, &case.inputs).unwrap()["Identity"].clone()
     };
     assert_eq!(output(json!({ "chunk": 2, "bias": [0, 1] })), case.outputs["Identity"]);
     for choice in [json!({ "bias": [0, 0] }), json!({ "bias": [1, 1] })] {

@@ -1,7 +1,7 @@
 //! Inputs that the host packs for the convolutions that read them.
 
 use crate::common::graphs::{Random, of_peer, random_graph, tensor};
-use quincunx_contract::{Compiled, Engine, File, Log, Options, Target};
+use quincunx_contract::{Compiled, Compiler, Engine, File, Log, Options, Target};
 use quincunx_graph::{BatchNorm, Conv, Graph, Op, Window};
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{DType, Tensor, Tensors};
@@ -47,7 +47,7 @@ fn first_layers(random: &mut Random) -> Graph {
 /// Both simulators against the golden model, which packs nothing but knows the order of the sum.
 fn judge(graph: &Graph, compiled: &Compiled, inputs: &Tensors) -> Tensors {
     assert!(compiled.program.verify().iter().all(|problem| !problem.is_error()));
-    let golden = TARGET.golden(graph, &compiled.numerics, inputs).unwrap();
+    let golden = crate::common::golden_of(graph, &compiled.numerics, inputs).unwrap();
     for engine in [Engine::Exec, Engine::Fast] {
         let mut machine = compiled.program.load(engine).unwrap();
         let traced = machine.run_traced(inputs).unwrap();
@@ -112,7 +112,7 @@ fn upstreams_order_of_sums_excludes_packed_inputs() {
     let graph = first_layers(&mut Random(7));
     let arch = of_peer("artya7100t");
     let given = options("compat", "packed");
-    let problems = TARGET.compile(&graph, &arch, &given, &mut Log::default()).err().unwrap();
-    assert_eq!(problems[0].code(), "Q3116");
-    assert_eq!(problems[0].help_text(), Some("give --rounding free as well"));
+    let problem = TARGET.compile(&graph, &arch, &given, &mut Log::default()).err().unwrap().first();
+    assert_eq!(problem.code(), "Q3116");
+    assert_eq!(problem.help_text(), Some("give --rounding free as well"));
 }

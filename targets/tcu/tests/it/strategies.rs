@@ -2,7 +2,7 @@
 //! says why a network does not fit.
 
 use crate::common::graphs::{of_peer, random_graph};
-use quincunx_contract::{Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{Compiled, Compiler, Engine, Log, NotCompiled, Options, Target};
 use quincunx_diag::{Diagnostic, any_error};
 use quincunx_graph::Graph;
 use quincunx_import::{Options as ImportOptions, read_onnx};
@@ -17,7 +17,7 @@ fn compile(graph: &Graph, arch: &TcuArch, strategy: &str) -> Result<Compiled, Di
     let given = [("strategy".to_owned(), strategy.to_owned())];
     let options = Options::new(TARGET.info().options, &given).unwrap();
     let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
-    compiled.map_err(|problems| problems[0].clone())
+    compiled.map_err(NotCompiled::first)
 }
 
 /// Moves between DRAM0 and local memory that touch neither an input nor an output, and those from
@@ -66,7 +66,7 @@ fn every_strategy_gives_the_same_numbers() {
                 let (vars, consts) = moves(&compiled);
                 assert!(vars == 0 || !strategy.contains("vars"), "{seed} {strategy}");
                 assert!(consts == 0 || !strategy.contains("consts"), "{seed} {strategy}");
-                let golden = TARGET.golden(&graph, &compiled.numerics, &inputs).unwrap();
+                let golden = crate::common::golden_of(&graph, &compiled.numerics, &inputs).unwrap();
                 for engine in [Engine::Exec, Engine::Fast] {
                     let mut machine = compiled.program.load(engine).unwrap();
                     let traced = machine.run_traced(&inputs).unwrap();

@@ -1,7 +1,7 @@
 //! Machines with few accumulators: every tile that is planned has them.
 
 use crate::common::graphs::{Random, of_peer, random_graph};
-use quincunx_contract::{Engine, Log, Options, Target};
+use quincunx_contract::{Compiler, Engine, Log, NotCompiled, Options, Target};
 use quincunx_diag::Diagnostic;
 use quincunx_graph::{Conv, Graph, Op, Reduce, ReduceKind, Unary, Window};
 use quincunx_tcu::{TARGET, TcuArch};
@@ -17,9 +17,9 @@ fn judge(
     let given = [("rounding".to_owned(), rounding.to_owned())];
     let options = Options::new(TARGET.info().options, &given).unwrap();
     let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
-    let compiled = compiled.map_err(|problems| problems[0].clone())?;
+    let compiled = compiled.map_err(NotCompiled::first)?;
     assert!(compiled.program.verify().iter().all(|problem| !problem.is_error()));
-    let golden = TARGET.golden(graph, &compiled.numerics, inputs).unwrap();
+    let golden = crate::common::golden_of(graph, &compiled.numerics, inputs).unwrap();
     let mut machine = compiled.program.load(Engine::Exec).unwrap();
     let traced = machine.run_traced(inputs).unwrap();
     for (value, found) in traced.into_iter().chain(machine.run(inputs).unwrap()) {

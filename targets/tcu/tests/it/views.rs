@@ -2,7 +2,7 @@
 //! and where numbers depart from upstream's.
 
 use crate::common::{golden, root};
-use quincunx_contract::{Arch, Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{Arch, Compiled, Compiler, Engine, Log, Options, Target};
 use quincunx_graph::passes::fold_constants;
 use quincunx_graph::{Graph, Op};
 use quincunx_import::{Options as ImportOptions, read_onnx};
@@ -25,7 +25,7 @@ fn compile_with(graph: &Graph, arch: &TcuArch, given: &[(&str, &str)]) -> (Compi
     let options = Options::new(TARGET.info().options, &given).unwrap();
     let mut log = Log { dump_after: vec!["constants".to_owned()], ..Log::default() };
     let compiled = TARGET.compile(graph, arch, &options, &mut log);
-    (compiled.unwrap_or_else(|problems| panic!("{}", problems[0])), log)
+    (compiled.unwrap_or_else(|problem| panic!("{}", problem.first())), log)
 }
 
 fn compile(name: &str, arch: &str, rounding: &str) -> Compiled {
@@ -421,7 +421,11 @@ fn departures_are_measured() {
         let run = |rounding: &str| {
             let (compiled, _) = compile_with(&graph, &arch, &[("rounding", rounding)]);
             let outputs = compiled.program.load(Engine::Exec).unwrap().run(&inputs).unwrap();
-            let found = TARGET.departures(&graph, &compiled.numerics, &inputs).unwrap();
+            let found = TARGET
+                .prepare(&graph, &arch, &compiled.numerics)
+                .unwrap()
+                .departures(&inputs)
+                .unwrap();
             (outputs, found)
         };
         let ((compat, none), (free, found)) = (run("compat"), run("free"));

@@ -1,7 +1,7 @@
 //! Whole networks: what they give in the machine's arithmetic, and what our programs of them give.
 
 use super::{Check, arch, equal, hex, number, ours, random::Pcg64, text};
-use quincunx_contract::{Numerics, Target};
+use quincunx_contract::{Compiler, Numerics};
 use quincunx_diag::Diagnostic;
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{Tensor, Tensors};
@@ -24,15 +24,16 @@ pub(super) fn check(case: &Value, model: &Path) -> Check {
     let compat = Numerics(json!({
         "data_type": arch.data_type, "lanes": arch.array_size, "rounding": "compat",
     }));
-    let golden = TARGET.golden(&graph, &compat, &inputs).map_err(failed)?;
+    let golden = TARGET.prepare(&graph, &arch, &compat).map_err(failed)?;
+    let golden = golden.run(&inputs).map_err(failed)?;
     same_output("the golden model", case, &arch, &golden)?;
     let compiled = ours::compile(&graph, &arch, "compat", "auto")?;
-    let found = ours::judged(&graph, &compiled, &inputs)?;
+    let found = ours::judged(&graph, &arch, &compiled, &inputs)?;
     same_output("the program", case, &arch, &found)?;
     let upstream = number(case, "aggregate_cycles")?;
     ours::not_above("compat", ours::cycles(&compiled), upstream)?;
     let free = ours::compile(&graph, &arch, "free", "auto")?;
-    ours::judged(&graph, &free, &inputs)?;
+    ours::judged(&graph, &arch, &free, &inputs)?;
     ours::not_above("free", ours::cycles(&free), upstream)
 }
 

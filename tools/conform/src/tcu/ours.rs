@@ -4,7 +4,7 @@
 use super::{Check, arch, equal, find_model, first, hex, list, number, text};
 use crate::report::Report;
 use crate::{Request, folder};
-use quincunx_contract::{Compiled, Engine, Log, Options, Target};
+use quincunx_contract::{Compiled, Compiler, Engine, Log, Options, Target};
 use quincunx_diag::{Diagnostic, any_error};
 use quincunx_graph::Graph;
 use quincunx_import::read_onnx;
@@ -44,8 +44,12 @@ fn check(case: &Value, model: &Path, sums: &mut [u64; 3]) -> Check {
     let inputs: Tensors = inputs.collect::<Check<_>>()?;
     let compat = compile(&graph, &arch, "compat", "auto")?;
     let same_strategy = compile(&graph, &arch, "compat", strategy(case)?)?;
-    let found = judged(&graph, &compat, &inputs)?;
-    equal("what the two strategies give", judged(&graph, &same_strategy, &inputs)?, found.clone())?;
+    let found = judged(&graph, &arch, &compat, &inputs)?;
+    equal(
+        "what the two strategies give",
+        judged(&graph, &arch, &same_strategy, &inputs)?,
+        found.clone(),
+    )?;
     if case["max_abs_error_vs_float"].as_f64().is_some_and(|error| error < OTHER_NETWORK) {
         for output in list(&case["outputs"]) {
             let name = text(output, "name");
@@ -55,7 +59,7 @@ fn check(case: &Value, model: &Path, sums: &mut [u64; 3]) -> Check {
         }
     }
     let free = compile(&graph, &arch, "free", "auto")?;
-    judged(&graph, &free, &inputs)?;
+    judged(&graph, &arch, &free, &inputs)?;
     let upstream = number(case, "aggregate_cycles")?;
     let cycles = [upstream, cycles(&compat), cycles(&free)];
     sums.iter_mut().zip(cycles).for_each(|(sum, cycles)| *sum += cycles);
@@ -104,7 +108,7 @@ pub(super) fn compile(
     let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let options = Options::new(TARGET.info().options, &given).map_err(|p| p.to_string())?;
     let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
-    let compiled = compiled.map_err(|problems| format!("{rounding}: {}", first(&problems)))?;
+    let compiled = compiled.map_err(|problem| format!("{rounding}: {}", problem.first()))?;
     let problems = compiled.program.verify();
     if any_error(&problems) {
         return Err(format!("the verifier rejects the {rounding} program: {}", first(&problems)));
@@ -128,9 +132,15 @@ pub(super) fn not_above(rounding: &str, cycles: u64, upstream: u64) -> Check {
 
 /// What a program gives. Both simulators agree with the golden model at every value that can be
 /// observed.
-pub(super) fn judged(graph: &Graph, compiled: &Compiled, inputs: &Tensors) -> Check<Tensors> {
+pub(super) fn judged(
+    graph: &Graph,
+    arch: &TcuArch,
+    compiled: &Compiled,
+    inputs: &Tensors,
+) -> Check<Tensors> {
     let failed = |problem: Diagnostic| problem.to_string();
-    let golden = TARGET.golden(graph, &compiled.numerics, inputs).map_err(failed)?;
+    let golden = TARGET.prepare(graph, arch, &compiled.numerics).map_err(failed)?;
+    let golden = golden.run(inputs).map_err(failed)?;
     let mut outputs = Tensors::new();
     for engine in [Engine::Exec, Engine::Fast] {
         let mut machine = compiled.program.load(engine).map_err(failed)?;

@@ -2,12 +2,13 @@
 //! makes a mixed plan. A program is a text of one instruction per line, `relu y x` or `add y a b`,
 //! after the line `toy`. A line `with a b` names files that belong to it.
 
+use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::*;
 use quincunx_diag::{Diagnostic, Result, SourceId, Span};
 use quincunx_graph::passes::Scheme;
-use quincunx_graph::{Binary, Graph, Node, Op, Unary, ValueId};
+use quincunx_graph::{Binary, Graph, Node, Op, Unary, Value, ValueId};
 use quincunx_isa::{Table, Term};
-use quincunx_tensor::{Tensor, Tensors};
+use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_timeline::{Event, Timeline};
 use std::any::Any;
 use std::result::Result as StdResult;
@@ -21,7 +22,6 @@ const YES_NO: &[&str] = &["true", "false"];
 static INFO: Info = Info {
     name: "toy",
     summary: "a machine for tests",
-    compiler: true,
     presets: &[Preset { name: "small", summary: "the only one" }],
     options: &[
         OptionInfo { name: "quantised", doc: "needs grids", default: "false", values: YES_NO },
@@ -30,7 +30,6 @@ static INFO: Info = Info {
         OptionInfo { name: "lenient", doc: "forgives", default: "false", values: YES_NO },
     ],
     kinds: &[EmitKind { name: "asm", doc: "text" }, EmitKind { name: "two", doc: "two files" }],
-    own_grid: false,
     folder_kind: "asm",
 };
 
@@ -73,69 +72,8 @@ impl Target for Toy {
         Err(Diagnostic::usage("Q9001", "toy has one machine, small"))
     }
 
-    fn claim(&self, graph: &Graph, _: &dyn Arch) -> Vec<Claim> {
-        graph.nodes().map(|(_, node)| claim(graph, node)).collect()
-    }
-
-    fn scheme(&self, _: &dyn Arch, options: &Options) -> Option<Scheme> {
-        options.flag("quantised").then_some(Scheme::POWER_OF_TWO_8)
-    }
-
-    fn compile(
-        &self,
-        graph: &Graph,
-        _: &dyn Arch,
-        options: &Options,
-        log: &mut Log,
-    ) -> StdResult<Compiled, Vec<Diagnostic>> {
-        if options.flag("full") {
-            return Err(vec![Diagnostic::unsupported("Q9002", "it does not fit")]);
-        }
-        let name = |id: ValueId| graph[id].name.clone();
-        let code = graph.nodes().map(|(_, node)| {
-            let operands = node.operands().map(name).collect();
-            let op = if node.op == Op::Unary(Unary::Relu) { "relu" } else { "add" };
-            Instruction { op, result: name(node.output), operands }
-        });
-        let port = |&id: &ValueId| Port {
-            name: name(id),
-            shape: graph[id].shape.to_vec(),
-            quantiser: None,
-        };
-        let layers = graph.nodes().enumerate().map(|(after, (_, node))| LayerTap {
-            value: name(node.output),
-            shape: graph[node.output].shape.to_vec(),
-            after,
-            place: "memory".to_owned(),
-        });
-        let program = Code {
-            code: code.collect(),
-            interface: Interface {
-                inputs: graph.inputs().iter().map(port).collect(),
-                outputs: graph.outputs().iter().map(port).collect(),
-                layers: layers.collect(),
-                ..Interface::default()
-            },
-            wrong: options.flag("wrong"),
-        };
-        log.pass("toy-code", format!("{} instructions", program.code.len()), || program.text());
-        Ok(Compiled { program: Box::new(program), numerics: Numerics::default() })
-    }
-
-    fn golden(&self, graph: &Graph, _: &Numerics, inputs: &Tensors) -> Result<Tensors> {
-        let mut values = inputs.clone();
-        for (_, node) in graph.nodes() {
-            let operands: Vec<Vec<f64>> =
-                node.operands().map(|id| values[&graph[id].name].to_f64()).collect();
-            let result = match &operands[..] {
-                [x] => x.iter().map(|v| if *v > 0.0 { *v } else { 0.0 }).collect(),
-                [a, b] => a.iter().zip(b).map(|(a, b)| a + b).collect(),
-                _ => Vec::new(),
-            };
-            let output = &graph[node.output];
-            values.insert(output.name.clone(), Tensor::from_vec(&output.shape, result)?);
-        }
-        Ok(values)
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        Some(self)
     }
 
     fn read(
@@ -180,6 +118,90 @@ impl Target for Toy {
     }
 }
 
+impl Compiler for Toy {
+    fn numbers(&self, _: &dyn Arch, options: &Options) -> Numbers {
+        match options.flag("quantised") {
+            true => Numbers::Quantised(Scheme::POWER_OF_TWO_8),
+            false => Numbers::Float { dtype: DType::F32, fold: true },
+        }
+    }
+
+    fn claim(&self, graph: &Graph, _: &dyn Arch, _: &Options, _: &Refused) -> Result<Vec<Claim>> {
+        Ok(graph.nodes().map(|(_, node)| claim(graph, node)).collect())
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        _: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> StdResult<Compiled, NotCompiled> {
+        if options.flag("full") {
+            return Err(Diagnostic::unsupported("Q9002", "it does not fit").into());
+        }
+        let name = |id: ValueId| graph[id].name.clone();
+        let code = graph.nodes().map(|(_, node)| {
+            let operands = node.operands().map(name).collect();
+            let op = if node.op == Op::Unary(Unary::Relu) { "relu" } else { "add" };
+            Instruction { op, result: name(node.output), operands }
+        });
+        let port = |&id: &ValueId| Port {
+            name: name(id),
+            shape: graph[id].shape.to_vec(),
+            grid: Grid::Real,
+        };
+        let layers = graph.nodes().enumerate().map(|(after, (_, node))| LayerTap {
+            value: name(node.output),
+            shape: graph[node.output].shape.to_vec(),
+            after,
+            place: "memory".to_owned(),
+        });
+        let program = Code {
+            code: code.collect(),
+            interface: Interface {
+                inputs: graph.inputs().iter().map(port).collect(),
+                outputs: graph.outputs().iter().map(port).collect(),
+                layers: layers.collect(),
+                ..Interface::default()
+            },
+            wrong: options.flag("wrong"),
+        };
+        log.pass("toy-code", format!("{} instructions", program.code.len()), || program.text());
+        Ok(Compiled { program: Box::new(program), numerics: Numerics::default() })
+    }
+
+    fn prepare(&self, graph: &Graph, _: &dyn Arch, _: &Numerics) -> Result<Box<dyn Golden>> {
+        Ok(Box::new(Walk::new(graph, Reals)?))
+    }
+}
+
+struct Reals;
+
+impl Layers for Reals {
+    type Number = Vec<f64>;
+
+    fn constant(&self, value: &Value) -> Result<Option<Vec<f64>>> {
+        Err(Diagnostic::bug(format!("toy has no constant {:?}", value.name)))
+    }
+
+    fn input(&self, _: &Value, reals: &[f64]) -> Result<Vec<f64>> {
+        Ok(reals.to_vec())
+    }
+
+    fn layer(&self, node: &Node, values: &Values<'_, Vec<f64>>) -> Result<Vec<f64>> {
+        Ok(match (values.operand(node, 0), values.operand(node, 1)) {
+            (Some(a), Some(b)) => a.iter().zip(b).map(|(a, b)| a + b).collect(),
+            (Some(x), None) => x.iter().map(|v| if *v > 0.0 { *v } else { 0.0 }).collect(),
+            (None, _) => return Err(Diagnostic::bug("an operand is absent")),
+        })
+    }
+
+    fn reals(&self, number: &Vec<f64>) -> Option<Vec<f64>> {
+        Some(number.clone())
+    }
+}
+
 fn claim(graph: &Graph, node: &Node) -> Claim {
     let constant = node.operands().any(|id| graph[id].constant.is_some());
     let shapes: Vec<_> = node.operands().map(|id| &graph[id].shape).collect();
@@ -192,7 +214,7 @@ fn claim(graph: &Graph, node: &Node) -> Claim {
 }
 
 fn raw_ports(code: &[Instruction]) -> Interface {
-    let port = |name: &str| Port { name: name.to_owned(), shape: vec![4], quantiser: None };
+    let port = |name: &str| Port { name: name.to_owned(), shape: vec![4], grid: Grid::Real };
     let output = code.last().map_or("x", |instruction| &instruction.result);
     Interface { inputs: vec![port("x")], outputs: vec![port(output)], ..Interface::default() }
 }

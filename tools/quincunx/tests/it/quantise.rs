@@ -7,7 +7,7 @@ use quincunx::graph::{Graph, Op, Quantiser};
 use quincunx::import::{Dialect, Options, read_onnx};
 use quincunx::quantise::{Job, Quantisation, Widths, data_beside, quantise, scheme_named, table};
 use quincunx::report::{Format, Report};
-use quincunx::target::{ArchSource, Claim, Engine, Log};
+use quincunx::target::{ArchSource, Claim, Engine, Log, Refused};
 use quincunx::tensor::{DType, Tensor, Tensors};
 use quincunx::{Dataset, InputFile, InputSpec, Model, Setup, Silent, find_target};
 use std::num::NonZeroUsize;
@@ -252,12 +252,11 @@ fn some_inputs(graph: &Graph, seed: u64) -> Tensors {
 
 /// Outputs of a graph on a machine that takes all of it, in the order of the graph.
 fn outputs_on(machine: &Setup<'_>, graph: &Graph, inputs: &[Tensors]) -> Vec<Vec<f64>> {
-    for claim in machine.target.claim(graph, &*machine.arch) {
-        assert_eq!(claim, Claim::Device, "{}", graph.name);
-    }
-    let compiled =
-        machine.target.compile(graph, &*machine.arch, &machine.options, &mut Log::default());
-    let compiled = compiled.unwrap_or_else(|problems| panic!("{}: {}", graph.name, problems[0]));
+    let (compiler, arch) = (machine.target.compiler().unwrap(), &*machine.arch);
+    let claims = compiler.claim(graph, arch, &machine.options, &Refused::default()).unwrap();
+    assert!(claims.iter().all(|claim| *claim == Claim::Device), "{}", graph.name);
+    let compiled = compiler.compile(graph, arch, &machine.options, &mut Log::default());
+    let compiled = compiled.unwrap_or_else(|problem| panic!("{}: {}", graph.name, problem.first()));
     let mut loaded = compiled.program.load(Engine::Fast).unwrap();
     let names = graph.outputs().iter().map(|&id| graph[id].name.clone());
     let names: Vec<String> = names.collect();

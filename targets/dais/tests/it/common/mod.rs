@@ -4,10 +4,15 @@
 pub mod random;
 pub mod simulators;
 
+use quincunx_contract::plan::{Division, Plan};
+use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Numerics, Options, Refused, Target};
+use quincunx_dais::TARGET;
 use quincunx_dais::binary::{self, ReadOptions};
 use quincunx_dais::files;
 use quincunx_dais::program::Program;
-use quincunx_tensor::npy;
+use quincunx_diag::Result;
+use quincunx_graph::Graph;
+use quincunx_tensor::{Tensors, npy};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -109,4 +114,23 @@ fn with_ending(stem: &Path, ending: &str) -> PathBuf {
     let mut name = stem.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
+}
+
+/// What the golden model gives.
+pub fn golden_of(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
+    TARGET.prepare(graph, &*TARGET.arch(&ArchSource::Default)?, numerics)?.run(inputs)
+}
+
+/// What the machine takes with default options.
+pub fn claim(graph: &Graph, arch: &dyn Arch) -> Vec<Claim> {
+    TARGET.claim(graph, arch, &options(), &Refused::default()).unwrap()
+}
+
+/// The division with default options.
+pub fn plan(graph: &Graph, arch: &dyn Arch) -> Plan {
+    Division { graph, target: &TARGET, arch, options: &options() }.plan().unwrap()
+}
+
+fn options() -> Options {
+    Options::new(TARGET.info().options, &[]).unwrap()
 }

@@ -5,9 +5,9 @@ mod generator;
 
 pub(crate) use generator::{Generator, Random};
 
-use quincunx_contract::{Claim, Target};
+use quincunx_contract::Claim;
 use quincunx_graph::{Graph, ValueId};
-use quincunx_tcu::{TARGET, TcuArch};
+use quincunx_tcu::TcuArch;
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) fn of_peer(name: &str) -> TcuArch {
 
 /// True if the machine takes the node that makes a value.
 fn is_taken(graph: &Graph, arch: &TcuArch, value: ValueId) -> bool {
-    let claims = TARGET.claim(graph, arch);
+    let claims = crate::common::claim(graph, arch);
     let mut taken = graph.nodes().zip(&claims);
     taken.any(|((_, node), claim)| node.output == value && *claim == Claim::Device)
 }

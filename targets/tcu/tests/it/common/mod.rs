@@ -9,9 +9,14 @@ pub(crate) mod onnx;
 pub(crate) mod random;
 pub(crate) mod tags;
 
-use quincunx_tcu::TcuArch;
+use quincunx_contract::plan::{Division, Plan};
+use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Numerics, Options, Refused, Target};
+use quincunx_diag::Result;
+use quincunx_graph::Graph;
 use quincunx_tcu::binary;
 use quincunx_tcu::program::Program;
+use quincunx_tcu::{TARGET, TcuArch};
+use quincunx_tensor::Tensors;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -42,4 +47,23 @@ pub(crate) fn arch(value: &Value) -> TcuArch {
 /// A program of the peer's emulator with its machine.
 pub(crate) fn emulator_program(case: &Value) -> Program {
     binary::read(&hex(&case["prog"]), &arch(&case["arch"]), false).unwrap().program
+}
+
+/// What the golden model gives.
+pub(crate) fn golden_of(graph: &Graph, numerics: &Numerics, inputs: &Tensors) -> Result<Tensors> {
+    TARGET.prepare(graph, &*TARGET.arch(&ArchSource::Default)?, numerics)?.run(inputs)
+}
+
+/// What the machine takes with default options.
+pub(crate) fn claim(graph: &Graph, arch: &dyn Arch) -> Vec<Claim> {
+    TARGET.claim(graph, arch, &options(), &Refused::default()).unwrap()
+}
+
+/// The division with default options.
+pub(crate) fn plan(graph: &Graph, arch: &dyn Arch) -> Plan {
+    Division { graph, target: &TARGET, arch, options: &options() }.plan().unwrap()
+}
+
+fn options() -> Options {
+    Options::new(TARGET.info().options, &[]).unwrap()
 }

@@ -3,7 +3,7 @@
 use super::{Generator, Random};
 use crate::arch::DataType;
 use crate::{TARGET, TcuArch};
-use quincunx_contract::{Engine, Log, Options, Target};
+use quincunx_contract::{Compiler, Engine, Log, Options, Target};
 use quincunx_graph::Graph;
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn programs_have_the_numbers_of_the_golden_model() {
         let options = Options::new(TARGET.info().options, &given).unwrap();
         let compiled = TARGET.compile(&graph, &arch, &options, &mut Log::default()).unwrap();
         let inputs = random_inputs(&graph, &mut random);
-        let golden = TARGET.golden(&graph, &compiled.numerics, &inputs);
+        let golden = TARGET.prepare(&graph, &arch, &compiled.numerics).unwrap().run(&inputs);
         let golden = golden.unwrap_or_else(|problem| panic!("seed {seed}: {problem}\n{graph}"));
         let mut machine = compiled.program.load(Engine::Exec).unwrap();
         programs += 1;
