@@ -46,9 +46,7 @@ use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers};
 use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
 use memory::{Misfit, Placement, plane_layout};
-use quincunx_contract::{
-    Interface, LayerTap, Log, NotCompiled, Numerics, Port, Refusal, Section,
-};
+use quincunx_contract::{Interface, LayerTap, Log, NotCompiled, Numerics, Port, Refusal, Section};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use std::collections::BTreeMap;
