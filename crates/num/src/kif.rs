@@ -1,6 +1,6 @@
 //! Fixed-point types: sign, integer and fraction bits (KIF), and intervals.
 //!
-//! Facts: `specs/dais.md` section 1.
+//! Facts: `da4ml-doc`, `da4ml` (`docs/bibliography.md`).
 
 use crate::{Dyadic, Int, Overflow, bit_length, code_range, shift_floor};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Machine code: little-endian 32-bit words, and the byte code of alkaid. Facts: `specs/dais.md`
-//! section 4.
+//! Machine code: little-endian 32-bit words, and the byte code of alkaid. Facts: `da4ml`, `alkaid`
+//! (`docs/bibliography.md`).
 //!
 //! Counts in a header are compared with the length of the file before anything is allocated, so a
 //! hostile file costs no more memory than a small multiple of its own size.

@@ -1,8 +1,8 @@
 //! The instruction table, and the words around it that all instructions share.
 //!
-//! Facts: `specs/dais.md` sections 3 and 4. An operation of machine code is eight 32-bit words:
-//! opcode, id0, id1, data (a 64-bit number, low word first), and the type of the result as sign,
-//! integer and fraction bits. The type belongs to the slot
+//! Facts: `da4ml-doc`, `da4ml`, `alkaid` (`docs/bibliography.md`). An operation of machine code is
+//! eight 32-bit words: opcode, id0, id1, data (a 64-bit number, low word first), and the type of
+//! the result as sign, integer and fraction bits. The type belongs to the slot
 //! ([`SlotType`](crate::program::SlotType)); the rows describe the other words.
 //!
 //! Instructions that only alkaid has (`alir` is 1) never stand in such a word of a file. Their rows
@@ -374,7 +374,7 @@ impl Inst {
         terms.into_iter().flatten()
     }
 
-    /// The first dialect that has it: opcodes -1 to 7 are those of the seed, da4ml 0.5 added 8,
+    /// The first dialect that has it: opcodes -1 to 7 are those of da4ml 0.4, da4ml 0.5 added 8,
     /// da4ml 0.6 added 9 and 10, alkaid the rest.
     pub fn dialect_minimum(&self) -> Dialect {
         match self {

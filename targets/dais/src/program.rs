@@ -1,7 +1,7 @@
 //! The program in memory.
 //!
 //! A program is one block of combinational logic in SSA form: operation `i` fills slot `i` and
-//! reads slots below `i` only. Facts: `specs/dais.md` sections 1 and 2.
+//! reads slots below `i` only. Facts: `da4ml-doc`, `da4ml` (`docs/bibliography.md`).
 
 use crate::isa::Inst;
 pub use crate::isa::{InputIndex, Slot, TableIndex};

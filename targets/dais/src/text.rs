@@ -1,7 +1,7 @@
 //! Assembly text, lossless in both directions. The grammar is in the README of this folder; the
 //! bodies of instructions come from the table in `isa`.
 //!
-//! There is no assembly syntax upstream (`specs/dais.md` section 4, "Text form"); this one is ours.
+//! da4ml and alkaid have no assembly syntax; this one is ours.
 
 use crate::binary::output_source;
 use crate::isa::{Inst, TABLE, layout};

@@ -1,5 +1,5 @@
-//! Latency and cost of single operations: the model of da4ml 0.6.0 (`specs/dais.md` section 5), and
-//! the stages of a pipeline in time.
+//! Latency and cost of single operations: the model of da4ml 0.6.0 (`da4ml` in
+//! `docs/bibliography.md`), and the stages of a pipeline in time.
 //!
 //! Latency is in the unit of `carry_size` (adder levels when it is unlimited), cost in the unit of
 //! `adder_size` (bits of an adder when it is 1, adders when it is unlimited).

@@ -2,8 +2,8 @@
 //!
 //! A rule is an **error** where execution would have no defined result, or where every other
 //! tool refuses or misreads the program; it is a **warning** where the exact semantics still define
-//! every result, although no tracer writes such a program. Facts: `specs/dais.md` section 3,
-//! "Legality rules", and issue 2 part 6.
+//! every result, although no tracer writes such a program. Facts: `da4ml`, `alkaid`
+//! (`docs/bibliography.md`).
 //!
 //! | code | rule | kind |
 //! |---|---|---|

@@ -1,5 +1,5 @@
 //! Machine code as a list of 32-bit words, for programs that hold it in memory: the dialects of
-//! da4ml and of the seed text ([`Dialect::D0`] to [`Dialect::D1`]; byte code of alkaid has no words).
+//! da4ml ([`Dialect::D0`] to [`Dialect::D1`]; byte code of alkaid has no words).
 //!
 //! ```
 //! use quincunx_dais::binary::Dialect;

@@ -5,7 +5,7 @@
 //!   in no document we have, so that they have a text and a meaning here and no encoding;
 //! * [`visa`]: the virtual instruction, with its text and byte code.
 //!
-//! Facts: `specs/dpas.md` sections 3 to 5. What is marked "ours" is defined here.
+//! Facts: `visa`, `igc`, `iga` (`docs/bibliography.md`). What is marked "ours" is defined here.
 
 pub mod listing;
 pub mod native;

@@ -7,7 +7,8 @@ use quincunx_isa::Layout;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 
-/// Parameters of an npu machine. Facts: `specs/npu.md` sections 0, 3 and 5.
+/// Parameters of an npu machine. Facts: `gemini`, `qiming`, `npu-measured`
+/// (`docs/bibliography.md`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NpuArch {

@@ -1,4 +1,4 @@
-//! Machine code. Facts: `specs/npu.md` section 10; the opcodes are public, all else is ours
+//! Machine code. The opcodes are public (`qiming` in `docs/bibliography.md`), all else is ours
 //! ("QNX-NPU-1") and not what the chip reads.
 //!
 //! A file is the letters `QNPU`, the version, the number of instructions (both 32 bits, little

@@ -1,7 +1,7 @@
 //! The instruction table.
 //!
-//! Facts: `specs/npu.md` sections 1, 4 and 10 and the ISA description of the seed. What these leave
-//! open is defined here and marked "ours". Text and machine code, ranges and the manual derive from
+//! Facts: `gemini`, `qiming`, `npu-measured` (`docs/bibliography.md`). What these leave open
+//! is defined here and marked "ours". Text and machine code, ranges and the manual derive from
 //! the rows; the syntax of a row is the text of its name and its fields exactly as files have it.
 
 mod fields;

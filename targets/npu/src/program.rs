@@ -1,6 +1,6 @@
 //! The program in memory: the lines of one file, which is the program of one core.
 //!
-//! Facts: `specs/npu.md` sections 1 and 2. A value of these types need not obey the rules of
+//! Facts: `gemini` (`docs/bibliography.md`). A value of these types need not obey the rules of
 //! [`crate::verify`].
 
 use crate::isa::Inst;

@@ -1,4 +1,4 @@
-//! The regions of L2. Facts: `specs/npu.md` section 3.2.
+//! The regions of L2. Facts: `gemini` (`docs/bibliography.md`).
 
 #![deny(clippy::arithmetic_side_effects)]
 

@@ -1,10 +1,10 @@
 //! Queues and tokens: in which order lines execute, and when.
 //!
-//! Facts: `specs/npu.md` section 2. Each queue executes its lines in order. For every ordered pair of
-//! queues there is a FIFO of tokens: a line gives a token to each queue of `Next_Insts` when it
-//! ends and takes one from each of `Prev_Insts` before it starts. Ours: a file with several tasks
-//! executes them one after the other, tokens do not pass from one to the next; and between cores
-//! there is a FIFO of signals for every ordered pair.
+//! Facts: `gemini`, `npu-measured` (`docs/bibliography.md`). Each queue executes its lines in
+//! order. For every ordered pair of queues there is a FIFO of tokens: a line gives a token to each
+//! queue of `Next_Insts` when it ends and takes one from each of `Prev_Insts` before it starts.
+//! Ours: a file with several tasks executes them one after the other, tokens do not pass from one
+//! to the next; and between cores there is a FIFO of signals for every ordered pair.
 //!
 //! What a line waits for does not depend on the order in which ready lines are taken, so one walk
 //! serves all uses; it takes the ready line that is first in its file.

@@ -1,4 +1,4 @@
-//! How long lines take. Facts: `specs/npu.md` section 5.
+//! How long lines take. Facts: `npu-measured` (`docs/bibliography.md`).
 //!
 //! The `upstream` model gives the cycles of the original tool's traces. It counts vector work on a
 //! batch once and the path from L2 to WL0 not at all; `physical` counts both. Neither was compared

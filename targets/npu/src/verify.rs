@@ -26,7 +26,8 @@
 //! | `Q4041` | what is written to L2 is read before all of it is overwritten | warning |
 //! | `Q4048` | the accesses are few enough to be compared | error |
 //!
-//! Facts: `specs/npu.md` sections 2, 3, 5 and 9. Lines are counted from 1, as `inst_idx` of traces.
+//! Facts: `gemini`, `npu-measured` (`docs/bibliography.md`). Lines are counted from 1, as
+//! `inst_idx` of traces.
 
 #![deny(clippy::arithmetic_side_effects)]
 

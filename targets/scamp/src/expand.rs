@@ -1,7 +1,8 @@
 //! The expansion table: every macro as the bus steps it stands for.
 //!
-//! Facts: `specs/scamp.md` section 3. In the table, `N` is NEWS, `X(d)` the NEWS of the neighbour in
-//! the direction of operand `d`, `X(-d)` of the one opposite; other words are operands of the macro.
+//! Facts: `cain`, `scamp5d` (`docs/bibliography.md`). In the table, `N` is NEWS, `X(d)` the NEWS of
+//! the neighbour in the direction of operand `d`, `X(-d)` of the one opposite; other words are
+//! operands of the macro.
 
 use crate::isa::{Class, Direction, Inst, Reg, TABLE};
 use quincunx_isa::{OperandValue, RawInst, Values};

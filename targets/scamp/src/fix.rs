@@ -1,7 +1,7 @@
 //! Rewrites what is illegal or deprecated into what the machine executes: `--fix`.
 //!
 //! An operand that a bus step would need twice is copied to a register that holds nothing of use
-//! (`specs/scamp.md` sections 14.13 and 16).
+//! (`cain-paper`, `auke` in `docs/bibliography.md`).
 
 use crate::arch::ScampArch;
 use crate::expand::expand;

@@ -1,6 +1,6 @@
 //! Goals and bags of the paper: kernels in units of 2^-d, and how they are written.
 //!
-//! Facts: section 3.1 of the seed, `specs/scamp.md` section 6.
+//! Facts: `cain-paper` section 3.1, `cain` (`docs/bibliography.md`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! The instruction table, and the words that all instructions share.
 //!
-//! Facts: `specs/scamp.md` sections 2, 3 and 12. There is no machine code: a program reaches the
-//! device as C++ source. What a macro does is said by its bus steps ([`crate::expand`]).
+//! Facts: `scamp5d`, `cain` (`docs/bibliography.md`). There is no machine code: a program reaches
+//! the device as C++ source. What a macro does is said by its bus steps ([`crate::expand`]).
 
 mod operand;
 mod view;

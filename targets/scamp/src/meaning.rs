@@ -2,7 +2,7 @@
 //! tests judge the expansions and `--fix` knows what an instruction that is illegal on the bus was
 //! meant to compute.
 //!
-//! Facts: the columns "result" and "other effects" of `specs/scamp.md` section 3. `N` is NEWS,
+//! Facts: `cain`, `scamp5d`, `scamp-measured` (`docs/bibliography.md`). `N` is NEWS,
 //! `x@d` the register `x` of the neighbour in the direction of operand `d`; all right-hand sides
 //! are old values.
 

@@ -1,7 +1,7 @@
 //! Cost models and device time.
 //!
-//! Facts: `specs/scamp.md` section 3.1. What instructions off the bus cost in the device model, and
-//! steps that the public simulator does not have, are ours.
+//! Facts: `cain-paper` (`docs/bibliography.md`). What instructions off the bus cost in the device
+//! model, and steps that the public simulator does not have, are ours.
 
 use crate::arch::ScampArch;
 use crate::expand::{bus_steps, expand};

@@ -1,4 +1,4 @@
-//! Machine parameters and their file, `.tarch` (`specs/tcu.md` section 1).
+//! Machine parameters and their file, `.tarch` (`tensil` in `docs/bibliography.md`).
 
 mod data_type;
 pub(crate) mod json;
@@ -15,9 +15,9 @@ use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::any::Any;
 
-/// Deepest on-chip memory in vectors; the seed text allows 2^16.
+/// Deepest on-chip memory in vectors; `tensil-doc` 3.1 allows 2^16.
 const MAX_ON_CHIP: u64 = 1 << 16;
-/// Deepest DRAM bank in vectors; the seed text allows 2^32.
+/// Deepest DRAM bank in vectors; `tensil-doc` 3.1 allows 2^32.
 const MAX_DRAM: u64 = 1 << 32;
 /// Most scalars of all lookup tables together (ours): 64 MiB.
 const MAX_TABLE_SCALARS: u64 = 1 << 24;

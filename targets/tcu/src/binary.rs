@@ -1,5 +1,5 @@
-//! Machine code, `.tprog`: the instructions one after the other, little-endian (`specs/tcu.md`
-//! section 3).
+//! Machine code, `.tprog`: the instructions one after the other, little-endian (`tensil`
+//! in `docs/bibliography.md`).
 
 use crate::arch::TcuArch;
 use crate::isa::{Inst, TABLE};

@@ -1,9 +1,9 @@
 //! The instruction table.
 //!
-//! Facts: `specs/tcu.md` sections 3 and 4, and the seed text for LoadLUT and Lookup. An instruction
-//! is three operands and a header, the last byte: flags in its low half, opcode in its high half.
-//! With two threads the top bit of the opcode is the number of the thread; the thread belongs to
-//! the step of a program ([`Step`](crate::program::Step)), not to the instruction.
+//! Facts: `tensil`, and `tensil-doc` 3.4 for LoadLUT and Lookup (`docs/bibliography.md`). An
+//! instruction is three operands and a header, the last byte: flags in its low half, opcode in its
+//! high half. With two threads the top bit of the opcode is the number of the thread; the thread
+//! belongs to the step of a program ([`Step`](crate::program::Step)), not to the instruction.
 
 mod operands;
 

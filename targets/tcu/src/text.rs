@@ -1,6 +1,6 @@
 //! Assembly text, `.tasm`: a line `[index] thread instruction` for each instruction, ended by CR LF
-//! as upstream writes it (`specs/tcu.md` section 6). Index and thread may be left out when reading and
-//! `#` starts a comment (both ours).
+//! as upstream writes it (`tensil` in `docs/bibliography.md`). Index and thread may be left out
+//! when reading and `#` starts a comment (both ours).
 
 use crate::arch::TcuArch;
 use crate::binary::Coder;

@@ -1,4 +1,4 @@
-//! Timing models (`specs/tcu.md` sections 10 and 11): two of upstream, which add instructions up,
+//! Timing models (`tensil` in `docs/bibliography.md`): two of upstream, which add instructions up,
 //! and one with two engines that work side by side.
 
 mod cost;
@@ -30,7 +30,7 @@ use quincunx_timeline::{Event, Timeline};
 pub enum Model {
     /// Upstream's since 2022-06-06.
     Current,
-    /// Upstream's before, under which the benchmark table of the seed text was made.
+    /// Upstream's before, under which the benchmark table of `tensil-doc` 1 was made.
     Early2022,
     /// DRAM and compute engine run concurrently, closer to the hardware (ours).
     TwoEngine,

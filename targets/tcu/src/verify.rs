@@ -1,4 +1,4 @@
-//! Legality and hazard rules. Facts: `specs/tcu.md` sections 3 to 5, and the seed text.
+//! Legality and hazard rules. Facts: `tensil`, `tensil-doc` (`docs/bibliography.md`).
 
 mod dataflow;
 mod race;
@@ -19,7 +19,7 @@ const MAX_PROBLEMS: usize = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Instructions that must lie between a SIMD instruction that writes an accumulator and a move
-    /// out of the accumulators. The seed text advises 2; upstream's compiler does not keep it.
+    /// out of the accumulators. `tensil-doc` 3.4 advises 2; upstream's compiler does not keep it.
     pub simd_write_gap: u64,
     /// The host sends a probe, for which it needs the last two vectors of DRAM0.
     pub flush_probe: bool,

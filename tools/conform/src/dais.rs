@@ -153,7 +153,7 @@ impl Case {
         self.check_seed_layout(&d1, &bytes, samples)
     }
 
-    /// Programs of the seed's instructions exist in the seed's layout as well.
+    /// Programs of da4ml 0.4's instructions exist in its layout as well.
     fn check_seed_layout(&self, d1: &Program, bytes: &[u8], samples: &Samples) -> Check {
         let in_seed = d1.operations.iter().all(|operation| Dialect::D0.has(operation.inst));
         if !in_seed && !self.files.contains(".v0.bin") {

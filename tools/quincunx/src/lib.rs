@@ -15,6 +15,7 @@
 //! | `asm`, `disasm` | [`mod@assemble`] |
 //! | `inspect` | [`mod@inspect`] |
 //! | `isa`, `targets` | [`mod@manual`] |
+//! | `explain` | [`mod@explain`] |
 //! | `bench` | [`mod@bench`] |
 //!
 //! All of them work on files in memory ([`InputFile`]) and return data; nothing here prints.
@@ -28,6 +29,7 @@ mod data;
 mod detect;
 pub mod diff;
 mod executable;
+pub mod explain;
 mod failure;
 mod files;
 pub mod formats;

@@ -1,5 +1,5 @@
 //! Byte code of alkaid, which it keeps in memory and hands to its interpreter.
-//! Facts: `specs/dais.md` section 4, "A4".
+//! Facts: `alkaid` (`docs/bibliography.md`).
 //!
 //! `"ALIR"`, then 32-bit words: version, numbers of inputs, outputs, operations and tables, input
 //! shifts, output indices, output shifts; a byte for each output's sign; the operations, each of its

@@ -1,5 +1,5 @@
 //! From one dialect to another: what a dialect cannot say in one instruction becomes several, what
-//! it cannot say at all is an error. Facts: `specs/dais.md` section 4.
+//! it cannot say at all is an error. Facts: `da4ml`, `alkaid` (`docs/bibliography.md`).
 //!
 //! Every output of the result is the output of the program, bit for bit, on every input; results
 //! that leave their types are no exception, since they stay as they are in all dialects.

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 /// Most operations of a program: above any FPGA, and some 1.5 GiB of memory.
 const MAX_OPERATIONS: usize = 1 << 23;
 
-/// Largest power of two an operation may shift by (`specs/dais.md` section 3, rule 3).
+/// Largest power of two an operation may shift by (`da4ml` in `docs/bibliography.md`).
 const MAX_SHIFT: i32 = 63;
 
 /// A program under construction. Equal operations are built once.

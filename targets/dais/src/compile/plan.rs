@@ -11,7 +11,7 @@
 //! * **tree**: comparisons with the ends of runs, by halves.
 //!
 //! The cheapest by a rough count of look-up tables of an FPGA is taken; without table instructions
-//! (the seed dialect) tables are trees.
+//! (dialect d0) tables are trees.
 
 mod build;
 mod line;

@@ -1,6 +1,6 @@
 //! Reading and writing JSON of alkaid: `{"model":…,"meta":"ALIRModel","spec_version":4}`, where the
 //! model is an array as da4ml's, with operations of another form.
-//! Facts: `specs/dais.md` section 4, "A4".
+//! Facts: `alkaid` (`docs/bibliography.md`).
 //!
 //! Versions 2 and 3 are read as well: the operations of version 2 are words as da4ml's, except that
 //! opcode -2 negates and a constant to be added has a scale; a quantiser of version 3 has no shift.

@@ -1,5 +1,5 @@
 //! Native files of da4ml, programs and pipelines as JSON (dialect D1), and of alkaid, programs as
-//! JSON (dialect A4), perhaps compressed. Facts: `specs/dais.md` section 4, "JSON, D1" and "A4".
+//! JSON (dialect A4), perhaps compressed. Facts: `da4ml`, `alkaid` (`docs/bibliography.md`).
 
 mod alir;
 mod gzip;

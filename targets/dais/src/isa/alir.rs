@@ -1,5 +1,5 @@
 //! Instructions as alkaid's lists: the slots an operation reads and the numbers it has.
-//! Facts: `specs/dais.md` section 4, "A4".
+//! Facts: `alkaid` (`docs/bibliography.md`).
 //!
 //! Nothing here repeats the table: the slots are those of [`Inst::operands`], the numbers are the
 //! operands of the row that are neither slots nor flags, in the order of the row. Three

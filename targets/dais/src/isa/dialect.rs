@@ -6,10 +6,10 @@ use quincunx_diag::{Diagnostic, Result, did_you_mean};
 /// A binary layout with its instruction set, in the order in which they appeared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// The layout of the seed text as all tools write it (da4ml 0.4): no version, opcodes -1 to 7,
+    /// The layout of `da4ml-doc` as all tools write it (da4ml 0.4): no version, opcodes -1 to 7,
     /// low data word first.
     D0,
-    /// The layout of the seed text as it is documented: as [`Dialect::D0`], but high data word
+    /// The layout of `da4ml-doc` as it is documented: as [`Dialect::D0`], but high data word
     /// first. No tool writes it, and nothing in a file tells the two apart, so that it is never
     /// guessed.
     D0Doc,

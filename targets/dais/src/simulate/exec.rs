@@ -1,7 +1,7 @@
 //! The readable executor: one short function per instruction, on integers of any size.
 //!
-//! The results are those of the column "exact integer result" of `specs/dais.md` section 3. `x`
-//! and `y` are integers with the types of their slots; the result is an integer of type `to`.
+//! What instructions mean is from `da4ml` and `alkaid` (`docs/bibliography.md`), by exact integers.
+//! `x` and `y` are integers with the types of their slots; the result is an integer of type `to`.
 //! Operations that do not quantise keep what does not fit their type, as da4ml's integers do; see
 //! [`Executor::run_strict`].
 
@@ -51,7 +51,7 @@ impl Executor {
         Ok(Executor { program, types, state, mux_is_exact: false, mux_fault: None })
     }
 
-    /// Lets strict runs report a mux whose result does not fit its type: the layout of the seed text
+    /// Lets strict runs report a mux whose result does not fit its type: the layout [`Dialect::D0`]
     /// (da4ml 0.4) has a mux that does not quantise, so that such results differ there.
     #[must_use]
     pub fn with_exact_mux(mut self, exact: bool) -> Executor {

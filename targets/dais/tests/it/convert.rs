@@ -71,7 +71,7 @@ fn random_programs_mean_the_same_in_every_dialect() {
     assert_eq!(coverage.missing(), Vec::<&str>::new());
 }
 
-/// Programs of the seed's instructions and alkaid's cross all borders, there and back.
+/// Programs of da4ml 0.4's instructions and alkaid's cross all borders, there and back.
 #[test]
 fn programs_of_old_dialects_come_back() {
     for seed in 0..300 {

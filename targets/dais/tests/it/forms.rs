@@ -353,7 +353,7 @@ fn overflow_is_kept_and_reported_on_request() {
     assert_eq!((problem.code(), problem.class()), ("Q1105", Class::Answer));
 }
 
-/// In the layout of the seed text a mux does not quantise.
+/// In dialect d0 a mux does not quantise.
 #[test]
 fn strict_runs_of_the_seed_layout_report_a_mux() {
     let source = "

@@ -1,4 +1,4 @@
-//! Frontend IR: layer name to layer. Facts: `specs/npu.md` section 6.
+//! Frontend IR: layer name to layer. Facts: `gemini` (`docs/bibliography.md`).
 
 use super::{Checker, Json, whole_list};
 use quincunx_report::{Column, Table};

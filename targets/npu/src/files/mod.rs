@@ -1,6 +1,6 @@
 //! The JSON files around a program: frontend IR, scheduler IR, quantisation scales.
 //!
-//! Facts: `specs/npu.md` sections 6 and 7. A file keeps the order of its keys, the digits of its
+//! Facts: `gemini` (`docs/bibliography.md`). A file keeps the order of its keys, the digits of its
 //! numbers and its layout, so that writing gives the bytes that were read.
 
 #![deny(clippy::arithmetic_side_effects)]

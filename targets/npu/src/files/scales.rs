@@ -1,4 +1,4 @@
-//! Quantisation scales: node name to record. Facts: `specs/npu.md` section 6.
+//! Quantisation scales: node name to record. Facts: `gemini` (`docs/bibliography.md`).
 
 use super::{Checker, Json};
 use quincunx_report::Table;

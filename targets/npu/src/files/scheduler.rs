@@ -1,4 +1,4 @@
-//! Scheduler IR: transfers, workloads, buffers. Facts: `specs/npu.md` section 7.
+//! Scheduler IR: transfers, workloads, buffers. Facts: `gemini` (`docs/bibliography.md`).
 
 use super::{Checker, Json, whole_list};
 use quincunx_report::{Cell, Column, Table};

@@ -1,6 +1,6 @@
 //! Widths and kinds of operands, and the places of fields that follow from them.
 //!
-//! `specs/npu.md` section 10: byte 0 is the opcode, the rest a bit stream, lowest bit first: the
+//! Ours: byte 0 is the opcode, the rest a bit stream, lowest bit first: the
 //! dependency masks of instructions that have them, then the fields in the order of the text.
 
 use super::number::NUMBER;

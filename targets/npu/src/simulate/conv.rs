@@ -1,4 +1,4 @@
-//! Convolutions. Facts: `specs/npu.md` section 4.2.
+//! Convolutions. Facts: `gemini`, `qiming` (`docs/bibliography.md`).
 
 use super::exec::Settings;
 use super::state::{Counts, State};

@@ -1,6 +1,6 @@
-//! Vector instructions. Facts: `specs/npu.md` section 4.2; the modules and their order are ours:
-//! dequantise, multiplication group 0, sum group 1, in pooling the reduction of the window, sum
-//! group 0, ReLU, compare with a scalar, scalar module, division by 2^SHMD, quantise.
+//! Vector instructions. Facts: `gemini` (`docs/bibliography.md`); the modules and their order are
+//! ours: dequantise, multiplication group 0, sum group 1, in pooling the reduction of the window,
+//! sum group 0, ReLU, compare with a scalar, scalar module, division by 2^SHMD, quantise.
 
 use super::conv::{decode, encode};
 use super::state::State;

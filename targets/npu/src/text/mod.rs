@@ -1,8 +1,8 @@
 //! Assembly text and traces to programs and back, byte for byte.
 //!
-//! Facts: `specs/npu.md` section 1. One instruction per line: `[name, map, fields]`, in traces
-//! `[name, map, times, fields]`. What a line holds between its brackets is a sequence of fixed
-//! pieces of text with values between them; `schema` makes that sequence from the instruction
+//! Facts: `gemini` (`docs/bibliography.md`). One instruction per line: `[name, map, fields]`, in
+//! traces `[name, map, times, fields]`. What a line holds between its brackets is a sequence of
+//! fixed pieces of text with values between them; `schema` makes that sequence from the instruction
 //! table, once, and reading and printing walk along it.
 
 #![deny(clippy::arithmetic_side_effects)]

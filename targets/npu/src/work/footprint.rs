@@ -1,4 +1,5 @@
-//! Which bytes a piece of work reads and writes. Facts: `specs/npu.md` section 3.3.
+//! Which bytes a piece of work reads and writes. Facts: `gemini`, `npu-measured`
+//! (`docs/bibliography.md`).
 
 use super::{
     Conv, Copy, Extents, Place, Remote, Reorder, Vector, VectorKind, WeightDest, WeightSource,

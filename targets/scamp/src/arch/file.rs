@@ -172,7 +172,7 @@ fn macro_rows(set: &MacroSet) -> Result<BTreeSet<&'static str>> {
         let rows = TABLE.rows.iter().filter(move |row| row.mnemonic == mnemonic);
         rows.map(|row| row.name).filter(|row| steps_of(row).is_some()).collect::<Vec<_>>()
     };
-    // Cain's sets (specs/scamp.md section 3.2).
+    // Cain's sets (`cain` in `docs/bibliography.md`).
     const ALL: &str =
         "Mov Movx Mov2x Add Addx Add2x Add3 Sub Subx Sub2x Div DivFrom Diva Res Res2 Neg";
     const BASIC: &str = "Mov Movx Add Sub Neg Divq Res";

@@ -1,6 +1,6 @@
 //! Cain's input files: filters, registers and settings of the search.
 //!
-//! Facts: `specs/scamp.md` sections 6.1 and 7.
+//! Facts: `cain` (`docs/bibliography.md`).
 
 use super::layout::{self, DigitalLayout};
 use crate::goal::{Bag, Cell, Goal, position};

@@ -1,6 +1,6 @@
 //! Where the bits of numbers are in digital and super-pixel mode.
 //!
-//! Facts: `specs/scamp.md` sections 12 and 13.
+//! Facts: `cain` (`docs/bibliography.md`).
 
 use super::kernel::{Read, collect_names, missing, object, wrong};
 use crate::isa::Reg;

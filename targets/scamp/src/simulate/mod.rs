@@ -1,7 +1,8 @@
 //! The image simulator: an array of processing elements, exactly or with the device's errors.
 //!
 //! Ideal runs are exact: they are computed in f64 as long as every operation proves to lose
-//! nothing, else again in fractions. Facts: `specs/scamp.md` sections 1 to 5 and 12.
+//! nothing, else again in fractions. Facts: `cain`, `scamp5d`
+//! (`docs/bibliography.md`).
 
 mod budget;
 mod exec;

@@ -1,6 +1,7 @@
 //! AUKE's instructions ("CSIM"), one per line: `north(B,A)`, `div2(B,A)`, `neg`, `add`, `sub`.
 //!
-//! Facts: `specs/scamp.md` section 16. `add`, `sub` and `neg` are spelled as the macros are.
+//! Facts: `auke`, `cain-paper` (`docs/bibliography.md`). `add`, `sub` and `neg` are spelled as the
+//! macros are.
 
 use super::print::list;
 use crate::isa::{Direction, Inst, Reg, register};

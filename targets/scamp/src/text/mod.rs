@@ -1,8 +1,8 @@
 //! Texts of programs: Cain's default and JSS formats, a C++ header, the bus listing and AUKE's CSIM,
 //! all read by one reader.
 //!
-//! Facts: `specs/scamp.md` sections 11.1 to 11.3 and 16. A statement is `name(operand, …)` and ends
-//! with `;` or with its line.
+//! Facts: `cain`, `scamp5d`, `auke` (`docs/bibliography.md`). A statement is `name(operand, …)` and
+//! ends with `;` or with its line.
 
 mod clean;
 mod csim;

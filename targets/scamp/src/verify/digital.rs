@@ -1,7 +1,7 @@
 //! Digital and super-pixel programs against their kernels, by simulation of every bit on made-up
 //! images. What else the program finds in its registers is made up as well.
 //!
-//! There is no such check upstream (`specs/scamp.md` section 14.15).
+//! There is no such check upstream (`cain` in `docs/bibliography.md`).
 
 use crate::arch::ScampArch;
 use crate::files::{Bit, DigitalLayout, KernelFile, Mode};

@@ -1,4 +1,4 @@
-//! The number formats of the machine (`specs/tcu.md` section 2).
+//! The number formats of the machine (`tensil` in `docs/bibliography.md`).
 
 use quincunx_diag::did_you_mean;
 use serde::de::Error as _;
@@ -44,7 +44,7 @@ impl DataType {
         }
     }
 
-    /// The format with this name. The seed text writes FP32BP16 without the second P.
+    /// The format with this name. `tensil-doc` writes FP32BP16 without the second P.
     pub fn from_name(name: &str) -> Option<DataType> {
         let name = if name == "FP32B16" { "FP32BP16" } else { name };
         DataType::ALL.into_iter().find(|data_type| data_type.name() == name)

@@ -1,5 +1,5 @@
 //! Widths of the parts of an instruction, which follow from the machine's parameters
-//! (`specs/tcu.md` section 3).
+//! (`tensil`, `tensil-doc` 3.4 in `docs/bibliography.md`).
 
 use super::TcuArch;
 use crate::isa::TABLE;
@@ -150,7 +150,7 @@ impl TcuArch {
 mod tests {
     use super::*;
 
-    /// The seed text: a 2-byte argument with an 11-bit address and a 3-bit stride has the stride in
+    /// `tensil-doc` 3.4: a 2-byte argument with an 11-bit address and a 3-bit stride has the stride in
     /// bits 13 to 11 and zeros above.
     #[test]
     fn the_example_of_the_seed() {

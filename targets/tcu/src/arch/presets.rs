@@ -1,5 +1,5 @@
 //! Machines that are known by name: the six architecture files upstream ships, and the three
-//! machines of the benchmark table in the seed text.
+//! machines of the benchmark table in `tensil-doc` 1 (`docs/bibliography.md`).
 
 use super::{DataType, TcuArch};
 use quincunx_contract::Preset;

@@ -1,4 +1,5 @@
-//! The benchmark table of the seed text, compiled: `quincunx bench tcu:cells`.
+//! The benchmark table of `tensil-doc` 1 (`docs/bibliography.md`), compiled: `quincunx bench
+//! tcu:cells`.
 
 use crate::arch::TcuArch;
 use crate::compile::frontend::Freedom;
@@ -21,7 +22,7 @@ struct Network {
     cells: [Cell; 3],
 }
 
-/// Published milliseconds (seed 003), cycles of upstream's last compiler by its current model
+/// Published milliseconds (`tensil-doc` 1), cycles of upstream's last compiler by its current model
 /// (golden data), and vectors of DRAM1.
 struct Cell(u32, u64, u64);
 

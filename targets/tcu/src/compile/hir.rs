@@ -1,5 +1,5 @@
 //! The high-level intermediate representation: what every layer computes, without saying where
-//! (seed 003 section 2.5).
+//! (`tensil-doc` 2.5 in `docs/bibliography.md`).
 //!
 //! A tensor is a table of *positions* by *channels*. The positions of an `[N, C, H, W]` tensor are
 //! `(n * H + h) * W + w`, those of `[N, C]` are `n`. The channels of a position are vectors of the
@@ -40,7 +40,7 @@ pub enum Order {
     Planar,
 }
 
-/// A tensor in DRAM0 (the seed's Vars object).
+/// A tensor in DRAM0 (the Vars object of `tensil-doc` 2.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Var {
     /// Name, for comments and the description of the program.
@@ -53,7 +53,7 @@ pub struct Var {
     pub order: Order,
 }
 
-/// A constant in DRAM1 (the seed's Consts object).
+/// A constant in DRAM1 (the Consts object of `tensil-doc` 2.4).
 ///
 /// Invariant: `data` has `rows * channels` scalars, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]

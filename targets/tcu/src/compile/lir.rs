@@ -1,5 +1,5 @@
 //! The low-level intermediate representation: instructions with tagged addresses, whose flags the
-//! backend infers (seed 003 sections 2.7 and 2.8).
+//! backend infers (`tensil-doc` 2.7 and 2.8 in `docs/bibliography.md`).
 //!
 //! [`Lir`] is public and usable without the rest of the compiler.
 

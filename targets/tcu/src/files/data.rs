@@ -1,4 +1,5 @@
-//! Constants, `.tdata`: the scalars of vectors in address order (`specs/tcu.md` sections 2 and 6).
+//! Constants, `.tdata`: the scalars of vectors in address order (`tensil` in
+//! `docs/bibliography.md`).
 
 use crate::arch::TcuArch;
 use quincunx_diag::{Diagnostic, Result};

@@ -1,4 +1,4 @@
-//! The description of a compiled program, `.tmodel` (`specs/tcu.md` section 6).
+//! The description of a compiled program, `.tmodel` (`tensil` in `docs/bibliography.md`).
 
 use super::Packing;
 use crate::arch::TcuArch;

@@ -1,4 +1,5 @@
-//! Performance samples: 64-bit words, low byte first (`specs/tcu.md` section 4, seed section 3.5).
+//! Performance samples: 64-bit words, low byte first (`tensil-doc` 3.5, `tensil` in
+//! `docs/bibliography.md`).
 //!
 //! Bits 0 to 31 are the program counter; from bit 32 on every bus of the decoder has two bits,
 //! valid below ready. The last word of a block is marked on the wire, not in the word: files hold
@@ -47,7 +48,7 @@ impl Bus {
         Bus::Instruction,
     ];
 
-    /// Name in the seed text.
+    /// Name in `tensil-doc` 3.5.
     pub fn name(self) -> &'static str {
         match self {
             Bus::Array => "Array",

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// A tensor as positions and channels: `[N, C, …]` has the positions `n * S + s` where `s` counts
 /// the elements behind the channels, `[C]` has one. The channels of a position fill whole vectors,
-/// zeros behind the last one (`specs/tcu.md` section 7).
+/// zeros behind the last one (`tensil` in `docs/bibliography.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     batch: usize,

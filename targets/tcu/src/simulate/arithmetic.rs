@@ -1,4 +1,5 @@
-//! What the ALUs and the array compute with scalars (`specs/tcu.md` section 2).
+//! What the ALUs and the array compute with scalars (`tensil` in
+//! `docs/bibliography.md`).
 
 use crate::arch::DataType;
 

@@ -1,6 +1,6 @@
-//! What the host does around a program (`specs/tcu.md` section 11): it sets the configuration,
-//! moves constants, and behind the program sends a probe that comes back when everything before it
-//! is done, and padding.
+//! What the host does around a program (`tensil` in `docs/bibliography.md`): it sets the
+//! configuration, moves constants, and behind the program sends a probe that comes back when
+//! everything before it is done, and padding.
 
 use super::{Executor, State};
 use crate::arch::TcuArch;

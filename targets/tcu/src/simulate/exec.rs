@@ -1,4 +1,5 @@
-//! What every instruction does (`specs/tcu.md` section 5, and the seed text for lookups).
+//! What every instruction does (`tensil`, and `tensil-doc` 3.4 for lookups;
+//! `docs/bibliography.md`).
 
 use super::state::out_of_memory;
 use super::{Arithmetic, Flow, State, with_arithmetic};

@@ -1,5 +1,5 @@
-//! The two-engine model: what the hardware description says about concurrency (`specs/tcu.md`
-//! section 11), with the numbers that it leaves open chosen by us.
+//! The two-engine model: what the hardware description says about concurrency (`tensil` in
+//! `docs/bibliography.md`), with the numbers that it leaves open chosen by us.
 //!
 //! The decoder takes an instruction a cycle, in order, and holds one until its engine's queue has
 //! room: 2n places in front of the array, accumulators and router (the compute engine), one in

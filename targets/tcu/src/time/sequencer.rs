@@ -1,7 +1,7 @@
-//! The order in which upstream's emulator executes a stream (`specs/tcu.md` section 5): every
-//! thread has a queue; when one is too long, the instructions at the heads run until one of them is
-//! done. What is left in the queues at the end of the stream is not counted in upstream's figures,
-//! as far as no other thread pushes it.
+//! The order in which upstream's emulator executes a stream (`tensil` in `docs/bibliography.md`):
+//! every thread has a queue; when one is too long, the instructions at the heads run until one of
+//! them is done. What is left in the queues at the end of the stream is not counted in upstream's
+//! figures, as far as no other thread pushes it.
 
 use super::Cost;
 use crate::isa::Inst;

@@ -1,7 +1,7 @@
-//! The statistics that upstream's compiler prints, as tables (`specs/tcu.md` section 9, summary
-//! rows). They are read off the program and what the compiler noted about its layers, so that a
-//! folder has them as well. Upstream prints the bits of DRAM1's addresses in the row of DRAM0;
-//! here both rows have their own.
+//! The statistics that upstream's compiler prints, as tables (`tensil` in `docs/bibliography.md`).
+//! They are read off the program and what the compiler noted about its layers, so that a folder has
+//! them as well. Upstream prints the bits of DRAM1's addresses in the row of DRAM0; here both rows
+//! have their own.
 
 use super::usage::{Touched, extent, touched};
 use crate::arch::{TcuArch, Widths};

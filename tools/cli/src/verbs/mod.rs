@@ -7,6 +7,7 @@ mod compile;
 mod completions;
 mod diff;
 mod disasm;
+mod explain;
 mod inspect;
 mod isa;
 mod man;
@@ -35,6 +36,7 @@ pub(crate) enum Verb {
     Inspect(inspect::Inspect),
     Isa(isa::Isa),
     Targets(targets::Targets),
+    Explain(explain::Explain),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),
@@ -55,6 +57,7 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Inspect(verb) => verb.run(console),
         Verb::Isa(verb) => verb.run(console),
         Verb::Targets(verb) => verb.run(console),
+        Verb::Explain(verb) => verb.run(console),
         Verb::Bench(verb) => verb.run(console),
         Verb::Completions(verb) => verb.run(console),
         Verb::Man(verb) => verb.run(console),

@@ -210,6 +210,7 @@ fn names_with_typing_errors_get_suggestions() {
     let model = digits("digits.onnx");
     suggests(&["targets", "das"], "dais");
     suggests(&["isa", "dais", "adt"], "add");
+    suggests(&["explain", "Q0602", "Q06O1"], "Q0601");
     suggests(&["compile", &model, "--target", "daiss"], "dais");
     suggests(&["compile", &model, "--target", "dais", "--arch", "sead"], "seed");
     suggests(&["compile", &model, "--target", "dais", "--set", "dialekt=d1"], "dialect");
@@ -278,6 +279,8 @@ fn every_format_has_every_table() {
             &["targets", "dais", "--arch", "wide"],
             &["isa", "dais"],
             &["isa", "dais", "add"],
+            &["explain"],
+            &["explain", "Q0602", "q5042"],
             &["inspect", &digits("digits.onnx")],
             &["inspect", &digits("calib.npz")],
             &["compile", &digits("digits.onnx"), "--target", "dais"],

@@ -225,27 +225,36 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// A diagnostic code belongs to one crate, so that it can be looked up.
+/// A diagnostic code belongs to one crate, and `docs/errors.md` explains it there, once.
 #[test]
-fn diagnostic_codes_have_one_home() {
-    let mut homes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn diagnostic_codes_have_one_home_and_are_explained() {
+    let mut found = BTreeSet::new();
     for floor in ["crates", "targets", "tools"] {
         for package in std::fs::read_dir(root().join(floor)).unwrap() {
-            let package = package.unwrap().path();
-            if package.ends_with("testkit") {
+            let package = package.unwrap();
+            if package.file_name() == "testkit" {
                 // It compares with codes of other crates, as tests do.
                 continue;
             }
-            sources(&package.join("src"), &mut |_, text| {
-                for code in constructed_codes(text) {
-                    homes.entry(code).or_default().insert(package.display().to_string());
-                }
+            let home = format!("{floor}/{}", package.file_name().display());
+            sources(&package.path().join("src"), &mut |_, text| {
+                found.extend(constructed_codes(text).map(|code| (code, home.clone())));
             });
         }
     }
-    assert!(homes.len() > 20, "the search found only {} codes", homes.len());
-    for (code, packages) in homes {
-        assert!(packages.len() == 1, "{code} is used by {packages:?}");
+    let codes: BTreeSet<&str> = found.iter().map(|(code, _)| code.as_str()).collect();
+    assert!(codes.len() > 400, "the search found only {} codes", codes.len());
+    let entries: Vec<_> = quincunx::explain::entries().collect();
+    let explained: BTreeSet<(String, String)> =
+        entries.iter().map(|entry| (entry.code.to_owned(), entry.home.to_owned())).collect();
+    let missing: Vec<_> = found.difference(&explained).collect();
+    let stale: Vec<_> = explained.difference(&found).collect();
+    assert!(missing.is_empty(), "docs/errors.md does not explain {missing:?}");
+    assert!(stale.is_empty(), "docs/errors.md explains what no source constructs: {stale:?}");
+    assert_eq!(entries.len(), codes.len(), "a code has two homes or two entries");
+    for entry in entries {
+        let cells = [entry.meaning, entry.cause, entry.remedy];
+        assert!(cells.iter().all(|cell| !cell.is_empty()), "{entry:?}");
     }
 }
 
@@ -265,11 +274,15 @@ fn sources(folder: &Path, take: &mut dyn FnMut(&Path, &str)) {
     }
 }
 
-/// Codes that are arguments of a call; comparisons with a code of another crate do not count.
+/// Codes that are arguments of a call or results of a branch; comparisons with a code of another
+/// crate do not count.
 fn constructed_codes(text: &str) -> impl Iterator<Item = String> {
     let words: Vec<&str> = text.split('"').collect();
-    let is_argument = |before: &str| before.trim_end().ends_with(['(', ',']);
-    let codes = words.windows(2).filter(|pair| is_argument(pair[0]) && is_code(pair[1]));
+    let is_given = |before: &str| {
+        let before = before.trim_end();
+        before.ends_with(['(', ',', '{', '>']) || before.ends_with(" =")
+    };
+    let codes = words.windows(2).filter(|pair| is_given(pair[0]) && is_code(pair[1]));
     codes.map(|pair| pair[1].to_owned()).collect::<Vec<_>>().into_iter()
 }
 

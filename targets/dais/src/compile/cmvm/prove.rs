@@ -128,7 +128,7 @@ pub(super) fn prove(
         }
         let form = Form::sum(&forms[adder.a], &forms[adder.b], &adder)
             .ok_or_else(|| bug("has too large factors"))?;
-        // Machines of the seed cannot declare a coarser step than the operands have.
+        // Machines of dialect d0 cannot declare a coarser step than the operands have.
         let natural =
             ranges[adder.a].exponent.min(ranges[adder.b].exponent.saturating_add(adder.shift));
         let range = form.range(problem).and_then(|range| range.in_steps_of(natural));

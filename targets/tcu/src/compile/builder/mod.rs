@@ -1,4 +1,5 @@
-//! Building a network of layers by hand: the interface of the seed (003 sections 2.4 and 2.5).
+//! Building a network of layers by hand: the interface of `tensil-doc` 2.4 and 2.5
+//! (`docs/bibliography.md`).
 //!
 //! [`Object`]s are tensors in one of three memories, which their [`Tag`] names: variables in DRAM0,
 //! constants in DRAM1, and temps, which pass data within a layer. `emit_…` appends an operation to
