@@ -77,8 +77,10 @@ pub enum Place {
         /// Types and shapes of its operands, in words; may be empty.
         operands: String,
     },
-    /// An instruction of a program, by index.
+    /// An instruction of a program, counted from 0.
     Instruction(usize),
+    /// A line of a text that is a program's only numbering of its instructions, counted from 1.
+    Line(usize),
 }
 
 impl fmt::Display for Place {
@@ -91,6 +93,7 @@ impl fmt::Display for Place {
             }
             Place::Node { name, op, operands } => write!(f, "node \"{name}\" ({op}, {operands})"),
             Place::Instruction(index) => write!(f, "instruction {index}"),
+            Place::Line(number) => write!(f, "line {number}"),
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn verify(opened: &Opened<'_>) -> Vec<Diagnostic> {
     for (stage, program) in opened.executable.programs() {
         let problems = program.verify().into_iter();
         found.extend(problems.map(|problem| match problem.place() {
-            Some(Place::Instruction(_)) | None if several => {
+            Some(Place::Instruction(_) | Place::Line(_)) | None if several => {
                 problem.with_note(format!("in segment {}", stage.name))
             }
             _ => problem,

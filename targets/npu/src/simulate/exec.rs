@@ -89,7 +89,7 @@ impl Executor {
             if let Ok(work) = &self.work[node.core][node.line] {
                 self.step(node, work, state).map_err(|problem| {
                     let name = self.programs[node.core].lines[node.line].inst.mnemonic();
-                    let problem = problem.at(Place::Instruction(node.number()));
+                    let problem = problem.at(Place::Line(node.number()));
                     problem.with_note(format!("in {name} of core {}", node.core))
                 })?;
             }

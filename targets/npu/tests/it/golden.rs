@@ -75,7 +75,7 @@ fn error_fragments_are_reported_where_they_are() {
     };
     let deadlock = find("e01_deadlock", "Q4021");
     assert!(deadlock.message().contains("LD waits for token PE->LD"));
-    assert!(deadlock.to_string().contains("instruction 7"));
+    assert!(deadlock.to_string().contains("(line 7)"));
     let leftover = find("e02_leftover_token", "Q4022");
     assert!(leftover.message().contains("1 unconsumed token CT->PE") && !leftover.is_error());
     let hazard = find("e03_unordered_war", "Q4031");
