@@ -94,6 +94,8 @@ pub trait Arch: Any + Send + Sync {
 /// A model that a file of a machine's ecosystem holds.
 #[derive(Clone, Debug)]
 pub struct ModelFile {
+    /// What it is, in words: `Cain kernels`.
+    pub kind: &'static str,
     /// The network.
     pub graph: Graph,
     /// Options of the target that the file gives, in place of their defaults; what the user gives

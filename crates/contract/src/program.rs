@@ -385,3 +385,42 @@ pub trait Machine: Send {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(grid: Grid, reals: &[f64]) -> Result<Vec<f64>> {
+        let port = Port { name: "x".to_owned(), shape: vec![reals.len()], grid };
+        port.encode(&Tensor::from_vec(&port.shape, reals.to_vec())?)
+    }
+
+    #[test]
+    fn floats_round_to_even_and_keep_infinities() {
+        let reals = [1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 3e38, -f64::INFINITY];
+        let found = encoded(Grid::Float(DType::BF16), &reals).unwrap();
+        assert_eq!(found, [1.0, 1.015_625, 226.0 / 128.0 * 2.0_f64.powi(127), -f64::INFINITY]);
+        let half = encoded(Grid::Float(DType::F16), &[65_519.0, 65_520.0, 1e-8, f64::NAN]).unwrap();
+        assert_eq!(half[..3], [65_504.0, f64::INFINITY, 0.0]);
+        assert!(half[3].is_nan());
+        assert_eq!(encoded(Grid::Float(DType::F32), &[0.1]).unwrap(), [f64::from(0.1_f32)]);
+        assert_eq!(encoded(Grid::Real, &[f64::NAN]).unwrap_err().code(), "Q0505");
+        let narrow = Grid::Float(DType::Narrow(quincunx_tensor::Narrow::E2M1));
+        assert_eq!(encoded(narrow, &[f64::NAN]).unwrap_err().code(), "Q0505");
+    }
+
+    /// Program folders hold grids as they always did: `null` or a quantiser; types by name.
+    #[test]
+    fn grids_are_stored_as_null_a_name_or_a_quantiser() {
+        let codes = Grid::Codes(Quantiser::symmetric(true, 8, 0.5));
+        for (grid, start) in
+            [(Grid::Real, "null"), (Grid::Float(DType::BF16), "\"bf16\""), (codes, "{")]
+        {
+            let text = serde_json::to_string(&grid).unwrap();
+            assert!(text.starts_with(start), "{text}");
+            assert_eq!(serde_json::from_str::<Grid>(&text).unwrap(), grid);
+        }
+        assert!(serde_json::from_str::<Grid>("\"float\"").is_err());
+        assert!(!Grid::Float(DType::I8).fits(&[1]));
+    }
+}

@@ -3,7 +3,7 @@
 use crate::arch::ScampArch;
 use crate::files::{KernelFile, is_kernel_file, kernels, to_graph};
 use crate::options::Chosen;
-use quincunx_contract::{Document, File, Options};
+use quincunx_contract::{ArchSource, Document, File, ModelFile, Options};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Table};
 
@@ -35,6 +35,18 @@ pub(crate) fn document(
     let chosen = Chosen::new(options, arch)?;
     let contents = contents(&kernels(file)?, chosen.height, chosen.width);
     contents.map(Some).map_err(|problem| problem.name_file(&file.name).into())
+}
+
+/// The network of a kernel file, on images as large as the array of the first preset; `None` for
+/// any other file.
+pub(crate) fn model(file: &File) -> std::result::Result<Option<ModelFile>, Vec<Diagnostic>> {
+    if !file.text().is_ok_and(is_kernel_file) {
+        return Ok(None);
+    }
+    let arch = ScampArch::from_source(&ArchSource::Default)?;
+    let graph = to_graph(&kernels(file)?, arch.height, arch.width);
+    let graph = graph.map_err(|problem| problem.name_file(&file.name))?;
+    Ok(Some(ModelFile { kind: "Cain kernels", graph, options: Vec::new() }))
 }
 
 /// What a kernel file holds. The graph is for an image of so many rows and columns.

@@ -29,9 +29,15 @@ pub(crate) fn open(path: &Path) -> Result<InputFile> {
     InputFile::from_reader("<stdin>", std::io::stdin().lock())
 }
 
-/// The machine for a target.
-pub(crate) fn setup<'a>(target: &'a dyn Target, machine: &Machine) -> Outcome<Setup<'a>> {
-    with_options(target, machine, &machine.options()?)
+/// The machine for a target that a model is compiled for.
+pub(crate) fn setup<'a>(
+    target: &'a dyn Target,
+    machine: &Machine,
+    model: &Model,
+) -> Outcome<Setup<'a>> {
+    let (source, options) = (arch(target, machine.arch.as_deref())?, machine.options()?);
+    let setup = Setup::for_model(target, &source, model, &options);
+    setup.map_err(|problem| in_arch(problem, source))
 }
 
 /// The machine for a target; problems of an architecture file show its lines.

@@ -294,7 +294,7 @@ fn network(model: &Model) -> Report {
     let macs: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
     let constants = || graph.values().filter_map(|(_, value)| value.constant.as_ref());
     let mut summary = Table::properties("summary");
-    summary.property("file", model.format.name());
+    summary.property("file", model.format);
     summary.property("name", graph.name.as_str());
     summary.property("nodes", graph.nodes().len());
     summary.property("parameters", constants().map(|c| c.tensor.len()).sum::<usize>());

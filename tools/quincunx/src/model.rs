@@ -1,12 +1,12 @@
 //! Reading a model and preparing it for a machine.
 
 use crate::detect::arrays_or_model;
-use crate::{Dataset, InputFile, InputSpec, Outcome};
-use quincunx_contract::{Log, Numbers};
+use crate::{Dataset, Failure, InputFile, InputSpec, Outcome, targets};
+use quincunx_contract::{Log, ModelFile, Numbers};
 use quincunx_diag::Diagnostic;
 use quincunx_graph::passes;
 use quincunx_graph::{Graph, Op};
-use quincunx_import::{Format, Options, format_of, read_model};
+use quincunx_import::{Options, format_of, read_model};
 use quincunx_tensor::Tensors;
 use std::path::PathBuf;
 
@@ -22,15 +22,18 @@ pub struct Model {
     pub path: Option<PathBuf>,
     /// What it means.
     pub graph: Graph,
-    /// How it was written.
-    pub format: Format,
+    /// How it was written, in words.
+    pub format: &'static str,
+    /// Options of a target that the file gives, by the name of the target.
+    pub options: Option<(&'static str, Vec<(&'static str, String)>)>,
 }
 
 impl Model {
-    /// Reads an ONNX model or a frozen TensorFlow graph; the contents say which it is.
+    /// Reads an ONNX model, a frozen TensorFlow graph, or a model of a machine's ecosystem; the
+    /// contents say which it is.
     ///
     /// # Errors
-    /// `Q04xx`, see [`quincunx_import::read_onnx`] and [`quincunx_import::read_graph_def`].
+    /// What the target says about its models; `Q04xx`, see [`quincunx_import::read_onnx`] and [`quincunx_import::read_graph_def`].
     pub fn read(file: &InputFile) -> Outcome<Self> {
         Self::read_with(file, &Options::default())
     }
@@ -38,11 +41,25 @@ impl Model {
     /// As [`Model::read`], with options. External data is looked up beside the file.
     ///
     /// # Errors
-    /// As [`Model::read`]; `Q0637` for arrays, `Q0415` for an option that names nothing of the model.
+    /// As [`Model::read`]; `Q0637` for arrays, `Q0647` for options that a machine's model cannot have, `Q0415` for an option that names nothing of the model.
     pub fn read_with(file: &InputFile, options: &Options) -> Outcome<Self> {
         if let Some(found @ "arrays") = arrays_or_model(&file.name, &file.bytes) {
             let message = format!("expected a model, found {found}");
             return Err(Diagnostic::invalid("Q0637", message).in_file(&file.name).into());
+        }
+        if let Some((target, model)) = native(file)? {
+            let without = Options { base_dir: options.base_dir.clone(), ..Options::default() };
+            if *options != without {
+                let message = format!("parts and shapes cannot be chosen in {}", model.kind);
+                return Err(Diagnostic::usage("Q0647", message).in_file(&file.name).into());
+            }
+            return Ok(Model {
+                name: file.name.clone(),
+                path: file.path.clone(),
+                graph: model.graph,
+                format: model.kind,
+                options: Some((target, model.options)),
+            });
         }
         let beside = file.path.as_deref().map(Options::beside).unwrap_or_default();
         let options = Options { base_dir: beside.base_dir, ..options.clone() };
@@ -52,7 +69,8 @@ impl Model {
             name: file.name.clone(),
             path: file.path.clone(),
             graph,
-            format: format_of(&file.bytes),
+            format: format_of(&file.bytes).name(),
+            options: None,
         })
     }
 
@@ -67,6 +85,20 @@ impl Model {
         let stem = self.path.as_deref().and_then(|path| path.file_stem());
         stem.map_or_else(|| "model".to_owned(), |stem| stem.to_string_lossy().into_owned())
     }
+}
+
+/// A model of a machine's ecosystem, with the target that reads it.
+fn native(file: &InputFile) -> Outcome<Option<(&'static str, ModelFile)>> {
+    let whole = file.to_file();
+    for target in targets() {
+        let model = target.model(&whole).map_err(|problems| {
+            Failure::in_files(problems, std::slice::from_ref(&whole)).name_file(&whole.name)
+        })?;
+        if let Some(model) = model {
+            return Ok(Some((target.info().name, model)));
+        }
+    }
+    Ok(None)
 }
 
 /// Where calibration data comes from.

@@ -1,5 +1,6 @@
 //! A machine with its options, ready to compile for.
 
+use crate::Model;
 use quincunx_contract::{Arch, ArchSource, Options, Target};
 use quincunx_diag::Result;
 
@@ -28,6 +29,24 @@ impl<'a> Setup<'a> {
             arch: target.arch(arch)?,
             options: Options::new(target.info().options, options)?,
         })
+    }
+
+    /// The setup for a model: options that its file gives count more than the defaults, those of
+    /// the user more than these.
+    ///
+    /// # Errors
+    /// As [`Setup::new`].
+    pub fn for_model(
+        target: &'a dyn Target,
+        arch: &ArchSource,
+        model: &Model,
+        options: &[(String, String)],
+    ) -> Result<Self> {
+        let given = model.options.iter().filter(|(name, _)| *name == target.info().name);
+        let given = given.flat_map(|(_, options)| options);
+        let given = given.map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let all: Vec<_> = given.chain(options.iter().cloned()).collect();
+        Self::new(target, arch, &all)
     }
 
     /// The target's first machine with default options.

@@ -6,7 +6,8 @@ use crate::input;
 use clap::Args;
 use quincunx::compare::{Comparison, Status, compare, exit_code, report};
 use quincunx::diag::Diagnostic;
-use quincunx::{Calibration, InputSpec, Outcome, Setup, find_target, targets};
+use quincunx::target::{ArchSource, Target};
+use quincunx::{Calibration, InputSpec, Model, Outcome, Setup, find_target, targets};
 use std::path::PathBuf;
 
 /// Compile a model for several targets and let three judges compare them
@@ -42,8 +43,8 @@ pub(crate) struct Compare {
 
 impl Compare {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let setups = self.setups()?;
         let model = input::model(&input::open(&self.model)?, &self.preparation)?;
+        let setups = self.setups(&model)?;
         let data_file = input::data_file(&self.data)?;
         let inputs = InputSpec::of(&model.graph);
         let data = input::dataset(&self.data, data_file.as_ref(), &inputs, console)?;
@@ -70,18 +71,18 @@ impl Compare {
         Ok(exit_code(&rows, named))
     }
 
-    fn setups(&self) -> Outcome<Vec<Setup<'static>>> {
+    fn setups(&self, model: &Model) -> Outcome<Vec<Setup<'static>>> {
         if let (Some(option), false) = (self.machine.given().first(), self.target.len() == 1) {
             let message = format!("{option} is for one target");
             return Err(Diagnostic::usage("Q0710", message).help("name it with --target").into());
         }
         if self.target.is_empty() {
-            return Ok(targets()
-                .iter()
-                .map(|t| Setup::default_for(*t))
-                .collect::<Result<_, _>>()?);
+            let setup = |target: &&'static dyn Target| {
+                Setup::for_model(*target, &ArchSource::Default, model, &[])
+            };
+            return Ok(targets().iter().map(setup).collect::<Result<_, _>>()?);
         }
-        let setup = |name: &String| input::setup(find_target(name)?, &self.machine);
+        let setup = |name: &String| input::setup(find_target(name)?, &self.machine, model);
         self.target.iter().map(setup).collect()
     }
 }

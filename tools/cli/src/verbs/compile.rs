@@ -56,7 +56,9 @@ pub(crate) struct Compile {
 
 impl Compile {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let setup = input::setup(find_target(&self.target)?, &self.machine)?;
+        let target = find_target(&self.target)?;
+        let model = input::model(&input::open(&self.model)?, &self.preparation)?;
+        let setup = input::setup(target, &self.machine, &model)?;
         let emits = self.emits(&setup)?;
         if self.output.as_deref().is_some_and(is_stdout) {
             return Err(Diagnostic::usage("Q0706", "a program folder cannot go to stdout")
@@ -67,7 +69,6 @@ impl Compile {
         if on_stdout > 1 || (on_stdout == 1 && (self.timings || !self.table.is_empty())) {
             return Err(two_on_stdout().into());
         }
-        let model = input::model(&input::open(&self.model)?, &self.preparation)?;
         let calibration = input::calibration(&self.preparation)?;
         let job = Job {
             strict: self.strict,

@@ -43,6 +43,39 @@ fn the_plan_alternates_between_machine_and_host() {
     assert!(!timings(&compilation.log).is_empty());
 }
 
+/// What turns out not to fit is left to the host, for the reason that the compiler gives; the rest
+/// is divided again.
+#[test]
+fn what_does_not_fit_is_left_to_the_host() {
+    let (model, setup) = (mixed(), setup(&[("tight", "true")]));
+    let compilation = compile(&Job::new(&model, &setup)).unwrap();
+    let reason = |node: &str| {
+        let row = compilation.plan.rows.iter().find(|row| row.node == node).unwrap();
+        row.reason.as_deref()
+    };
+    assert_eq!((reason("add"), reason("relu")), (Some("there is room for one operand"), None));
+    // Only the attempt that counts is told of.
+    let plans = compilation.log.passes.iter().filter(|(name, _)| *name == "plan");
+    assert_eq!(plans.count(), 1);
+    assert!(compilation.result.is_ok());
+    let strict = compile(&Job { strict: true, ..Job::new(&model, &setup) }).unwrap();
+    assert_eq!(strict.result.err().unwrap().exit_code(), 4);
+}
+
+/// Options of the model's file count more than defaults, those of the user more than these.
+#[test]
+fn options_of_a_model_lie_between_defaults_and_users() {
+    let given = vec![("tight", "true".to_owned()), ("full", "true".to_owned())];
+    let model = Model { options: Some(("toy", given.clone())), ..mixed() };
+    let users = [("full".to_owned(), "false".to_owned())];
+    let setup = Setup::for_model(&TOY, &ArchSource::Default, &model, &users).unwrap();
+    let set = ["tight", "full", "wrong"].map(|name| setup.options.flag(name));
+    assert_eq!(set, [true, false, false]);
+    let other = Model { options: Some(("other", given)), ..mixed() };
+    let setup = Setup::for_model(&TOY, &ArchSource::Default, &other, &users).unwrap();
+    assert!(!setup.options.flag("tight"));
+}
+
 #[test]
 fn strict_refuses_host_nodes_but_still_has_a_plan() {
     let (model, setup) = (mixed(), setup(&[]));

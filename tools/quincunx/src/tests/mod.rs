@@ -67,7 +67,8 @@ fn model(graph: Graph) -> Model {
         name: "model.onnx".to_owned(),
         path: None,
         graph,
-        format: quincunx_import::Format::Onnx,
+        format: quincunx_import::Format::Onnx.name(),
+        options: None,
     }
 }
 

@@ -8,7 +8,7 @@ use quincunx_diag::{Diagnostic, Result, SourceId, Span};
 use quincunx_graph::passes::Scheme;
 use quincunx_graph::{Binary, Graph, Node, Op, Unary, Value, ValueId};
 use quincunx_isa::{Table, Term};
-use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_tensor::{Tensor, Tensors};
 use quincunx_timeline::{Event, Timeline};
 use std::any::Any;
 use std::result::Result as StdResult;
@@ -27,6 +27,7 @@ static INFO: Info = Info {
         OptionInfo { name: "quantised", doc: "needs grids", default: "false", values: YES_NO },
         OptionInfo { name: "wrong", doc: "the simulator errs", default: "false", values: YES_NO },
         OptionInfo { name: "full", doc: "nothing fits", default: "false", values: YES_NO },
+        OptionInfo { name: "tight", doc: "sums do not fit", default: "false", values: YES_NO },
         OptionInfo { name: "lenient", doc: "forgives", default: "false", values: YES_NO },
     ],
     kinds: &[EmitKind { name: "asm", doc: "text" }, EmitKind { name: "two", doc: "two files" }],
@@ -122,7 +123,7 @@ impl Compiler for Toy {
     fn numbers(&self, _: &dyn Arch, options: &Options) -> Numbers {
         match options.flag("quantised") {
             true => Numbers::Quantised(Scheme::POWER_OF_TWO_8),
-            false => Numbers::Float { dtype: DType::F32, fold: true },
+            false => Numbers::Own,
         }
     }
 
@@ -139,6 +140,16 @@ impl Compiler for Toy {
     ) -> StdResult<Compiled, NotCompiled> {
         if options.flag("full") {
             return Err(Diagnostic::unsupported("Q9002", "it does not fit").into());
+        }
+        if options.flag("tight") {
+            let adds = graph.nodes().filter(|(_, node)| node.op == Op::Binary(Binary::Add));
+            let problem = Diagnostic::unsupported("Q9006", "there is room for one operand");
+            let refuse =
+                |node: &Node| Refusal { node: node.name.clone(), problem: problem.clone() };
+            let refused: Vec<_> = adds.map(|(_, node)| refuse(node)).collect();
+            if !refused.is_empty() {
+                return Err(NotCompiled::Refused(refused));
+            }
         }
         let name = |id: ValueId| graph[id].name.clone();
         let code = graph.nodes().map(|(_, node)| {
