@@ -520,7 +520,9 @@ fn check_replaceable(path: &Path) -> Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(io_error("replace", path, &error)),
-        Ok(metadata) if !metadata.is_dir() => return refuse("it exists and is no folder".into()),
+        Ok(metadata) if !metadata.is_dir() => {
+            return refuse("it exists and is not a folder".into());
+        }
         Ok(_) => {}
     }
     let present = list(path)?;
@@ -529,10 +531,10 @@ fn check_replaceable(path: &Path) -> Result<bool> {
     }
     let description = match read_limited(&path.join(DESCRIPTION), MAX_DESCRIPTION) {
         Ok(bytes) => parse(&bytes),
-        Err(_) => return refuse("the folder exists and is no program folder".into()),
+        Err(_) => return refuse("the folder exists and is not a program folder".into()),
     };
     let Ok(description) = description else {
-        return refuse("the folder exists and is no program folder of this version".into());
+        return refuse("the folder exists and is not a program folder of this version".into());
     };
     let mut written = BTreeSet::from([PathBuf::from(DESCRIPTION), PathBuf::from(CONSTANTS)]);
     for segment in &description.segments {
@@ -574,7 +576,7 @@ fn list(path: &Path) -> Result<Vec<PathBuf>> {
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let metadata = fs::symlink_metadata(path).map_err(|e| io_error("read", path, &e))?;
     let problem = if !metadata.is_file() {
-        "it is no regular file".to_owned()
+        "it is not a regular file".to_owned()
     } else if metadata.len() > limit {
         format!("it is larger than {limit} bytes")
     } else {

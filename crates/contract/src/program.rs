@@ -340,7 +340,7 @@ pub trait Program: Any + Send + Sync {
     /// # Errors
     /// `Q0521` when this machine's programs are no logic; a tool that is missing or fails.
     fn synthesise(&self) -> Result<Vec<Table>> {
-        Err(Diagnostic::unsupported("Q0521", "programs of this machine are no logic to synthesise")
+        Err(Diagnostic::unsupported("Q0521", "programs of this machine cannot be synthesised")
             .help("leave --synth out"))
     }
     /// Further tables about the program, for `inspect --table`: what is too long to be shown always.

@@ -60,14 +60,14 @@ impl<'m> Attributes<'m> {
         bytes
             .map(std::str::from_utf8)
             .transpose()
-            .map_err(|_| malformed(format!("attribute \"{name}\" is no valid text")))
+            .map_err(|_| malformed(format!("attribute \"{name}\" is not valid text")))
     }
 
     /// A list of texts.
     pub(crate) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<&'m str>>> {
         let lists = self.get(name, kind::STRINGS, |a| !a.strings.is_empty(), |a| &a.strings)?;
         let texts = lists.map(|list| list.iter().map(|text| std::str::from_utf8(text)).collect());
-        texts.transpose().map_err(|_| malformed(format!("attribute \"{name}\" is no valid text")))
+        texts.transpose().map_err(|_| malformed(format!("attribute \"{name}\" is not valid text")))
     }
 
     /// A list of integers.

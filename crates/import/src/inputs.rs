@@ -76,7 +76,7 @@ fn declaration(input: &ValueProto, options: &Options) -> Result<(DType, Vec<Exte
         return Err(problem("an input has no name".to_owned()));
     }
     let Some(tensor) = input.r#type.as_ref().and_then(|t| t.tensor.as_ref()) else {
-        return Err(unsupported(format!("input \"{name}\" is no dense tensor")));
+        return Err(unsupported(format!("input \"{name}\" is not a dense tensor")));
     };
     let dtype = dtype::from_onnx(tensor.elem_type.unwrap_or(0)).map_err(|found| {
         unsupported(format!("input \"{name}\" has element type {found}")).help(dtype::SUPPORTED)

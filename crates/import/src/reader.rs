@@ -339,7 +339,9 @@ impl<'m> Importer<'m> {
         if let Some(name) = undefined {
             return Err(Diagnostic::invalid(
                 "Q0408",
-                format!("operand \"{name}\" is no input, initialiser or node output"),
+                format!(
+                    "operand \"{name}\" is not an input, an initialiser or the output of a node"
+                ),
             ));
         }
         let has_output = node.output.iter().take(row.outputs).any(|name| !name.is_empty());

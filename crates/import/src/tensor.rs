@@ -92,7 +92,7 @@ fn real_path(base: &Path, relative: &Path) -> std::result::Result<PathBuf, Strin
 fn read_regular(path: &Path) -> std::result::Result<Bytes, String> {
     let show = |error: std::io::Error| error.to_string();
     if !path.metadata().map_err(show)?.is_file() {
-        return Err("it is no regular file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     std::fs::read(path).map(Bytes::from).map_err(show)
 }
@@ -233,7 +233,8 @@ fn coded(
     // Some writers extend the sign of a byte.
     let byte = |&v: &i32| u8::try_from(v).ok().or_else(|| i8::try_from(v).ok().map(|v| v as u8));
     let bytes: Option<Vec<u8>> = codes.iter().map(byte).collect();
-    let bytes = bytes.ok_or_else(|| format!("has an element of int32_data that is no {dtype}"))?;
+    let bytes =
+        bytes.ok_or_else(|| format!("has an element of int32_data that {dtype} cannot hold"))?;
     Tensor::new(dtype, shape, unpack(dtype, count, &bytes.into())).map_err(show)
 }
 
@@ -253,7 +254,9 @@ fn build<S: std::fmt::Display, T: Element>(
     }
     let values = source
         .iter()
-        .map(|v| convert(v).ok_or_else(|| format!("has element {v}, which is no {}", T::DTYPE)))
+        .map(|v| {
+            convert(v).ok_or_else(|| format!("has element {v}, which {} cannot hold", T::DTYPE))
+        })
         .collect::<std::result::Result<Vec<T>, _>>()?;
     Tensor::from_vec(shape, values).map_err(|problem| problem.message().to_owned())
 }

@@ -143,7 +143,7 @@ impl Compiler<'_> {
         let is_flag = matches!(operand.kind, Kind::Flag);
         if let Some(rest) = rest.strip_prefix('?') {
             if !is_flag {
-                return Err(format!("operand {name} is no flag"));
+                return Err(format!("operand {name} is not a flag"));
             }
             self.rest = rest;
             let body = self.sequence(Some('}'))?;

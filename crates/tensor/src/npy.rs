@@ -107,7 +107,7 @@ pub fn read_npz(bytes: impl Into<Bytes>) -> Result<Tensors> {
         let Some(key) = name.strip_suffix(".npy") else {
             return Err(Diagnostic::unsupported(
                 "Q0207",
-                format!("member {name:?} is no .npy file"),
+                format!("member {name:?} is not a .npy file"),
             )
             .help("an .npz archive holds .npy files only"));
         };
@@ -263,7 +263,7 @@ fn header_text(bytes: &[u8]) -> Result<(&str, usize)> {
     }
     let text = bytes.get(start..start + length).ok_or_else(cut)?;
     let text =
-        std::str::from_utf8(text).map_err(|_| bad_header("the header is no valid text", start))?;
+        std::str::from_utf8(text).map_err(|_| bad_header("the header is not valid text", start))?;
     Ok((text, start + length))
 }
 

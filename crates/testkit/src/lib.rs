@@ -17,7 +17,7 @@ pub use random::{Random, Whole};
 /// If the variable holds anything but a whole number of 64 bits.
 pub fn seed() -> u64 {
     match std::env::var("QUINCUNX_SEED") {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("QUINCUNX_SEED={text} is no number")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("QUINCUNX_SEED={text} is not a number")),
         Err(_) => 0,
     }
 }

@@ -87,7 +87,8 @@ struct Words<'a>(&'a [u8]);
 impl Words<'_> {
     fn new(bytes: &[u8]) -> Result<Words<'_>> {
         if !bytes.len().is_multiple_of(4) {
-            let message = format!("the file has {} bytes, no whole number of words", bytes.len());
+            let message =
+                format!("the file has {} bytes, not a whole number of words", bytes.len());
             return Err(Diagnostic::invalid("Q1051", message).at_byte(bytes.len() as u64));
         }
         Ok(Words(bytes))

@@ -319,7 +319,7 @@ fn elementwise(binary: Binary, a: &Fixed, b: &Fixed, job: &Job<'_>) -> Result<Fi
             Binary::Div if y.is_zero() => {
                 return Err(Diagnostic::invalid(
                     "Q1124",
-                    "a quotient by zero has no fixed-point code",
+                    "a division by zero has no fixed-point code",
                 ));
             }
             Binary::Div => x / y,

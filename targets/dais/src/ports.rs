@@ -38,7 +38,7 @@ pub(crate) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>>
     let names = || interface.outputs.iter().map(|port| port.name.as_str());
     if let Some(unknown) = interface.scalings.iter().find(|s| names().all(|n| n != s.output)) {
         let name = unknown.output.escape_debug();
-        let message = format!("the interface scales \"{name}\", which is no output");
+        let message = format!("the interface scales \"{name}\", which is not an output");
         return Err(Diagnostic::invalid("Q1125", message));
     }
     let scale = |port: &Port| {

@@ -63,7 +63,7 @@ fn check_dialect(dialect: Dialect) -> Result<()> {
     if dialect != Dialect::A4 {
         return Ok(());
     }
-    let message = "byte code of alkaid is no list of 32-bit words";
+    let message = "byte code of alkaid is not a list of 32-bit words";
     Err(Diagnostic::unsupported("Q1058", message).help("convert the program to dialect d1"))
 }
 
@@ -117,7 +117,7 @@ impl Interpreter {
         let width = self.inputs();
         if width == 0 || !inputs.len().is_multiple_of(width) {
             let found = inputs.len();
-            let message = format!("{found} numbers are no whole samples of {width}");
+            let message = format!("{found} numbers are not whole samples of {width}");
             return Err(Diagnostic::invalid("Q1101", message));
         }
         let mut outputs = Vec::with_capacity(inputs.len() / width * self.outputs());

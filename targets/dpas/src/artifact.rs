@@ -62,7 +62,7 @@ impl Artifact {
         if let Some(Step::Multiply(_)) = self.known_steps().get(index) {
             return Ok(());
         }
-        let message = format!("option layout is {index}, which is no systolic instruction");
+        let message = format!("option layout is {index}, which is not a systolic instruction");
         let help = format!("the program has {} instructions, counted from 0", self.count());
         Err(Diagnostic::usage("Q6003", message).help(help))
     }

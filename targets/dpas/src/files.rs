@@ -66,7 +66,7 @@ pub fn read(
 ) -> std::result::Result<Read, Vec<Diagnostic>> {
     let one = |problem: Diagnostic| vec![problem.name_file(&file.name)];
     let Some(format) = format(file, platform) else {
-        let message = "this is no text and no code of dpas";
+        let message = "this is neither text nor code of dpas";
         return Err(one(Diagnostic::invalid("Q6031", message)
             .help("it reads vISA and native assembly, vISA byte code and native machine code")));
     };

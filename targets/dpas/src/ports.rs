@@ -116,7 +116,7 @@ impl Ports {
                     let code = encode(window.element, number).ok_or_else(|| {
                         let (name, kind) = (&port.name, window.element.name());
                         let message =
-                            format!("input \"{name}\" holds {number}, which is no {kind}");
+                            format!("input \"{name}\" holds {number}, which {kind} cannot hold");
                         Diagnostic::invalid("Q6092", message).help_if(whole(window.element))
                     })?;
                     place.copy_from_slice(&code.to_le_bytes()[..size]);

@@ -200,7 +200,7 @@ fn apply(side: Side, program: &mut Program) -> std::result::Result<(), String> {
     }
     for (line, operand, text) in side.numbers {
         let value =
-            Number::parse(text.as_bytes()).ok_or_else(|| format!("{text:?} is no number"))?;
+            Number::parse(text.as_bytes()).ok_or_else(|| format!("{text:?} is not a number"))?;
         let same = |old: i128| {
             let old = Number::from_raw(old).map(Number::single);
             old == Some(value.single())
@@ -211,7 +211,7 @@ fn apply(side: Side, program: &mut Program) -> std::result::Result<(), String> {
         let queue = |name: &String| Queue::from_name(name.as_bytes());
         let list: Option<Queues> = names.iter().map(queue).collect();
         let list = list.filter(|list| list.len() == names.len());
-        let list = list.ok_or_else(|| format!("{names:?} is no list of queues"))?;
+        let list = list.ok_or_else(|| format!("{names:?} is not a list of queues"))?;
         let same = |old: i128| Queues::from_raw(old).is_some_and(|old| old.mask() == list.mask());
         replace(program, line, operand, is_list, &same, list.to_raw())?;
     }

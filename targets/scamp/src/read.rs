@@ -34,7 +34,7 @@ fn sort_files(files: &[File]) -> std::result::Result<Sorted<'_>, Vec<Diagnostic>
         }
     }
     let Some((index, program)) = program else {
-        let problem = Diagnostic::unsupported("Q5074", "a kernel file is no program");
+        let problem = Diagnostic::unsupported("Q5074", "a kernel file is not a program");
         return Err(problem
             .help("inspect shows it; give it beside a program to verify that")
             .into());

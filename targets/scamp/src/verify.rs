@@ -148,8 +148,11 @@ impl Checker<'_> {
         let (text, known) = (inst.text(), self.arch.is_on_bus(register));
         match known {
             true => self.push(
-                Diagnostic::invalid("Q5021", format!("{text}: {register} is no general register"))
-                    .help("macros use NEWS and its neighbours themselves"),
+                Diagnostic::invalid(
+                    "Q5021",
+                    format!("{text}: {register} is not a general register"),
+                )
+                .help("macros use NEWS and its neighbours themselves"),
             ),
             false => self.unknown(&text, register),
         }
@@ -266,7 +269,7 @@ impl Checker<'_> {
             _ => None,
         };
         if way.is_some_and(|(d, e)| d == e.opposite()) {
-            self.warn("Q5034", format!("{}: the two steps lead back", inst.text()));
+            self.warn("Q5034", format!("{}: the two steps cancel each other", inst.text()));
         }
     }
 

@@ -146,7 +146,8 @@ pub fn read(
     let rest = words.remainder().len();
     if rest != 0 {
         let size = coder.bytes();
-        let message = format!("the last {rest} bytes are no instruction, which has {size} bytes");
+        let message =
+            format!("the last {rest} bytes are not an instruction, which has {size} bytes");
         let place = (bytes.len() - rest) as u64;
         errors.push(
             Diagnostic::invalid("Q3013", message)

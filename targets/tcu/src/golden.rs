@@ -301,7 +301,7 @@ impl<A: Arithmetic> Layer<'_, A> {
             Some((follower, Op::BatchNorm(norm))) if follower.input(0) == Some(node.output) => {
                 weights::affine(self.graph, follower, norm)
             }
-            _ => Err(misfit(format!("{name:?} is no batch normalisation of the result"))),
+            _ => Err(misfit(format!("{name:?} is not a batch normalisation of the result"))),
         }
     }
 

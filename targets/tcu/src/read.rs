@@ -101,7 +101,7 @@ fn read_model(file: &File, files: &[File], lenient: bool) -> Found {
     };
     warnings.extend(unknown);
     warnings.extend(files.iter().filter(is_other).map(|other| {
-        let message = "the file is no part of the program and was left out";
+        let message = "the file is not part of the program and was left out";
         Diagnostic::warning("Q3079", message).in_file(&other.name)
     }));
     Ok((package, warnings))

@@ -110,7 +110,7 @@ fn progress_bar(hidden: bool) -> ProgressBar {
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// A reader that has seen enough closes the pipe; that is no error.
+/// A reader that has seen enough closes the pipe; that is not an error.
 fn write_stdout(bytes: &[u8]) -> Outcome<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {

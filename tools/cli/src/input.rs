@@ -217,7 +217,7 @@ fn each_once(files: &[InputFile]) -> Result<()> {
         if let Some(first) = place.and_then(|place| seen.insert(place, &file.name)) {
             let problem = Diagnostic::usage("Q0713", "the file is given twice").in_file(&file.name);
             return Err(
-                problem.help_if((*first != file.name).then(|| format!("it is {first} as well")))
+                problem.help_if((*first != file.name).then(|| format!("it is also {first}")))
             );
         }
     }

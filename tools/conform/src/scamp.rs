@@ -75,7 +75,7 @@ pub(crate) fn run(request: &Request<'_>, emit: &mut dyn FnMut(Report)) -> Result
 
 fn read_json(path: &Path) -> Check<Value> {
     let text = folder::read_text(path)?;
-    serde_json::from_str(&text).map_err(|error| format!("no JSON: {error}"))
+    serde_json::from_str(&text).map_err(|error| format!("not JSON: {error}"))
 }
 
 /// A problem as a reason.
@@ -95,7 +95,7 @@ fn machine() -> Check<ScampArch> {
 /// A program from its statements.
 fn program(lines: &Value) -> Check<Program> {
     let lines = lines.as_array().ok_or("no list of instructions")?;
-    let lines = lines.iter().map(|line| line.as_str().ok_or("an instruction is no text"));
+    let lines = lines.iter().map(|line| line.as_str().ok_or("an instruction is not text"));
     let text = lines.collect::<std::result::Result<Vec<_>, _>>()?.join(";\n");
     text::parse(&text, SourceId(0)).map_err(first)
 }

@@ -91,7 +91,7 @@ impl Dataset {
                 Err(_) => {
                     return Some(Err(Diagnostic::usage(
                         "Q0606",
-                        format!("{seed:?} is no seed, expected a number, as in random:7"),
+                        format!("{seed:?} is not a seed, expected a number, as in random:7"),
                     )));
                 }
             },
@@ -111,9 +111,12 @@ impl Dataset {
         adopt_only_array(&mut arrays, inputs, &mut dataset.warnings);
         let unused = arrays.keys().filter(|name| !is_input(name));
         dataset.warnings.extend(unused.map(|name| {
-            Diagnostic::warning("Q0607", format!("array {name:?} is no input, so it is not used"))
-                .help_if(did_you_mean(name, inputs.iter().map(|i| i.name.as_str())))
-                .in_file(&file.name)
+            Diagnostic::warning(
+                "Q0607",
+                format!("array {name:?} is not an input, so it is not used"),
+            )
+            .help_if(did_you_mean(name, inputs.iter().map(|i| i.name.as_str())))
+            .in_file(&file.name)
         }));
         dataset.images = split(&arrays, inputs)?;
         dataset.labels = labels.map(|l| read_labels(&l, dataset.images.len())).transpose()?;
@@ -310,7 +313,7 @@ fn generate(mut fill: Fill, inputs: &[InputSpec], images: usize) -> Result<Datas
         return Err(Diagnostic::usage(
             "Q0606",
             format!(
-                "{images} images are too many to make up: more than {} MiB",
+                "{images} images are too many to generate: more than {} MiB",
                 MAX_GENERATED_BYTES >> 20
             ),
         ));
@@ -332,7 +335,7 @@ impl Fill {
         let count = count.ok_or_else(|| {
             Diagnostic::unsupported(
                 "Q0606",
-                format!("input {:?} is too large to make up data for it", input.name),
+                format!("input {:?} is too large to generate data for it", input.name),
             )
         })?;
         let values: Vec<f64> = (0..count).map(|_| self.number(input)).collect();

@@ -47,7 +47,10 @@ impl InputFile {
         if metadata.len() <= MAX_FILE {
             // Room for the whole file at once: growing would take twice the memory.
             bytes.try_reserve_exact(usize::try_from(metadata.len()).unwrap_or(0)).map_err(
-                |_| Diagnostic::unsupported("Q0602", "there is no memory for it").in_file(&name),
+                |_| {
+                    Diagnostic::unsupported("Q0602", "there is not enough memory for it")
+                        .in_file(&name)
+                },
             )?;
         }
         read_up_to(file, MAX_FILE, &mut bytes).map_err(|problem| problem.in_file(&name))?;
@@ -81,7 +84,7 @@ impl InputFile {
 fn read_up_to(reader: impl Read, limit: u64, bytes: &mut Vec<u8>) -> Result<()> {
     reader.take(limit + 1).read_to_end(bytes).map_err(|error| read_error(&error))?;
     if bytes.len() as u64 > limit {
-        let message = format!("more than {} MiB are not read", limit >> 20);
+        let message = format!("it has more than {} MiB, the most that is read", limit >> 20);
         return Err(Diagnostic::invalid("Q0602", message));
     }
     Ok(())

@@ -98,7 +98,7 @@ pub fn folder(
     depth: Depth,
 ) -> Outcome<Inspection> {
     if !Folder::is_at(path) {
-        return Err(Diagnostic::invalid("Q0615", "the folder is no program folder")
+        return Err(Diagnostic::invalid("Q0615", "the folder is not a program folder")
             .in_file(path.display().to_string())
             .help(format!("a program folder has a file {DESCRIPTION}"))
             .into());

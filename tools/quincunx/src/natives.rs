@@ -46,7 +46,10 @@ pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFil
         }
         let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
         left = left.checked_sub(size).ok_or_else(|| {
-            let message = format!("more than {} MiB of a folder are not read", MAX_BYTES >> 20);
+            let message = format!(
+                "the folder holds more than {} MiB, the most that is read",
+                MAX_BYTES >> 20
+            );
             Diagnostic::unsupported("Q0611", message)
                 .in_file(path.display().to_string())
                 .help("name the files of the program instead of the folder")
@@ -127,7 +130,7 @@ fn open_beside(file: &InputFile, name: &str) -> Result<InputFile> {
     let path = path.with_file_name(name);
     // A pipe or a device would be waited for.
     if path.exists() && !path.is_file() {
-        return Err(missing("which is no regular file".to_owned()));
+        return Err(missing("which is not a regular file".to_owned()));
     }
     InputFile::open(&path)
         .map_err(|problem| missing(format!("which cannot be used: {}", problem.message())))

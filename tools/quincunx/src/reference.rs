@@ -134,7 +134,7 @@ fn unmatched(
             .in_file(&reference.name)
     };
     let unknown = arrays.keys().filter(|name| !values.contains_key(*name)).map(|name| {
-        let message = format!("array {name:?} is no value of the run, so it is not compared");
+        let message = format!("array {name:?} is not a value of the run, so it is not compared");
         warn(message, name, &names(values))
     });
     let missing = outputs.keys().filter(|name| !arrays.contains_key(*name)).map(|name| {

@@ -32,7 +32,7 @@ pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
     };
     let timings = executable.programs().map(timing).collect::<Result<Vec<_>>>()?;
     if timings.is_empty() {
-        return Err(Diagnostic::unsupported("Q0640", "nothing of it runs on the machine").into());
+        return Err(Diagnostic::unsupported("Q0640", "no part of it runs on the machine").into());
     }
     Ok(timings)
 }

@@ -118,7 +118,7 @@ fn check_segment(stage: &Stage, compilation: &Compilation) -> Result<()> {
     }
     Err(Diagnostic::invalid(
         "Q0613",
-        format!("segment {:?} is no segment of this model on this machine", stage.name),
+        format!("segment {:?} is not a segment of this model on this machine", stage.name),
     )
     .help("give the model and the options the program was compiled with"))
 }

@@ -161,7 +161,7 @@ fn integers(x: &Tensor) -> Result<Vec<i128>> {
     if x.dtype() == DType::U64 {
         return Ok(x.values::<u64>()?.iter().map(|&v| v.into()).collect());
     }
-    let values = x.to_i64().ok_or_else(|| unsupported("the elements are no integers"))?;
+    let values = x.to_i64().ok_or_else(|| unsupported("the elements are not integers"))?;
     Ok(values.into_iter().map(i128::from).collect())
 }
 

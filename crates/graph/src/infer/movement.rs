@@ -106,7 +106,7 @@ fn check_fill(mode: PadMode, dtype: DType) -> Result<()> {
     if value.fract() == 0.0 && (low..=high).contains(&(value as i128)) {
         return Ok(());
     }
-    Err(mismatch(format!("{value} is no number of type {dtype}")))
+    Err(mismatch(format!("{value} is not a number of type {dtype}")))
 }
 
 pub(super) fn infer_gather(axis: usize, operands: &Operands<'_>) -> Result<Typed> {

@@ -122,9 +122,9 @@ fn pads_of_every_mode() {
     );
     assert!(
         refused(pad(0, 1, PadMode::Constant(128.0)), std::slice::from_ref(&codes))
-            .contains("no number")
+            .contains("not a number")
     );
-    assert!(refused(pad(0, 1, PadMode::Constant(0.5)), &[codes]).contains("no number"));
+    assert!(refused(pad(0, 1, PadMode::Constant(0.5)), &[codes]).contains("not a number"));
 }
 
 #[test]

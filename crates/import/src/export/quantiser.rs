@@ -236,7 +236,8 @@ fn exact_f32(value: f64) -> Option<f32> {
 fn floats<T: Copy + PartialEq>(param: &Param<T>, convert: impl Fn(&T) -> f64) -> Result<Tensor> {
     let exact = |value: &T| {
         let value = convert(value);
-        exact_f32(value).ok_or_else(|| inexpressible(format!("parameter {value}: it is no f32")))
+        exact_f32(value)
+            .ok_or_else(|| inexpressible(format!("parameter {value}: it is not an f32")))
     };
     let values = param.values().iter().map(exact).collect::<Result<Vec<f32>>>()?;
     Tensor::from_vec(param.shape(), values)
@@ -311,6 +312,9 @@ mod tests {
             assert!(linear.axis.is_none());
         }
         assert!(Linear::of(&Quantiser::symmetric(true, 4, 0.5), &[2]).is_none());
-        assert!(Linear::of(&Quantiser::symmetric(true, 8, 0.1), &[2]).is_none(), "0.1 is no f32");
+        assert!(
+            Linear::of(&Quantiser::symmetric(true, 8, 0.1), &[2]).is_none(),
+            "0.1 is not an f32"
+        );
     }
 }

@@ -115,7 +115,7 @@ fn clip_by_operands(node: &mut NodeContext<'_, '_>, x: ValueId) -> Result<()> {
         if let Some(limit) = node.optional(index)?
             && !node.shape(limit).is_empty()
         {
-            return Err(malformed(format!("operand {index} is no scalar")));
+            return Err(malformed(format!("operand {index} is not a scalar")));
         }
     }
     let (min, max) = (node.optional(1)?, node.optional(2)?);

@@ -153,7 +153,7 @@ pub(crate) fn one_hot(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let mut shape = node.shape(indices).to_vec();
     let axis = one_axis(node, -1, shape.len() + 1)?;
     if node.shape(values)[..] != [2] {
-        return Err(malformed("values are no pair of off and on".to_owned()));
+        return Err(malformed("values are not a pair of off and on".to_owned()));
     }
     node.reads_extents(indices, 0..shape.len());
     let before = shape.clone();
@@ -183,11 +183,11 @@ pub(crate) fn trilu(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let diagonal = match node.optional_parameter(1, "k")?.map(|k| k.to_i64()) {
         None => 0,
         Some(Some(k)) if k.len() == 1 => k[0],
-        Some(_) => return Err(malformed("k is no integer".to_owned())),
+        Some(_) => return Err(malformed("k is not an integer".to_owned())),
     };
     let shape = node.shape(x);
     let &[.., rows, columns] = &shape[..] else {
-        return Err(malformed(format!("a tensor of shape {} is no matrix", show_shape(&shape))));
+        return Err(malformed(format!("a tensor of shape {} is not a matrix", show_shape(&shape))));
     };
     node.reads_extents(x, shape.len() - 2..shape.len());
     let inside = |row: usize, column: usize| {
@@ -223,7 +223,7 @@ pub(crate) fn cumulative_sum(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let shape = node.shape(x);
     let axis = match node.parameter(1, "the axis")?.to_i64().as_deref() {
         Some(&[axis]) => super::movement::one_axis(axis, shape.len())?,
-        _ => return Err(malformed("the axis is no integer".to_owned())),
+        _ => return Err(malformed("the axis is not an integer".to_owned())),
     };
     let exclusive = node.attributes.flag("exclusive", false)?;
     let reverse = node.attributes.flag("reverse", false)?;

@@ -28,7 +28,7 @@ pub(crate) fn qlinear_conv(node: &mut NodeContext<'_, '_>) -> Result<()> {
             let quantiser = Some(bias_quantiser(&x_quantiser, &w_quantiser, &tensor)?);
             Some(node.constant_before(Constant { tensor, quantiser })?)
         }
-        _ => return Err(node.unsupported("a bias that is no constant of i32 codes")),
+        _ => return Err(node.unsupported("a bias that is not a constant of i32 codes")),
     };
     let attributes = conv_attributes(node, x, w)?;
     let (op, inputs) = conv_op(attributes, x, w, b);

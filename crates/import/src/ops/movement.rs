@@ -234,7 +234,7 @@ pub(crate) fn depth_to_space(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let columns_first = columns_first(node)?;
     let area = block.saturating_mul(block);
     if !c.is_multiple_of(area) {
-        return Err(malformed(format!("{c} channels are no multiple of {area}")));
+        return Err(malformed(format!("{c} channels are not multiples of {area}")));
     }
     let depth = c / area;
     let (split, order) = if columns_first {
@@ -250,7 +250,7 @@ pub(crate) fn depth_to_space(node: &mut NodeContext<'_, '_>) -> Result<()> {
 pub(crate) fn space_to_depth(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let (x, block, [n, c, h, w]) = blocked(node)?;
     if !(h.is_multiple_of(block) && w.is_multiple_of(block)) {
-        return Err(malformed(format!("extents {h} and {w} are no multiples of {block}")));
+        return Err(malformed(format!("extents {h} and {w} are not multiples of {block}")));
     }
     let split = vec![n, c, h / block, block, w / block, block];
     let joined = vec![n, c * block * block, h / block, w / block];

@@ -91,7 +91,7 @@ fn bias(node: &mut NodeContext<'_, '_>, scales: Vec<f64>) -> Result<Option<Value
             let is_bias = tensor.dtype() == DType::I32;
             (tensor, is_bias)
         }
-        _ => return Err(node.unsupported("a bias that is no constant")),
+        _ => return Err(node.unsupported("a bias that is not a constant")),
     };
     if !is_bias {
         return Err(node.unsupported(format_args!("a bias of type {}", tensor.dtype())));

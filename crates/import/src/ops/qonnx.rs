@@ -144,7 +144,7 @@ fn check_power_of_two(
     if alike && (0..count).all(is_power) {
         return Ok(());
     }
-    Err(node.unsupported("output scale that is no power of two times the scale"))
+    Err(node.unsupported("output scale that is not a power of two times the scale"))
 }
 
 fn quantiser(node: &mut NodeContext<'_, '_>) -> Result<Quantiser> {

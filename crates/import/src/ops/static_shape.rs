@@ -95,7 +95,7 @@ pub(crate) fn range(node: &mut NodeContext<'_, '_>) -> Result<()> {
             (Some(&[start]), Some(&[delta])) => {
                 steps(count, |i| start.wrapping_add(i.wrapping_mul(delta)))
             }
-            _ => return Err(malformed("the bounds are no integers".to_owned())),
+            _ => return Err(malformed("the bounds are not integers".to_owned())),
         },
         DType::Narrow(narrow @ (Narrow::F16 | Narrow::Bf16)) => {
             steps(count, |i| start as f32 + i as f32 * delta as f32)?

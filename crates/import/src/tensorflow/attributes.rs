@@ -35,7 +35,7 @@ impl<'m> Attributes<'m> {
             return Ok(default);
         };
         std::str::from_utf8(bytes)
-            .map_err(|_| malformed(format!("attribute \"{name}\" is no valid text")))
+            .map_err(|_| malformed(format!("attribute \"{name}\" is not valid text")))
     }
 
     /// A list of integers; empty when absent.

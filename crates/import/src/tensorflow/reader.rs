@@ -59,7 +59,7 @@ pub fn read_graph_def(
         ]
     };
     if !is_graph_def(&bytes) {
-        return Err(wrong("its fields are others".to_owned()));
+        return Err(wrong("its fields are different".to_owned()));
     }
     check_graph_def_budget(&bytes).map_err(|problem| vec![problem])?;
     let size = bytes.len() as u64;
@@ -277,7 +277,7 @@ impl<'m> Importer<'m> {
     fn is_lost(&self, index: usize) -> Result<bool> {
         for input in self.wires.inputs(index) {
             let port = input.map_err(|name| {
-                Diagnostic::invalid("Q0408", format!("operand \"{name}\" is no node"))
+                Diagnostic::invalid("Q0408", format!("operand \"{name}\" is not a node"))
             })?;
             let first = Port { slot: 0, ..port };
             match (self.known.get(&port), self.known.get(&first)) {

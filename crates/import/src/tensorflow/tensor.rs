@@ -125,7 +125,8 @@ impl List<'_> {
             ));
         }
         let number = |v: &S| {
-            convert(v).ok_or_else(|| broken(format!("has element {v}, which is no {}", T::DTYPE)))
+            convert(v)
+                .ok_or_else(|| broken(format!("has element {v}, which {} cannot hold", T::DTYPE)))
         };
         let mut values = Vec::with_capacity(self.count);
         for v in source {

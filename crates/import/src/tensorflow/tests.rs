@@ -229,7 +229,7 @@ fn short_lists_of_elements_repeat_the_last_one() {
             Model::default().constant("c", tensor).node("Abs", "y", &["c"], vec![]).read()?;
         let id = graph.outputs()[0];
         Ok::<_, Vec<Diagnostic>>(graph.values().find_map(|(_, v)| v.constant.clone()).map_or_else(
-            || panic!("{} is no constant", graph[id].name),
+            || panic!("{} is not a constant", graph[id].name),
             |constant| constant.tensor.to_i64().unwrap(),
         ))
     };

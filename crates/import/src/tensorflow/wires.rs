@@ -44,7 +44,7 @@ impl<'m> Wires<'m> {
             if node.name.is_empty() || node.name.contains([':', '^']) {
                 problems.push(Diagnostic::invalid(
                     "Q0409",
-                    format!("\"{}\" is no valid name of a node", node.name),
+                    format!("\"{}\" is not a valid name of a node", node.name),
                 ));
             }
             if by_name.insert(node.name.as_str(), index).is_some() {

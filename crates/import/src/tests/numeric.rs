@@ -70,7 +70,7 @@ fn clip_by_attributes_and_operands() {
         "y",
         vec![],
     );
-    assert!(list.problem().message().contains("no scalar"));
+    assert!(list.problem().message().contains("not a scalar"));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn malformed_windows() {
                 s: Some(vec![0xff].into()),
                 ..attribute("auto_pad", kind::STRING)
             }],
-            "no valid text",
+            "not valid text",
         ),
         (vec![int("group", 1), int("group", 1)], "twice"),
     ] {
@@ -422,7 +422,7 @@ fn operand_problems() {
         (Model::new(13, &[2]).node("Relu", &["x", "x"], "y", vec![]), "takes 1 operands, found 2"),
         (Model::new(13, &[2]).node("Max", &[], "y", vec![]), "at least 1"),
         (Model::new(13, &[2]).node("Conv", &["x"], "y", vec![]), "2 to 3"),
-        (Model::new(13, &[2]).node("Relu", &["z"], "y", vec![]), "operand \"z\" is no input"),
+        (Model::new(13, &[2]).node("Relu", &["z"], "y", vec![]), "operand \"z\" is not an input"),
     ] {
         let problem = model.problem();
         assert_eq!((problem.code(), problem.class()), ("Q0408", Class::Invalid));

@@ -87,13 +87,16 @@ fn malformed_tensors() {
         (TensorProto { float_data: vec![1.0], ..raw(1, &[1], 4) }, "twice"),
         (TensorProto { float_data: vec![1.0], ..proto(1, &[2]) }, "needs 2 elements, found 1"),
         (TensorProto { int32_data: vec![1], ..proto(1, &[1]) }, "needs 1 elements, found 0"),
-        (TensorProto { int32_data: vec![256], ..proto(2, &[1]) }, "element 256, which is no u8"),
+        (
+            TensorProto { int32_data: vec![256], ..proto(2, &[1]) },
+            "element 256, which u8 cannot hold",
+        ),
         (TensorProto { int32_data: vec![2], ..proto(9, &[1]) }, "element 2"),
         (raw(22, &[3], 3), "needs 2 bytes, found 3"),
         (raw(10, &[3], 5), "needs 6 bytes, found 5"),
         (TensorProto { int32_data: vec![65536], ..proto(10, &[1]) }, "element 65536"),
         (TensorProto { int32_data: vec![1; 2], ..proto(21, &[1]) }, "needs 1 elements"),
-        (TensorProto { int32_data: vec![300], ..proto(17, &[1]) }, "no f8e4m3fn"),
+        (TensorProto { int32_data: vec![300], ..proto(17, &[1]) }, "that f8e4m3fn cannot hold"),
     ] {
         let problem = problem(tensor);
         assert_eq!((problem.code(), problem.class()), ("Q0411", Class::Invalid), "{problem}");
@@ -147,7 +150,7 @@ fn external_data_inside_the_folder() {
         (external("sub/w.bin", &[("offset", "18446744073709551615")]), "needs 8 bytes"),
         (external("sub/w.bin", &[("offset", "-1")]), "offset \"-1\""),
         (external("sub/none.bin", &[]), "none.bin"),
-        (external("sub", &[]), "no regular file"),
+        (external("sub", &[]), "not a regular file"),
         (external("", &[]), "is at \"\""),
         (TensorProto { external_data: vec![], ..external("", &[]) }, "no location"),
     ] {

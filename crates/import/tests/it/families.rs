@@ -110,7 +110,7 @@ fn check(script: &str, least: usize) {
     let mut passed: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines.lines() {
         let [name, family, tolerance] = line.split(' ').collect::<Vec<_>>()[..] else {
-            panic!("{line:?} is no case");
+            panic!("{line:?} is not a case");
         };
         match run(folder.path(), name, &Tolerance::parse(tolerance)) {
             Ok(()) => *passed.entry(family.to_owned()).or_default() += 1,

@@ -566,7 +566,7 @@ fn checking_a_table_finds_its_mistakes() {
         ("row {x}]", x, &["Row: the syntax has a stray `]`"]),
         ("row }", x, &["Row: the syntax has a stray `}`"]),
         ("row [a [{x}]]", x, &["Row: the syntax has a stray `[`"]),
-        ("row {x?yes}", x, &["Row: operand x is no flag"]),
+        ("row {x?yes}", x, &["Row: operand x is not a flag"]),
         ("row {x?{x}}", flag, &["Row: the text of flag x is not plain"]),
     ] {
         assert_eq!(problem(syntax, operand), expected, "{syntax}");

@@ -63,7 +63,7 @@ fn measure_one(
     };
     if !inputs.len().is_multiple_of(fast.inputs()) {
         let (found, count) = (inputs.len(), fast.inputs());
-        let message = format!("{found} numbers are no whole samples of {count} inputs");
+        let message = format!("{found} numbers are not whole samples of {count} inputs");
         return Err(Diagnostic::invalid("Q1152", message));
     }
     let inputs: Vec<f64> = inputs.iter().copied().cycle().take(SAMPLES * fast.inputs()).collect();

@@ -53,7 +53,7 @@ pub(super) fn unary(unary: Unary, x: &Fixed, dtype: DType) -> Result<Fixed> {
         Unary::Round => map(x, false, whole(Rounding::HalfEven)),
         Unary::Reciprocal if x.float => float(|v| 1.0 / v),
         Unary::Reciprocal => map(x, false, |v| match v.is_zero() {
-            true => Err(Diagnostic::invalid("Q1124", "a quotient by zero has no fixed-point code")),
+            true => Err(Diagnostic::invalid("Q1124", "a division by zero has no fixed-point code")),
             false => Ok(Ratio::ONE / v),
         }),
         Unary::HardSwish if x.float => {

@@ -57,7 +57,7 @@ fn vivado(top: &Top<'_>, settings: &Settings, language: Language) -> String {
     };
     format!(
         "# vivado -mode batch -source {name}_vivado.tcl
-# Out of context: the ports are no pins. Reports go to {name}_vivado/.
+# Out of context: the ports are not pins. Reports go to {name}_vivado/.
 set here [file dirname [file normalize [info script]]]
 set reports [file join $here {name}_vivado]
 file mkdir $reports

@@ -127,7 +127,7 @@ pub(super) fn dead(program: &Program) -> Option<Diagnostic> {
     let count = dead.len();
     let (plural, them) = if count == 1 { ("", "it") } else { ("s", "them") };
     (count > 0).then(|| {
-        let message = format!("{count} operation{plural} of {} no output needs", live.len());
+        let message = format!("{count} of {} operations: no output needs {them}", live.len());
         Diagnostic::note("Q1037", message)
             .with_note(named(&dead))
             .help(format!("tools that make hardware leave {them} out"))

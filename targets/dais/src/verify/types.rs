@@ -42,5 +42,5 @@ pub(crate) fn interval_problem(min: f64, max: f64, step: f64) -> Option<Diagnost
     }
     let off_grid = |bound: &Dyadic| bound.in_units(exponent).is_none();
     let bound = [(low, min), (high, max)].into_iter().find(|(bound, _)| off_grid(bound))?.1;
-    Some(Diagnostic::invalid("Q1012", format!("{bound} is no multiple of the step {step}")))
+    Some(Diagnostic::invalid("Q1012", format!("{bound} is not a multiple of the step {step}")))
 }

@@ -265,7 +265,7 @@ fn dead_operations_are_reported_together() {
     let problems = verify(&program, &Rules::default());
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].code(), "Q1037");
-    assert_eq!(problems[0].message(), "2 operations of 5 no output needs");
+    assert_eq!(problems[0].message(), "2 of 5 operations: no output needs them");
     assert_eq!(problems[0].notes(), ["%2, %3"]);
 }
 

@@ -181,16 +181,16 @@ fn read_variable<'a>(
     file.byte()?;
     file.none(1, "attributes of a variable")?;
     let element = Element::from_number(kind & 15)
-        .ok_or_else(|| file.fail(format!("{} is no type of a variable", kind & 15)))?;
+        .ok_or_else(|| file.fail(format!("{} is not a type of a variable", kind & 15)))?;
     let align = Align::from_number(kind >> 4)
-        .ok_or_else(|| file.fail(format!("{} is no alignment", kind >> 4)))?;
+        .ok_or_else(|| file.fail(format!("{} is not an alignment", kind >> 4)))?;
     let alias = match alias {
         0 => None,
         index if (FIRST_VARIABLE..FIRST_VARIABLE + position).contains(&index) => {
             Some((index, offset))
         }
         index => {
-            return Err(file.fail(format!("the alias {index} is no earlier variable")));
+            return Err(file.fail(format!("the alias {index} is not an earlier variable")));
         }
     };
     let name = strings.get(name as usize).map_or("", String::as_str);

@@ -256,7 +256,7 @@ fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
         values[index] = exact(values[index] * bits, unit, &between)?;
     }
     let unit = param(layout, "offset_unit");
-    let odd = format!("the channel offset is no multiple of {unit}");
+    let odd = format!("the channel offset is not a multiple of {unit}");
     values[OFFSET] = exact(values[OFFSET], unit, &Diagnostic::invalid("Q6011", odd))?;
     let width = param(layout, "swsb_bits");
     let options = values[OPTION_LIST];
@@ -270,7 +270,7 @@ fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
 
 fn to_values(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) -> Result<()> {
     let unit = 8 * param(layout, "sub_unit");
-    let partial = Diagnostic::invalid("Q6012", "a sub-register is no whole number of elements");
+    let partial = Diagnostic::invalid("Q6012", "a sub-register is not a whole number of elements");
     for (index, bits) in subs(values, acc, factor) {
         values[index] = exact(values[index] * unit, bits, &partial)?;
     }

@@ -186,7 +186,7 @@ pub fn visa_operation(
     let acc = |variable: Var| {
         let declared = element(variable).ok_or_else(|| undeclared(variable))?;
         acc_of(declared.element, inst, second).ok_or_else(|| {
-            let message = format!("{} is no type of an accumulator", declared.element.name());
+            let message = format!("{} is not a type of an accumulator", declared.element.name());
             Diagnostic::invalid("Q6051", message)
         })
     };

@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
             let known = ["v_type", "type", "num_elts", "align"].contains(&key);
             if !known || value.is_empty() || fields.insert(key, value).is_some() {
                 let shown: String = key.chars().take(40).collect();
-                return Err(cursor.error("Q6024", format!("the field `{shown}` cannot be so"), at));
+                return Err(cursor.error("Q6024", format!("the field `{shown}` is malformed"), at));
             }
         }
         if self.names.contains_key(&name)

@@ -202,7 +202,7 @@ pub(super) fn alignment(shape: &Shape, arch: &DpasArch, starts: &[(&'static str,
             _ => ("Q6057", shape.src2_alignment()),
         };
         if !start.is_multiple_of(unit as usize) {
-            let message = format!("{operand} starts at byte {start}, no multiple of {unit}");
+            let message = format!("{operand} starts at byte {start}, not a multiple of {unit}");
             let below = start - start % unit as usize;
             let help = format!("bytes {below} and {} are legal", below + unit as usize);
             reject(&mut found, code, message, help);

@@ -23,13 +23,14 @@ pub(super) fn check(file: &Json, checker: &mut Checker) {
         match index {
             Some(index) if index >= 0 => {
                 let fresh = indices.insert(index);
-                checker.rule(fresh, "Q4073", || format!("layer_index {index} is there twice"));
+                checker.rule(fresh, "Q4073", || format!("layer_index {index} appears twice"));
             }
             _ => checker.error("Q4072", format!("layer {name} has no layer_index")),
         }
         let own = layer.get("name").and_then(Json::text);
-        checker
-            .rule(own == Some(name), "Q4073", || format!("layer {name} has another name inside"));
+        checker.rule(own == Some(name), "Q4073", || {
+            format!("layer {name} has another name in its record")
+        });
         neighbours(name, layer, &names, checker);
         operation(name, layer, checker);
     }

@@ -73,7 +73,7 @@ fn workloads(file: &Json) -> Vec<(i64, &Json)> {
 pub(super) fn check(file: &Json, checker: &mut Checker) {
     for key in ["buffersize", "top_batch_cut", "xlen", "ylen"] {
         let right = number(file, key).is_some_and(|value| value > 0);
-        checker.rule(right, "Q4072", || format!("{key} is no positive number"));
+        checker.rule(right, "Q4072", || format!("{key} is not a positive number"));
     }
     let size = number(file, "buffersize").unwrap_or(0);
     let work = workloads(file);

@@ -157,7 +157,7 @@ impl Line<'_> {
     fn buffer(&mut self, unit: u32, bytes: u64) {
         let align = self.arch.wl0_align;
         if !unit.is_multiple_of(align) {
-            self.wrong("Q4027", format!("WL0 address {unit} is no multiple of {align}"));
+            self.wrong("Q4027", format!("WL0 address {unit} is not a multiple of {align}"));
         }
         let end = bytes.div_ceil(self.arch.wl0_unit.into()).saturating_add(unit.into());
         let units = self.arch.wl0_units;
@@ -187,7 +187,10 @@ impl Line<'_> {
         );
         let pad = conv.pad.value();
         let codes = if conv.signed[0] { -128.0..=127.0 } else { 0.0..=255.0 };
-        self.undefined(pad.fract() != 0.0 || !codes.contains(&pad), "PADV that is no input code");
+        self.undefined(
+            pad.fract() != 0.0 || !codes.contains(&pad),
+            "PADV that is not an input code",
+        );
         self.undefined(conv.accumulate.is_some_and(|(mode, ..)| mode > 1), "DQC above 1");
         let limit = conv.activation.1.value();
         let negative = conv.activation.0 == ActMode::RELU_X && limit < 0.0;
@@ -313,7 +316,7 @@ impl Line<'_> {
         if usize::from(core) >= self.cores || usize::from(core) == self.core {
             self.wrong(
                 "Q4036",
-                format!("core {core} is no other core of the {} given", self.cores),
+                format!("core {core} is not another core of the {} given", self.cores),
             );
         }
     }

@@ -146,7 +146,7 @@ fn wrong(message: String) -> Diagnostic {
 
 fn register(name: &str) -> Result<Reg> {
     Reg::new(name).ok_or_else(|| {
-        wrong(format!("{name:?} is no name of a register"))
+        wrong(format!("{name:?} is not the name of a register"))
             .help("a name is a capital letter with letters, digits and _ behind it")
     })
 }
@@ -189,7 +189,7 @@ fn macro_rows(set: &MacroSet) -> Result<BTreeSet<&'static str>> {
             for name in names {
                 let found = forms(name);
                 if found.is_empty() {
-                    return Err(wrong(format!("{name:?} is no macro")));
+                    return Err(wrong(format!("{name:?} is not a macro")));
                 }
                 rows.extend(found);
             }
@@ -339,7 +339,7 @@ impl ArchFile {
             if known || self.virtual_digital || digital.is_empty() {
                 Ok(register)
             } else {
-                Err(wrong(format!("the role {key} is {name}, which is no 1-bit register")))
+                Err(wrong(format!("the role {key} is {name}, which is not a 1-bit register")))
             }
         };
         let roles = &self.roles;

@@ -31,7 +31,7 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
         for (Cell { x, y, z }, units) in goal.cells() {
             let weight = units as f64 / 2.0_f64.powi(depth as i32);
             if f64::from(weight as f32) != weight {
-                return Err(too_large(format!("the weight {weight} is no exact f32")));
+                return Err(too_large(format!("the weight {weight} is not exact in f32")));
             }
             let (row, column) = (reach_y as i32 - y, reach_x as i32 + x);
             let at = ((index * channels + z as usize) * rows + row as usize) * columns;

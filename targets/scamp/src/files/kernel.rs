@@ -71,7 +71,7 @@ pub(super) type Read<T> = Result<T, Diagnostic>;
 /// type, `Q5052` for a value that no kernel has.
 pub fn read_kernels(text: &str) -> Read<KernelFile> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        let message = format!("no JSON, line {} column {}: {error}", error.line(), error.column());
+        let message = format!("not JSON, line {} column {}: {error}", error.line(), error.column());
         Diagnostic::invalid("Q5050", message)
     })?;
     let Value::Object(object) = value else {
@@ -231,7 +231,10 @@ impl Reader {
         if mode == Mode::Analogue
             && let Some(bad) = pool.iter().chain(&inputs).find(|name| Reg::new(name).is_none())
         {
-            return Err(wrong("registerAllocator", format!("{bad:?} is no name of a register")));
+            return Err(wrong(
+                "registerAllocator",
+                format!("{bad:?} is not the name of a register"),
+            ));
         }
         Ok((inputs, pool))
     }

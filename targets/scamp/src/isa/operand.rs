@@ -225,7 +225,7 @@ fn parse_byte(cursor: &mut Cursor<'_>) -> Result<i128> {
     let start = cursor.position();
     let value = cursor.integer()?;
     if u8::try_from(value).is_err() {
-        return Err(cursor.out_of_range(format!("{value} is no byte, expected 0..=255"), start));
+        return Err(cursor.out_of_range(format!("{value} is not a byte, expected 0..=255"), start));
     }
     Ok(value)
 }

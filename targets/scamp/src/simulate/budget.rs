@@ -115,11 +115,11 @@ impl Budget {
         }
         let left = self.left.checked_sub(units.saturating_mul(times));
         if bits.saturating_mul(planes as u64) > MAX_BITS {
-            let message = "the results are no floats, and too long as fractions";
+            let message = "the results are not exact in floats, and too long as fractions";
             return Err(Diagnostic::unsupported("Q5062", message).help("run it on a smaller array"));
         }
         let Some(left) = left else {
-            let message = "the results are no floats, and take too long as fractions";
+            let message = "the results are not exact in floats, and take too long as fractions";
             return Err(self.limit.exceeded("Q5062", message.to_owned()));
         };
         self.left = left;

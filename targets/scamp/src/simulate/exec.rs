@@ -140,7 +140,8 @@ impl Executor {
     fn run_exactly(&self, inputs: &[(Named, Vec<f64>)]) -> Result<Outcome> {
         let numbers = self.width * self.height * self.lowered.analogue.len();
         if numbers > MAX_FRACTIONS {
-            let message = "the results are no floats, and the array is too large for fractions";
+            let message =
+                "the results are not exact in floats, and the array is too large for fractions";
             return Err(Diagnostic::unsupported("Q5062", message)
                 .help("run it on a smaller array, or with inputs that are multiples of 2^-d"));
         }

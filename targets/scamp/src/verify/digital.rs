@@ -267,7 +267,8 @@ impl Filtered<'_> {
                     return Some(Diagnostic::answer("Q5042", message));
                 };
                 if found != expected {
-                    let message = format!("{name} holds {found} in some pixel of a made-up image");
+                    let message =
+                        format!("{name} holds {found} in some pixel of a generated image");
                     let message = format!("{message}, expected {expected}");
                     return Some(Diagnostic::answer("Q5042", message));
                 }

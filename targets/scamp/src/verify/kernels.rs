@@ -130,7 +130,7 @@ fn verify_analogue(program: &Program, file: &KernelFile) -> Result<Vec<Diagnosti
     let state = run(program, Level::Bus)?;
     let register = |name: &str| {
         Reg::new(name).ok_or_else(|| {
-            Diagnostic::invalid("Q5052", format!("{name:?} is no name of a register"))
+            Diagnostic::invalid("Q5052", format!("{name:?} is not the name of a register"))
         })
     };
     let inputs = file.inputs.iter().map(|name| register(name)).collect::<Result<Vec<_>>>()?;

@@ -111,7 +111,7 @@ impl Model {
                 && name != ".."
                 && !name.contains(['/', '\\', '\0']);
             if !plain {
-                let message = format!("\"{}\" is no plain file name", name.escape_debug());
+                let message = format!("\"{}\" is not a plain file name", name.escape_debug());
                 return Err(Diagnostic::invalid("Q3031", message));
             }
         }

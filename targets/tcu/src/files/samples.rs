@@ -125,7 +125,7 @@ impl Samples {
     pub fn read(bytes: &[u8], block_size: usize) -> Result<Samples> {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() {
-            let message = format!("the last {} bytes are no sample word of 8 bytes", rest.len());
+            let message = format!("the last {} bytes are not a sample word of 8 bytes", rest.len());
             let place = (bytes.len() - rest.len()) as u64;
             return Err(Diagnostic::invalid("Q3036", message).at_byte(place));
         }

@@ -148,19 +148,23 @@ impl Choices {
             let op = graph.node_named(name).map(|id| &graph[id].op);
             match op {
                 Some(Op::Gemm(_) | Op::MatMul) if choice.row.is_some() || choice.with.is_some() => {
-                    return Err(misfit(format!("{name:?} is no convolution with rows or another")));
+                    return Err(misfit(format!(
+                        "{name:?} is not a convolution with rows or another"
+                    )));
                 }
                 Some(Op::Conv(_)) if choice.positions.is_some() => {
-                    return Err(misfit(format!("{name:?} is no matrix product with positions")));
+                    return Err(misfit(format!("{name:?} is not a matrix product with positions")));
                 }
                 Some(Op::Conv(conv)) if choice.packed && conv.groups > 1 => {
                     return Err(misfit(format!("{name:?} has groups and a packed input")));
                 }
                 Some(Op::Gemm(_) | Op::MatMul) if choice.packed => {
-                    return Err(misfit(format!("{name:?} is no convolution with a packed input")));
+                    return Err(misfit(format!(
+                        "{name:?} is not a convolution with a packed input"
+                    )));
                 }
                 Some(Op::Conv(_) | Op::Gemm(_) | Op::MatMul) => {}
-                _ => return Err(misfit(format!("{name:?} is no product of the graph"))),
+                _ => return Err(misfit(format!("{name:?} is not a product of the graph"))),
             }
             let changes = choice.planes.is_some() || choice.batch_norm.is_some();
             let moves = choice.before.is_some()

@@ -79,7 +79,7 @@ impl<A: Arithmetic> Layer<'_, A> {
         let node = self.graph.node_named(name).map(|id| &self.graph[id]);
         match node.map(|node| (node, &node.op)) {
             Some((node, Op::BatchNorm(norm))) => weights::affine(self.graph, node, norm),
-            _ => Err(misfit(format!("{name:?} is no batch normalisation"))),
+            _ => Err(misfit(format!("{name:?} is not a batch normalisation"))),
         }
     }
 
@@ -138,7 +138,7 @@ impl<A: Arithmetic> Layer<'_, A> {
 
     /// The convolution of this name, which is summed along with another one.
     fn along(&self, name: &str, shape: &[usize]) -> Result<Along> {
-        let wrong = || misfit(format!("{name:?} is no convolution that can be summed along"));
+        let wrong = || misfit(format!("{name:?} is not a convolution that can be summed along"));
         let node = self.graph.node_named(name).map(|id| &self.graph[id]).ok_or_else(wrong)?;
         let Op::Conv(conv) = &node.op else { return Err(wrong()) };
         let state = self.values.get(node.output).ok_or_else(wrong)?;

@@ -80,7 +80,7 @@ impl Weights {
         let bias = bias.map(|(_, bias)| match bias.len() {
             1 => Ok(vec![times(beta, bias[0]); outputs]),
             n if n == outputs => Ok(bias.iter().map(|&b| times(beta, b)).collect()),
-            _ => Err(never_claimed("a Gemm whose C is no row")),
+            _ => Err(never_claimed("a Gemm whose C is not a row")),
         });
         let bias = bias.transpose()?;
         Ok(Weights { taps, columns: taps, channels, outputs, groups: 1, rows, bias })

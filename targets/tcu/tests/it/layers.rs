@@ -385,7 +385,7 @@ fn numerics_that_do_not_fit_are_refused() {
     let input = sixteenths(&[1, 3, 3], &[16; 9]);
     for (rounding, nodes, reason) in [
         ("exact", json!({}), "compat"),
-        ("free", json!({ "other": {} }), "no product"),
+        ("free", json!({ "other": {} }), "not a product"),
         ("free", json!({ "node": { "tap": [0] } }), "unknown field"),
         ("free", json!({ "node": { "taps": [0, 0] } }), "taps"),
         ("free", json!({ "node": { "taps": [0, 1, 2] } }), "taps"),
@@ -394,7 +394,7 @@ fn numerics_that_do_not_fit_are_refused() {
         ("free", json!({ "node": { "planes": [[0, 2]] } }), "blocks"),
         ("free", json!({ "node": { "planes": [[0, 3]] } }), "blocks"),
         ("free", json!({ "node": { "planes": [[1, 2], [0, 1]] } }), "blocks"),
-        ("free", json!({ "node": { "batch_norm": "gone" } }), "no batch normalisation"),
+        ("free", json!({ "node": { "batch_norm": "gone" } }), "not a batch normalisation"),
         ("free", json!({ "node": { "scale": 0.5 } }), "output \"y\""),
         ("free", json!({ "node": { "positions": 2 } }), "positions"),
         ("compat", json!({ "node": { "scale": 0.5 } }), "compat"),

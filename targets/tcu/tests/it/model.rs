@@ -86,7 +86,7 @@ fn meaning(case: &Case) -> Tensors {
 fn half_pixel(graph: &Graph) -> Graph {
     let mut new = Graph::new("resize");
     let (_, node) = graph.nodes().next().unwrap();
-    let Op::Resize(resize) = &node.op else { panic!("{} is no resizing", node.name) };
+    let Op::Resize(resize) = &node.op else { panic!("{} is not a resizing", node.name) };
     let x = &graph[node.input(0).unwrap()];
     let id = new.add_input(&x.name, x.dtype, &x.shape, &[]).unwrap();
     let op = Op::Resize(Resize { coordinates: Coordinates::HalfPixel, ..resize.clone() });

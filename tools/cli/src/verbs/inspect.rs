@@ -37,7 +37,7 @@ impl Inspect {
             let file = input::open(&self.file)?;
             let setup = self.setup(&file)?;
             if setup.is_some() || !matches!(detect(&file, targets()), FileKind::Model) {
-                input::without_effect(self.part.given(), "what is no model")?;
+                input::without_effect(self.part.given(), "a file that is not a model")?;
             }
             inspect::file(&file, targets(), setup, &self.part.options(), self.depth())?
         };
@@ -67,7 +67,7 @@ impl Inspect {
         let target = match (self.reading.named()?, detect(file, targets())) {
             (Some(target), _) | (None, FileKind::Program(target)) => target,
             (None, _) => {
-                input::without_effect(self.reading.given(), "what is no program")?;
+                input::without_effect(self.reading.given(), "a file that is not a program")?;
                 return Ok(None);
             }
         };

@@ -137,7 +137,7 @@ impl Run {
         {
             let file = input::open(path)?;
             let raw = self.raw_ports.then_some("--raw-ports");
-            input::without_effect(raw, "what is no program folder")?;
+            input::without_effect(raw, "a file that is not a program folder")?;
             if let FileKind::Model = detect(&file, targets()) {
                 let executable = match self.reading.named()? {
                     Some(target) => self.compiled(&file, target, data, console),

@@ -89,7 +89,7 @@ impl Verify {
         Ok(if legal && exact { 0 } else { Class::Answer.exit_code() })
     }
 
-    /// A file of the machine that is no program.
+    /// A file of the machine that is not a program.
     fn document(&self, file: &InputFile) -> Outcome<Option<Document>> {
         let target = match (self.reading.named()?, detect(file, targets())) {
             (Some(target), _) | (None, FileKind::Program(target)) => target,

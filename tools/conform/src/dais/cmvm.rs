@@ -59,7 +59,7 @@ impl Matrix {
         let bytes = folder::read(&path.join(&name))?;
         let tensor = npy::read_npy(bytes).map_err(|error| format!("{name}: {error}"))?;
         let (&[rows, columns], Some(weights)) = (tensor.shape(), tensor.to_i64()) else {
-            return Err(format!("{name} is no matrix of integers"));
+            return Err(format!("{name} is not a matrix of integers"));
         };
         let row = |row: usize| weights[row * columns..(row + 1) * columns].to_vec();
         Ok(Matrix { rows: (0..rows).map(row).collect(), columns })
@@ -187,7 +187,7 @@ fn graph_outputs(pipeline: &Pipeline, sample: &[f64]) -> Check<Vec<f64>> {
                 Inst::Sub { a, b, shift } => {
                     slots[a.0 as usize] - slots[b.0 as usize] * power(shift)
                 }
-                _ => return Err(format!("`{}` is no adder", inst.mnemonic())),
+                _ => return Err(format!("`{}` is not an adder", inst.mnemonic())),
             });
         }
         let output = |output: &Output| {

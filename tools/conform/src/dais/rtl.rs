@@ -69,7 +69,7 @@ impl About {
         // Programs lie in the folders beside this one.
         let parts = self.program.split('/');
         if parts.clone().any(|part| part.is_empty() || part.starts_with('.')) {
-            return Err(format!("{:?} is no name of a program", self.program));
+            return Err(format!("{:?} is not the name of a program", self.program));
         }
         let program = path.join("..").join(format!("{}.json", self.program));
         let pipeline = read_json(&folder::read_text(&program)?)?;
@@ -98,7 +98,7 @@ fn same_widths(what: &str, fields: &[Field], expected: &[u64]) -> Check {
 fn numbers(path: &Path) -> Check<Vec<Int>> {
     let text = folder::read_text(path)?;
     let number = |line: &str| {
-        Int::from_str_radix(line.trim(), 16).map_err(|_| format!("{line:?} is no number"))
+        Int::from_str_radix(line.trim(), 16).map_err(|_| format!("{line:?} is not a number"))
     };
     text.lines().map(number).collect()
 }

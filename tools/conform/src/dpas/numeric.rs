@@ -114,7 +114,7 @@ fn is_nan(bytes: &[u8], acc: Acc) -> bool {
 fn numbers(digits: &str, size: usize) -> Check<Vec<u8>> {
     let bytes = hex(digits)?;
     if bytes.len() % size != 0 {
-        return Err(format!("the digits are no numbers of {size} bytes"));
+        return Err(format!("the digits are not numbers of {size} bytes"));
     }
     Ok(bytes.chunks(size).flat_map(|number| number.iter().rev().copied()).collect())
 }

@@ -83,7 +83,7 @@ fn images(value: &Value, space: Space) -> Check<Images> {
 }
 
 fn register(name: &str) -> Check<Reg> {
-    Reg::new(name).ok_or_else(|| format!("{name:?} is no register"))
+    Reg::new(name).ok_or_else(|| format!("{name:?} is not a register"))
 }
 
 fn image(rows: &Value) -> Check<Vec<f64>> {

@@ -28,7 +28,7 @@ struct Filter {
 }
 
 fn register(value: &Value) -> Check<Reg> {
-    value.as_str().and_then(Reg::new).ok_or_else(|| format!("{value} is no register"))
+    value.as_str().and_then(Reg::new).ok_or_else(|| format!("{value} is not a register"))
 }
 
 fn depth_of(case: &Value) -> Check<u32> {

@@ -54,7 +54,7 @@ fn same_files(a: &[SegmentFiles], b: &[SegmentFiles], found: &mut Difference) {
 
 fn description(folder: &Folder) -> Outcome<serde_json::Value> {
     let value = serde_json::from_str(&folder.description());
-    Ok(value.map_err(|error| Diagnostic::bug(format!("a description is no JSON: {error}")))?)
+    Ok(value.map_err(|error| Diagnostic::bug(format!("a description is not JSON: {error}")))?)
 }
 
 fn constants(folder: &Folder) -> Outcome<Tensors> {

@@ -37,13 +37,15 @@ fn rows<T: Element>(bytes: &[u8], number: impl Fn(&str) -> Option<T>) -> Result<
     while reader.read_record(&mut record).map_err(|e| malformed(bytes, &e))? {
         let line = line_of(bytes, record.position());
         if numbers.len() + record.len() > MAX_NUMBERS {
-            let message = format!("line {line}: more than {MAX_NUMBERS} numbers are not read");
+            let message = format!(
+                "line {line}: the file has more than {MAX_NUMBERS} numbers, the most that is read"
+            );
             return Err(wrong(message).help("give them in a .npy file"));
         }
         for (column, field) in record.iter().enumerate() {
             numbers.push(number(field).ok_or_else(|| {
                 let place = format!("line {line}, column {}", column + 1);
-                wrong(format!("{place}: {} is no number that it can hold", shown(field)))
+                wrong(format!("{place}: {} is not a number that it can hold", shown(field)))
             })?);
         }
         rows += 1;

@@ -41,7 +41,7 @@ fn whole_numbers(x: &ExactTensor) -> Result<Vec<i64>> {
         i64::try_from(value.numerator()).ok().filter(|_| value.is_int())
     };
     let numbers: Option<Vec<i64>> = x.integers.iter().map(number).collect();
-    numbers.ok_or_else(|| unsupported("the indices are no whole numbers"))
+    numbers.ok_or_else(|| unsupported("the indices are not whole numbers"))
 }
 
 fn select(operands: &[&ExactTensor], sources: &[Source], shape: &[usize]) -> Result<ExactTensor> {

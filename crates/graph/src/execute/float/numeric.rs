@@ -154,7 +154,7 @@ macro_rules! with_number {
             }};
         }
         match $dtype {
-            DType::Bool => Err(super::unsupported("truth values are no numbers")),
+            DType::Bool => Err(super::unsupported("truth values are not numbers")),
             DType::I8 => typed!(i8),
             DType::I16 => typed!(i16),
             DType::I32 => typed!(i32),

@@ -121,7 +121,7 @@ pub(super) fn transpose(node: &mut Node<'_, '_>) -> Result<()> {
     let Stored { id, order } = node.stored(0)?;
     let permutation = axes(&given, order.len(), "the permutation")?;
     if permutation.len() != order.len() {
-        return Err(malformed(format!("{given:?} is no permutation of {} axes", order.len())));
+        return Err(malformed(format!("{given:?} is not a permutation of {} axes", order.len())));
     }
     let axes = inverse(&permutation);
     let order = order.iter().map(|&axis| axes[axis]).collect();
@@ -159,7 +159,7 @@ fn define_integers(node: &mut Node<'_, '_>, shape: &[usize], numbers: Vec<i64>) 
         3 => {
             let small = numbers.into_iter().map(|v| i32::try_from(v).ok());
             let small: Option<Vec<i32>> = small.collect();
-            let small = small.ok_or_else(|| malformed("an extent is no i32".to_owned()))?;
+            let small = small.ok_or_else(|| malformed("an extent is not an i32".to_owned()))?;
             Tensor::from_vec(shape, small)?
         }
         _ => return Err(malformed("out_type is neither i32 nor i64".to_owned())),

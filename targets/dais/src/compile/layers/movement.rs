@@ -40,7 +40,7 @@ pub(super) fn resized(
         return moved(layer);
     }
     if !resize.is_exact() {
-        return Err(refuse("its interpolation weights are no binary fractions"));
+        return Err(refuse("its interpolation weights are not binary fractions"));
     }
     let (x, x_shape, shape) = (layer.operand(0)?, layer.shape_of(0), layer.shape());
     let taps: Vec<_> = resize

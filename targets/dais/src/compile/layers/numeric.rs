@@ -134,7 +134,7 @@ pub(in crate::compile) fn wrapped(
     let wrap = |number: Number| {
         let number = number.settled(builder)?;
         if number.form.is_some() {
-            return Err(refuse(format!("its result of type {dtype} is no whole number")));
+            return Err(refuse(format!("its result of type {dtype} is not a whole number")));
         }
         match grid.holds(&builder.range(&number.wire)) {
             true => Ok(number),

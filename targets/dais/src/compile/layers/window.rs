@@ -83,7 +83,7 @@ pub(super) fn mean(
     let terms: Vec<Term> = elements.iter().map(term).collect();
     let sum = combine(builder, &terms, &Ratio::ZERO)?;
     if divisor == 0 {
-        return Err(refuse("the mean of no element is no number"));
+        return Err(refuse("the mean of no elements is not a number"));
     }
     let share = Ratio::from_parts(Int::ONE, divisor.into());
     sum.rescaled(builder, &share, &Ratio::ZERO)

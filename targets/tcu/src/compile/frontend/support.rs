@@ -202,7 +202,7 @@ fn refuse_activation(arch: &TcuArch, activation: Activation) -> Option<String> {
         Activation::Clip { min, max } => {
             let limits = [min, max];
             let bad = limits.iter().flatten().any(|limit| limit.is_nan());
-            bad.then(|| "a limit of it is no number".to_owned())
+            bad.then(|| "one of its limits is not a number".to_owned())
         }
         Activation::Elu { alpha } => refuse_parameters(arch, activation, &[alpha]),
         Activation::Selu { alpha, gamma } => refuse_parameters(arch, activation, &[alpha, gamma]),

@@ -124,7 +124,7 @@ fn operators_without_instructions_are_refused() {
     assert!(unary(Op::Unary(Unary::Floor)).contains("no instructions"));
     assert!(unary(Op::Activation(Activation::LeakyRelu { alpha: 1.5 })).contains("above 1"));
     let nan = Activation::Clip { min: Some(f32::NAN), max: None };
-    assert!(unary(Op::Activation(nan)).contains("no number"));
+    assert!(unary(Op::Activation(nan)).contains("not a number"));
     let mean = Reduce { kind: ReduceKind::Mean, axes: vec![1], keep_dims: true };
     assert!(unary(Op::Reduce(mean)).contains("over positions"));
     assert!(unary(Op::Quantise(Quantiser::symmetric(true, 8, 0.5))).contains("another grid"));
