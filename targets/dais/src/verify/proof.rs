@@ -125,7 +125,7 @@ pub(super) fn dead(program: &Program) -> Option<Diagnostic> {
     let dead: Vec<usize> =
         program.operations.iter().enumerate().filter(is_dead).map(|(index, _)| index).collect();
     let count = dead.len();
-    let (plural, them) = if count == 1 { ("", "it") } else { ("s", "them") };
+    let them = if count == 1 { "it" } else { "them" };
     (count > 0).then(|| {
         let message = format!("{count} of {} operations: no output needs {them}", live.len());
         Diagnostic::note("Q1037", message)
