@@ -65,7 +65,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     },
     OptionInfo {
         name: "flush-probe",
-        doc: "send the host's probe, which uses the last two vectors of DRAM0, behind the program",
+        doc: "send the host's probe, which uses the last two vectors of DRAM0, after the program",
         default: "true",
         values: FLAG,
     },

@@ -78,7 +78,7 @@ pub(crate) fn trunc(node: &mut NodeContext<'_, '_>) -> Result<()> {
         let (from, to) = (bits(3)?.as_uniform(), bits(4)?.as_uniform());
         let shift = from.zip(to).map(|(from, to)| from - to).filter(|&shift| shift >= 0);
         let shift = shift.ok_or_else(|| {
-            node.unsupported("bit widths that vary, or more bits behind it than before")
+            node.unsupported("bit widths that vary, or more bits after it than before")
         })?;
         let factor = 2.0_f64.powi(shift as i32);
         let coarse =

@@ -66,7 +66,7 @@ pub(super) fn print(top: &Top<'_>, language: Language) -> Result<String> {
     for (port, fields, kif) in [("model_inp", inputs, input), ("model_out", outputs, output)] {
         let _ = writeln!(
             text,
-            "{comment} {port}: {} numbers of {} bits, {} of them behind the point.",
+            "{comment} {port}: {} numbers of {} bits, {} of them after the point.",
             fields.len(),
             kif.width(),
             kif.fraction

@@ -143,7 +143,7 @@ impl Line<'_> {
                 let end = bytes.saturating_add(address.into());
                 self.other_core(core);
                 let limit = u64::from(self.arch.l2_bytes);
-                self.shape(end <= limit, "the weights lie behind the other core's L2");
+                self.shape(end <= limit, "the weights end beyond the other core's L2");
             }
             WeightSource::Dram { bas, .. } => self.undefined(bas == 3, "BAS 3 of ldw_mov"),
             WeightSource::L2(_) => {}
@@ -259,7 +259,7 @@ impl Line<'_> {
                 let fits = config.tile.contains(&0)
                     || (0..3)
                         .all(|axis| last[axis] * wide(strides[axis]) < wide(config.source[axis]));
-                self.shape(fits, "the tile reaches behind the source tensor");
+                self.shape(fits, "the tile reaches beyond the source tensor");
             }
             VectorKind::Pool => {
                 let both = [1, 32].map(|module| vector.modules & module != 0);

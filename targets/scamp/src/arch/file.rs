@@ -147,7 +147,7 @@ fn wrong(message: String) -> Diagnostic {
 fn register(name: &str) -> Result<Reg> {
     Reg::new(name).ok_or_else(|| {
         wrong(format!("{name:?} is not the name of a register"))
-            .help("a name is a capital letter with letters, digits and _ behind it")
+            .help("a name is a capital letter, then letters, digits and _")
     })
 }
 

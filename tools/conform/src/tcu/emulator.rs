@@ -40,7 +40,7 @@ fn check(case: &Value) -> Check {
     let expected = hex(&case["dram0_after"])?;
     let mut found = vec![0; expected.len() / arch.data_type.bytes()];
     executor.state.read(Memory::Dram0, 0, &mut found).map_err(failed)?;
-    same_bytes("DRAM0 behind the program", &write_data(&found, &arch), &expected)?;
+    same_bytes("DRAM0 after the program", &write_data(&found, &arch), &expected)?;
     let sum = estimate(&read.program, false).aggregate;
     let figures = &case["estimate_aggregate_cycles_energy"];
     let expected = [&figures[0], &figures[1]].map(Value::as_u64);
