@@ -36,7 +36,9 @@ pub fn decompress(bytes: &[u8]) -> Result<String> {
         .map_err(|error| bad(format!("the compressed file is damaged: {error}")))?;
     if text.len() as u64 > most {
         let message = format!("the file holds more than {most} bytes of text");
-        return Err(Diagnostic::unsupported("Q1093", message).help("decompress it with another tool"));
+        return Err(
+            Diagnostic::unsupported("Q1093", message).help("decompress it with another tool")
+        );
     }
     let rest = decoder.into_inner().len();
     if rest > 0 {
