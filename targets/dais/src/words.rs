@@ -117,7 +117,7 @@ impl Interpreter {
         let width = self.inputs();
         if width == 0 || !inputs.len().is_multiple_of(width) {
             let found = inputs.len();
-            let message = format!("{found} numbers are not whole samples of {width}");
+            let message = format!("{found} numbers are not a whole number of samples of {width}");
             return Err(Diagnostic::invalid("Q1101", message));
         }
         let mut outputs = Vec::with_capacity(inputs.len() / width * self.outputs());

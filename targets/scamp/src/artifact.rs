@@ -232,7 +232,7 @@ impl Machine for Exec {
         let outcome = self.executor.run(&images)?;
         self.notes.clear();
         if outcome.saturated > 0 {
-            let text = format!("{} writes stopped at the saturation", outcome.saturated);
+            let text = format!("{} writes saturated", outcome.saturated);
             self.notes.push(Diagnostic::warning("Q5063", text));
         }
         if outcome.used_fractions {

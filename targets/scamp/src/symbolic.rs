@@ -95,9 +95,9 @@ impl Symbolic {
             return Ok(());
         }
         if matches!(inst, Inst::Where { .. } | Inst::WhereBit { .. }) {
-            let message = format!("after {} the elements no longer do the same", inst.text());
+            let message = format!("after {} not all elements do the same", inst.text());
             return Err(Diagnostic::unsupported("Q5040", message)
-                .help("which kernel a program computes is known of programs without conditions"));
+                .help("kernels are computed for programs without conditions only"));
         }
         let Some(bus) = inst.bus() else { return Ok(()) };
         let factor = Ratio::from_parts((-1).into(), (bus.receivers.len() as u64).into());

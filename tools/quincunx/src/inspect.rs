@@ -152,10 +152,12 @@ pub fn file(
         }
         FileKind::Program(target) => native(file, &Setup::default_for(target)?, targets, depth),
         FileKind::Model => Ok(network(&Model::read_with(file, options)?).into()),
-        FileKind::Unknown => Err(Diagnostic::invalid("Q0615", "the file is of no known format")
-            .in_file(&file.name)
-            .help("models, .npy, .npz, program folders and programs of the targets are known")
-            .into()),
+        FileKind::Unknown => {
+            Err(Diagnostic::invalid("Q0615", "the format of the file is not known")
+                .in_file(&file.name)
+                .help("models, .npy, .npz, program folders and programs of the targets are known")
+                .into())
+        }
     }
 }
 

@@ -63,7 +63,8 @@ fn measure_one(
     };
     if !inputs.len().is_multiple_of(fast.inputs()) {
         let (found, count) = (inputs.len(), fast.inputs());
-        let message = format!("{found} numbers are not whole samples of {count} inputs");
+        let message =
+            format!("{found} numbers are not a whole number of samples of {count} inputs");
         return Err(Diagnostic::invalid("Q1152", message));
     }
     let inputs: Vec<f64> = inputs.iter().copied().cycle().take(SAMPLES * fast.inputs()).collect();
@@ -126,7 +127,7 @@ fn samples(path: &Path) -> Result<Vec<f64>> {
     let file = path.display().to_string();
     let tensor = npy::read_npy(read_bytes(path)?).map_err(|problem| problem.name_file(&file))?;
     if tensor.is_empty() && tensor.shape().first() == Some(&0) {
-        return Err(Diagnostic::invalid("Q1152", "there are no samples in it").in_file(file));
+        return Err(Diagnostic::invalid("Q1152", "it holds no samples").in_file(file));
     }
     Ok(tensor.to_f64())
 }

@@ -297,7 +297,7 @@ fn check(values: &[i128], layout: &Layout) -> Result<()> {
     if lanes != machine && !(is_double && lanes == machine - 1) {
         let message = format!("the machine has {} lanes, found {}", 1 << machine, 1 << lanes);
         return Err(Diagnostic::invalid("Q6010", message)
-            .help("another machine is chosen with --arch: xehpg has 8 lanes, the others have 16"));
+            .help("choose another machine with --arch: xehpg has 8 lanes, the others have 16"));
     }
     if param(layout, "no_depth_1") == 1 && values[DEPTH] == 0 {
         return Err(Diagnostic::invalid("Q6014", "xehpc has no depth 1"));

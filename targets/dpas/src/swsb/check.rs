@@ -200,7 +200,7 @@ impl Checker<'_> {
         }
         if let Some((used, token)) = dependency.token {
             if used == TokenUse::Set && unit != Unit::Systolic {
-                let message = format!("${token} is taken by an instruction that is in order");
+                let message = format!("${token} is taken by an in-order instruction");
                 let help = "only systolic instructions take tokens; write $0.dst to wait";
                 self.report("Q6086", index, message, help);
             }
@@ -224,7 +224,8 @@ impl Checker<'_> {
         let own = match (pipe, unit) {
             (0, Unit::Pipe(own)) => Some(own),
             (0, _) => {
-                let text = format!("@{distance} names no pipe, and this instruction has none");
+                let text =
+                    format!("@{distance} does not name a pipe, and this instruction has none");
                 self.report("Q6088", index, text, "write F@1, I@1, L@1 or A@1");
                 return;
             }

@@ -174,7 +174,8 @@ impl Checker<'_, '_> {
                 inputs.iter().any(|input| common(input) && !disjoint_slices(input, output))
             });
             if let Some(Entry { start, end, .. }) = overlap {
-                let message = format!("the output in L2 [{start},{end}) overlaps the own input");
+                let message =
+                    format!("the output in L2 [{start},{end}) overlaps the input of the same line");
                 self.problems.push(self.subject.at(node, Diagnostic::invalid("Q4040", message)));
             }
         }

@@ -67,7 +67,7 @@ fn redundant(program: &Program, warn: &mut dyn FnMut(usize, Diagnostic)) {
             _ => 0,
         };
         if registers.insert((inst.row(), select), *inst) == Some(*inst) {
-            let text = format!("{} sets what is set already", inst.mnemonic());
+            let text = format!("{} sets what is already set", inst.mnemonic());
             warn(index, Diagnostic::note("Q4038", text));
         }
     }

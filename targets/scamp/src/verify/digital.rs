@@ -43,7 +43,7 @@ pub(super) fn verify_digital(
     let grid = grid(program, layout)?;
     let number = |name: &str| {
         layout.number(name).ok_or_else(|| {
-            Diagnostic::invalid("Q5052", format!("no bits are known of register {name:?}"))
+            Diagnostic::invalid("Q5052", format!("the bits of register {name:?} are not known"))
         })
     };
     let inputs = file.inputs.iter().map(|name| number(name)).collect::<Result<Vec<_>>>()?;

@@ -11,7 +11,8 @@ use quincunx_diag::{Diagnostic, Result};
 pub fn read_data(bytes: &[u8], arch: &TcuArch) -> Result<Vec<i32>> {
     let vector = arch.vector_bytes();
     if !bytes.len().is_multiple_of(vector) {
-        let message = format!("{} bytes are not whole vectors of {vector} bytes", bytes.len());
+        let message =
+            format!("{} bytes are not a whole number of vectors of {vector} bytes", bytes.len());
         return Err(Diagnostic::invalid("Q3034", message)
             .at_byte((bytes.len() - bytes.len() % vector) as u64));
     }

@@ -37,8 +37,11 @@ impl Packing {
     /// `Q3117` for a window that does not fit the input, or too many elements.
     pub fn packed_shape(&self) -> Result<[usize; 4]> {
         self.extents().ok_or_else(|| {
-            Diagnostic::invalid("Q3117", "the packing of an input has extents of no convolution")
-                .help("expected kernel, strides and dilations of 1 or more that fit the shape")
+            Diagnostic::invalid(
+                "Q3117",
+                "the packing of an input does not have the extents of a convolution",
+            )
+            .help("expected kernel, strides and dilations of 1 or more that fit the shape")
         })
     }
 
