@@ -68,6 +68,23 @@ impl Window {
         first.min(end)..end
     }
 
+    /// The elements of a plane of extents `input` that output position `out` reads, row-major, with
+    /// the tap that reads each; taps in the padding read nothing.
+    pub fn reads(&self, out: &[usize], input: &[usize]) -> Vec<(usize, usize)> {
+        let mut reads = vec![(0, 0)];
+        for axis in 0..self.rank() {
+            let along = |&(element, tap): &(usize, usize)| {
+                self.taps(axis, out[axis], input[axis]).map(move |t| {
+                    let padded = out[axis] * self.strides[axis] + t * self.dilations[axis];
+                    let at = padded - self.pads[axis].0;
+                    (element * input[axis] + at, tap * self.kernel[axis] + t)
+                })
+            };
+            reads = reads.iter().flat_map(along).collect();
+        }
+        reads
+    }
+
     /// Input position along `axis` that tap `tap` of output position `out` reads; `None` when it
     /// lies in the padding or beyond the input.
     pub fn source(&self, axis: usize, out: usize, tap: usize, extent: usize) -> Option<usize> {
@@ -106,6 +123,30 @@ pub struct Pool {
     pub window: Window,
     /// Round the output extents up; windows that would start in the right padding are dropped.
     pub ceil: bool,
+}
+
+impl Pool {
+    /// The numbers by which an average divides at the positions of a plane of extents `output` over
+    /// one of extents `input`, row-major: the taps inside the input, and those in its padding if
+    /// these count, 1 where there is none. Taps beyond the right padding (`ceil`) never count.
+    pub fn divisors(&self, input: &[usize], output: &[usize]) -> Vec<usize> {
+        let window = &self.window;
+        let include = self.kind == PoolKind::Average { count_include_pad: true };
+        let mut divisors = vec![1];
+        for axis in 0..input.len() {
+            let count = |out: usize| {
+                if !include {
+                    return window.taps(axis, out, input[axis]).len();
+                }
+                let (before, after) = window.pads[axis];
+                let room = before + input[axis] + after - out * window.strides[axis];
+                room.div_ceil(window.dilations[axis]).min(window.kernel[axis])
+            };
+            let along: Vec<usize> = (0..output[axis]).map(count).collect();
+            divisors = divisors.iter().flat_map(|n| along.iter().map(move |m| n * m)).collect();
+        }
+        divisors.into_iter().map(|count| count.max(1)).collect()
+    }
 }
 
 /// Attributes of `alpha * A' * B' + beta * C`. Inputs: `a`, `b`, optional `c`.

@@ -16,7 +16,7 @@ mod truth;
 use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Value, Window};
+use quincunx_graph::{Binary, Graph, Node, Op, Pool, PoolKind, Value};
 use quincunx_num::{Dyadic, Int, Overflow, Ratio, round_ratio};
 use quincunx_tensor::DType;
 use serde_json::json;
@@ -112,7 +112,11 @@ impl Layers for Fractions {
             node.inputs.iter().map(|i| i.map(|i| graph[i].dtype)).collect();
         let Value { dtype, shape, .. } = &graph[node.output];
         let job = Job { types: &types, dtype: *dtype, shape, bits: self.bits };
-        Ok(typed(layer(node, &operands, &job)?, *dtype))
+        let result = match graph.movement(node) {
+            Some(sources) => movement::moved(&sources, &operands, shape)?,
+            None => layer(node, &operands, &job)?,
+        };
+        Ok(typed(result, *dtype))
     }
 
     fn reals(&self, value: &Fixed) -> Option<Vec<f64>> {
@@ -203,9 +207,6 @@ fn layer(node: &Node, operands: &[Option<&Fixed>], job: &Job<'_>) -> Result<Fixe
     let x = operand(0)?;
     let c = operands.get(2).copied().flatten();
     Ok(match &node.op {
-        Op::Identity => x.clone(),
-        Op::Flatten { .. } | Op::Reshape { .. } => Fixed { shape: shape.to_vec(), ..x.clone() },
-        Op::Transpose { order } => movement::transpose(x, order),
         Op::Quantise(quantiser) => {
             let steps = codes(quantiser, x, shape, false)?;
             reals(quantiser, &steps, shape, false)?
@@ -233,14 +234,19 @@ fn layer(node: &Node, operands: &[Option<&Fixed>], job: &Job<'_>) -> Result<Fixe
         }
         Op::Softmax(layer) => softmax::softmax(layer, x, job.bits, job.dtype)?,
         Op::Reduce(reduce) => numeric::reduce(reduce, x, job)?,
-        Op::Concat { .. }
+        Op::Resize(resize) => movement::interpolated(resize, x, shape),
+        Op::Identity
+        | Op::Flatten { .. }
+        | Op::Reshape { .. }
+        | Op::Transpose { .. }
+        | Op::Concat { .. }
         | Op::Slice { .. }
         | Op::Pad(_)
         | Op::Gather { .. }
         | Op::Expand { .. }
-        | Op::Tile { .. } => movement::moved(node, operands, shape)?,
-        Op::Resize(resize) if resize.is_nearest() => movement::moved(node, operands, shape)?,
-        Op::Resize(resize) => movement::interpolated(resize, x, shape),
+        | Op::Tile { .. } => {
+            return Err(Diagnostic::bug("its elements come from unknown places"));
+        }
         Op::Recurrent(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) => {
             return Err(Diagnostic::bug(format!("{} is never claimed", node.op.name())));
         }
@@ -339,62 +345,22 @@ fn elementwise(binary: Binary, a: &Fixed, b: &Fixed, job: &Job<'_>) -> Result<Fi
     Ok(Fixed::of(job.shape, &numbers, inexact))
 }
 
-/// Input offsets and taps that a window reads at one output position.
-fn window_reads(window: &Window, out: &[usize], input: &[usize]) -> Vec<(usize, usize)> {
-    let mut reads = vec![(0, 0)];
-    for axis in 0..input.len() {
-        // Positions along this axis that lie in the input, with their taps.
-        let inside: Vec<(usize, usize)> = (0..window.kernel[axis])
-            .filter_map(|tap| {
-                let padded = out[axis] * window.strides[axis] + tap * window.dilations[axis];
-                let position = padded.checked_sub(window.pads[axis].0)?;
-                (position < input[axis]).then_some((position, tap))
-            })
-            .collect();
-        reads = reads
-            .iter()
-            .flat_map(|&(offset, taps)| {
-                inside.iter().map(move |&(position, tap)| {
-                    (offset * input[axis] + position, taps * window.kernel[axis] + tap)
-                })
-            })
-            .collect();
-    }
-    reads
-}
-
 fn pooling(pool: &Pool, x: &Fixed, shape: &[usize]) -> Fixed {
     let input = &x.shape[2..];
     let plane: usize = input.iter().product();
+    let divisors = pool.divisors(input, &shape[2..]);
     let mut numbers = Vec::new();
     for p in 0..shape[0] * shape[1] {
-        for position in 0..shape[2..].iter().product() {
+        for (position, &divisor) in divisors.iter().enumerate() {
             let out = index_of(position, &shape[2..]);
-            let reads = window_reads(&pool.window, &out, input);
+            let reads = pool.window.reads(&out, input);
             let elements = reads.iter().map(|&(source, _)| x.codes[p * plane + source].clone());
             let (code, count) = match pool.kind {
                 PoolKind::Max => (elements.max().unwrap_or_default(), 1),
-                PoolKind::Average { count_include_pad } => {
-                    let count = match count_include_pad {
-                        true => padded_count(pool, &out, input),
-                        false => reads.len(),
-                    };
-                    (elements.sum(), count.max(1))
-                }
+                PoolKind::Average { .. } => (elements.sum(), divisor),
             };
             numbers.push(Ratio::from_parts(code, count.into()) * &x.unit);
         }
     }
     Fixed::of(shape, &numbers, x.float)
-}
-
-/// Taps that lie in the input or its padding.
-fn padded_count(pool: &Pool, out: &[usize], input: &[usize]) -> usize {
-    let window = &pool.window;
-    let along = |axis: usize| {
-        let end = window.pads[axis].0 + input[axis] + window.pads[axis].1;
-        let at = |tap: usize| out[axis] * window.strides[axis] + tap * window.dilations[axis];
-        (0..window.kernel[axis]).filter(|&tap| at(tap) < end).count()
-    };
-    (0..input.len()).map(along).product()
 }

@@ -7,7 +7,6 @@ mod elementwise;
 mod movement;
 mod reduce;
 
-use super::float::padded_counts;
 use super::window::{Number, convolve, each_position, multiply, product_of};
 use super::{Arithmetic, operand, unsupported};
 use crate::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Value};
@@ -360,7 +359,7 @@ fn pool_exact(pool: &Pool, x: &ExactTensor, shape: &[usize]) -> ExactTensor {
     let positions: usize = shape[2..].iter().product();
     let counts = match pool.kind {
         PoolKind::Max => vec![1; positions],
-        PoolKind::Average { .. } => padded_counts(pool, &x.shape[2..], &shape[2..]),
+        PoolKind::Average { .. } => pool.divisors(&x.shape[2..], &shape[2..]),
     };
     // One divisor for all positions keeps one unit for the tensor.
     let divisor = counts.iter().fold(Int::ONE, |all, &n| {

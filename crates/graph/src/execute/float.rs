@@ -198,7 +198,7 @@ fn pool_f32(pool: &Pool, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let plane: usize = x.shape()[2..].iter().product();
     let positions: usize = shape[2..].iter().product();
     let mut out = vec![0.0; planes * positions];
-    let padded = padded_counts(pool, &x.shape()[2..], &shape[2..]);
+    let padded = pool.divisors(&x.shape()[2..], &shape[2..]);
     each_position(&pool.window, &x.shape()[2..], &shape[2..], |position, taps| {
         for p in 0..planes {
             let x = &values[p * plane..][..plane];
@@ -212,26 +212,6 @@ fn pool_f32(pool: &Pool, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
         }
     });
     Tensor::from_vec(shape, out)
-}
-
-/// Divisor of an average at every output position.
-pub(super) fn padded_counts(pool: &Pool, input: &[usize], output: &[usize]) -> Vec<usize> {
-    let window = &pool.window;
-    let include = pool.kind == PoolKind::Average { count_include_pad: true };
-    super::window::indices(output)
-        .map(|out| {
-            let inside = |axis: usize| {
-                if !include {
-                    return window.taps(axis, out[axis], input[axis]).len();
-                }
-                // Taps beyond the right padding (ceil mode) never count.
-                let (before, after) = window.pads[axis];
-                let room = before + input[axis] + after - out[axis] * window.strides[axis];
-                room.div_ceil(window.dilations[axis]).min(window.kernel[axis])
-            };
-            (0..input.len()).map(inside).product::<usize>().max(1)
-        })
-        .collect()
 }
 
 fn global_average(x: &Tensor, shape: &[usize]) -> Result<Tensor> {

@@ -1,7 +1,7 @@
 //! Products with weights.
 
 use super::movement::transpose;
-use super::{Fixed, exact, index_of, offset, window_reads};
+use super::{Fixed, exact, index_of, offset};
 use quincunx_diag::Result;
 use quincunx_graph::{Conv, ConvTranspose, Gemm};
 use quincunx_num::{Int, Ratio};
@@ -21,7 +21,7 @@ pub(super) fn convolution(
         for m in 0..filters {
             let group = m / (filters / conv.groups);
             for position in 0..shape[2..].iter().product() {
-                let reads = window_reads(&conv.window, &index_of(position, &shape[2..]), input);
+                let reads = conv.window.reads(&index_of(position, &shape[2..]), input);
                 let mut sum = Int::ZERO;
                 for c in 0..depth {
                     for &(source, tap) in &reads {

@@ -1,7 +1,7 @@
 //! Poolings, reductions, resizing and operations on single elements.
 
 use super::arithmetic::Arithmetic;
-use super::windows::{Reads, taps_with_padding};
+use super::windows::Reads;
 use super::{Scalars, never_claimed};
 use crate::arch::DataType;
 use quincunx_diag::Result;
@@ -67,17 +67,12 @@ pub(super) fn pool<A: Arithmetic>(
 ) -> Result<Scalars> {
     let (input, output) = (&x.shape[2..], &shape[2..]);
     let reads = Reads::new(&pool.window, input, output);
-    let real = (0..reads.len()).map(|out| reads.of(out).iter().flatten().count());
-    let counts = match pool.kind {
-        PoolKind::Average { count_include_pad: true } => {
-            taps_with_padding(&pool.window, input, output)
-        }
-        _ => real.clone().collect(),
-    };
-    if real.clone().any(|count| count == 0) {
+    let mut real = (0..reads.len()).map(|out| reads.of(out).iter().flatten().count());
+    if real.any(|count| count == 0) {
         return Err(never_claimed("a window that reads padding only"));
     }
-    let factors: Vec<i32> = counts.iter().map(|&count| share(count, data_type)).collect();
+    let divisors = pool.divisors(input, output).into_iter();
+    let factors: Vec<i32> = divisors.map(|count| share(count, data_type)).collect();
     let mut data = Vec::with_capacity(shape.iter().product());
     for plane in x.data.chunks_exact(x.plane()) {
         data.extend((0..reads.len()).map(|out| {

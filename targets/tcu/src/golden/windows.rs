@@ -53,19 +53,3 @@ impl Reads {
         self.positions.len() / self.taps
     }
 }
-
-/// Taps of every output position, those in the stated padding included, those behind it not.
-pub(super) fn taps_with_padding(window: &Window, input: &[usize], output: &[usize]) -> Vec<usize> {
-    let mut counts = vec![1];
-    for axis in 0..input.len() {
-        let (before, after) = window.pads[axis];
-        let end = before + input[axis] + after;
-        let along = (0..output[axis]).map(|out| {
-            let at = |tap| out * window.strides[axis] + tap * window.dilations[axis];
-            (0..window.kernel[axis]).filter(|&tap| at(tap) < end).count()
-        });
-        let along: Vec<usize> = along.collect();
-        counts = counts.iter().flat_map(|n| along.iter().map(move |m| n * m)).collect();
-    }
-    counts
-}

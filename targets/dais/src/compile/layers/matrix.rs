@@ -6,28 +6,11 @@ use super::super::number::Number;
 use super::super::scalar;
 use super::{Layer, Numbers, factor, known, positions, weights};
 use quincunx_diag::Result;
-use quincunx_graph::{Binary, Conv, ConvTranspose, Gemm, Window};
+use quincunx_graph::{Binary, Conv, ConvTranspose, Gemm};
 use quincunx_num::{Dyadic, Int, Ratio};
 use quincunx_tensor::{Shape, View};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
-
-/// Input positions (with their tap) that one output position of a window reads.
-pub(super) fn taps(window: &Window, out: &[usize], input: &[usize]) -> Vec<(usize, usize)> {
-    let mut taps = vec![(0, 0)];
-    for axis in 0..window.rank() {
-        let mut next = Vec::new();
-        for &(offset, tap) in &taps {
-            for t in window.taps(axis, out[axis], input[axis]) {
-                let padded = out[axis] * window.strides[axis] + t * window.dilations[axis];
-                let at = padded - window.pads[axis].0;
-                next.push((offset * input[axis] + at, tap * window.kernel[axis] + t));
-            }
-        }
-        taps = next;
-    }
-    taps
-}
 
 /// One matrix per group of channels, applied at every place: the rows that lie in the input.
 pub(super) fn convolution(
@@ -41,7 +24,7 @@ pub(super) fn convolution(
     let kernel: usize = w_shape[2..].iter().product();
     let plane: usize = x_shape[2..].iter().product();
     let places: Vec<_> =
-        positions(&shape[2..]).iter().map(|out| taps(&conv.window, out, &x_shape[2..])).collect();
+        positions(&shape[2..]).iter().map(|out| conv.window.reads(out, &x_shape[2..])).collect();
     // The whole kernel comes first: what is found for it serves places that lack rows.
     let mut in_order: Vec<_> = places.iter().enumerate().collect();
     in_order.sort_by_key(|(_, taps)| std::cmp::Reverse(taps.len()));

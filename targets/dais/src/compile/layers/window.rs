@@ -4,7 +4,6 @@ use super::super::builder::Builder;
 use super::super::exact::extreme;
 use super::super::linear::{Term, combine};
 use super::super::number::Number;
-use super::matrix::taps;
 use super::{Layer, Numbers, positions, refuse};
 use quincunx_diag::Result;
 use quincunx_graph::{Pool, PoolKind};
@@ -17,13 +16,9 @@ pub(super) fn pooling(
 ) -> Result<Numbers> {
     let (x, x_shape, shape) = (layer.operand(0)?, layer.shape_of(0), layer.shape());
     let plane: usize = x_shape[2..].iter().product();
-    let places: Vec<_> = positions(&shape[2..])
-        .into_iter()
-        .map(|out| {
-            let divisor = average_divisor(pool, &out, &x_shape[2..]);
-            (taps(&pool.window, &out, &x_shape[2..]), divisor)
-        })
-        .collect();
+    let divisors = pool.divisors(&x_shape[2..], &shape[2..]);
+    let taps = positions(&shape[2..]).into_iter().map(|out| pool.window.reads(&out, &x_shape[2..]));
+    let places: Vec<_> = taps.zip(divisors).collect();
     let mut result = Vec::with_capacity(shape.iter().product());
     for p in 0..shape[0] * shape[1] {
         for (taps, divisor) in &places {
@@ -36,20 +31,6 @@ pub(super) fn pooling(
         }
     }
     Ok(result)
-}
-
-/// The number by which an average at this position divides.
-fn average_divisor(pool: &Pool, out: &[usize], input: &[usize]) -> usize {
-    let window = &pool.window;
-    let include = pool.kind == PoolKind::Average { count_include_pad: true };
-    let counted = |axis: usize| {
-        let (before, after) = window.pads[axis];
-        let end = before + input[axis] + if include { after } else { 0 };
-        let start = if include { 0 } else { before };
-        let at = |tap: usize| out[axis] * window.strides[axis] + tap * window.dilations[axis];
-        (0..window.kernel[axis]).filter(|&tap| (start..end).contains(&at(tap))).count()
-    };
-    (0..window.rank()).map(counted).product::<usize>().max(1)
 }
 
 /// The largest or smallest of some numbers, by a tournament.

@@ -55,36 +55,13 @@ fn combine(x: Dims, rows: &[Vec<usize>], columns: &[Vec<usize>]) -> Windows {
     windows
 }
 
-/// Divisors along an axis.
-fn counts_along(pool: &Pool, axis: usize, input: usize, output: usize) -> Vec<usize> {
-    let window = &pool.window;
-    let include = pool.kind == PoolKind::Average { count_include_pad: true };
-    let count = |out: usize| {
-        if !include {
-            return window.taps(axis, out, input).len();
-        }
-        let (before, after) = window.pads[axis];
-        let room = before + input + after - out * window.strides[axis];
-        room.div_ceil(window.dilations[axis]).min(window.kernel[axis])
-    };
-    (0..output).map(count).collect()
-}
-
 fn pool(pool: &Pool, x: Dims, out: Dims) -> Pooled {
     let rank = pool.window.rank();
-    let along = |axis: usize, input: usize, output: usize| {
-        let taps = taps_along(&pool.window, axis, input, output);
-        (taps, counts_along(pool, axis, input, output))
-    };
-    let (rows, row_counts) = match rank {
-        1 => (vec![vec![0]], vec![1]),
-        _ => along(0, x.h, out.h),
-    };
-    let (columns, column_counts) = along(rank - 1, x.w, out.w);
-    let one_image = row_counts
-        .iter()
-        .flat_map(|&rows| column_counts.iter().map(move |&columns| (rows * columns).max(1)));
-    let one_image: Vec<usize> = one_image.collect();
+    let along =
+        |axis: usize, input: usize, output: usize| taps_along(&pool.window, axis, input, output);
+    let rows = if rank == 1 { vec![vec![0]] } else { along(0, x.h, out.h) };
+    let columns = along(rank - 1, x.w, out.w);
+    let one_image = pool.divisors(&[x.h, x.w][2 - rank..], &[out.h, out.w][2 - rank..]);
     let kind = if pool.kind == PoolKind::Max { Kind::Max } else { Kind::Mean };
     Pooled { kind, windows: combine(x, &rows, &columns), divisors: one_image.repeat(x.n) }
 }

@@ -6,7 +6,6 @@ use super::super::field::Field;
 use super::super::real::Geometry;
 use super::super::threads::Threads;
 use super::super::value::{Form, GridValue};
-use crate::execute::float::padded_counts;
 use crate::{Node, Pool, PoolKind};
 use quincunx_diag::Result;
 use quincunx_num::{Int, Ratio};
@@ -62,7 +61,7 @@ impl Builder<'_> {
         if x.shape.contains(&0) {
             return Ok(None);
         }
-        let counts = padded_counts(pool, &shape[2..], &out[2..]);
+        let counts = pool.divisors(&shape[2..], &out[2..]);
         // One divisor for all positions keeps one unit.
         let divisor = counts.iter().try_fold(1_i64, |all, &count| {
             let count = i64::try_from(count).ok()?;

@@ -4,7 +4,6 @@ use super::super::build::Builder;
 use super::super::data::{Data, Layout};
 use super::super::threads::Threads;
 use super::super::value::Form;
-use crate::execute::float::padded_counts;
 use crate::{Node, Pool, PoolKind};
 use quincunx_diag::Result;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ impl Builder<'_> {
         let x = self.operand(node, 0)?;
         let geometry = Geometry::new(pool, self.shape(x), self.shape(node.output));
         let slot = self.real(x, Layout::Last)?;
-        let counts = padded_counts(pool, &self.shape(x)[2..], &self.shape(node.output)[2..]);
+        let counts = pool.divisors(&self.shape(x)[2..], &self.shape(node.output)[2..]);
         let kind = pool.kind;
         let kernel = move |threads: &Threads, data: Vec<Arc<Data>>| {
             let x = data[0].floats()?;
