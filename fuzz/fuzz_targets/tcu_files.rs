@@ -29,7 +29,7 @@ fn machine(kind: u8) -> TcuArch {
 
 fn exercise(program: &dyn quincunx_contract::Program) {
     let legal = !any_error(&program.verify());
-    let _ = (program.stats(), program.details(), program.time());
+    let _ = (program.stats(), program.view("memory"), program.time());
     for kind in TARGET.info().kinds {
         let _ = program.emit(kind.name, "x");
     }

@@ -2,7 +2,7 @@
 
 use crate::golden::Golden;
 use crate::{Arch, Log, Options, Program, Target};
-use quincunx_diag::{Class, Diagnostic, Result};
+use quincunx_diag::{Class, Diagnostic, Result, first};
 use quincunx_graph::passes::Scheme;
 use quincunx_graph::{Graph, Node, NodeId};
 use quincunx_tensor::DType;
@@ -100,8 +100,7 @@ impl NotCompiled {
 
     /// The first problem.
     pub fn first(self) -> Diagnostic {
-        let first = self.into_diagnostics().into_iter().next();
-        first.unwrap_or_else(|| Diagnostic::bug("a compiler failed without a reason"))
+        first(self.into_diagnostics())
     }
 
     /// The problems, for who cannot leave nodes to the host.

@@ -1,6 +1,7 @@
 //! Golden models: one walk over the graph for all machines, each of which gives its layers.
 
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::execute::given;
 use quincunx_graph::{Graph, Node, NodeId, Value, ValueId};
 use quincunx_tensor::{Tensor, Tensors, show_shape};
 
@@ -174,8 +175,7 @@ impl<L: Layers> Golden for Walk<L> {
         };
         for &id in self.graph.inputs() {
             let value = &self.graph[id];
-            let given = inputs.get(&value.name);
-            let tensor = given.ok_or_else(|| misfit(value, "is not given".to_owned()))?;
+            let tensor = given(inputs, &value.name)?;
             keep(id, self.give(&mut values, id, tensor)?)?;
         }
         for (id, node) in self.graph.nodes() {

@@ -24,10 +24,10 @@ pub use compiler::{
 pub use document::Document;
 pub use golden::{Departure, Golden};
 pub use machine::{parse_toml, unknown_preset};
-pub use options::{OptionInfo, Options};
+pub use options::{OptionInfo, OptionKind, Options};
 pub use program::{
     ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program, Sample,
-    Scaling, Section, Stats,
+    Scaling, Section, Stats, Verb, View,
 };
 
 use quincunx_diag::{Diagnostic, Result};

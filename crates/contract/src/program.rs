@@ -1,7 +1,7 @@
 //! Programs and the machines that run them.
 
 use bytes::Bytes;
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, suggestion};
 use quincunx_graph::{Quantiser, Scalar};
 use quincunx_num::{Dyadic, Int, round_ratio};
 use quincunx_report::Table;
@@ -301,6 +301,54 @@ pub struct Stats {
     pub figures: Vec<(&'static str, String)>,
 }
 
+/// Tables about a program, under a name.
+#[derive(Debug)]
+pub struct View {
+    /// Name.
+    pub name: &'static str,
+    /// One line.
+    pub doc: &'static str,
+    /// What shows it.
+    pub verb: Verb,
+}
+
+/// What shows a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `time`.
+    Time,
+    /// `time --synth`, which runs a synthesis tool.
+    Synth,
+    /// `inspect`.
+    Inspect,
+    /// `inspect --table`: what is too long to be shown always.
+    Table,
+}
+
+impl dyn Program + '_ {
+    /// The tables of a view.
+    ///
+    /// # Errors
+    /// `Q0508` for a name that no view has; as [`Program::tables`].
+    pub fn view(&self, name: &str) -> Result<Vec<Table>> {
+        let names = self.views().iter().map(|view| view.name);
+        if names.clone().any(|known| known == name) {
+            return self.tables(name);
+        }
+        Err(Diagnostic::usage("Q0508", format!("the program has no view {name:?}"))
+            .help(suggestion(name, "views", names)))
+    }
+
+    /// The tables of all views that a verb shows.
+    ///
+    /// # Errors
+    /// As [`Program::tables`].
+    pub fn shown_by(&self, verb: Verb) -> Result<Vec<Table>> {
+        let views = self.views().iter().filter(|view| view.verb == verb);
+        Ok(views.map(|view| self.tables(view.name)).collect::<Result<Vec<_>>>()?.concat())
+    }
+}
+
 /// A compiled or read program.
 pub trait Program: Any + Send + Sync {
     /// Ports and observable graph values.
@@ -309,7 +357,8 @@ pub trait Program: Any + Send + Sync {
     fn sample(&self, _input: usize) -> Sample {
         Sample::Fractions
     }
-    /// Writes native files.
+    /// Writes native files of one of the target's kinds ([`Info::kinds`](crate::Info::kinds)), which
+    /// the caller has checked.
     ///
     /// # Errors
     /// When the program cannot be expressed in that kind.
@@ -328,28 +377,16 @@ pub trait Program: Any + Send + Sync {
     fn time(&self) -> Result<Timeline>;
     /// Size figures.
     fn stats(&self) -> Stats;
-    /// Where the time goes, as tables: by layer, by unit, on boards; for `time`.
+    /// The views of the program.
+    fn views(&self) -> &'static [View] {
+        &[]
+    }
+    /// The tables of one of [`Program::views`], which the caller has checked.
     ///
     /// # Errors
-    /// As [`Program::time`].
-    fn profile(&self) -> Result<Vec<Table>> {
+    /// As [`Program::time`]; a tool that is missing or fails.
+    fn tables(&self, _view: &str) -> Result<Vec<Table>> {
         Ok(Vec::new())
-    }
-    /// What a synthesis tool that is installed makes of the program, as tables; for `time --synth`.
-    ///
-    /// # Errors
-    /// `Q0521` when this machine's programs are no logic; a tool that is missing or fails.
-    fn synthesise(&self) -> Result<Vec<Table>> {
-        Err(Diagnostic::unsupported("Q0521", "programs of this machine cannot be synthesised")
-            .help("leave --synth out"))
-    }
-    /// Further tables about the program, for `inspect --table`: what is too long to be shown always.
-    fn statistics(&self) -> Vec<Table> {
-        Vec::new()
-    }
-    /// Further tables about the program, for `inspect`.
-    fn details(&self) -> Vec<Table> {
-        Vec::new()
     }
     /// For the target to find its own type again.
     fn as_any(&self) -> &dyn Any;

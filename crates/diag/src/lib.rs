@@ -2,16 +2,18 @@
 //!
 //! Every error a user can cause is a [`Diagnostic`]. It carries a stable code (`Q0123`), a
 //! [`Class`] that decides the exit code, the place (a span of a source text, a model node, a file
-//! offset) and help. Parsers never stop at the first problem; they push into a `Vec<Diagnostic>`.
+//! offset) and help. Parsers never stop at the first problem; they push into a list ([`Problems`]).
 //!
 //! Rendering is separate from the data: [`render`] offers the long form with source lines, the
 //! one-line form and JSON.
 
 mod hint;
+mod problems;
 pub mod render;
 mod source;
 
 pub use hint::{did_you_mean, nearest, suggestion};
+pub use problems::{Problems, first, first_error};
 pub use source::{Source, SourceId, Sources, Span};
 
 use std::fmt;

@@ -29,6 +29,23 @@ impl Problems {
         }
     }
 
+    /// Adds an error about a malformed input.
+    pub fn error(&mut self, code: &'static str, message: impl Into<String>) {
+        self.push(Diagnostic::invalid(code, message));
+    }
+
+    /// Adds a warning.
+    pub fn warn(&mut self, code: &'static str, message: impl Into<String>) {
+        self.push(Diagnostic::warning(code, message));
+    }
+
+    /// Adds an error where a rule does not hold.
+    pub fn rule(&mut self, holds: bool, code: &'static str, message: impl FnOnce() -> String) {
+        if !holds {
+            self.error(code, message());
+        }
+    }
+
     /// True when no problem was found.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -53,19 +70,16 @@ impl Problems {
     /// The problems in the order in which they were found, and a note (`Q0101`) when there are or may
     /// be more of them.
     pub fn finish(mut self) -> Vec<Diagnostic> {
-        let count = |count: usize, what: &str| match count {
-            0 | 1 => format!("{count} {what}"),
-            _ => format!("{count} {what}s"),
-        };
-        let more = |found: usize, what: &str| {
-            found.checked_sub(MOST).filter(|more| *more > 0).map(|more| count(more, what))
+        let more = |found: usize, what: &str| match found.saturating_sub(MOST) {
+            0 => None,
+            1 => Some(format!("1 more {what}")),
+            more => Some(format!("{more} more {what}s")),
         };
         let errors = match self.stopped {
-            true => Some(format!("stopped after {}", count(MOST, "error"))),
-            false => more(self.errors, "more error"),
+            true => Some(format!("stopped after {MOST} errors")),
+            false => more(self.errors, "error"),
         };
-        let said = [errors, more(self.others, "more warning")];
-        let said: Vec<String> = said.into_iter().flatten().collect();
+        let said: Vec<_> = [errors, more(self.others, "warning")].into_iter().flatten().collect();
         if !said.is_empty() {
             self.list.push(Diagnostic::note("Q0101", said.join(", ")));
         }
@@ -102,6 +116,12 @@ pub fn first_error(problems: impl IntoIterator<Item = Diagnostic>) -> crate::Res
         1 => first.with_note("1 more error"),
         more => first.with_note(format!("{more} more errors")),
     })
+}
+
+/// The error of a list that a failure came with, as [`first_error`].
+pub fn first(problems: Vec<Diagnostic>) -> Diagnostic {
+    let bug = || Diagnostic::bug("a failure without an error");
+    first_error(problems).err().unwrap_or_else(bug)
 }
 
 #[cfg(test)]
@@ -145,14 +165,24 @@ mod tests {
         }
         problems.push(error());
         assert_eq!(last(problems), (101, "stopped after 100 errors".to_owned()));
-        assert!(Problems::default().is_empty() && Problems::default().warnings().unwrap().is_empty());
+        assert!(
+            Problems::default().is_empty() && Problems::default().warnings().unwrap().is_empty()
+        );
     }
 
     #[test]
     fn the_first_error_counts_the_others() {
         assert!(first_error([warning()]).is_ok());
-        let notes = |errors| first_error((0..errors).map(|_| error())).unwrap_err().notes().to_vec();
+        let notes =
+            |errors| first_error((0..errors).map(|_| error())).unwrap_err().notes().to_vec();
         assert!(notes(1).is_empty());
-        assert_eq!((notes(2), notes(3)), (vec!["1 more error".into()], vec!["2 more errors".into()]));
+        assert_eq!(
+            (first(vec![warning(), error()]).code(), first(vec![]).code()),
+            ("Q0001", "Q9999")
+        );
+        assert_eq!(
+            (notes(2), notes(3)),
+            (vec!["1 more error".into()], vec!["2 more errors".into()])
+        );
     }
 }

@@ -5,7 +5,6 @@ use crate::budget::Growth;
 use crate::context::NodeContext;
 use crate::names::Names;
 use crate::ops::Row;
-use crate::problems::Problems;
 use crate::proto::NodeProto;
 use crate::reader::{Importer, Known};
 use crate::tensor::External;
@@ -120,7 +119,7 @@ impl<'m> Importer<'m> {
             opsets: Arc::clone(&self.opsets),
             listed_operators: false,
             growth: Growth::default(),
-            problems: Problems::default(),
+            problems: quincunx_diag::Problems::default(),
         }
     }
 

@@ -27,7 +27,6 @@ mod names;
 mod ops;
 mod options;
 mod packed;
-mod problems;
 mod proto;
 mod reader;
 mod sort;

@@ -9,14 +9,13 @@ use crate::inputs::{read_inputs, two_values};
 use crate::names::Names;
 use crate::ops::{self, Row};
 use crate::options::Options;
-use crate::problems::{Problems, wrong_count};
 use crate::proto::{GraphProto, ModelProto, NodeProto, TensorTypeProto};
 use crate::sort::topological_order;
 use crate::subgraph::all_reads;
 use crate::tensor::{External, read_tensor};
 use bytes::Bytes;
 use prost::Message;
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_diag::{Diagnostic, Place, Problems, Result};
 use quincunx_graph::{Constant, Graph, Op, Quantiser, ValueId};
 use quincunx_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -166,7 +165,7 @@ impl<'m> Importer<'m> {
         if self.problems.is_empty() {
             self.forget_symbols();
         }
-        self.problems.or(self.graph)
+        self.problems.warnings().map(|_| self.graph)
     }
 
     /// Records a problem.
@@ -444,4 +443,19 @@ impl<'m> Importer<'m> {
         let bytes = self.graph.add_node(&node, op, &[Some(codes.source)], &bytes)?;
         self.graph.add_node(&codes.node, Op::Cast { to: dtype }, &[Some(bytes)], name)
     }
+}
+
+/// An operator with another number of operands than it takes.
+pub(crate) fn wrong_count(
+    operator: &str,
+    (fewest, most): (usize, usize),
+    found: usize,
+) -> Diagnostic {
+    let expected = match (fewest, most) {
+        (a, b) if a == b => a.to_string(),
+        (a, usize::MAX) => format!("at least {a}"),
+        (a, b) => format!("{a} to {b}"),
+    };
+    let message = format!("{operator} takes {expected} operands, found {found}");
+    Diagnostic::invalid("Q0408", message)
 }

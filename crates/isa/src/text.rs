@@ -3,11 +3,7 @@
 use crate::cursor::Cursor;
 use crate::layout::Layout;
 use crate::table::{RawInst, Row, Table};
-use quincunx_diag::{Diagnostic, Result, Span, did_you_mean};
-
-/// Errors after which reading a program stops: more would help nobody, and a hostile text must
-/// not fill the memory.
-const MAX_ERRORS: usize = 100;
+use quincunx_diag::{Diagnostic, Problems, Result, Span, did_you_mean};
 
 impl Table {
     /// Reads one instruction. With a layout, operands are also checked against its field widths.
@@ -119,33 +115,28 @@ pub struct Lines<T> {
 
 /// Reads a line-oriented program: calls `statement` at the start of every statement that is not
 /// empty, and goes on with the next statement after an error. `statement` gives `None` for
-/// statements that are no items, such as directives. After 100 errors it stops with the note
-/// `Q2105`.
+/// statements that are no items, such as directives. After 100 errors it stops.
 pub fn parse_lines<T>(
     mut cursor: Cursor<'_>,
     mut statement: impl FnMut(&mut Cursor<'_>) -> Result<Option<T>>,
 ) -> Lines<T> {
-    let mut lines = Lines { items: Vec::new(), diagnostics: Vec::new() };
-    loop {
+    let (mut items, mut problems) = (Vec::new(), Problems::default());
+    while !problems.stop() {
         cursor.skip_lines();
         if cursor.at_end() {
-            return lines;
+            break;
         }
         let start = cursor.position();
         let result = statement(&mut cursor);
         let span = cursor.span_from(start);
         match result.and_then(|item| cursor.expect_statement_end().map(|()| item)) {
-            Ok(Some(item)) => lines.items.push((span, item)),
+            Ok(Some(item)) => items.push((span, item)),
             Ok(None) => {}
             Err(error) => {
-                lines.diagnostics.push(error);
+                problems.push(error);
                 cursor.skip_statement();
             }
         }
-        if lines.diagnostics.len() >= MAX_ERRORS {
-            let note = Diagnostic::note("Q2105", format!("stopped after {MAX_ERRORS} errors"));
-            lines.diagnostics.push(note.label(cursor.span_from(cursor.position()), ""));
-            return lines;
-        }
     }
+    Lines { items, diagnostics: problems.finish() }
 }

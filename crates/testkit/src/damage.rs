@@ -1,7 +1,7 @@
 //! Damaged programs and files, wrong results, and what must become of them.
 
 use crate::Random;
-use quincunx_contract::{Arch, Engine, File, Log, Options, Program, Target};
+use quincunx_contract::{Arch, Engine, File, Log, Options, Program, Target, Verb};
 use quincunx_diag::any_error;
 use quincunx_isa::Table;
 use quincunx_tensor::{Tensor, Tensors, element_count};
@@ -120,8 +120,10 @@ pub fn exercise(
         }
     };
     let _ = program.verify();
-    let _ = (program.stats(), program.statistics(), program.details());
-    let _ = (program.time(), program.profile());
+    let _ = (program.stats(), program.time());
+    for view in program.views().iter().filter(|view| view.verb != Verb::Synth) {
+        let _ = program.tables(view.name);
+    }
     for kind in target.info().kinds {
         let _ = program.emit(kind.name, "x");
     }

@@ -14,11 +14,13 @@ use crate::simulate::{Executor, PipelineExecutor};
 use crate::tap::{Place, Scale};
 use crate::text;
 use crate::time;
-use crate::verify::{Rules, first_error, verify_pipeline};
+use crate::verify::{Rules, verify_pipeline};
 use crate::views::{self, Flat};
 use prepared::Prepared;
-use quincunx_contract::{EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_contract::{
+    EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
+};
+use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::Table;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
@@ -158,6 +160,21 @@ impl Artifact {
         }
     }
 
+    /// Where the time goes.
+    fn profile(&self) -> Result<Vec<Table>> {
+        let flat = self.legal_flat()?;
+        let layers = views::layers(&flat, self.rtl.clock);
+        let mut tables = vec![layers];
+        if self.pipeline.stages.len() > 1 {
+            tables.insert(0, views::stages(&self.pipeline));
+        }
+        // Nothing where no logic can be made of the program.
+        if let Ok(design) = Design::new(&self.pipeline) {
+            tables.push(Estimate::of(&design, self.registers()).table());
+        }
+        Ok(tables)
+    }
+
     fn check_interface(&self) -> Result<()> {
         let misfit = |what: &str| {
             Err(Diagnostic::invalid(
@@ -245,6 +262,21 @@ pub(crate) fn with_buffer(
     Ok((pipeline, Some(interface)))
 }
 
+/// Views of a program.
+static VIEWS: &[View] = &[
+    View {
+        name: "profile",
+        doc: "where the time goes: stages, layers, an estimate of the logic",
+        verb: Verb::Time,
+    },
+    View { name: "synthesis", doc: "what Yosys makes of the program", verb: Verb::Synth },
+    View {
+        name: "statistics",
+        doc: "layers, widths of results, kinds of operations",
+        verb: Verb::Table,
+    },
+];
+
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.interface
@@ -266,11 +298,7 @@ impl quincunx_contract::Program for Artifact {
                 let text = views::svg(&self.legal_flat()?, stem);
                 File::new(format!("{stem}.svg"), text)
             }
-            _ => {
-                let names = KINDS.iter().map(|k| k.name);
-                return Err(Diagnostic::usage("Q1127", format!("dais writes no {kind} files"))
-                    .help_if(quincunx_diag::did_you_mean(kind, names)));
-            }
+            _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         Ok(vec![file])
     }
@@ -310,30 +338,6 @@ impl quincunx_contract::Program for Artifact {
         Ok(timeline)
     }
 
-    fn profile(&self) -> Result<Vec<Table>> {
-        let flat = self.legal_flat()?;
-        let layers = views::layers(&flat, self.rtl.clock);
-        let mut tables = vec![layers];
-        if self.pipeline.stages.len() > 1 {
-            tables.insert(0, views::stages(&self.pipeline));
-        }
-        // Nothing where no logic can be made of the program.
-        if let Ok(design) = Design::new(&self.pipeline) {
-            tables.push(Estimate::of(&design, self.registers()).table());
-        }
-        Ok(tables)
-    }
-
-    fn statistics(&self) -> Vec<Table> {
-        let Ok(flat) = self.legal_flat() else { return Vec::new() };
-        let layers = views::layers(&flat, self.rtl.clock);
-        vec![layers, views::widths(&flat), views::operations(&flat)]
-    }
-
-    fn synthesise(&self) -> Result<Vec<Table>> {
-        Ok(vec![rtl::synthesise(&self.pipeline, self.registers())?.table()])
-    }
-
     fn stats(&self) -> Stats {
         let operations = || self.pipeline.stages.iter().flat_map(|stage| &stage.operations);
         let count = |wanted: fn(&Inst) -> bool| {
@@ -354,6 +358,23 @@ impl quincunx_contract::Program for Artifact {
                 ("cost", operations().map(|o| o.cost).sum::<f64>().to_string()),
                 ("latency", latency.to_string()),
             ],
+        }
+    }
+
+    fn views(&self) -> &'static [View] {
+        VIEWS
+    }
+
+    fn tables(&self, view: &str) -> Result<Vec<Table>> {
+        match view {
+            "profile" => self.profile(),
+            "synthesis" => Ok(vec![rtl::synthesise(&self.pipeline, self.registers())?.table()]),
+            "statistics" => {
+                let flat = self.legal_flat()?;
+                let layers = views::layers(&flat, self.rtl.clock);
+                Ok(vec![layers, views::widths(&flat), views::operations(&flat)])
+            }
+            _ => Err(Diagnostic::bug(format!("no view {view} is declared"))),
         }
     }
 

@@ -15,15 +15,12 @@ pub(crate) use sums::Expander;
 use crate::isa::{self, Inst};
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
 use crate::verify::{Rules, interval_problem, verify};
-use quincunx_diag::{Diagnostic, Place, Result, any_error};
+use quincunx_diag::{Diagnostic, Place, Problems, Result, any_error};
 use quincunx_isa::Bits;
 use quincunx_num::Kif;
 
 /// Bytes of an operation in every dialect.
 const OPERATION_BYTES: usize = 32;
-
-/// Errors after which reading stops.
-const MAX_ERRORS: usize = 100;
 
 /// How to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -224,15 +221,13 @@ fn read_body(
     header: &Header,
     lenient: bool,
 ) -> std::result::Result<Read, Vec<Diagnostic>> {
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     let first_output = header.start + header.inputs;
     let outputs = read_outputs(words, first_output, header.outputs, &mut problems);
     let first_operation = first_output + 3 * header.outputs;
     let operations = read_operations(words, first_operation, header, lenient, &mut problems);
     let tables = read_tables(words, header);
-    if any_error(&problems) {
-        return Err(problems);
-    }
+    let warnings = problems.warnings()?;
     let program = Program {
         input_shifts: words.run(header.start, header.inputs).collect(),
         outputs,
@@ -243,14 +238,14 @@ fn read_body(
         adder_size: 1,
         firmware_version: header.firmware_version,
     };
-    Ok(Read { program, dialect: header.dialect, warnings: problems })
+    Ok(Read { program, dialect: header.dialect, warnings })
 }
 
 fn read_outputs(
     words: &Words<'_>,
     start: usize,
     count: usize,
-    problems: &mut Vec<Diagnostic>,
+    problems: &mut Problems,
 ) -> Vec<Output> {
     let columns = words
         .run(start, count)
@@ -259,9 +254,7 @@ fn read_outputs(
     let mut outputs = Vec::with_capacity(count);
     for (index, ((source, shift), negate)) in columns.enumerate() {
         let source = output_source(index, source.into()).unwrap_or_else(|problem| {
-            if problems.len() < MAX_ERRORS {
-                problems.push(problem.at_byte(4 * (start + index) as u64));
-            }
+            problems.push(problem.at_byte(4 * (start + index) as u64));
             None
         });
         outputs.push(Output { source, shift, negate: negate != 0 });
@@ -285,7 +278,7 @@ fn read_operations(
     start: usize,
     header: &Header,
     lenient: bool,
-    problems: &mut Vec<Diagnostic>,
+    problems: &mut Problems,
 ) -> Vec<Operation> {
     let bytes = &words.0[4 * start..4 * start + OPERATION_BYTES * header.operations];
     let mut operations = Vec::with_capacity(header.operations);
@@ -293,14 +286,9 @@ fn read_operations(
         match read_operation(chunk, header.dialect, lenient) {
             Ok((operation, warnings)) => {
                 operations.push(operation);
-                let room = MAX_ERRORS.saturating_sub(problems.len());
-                let placed = |w: Diagnostic| w.at(Place::Instruction(index));
-                problems.extend(warnings.into_iter().take(room).map(placed));
+                problems.extend(warnings.into_iter().map(|w| w.at(Place::Instruction(index))));
             }
             Err(problem) => problems.push(problem.at(Place::Instruction(index))),
-        }
-        if problems.iter().filter(|problem| problem.is_error()).count() >= MAX_ERRORS {
-            break;
         }
     }
     operations

@@ -9,66 +9,16 @@ use quincunx_diag::Result;
 
 /// The options of the target.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "dialect",
-        doc: "layout of machine code; auto writes that of the architecture and guesses when reading",
-        default: "auto",
-        values: &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"],
-    },
-    OptionInfo {
-        name: "to",
-        doc: "dialect to convert to; auto keeps what was read or compiled",
-        default: "auto",
-        values: &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"],
-    },
-    OptionInfo {
-        name: "keep-layers",
-        doc: "keep every layer observable, even operations no output needs",
-        default: "false",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "softmax-bits",
-        doc: "bits to which the results of a softmax are right; more bits are larger tables",
-        default: "8",
-        values: &["4", "5", "6", "7", "8", "9", "10", "11", "12"],
-    },
-    OptionInfo {
-        name: "effort",
-        doc: "how hard products with constant matrices are searched for few adders",
-        default: "default",
-        values: &["fast", "default", "max"],
-    },
-    OptionInfo {
-        name: "depth-slack",
-        doc: "adder levels a product may have above the fewest possible; -1 for any number",
-        default: "-1",
-        values: &[],
-    },
-    OptionInfo {
-        name: "latency-cutoff",
-        doc: "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are",
-        default: "none",
-        values: &[],
-    },
-    OptionInfo {
-        name: "retiming",
-        doc: "balance the stages and move operations to where registers hold fewer bits",
-        default: "true",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "dump-buffer",
-        doc: "an output `buffer` more: the values of all slots",
-        default: "false",
-        values: &["true", "false"],
-    },
-    OptionInfo {
-        name: "lenient",
-        doc: "read files whose unused operands are not -1, with warnings",
-        default: "false",
-        values: &["true", "false"],
-    },
+    OptionInfo::one_of("dialect", "layout of machine code; auto writes that of the architecture and guesses when reading", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]),
+    OptionInfo::one_of("to", "dialect to convert to; auto keeps what was read or compiled", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]),
+    OptionInfo::flag("keep-layers", "keep every layer observable, even operations no output needs", false),
+    OptionInfo::whole("softmax-bits", "bits to which the results of a softmax are right; more bits are larger tables", "8", (4, 12)),
+    OptionInfo::one_of("effort", "how hard products with constant matrices are searched for few adders", "default", &["fast", "default", "max"]),
+    OptionInfo::whole("depth-slack", "adder levels a product may have above the fewest possible; -1 for any number", "-1", (-1, 1000)),
+    OptionInfo::real("latency-cutoff", "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are", "none", (1e-6, 1e9)).or("none"),
+    OptionInfo::flag("retiming", "balance the stages and move operations to where registers hold fewer bits", true),
+    OptionInfo::flag("dump-buffer", "an output `buffer` more: the values of all slots", false),
+    OptionInfo::flag("lenient", "read files whose unused operands are not -1, with warnings", false),
     rtl::OPTIONS[0],
     rtl::OPTIONS[1],
     rtl::OPTIONS[2],
@@ -89,11 +39,12 @@ pub(crate) fn dialect(options: &Options, name: &str) -> Result<Option<Dialect>> 
 }
 
 /// The cutoff that options ask for.
-pub(crate) fn cutoff(options: &Options) -> Result<Option<Cutoff>> {
-    Cutoff::parse(options.get("latency-cutoff"), options.flag("retiming"))
+pub(crate) fn cutoff(options: &Options) -> Option<Cutoff> {
+    let latency = options.real_or("latency-cutoff");
+    latency.map(|latency| Cutoff { latency, retiming: options.flag("retiming") })
 }
 
 /// The bits of a softmax that options ask for.
 pub(crate) fn precision(options: &Options) -> Precision {
-    options.get("softmax-bits").parse().map_or(Precision::DEFAULT, Precision)
+    Precision(options.whole("softmax-bits"))
 }

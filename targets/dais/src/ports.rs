@@ -6,6 +6,7 @@ use crate::tap::Scale;
 use quincunx_contract::{Grid, Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
+use quincunx_graph::execute::given;
 use quincunx_num::{Dyadic, Rounding, round_ratio};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
@@ -69,11 +70,7 @@ pub(crate) fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
 pub(crate) fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
     let mut numbers = Vec::new();
     for port in &interface.inputs {
-        let tensor = inputs.get(&port.name).ok_or_else(|| {
-            Diagnostic::invalid("Q1128", format!("input \"{}\" is not given", port.name))
-                .help_if(quincunx_diag::did_you_mean(&port.name, inputs.keys().map(String::as_str)))
-        })?;
-        numbers.extend(encode(port, tensor)?);
+        numbers.extend(encode(port, given(inputs, &port.name)?)?);
     }
     Ok(numbers)
 }

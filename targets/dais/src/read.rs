@@ -44,7 +44,7 @@ pub(crate) fn read(
     let mut dialect = wanted.or(read).unwrap_or(arch.dialect);
     let mut interface = interface;
     let name = |problem: Diagnostic| problem.name_file(files.first().map_or("", |f| &f.name));
-    if let Some(cutoff) = options::cutoff(options)? {
+    if let Some(cutoff) = options::cutoff(options) {
         let warnings = stage(&mut pipeline, &mut interface, cutoff).map_err(name)?;
         log.diagnostics.extend(warnings);
     }

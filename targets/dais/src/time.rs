@@ -7,8 +7,8 @@
 use crate::arch::DaisArch;
 use crate::isa::{Inst, UnaryBits};
 use crate::program::{Operation, Program};
-use crate::verify::{Rules, first_error, verify};
-use quincunx_diag::Result;
+use crate::verify::{Rules, verify};
+use quincunx_diag::{Result, first_error};
 use quincunx_num::{Int, Interval, bit_length};
 use quincunx_timeline::{Event, Timeline};
 

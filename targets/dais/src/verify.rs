@@ -37,15 +37,13 @@
 //! word, lengths) are checked by the readers.
 
 mod linear;
-mod problems;
 mod proof;
 pub(crate) mod ranges;
 mod types;
 
 use crate::isa::{Dialect, Inst, UnaryBits};
 use crate::program::{LookupTable, Operation, Pipeline, Program, Slot, SlotType, TableIndex};
-use problems::{MAX_PROBLEMS, Problems};
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_diag::{Diagnostic, Place, Problems, Result, first_error};
 use quincunx_num::{Int, Interval, Kif};
 use ranges::{Care, Given, Range, Ranges};
 pub(crate) use types::interval_problem;
@@ -107,18 +105,18 @@ fn check(
     checker.input_shifts();
     for index in 0..program.operations.len() {
         checker.operation(index);
-        if checker.problems.errors >= MAX_PROBLEMS {
+        if checker.problems.stop() {
             break;
         }
     }
     checker.outputs();
     let mut outputs = None;
-    if rules.values && checker.problems.errors == 0 {
+    if rules.values && !checker.problems.any_error() {
         let ranges = Ranges::of(program, given);
         let overflows = proof::overflows(program, &ranges, given);
         let lookups = proof::lookups(program, &ranges, given);
         let found = overflows.into_iter().chain(lookups).chain(proof::dead(program));
-        found.for_each(|problem| checker.problems.push(problem));
+        checker.problems.extend(found);
         outputs = Some(ranges.outputs(program));
     }
     (checker.problems.finish(), outputs)
@@ -135,14 +133,6 @@ pub fn slot_ranges(program: &Program) -> Result<Vec<Interval>> {
     let unit = |operation: &Operation| -operation.slot_type.kif().fraction;
     let units = program.operations.iter().map(unit);
     Ok(ranges.zip(units).map(|(r, unit)| Interval::new(r.low, r.high, unit)).collect())
-}
-
-/// The first error, with a note about how many more there are.
-pub(crate) fn first_error(problems: Vec<Diagnostic>) -> Result<()> {
-    let mut errors = problems.into_iter().filter(Diagnostic::is_error);
-    let Some(first) = errors.next() else { return Ok(()) };
-    let more = errors.count();
-    Err(if more == 0 { first } else { first.with_note(format!("{more} more errors")) })
 }
 
 /// Lowest and highest entry of a table.

@@ -31,7 +31,7 @@ use crate::binary::{self, ReadOptions};
 use crate::isa::Dialect;
 use crate::program::Program;
 use crate::simulate::Executor;
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, first};
 
 /// The machine code of a program, one list element for each word.
 ///
@@ -131,10 +131,4 @@ impl Interpreter {
     pub fn slots(&self) -> &[quincunx_num::Int] {
         self.executor.slots()
     }
-}
-
-/// The first error of a list.
-fn first(problems: Vec<Diagnostic>) -> Diagnostic {
-    let error = problems.into_iter().find(Diagnostic::is_error);
-    error.unwrap_or_else(|| Diagnostic::bug("a reader failed without an error"))
 }

@@ -13,8 +13,8 @@ use crate::swsb;
 use crate::text;
 use crate::time;
 use crate::verify::verify;
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Sample, Stats};
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Sample, Stats, Verb, View};
+use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::Table;
 use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
@@ -139,6 +139,10 @@ impl Artifact {
     }
 }
 
+/// Views of a program.
+static VIEWS: &[View] =
+    &[View { name: "operands", doc: "where operands lie", verb: Verb::Inspect }];
+
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.ports.interface
@@ -167,11 +171,7 @@ impl quincunx_contract::Program for Artifact {
                 let message = "a native listing has no byte code";
                 return Err(Diagnostic::unsupported("Q6093", message).help("emit bin or asm"));
             }
-            _ => {
-                let names = KINDS.iter().map(|kind| kind.name);
-                return Err(Diagnostic::usage("Q6094", format!("dpas writes no {kind} files"))
-                    .help_if(did_you_mean(kind, names)));
-            }
+            _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         Ok(vec![file])
     }
@@ -189,9 +189,7 @@ impl quincunx_contract::Program for Artifact {
         // Dependencies do not matter here: instructions are in order. Types whose sums can leave
         // them do not exist (integers wrap by definition), so that the checked engine is the same.
         let found = verify(&self.program, &self.arch, &self.settings.allow);
-        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
-            return Err(problem);
-        }
+        first_error(found)?;
         let (steps, bytes) = self.steps()?;
         let threads = if steps.iter().any(Step::is_fused) { 2 } else { 1 };
         Ok(Box::new(Exec {
@@ -208,9 +206,7 @@ impl quincunx_contract::Program for Artifact {
 
     fn time(&self) -> Result<Timeline> {
         let found = verify(&self.program, &self.arch, &self.settings.allow);
-        if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {
-            return Err(problem);
-        }
+        first_error(found)?;
         let (steps, bytes) = self.steps()?;
         let waits = |index: usize| match &self.program {
             Program::Native(listing) if self.settings.check_dependencies => listing
@@ -250,7 +246,11 @@ impl quincunx_contract::Program for Artifact {
         }
     }
 
-    fn details(&self) -> Vec<Table> {
+    fn views(&self) -> &'static [View] {
+        VIEWS
+    }
+
+    fn tables(&self, _view: &str) -> Result<Vec<Table>> {
         let steps = self.known_steps();
         let place = |byte: usize| self.ports.place(byte);
         let mut tables = vec![layout::operands(&steps, &place)];
@@ -258,7 +258,7 @@ impl quincunx_contract::Program for Artifact {
         if let Some(Step::Multiply(operation)) = chosen {
             tables.push(layout::elements(operation, &place));
         }
-        tables
+        Ok(tables)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -7,64 +7,47 @@ use crate::verify::Allow;
 use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
 
-const BOOL: &[&str] = &["true", "false"];
-
 /// The options of the target.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "float-model",
-        doc: "how products of floats are added",
-        default: "seq",
-        values: &["seq", "fma", "stage", "exact"],
-    },
-    OptionInfo {
-        name: "ftz",
-        doc: "sums of floats that are subnormal become zero",
-        default: "false",
-        values: BOOL,
-    },
-    OptionInfo {
-        name: "src2-stride",
-        doc: "rows of A with a depth below 8 are 8 or depth times the products of a stage apart",
-        default: "8",
-        values: &["8", "sd"],
-    },
-    OptionInfo {
-        name: "dispatch-mask",
-        doc: "lanes that are switched on, as a hexadecimal number of 32 bits",
-        default: "0xffffffff",
-        values: &[],
-    },
-    OptionInfo {
-        name: "one-bit",
-        doc: "allow the precisions u1 and s1, which no platform accepts",
-        default: "false",
-        values: BOOL,
-    },
-    OptionInfo {
-        name: "df",
-        doc: "allow operands of type df, whose layout is ours",
-        default: "false",
-        values: BOOL,
-    },
-    OptionInfo {
-        name: "swsb",
-        doc: "dependencies of native listings: check and time them, ignore them, or assign them on reading",
-        default: "check",
-        values: &["check", "ignore", "auto"],
-    },
-    OptionInfo {
-        name: "visa-form",
-        doc: "byte code as documented or with the predicate of 2026; auto guesses when reading",
-        default: "auto",
-        values: &["auto", "doc", "2026"],
-    },
-    OptionInfo {
-        name: "layout",
-        doc: "systolic instruction (counted from 0) whose elements inspect lists",
-        default: "none",
-        values: &[],
-    },
+    OptionInfo::one_of(
+        "float-model",
+        "how products of floats are added",
+        "seq",
+        &["seq", "fma", "stage", "exact"],
+    ),
+    OptionInfo::flag("ftz", "sums of floats that are subnormal become zero", false),
+    OptionInfo::one_of(
+        "src2-stride",
+        "rows of A with a depth below 8 are 8 or depth times the products of a stage apart",
+        "8",
+        &["8", "sd"],
+    ),
+    OptionInfo::text(
+        "dispatch-mask",
+        "lanes that are switched on, as a hexadecimal number of 32 bits",
+        "0xffffffff",
+    ),
+    OptionInfo::flag("one-bit", "allow the precisions u1 and s1, which no platform accepts", false),
+    OptionInfo::flag("df", "allow operands of type df, whose layout is ours", false),
+    OptionInfo::one_of(
+        "swsb",
+        "dependencies of native listings: check and time them, ignore them, or assign them on reading",
+        "check",
+        &["check", "ignore", "auto"],
+    ),
+    OptionInfo::one_of(
+        "visa-form",
+        "byte code as documented or with the predicate of 2026; auto guesses when reading",
+        "auto",
+        &["auto", "doc", "2026"],
+    ),
+    OptionInfo::whole(
+        "layout",
+        "systolic instruction (counted from 0) whose elements inspect lists",
+        "none",
+        (0, 0xffff_ffff),
+    )
+    .or("none"),
 ];
 
 /// What the options of a reader say.
@@ -87,7 +70,7 @@ pub struct Settings {
 /// The settings of options.
 ///
 /// # Errors
-/// `Q6003` for a mask or an instruction that is no number.
+/// `Q6003` for a mask that is no number.
 pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
     let mask = options.get("dispatch-mask");
     let digits = mask.strip_prefix("0x").unwrap_or(mask);
@@ -95,14 +78,6 @@ pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
         let message = format!("option dispatch-mask is \"{mask}\"");
         Diagnostic::usage("Q6003", message).help("expected up to 8 hexadecimal digits")
     })?;
-    let layout = match options.get("layout") {
-        "none" => None,
-        index => Some(index.parse().map_err(|_| {
-            let message = format!("option layout is \"{index}\"");
-            Diagnostic::usage("Q6003", message)
-                .help("expected none or the number of an instruction")
-        })?),
-    };
     let form = match options.get("visa-form") {
         "doc" => Some(Form::Documented),
         "2026" => Some(Form::Predicated),
@@ -119,7 +94,7 @@ pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
         dispatch_mask,
         check_dependencies: options.get("swsb") != "ignore",
         form: form.unwrap_or_default(),
-        layout,
+        layout: options.whole_or("layout"),
     };
     Ok((settings, form))
 }

@@ -9,7 +9,8 @@ use crate::simulate::State;
 use crate::simulate::exec::enabled;
 use crate::simulate::lower::Memory;
 use quincunx_contract::{Grid, Interface, Port, Sample};
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::execute::given;
 use quincunx_num::{Bf16, F16, FloatOverflow};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
@@ -97,16 +98,11 @@ impl Ports {
     /// Puts the inputs into a zeroed memory.
     ///
     /// # Errors
-    /// `Q6092` for an input that is missing or a number that the type does not have.
+    /// `Q0310` for an input that is missing, `Q6092` for a number that the type does not have.
     pub(crate) fn load(&self, inputs: &Tensors, state: &mut State) -> Result<()> {
         state.threads.iter_mut().for_each(|bytes| bytes.fill(0));
         for (port, window) in self.interface.inputs.iter().zip(&self.inputs) {
-            let tensor = inputs.get(&port.name).ok_or_else(|| {
-                let message = format!("input \"{}\" is not given", port.name);
-                let names = inputs.keys().map(String::as_str);
-                Diagnostic::invalid("Q6092", message).help_if(did_you_mean(&port.name, names))
-            })?;
-            let numbers = port.encode(tensor)?;
+            let numbers = port.encode(given(inputs, &port.name)?)?;
             let per_thread = numbers.len() / state.threads.len();
             let size = window.element.bytes() as usize;
             for (bytes, numbers) in state.threads.iter_mut().zip(numbers.chunks(per_thread.max(1)))

@@ -13,8 +13,8 @@ use crate::text;
 use crate::time::{Model, VpCost, durations};
 use crate::verify::{Subject, executable, verify};
 use crate::work::{Resolved, Work, element_bytes, product};
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View};
+use quincunx_diag::{Diagnostic, Result, first};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::Tensors;
 use quincunx_timeline::{Event, EventId, Timeline};
@@ -191,6 +191,13 @@ impl Artifact {
     }
 }
 
+/// Views of a program.
+static VIEWS: &[View] = &[View {
+    name: "kinds",
+    doc: "how often instructions are executed, and for how long",
+    verb: Verb::Inspect,
+}];
+
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         &self.ports.interface
@@ -206,11 +213,7 @@ impl quincunx_contract::Program for Artifact {
             "bin" => self.programs.clone(),
             "asm" => self.programs.iter().map(plain).collect(),
             "trace" => self.traced()?,
-            _ => {
-                let names = KINDS.iter().map(|kind| kind.name);
-                return Err(Diagnostic::usage("Q4084", format!("npu writes no {kind} files"))
-                    .help_if(did_you_mean(kind, names)));
-            }
+            _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         let file = |(core, program): (usize, &Program)| {
             Ok(match kind {
@@ -232,15 +235,7 @@ impl quincunx_contract::Program for Artifact {
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         let executor = Executor::new(self.programs.clone(), &self.arch, self.settings);
-        let executor = executor.map_err(|problems| {
-            let more = problems.len().saturating_sub(1);
-            match problems.into_iter().next() {
-                Some(first) if more == 1 => first.with_note("and 1 more error"),
-                Some(first) if more > 1 => first.with_note(format!("and {more} more errors")),
-                Some(first) => first,
-                None => Diagnostic::bug("refused without an error"),
-            }
-        })?;
+        let executor = executor.map_err(first)?;
         Ok(Box::new(Exec {
             executor,
             ports: self.ports.clone(),
@@ -273,7 +268,11 @@ impl quincunx_contract::Program for Artifact {
         }
     }
 
-    fn details(&self) -> Vec<Table> {
+    fn views(&self) -> &'static [View] {
+        VIEWS
+    }
+
+    fn tables(&self, _view: &str) -> Result<Vec<Table>> {
         let (cycles, _) = self.replay();
         let mut kinds: BTreeMap<(Queue, &str), (u64, u64)> = BTreeMap::new();
         for (program, cycles) in self.programs.iter().zip(&cycles) {
@@ -297,7 +296,7 @@ impl quincunx_contract::Program for Artifact {
                 Cell::Count(busy),
             ]);
         }
-        vec![table]
+        Ok(vec![table])
     }
 
     fn as_any(&self) -> &dyn Any {

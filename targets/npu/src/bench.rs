@@ -3,13 +3,13 @@
 use crate::text::{self, Schema};
 use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{Row, Run, Suite};
-use quincunx_diag::{Diagnostic, Result, SourceId};
+use quincunx_diag::{Diagnostic, Result, SourceId, first};
 
 /// The suites of this target.
 pub(crate) static SUITES: &[Suite] = &[Suite {
     name: "text",
     doc: "reading and printing of assembly text and traces",
-    options: &[OptionInfo { name: "dir", doc: "folder with the texts", default: "", values: &[] }],
+    options: &[OptionInfo::text("dir", "folder with the texts", "")],
     run: measure,
 }];
 
@@ -25,11 +25,7 @@ fn measure(run: &Run) -> Result<Vec<Row>> {
     let megabytes = (bytes * repeats) as f64 / 1e6;
     let schema = Schema::standard();
     let parse = || -> Result<Vec<_>> {
-        let read = |text: &Vec<u8>| {
-            let read = text::read(text, SourceId(0), schema, false);
-            let first = |problems: Vec<Diagnostic>| problems.into_iter().next();
-            read.map_err(|p| first(p).unwrap_or_else(|| Diagnostic::bug("no reason")))
-        };
+        let read = |text: &Vec<u8>| text::read(text, SourceId(0), schema, false).map_err(first);
         texts.iter().map(read).collect()
     };
     let programs = parse()?;

@@ -17,6 +17,7 @@ use crate::work::{
 use quincunx_contract::{Grid, Interface, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Quantiser;
+use quincunx_graph::execute::given;
 use quincunx_num::{F16, FloatOverflow};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,17 +169,12 @@ impl Ports {
     /// Writes every input into DRAM.
     ///
     /// # Errors
-    /// `Q4063` for an input that is not given, `Q4062` for too much data, whatever
+    /// `Q0310` for an input that is not given, `Q4062` for too much data, whatever
     /// [`Port::encode`] says.
     pub fn write(&self, inputs: &Tensors, state: &mut State) -> Result<()> {
         check_size(&self.interface)?;
         for (port, place) in self.interface.inputs.iter().zip(&self.inputs) {
-            let tensor = inputs.get(&port.name).ok_or_else(|| {
-                let names = inputs.keys().map(String::as_str);
-                Diagnostic::invalid("Q4063", format!("input \"{}\" is not given", port.name))
-                    .help_if(quincunx_diag::did_you_mean(&port.name, names))
-            })?;
-            let numbers = port.encode(tensor)?;
+            let numbers = port.encode(given(inputs, &port.name)?)?;
             each(place, numbers.len(), |element, at, kind| {
                 let mut code = [0; 4];
                 let bytes = kind.encode(numbers[element], &mut code);

@@ -46,10 +46,7 @@ use crate::arch::NpuArch;
 use crate::program::Program;
 use crate::replay::{Clocks, Node, Replay, replay};
 use crate::work::Resolved;
-use quincunx_diag::{Diagnostic, Place, Severity};
-
-/// More problems of a severity than this help nobody.
-const MAX_PROBLEMS: usize = 100;
+use quincunx_diag::{Diagnostic, Place, Problems};
 
 /// The programs of all cores with what they do.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +82,7 @@ pub fn executable(subject: &Subject<'_>) -> std::result::Result<Replay, Vec<Diag
     let replay = replay(subject.programs, subject.work, &|_| 0);
     fields::check(subject, &mut problems);
     tokens::check(subject, &replay, &mut problems);
-    if problems.errors > 0 {
+    if problems.any_error() {
         let problems = problems.finish();
         return Err(problems.into_iter().filter(Diagnostic::is_error).collect());
     }
@@ -114,36 +111,5 @@ impl Subject<'_> {
             1 => problem,
             _ => problem.with_note(format!("in core {}", node.core)),
         }
-    }
-}
-
-/// The problems found so far; only the first of each severity are kept.
-#[derive(Default)]
-struct Problems {
-    list: Vec<Diagnostic>,
-    errors: usize,
-    others: usize,
-}
-
-impl Problems {
-    fn push(&mut self, problem: Diagnostic) {
-        let count = match problem.severity() {
-            Severity::Error => &mut self.errors,
-            _ => &mut self.others,
-        };
-        *count = count.saturating_add(1);
-        if *count <= MAX_PROBLEMS {
-            self.list.push(problem);
-        }
-    }
-
-    fn finish(mut self) -> Vec<Diagnostic> {
-        for (count, what) in [(self.errors, "errors"), (self.others, "warnings and notes")] {
-            if let Some(more @ 1..) = count.checked_sub(MAX_PROBLEMS) {
-                let text = format!("{more} more {what}");
-                self.list.push(Diagnostic::note("Q4049", text));
-            }
-        }
-        self.list
     }
 }

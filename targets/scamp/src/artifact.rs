@@ -11,8 +11,9 @@ use crate::symbolic::Level;
 use crate::text::{Dialect, Listing, print};
 use crate::time;
 use crate::verify::{computed, verify, verify_kernels_within};
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats};
-use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, did_you_mean};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats, Verb, View};
+use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, first_error};
+use quincunx_graph::execute::given;
 use quincunx_report::{Column, Table};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
@@ -79,14 +80,14 @@ impl Artifact {
             "cpp" => (Dialect::Cpp(self.chosen.function.clone()), "hpp"),
             "bus" => (Dialect::Bus, "bus"),
             "csim" => (Dialect::Csim, "csim"),
-            _ => {
-                let names = KINDS.iter().map(|kind| kind.name);
-                return Err(Diagnostic::usage("Q5071", format!("scamp writes no {kind} files"))
-                    .help_if(did_you_mean(kind, names)));
-            }
+            _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         })
     }
 }
+
+/// Views of a program.
+static VIEWS: &[View] =
+    &[View { name: "kernels", doc: "what outputs compute", verb: Verb::Inspect }];
 
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
@@ -112,10 +113,7 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
-        let problem = verify(&self.program, &self.arch).into_iter().find(Diagnostic::is_error);
-        if let Some(problem) = problem {
-            return Err(located(problem, &self.spans));
-        }
+        first_error(verify(&self.program, &self.arch)).map_err(|p| located(p, &self.spans))?;
         let (width, height) = (self.chosen.width, self.chosen.height);
         let settings = self.chosen.settings.clone();
         let executor = Executor::new(&self.program, &self.arch, width, height, settings)?;
@@ -157,7 +155,11 @@ impl quincunx_contract::Program for Artifact {
         }
     }
 
-    fn details(&self) -> Vec<Table> {
+    fn views(&self) -> &'static [View] {
+        VIEWS
+    }
+
+    fn tables(&self, _view: &str) -> Result<Vec<Table>> {
         let columns = vec![Column::text("output"), Column::text("computes")];
         let mut table = Table::new("kernels", columns);
         match computed(&self.program, Level::Bus, &self.arch) {
@@ -173,7 +175,7 @@ impl quincunx_contract::Program for Artifact {
         if let Some(wanted) = &self.wanted {
             tables.push(crate::document::goals(wanted));
         }
-        tables
+        Ok(tables)
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -222,12 +224,7 @@ impl Machine for Exec {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
         let mut images = Vec::new();
         for (port, &named) in self.interface.inputs.iter().zip(&self.inputs) {
-            let tensor = inputs.get(&port.name).ok_or_else(|| {
-                let names = inputs.keys().map(String::as_str);
-                Diagnostic::invalid("Q5072", format!("input \"{}\" is not given", port.name))
-                    .help_if(did_you_mean(&port.name, names))
-            })?;
-            images.push((named, self.image(port, tensor)?));
+            images.push((named, self.image(port, given(inputs, &port.name)?)?));
         }
         let outcome = self.executor.run(&images)?;
         self.notes.clear();

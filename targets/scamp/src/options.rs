@@ -7,54 +7,52 @@ use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
 
-const FLAG: &[&str] = &["true", "false"];
-
-const fn option(
-    name: &'static str,
-    doc: &'static str,
-    default: &'static str,
-    values: &'static [&'static str],
-) -> OptionInfo {
-    OptionInfo { name, doc, default, values }
-}
-
 /// The options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
-    option("fix", "rewrite illegal and deprecated instructions when reading", "false", FLAG),
-    option(
+    OptionInfo::flag("fix", "rewrite illegal and deprecated instructions when reading", false),
+    OptionInfo::one_of(
         "edge",
         "what lies beyond the array: zeros, or what was there (Cain)",
         "zero",
         &["zero", "stale"],
     ),
-    option(
+    OptionInfo::text(
         "size",
         "elements of the array as WIDTHxHEIGHT; empty for those of the machine",
         "",
-        &[],
     ),
-    option("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES),
-    option("readout", "how results leave the array", "analogue", &Readout::NAMES),
-    option(
+    OptionInfo::one_of("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES),
+    OptionInfo::one_of("readout", "how results leave the array", "analogue", &Readout::NAMES),
+    OptionInfo::one_of(
         "input-range",
         "raw: inputs as they are; half: halved, as cameras give 0 to 255",
         "raw",
         &["raw", "half"],
     ),
-    option("noise-bus", "standard deviation of the noise of a write with one receiver", "0", &[]),
-    option("noise-bus2", "the same with two receivers", "0", &[]),
-    option("noise-bus3", "the same with three and more", "0", &[]),
-    option("mismatch", "deviation of the share a register takes, fixed per element", "0", &[]),
-    option("seed", "which device and run the noise is of", "0", &[]),
-    option("saturate", "values stop at the saturation of the machine", "false", FLAG),
-    option(
+    OptionInfo::real(
+        "noise-bus",
+        "standard deviation of the noise of a write with one receiver",
+        "0",
+        (0.0, 1e9),
+    ),
+    OptionInfo::real("noise-bus2", "the same with two receivers", "0", (0.0, 1e9)),
+    OptionInfo::real("noise-bus3", "the same with three and more", "0", (0.0, 1e9)),
+    OptionInfo::real(
+        "mismatch",
+        "deviation of the share a register takes, fixed per element",
+        "0",
+        (0.0, 1e9),
+    ),
+    OptionInfo::whole("seed", "which device and run the noise is of", "0", (0, u64::MAX as i128)),
+    OptionInfo::flag("saturate", "values stop at the saturation of the machine", false),
+    OptionInfo::whole(
         "max-work",
         "what an image of `run`, and all of `verify`, may cost, in millions of units of about 1 ns",
         "4000",
-        &[],
+        (1, 1_000_000_000),
     ),
-    option("simulator-name", "name of the simulator in the JSS format", "s", &[]),
-    option("function", "name of the function in the C++ header", "kernel", &[]),
+    OptionInfo::text("simulator-name", "name of the simulator in the JSS format", "s"),
+    OptionInfo::text("function", "name of the function in the C++ header", "kernel"),
 ];
 
 /// The values of the options.
@@ -73,18 +71,6 @@ pub(crate) struct Chosen {
 
 fn wrong(name: &str, value: &str, expected: &str) -> Diagnostic {
     Diagnostic::usage("Q5013", format!("option {name} is {value:?}, expected {expected}"))
-}
-
-fn deviation(options: &Options, name: &str) -> Result<f64> {
-    let text = options.get(name);
-    let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
-    value.ok_or_else(|| wrong(name, text, "a number that is not negative"))
-}
-
-fn work_limit(text: &str) -> Result<WorkLimit> {
-    let units = text.parse::<u64>().ok().filter(|&millions| millions > 0);
-    let units = units.and_then(|millions| millions.checked_mul(1_000_000));
-    units.map(WorkLimit).ok_or_else(|| wrong("max-work", text, "a number of millions above 0"))
 }
 
 fn size(text: &str, arch: &ScampArch) -> Result<(usize, usize)> {
@@ -114,17 +100,15 @@ impl Chosen {
         let names = ["noise-bus", "noise-bus2", "noise-bus3"];
         let mut sigma = [0.0; 3];
         for (sigma, name) in sigma.iter_mut().zip(names) {
-            *sigma = deviation(options, name)?;
+            *sigma = options.real(name);
         }
-        let mismatch = deviation(options, "mismatch")?;
-        let seed = options.get("seed");
-        let seed = seed.parse().map_err(|_| wrong("seed", seed, "a number from 0 to 2^64 - 1"))?;
+        let (mismatch, seed) = (options.real("mismatch"), options.whole("seed"));
         let noisy = mismatch > 0.0 || sigma.iter().any(|&sigma| sigma > 0.0);
         let settings = Settings {
             edge: if options.get("edge") == "stale" { Edge::Stale } else { Edge::Zero },
             noise: noisy.then_some(Noise { sigma, mismatch, seed }),
             saturation: options.flag("saturate").then_some(arch.saturation),
-            work: work_limit(options.get("max-work"))?,
+            work: WorkLimit(1_000_000 * options.whole::<u64>("max-work")),
         };
         Ok(Chosen {
             fix: options.flag("fix"),
@@ -143,13 +127,12 @@ impl Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quincunx_contract::ArchSource;
 
     #[test]
     fn the_default_limit_is_the_one_of_the_library() {
-        let row = OPTIONS.iter().find(|option| option.name == "max-work").unwrap();
-        assert_eq!(work_limit(row.default).unwrap(), WorkLimit::default());
-        for text in ["0", "-1", "many", "99999999999999999"] {
-            assert_eq!(work_limit(text).unwrap_err().code(), "Q5013");
-        }
+        let options = Options::new(OPTIONS, &[]).unwrap();
+        let chosen = Chosen::new(&options, &ScampArch::from_source(&ArchSource::Default).unwrap());
+        assert_eq!(chosen.unwrap().settings.work, WorkLimit::default());
     }
 }

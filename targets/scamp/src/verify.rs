@@ -9,11 +9,8 @@ use crate::arch::ScampArch;
 use crate::expand::{expand, is_macro};
 use crate::isa::{Bus, Class, Direction, Inst, Reg};
 use crate::program::{Program, Space, writes_flag};
-use quincunx_diag::{Diagnostic, Place, Severity};
+use quincunx_diag::{Diagnostic, Place, Problems};
 use smallvec::SmallVec;
-
-/// Problems of one severity that are listed.
-const MAX_PROBLEMS: usize = 100;
 
 /// Everything wrong with a program on a machine; a program without errors can be executed.
 ///
@@ -42,23 +39,18 @@ pub fn verify(program: &Program, arch: &ScampArch) -> Vec<Diagnostic> {
         inside: false,
         masked: false,
         place: None,
-        list: Vec::new(),
-        errors: 0,
-        warnings: 0,
+        problems: Problems::default(),
     };
     for (index, inst) in program.instructions.iter().enumerate() {
         checker.place = Some(index);
         checker.instruction(inst);
-        if checker.errors >= MAX_PROBLEMS {
-            checker.place = None;
-            let text = format!("stopped after {MAX_PROBLEMS} errors");
-            checker.list.push(Diagnostic::note("Q5029", text));
-            return checker.list;
+        if checker.problems.stop() {
+            return checker.problems.finish();
         }
     }
     checker.place = None;
     checker.whole(program);
-    checker.list
+    checker.problems.finish()
 }
 
 struct Checker<'a> {
@@ -69,24 +61,15 @@ struct Checker<'a> {
     /// FLAG may be 0 somewhere.
     masked: bool,
     place: Option<usize>,
-    list: Vec<Diagnostic>,
-    errors: usize,
-    warnings: usize,
+    problems: Problems,
 }
 
 impl Checker<'_> {
     fn push(&mut self, problem: Diagnostic) {
-        let count = match problem.severity() {
-            Severity::Error => &mut self.errors,
-            _ => &mut self.warnings,
-        };
-        *count += 1;
-        if *count <= MAX_PROBLEMS {
-            self.list.push(match self.place {
-                Some(index) => problem.at(Place::Instruction(index)),
-                None => problem,
-            });
-        }
+        self.problems.push(match self.place {
+            Some(index) => problem.at(Place::Instruction(index)),
+            None => problem,
+        });
     }
 
     fn error(&mut self, code: &'static str, message: String) {

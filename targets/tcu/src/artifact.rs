@@ -17,8 +17,8 @@ use crate::text;
 use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
 use crate::views::{Statistics, dot};
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats};
-use quincunx_diag::{Diagnostic, Result, any_error, did_you_mean};
+use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View};
+use quincunx_diag::{Diagnostic, Result, any_error, first_error};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_timeline::Timeline;
 use session::{Session, Simulator};
@@ -247,6 +247,13 @@ impl Artifact {
     }
 }
 
+/// Views of a program.
+static VIEWS: &[View] = &[
+    View { name: "profile", doc: "where the time goes", verb: Verb::Time },
+    View { name: "memory", doc: "kinds of instructions, and what lies where", verb: Verb::Inspect },
+    View { name: "statistics", doc: "figures of the program and of its layers", verb: Verb::Table },
+];
+
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
         self.ports.interface()
@@ -267,11 +274,7 @@ impl quincunx_contract::Program for Artifact {
                 File::new(format!("{stem}.dot"), graph)
             }
             "samples" => File::new(format!("{stem}.tsamples"), self.samples()?),
-            _ => {
-                let names = KINDS.iter().map(|kind| kind.name);
-                return Err(Diagnostic::usage("Q3074", format!("tcu writes no {kind} files"))
-                    .help_if(did_you_mean(kind, names)));
-            }
+            _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         Ok(vec![file])
     }
@@ -286,11 +289,7 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
-        let problems = verify(&self.package.program, &self.settings.rules);
-        if any_error(&problems) {
-            let first = problems.into_iter().find(Diagnostic::is_error);
-            return Err(first.unwrap_or_else(|| Diagnostic::bug("an error that is none")));
-        }
+        first_error(verify(&self.package.program, &self.settings.rules))?;
         let simulator = self.simulator(engine);
         let (package, driver) = (self.package.clone(), self.settings.driver.clone());
         Ok(Box::new(Session::new(simulator, package, driver, self.ports.clone())?))
@@ -298,10 +297,6 @@ impl quincunx_contract::Program for Artifact {
 
     fn time(&self) -> Result<Timeline> {
         time::timeline(&self.package.program, &self.costing(&self.layers()))
-    }
-
-    fn profile(&self) -> Result<Vec<Table>> {
-        Ok(time::tables(&self.package.program, &self.costing(&self.layers())))
     }
 
     fn stats(&self) -> Stats {
@@ -324,12 +319,17 @@ impl quincunx_contract::Program for Artifact {
         }
     }
 
-    fn details(&self) -> Vec<Table> {
-        vec![self.instructions(), self.memory_map()]
+    fn views(&self) -> &'static [View] {
+        VIEWS
     }
 
-    fn statistics(&self) -> Vec<Table> {
-        Statistics::new(&self.package, self.ports.interface()).tables()
+    fn tables(&self, view: &str) -> Result<Vec<Table>> {
+        Ok(match view {
+            "profile" => time::tables(&self.package.program, &self.costing(&self.layers())),
+            "memory" => vec![self.instructions(), self.memory_map()],
+            "statistics" => Statistics::new(&self.package, self.ports.interface()).tables(),
+            _ => return Err(Diagnostic::bug(format!("no view {view} is declared"))),
+        })
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -10,30 +10,28 @@ use crate::program::{Memory, Span};
 use crate::simulate::Fast;
 use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, first};
 use std::path::Path;
 
 /// The suites of this target.
 pub(crate) static SUITES: &[Suite] = &[CELLS, RUN];
 
-const MODELS: OptionInfo = OptionInfo {
-    name: "models",
-    doc: "The folder of resnet20v2_cifar.onnx, yolov4_tiny_192.onnx and resnet50v2.onnx",
-    default: "",
-    values: &[],
-};
+const MODELS: OptionInfo = OptionInfo::text(
+    "models",
+    "The folder of resnet20v2_cifar.onnx, yolov4_tiny_192.onnx and resnet50v2.onnx",
+    "",
+);
 
 const CELLS: Suite = Suite {
     name: "cells",
     doc: "the nine networks and machines of the published table, compiled",
     options: &[
         MODELS,
-        OptionInfo {
-            name: "rows",
-            doc: "Rows to compile, separated by commas, such as resnet20v2/8; all of them without",
-            default: "",
-            values: &[],
-        },
+        OptionInfo::text(
+            "rows",
+            "Rows to compile, separated by commas, such as resnet20v2/8; all of them without",
+            "",
+        ),
     ],
     run: cells::measure,
 };
@@ -43,12 +41,11 @@ const RUN: Suite = Suite {
     doc: "images through the prepared simulator on one core",
     options: &[
         MODELS,
-        OptionInfo {
-            name: "program",
-            doc: "A .tmodel file to run instead of resnet20v2_cifar.onnx compiled for bench8",
-            default: "",
-            values: &[],
-        },
+        OptionInfo::text(
+            "program",
+            "A .tmodel file to run instead of resnet20v2_cifar.onnx compiled for bench8",
+            "",
+        ),
         LEVEL,
     ],
     run: measure,
@@ -158,8 +155,6 @@ fn open(path: &Path) -> Result<(String, Package)> {
         files.push((name, bytes));
     }
     let name = model.name.clone();
-    let first = |problems: Vec<Diagnostic>| problems.into_iter().next();
-    let (package, _) = Package::new(model, &files, false)
-        .map_err(|p| first(p).unwrap_or_else(|| Diagnostic::bug("no reason")))?;
+    let (package, _) = Package::new(model, &files, false).map_err(first)?;
     Ok((format!("{name}/{}", package.arch().array_size), package))
 }

@@ -4,11 +4,8 @@
 use crate::arch::TcuArch;
 use crate::isa::{Inst, TABLE};
 use crate::program::{Program, Step};
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_diag::{Diagnostic, Place, Problems, Result};
 use quincunx_isa::{Bits, Layout};
-
-/// Errors after which reading stops.
-const MAX_ERRORS: usize = 100;
 
 /// Machine code of instructions for one machine.
 #[derive(Clone, Debug)]
@@ -140,7 +137,7 @@ pub fn read(
     lenient: bool,
 ) -> std::result::Result<Read, Vec<Diagnostic>> {
     let coder = Coder::new(arch).map_err(|problem| vec![problem])?;
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let mut problems = Problems::default();
     let mut steps = Vec::with_capacity(bytes.len() / coder.bytes());
     let words = bytes.chunks_exact(coder.bytes());
     let rest = words.remainder().len();
@@ -149,7 +146,7 @@ pub fn read(
         let message =
             format!("the last {rest} bytes are not an instruction, which has {size} bytes");
         let place = (bytes.len() - rest) as u64;
-        errors.push(
+        problems.push(
             Diagnostic::invalid("Q3013", message)
                 .at_byte(place)
                 .help("check that the architecture is that of the program"),
@@ -161,20 +158,12 @@ pub fn read(
             Ok((step, found)) => {
                 steps.push(step);
                 let place = Place::Instruction(index);
-                if warnings.len() < MAX_ERRORS {
-                    warnings.extend(found.into_iter().map(|w| w.at(place.clone())));
-                }
+                problems.extend(found.into_iter().map(|w| w.at(place.clone())));
             }
-            Err(problem) => errors.push(problem.at(Place::Instruction(index))),
-        }
-        if errors.len() >= MAX_ERRORS {
-            errors.push(Diagnostic::note("Q3014", format!("stopped after {MAX_ERRORS} errors")));
-            break;
+            Err(problem) => problems.push(problem.at(Place::Instruction(index))),
         }
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    let warnings = problems.warnings()?;
     Ok(Read { program: Program { arch: arch.clone(), steps }, warnings })
 }
 

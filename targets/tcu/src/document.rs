@@ -76,7 +76,7 @@ fn constants(file: &File, arch: &TcuArch) -> Result<Document> {
 }
 
 fn samples(file: &File, arch: &TcuArch, options: &Options) -> Result<Document> {
-    let samples = Samples::read(&file.bytes, block(options, arch.sample_block_size)?)?;
+    let samples = Samples::read(&file.bytes, block(options, arch.sample_block_size))?;
     let problems: Vec<Diagnostic> =
         samples.problems().into_iter().map(|problem| problem.name_file(&file.name)).collect();
     Ok(Document {

@@ -11,112 +11,99 @@ use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Cursor, Style};
 
-const FLAG: &[&str] = &["true", "false"];
-
 /// Declared options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
-    OptionInfo {
-        name: "rounding",
-        doc: "compile: compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/tcu.md, Free numbers)",
-        default: "compat",
-        values: &["compat", "free"],
-    },
-    OptionInfo {
-        name: "strategy",
-        doc: "compile: auto keeps tensors in local memory where that is cheaper, local-isolated never; local-vars keeps all of them there, local-consts all constants, local-vars-and-consts both",
-        default: "auto",
-        values: Strategy::NAMES,
-    },
-    OptionInfo {
-        name: "input-layout",
-        doc: "compile: nhwc takes inputs position by position; packed lets the host put what a first convolution reads for a position into one, with --rounding free",
-        default: "nhwc",
-        values: &["nhwc", "packed"],
-    },
-    OptionInfo {
-        name: "driver-reserve",
-        doc: "compile: leave the last vector of local memory and two of DRAM0 to the flush probe",
-        default: "true",
-        values: FLAG,
-    },
-    OptionInfo {
-        name: "lenient",
-        doc: "read machine code whose unused bits are not 0, with warnings",
-        default: "false",
-        values: FLAG,
-    },
-    OptionInfo {
-        name: "simd-write-gap",
-        doc: "instructions that must lie between a SIMD write and a move out of the accumulators",
-        default: "0",
-        values: &[],
-    },
-    OptionInfo {
-        name: "timing",
-        doc: "timing model: upstream's of today or early 2022, or two concurrent engines",
-        default: "current",
-        values: Timing::NAMES,
-    },
-    OptionInfo {
-        name: "clock",
-        doc: "MHz of the clock for times in seconds, 1 to 100000; arch is what the architecture says",
-        default: "arch",
-        values: &[],
-    },
-    OptionInfo {
-        name: "flush-probe",
-        doc: "send the host's probe, which uses the last two vectors of DRAM0, after the program",
-        default: "true",
-        values: FLAG,
-    },
-    OptionInfo {
-        name: "stream-bytes",
-        doc: "bytes of the instruction bus, to which the stream is padded",
-        default: "8",
-        values: &["8", "16"],
-    },
-    OptionInfo {
-        name: "dram0-offset",
-        doc: "base of DRAM0 in blocks of 64 KiB",
-        default: "0",
-        values: &[],
-    },
-    OptionInfo {
-        name: "dram1-offset",
-        doc: "base of DRAM1 in blocks of 64 KiB",
-        default: "0",
-        values: &[],
-    },
-    OptionInfo {
-        name: "timeout",
-        doc: "cycles for which the decoder may stay in one state, 0 to 65535",
-        default: "100",
-        values: &[],
-    },
-    OptionInfo {
-        name: "tracepoint",
-        doc: "program counter that raises the tracepoint flag; none leaves the register alone",
-        default: "none",
-        values: &[],
-    },
-    OptionInfo {
-        name: "sample-interval",
-        doc: "cycles between performance samples, 0 to 65535; 0 takes none",
-        default: "0",
-        values: &[],
-    },
-    OptionInfo {
-        name: "sample-block",
-        doc: "performance samples in a block; arch is what the architecture says, else 1",
-        default: "arch",
-        values: &[],
-    },
-    OptionInfo {
-        name: "watch",
-        doc: "vectors whose changes run prints: inputs and outputs by name, or such as Acc(3) Local(0+8)",
-        default: "",
-        values: &[],
-    },
+    OptionInfo::one_of(
+        "rounding",
+        "compile: compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/tcu.md, Free numbers)",
+        "compat",
+        &["compat", "free"],
+    ),
+    OptionInfo::one_of(
+        "strategy",
+        "compile: auto keeps tensors in local memory where that is cheaper, local-isolated never; local-vars keeps all of them there, local-consts all constants, local-vars-and-consts both",
+        "auto",
+        Strategy::NAMES,
+    ),
+    OptionInfo::one_of(
+        "input-layout",
+        "compile: nhwc takes inputs position by position; packed lets the host put what a first convolution reads for a position into one, with --rounding free",
+        "nhwc",
+        &["nhwc", "packed"],
+    ),
+    OptionInfo::flag(
+        "driver-reserve",
+        "compile: leave the last vector of local memory and two of DRAM0 to the flush probe",
+        true,
+    ),
+    OptionInfo::flag(
+        "lenient",
+        "read machine code whose unused bits are not 0, with warnings",
+        false,
+    ),
+    OptionInfo::whole(
+        "simd-write-gap",
+        "instructions that must lie between a SIMD write and a move out of the accumulators",
+        "0",
+        (0, 64),
+    ),
+    OptionInfo::one_of(
+        "timing",
+        "timing model: upstream's of today or early 2022, or two concurrent engines",
+        "current",
+        Timing::NAMES,
+    ),
+    OptionInfo::whole(
+        "clock",
+        "MHz of the clock for times in seconds; arch is what the architecture says",
+        "arch",
+        (1, 100_000),
+    )
+    .or("arch"),
+    OptionInfo::flag(
+        "flush-probe",
+        "send the host's probe, which uses the last two vectors of DRAM0, after the program",
+        true,
+    ),
+    OptionInfo::one_of(
+        "stream-bytes",
+        "bytes of the instruction bus, to which the stream is padded",
+        "8",
+        &["8", "16"],
+    ),
+    OptionInfo::whole("dram0-offset", "base of DRAM0 in blocks of 64 KiB", "0", (0, 0xffff_ffff)),
+    OptionInfo::whole("dram1-offset", "base of DRAM1 in blocks of 64 KiB", "0", (0, 0xffff_ffff)),
+    OptionInfo::whole(
+        "timeout",
+        "cycles for which the decoder may stay in one state",
+        "100",
+        (0, 0xffff),
+    ),
+    OptionInfo::whole(
+        "tracepoint",
+        "program counter that raises the tracepoint flag; none leaves the register alone",
+        "none",
+        (0, 0xffff_ffff),
+    )
+    .or("none"),
+    OptionInfo::whole(
+        "sample-interval",
+        "cycles between performance samples; 0 takes none",
+        "0",
+        (0, 0xffff),
+    ),
+    OptionInfo::whole(
+        "sample-block",
+        "performance samples in a block; arch is what the architecture says, else 1",
+        "arch",
+        (1, 1 << 20),
+    )
+    .or("arch"),
+    OptionInfo::text(
+        "watch",
+        "vectors whose changes run prints: inputs and outputs by name, or such as Acc(3) Local(0+8)",
+        "",
+    ),
 ];
 
 /// What the options say.
@@ -140,21 +127,16 @@ impl Settings {
     /// The options for a program.
     ///
     /// # Errors
-    /// `Q3075` for a number that is none or out of range, `Q3076` for a watch that names nothing.
+    /// `Q3075` for what a machine with two threads cannot set, `Q3076` for a watch that names nothing.
     pub(crate) fn new(options: &Options, package: &Package) -> Result<Settings> {
-        let number = |name, low, high| number(options, name, low, high);
         let flush_probe = options.flag("flush-probe");
-        let tracepoint = match options.get("tracepoint") {
-            "none" => None,
-            _ => Some(number("tracepoint", 0, u32::MAX.into())? as u32),
-        };
         let driver = Driver {
-            dram0_offset: number("dram0-offset", 0, u32::MAX.into())? as u32,
-            dram1_offset: number("dram1-offset", 0, u32::MAX.into())? as u32,
-            timeout: number("timeout", 0, 0xffff)? as u32,
-            tracepoint,
-            sample_interval: number("sample-interval", 0, 0xffff)? as u32,
-            stream_bytes: number("stream-bytes", 0, 16)? as u32,
+            dram0_offset: options.whole("dram0-offset"),
+            dram1_offset: options.whole("dram1-offset"),
+            timeout: options.whole("timeout"),
+            tracepoint: options.whole_or("tracepoint"),
+            sample_interval: options.whole("sample-interval"),
+            stream_bytes: options.whole("stream-bytes"),
             flush_probe,
             ..package.driver()
         };
@@ -165,14 +147,11 @@ impl Settings {
                 .help("leave out offsets, timeout, tracepoint and sample-interval"));
         }
         Ok(Settings {
-            rules: Rules { simd_write_gap: number("simd-write-gap", 0, 1 << 32)?, flush_probe },
+            rules: Rules { simd_write_gap: options.whole("simd-write-gap"), flush_probe },
             // Only declared values get here.
             timing: Timing::from_name(options.get("timing")).unwrap_or(Timing::Current),
-            clock: match options.get("clock") {
-                "arch" => None,
-                _ => Some(number("clock", 1, 100_000)? as u32),
-            },
-            sample_block: block(options, package.arch().sample_block_size)?,
+            clock: options.whole_or("clock"),
+            sample_block: block(options, package.arch().sample_block_size),
             driver,
             watches: watches(options.get("watch"), package)?,
         })
@@ -182,7 +161,7 @@ impl Settings {
 /// What the compiler is asked for.
 ///
 /// # Errors
-/// `Q3075` for a number that is none or out of range, `Q3116` for packed inputs in upstream's order.
+/// `Q3116` for packed inputs in upstream's order.
 pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
     let packed_inputs = options.get("input-layout") == "packed";
     if packed_inputs && options.get("rounding") != "free" {
@@ -198,7 +177,7 @@ pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
         driver_reserve: options.flag("driver-reserve"),
         // Only declared values get here.
         strategy: Strategy::from_name(options.get("strategy")).unwrap_or_default(),
-        simd_write_gap: number(options, "simd-write-gap", 0, 64)?,
+        simd_write_gap: options.whole("simd-write-gap"),
     })
 }
 
@@ -214,28 +193,8 @@ fn package_default(driver: &Driver) -> Driver {
 }
 
 /// Samples in a block.
-///
-/// # Errors
-/// `Q3075`.
-pub(crate) fn block(options: &Options, of_arch: Option<u32>) -> Result<usize> {
-    match options.get("sample-block") {
-        "arch" => Ok(of_arch.unwrap_or(1) as usize),
-        _ => number(options, "sample-block", 1, 1 << 20).map(|block| block as usize),
-    }
-}
-
-fn number(options: &Options, name: &'static str, low: u64, high: u64) -> Result<u64> {
-    let text = options.get(name);
-    let digits = text.strip_prefix("0x");
-    let value = match digits {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    value.filter(|value| (low..=high).contains(value)).ok_or_else(|| {
-        let message =
-            format!("option {name} is \"{}\", expected {low} to {high}", text.escape_debug());
-        Diagnostic::usage("Q3075", message)
-    })
+pub(crate) fn block(options: &Options, of_arch: Option<u32>) -> usize {
+    options.whole_or("sample-block").unwrap_or(of_arch.unwrap_or(1) as usize)
 }
 
 /// Places separated by blanks or commas.

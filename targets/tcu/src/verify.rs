@@ -10,10 +10,7 @@ pub use race::races;
 
 use crate::binary::Coder;
 use crate::program::Program;
-use quincunx_diag::{Diagnostic, Place};
-
-/// Problems after which checking stops.
-const MAX_PROBLEMS: usize = 100;
+use quincunx_diag::{Diagnostic, Place, Problems};
 
 /// What is asked of a program besides legality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +22,7 @@ pub struct Rules {
     pub flush_probe: bool,
 }
 
-/// Every problem of a program, in the order of instructions, at most 100; errors mean that it is
-/// not legal.
+/// The problems of a program, in the order of instructions; errors mean that it is not legal.
 ///
 /// | code | rule |
 /// |---|---|
@@ -55,7 +51,7 @@ pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
         Err(problem) => return vec![problem],
     };
     let mut checker = rules::Checker::new(program, rules);
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     for (index, step) in program.steps.iter().enumerate() {
         let mut found = Vec::new();
         // Encoding knows what the machine has and what its fields hold.
@@ -65,16 +61,13 @@ pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
         }
         let place = || Place::Instruction(index);
         problems.extend(found.into_iter().map(|problem| problem.at(place())));
-        if problems.len() >= MAX_PROBLEMS {
-            problems.truncate(MAX_PROBLEMS);
-            let message = format!("stopped after {MAX_PROBLEMS} problems");
-            problems.push(Diagnostic::note("Q3050", message));
-            return problems;
+        if problems.stop() {
+            return problems.finish();
         }
     }
     // Whether threads race is a question about programs that are legal otherwise.
-    if program.arch.number_of_threads > 1 && !quincunx_diag::any_error(&problems) {
+    if program.arch.number_of_threads > 1 && !problems.any_error() {
         problems.extend(races(program));
     }
-    problems
+    problems.finish()
 }

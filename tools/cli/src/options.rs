@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::diag::Diagnostic;
-use quincunx::target::OptionInfo;
+use quincunx::target::{OptionInfo, OptionKind};
 use quincunx::targets;
 
 /// An option that verbs have under the same name and hand over to the target.
@@ -74,7 +74,7 @@ impl Declared {
         let arg = Arg::new(self.name).long(self.name).value_name("VALUE").help(self.help());
         // Numbers below 0 are values, as in `--depth-slack -1`.
         let arg = arg.allow_negative_numbers(true);
-        if self.uses.iter().all(|(_, option)| option.values == ON_OFF) {
+        if self.uses.iter().all(|(_, option)| option.kind == OptionKind::Flag) {
             return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
         }
         arg
@@ -83,9 +83,9 @@ impl Declared {
     /// What the option means to each who has it.
     fn help(&self) -> String {
         let describe = |(owner, option): &(String, &OptionInfo)| {
-            let values = match option.values {
-                [] => String::new(),
-                values => format!(": {}", values.join(", ")),
+            let values = match option.values() {
+                values if values.is_empty() => values,
+                values => format!(": {values}"),
             };
             let default = match option.default {
                 "" => String::new(),

@@ -10,7 +10,7 @@ mod num;
 use crate::{InputFile, Model, Outcome, targets};
 use quincunx_contract::Options;
 use quincunx_contract::bench::{Row, Run, Suite};
-use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
+use quincunx_diag::{Diagnostic, Result, did_you_mean, first, suggestion};
 use quincunx_report::{Cell, Column, Report, Table};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -92,10 +92,7 @@ fn models(folder: &str) -> Result<Vec<PathBuf>> {
 
 /// The model, or the first problem.
 fn read(file: &InputFile) -> Result<Model> {
-    Model::read(file).map_err(|failure| {
-        let problem = failure.diagnostics.into_iter().next();
-        problem.unwrap_or_else(|| Diagnostic::bug("a failure without a problem"))
-    })
+    Model::read(file).map_err(|failure| first(failure.diagnostics))
 }
 
 fn find(name: &str) -> Result<&'static Suite> {

@@ -10,7 +10,7 @@ use crate::{
     with_companions,
 };
 use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow};
-use quincunx_contract::{Document, File, Grid, Log, Numerics, Target};
+use quincunx_contract::{Document, File, Grid, Log, Numerics, Target, Verb};
 use quincunx_diag::{Diagnostic, Result, Sources, suggestion};
 use quincunx_graph::Graph;
 use quincunx_import::Options;
@@ -75,16 +75,12 @@ pub fn select(report: Report, names: &[String]) -> Result<Report> {
     Ok(report.only(|key| names.iter().any(|name| name == key)))
 }
 
-/// The statistics of all programs.
-pub fn statistics(executable: &Executable) -> Vec<Table> {
+/// The tables of all programs that a verb shows; none of a program that has no such tables because it
+/// is not legal, which `verify` says.
+pub fn views(executable: &Executable, verb: Verb) -> Vec<Table> {
     let programs = executable.programs();
-    by_segment(programs.map(|(stage, p)| (stage.name.as_str(), p.statistics())).collect())
-}
-
-/// The tables of all programs that are shown always.
-pub fn details(executable: &Executable) -> Vec<Table> {
-    let programs = executable.programs();
-    by_segment(programs.map(|(stage, p)| (stage.name.as_str(), p.details())).collect())
+    let tables = programs.map(|(s, p)| (s.name.as_str(), p.shown_by(verb).unwrap_or_default()));
+    by_segment(tables.collect())
 }
 
 /// Inspects a program folder. `options` replace the stored ones.
@@ -112,7 +108,7 @@ pub fn folder(
     add_stats(&mut summary, &executable);
     let report = Report::new().table(summary).table(stages(&executable));
     let report = report.table(ports(&executable)).table(plan_table(&plan));
-    let report = details(&executable).into_iter().fold(report, Report::table);
+    let report = views(&executable, Verb::Inspect).into_iter().fold(report, Report::table);
     let statistics = statistics_of(&executable, depth);
     Ok(Inspection { report, statistics, warnings, sources })
 }
@@ -211,13 +207,13 @@ pub fn program(files: &[File], setup: &Setup<'_>, depth: Depth) -> Outcome<Inspe
         summary.property(name, value);
     }
     let report = Report::new().table(summary).table(ports(&executable));
-    let report = details(&executable).into_iter().fold(report, Report::table);
+    let report = views(&executable, Verb::Inspect).into_iter().fold(report, Report::table);
     let statistics = statistics_of(&executable, depth);
     Ok(Inspection { report, statistics, warnings: log.diagnostics, sources: sources_of(files) })
 }
 
 fn statistics_of(executable: &Executable, depth: Depth) -> Vec<Table> {
-    if depth == Depth::All { statistics(executable) } else { Vec::new() }
+    if depth == Depth::All { views(executable, Verb::Table) } else { Vec::new() }
 }
 
 fn add_stats(summary: &mut Table, executable: &Executable) {

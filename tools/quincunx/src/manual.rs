@@ -102,7 +102,7 @@ pub fn describe(target: &dyn Target, arch: &ArchSource) -> Result<Report> {
         options.push(vec![
             option.name.into(),
             option.default.into(),
-            option.values.join(", ").into(),
+            option.values().into(),
             option.doc.into(),
         ]);
     }

@@ -1,7 +1,7 @@
 //! `time`: how long a program takes, and why.
 
 use crate::{Body, Executable, Outcome, Stage};
-use quincunx_contract::Program;
+use quincunx_contract::{Program, Verb};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_timeline::Timeline;
@@ -27,7 +27,7 @@ pub struct Timing {
 /// `Q0640` without a program; a program that its machine's model cannot time.
 pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
     let timing = |(stage, program): (&Stage, &dyn Program)| {
-        let (timeline, profile) = (program.time()?, program.profile()?);
+        let (timeline, profile) = (program.time()?, program.shown_by(Verb::Time)?);
         Ok(Timing { segment: stage.name.clone(), timeline, profile })
     };
     let timings = executable.programs().map(timing).collect::<Result<Vec<_>>>()?;
@@ -40,10 +40,14 @@ pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
 /// Adds what a synthesis tool makes of every program to its profile.
 ///
 /// # Errors
-/// A machine whose programs are no logic; a tool that is missing or fails.
+/// `Q0648` for a machine whose programs are no logic; a tool that is missing or fails.
 pub fn synthesise(executable: &Executable, timings: &mut [Timing]) -> Outcome<()> {
     for ((_, program), timing) in executable.programs().zip(timings) {
-        timing.profile.extend(program.synthesise()?);
+        if program.views().iter().all(|view| view.verb != Verb::Synth) {
+            let message = "programs of this machine cannot be synthesised";
+            return Err(Diagnostic::unsupported("Q0648", message).help("leave --synth out").into());
+        }
+        timing.profile.extend(program.shown_by(Verb::Synth)?);
     }
     Ok(())
 }

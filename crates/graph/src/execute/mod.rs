@@ -25,7 +25,7 @@ pub use float::elementwise::{real_activation, real_unary};
 pub use session::{Session, Settings};
 
 use crate::{Graph, Node, Value, ValueId};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_tensor::{Tensor, Tensors, show_shape};
 use std::collections::BTreeMap;
 
@@ -154,13 +154,22 @@ fn check_size(graph: &Graph, most: usize) -> Result<()> {
     Ok(())
 }
 
+/// The tensor given for an input of a graph or of a program.
+///
+/// # Errors
+/// `Q0310` when there is none.
+pub fn given<'a>(inputs: &'a Tensors, name: &str) -> Result<&'a Tensor> {
+    inputs.get(name).ok_or_else(|| {
+        let message = format!("input \"{}\" is not given", name.escape_debug());
+        let names = inputs.keys().map(String::as_str);
+        Diagnostic::invalid("Q0310", message).help_if(did_you_mean(name, names))
+    })
+}
+
 /// The tensor given for a graph input, checked against its type and shape.
 fn find_input<'a>(graph: &Graph, id: ValueId, inputs: &'a Tensors) -> Result<&'a Tensor> {
     let value = &graph[id];
-    let tensor = inputs.get(&value.name).ok_or_else(|| {
-        Diagnostic::invalid("Q0310", format!("input \"{}\" is not given", value.name))
-            .help_if(quincunx_diag::did_you_mean(&value.name, inputs.keys().map(String::as_str)))
-    })?;
+    let tensor = given(inputs, &value.name)?;
     if tensor.dtype() != value.dtype || tensor.shape() != &value.shape[..] {
         return Err(Diagnostic::invalid(
             "Q0310",

@@ -13,13 +13,13 @@ use crate::fold::{FoldBudget, compute, forget_symbols};
 use crate::inputs::read_inputs;
 use crate::names::Names;
 use crate::options::Options;
-use crate::problems::{Problems, wrong_count};
 use crate::proto::{
     DimensionProto, GraphProto, ShapeProto, TensorTypeProto, TypeProto, ValueProto,
 };
+use crate::reader::wrong_count;
 use bytes::Bytes;
 use prost::Message;
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_diag::{Diagnostic, Place, Problems, Result};
 use quincunx_graph::{Constant, Graph, ValueId};
 use quincunx_tensor::show_shape;
 use rustc_hash::FxHashMap;
@@ -67,7 +67,7 @@ pub fn read_graph_def(
     let mut problems = Problems::default();
     options.inputs.iter().for_each(|name| problems.push(no_cut(name)));
     let wires = Wires::new(&file.node, options, &mut problems);
-    problems.or(())?;
+    problems.warnings()?;
     let mut importer = Importer::new(&wires, FoldBudget::with(size));
     importer.run(options);
     importer.finish()
@@ -158,7 +158,7 @@ impl<'m> Importer<'m> {
 
     fn finish(mut self) -> std::result::Result<Graph, Vec<Diagnostic>> {
         let outputs = self.outputs();
-        self.problems.or(())?;
+        self.problems.warnings()?;
         forget_symbols(&mut self.graph, &self.extents_read);
         finish(&self.graph, &outputs).map_err(|problem| vec![problem])
     }

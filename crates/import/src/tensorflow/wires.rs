@@ -4,9 +4,8 @@ use super::ops::{self, Row};
 use super::proto::NodeDef;
 use crate::budget::MAX_NODES;
 use crate::options::Options;
-use crate::problems::Problems;
 use crate::sort::sort;
-use quincunx_diag::{Diagnostic, did_you_mean};
+use quincunx_diag::{Diagnostic, Problems, did_you_mean};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Most results of one node.

@@ -306,7 +306,7 @@ fn reading_stops_after_a_hundred_errors() {
     assert_eq!(lines.items.len(), 99);
     assert_eq!(lines.diagnostics.len(), 101);
     let last = lines.diagnostics.last().unwrap();
-    assert_eq!((last.code(), last.is_error()), ("Q2105", false));
+    assert_eq!((last.code(), last.is_error()), ("Q0101", false));
 }
 
 #[test]

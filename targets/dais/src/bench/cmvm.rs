@@ -8,31 +8,26 @@ use quincunx_tensor::npy;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-const EFFORT: OptionInfo = OptionInfo {
-    name: "effort",
-    doc: "How hard to search for few adders",
-    default: "default",
-    values: &["fast", "default", "max"],
-};
+const EFFORT: OptionInfo = OptionInfo::one_of(
+    "effort",
+    "How hard to search for few adders",
+    "default",
+    &["fast", "default", "max"],
+);
 
 /// The matrices of a folder.
 pub(super) const KERNELS: Suite = Suite {
     name: "cmvm",
     doc: "adder graphs of the integer matrices of a folder, inputs of 8 signed bits",
     options: &[
-        OptionInfo {
-            name: "dir",
-            doc: "The folder of .npy files; rows are inputs",
-            default: "",
-            values: &[],
-        },
+        OptionInfo::text("dir", "The folder of .npy files; rows are inputs", ""),
         EFFORT,
-        OptionInfo {
-            name: "depth-slack",
-            doc: "Adder levels above the fewest possible; -1 for any number",
-            default: "-1",
-            values: &[],
-        },
+        OptionInfo::whole(
+            "depth-slack",
+            "Adder levels above the fewest possible; -1 for any number",
+            "-1",
+            (-1, 1000),
+        ),
     ],
     run: kernels,
 };

@@ -7,7 +7,7 @@ use crate::{Dais, TARGET};
 use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_contract::plan::{Division, Place};
 use quincunx_contract::{ArchSource, Log, NotCompiled, OptionInfo, Options, Target};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, first};
 use quincunx_graph::{
     Constant, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window, passes,
 };
@@ -17,12 +17,12 @@ use quincunx_tensor::{DType, Tensor};
 pub(super) const SUITE: Suite = Suite {
     name: "compile",
     doc: "a dense and a convolutional network with weights of 6 bits, from ONNX to a program",
-    options: &[OptionInfo {
-        name: "effort",
-        doc: "How hard to search for few adders",
-        default: "fast",
-        values: &["fast", "default", "max"],
-    }],
+    options: &[OptionInfo::one_of(
+        "effort",
+        "How hard to search for few adders",
+        "fast",
+        &["fast", "default", "max"],
+    )],
     run: measure,
 };
 
@@ -57,9 +57,6 @@ fn measure_one(run: &Run, name: &str, model: &[u8]) -> Result<Vec<Row>> {
 
 /// The one program of a model.
 fn compile(model: &[u8], arch: &DaisArch, options: &Options) -> Result<Artifact> {
-    let first = |problems: Vec<Diagnostic>| {
-        problems.into_iter().next().unwrap_or_else(|| Diagnostic::bug("no reason"))
-    };
     let graph = read_onnx(model.to_vec().into(), &ImportOptions::default()).map_err(first)?;
     let graph = passes::remove_dead(&passes::fold_constants(&graph)?)?;
     let plan = Division { graph: &graph, target: &TARGET, arch, options }.plan()?;

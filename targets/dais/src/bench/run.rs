@@ -5,7 +5,7 @@ use crate::read::read_file;
 use crate::simulate::Fast;
 use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
 use quincunx_contract::{File, OptionInfo};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, first};
 use quincunx_num::Level;
 use quincunx_tensor::npy;
 use std::fs;
@@ -24,12 +24,11 @@ pub(super) const SUITE: Suite = Suite {
     name: "run",
     doc: "programs with samples beside them, in the prepared simulator",
     options: &[
-        OptionInfo {
-            name: "dir",
-            doc: "The folder of programs X.json or X.bin with their samples X_in.npy",
-            default: "",
-            values: &[],
-        },
+        OptionInfo::text(
+            "dir",
+            "The folder of programs X.json or X.bin with their samples X_in.npy",
+            "",
+        ),
         LEVEL,
     ],
     run: measure,
@@ -117,10 +116,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>> {
 fn read(path: &Path) -> Result<Pipeline> {
     let file = File::new(path.display().to_string(), read_bytes(path)?);
     let read = read_file(&file, None, false);
-    read.map(|(pipeline, ..)| pipeline).map_err(|problems| {
-        let first = problems.into_iter().next();
-        first.unwrap_or_else(|| Diagnostic::bug("a program without reason is unreadable"))
-    })
+    read.map(|(pipeline, ..)| pipeline).map_err(first)
 }
 
 fn samples(path: &Path) -> Result<Vec<f64>> {

@@ -6,11 +6,11 @@
 //! own length; the tables, each with its size. All little-endian. Operations are read one after the
 //! other, so that counts never allocate more than the bytes that are there.
 
-use super::{Expander, MAX_ERRORS, Read, bits_of, count, not_in_dialect, output_source, push};
+use super::{Expander, Read, bits_of, count, not_in_dialect, output_source, push};
 use crate::isa::Dialect;
 use crate::isa::alir::Lists;
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_diag::{Diagnostic, Place, Problems, Result};
 use quincunx_num::Kif;
 
 /// The first bytes.
@@ -25,15 +25,15 @@ const OPERATION_BYTES: usize = 8;
 /// Reads byte code.
 pub(super) fn read(bytes: &[u8], lenient: bool) -> std::result::Result<Read, Vec<Diagnostic>> {
     let mut reader = Reader { bytes, at: 0 };
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     match reader.program(lenient, &mut problems) {
         Ok(program) if problems.is_empty() => {
             Ok(Read { program, dialect: Dialect::A4, warnings: Vec::new() })
         }
-        Ok(_) => Err(problems),
+        Ok(_) => Err(problems.finish()),
         Err(problem) => {
             problems.push(problem);
-            Err(problems)
+            Err(problems.finish())
         }
     }
 }
@@ -53,7 +53,7 @@ struct Counts {
 }
 
 impl Reader<'_> {
-    fn program(&mut self, lenient: bool, problems: &mut Vec<Diagnostic>) -> Result<Program> {
+    fn program(&mut self, lenient: bool, problems: &mut Problems) -> Result<Program> {
         let counts = self.header()?;
         let input_shifts = self.words(counts.inputs)?;
         let mut outputs = self.outputs(counts.outputs, lenient)?;
@@ -63,12 +63,6 @@ impl Reader<'_> {
             if let Err(problem) = lists.and_then(|(l, kif)| expander.push(l, kif, 0.0, 0.0)) {
                 problems.push(problem.at(Place::Instruction(index)));
                 expander.skip();
-            }
-            if problems.len() >= MAX_ERRORS {
-                return Err(Diagnostic::note(
-                    "Q1064",
-                    format!("stopped after {MAX_ERRORS} errors"),
-                ));
             }
         }
         let mut tables = Vec::new();

@@ -11,9 +11,9 @@ use super::{Dialect, not_in_dialect};
 use crate::isa::Inst;
 use crate::program::{Operation, Program, Slot, SlotType};
 use crate::verify::ranges::{Range, Ranges};
-use crate::verify::{Rules, first_error, verify};
+use crate::verify::{Rules, verify};
 use from_alir::Negation;
-use quincunx_diag::{Place, Result};
+use quincunx_diag::{Place, Result, first_error};
 use quincunx_num::{Int, Interval, Kif};
 
 /// A program in another dialect.

@@ -6,10 +6,7 @@ use super::{Pipeline, natural_pad};
 use crate::binary::output_source;
 use crate::isa::{self, Dialect, Fields, Inst};
 use crate::program::{LookupTable, Operation, Output, Program, SlotType};
-use quincunx_diag::{Diagnostic, Place, Result, any_error};
-
-/// Errors after which reading stops.
-const MAX_ERRORS: usize = 100;
+use quincunx_diag::{Diagnostic, Place, Problems, Result};
 
 /// A pipeline has at most this many stages; the deepest real ones have some dozens.
 const MAX_STAGES: usize = 4096;
@@ -37,22 +34,21 @@ pub struct ReadJson {
 /// alkaid does not have, `Q1092` for an instruction of alkaid with a wrong number of operands, and
 /// what the instruction table says about malformed instructions.
 pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec<Diagnostic>> {
-    let mut reader = Reader { lenient, problems: Vec::new(), alir: None };
+    let mut reader = Reader { lenient, problems: Problems::default(), alir: None };
     let mut json = Json::new(text);
     let stages = match json.peek() {
         Some(b'{') => reader.alir_file(&mut json),
         _ => reader.file(&mut json),
     };
     match stages {
-        Ok(stages) if !any_error(&reader.problems) => {
+        Ok(stages) => {
             let dialect = if reader.alir.is_some() { Dialect::A4 } else { Dialect::D1 };
             let pipeline = Pipeline { stages };
-            Ok(ReadJson { pipeline, dialect, warnings: reader.problems })
+            Ok(ReadJson { pipeline, dialect, warnings: reader.problems.warnings()? })
         }
-        Ok(_) => Err(reader.problems),
         Err(problem) => {
             reader.problems.push(problem);
-            Err(reader.problems)
+            Err(reader.problems.finish())
         }
     }
 }
@@ -60,7 +56,7 @@ pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec
 /// True when a text begins as a program of da4ml or alkaid: its ports are well-formed, and operations
 /// follow, which may have errors.
 pub(crate) fn recognises(text: &str) -> bool {
-    let mut reader = Reader { lenient: true, problems: Vec::new(), alir: None };
+    let mut reader = Reader { lenient: true, problems: Problems::default(), alir: None };
     let mut json = Json::new(text);
     if json.peek() == Some(b'{') {
         let is_named = |name: &&str| text.contains(*name);
@@ -72,7 +68,7 @@ pub(crate) fn recognises(text: &str) -> bool {
 
 pub(super) struct Reader {
     pub(super) lenient: bool,
-    pub(super) problems: Vec<Diagnostic>,
+    pub(super) problems: Problems,
     /// What was seen of a file of alkaid.
     pub(super) alir: Option<AlirForms>,
 }
@@ -205,19 +201,9 @@ impl Reader {
                 Err(problem) => self.problems.push(problem),
             }
             index += 1;
-            self.check_count()
+            Ok(())
         })?;
         Ok(operations)
-    }
-
-    /// Stops after too many errors.
-    pub(super) fn check_count(&mut self) -> Result<()> {
-        if self.problems.iter().filter(|p| p.is_error()).count() >= MAX_ERRORS {
-            return Err(Diagnostic::note("Q1064", format!("stopped after {MAX_ERRORS} errors")));
-        }
-        // Warnings beyond these help nobody.
-        self.problems.truncate(2 * MAX_ERRORS);
-        Ok(())
     }
 
     /// Fills in the pads, which JSON files leave to the interval of the operand.

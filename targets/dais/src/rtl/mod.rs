@@ -43,7 +43,7 @@ use netlist::{NetId, Netlist, Wires};
 use number::Wanted;
 use print::Top;
 use quincunx_contract::{File, Interface};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_num::{Dyadic, Int};
 
 /// Widest port that is written, in bits.
@@ -158,11 +158,7 @@ impl Design {
     /// The first error of a program that is not legal; `Q1180` when no bit leaves it, `Q1185` for a
     /// port of more than [`MAX_PORT`] bits.
     pub fn new(pipeline: &Pipeline) -> Result<Design> {
-        if let Some(error) =
-            verify_pipeline(pipeline, &Rules::EXECUTABLE).into_iter().find(Diagnostic::is_error)
-        {
-            return Err(error);
-        }
+        first_error(verify_pipeline(pipeline, &Rules::EXECUTABLE))?;
         let (Some(first), Some(last)) = (pipeline.stages.first(), pipeline.stages.last()) else {
             return Err(Diagnostic::invalid("Q1180", "a pipeline without stages has no logic"));
         };

@@ -4,37 +4,55 @@ use super::names::module_name;
 use quincunx_contract::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};
 
-/// Most register ranks at a boundary.
-const MAX_REGISTERS: u32 = 16;
-
 /// Most vectors of a testbench.
 pub(super) const MAX_VECTORS: usize = 1 << 20;
 
 /// The options, for the target's list.
 pub(crate) const OPTIONS: [OptionInfo; 9] = [
-    option("clock", "clock period in ns, for times and in generated constraints", "5"),
-    option("rtl-name", "name of the generated module; auto takes that of the files", "auto"),
-    option(
+    OptionInfo::real(
+        "clock",
+        "clock period in ns, for times and in generated constraints",
+        "5",
+        (0.01, 1e6),
+    ),
+    OptionInfo::text(
+        "rtl-name",
+        "name of the generated module; auto takes that of the files",
+        "auto",
+    ),
+    OptionInfo::whole(
         "rtl-registers",
         "registers behind the input and every stage of generated logic, 0 for none; auto is 1 for a \
          pipeline and 0 for a single program",
         "auto",
+        (0, 16),
+    )
+    .or("auto"),
+    OptionInfo::whole(
+        "rtl-vectors",
+        "random vectors of a generated testbench",
+        "64",
+        (1, MAX_VECTORS as i128),
     ),
-    option("rtl-vectors", "random vectors of a generated testbench", "64"),
-    option(
+    OptionInfo::text(
         "rtl-inputs",
         "inputs for the testbench instead of random ones: an .npy or .npz file, samples first",
         "none",
     ),
-    option("rtl-part", "part in the generated Vivado script", "xcvu13p-flga2577-2-e"),
-    option("rtl-device", "device in the generated Quartus script", "10AX115S2F45I1SG"),
-    option("rtl-uncertainty", "clock uncertainty as a share of the period", "0.1"),
-    option("rtl-io-delay", "shortest and longest delay outside the ports, in ns", "0.2,0.4"),
+    OptionInfo::text("rtl-part", "part in the generated Vivado script", "xcvu13p-flga2577-2-e"),
+    OptionInfo::text("rtl-device", "device in the generated Quartus script", "10AX115S2F45I1SG"),
+    OptionInfo::real(
+        "rtl-uncertainty",
+        "clock uncertainty as a share of the period",
+        "0.1",
+        (0.0, 0.999),
+    ),
+    OptionInfo::text(
+        "rtl-io-delay",
+        "shortest and longest delay outside the ports, in ns",
+        "0.2,0.4",
+    ),
 ];
-
-const fn option(name: &'static str, doc: &'static str, default: &'static str) -> OptionInfo {
-    OptionInfo { name, doc, default, values: &[] }
-}
 
 /// What the options say.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,27 +91,13 @@ impl Settings {
         let io_delay = delay(first).zip(delay(second)).filter(|(short, long)| short <= long);
         Ok(Settings {
             name: unless(options.get("rtl-name"), "auto").map(module_name),
-            registers: unless(options.get("rtl-registers"), "auto")
-                .map(|text| {
-                    let count = text.parse().ok().filter(|count| *count <= MAX_REGISTERS);
-                    count.ok_or_else(|| bad("rtl-registers", options))
-                })
-                .transpose()?,
-            vectors: options
-                .get("rtl-vectors")
-                .parse()
-                .ok()
-                .filter(|count| (1..=MAX_VECTORS).contains(count))
-                .ok_or_else(|| bad("rtl-vectors", options))?,
+            registers: options.whole_or("rtl-registers"),
+            vectors: options.whole("rtl-vectors"),
             inputs: unless(options.get("rtl-inputs"), "none").map(str::to_owned),
             part: part("rtl-part", options)?,
             device: part("rtl-device", options)?,
-            clock: number(options.get("clock"))
-                .filter(|period| (0.01..=1e6).contains(period))
-                .ok_or_else(|| bad("clock", options))?,
-            uncertainty: number(options.get("rtl-uncertainty"))
-                .filter(|share| (0.0..1.0).contains(share))
-                .ok_or_else(|| bad("rtl-uncertainty", options))?,
+            clock: options.real("clock"),
+            uncertainty: options.real("rtl-uncertainty"),
             io_delay: io_delay.ok_or_else(|| bad("rtl-io-delay", options))?,
         })
     }
@@ -135,14 +139,8 @@ fn part(name: &str, options: &Options) -> Result<String> {
 
 fn bad(name: &str, options: &Options) -> Diagnostic {
     let expected = match name {
-        "rtl-registers" => format!("auto or 0 to {MAX_REGISTERS}"),
-        "rtl-vectors" => format!("1 to {MAX_VECTORS}"),
-        "clock" => "nanoseconds from 0.01 to 1e6".to_owned(),
-        "rtl-uncertainty" => "a share from 0 to below 1".to_owned(),
-        "rtl-io-delay" => {
-            "two numbers of nanoseconds such as 0.2,0.4, the shorter one first".into()
-        }
-        _ => "letters, digits, -, _ and . only".to_owned(),
+        "rtl-io-delay" => "two numbers of nanoseconds such as 0.2,0.4, the shorter one first",
+        _ => "letters, digits, -, _ and . only",
     };
     let message = format!("option {name} is {:?}, expected {expected}", options.get(name));
     Diagnostic::usage("Q1182", message)
@@ -163,13 +161,6 @@ mod tests {
             Settings::default()
         );
         for (name, value) in [
-            ("rtl-registers", "17"),
-            ("rtl-vectors", "0"),
-            ("clock", "0"),
-            ("clock", "nan"),
-            ("clock", "-1"),
-            ("clock", "fast"),
-            ("rtl-uncertainty", "1"),
             ("rtl-io-delay", "0.4,0.2"),
             ("rtl-io-delay", "1"),
             ("rtl-part", "a; exec rm"),

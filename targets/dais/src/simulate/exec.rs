@@ -8,8 +8,8 @@
 use super::state::State;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
 use crate::program::{Operation, Output, Program, Slot, TableIndex, lookup_offset};
-use crate::verify::{Rules, first_error, verify};
-use quincunx_diag::{Diagnostic, Place, Result};
+use crate::verify::{Rules, verify};
+use quincunx_diag::{Diagnostic, Place, Result, first_error};
 use quincunx_num::{Dyadic, Int, Kif, bit_length, power_of_two, shift_floor};
 
 /// A value may grow to this many bits where nothing quantises it; far more than any legal program

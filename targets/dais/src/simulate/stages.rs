@@ -2,8 +2,8 @@
 
 use super::exec::{Executor, exact_inputs, instruction, overflow, overflows};
 use crate::program::{Operation, Pipeline};
-use crate::verify::{Rules, first_error, verify_pipeline};
-use quincunx_diag::{Diagnostic, Result};
+use crate::verify::{Rules, verify_pipeline};
+use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_num::{Dyadic, Int};
 
 /// Runs the stages of a pipeline one after the other: output `j` of a stage is input `j` of the

@@ -114,7 +114,7 @@ fn exercise_verbs(bytes: &[u8], given: &[(&str, &str)]) {
     let read = TARGET.read(&[file], None, &*arch, &options, &mut Log::default());
     let Ok(program) = read else { return };
     let _ = program.verify();
-    let _ = (program.stats(), program.statistics(), program.time(), program.profile());
+    let _ = (program.stats(), program.time(), program.view("profile"), program.view("statistics"));
     for kind in TARGET.info().kinds {
         let _ = program.emit(kind.name, "x");
     }

@@ -2,7 +2,7 @@
 
 use crate::common::cases;
 use crate::common::random::{Random, program};
-use quincunx_contract::{ArchSource, File, Log, Options, Target};
+use quincunx_contract::{ArchSource, File, Log, Options, Target, Verb};
 use quincunx_dais::files;
 use quincunx_dais::isa::Inst;
 use quincunx_dais::program::{InputIndex, Operation, Output, Program, Slot, SlotType};
@@ -54,7 +54,7 @@ fn layers_add_up_to_what_da4ml_recorded() {
         let is_adder = |o: &&Operation| matches!(o.inst, Inst::Add { .. } | Inst::Sub { .. });
         let adders: Vec<&Operation> = program.operations.iter().filter(is_adder).collect();
         let bits: f64 = adders.iter().map(|operation| operation.cost).sum();
-        let rows = rows(read("x.json", case.json(), &[]).profile().unwrap(), "layers");
+        let rows = rows(read("x.json", case.json(), &[]).view("profile").unwrap(), "layers");
         assert_eq!(sum(&rows, "bits"), bits, "{}", case.name);
         assert_eq!(sum(&rows, "adders"), adders.len() as f64, "{}", case.name);
         assert_eq!(sum(&rows, "operations"), program.operations.len() as f64, "{}", case.name);
@@ -66,7 +66,7 @@ fn layers_add_up_to_what_da4ml_recorded() {
 fn layers_are_done_when_their_stages_are() {
     let case = cases(&["traced"]).into_iter().find(|c| c.name.ends_with("jet_mlp_6b")).unwrap();
     let staged = read("x.json", case.json(), &[("latency-cutoff", "5"), ("clock", "4")]);
-    let layers = rows(staged.profile().unwrap(), "layers");
+    let layers = rows(staged.view("profile").unwrap(), "layers");
     let names: Vec<&str> = layers.iter().map(|row| row["layer"].as_str().unwrap()).collect();
     assert_eq!(names, ["inputs", "level 1", "level 2", "level 3", "level 4"]);
     for row in &layers {
@@ -74,7 +74,7 @@ fn layers_are_done_when_their_stages_are() {
         assert_eq!(row["done"].as_f64().unwrap(), (stage + 1.0) * 4.0);
     }
     assert_eq!(layers[4]["stage"].as_f64(), Some(4.0));
-    let stages = rows(staged.profile().unwrap(), "stages");
+    let stages = rows(staged.view("profile").unwrap(), "stages");
     assert_eq!(sum(&stages, "adders"), 2639.0);
     assert!(stages.iter().all(|row| row["latency"].as_f64().unwrap() <= 5.0));
     let timeline = staged.time().unwrap();
@@ -121,7 +121,7 @@ fn unshared_adders_are_those_of_the_matrix() {
         }
         let json = std::fs::read(folder.join(&name)).unwrap();
         // A row of zeros shifts its input too far to be legal.
-        let Ok(profile) = read(&name, json, &[]).profile() else { continue };
+        let Ok(profile) = read(&name, json, &[]).view("profile") else { continue };
         let rows = rows(profile, "layers");
         assert_eq!(sum(&rows, "csd_adders"), adders as f64, "{name}");
         assert!(sum(&rows, "adders") <= adders as f64, "{name}");
@@ -146,6 +146,16 @@ fn operation(inst: Inst, width: i32) -> Operation {
 
 /// `3a + 5b`, and three times that again behind a quantiser.
 #[test]
+fn views_have_names() {
+    let program = read("x.json", cases(&["traced"])[0].json(), &[]);
+    let problem = program.view("profil").unwrap_err();
+    assert_eq!((problem.code(), problem.help_text()), ("Q0508", Some("did you mean \"profile\"?")));
+    for view in program.views().iter().filter(|view| view.verb != Verb::Synth) {
+        assert!(!program.view(view.name).unwrap().is_empty(), "{}", view.name);
+    }
+}
+
+#[test]
 fn levels_by_hand() {
     let [a, b] = [Slot(0), Slot(1)];
     let operations = vec![
@@ -159,7 +169,7 @@ fn levels_by_hand() {
     ];
     let outputs = vec![Output { source: Some(Slot(6)), shift: 0, negate: false }];
     let program = Program { input_shifts: vec![0; 2], operations, outputs, ..Program::default() };
-    let rows = rows(loaded(&program).profile().unwrap(), "layers");
+    let rows = rows(loaded(&program).view("profile").unwrap(), "layers");
     let column =
         |name: &str| -> Vec<f64> { rows.iter().map(|row| row[name].as_f64().unwrap()).collect() };
     // 3 and 5 have two digits each.
@@ -177,7 +187,7 @@ fn widths_and_operations_are_counted() {
     let case = cases(&["traced"]).into_iter().find(|c| c.name.ends_with("misc_ops")).unwrap();
     let program = case.program();
     let loaded = read("x.json", case.json(), &[]);
-    let widths = rows(loaded.statistics(), "widths");
+    let widths = rows(loaded.view("statistics").unwrap(), "widths");
     for row in &widths {
         let width = row["width"].as_u64().unwrap();
         let is_that = |o: &&Operation| u64::from(o.slot_type.kif().width()) == width;
@@ -185,7 +195,7 @@ fn widths_and_operations_are_counted() {
         assert_eq!(row["operations"].as_u64(), Some(expected as u64), "{width}");
     }
     assert_eq!(sum(&widths, "operations"), program.operations.len() as f64);
-    let kinds = rows(loaded.statistics(), "operations");
+    let kinds = rows(loaded.view("statistics").unwrap(), "operations");
     let mux = kinds.iter().find(|row| row["instruction"] == "mux").unwrap();
     assert_eq!(mux["operations"].as_u64(), Some(77));
 }
@@ -252,7 +262,7 @@ fn random_programs_have_pictures_and_tables() {
         let loaded = loaded(&program(&mut random, length));
         check_markup(&emitted(&loaded, "svg"));
         check_dot(&emitted(&loaded, "dot"));
-        let layers = rows(loaded.profile().unwrap(), "layers");
+        let layers = rows(loaded.view("profile").unwrap(), "layers");
         assert_eq!(sum(&layers, "operations"), length as f64, "seed {seed}");
     }
 }
@@ -282,7 +292,7 @@ fn large_programs_stay_readable() {
         assert!(nodes < 700 && nodes > 2, "{length} {every}: {nodes}");
         assert!(svg.len() < 1_000_000 && dot.len() < 200_000, "{length} {every}");
         assert!(svg.contains("operations of a kind together"));
-        assert!(!loaded.profile().unwrap().is_empty());
+        assert!(!loaded.view("profile").unwrap().is_empty());
     }
     // As wide as it is long, each one drawn.
     let program = program(&mut Random(3), 3900);
@@ -296,7 +306,7 @@ fn pipelines_of_da4ml_have_views() {
             let stages = files::read_json(&json, false).unwrap().pipeline.stages;
             let loaded = read(&name, json, &[]);
             check_markup(&emitted(&loaded, "svg"));
-            let rows = rows(loaded.profile().unwrap(), "stages");
+            let rows = rows(loaded.view("profile").unwrap(), "stages");
             assert_eq!(rows.len(), stages.len(), "{name}");
             // Behind the last rank of inputs: the registers of the manifest.
             let inputs = if name.starts_with("jet") { 160.0 } else { 40.0 };

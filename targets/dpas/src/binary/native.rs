@@ -5,7 +5,7 @@ use crate::arch::Platform;
 use crate::isa::{native, native_layout};
 use crate::program::{Item, Listing, Statement};
 use crate::text::to_hex;
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Problems, Result};
 use quincunx_isa::Bits;
 
 /// Bytes of an instruction.
@@ -15,7 +15,7 @@ const COMPACTED: usize = 8;
 /// Reads a stream. What is no systolic instruction that this target knows becomes raw bytes; a
 /// systolic instruction with bits that mean nothing here does so with a warning.
 pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
-    let (mut listing, mut warnings) = (Listing::default(), Vec::new());
+    let (mut listing, mut warnings) = (Listing::default(), Problems::default());
     let mut at = 0;
     while at < bytes.len() {
         let rest = &bytes[at..];
@@ -25,11 +25,8 @@ pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
         let statement = match decode(own, platform) {
             Some(Ok(inst)) => Statement::Systolic(inst),
             Some(Err(problem)) => {
-                // A stream of nonsense needs no list of it.
-                if warnings.len() < MAX_WARNINGS {
-                    let message = format!("kept as raw bytes: {}", problem.message());
-                    warnings.push(Diagnostic::warning("Q6035", message).at_byte(at as u64));
-                }
+                let message = format!("kept as raw bytes: {}", problem.message());
+                warnings.push(Diagnostic::warning("Q6035", message).at_byte(at as u64));
                 Statement::Raw(own.to_vec())
             }
             None => Statement::Raw(own.to_vec()),
@@ -37,10 +34,8 @@ pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
         listing.items.push(Item { statement, span: None });
         at += own.len();
     }
-    (listing, warnings)
+    (listing, warnings.finish())
 }
-
-const MAX_WARNINGS: usize = 100;
 
 /// The systolic instruction of 16 bytes; `None` for another opcode or length.
 fn decode(bytes: &[u8], platform: Platform) -> Option<Result<native::Inst>> {

@@ -25,7 +25,7 @@ fn exercise(file: &File, preset: &str, settings: &[(&str, &str)]) {
         }
     };
     let found = program.verify();
-    let _ = (program.stats(), program.details(), program.time());
+    let _ = (program.stats(), program.view("operands"), program.time());
     let printed = program.emit("asm", "x").unwrap().remove(0);
     let again =
         TARGET.read(std::slice::from_ref(&printed), None, &*arch, &options, &mut Log::default());

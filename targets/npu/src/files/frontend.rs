@@ -1,6 +1,7 @@
 //! Frontend IR: layer name to layer. Facts: `gemini` (`docs/bibliography.md`).
 
-use super::{Checker, Json, whole_list};
+use super::{Json, whole_list};
+use quincunx_diag::Problems;
 use quincunx_report::{Column, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,53 +11,53 @@ const OPERATIONS: [&str; 7] =
 
 /// Rules: `Q4072` for keys and their types, `Q4073` for names and indices that are not unique or do
 /// not fit each other, `Q4074` for shapes and parameters of an operation.
-pub(super) fn check(file: &Json, checker: &mut Checker) {
+pub(super) fn check(file: &Json, problems: &mut Problems) {
     let layers = file.members().unwrap_or(&[]);
     let mut indices = BTreeSet::new();
     let names: BTreeMap<&str, &Json> = layers.iter().map(|(name, l)| (name.as_str(), l)).collect();
     if names.len() != layers.len() {
-        checker.error("Q4073", "two layers have the same name");
+        problems.error("Q4073", "two layers have the same name");
     }
     for (name, layer) in layers {
-        keys(name, layer, checker);
+        keys(name, layer, problems);
         let index = layer.get("layer_index").and_then(Json::whole);
         match index {
             Some(index) if index >= 0 => {
                 let fresh = indices.insert(index);
-                checker.rule(fresh, "Q4073", || format!("layer_index {index} appears twice"));
+                problems.rule(fresh, "Q4073", || format!("layer_index {index} appears twice"));
             }
-            _ => checker.error("Q4072", format!("layer {name} has no layer_index")),
+            _ => problems.error("Q4072", format!("layer {name} has no layer_index")),
         }
         let own = layer.get("name").and_then(Json::text);
-        checker.rule(own == Some(name), "Q4073", || {
+        problems.rule(own == Some(name), "Q4073", || {
             format!("layer {name} has another name in its record")
         });
-        neighbours(name, layer, &names, checker);
-        operation(name, layer, checker);
+        neighbours(name, layer, &names, problems);
+        operation(name, layer, problems);
     }
     let count = indices.len();
     if !indices.iter().copied().eq(0..count as i64) {
         let last = indices.last().copied().unwrap_or(-1);
-        checker.warn("Q4073", format!("{count} layers have indices up to {last}"));
+        problems.warn("Q4073", format!("{count} layers have indices up to {last}"));
     }
 }
 
-fn keys(name: &str, layer: &Json, checker: &mut Checker) {
+fn keys(name: &str, layer: &Json, problems: &mut Problems) {
     for key in ["input_dtype", "output_dtype", "input_shape", "output_shape"] {
         let list = layer.get(key).and_then(Json::list);
-        checker.rule(list.is_some(), "Q4072", || format!("layer {name} has no list {key}"));
+        problems.rule(list.is_some(), "Q4072", || format!("layer {name} has no list {key}"));
     }
     for key in ["operation", "device"] {
         let text = layer.get(key).and_then(Json::text);
-        checker.rule(text.is_some(), "Q4072", || format!("layer {name} has no text {key}"));
+        problems.rule(text.is_some(), "Q4072", || format!("layer {name} has no text {key}"));
     }
 }
 
 /// A layer that another one names as its next names that one as its previous.
-fn neighbours(name: &str, layer: &Json, names: &BTreeMap<&str, &Json>, checker: &mut Checker) {
+fn neighbours(name: &str, layer: &Json, names: &BTreeMap<&str, &Json>, problems: &mut Problems) {
     for (key, back) in [("previous_layer", "next_layer"), ("next_layer", "previous_layer")] {
         let Some(list) = layer.get(key).and_then(Json::list) else {
-            checker.error("Q4072", format!("layer {name} has no list {key}"));
+            problems.error("Q4072", format!("layer {name} has no list {key}"));
             continue;
         };
         for other in list.iter().filter_map(Json::text) {
@@ -64,17 +65,17 @@ fn neighbours(name: &str, layer: &Json, names: &BTreeMap<&str, &Json>, checker: 
             let Some(other_layer) = names.get(other) else { continue };
             let list = other_layer.get(back).and_then(Json::list).unwrap_or(&[]);
             let mutual = list.iter().any(|entry| entry.text() == Some(name));
-            checker.rule(mutual, "Q4073", || {
+            problems.rule(mutual, "Q4073", || {
                 format!("{name} has {key} {other}, which does not name it")
             });
         }
     }
 }
 
-fn operation(name: &str, layer: &Json, checker: &mut Checker) {
+fn operation(name: &str, layer: &Json, problems: &mut Problems) {
     let operation = layer.get("operation").and_then(Json::text).unwrap_or("");
     if !OPERATIONS.contains(&operation) {
-        checker.warn("Q4074", format!("layer {name} has the unknown operation {operation}"));
+        problems.warn("Q4074", format!("layer {name} has the unknown operation {operation}"));
         return;
     }
     let shapes = |key: &str| -> Vec<Vec<i64>> {
@@ -83,17 +84,17 @@ fn operation(name: &str, layer: &Json, checker: &mut Checker) {
     };
     let (inputs, outputs) = (shapes("input_shape"), shapes("output_shape"));
     let positive = inputs.iter().chain(&outputs).flatten().all(|&extent| extent > 0);
-    checker.rule(positive, "Q4074", || format!("layer {name} has an extent that is not positive"));
+    problems.rule(positive, "Q4074", || format!("layer {name} has an extent that is not positive"));
     if operation == "conv2d" {
         let parameters = ["kernel_size", "padding", "stride"];
         let lists: Vec<_> = parameters.iter().map(|key| whole_list(layer.get(key))).collect();
         let [Some(kernel), Some(padding), Some(stride)] = &lists[..] else {
-            return checker
+            return problems
                 .error("Q4072", format!("convolution {name} lacks one of {parameters:?}"));
         };
         let output = convolved(inputs.first(), kernel, padding, stride);
         let found = outputs.first().and_then(|shape| shape.get(2..4)).map(<[i64]>::to_vec);
-        checker.rule(output == found, "Q4074", || {
+        problems.rule(output == found, "Q4074", || {
             format!("convolution {name} gives {found:?}, its parameters {output:?}")
         });
     }
@@ -102,7 +103,7 @@ fn operation(name: &str, layer: &Json, checker: &mut Checker) {
         let number = |key: &str| info.and_then(|info| info.get(key)).and_then(Json::real);
         let scale = number("input_scale1").is_some_and(|scale| scale > 0.0);
         let zero = number("input_zero_point1").is_some();
-        checker.rule(scale && zero, "Q4074", || {
+        problems.rule(scale && zero, "Q4074", || {
             format!("layer {name} lacks input scale or zero point")
         });
     }

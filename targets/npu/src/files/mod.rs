@@ -12,7 +12,7 @@ mod scheduler;
 
 pub use json::{Json, Style};
 
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Problems, Result};
 use quincunx_report::Table;
 
 /// What a file is.
@@ -86,14 +86,14 @@ impl IrFile {
 
     /// Rules that the file breaks.
     pub fn validate(&self) -> Vec<Diagnostic> {
-        let mut checker = Checker::default();
+        let mut problems = Problems::default();
         match self.kind {
-            Kind::Frontend => frontend::check(&self.value, &mut checker),
-            Kind::Scheduler => scheduler::check(&self.value, &mut checker),
-            Kind::Scales => scales::check(&self.value, &mut checker),
+            Kind::Frontend => frontend::check(&self.value, &mut problems),
+            Kind::Scheduler => scheduler::check(&self.value, &mut problems),
+            Kind::Scales => scales::check(&self.value, &mut problems),
             Kind::Unknown => {}
         }
-        checker.finish()
+        problems.finish()
     }
 
     /// Tables about the file.
@@ -104,50 +104,6 @@ impl IrFile {
             Kind::Scales => scales::tables(&self.value),
             Kind::Unknown => Vec::new(),
         }
-    }
-}
-
-/// Problems of a kind that are listed; the rest is counted.
-const MAX_PROBLEMS: usize = 100;
-
-/// Collects problems.
-#[derive(Default)]
-struct Checker {
-    list: Vec<Diagnostic>,
-    more: usize,
-}
-
-impl Checker {
-    fn error(&mut self, code: &'static str, message: impl Into<String>) {
-        self.push(Diagnostic::invalid(code, message));
-    }
-
-    fn warn(&mut self, code: &'static str, message: impl Into<String>) {
-        self.push(Diagnostic::warning(code, message));
-    }
-
-    /// Demands a rule.
-    fn rule(&mut self, holds: bool, code: &'static str, message: impl FnOnce() -> String) {
-        if !holds {
-            self.error(code, message());
-        }
-    }
-
-    fn push(&mut self, problem: Diagnostic) {
-        let of_kind = self.list.iter().filter(|p| p.severity() == problem.severity()).count();
-        if of_kind < MAX_PROBLEMS {
-            self.list.push(problem);
-        } else {
-            self.more = self.more.saturating_add(1);
-        }
-    }
-
-    fn finish(mut self) -> Vec<Diagnostic> {
-        if self.more > 0 {
-            let text = format!("{} more problems", self.more);
-            self.list.push(Diagnostic::note("Q4079", text));
-        }
-        self.list
     }
 }
 

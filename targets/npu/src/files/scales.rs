@@ -1,31 +1,33 @@
 //! Quantisation scales: node name to record. Facts: `gemini` (`docs/bibliography.md`).
 
-use super::{Checker, Json};
+use super::Json;
+use quincunx_diag::Problems;
 use quincunx_report::Table;
 
 /// Rules: `Q4072` for keys and types, `Q4074` for values.
-pub(super) fn check(file: &Json, checker: &mut Checker) {
+pub(super) fn check(file: &Json, problems: &mut Problems) {
     for (name, record) in file.members().unwrap_or(&[]) {
         for key in ["input_dtype", "output_dtype"] {
             let known = record.get(key).is_some_and(is_dtype);
-            checker.rule(known, "Q4072", || format!("{name} has no {key}"));
+            problems.rule(known, "Q4072", || format!("{name} has no {key}"));
         }
         for key in ["input_scale", "output_scale"] {
-            scale(name, key, record.get(key), checker);
+            scale(name, key, record.get(key), problems);
         }
         for (key, other) in
             [("output_scale", "output_zero_point"), ("input_scale", "input_zero_point")]
         {
             let both = record.get(key).is_some() == record.get(other).is_some();
-            checker.rule(both, "Q4072", || format!("{name} has only one of {key} and {other}"));
+            problems.rule(both, "Q4072", || format!("{name} has only one of {key} and {other}"));
         }
         let weights = record.get("weight_scale");
         if weights.is_some() != record.get("weight_dtype").is_some() {
-            checker.error("Q4072", format!("{name} has only one of weight_scale and weight_dtype"));
+            problems
+                .error("Q4072", format!("{name} has only one of weight_scale and weight_dtype"));
         }
         let weights = weights.and_then(Json::list);
         for weight in weights.unwrap_or(&[]) {
-            scale(name, "weight_scale", Some(weight), checker);
+            scale(name, "weight_scale", Some(weight), problems);
         }
     }
 }
@@ -39,7 +41,7 @@ fn is_dtype(value: &Json) -> bool {
     }
 }
 
-fn scale(name: &str, key: &str, value: Option<&Json>, checker: &mut Checker) {
+fn scale(name: &str, key: &str, value: Option<&Json>, problems: &mut Problems) {
     let Some(value) = value else { return };
     let right = match value {
         // An input that is not quantised has no scale.
@@ -49,7 +51,7 @@ fn scale(name: &str, key: &str, value: Option<&Json>, checker: &mut Checker) {
         }),
         value => value.real().is_some_and(|scale| scale > 0.0),
     };
-    checker.rule(right, "Q4074", || format!("{key} of {name} is not positive"));
+    problems.rule(right, "Q4074", || format!("{key} of {name} is not positive"));
 }
 
 pub(super) fn tables(file: &Json) -> Vec<Table> {

@@ -1,6 +1,7 @@
 //! Scheduler IR: transfers, workloads, buffers. Facts: `gemini` (`docs/bibliography.md`).
 
-use super::{Checker, Json, whole_list};
+use super::{Json, whole_list};
+use quincunx_diag::Problems;
 use quincunx_report::{Cell, Column, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,33 +71,33 @@ fn workloads(file: &Json) -> Vec<(i64, &Json)> {
 
 /// Rules: `Q4072` keys and types, `Q4073` identifiers and references, `Q4074` sizes and boxes,
 /// `Q4075` places in L2, `Q4076` places in WL0.
-pub(super) fn check(file: &Json, checker: &mut Checker) {
+pub(super) fn check(file: &Json, problems: &mut Problems) {
     for key in ["buffersize", "top_batch_cut", "xlen", "ylen"] {
         let right = number(file, key).is_some_and(|value| value > 0);
-        checker.rule(right, "Q4072", || format!("{key} is not a positive number"));
+        problems.rule(right, "Q4072", || format!("{key} is not a positive number"));
     }
     let size = number(file, "buffersize").unwrap_or(0);
     let work = workloads(file);
     let (xlen, ylen) = (number(file, "xlen").unwrap_or(1), number(file, "ylen").unwrap_or(1));
     let cores: BTreeSet<i64> = work.iter().map(|(core, _)| *core).collect();
     let too_many = cores.last().is_some_and(|&last| last >= xlen.saturating_mul(ylen));
-    checker.rule(!too_many, "Q4073", || format!("there are more cores than {xlen} by {ylen}"));
-    identifiers(&work, &cores, checker);
+    problems.rule(!too_many, "Q4073", || format!("there are more cores than {xlen} by {ylen}"));
+    identifiers(&work, &cores, problems);
     let empty = Json::Null;
     let dram = file.get("-1").unwrap_or(&empty);
-    transfers(dram, &work, checker);
+    transfers(dram, &work, problems);
     for (_, workload) in &work {
-        workload_rules(workload, size, checker);
+        workload_rules(workload, size, problems);
     }
 }
 
 /// Workload ids of a core count up from 0.
-fn identifiers(work: &[(i64, &Json)], cores: &BTreeSet<i64>, checker: &mut Checker) {
+fn identifiers(work: &[(i64, &Json)], cores: &BTreeSet<i64>, problems: &mut Problems) {
     for core in cores {
         let own = work.iter().filter(|(other, _)| other == core);
         for (position, (_, workload)) in own.enumerate() {
             let id = number(workload, "workload_id");
-            checker.rule(id == Some(position as i64), "Q4073", || {
+            problems.rule(id == Some(position as i64), "Q4073", || {
                 format!("workload {position} of core {core} has workload_id {id:?}")
             });
         }
@@ -110,7 +111,7 @@ fn taken(workload: &Json) -> BTreeSet<i64> {
     sources.filter_map(|source| whole_list(source.get("transfer_id"))).flatten().collect()
 }
 
-fn transfers(dram: &Json, work: &[(i64, &Json)], checker: &mut Checker) {
+fn transfers(dram: &Json, work: &[(i64, &Json)], problems: &mut Problems) {
     let consumers: BTreeMap<(i64, i64), BTreeSet<i64>> = work
         .iter()
         .filter_map(|(core, workload)| {
@@ -118,22 +119,22 @@ fn transfers(dram: &Json, work: &[(i64, &Json)], checker: &mut Checker) {
         })
         .collect();
     let mut given: BTreeSet<i64> = BTreeSet::new();
-    let mut give = |id: Option<i64>, what: &str, checker: &mut Checker| match id {
-        None => checker.error("Q4072", format!("{what} has no transfer_id")),
+    let mut give = |id: Option<i64>, what: &str, problems: &mut Problems| match id {
+        None => problems.error("Q4072", format!("{what} has no transfer_id")),
         Some(id) => {
             let fresh = given.insert(id);
-            checker.rule(fresh, "Q4073", || format!("transfer {id} is given twice"));
+            problems.rule(fresh, "Q4073", || format!("transfer {id} is given twice"));
         }
     };
     for out in items(dram, "out") {
-        give(number(out, "transfer_id"), "an entry of out", checker);
-        destinations(out, 0, &consumers, true, checker);
+        give(number(out, "transfer_id"), "an entry of out", problems);
+        destinations(out, 0, &consumers, true, problems);
     }
     for (core, workload) in work {
         let own = number(workload, "workload_id").unwrap_or(-1);
         for ofmap in items(workload, "ofmap") {
-            give(number(ofmap, "transfer_id"), "an ofmap", checker);
-            destinations(ofmap, *core, &consumers, false, checker);
+            give(number(ofmap, "transfer_id"), "an ofmap", problems);
+            destinations(ofmap, *core, &consumers, false, problems);
             for destination in items(ofmap, "destination") {
                 let to = number(destination, "workload_id");
                 let back = text(destination, "type") == "core"
@@ -142,12 +143,12 @@ fn transfers(dram: &Json, work: &[(i64, &Json)], checker: &mut Checker) {
                 if back {
                     let message =
                         format!("workload {own} gives to workload {to:?}, which is earlier");
-                    checker.warn("Q4073", message);
+                    problems.warn("Q4073", message);
                 }
             }
         }
     }
-    related(dram, checker);
+    related(dram, problems);
 }
 
 /// The consumer lists the transfer. Splitting upstream sometimes leaves it out for feature maps.
@@ -156,7 +157,7 @@ fn destinations(
     core: i64,
     consumers: &BTreeMap<(i64, i64), BTreeSet<i64>>,
     strict: bool,
-    checker: &mut Checker,
+    problems: &mut Problems,
 ) {
     let Some(id) = number(giver, "transfer_id") else { return };
     for destination in items(giver, "destination") {
@@ -166,15 +167,15 @@ fn destinations(
         let core = number(destination, "core_id").unwrap_or(core);
         let Some(to) = number(destination, "workload_id") else { continue };
         match consumers.get(&(core, to)) {
-            None => checker
+            None => problems
                 .error("Q4073", format!("transfer {id} goes to workload {to}, which is missing")),
             Some(taken) if taken.contains(&id) => {}
             Some(_) => {
                 let message =
                     format!("workload {to} does not list transfer {id}, which goes to it");
                 match strict {
-                    true => checker.error("Q4073", message),
-                    false => checker.warn("Q4073", message),
+                    true => problems.error("Q4073", message),
+                    false => problems.warn("Q4073", message),
                 }
             }
         }
@@ -182,7 +183,7 @@ fn destinations(
 }
 
 /// `related_ifmap` of what comes from DRAM and `related_ofmap` of what goes there name each other.
-fn related(dram: &Json, checker: &mut Checker) {
+fn related(dram: &Json, problems: &mut Problems) {
     let pairs = |list: &str, key: &str| -> BTreeSet<(i64, i64)> {
         let entries = items(dram, list).iter();
         let pairs = entries.filter_map(|entry| {
@@ -193,111 +194,112 @@ fn related(dram: &Json, checker: &mut Checker) {
     };
     let loads = pairs("out", "related_ifmap");
     for (store, load) in pairs("in", "related_ofmap") {
-        checker.rule(loads.contains(&(load, store)), "Q4073", || {
+        problems.rule(loads.contains(&(load, store)), "Q4073", || {
             format!("transfer {store} is related to {load}, but not the other way round")
         });
     }
 }
 
-fn workload_rules(workload: &Json, size: i64, checker: &mut Checker) {
+fn workload_rules(workload: &Json, size: i64, problems: &mut Problems) {
     let id = number(workload, "workload_id").unwrap_or(-1);
     let place = format!("workload {id}");
     let kind = text(workload, "layer_type");
-    checker
+    problems
         .rule(["pe", "vp"].contains(&kind), "Q4072", || format!("{place} has layer_type {kind:?}"));
-    checker.rule(number(workload, "time").is_some(), "Q4072", || format!("{place} has no time"));
+    problems.rule(number(workload, "time").is_some(), "Q4072", || format!("{place} has no time"));
     for ifmap in items(workload, "ifmap") {
-        tensor(&format!("an ifmap of {place}"), ifmap, checker);
+        tensor(&format!("an ifmap of {place}"), ifmap, problems);
     }
     if kind == "pe" {
         match workload.get("weight") {
-            None => checker.error("Q4072", format!("{place} has no weight")),
-            Some(weight) => weights(&place, weight, checker),
+            None => problems.error("Q4072", format!("{place} has no weight")),
+            Some(weight) => weights(&place, weight, problems),
         }
     }
-    buffer(&place, workload, size, checker);
-    weight_buffer(&place, workload, checker);
-    tiles(&place, workload, checker);
+    buffer(&place, workload, size, problems);
+    weight_buffer(&place, workload, problems);
+    tiles(&place, workload, problems);
 }
 
 /// Size of a tensor of activations: channels are aligned, elements have `bitwidth` bits.
-fn tensor(place: &str, value: &Json, checker: &mut Checker) {
+fn tensor(place: &str, value: &Json, problems: &mut Problems) {
     let (Some(align), Some(bits)) = (number(value, "align"), number(value, "bitwidth")) else {
-        return checker.error("Q4072", format!("{place} has no align or bitwidth"));
+        return problems.error("Q4072", format!("{place} has no align or bitwidth"));
     };
     let Some(area) = Box4::of(value) else {
-        return checker.error("Q4074", format!("{place} has no box"));
+        return problems.error("Q4074", format!("{place} has no box"));
     };
-    checker.rule(align > 0 && align.checked_mul(bits) == Some(64), "Q4074", || {
+    problems.rule(align > 0 && align.checked_mul(bits) == Some(64), "Q4074", || {
         format!("{place} has align {align} and bitwidth {bits}, expected a product of 64")
     });
     let (Ok(align @ 1..), Ok(bits)) = (u128::try_from(align), u128::try_from(bits)) else {
         return;
     };
     let [n, c, h, w] = area.extents();
-    size(place, value, product([n, c.next_multiple_of(align), h, w, bits]) / 8, checker);
+    size(place, value, product([n, c.next_multiple_of(align), h, w, bits]) / 8, problems);
 }
 
-fn size(place: &str, value: &Json, expected: u128, checker: &mut Checker) {
+fn size(place: &str, value: &Json, expected: u128, problems: &mut Problems) {
     let found = number(value, "size");
     let right = found.and_then(|found| u128::try_from(found).ok()) == Some(expected);
-    checker.rule(right, "Q4074", || format!("{place} has size {found:?}, expected {expected}"));
+    problems.rule(right, "Q4074", || format!("{place} has size {found:?}, expected {expected}"));
 }
 
 /// Size of weights in DRAM and L2; the box is `[K, C, R*S]` behind a 0.
-fn weights(place: &str, value: &Json, checker: &mut Checker) {
+fn weights(place: &str, value: &Json, problems: &mut Problems) {
     let Some(area) = Box4::of(value) else {
-        return checker.error("Q4074", format!("the weight of {place} has no box"));
+        return problems.error("Q4074", format!("the weight of {place} has no box"));
     };
     let [_, k, c, rs] = area.extents();
     let row = product([c.next_multiple_of(8), rs]).saturating_add(32);
-    size(&format!("the weight of {place}"), value, product([k, row]), checker);
+    size(&format!("the weight of {place}"), value, product([k, row]), problems);
 }
 
 /// Addresses in a memory: start, end, what.
 type Spans = Vec<(i64, i64, String)>;
 
-fn disjoint(mut spans: Spans, code: &'static str, place: &str, checker: &mut Checker) {
+fn disjoint(mut spans: Spans, code: &'static str, place: &str, problems: &mut Problems) {
     spans.sort();
     for pair in spans.windows(2) {
         let apart = pair[0].1 <= pair[1].0;
-        checker.rule(apart, code, || format!("{} and {} of {place} overlap", pair[0].2, pair[1].2));
+        problems
+            .rule(apart, code, || format!("{} and {} of {place} overlap", pair[0].2, pair[1].2));
     }
 }
 
-fn buffer(place: &str, workload: &Json, size: i64, checker: &mut Checker) {
+fn buffer(place: &str, workload: &Json, size: i64, problems: &mut Problems) {
     let mut spans = Spans::new();
     let mut current = Vec::new();
     for (position, entry) in items(workload, "buffer").iter().enumerate() {
         let what = format!("buffer {position}");
         let (Some(address), Some(bytes)) = (number(entry, "address"), number(entry, "size")) else {
-            checker.error("Q4072", format!("{what} of {place} has no address or size"));
+            problems.error("Q4072", format!("{what} of {place} has no address or size"));
             continue;
         };
         let end = address.saturating_add(bytes);
         let inside = address >= 0 && bytes >= 0 && end <= size;
-        checker.rule(inside, "Q4075", || {
+        problems.rule(inside, "Q4075", || {
             format!("{what} of {place} lies at {address} to {end}, outside of {size} bytes")
         });
-        checker.rule(address % 64 == 0, "Q4075", || {
+        problems.rule(address % 64 == 0, "Q4075", || {
             format!("{what} of {place} lies at {address}, expected a multiple of 64")
         });
         match text(entry, "type") {
-            "weight" => weights(&format!("{what} of {place}"), entry, checker),
-            _ => tensor(&format!("{what} of {place}"), entry, checker),
+            "weight" => weights(&format!("{what} of {place}"), entry, problems),
+            _ => tensor(&format!("{what} of {place}"), entry, problems),
         }
         if entry.get("cur_wl_ifmap") == Some(&Json::Bool(true)) {
             current.extend(Box4::of(entry));
         }
         spans.push((address, end, what));
     }
-    disjoint(spans, "Q4075", place, checker);
+    disjoint(spans, "Q4075", place, problems);
     for ifmap in items(workload, "ifmap").iter().filter_map(Box4::of) {
         let parts = current.iter().filter(|own| own.inside(&ifmap)).map(Box4::volume);
         let covered = parts.fold(0, u128::saturating_add);
         let held = current.iter().any(|own| ifmap.inside(own)) || covered >= ifmap.volume();
         if !held {
-            checker.warn(
+            problems.warn(
                 "Q4075",
                 format!("an ifmap of {place} is in no buffer that cur_wl_ifmap marks"),
             );
@@ -309,7 +311,7 @@ fn buffer(place: &str, workload: &Json, size: i64, checker: &mut Checker) {
 const WL0_UNITS: i64 = 18_944;
 const WL0_ALIGN: i64 = 32;
 
-fn weight_buffer(place: &str, workload: &Json, checker: &mut Checker) {
+fn weight_buffer(place: &str, workload: &Json, problems: &mut Problems) {
     let entries = match (workload.get("wl0_buffer"), workload.get("wl1_buffer")) {
         (Some(Json::List(list)), _) | (None, Some(Json::List(list))) => &list[..],
         _ => &[],
@@ -318,34 +320,34 @@ fn weight_buffer(place: &str, workload: &Json, checker: &mut Checker) {
     for (position, entry) in entries.iter().enumerate() {
         let what = format!("weights {position}");
         let (Some(address), Some(units)) = (number(entry, "address"), number(entry, "size")) else {
-            checker.error("Q4072", format!("{what} of {place} have no address or size"));
+            problems.error("Q4072", format!("{what} of {place} have no address or size"));
             continue;
         };
         let end = address.saturating_add(units);
-        checker.rule(address >= 0 && units >= 0 && end <= WL0_UNITS, "Q4076", || {
+        problems.rule(address >= 0 && units >= 0 && end <= WL0_UNITS, "Q4076", || {
             format!("{what} of {place} end at unit {end} of {WL0_UNITS}")
         });
-        checker.rule(address % WL0_ALIGN == 0, "Q4076", || {
+        problems.rule(address % WL0_ALIGN == 0, "Q4076", || {
             format!("{what} of {place} lie at {address}, expected a multiple of {WL0_ALIGN}")
         });
         spans.push((address, end, what));
     }
-    disjoint(spans, "Q4076", place, checker);
+    disjoint(spans, "Q4076", place, problems);
     let own = text(workload, "layer_name");
     if text(workload, "layer_type") == "pe" {
         let there = entries.iter().any(|entry| text(entry, "layer_name") == own);
-        checker.rule(there, "Q4076", || format!("the weights of {own} are not in WL0 in {place}"));
+        problems.rule(there, "Q4076", || format!("the weights of {own} are not in WL0 in {place}"));
     }
 }
 
 /// The tiles divide the output of the workload.
-fn tiles(place: &str, workload: &Json, checker: &mut Checker) {
+fn tiles(place: &str, workload: &Json, problems: &mut Problems) {
     let whole = match workload.get("workload").and_then(Json::list) {
         Some([lower, upper]) => Box4::ends(Some(lower), Some(upper)),
         _ => None,
     };
     let Some(whole) = whole else {
-        return checker.error("Q4074", format!("{place} has no box"));
+        return problems.error("Q4074", format!("{place} has no box"));
     };
     let mut boxes: Vec<Box4> = Vec::new();
     let mut volume = 0_u128;
@@ -354,10 +356,10 @@ fn tiles(place: &str, workload: &Json, checker: &mut Checker) {
             workload.get("tile_info").and_then(|info| info.get(&format!("tile_num_{index}")));
         let Some(tile) = tile else { break };
         match Box4::ends(tile.get("ofmap_lower"), tile.get("ofmap_upper")) {
-            None => checker.error("Q4074", format!("tile {index} of {place} has no box")),
+            None => problems.error("Q4074", format!("tile {index} of {place} has no box")),
             Some(area) => {
                 let right = area.inside(&whole) && !boxes.iter().any(|other| other.overlaps(&area));
-                checker.rule(right, "Q4074", || {
+                problems.rule(right, "Q4074", || {
                     format!("tile {index} of {place} overlaps another or leaves the workload")
                 });
                 volume = volume.saturating_add(area.volume());
@@ -365,14 +367,14 @@ fn tiles(place: &str, workload: &Json, checker: &mut Checker) {
             }
         }
         if boxes.len() > 4096 {
-            return checker.error("Q4074", format!("{place} has more than 4096 tiles"));
+            return problems.error("Q4074", format!("{place} has more than 4096 tiles"));
         }
     }
     let members = workload.get("tile_info").and_then(Json::members).map_or(0, <[_]>::len);
-    checker.rule(members == boxes.len(), "Q4073", || {
+    problems.rule(members == boxes.len(), "Q4073", || {
         format!("tiles of {place} are not numbered from 0")
     });
-    checker.rule(volume == whole.volume(), "Q4074", || {
+    problems.rule(volume == whole.volume(), "Q4074", || {
         format!("the tiles of {place} hold {volume} of {} elements", whole.volume())
     });
 }

@@ -5,11 +5,8 @@ use super::scan::Scanner;
 use super::schema::{RowText, Schema, Slot, row_of};
 use crate::isa::{Enumeration, Inst, TABLE};
 use crate::program::{Line, Program, Spelling};
-use quincunx_diag::{Diagnostic, Result, SourceId, any_error, did_you_mean};
+use quincunx_diag::{Diagnostic, Problems, Result, SourceId, did_you_mean};
 use quincunx_isa::{OperandValue as _, RawInst, Values};
-
-/// Errors after which reading stops: more would help nobody.
-const MAX_PROBLEMS: usize = 100;
 
 /// A program that was read, and warnings.
 #[derive(Debug)]
@@ -43,16 +40,13 @@ pub fn read(
         lenient,
         raw: RawInst { row: 0, values: Values::new() },
         program: Program::default(),
-        problems: Vec::new(),
-        errors: 0,
+        problems: Problems::default(),
     };
     // A first guess that is right for real files and never more than the text itself.
     reader.program.lines.reserve(bytes.len() / 400);
     reader.lines();
-    if any_error(&reader.problems) {
-        return Err(reader.problems);
-    }
-    Ok(Read { program: reader.program, warnings: reader.problems })
+    let warnings = reader.problems.warnings()?;
+    Ok(Read { program: reader.program, warnings })
 }
 
 struct Reader<'a> {
@@ -62,8 +56,7 @@ struct Reader<'a> {
     /// Values of the line being read; one buffer for all lines.
     raw: RawInst,
     program: Program,
-    problems: Vec<Diagnostic>,
-    errors: usize,
+    problems: Problems,
 }
 
 impl Reader<'_> {
@@ -77,7 +70,6 @@ impl Reader<'_> {
                 Ok(line) => self.program.lines.push(line),
                 Err(problem) => {
                     self.problems.push(problem);
-                    self.errors = self.errors.saturating_add(1);
                     let line = self.program.lines.len();
                     self.program.spellings.retain(|spelling| spelling.line < line);
                     self.scanner.at = start;
@@ -87,9 +79,7 @@ impl Reader<'_> {
                     self.scanner.eat(b"\n");
                 }
             }
-            if self.errors >= MAX_PROBLEMS {
-                let text = format!("stopped after {MAX_PROBLEMS} errors");
-                self.problems.push(Diagnostic::invalid("Q4011", text));
+            if self.problems.stop() {
                 return;
             }
         }
@@ -105,7 +95,7 @@ impl Reader<'_> {
             self.scanner.skip(3);
         }
         let warning = self.scanner.wrong("Q4012", start, "lines are left out here".to_owned());
-        self.warn(warning);
+        self.problems.push(warning.as_warning());
         true
     }
 
@@ -187,7 +177,7 @@ impl Reader<'_> {
         let from = self.scanner.at;
         let index = self.scanner.whole()?;
         // After an error the count says nothing.
-        if self.errors == 0 && usize::try_from(index) != Ok(number) {
+        if !self.problems.any_error() && usize::try_from(index) != Ok(number) {
             let text = format!("inst_idx is {index}, expected {number}");
             return Err(self.scanner.wrong("Q4009", from, text));
         }
@@ -332,15 +322,8 @@ impl Reader<'_> {
         if !self.lenient {
             return Err(problem.help("--lenient reads it"));
         }
-        self.warn(problem);
+        self.problems.push(problem.as_warning());
         Ok(())
-    }
-
-    /// Of warnings the first are kept; the others say the same.
-    fn warn(&mut self, problem: Diagnostic) {
-        if self.problems.len().saturating_sub(self.errors) < MAX_PROBLEMS {
-            self.problems.push(problem.as_warning());
-        }
     }
 }
 

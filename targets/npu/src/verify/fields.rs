@@ -1,6 +1,6 @@
 //! Rules that a line alone can break.
 
-use super::{Problems, Subject};
+use super::Subject;
 use crate::arch::NpuArch;
 use crate::isa::{ActMode, CMPS, DataFmt, DataSign, Inst, MG0S, YCutMode};
 use crate::regions::{TooLong, region};
@@ -10,7 +10,7 @@ use crate::work::{
     Conv, ConvKind, Copy, Extents, Regions, Remote, Reorder, Vector, VectorKind, WeightDest,
     WeightSource, Weights, Work, product, wide,
 };
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, Problems};
 use std::num::Saturating;
 
 /// Lists the problems of one line.

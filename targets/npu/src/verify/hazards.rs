@@ -1,11 +1,11 @@
 //! Accesses to the same bytes must be ordered; DRAM operations form one chain.
 
-use super::{Problems, Subject};
+use super::Subject;
 use crate::regions::{Region, RegionTable};
 use crate::replay::{Clocks, Node, Replay, replay};
 use crate::verify::written::Written;
 use crate::work::{Access, Memory, Span, VectorKind, Work, accesses};
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, Problems};
 use std::collections::BTreeMap;
 
 /// Comparisons after which the check gives up; real files of 10,000 lines need some millions.

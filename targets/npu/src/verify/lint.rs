@@ -1,12 +1,12 @@
 //! What no rule forbids and no tool writes: odd maps, configurations that change nothing, images of
 //! a batch that share an address.
 
-use super::{Problems, Subject};
+use super::Subject;
 use crate::isa::{Inst, Queue};
 use crate::program::Program;
 use crate::replay::Node;
 use crate::work::{Resolved, Work};
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, Problems};
 use std::collections::BTreeMap;
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Problems) {

@@ -5,7 +5,7 @@
 //! the place of a row, and where the maps tell, of the same layer. In the same way, weights that come through L2 are taken in the rows in
 //! which they were left there.
 
-use super::{Problems, Subject};
+use super::Subject;
 use crate::isa::YCutMode;
 use crate::regions::{Region, RegionTable};
 use crate::replay::{Node, Replay, replay};
@@ -13,7 +13,7 @@ use crate::work::{
     Conv, Memory, WeightDest, Weights, Work, accesses, buffer_row_bytes, channel_bytes,
     dense_row_bytes, element_bytes, product, wide,
 };
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, Problems};
 use std::collections::BTreeMap;
 use std::num::Saturating;
 

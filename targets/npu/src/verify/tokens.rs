@@ -1,9 +1,9 @@
 //! Tasks and tokens.
 
-use super::{Problems, Subject};
+use super::Subject;
 use crate::isa::{Inst, Queue};
 use crate::replay::{Blocked, Node, Replay, Wait};
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, Problems};
 use std::collections::BTreeMap;
 
 pub(super) fn check(subject: &Subject<'_>, replay: &Replay, problems: &mut Problems) {

@@ -4,12 +4,12 @@
 //! Only writes without gaps count, as results and as what overwrites them: slices of channels of one
 //! tensor lie between each other.
 
+use super::Subject;
 use super::residency::{Labels, l2_of};
-use super::{Problems, Subject};
 use crate::regions::RegionTable;
 use crate::replay::{Node, Replay};
 use crate::work::{Access, Work, accesses};
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, Problems};
 
 pub(super) fn check(subject: &Subject<'_>, replay: &Replay, problems: &mut Problems) {
     let lost = find(subject, replay);

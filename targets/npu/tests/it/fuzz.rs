@@ -242,6 +242,6 @@ fn cycles_at_their_ends() {
     for program in [left, right] {
         program.time().unwrap().usage();
         program.stats();
-        program.details();
+        program.view("kinds").unwrap();
     }
 }

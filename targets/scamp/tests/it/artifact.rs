@@ -64,7 +64,7 @@ fn sensor_inputs() {
     let outputs = machine.run(&inputs).unwrap();
     assert_eq!(outputs["A"].to_f64(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
     assert_eq!(outputs["B"].to_f64(), [0.0, -5.0, -10.0, -15.0, -20.0, -25.0]);
-    assert_eq!(machine.run(&Tensors::new()).unwrap_err().code(), "Q5072");
+    assert_eq!(machine.run(&Tensors::new()).unwrap_err().code(), "Q0310");
 }
 
 #[test]
@@ -94,10 +94,6 @@ fn options_that_mean_nothing() {
         ("size", "3"),
         ("size", "0x3"),
         ("size", "100000x100000"),
-        ("noise-bus", "-1"),
-        ("noise-bus2", "x"),
-        ("mismatch", "nan"),
-        ("seed", "-1"),
         ("simulator-name", "a b"),
         ("function", ""),
     ] {
@@ -123,7 +119,6 @@ fn files_and_interfaces() {
             }
         }
     }
-    assert_eq!(program.emit("bin", "x").unwrap_err().code(), "Q5071");
     assert_eq!(read("neg(A, A)", &[]).unwrap().load(Engine::Exec).err().unwrap().code(), "Q5022");
     let target = &quincunx_scamp::TARGET;
     let options = Options::new(target.info().options, &[]).unwrap();

@@ -6,7 +6,8 @@ use crate::ports::{Piece, Ports, Tap};
 use crate::program::{Memory, Step};
 use crate::simulate::{Driver, Executor, Fast, Flow, Notice, State};
 use quincunx_contract::Machine;
-use quincunx_diag::{Diagnostic, Place, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_graph::execute::given;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
 /// Most scalars of all ports together: raw memory may be as large as a DRAM bank.
@@ -82,11 +83,7 @@ impl Session {
         let lanes = self.package.arch().lanes();
         let mut images = Vec::new();
         for (port, lie) in self.ports.inputs() {
-            let tensor = inputs.get(&port.name).ok_or_else(|| {
-                Diagnostic::invalid("Q3077", format!("input {:?} is not given", port.name))
-                    .help_if(did_you_mean(&port.name, inputs.keys().map(String::as_str)))
-            })?;
-            let reals = port.encode(tensor)?;
+            let reals = port.encode(given(inputs, &port.name)?)?;
             let scalars: Vec<i32> =
                 reals.iter().map(|&real| data_type.encode_exact(real)).collect();
             let scalars = match (&lie.packing, &lie.table) {

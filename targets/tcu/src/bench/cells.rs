@@ -8,7 +8,7 @@ use crate::time::estimate;
 use crate::verify::{Rules, verify};
 use quincunx_contract::bench::{Calls, Row, Run};
 use quincunx_contract::{ArchSource, Log, NotCompiled};
-use quincunx_diag::{Diagnostic, Result, any_error};
+use quincunx_diag::{Diagnostic, Result, first, first_error};
 use quincunx_graph::{Graph, passes};
 use std::path::Path;
 
@@ -98,10 +98,7 @@ pub(super) fn model(folder: &str, file: &str) -> Result<Graph> {
         Diagnostic::invalid("Q3100", format!("cannot read {}: {error}", path.display()))
     })?;
     let graph = quincunx_import::read_onnx(bytes.into(), &quincunx_import::Options::default());
-    let graph = graph.map_err(|problems| {
-        let first = problems.into_iter().next();
-        first.unwrap_or_else(|| Diagnostic::bug("no reason")).name_file(&path.display().to_string())
-    })?;
+    let graph = graph.map_err(|p| first(p).name_file(&path.display().to_string()))?;
     passes::remove_dead(&passes::fold_constants(&graph)?)
 }
 
@@ -116,15 +113,11 @@ pub(super) fn program(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Result
     };
     let compiled = compile(graph, arch, &wishes, &mut Log::default());
     let compiled = compiled.map_err(NotCompiled::first)?;
-    let problems =
-        verify(&compiled.package.program, &Rules { simd_write_gap: 0, flush_probe: true });
-    match any_error(&problems) {
-        true => Err(problems
-            .into_iter()
-            .find(Diagnostic::is_error)
-            .unwrap_or_else(|| Diagnostic::bug("an error that is none"))),
-        false => Ok(compiled),
-    }
+    first_error(verify(
+        &compiled.package.program,
+        &Rules { simd_write_gap: 0, flush_probe: true },
+    ))?;
+    Ok(compiled)
 }
 
 fn measure_cell(

@@ -5,14 +5,11 @@
 //! valid below ready. The last word of a block is marked on the wire, not in the word: files hold
 //! whole blocks, so that position tells.
 
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Problems, Result};
 use quincunx_report::{Cell, Column, Table};
 
 /// Program counter of an invalid sample.
 pub const INVALID: u32 = u32::MAX;
-
-/// Problems that are listed one by one.
-const MAX_PROBLEMS: usize = 20;
 
 /// A control bus of the decoder, in the order of its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,7 +154,7 @@ impl Samples {
     /// What is wrong with the stream: `Q3037`, a warning for each kind of problem and place, and
     /// `Q3038` for a block that was cut.
     pub fn problems(&self) -> Vec<Diagnostic> {
-        let mut problems = Vec::new();
+        let mut problems = Problems::default();
         for (index, sample) in self.words.iter().enumerate() {
             let unused = sample.0 >> 48;
             let flags = sample.0 >> 32 & 0xffff;
@@ -169,19 +166,14 @@ impl Samples {
                 continue;
             };
             problems.push(Diagnostic::warning("Q3037", what).at_byte(8 * index as u64));
-            if problems.len() == MAX_PROBLEMS {
-                let message = format!("stopped after {MAX_PROBLEMS} problems");
-                problems.push(Diagnostic::note("Q3037", message));
-                break;
-            }
         }
         let rest = self.words.len() % self.block_size;
         if rest != 0 {
             let message =
                 format!("the last block has {rest} samples, expected {}", self.block_size);
-            problems.push(Diagnostic::warning("Q3038", message));
+            problems.warn("Q3038", message);
         }
-        problems
+        problems.finish()
     }
 }
 

@@ -6,7 +6,6 @@
 
 mod marks;
 
-use super::MAX_PROBLEMS;
 use crate::files::{Model, Vectors};
 use crate::isa::{Inst, Register, SimdOp};
 use crate::package::Package;
@@ -14,7 +13,7 @@ use crate::program::{Effects, Memory, Span, state};
 use crate::simulate::Driver;
 use crate::text::describe;
 use marks::{CONSTANT, INPUT, Marks, OURS, Ranges, UNREAD, WRITTEN};
-use quincunx_diag::{Diagnostic, Place};
+use quincunx_diag::{Diagnostic, Place, Problems};
 use rustc_hash::FxHashSet;
 
 /// Most vectors that a program may read and write.
@@ -22,7 +21,7 @@ const MAX_VECTORS: u64 = 1 << 32;
 /// Most pages of all memories before an instruction, 128 MiB; one may add 2^16 more.
 const MAX_PAGES: usize = 1 << 15;
 
-/// Problems with what a legal program with a description reads and writes, at most 100; none for
+/// Problems with what a legal program with a description reads and writes; none for
 /// a program without one, whose inputs are all of memory.
 ///
 /// | code | rule |
@@ -45,18 +44,16 @@ pub fn dataflow(package: &Package, driver: &Driver) -> Vec<Diagnostic> {
                     .at(place)
                     .with_note("what is read and written from there on was not checked"),
             );
-            return flow.found;
+            return flow.found.finish();
         }
         flow.step(index, &step.inst, &effects);
-        if flow.found.len() >= MAX_PROBLEMS {
-            let message = format!("stopped after {MAX_PROBLEMS} problems");
-            flow.found.push(Diagnostic::note("Q3050", message));
-            return flow.found;
+        if flow.found.stop() {
+            return flow.found.finish();
         }
     }
     flow.outputs(model);
     flow.unread(model);
-    flow.found
+    flow.found.finish()
 }
 
 /// Vectors about which there is one warning for all.
@@ -98,7 +95,7 @@ struct Flow<'a> {
     /// Overwritten before they were read: what the program wrote, and inputs.
     dead: Tally,
     lost: Tally,
-    found: Vec<Diagnostic>,
+    found: Problems,
 }
 
 fn ranges(pieces: &[Vectors]) -> Ranges {
@@ -127,7 +124,7 @@ impl<'a> Flow<'a> {
             visited: 0,
             dead: Tally::default(),
             lost: Tally::default(),
-            found: Vec::new(),
+            found: Problems::default(),
         }
     }
 

@@ -6,27 +6,26 @@
 //! Instructions of one thread start and end in order. So of all that touched a vector the last one
 //! ends last, and it is enough to know that one, however many instructions wait in a queue.
 
-use super::MAX_PROBLEMS;
 use super::touched::{Touched, pieces};
 use crate::program::{Effects, Program, Span, Step};
 use crate::text::describe;
 use crate::time::{Interval, costs, sequence};
-use quincunx_diag::{Diagnostic, Place};
+use quincunx_diag::{Diagnostic, Place, Problems};
 
 /// Most vectors of spans with a step that are looked at one by one.
 const MAX_STEPPED: u64 = 1 << 24;
 /// Most ranges of vectors that unfinished instructions of a thread may read or write: 64 MiB.
 const MAX_RANGES: usize = 1 << 20;
 
-/// Every race (`Q3052`), at the later instruction, at most 100. `Q3056` for a program in which
+/// Every race (`Q3052`), at the later instruction. `Q3056` for a program in which
 /// finding them is too much work.
 pub fn races(program: &Program) -> Vec<Diagnostic> {
     let mut search = Search::new(program);
-    let mut problems = Vec::new();
+    let mut problems = Problems::default();
     for (index, step) in program.steps.iter().enumerate() {
         let effects = step.inst.effects(&program.arch);
         problems.extend(search.race(index, &effects));
-        if problems.len() == MAX_PROBLEMS {
+        if problems.stop() {
             break;
         }
         if !search.remember(index, &effects) {
@@ -34,7 +33,7 @@ pub fn races(program: &Program) -> Vec<Diagnostic> {
             break;
         }
     }
-    problems
+    problems.finish()
 }
 
 /// Goes through the stream.

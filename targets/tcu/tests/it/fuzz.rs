@@ -59,7 +59,7 @@ fn exercise_program(program: &dyn quincunx_contract::Program) {
     // Programs that are described must keep more rules than those that keep them from running.
     let rules = Rules { simd_write_gap: 0, flush_probe: true };
     let legal = !any_error(&verify(inner, &rules));
-    let _ = (program.stats(), program.details(), program.time());
+    let _ = (program.stats(), program.tables("memory"), program.time());
     for kind in TARGET.info().kinds {
         let _ = program.emit(kind.name, "x");
     }

@@ -57,7 +57,7 @@ fn layers_add_up_to_the_program() {
     {
         let compiled = compile(name, arch, "free");
         let program = &compiled.program;
-        let tables = program.profile().unwrap();
+        let tables = program.view("profile").unwrap();
         let layers = rows(&tables, "layers");
         let models = rows(&tables, "models");
         for (model, key) in models.iter().zip(["current", "early_2022", "two_engine"]) {
@@ -97,7 +97,7 @@ fn layers_add_up_to_the_program() {
 /// Efficiency, milliseconds and frames in a second of one program, computed here.
 #[test]
 fn figures_of_boards_and_of_a_clock() {
-    let tables = compile("t_resblock", "bench8", "compat").program.profile().unwrap();
+    let tables = compile("t_resblock", "bench8", "compat").program.view("profile").unwrap();
     let models = rows(&tables, "models");
     let (macs, cycles) = (46_688.0, models[0]["cycles"].as_f64().unwrap());
     let close = |value: &Value, expected: f64| {
@@ -114,12 +114,15 @@ fn figures_of_boards_and_of_a_clock() {
     let arch = TcuArch::preset("pynqz1").unwrap();
     let graph = model("t_resblock");
     let plain = compile_with(&graph, &arch, &[]).0.program;
-    assert!(rows(&plain.profile().unwrap(), "models")[0]["fps"].is_null());
+    assert!(rows(&plain.view("profile").unwrap(), "models")[0]["fps"].is_null());
     assert_eq!(plain.time().unwrap().seconds(), None);
     let clocked = compile_with(&graph, &arch, &[("clock", "200")]).0.program;
     let total = clocked.time().unwrap();
     assert_eq!(total.seconds(), Some(total.total() as f64 / 200e6));
-    close(&rows(&clocked.profile().unwrap(), "models")[0]["fps"], 200e6 / total.total() as f64);
+    close(
+        &rows(&clocked.view("profile").unwrap(), "models")[0]["fps"],
+        200e6 / total.total() as f64,
+    );
 }
 
 /// No layer is above the roof, and the figures of a point follow from its layer.
@@ -129,7 +132,7 @@ fn layers_lie_under_the_roofline() {
         let arch = TcuArch::preset("bench8").unwrap();
         let given = [("timing", timing), ("rounding", "free")];
         let program = compile_with(&model("t_resblock"), &arch, &given).0.program;
-        let tables = program.profile().unwrap();
+        let tables = program.view("profile").unwrap();
         let (layers, points) = (rows(&tables, "layers"), rows(&tables, "roofline"));
         assert_eq!(points.len(), 3);
         for (layer, point) in layers.iter().zip(&points) {
@@ -149,7 +152,7 @@ fn layers_lie_under_the_roofline() {
             let samples = timeline.counters()[at].samples.iter();
             samples.map(|sample| sample.1 as u64).max().unwrap()
         };
-        let statistics = program.statistics();
+        let statistics = program.view("statistics").unwrap();
         let of_layers = rows(&statistics, "layers");
         let touched = |key: &str| of_layers.iter().map(|l| l[key].as_u64().unwrap()).max().unwrap();
         assert!(most(0) > 0 && most(0) <= touched("local"));
@@ -172,10 +175,10 @@ fn a_program_without_layers_has_one_row() {
     let arch = TcuArch::preset("artya7100t").unwrap();
     let program = TARGET.read(&files, None, &arch, &options, &mut Log::default());
     let program = program.unwrap_or_else(|problems| panic!("{}", problems[0]));
-    let layers = rows(&program.profile().unwrap(), "layers");
+    let layers = rows(&program.view("profile").unwrap(), "layers");
     assert_eq!((layers.len(), &layers[0]["cycles"]), (1, &218.into()));
     assert!(layers[0]["macs"].is_null() && layers[0]["efficiency"].is_null());
-    let summary = rows(&program.statistics(), "compilation");
+    let summary = rows(&program.view("statistics").unwrap(), "compilation");
     assert_eq!(property(&summary, "model"), name);
     assert!(property(&summary, "layers").is_null());
     assert_eq!(property(&summary, "DRAM1, vectors of all constants"), 66);
@@ -196,7 +199,7 @@ fn statistics_have_upstreams_figures() {
         }
         let arch = crate::common::arch(&case["arch_params"]);
         let compiled = compile_with(&model(name), &arch, &[]).0.program;
-        let statistics = compiled.statistics();
+        let statistics = compiled.view("statistics").unwrap();
         let summary = rows(&statistics, "compilation");
         let is =
             |row: &str, value: &Value| assert_eq!(property(&summary, row), *value, "{name} {row}");

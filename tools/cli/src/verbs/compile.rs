@@ -9,7 +9,7 @@ use quincunx::compile::{Compilation, Job, compile, explain, timings, to_folder};
 use quincunx::diag::{Diagnostic, Sources};
 use quincunx::inspect;
 use quincunx::report::Report;
-use quincunx::target::{File, Log};
+use quincunx::target::{File, Log, Verb};
 use quincunx::{Calibration, Executable, Outcome, Setup, find_target, write_atomically};
 use std::path::{Path, PathBuf};
 
@@ -105,8 +105,9 @@ impl Compile {
         if self.table.is_empty() {
             return Ok(report);
         }
-        let tables =
-            inspect::details(executable).into_iter().chain(inspect::statistics(executable));
+        let tables = [Verb::Inspect, Verb::Table]
+            .into_iter()
+            .flat_map(|verb| inspect::views(executable, verb));
         let tables = inspect::select(tables.fold(Report::new(), Report::table), &self.table)?;
         Ok(report.and(tables))
     }

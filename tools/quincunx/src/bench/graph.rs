@@ -12,12 +12,7 @@ use std::time::Instant;
 pub(super) const SUITE: Suite = Suite {
     name: "graph",
     doc: "models of a folder: import, preparation, execution of one image",
-    options: &[OptionInfo {
-        name: "models",
-        doc: "Folder with the ONNX files to run (required)",
-        default: "",
-        values: &[],
-    }],
+    options: &[OptionInfo::text("models", "Folder with the ONNX files to run (required)", "")],
     run,
 };
 

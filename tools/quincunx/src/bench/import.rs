@@ -9,12 +9,7 @@ use quincunx_diag::Result;
 pub(super) const SUITE: Suite = Suite {
     name: "import",
     doc: "reading the files of models, and making graphs of them",
-    options: &[OptionInfo {
-        name: "models",
-        doc: "Folder with the ONNX files to read (required)",
-        default: "",
-        values: &[],
-    }],
+    options: &[OptionInfo::text("models", "Folder with the ONNX files to read (required)", "")],
     run,
 };
 

@@ -2,32 +2,27 @@
 
 use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::Result;
 use quincunx_num::{
     ConvShape, Convolution, ImageLayout, Left, Level, Matrix, Packed, multiply_f32,
 };
 use std::thread;
 
 /// Largest size of a matrix: 64 MiB of sums.
-const MAX_SIZE: usize = 4096;
+const MAX_SIZE: i128 = 4096;
 
 pub(super) const SUITE: Suite = Suite {
     name: "num",
     doc: "integer and f32 products of square matrices, integer convolutions",
     options: &[
-        OptionInfo {
-            name: "size",
-            doc: "Rows and columns of the matrices, 1 to 4096",
-            default: "1024",
-            values: &[],
-        },
+        OptionInfo::whole("size", "Rows and columns of the matrices", "1024", (1, MAX_SIZE)),
         LEVEL,
     ],
     run,
 };
 
 fn run(run: &Run) -> Result<Vec<Row>> {
-    let (size, level) = (size(run)?, run.level()?);
+    let (size, level) = (run.options.whole("size"), run.level()?);
     let gmacs = |name: String, value: f64| Row {
         name,
         metric: "gmacs",
@@ -44,14 +39,6 @@ fn run(run: &Run) -> Result<Vec<Row>> {
         gmacs("conv3x3_u8s8_56x56x64".to_owned(), convolution(run, 1, level)),
         gmacs("depthwise3x3_u8s8_56x56x64".to_owned(), convolution(run, 64, level)),
     ])
-}
-
-fn size(run: &Run) -> Result<usize> {
-    let text = run.options.get("size");
-    text.parse().ok().filter(|size| (1..=MAX_SIZE).contains(size)).ok_or_else(|| {
-        let message = format!("option size is {text:?}, expected a number from 1 to {MAX_SIZE}");
-        Diagnostic::usage("Q0623", message)
-    })
 }
 
 /// Thousand millions of products per second.

@@ -17,18 +17,16 @@ pub(crate) static TOY: Toy = Toy;
 
 pub(crate) struct Toy;
 
-const YES_NO: &[&str] = &["true", "false"];
-
 static INFO: Info = Info {
     name: "toy",
     summary: "a machine for tests",
     presets: &[Preset { name: "small", summary: "the only one" }],
     options: &[
-        OptionInfo { name: "quantised", doc: "needs grids", default: "false", values: YES_NO },
-        OptionInfo { name: "wrong", doc: "the simulator errs", default: "false", values: YES_NO },
-        OptionInfo { name: "full", doc: "nothing fits", default: "false", values: YES_NO },
-        OptionInfo { name: "tight", doc: "sums do not fit", default: "false", values: YES_NO },
-        OptionInfo { name: "lenient", doc: "forgives", default: "false", values: YES_NO },
+        OptionInfo::flag("quantised", "needs grids", false),
+        OptionInfo::flag("wrong", "the simulator errs", false),
+        OptionInfo::flag("full", "nothing fits", false),
+        OptionInfo::flag("tight", "sums do not fit", false),
+        OptionInfo::flag("lenient", "forgives", false),
     ],
     kinds: &[EmitKind { name: "asm", doc: "text" }, EmitKind { name: "two", doc: "two files" }],
     folder_kind: "asm",

@@ -33,11 +33,6 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Precision(pub(crate) u32);
 
-impl Precision {
-    /// What is taken when nothing is asked for.
-    pub(crate) const DEFAULT: Precision = Precision(8);
-}
-
 /// A softmax along an axis.
 pub(super) fn softmax(
     layer: &Layer<'_>,

@@ -15,7 +15,7 @@ pub use registers::register_bits;
 use crate::program::{Pipeline, Program, Slot};
 use crate::verify::ranges::Ranges;
 use crate::verify::{Rules, verify};
-use quincunx_diag::{Diagnostic, Result, any_error};
+use quincunx_diag::{Diagnostic, Result, first_error};
 use schedule::{Logic, Schedule};
 
 /// Most stages: more registers in a row than any device has, and few enough that values which
@@ -49,40 +49,13 @@ pub struct Staged {
     pub warnings: Vec<Diagnostic>,
 }
 
-impl Cutoff {
-    /// Parses the values of options; `None` where programs stay as they are.
-    ///
-    /// # Errors
-    /// `Q1161` for a cutoff that is no positive number.
-    pub(crate) fn parse(latency: &str, retiming: bool) -> Result<Option<Cutoff>> {
-        if latency == "none" {
-            return Ok(None);
-        }
-        match latency.parse::<f64>() {
-            Ok(latency) if latency.is_finite() && latency > 0.0 => {
-                Ok(Some(Cutoff { latency, retiming }))
-            }
-            _ => {
-                let shown = latency.escape_debug();
-                let message = format!("latency-cutoff is \"{shown}\", expected a positive number");
-                Err(Diagnostic::usage("Q1161", message).help("\"none\" makes no registers"))
-            }
-        }
-    }
-}
-
 /// Divides a program into stages. What `roots` names is kept besides the outputs.
 ///
 /// # Errors
 /// The first error of [`verify`]; `Q1160` for an operation that takes longer than the cutoff;
 /// `Q1162` for too many stages or values that cross them.
 pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<Staged> {
-    let problems = verify(program, &Rules::EXECUTABLE);
-    if any_error(&problems)
-        && let Some(first) = problems.into_iter().find(Diagnostic::is_error)
-    {
-        return Err(first);
-    }
+    first_error(verify(program, &Rules::EXECUTABLE))?;
     let logic = Logic::new(program, roots);
     let slowest = logic.slowest();
     if let Some((slot, delay)) = slowest.filter(|(_, delay)| *delay > cutoff.latency + EPSILON) {
