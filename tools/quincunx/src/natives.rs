@@ -226,6 +226,6 @@ mod tests {
         assert!(made.unwrap().success());
         let problem = with_companions(vec![InputFile::open(&first).unwrap()], &[&Toy]).unwrap_err();
         assert_eq!(problem.code(), "Q0641");
-        assert!(problem.message().contains("no regular file"), "{problem}");
+        assert!(problem.message().contains("not a regular file"), "{problem}");
     }
 }
