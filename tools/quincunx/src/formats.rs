@@ -123,10 +123,13 @@ mod tests {
         let frames =
             tensor(&[3, 2, 2], &[0.0, 9.0, 255.0, 1.0, 0.0, 0.0, 0.0, 0.0, 7.0, 7.0, 7.0, 7.0]);
         let bytes = Format::Picture(Kind::Gif).write(&one(frames.clone())).unwrap();
-        let decoder = image::codecs::gif::GifDecoder::new(std::io::Cursor::new(bytes)).unwrap();
-        let read = image::AnimationDecoder::into_frames(decoder).collect_frames().unwrap();
-        let grey: Vec<f64> =
-            read.iter().flat_map(|f| f.buffer().pixels().map(|p| f64::from(p.0[0]))).collect();
+        let mut options = gif::DecodeOptions::new();
+        options.set_color_output(gif::ColorOutput::RGBA);
+        let mut read = options.read_info(&bytes[..]).unwrap();
+        let mut grey = Vec::new();
+        while let Some(frame) = read.read_next_frame().unwrap() {
+            grey.extend(frame.buffer.chunks(4).map(|colour| f64::from(colour[0])));
+        }
         assert_eq!(grey, frames.to_f64());
         assert_eq!(Format::Picture(Kind::Png).write(&one(frames)).unwrap_err().code(), "Q0645");
     }
@@ -143,10 +146,11 @@ mod tests {
             assert_eq!(problem.code(), "Q0643", "{text}");
         }
         assert_eq!(png.read(b"\x89PNG\r\n\x1a\nrest", DType::F64).unwrap_err().code(), "Q0644");
-        let colour = image::DynamicImage::new_rgb8(2, 2);
-        let mut bytes = std::io::Cursor::new(Vec::new());
-        colour.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
-        let problem = png.read(bytes.get_ref(), DType::F64).unwrap_err();
+        let mut bytes = Vec::new();
+        let mut colour = ::png::Encoder::new(&mut bytes, 2, 2);
+        colour.set_color(::png::ColorType::Rgb);
+        colour.write_header().unwrap().write_image_data(&[0; 12]).unwrap();
+        let problem = png.read(&bytes, DType::F64).unwrap_err();
         assert!(problem.to_string().contains("in colour"), "{problem}");
     }
 

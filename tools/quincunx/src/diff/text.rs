@@ -1,11 +1,7 @@
 //! Lines against lines, as a unified difference.
 
-use similar::{Algorithm, TextDiff};
-
-/// Most lines of both texts together, without those at the beginning and the end that are equal,
-/// among which equal lines are searched: a few seconds at worst. More are shown as replaced as a
-/// whole.
-const MAX_LINES: usize = 1 << 20;
+use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
+use std::ops::Range;
 
 /// The unified difference of two named texts with so many equal lines around changes; `None` for
 /// equal texts.
@@ -13,67 +9,70 @@ pub(super) fn unified(a: (&str, &str), b: (&str, &str), context: usize) -> Optio
     if a.1 == b.1 {
         return None;
     }
-    let ends = Ends::of(a.1, b.1);
-    if ends.between() > MAX_LINES {
-        return Some(format!("--- {}\n+++ {}\n{}", a.0, b.0, ends.replaced(a.1, b.1, context)));
-    }
-    let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(a.1, b.1);
-    Some(diff.unified_diff().context_radius(context).header(a.0, b.0).to_string())
-}
-
-/// How many lines two texts have, and how many of them are equal at the beginning and at the end.
-struct Ends {
-    lines: [usize; 2],
-    head: usize,
-    tail: usize,
-}
-
-impl Ends {
-    fn of(a: &str, b: &str) -> Self {
-        let lines = [a, b].map(|text| text.split_inclusive('\n').count());
-        let pairs = a.split_inclusive('\n').zip(b.split_inclusive('\n'));
-        let head = pairs.take_while(|(a, b)| a == b).count();
-        let pairs = a.split_inclusive('\n').rev().zip(b.split_inclusive('\n').rev());
-        let rest = lines[0].min(lines[1]) - head;
-        Ends { lines, head, tail: pairs.take(rest).take_while(|(a, b)| a == b).count() }
-    }
-
-    fn between(&self) -> usize {
-        self.lines.iter().map(|lines| lines - self.head - self.tail).sum()
-    }
-
-    /// One hunk in which everything between the equal ends is replaced.
-    fn replaced(&self, a: &str, b: &str, context: usize) -> String {
-        let (before, after) = (context.min(self.head), context.min(self.tail));
-        let start = self.head - before;
-        let ranges = self.lines.map(|lines| match lines - self.tail + after - start {
-            // An empty range is named by the line before it.
-            0 => format!("{start},0"),
-            1 => format!("{}", start + 1),
-            count => format!("{},{count}", start + 1),
-        });
-        let mut hunk = format!("@@ -{} +{} @@\n", ranges[0], ranges[1]);
-        let mut put = |sign: char, text: &str, from: usize, to: usize| {
-            for line in text.split_inclusive('\n').take(to).skip(from) {
-                hunk.push(sign);
-                hunk += line;
+    let lines = [a.1, b.1].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
+    let hunks = changes(a.1, b.1, [lines[0].len(), lines[1].len()]);
+    let mut out = format!("--- {}\n+++ {}\n", a.0, b.0);
+    for group in
+        hunks.chunk_by(|[one, _], [next, _]| next.start - one.end <= context.saturating_mul(2))
+    {
+        let ([[first, first_b], ..], [.., [last, last_b]]) = (group, group) else { continue };
+        let before = context.min(first.start);
+        let after = context.min(lines[0].len() - last.end);
+        let ranges =
+            [first.start - before..last.end + after, first_b.start - before..last_b.end + after];
+        let [range_a, range_b] = ranges.clone().map(show);
+        out += &format!("@@ -{range_a} +{range_b} @@\n");
+        let mut put = |sign: char, lines: &[&str]| {
+            for line in lines {
+                out.push(sign);
+                out += line;
                 if !line.ends_with('\n') {
-                    hunk += "\n\\ No newline at end of file\n";
+                    out += "\n\\ No newline at end of file\n";
                 }
             }
         };
-        let [end_a, end_b] = self.lines.map(|lines| lines - self.tail);
-        put(' ', a, start, self.head);
-        put('-', a, self.head, end_a);
-        put('+', b, self.head, end_b);
-        put(' ', a, end_a, end_a + after);
-        hunk
+        let mut done = ranges[0].start;
+        for [old, new] in group {
+            put(' ', &lines[0][done..old.start]);
+            put('-', &lines[0][old.clone()]);
+            put('+', &lines[1][new.clone()]);
+            done = old.end;
+        }
+        put(' ', &lines[0][done..ranges[0].end]);
+    }
+    Some(out)
+}
+
+/// Which lines of the first text become which of the second, in order. Equal lines are searched in
+/// time that texts without much in common do not stretch.
+fn changes(a: &str, b: &str, lines: [usize; 2]) -> Vec<[Range<usize>; 2]> {
+    // More lines cannot be numbered there.
+    if lines.iter().any(|&lines| lines >= i32::MAX as usize) {
+        return vec![lines.map(|lines| 0..lines)];
+    }
+    let input = InternedInput::new(a, b);
+    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_no_heuristic(&input);
+    let range = |lines: Range<u32>| lines.start as usize..lines.end as usize;
+    diff.hunks().map(|Hunk { before, after }| [range(before), range(after)]).collect()
+}
+
+/// The first of so many lines, and how many.
+fn show(lines: Range<usize>) -> String {
+    match lines.len() {
+        // An empty range is named by the line before it.
+        0 => format!("{},0", lines.start),
+        1 => format!("{}", lines.start + 1),
+        count => format!("{},{count}", lines.start + 1),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Many.
+    const LINES: usize = 1 << 18;
 
     /// Applies a unified difference to a text.
     fn patch(text: &str, patch: &str) -> String {
@@ -138,43 +137,28 @@ mod tests {
     }
 
     #[test]
-    fn replaced_as_a_whole_is_a_patch_too() {
-        let mut state = 3;
-        for round in 0..400 {
-            let a = random_text(&mut state, round % 13, 2);
-            let b = random_text(&mut state, (round * 5) % 11, 2);
-            for context in [0, 1, 3] {
-                if a != b {
-                    let hunk = Ends::of(&a, &b).replaced(&a, &b, context);
-                    assert_eq!(patch(&a, &format!("--- a\n+++ b\n{hunk}")), b, "{hunk}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn texts_without_much_in_common_end_soon() {
         let text = |from: usize, lines: usize| -> String {
             (from..from + lines).map(|i| format!("{i}\n")).collect()
         };
-        for lines in [MAX_LINES / 2, MAX_LINES] {
+        for lines in [LINES / 2, LINES] {
             let found = unified(("a", &text(0, lines)), ("b", &text(lines, lines)), 3).unwrap();
             assert_eq!(found.lines().count(), 2 * lines + 3);
         }
-        let (a, b) = ("x\ny\n".repeat(MAX_LINES / 16), "y\nz\nx\n".repeat(MAX_LINES / 24));
+        let (a, b) = ("x\ny\n".repeat(LINES / 16), "y\nz\nx\n".repeat(LINES / 24));
         assert!(unified(("a", &a), ("b", &b), 0).is_some());
     }
 
     #[test]
     fn equal_ends_do_not_count() {
-        let equal = "same\n".repeat(MAX_LINES);
+        let equal = "same\n".repeat(LINES);
         let found = unified(
             ("a", &format!("{equal}1\nx\n2\n{equal}")),
             ("b", &format!("{equal}3\nx\n4\n{equal}")),
             0,
         )
         .unwrap();
-        let (first, second) = (MAX_LINES + 1, MAX_LINES + 3);
+        let (first, second) = (LINES + 1, LINES + 3);
         let hunks = format!("@@ -{first} +{first} @@\n-1\n+3\n@@ -{second} +{second} @@\n-2\n+4\n");
         assert_eq!(found, format!("--- a\n+++ b\n{hunks}"));
     }

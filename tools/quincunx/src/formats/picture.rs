@@ -1,64 +1,110 @@
 //! Grey pictures of 8 bits.
 
 use super::Kind;
-use image::codecs::gif::{GifEncoder, Repeat};
-use image::codecs::pnm::{PnmDecoder, PnmEncoder, PnmSubtype, SampleEncoding};
-use image::{
-    ColorType, Delay, DynamicImage, Frame, GrayImage, ImageDecoder, ImageFormat, ImageReader,
-    Limits,
-};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{Tensor, show_shape};
 use std::io::Cursor;
 
 /// Most memory for decoding a picture, and so most grey values; as f64 they take 256 MiB.
-const MAX_BYTES: u64 = 1 << 25;
+const MAX_BYTES: usize = 1 << 25;
 
-/// Where a PNG says how many bits a channel has: in its first chunk.
-const PNG_DEPTH: usize = 24;
-
-/// How long a frame is shown, in milliseconds.
-const FRAME: u32 = 200;
+/// How long a frame is shown, in hundredths of a second.
+const FRAME: u16 = 20;
 
 /// Rows and columns of grey values, as they are in the file.
 pub(super) fn read(kind: Kind, bytes: &[u8]) -> Result<Tensor> {
-    check_greys(kind, bytes)?;
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format(kind));
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_BYTES);
-    reader.limits(limits);
-    let decoder = reader.into_decoder().map_err(malformed)?;
-    let found = decoder.color_type();
-    if found != ColorType::L8 {
-        return Err(not_grey(&describe(found)));
-    }
-    let (width, height) = decoder.dimensions();
-    if !(1..=MAX_BYTES).contains(&decoder.total_bytes()) {
-        let message =
-            format!("the picture is {width} by {height}, expected 1 to {MAX_BYTES} pixels");
-        return Err(wrong(message));
-    }
-    let mut grey = vec![0; decoder.total_bytes() as usize];
-    decoder.read_image(&mut grey).map_err(malformed)?;
-    Tensor::from_vec(&[height as usize, width as usize], grey)
+    let (columns, rows, grey) = match kind {
+        Kind::Png => read_png(bytes)?,
+        Kind::Pgm => read_pgm(bytes)?,
+        Kind::Gif => return Err(Diagnostic::bug("GIF files are only written")),
+    };
+    Tensor::from_vec(&[rows as usize, columns as usize], grey)
 }
 
-/// Other greys than 0 to 255 would be stretched to these.
-fn check_greys(kind: Kind, bytes: &[u8]) -> Result<()> {
-    if kind == Kind::Pgm {
-        let largest = PnmDecoder::new(Cursor::new(bytes)).map_err(malformed)?;
-        return match largest.header().maximal_sample() {
-            255 => Ok(()),
-            found => {
-                let message = format!("its largest grey value is {found}, expected 255");
-                Err(wrong(message).help("convert it, as in: pamdepth 255 in.pgm > out.pgm"))
-            }
-        };
+/// Columns, rows, and the grey values.
+type Picture = (u32, u32, Vec<u8>);
+
+fn read_png(bytes: &[u8]) -> Result<Picture> {
+    let limits = png::Limits { bytes: MAX_BYTES };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+    // What is transparent becomes a channel, so that it is seen.
+    decoder.set_transformations(png::Transformations::EXPAND);
+    let mut reader = decoder.read_info().map_err(malformed)?;
+    let info = reader.info();
+    let (columns, rows) = info.size();
+    match (info.bit_depth, info.color_type, reader.output_color_type()) {
+        (png::BitDepth::Eight, _, (png::ColorType::Grayscale, _)) => {}
+        (depth, png::ColorType::Grayscale | png::ColorType::Indexed, _) if (depth as u8) < 8 => {
+            return Err(not_grey(&format!("of {} bits per pixel", depth as u8)));
+        }
+        (.., (colours, depth)) => {
+            use png::ColorType::{GrayscaleAlpha, Indexed, Rgb, Rgba};
+            let what = if matches!(colours, Rgb | Rgba | Indexed) { "in colour" } else { "grey" };
+            let alpha = match colours {
+                GrayscaleAlpha | Rgba => " with transparency",
+                _ => "",
+            };
+            return Err(not_grey(&format!("{what}{alpha}, {} bits per channel", depth as u8)));
+        }
     }
-    match bytes.get(PNG_DEPTH) {
-        Some(depth @ (1 | 2 | 4)) => Err(not_grey(&format!("of {depth} bits per pixel"))),
-        _ => Ok(()),
+    let mut grey = vec![0; count(columns, rows)?];
+    reader.next_frame(&mut grey).map_err(malformed)?;
+    Ok((columns, rows, grey))
+}
+
+fn read_pgm(bytes: &[u8]) -> Result<Picture> {
+    let mut rest = bytes.get(2..).unwrap_or_default();
+    let (columns, rows) = (number(&mut rest)?, number(&mut rest)?);
+    match number(&mut rest)? {
+        // Other greys than 0 to 255 would have to be stretched to these.
+        255 => {}
+        found => {
+            let message = format!("its largest grey value is {found}, expected 255");
+            return Err(wrong(message).help("convert it, as in: pamdepth 255 in.pgm > out.pgm"));
+        }
     }
+    let count = count(columns, rows)?;
+    let grey = if bytes.starts_with(b"P2") {
+        let mut grey = Vec::new();
+        while grey.len() < count {
+            let value = number(&mut rest)?;
+            let outside = |_| malformed(format!("a grey value is {value}, expected 0 to 255"));
+            grey.push(u8::try_from(value).map_err(outside)?);
+        }
+        grey
+    } else {
+        // One blank ends the header.
+        let there = rest.len().saturating_sub(1);
+        let short = || malformed(format!("it has {there} grey values, expected {count}"));
+        rest.get(1..=count).ok_or_else(short)?.to_vec()
+    };
+    Ok((columns, rows, grey))
+}
+
+/// Takes the next decimal of a PGM, behind blanks and comments.
+fn number(rest: &mut &[u8]) -> Result<u32> {
+    loop {
+        *rest = rest.trim_ascii_start();
+        if !rest.starts_with(b"#") {
+            break;
+        }
+        let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+        *rest = &rest[end..];
+    }
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (decimal, behind) = rest.split_at(digits);
+    *rest = behind;
+    let value = std::str::from_utf8(decimal).ok().and_then(|decimal| decimal.parse().ok());
+    value.ok_or_else(|| malformed("expected decimals below 2^32"))
+}
+
+/// How many pixels a picture has.
+fn count(columns: u32, rows: u32) -> Result<usize> {
+    let pixels = usize::try_from(u64::from(columns) * u64::from(rows)).ok();
+    pixels.filter(|pixels| (1..=MAX_BYTES).contains(pixels)).ok_or_else(|| {
+        let size = format!("{columns} by {rows}");
+        wrong(format!("the picture is {size}, expected 1 to {MAX_BYTES} pixels"))
+    })
 }
 
 fn not_grey(found: &str) -> Diagnostic {
@@ -66,7 +112,7 @@ fn not_grey(found: &str) -> Diagnostic {
         .help("convert it, as in: convert in.png -colorspace Gray -depth 8 out.pgm")
 }
 
-fn malformed(error: image::ImageError) -> Diagnostic {
+fn malformed(error: impl std::fmt::Display) -> Diagnostic {
     wrong(format!("the picture is malformed: {error}"))
 }
 
@@ -74,69 +120,62 @@ fn wrong(what: String) -> Diagnostic {
     Diagnostic::invalid("Q0644", what)
 }
 
-fn describe(colours: ColorType) -> String {
-    let bits = colours.bits_per_pixel() / u16::from(colours.channel_count());
-    let what = if colours.has_color() { "in colour" } else { "grey" };
-    let alpha = if colours.has_alpha() { " with transparency" } else { "" };
-    format!("{what}{alpha}, {bits} bits per channel")
-}
-
-fn format(kind: Kind) -> ImageFormat {
-    match kind {
-        Kind::Png => ImageFormat::Png,
-        Kind::Pgm => ImageFormat::Pnm,
-        Kind::Gif => ImageFormat::Gif,
-    }
-}
-
 /// Rows and columns; outer axes count pictures, of which only a GIF holds several.
 pub(super) fn write(kind: Kind, array: &Tensor) -> Result<Vec<u8>> {
-    let frames = frames(array)?;
-    let failed = |error: image::ImageError| refuse(format!("it cannot be written: {error}"));
-    let mut bytes = Vec::new();
-    match (kind, &frames[..]) {
-        (Kind::Gif, _) => {
-            let mut encoder = GifEncoder::new(&mut bytes);
-            encoder.set_repeat(Repeat::Infinite).map_err(failed)?;
-            for frame in frames {
-                let delay = Delay::from_numer_denom_ms(FRAME, 1);
-                let colours = DynamicImage::ImageLuma8(frame).to_rgba8();
-                let frame = Frame::from_parts(colours, 0, 0, delay);
-                encoder.encode_frame(frame).map_err(failed)?;
-            }
-        }
-        (Kind::Pgm, [frame]) => {
-            let subtype = PnmSubtype::Graymap(SampleEncoding::Binary);
-            let encoder = PnmEncoder::new(&mut bytes).with_subtype(subtype);
-            frame.write_with_encoder(encoder).map_err(failed)?;
-        }
-        (Kind::Png, [frame]) => {
-            frame.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).map_err(failed)?;
-        }
-        (_, several) => {
-            return Err(refuse(format!(
-                "there are {} pictures, the file holds one",
-                several.len()
-            ))
-            .help("write them to a .gif file, or choose one with --images"));
-        }
-    }
-    Ok(bytes)
-}
-
-fn frames(array: &Tensor) -> Result<Vec<GrayImage>> {
     let [.., height, width] = *array.shape() else {
         let shape = show_shape(array.shape());
         return Err(refuse(format!("the output is {shape}, expected rows and columns")));
     };
     let grey = array.to_f64().iter().map(|&value| grey(value)).collect::<Result<Vec<u8>>>()?;
-    let size = |extent: usize| u32::try_from(extent).ok().filter(|&extent| extent > 0);
-    let (Some(columns), Some(rows)) = (size(width), size(height)) else {
+    if grey.is_empty() {
         return Err(refuse("the output holds no picture".to_owned()));
-    };
-    let pictures = grey.chunks(width * height);
-    let pictures = pictures.map(|part| GrayImage::from_raw(columns, rows, part.to_vec()));
-    pictures.collect::<Option<_>>().ok_or_else(|| Diagnostic::bug("a picture has all its pixels"))
+    }
+    let several = grey.len() / (width * height);
+    if kind != Kind::Gif && several > 1 {
+        return Err(refuse(format!("there are {several} pictures, the file holds one"))
+            .help("write them to a .gif file, or choose one with --images"));
+    }
+    match kind {
+        Kind::Png => write_png((width, height), &grey),
+        Kind::Pgm => Ok([format!("P5\n{width} {height}\n255\n").into_bytes(), grey].concat()),
+        Kind::Gif => write_gif((width, height), &grey),
+    }
+}
+
+fn write_png(size: (usize, usize), grey: &[u8]) -> Result<Vec<u8>> {
+    let (width, height) = fitting::<u32>(size)?;
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    let mut writer = encoder.write_header().map_err(failed)?;
+    writer.write_image_data(grey).map_err(failed)?;
+    writer.finish().map_err(failed)?;
+    Ok(bytes)
+}
+
+fn write_gif(size: (usize, usize), grey: &[u8]) -> Result<Vec<u8>> {
+    let (width, height) = fitting::<u16>(size)?;
+    let greys: Vec<u8> = (0..=255).flat_map(|grey| [grey; 3]).collect();
+    let mut encoder = gif::Encoder::new(Vec::new(), width, height, &greys).map_err(failed)?;
+    encoder.set_repeat(gif::Repeat::Infinite).map_err(failed)?;
+    for frame in grey.chunks(size.0 * size.1) {
+        let mut frame = gif::Frame::from_indexed_pixels(width, height, frame, None);
+        frame.delay = FRAME;
+        encoder.write_frame(&frame).map_err(failed)?;
+    }
+    encoder.into_inner().map_err(failed)
+}
+
+/// The width and the height as a file holds them.
+fn fitting<T: TryFrom<usize>>((width, height): (usize, usize)) -> Result<(T, T)> {
+    match (T::try_from(width), T::try_from(height)) {
+        (Ok(columns), Ok(rows)) => Ok((columns, rows)),
+        _ => Err(failed(format!("it does not hold {width} by {height} pixels"))),
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Diagnostic {
+    refuse(format!("it cannot be written: {error}"))
 }
 
 fn grey(value: f64) -> Result<u8> {

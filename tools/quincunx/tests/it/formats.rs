@@ -82,10 +82,11 @@ fn greys_are_never_stretched() {
     assert!(refused(PGM, b"P2 2 1 1\n0 1").contains("is 1, expected 255"));
     assert!(refused(PGM, b"P5 1 1 65535\n\x00\x07").contains("is 65535"));
     assert!(refused(PNG, ONE_BIT).contains("of 1 bits per pixel"));
-    let deep = image::DynamicImage::new_luma16(2, 1);
-    let mut bytes = std::io::Cursor::new(Vec::new());
-    deep.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
-    assert!(refused(PNG, bytes.get_ref()).contains("grey, 16 bits per channel"));
+    let mut bytes = Vec::new();
+    let mut deep = png::Encoder::new(&mut bytes, 2, 1);
+    deep.set_depth(png::BitDepth::Sixteen);
+    deep.write_header().unwrap().write_image_data(&[0; 4]).unwrap();
+    assert!(refused(PNG, &bytes).contains("grey, 16 bits per channel"));
 }
 
 #[test]
