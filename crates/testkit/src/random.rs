@@ -87,6 +87,12 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 
+    /// A number on a fine grid, sometimes far outside of the types of a machine.
+    pub fn float(&mut self) -> f64 {
+        let scale = self.pick(&[1.0, 64.0, 1e6]);
+        self.range(-(1 << 19), 1 << 19) as f64 / f64::from(1 << 19) * scale
+    }
+
     /// Numbers in -1..=1.
     pub fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.real() as f32).collect()

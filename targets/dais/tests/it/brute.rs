@@ -1,7 +1,6 @@
 //! Small programs of any kind on all inputs: types, shifts and operands are drawn with no regard for
 //! what fits, so that results leave their types, widths are 0 and lookups miss their tables.
 
-use crate::common::random::Random;
 use crate::common::same;
 use quincunx_dais::binary::{self, Dialect, ReadOptions, convert};
 use quincunx_dais::files;
@@ -15,6 +14,7 @@ use quincunx_dais::verify::{Rules, slot_ranges, verify};
 use quincunx_diag::{Diagnostic, Place, any_error};
 use quincunx_isa::Coverage;
 use quincunx_num::{Int, Interval, Kif, Level};
+use quincunx_testkit::Random;
 use std::num::NonZeroUsize;
 
 const PROGRAMS: u64 = 3000;
@@ -29,10 +29,10 @@ fn is_legal(program: &Program) -> bool {
 
 /// A legal program; its two inputs have a few values each.
 fn wild(random: &mut Random) -> Program {
-    let table = (0..1 + random.below(9)).map(|_| random.within(-5, 5)).collect();
+    let table = (0..1 + random.below(9)).map(|_| random.range(-5, 5)).collect();
     let table = LookupTable { values: table, range: None, operand_width: None, hash: None };
     let mut program = Program {
-        input_shifts: vec![random.within(-1, 1), 0],
+        input_shifts: vec![random.range(-1, 1), 0],
         tables: vec![table],
         adder_size: 1,
         carry_size: -1,
@@ -51,7 +51,7 @@ fn wild(random: &mut Random) -> Program {
         }
     }
     for slot in 0..LENGTH as u32 {
-        let (shift, negate) = (random.within(-2, 2), random.below(3) == 0);
+        let (shift, negate) = (random.range(-2, 2), random.below(3) == 0);
         program.outputs.push(Output { source: Some(Slot(slot)), shift, negate });
     }
     program
@@ -63,7 +63,7 @@ fn instruction(random: &mut Random, index: u64) -> Inst {
         let raw = TABLE.random(&mut |n| random.below(n), layout());
         let drawn =
             Inst::from_raw(&raw).unwrap().map_operands(|_| Slot(random.below(index) as u32));
-        let mut small = || random.within(-3, 3);
+        let mut small = || random.range(-3, 3);
         return match drawn {
             Inst::Input { .. } => continue,
             Inst::Add { a, b, .. } => Inst::Add { a, b, shift: small().into() },
@@ -95,7 +95,7 @@ fn instruction(random: &mut Random, index: u64) -> Inst {
 
 fn slot_type(random: &mut Random) -> SlotType {
     let signed = random.below(2) == 1;
-    let kif = Kif::new(signed, random.within(-1, 3), random.within(-1, 2));
+    let kif = Kif::new(signed, random.range(-1, 3), random.range(-1, 2));
     let (low, high) = kif.range();
     let count = u64::try_from(&high - &low).unwrap() + 1;
     if random.below(2) == 0 {
@@ -149,7 +149,7 @@ fn no_proof_is_wrong() {
     let mut coverage = Coverage::new(&TABLE);
     let (mut overflows, mut outside, mut clean) = (0, 0, 0);
     for seed in 0..PROGRAMS {
-        let program = wild(&mut Random(seed));
+        let program = wild(&mut Random::new(seed));
         program.operations.iter().for_each(|operation| coverage.mark(operation.inst.row()));
         let problems = verify(&program, &Rules { values: true, ..Rules::EXECUTABLE });
         let warned = announced(&problems);
@@ -222,7 +222,7 @@ fn odd_samples(random: &mut Random) -> Vec<Vec<f64>> {
 #[test]
 fn fast_is_exec() {
     for seed in 0..PROGRAMS {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = wild(&mut random);
         let mut executor = Executor::new(&program).unwrap();
         for level in Level::available() {
@@ -254,7 +254,7 @@ fn fast_is_exec() {
 fn every_form_means_the_same_or_is_refused() {
     let mut written = [0_u64; 6];
     for seed in 0..PROGRAMS {
-        let program = wild(&mut Random(seed));
+        let program = wild(&mut Random::new(seed));
         for (count, (name, other)) in written.iter_mut().zip(forms(&program)) {
             let Some(other) = other else { continue };
             *count += 1;

@@ -1,107 +1,83 @@
 //! Random graphs of every supported operator: all judges must agree.
 
-use crate::networks::{Coverage, Random, random_graph, samples};
-use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Engine, Log, Machine, Options, Target};
+use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Engine, Log, Machine, Target};
 use quincunx_dais::TARGET;
-use quincunx_graph::execute::{Keep, exact};
+use quincunx_graph::execute::Keep;
 use quincunx_graph::{
     Activation, Binary, Graph, Op, Quantiser, Reduce, ReduceKind, Softmax, Unary,
 };
-use quincunx_num::{Overflow, Rounding};
 use quincunx_tensor::DType;
+use quincunx_testkit::{Coverage, Random, Recipe, agree, options, same};
 
-/// What became of a random graph.
-#[derive(PartialEq)]
-enum Outcome {
-    /// All judges agree, the exact executor among them if the graph has an exact result.
-    Agree { exact: bool },
-    /// It does not fit, for a reason that is said.
-    Refused,
-}
+/// Operators that the machine has no program for.
+const REFUSED: &str =
+    "ReduceLogSumExp LogSoftmax LayerNormalization InstanceNormalization LRN RNN LSTM GRU";
 
-/// Compiles a graph and compares the judges on some inputs.
-fn judges_agree(graph: &Graph, seed: u64, preset: &str) -> Outcome {
-    assert!(graph.verify().is_empty(), "seed {seed}: {:?}\n{graph}", graph.verify());
+/// Vectors and small images on grids.
+const RECIPE: Recipe<'static> = Recipe {
+    grids: Some([8, 4]),
+    inputs: 2,
+    batch: 1,
+    channels: 3,
+    extent: 4,
+    spatial: &[0, 0, 1, 2, 2, 2, 3],
+    layers: [1, 5],
+    spread: 9.4,
+    accept: &|_, node| match &node.op {
+        Op::Resize(resize) => resize.is_nearest() || resize.is_exact(),
+        op => REFUSED.split_whitespace().all(|name| name != op.name()),
+    },
+    ..Recipe::REAL
+};
+
+/// Compiles a graph and compares the judges on some inputs; `None` if it does not fit, for a reason
+/// that is said, else whether it has an exact result.
+fn judges_agree(graph: &Graph, case: u64, preset: &str) -> Option<bool> {
     let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned())).unwrap();
-    let claims = crate::common::claim(graph, arch.as_ref());
-    if let Some(Claim::Host(reason)) = claims.iter().find(|claim| **claim != Claim::Device) {
-        let known = [
-            "the program needs a slot of",
-            "its operand has",
-            "its result takes",
-            "its result changes",
-            "its operand \"",
-            "has no exact result in fixed point; a quantiser must follow",
-            "a shift by",
-        ];
-        assert!(known.iter().any(|k| reason.contains(k)), "seed {seed}: {reason}\n{graph}");
-        return Outcome::Refused;
-    }
-    let options =
-        Options::new(TARGET.info().options, &[("keep-layers".to_owned(), "true".to_owned())])
-            .unwrap();
-    // What is claimed fits.
-    let log = &mut Log::default();
-    let compiled = TARGET.compile(graph, arch.as_ref(), &options, log);
-    let compiled = compiled.unwrap_or_else(|problems| panic!("seed {seed}: {problems:?}\n{graph}"));
-    let mut problems = compiled.program.verify();
+    let keep = options(&TARGET, &[("keep-layers", "true")]);
+    let mut random = Random::new(case ^ 0x5eed);
+    let samples = (0..8).map(|_| RECIPE.sample(graph, &mut random));
+    let agreed = match agree(&TARGET, arch.as_ref(), &keep, graph, samples) {
+        Ok(agreed) => agreed,
+        Err(reasons) => {
+            let known = [
+                "the program needs a slot of",
+                "its operand has",
+                "its result takes",
+                "its result changes",
+                "its operand \"",
+                "has no exact result in fixed point; a quantiser must follow",
+                "a shift by",
+            ];
+            let reason = reasons[0].message();
+            assert!(known.iter().any(|k| reason.contains(k)), "case {case}: {reason}\n{graph}");
+            return None;
+        }
+    };
+    let mut problems = agreed.compiled.program.verify();
     // The compiler knows more about roundings than intervals show.
     problems.retain(|problem| problem.code() != "Q1038");
-    assert!(problems.is_empty(), "seed {seed}: {problems:?}\n{graph}");
-    let mut machine = compiled.program.load(Engine::Checked).unwrap();
-    let mut prepared = compiled.program.load(Engine::Fast).unwrap();
-    let mut staged = seed.is_multiple_of(4).then(|| in_stages(graph, arch.as_ref())).flatten();
-    let mut random = Random(seed ^ 0x5eed);
-    let mut is_exact = true;
-    for _ in 0..8 {
-        let inputs = samples(graph, &mut random);
-        let golden = crate::common::golden_of(graph, &compiled.numerics, &inputs).unwrap();
-        let traced = machine.run_traced(&inputs).unwrap();
-        let outputs = machine.run(&inputs).unwrap();
-        assert_eq!(prepared.run_traced(&inputs).unwrap(), traced, "seed {seed}\n{graph}");
-        assert_eq!(prepared.run(&inputs).unwrap(), outputs, "seed {seed}\n{graph}");
-        if let Some(staged) = &mut staged {
-            assert_eq!(staged.run_traced(&inputs).unwrap(), traced, "seed {seed}\n{graph}");
-        }
-        for (name, value) in &traced {
-            assert_eq!(&golden[name], value, "seed {seed}: {name}\n{graph}");
-        }
-        // Only functions that wait for a quantiser cannot be observed.
-        for (_, node) in graph.nodes() {
-            let seen = traced.contains_key(&graph[node.output].name);
-            assert!(
-                seen || !matches!(node.op, Op::Quantise(_) | Op::Conv(_)),
-                "seed {seed}: {node:?}"
-            );
-        }
-        match exact(graph, &inputs, Keep::All) {
-            Ok(reference) => {
-                for (_, node) in graph.nodes() {
-                    let name = &graph[node.output].name;
-                    let reference = reference[name].to_f64();
-                    assert_eq!(golden[name].to_f64(), reference, "seed {seed}: {name}\n{graph}");
-                }
+    assert!(problems.is_empty(), "case {case}: {problems:?}\n{graph}");
+    // Only functions that wait for a quantiser cannot be observed.
+    for (_, node) in graph.nodes() {
+        let seen = agreed.seen.contains(&graph[node.output].name);
+        assert!(seen || !matches!(node.op, Op::Quantise(_) | Op::Conv(_)), "case {case}: {node:?}");
+    }
+    if let Some(mut staged) =
+        case.is_multiple_of(4).then(|| in_stages(graph, arch.as_ref())).flatten()
+    {
+        for (inputs, golden) in &agreed.samples {
+            for (name, found) in staged.run_traced(inputs).unwrap() {
+                same(&found, &golden[&name], &format!("case {case}, in stages: {name}\n{graph}"));
             }
-            Err(problem) => {
-                assert_eq!(problem.code(), "Q0311", "seed {seed}: {problem:?}\n{graph}");
-                is_exact = false;
-            }
-        }
-        for &output in graph.outputs() {
-            assert_eq!(
-                outputs[&graph[output].name], golden[&graph[output].name],
-                "seed {seed}\n{graph}"
-            );
         }
     }
-    Outcome::Agree { exact: is_exact }
+    Some(agreed.is_exact(graph))
 }
 
 /// The same program with registers after every second level; `None` where an operation is longer.
 fn in_stages(graph: &Graph, arch: &dyn Arch) -> Option<Box<dyn Machine>> {
-    let given = [("keep-layers", "true"), ("latency-cutoff", "2")];
-    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let options = Options::new(TARGET.info().options, &given).unwrap();
+    let options = options(&TARGET, &[("keep-layers", "true"), ("latency-cutoff", "2")]);
     match TARGET.compile(graph, arch, &options, &mut Log::default()) {
         Ok(compiled) => Some(compiled.program.load(Engine::Exec).unwrap()),
         Err(problem) => {
@@ -115,125 +91,42 @@ fn in_stages(graph: &Graph, arch: &dyn Arch) -> Option<Box<dyn Machine>> {
 fn three_judges_agree_on_random_graphs() {
     let (mut agree, mut exact) = (0, 0);
     let mut coverage = Coverage::default();
-    for seed in 0..1000 {
-        let (graph, used) = random_graph(seed);
-        if let Outcome::Agree { exact: is_exact } = judges_agree(&graph, seed, "d1") {
+    for case in 0..1000 {
+        let (graph, _) = RECIPE.graph(&mut Random::new(case));
+        if let Some(is_exact) = judges_agree(&graph, case, "d1") {
             agree += 1;
             exact += usize::from(is_exact);
-            coverage.0.extend(used.0);
+            coverage.mark(&graph);
         }
     }
     assert!(agree >= 700 && exact >= 400, "only {agree} graphs fit, {exact} of them exact");
-    let expected = [
-        "Conv",
-        "Gemm",
-        "MatMul",
-        "MaxPool",
-        "AveragePool",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "ConvTranspose",
-        "Concat",
-        "Slice",
-        "Pad",
-        "Gather",
-        "Expand",
-        "Tile",
-        "Resize",
-        "ReduceSum",
-        "ReduceMean",
-        "ReduceMax",
-        "ReduceMin",
-        "LeakyRelu",
-        "HardSigmoid",
-        "Clip",
-        "PRelu",
-        "Where",
-        "Relu",
-        "Neg",
-        "Abs",
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Max",
-        "Min",
-        "Flatten",
-        "Reshape",
-        "Transpose",
-        "Identity",
-        "Quantise",
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "ReduceL1",
-        "ReduceSumSquare",
-        "ReduceProd",
-        "ArgMax",
-        "ArgMin",
-        "Softmax",
-        "BatchNormalization",
-        "Cast",
-        "Equal",
-        "Less",
-        "LessOrEqual",
-        "Greater",
-        "GreaterOrEqual",
-        "And",
-        "Or",
-        "Xor",
-        "Not",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Sign",
-        "Exp",
-        "Erf",
-        "Sigmoid",
-        "HardSwish",
-        "Tanh",
-        "Gelu",
-        "Softplus",
-        "Sin",
-        "Cos",
-        "Atan",
-        "Elu",
-        "Selu",
-        "Sqrt",
-        "Log",
-        "Reciprocal",
-        "Pow",
-    ];
-    let modes =
-        Rounding::ALL.iter().map(|r| r.name()).chain(Overflow::ALL.iter().map(|o| o.name()));
-    for name in expected.into_iter().chain(modes) {
-        assert!(coverage.0.contains(name), "{name} was never generated");
-    }
+    assert_eq!(coverage.never(), REFUSED);
+    coverage.assert_modes();
 }
 
 /// Slots above 64 bits: the same graphs with repeated squaring.
 #[test]
 fn judges_agree_on_wide_slots() {
-    let mut compiled = 0;
-    for seed in 0..20 {
-        let (mut graph, _) = random_graph(seed);
+    let squared = |case: &u64| {
+        let (mut graph, _) = RECIPE.graph(&mut Random::new(*case));
         let mut value = graph.outputs()[0];
         for step in 0..3 {
-            let name = format!("square{step}");
-            let op = Op::Binary(Binary::Mul);
-            value = graph
-                .add_node(&name, op, &[Some(value), Some(value)], &format!("{name}_out"))
-                .unwrap();
+            let (name, op) = (format!("square{step}"), Op::Binary(Binary::Mul));
+            let inputs = [Some(value), Some(value)];
+            value = graph.add_node(&name, op, &inputs, &format!("{name}_out")).unwrap();
         }
         graph.add_output(value);
-        compiled += usize::from(judges_agree(&graph, seed, "wide") != Outcome::Refused);
-    }
+        judges_agree(&graph, *case, "wide").is_some()
+    };
+    let compiled = (0..20).filter(squared).count();
     assert!(compiled >= 8, "only {compiled} graphs fit");
 }
 
 #[test]
 fn seed_dialect_compiles_the_same_graphs() {
-    let agree =
-        |seed: &u64| judges_agree(&random_graph(*seed).0, *seed, "seed") != Outcome::Refused;
+    let agree = |case: &u64| {
+        judges_agree(&RECIPE.graph(&mut Random::new(*case)).0, *case, "seed").is_some()
+    };
     let compiled = (0..50).filter(agree).count();
     assert!(compiled >= 30, "only {compiled} graphs fit");
 }
@@ -301,7 +194,7 @@ fn functions_are_those_of_the_float_executor() {
         let z = graph.add_node("z", grid, &[Some(y)], "z").unwrap();
         graph.add_output(z);
         let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned())).unwrap();
-        let options = Options::new(TARGET.info().options, &[]).unwrap();
+        let options = options(&TARGET, &[]);
         let claims = crate::common::claim(&graph, arch.as_ref());
         assert!(claims.iter().all(|claim| *claim == Claim::Device), "{op:?}: {claims:?}");
         let log = &mut Log::default();
@@ -328,14 +221,13 @@ fn softmax_keeps_its_precision() {
     graph.add_output(y);
     let arch = TARGET.arch(&ArchSource::Preset("d1".to_owned())).unwrap();
     for bits in [4, 8, 10] {
-        let chosen = [("softmax-bits".to_owned(), bits.to_string())];
-        let options = Options::new(TARGET.info().options, &chosen).unwrap();
+        let options = options(&TARGET, &[("softmax-bits", &bits.to_string())]);
         let log = &mut Log::default();
         let compiled = TARGET.compile(&graph, arch.as_ref(), &options, log).unwrap();
         let mut machine = compiled.program.load(Engine::Exec).unwrap();
-        let mut random = Random(bits);
+        let mut random = Random::new(bits);
         for _ in 0..50 {
-            let spread = random.range(1, 128);
+            let spread = random.range(1, 128_i32);
             let numbers: Vec<f32> =
                 (0..10).map(|_| random.range(-spread, spread - 1) as f32 / 16.0).collect();
             let tensor = quincunx_tensor::Tensor::from_vec(&[1, 10], numbers.clone()).unwrap();

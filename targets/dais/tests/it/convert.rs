@@ -1,6 +1,6 @@
 //! Programs in other dialects mean the same.
 
-use crate::common::random::{Random, program, program_in};
+use crate::common::random::{program, program_in};
 use crate::common::{Case, FOLDERS, cases, same};
 use quincunx_dais::binary::{Converted, Dialect, convert};
 use quincunx_dais::files;
@@ -12,6 +12,7 @@ use quincunx_dais::verify::{Rules, verify};
 use quincunx_diag::any_error;
 use quincunx_isa::Coverage;
 use quincunx_num::Dyadic;
+use quincunx_testkit::Random;
 
 fn in_dialect(program: &Program, dialect: Dialect) -> Program {
     let converted = convert(program, dialect).unwrap().program;
@@ -36,7 +37,7 @@ fn values(executor: &Executor) -> Vec<Dyadic> {
 
 /// Outputs and moved slots are the same on inputs of any size.
 fn check(seed: u64, program: &Program, converted: &Converted) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut before = Executor::new(program).unwrap();
     let mut after = Executor::new(&converted.program).unwrap();
     for _ in 0..6 {
@@ -56,7 +57,7 @@ fn check(seed: u64, program: &Program, converted: &Converted) {
 fn random_programs_mean_the_same_in_every_dialect() {
     let mut coverage = Coverage::new(&TABLE);
     for seed in 0..500 {
-        let program = program(&mut Random(seed), 40);
+        let program = program(&mut Random::new(seed), 40);
         program.operations.iter().for_each(|operation| coverage.mark(operation.inst.row()));
         for dialect in Dialect::ALL {
             if !has_form(&program, dialect) {
@@ -76,7 +77,7 @@ fn random_programs_mean_the_same_in_every_dialect() {
 fn programs_of_old_dialects_come_back() {
     for seed in 0..300 {
         for origin in [Dialect::D0, Dialect::D1Version0, Dialect::D1] {
-            let program = program_in(&mut Random(seed), 40, origin);
+            let program = program_in(&mut Random::new(seed), 40, origin);
             let there = in_dialect(&program, Dialect::A4);
             let back = in_dialect(&there, origin);
             check(seed, &program, &Converted { program: back, moved: Vec::new() });

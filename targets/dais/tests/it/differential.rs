@@ -3,11 +3,12 @@
 //! It works on real numbers `n * 2^e` and on remainders, where the executor shifts and masks
 //! integers of a fixed scale; they share no arithmetic.
 
-use crate::common::random::{Random, program};
+use crate::common::random::program;
 use quincunx_dais::isa::{BinaryBits, Inst, UnaryBits};
 use quincunx_dais::program::{Program, Slot};
 use quincunx_dais::simulate::Executor;
 use quincunx_num::Kif;
+use quincunx_testkit::Random;
 
 /// `n * 2^e`.
 #[derive(Clone, Copy)]
@@ -155,7 +156,7 @@ impl Second<'_> {
 #[test]
 fn two_executors_agree_on_every_slot() {
     for seed in 1000..1600 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = program(&mut random, 50);
         let mut executor = Executor::new(&program).unwrap();
         for _ in 0..6 {

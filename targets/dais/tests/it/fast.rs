@@ -1,6 +1,6 @@
 //! The prepared simulator gives what the executor gives.
 
-use crate::common::random::{Random, program};
+use crate::common::random::program;
 use crate::common::{FOLDERS, cases, read_binary, same};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::isa::{BinaryBits, Inst, TABLE, UnaryBits};
@@ -9,6 +9,7 @@ use quincunx_dais::program::{
 };
 use quincunx_dais::simulate::{Fast, PipelineExecutor};
 use quincunx_num::{Kif, Level};
+use quincunx_testkit::Random;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
@@ -58,7 +59,7 @@ fn observed(mut program: Program) -> Pipeline {
 fn random_programs_at_every_level() {
     let mut seen = BTreeSet::new();
     for seed in 0..300 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = program(&mut random, 50);
         seen.extend(program.operations.iter().map(|operation| operation.inst.row()));
         let samples: Vec<Vec<f64>> = (0..70)
@@ -142,10 +143,10 @@ fn operation(inst: Inst, signed: bool, width: i32, fraction: i32) -> Operation {
 /// Sums leave their declared types, products fill 64 bits, and widths lie around those of lanes.
 #[test]
 fn values_around_the_ends_of_lanes() {
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     let mut prepared = 0;
     for seed in 0..400 {
-        let [w, v] = [0, 1].map(|_| random.within(1, 31));
+        let [w, v] = [0, 1].map(|_| random.range(1, 31));
         let signed = random.below(2) == 1;
         let mut operations = vec![
             operation(Inst::Input { source: InputIndex(0) }, true, w, 0),
@@ -154,11 +155,11 @@ fn values_around_the_ends_of_lanes() {
         for _ in 0..12 {
             let count = operations.len() as u64;
             let [a, b, c] = [0, 1, 2].map(|_| Slot(random.below(count) as u32));
-            let shift = random.within(-2, 2);
+            let shift = random.range(-2, 2);
             let inst = match random.below(12) {
                 0 | 1 => Inst::Add { a, b, shift: shift.into() },
                 2 | 3 => Inst::Sub { a, b, shift: shift.into() },
-                4 => Inst::AddConstant { x: a, value: random.within(-70_000, 70_000).into() },
+                4 => Inst::AddConstant { x: a, value: random.range(-70_000, 70_000).into() },
                 5 => Inst::ReluNegated { x: a },
                 6 => Inst::QuantiseNegated { x: a },
                 7 => Inst::Bits { x: a, op: UnaryBits::Not },
@@ -238,7 +239,7 @@ fn faults_are_those_of_the_executor() {
 
 #[test]
 fn results_do_not_depend_on_threads() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..10 {
         let program = program(&mut random, 40);
         let samples = 3000;

@@ -1,10 +1,10 @@
 //! Arbitrary and damaged files: no reader panics, and what a reader accepts can be verified,
 //! written and run without a panic.
 
-use crate::common::random::{Random, program};
+use crate::common::random::program;
 use crate::common::{Case, cases};
 use proptest::prelude::*;
-use quincunx_contract::{ArchSource, Engine, File, Log, Options, Target};
+use quincunx_contract::{ArchSource, File, Log, Options, Target};
 use quincunx_dais::binary::{self, Dialect, ReadOptions, convert};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
@@ -12,7 +12,7 @@ use quincunx_dais::simulate::{Executor, Fast, PipelineExecutor};
 use quincunx_dais::verify::{Rules, verify, verify_pipeline};
 use quincunx_dais::{TARGET, text};
 use quincunx_diag::{SourceId, any_error};
-use quincunx_tensor::{Tensor, Tensors};
+use quincunx_testkit::{self as testkit, Random};
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
@@ -105,72 +105,22 @@ fn read_text(text: &str) {
 
 /// What the verbs do with a file: no panic, whatever it holds.
 fn exercise_verbs(bytes: &[u8], given: &[(&str, &str)]) {
-    let given: Vec<(String, String)> =
-        given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    let options = Options::new(TARGET.info().options, &given).unwrap();
     let arch = TARGET.arch(&ArchSource::Default).unwrap();
-    let file = File::new("x", bytes.to_vec());
-    let _ = TARGET.recognises(&file);
-    let read = TARGET.read(&[file], None, &*arch, &options, &mut Log::default());
-    let Ok(program) = read else { return };
-    let _ = program.verify();
-    let _ = (program.stats(), program.time(), program.view("profile"), program.view("statistics"));
-    for kind in TARGET.info().kinds {
-        let _ = program.emit(kind.name, "x");
-    }
-    for engine in [Engine::Exec, Engine::Fast, Engine::Checked] {
-        let Ok(mut machine) = program.load(engine) else { continue };
-        let mut inputs = Tensors::new();
-        for port in &program.interface().inputs {
-            let count = port.shape.iter().product();
-            inputs.insert(
-                port.name.clone(),
-                Tensor::from_vec(&port.shape, vec![-1.5; count]).unwrap(),
-            );
-        }
-        let _ = machine.run(&inputs);
-        let _ = machine.run_traced(&inputs);
-    }
+    testkit::exercise(&TARGET, &*arch, given, &[File::new("x", bytes.to_vec())], &|_| true);
 }
 
-/// Changes some bytes, and perhaps cuts the end off.
 fn damaged(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for _ in 0..1 + random.below(3) {
-        let at = random.below(bytes.len() as u64) as usize;
-        bytes[at] = match random.below(4) {
-            0 => 0xff,
-            1 => 0,
-            2 => bytes[at] ^ (1 << random.below(8)),
-            _ => random.below(256) as u8,
-        };
-    }
-    if random.below(8) == 0 {
-        bytes.truncate(random.below(bytes.len() as u64) as usize);
-    }
-    bytes
+    testkit::damaged(bytes, &[0, 0xff], random)
 }
 
-/// Changes some characters to others that mean something in these languages.
 fn damaged_text(text: &str, random: &mut Random) -> String {
-    const MARKS: &[u8] = b"0123456789-.,:[](){}%<>=\"#\\ \neINaxlut";
-    let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..1 + random.below(3) {
-        let at = random.below(bytes.len() as u64) as usize;
-        let mark = MARKS[random.below(MARKS.len() as u64) as usize];
-        match random.below(3) {
-            0 => bytes[at] = mark,
-            1 => bytes.insert(at, mark),
-            _ => drop(bytes.remove(at)),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    testkit::damaged_text(text, "0123456789-.,:[](){}%<>=\"#\\ \neINaxlut", random)
 }
 
 /// A case or a random program, so that both small and large numbers occur.
 fn valid(seed: u64) -> Program {
     match seed % 2 {
-        0 => program(&mut Random(seed), 12),
+        0 => program(&mut Random::new(seed), 12),
         _ => CASES[seed as usize / 2 % CASES.len()].program(),
     }
 }
@@ -200,7 +150,7 @@ proptest! {
 
     #[test]
     fn damaged_binaries(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = valid(seed);
         for dialect in [Dialect::D1, Dialect::D0, Dialect::A4] {
             if let Ok(converted) = convert(&program, dialect) {
@@ -212,7 +162,7 @@ proptest! {
 
     #[test]
     fn damaged_files_of_alkaid(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = convert(&valid(seed), Dialect::A4).unwrap().program;
         if let Ok(json) = files::write_alir_json(&program) {
             read_json(&damaged_text(&json, &mut random));
@@ -222,7 +172,7 @@ proptest! {
 
     #[test]
     fn damaged_json(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = convert(&valid(seed), Dialect::D1).unwrap().program;
         if let Ok(json) = files::write_json(&program) {
             read_json(&damaged_text(&json, &mut random));
@@ -231,7 +181,7 @@ proptest! {
 
     #[test]
     fn damaged_assembly(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         read_text(&damaged_text(&text::print(&valid(seed)), &mut random));
     }
 }
@@ -250,7 +200,7 @@ proptest! {
 
     #[test]
     fn damaged_files_in_all_verbs(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = valid(seed);
         let given = GIVEN[seed as usize / 7 % GIVEN.len()];
         let (d1, a4) = (convert(&program, Dialect::D1).unwrap(), convert(&program, Dialect::A4).unwrap());
@@ -388,7 +338,7 @@ fn decompression_bombs() {
     let most = 64 * bomb.len();
     assert_eq!(problem.message(), format!("the file holds more than {most} bytes of text"));
     // Digits of a generator of numbers: what real text can be.
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let text: String = (0..1 << 19).map(|_| (random.below(1000) + 1000).to_string()).collect();
     assert_eq!(files::decompress(&files::compress(&text).unwrap()).unwrap(), text);
 }

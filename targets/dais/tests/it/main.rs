@@ -14,7 +14,6 @@ mod fuzz;
 mod golden;
 mod lowering;
 mod mutation;
-mod networks;
 mod peers;
 mod pipeline;
 mod plan;

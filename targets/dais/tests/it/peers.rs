@@ -2,7 +2,7 @@
 //! `tests/peers/predict.py`; the tools are PyPI packages of the interpreter `QUINCUNX_PYTHON`.
 
 use crate::common::cases;
-use crate::common::random::{Random, program_in};
+use crate::common::random::program_in;
 use quincunx_dais::binary::{Dialect, convert};
 use quincunx_dais::constant_product;
 use quincunx_dais::files;
@@ -10,6 +10,7 @@ use quincunx_dais::isa::Inst;
 use quincunx_dais::program::Program;
 use quincunx_dais::simulate::Executor;
 use quincunx_tensor::{Tensor, npy};
+use quincunx_testkit::Random;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -102,7 +103,7 @@ fn random_programs_give_the_same_in_da4ml_and_alkaid() {
     let folder = folder("peers-random");
     for seed in 0..60 {
         for dialect in [Dialect::D1, Dialect::A4] {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let program = program_in(&mut random, 25, dialect);
             let width = program.input_shifts.len();
             let sample = |random: &mut Random| (0..width).map(|_| random.float()).collect();
@@ -122,13 +123,13 @@ fn traced_programs_and_products_give_the_same_in_da4ml_and_alkaid() {
         let name = case.name.replace('/', "_");
         write(&folder, &name, &case.program(), &case.inputs);
     }
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for size in [1, 3, 8, 12] {
-        let mut weights = || i64::from(random.within(-99, 99));
+        let mut weights = || i64::from(random.range(-99, 99));
         let weights: Vec<i64> = (0..size * size).map(|_| weights()).collect();
         let program =
             constant_product(&weights, size, &vec![(-128, 127); size], "fast", "-1").unwrap();
-        let mut number = || f64::from(random.within(-128, 127));
+        let mut number = || f64::from(random.range(-128, 127));
         let inputs: Vec<Vec<f64>> =
             (0..SAMPLES).map(|_| (0..size).map(|_| number()).collect()).collect();
         write(&folder, &format!("product_{size}"), &program, &inputs);

@@ -1,7 +1,7 @@
 //! Programs with registers: stages that are short enough, the same numbers, and no more bits in
 //! registers than da4ml has.
 
-use crate::common::random::{Random, program};
+use crate::common::random::program;
 use crate::common::{Case, cases, same};
 use quincunx_contract::{ArchSource, Engine, File, Log, Options, Target};
 use quincunx_dais::files::{self, Pipeline};
@@ -14,6 +14,7 @@ use quincunx_dais::{Cutoff, Staged, TARGET, register_bits, to_pipeline};
 use quincunx_diag::any_error;
 use quincunx_num::Kif;
 use quincunx_tensor::{Tensor, Tensors};
+use quincunx_testkit::Random;
 use std::num::NonZeroUsize;
 
 fn case(name: &str) -> Case {
@@ -109,10 +110,10 @@ fn golden_programs_in_stages_of_any_length() {
 fn random_programs_in_stages() {
     let (mut many, mut kept) = (0, 0);
     for seed in 0..300 {
-        let mut random = Random(seed + 9000);
+        let mut random = Random::new(seed + 9000);
         let program = program(&mut random, 40);
         let roots: Vec<Slot> = (0..3).map(|_| Slot(random.below(40) as u32)).collect();
-        let latency = f64::from(random.within(5, 9)) / 4.0;
+        let latency = f64::from(random.range(5, 9)) / 4.0;
         let retiming = random.below(2) == 1;
         let Ok(staged) = to_pipeline(&program, Cutoff { latency, retiming }, &roots) else {
             continue;
@@ -143,7 +144,7 @@ fn random_programs_in_stages() {
 fn register_bits_are_those_of_the_ports() {
     let mut many = 0;
     for seed in 0..100 {
-        let program = program(&mut Random(seed + 500), 30);
+        let program = program(&mut Random::new(seed + 500), 30);
         let cutoff = Cutoff { latency: 3.0, retiming: true };
         let Ok(Staged { pipeline, .. }) = to_pipeline(&program, cutoff, &[]) else { continue };
         let Ok(design) = Design::new(&pipeline) else { continue };

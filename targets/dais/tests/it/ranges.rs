@@ -1,7 +1,7 @@
 //! What the verifier says about values: never less than what occurs, no more where it can know, and
 //! an overflow is either announced or does not happen.
 
-use crate::common::random::{Random, program};
+use crate::common::random::program;
 use crate::common::{FOLDERS, cases};
 use quincunx_dais::program::{Operation, Program, SlotType};
 use quincunx_dais::simulate::Executor;
@@ -9,6 +9,7 @@ use quincunx_dais::text;
 use quincunx_dais::verify::{Rules, slot_ranges, verify};
 use quincunx_diag::Diagnostic;
 use quincunx_num::{Dyadic, Int, Kif};
+use quincunx_testkit::Random;
 use std::fmt::Write as _;
 
 fn assemble(source: &str) -> Program {
@@ -60,7 +61,7 @@ fn has_one_type_per_input(program: &Program) -> bool {
 fn ranges_hold_what_occurs_and_overflows_are_announced() {
     let (mut overflows, mut silent) = (0, 0);
     for seed in 0..1500 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut program = program(&mut random, 30);
         // Other intervals than the generator made, so that results leave their types.
         for operation in &mut program.operations {
@@ -103,7 +104,7 @@ fn ranges_hold_what_occurs_and_overflows_are_announced() {
 
 fn narrow(operation: &mut Operation, random: &mut Random) {
     let kif = operation.slot_type.kif();
-    let less = random.within(1, 2);
+    let less = random.range(1, 2);
     operation.slot_type = SlotType::Kif(Kif { integer: kif.integer - less, ..kif });
 }
 

@@ -1,6 +1,6 @@
 //! Random programs survive every form, and run without leaving their types.
 
-use crate::common::random::{Random, program, program_in};
+use crate::common::random::{program, program_in};
 use quincunx_dais::binary::{self, Dialect, ReadOptions};
 use quincunx_dais::files;
 use quincunx_dais::isa::{Inst, TABLE, layout};
@@ -10,16 +10,17 @@ use quincunx_dais::text;
 use quincunx_dais::verify::{Rules, verify};
 use quincunx_dais::words;
 use quincunx_isa::Coverage;
+use quincunx_testkit::Random;
 
 const PROGRAMS: u64 = 400;
 
 fn programs() -> impl Iterator<Item = (u64, Program)> {
-    (0..PROGRAMS).map(|seed| (seed, program(&mut Random(seed), 40)))
+    (0..PROGRAMS).map(|seed| (seed, program(&mut Random::new(seed), 40)))
 }
 
 /// Programs with the instructions of one dialect.
 fn programs_in(dialect: Dialect) -> impl Iterator<Item = (u64, Program)> {
-    (0..PROGRAMS).map(move |seed| (seed, program_in(&mut Random(seed), 40, dialect)))
+    (0..PROGRAMS).map(move |seed| (seed, program_in(&mut Random::new(seed), 40, dialect)))
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn random_programs_break_no_rule_and_reach_every_instruction() {
 fn random_programs_never_leave_their_types() {
     for (seed, program) in programs() {
         let mut executor = Executor::new(&program).unwrap();
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..8 {
             let inputs: Vec<f64> = program.input_shifts.iter().map(|_| random.float()).collect();
             let outputs = executor.run_strict(&inputs).unwrap();
@@ -98,7 +99,7 @@ fn binaries_keep_what_they_hold() {
             assert_eq!(binary::write(&read.program, dialect).unwrap(), bytes);
         }
         // Every instruction of the dialect occurred.
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         for name in coverage.missing() {
             let row = TABLE.rows.iter().position(|row| row.name == name).unwrap();
             let raw = TABLE.random_of(row, &mut |n| random.below(n), layout());
@@ -143,7 +144,7 @@ fn words_are_the_machine_code() {
             assert_eq!(words::from_words(&list, Some(dialect)).unwrap(), in_binary(&program));
             let mut interpreter = words::Interpreter::in_dialect(&list, Some(dialect)).unwrap();
             let mut executor = Executor::new(&program).unwrap();
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let inputs: Vec<f64> = (0..3 * interpreter.inputs()).map(|_| random.float()).collect();
             let expected: Vec<f64> = inputs
                 .chunks_exact(interpreter.inputs())

@@ -1,6 +1,6 @@
 //! Generated logic: the netlist against golden port vectors and against the executor.
 
-use crate::common::random::{Random, program, wide_program};
+use crate::common::random::{program, wide_program};
 use crate::common::{FOLDERS, cases, root, same};
 use quincunx_dais::files::Pipeline;
 use quincunx_dais::program::Program;
@@ -8,6 +8,7 @@ use quincunx_dais::rtl::{Design, Estimate, synthesise};
 use quincunx_dais::simulate::Executor;
 use quincunx_dais::{Cutoff, to_pipeline};
 use quincunx_num::Int;
+use quincunx_testkit::Random;
 use std::fs;
 
 fn design(program: &Program) -> Design {
@@ -74,7 +75,7 @@ fn golden_programs() {
 /// Random programs: the executor is the judge wherever every value fits its type.
 #[test]
 fn random_programs() {
-    let mut random = Random(71);
+    let mut random = Random::new(71);
     let (mut compared, mut wide) = (0, 0);
     for round in 0..600 {
         let program = match round % 3 {
@@ -108,9 +109,9 @@ fn random_programs() {
 fn random_programs_in_stages() {
     let (mut compared, mut longest) = (0, 0);
     for seed in 0..300 {
-        let mut random = Random(seed + 2000);
+        let mut random = Random::new(seed + 2000);
         let program = program(&mut random, 40);
-        let latency = f64::from(random.within(5, 9)) / 4.0;
+        let latency = f64::from(random.range(5, 9)) / 4.0;
         let cutoff = Cutoff { latency, retiming: random.below(2) == 1 };
         let Ok(staged) = to_pipeline(&program, cutoff, &[]) else { continue };
         let Ok(design) = Design::new(&staged.pipeline) else { continue };

@@ -1,6 +1,6 @@
 //! Generated Verilog and VHDL in the simulators that people use.
 
-use crate::common::random::{Random, program, wide_program};
+use crate::common::random::{program, wide_program};
 use crate::common::simulators::{Bench, ghdl, icarus, passes, present, verilator, wrapper};
 use crate::common::{FOLDERS, cases, root};
 use quincunx_contract::{File, Grid, Interface, Port};
@@ -11,6 +11,7 @@ use quincunx_dais::rtl::{
 use quincunx_dais::simulate::Executor;
 use quincunx_diag::SourceId;
 use quincunx_num::{Dyadic, Int, Kif};
+use quincunx_testkit::Random;
 use std::fs;
 
 /// A design of which the vectors are known.
@@ -81,7 +82,7 @@ fn port_vectors(stem: &str) -> Option<Vectors> {
 
 /// Random programs with the vectors that `emit` makes, as users get them.
 fn random(language: Language) -> Vec<Bench> {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut list = Vec::new();
     while list.len() < 24 {
         let program = match list.len() % 4 {

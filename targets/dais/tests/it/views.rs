@@ -1,7 +1,7 @@
 //! Tables and pictures of programs.
 
 use crate::common::cases;
-use crate::common::random::{Random, program};
+use crate::common::random::program;
 use quincunx_contract::{ArchSource, File, Log, Options, Target, Verb};
 use quincunx_dais::files;
 use quincunx_dais::isa::Inst;
@@ -10,6 +10,7 @@ use quincunx_dais::{TARGET, text};
 use quincunx_num::Kif;
 use quincunx_report::{Format, Report, Table};
 use quincunx_tensor::npy;
+use quincunx_testkit::Random;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -257,7 +258,7 @@ fn small_programs_are_drawn_operation_by_operation() {
 #[test]
 fn random_programs_have_pictures_and_tables() {
     for seed in 0..60 {
-        let mut random = Random(seed + 400);
+        let mut random = Random::new(seed + 400);
         let length = 1 + random.below(80) as usize;
         let loaded = loaded(&program(&mut random, length));
         check_markup(&emitted(&loaded, "svg"));
@@ -295,7 +296,7 @@ fn large_programs_stay_readable() {
         assert!(!loaded.view("profile").unwrap().is_empty());
     }
     // As wide as it is long, each one drawn.
-    let program = program(&mut Random(3), 3900);
+    let program = program(&mut Random::new(3), 3900);
     check_markup(&emitted(&loaded(&program), "svg"));
 }
 

@@ -10,31 +10,7 @@ use quincunx_num::{Int, Interval, Kif};
 
 /// Results wider than this are quantised first, so that products stay below 64 bits.
 const MAX_WIDTH: u32 = 24;
-
-/// A generator of numbers (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    /// A number in `0..n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n.max(1)
-    }
-
-    /// A number in `low..=high`.
-    pub fn within(&mut self, low: i32, high: i32) -> i32 {
-        low + i32::try_from(self.below((high - low + 1) as u64)).unwrap()
-    }
-
-    /// A number on a fine grid, sometimes far outside the types.
-    pub fn float(&mut self) -> f64 {
-        let scale = [1.0, 64.0, 1e6][self.below(3) as usize];
-        (self.below(1 << 20) as f64 / f64::from(1 << 19) - 1.0) * scale
-    }
-}
+use quincunx_testkit::Random;
 
 /// A random legal program of `length` operations, with the instructions of all dialects.
 pub fn program(random: &mut Random, length: usize) -> Program {
@@ -70,7 +46,7 @@ fn program_of(
         },
     };
     for _ in 0..inputs {
-        let shift = maker.random.within(-3, 3);
+        let shift = maker.random.range(-3, 3);
         maker.program.input_shifts.push(shift);
     }
     while maker.program.operations.len() < length {
@@ -79,7 +55,7 @@ fn program_of(
     for _ in 0..1 + maker.random.below(6) {
         let source = Slot(maker.random.below(length as u64) as u32);
         let source = (maker.random.below(8) != 0).then_some(source);
-        let (shift, negate) = (maker.random.within(-9, 9), maker.random.below(2) == 1);
+        let (shift, negate) = (maker.random.range(-9, 9), maker.random.below(2) == 1);
         maker.program.outputs.push(Output { source, shift, negate });
     }
     maker.program
@@ -114,8 +90,8 @@ impl Maker<'_> {
             0 => SlotType::Kif(kif),
             _ => SlotType::of_interval(&interval),
         };
-        let latency = f64::from(self.random.within(0, 8)) / 4.0;
-        let cost = f64::from(self.random.within(0, 3)) * 0.1;
+        let latency = f64::from(self.random.range(0, 8)) / 4.0;
+        let cost = f64::from(self.random.range(0, 3)) * 0.1;
         self.program.operations.push(Operation { inst, slot_type, latency, cost });
     }
 
@@ -131,7 +107,7 @@ impl Maker<'_> {
     /// Any type, not wider than useful.
     fn any_type(&mut self, fraction: i32) -> Interval {
         let signed = self.random.below(2) == 1;
-        let width = self.random.within(0, i32::try_from(self.max_width / 2).unwrap());
+        let width = self.random.range(0, i32::try_from(self.max_width / 2).unwrap());
         if width == 0 {
             return Interval::zero();
         }
@@ -143,17 +119,17 @@ impl Maker<'_> {
         match drawn {
             Inst::Input { .. } => {
                 let count = self.program.input_shifts.len() as u64;
-                let fraction = self.random.within(-2, 6);
+                let fraction = self.random.range(-2, 6);
                 let source = InputIndex(self.random.below(count) as u32);
                 (Inst::Input { source }, self.any_type(fraction))
             }
             Inst::Add { a, b, .. } => {
-                let shift = self.random.within(-6, 6);
+                let shift = self.random.range(-6, 6);
                 let range = self.all(a).plus(&self.all(b).shifted(shift));
                 (Inst::Add { a, b, shift: shift.into() }, self.coarser(range))
             }
             Inst::Sub { a, b, .. } => {
-                let shift = self.random.within(-6, 6);
+                let shift = self.random.range(-6, 6);
                 let range = self.all(a).minus(&self.all(b).shifted(shift));
                 (Inst::Sub { a, b, shift: shift.into() }, self.coarser(range))
             }
@@ -161,12 +137,12 @@ impl Maker<'_> {
             | Inst::ReluNegated { x }
             | Inst::Quantise { x }
             | Inst::QuantiseNegated { x } => {
-                let fraction = self.kif(x).fraction - self.random.within(0, 4);
+                let fraction = self.kif(x).fraction - self.random.range(0, 4);
                 (drawn, self.any_type(fraction))
             }
             Inst::AddConstant { x, value } => {
                 let value = value % 500;
-                let exponent = -self.kif(x).fraction - self.random.within(0, 2);
+                let exponent = -self.kif(x).fraction - self.random.range(0, 2);
                 let constant = Interval::new(value.into(), value.into(), exponent);
                 let range = self.all(x).plus(&constant);
                 let range = range.with_exponent(range.exponent().min(exponent)).unwrap();
@@ -174,7 +150,7 @@ impl Maker<'_> {
             }
             Inst::Constant { value } => {
                 let value = value % 100_000;
-                let exponent = self.random.within(-6, 2);
+                let exponent = self.random.range(-6, 2);
                 (Inst::Constant { value }, Interval::new(value.into(), Int::ZERO, exponent))
             }
             Inst::Mux { condition, when_set, when_clear, .. } => {
@@ -196,19 +172,19 @@ impl Maker<'_> {
             }
             Inst::Negate { x } => (drawn, self.all(x).negated()),
             Inst::QuantiseShifted { x, .. } => {
-                let shift = self.random.within(-6, 6);
-                let fraction = self.kif(x).fraction - shift - self.random.within(0, 4);
+                let shift = self.random.range(-6, 6);
+                let fraction = self.kif(x).fraction - shift - self.random.range(0, 4);
                 (Inst::QuantiseShifted { x, shift: shift.into() }, self.any_type(fraction))
             }
             Inst::AddScaled { x, value, .. } => {
-                let (value, scale) = (value % 500, self.random.within(-4, 9));
+                let (value, scale) = (value % 500, self.random.range(-4, 9));
                 let constant = Interval::new(value.into(), value.into(), -scale);
                 let range = self.all(x).plus(&constant);
                 (Inst::AddScaled { x, value, scale }, self.coarser(range))
             }
             Inst::Sum { .. } => self.sum(drawn),
             Inst::Bitwise { a, b, negate_a, negate_b, op, .. } => {
-                let shift = self.random.within(-4, 4);
+                let shift = self.random.range(-4, 4);
                 let inst = Inst::Bitwise { a, b, shift, negate_a, negate_b, op };
                 // Two more bits than either operand hold any combination of them, negated or not.
                 let both = self.all(a).union(&self.all(b).shifted(shift));
@@ -222,7 +198,7 @@ impl Maker<'_> {
     fn sum(&mut self, mut drawn: Inst) -> (Inst, Interval) {
         if let Inst::Sum { shift_a, shift_b, shift_c, .. } = &mut drawn {
             for shift in [shift_a, shift_b, shift_c] {
-                *shift = self.random.within(-4, 4);
+                *shift = self.random.range(-4, 4);
             }
         }
         let range = drawn.terms().fold(Interval::zero(), |total, (x, shift, negate)| {
@@ -234,21 +210,21 @@ impl Maker<'_> {
 
     /// Sometimes the same range in a coarser step, which additions may have.
     fn coarser(&mut self, range: Interval) -> Interval {
-        let drop = if self.random.below(4) == 0 { self.random.within(1, 3) } else { 0 };
+        let drop = if self.random.below(4) == 0 { self.random.range(1, 3) } else { 0 };
         let floor = |bound: &Int| quincunx_num::shift_floor(bound, -i64::from(drop));
         Interval::new(floor(range.low()), floor(range.high()), range.exponent() + drop)
     }
 
     fn mux(&mut self, when_set: Slot, when_clear: Slot) -> (i32, Interval) {
         let (set, clear) = (self.kif(when_set).fraction, self.kif(when_clear).fraction);
-        let gap = self.random.within(0, 4);
+        let gap = self.random.range(0, 4);
         let (fraction, shift) = match self.random.below(2) {
             0 => (set, gap + clear - set),
             _ => (set + gap, clear - set - gap),
         };
         // Neither a type of no bits, which could not keep its step, nor a wide one.
         let signed = self.random.below(2) == 1;
-        let width = self.random.within(1, 12);
+        let width = self.random.range(1, 12);
         (shift, Kif::new(signed, width - i32::from(signed) - fraction, fraction).interval())
     }
 
@@ -262,9 +238,9 @@ impl Maker<'_> {
             return (Inst::Quantise { x }, kif.interval());
         }
         let length = i32::try_from(values.high() - values.low()).unwrap() + 1;
-        let entries = length + self.random.within(0, 3);
-        let table: Vec<i32> = (0..entries).map(|_| self.random.within(-200, 200)).collect();
-        let exponent = self.random.within(-6, 2);
+        let entries = length + self.random.range(0, 3);
+        let table: Vec<i32> = (0..entries).map(|_| self.random.range(-200, 200)).collect();
+        let exponent = self.random.range(-6, 2);
         let low = table.iter().min().copied().unwrap_or(0);
         let high = table.iter().max().copied().unwrap_or(0);
         let range = Interval::new(low.into(), high.into(), exponent);
