@@ -45,11 +45,12 @@ impl Builder<'_> {
         };
         let (when_set, set_shift) = self.branch(&set, &clear)?;
         let (when_clear, clear_shift) = self.branch(&clear, &set)?;
-        // The machine adds no fraction bits that neither branch has.
+        // The result has the step of the finer branch, whatever is known of its numbers.
         let steps = [(when_set, set_shift), (when_clear, clear_shift)];
         let steps = steps.iter().filter(|(slot, _)| !self.interval(*slot).is_zero());
         let finest = steps.map(|&(slot, shift)| self.interval(slot).exponent() + shift).min();
-        let range = coarser(range, finest.unwrap_or(i32::MIN));
+        let finest = finest.unwrap_or(range.exponent());
+        let range = in_steps(range, finest);
         let negated = matches!(clear, Wire::Slot { negate: true, .. });
         // A zero has the type (0, 0, 0); any shift is right for it, and one aligns it.
         let fraction = |slot: Slot| -self.interval(slot).exponent();
@@ -233,11 +234,11 @@ fn is_bit(kif: Kif) -> bool {
 }
 
 /// The multiples of `2^step` in a range.
-fn coarser(range: Interval, step: i32) -> Interval {
-    let drop = i64::from(step) - i64::from(range.exponent());
-    if drop <= 0 {
+fn in_steps(range: Interval, step: i32) -> Interval {
+    if let Some(range) = range.with_exponent(step) {
         return range;
     }
+    let drop = i64::from(step) - i64::from(range.exponent());
     let low = round_shift(range.low(), drop, Rounding::Ceil);
     Interval::new(low, round_shift(range.high(), drop, Rounding::Floor), step)
 }

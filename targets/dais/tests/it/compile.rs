@@ -41,7 +41,7 @@ fn judges_agree(graph: &Graph, case: u64, preset: &str) -> Option<bool> {
         Ok(agreed) => agreed,
         Err(reasons) => {
             let known = [
-                "the program needs a slot of",
+                "the program needs a",
                 "its operand has",
                 "its result takes",
                 "its result changes",

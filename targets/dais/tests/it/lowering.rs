@@ -329,3 +329,24 @@ fn a_softmax_too_precise_for_a_table_is_left_to_the_host() {
     assert_eq!(refused[0].node, graph.nodes().last().unwrap().1.name);
     assert_eq!(refused[0].problem.message(), reason);
 }
+
+/// What is known of a choice can lie on coarser steps than its branches: of -2 and 0, products of
+/// negative numbers with -2 are 4 or nothing. The program is legal all the same.
+#[test]
+fn a_choice_has_the_step_of_its_finer_branch() {
+    for slope in [-2.0, -1.0, -0.5, 0.5, 4.0_f32] {
+        let (mut network, x) = Network::new(1, Quantiser::symmetric(true, 1, 2.0));
+        let slope = network.constant("slope", &[1], &[slope]);
+        let y = network.node("prelu", Op::PRelu, &[x, slope]);
+        let y = network.node("last", Op::Quantise(grid(6, 0.25, 0)), &[y]);
+        let graph = network.finish(y);
+        let program = compiled(&graph, &[]).program;
+        assert!(program.verify().is_empty(), "{:?}", program.verify());
+        let mut machine = program.load(Engine::Exec).unwrap();
+        for value in [-2.0, 0.0] {
+            let inputs = inputs(1, |_| value);
+            let expected = exact(&graph, &inputs, Keep::Outputs).unwrap()["last_out"].to_f64();
+            assert_eq!(machine.run(&inputs).unwrap()["last_out"].to_f64(), expected);
+        }
+    }
+}
