@@ -104,6 +104,16 @@ impl Random {
         Tensor::from_vec(shape, numbers.collect::<Vec<f32>>()).unwrap()
     }
 
+    /// Codes of 8 bits as numbers.
+    pub fn codes(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.below(256) as f64 - 128.0).collect()
+    }
+
+    /// Zeros and ones as numbers.
+    pub fn bits(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.below(2) as f64).collect()
+    }
+
     /// Random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()

@@ -207,7 +207,7 @@ fn legal_native(code: &[u8], platform: Platform) -> Option<Operation> {
 
 #[test]
 fn corrupted_machine_code() {
-    let (mut random, mut count) = (Random(51), Count::default());
+    let (mut random, mut count) = (Random::new(51), Count::default());
     for _ in 0..CORRUPTIONS {
         let platform = random.pick(&[XeHpg, XeHpc, Xe2, Xe3]);
         let text = random_native(&mut random, platform);
@@ -334,7 +334,7 @@ fn legal_virtual(code: &[u8], kernel: &Kernel, platform: Platform) -> Option<Ope
 
 #[test]
 fn corrupted_byte_code() {
-    let (mut random, mut count) = (Random(52), Count::default());
+    let (mut random, mut count) = (Random::new(52), Count::default());
     for _ in 0..CORRUPTIONS {
         let platform = random.pick(&[XeHpg, XeHpc, Xe2, Xe3]);
         let (kernel, types) = random_kernel(&mut random, platform);

@@ -85,7 +85,7 @@ fn random_rules(random: &mut Random) -> Rules {
 
 #[test]
 fn the_executor_follows_the_definition() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for case in 0..3000 {
         let operation = random_operation(&mut random);
         let mut state = random_state(&mut random, &operation);
@@ -132,7 +132,7 @@ fn planted_faults_are_noticed() {
         ("ftz", |_, _, rules| rules.ftz = !rules.ftz),
     ];
     for (name, fault) in faults {
-        let mut random = Random(11);
+        let mut random = Random::new(11);
         let noticed = (0..600).any(|_| {
             let operation = random_operation(&mut random);
             let state = random_state(&mut random, &operation);

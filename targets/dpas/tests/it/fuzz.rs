@@ -2,47 +2,31 @@
 //! read again.
 
 use proptest::prelude::*;
-use quincunx_contract::{ArchSource, Engine, File, Log, Options, Target};
-use quincunx_diag::any_error;
+use quincunx_contract::{ArchSource, Engine, File, Target};
 use quincunx_dpas::arch::DpasArch;
 use quincunx_dpas::{TARGET, text};
-use quincunx_tensor::{Tensor, Tensors};
+use quincunx_tensor::Tensor;
+use quincunx_testkit as testkit;
 
-/// Reads a file and does everything that can be done with it.
-fn exercise(file: &File, preset: &str, settings: &[(&str, &str)]) {
-    let _ = TARGET.recognises(file);
+/// Reads a file and does everything that can be done with it; what is written is read again.
+fn exercise(file: &File, preset: &str, given: &[(&str, &str)]) {
     let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned())).unwrap();
-    let given: Vec<(String, String)> =
-        settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let options = Options::new(TARGET.info().options, &given).unwrap();
-    let read = TARGET.read(std::slice::from_ref(file), None, &*arch, &options, &mut Log::default());
-    let program = match read {
-        Ok(program) => program,
-        Err(problems) => {
-            assert!(any_error(&problems));
-            assert!(problems.iter().all(|problem| problem.code() != "Q9999"), "{problems:?}");
-            return;
-        }
+    let exercise = |file: &File| {
+        testkit::exercise(&TARGET, &*arch, given, std::slice::from_ref(file), &|_| true)
     };
-    let found = program.verify();
-    let _ = (program.stats(), program.view("operands"), program.time());
-    let printed = program.emit("asm", "x").unwrap().remove(0);
-    let again =
-        TARGET.read(std::slice::from_ref(&printed), None, &*arch, &options, &mut Log::default());
-    match again {
-        Ok(again) => assert_eq!(again.emit("asm", "x").unwrap()[0].bytes, printed.bytes),
-        Err(problems) => panic!("{problems:?}\n{}", String::from_utf8_lossy(&printed.bytes)),
-    }
-    if let Ok(mut machine) = program.load(Engine::Exec) {
-        let mut inputs = Tensors::new();
-        for port in &program.interface().inputs {
-            let count = port.shape.iter().product();
-            inputs.insert(
-                port.name.clone(),
-                Tensor::from_vec(&port.shape, vec![1.0; count]).unwrap(),
-            );
+    if let Some(program) = exercise(file) {
+        let printed = program.emit("asm", "x").unwrap().remove(0);
+        let again = exercise(&printed).map(|again| again.emit("asm", "x").unwrap().remove(0).bytes);
+        assert_eq!(again.as_ref(), Some(&printed.bytes));
+        if let Ok(mut machine) = program.load(Engine::Exec) {
+            let ports = program.interface().inputs.iter();
+            let ones = ports.map(|port| {
+                let count = port.shape.iter().product();
+                (port.name.clone(), Tensor::from_vec(&port.shape, vec![1.0; count]).unwrap())
+            });
+            let found = program.verify();
+            machine.run(&ones.collect()).unwrap_or_else(|problem| panic!("{problem}: {found:?}"));
         }
-        machine.run(&inputs).unwrap_or_else(|problem| panic!("{problem}: {found:?}"));
     }
 }
 

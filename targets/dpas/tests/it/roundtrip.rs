@@ -13,7 +13,7 @@ use quincunx_isa::Coverage;
 
 #[test]
 fn native_instructions() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut coverage = Coverage::new(&native::TABLE);
     for platform in Platform::ALL {
         let layout = native_layout(platform);
@@ -38,7 +38,7 @@ fn native_instructions() {
 
 #[test]
 fn instructions_of_listings() {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let layout = quincunx_isa::Layout::fixed(&listing::TABLE).unwrap();
     for _ in 0..1000 {
         let raw = listing::TABLE.random(&mut |n| random.below(n), &layout);
@@ -85,7 +85,7 @@ fn unknown_byte_code_ends_a_stream() {
 /// Any bytes are a dump that reassembles to the same bytes.
 #[test]
 fn dumps_keep_every_byte() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let (mut raw, mut systolic) = (0, 0);
     for _ in 0..2000 {
         let platform = random.pick(&Platform::ALL);
@@ -157,7 +157,7 @@ fn random_kernel(random: &mut Random) -> Kernel {
 
 #[test]
 fn kernels() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for _ in 0..2000 {
         let kernel = random_kernel(&mut random);
         let printed = text::visa::print(&kernel);

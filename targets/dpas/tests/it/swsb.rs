@@ -14,7 +14,7 @@ use quincunx_dpas::swsb::{assign, check};
 const STRIDE: RowStride = RowStride::Full;
 
 fn start(arch: &DpasArch, seed: u64) -> State {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let bytes = random.bytes(arch.file_bytes() as usize);
     State { threads: vec![bytes], dispatch_mask: u32::MAX }
 }
@@ -245,7 +245,7 @@ fn the_peers_listings_are_safe() {
 
 #[test]
 fn assigned_dependencies_are_safe() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for case in 0..600 {
         let platform = random.pick(&Platform::ALL);
         let arch = arch(platform);
@@ -290,7 +290,7 @@ fn corrupt(listing: &mut Listing, random: &mut Random) {
 /// 1,000 corruptions: what the checker accepts gives the results of execution in order.
 #[test]
 fn corruptions_are_rejected_or_harmless() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let (mut rejected, mut harmless, mut missed) = (0, 0, 0);
     let mut first = None;
     while rejected + harmless + missed < 1000 {
@@ -320,7 +320,7 @@ fn corruptions_are_rejected_or_harmless() {
 /// The judge itself sees the hazards: without any wait most listings go wrong.
 #[test]
 fn the_judge_sees_hazards() {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let (mut wrong, mut seen) = (0, 0);
     for _ in 0..200 {
         let platform = random.pick(&Platform::ALL);

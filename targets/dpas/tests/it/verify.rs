@@ -255,7 +255,7 @@ fn legal(platform: Platform, dst: &str, src0: &str, w: &str, a: &str) -> bool {
 /// 1,000 random changes of a legal kernel: accepted only where the list of legal forms has it.
 #[test]
 fn corrupted_kernels_are_rejected() {
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     let (mut accepted, mut rejected) = (0, 0);
     for _ in 0..2000 {
         let platform = random.pick(&[XeHpg, XeHpc, Xe2, Xe3]);

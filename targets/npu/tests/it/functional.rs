@@ -89,7 +89,7 @@ fn long_sum(phase: i128, inputs: &Tensors) -> Vec<f64> {
 #[test]
 fn float_sums_are_those_of_plain_loops() {
     let [c, r, s] = LONG;
-    let mut random = Random(31);
+    let mut random = Random::new(31);
     let mut large = |count: usize| -> Vec<f64> {
         (0..count).map(|_| 127.0 - random.below(60) as f64).collect()
     };
@@ -145,7 +145,7 @@ fn images_of_a_batch_advance_if_asked_for() {
             let map = line.map.as_mut().unwrap();
             (map.wkl, map.tile) = (7, Some(tile as i32));
         }
-        let x = codes(&mut Random(8), &[3, 5, 2, 3]);
+        let x = codes(&mut Random::new(8), &[3, 5, 2, 3]);
         let value = |code: f64| {
             let value = code * 0.5 + 1.0;
             if format == INT8 { round(value as f32) } else { value }

@@ -12,6 +12,7 @@ use quincunx_npu::program::Program;
 use quincunx_npu::text;
 use quincunx_npu::time::{Model, durations};
 use quincunx_npu::work::resolve;
+use quincunx_testkit::damaged;
 use std::collections::BTreeSet;
 
 /// Everything that can be done with a program that a reader has accepted, short of running it.
@@ -54,24 +55,6 @@ fn read_json(bytes: &[u8]) {
     }
 }
 
-fn damaged(bytes: &[u8], random: &mut Random, marks: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for _ in 0..1 + random.below(3) {
-        let at = random.below(bytes.len() as u64) as usize;
-        let mark = marks[random.below(marks.len() as u64) as usize];
-        match random.below(4) {
-            0 => bytes.insert(at, mark),
-            1 => drop(bytes.remove(at)),
-            2 => bytes[at] ^= 1 << random.below(8),
-            _ => bytes[at] = mark,
-        }
-    }
-    if random.below(8) == 0 {
-        bytes.truncate(random.below(bytes.len() as u64) as usize);
-    }
-    bytes
-}
-
 fn valid(seed: u64) -> Vec<u8> {
     let stems = fragments();
     fragment(&stems[seed as usize % stems.len()])
@@ -110,19 +93,19 @@ proptest! {
 
     #[test]
     fn damaged_text(seed in any::<u64>()) {
-        read_text(&damaged(&valid(seed), &mut Random(seed), b"0123456789-.,:[](){}'<> \neTLD_"));
+        read_text(&damaged(&valid(seed), b"0123456789-.,:[](){}'<> \neTLD_", &mut Random::new(seed)));
     }
 
     #[test]
     fn damaged_machine_code(seed in any::<u64>()) {
         let program = read_lenient(&valid(seed), false).unwrap().program;
         let code = binary::write(&program, &arch(), seed % 2 == 0).unwrap();
-        read_binary(&damaged(&code, &mut Random(seed), b"\x00\xff\x10\x20[]{}\",0129"));
+        read_binary(&damaged(&code, b"\x00\xff\x10\x20[]{}\",0129", &mut Random::new(seed)));
     }
 
     #[test]
     fn damaged_schedules(seed in any::<u64>()) {
-        read_json(&damaged(SCHEDULE.as_bytes(), &mut Random(seed), b"0123456789-.,:[]{}\"enltrufas"));
+        read_json(&damaged(SCHEDULE.as_bytes(), b"0123456789-.,:[]{}\"enltrufas", &mut Random::new(seed)));
     }
 }
 

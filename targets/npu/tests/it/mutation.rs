@@ -12,6 +12,7 @@ use quincunx_npu::replay::Node;
 use quincunx_npu::simulate::{Executor, Settings, State};
 use quincunx_npu::time::{Model, durations};
 use quincunx_npu::work::resolve;
+use quincunx_testkit::{Verdict, campaign};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Outputs = Vec<(String, Vec<f64>)>;
@@ -223,47 +224,31 @@ fn other_values(raw: &RawInst, operand: usize) -> Vec<Inst> {
 #[test]
 fn corrupted_tokens_are_refused_or_harmless() {
     let cases: Vec<Case> = all().into_iter().filter(|case| case.programs.len() == 1).collect();
-    let mut random = Random(2026);
-    let (mut refused, mut harmless, mut missed) = (0, 0, Vec::new());
-    while refused + harmless + missed.len() < 1000 {
-        let case = &cases[random.below(cases.len() as u64) as usize];
+    let [refused, harmless] = campaign(|random| {
+        let case = &cases[random.below(cases.len())];
         let mut program = case.programs[0].clone();
-        let what = corrupt(&mut program, &mut random);
-        if program == case.programs[0] {
-            continue;
-        }
-        match verdict(&[program], case, &mut random) {
-            Verdict::Refused => refused += 1,
-            Verdict::Harmless => harmless += 1,
-            Verdict::Missed => missed.push(format!("{}: {what}", case.name)),
-        }
-    }
-    assert_eq!(missed, Vec::<String>::new());
+        let what = corrupt(&mut program, random);
+        let changed = program != case.programs[0];
+        changed.then(|| verdict(&[program], case, random, || format!("{}: {what}", case.name)))
+    });
     assert!(refused > 500, "{refused} refused, {harmless} harmless");
 }
 
-/// What became of a corrupted program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// A checker names a problem; maps and superfluous configurations do not count.
-    Refused,
-    /// The outputs are the expected ones in every order that was tried.
-    Harmless,
-    /// Neither.
-    Missed,
-}
-
-fn verdict(programs: &[Program], case: &Case, random: &mut Random) -> Verdict {
+/// Refused when a checker names a problem; maps and superfluous configurations do not count.
+/// Harmless when the outputs are the expected ones in every order that was tried.
+fn verdict(
+    programs: &[Program],
+    case: &Case,
+    random: &mut Random,
+    what: impl Fn() -> String,
+) -> Verdict {
     let problems = problems(programs);
     if problems.iter().any(|problem| problem.code() != "Q4038" && problem.code() != "Q4037") {
-        return Verdict::Refused;
+        return Verdict::Rejected;
     }
     let wanted = expected(case);
     let mut right = || run(programs, case, Some(random), &mut |_, _| ()).as_ref() == Some(&wanted);
-    match (0..4).all(|_| right()) {
-        true => Verdict::Harmless,
-        false => Verdict::Missed,
-    }
+    if (0..4).all(|_| right()) { Verdict::Harmless } else { Verdict::Missed(what()) }
 }
 
 /// 1,000 programs with a wrong address, size, region or configuration each: refused by the checkers,
@@ -271,39 +256,29 @@ fn verdict(programs: &[Program], case: &Case, random: &mut Random) -> Verdict {
 #[test]
 fn corrupted_fields_are_refused_or_harmless() {
     let cases = all();
-    let mut random = Random(2027);
-    let (mut refused, mut harmless, mut missed) = (0, 0, Vec::new());
     let mut kinds: BTreeMap<&'static str, [usize; 2]> = BTreeMap::new();
-    while refused + harmless + missed.len() < 1000 {
-        let case = &cases[random.below(cases.len() as u64) as usize];
+    let [refused, harmless] = campaign(|random| {
+        let case = &cases[random.below(cases.len())];
         let mut programs = case.programs.clone();
-        let core = random.below(programs.len() as u64) as usize;
+        let core = random.below(programs.len());
         let kind = match random.below(6) {
-            0 => unconfigure(&mut programs[core], &mut random),
-            _ => corrupt_operand(&mut programs[core], &mut random),
-        };
-        let Some(kind) = kind else { continue };
+            0 => unconfigure(&mut programs[core], random),
+            _ => corrupt_operand(&mut programs[core], random),
+        }?;
         // With ADDEN the destination holds numbers, which a smaller tile legally leaves there.
         if kind == "size" && case.name.starts_with("adden") {
-            continue;
+            return None;
         }
-        let verdict = verdict(&programs, case, &mut random);
-        kinds.entry(kind).or_default()[usize::from(verdict == Verdict::Harmless)] += 1;
-        match verdict {
-            Verdict::Refused => refused += 1,
-            Verdict::Harmless => harmless += 1,
-            Verdict::Missed => {
-                let changed = programs[core].lines.iter().zip(&case.programs[core].lines);
-                let line = changed.into_iter().position(|(new, old)| new.inst != old.inst);
-                let inst = line.map(|line| programs[core].lines[line].inst);
-                missed.push(format!(
-                    "{}: {kind} at line {line:?} of core {core}: {inst:?}",
-                    case.name
-                ));
-            }
-        }
-    }
-    assert_eq!(missed, Vec::<String>::new(), "{refused} refused, {harmless} harmless, {kinds:?}");
+        let verdict = verdict(&programs, case, random, || {
+            let mut changed = programs[core].lines.iter().zip(&case.programs[core].lines);
+            let line = changed.position(|(new, old)| new.inst != old.inst);
+            let inst = line.map(|line| programs[core].lines[line].inst);
+            format!("{}: {kind} at line {line:?} of core {core}: {inst:?}", case.name)
+        });
+        let harmless = matches!(verdict, Verdict::Harmless);
+        kinds.entry(kind).or_default()[usize::from(harmless)] += 1;
+        Some(verdict)
+    });
     assert!(refused > 600 && harmless > 50, "{refused} refused, {harmless} harmless");
     // Every kind was refused somewhere.
     assert_eq!(kinds.len(), CORRUPTIONS.len() + 2);

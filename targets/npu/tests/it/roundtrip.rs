@@ -31,7 +31,7 @@ fn random_program(random: &mut Random, trace: bool) -> Program {
 fn text_is_lossless() {
     let mut coverage = Coverage::new(&TABLE);
     for seed in 0..400 {
-        let program = random_program(&mut Random(seed), seed % 2 == 0);
+        let program = random_program(&mut Random::new(seed), seed % 2 == 0);
         let bytes = text::print(&program);
         assert!(text::recognises(&bytes));
         let read = parse(&bytes);
@@ -44,7 +44,7 @@ fn text_is_lossless() {
 /// The text is the syntax of the rows: the kit reads and prints the same fields.
 #[test]
 fn the_text_is_that_of_the_table() {
-    let program = random_program(&mut Random(1), false);
+    let program = random_program(&mut Random::new(1), false);
     for line in &program.lines {
         let raw = line.inst.to_raw();
         let printed = TABLE.print(&raw);
@@ -59,7 +59,7 @@ fn the_text_is_that_of_the_table() {
 #[test]
 fn machine_code_keeps_everything_with_its_side_section() {
     for seed in 0..300 {
-        let program = random_program(&mut Random(seed), seed % 2 == 0);
+        let program = random_program(&mut Random::new(seed), seed % 2 == 0);
         let Ok(code) = binary::write(&program, &arch(), true) else {
             // Only ct_bc cannot give tokens to its own queue.
             assert!(program.instructions().any(|inst| matches!(inst, Inst::CtBc { .. })));

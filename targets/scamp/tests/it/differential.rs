@@ -23,7 +23,7 @@ fn images(random: &mut Random) -> Images {
     let size = WIDTH * HEIGHT;
     let mut list: Images = Vec::new();
     for name in ANALOGUE {
-        let image = random.image(size).into_iter().map(|v| v * UNIT).collect();
+        let image = random.codes(size).into_iter().map(|v| v * UNIT).collect();
         list.push(((Space::Analogue, reg(name)), image));
     }
     for name in BITS {
@@ -88,7 +88,7 @@ fn executor(program: &Program) -> Executor {
 
 #[test]
 fn every_instruction_agrees() {
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     for row in rows() {
         for _ in 0..25 {
             let program = program_with(row, &mut random);
@@ -104,7 +104,7 @@ fn every_instruction_agrees() {
 /// Bus steps where some elements have no FLAG, and results that are no floats.
 #[test]
 fn masks_and_fractions() {
-    let mut random = Random(22);
+    let mut random = Random::new(22);
     let steps: Vec<usize> = rows()
         .filter(|&row| {
             let name = TABLE.rows[row].name;
@@ -135,7 +135,7 @@ fn masks_and_fractions() {
 /// A wrong result of any instruction is noticed by the comparison above.
 #[test]
 fn every_planted_fault_is_noticed() {
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     for row in rows() {
         let noticed = (0..25).any(|_| {
             let program = program_with(row, &mut random);

@@ -15,6 +15,7 @@ use quincunx_scamp::symbolic::Level;
 use quincunx_scamp::text::{self, Dialect, print};
 use quincunx_scamp::time::{Model, timeline};
 use quincunx_scamp::verify::{computed, verify};
+use quincunx_testkit::damaged_text;
 
 /// Everything that can be done with a program that the reader has accepted.
 fn exercise(program: &Program) {
@@ -76,21 +77,9 @@ fn read_arch(source: &str) {
     }
 }
 
-/// Changes some characters to others that mean something in these languages.
+/// Some characters become others that mean something in these languages.
 fn damaged(text: &str, random: &mut Random) -> String {
-    const MARKS: &[u8] = b"0123456789-.,:;[](){}/*\"#\\ \nABNXEeastx";
-    let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..1 + random.below(3) {
-        let at = random.below(bytes.len().max(1) as u64) as usize;
-        let mark = MARKS[random.below(MARKS.len() as u64) as usize];
-        match random.below(3) {
-            _ if bytes.is_empty() => bytes.push(mark),
-            0 => bytes[at] = mark,
-            1 => bytes.insert(at, mark),
-            _ => drop(bytes.remove(at)),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    damaged_text(text, "0123456789-.,:;[](){}/*\"#\\ \nABNXEeastx", random)
 }
 
 proptest! {
@@ -117,7 +106,7 @@ proptest! {
 
     #[test]
     fn damaged_programs(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = random_program(6, &mut random);
         exercise(&program);
         let dialects =
@@ -128,7 +117,7 @@ proptest! {
 
     #[test]
     fn damaged_files(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let names = ["gauss5_3", "analognet2", "box2", "rand4_1"];
         let name = names[random.below(4) as usize];
         read_json(&damaged(&golden_text(&format!("cain_inputs/{name}.json")), &mut random));

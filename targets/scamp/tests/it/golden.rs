@@ -65,8 +65,8 @@ fn programs_filter_images_as_the_graph_does() {
     use quincunx_graph::execute::{Keep, exact};
     use quincunx_tensor::{Tensor, Tensors};
     let (height, width) = (24, 22);
-    let mut random = crate::common::Random(5);
-    let pixels = random.image(height * width);
+    let mut random = crate::common::Random::new(5);
+    let pixels = random.codes(height * width);
     for (id, program) in kernel_programs().into_iter().step_by(5) {
         let file = read_kernels(&golden_text(&format!("cain_inputs/{id}.json"))).unwrap();
         let graph = to_graph(&file, height, width).unwrap();

@@ -19,7 +19,7 @@ fn the_tables_are_sound() {
 
 #[test]
 fn random_programs() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for seed in 0..300 {
         let rows: Vec<usize> = rows().collect();
         let instructions = (0..1 + random.below(12))

@@ -4,6 +4,8 @@
 
 pub mod definition;
 
+pub use quincunx_testkit::Random;
+
 use quincunx_diag::SourceId;
 use quincunx_dpas::arch::{DpasArch, Platform};
 use quincunx_dpas::precision::{Acc, Precision};
@@ -12,32 +14,6 @@ use quincunx_dpas::shape::{RowStride, Shape};
 use quincunx_dpas::simulate::{Model, Operation, Rules, State, Step};
 use quincunx_dpas::text::{self, from_hex};
 use serde_json::Value;
-
-/// SplitMix64.
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
-    }
-
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
-}
 
 pub fn arch(platform: Platform) -> DpasArch {
     DpasArch::preset(platform.name()).unwrap()

@@ -45,7 +45,7 @@ pub fn single_precision() -> Case {
     insts.extend(vector(shape, [FP16, INT8], true, (1.0, -4096.0), 512.0));
     insts.push(vp_self(4096, 8192));
     insts.extend(store(INT8, 8192, 4096, 1, shape));
-    let x = codes(&mut Random(12), &[1, 5, 3, 2]);
+    let x = codes(&mut Random::new(12), &[1, 5, 3, 2]);
     let expected = x.to_f64().iter().map(|&code| round(code as f32 / 2.0)).collect();
     Case {
         name: "single precision".to_owned(),
@@ -89,7 +89,7 @@ pub fn concurrent() -> Case {
         };
         line.inst = line.inst.with_tokens(prev, next);
     }
-    let mut random = Random(14);
+    let mut random = Random::new(14);
     let a = codes(&mut random, &[1, 8, 3, 4]);
     let b = codes(&mut random, &[1, 8, 3, 4]);
     let expected = vec![

@@ -6,6 +6,8 @@ pub mod cases;
 pub mod corrupt;
 pub mod extra;
 
+pub use quincunx_testkit::Random;
+
 use quincunx_diag::{Diagnostic, SourceId};
 use quincunx_isa::{OperandValue as _, RawInst};
 use quincunx_npu::NpuArch;
@@ -15,25 +17,6 @@ use quincunx_npu::text::{self, Schema};
 use quincunx_npu::verify::{Subject, verify};
 use quincunx_npu::work::{Resolved, resolve};
 use std::path::{Path, PathBuf};
-
-/// A generator of numbers (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    /// A number in `0..n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n.max(1)
-    }
-
-    /// Codes of 8 bits as numbers.
-    pub fn codes(&mut self, count: usize) -> Vec<f64> {
-        (0..count).map(|_| self.below(256) as f64 - 128.0).collect()
-    }
-}
 
 pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/npu")

@@ -3,6 +3,8 @@
 
 pub mod reference;
 
+pub use quincunx_testkit::Random;
+
 use quincunx_diag::{SourceId, any_error};
 use quincunx_isa::Layout;
 use quincunx_scamp::ScampArch;
@@ -119,29 +121,6 @@ pub fn kernel_programs() -> Vec<(String, Program)> {
     let lists = [golden("programs.json"), golden("best_known.json")["programs"].clone()];
     let cases = lists.iter().flat_map(|list| list.as_array().unwrap().clone());
     cases.map(|c| (c["id"].as_str().unwrap().to_owned(), program(&c["program"]))).collect()
-}
-
-/// A generator of numbers (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    /// A number in `0..n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n.max(1)
-    }
-
-    /// An image of whole numbers in -128..=127.
-    pub fn image(&mut self, size: usize) -> Vec<f64> {
-        (0..size).map(|_| self.below(256) as f64 - 128.0).collect()
-    }
-
-    pub fn bits(&mut self, size: usize) -> Vec<f64> {
-        (0..size).map(|_| self.below(2) as f64).collect()
-    }
 }
 
 /// A random instruction of a row that is legal by itself, kernel begin and end aside.

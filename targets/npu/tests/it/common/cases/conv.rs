@@ -63,7 +63,7 @@ impl Conv {
     }
 
     fn case(&self) -> Case {
-        let mut random = Random(self.name.len() as u64 * 77 + 1);
+        let mut random = Random::new(self.name.len() as u64 * 77 + 1);
         let (n, k) = (self.images, self.k);
         let [c, h, w] = self.input;
         let out = self.output();

@@ -27,7 +27,7 @@ pub fn reorders() -> Vec<Case> {
             let place = [("order", order as i128), ("dtaddr", 4096)];
             insts.push(with("dt_cal", &place, &[images(2, [c, h, w])]));
             insts.extend(store(INT8, 4096, 4096, 2, dest));
-            let x = codes(&mut Random(order as u64), &[2, c, h, w]);
+            let x = codes(&mut Random::new(order as u64), &[2, c, h, w]);
             let list = x.to_f64();
             let mut expected = Vec::new();
             for n in 0..2 {
@@ -71,7 +71,7 @@ pub fn two_cores() -> Case {
     first.push(with("si_syn_cfg", &config(0, 1), &tensors));
     first.push(with("siaa_mov", &[("staddr", 48), ("dtaddr", 1072)], &one));
     first.extend(store(INT8, 1024, 4096, 2, shape));
-    let x = codes(&mut Random(3), &[2, c, h, w]);
+    let x = codes(&mut Random::new(3), &[2, c, h, w]);
     let expected = x.to_f64();
     Case {
         name: "two cores".to_owned(),
@@ -106,7 +106,7 @@ pub fn ring() -> Case {
         ),
         with("sta_mov", &[("sbsg", 1), ("staddr", -24), ("dtaddr", 512)], &[images(1, window)]),
     ];
-    let x = codes(&mut Random(4), &[1, 3, 2, 4]);
+    let x = codes(&mut Random::new(4), &[1, 3, 2, 4]);
     let expected = x.to_f64();
     Case {
         name: "ring".to_owned(),
@@ -131,7 +131,7 @@ pub fn padded() -> Case {
     insts.extend(store(INT8, 1024, 8192, 1, eight));
     insts.extend(with_sme(load(INT8, 8192, 2048, 1, five), five, 0));
     insts.extend(store(INT8, 2048, 12_288, 1, five));
-    let x = codes(&mut Random(6), &[1, 5, 2, 3]);
+    let x = codes(&mut Random::new(6), &[1, 5, 2, 3]);
     let list = x.to_f64();
     let mut wide = list.clone();
     wide.resize(48, 0.0);

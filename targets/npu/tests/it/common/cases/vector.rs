@@ -72,7 +72,7 @@ impl Vp {
     }
 
     fn case(&self) -> Case {
-        let mut random = Random(self.name.len() as u64 * 31 + 5);
+        let mut random = Random::new(self.name.len() as u64 * 31 + 5);
         let [c, h, w] = self.source;
         let x = codes(&mut random, &[1, c, h, w]);
         let extent = |start: i128, axis: usize| {
@@ -280,7 +280,7 @@ pub fn scalar_register() -> Case {
     insts.push(with_common(&[("lut", 16), ("swrs", 2), ("dtaddr", 4096)]));
     insts.push(with_common(&[("lut", 18), ("dtaddr", 8192)]));
     insts.extend(store(INT8, 8192, 4096, 1, shape));
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let x = codes(&mut random, &[1, 8, 1, 2]);
     let list = x.to_f64();
     let sum: f32 = list.iter().map(|&code| code as f32 * 0.03125).sum();
