@@ -1,5 +1,7 @@
 //! Native files: which language or code a file holds, and the shell of vISA byte code.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 pub mod cisa;
 
 use crate::arch::Platform;

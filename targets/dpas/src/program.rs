@@ -3,6 +3,8 @@
 //! Invariants: registers and variables of instructions may be anything their type holds; `verify`
 //! says whether they exist. Aliases of variables refer to earlier ones, so that they end.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::isa::operands::Options;
 use crate::isa::{listing, native, visa};
 use quincunx_diag::Span;
@@ -223,7 +225,7 @@ impl Align {
             Align::Word32 => 64,
             Align::Word64 => 128,
             Align::Grf => grf,
-            Align::Grf2 => 2 * grf,
+            Align::Grf2 => grf.saturating_mul(2),
         }
     }
 }
@@ -231,7 +233,7 @@ impl Align {
 impl Variable {
     /// Bytes.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.elements) * u64::from(self.element.bytes())
+        u64::from(self.elements).saturating_mul(self.element.bytes().into())
     }
 }
 
@@ -260,9 +262,9 @@ impl Kernel {
             // An alias refers to an earlier variable.
             let target = variable.alias.and_then(|(index, offset)| {
                 let (root, start) = roots.get(index.checked_sub(FIRST_VARIABLE)? as usize)?;
-                Some((*root, start + u64::from(offset)))
+                Some((*root, start.saturating_add(offset.into())))
             });
-            roots.push(target.unwrap_or((FIRST_VARIABLE + at as u32, 0)));
+            roots.push(target.unwrap_or((FIRST_VARIABLE.saturating_add(at as u32), 0)));
         }
         roots
     }

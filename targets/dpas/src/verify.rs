@@ -1,6 +1,8 @@
 //! Legality rules, each with a code and a test. Dependencies between instructions are the business
 //! of [`swsb`](crate::swsb).
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod native;
 mod rules;
 mod visa;

@@ -2,6 +2,9 @@
 //!
 //! Facts: `cain-paper` section 3.1, `cain` (`docs/bibliography.md`).
 
+#![deny(clippy::arithmetic_side_effects)]
+
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -63,7 +66,11 @@ impl Goal {
     /// The goal moved by (x, y).
     #[must_use]
     pub fn translated(&self, x: i32, y: i32) -> Goal {
-        let moved = |cell: Cell| Cell { x: cell.x + x, y: cell.y + y, ..cell };
+        let moved = |Cell { x: east, y: north, z }| Cell {
+            x: x.saturating_add(east),
+            y: y.saturating_add(north),
+            z,
+        };
         Goal(self.cells().map(|(cell, count)| (moved(cell), count)).collect())
     }
 
@@ -85,7 +92,7 @@ impl Goal {
             return None;
         }
         let mut cells: Vec<(Cell, i64)> = self.cells().collect();
-        cells.sort_by_key(|&(Cell { x, y, z }, _)| (-i64::from(y), x, z));
+        cells.sort_by_key(|&(Cell { x, y, z }, _)| (Reverse(y), x, z));
         let mut atoms = Vec::new();
         for (Cell { x, y, z }, count) in cells {
             let sign = if count < 0 { '-' } else { '+' };
@@ -105,8 +112,8 @@ impl Goal {
 
 /// Offset of entry (i, j) of a matrix with so many rows and columns.
 pub fn position(i: usize, j: usize, height: usize, width: usize) -> (i32, i32) {
-    let to = |at: usize, extent: usize| at as i32 - (extent / 2) as i32;
-    (to(j, width), -to(i, height))
+    let from = |a: usize, b: usize| (a as i32).saturating_sub(b as i32);
+    (from(j, width / 2), from(height / 2, i))
 }
 
 /// How far a matrix reaches from its centre, and how many channels it has.
@@ -124,15 +131,15 @@ impl Frame {
     fn of<'a>(goals: impl IntoIterator<Item = &'a Goal>) -> Frame {
         let mut frame = Frame { x: 0, y: 0, channels: 1 };
         for (cell, _) in goals.into_iter().flat_map(Goal::cells) {
-            frame.x = frame.x.max(cell.x.abs());
-            frame.y = frame.y.max(cell.y.abs());
+            frame.x = frame.x.max(cell.x.saturating_abs());
+            frame.y = frame.y.max(cell.y.saturating_abs());
             frame.channels = frame.channels.max(cell.z.saturating_add(1));
         }
         frame
     }
 
     fn entries(self) -> i64 {
-        let side = |reach: i32| 2 * i64::from(reach) + 1;
+        let side = |reach: i32| i64::from(reach).saturating_mul(2).saturating_add(1);
         side(self.x).saturating_mul(side(self.y)).saturating_mul(i64::from(self.channels))
     }
 }
@@ -142,10 +149,11 @@ fn compact(goal: &Goal, frame: Frame) -> String {
         return format!("<{} cells>", goal.0.len());
     }
     let mut out = String::from("<");
-    for y in (-frame.y..=frame.y).rev() {
+    let (west, south) = (frame.x.saturating_neg(), frame.y.saturating_neg());
+    for y in (south..=frame.y).rev() {
         out.push_str(if y == frame.y { "" } else { "; " });
-        for x in -frame.x..=frame.x {
-            out.push_str(if x == -frame.x { "" } else { " " });
+        for x in west..=frame.x {
+            out.push_str(if x == west { "" } else { " " });
             let count = |z| goal.0.get(&Cell { x, y, z }).copied().unwrap_or(0).to_string();
             let counts: Vec<String> = (0..frame.channels).map(count).collect();
             // Writing to a string cannot fail.

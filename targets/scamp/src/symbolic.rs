@@ -4,6 +4,8 @@
 //! All elements execute the same, so that one element at (0, 0) stands for all; the array has no
 //! edge here. Coefficients are exact fractions, so that bus3 is followed as well.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::expand::expand;
 use crate::isa::{Inst, Reg};
 use crate::meaning::{Assignment, meaning};
@@ -67,7 +69,7 @@ fn translated(value: &Value, (x, y): (i32, i32)) -> Value {
     let moved = |term: &Term| match term.source {
         // The constant and the global input are the same everywhere.
         Reg::NONE | Reg::IN => *term,
-        _ => Term { x: term.x + x, y: term.y + y, ..*term },
+        _ => Term { x: term.x.saturating_add(x), y: term.y.saturating_add(y), ..*term },
     };
     value.iter().map(|(term, factor)| (moved(term), factor.clone())).collect()
 }
@@ -131,7 +133,9 @@ impl Symbolic {
                     .steps
                     .iter()
                     .map(|direction| direction.step())
-                    .fold((0, 0), |(x, y), (dx, dy)| (x + dx, y + dy));
+                    .fold((0_i32, 0_i32), |(x, y), (dx, dy)| {
+                        (x.saturating_add(dx), y.saturating_add(dy))
+                    });
                 let value = translated(&self.value(term.register), (x, y));
                 self.add(&mut sum, &value, &term.factor)?;
             }
@@ -143,7 +147,7 @@ impl Symbolic {
 
     /// Adds `factor * value` to a sum.
     fn add(&mut self, sum: &mut Value, value: &Value, factor: &Ratio) -> Result<()> {
-        self.work += value.len() + 1;
+        self.work = self.work.saturating_add(value.len()).saturating_add(1);
         if self.work > MAX_WORK {
             return Err(too_much("more summands than can be followed"));
         }

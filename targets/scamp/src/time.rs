@@ -128,7 +128,7 @@ fn writes(step: &Inst) -> u64 {
 
 /// Cost of a program.
 pub fn total(program: &Program, model: Model, arch: &ScampArch) -> u64 {
-    program.instructions.iter().map(|inst| model.cost(inst, arch)).sum()
+    program.instructions.iter().map(|inst| model.cost(inst, arch)).fold(0, u64::saturating_add)
 }
 
 /// Images that are computed in a second.
@@ -159,7 +159,7 @@ pub fn timeline(program: &Program, model: Model, arch: &ScampArch) -> Timeline {
             timeline.depend(last, event, "order");
         }
         last = Some(event);
-        now += duration;
+        now = u64::saturating_add(now, duration);
     }
     timeline.figure("instructions", program.length());
     timeline.figure("bus steps", program.bus_steps());

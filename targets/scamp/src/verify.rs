@@ -1,5 +1,7 @@
 //! Legality rules. Most are about single bus steps, so that a macro is legal when its steps are.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod digital;
 mod kernels;
 

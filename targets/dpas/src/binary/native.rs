@@ -16,12 +16,12 @@ const COMPACTED: usize = 8;
 /// systolic instruction with bits that mean nothing here does so with a warning.
 pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
     let (mut listing, mut warnings) = (Listing::default(), Problems::default());
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = &bytes[at..];
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let at = bytes.len().abs_diff(rest.len());
         let compacted = rest.get(3).is_some_and(|byte| byte >> 5 & 1 == 1);
         let length = if compacted { COMPACTED } else { LENGTH };
-        let own = &rest[..length.min(rest.len())];
+        let (own, behind) = rest.split_at(length.min(rest.len()));
         let statement = match decode(own, platform) {
             Some(Ok(inst)) => Statement::Systolic(inst),
             Some(Err(problem)) => {
@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
             None => Statement::Raw(own.to_vec()),
         };
         listing.items.push(Item { statement, span: None });
-        at += own.len();
+        rest = behind;
     }
     (listing, warnings.finish())
 }
@@ -63,7 +63,7 @@ pub fn recognises(bytes: &[u8], platform: Platform) -> bool {
 /// # Errors
 /// `Q6033` for an instruction without known machine code, and what the platform cannot encode.
 pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(LENGTH * listing.items.len());
+    let mut bytes = Vec::with_capacity(listing.items.len().saturating_mul(LENGTH));
     for item in &listing.items {
         let place = |problem: Diagnostic| match item.span {
             Some(span) => problem.label(span, ""),

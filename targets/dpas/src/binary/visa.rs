@@ -45,8 +45,7 @@ pub fn read(
 fn read_form(bytes: &[u8], layout: &Layout) -> Result<Vec<VirtualItem>> {
     let length = layout.bytes();
     let mut items = Vec::new();
-    for (index, chunk) in bytes.chunks(length).enumerate() {
-        let at = (index * length) as u64;
+    for (at, chunk) in (0..).step_by(length).zip(bytes.chunks(length)) {
         let opcode = i128::from(chunk[0]);
         let is_opcode = |row: &quincunx_isa::Row| row.matches.first() == Some(&("opcode", opcode));
         if !visa::TABLE.rows.iter().any(is_opcode) {
@@ -79,7 +78,7 @@ fn read_form(bytes: &[u8], layout: &Layout) -> Result<Vec<VirtualItem>> {
 /// `Q6016` for a variable that does not fit the index.
 pub fn write(items: &[VirtualItem], short_index: bool, form: Form) -> Result<Vec<u8>> {
     let layout = form.layout(short_index);
-    let mut bytes = Vec::with_capacity(layout.bytes() * items.len());
+    let mut bytes = Vec::with_capacity(layout.bytes().saturating_mul(items.len()));
     for item in items {
         let word = visa::TABLE.encode(&item.inst.to_raw(), layout)?;
         bytes.extend_from_slice(&word.to_le_bytes()[..layout.bytes()]);

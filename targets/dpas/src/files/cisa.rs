@@ -28,13 +28,13 @@ struct Bytes<'a> {
 
 impl<'a> Bytes<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let end = self.at.checked_add(count);
-        let Some(taken) = end.and_then(|end| self.bytes.get(self.at..end)) else {
+        let end = self.at.saturating_add(count);
+        let Some(taken) = self.bytes.get(self.at..end) else {
             let left = self.bytes.len().saturating_sub(self.at);
             let message = format!("the file ends: {count} bytes are needed and {left} are left");
             return Err(Diagnostic::invalid("Q6030", message).at_byte(self.at as u64));
         };
-        self.at += count;
+        self.at = end;
         Ok(taken)
     }
 
@@ -127,7 +127,11 @@ fn read_kernel(mut file: Bytes<'_>, version: (u8, u8), form: Option<Form>) -> Re
         file.none(1, "attributes of a predicate")?;
         let name = text(index).unwrap_or_default();
         let fits = is_name(name) && taken.insert(name.to_owned());
-        let name = if fits { name.to_owned() } else { fresh(&mut taken, 1_000_000 + position) };
+        let name = if fits {
+            name.to_owned()
+        } else {
+            fresh(&mut taken, position.saturating_add(1_000_000))
+        };
         kernel.predicates.push((name, count));
     }
     file.none(1, "samplers")?;
@@ -146,7 +150,7 @@ fn read_kernel(mut file: Bytes<'_>, version: (u8, u8), form: Option<Form>) -> Re
 
 /// A name that is not taken.
 fn fresh(taken: &mut BTreeSet<String>, position: u32) -> String {
-    let mut name = format!("V{}", FIRST_VARIABLE + position);
+    let mut name = format!("V{}", FIRST_VARIABLE.saturating_add(position));
     while !taken.insert(name.clone()) {
         name.push('_');
     }
@@ -163,8 +167,8 @@ fn read_strings(file: &mut Bytes<'_>) -> Result<Vec<String>> {
         let rest = file.bytes.get(file.at..).unwrap_or_default();
         let end = rest.iter().position(|&byte| byte == 0);
         let end = end.ok_or_else(|| file.fail("a string has no end"))?;
-        strings.push(String::from_utf8_lossy(&rest[..end]).into_owned());
-        file.at += end + 1;
+        strings.push(String::from_utf8_lossy(file.take(end)?).into_owned());
+        file.byte()?;
     }
     Ok(strings)
 }
@@ -186,7 +190,7 @@ fn read_variable<'a>(
         .ok_or_else(|| file.fail(format!("{} is not an alignment", kind >> 4)))?;
     let alias = match alias {
         0 => None,
-        index if (FIRST_VARIABLE..FIRST_VARIABLE + position).contains(&index) => {
+        index if (FIRST_VARIABLE..FIRST_VARIABLE.saturating_add(position)).contains(&index) => {
             Some((index, offset))
         }
         index => {
@@ -208,11 +212,12 @@ pub fn write(kernel: &Kernel, form: Form) -> Result<Vec<u8>> {
     out.extend(1u16.to_le_bytes());
     out.extend(fits16(kernel.name.len() as u64, "bytes of the name")?.to_le_bytes());
     out.extend(kernel.name.as_bytes());
-    let header = out.len() + 3 * 4 + 2 + 2 + 1 + 2 + 2;
+    // No inputs, symbols, native binaries, file variables and functions.
+    let nothing = [0; 4 + 2 + 2 + 1 + 2 + 2];
+    let header = out.len().saturating_add(4 + 4).saturating_add(nothing.len());
     out.extend((header as u32).to_le_bytes());
     out.extend((body.len() as u32).to_le_bytes());
-    // No inputs, symbols, native binaries, file variables and functions.
-    out.extend([0; 4 + 2 + 2 + 1 + 2 + 2]);
+    out.extend(nothing);
     out.extend(body);
     Ok(out)
 }
@@ -237,8 +242,9 @@ fn write_kernel(kernel: &Kernel, form: Form) -> Result<Vec<u8>> {
     }
     out.extend(1u32.to_le_bytes());
     out.extend((kernel.variables.len() as u32).to_le_bytes());
-    for (position, variable) in kernel.variables.iter().enumerate() {
-        out.extend((position as u32 + 2).to_le_bytes());
+    let mut names = 2_u32..;
+    for (name, variable) in names.by_ref().zip(&kernel.variables) {
+        out.extend(name.to_le_bytes());
         out.push(variable.element.number() | variable.align.number() << 4);
         out.extend(fits16(variable.elements.into(), "elements of a variable")?.to_le_bytes());
         let (alias, offset) = variable.alias.unwrap_or((0, 0));
@@ -248,15 +254,15 @@ fn write_kernel(kernel: &Kernel, form: Form) -> Result<Vec<u8>> {
     }
     out.extend(0u16.to_le_bytes());
     out.extend(fits16(kernel.predicates.len() as u64, "predicates")?.to_le_bytes());
-    for (position, (_, count)) in kernel.predicates.iter().enumerate() {
-        out.extend(((kernel.variables.len() + position) as u32 + 2).to_le_bytes());
+    for (name, (_, count)) in names.zip(&kernel.predicates) {
+        out.extend(name.to_le_bytes());
         out.extend(count.to_le_bytes());
         out.push(0);
     }
     out.extend([0; 2 + 4]);
     let code = write_stream(&kernel.instructions, kernel.version < LONG_INDEX, form)?;
     out.extend((code.len() as u32).to_le_bytes());
-    let offset = out.len() + 4 + 2;
+    let offset = out.len().saturating_add(4 + 2);
     out.extend((offset as u32).to_le_bytes());
     out.extend(0u16.to_le_bytes());
     out.extend(code);

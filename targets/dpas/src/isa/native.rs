@@ -3,6 +3,8 @@
 //! The value of a sub-register operand is in elements of the operand's type, as in the text; the
 //! field holds bytes on xehpg and pairs of bytes from xehpc on.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod terms;
 
 pub use terms::Native;
@@ -242,18 +244,21 @@ fn param(layout: &Layout, name: &str) -> i128 {
 }
 
 fn exact(dividend: i128, divisor: i128, problem: &Diagnostic) -> Result<i128> {
-    if dividend % divisor == 0 { Ok(dividend / divisor) } else { Err(problem.clone()) }
+    match dividend.checked_rem(divisor) {
+        Some(0) => Ok(dividend.checked_div(divisor).unwrap_or(dividend)),
+        _ => Err(problem.clone()),
+    }
 }
 
 fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) -> Result<()> {
     check(values, layout)?;
-    let unit = 8 * param(layout, "sub_unit");
+    let unit = param(layout, "sub_unit").saturating_mul(8);
     let between = Diagnostic::invalid(
         "Q6012",
         format!("a sub-register is not a multiple of {} bytes, in which it is stored", unit / 8),
     );
     for (index, bits) in subs(values, acc, factor) {
-        values[index] = exact(values[index] * bits, unit, &between)?;
+        values[index] = exact(values[index].saturating_mul(bits), unit, &between)?;
     }
     let unit = param(layout, "offset_unit");
     let odd = format!("the channel offset is not a multiple of {unit}");
@@ -269,15 +274,15 @@ fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
 }
 
 fn to_values(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) -> Result<()> {
-    let unit = 8 * param(layout, "sub_unit");
+    let unit = param(layout, "sub_unit").saturating_mul(8);
     let partial = Diagnostic::invalid("Q6012", "a sub-register is not a whole number of elements");
     for (index, bits) in subs(values, acc, factor) {
-        values[index] = exact(values[index] * unit, bits, &partial)?;
+        values[index] = exact(values[index].saturating_mul(unit), bits, &partial)?;
     }
-    values[OFFSET] *= param(layout, "offset_unit");
+    values[OFFSET] = values[OFFSET].saturating_mul(param(layout, "offset_unit"));
     let width = param(layout, "swsb_bits");
     let options = values[OPTION_LIST];
-    let mut word = options & ((1 << width) - 1);
+    let mut word = options & !(-1 << width);
     if width == 8 {
         word = widen(word).ok_or_else(no_such_dependency)?;
     }
@@ -294,7 +299,7 @@ fn no_such_dependency() -> Diagnostic {
 fn check(values: &[i128], layout: &Layout) -> Result<()> {
     let (lanes, machine) = (values[LANES], param(layout, "lanes"));
     let is_double = values[DST_TYPE] == FloatAcc::Df as i128;
-    if lanes != machine && !(is_double && lanes == machine - 1) {
+    if lanes != machine && !(is_double && lanes == machine.saturating_sub(1)) {
         let message = format!("the machine has {} lanes, found {}", 1 << machine, 1 << lanes);
         return Err(Diagnostic::invalid("Q6010", message)
             .help("choose another machine with --arch: xehpg has 8 lanes, the others have 16"));

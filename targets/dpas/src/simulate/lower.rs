@@ -1,5 +1,7 @@
 //! Instructions as steps on the bytes of a thread.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use super::exec::{Operation, Step};
 use crate::arch::DpasArch;
 use crate::isa::native::Native;
@@ -15,8 +17,7 @@ use quincunx_diag::{Diagnostic, Result};
 /// # Errors
 /// `Q6041` when its precisions cannot be multiplied, `Q6057` when src2 starts within a byte.
 pub fn native_operation(inst: &Native, arch: &DpasArch, stride: RowStride) -> Result<Operation> {
-    let grf = arch.platform.grf_bytes();
-    let at = |(register, byte): (u8, u32)| (u32::from(register) * grf + byte) as usize;
+    let at = |(register, byte): (u8, u32)| byte_of(register, byte, arch) as usize;
     if inst.src2_odd_bits != 0 {
         return Err(Diagnostic::invalid("Q6057", "src2 does not start at a whole byte"));
     }
@@ -81,15 +82,19 @@ pub fn listing_steps(listing: &Listing, arch: &DpasArch, stride: RowStride) -> R
     listing.items.iter().map(place).collect()
 }
 
+/// The byte of the register file that is a byte of a register.
+pub(crate) fn byte_of(register: u8, byte: u32, arch: &DpasArch) -> u32 {
+    arch.platform.grf_bytes().saturating_mul(register.into()).saturating_add(byte)
+}
+
 fn listing_step(inst: &listing::Inst, arch: &DpasArch) -> Step {
-    let grf = arch.platform.grf_bytes();
     match *inst {
         listing::Inst::Mov {
             no_mask, lanes, offset, dst, dst_sub, dst_type, src, src_sub, ..
         } => {
             let size = dst_type.bytes();
             let at = |register: u8, sub: u8| {
-                (u32::from(register) * grf + u32::from(sub) * size) as usize
+                byte_of(register, size.saturating_mul(sub.into()), arch) as usize
             };
             Step::Copy {
                 dst: at(dst.0, dst_sub),
@@ -125,17 +130,17 @@ impl Memory {
     /// # Errors
     /// `Q6066` when they take more than [`MAX_MEMORY`] bytes.
     pub fn new(kernel: &Kernel, grf: u32) -> Result<Memory> {
-        let unit = 2 * u64::from(grf).max(64);
+        let unit = u64::from(grf).max(64).saturating_mul(2);
         let (mut offsets, mut end) = (Vec::new(), 0u64);
         let (mut roots, chains) = (Vec::new(), kernel.roots());
         for (at, (variable, &(root, offset))) in kernel.variables.iter().zip(&chains).enumerate() {
-            let root = (root - FIRST_VARIABLE) as usize;
+            let root = root.saturating_sub(FIRST_VARIABLE) as usize;
             roots.push(root);
             if root == at {
                 offsets.push(end as usize);
-                end += variable.bytes().next_multiple_of(unit);
+                end = end.saturating_add(variable.bytes().next_multiple_of(unit));
             } else {
-                offsets.push(offsets[root] + offset as usize);
+                offsets.push(offsets[root].saturating_add(offset as usize));
             }
             if end > MAX_MEMORY {
                 let message = format!("the variables take more than {} MiB", MAX_MEMORY >> 20);
@@ -148,7 +153,7 @@ impl Memory {
     fn at(&self, variable: Var, offset: usize) -> Result<usize> {
         let index = variable.index().and_then(|index| index.checked_sub(FIRST_VARIABLE));
         let base = index.and_then(|index| self.offsets.get(index as usize));
-        base.map(|base| base + offset).ok_or_else(|| {
+        base.map(|base| base.saturating_add(offset)).ok_or_else(|| {
             let message = format!("variable {} is not declared", variable.index().unwrap_or(0));
             Diagnostic::invalid("Q6060", message)
         })
@@ -192,9 +197,9 @@ pub fn visa_operation(
     };
     let dst = acc(inst.dst.0)?;
     let src0 = (inst.src0.0 != Var::NULL).then_some(inst.src0);
-    let (row, column) = (usize::from(inst.src2.1), usize::from(inst.src2.2));
-    let size = element(inst.src2.0).map_or(0, |variable| variable.element.bytes() as usize);
-    let src2_offset = row * arch.platform.grf_bytes() as usize + column * size;
+    let size = element(inst.src2.0).map_or(0, |variable| variable.element.bytes());
+    let column = size.saturating_mul(inst.src2.2.into());
+    let src2_offset = byte_of(inst.src2.1, column, arch) as usize;
     Ok(Operation {
         shape: Shape {
             weights: inst.w,

@@ -6,7 +6,7 @@ use crate::arch::{DpasArch, Platform};
 use crate::isa::listing;
 use crate::isa::native::Native;
 use crate::program::{Listing, Statement};
-use crate::simulate::lower::native_operation;
+use crate::simulate::lower::{byte_of, native_operation};
 use quincunx_diag::Diagnostic;
 
 pub(super) fn verify(listing: &Listing, arch: &DpasArch, allow: &Allow) -> Vec<Diagnostic> {
@@ -86,14 +86,14 @@ fn copy(inst: &listing::Inst, arch: &DpasArch) -> Vec<Diagnostic> {
         found.push(Diagnostic::unsupported("Q6064", message).help("only copies are modelled"));
     }
     let lanes = 1u32 << lanes as u32;
-    if u32::from(offset) + lanes > 32 {
+    if lanes.saturating_add(offset.into()) > 32 {
         let message = format!("{lanes} lanes from bit {offset} leave the mask");
         found.push(Diagnostic::invalid("Q6063", message).help("the dispatch mask has 32 bits"));
     }
     for (name, register, sub) in [("dst", dst, dst_sub), ("src", src, src_sub)] {
-        let start =
-            u32::from(register.0) * arch.platform.grf_bytes() + u32::from(sub) * dst_type.bytes();
-        let end = start + lanes * dst_type.bytes();
+        let bytes = dst_type.bytes();
+        let start = byte_of(register.0, bytes.saturating_mul(sub.into()), arch);
+        let end = start.saturating_add(bytes.saturating_mul(lanes));
         if end > arch.file_bytes() {
             let message = format!("{name} ends at byte {end} of {} bytes", arch.file_bytes());
             found.push(

@@ -151,7 +151,7 @@ fn sizes(facts: &Facts, found: &mut Found) {
         let message = format!("the execution size is {}, expected {lanes}", facts.lanes);
         reject(found, "Q6040", message, "it is 8 before xehpc and 16 from xehpc on; half with df");
     }
-    if facts.offset + facts.lanes > 32 {
+    if facts.offset.saturating_add(facts.lanes) > 32 {
         let message = format!("{} lanes from bit {} leave the mask", facts.lanes, facts.offset);
         reject(found, "Q6063", message, "the dispatch mask has 32 bits");
     }
@@ -164,7 +164,7 @@ fn sizes(facts: &Facts, found: &mut Found) {
 /// Names of the operands with their bytes: dst, src0, src1, src2.
 pub(super) fn footprints(operation: &Operation) -> Vec<(&'static str, Range<usize>)> {
     let Operation { shape, dst, src0, src1, src2, fused, .. } = *operation;
-    let range = |at: usize, length: u32| at..at + length as usize;
+    let range = |at: usize, length: u32| at..at.saturating_add(length as usize);
     let src2_bytes =
         if fused { shape.fused_bytes().min(shape.src2_bytes()) } else { shape.src2_bytes() };
     let mut list = vec![("dst", range(dst, shape.dst_bytes()))];
@@ -196,15 +196,16 @@ pub(super) fn alignment(shape: &Shape, arch: &DpasArch, starts: &[(&'static str,
     let mut found = Vec::new();
     for &(operand, start) in starts {
         let (code, unit) = match operand {
-            "dst" => ("Q6054", shape.lanes * shape.dst.bytes()),
-            "src0" => ("Q6055", shape.lanes * shape.src0.bytes()),
+            "dst" => ("Q6054", shape.lanes.saturating_mul(shape.dst.bytes())),
+            "src0" => ("Q6055", shape.lanes.saturating_mul(shape.src0.bytes())),
             "src1" => ("Q6056", arch.platform.grf_bytes()),
             _ => ("Q6057", shape.src2_alignment()),
         };
-        if !start.is_multiple_of(unit as usize) {
+        if let Some(beyond @ 1..) = start.checked_rem(unit as usize) {
             let message = format!("{operand} starts at byte {start}, not a multiple of {unit}");
-            let below = start - start % unit as usize;
-            let help = format!("bytes {below} and {} are legal", below + unit as usize);
+            let below = start.saturating_sub(beyond);
+            let above = below.saturating_add(unit as usize);
+            let help = format!("bytes {below} and {above} are legal");
             reject(&mut found, code, message, help);
         }
     }

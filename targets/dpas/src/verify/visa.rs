@@ -31,7 +31,7 @@ fn aliases(kernel: &Kernel) -> Vec<Diagnostic> {
     let outside = |variable: &&Variable| {
         variable.alias.is_some_and(|(target, offset)| {
             let room = kernel.variable(target).map_or(0, Variable::bytes);
-            u64::from(offset) + variable.bytes() > room
+            variable.bytes().saturating_add(offset.into()) > room
         })
     };
     let report = |variable: &Variable| {
@@ -171,18 +171,19 @@ fn places(
         let at = index.checked_sub(crate::program::FIRST_VARIABLE)? as usize;
         memory.offsets.get(*memory.roots.get(at)?).copied()
     };
-    let starts: Vec<_> =
-        list.iter().map(|(name, range)| (*name, range.start - base(name).unwrap_or(0))).collect();
+    let start = |(name, range): &(&'static str, std::ops::Range<usize>)| {
+        (*name, range.start.saturating_sub(base(name).unwrap_or(0)))
+    };
+    let starts: Vec<_> = list.iter().map(start).collect();
     found.extend(alignment(&operation.shape, arch, &starts));
     let mut inside = true;
     for (name, range) in &list {
         let index = variable(name).index().unwrap_or(0);
         let Some(declared) = kernel.variable(index) else { continue };
-        let at = (index - crate::program::FIRST_VARIABLE) as usize;
-        let end = memory.offsets[at] + declared.bytes() as usize;
-        if range.end > end {
+        let at = index.saturating_sub(crate::program::FIRST_VARIABLE) as usize;
+        let needed = range.end.saturating_sub(memory.offsets[at]);
+        if needed as u64 > declared.bytes() {
             inside = false;
-            let needed = range.end - memory.offsets[at];
             let message = format!(
                 "{name} needs {needed} bytes of {}, which has {}",
                 declared.name,

@@ -4,7 +4,8 @@ use super::KernelFile;
 use crate::goal::{Cell, Goal};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Conv, Graph, Op, Window};
-use quincunx_tensor::{DType, Tensor};
+use quincunx_tensor::{DType, Tensor, element_count};
+use std::num::Saturating;
 
 /// Most weights of a graph.
 const MAX_WEIGHTS: usize = 1 << 24;
@@ -20,10 +21,10 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
     let (depth, _) = file.approximation();
     let goals = file.goals(depth)?.0;
     let (reach_x, reach_y) = reach(&goals);
-    let (rows, columns, channels) = (2 * reach_y + 1, 2 * reach_x + 1, file.channels());
+    let span = |reach: usize| reach.saturating_mul(2).saturating_add(1);
+    let (rows, columns, channels) = (span(reach_y), span(reach_x), file.channels());
     let size = [goals.len(), channels, rows, columns];
-    let count = size.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
-    let Some(count) = count.filter(|&count| count <= MAX_WEIGHTS) else {
+    let Some(count) = element_count(&size).filter(|&count| count <= MAX_WEIGHTS) else {
         return Err(too_large(format!("the kernels span {rows} x {columns} cells")));
     };
     let mut weights = vec![0.0_f32; count];
@@ -33,9 +34,13 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
             if f64::from(weight as f32) != weight {
                 return Err(too_large(format!("the weight {weight} is not exact in f32")));
             }
-            let (row, column) = (reach_y as i32 - y, reach_x as i32 + x);
-            let at = ((index * channels + z as usize) * rows + row as usize) * columns;
-            weights[at + column as usize] = weight as f32;
+            // South of the centre rows are later, east of it columns.
+            let after =
+                |centre: usize, by: i32| Saturating(centre.saturating_add_signed(by as isize));
+            let (row, column) = (after(reach_y, y.saturating_neg()), after(reach_x, x));
+            let plane = Saturating(index) * Saturating(channels) + Saturating(z as usize);
+            let at = (plane * Saturating(rows) + row) * Saturating(columns) + column;
+            weights[at.0] = weight as f32;
         }
     }
     let mut graph = Graph::new(&file.name);

@@ -217,7 +217,7 @@ impl Reader {
         let list = |name: &str| {
             let mut names = Vec::new();
             let whole = format!("registerAllocator.{name}");
-            collect_names(allocator.get(name).unwrap_or(&Value::Null), &whole, 0, &mut names)?;
+            collect_names(allocator.get(name).unwrap_or(&Value::Null), &whole, None, &mut names)?;
             Ok::<_, Diagnostic>(names)
         };
         let (available, inputs) = (list("availableRegisters")?, list("initialRegisters")?);
@@ -258,15 +258,15 @@ impl Reader {
 pub(super) fn collect_names(
     value: &Value,
     name: &str,
-    bank: usize,
+    bank: Option<usize>,
     names: &mut Vec<String>,
 ) -> Read<()> {
     let list = value.as_array().ok_or_else(|| missing(name, "a list of names"))?;
     for (index, entry) in list.iter().enumerate() {
-        match entry {
-            Value::String(text) if bank == 0 => names.push(text.clone()),
-            Value::String(text) => names.push(format!("{}:{text}", bank - 1)),
-            Value::Array(_) if bank == 0 => collect_names(entry, name, index + 1, names)?,
+        match (entry, bank) {
+            (Value::String(text), None) => names.push(text.clone()),
+            (Value::String(text), Some(bank)) => names.push(format!("{bank}:{text}")),
+            (Value::Array(_), None) => collect_names(entry, name, Some(index), names)?,
             _ => return Err(missing(name, "a list of names")),
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn digital(pair_gen: &Map<String, Value>) -> Read<DigitalLayout> {
     let mut registers = BTreeMap::new();
     for (key, list) in object(pair_gen, "regMapping")? {
         let (mut names, name) = (Vec::new(), format!("pairGen.regMapping.{key}"));
-        collect_names(list, &name, 0, &mut names)?;
+        collect_names(list, &name, None, &mut names)?;
         let list = names.iter().map(|name| Reg::new(name)).collect::<Option<Vec<_>>>();
         let list = list.filter(|list| list.len() >= bits);
         let list = list.ok_or_else(|| wrong(&name, format!("expected {bits} registers")))?;

@@ -1,5 +1,7 @@
 //! Files of other tools: kernel files of Cain.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod graph;
 mod kernel;
 mod layout;

@@ -3,6 +3,12 @@
 //!
 //! There is no such check upstream (`cain` in `docs/bibliography.md`).
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    reason = "numbers have up to 32 bits, depths are up to 60, blocks up to 16 a side, and a program \
+              has fewer moves than instructions may be read"
+)]
+
 use crate::arch::ScampArch;
 use crate::files::{Bit, DigitalLayout, KernelFile, Mode};
 use crate::goal::Goal;

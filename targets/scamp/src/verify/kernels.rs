@@ -49,13 +49,13 @@ impl Computed {
         let mut depth = 0;
         for (term, factor) in &self.value {
             let factor = Dyadic::from_ratio(factor)?;
-            depth = depth.max(u32::try_from(-factor.exponent()).unwrap_or(0));
+            depth = depth.max(u32::try_from(factor.exponent().saturating_neg()).unwrap_or(0));
             let z = u32::try_from(channel(term)?).ok()?;
             cells.push((Cell { x: term.x, y: term.y, z }, factor));
         }
         let mut goal = Goal::default();
         for (cell, factor) in cells {
-            let count = factor.in_units(-i32::try_from(depth).ok()?)?;
+            let count = factor.in_units(0_i32.checked_sub_unsigned(depth)?)?;
             goal.set(cell, i64::try_from(&count).ok()?);
         }
         Some((goal, depth))

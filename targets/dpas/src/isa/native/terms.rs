@@ -62,8 +62,8 @@ impl Native {
         let (dst_type, src0_type) = (acc(DST_TYPE)?, acc(SRC0_TYPE)?);
         let src2_type = factor(SRC2_TYPE)?;
         let src0 = GrfOrNull(u16::try_from(values[SRC0]).ok()?).register();
-        let src0_byte = small(SRC0_SUB)? * src0_type.bytes();
-        let src2_bit = small(SRC2_SUB)? * src2_type.bits();
+        let src0_byte = small(SRC0_SUB)?.saturating_mul(src0_type.bytes());
+        let src2_bit = small(SRC2_SUB)?.saturating_mul(src2_type.bits());
         Some(Native {
             fused,
             no_mask: values[NO_MASK] != 0,
@@ -71,7 +71,7 @@ impl Native {
             repeat: small(REPEAT)?,
             lanes: 1 << small(LANES)?.min(5),
             offset: small(OFFSET)?,
-            dst: (byte(DST)?, small(DST_SUB)? * dst_type.bytes()),
+            dst: (byte(DST)?, small(DST_SUB)?.saturating_mul(dst_type.bytes())),
             dst_type,
             src0: src0.map(|register| (register, src0_byte)),
             src0_type,
