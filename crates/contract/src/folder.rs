@@ -13,6 +13,8 @@
 //! Folders are untrusted: names are single path components, nothing but regular files is opened,
 //! and nothing is allocated on the word of `program.json` alone.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::plan::{Place, Plan};
 use crate::{Arch, File, Interface, Numerics, Options};
 use quincunx_diag::{Diagnostic, Result};

@@ -1,5 +1,7 @@
 //! Shape and type inference: one function per operator family.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 mod layers;
 mod movement;
 mod numeric;
@@ -141,8 +143,9 @@ fn infer_conv(conv: &Conv, operands: &Operands<'_>) -> Result<(DType, Shape)> {
     let (_, w) = operands.get(1)?;
     let rank = conv.window.rank();
     check_window(&conv.window, rank)?;
-    if x.len() != rank + 2 || w.len() != rank + 2 {
-        return Err(mismatch(format!("expected x and w of rank {}", rank + 2)));
+    let axes = rank.saturating_add(2);
+    if x.len() != axes || w.len() != axes {
+        return Err(mismatch(format!("expected x and w of rank {axes}")));
     }
     if w[2..] != conv.window.kernel[..] {
         return Err(mismatch(format!(
@@ -152,10 +155,9 @@ fn infer_conv(conv: &Conv, operands: &Operands<'_>) -> Result<(DType, Shape)> {
         )));
     }
     let groups = conv.groups;
-    if groups == 0
-        || !x[1].is_multiple_of(groups)
+    if !x[1].is_multiple_of(groups)
         || !w[0].is_multiple_of(groups)
-        || w[1] != x[1] / groups
+        || x[1].checked_div(groups) != Some(w[1])
     {
         return Err(mismatch(format!(
             "{} input channels, {groups} groups and weights {} do not fit together",
@@ -169,8 +171,8 @@ fn infer_conv(conv: &Conv, operands: &Operands<'_>) -> Result<(DType, Shape)> {
         return Err(mismatch(format!("bias has shape {}, expected [{}]", show_shape(b), w[0])));
     }
     let mut shape = Shape::from_slice(&[x[0], w[0]]);
-    for axis in 0..rank {
-        shape.push(window_extent(&conv.window, axis, x[axis + 2], false)?);
+    for (axis, &extent) in x[2..].iter().enumerate() {
+        shape.push(window_extent(&conv.window, axis, extent, false)?);
     }
     Ok((dtype, shape))
 }
@@ -178,23 +180,24 @@ fn infer_conv(conv: &Conv, operands: &Operands<'_>) -> Result<(DType, Shape)> {
 fn infer_pool(pool: &Pool, dtype: DType, x: &[usize]) -> Result<(DType, Shape)> {
     let rank = pool.window.rank();
     check_window(&pool.window, rank)?;
-    if x.len() != rank + 2 {
-        return Err(mismatch(format!("expected x of rank {}, found {}", rank + 2, x.len())));
+    let axes = rank.saturating_add(2);
+    if x.len() != axes {
+        return Err(mismatch(format!("expected x of rank {axes}, found {}", x.len())));
     }
     if let PoolKind::Average { .. } = pool.kind {
         float(dtype)?;
     }
     let mut shape = Shape::from_slice(&x[..2]);
-    for axis in 0..rank {
+    for (axis, &extent) in x[2..].iter().enumerate() {
         // A window that lies wholly in the padding has no element to pool.
-        let span = (pool.window.kernel[axis] - 1).saturating_mul(pool.window.dilations[axis]) + 1;
+        let span = pool.window.span(axis).unwrap_or(usize::MAX);
         let (before, after) = pool.window.pads[axis];
         if before >= span || after >= span {
             return Err(mismatch(format!(
                 "padding {before}, {after} is not smaller than the kernel"
             )));
         }
-        shape.push(window_extent(&pool.window, axis, x[axis + 2], pool.ceil)?);
+        shape.push(window_extent(&pool.window, axis, extent, pool.ceil)?);
     }
     Ok((dtype, shape))
 }
@@ -219,10 +222,7 @@ fn window_extent(window: &Window, axis: usize, extent: usize, ceil: bool) -> Res
     let too_large = || mismatch(format!("window along axis {axis} is too large to address"));
     let (before, after) = window.pads[axis];
     let stride = window.strides[axis];
-    let span = (window.kernel[axis] - 1)
-        .checked_mul(window.dilations[axis])
-        .and_then(|reach| reach.checked_add(1))
-        .ok_or_else(too_large)?;
+    let span = window.span(axis).ok_or_else(too_large)?;
     let padded =
         extent.checked_add(before).and_then(|e| e.checked_add(after)).ok_or_else(too_large)?;
     let Some(room) = padded.checked_sub(span) else {
@@ -230,12 +230,12 @@ fn window_extent(window: &Window, axis: usize, extent: usize, ceil: bool) -> Res
             "kernel spans {span} along axis {axis}, but the padded input has {padded}"
         )));
     };
-    let mut count = room / stride + 1;
+    let count = room.checked_div(stride).and_then(|steps| steps.checked_add(1));
+    let count = count.ok_or_else(too_large)?;
     // The last position of ceil mode is dropped when it would start in the right padding.
-    if ceil && room % stride != 0 && count.saturating_mul(stride) < extent.saturating_add(before) {
-        count += 1;
-    }
-    Ok(count)
+    let starts_inside = count.saturating_mul(stride) < extent.saturating_add(before);
+    let more = ceil && !room.is_multiple_of(stride) && starts_inside;
+    Ok(count.saturating_add(more.into()))
 }
 
 fn infer_global_pool(dtype: DType, x: &[usize]) -> Result<(DType, Shape)> {

@@ -158,7 +158,7 @@ fn pad_maps(pad: &Pad, x: &[usize], out: &[usize]) -> Vec<AxisMap> {
     let axis_map = |axis: usize| {
         let extent = i64::try_from(x[axis]).unwrap_or(i64::MAX);
         let (before, _) = pad.pads[axis];
-        let position = |i: usize| pad_position(pad.mode, i as i64 - before, extent);
+        let position = |i: usize| pad_position(pad.mode, (i as i64).saturating_sub(before), extent);
         (0..out[axis]).map(position).collect()
     };
     (0..x.len()).map(axis_map).collect()

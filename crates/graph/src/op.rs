@@ -58,6 +58,12 @@ impl Window {
         self.kernel.len()
     }
 
+    /// Extent along `axis` from the first tap to the last, both included; `None` when it overflows.
+    pub fn span(&self, axis: usize) -> Option<usize> {
+        let reach = self.kernel[axis].checked_sub(1)?.checked_mul(self.dilations[axis])?;
+        reach.checked_add(1)
+    }
+
     /// The taps of output position `out` along `axis` that lie inside an input of this extent.
     pub fn taps(&self, axis: usize, out: usize, extent: usize) -> Range<usize> {
         let start = out * self.strides[axis];

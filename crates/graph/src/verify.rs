@@ -1,5 +1,7 @@
 //! Checks the invariants of a graph without trusting whoever built it.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::infer::infer;
 use crate::{Graph, Node, Quantiser, Value};
 use quincunx_diag::Diagnostic;

@@ -1,5 +1,7 @@
 //! Typed access to the attributes of a node.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::proto::{AttributeProto, GraphProto, TensorProto, attribute_kind as kind};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 

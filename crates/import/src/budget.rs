@@ -4,6 +4,8 @@
 //! that are decoded, adds up what they become, and refuses files that are all structure and no
 //! content. It allocates nothing and stops at the limit.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::proto::{
     AttributeProto, DimensionProto, EntryProto, GraphProto, NodeProto, OpsetProto, TensorProto,
     ValueProto,
@@ -38,7 +40,8 @@ pub(crate) fn check_graph_def_budget(bytes: &[u8]) -> Result<()> {
 }
 
 fn check(bytes: &[u8], root: Kind) -> Result<()> {
-    let mut scan = Scan { left: BASE + 2 * bytes.len() as u64, nodes: 0 };
+    let left = (bytes.len() as u64).saturating_mul(2).saturating_add(BASE);
+    let mut scan = Scan { left, nodes: 0 };
     match scan.message(bytes, root, 0) {
         Some(()) => Ok(()),
         None if scan.nodes > MAX_NODES => Err(too_many_nodes()),
@@ -74,8 +77,10 @@ impl Growth {
     /// # Errors
     /// `Q0402` when the results of all nodes have too many axes.
     pub(crate) fn check(&mut self, graph: &Graph) -> Result<()> {
-        let added = graph.nodes().rev().take(graph.nodes().len() - self.nodes);
-        self.axes += added.map(|(_, node)| graph[node.output].shape.len()).sum::<usize>();
+        let added = graph.nodes().len().saturating_sub(self.nodes);
+        let added = graph.nodes().rev().take(added);
+        let axes = added.map(|(_, node)| graph[node.output].shape.len());
+        self.axes = axes.fold(self.axes, usize::saturating_add);
         self.nodes = graph.nodes().len();
         if self.axes <= MAX_AXES {
             return Ok(());
@@ -176,8 +181,9 @@ struct Scan {
 }
 
 impl Scan {
-    fn spend(&mut self, bytes: u64) -> Option<()> {
-        self.left = self.left.checked_sub(bytes)?;
+    /// So many things of a size.
+    fn spend(&mut self, size: usize, count: u64) -> Option<()> {
+        self.left = self.left.checked_sub(count.saturating_mul(size as u64))?;
         Some(())
     }
 
@@ -191,19 +197,19 @@ impl Scan {
             match kind.field(number) {
                 Field::Message(child, size) => {
                     if let Kind::Node | Kind::NodeDef = child {
-                        self.nodes += 1;
+                        self.nodes = self.nodes.saturating_add(1);
                         if self.nodes > MAX_NODES {
                             return None;
                         }
                     }
                     // Growing lists hold up to twice what is in them.
-                    self.spend(2 * size as u64)?;
-                    self.message(payload.unwrap_or(&[]), child, depth + 1)?;
+                    self.spend(size, 2)?;
+                    self.message(payload.unwrap_or(&[]), child, depth.saturating_add(1))?;
                 }
-                Field::Text => self.spend(48 + payload.map_or(0, <[u8]>::len) as u64)?,
+                Field::Text => self.spend(payload.map_or(0, <[u8]>::len).saturating_add(48), 1)?,
                 Field::Numbers(size, least) => {
-                    let count = payload.map_or(1, |p| p.len() / least);
-                    self.spend(2 * (count * size) as u64)?;
+                    let count = payload.map_or(Some(1), |p| p.len().checked_div(least))?;
+                    self.spend(count.saturating_mul(size), 2)?;
                 }
                 Field::Small => {}
             }
@@ -225,7 +231,8 @@ pub(crate) fn next_field(bytes: &[u8]) -> Option<RawField<'_>> {
         2 => {
             let (length, rest) = varint(rest)?;
             let length = usize::try_from(length).ok()?;
-            Some((number, Some(rest.get(..length)?), &rest[length..]))
+            let (payload, behind) = rest.split_at_checked(length)?;
+            Some((number, Some(payload), behind))
         }
         5 => Some((number, None, rest.get(4..)?)),
         _ => None,
@@ -233,11 +240,13 @@ pub(crate) fn next_field(bytes: &[u8]) -> Option<RawField<'_>> {
 }
 
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut value = 0_u64;
-    for (index, &byte) in bytes.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7f) << (7 * index);
+    let (mut value, mut rest) = (0_u64, bytes);
+    for shift in (0_u32..).step_by(7).take(10) {
+        let (&byte, behind) = rest.split_first()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        rest = behind;
         if byte < 0x80 {
-            return Some((value, &bytes[index + 1..]));
+            return Some((value, rest));
         }
     }
     None

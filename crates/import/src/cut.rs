@@ -1,5 +1,7 @@
 //! Cutting a model at named values, before anything else looks at its nodes.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::inputs::unknown;
 use crate::options::Options;
 use crate::proto::{GraphProto, NodeProto, TensorTypeProto, TypeProto, ValueProto};

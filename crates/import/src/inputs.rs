@@ -1,5 +1,7 @@
 //! Types and shapes of the graph's inputs, and what the user said about them.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::dtype;
 use crate::options::Options;
 use crate::proto::{DimensionProto, GraphProto, ShapeProto, ValueProto};

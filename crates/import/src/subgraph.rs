@@ -1,5 +1,7 @@
 //! Subgraphs: what they read from outside, and how their nodes enter the graph.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::proto::{GraphProto, NodeProto};
 use crate::reader::{Importer, Known};
 use quincunx_diag::Diagnostic;

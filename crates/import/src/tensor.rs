@@ -1,5 +1,7 @@
 //! Tensors of a model file in all their storage forms.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::dtype;
 use crate::packed::{stored_size, unpack};
 use crate::proto::{EXTERNAL, EntryProto, TensorProto};
@@ -160,12 +162,14 @@ fn extents(dims: &[i64]) -> std::result::Result<Shape, String> {
 }
 
 fn check_single_source(proto: &TensorProto, name: &str) -> Result<()> {
-    let typed = proto.float_data.len()
-        + proto.int32_data.len()
-        + proto.int64_data.len()
-        + proto.double_data.len()
-        + proto.uint64_data.len();
-    if typed == 0 {
+    let typed = [
+        proto.float_data.len(),
+        proto.int32_data.len(),
+        proto.int64_data.len(),
+        proto.double_data.len(),
+        proto.uint64_data.len(),
+    ];
+    if typed == [0; 5] {
         return Ok(());
     }
     Err(broken(name, "has its elements twice, raw and typed".to_owned()))

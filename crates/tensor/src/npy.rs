@@ -7,6 +7,8 @@
 //!
 //! Files are written in one way only, so equal tensors give equal bytes.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::view::View;
 use crate::{DType, Narrow, Shape, Tensor, Tensors, element_count, show_shape};
 use bytes::Bytes;
@@ -19,6 +21,9 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
+/// Bytes before the header: the magic, the version and the length of the header.
+const PREFIX: usize = MAGIC.len() + 4;
+const LONG_PREFIX: usize = MAGIC.len() + 6;
 
 /// First bytes of an archive: with members, and empty.
 const ZIP_MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
@@ -41,7 +46,7 @@ pub fn read_npy(bytes: impl Into<Bytes>) -> Result<Tensor> {
     let (text, start) = header_text(&bytes)?;
     let header = Header::parse(text)?;
     let expected = element_count(&header.shape).and_then(|n| n.checked_mul(header.dtype.size()));
-    let found = bytes.len() - start;
+    let found = bytes.len().saturating_sub(start);
     if expected != Some(found) {
         let needed = expected.map_or("too many".to_owned(), |bytes| bytes.to_string());
         return Err(Diagnostic::invalid(
@@ -71,10 +76,11 @@ pub fn write_npy(tensor: &Tensor) -> Vec<u8> {
     let descr = descr(tensor.dtype());
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     // Version 2 has a longer length field, for tensors of thousands of axes.
-    let wide = text.len() > usize::from(u16::MAX) - 64;
-    let prefix = MAGIC.len() + if wide { 6 } else { 4 };
-    let length = (prefix + text.len() + 1).next_multiple_of(64) - prefix;
-    let mut file = Vec::with_capacity(prefix + length + tensor.bytes().len());
+    let wide = text.len() > (u16::MAX - 64).into();
+    let prefix = if wide { LONG_PREFIX } else { PREFIX };
+    let start = prefix.saturating_add(text.len()).saturating_add(1).next_multiple_of(64);
+    let length = start.saturating_sub(prefix);
+    let mut file = Vec::with_capacity(start.saturating_add(tensor.bytes().len()));
     file.extend_from_slice(MAGIC);
     if wide {
         file.extend_from_slice(&[2, 0]);
@@ -84,7 +90,7 @@ pub fn write_npy(tensor: &Tensor) -> Vec<u8> {
         file.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
     }
     file.extend_from_slice(text.as_bytes());
-    file.resize(prefix + length - 1, b' ');
+    file.resize(start.saturating_sub(1), b' ');
     file.push(b'\n');
     file.extend_from_slice(tensor.bytes());
     file
@@ -98,7 +104,7 @@ pub fn write_npy(tensor: &Tensor) -> Vec<u8> {
 /// times its size; problems of a member name it.
 pub fn read_npz(bytes: impl Into<Bytes>) -> Result<Tensors> {
     let bytes = bytes.into();
-    let mut left = UNPACK_BASE + UNPACK_FACTOR * bytes.len() as u64;
+    let mut left = UNPACK_FACTOR.saturating_mul(bytes.len() as u64).saturating_add(UNPACK_BASE);
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| bad_archive(&e))?;
     let mut tensors = Tensors::new();
     for index in 0..archive.len() {
@@ -228,7 +234,7 @@ fn bad_archive(error: &dyn std::fmt::Display) -> Diagnostic {
 fn unpack(member: impl Read, name: &str, left: &mut u64) -> Result<Bytes> {
     let mut content = Vec::new();
     // What the archive says about the size is not trusted; the bytes are counted.
-    let size = member.take(*left + 1).read_to_end(&mut content).map_err(|error| {
+    let size = member.take(left.saturating_add(1)).read_to_end(&mut content).map_err(|error| {
         Diagnostic::invalid("Q0207", format!("member {name:?} cannot be unpacked: {error}"))
     })?;
     *left = left.checked_sub(size as u64).ok_or_else(|| {
@@ -245,10 +251,10 @@ fn header_text(bytes: &[u8]) -> Result<(&str, usize)> {
     };
     let cut = || bad_header("the header is cut off", bytes.len());
     let (length, start) = match rest {
-        [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), MAGIC.len() + 4),
+        [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), PREFIX),
         [2 | 3, _, a, b, c, d, ..] => {
             let length = u32::from_le_bytes([*a, *b, *c, *d]);
-            (usize::try_from(length).unwrap_or(usize::MAX), MAGIC.len() + 6)
+            (usize::try_from(length).unwrap_or(usize::MAX), LONG_PREFIX)
         }
         [1..=3, ..] | [] => return Err(cut()),
         [version, ..] => {
@@ -261,10 +267,11 @@ fn header_text(bytes: &[u8]) -> Result<(&str, usize)> {
     if length > MAX_HEADER {
         return Err(bad_header(&format!("a header of {length} bytes is too long"), MAGIC.len()));
     }
-    let text = bytes.get(start..start + length).ok_or_else(cut)?;
+    let end = start.saturating_add(length);
+    let text = bytes.get(start..end).ok_or_else(cut)?;
     let text =
         std::str::from_utf8(text).map_err(|_| bad_header("the header is not valid text", start))?;
-    Ok((text, start + length))
+    Ok((text, end))
 }
 
 fn bad_header(what: &str, offset: usize) -> Diagnostic {
@@ -424,16 +431,20 @@ impl<'a> Literal<'a> {
 
     /// What follows after blanks.
     fn rest(&mut self) -> &'a str {
-        let rest = &self.text[self.at..];
-        let trimmed = rest.trim_start_matches([' ', '\t', '\n', '\r']);
-        self.at += rest.len() - trimmed.len();
+        let trimmed = self.text[self.at..].trim_start_matches([' ', '\t', '\n', '\r']);
+        self.at = self.text.len().saturating_sub(trimmed.len());
         trimmed
+    }
+
+    /// Goes on behind so many bytes.
+    fn skip(&mut self, length: usize) {
+        self.at = self.at.saturating_add(length).min(self.text.len());
     }
 
     fn accept(&mut self, wanted: char) -> bool {
         let found = self.rest().starts_with(wanted);
         if found {
-            self.at += wanted.len_utf8();
+            self.skip(wanted.len_utf8());
         }
         found
     }
@@ -456,7 +467,8 @@ impl<'a> Literal<'a> {
         if inner[..length].contains('\\') {
             return Err(self.error("escapes are not supported"));
         }
-        self.at += length + 2;
+        // With its quotes.
+        self.skip(length.saturating_add(2));
         Ok(&inner[..length])
     }
 
@@ -471,7 +483,7 @@ impl<'a> Literal<'a> {
     fn bool(&mut self) -> Result<bool> {
         for (word, value) in [("True", true), ("False", false)] {
             if self.rest().starts_with(word) {
-                self.at += word.len();
+                self.skip(word.len());
                 return Ok(value);
             }
         }
@@ -497,12 +509,12 @@ impl<'a> Literal<'a> {
 
     fn extent(&mut self) -> Result<usize> {
         let rest = self.rest();
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let extent = rest[..digits].parse().map_err(|_| self.error("expected an extent"))?;
-        self.at += digits;
+        self.skip(digits);
         // Python 2 wrote long integers as 3L.
         if self.text[self.at..].starts_with('L') {
-            self.at += 1;
+            self.skip(1);
         }
         Ok(extent)
     }

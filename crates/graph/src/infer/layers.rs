@@ -13,8 +13,9 @@ pub(super) fn infer_conv_transpose(conv: &ConvTranspose, operands: &Operands<'_>
     let (_, w) = operands.get(1)?;
     let rank = conv.window.rank();
     check_window(&conv.window, rank)?;
-    if x.len() != rank + 2 || w.len() != rank + 2 || conv.output_padding.len() != rank {
-        return Err(mismatch(format!("expected x and w of rank {}", rank + 2)));
+    let axes = rank.saturating_add(2);
+    if x.len() != axes || w.len() != axes || conv.output_padding.len() != rank {
+        return Err(mismatch(format!("expected x and w of rank {axes}")));
     }
     if w[2..] != conv.window.kernel[..] {
         return Err(mismatch(format!(
@@ -40,8 +41,8 @@ pub(super) fn infer_conv_transpose(conv: &ConvTranspose, operands: &Operands<'_>
         return Err(mismatch(format!("bias has shape {}, expected [{channels}]", show_shape(b))));
     }
     let mut shape = Shape::from_slice(&[x[0], channels]);
-    for axis in 0..rank {
-        shape.push(conv.extent(axis, x[axis + 2]).ok_or_else(|| {
+    for (axis, &extent) in x[2..].iter().enumerate() {
+        shape.push(conv.extent(axis, extent).ok_or_else(|| {
             mismatch(format!("nothing is left of axis {axis}, or it is too large to address"))
         })?);
     }
@@ -64,10 +65,10 @@ pub(super) fn infer_recurrent(layer: &Recurrent, operands: &Operands<'_>) -> Res
     let expected: [&[usize]; 6] = [
         &[directions, rows, features],
         &[directions, rows, hidden],
-        &[directions, 2 * rows],
+        &[directions, rows.saturating_mul(2)],
         &[directions, batch, hidden],
         &[directions, batch, hidden],
-        &[directions, 3 * hidden],
+        &[directions, hidden.saturating_mul(3)],
     ];
     let most = if layer.cell == Cell::Lstm { 7 } else { 5 };
     if operands.inputs.len() > most {

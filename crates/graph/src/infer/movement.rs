@@ -118,7 +118,7 @@ pub(super) fn infer_gather(axis: usize, operands: &Operands<'_>) -> Result<Typed
     check_axes([axis].into_iter(), x.len())?;
     let mut shape = Shape::from_slice(&x[..axis]);
     shape.extend_from_slice(indices);
-    shape.extend_from_slice(&x[axis + 1..]);
+    shape.extend(x.iter().copied().skip(axis).skip(1));
     Ok((dtype, shape))
 }
 

@@ -1,5 +1,7 @@
 //! Attributes of operators that move, select and repeat elements.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use smallvec::SmallVec;
 
 /// The elements `start, start + step, …` before `end` along one axis.
@@ -24,10 +26,11 @@ impl SliceRange {
         let extent = i64::try_from(extent).unwrap_or(i64::MAX);
         let from_start = |bound: i64| if bound < 0 { bound.saturating_add(extent) } else { bound };
         // Going backwards, the position before the first element is a valid end.
-        let (low, high) = if self.step > 0 { (0, extent) } else { (-1, extent - 1) };
+        let (low, high) = if self.step > 0 { (0, extent) } else { (-1, extent.saturating_sub(1)) };
         let start = from_start(self.start).clamp(low.max(0), high.max(0));
         let end = from_start(self.end).clamp(low, high);
-        let span = if self.step > 0 { end - start } else { start - end };
+        let (first, last) = if self.step > 0 { (start, end) } else { (end, start) };
+        let span = last.saturating_sub(first);
         let step = self.step.unsigned_abs().max(1);
         let count = u64::try_from(span).unwrap_or(0).div_ceil(step);
         let count = if extent == 0 { 0 } else { count };

@@ -22,11 +22,10 @@ impl ConvTranspose {
     pub fn extent(&self, axis: usize, input: usize) -> Option<usize> {
         let window = &self.window;
         let (before, after) = window.pads[axis];
-        let span = (window.kernel[axis] - 1).checked_mul(window.dilations[axis])?.checked_add(1)?;
         input
             .checked_sub(1)?
             .checked_mul(window.strides[axis])?
-            .checked_add(span)?
+            .checked_add(window.span(axis)?)?
             .checked_add(self.output_padding[axis])?
             .checked_sub(before)?
             .checked_sub(after)

@@ -1,5 +1,7 @@
 //! Operators that join, select, repeat and convert elements.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use crate::ops::shape::{axes, target};
@@ -43,7 +45,7 @@ pub(crate) fn split(node: &mut NodeContext<'_, '_>) -> Result<()> {
         Some(given) => given,
         None => {
             // Where it does not come out even, the last part is smaller.
-            node.reads_extents(x, axis..axis + 1);
+            node.reads_extents(x, axis..axis.saturating_add(1));
             let extent = signed(shape[axis])?;
             let length = signed(shape[axis].div_ceil(parts.max(1)))?;
             (0..parts).map(|part| part_length(part, length, extent)).collect()
@@ -59,11 +61,12 @@ pub(crate) fn split(node: &mut NodeContext<'_, '_>) -> Result<()> {
     }
     let mut start = 0;
     for (output, length) in lengths.into_iter().enumerate() {
+        let end = i64::saturating_add(start, length);
         if node.wants(output) {
-            let ranges = vec![SliceRange { axis, start, end: start + length, step: 1 }];
+            let ranges = vec![SliceRange { axis, start, end, step: 1 }];
             node.emit_output(output, Op::Slice { ranges }, &[Some(x)])?;
         }
-        start += length;
+        start = end;
     }
     Ok(())
 }
@@ -71,7 +74,7 @@ pub(crate) fn split(node: &mut NodeContext<'_, '_>) -> Result<()> {
 /// Length of one of several parts of equal length.
 fn part_length(part: usize, length: i64, extent: i64) -> i64 {
     let start = i64::try_from(part).unwrap_or(i64::MAX).saturating_mul(length);
-    (extent - start).clamp(0, length)
+    extent.saturating_sub(start).clamp(0, length)
 }
 
 pub(crate) fn slice(node: &mut NodeContext<'_, '_>) -> Result<()> {
@@ -130,15 +133,19 @@ pub(crate) fn pad(node: &mut NodeContext<'_, '_>) -> Result<()> {
         Some(padded) => axes(&padded, rank, "axes")?,
         None => (0..rank).collect(),
     };
-    if given.len() != 2 * padded.len() || given.iter().any(|pad| pad.unsigned_abs() > MAX_PAD) {
+    let (before, after) = given.split_at(given.len() / 2);
+    if before.len() != padded.len()
+        || after.len() != padded.len()
+        || given.iter().any(|pad| pad.unsigned_abs() > MAX_PAD)
+    {
         return Err(malformed(format!(
             "pads are {given:?}, expected two numbers up to 2^40 for each of {} axes",
             padded.len()
         )));
     }
     let mut pads = vec![(0, 0); rank];
-    for (index, &axis) in padded.iter().enumerate() {
-        pads[axis] = (given[index], given[padded.len() + index]);
+    for (&axis, (&before, &after)) in padded.iter().zip(before.iter().zip(after)) {
+        pads[axis] = (before, after);
     }
     let mode = match mode {
         "constant" => PadMode::Constant(value),
@@ -233,27 +240,28 @@ pub(crate) fn depth_to_space(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let (x, block, [n, c, h, w]) = blocked(node)?;
     let columns_first = columns_first(node)?;
     let area = block.saturating_mul(block);
-    if !c.is_multiple_of(area) {
+    let Some(depth) = c.checked_div(area).filter(|_| c.is_multiple_of(area)) else {
         return Err(malformed(format!("{c} channels are not multiples of {area}")));
-    }
-    let depth = c / area;
+    };
     let (split, order) = if columns_first {
         (vec![n, depth, block, block, h, w], vec![0, 1, 4, 2, 5, 3])
     } else {
         (vec![n, block, block, depth, h, w], vec![0, 3, 4, 1, 5, 2])
     };
-    let joined = vec![n, depth, h * block, w * block];
+    let joined = vec![n, depth, h.saturating_mul(block), w.saturating_mul(block)];
     regroup(node, x, split, order, joined)
 }
 
 /// Blocks of pixels become channels.
 pub(crate) fn space_to_depth(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let (x, block, [n, c, h, w]) = blocked(node)?;
-    if !(h.is_multiple_of(block) && w.is_multiple_of(block)) {
+    let blocks = |extent: usize| extent.checked_div(block).filter(|_| extent.is_multiple_of(block));
+    let (Some(rows), Some(columns)) = (blocks(h), blocks(w)) else {
         return Err(malformed(format!("extents {h} and {w} are not multiples of {block}")));
-    }
-    let split = vec![n, c, h / block, block, w / block, block];
-    let joined = vec![n, c * block * block, h / block, w / block];
+    };
+    let split = vec![n, c, rows, block, columns, block];
+    let depth = c.saturating_mul(block.saturating_mul(block));
+    let joined = vec![n, depth, rows, columns];
     let order = match columns_first(node)? {
         true => vec![0, 1, 3, 5, 2, 4],
         false => vec![0, 3, 5, 1, 2, 4],

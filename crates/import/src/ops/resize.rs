@@ -1,5 +1,7 @@
 //! `Resize` and `Upsample`.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use crate::ops::movement::numbers;
@@ -185,10 +187,11 @@ fn interpolation(node: &mut NodeContext<'_, '_>) -> Result<Interpolation> {
 /// Start and end along every resized axis.
 fn region(node: &NodeContext<'_, '_>, axes: usize) -> Result<Vec<(f32, f32)>> {
     match floats(node, 1, "roi")? {
-        Some(roi) if roi.len() == 2 * axes => {
-            Ok((0..axes).map(|axis| (roi[axis], roi[axes + axis])).collect())
+        Some(roi) if roi.len() == axes.saturating_mul(2) => {
+            let (starts, ends) = roi.split_at(axes);
+            Ok(starts.iter().copied().zip(ends.iter().copied()).collect())
         }
-        _ => Err(malformed(format!("roi must be {} numbers", 2 * axes))),
+        _ => Err(malformed(format!("roi must be {} numbers", axes.saturating_mul(2)))),
     }
 }
 

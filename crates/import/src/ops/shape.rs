@@ -1,5 +1,7 @@
 //! Operators that change only the shape or the order of axes.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use crate::tensor::MAX_RANK;
@@ -82,7 +84,7 @@ pub(crate) fn unsqueeze(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let Some(given) = axes_of(node)? else {
         return Err(malformed("axes are missing".to_owned()));
     };
-    let rank = shape.len() + given.len();
+    let rank = shape.len().saturating_add(given.len());
     if rank > MAX_RANK {
         return Err(malformed(format!(
             "{} new axes; at most {MAX_RANK} axes are accepted",

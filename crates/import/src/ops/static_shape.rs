@@ -1,5 +1,7 @@
 //! Operators whose results are known when shapes are: they become constants.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use crate::ops::movement::{extents, signed};
@@ -89,8 +91,12 @@ pub(crate) fn range(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let tensor = match dtype {
         DType::F32 => steps(count, |i| start as f32 + i as f32 * delta as f32),
         DType::F64 => steps(count, |i| start + i as f64 * delta),
-        DType::I16 => steps(count, |i| (start as i64).wrapping_add(i * delta as i64) as i16),
-        DType::I32 => steps(count, |i| (start as i64).wrapping_add(i * delta as i64) as i32),
+        DType::I16 => {
+            steps(count, |i| (start as i64).wrapping_add(i.wrapping_mul(delta as i64)) as i16)
+        }
+        DType::I32 => {
+            steps(count, |i| (start as i64).wrapping_add(i.wrapping_mul(delta as i64)) as i32)
+        }
         DType::I64 => match (bounds[0].to_i64().as_deref(), bounds[2].to_i64().as_deref()) {
             (Some(&[start]), Some(&[delta])) => {
                 steps(count, |i| start.wrapping_add(i.wrapping_mul(delta)))

@@ -1,5 +1,7 @@
 //! Convolutions, and the windows they share with poolings.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::attributes::malformed;
 use crate::context::NodeContext;
 use quincunx_diag::Result;
@@ -110,9 +112,10 @@ fn fit(conv: &mut ConvTranspose, input: &[usize], wanted: &[usize], upper: bool)
             malformed(format!("axis {axis} of the result is empty or too large to address"))
         })?;
         let cut = full.saturating_sub(wanted[axis]);
-        let (small, large) = (cut / 2, cut - cut / 2);
+        let (small, large) = (cut / 2, cut.div_ceil(2));
         conv.window.pads[axis] = if upper { (small, large) } else { (large, small) };
-        conv.output_padding[axis] += wanted[axis].saturating_sub(full);
+        let added = &mut conv.output_padding[axis];
+        *added = added.saturating_add(wanted[axis].saturating_sub(full));
     }
     Ok(())
 }
@@ -145,15 +148,16 @@ pub(crate) fn window(
     if kernel.len() != rank {
         return Err(malformed(format!("the kernel has {} axes, expected {rank}", kernel.len())));
     }
-    let explicit = steps(node, "pads", 2 * rank, 0)?;
+    let explicit = steps(node, "pads", rank.saturating_mul(2), 0)?;
     let auto = node.attributes.string("auto_pad")?.unwrap_or("NOTSET");
     if auto != "NOTSET" && explicit.iter().flatten().any(|&pad| pad > 0) {
         return Err(malformed(format!("both \"pads\" and \"auto_pad\" {auto} are given")));
     }
     match auto {
         "NOTSET" => {
-            let pads = explicit.unwrap_or_else(|| Spatial::from_elem(0, 2 * rank));
-            window.pads = (0..rank).map(|axis| (pads[axis], pads[rank + axis])).collect();
+            if let Some((before, after)) = explicit.as_deref().map(|pads| pads.split_at(rank)) {
+                window.pads = before.iter().copied().zip(after.iter().copied()).collect();
+            }
         }
         "VALID" => {}
         "SAME_UPPER" | "SAME_LOWER" => {
@@ -175,11 +179,11 @@ pub(crate) fn window(
 /// beginning for `SAME_LOWER`.
 fn same_pads(window: &Window, axis: usize, extent: usize, lower: bool) -> (usize, usize) {
     let stride = window.strides[axis];
-    let span = (window.kernel[axis] - 1).saturating_mul(window.dilations[axis]).saturating_add(1);
+    let span = window.span(axis).unwrap_or(usize::MAX);
     let positions = extent.div_ceil(stride);
     let needed = positions.saturating_sub(1).saturating_mul(stride).saturating_add(span);
     let total = needed.saturating_sub(extent);
-    let (small, large) = (total / 2, total - total / 2);
+    let (small, large) = (total / 2, total.div_ceil(2));
     if lower { (large, small) } else { (small, large) }
 }
 

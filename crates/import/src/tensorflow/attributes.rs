@@ -1,5 +1,7 @@
 //! Typed access to the attributes of a node.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use super::proto::{AttrValue, NodeDef, TensorProto, TensorShapeProto};
 use quincunx_diag::{Diagnostic, Result};
 

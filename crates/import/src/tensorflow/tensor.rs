@@ -1,5 +1,7 @@
 //! Tensors of a GraphDef in all their storage forms.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use super::dtype::from_tensorflow;
 use super::proto::{TensorProto, TensorShapeProto};
 use crate::fold::FoldBudget;

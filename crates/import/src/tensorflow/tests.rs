@@ -216,6 +216,16 @@ fn wrong_graphs_have_one_diagnostic_each() {
     }
 }
 
+/// Blocks of many channels of a tensor without elements.
+#[test]
+fn blocks_of_too_many_channels() {
+    for operator in ["SpaceToDepth", "DepthToSpace"] {
+        let block = vec![("T", kind(1)), ("block_size", number(1 << 16))];
+        let model = Model::new(&[1, 0, 0, 1 << 40]).node(operator, "y", &["x"], block);
+        assert!(model.read().is_err(), "{operator}");
+    }
+}
+
 #[test]
 fn short_lists_of_elements_repeat_the_last_one() {
     let tensor = TensorProto {

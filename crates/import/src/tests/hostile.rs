@@ -306,3 +306,63 @@ proptest! {
         }
     }
 }
+
+/// Attributes and constant operands at the ends of 64 bits, of an image and of a tensor without
+/// elements that has many channels.
+#[test]
+fn numbers_at_their_ends() {
+    let lists = |operator: &str, name: &'static str, end: i64| {
+        let count = if name == "pads" { 4 } else { 2 };
+        let mut attributes = vec![ints(name, &vec![end; count])];
+        if operator.ends_with("Pool") && name != "kernel_shape" {
+            attributes.push(ints("kernel_shape", &[2, 2]));
+        }
+        attributes
+    };
+    for shape in [[1, 4, 6, 6], [1, 1 << 40, 0, 0]] {
+        for end in [i64::MIN, -1, 0, 65536, (1 << 31) - 1, 1 << 31, 1 << 40, i64::MAX] {
+            let model = || Model::new(13, &shape);
+            for (operator, name) in [
+                ("SpaceToDepth", "blocksize"),
+                ("DepthToSpace", "blocksize"),
+                ("LRN", "size"),
+                ("Flatten", "axis"),
+                ("Softmax", "axis"),
+                ("ArgMax", "axis"),
+                ("Concat", "axis"),
+                ("Split", "axis"),
+            ] {
+                let _ = model().node(operator, &["x"], "y", vec![int(name, end)]).read();
+            }
+            for name in ["kernel_shape", "strides", "dilations", "pads", "output_shape"] {
+                for operator in ["MaxPool", "AveragePool"] {
+                    let _ = model().node(operator, &["x"], "y", lists(operator, name, end)).read();
+                }
+                for operator in ["Conv", "ConvTranspose"] {
+                    let attributes = lists(operator, name, end);
+                    let model = model().floats("w", &[4, 4, 1, 1], &[0.5; 16]);
+                    let _ = model.node(operator, &["x", "w"], "y", attributes).read();
+                }
+            }
+            for (operator, operands) in [
+                ("Slice", 4),
+                ("Pad", 1),
+                ("Tile", 1),
+                ("Expand", 1),
+                ("Reshape", 1),
+                ("Split", 1),
+                ("Unsqueeze", 1),
+                ("Squeeze", 1),
+                ("CumSum", 1),
+                ("Trilu", 1),
+                ("Gather", 1),
+            ] {
+                for count in [1, 2, 4, 8] {
+                    let model = model().longs("n", &vec![end; count]);
+                    let inputs = [&["x"][..], &["n"; 4][..operands]].concat();
+                    let _ = model.node(operator, &inputs, "y", vec![]).read();
+                }
+            }
+        }
+    }
+}

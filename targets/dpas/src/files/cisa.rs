@@ -243,7 +243,7 @@ fn write_kernel(kernel: &Kernel, form: Form) -> Result<Vec<u8>> {
     out.extend(1u32.to_le_bytes());
     out.extend((kernel.variables.len() as u32).to_le_bytes());
     let mut names = 2_u32..;
-    for (name, variable) in names.by_ref().zip(&kernel.variables) {
+    for (variable, name) in kernel.variables.iter().zip(names.by_ref()) {
         out.extend(name.to_le_bytes());
         out.push(variable.element.number() | variable.align.number() << 4);
         out.extend(fits16(variable.elements.into(), "elements of a variable")?.to_le_bytes());
@@ -254,7 +254,7 @@ fn write_kernel(kernel: &Kernel, form: Form) -> Result<Vec<u8>> {
     }
     out.extend(0u16.to_le_bytes());
     out.extend(fits16(kernel.predicates.len() as u64, "predicates")?.to_le_bytes());
-    for (name, (_, count)) in names.zip(&kernel.predicates) {
+    for ((_, count), name) in kernel.predicates.iter().zip(names) {
         out.extend(name.to_le_bytes());
         out.extend(count.to_le_bytes());
         out.push(0);

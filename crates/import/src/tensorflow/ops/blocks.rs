@@ -1,5 +1,7 @@
 //! Blocks of pixels moved to channels or to the batch, and back.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use super::window::{Format, depthwise_weights, format, window};
 use crate::tensorflow::attributes::malformed;
 use crate::tensorflow::context::Node;
@@ -14,12 +16,13 @@ pub(super) fn space_to_depth(node: &mut Node<'_, '_>) -> Result<()> {
     let (Format { order, .. }, b) = image(node)?;
     let x = node.ordered(0, &order)?;
     let [n, c, h, w] = extents(node, x);
-    if !h.is_multiple_of(b) || !w.is_multiple_of(b) {
+    let (Some(rows), Some(columns)) = (whole(h, b), whole(w, b)) else {
         return Err(malformed(format!("blocks of {b} do not fit {h} by {w}")));
-    }
-    let x = reshape(node, x, &[n, c, h / b, b, w / b, b])?;
+    };
+    let x = reshape(node, x, &[n, c, rows, b, columns, b])?;
     let x = node.before(Op::Transpose { order: vec![0, 3, 5, 1, 2, 4] }, &[x])?;
-    let shape = reshape_target(&node.stored_shape(x), &[n, b * b * c, h / b, w / b])?;
+    let depth = c.saturating_mul(b.saturating_mul(b));
+    let shape = reshape_target(&node.stored_shape(x), &[n, depth, rows, columns])?;
     node.emit_ordered(Op::Reshape { shape }, &[x], order)
 }
 
@@ -27,13 +30,19 @@ pub(super) fn depth_to_space(node: &mut Node<'_, '_>) -> Result<()> {
     let (Format { order, .. }, b) = image(node)?;
     let x = node.ordered(0, &order)?;
     let [n, c, h, w] = extents(node, x);
-    if !c.is_multiple_of(b * b) {
+    let Some(depth) = whole(c, b.saturating_mul(b)) else {
         return Err(malformed(format!("{c} channels do not fit blocks of {b}")));
-    }
-    let x = reshape(node, x, &[n, b, b, c / (b * b), h, w])?;
+    };
+    let x = reshape(node, x, &[n, b, b, depth, h, w])?;
     let x = node.before(Op::Transpose { order: vec![0, 3, 4, 1, 5, 2] }, &[x])?;
-    let shape = reshape_target(&node.stored_shape(x), &[n, c / (b * b), h * b, w * b])?;
+    let [rows, columns] = [h, w].map(|extent| extent.saturating_mul(b));
+    let shape = reshape_target(&node.stored_shape(x), &[n, depth, rows, columns])?;
     node.emit_ordered(Op::Reshape { shape }, &[x], order)
+}
+
+/// How many blocks an extent is; `None` if it is no whole number of them.
+fn whole(extent: usize, block: usize) -> Option<usize> {
+    extent.checked_div(block).filter(|_| extent.is_multiple_of(block))
 }
 
 fn image(node: &Node<'_, '_>) -> Result<(Format, usize)> {
@@ -68,7 +77,7 @@ fn blocks(node: &Node<'_, '_>) -> Result<Blocks> {
     let volume = block.iter().try_fold(1_usize, |all, &b| all.checked_mul(b));
     let small = block.iter().all(|b| (1..=MAX_BLOCK).contains(b));
     match (ends, volume) {
-        (Some(ends), Some(volume)) if small && ends.len() == 2 * block.len() => {
+        (Some(ends), Some(volume)) if small && ends.len() == block.len().saturating_mul(2) => {
             let ends = ends.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
             Ok(Blocks { block, ends, volume })
         }
@@ -93,24 +102,23 @@ pub(super) fn space_to_batch(node: &mut Node<'_, '_>) -> Result<()> {
     let padded = node.stored_shape(x);
     // The batch is copied and left over, so that it may be rebound later.
     let (mut split, mut joined) = (vec![0], vec![-1]);
+    let (mut inner, mut outer) = (Vec::new(), vec![0]);
     for (axis, &extent) in padded.iter().enumerate().skip(1) {
-        match block.get(axis - 1) {
-            Some(&b) if extent.is_multiple_of(b) => {
-                split.extend([(extent / b) as i64, b as i64]);
-                joined.push((extent / b) as i64);
-            }
-            Some(b) => return Err(malformed(format!("blocks of {b} do not fit extent {extent}"))),
-            None => {
-                split.push(extent as i64);
-                joined.push(extent as i64);
-            }
-        }
+        outer.push(split.len());
+        let Some(&b) = block.get(axis.saturating_sub(1)) else {
+            split.push(extent as i64);
+            joined.push(extent as i64);
+            continue;
+        };
+        let blocks = whole(extent, b)
+            .ok_or_else(|| malformed(format!("blocks of {b} do not fit extent {extent}")))?;
+        split.push(blocks as i64);
+        inner.push(split.len());
+        split.push(b as i64);
+        joined.push(blocks as i64);
     }
-    let spatial = block.len();
-    let mut order: Vec<usize> = (0..spatial).map(|axis| 2 + 2 * axis).collect();
-    order.push(0);
-    order.extend((0..spatial).map(|axis| 1 + 2 * axis));
-    order.extend(1 + 2 * spatial..rank + spatial);
+    let mut order = inner;
+    order.extend(outer);
     refuse_empty(&padded)?;
     let x = node.before(Op::Reshape { shape: split }, &[x])?;
     let x = node.before(Op::Transpose { order }, &[x])?;
@@ -141,25 +149,28 @@ pub(super) fn batch_to_space(node: &mut Node<'_, '_>) -> Result<()> {
     let mut split: Vec<i64> = block.iter().map(|&b| b as i64).collect();
     split.push(-1);
     split.extend(shape[1..].iter().map(|&extent| extent as i64));
-    let mut order = vec![spatial];
+    // The axes of `split` behind those of the block: the batch, then those of `x`.
+    let mut behind = spatial..split.len();
+    let mut order: Vec<usize> = behind.next().into_iter().collect();
     let mut joined = vec![0];
-    for axis in 0..spatial {
-        order.extend([spatial + 1 + axis, axis]);
-        let extent = shape[axis + 1].checked_mul(block[axis]);
+    for (axis, (extent, b)) in shape[1..].iter().zip(&block).enumerate() {
+        order.extend(behind.next());
+        order.push(axis);
+        let extent = extent.checked_mul(*b);
         let extent = extent.ok_or_else(|| malformed("an extent is too large".to_owned()))?;
         joined.push(extent as i64);
     }
-    order.extend(2 * spatial + 1..rank + spatial);
-    joined.extend(shape[1 + spatial..].iter().map(|&extent| extent as i64));
+    order.extend(behind);
+    joined.extend(shape[1..][spatial..].iter().map(|&extent| extent as i64));
     let mut ranges = Vec::new();
-    for (axis, &(before, after)) in ends.iter().enumerate() {
-        let extent = joined[axis + 1];
-        let (start, end) = (before as i64, extent - after as i64);
+    for (axis, &(before, after)) in (1..).zip(&ends) {
+        let extent = joined[axis];
+        let (start, end) = (before as i64, extent.saturating_sub(after as i64));
         if start > end {
             return Err(malformed(format!("crops of {before} and {after} from {extent}")));
         }
         if (before, after) != (0, 0) {
-            ranges.push(SliceRange { axis: axis + 1, start, end, step: 1 });
+            ranges.push(SliceRange { axis, start, end, step: 1 });
         }
     }
     let x = node.before(Op::Reshape { shape: split }, &[x])?;

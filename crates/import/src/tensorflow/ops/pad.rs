@@ -1,5 +1,7 @@
 //! Padding.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::tensorflow::attributes::malformed;
 use crate::tensorflow::context::Node;
 use crate::tensorflow::reader::Stored;
@@ -41,13 +43,14 @@ fn operands(node: &mut Node<'_, '_>) -> Result<(Stored, Vec<(i64, i64)>)> {
     let given = node.integers(1, "paddings")?;
     let x = node.stored(0)?;
     let valid = |pad: &i64| (0..=MAX_PAD).contains(pad);
-    if given.len() != 2 * x.order.len() || !given.iter().all(valid) {
+    let (pairs, rest) = given.as_chunks::<2>();
+    if pairs.len() != x.order.len() || !rest.is_empty() || !given.iter().all(valid) {
         return Err(malformed(format!(
             "paddings are {given:?}, expected two numbers for each of {} axes",
             x.order.len()
         )));
     }
-    let pads = x.order.iter().map(|&axis| (given[2 * axis], given[2 * axis + 1])).collect();
+    let pads = x.order.iter().map(|&axis| pairs[axis].into()).collect();
     Ok((x, pads))
 }
 
@@ -79,11 +82,13 @@ fn mirrored(
     }
     let mut parts = vec![x];
     if before > 0 {
-        let ranges = vec![SliceRange { axis, start: before - 1, end: i64::MIN, step: -1 }];
+        let ranges =
+            vec![SliceRange { axis, start: before.saturating_sub(1), end: i64::MIN, step: -1 }];
         parts.insert(0, node.before(Op::Slice { ranges }, &[x])?);
     }
     if after > 0 {
-        let ranges = vec![SliceRange { axis, start: -1, end: -1 - after, step: -1 }];
+        let end = (-1_i64).saturating_sub(after);
+        let ranges = vec![SliceRange { axis, start: -1, end, step: -1 }];
         parts.push(node.before(Op::Slice { ranges }, &[x])?);
     }
     Ok(parts)

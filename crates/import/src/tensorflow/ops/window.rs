@@ -1,5 +1,7 @@
 //! Convolutions, poolings and normalisations of images.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use crate::tensorflow::attributes::malformed;
 use crate::tensorflow::context::Node;
 use crate::tensorflow::layout::{NCHW, Order, plain};
@@ -66,8 +68,10 @@ impl Format {
             }
             "EXPLICIT" => {
                 let list = node.attributes.ints("explicit_paddings")?;
-                let pad = |index: usize| list.get(index).and_then(|&p| usize::try_from(p).ok());
-                let pair = |axis: usize| Some((pad(2 * axis)?, pad(2 * axis + 1)?));
+                let pad = |&pad: &i64| usize::try_from(pad).ok();
+                let pair = |axis: usize| match list.as_chunks::<2>().0.get(axis)? {
+                    [before, after] => Some((pad(before)?, pad(after)?)),
+                };
                 let none = |axis: usize| self.spatial.contains(&axis) || pair(axis) == Some((0, 0));
                 match self.spatial.map(pair) {
                     [Some(height), Some(width)] if list.len() == 8 && (0..4).all(none) => {
@@ -90,9 +94,8 @@ fn same(extents: [usize; 2], window: &Window) -> Option<[(usize, usize); 2]> {
     for axis in 0..2 {
         let (extent, stride) = (extents[axis], window.strides[axis]);
         let last = extent.div_ceil(stride).saturating_sub(1).checked_mul(stride)?;
-        let span = (window.kernel[axis] - 1).checked_mul(window.dilations[axis])?.checked_add(1)?;
-        let total = last.checked_add(span)?.saturating_sub(extent);
-        pads[axis] = (total / 2, total - total / 2);
+        let total = last.checked_add(window.span(axis)?)?.saturating_sub(extent);
+        pads[axis] = (total / 2, total.div_ceil(2));
     }
     Some(pads)
 }
@@ -150,7 +153,7 @@ fn with_weights(node: &mut Node<'_, '_>, w: ValueId) -> Result<Parts> {
     window.pads = pads.into();
     let x = node.view(&x, &format.order)?;
     let channels = node.stored_shape(x)[1];
-    let groups = channels.checked_div(shape[1]).filter(|groups| groups * shape[1] == channels);
+    let groups = channels.checked_div(shape[1]).filter(|_| channels.is_multiple_of(shape[1]));
     let groups = groups.filter(|&groups| groups > 0).ok_or_else(|| {
         malformed(format!("{channels} channels do not fit a kernel for {}", shape[1]))
     })?;
@@ -216,7 +219,7 @@ pub(super) fn conv_transpose(node: &mut Node<'_, '_>) -> Result<()> {
     }
     let mut conv = ConvTranspose { window, groups: 1, output_padding: Spatial::from([0, 0]) };
     for axis in 0..2 {
-        let least = conv.extent(axis, extents[axis + 2]);
+        let least = conv.extent(axis, extents[2..][axis]);
         let missing = least.and_then(|least| sizes[axis].checked_sub(least));
         conv.output_padding[axis] = missing
             .filter(|&missing| missing < conv.window.strides[axis])
@@ -252,7 +255,8 @@ pub(super) fn batch_norm(node: &mut Node<'_, '_>) -> Result<()> {
 pub(super) fn lrn(node: &mut Node<'_, '_>) -> Result<()> {
     let radius = node.attributes.int("depth_radius", 5)?;
     let size = usize::try_from(radius).ok().filter(|&radius| radius < 1 << 20);
-    let size = size.ok_or_else(|| malformed(format!("depth_radius is {radius}")))? * 2 + 1;
+    let size = size.ok_or_else(|| malformed(format!("depth_radius is {radius}")))?;
+    let size = size.saturating_mul(2).saturating_add(1);
     let lrn = Lrn {
         size,
         alpha: node.attributes.float("alpha", 1.0)? * size as f32,
