@@ -5,7 +5,10 @@
 ///
 /// A row is its documentation, the variant's name, mnemonic and syntax, the fixed fields in
 /// brackets, and the operands; an operand is its name, its Rust type (an [`OperandValue`]) and an
-/// [`Operand`] that says kind, field, default and range. `fixup` is optional.
+/// [`Operand`] that says kind, field, default and range. `fixup` is optional. With `facts Type` in the
+/// head, every row also says `is [value]`, which `Inst::FACTS` holds by row and `facts()` gives. A
+/// row that is short for other instructions lists them, `steps ["bus(N, x)", "bus(y, N)"]`, in
+/// whatever form the machine reads them; the documentation shows them.
 ///
 /// ```
 /// use quincunx_isa::{FieldSpec, Kind, Layout, Operand, Piece, Term, instructions};
@@ -47,10 +50,13 @@ macro_rules! instructions {
         $(#[doc = $doc:literal])+
         $vis:vis enum $inst:ident, table $table:ident = $machine:literal;
         bits $bits:expr; params [$($param:literal),* $(,)?]; fields $fields:expr;
+        $(facts $facts:ty;)?
         $(
             $(#[doc = $row_doc:literal])+
             $name:ident = $mnemonic:literal $syntax:literal
-            [$($match_field:literal = $match_value:expr),* $(,)?] $(fixup $fixup:path)?
+            [$($match_field:literal = $match_value:expr),* $(,)?]
+            $(is [$fact:expr])? $(steps [$step:literal $(, $more:literal)* $(,)?])?
+            $(fixup $fixup:path)?
             {
                 $( $(#[doc = $operand_doc:literal])* $operand:ident : $type:ty = $spec:expr ),* $(,)?
             }
@@ -61,6 +67,7 @@ macro_rules! instructions {
         $vis enum $inst {
             $(
                 $(#[doc = $row_doc])+
+                $(#[doc = $crate::instructions!(@steps $step $($more)*)])?
                 $name { $( $(#[doc = $operand_doc])* $operand: $type ),* }
             ),+
         }
@@ -77,7 +84,7 @@ macro_rules! instructions {
                     name: stringify!($name),
                     mnemonic: $mnemonic,
                     syntax: $syntax,
-                    doc: &[$($row_doc),+],
+                    doc: &[$($row_doc,)+ $($crate::instructions!(@steps $step $($more)*))?],
                     matches: &[$(($match_field, $match_value)),*],
                     operands: &[$(
                         $crate::Operand {
@@ -87,6 +94,7 @@ macro_rules! instructions {
                         }
                     ),*],
                     fixup: $crate::instructions!(@fixup $($fixup)?),
+                    steps: &[$($step, $($more),*)?],
                 }
             ),+],
         );
@@ -126,7 +134,48 @@ macro_rules! instructions {
                 )+
                 None
             }
+
+            /// Calls `visit` with every operand of a type, which it may change, in the order of the
+            /// row.
+            #[allow(dead_code, unused_mut, unused_variables, reason = "for tables that need it")]
+            $vis fn visit_operands<T: 'static>(&mut self, mut visit: impl FnMut(&mut T)) {
+                match self {
+                    $(
+                        $inst::$name { $($operand),* } => {
+                            $(
+                                let operand: &mut dyn ::std::any::Any = $operand;
+                                operand.downcast_mut().into_iter().for_each(&mut visit);
+                            )*
+                        }
+                    )+
+                }
+            }
+
+            /// Its operands of a type in the order of the row.
+            #[allow(dead_code, reason = "for tables that need it")]
+            $vis fn operands_of<T: Copy + 'static>(mut self) -> $crate::Values<T> {
+                let mut list = $crate::Values::new();
+                self.visit_operands(|operand: &mut T| list.push(*operand));
+                list
+            }
         }
+
+        $crate::instructions!(@facts $vis $inst [$($facts)?] $($name [$($fact)?])+);
+    };
+    (@facts $vis:vis $inst:ident [] $($name:ident [])+) => {};
+    (@facts $vis:vis $inst:ident [$facts:ty] $($name:ident [$fact:expr])+) => {
+        impl $inst {
+            /// What every row says of itself.
+            $vis const FACTS: &'static [$facts] = &[$($fact),+];
+
+            /// What its row says of it.
+            $vis fn facts(&self) -> &'static $facts {
+                &Self::FACTS[self.row()]
+            }
+        }
+    };
+    (@steps $step:literal $($more:literal)*) => {
+        concat!(" Steps: `", $step, $("; ", $more,)* "`.")
     };
     (@fixup) => { None };
     (@fixup $fixup:path) => { Some($fixup) };

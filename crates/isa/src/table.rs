@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// Operand values of one instruction, in the order of the row's operands.
-pub type Values = SmallVec<[i128; 8]>;
+pub type Values<T = i128> = SmallVec<[T; 8]>;
 
 /// A number of a field position that may depend on the machine's parameters.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +134,8 @@ pub struct Row {
     pub operands: &'static [Operand],
     /// Conversion for irregular rows.
     pub fixup: Option<Fixup>,
+    /// The instructions that it is short for, in a form that the machine reads.
+    pub steps: &'static [&'static str],
 }
 
 /// All instructions of a machine. Made by [`instructions!`](crate::instructions).

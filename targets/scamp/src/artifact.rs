@@ -132,16 +132,16 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn stats(&self) -> Stats {
-        let count = |wanted: &[Class]| {
+        let count = |is_wanted: fn(Class) -> bool| {
             let list = self.program.instructions.iter();
-            list.filter(|inst| wanted.contains(&inst.class())).count().to_string()
+            list.filter(|inst| is_wanted(inst.class())).count().to_string()
         };
         let model = self.chosen.model;
         let total = time::total(&self.program, model, &self.arch);
         let mut figures = vec![
-            ("macros", count(&[Class::Macro, Class::Sensor])),
+            ("macros", count(|class| matches!(class, Class::Macro | Class::Sensor))),
             ("bus steps", self.program.bus_steps().to_string()),
-            ("digital", count(&[Class::Digital, Class::Pattern])),
+            ("digital", count(|class| matches!(class, Class::Digital(_) | Class::Pattern))),
             ("cost", format!("{total} {}", model.unit())),
         ];
         if let Some(frames) = time::frames_per_second(&self.program, model, &self.arch) {

@@ -1,8 +1,10 @@
-//! The expansion table: every macro as the bus steps it stands for.
+//! Every macro as the bus steps it stands for, which its row lists.
 //!
-//! Facts: `cain`, `scamp5d` (`docs/bibliography.md`). In the table, `N` is NEWS, `X(d)` the NEWS of
+//! Facts: `cain`, `scamp5d` (`docs/bibliography.md`). In the rows, `N` is NEWS, `X(d)` the NEWS of
 //! the neighbour in the direction of operand `d`, `X(-d)` of the one opposite; other words are
 //! operands of the macro.
+
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use crate::isa::{Class, Direction, Inst, Reg, TABLE};
 use quincunx_isa::{OperandValue, RawInst, Values};
@@ -12,52 +14,18 @@ use std::sync::LazyLock;
 /// The steps of a macro.
 pub type Steps = SmallVec<[Inst; 6]>;
 
-/// Row name and steps of every macro.
-pub const EXPANSIONS: &[(&str, &[&str])] = &[
-    ("Res", &["bus(N)", "bus(y, N)"]),
-    ("Res2", &["bus(N)", "bus(y, N)", "bus(z, N)"]),
-    ("Mov", &["bus(N, x)", "bus(y, N)"]),
-    ("Add", &["bus(N, a, b)", "bus(y, N)"]),
-    ("Add3", &["bus(N, a, b, c)", "bus(y, N)"]),
-    ("Sub", &["bus(N, a)", "bus(y, N, b)"]),
-    ("Neg", &["bus(N)", "bus(y, N, x)"]),
-    ("Abs", &["bus(N)", "bus(y, N, x)", "bus(N, x)", "where(x)", "bus(y, N)", "all()"]),
-    ("Divq", &["bus2(y, N, x)", "bus(y, N)"]),
-    ("Div", &["bus2(y, z, x)", "bus(N, x, z)", "bus(x, N, y)", "bus2(y, z, x)", "bus(y, z)"]),
-    ("DivFrom", &["bus2(y, z, x)", "bus(N, x, z)", "bus(t, N, y)", "bus2(y, z, t)", "bus(y, z)"]),
-    ("Diva", &["bus2(z, t, y)", "bus(N, z, y)", "bus(y, N, t)", "bus2(z, t, y)", "bus(y, z)"]),
-    ("Movx", &["bus(X(-d), x)", "bus(y, N)"]),
-    ("Mov2x", &["bus(X(-d), x)", "bus(y, X(e))"]),
-    ("Addx", &["bus(X(-d), a, b)", "bus(y, N)"]),
-    ("Add2x", &["bus(X(-d), a, b)", "bus(y, X(e))"]),
-    ("Subx", &["bus(X(-d), a)", "bus(y, N, b)"]),
-    ("Sub2x", &["bus(X(-d), a)", "bus(y, X(e), b)"]),
-    ("MovDirection", &["bus(X(-d), x)", "bus(y, N)"]),
-    ("SubDirection", &["bus(X(-d), a)", "bus(y, N, b)"]),
-    ("GetImage", &["bus2(y, N, PIX)", "bus(y, N)", "bus(PIX)"]),
-    ("GetImage2", &["bus2(h, N, PIX)", "bus(y, N, h)", "bus(PIX)"]),
-    ("Respix", &["bus(PIX)"]),
-    ("RespixRead", &["bus(PIX)", "bus(N, PIX)", "bus(y, N)"]),
-    ("Getpix", &["bus(N, PIX)", "bus(y, N)"]),
-    ("GetpixFrom", &["bus(N, PIX)", "bus(y, N, r)"]),
-    ("Getpix2", &["bus(N, PIX)", "bus(y, N, r)", "bus2(h, N, y)"]),
-];
-
 /// The bus steps of an instruction; the instruction itself if it is no macro.
 pub fn expand(inst: &Inst) -> Steps {
-    let Some(steps) = &COMPILED[inst.row()] else { return smallvec![*inst] };
+    if !is_macro(inst) {
+        return smallvec![*inst];
+    }
     let values = inst.to_raw().values;
-    steps.iter().map(|step| step.apply(&values).unwrap_or(*inst)).collect()
-}
-
-/// The expansion as it stands in the table, for manuals; `None` for what is no macro.
-pub fn steps_of(row: &str) -> Option<&'static [&'static str]> {
-    EXPANSIONS.iter().find(|(name, _)| *name == row).map(|&(_, steps)| steps)
+    COMPILED[inst.row()].iter().map(|step| step.apply(&values).unwrap_or(*inst)).collect()
 }
 
 /// True for instructions that stand for bus steps.
 pub fn is_macro(inst: &Inst) -> bool {
-    matches!(inst.class(), Class::Macro | Class::Sensor)
+    !TABLE.rows[inst.row()].steps.is_empty()
 }
 
 /// Number of bus steps of an instruction; 0 for what does not use the bus.
@@ -81,14 +49,14 @@ enum Argument {
 }
 
 /// The steps of every row of the instruction table.
-static COMPILED: LazyLock<Vec<Option<Vec<Step>>>> = LazyLock::new(|| {
+static COMPILED: LazyLock<Vec<Vec<Step>>> = LazyLock::new(|| {
     let compile = |(index, row): (usize, &quincunx_isa::Row)| {
         let step = |text: &&str| match compile_step(index, text) {
             Some(step) => step,
             // A bug in the table, which its test finds.
             None => panic!("the expansion of {} has the step {text}", row.name),
         };
-        steps_of(row.name).map(|steps| steps.iter().map(step).collect())
+        row.steps.iter().map(step).collect()
     };
     TABLE.rows.iter().enumerate().map(compile).collect()
 });
@@ -141,7 +109,7 @@ mod tests {
     use super::*;
     use quincunx_isa::Layout;
 
-    /// Exactly the macros have an expansion, and no step is a macro.
+    /// Exactly the macros have steps, and no step is a macro.
     #[test]
     fn every_macro_expands() {
         let layout = Layout::fixed(&TABLE).unwrap();
@@ -152,19 +120,9 @@ mod tests {
                 (state >> 33) % n
             };
             let inst = Inst::from_raw(&TABLE.random_of(index, &mut below, &layout)).unwrap();
-            assert_eq!(steps_of(row.name).is_some(), is_macro(&inst), "{}", row.name);
+            let is_macro_by_class = matches!(inst.class(), Class::Macro | Class::Sensor);
+            assert_eq!(is_macro_by_class, is_macro(&inst), "{}", row.name);
             assert!(expand(&inst).iter().all(|step| !is_macro(step)), "{}", row.name);
-        }
-    }
-
-    /// The manual shows the steps as they are.
-    #[test]
-    fn manual_shows_the_steps() {
-        for row in TABLE.rows {
-            let shown: Vec<_> =
-                row.doc.iter().filter_map(|l| l.trim().strip_prefix("Steps: ")).collect();
-            let steps = steps_of(row.name).map(|steps| format!("`{}`.", steps.join("; ")));
-            assert_eq!(shown, steps.iter().map(String::as_str).collect::<Vec<_>>(), "{}", row.name);
         }
     }
 

@@ -5,8 +5,8 @@
 
 use crate::arch::ScampArch;
 use crate::expand::expand;
-use crate::isa::{Inst, Reg};
-use crate::program::{Program, Space, access, writes_flag};
+use crate::isa::{Class, Gate, Inst, Reg};
+use crate::program::{Program, Space, access, flag_after};
 use quincunx_diag::{Diagnostic, Place};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
@@ -77,8 +77,12 @@ fn is_legal(inst: &Inst) -> bool {
 fn live_after(program: &Program, arch: &ScampArch) -> Vec<BTreeSet<Reg>> {
     let outputs = program.output_registers(arch);
     let mut live: BTreeSet<Reg> = analogue(outputs).collect();
-    let all = |inst: &Inst| matches!(inst, Inst::All {} | Inst::AllBits {});
-    let masked = program.instructions.iter().any(|inst| writes_flag(inst) && !all(inst));
+    // `abs` restores FLAG itself.
+    let is_mask = |inst: &Inst| match inst.class() {
+        Class::All | Class::Digital(Gate::All) | Class::Macro => false,
+        _ => flag_after(inst).is_some(),
+    };
+    let masked = program.instructions.iter().any(is_mask);
     let mut list = Vec::with_capacity(program.instructions.len());
     for inst in program.instructions.iter().rev() {
         list.push(live.clone());

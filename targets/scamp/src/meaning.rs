@@ -1,4 +1,4 @@
-//! What every macro is documented to do: the second definition next to the expansion table, by which
+//! What every macro is documented to do: the second definition next to the bus steps, by which
 //! tests judge the expansions and `--fix` knows what an instruction that is illegal on the bus was
 //! meant to compute.
 //!
@@ -6,40 +6,12 @@
 //! `x@d` the register `x` of the neighbour in the direction of operand `d`; all right-hand sides
 //! are old values.
 
-use crate::isa::{Direction, Inst, Reg, TABLE};
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use crate::isa::{Direction, Facts, Inst, Reg, TABLE};
 use quincunx_isa::OperandValue;
 use quincunx_num::Ratio;
 use std::sync::LazyLock;
-
-/// Row name and assignments of every macro but `abs`, which is not linear.
-pub const MEANINGS: &[(&str, &[&str])] = &[
-    ("Res", &["N = 0", "y = 0"]),
-    ("Res2", &["N = 0", "y = 0", "z = 0"]),
-    ("Mov", &["N = -x", "y = x"]),
-    ("Add", &["N = -a - b", "y = a + b"]),
-    ("Add3", &["N = -a - b - c", "y = a + b + c"]),
-    ("Sub", &["N = -a", "y = a - b"]),
-    ("Neg", &["N = 0", "y = -x"]),
-    ("Divq", &["N = -x/2", "y = x/2"]),
-    ("Div", &["N = -x/2", "z = -x/2", "x = x", "y = x/2"]),
-    ("DivFrom", &["N = -x/2", "z = -x/2", "t = x", "y = x/2"]),
-    ("Diva", &["N = -y/2", "z = -y/2", "t = -y/2", "y = y/2"]),
-    ("Movx", &["N = -x@d", "y = x@d"]),
-    ("Mov2x", &["N = -x@d", "y = x@d@e"]),
-    ("Addx", &["N = -a@d - b@d", "y = a@d + b@d"]),
-    ("Add2x", &["N = -a@d - b@d", "y = a@d@e + b@d@e"]),
-    ("Subx", &["N = -a@d", "y = a@d - b"]),
-    ("Sub2x", &["N = -a@d", "y = a@d@e - b"]),
-    ("MovDirection", &["N = -x@d", "y = x@d"]),
-    ("SubDirection", &["N = -a@d", "y = a@d - b"]),
-    ("GetImage", &["N = -PIX/2", "PIX = 0", "y = PIX/2"]),
-    ("GetImage2", &["N = -PIX/2", "PIX = 0", "h = -PIX/2", "y = PIX"]),
-    ("Respix", &["PIX = 0"]),
-    ("RespixRead", &["PIX = 0", "N = 0", "y = 0"]),
-    ("Getpix", &["N = -PIX", "y = PIX"]),
-    ("GetpixFrom", &["N = -PIX", "y = PIX - r"]),
-    ("Getpix2", &["N = -PIX/2 + r/2", "h = -PIX/2 + r/2", "y = PIX - r"]),
-];
 
 /// One assignment of an instruction.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,17 +46,16 @@ struct Formula {
     terms: Vec<(Name, i64, u64, Vec<usize>)>,
 }
 
-static COMPILED: LazyLock<Vec<Option<Vec<Formula>>>> = LazyLock::new(|| {
-    let compile = |(index, row): (usize, &quincunx_isa::Row)| {
-        let (_, formulas) = MEANINGS.iter().find(|(name, _)| *name == row.name)?;
+static COMPILED: LazyLock<Vec<Vec<Formula>>> = LazyLock::new(|| {
+    let compile = |(index, facts): (usize, &Facts)| {
         let formula = |text: &&str| match compile_formula(index, text) {
             Some(formula) => formula,
             // A bug in the table, which its test finds.
-            None => panic!("the meaning of {} has {text}", row.name),
+            None => panic!("the meaning of {} has {text}", TABLE.rows[index].name),
         };
-        Some(formulas.iter().map(formula).collect())
+        facts.meaning.iter().map(formula).collect()
     };
-    TABLE.rows.iter().enumerate().map(compile).collect()
+    Inst::FACTS.iter().enumerate().map(compile).collect()
 });
 
 fn compile_name(row: usize, word: &str) -> Option<Name> {
@@ -121,7 +92,9 @@ fn compile_formula(row: usize, text: &str) -> Option<Formula> {
 /// What a macro is documented to do; `None` for `abs` and for what is no macro. The operands may be
 /// any, also those that are illegal on the bus; the last assignment to a register counts.
 pub fn meaning(inst: &Inst) -> Option<Vec<Assignment>> {
-    let formulas = COMPILED[inst.row()].as_ref()?;
+    if inst.facts().meaning.is_empty() {
+        return None;
+    }
     let values = inst.to_raw().values;
     let register = |name: Name| match name {
         Name::Fixed(register) => Some(register),
@@ -141,21 +114,19 @@ pub fn meaning(inst: &Inst) -> Option<Vec<Assignment>> {
         let terms = formula.terms.iter().map(summand).collect::<Option<_>>()?;
         Some(Assignment { target: register(formula.target)?, terms })
     };
-    formulas.iter().map(assignment).collect()
+    COMPILED[inst.row()].iter().map(assignment).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expand::EXPANSIONS;
 
     #[test]
     fn every_linear_macro_has_a_meaning() {
-        for (row, _) in EXPANSIONS {
-            let has = MEANINGS.iter().any(|(name, _)| name == row);
-            assert_eq!(has, *row != "Abs", "{row}");
+        for (row, formulas) in TABLE.rows.iter().zip(&*COMPILED) {
+            let is_linear = !row.steps.is_empty() && row.name != "Abs";
+            assert_eq!(is_linear, !formulas.is_empty(), "{}", row.name);
         }
-        assert_eq!(COMPILED.iter().flatten().count(), MEANINGS.len());
     }
 
     #[test]

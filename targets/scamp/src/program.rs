@@ -2,9 +2,11 @@
 //!
 //! Invariants: none beyond the types; what a machine can execute is for [`crate::verify`] to say.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::arch::ScampArch;
 use crate::expand::expand;
-use crate::isa::{Bus, Class, Inst, Reg};
+use crate::isa::{Bus, Class, Gate, Inst, Reg};
 use std::collections::BTreeSet;
 
 /// Most instructions of a program; those of the field have some hundreds.
@@ -48,27 +50,32 @@ fn storage(register: Reg) -> Reg {
     if register.direction().is_some() { Reg::NEWS } else { register }
 }
 
-/// True if some elements may be without FLAG afterwards, or all have it.
-pub(crate) fn writes_flag(inst: &Inst) -> bool {
-    let named = || inst.logic().is_some_and(|logic| logic.writes.contains(&Reg::FLAG));
-    matches!(inst, Inst::Where { .. }) || sets_flag(inst) || named()
+/// What an instruction does to FLAG: `Some(true)` if all elements have it afterwards, `Some(false)` if
+/// some may be without.
+pub(crate) fn flag_after(inst: &Inst) -> Option<bool> {
+    let of_step = |step: &Inst| {
+        let names = || step.split().0.contains(&Reg::FLAG);
+        match step.class() {
+            Class::All | Class::Digital(Gate::All) => Some(true),
+            Class::Condition | Class::Digital(Gate::Where) => Some(false),
+            Class::Digital(gate) => names().then_some(gate == Gate::Constant(true)),
+            Class::Pattern => names().then_some(false),
+            Class::Frame | Class::Emulator | Class::Bus | Class::Macro | Class::Sensor => None,
+        }
+    };
+    expand(inst).iter().rev().find_map(of_step)
 }
 
 /// What an instruction reads and writes of what it names, by the names of the text.
 pub fn access(inst: &Inst) -> Access {
     let mut access = Access::default();
     for step in expand(inst) {
-        let (writes, reads, space) = match (step.bus(), step.condition(), step.logic()) {
-            (Some(bus), _, _) => (bus.receivers, bus.sources, Space::Analogue),
-            (_, Some(sources), _) => (Default::default(), sources, Space::Analogue),
-            (_, _, Some(logic)) => {
-                (logic.writes.into_iter().collect(), logic.reads, Space::Digital)
-            }
-            _ => match step {
-                Inst::Input { y, .. } => (vec![y].into(), Default::default(), Space::Analogue),
-                _ => continue,
-            },
+        let space = match step.class() {
+            Class::Emulator | Class::Bus | Class::Condition => Space::Analogue,
+            Class::Digital(_) | Class::Pattern => Space::Digital,
+            Class::Frame | Class::All | Class::Macro | Class::Sensor => continue,
         };
+        let (writes, reads) = step.split();
         for register in reads {
             let named = (space, storage(register));
             if !access.writes.contains(&named) {
@@ -78,11 +85,6 @@ pub fn access(inst: &Inst) -> Access {
         access.writes.extend(writes.into_iter().map(|register| (space, storage(register))));
     }
     access
-}
-
-/// True for the instructions that change FLAG without naming it, `where` excepted.
-fn sets_flag(step: &Inst) -> bool {
-    matches!(step, Inst::All {} | Inst::AllBits {} | Inst::WhereBit { .. })
 }
 
 /// What a walk through a program knows: which registers hold something of the program, and whether
@@ -141,18 +143,12 @@ impl Walk<'_> {
     }
 
     fn note_conditions(&mut self, step: &Inst, writes: &BTreeSet<Named>) {
-        let sets = matches!(step, Inst::Set { .. });
+        let sets = step.class() == Class::Digital(Gate::Constant(true));
         let bit = |register| writes.contains(&(Space::Digital, register));
         let roles = &self.arch.roles;
-        if writes_flag(step) || bit(Reg::FLAG) {
+        if let Some(flagged) = flag_after(step).or(bit(Reg::FLAG).then_some(sets)) {
             self.gated.clear();
-        }
-        match step {
-            Inst::All {} | Inst::AllBits {} => self.flagged = true,
-            Inst::WhereBit { .. } => self.flagged = false,
-            _ if step.condition().is_some() => self.flagged = false,
-            _ if bit(Reg::FLAG) => self.flagged = sets,
-            _ => {}
+            self.flagged = flagged;
         }
         if bit(roles.mask) {
             self.unmasked = sets && roles.mask != roles.masked;
@@ -175,11 +171,12 @@ fn access_on(inst: &Inst, arch: &ScampArch) -> Access {
     let all = |list: BTreeSet<Named>| list.into_iter().map(|n| own(n, arch)).collect();
     let mut access = Access { reads: all(named.reads), writes: all(named.writes) };
     let (bit, roles) = (|register| (Space::Digital, register), &arch.roles);
-    if matches!(inst, Inst::SelectPattern { .. }) {
-        access.writes.insert(bit(roles.select));
-    }
-    if matches!(inst, Inst::Dnews0 { .. } | Inst::Dnews1 { .. }) {
-        access.reads.extend(roles.directions.map(bit));
+    match inst.class() {
+        Class::Pattern if access.writes.is_empty() => drop(access.writes.insert(bit(roles.select))),
+        Class::Digital(Gate::Neighbours { .. }) => access.reads.extend(roles.directions.map(bit)),
+        Class::Pattern | Class::Digital(_) => {}
+        Class::Frame | Class::Emulator | Class::Bus | Class::Condition => {}
+        Class::All | Class::Macro | Class::Sensor => {}
     }
     if access.writes.contains(&bit(roles.masked)) {
         access.reads.insert(bit(roles.mask));

@@ -4,10 +4,10 @@
 //! All elements execute the same, so that one element at (0, 0) stands for all; the array has no
 //! edge here. Coefficients are exact fractions, so that bus3 is followed as well.
 
-#![deny(clippy::arithmetic_side_effects)]
+#![deny(clippy::arithmetic_side_effects, clippy::wildcard_enum_match_arm)]
 
 use crate::expand::expand;
-use crate::isa::{Inst, Reg};
+use crate::isa::{Class, Gate, Inst, Reg};
 use crate::meaning::{Assignment, meaning};
 use crate::program::Program;
 use crate::simulate::length;
@@ -96,7 +96,7 @@ impl Symbolic {
             self.values.insert(y, value);
             return Ok(());
         }
-        if matches!(inst, Inst::Where { .. } | Inst::WhereBit { .. }) {
+        if matches!(inst.class(), Class::Condition | Class::Digital(Gate::Where)) {
             let message = format!("after {} not all elements do the same", inst.text());
             return Err(Diagnostic::unsupported("Q5040", message)
                 .help("kernels are computed for programs without conditions only"));

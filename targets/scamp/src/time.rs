@@ -3,9 +3,11 @@
 //! Facts: `cain-paper` (`docs/bibliography.md`). What instructions off the bus cost in the device
 //! model, and steps that the public simulator does not have, are ours.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::arch::ScampArch;
 use crate::expand::{bus_steps, expand};
-use crate::isa::{Class, Inst, Reg};
+use crate::isa::{Class, Gate, Inst};
 use crate::program::Program;
 use quincunx_timeline::{Event, Timeline};
 
@@ -40,12 +42,11 @@ impl Model {
 
     /// Cost of an instruction, in the unit of [`Model::unit`].
     pub fn cost(self, inst: &Inst, arch: &ScampArch) -> u64 {
-        let is_step =
-            |step: &&Inst| matches!(step.class(), Class::Bus) || step.condition().is_some();
+        let is_step = |step: &&Inst| matches!(step.class(), Class::Bus | Class::Condition);
         match self {
             Model::Macro => u64::from(inst.class() != Class::Frame),
             Model::Bus => bus_steps(inst),
-            Model::Simulator => expand(inst).iter().map(simulator_cycles).sum(),
+            Model::Simulator => simulator_cycles(inst),
             Model::Device => {
                 let steps = expand(inst);
                 let on_bus = steps.iter().filter(is_step).count() as u64;
@@ -83,47 +84,34 @@ impl Model {
     }
 }
 
-/// Cycles of a primitive step.
-fn simulator_cycles(step: &Inst) -> u64 {
-    let hops =
-        |registers: &[Reg]| registers.iter().filter(|r| r.direction().is_some()).count() as u64;
-    if let Some(bus) = step.bus() {
-        let (receivers, sources) = (bus.receivers.len() as u64, bus.sources.len() as u64);
-        let cycles = match sources {
-            0 => receivers,
-            1 => receivers + u64::from(receivers > 1),
-            _ => sources + receivers + 1,
-        };
-        return cycles + hops(&bus.receivers) + hops(&bus.sources);
+/// Cycles in the public simulator.
+fn simulator_cycles(inst: &Inst) -> u64 {
+    let (writes, reads) = inst.split();
+    let hops = inst.registers().filter(|register| register.direction().is_some()).count() as u64;
+    let (written, read) = (writes.len() as u64, reads.len() as u64);
+    match inst.class() {
+        Class::Frame | Class::Emulator => 0,
+        Class::Bus => {
+            let cycles = match read {
+                0 => written,
+                1 => written + u64::from(written > 1),
+                _ => read + written + 1,
+            };
+            cycles + hops
+        }
+        Class::Condition => hops + if read == 1 { 2 } else { read + 2 },
+        Class::Macro | Class::Sensor => expand(inst).iter().map(simulator_cycles).sum(),
+        Class::All | Class::Pattern => 1,
+        Class::Digital(gate) => match gate {
+            Gate::Or | Gate::And | Gate::Not => read + 2,
+            Gate::Nor | Gate::Nand | Gate::Xor | Gate::Imply | Gate::Mux => read + 3,
+            Gate::Copy | Gate::Refresh => 2,
+            Gate::Constant(_) => written,
+            // A read, an operation, a write, and the way to the neighbour.
+            Gate::Neighbours { .. } => 4,
+            Gate::Where | Gate::All => 1,
+        },
     }
-    if let Some(sources) = step.condition() {
-        let cycles = match sources.len() as u64 {
-            1 => 2,
-            count => count + 2,
-        };
-        return cycles + hops(&sources);
-    }
-    match step {
-        Inst::KernelBegin {} | Inst::KernelEnd {} | Inst::Input { .. } => 0,
-        Inst::Or { .. } | Inst::And { .. } => reads(step) + 2,
-        Inst::Nor { .. } | Inst::Nand { .. } => reads(step) + 3,
-        Inst::Xor { .. } | Inst::Imp { .. } | Inst::Mux { .. } => reads(step) + 3,
-        Inst::Not { .. } => 3,
-        Inst::Move { .. } => 2,
-        Inst::Set { .. } | Inst::Clear { .. } => writes(step),
-        // A read, an operation, a write, and the way to the neighbour.
-        Inst::Dnews0 { .. } | Inst::Dnews1 { .. } => 4,
-        Inst::Refresh { .. } => 2,
-        _ => 1,
-    }
-}
-
-fn reads(step: &Inst) -> u64 {
-    step.logic().map_or(0, |logic| logic.reads.len() as u64)
-}
-
-fn writes(step: &Inst) -> u64 {
-    step.logic().map_or(0, |logic| logic.writes.len() as u64)
 }
 
 /// Cost of a program.
@@ -147,9 +135,9 @@ pub fn timeline(program: &Program, model: Model, arch: &ScampArch) -> Timeline {
     let (mut now, mut last) = (0, None);
     for inst in &program.instructions {
         let lane = match inst.class() {
-            Class::Bus | Class::Flag | Class::Macro => lanes[0],
+            Class::Bus | Class::Condition | Class::All | Class::Macro => lanes[0],
             Class::Sensor => lanes[1],
-            Class::Digital => lanes[2],
+            Class::Digital(_) => lanes[2],
             Class::Frame | Class::Pattern | Class::Emulator => lanes[3],
         };
         let duration = model.cost(inst, arch);

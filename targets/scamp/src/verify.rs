@@ -9,8 +9,8 @@ pub use kernels::{Computed, computed, verify_kernels, verify_kernels_within};
 
 use crate::arch::ScampArch;
 use crate::expand::{expand, is_macro};
-use crate::isa::{Bus, Class, Direction, Inst, Reg};
-use crate::program::{Program, Space, writes_flag};
+use crate::isa::{Class, Direction, Inst, Reg};
+use crate::program::{Program, Space, flag_after};
 use quincunx_diag::{Diagnostic, Place, Problems};
 use smallvec::SmallVec;
 
@@ -97,11 +97,8 @@ impl Checker<'_> {
             }
         }
         self.lint(inst);
-        match inst {
-            Inst::All {} | Inst::AllBits {} | Inst::Abs { .. } => self.masked = false,
-            Inst::Set { .. } if writes_flag(inst) => self.masked = false,
-            _ if writes_flag(inst) => self.masked = true,
-            _ => {}
+        if let Some(everywhere) = flag_after(inst) {
+            self.masked = !everywhere;
         }
     }
 
@@ -157,29 +154,31 @@ impl Checker<'_> {
             true => format!("{}: its step {}", whole.text(), step.text()),
             false => step.text(),
         };
-        if let Some(bus) = step.bus() {
-            return self.bus(&text, &bus);
-        }
-        if let Some(sources) = step.condition() {
-            if sources.len() > self.arch.max_where {
-                let message = format!("{text} has {} operands", sources.len());
-                self.error("Q5023", format!("{message}, at most {}", self.arch.max_where));
+        let (writes, reads) = step.split();
+        match step.class() {
+            Class::Bus => return self.bus(&text, &writes, &reads),
+            Class::Condition => {
+                if reads.len() > self.arch.max_where {
+                    let message = format!("{text} has {} operands", reads.len());
+                    self.error("Q5023", format!("{message}, at most {}", self.arch.max_where));
+                }
+                return self.known(&text, &reads) && self.once(&text, &reads);
             }
-            return self.known(&text, &sources) && self.once(&text, &sources);
-        }
-        if let Some(logic) = step.logic() {
-            let names = logic.writes.iter().chain(&logic.reads);
-            let unknown = names.copied().find(|&name| self.arch.digital(name).is_none());
-            if let Some(name) = unknown {
-                let message = format!("{text}: {} has no 1-bit register {name}", self.arch.name);
-                let help = "virtual_digital = true in a machine description allows any name";
-                self.push(Diagnostic::invalid("Q5027", message).help(help));
+            Class::Digital(_) | Class::Pattern => {
+                let mut names = writes.iter().chain(&reads);
+                if let Some(name) = names.find(|&&name| self.arch.digital(name).is_none()) {
+                    let message =
+                        format!("{text}: {} has no 1-bit register {name}", self.arch.name);
+                    let help = "virtual_digital = true in a machine description allows any name";
+                    self.push(Diagnostic::invalid("Q5027", message).help(help));
+                }
             }
-        }
-        if let Inst::Input { y, .. } = *step
-            && !self.arch.is_general(y)
-        {
-            self.unknown(&text, y);
+            Class::Emulator => {
+                if let Some(&y) = writes.iter().find(|&&y| !self.arch.is_general(y)) {
+                    self.unknown(&text, y);
+                }
+            }
+            Class::Frame | Class::All | Class::Macro | Class::Sensor => {}
         }
         true
     }
@@ -203,8 +202,7 @@ impl Checker<'_> {
         false
     }
 
-    fn bus(&mut self, text: &str, bus: &Bus) -> bool {
-        let Bus { receivers, sources } = bus;
+    fn bus(&mut self, text: &str, receivers: &[Reg], sources: &[Reg]) -> bool {
         let all: SmallVec<[Reg; 16]> = receivers.iter().chain(sources).copied().collect();
         if !(self.known(text, &all) && self.once(text, &all)) {
             return false;
@@ -247,13 +245,9 @@ impl Checker<'_> {
             let text = format!("{}: this spelling is deprecated, write {now}", inst.text());
             self.warn("Q5030", text);
         }
-        let way: Option<(Direction, Direction)> = match *inst {
-            Inst::Mov2x { d, e, .. } | Inst::Add2x { d, e, .. } | Inst::Sub2x { d, e, .. } => {
-                Some((d, e))
-            }
-            _ => None,
-        };
-        if way.is_some_and(|(d, e)| d == e.opposite()) {
+        if let [d, e] = inst.operands_of::<Direction>()[..]
+            && d == e.opposite()
+        {
             self.warn("Q5034", format!("{}: the two steps cancel each other", inst.text()));
         }
     }

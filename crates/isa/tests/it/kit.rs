@@ -491,7 +491,16 @@ const fn row(
     matches: &'static [(&'static str, i128)],
     operands: &'static [Operand],
 ) -> Row {
-    Row { name: "Row", mnemonic: "row", syntax, doc: &["Doc."], matches, operands, fixup: None }
+    Row {
+        name: "Row",
+        mnemonic: "row",
+        syntax,
+        doc: &["Doc."],
+        matches,
+        operands,
+        fixup: None,
+        steps: &[],
+    }
 }
 
 const fn operand(name: &'static str, field: &'static str) -> Operand {

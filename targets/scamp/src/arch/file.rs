@@ -1,7 +1,6 @@
 //! The TOML form of a machine description, and its validation.
 
 use super::{Cost, LIMITS, MAX_ELEMENTS, MAX_REGISTERS, Roles, ScampArch};
-use crate::expand::{EXPANSIONS, steps_of};
 use crate::isa::{Direction, Reg, TABLE};
 use quincunx_contract::parse_toml;
 use quincunx_diag::{Diagnostic, Result};
@@ -168,17 +167,14 @@ fn registers(names: &[String], taken: &[Reg], key: &str) -> Result<Vec<Reg>> {
 
 /// The rows of a set of macros.
 fn macro_rows(set: &MacroSet) -> Result<BTreeSet<&'static str>> {
-    let forms = |mnemonic: &str| {
-        let rows = TABLE.rows.iter().filter(move |row| row.mnemonic == mnemonic);
-        rows.map(|row| row.name).filter(|row| steps_of(row).is_some()).collect::<Vec<_>>()
-    };
+    let macros = || TABLE.rows.iter().filter(|row| !row.steps.is_empty());
     // Cain's sets (`cain` in `docs/bibliography.md`).
     const ALL: &str =
         "Mov Movx Mov2x Add Addx Add2x Add3 Sub Subx Sub2x Div DivFrom Diva Res Res2 Neg";
     const BASIC: &str = "Mov Movx Add Sub Neg Divq Res";
     match set {
         MacroSet::Named(name) => match name.as_str() {
-            "every" => Ok(EXPANSIONS.iter().map(|&(row, _)| row).collect()),
+            "every" => Ok(macros().map(|row| row.name).collect()),
             "all" => Ok(ALL.split(' ').collect()),
             "basic" => Ok(BASIC.split(' ').collect()),
             _ => Err(wrong(format!("there is no macro set {name:?}"))
@@ -187,11 +183,12 @@ fn macro_rows(set: &MacroSet) -> Result<BTreeSet<&'static str>> {
         MacroSet::List(names) => {
             let mut rows = BTreeSet::new();
             for name in names {
-                let found = forms(name);
-                if found.is_empty() {
+                let forms = macros().filter(|row| row.mnemonic == name);
+                let mut forms = forms.map(|row| row.name).peekable();
+                if forms.peek().is_none() {
                     return Err(wrong(format!("{name:?} is not a macro")));
                 }
-                rows.extend(found);
+                rows.extend(forms);
             }
             Ok(rows)
         }

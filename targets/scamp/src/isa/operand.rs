@@ -97,15 +97,6 @@ impl Reg {
     pub fn direction(self) -> Option<Direction> {
         Direction::ALL.into_iter().find(|&direction| Reg::toward(direction) == self)
     }
-
-    /// The register of an operand's number, `None` for an absent operand.
-    pub(crate) fn from_raw_value(value: i128) -> Option<Reg> {
-        (value != 0).then_some(Reg(value))
-    }
-
-    pub(crate) fn raw(self) -> i128 {
-        self.0
-    }
 }
 
 fn is_name(name: &str) -> bool {
@@ -263,11 +254,6 @@ pub(super) const fn direction() -> Operand {
 /// A byte.
 pub(super) const fn byte() -> Operand {
     Operand::free(Kind::Custom(&BYTE))
-}
-
-/// True for operands that are registers.
-pub(super) fn is_register(operand: &Operand) -> bool {
-    matches!(operand.kind, Kind::Custom(custom) if !std::ptr::eq(custom, &BYTE))
 }
 
 /// Refuses an absent operand before one that is present; no text says that.

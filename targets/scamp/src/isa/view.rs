@@ -1,14 +1,13 @@
-//! What an instruction is, derived from its row: class, receivers and sources, registers.
+//! What an instruction is, as its row says: class, receivers and sources, registers.
 
-use super::operand::{self, Reg};
-use super::{Inst, TABLE};
+use super::{Inst, Reg, TABLE};
 use smallvec::SmallVec;
 
 /// A bus instruction: who receives, who drives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bus {
     /// Receivers, at least one.
-    pub receivers: SmallVec<[Reg; 3]>,
+    pub receivers: SmallVec<[Reg; 4]>,
     /// Sources.
     pub sources: SmallVec<[Reg; 4]>,
 }
@@ -31,77 +30,83 @@ pub enum Class {
     Emulator,
     /// A step of the analogue bus.
     Bus,
-    /// Sets FLAG, from the analogue bus or not.
-    Flag,
+    /// Sets FLAG from the analogue bus.
+    Condition,
+    /// Sets FLAG everywhere.
+    All,
     /// Several bus steps.
     Macro,
     /// Several bus steps that use PIX.
     Sensor,
     /// A step on 1-bit registers.
-    Digital,
+    Digital(Gate),
     /// A pattern loaded by the controller, outside a kernel.
     Pattern,
+}
+
+/// What a step on 1-bit registers computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// 1 where any operand is 1.
+    Or,
+    /// 1 where no operand is 1.
+    Nor,
+    /// The operand.
+    Copy,
+    /// 1 where the operand is 0.
+    Not,
+    /// 1 where all operands are 1.
+    And,
+    /// 1 where not all operands are 1.
+    Nand,
+    /// 1 where the operands differ.
+    Xor,
+    /// 1 where the second operand is 1 or the first is 0.
+    Imply,
+    /// The second operand where the first is 1, else the third.
+    Mux,
+    /// The same everywhere.
+    Constant(bool),
+    /// 1 where a neighbour whose direction register is 1 here has 1.
+    Neighbours {
+        /// What is beyond the edge.
+        beyond: bool,
+    },
+    /// Keeps what is there.
+    Refresh,
+    /// FLAG from a register.
+    Where,
+    /// FLAG everywhere.
+    All,
+}
+
+/// What the row of an instruction says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// What kind of instruction it is.
+    pub class: Class,
+    /// How many of its registers it writes, the first ones of the text; for what is no macro.
+    pub writes: usize,
+    /// What a macro comes to, as [`crate::meaning`] reads it; nothing for `abs`, which is not linear.
+    pub meaning: &'static [&'static str],
+}
+
+impl Class {
+    /// The facts of a step that writes its first registers, at most so many.
+    pub(super) const fn writes(self, writes: usize) -> Facts {
+        Facts { class: self, writes, meaning: &[] }
+    }
+
+    /// The facts of a macro.
+    pub(super) const fn means(self, meaning: &'static [&'static str]) -> Facts {
+        Facts { class: self, writes: 0, meaning }
+    }
 }
 
 impl Inst {
     /// What kind of instruction it is.
     pub fn class(&self) -> Class {
-        use Inst as I;
-        match self {
-            I::KernelBegin { .. } | I::KernelEnd { .. } => Class::Frame,
-            I::Input { .. } => Class::Emulator,
-            I::Bus { .. }
-            | I::Bus2 { .. }
-            | I::Bus3 { .. }
-            | I::Bus4 { .. }
-            | I::Bus5 { .. }
-            | I::Bus6 { .. } => Class::Bus,
-            I::Where { .. } | I::All { .. } => Class::Flag,
-            I::Res { .. }
-            | I::Res2 { .. }
-            | I::Mov { .. }
-            | I::Add { .. }
-            | I::Add3 { .. }
-            | I::Sub { .. }
-            | I::Neg { .. }
-            | I::Abs { .. }
-            | I::Divq { .. }
-            | I::Div { .. }
-            | I::DivFrom { .. }
-            | I::Diva { .. }
-            | I::Movx { .. }
-            | I::Mov2x { .. }
-            | I::Addx { .. }
-            | I::Add2x { .. }
-            | I::Subx { .. }
-            | I::Sub2x { .. }
-            | I::MovDirection { .. }
-            | I::SubDirection { .. } => Class::Macro,
-            I::GetImage { .. }
-            | I::GetImage2 { .. }
-            | I::Respix { .. }
-            | I::RespixRead { .. }
-            | I::Getpix { .. }
-            | I::GetpixFrom { .. }
-            | I::Getpix2 { .. } => Class::Sensor,
-            I::Or { .. }
-            | I::Nor { .. }
-            | I::Not { .. }
-            | I::Move { .. }
-            | I::Set { .. }
-            | I::Clear { .. }
-            | I::And { .. }
-            | I::Nand { .. }
-            | I::Xor { .. }
-            | I::Imp { .. }
-            | I::Mux { .. }
-            | I::Dnews0 { .. }
-            | I::Dnews1 { .. }
-            | I::Refresh { .. }
-            | I::WhereBit { .. }
-            | I::AllBits { .. } => Class::Digital,
-            I::LoadPattern { .. } | I::SelectPattern { .. } => Class::Pattern,
-        }
+        self.facts().class
     }
 
     /// Its mnemonic.
@@ -116,61 +121,42 @@ impl Inst {
 
     /// Receivers and sources of a bus instruction.
     pub fn bus(&self) -> Option<Bus> {
-        let receivers = match self {
-            Inst::Bus { .. } => 1,
-            Inst::Bus2 { .. } => 2,
-            Inst::Bus3 { .. } => 3,
-            Inst::Bus4 { .. } => 4,
-            Inst::Bus5 { .. } => 5,
-            Inst::Bus6 { .. } => 6,
-            _ => return None,
-        };
-        let registers: SmallVec<[Reg; 16]> = self.registers().collect();
-        let (receivers, sources) = registers.split_at(receivers);
-        Some(Bus { receivers: receivers.into(), sources: sources.into() })
+        let (receivers, sources) = self.split();
+        (self.class() == Class::Bus).then_some(Bus { receivers, sources })
     }
 
     /// Sources of `where`.
     pub fn condition(&self) -> Option<SmallVec<[Reg; 4]>> {
-        matches!(self, Inst::Where { .. }).then(|| self.registers().collect())
+        (self.class() == Class::Condition).then(|| self.registers().collect())
     }
 
     /// What an instruction on 1-bit registers writes and reads; `None` for other instructions.
     /// The direction registers that DNEWS reads and the mask are not operands.
     pub fn logic(&self) -> Option<Logic> {
-        let registers: SmallVec<[Reg; 16]> = self.registers().collect();
-        let (writes, reads) = match self {
-            Inst::Set { .. } | Inst::Clear { .. } => (&registers[..], &[][..]),
-            Inst::WhereBit { .. } | Inst::Refresh { .. } => (&[][..], &registers[..]),
-            Inst::AllBits {} | Inst::SelectPattern { .. } => (&[][..], &[][..]),
-            _ if matches!(self.class(), Class::Digital | Class::Pattern) => registers.split_at(1),
-            _ => return None,
-        };
-        Some(Logic { writes: writes.into(), reads: reads.into() })
+        let (writes, reads) = self.split();
+        let is_logic = matches!(self.class(), Class::Digital(_) | Class::Pattern);
+        is_logic.then_some(Logic { writes, reads })
+    }
+
+    /// Its registers: those it writes, the others.
+    pub(crate) fn split(&self) -> (SmallVec<[Reg; 4]>, SmallVec<[Reg; 4]>) {
+        let mut registers = self.registers();
+        (registers.by_ref().take(self.facts().writes).collect(), registers.collect())
     }
 
     /// Its register operands in the order of the text; absent ones are left out.
     pub fn registers(&self) -> impl Iterator<Item = Reg> + use<> {
-        let raw = self.to_raw();
-        let operands = TABLE.rows[raw.row].operands;
-        let registers = operands.iter().zip(raw.values).filter_map(|(operand, value)| {
-            operand::is_register(operand).then_some(value).and_then(Reg::from_raw_value)
-        });
-        registers.collect::<SmallVec<[Reg; 16]>>().into_iter()
+        self.operands_of().into_iter().filter(|&register| register != Reg::NONE)
     }
 
     /// The same instruction with other registers; `map` sees each in the order of the text.
     #[must_use]
-    pub fn map_registers(&self, mut map: impl FnMut(Reg) -> Reg) -> Inst {
-        let mut raw = self.to_raw();
-        let operands = TABLE.rows[raw.row].operands;
-        for (operand, value) in operands.iter().zip(raw.values.iter_mut()) {
-            if let Some(register) = Reg::from_raw_value(*value)
-                && operand::is_register(operand)
-            {
-                *value = map(register).raw();
+    pub fn map_registers(mut self, mut map: impl FnMut(Reg) -> Reg) -> Inst {
+        self.visit_operands(|register| {
+            if *register != Reg::NONE {
+                *register = map(*register);
             }
-        }
-        Inst::from_raw(&raw).unwrap_or(*self)
+        });
+        self
     }
 }

@@ -1,8 +1,10 @@
 //! How much a run may compute: a hostile program ends in an error, not in an afternoon.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::Settings;
-use super::lower::{LogicStep, Lowered, Op, Place};
-use crate::isa::{Class, Inst};
+use super::lower::{Lowered, Op, Place};
+use crate::isa::Gate;
 use quincunx_diag::{Diagnostic, Result};
 
 /// Most bits of all fractions together: their length has no bound of its own.
@@ -70,16 +72,24 @@ fn cost(op: &Op, settings: &Settings) -> u64 {
         }
         Op::Where(sources) => 1 + places(sources, 1, 3),
         Op::All | Op::Fill(..) => 1,
-        Op::Logic(step) => logic_cost(step),
+        Op::Logic(step) => match step.gate {
+            Gate::Neighbours { .. } => 12,
+            Gate::Or
+            | Gate::Nor
+            | Gate::Copy
+            | Gate::Not
+            | Gate::And
+            | Gate::Nand
+            | Gate::Xor
+            | Gate::Imply
+            | Gate::Mux
+            | Gate::Constant(_)
+            | Gate::Refresh
+            | Gate::Where
+            | Gate::All => 1 + (step.reads.len() + step.writes.len()) as u64,
+        },
+        Op::Pattern(..) => 2,
         Op::Nothing => 0,
-    }
-}
-
-fn logic_cost(LogicStep { inst, writes, reads }: &LogicStep) -> u64 {
-    match inst {
-        Inst::Dnews0 { .. } | Inst::Dnews1 { .. } => 12,
-        _ if inst.class() == Class::Pattern => 2,
-        _ => 1 + (reads.len() + writes.len()) as u64,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The executor: one short function per primitive instruction.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::budget::{self, Budget};
 use super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Place, lower};
 use super::number::{Number, length};
 use super::state::Planes;
 use super::{Edge, Settings};
 use crate::arch::ScampArch;
-use crate::isa::{Direction, Inst, Reg};
+use crate::isa::{Direction, Gate, Reg};
 use crate::program::{Named, Program, Space};
 use quincunx_diag::{Diagnostic, Place as At, Result};
 use quincunx_num::Ratio;
@@ -236,6 +238,7 @@ impl<'a, T: Number> Run<'a, T> {
             Op::All => self.planes.digital[FLAG].fill(true),
             Op::Fill(plane, value) => self.planes.analogue[*plane].fill(T::of(*value)),
             Op::Logic(step) => self.logic(step),
+            Op::Pattern(plane, bytes) => self.assign(&[*plane], &self.pattern(*bytes)),
             Op::Nothing => {}
         }
     }
@@ -355,7 +358,7 @@ impl<'a, T: Number> Run<'a, T> {
         }
     }
 
-    fn logic(&mut self, LogicStep { inst, writes, reads }: &LogicStep) {
+    fn logic(&mut self, LogicStep { gate, writes, reads }: &LogicStep) {
         let read = |index: usize| &self.planes.digital[reads[index]][..];
         let join = |combine: fn(bool, bool) -> bool, invert: bool| {
             let mut bits = read(0).to_vec();
@@ -365,35 +368,31 @@ impl<'a, T: Number> Run<'a, T> {
             bits.iter_mut().for_each(|bit| *bit ^= invert);
             bits
         };
-        let bits = match inst {
-            Inst::Or { .. } => join(|a, b| a | b, false),
-            Inst::Nor { .. } => join(|a, b| a | b, true),
-            Inst::And { .. } => join(|a, b| a & b, false),
-            Inst::Nand { .. } => join(|a, b| a & b, true),
-            Inst::Xor { .. } => join(|a, b| a ^ b, false),
-            Inst::Imp { .. } => join(|a, b| !a | b, false),
-            Inst::Not { .. } => join(|a, _| a, true),
-            Inst::Move { .. } => read(0).to_vec(),
-            Inst::Mux { .. } => mux(read(0), read(1), read(2)),
-            Inst::Set { .. } => vec![true; self.bus.len()],
-            Inst::Clear { .. } => vec![false; self.bus.len()],
-            Inst::Dnews0 { .. } => self.dnews(reads[0], false),
-            Inst::Dnews1 { .. } => self.dnews(reads[0], true),
-            Inst::LoadPattern { r, c, rx, cx, .. } | Inst::SelectPattern { r, c, rx, cx } => {
-                self.pattern([*r, *c, *rx, *cx])
-            }
-            Inst::WhereBit { .. } => {
+        let bits = match *gate {
+            Gate::Or | Gate::Copy => join(|a, b| a | b, false),
+            Gate::Nor | Gate::Not => join(|a, b| a | b, true),
+            Gate::And => join(|a, b| a & b, false),
+            Gate::Nand => join(|a, b| a & b, true),
+            Gate::Xor => join(|a, b| a ^ b, false),
+            Gate::Imply => join(|a, b| !a | b, false),
+            Gate::Mux => mux(read(0), read(1), read(2)),
+            Gate::Constant(value) => vec![value; self.bus.len()],
+            Gate::Neighbours { beyond } => self.dnews(reads[0], beyond),
+            Gate::Refresh => return,
+            Gate::Where => {
                 self.planes.digital[FLAG] = read(0).to_vec();
                 return;
             }
-            Inst::AllBits {} => {
+            Gate::All => {
                 self.planes.digital[FLAG].fill(true);
                 return;
             }
-            _ => return,
         };
-        let select = [self.lowered.select];
-        let targets = if matches!(inst, Inst::SelectPattern { .. }) { &select[..] } else { writes };
+        self.assign(writes, &bits);
+    }
+
+    /// Sets 1-bit planes; the masked one where the mask is 1.
+    fn assign(&mut self, targets: &[usize], bits: &[bool]) {
         // The mask is what it was before the instruction.
         let mask = targets
             .contains(&self.lowered.masked)
@@ -401,9 +400,9 @@ impl<'a, T: Number> Run<'a, T> {
         for &target in targets {
             let plane = &mut self.planes.digital[target];
             match mask.as_ref().filter(|_| target == self.lowered.masked) {
-                None => plane.copy_from_slice(&bits),
+                None => plane.copy_from_slice(bits),
                 Some(mask) => {
-                    for ((old, &new), &open) in plane.iter_mut().zip(&bits).zip(mask) {
+                    for ((old, &new), &open) in plane.iter_mut().zip(bits).zip(mask) {
                         *old = if open { new } else { *old };
                     }
                 }

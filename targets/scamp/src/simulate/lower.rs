@@ -1,8 +1,10 @@
 //! Programs with every name resolved to a plane.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::arch::ScampArch;
 use crate::expand::expand;
-use crate::isa::{Bus, Direction, Inst, Reg};
+use crate::isa::{Class, Direction, Gate, Inst, Reg};
 use crate::program::{Program, Space};
 use quincunx_diag::{Diagnostic, Place as At, Result};
 use smallvec::SmallVec;
@@ -24,10 +26,10 @@ pub(super) struct BusStep {
     pub(super) sources: SmallVec<[Place; 4]>,
 }
 
-/// An instruction on 1-bit registers: what it writes and reads.
+/// An instruction on 1-bit registers: what it computes, writes and reads.
 #[derive(Clone, Debug)]
 pub(super) struct LogicStep {
-    pub(super) inst: Inst,
+    pub(super) gate: Gate,
     pub(super) writes: SmallVec<[usize; 4]>,
     pub(super) reads: SmallVec<[usize; 4]>,
 }
@@ -45,6 +47,8 @@ pub(super) enum Op {
     Fill(usize, f64),
     /// An instruction on 1-bit registers.
     Logic(Box<LogicStep>),
+    /// A plane from row, column, and the bits of each that do not matter.
+    Pattern(usize, [u8; 4]),
     /// Nothing.
     Nothing,
 }
@@ -55,7 +59,7 @@ impl Op {
         match self {
             Op::Bus(step) => 1 + (step.sources.len() + step.receivers.len()) as u64,
             Op::Where(sources) => sources.len() as u64,
-            _ => 0,
+            Op::All | Op::Fill(..) | Op::Logic(_) | Op::Pattern(..) | Op::Nothing => 0,
         }
     }
 }
@@ -154,27 +158,37 @@ impl Lowered {
     }
 
     fn op(&mut self, inst: &Inst, arch: &ScampArch) -> Result<Op> {
-        if let Some(Bus { receivers, sources }) = inst.bus() {
-            let receivers = receivers.into_iter().map(|register| self.place(register)).collect();
-            let sources = sources.into_iter().map(|register| self.place(register)).collect();
-            return Ok(Op::Bus(BusStep { receivers, sources }));
-        }
-        if let Some(sources) = inst.condition() {
-            return Ok(Op::Where(sources.into_iter().map(|r| self.place(r)).collect()));
-        }
-        if let Some(logic) = inst.logic() {
-            let mut planes = |list: &[Reg]| {
-                list.iter().map(|&register| self.digital_plane(register, arch)).collect()
-            };
-            let (writes, reads): (Result<_>, Result<_>) =
-                (planes(&logic.writes), planes(&logic.reads));
-            let step = LogicStep { inst: *inst, writes: writes?, reads: reads? };
-            return Ok(Op::Logic(Box::new(step)));
-        }
-        Ok(match *inst {
-            Inst::All {} => Op::All,
-            Inst::Input { y, value } => Op::Fill(self.plane(y), f64::from(value) / 128.0),
-            _ => Op::Nothing,
+        let (writes, reads) = inst.split();
+        Ok(match inst.class() {
+            Class::Frame => Op::Nothing,
+            Class::Emulator => {
+                let value = inst.operands_of::<i32>()[0];
+                Op::Fill(self.plane(writes[0]), f64::from(value) / 128.0)
+            }
+            Class::Bus => Op::Bus(BusStep {
+                receivers: writes.into_iter().map(|register| self.place(register)).collect(),
+                sources: reads.into_iter().map(|register| self.place(register)).collect(),
+            }),
+            Class::Condition => Op::Where(reads.into_iter().map(|r| self.place(r)).collect()),
+            Class::All => Op::All,
+            Class::Macro | Class::Sensor => {
+                return Err(Diagnostic::bug(format!("{} is not a step", inst.text())));
+            }
+            Class::Digital(gate) => {
+                let mut planes = |list: SmallVec<[Reg; 4]>| {
+                    list.into_iter().map(|register| self.digital_plane(register, arch)).collect()
+                };
+                let (writes, reads): (Result<_>, Result<_>) = (planes(writes), planes(reads));
+                Op::Logic(Box::new(LogicStep { gate, writes: writes?, reads: reads? }))
+            }
+            Class::Pattern => {
+                let plane = match writes.first() {
+                    Some(&register) => self.digital_plane(register, arch)?,
+                    None => self.select,
+                };
+                let bytes = inst.operands_of::<u8>();
+                Op::Pattern(plane, [bytes[0], bytes[1], bytes[2], bytes[3]])
+            }
         })
     }
 }

@@ -12,7 +12,7 @@
 use crate::arch::ScampArch;
 use crate::files::{Bit, DigitalLayout, KernelFile, Mode};
 use crate::goal::Goal;
-use crate::isa::{Inst, Reg};
+use crate::isa::{Class, Gate, Inst, Reg};
 use crate::program::{Named, Program, Space};
 use crate::simulate::{Executor, Outcome, Settings, WorkLimit};
 use quincunx_diag::{Diagnostic, Result};
@@ -151,7 +151,7 @@ struct Grid {
 
 /// An array that is large enough for a program.
 fn grid(program: &Program, layout: &DigitalLayout) -> Result<Grid> {
-    let is_move = |inst: &&Inst| matches!(inst, Inst::Dnews0 { .. } | Inst::Dnews1 { .. });
+    let is_move = |inst: &&Inst| matches!(inst.class(), Class::Digital(Gate::Neighbours { .. }));
     // No value travels further than there are moves.
     let reach = program.instructions.iter().filter(is_move).count();
     let block = layout.block;

@@ -5,7 +5,7 @@ use crate::common::{
     Images, Random, generous, is_condition, legal_instruction, parse, reg, rows, scamp5,
 };
 use quincunx_num::Ratio;
-use quincunx_scamp::isa::{Class, Inst, Reg, TABLE};
+use quincunx_scamp::isa::{Class, Gate, Inst, Reg, TABLE};
 use quincunx_scamp::program::{Program, Space, access};
 use quincunx_scamp::simulate::{Executor, Noise, Outcome, Settings, WorkLimit};
 
@@ -163,7 +163,7 @@ fn every_planted_fault_is_noticed() {
 /// A register that an instruction writes.
 fn target(inst: &Inst) -> Option<(Space, Reg)> {
     match (inst.class(), inst) {
-        (Class::Flag, _) | (_, Inst::WhereBit { .. } | Inst::AllBits {}) => {
+        (Class::Condition | Class::All | Class::Digital(Gate::Where | Gate::All), _) => {
             Some((Space::Digital, Reg::FLAG))
         }
         (_, Inst::SelectPattern { .. }) => Some((Space::Digital, reg("SELECT"))),

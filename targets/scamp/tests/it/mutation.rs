@@ -285,7 +285,7 @@ fn corrupt_bits(program: &Program, random: &mut Random) -> Program {
             let row = random.below(TABLE.rows.len() as u64) as usize;
             let raw = TABLE.random_of(row, &mut |n| random.below(n), &layout);
             let inst = Inst::from_raw(&raw).unwrap();
-            if inst.class() == Class::Digital {
+            if matches!(inst.class(), Class::Digital(_)) {
                 list[at] = inst;
                 break;
             }

@@ -162,6 +162,6 @@ pub fn random_program(length: usize, random: &mut Random) -> Program {
 
 /// True for instructions whose results depend on data by conditions.
 pub fn is_condition(inst: &Inst) -> bool {
-    matches!(inst.class(), Class::Flag)
+    matches!(inst.class(), Class::Condition | Class::All)
         || matches!(inst, Inst::Abs { .. } | Inst::WhereBit { .. } | Inst::AllBits {})
 }
