@@ -1,5 +1,7 @@
 //! The text dump: one line per input, constant, node and output.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::{Activation, Graph, Op, Reduce, Unary, Value, ValueId, Window};
 use crate::{Cell, PadMode, RecurrentOutput, Resize, ResizeTarget};
 use quincunx_tensor::show_shape;

@@ -1,5 +1,7 @@
 //! Values, nodes and how graphs are built.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::infer::infer;
 use crate::{ConvTranspose, Op, Quantiser, Recurrent};
 use quincunx_diag::{Diagnostic, Place, Result};
@@ -271,18 +273,51 @@ impl Graph {
     /// Multiplications with accumulation a node needs; 0 for anything but convolutions and matrix
     /// products.
     pub fn macs(&self, node: &Node) -> u64 {
+        self.cost(node).0
+    }
+
+    /// Elementary steps a node needs, to bound the time that executing it takes: its MACs, or the
+    /// elements a pooling or a normalisation of neighbours reads.
+    pub fn work(&self, node: &Node) -> u64 {
+        let (macs, reads) = self.cost(node);
+        macs.max(reads)
+    }
+
+    /// MACs, and elements read by what looks at neighbours.
+    fn cost(&self, node: &Node) -> (u64, u64) {
         let product = |extents: &[usize]| {
             extents.iter().fold(1_u64, |product, &extent| product.saturating_mul(extent as u64))
         };
-        let depth = match (&node.op, node.input(0), node.input(1)) {
-            (Op::Conv(_), _, Some(w)) => product(&self[w].shape[1..]),
-            (Op::ConvTranspose(conv), ..) => return self.macs_transposed(conv, node),
-            (Op::Recurrent(layer), Some(x), _) => return self.macs_recurrent(layer, x),
-            (Op::Gemm(gemm), Some(a), _) => self[a].shape[usize::from(!gemm.transpose_a)] as u64,
-            (Op::MatMul, Some(a), _) => self[a].shape.last().map_or(0, |&extent| extent as u64),
-            _ => 0,
-        };
-        product(&self[node.output].shape).saturating_mul(depth)
+        let per_element = |count: u64| product(&self[node.output].shape).saturating_mul(count);
+        let shape = |index: usize| node.input(index).map_or(&[][..], |id| &self[id].shape[..]);
+        let (x, w) = (shape(0), shape(1));
+        match &node.op {
+            Op::Conv(_) => (per_element(product(w.get(1..).unwrap_or(&[0]))), 0),
+            Op::ConvTranspose(conv) => (self.macs_transposed(conv, node), 0),
+            Op::Gemm(gemm) => {
+                let depth = x.get(usize::from(!gemm.transpose_a));
+                (per_element(depth.map_or(0, |&extent| extent as u64)), 0)
+            }
+            Op::MatMul => (per_element(x.last().map_or(0, |&extent| extent as u64)), 0),
+            Op::Recurrent(layer) => (node.input(0).map_or(0, |x| self.macs_recurrent(layer, x)), 0),
+            Op::Pool(pool) => {
+                let extents = product(x.get(2..).unwrap_or(&[]));
+                (0, per_element(product(&pool.window.kernel).min(extents)))
+            }
+            Op::Lrn(lrn) => {
+                let neighbours = lrn.size.min(x.get(1).copied().unwrap_or(0)) as u64;
+                (0, product(x).saturating_mul(neighbours))
+            }
+            Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Softmax(_) => (0, 0),
+            Op::BatchNorm(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) => (0, 0),
+            Op::Unary(_) | Op::Binary(_) | Op::Activation(_) | Op::PRelu | Op::Where => (0, 0),
+            Op::Compare(_) | Op::Logic(_) | Op::Reduce(_) | Op::ArgExtreme(_) => (0, 0),
+            Op::Concat { .. } | Op::Slice { .. } | Op::Pad(_) | Op::Gather { .. } => (0, 0),
+            Op::Expand { .. } | Op::Tile { .. } | Op::Resize(_) | Op::Identity => (0, 0),
+            Op::Flatten { .. } | Op::Reshape { .. } | Op::Transpose { .. } => (0, 0),
+            Op::Cast { .. } | Op::CastUnbounded { .. } => (0, 0),
+            Op::Quantise(_) | Op::ToCodes(_) | Op::FromCodes(_) => (0, 0),
+        }
     }
 
     fn macs_transposed(&self, conv: &ConvTranspose, node: &Node) -> u64 {
@@ -301,24 +336,6 @@ impl Graph {
         rows.saturating_mul(features.saturating_add(hidden))
             .saturating_mul(sequences)
             .saturating_mul(directions)
-    }
-
-    /// Elementary steps a node needs, to bound the time that executing it takes: its MACs, or the
-    /// elements a pooling or a normalisation of neighbours reads.
-    pub fn work(&self, node: &Node) -> u64 {
-        let (pool, x) = match (&node.op, node.input(0)) {
-            (Op::Pool(pool), Some(x)) => (pool, x),
-            (Op::Lrn(lrn), Some(x)) => {
-                let neighbours = lrn.size.min(self[x].shape[1]) as u64;
-                return elements(&self[x]).saturating_mul(neighbours);
-            }
-            _ => return self.macs(node),
-        };
-        let product = |extents: &[usize]| {
-            extents.iter().fold(1_u64, |product, &extent| product.saturating_mul(extent as u64))
-        };
-        let reads = product(&pool.window.kernel).min(product(&self[x].shape[2..]));
-        product(&self[node.output].shape).saturating_mul(reads)
     }
 
     /// Sets every symbolic extent with this name and infers all shapes again.
@@ -428,6 +445,7 @@ fn elements(value: &Value) -> u64 {
 }
 
 /// True when the elements are integers of i64.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other types are integers of up to i64")]
 fn has_integer_codes(tensor: &Tensor) -> bool {
     match tensor.dtype() {
         DType::F32 | DType::F64 => false,

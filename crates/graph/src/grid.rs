@@ -1,5 +1,7 @@
 //! On which grid the numbers of a value lie.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::{
     Graph, Node, Op, Pad, PadMode, Pool, PoolKind, Quantiser, Reduce, ReduceKind, ValueId,
 };
@@ -90,7 +92,18 @@ fn step(op: &Op) -> Step<'_> {
         }
         Op::Pad(Pad { mode: PadMode::Constant(0.0), .. }) => Step::MovedWithZeros,
         Op::Resize(resize) if resize.keeps_grid() => Step::Moved,
-        _ => Step::Computed,
+        Op::Pad(Pad { mode: PadMode::Constant(_), .. }) | Op::Resize(_) => Step::Computed,
+        Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Recurrent(_) => {
+            Step::Computed
+        }
+        Op::Pool(_) | Op::GlobalAveragePool | Op::Lrn(_) => Step::Computed,
+        Op::BatchNorm(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Softmax(_) => {
+            Step::Computed
+        }
+        Op::Unary(_) | Op::Binary(_) | Op::Activation(_) | Op::PRelu | Op::Where => Step::Computed,
+        Op::Compare(_) | Op::Logic(_) | Op::Reduce(_) | Op::ArgExtreme(_) => Step::Computed,
+        Op::Cast { .. } | Op::CastUnbounded { .. } => Step::Computed,
+        Op::ToCodes(_) => Step::Computed,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Shape and type inference: one function per operator family.
 
-#![deny(clippy::arithmetic_side_effects)]
+#![deny(clippy::arithmetic_side_effects, clippy::wildcard_enum_match_arm)]
 
 mod layers;
 mod movement;

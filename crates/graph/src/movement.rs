@@ -3,6 +3,8 @@
 //! Executors, constant folding and the compilers of all targets share this geometry; what the
 //! elements are is theirs.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::{Graph, Node, Op, Pad, PadMode, Resize, SliceRange};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{Shape, element_count};
@@ -30,13 +32,11 @@ impl Graph {
             return None;
         }
         let shapes: Vec<&[usize]> = node.operands().map(|id| &self[id].shape[..]).collect();
-        let indices = match node.op {
-            Op::Gather { .. } => {
-                let constant = self[node.input(1)?].constant.as_ref()?;
-                Some(constant.tensor.to_i64().filter(|_| constant.quantiser.is_none())?)
-            }
-            _ => None,
-        };
+        let mut indices = None;
+        if let Op::Gather { .. } = node.op {
+            let constant = self[node.input(1)?].constant.as_ref()?;
+            indices = Some(constant.tensor.to_i64().filter(|_| constant.quantiser.is_none())?);
+        }
         sources(&node.op, &shapes, indices.as_deref(), &self[node.output].shape).ok()
     }
 }
@@ -60,6 +60,7 @@ pub(crate) fn sources(
     if element_count(out) == Some(0) {
         return Ok(Vec::new());
     }
+    let mut fill = 0.0;
     let maps = match op {
         Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => {
             let count = element_count(out).unwrap_or(0);
@@ -68,7 +69,12 @@ pub(crate) fn sources(
         Op::Concat { axis } => return Ok(concat(*axis, shapes)),
         Op::Transpose { order } => return Ok(transpose(order, x)),
         Op::Slice { ranges } => slice(ranges, x),
-        Op::Pad(pad) => pad_maps(pad, x, out),
+        Op::Pad(pad) => {
+            if let PadMode::Constant(value) = pad.mode {
+                fill = value;
+            }
+            pad_maps(pad, x, out)
+        }
         Op::Gather { axis } => gather(*axis, x, indices.unwrap_or(&[]))?,
         Op::Expand { .. } => {
             let stretched = |(&from, &to): (&usize, &usize)| {
@@ -82,13 +88,39 @@ pub(crate) fn sources(
                 |(&from, &to): (&usize, &usize)| (0..to).map(|i| Some(i % from)).collect();
             x.iter().zip(out).map(repeated).collect()
         }
-        Op::Resize(resize) => nearest(resize, x, out),
-        _ => return Err(Diagnostic::bug(format!("{} does not move elements", op.name()))),
-    };
-    let fill = match op {
-        Op::Pad(Pad { mode: PadMode::Constant(value), .. }) => *value,
-        Op::Resize(resize) => f64::from(resize.extrapolation()),
-        _ => 0.0,
+        Op::Resize(resize) => {
+            fill = resize.extrapolation().into();
+            nearest(resize, x, out)
+        }
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::Recurrent(_)
+        | Op::Pool(_)
+        | Op::GlobalAveragePool
+        | Op::GlobalMaxPool
+        | Op::Lrn(_)
+        | Op::BatchNorm(_)
+        | Op::LayerNorm(_)
+        | Op::InstanceNorm(_)
+        | Op::Softmax(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Activation(_)
+        | Op::PRelu
+        | Op::Where
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::Reduce(_)
+        | Op::ArgExtreme(_)
+        | Op::Cast { .. }
+        | Op::CastUnbounded { .. }
+        | Op::Quantise(_)
+        | Op::ToCodes(_)
+        | Op::FromCodes(_) => {
+            return Err(Diagnostic::bug(format!("{} does not move elements", op.name())));
+        }
     };
     Ok(select(&maps, x, fill))
 }

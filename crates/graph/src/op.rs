@@ -2,6 +2,8 @@
 //!
 //! Names and meanings follow ONNX at its newest opset; importers bring older forms to these.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod movement;
 mod numeric;
 mod recurrent;
@@ -472,7 +474,15 @@ impl Op {
             | Op::Expand { .. }
             | Op::Tile { .. } => true,
             Op::Resize(resize) => resize.is_nearest(),
-            _ => false,
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Recurrent(_) => {
+                false
+            }
+            Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Lrn(_) => false,
+            Op::BatchNorm(_) | Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Softmax(_) => false,
+            Op::Unary(_) | Op::Binary(_) | Op::Activation(_) | Op::PRelu | Op::Where => false,
+            Op::Compare(_) | Op::Logic(_) | Op::Reduce(_) | Op::ArgExtreme(_) => false,
+            Op::Cast { .. } | Op::CastUnbounded { .. } => false,
+            Op::Quantise(_) | Op::ToCodes(_) | Op::FromCodes(_) => false,
         }
     }
 
@@ -486,7 +496,14 @@ impl Op {
             Op::MatMul | Op::Binary(_) | Op::PRelu | Op::Compare(_) | Op::Logic(_) => (2, 2),
             Op::Where | Op::InstanceNorm(_) => (3, 3),
             Op::BatchNorm(_) => (5, 5),
-            _ => (1, 1),
+            Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Lrn(_) => (1, 1),
+            Op::Unary(_) | Op::Activation(_) | Op::Softmax(_) => (1, 1),
+            Op::Reduce(_) | Op::ArgExtreme(_) => (1, 1),
+            Op::Slice { .. } | Op::Pad(_) | Op::Expand { .. } | Op::Tile { .. } => (1, 1),
+            Op::Resize(_) | Op::Flatten { .. } | Op::Reshape { .. } => (1, 1),
+            Op::Transpose { .. } | Op::Identity => (1, 1),
+            Op::Cast { .. } | Op::CastUnbounded { .. } => (1, 1),
+            Op::Quantise(_) | Op::ToCodes(_) | Op::FromCodes(_) => (1, 1),
         }
     }
 }

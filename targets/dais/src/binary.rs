@@ -317,7 +317,7 @@ pub(crate) fn not_in_dialect(inst: Inst, dialect: Dialect) -> Diagnostic {
     let (name, mnemonic) = (dialect.name(), inst.mnemonic());
     let help = match dialect {
         Dialect::A4 => "it negates operands by an instruction of its own".to_owned(),
-        _ => format!("the first dialect that has it is {}", inst.dialect_minimum().name()),
+        _ => format!("the first dialect that has it is {}", inst.facts().dialect.name()),
     };
     Diagnostic::invalid("Q1005", format!("dialect {name} has no instruction `{mnemonic}`"))
         .help(help)

@@ -4,6 +4,8 @@
 //! Latency is in the unit of `carry_size` (adder levels when it is unlimited), cost in the unit of
 //! `adder_size` (bits of an adder when it is 1, adders when it is unlimited).
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::arch::DaisArch;
 use crate::isa::{Inst, UnaryBits};
 use crate::program::{Operation, Program};

@@ -286,6 +286,7 @@ impl Checker<'_> {
         }
     }
 
+    #[deny(clippy::wildcard_enum_match_arm)]
     fn shift(&mut self, inst: Inst) {
         let shift = match inst {
             Inst::Add { shift, .. } | Inst::Sub { shift, .. } => shift,
@@ -297,7 +298,10 @@ impl Checker<'_> {
                 let shifts = inst.terms().map(|(_, shift, _)| shift);
                 shifts.max_by_key(|shift| shift.unsigned_abs()).unwrap_or(0)
             }
-            _ => 0,
+            Inst::Input { .. } | Inst::Constant { .. } | Inst::AddConstant { .. } => 0,
+            Inst::Relu { .. } | Inst::ReluNegated { .. } | Inst::Multiply { .. } => 0,
+            Inst::Quantise { .. } | Inst::QuantiseNegated { .. } | Inst::Negate { .. } => 0,
+            Inst::Lookup { .. } | Inst::Bits { .. } | Inst::BitsNegated { .. } => 0,
         };
         self.shift_within(MAX_SHIFT, shift, || "the shift".to_owned());
     }
@@ -310,6 +314,7 @@ impl Checker<'_> {
     }
 
     /// Rules about the types of operands and result; operands of illegal type are not looked at.
+    #[deny(clippy::wildcard_enum_match_arm)]
     fn meaning(&mut self, operation: &Operation, to: Kif) {
         let fraction = |slot| self.kif(slot).map(|kif| i64::from(kif.fraction));
         let own = i64::from(to.fraction);

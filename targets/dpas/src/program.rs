@@ -63,7 +63,7 @@ impl Statement {
     pub fn options(&self) -> Options {
         match self {
             Statement::Systolic(inst) => inst.native().options,
-            Statement::Listing(inst) => inst.options(),
+            Statement::Listing(inst) => inst.operands_of().first().copied().unwrap_or(Options(0)),
             Statement::Raw(_) => Options(0),
         }
     }
@@ -71,11 +71,13 @@ impl Statement {
     /// The same statement with other options; raw bytes stay as they are.
     #[must_use]
     pub fn with_options(&self, options: Options) -> Statement {
-        match self {
-            Statement::Systolic(inst) => Statement::Systolic(inst.with_options(options)),
-            Statement::Listing(inst) => Statement::Listing(inst.with_options(options)),
-            Statement::Raw(bytes) => Statement::Raw(bytes.clone()),
+        let (mut statement, set) = (self.clone(), |own: &mut Options| *own = options);
+        match &mut statement {
+            Statement::Systolic(inst) => inst.visit_operands(set),
+            Statement::Listing(inst) => inst.visit_operands(set),
+            Statement::Raw(_) => {}
         }
+        statement
     }
 }
 

@@ -61,8 +61,6 @@ macro_rules! rows {
             $( pub(super) const $name: &Specs = &[$( (stringify!($operand), $spec) ),*]; )+
         }
 
-        static SPECS: &[&Specs] = &[$( specs::$name ),+];
-
         /// Conversions of every row.
         #[allow(non_upper_case_globals, reason = "named after the rows")]
         mod fixups {
@@ -120,20 +118,6 @@ macro_rules! rows {
                     ),*
                 }
             )+
-        }
-
-        impl Inst {
-            /// The queues of which the instruction takes a token, and those to which it gives one;
-            /// `None` for instructions without lists.
-            pub fn tokens(&self) -> Option<(Queues, Queues)> {
-                let specs = SPECS[self.row()];
-                let raw = self.to_raw();
-                let list = |name: &str| {
-                    let index = specs.iter().position(|(operand, _)| *operand == name)?;
-                    Queues::from_raw(raw.values[index])
-                };
-                Some((list("prev")?, list("next")?))
-            }
         }
     };
 }
@@ -991,6 +975,13 @@ rows! {
 }
 
 impl Inst {
+    /// The queues of which the instruction takes a token, and those to which it gives one; `None`
+    /// for instructions without lists.
+    pub fn tokens(&self) -> Option<(Queues, Queues)> {
+        let lists = self.operands_of::<Queues>();
+        Some((*lists.first()?, *lists.get(1)?))
+    }
+
     /// The queue that executes the instruction.
     pub fn queue(&self) -> Queue {
         queue_of(self.row())
@@ -1014,14 +1005,9 @@ impl Inst {
     /// The same instruction with other lists; instructions without lists stay as they are.
     #[must_use]
     pub fn with_tokens(&self, prev: Queues, next: Queues) -> Inst {
-        let mut raw = self.to_raw();
-        for ((name, _), value) in SPECS[self.row()].iter().zip(&mut raw.values) {
-            match *name {
-                "prev" => *value = prev.to_raw(),
-                "next" => *value = next.to_raw(),
-                _ => {}
-            }
-        }
-        Inst::from_raw(&raw).unwrap_or(*self)
+        let mut lists = [prev, next].into_iter();
+        let mut inst = *self;
+        inst.visit_operands(|list| *list = lists.next().unwrap_or(*list));
+        inst
     }
 }

@@ -4,10 +4,12 @@
 //! every instruction can be encoded for the machine. Everything else is for
 //! [`verify`](crate::verify) to judge.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 pub(crate) mod layers;
 
 use crate::arch::TcuArch;
-use crate::isa::{Inst, SimdOp};
+use crate::isa::{Access, Compute, Inst, Register, SimdOp};
 use smallvec::SmallVec;
 
 /// One instruction of one thread.
@@ -175,85 +177,171 @@ pub struct Transfer {
     pub accumulate: bool,
 }
 
+/// What an instruction does, in terms that several instructions share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing, or waiting for a thread.
+    Wait,
+    /// Products of vectors of local memory, or of zeros, with the weights.
+    Product {
+        /// Vectors in local memory.
+        local: Option<Span>,
+        /// Accumulators that receive the results.
+        acc: Span,
+        /// Added to what is there.
+        accumulate: bool,
+    },
+    /// A DataMove.
+    Move(Transfer),
+    /// Vectors of local memory, or zeros, pushed into the weights.
+    Push {
+        /// Vectors in local memory.
+        local: Option<Span>,
+        /// How many.
+        count: u64,
+    },
+    /// An operation of the ALUs, as [`Inst::Simd`].
+    Simd {
+        /// Which of the accumulators are used.
+        access: Access,
+        /// Accumulator that is written.
+        write: u64,
+        /// Accumulator that is read.
+        read: u64,
+        /// Register that receives the result as well.
+        destination: u8,
+        /// Operation and its sources.
+        compute: Compute,
+    },
+    /// A lookup table from local memory, as many vectors as it has entries.
+    Table {
+        /// First vector in local memory.
+        local: u64,
+        /// Logarithm of the step from one vector to the next.
+        stride: u32,
+        /// Number of the table.
+        table: u64,
+    },
+    /// A configuration register.
+    Configure {
+        /// The register.
+        register: Register,
+        /// Its new value.
+        value: u64,
+    },
+}
+
 impl Inst {
+    /// What it does.
+    pub fn action(&self) -> Action {
+        let moved = |memory, to_local, accumulate, local, other: (u64, u32), size| {
+            let (local, other) = (local_span(local, size), span(memory, other, size));
+            Action::Move(Transfer { local, other, to_local, accumulate })
+        };
+        match *self {
+            Inst::NoOp { .. } => Action::Wait,
+            Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size } => {
+                let local = Some(local_span((local, local_stride), size));
+                Action::Product {
+                    local,
+                    acc: span(Memory::Acc, (acc, acc_stride), size),
+                    accumulate,
+                }
+            }
+            Inst::MatMulZeroes { accumulate, acc, acc_stride, size } => {
+                let acc = span(Memory::Acc, (acc, acc_stride), size);
+                Action::Product { local: None, acc, accumulate }
+            }
+            Inst::Dram0ToLocal { local, local_stride, address, stride, size } => {
+                moved(Memory::Dram0, true, false, (local, local_stride), (address, stride), size)
+            }
+            Inst::LocalToDram0 { local, local_stride, address, stride, size } => {
+                moved(Memory::Dram0, false, false, (local, local_stride), (address, stride), size)
+            }
+            Inst::Dram1ToLocal { local, local_stride, address, stride, size } => {
+                moved(Memory::Dram1, true, false, (local, local_stride), (address, stride), size)
+            }
+            Inst::LocalToDram1 { local, local_stride, address, stride, size } => {
+                moved(Memory::Dram1, false, false, (local, local_stride), (address, stride), size)
+            }
+            Inst::AccToLocal { local, local_stride, address, stride, size } => {
+                moved(Memory::Acc, true, false, (local, local_stride), (address, stride), size)
+            }
+            Inst::LocalToAcc { local, local_stride, address, stride, size } => {
+                moved(Memory::Acc, false, false, (local, local_stride), (address, stride), size)
+            }
+            Inst::LocalAddToAcc { local, local_stride, address, stride, size } => {
+                moved(Memory::Acc, false, true, (local, local_stride), (address, stride), size)
+            }
+            Inst::LoadWeights { local, stride, size } => {
+                let local = local_span((local, stride), size);
+                Action::Push { local: Some(local), count: local.count }
+            }
+            Inst::LoadWeightsZeroes { size } => {
+                Action::Push { local: None, count: u64::from(size) + 1 }
+            }
+            Inst::Simd { access, write, read, destination, compute } => {
+                Action::Simd { access, write: write.into(), read, destination, compute }
+            }
+            Inst::LoadLut { local, stride, table } => {
+                Action::Table { local: local.into(), stride, table }
+            }
+            Inst::Configure { register, value } => Action::Configure { register, value },
+        }
+    }
+
     /// Vectors that a MatMul, DataMove or LoadWeights handles; 1 for other instructions.
     pub fn count(&self) -> u64 {
-        match *self {
-            Inst::MatMul { size, .. }
-            | Inst::MatMulZeroes { size, .. }
-            | Inst::LoadWeights { size, .. }
-            | Inst::LoadWeightsZeroes { size } => u64::from(size) + 1,
-            _ => self.transfer().map_or(1, |transfer| transfer.local.count),
+        match self.action() {
+            Action::Product { acc, .. } => acc.count,
+            Action::Move(transfer) => transfer.local.count,
+            Action::Push { count, .. } => count,
+            Action::Wait | Action::Simd { .. } | Action::Table { .. } => 1,
+            Action::Configure { .. } => 1,
+        }
+    }
+
+    /// The strides of operands 0 and 1.
+    pub(crate) fn strides(&self) -> [Option<u32>; 2] {
+        match self.action() {
+            Action::Product { local, acc, .. } => [local.map(|s| s.stride), Some(acc.stride)],
+            Action::Move(transfer) => [Some(transfer.local.stride), Some(transfer.other.stride)],
+            Action::Push { local, .. } => [local.map(|s| s.stride), None],
+            Action::Table { stride, .. } => [Some(stride), None],
+            Action::Wait | Action::Simd { .. } | Action::Configure { .. } => [None, None],
         }
     }
 
     /// What a DataMove moves; `None` for other instructions.
     pub fn transfer(&self) -> Option<Transfer> {
-        let (memory, to_local, accumulate) = match self {
-            Inst::Dram0ToLocal { .. } => (Memory::Dram0, true, false),
-            Inst::LocalToDram0 { .. } => (Memory::Dram0, false, false),
-            Inst::Dram1ToLocal { .. } => (Memory::Dram1, true, false),
-            Inst::LocalToDram1 { .. } => (Memory::Dram1, false, false),
-            Inst::AccToLocal { .. } => (Memory::Acc, true, false),
-            Inst::LocalToAcc { .. } => (Memory::Acc, false, false),
-            Inst::LocalAddToAcc { .. } => (Memory::Acc, false, true),
-            _ => return None,
-        };
-        match *self {
-            Inst::Dram0ToLocal { local, local_stride, address, stride, size }
-            | Inst::LocalToDram0 { local, local_stride, address, stride, size }
-            | Inst::Dram1ToLocal { local, local_stride, address, stride, size }
-            | Inst::LocalToDram1 { local, local_stride, address, stride, size }
-            | Inst::AccToLocal { local, local_stride, address, stride, size }
-            | Inst::LocalToAcc { local, local_stride, address, stride, size }
-            | Inst::LocalAddToAcc { local, local_stride, address, stride, size } => {
-                let count = u64::from(size) + 1;
-                Some(Transfer {
-                    local: local_span(local, local_stride, count),
-                    other: Span { memory, base: address, stride, count },
-                    to_local,
-                    accumulate,
-                })
-            }
-            _ => None,
-        }
+        if let Action::Move(transfer) = self.action() { Some(transfer) } else { None }
     }
 
     /// What it reads and writes on a machine.
     pub fn effects(&self, arch: &TcuArch) -> Effects {
         let mut effects = Effects::default();
-        match *self {
-            Inst::NoOp { .. } => {}
-            Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size } => {
-                let count = u64::from(size) + 1;
-                effects.reads.push(local_span(local, local_stride, count));
-                product(&mut effects, accumulate, acc, acc_stride, count);
+        match self.action() {
+            Action::Wait => {}
+            Action::Product { local, acc, accumulate } => {
+                effects.reads.extend(local);
+                effects.write(acc, accumulate);
+                effects.state_reads = state::WEIGHTS;
+                effects.state_writes = state::ARRAY;
             }
-            Inst::MatMulZeroes { accumulate, acc, acc_stride, size } => {
-                product(&mut effects, accumulate, acc, acc_stride, u64::from(size) + 1);
-            }
-            Inst::LoadWeights { local, stride, size } => {
-                effects.reads.push(local_span(local, stride, u64::from(size) + 1));
+            Action::Move(transfer) => transfer_effects(&transfer, &mut effects),
+            Action::Push { local, .. } => {
+                effects.reads.extend(local);
                 // Pushing moves on what is there.
                 effects.state_reads = state::WEIGHTS;
                 effects.state_writes = state::WEIGHTS;
             }
-            Inst::LoadWeightsZeroes { .. } => {
-                effects.state_reads = state::WEIGHTS;
-                effects.state_writes = state::WEIGHTS;
-            }
-            Inst::Simd { .. } => self.simd_effects(arch, &mut effects),
-            Inst::LoadLut { local, stride, .. } => {
+            Action::Simd { .. } => self.simd_effects(arch, &mut effects),
+            Action::Table { local, stride, .. } => {
                 let count = u64::from(arch.lookup_table_depth.unwrap_or(1));
-                effects.reads.push(local_span(local, stride, count));
+                effects.reads.push(Span { memory: Memory::Local, base: local, stride, count });
                 effects.state_writes = state::TABLES;
             }
-            Inst::Configure { .. } => effects.state_writes = state::CONFIGURATION,
-            _ => {
-                if let Some(transfer) = self.transfer() {
-                    transfer_effects(&transfer, &mut effects);
-                }
-            }
+            Action::Configure { .. } => effects.state_writes = state::CONFIGURATION,
         }
         effects
     }
@@ -291,21 +379,17 @@ pub fn written_registers(
     destination: u8,
 ) -> impl Iterator<Item = u32> + use<> {
     let first = u32::from(destination);
-    let last = match op {
-        SimdOp::Lookup => first + arch.lookup_tables.unwrap_or(0),
-        _ => first,
-    };
+    let tables = if op == SimdOp::Lookup { arch.lookup_tables.unwrap_or(0) } else { 0 };
+    let last = first + tables;
     (first..=last).filter(move |&register| register > 0 && op != SimdOp::NoOp)
 }
 
-fn local_span(base: u32, stride: u32, count: u64) -> Span {
-    Span { memory: Memory::Local, base: base.into(), stride, count }
+fn span(memory: Memory, (base, stride): (u64, u32), size: u32) -> Span {
+    Span { memory, base, stride, count: u64::from(size) + 1 }
 }
 
-fn product(effects: &mut Effects, accumulate: bool, base: u64, stride: u32, count: u64) {
-    effects.write(Span { memory: Memory::Acc, base, stride, count }, accumulate);
-    effects.state_reads = state::WEIGHTS;
-    effects.state_writes = state::ARRAY;
+fn local_span((base, stride): (u32, u32), size: u32) -> Span {
+    span(Memory::Local, (base.into(), stride), size)
 }
 
 fn transfer_effects(transfer: &Transfer, effects: &mut Effects) {
@@ -317,7 +401,7 @@ fn transfer_effects(transfer: &Transfer, effects: &mut Effects) {
     effects.write(to, transfer.accumulate);
     match transfer.other.memory {
         Memory::Dram0 | Memory::Dram1 => effects.state_reads |= state::CONFIGURATION,
-        _ => {}
+        Memory::Local | Memory::Acc => {}
     }
 }
 

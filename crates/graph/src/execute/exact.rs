@@ -3,6 +3,8 @@
 //! Sums, products, pooling and constant divisions stay exact; numbers are rounded by quantisers
 //! only, in the way the quantiser says.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod elementwise;
 mod movement;
 mod reduce;

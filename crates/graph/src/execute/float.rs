@@ -49,6 +49,7 @@ impl Arithmetic for Float {
         }
     }
 
+    #[deny(clippy::wildcard_enum_match_arm)]
     fn apply(graph: &Graph, node: &Node, operands: &[Option<&Tensor>]) -> Result<Tensor> {
         if narrow::needs_widening(node, operands) {
             return narrow::apply_wide(graph, node, operands);

@@ -111,10 +111,8 @@ impl Resize {
 
     /// The number for positions outside of the input.
     pub(crate) fn extrapolation(&self) -> f32 {
-        match self.coordinates {
-            Coordinates::CropAndResize { extrapolation } => extrapolation,
-            _ => 0.0,
-        }
+        let Coordinates::CropAndResize { extrapolation } = self.coordinates else { return 0.0 };
+        extrapolation
     }
 
     /// What every position along the resized axis `self.axes[index]` reads, given the extents of

@@ -58,7 +58,7 @@ pub fn convert(program: &Program, dialect: Dialect) -> Result<Converted> {
 
 /// True for instructions that an older dialect of da4ml has no form of.
 fn needs_newer(inst: Inst, dialect: Dialect) -> bool {
-    let minimum = inst.dialect_minimum();
+    let minimum = inst.facts().dialect;
     minimum != Dialect::A4 && minimum > dialect
 }
 

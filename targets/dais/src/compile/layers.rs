@@ -80,6 +80,7 @@ impl<'a> Layer<'a> {
         }
     }
 
+    #[deny(clippy::wildcard_enum_match_arm)]
     fn lower(&self, builder: &mut Builder<'_>) -> Result<Numbers> {
         let x = self.operand(0)?;
         let shape = self.shape();

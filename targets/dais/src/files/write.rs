@@ -292,7 +292,7 @@ fn lost_step(message: &str, index: usize) -> Diagnostic {
 fn keep_steps_of_results(program: &Program) -> Result<()> {
     let fraction = |operation: &Operation| {
         let kif = operation.slot_type.kif();
-        let hides = kif.width() == 0 && kif.fraction != 0 && !operation.inst.quantises();
+        let hides = kif.width() == 0 && kif.fraction != 0 && !operation.inst.facts().quantises;
         hides.then_some(kif.fraction)
     };
     let mut hidden = program.operations.iter().enumerate().filter(|(_, o)| fraction(o).is_some());

@@ -54,15 +54,10 @@ impl Dialect {
 
     /// True if the dialect has the instruction.
     pub fn has(self, inst: Inst) -> bool {
-        let negates_operands = match inst {
-            Inst::ReluNegated { .. }
-            | Inst::QuantiseNegated { .. }
-            | Inst::MuxNegated { .. }
-            | Inst::BitsNegated { .. } => true,
-            Inst::Bitwise { negate_a, negate_b, .. } => negate_a || negate_b,
-            _ => false,
-        };
-        inst.dialect_minimum() <= self && !(self == Dialect::A4 && negates_operands)
+        let facts = inst.facts();
+        let negates_operands = facts.negates
+            || matches!(inst, Inst::Bitwise { negate_a, negate_b, .. } if negate_a || negate_b);
+        facts.dialect <= self && !(self == Dialect::A4 && negates_operands)
     }
 
     /// True for the layouts that begin with a version.

@@ -3,6 +3,8 @@
 //! The results are those of `simulate/exec.rs` as long as every value fits its type; what does not
 //! fit wraps. A lookup outside its table, which is an error there, gives some entry or 0.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::netlist::{Builder, Cell, Name, NetId, Netlist, Rom, Wires};
 use super::number::{Number, Wanted, exact_sum, negated, negation, product, sum};
 use super::ports::{Field, input_fields, output_fields};

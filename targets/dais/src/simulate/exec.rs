@@ -5,6 +5,8 @@
 //! Operations that do not quantise keep what does not fit their type, as da4ml's integers do; see
 //! [`Executor::run_strict`].
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::state::State;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
 use crate::program::{Operation, Output, Program, Slot, TableIndex, lookup_offset};
@@ -377,7 +379,7 @@ fn wrap(to: Kif, value: Int) -> Int {
 
 /// True when an operation that does not quantise has a result that its type does not hold.
 pub fn overflows(operation: &Operation, value: &Int) -> bool {
-    !operation.inst.quantises() && !operation.slot_type.kif().contains(value)
+    !operation.inst.facts().quantises && !operation.slot_type.kif().contains(value)
 }
 
 /// The fault that came first.

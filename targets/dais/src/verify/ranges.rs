@@ -5,6 +5,8 @@
 //! a result that must not overflow, operands that depend on each other may be the reason: then the
 //! result is written as a linear form of slots that are no sums, and its interval is taken.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::linear;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
 use crate::program::{Operation, Program, Slot, SlotType};
@@ -135,7 +137,7 @@ impl Ranges {
         for (index, operation) in program.operations.iter().enumerate() {
             let to = analysis.types[index];
             let mut range = analysis.result(operation, to);
-            if care == Care::Trusting && operation.inst.quantises() {
+            if care == Care::Trusting && operation.inst.facts().quantises {
                 range = range.meet(&declared(operation, to));
             }
             if care != Care::Doubtful || !range.fits(to) {
@@ -310,7 +312,7 @@ impl Analysis<'_> {
         match operation.slot_type {
             SlotType::Interval { .. } if care != Care::Doubtful => Some(declared(operation, to)),
             SlotType::Kif(_) if care != Care::Doubtful => None,
-            _ => Some(Range::of_kif(to)),
+            SlotType::Kif(_) | SlotType::Interval { .. } => Some(Range::of_kif(to)),
         }
     }
 

@@ -23,7 +23,7 @@ fn in_dialect(program: &Program, dialect: Dialect) -> Program {
 
 fn has_form(program: &Program, dialect: Dialect) -> bool {
     let older = |inst: Inst| {
-        let minimum = inst.dialect_minimum();
+        let minimum = inst.facts().dialect;
         minimum <= dialect || minimum == Dialect::A4
     };
     program.operations.iter().all(|operation| older(operation.inst))

@@ -137,27 +137,3 @@ instructions! {
         options: Options = options(),
     }
 }
-
-impl Inst {
-    /// The options.
-    pub fn options(&self) -> Options {
-        match *self {
-            Inst::Mov { options, .. }
-            | Inst::SyncNop { options, .. }
-            | Inst::SyncAllRead { options, .. }
-            | Inst::SyncAllWrite { options, .. } => options,
-        }
-    }
-
-    /// The same instruction with other options.
-    #[must_use]
-    pub fn with_options(mut self, new: Options) -> Inst {
-        match &mut self {
-            Inst::Mov { options, .. }
-            | Inst::SyncNop { options, .. }
-            | Inst::SyncAllRead { options, .. }
-            | Inst::SyncAllWrite { options, .. } => *options = new,
-        }
-        self
-    }
-}

@@ -388,12 +388,4 @@ impl Inst {
             },
         }
     }
-
-    /// The variables, to be replaced.
-    pub(crate) fn variables_mut(&mut self) -> [&mut Var; 4] {
-        match self {
-            Inst::Dpas { dst, src0, src1, src2, .. }
-            | Inst::Dpasw { dst, src0, src1, src2, .. } => [dst, src0, src1, src2],
-        }
-    }
 }

@@ -87,6 +87,7 @@ pub(crate) fn byte_of(register: u8, byte: u32, arch: &DpasArch) -> u32 {
     arch.platform.grf_bytes().saturating_mul(register.into()).saturating_add(byte)
 }
 
+#[deny(clippy::wildcard_enum_match_arm)]
 fn listing_step(inst: &listing::Inst, arch: &DpasArch) -> Step {
     match *inst {
         listing::Inst::Mov {
@@ -105,7 +106,9 @@ fn listing_step(inst: &listing::Inst, arch: &DpasArch) -> Step {
                 no_mask,
             }
         }
-        _ => Step::Wait,
+        listing::Inst::SyncNop { .. }
+        | listing::Inst::SyncAllRead { .. }
+        | listing::Inst::SyncAllWrite { .. } => Step::Wait,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What instructions read and write, and which may form a macro.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::arch::DpasArch;
 use crate::isa::listing;
 use crate::isa::native::Native;

@@ -117,22 +117,30 @@ impl<'a> Parser<'a> {
         let raw = visa::TABLE.parse(cursor, Some(visa_layout(false, false)))?;
         let inst = visa::Inst::from_raw(&raw);
         let mut inst = inst.ok_or_else(|| Diagnostic::bug("a row parses to no variant"))?;
-        for variable in inst.variables_mut() {
-            if let Some((start, length)) = variable.name() {
-                let name = self.text.get(start..start + length).unwrap_or_default();
-                let index = self.names.get(name).copied().or_else(|| canonical_index(name));
-                let Some(index) = index else {
-                    let known = self.names.keys().map(String::as_str);
-                    let shown: String = name.chars().take(40).collect();
-                    let message = format!("there is no variable `{shown}`");
-                    return Err(Diagnostic::invalid("Q6022", message)
-                        .label(cursor.span(start, start + length), "not declared")
-                        .help_if(did_you_mean(name, known)));
-                };
-                *variable = Var(u128::from(index));
+        let mut named = Ok(());
+        inst.visit_operands(|variable: &mut Var| {
+            if named.is_ok() {
+                named = self.resolve(variable, cursor);
             }
-        }
-        Ok(inst)
+        });
+        named.map(|()| inst)
+    }
+
+    /// Puts the index of a variable in the place of its name.
+    fn resolve(&self, variable: &mut Var, cursor: &Cursor<'_>) -> Result<()> {
+        let Some((start, length)) = variable.name() else { return Ok(()) };
+        let name = self.text.get(start..start + length).unwrap_or_default();
+        let index = self.names.get(name).copied().or_else(|| canonical_index(name));
+        let Some(index) = index else {
+            let known = self.names.keys().map(String::as_str);
+            let shown: String = name.chars().take(40).collect();
+            let message = format!("there is no variable `{shown}`");
+            return Err(Diagnostic::invalid("Q6022", message)
+                .label(cursor.span(start, start + length), "not declared")
+                .help_if(did_you_mean(name, known)));
+        };
+        *variable = Var(u128::from(index));
+        Ok(())
     }
 
     fn directive(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {

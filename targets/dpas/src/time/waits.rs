@@ -1,5 +1,7 @@
 //! What instructions wait for by their dependencies (SWSB), whatever their operands are.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::isa::listing;
 use crate::isa::operands::{Dependency, PIPES, TokenUse};
 use crate::program::Statement;

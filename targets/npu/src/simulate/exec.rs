@@ -1,5 +1,7 @@
 //! Lines in an order in which they can execute, one function per kind of work.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::state::State;
 use crate::arch::NpuArch;
 use crate::program::Program;

@@ -1,6 +1,8 @@
 //! Which bytes a piece of work reads and writes. Facts: `gemini`, `npu-measured`
 //! (`docs/bibliography.md`).
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::{
     Conv, Copy, Extents, Place, Remote, Reorder, Vector, VectorKind, WeightDest, WeightSource,
     Weights, Work, element_bytes, pitch, wide,

@@ -426,11 +426,13 @@ pub enum Work {
 
 impl Work {
     /// True when the DRAM port is used.
+    #[deny(clippy::wildcard_enum_match_arm)]
     pub fn uses_dram(&self) -> bool {
         match self {
             Work::Copy(_) => true,
             Work::Weights(weights) => weights.uses_dram(),
-            _ => false,
+            Work::Begin | Work::End | Work::Configure | Work::Regions(_) => false,
+            Work::Conv(_) | Work::Vector(_) | Work::Reorder(_) | Work::Remote(_) => false,
         }
     }
 }
@@ -442,16 +444,6 @@ pub type Resolved = std::result::Result<Work, &'static str>;
 pub fn resolve(program: &Program) -> Vec<Resolved> {
     let mut registers = Registers::default();
     program.instructions().map(|inst| registers.step(inst)).collect()
-}
-
-impl Registers {
-    /// Executes a configuration, or gives the work of another instruction.
-    pub fn step(&mut self, inst: &Inst) -> Resolved {
-        if self.configure(inst) {
-            return Ok(Work::Configure);
-        }
-        self.work(inst)
-    }
 }
 
 /// Advances the addresses of vector instructions that share them with other tiles of their

@@ -48,8 +48,9 @@ fn place(region: u8, address: i32) -> Place {
 }
 
 impl Registers {
-    /// Sets a register; false when the instruction is no configuration.
-    pub fn configure(&mut self, inst: &Inst) -> bool {
+    /// Executes a configuration, or gives the work of another instruction.
+    #[deny(clippy::wildcard_enum_match_arm)]
+    pub fn step(&mut self, inst: &Inst) -> Resolved {
         let register = match inst {
             Inst::LdaCfg { rs, .. } => &mut self.lda[usize::from(*rs & 1)],
             Inst::LdwCfg { rs, .. } => &mut self.ldw[usize::from(*rs & 1)],
@@ -71,36 +72,27 @@ impl Registers {
             Inst::VpCfgQp { .. } => &mut self.vp_qp,
             Inst::VpCfgIq { .. } => &mut self.vp_iq,
             Inst::VpCfgIq1 { .. } => &mut self.vp_iq1,
-            _ => return false,
+            Inst::CtSt { .. } => return Ok(Work::Begin),
+            Inst::CtEd { .. } => return Ok(Work::End),
+            &Inst::CtBc { bcs, len0, last0, len1, last1, len2, last2, len3, last3, .. } => {
+                let cuts = [(len0, last0), (len1, last1), (len2, last2), (len3, last3)];
+                return Ok(Work::Regions(Regions { first: bcs.saturating_mul(4), cuts }));
+            }
+            Inst::LdaMov { .. } | Inst::StaMov { .. } => return self.copy(inst),
+            Inst::LdwMov { .. } | Inst::LwMov { .. } => return self.weights(inst),
+            Inst::PeConv { .. } => return self.conv(inst, ConvKind::Plain),
+            Inst::PeDicv { .. } => return self.conv(inst, ConvKind::Dilated),
+            Inst::PeDecv { .. } => return self.conv(inst, ConvKind::Transposed),
+            Inst::PeGpcv { .. } => return self.conv(inst, ConvKind::Grouped),
+            Inst::PeFc { .. } => return self.conv(inst, ConvKind::Dense),
+            Inst::VpSelf { .. } => return self.vector(inst, VectorKind::Single),
+            Inst::VpPool { .. } => return self.vector(inst, VectorKind::Pool),
+            Inst::VpUpsm { .. } => return self.vector(inst, VectorKind::Enlarge),
+            Inst::DtCal { .. } => return self.reorder(inst),
+            Inst::SiaaMov { .. } | Inst::SopwMov { .. } => return self.remote(inst),
         };
         *register = Some(*inst);
-        true
-    }
-
-    /// The work of an instruction that is no configuration.
-    pub(super) fn work(&self, inst: &Inst) -> Resolved {
-        match *inst {
-            Inst::CtSt { .. } => Ok(Work::Begin),
-            Inst::CtEd { .. } => Ok(Work::End),
-            Inst::CtBc { bcs, len0, last0, len1, last1, len2, last2, len3, last3, .. } => {
-                let cuts = [(len0, last0), (len1, last1), (len2, last2), (len3, last3)];
-                Ok(Work::Regions(Regions { first: bcs.saturating_mul(4), cuts }))
-            }
-            Inst::LdaMov { .. } | Inst::StaMov { .. } => self.copy(inst),
-            Inst::LdwMov { .. } | Inst::LwMov { .. } => self.weights(inst),
-            Inst::PeConv { .. } => self.conv(inst, ConvKind::Plain),
-            Inst::PeDicv { .. } => self.conv(inst, ConvKind::Dilated),
-            Inst::PeDecv { .. } => self.conv(inst, ConvKind::Transposed),
-            Inst::PeGpcv { .. } => self.conv(inst, ConvKind::Grouped),
-            Inst::PeFc { .. } => self.conv(inst, ConvKind::Dense),
-            Inst::VpSelf { .. } => self.vector(inst, VectorKind::Single),
-            Inst::VpPool { .. } => self.vector(inst, VectorKind::Pool),
-            Inst::VpUpsm { .. } => self.vector(inst, VectorKind::Enlarge),
-            Inst::DtCal { .. } => self.reorder(inst),
-            Inst::SiaaMov { .. } | Inst::SopwMov { .. } => self.remote(inst),
-            // Configurations were taken before.
-            _ => Ok(Work::Configure),
-        }
+        Ok(Work::Configure)
     }
 
     fn copy(&self, inst: &Inst) -> Resolved {

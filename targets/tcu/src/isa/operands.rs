@@ -55,7 +55,15 @@ impl SimdOp {
             | SimdOp::Decrement
             | SimdOp::Abs
             | SimdOp::Lookup => 1,
-            _ => 2,
+            SimdOp::And
+            | SimdOp::Or
+            | SimdOp::Add
+            | SimdOp::Subtract
+            | SimdOp::Multiply
+            | SimdOp::GreaterThan
+            | SimdOp::GreaterThanEqual
+            | SimdOp::Min
+            | SimdOp::Max => 2,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What every instruction does (`tensil`, and `tensil-doc` 3.4 for lookups;
 //! `docs/bibliography.md`).
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::state::out_of_memory;
 use super::{Arithmetic, Flow, State, with_arithmetic};
 use crate::arch::TcuArch;
 use crate::isa::{Inst, Register, TABLE};
-use crate::program::{Memory, Span, Step, Transfer};
+use crate::program::{Action, Memory, Span, Step, Transfer};
 use quincunx_diag::{Diagnostic, Place, Result};
 
 /// Notices of each kind that are kept.
@@ -202,42 +204,28 @@ impl Executor {
         for span in inst.effects(&self.state.arch).spans() {
             self.check(span)?;
         }
-        match *inst {
-            Inst::NoOp { .. } => {}
-            Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size } => {
-                for i in 0..=u64::from(size) {
-                    let x = u64::from(local) + (i << local_stride);
-                    self.product::<A>(Some(x), acc + (i << acc_stride), accumulate, flow);
+        match inst.action() {
+            Action::Wait => {}
+            Action::Product { local, acc, accumulate } => {
+                for i in 0..acc.count {
+                    self.product::<A>(local.map(|span| span.at(i)), acc.at(i), accumulate, flow);
                 }
             }
-            Inst::MatMulZeroes { accumulate, acc, acc_stride, size } => {
-                for i in 0..=u64::from(size) {
-                    self.product::<A>(None, acc + (i << acc_stride), accumulate, flow);
-                }
-            }
-            Inst::LoadWeights { local, stride, size } => {
+            Action::Move(transfer) => self.transfer::<A>(&transfer, flow)?,
+            Action::Push { local, count } => {
                 // More rows than the array has push the first ones out again.
-                for i in (0..=u64::from(size)).rev() {
-                    self.state.push_local(u64::from(local) + (i << stride));
+                for i in (0..count).rev() {
+                    match local {
+                        Some(span) => self.state.push_local(span.at(i)),
+                        None => self.state.push_weights().fill(0),
+                    }
                 }
             }
-            Inst::LoadWeightsZeroes { size } => {
-                for _ in 0..=size {
-                    self.state.push_weights().fill(0);
-                }
+            Action::Simd { access, write, read, destination, compute } => {
+                self.simd::<A>(access, write, read, destination, compute, flow)?;
             }
-            Inst::Simd { access, write, read, destination, compute } => {
-                self.simd::<A>(access, write.into(), read, destination, compute, flow)?;
-            }
-            Inst::LoadLut { local, stride, table } => {
-                self.load_table(local.into(), stride, table)?
-            }
-            Inst::Configure { register, value } => self.state.configure(register, value),
-            _ => {
-                if let Some(transfer) = inst.transfer() {
-                    self.transfer::<A>(&transfer, flow)?;
-                }
-            }
+            Action::Table { local, stride, table } => self.load_table(local, stride, table)?,
+            Action::Configure { register, value } => self.state.configure(register, value),
         }
         Ok(())
     }

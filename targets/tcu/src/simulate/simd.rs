@@ -1,5 +1,7 @@
 //! What SIMD instructions and lookups do in every lane.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::{Arithmetic, Executor, Flow};
 use crate::isa::{Access, Compute, SimdOp};
 use quincunx_diag::{Diagnostic, Result};
@@ -19,13 +21,16 @@ impl Executor {
         } else {
             self.input.fill(0);
         }
-        match compute.op {
-            SimdOp::NoOp if access.reads() => self.result.copy_from_slice(&self.input),
-            SimdOp::NoOp => self.result.copy_from_slice(&self.state.array),
-            SimdOp::Lookup => self.lookup::<A>(compute, destination, flow)?,
-            _ => self.compute::<A>(compute, flow)?,
+        let is_transfer = compute.op == SimdOp::NoOp;
+        match is_transfer {
+            true if access.reads() => self.result.copy_from_slice(&self.input),
+            true => self.result.copy_from_slice(&self.state.array),
+            false if compute.op == SimdOp::Lookup => {
+                self.lookup::<A>(compute, destination, flow)?
+            }
+            false => self.compute::<A>(compute, flow)?,
         }
-        if destination > 0 && compute.op != SimdOp::NoOp {
+        if destination > 0 && !is_transfer {
             self.state.register_mut(destination.into())?.copy_from_slice(&self.result);
         }
         if access.writes() {

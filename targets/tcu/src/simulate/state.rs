@@ -209,7 +209,7 @@ impl State {
         let offset = match memory {
             Memory::Dram0 => self.configuration(Register::Dram0Offset),
             Memory::Dram1 => self.configuration(Register::Dram1Offset),
-            _ => 0,
+            Memory::Local | Memory::Acc => 0,
         };
         let scalars = OFFSET_BLOCK / self.arch.data_type.bytes() as u64;
         Ok(u64::from(offset) * scalars + address * lanes)

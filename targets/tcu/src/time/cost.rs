@@ -1,9 +1,11 @@
 //! Upstream's latency and energy of single instructions.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::sequencer::sequence;
 use crate::arch::TcuArch;
 use crate::isa::Inst;
-use crate::program::{Memory, Program};
+use crate::program::{Action, Memory, Program, Transfer};
 
 /// Bits that DRAM transfers at a time in the model of early 2022.
 pub(super) const TRANSFER_BITS: u64 = 128;
@@ -58,31 +60,37 @@ pub fn costs(program: &Program, early_2022: bool) -> Vec<Cost> {
 fn cost(inst: &Inst, previous: Option<&Inst>, arch: &TcuArch, early_2022: bool) -> Cost {
     let n = u64::from(arch.array_size);
     let count = inst.count();
-    let (cycles, energy) = match inst {
-        Inst::NoOp { .. } => (1, 0),
-        Inst::Configure { .. } => (0, 0),
-        Inst::MatMul { .. } | Inst::MatMulZeroes { .. } => {
-            let start = match previous {
-                Some(Inst::MatMul { .. } | Inst::MatMulZeroes { .. }) => 0,
-                Some(Inst::LoadWeights { .. } | Inst::LoadWeightsZeroes { .. }) => n,
-                _ => 2 * n,
+    let (cycles, energy) = match inst.action() {
+        Action::Wait => (1, 0),
+        Action::Configure { .. } => (0, 0),
+        Action::Product { .. } => {
+            let start = match previous.map(Inst::action) {
+                Some(Action::Product { .. }) => 0,
+                Some(Action::Push { .. }) => n,
+                Some(Action::Wait | Action::Move(_) | Action::Simd { .. }) => 2 * n,
+                Some(Action::Table { .. } | Action::Configure { .. }) | None => 2 * n,
             };
             (count + start, count * n * n)
         }
-        Inst::LoadWeights { .. } | Inst::LoadWeightsZeroes { .. } => (count, 10 * count),
-        Inst::Simd { .. } => (1, n),
-        Inst::LoadLut { .. } => {
+        Action::Move(moved) => return transfer(inst, &moved, previous, arch, early_2022),
+        Action::Push { .. } => (count, 10 * count),
+        Action::Simd { .. } => (1, n),
+        Action::Table { .. } => {
             // As loading weights (ours).
             let entries = u64::from(arch.lookup_table_depth.unwrap_or(1));
             (entries, 10 * entries)
         }
-        _ => return transfer(inst, previous, arch, early_2022),
     };
     Cost { cycles, energy }
 }
 
-fn transfer(inst: &Inst, previous: Option<&Inst>, arch: &TcuArch, early_2022: bool) -> Cost {
-    let Some(transfer) = inst.transfer() else { return Cost::default() };
+fn transfer(
+    inst: &Inst,
+    transfer: &Transfer,
+    previous: Option<&Inst>,
+    arch: &TcuArch,
+    early_2022: bool,
+) -> Cost {
     let count = transfer.local.count;
     if transfer.other.memory == Memory::Acc {
         return Cost { cycles: count, energy: 10 * count };

@@ -6,10 +6,13 @@
 //! front of the DRAMs. Port A of local memory serves the first, port B the second, so they run side
 //! by side, except that each half of local memory belongs to one of them at a time.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::cost::{READ_LATENCY, transfers_per_vector};
+use super::profile::Unit;
 use crate::arch::TcuArch;
 use crate::isa::{Inst, SimdOp};
-use crate::program::{Memory, Program, Step, Transfer};
+use crate::program::{Action, Memory, Program, Step, Transfer};
 use std::collections::VecDeque;
 
 /// What executes an instruction.
@@ -51,13 +54,10 @@ pub struct Timing {
 
 /// The engine of an instruction.
 fn engine(inst: &Inst) -> Engine {
-    match inst {
-        Inst::NoOp { .. } | Inst::Configure { .. } => Engine::Decoder,
-        Inst::Dram0ToLocal { .. }
-        | Inst::LocalToDram0 { .. }
-        | Inst::Dram1ToLocal { .. }
-        | Inst::LocalToDram1 { .. } => Engine::Dram,
-        _ => Engine::Compute,
+    match Unit::of(inst) {
+        Unit::Decoder => Engine::Decoder,
+        Unit::Dram => Engine::Dram,
+        Unit::Array | Unit::Simd | Unit::Moves => Engine::Compute,
     }
 }
 
@@ -129,7 +129,7 @@ impl<'a> Machine<'a> {
     fn dispatch(&mut self, inst: &Inst, engine: Engine) -> Run {
         let (own, other, places) = match engine {
             Engine::Dram => (1, 0, 1),
-            _ => (0, 1, 2 * self.arch.array_size as usize),
+            Engine::Compute | Engine::Decoder => (0, 1, 2 * self.arch.array_size as usize),
         };
         // A place is free when the instruction that had it starts.
         let queue = &mut self.queues[own];
@@ -148,7 +148,7 @@ impl<'a> Machine<'a> {
         }
         self.queues[own].push_back(start);
         self.free[own] = end;
-        if matches!(inst, Inst::MatMul { .. } | Inst::MatMulZeroes { .. }) {
+        if matches!(inst.action(), Action::Product { .. }) {
             self.results = end + self.latency();
         }
         if engine == Engine::Dram {
@@ -166,14 +166,11 @@ impl<'a> Machine<'a> {
     /// The earliest start that the array allows: inputs follow each other, everything else waits
     /// until the results are out.
     fn pipeline(&self, inst: &Inst) -> u64 {
-        match inst {
-            Inst::MatMul { .. }
-            | Inst::MatMulZeroes { .. }
-            | Inst::Dram0ToLocal { .. }
-            | Inst::LocalToDram0 { .. }
-            | Inst::Dram1ToLocal { .. }
-            | Inst::LocalToDram1 { .. } => 0,
-            _ => self.results,
+        match inst.action() {
+            Action::Product { .. } => 0,
+            Action::Move(transfer) if transfer.other.memory != Memory::Acc => 0,
+            Action::Move(_) | Action::Push { .. } | Action::Simd { .. } => self.results,
+            Action::Wait | Action::Table { .. } | Action::Configure { .. } => self.results,
         }
     }
 
@@ -190,19 +187,18 @@ impl<'a> Machine<'a> {
     }
 
     fn duration(&self, inst: &Inst) -> u64 {
-        match inst {
+        match inst.action() {
             // The accumulators have one read and one write, the ALUs take both in turn.
-            Inst::Simd { access, compute, .. } => {
+            Action::Simd { access, compute, .. } => {
                 let both = access.reads() && access.writes() && compute.op != SimdOp::NoOp;
                 1 + u64::from(both)
             }
-            Inst::LoadLut { .. } => self.arch.lookup_table_depth.unwrap_or(1).into(),
-            _ => match inst.transfer() {
-                Some(transfer) if transfer.other.memory != Memory::Acc => {
-                    self.dram(inst, &transfer)
-                }
-                _ => inst.count(),
-            },
+            Action::Table { .. } => self.arch.lookup_table_depth.unwrap_or(1).into(),
+            Action::Move(transfer) if transfer.other.memory != Memory::Acc => {
+                self.dram(inst, &transfer)
+            }
+            Action::Move(_) | Action::Product { .. } | Action::Push { .. } => inst.count(),
+            Action::Wait | Action::Configure { .. } => inst.count(),
         }
     }
 

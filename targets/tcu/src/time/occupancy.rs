@@ -1,5 +1,7 @@
 //! How many vectors of local memory and how many accumulators hold what is still needed.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::program::{Memory, Program, Span};
 
 /// Most vectors that are looked at; programs of more are not counted.
@@ -54,7 +56,7 @@ pub(crate) fn occupancy(program: &Program) -> Option<Vec<InUse>> {
         let mut mark = |span: &Span, needed: bool| match span.memory {
             Memory::Local => local.set(span, needed),
             Memory::Acc => acc.set(span, needed),
-            _ => {}
+            Memory::Dram0 | Memory::Dram1 => {}
         };
         effects.writes.iter().for_each(|span| mark(span, false));
         effects.reads.iter().for_each(|span| mark(span, true));

@@ -1,9 +1,11 @@
 //! Where the time of a program goes: by layer and by unit of the machine, under every model.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::{Cost, Model, costs, engines, sequence};
 use crate::isa::Inst;
 use crate::program::layers::Layer;
-use crate::program::{Memory, Program};
+use crate::program::{Action, Memory, Program};
 
 /// What an instruction keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +29,12 @@ impl Unit {
 
     /// The unit of an instruction.
     pub(crate) fn of(inst: &Inst) -> Unit {
-        match inst {
-            Inst::MatMul { .. }
-            | Inst::MatMulZeroes { .. }
-            | Inst::LoadWeights { .. }
-            | Inst::LoadWeightsZeroes { .. } => Unit::Array,
-            Inst::Simd { .. } | Inst::LoadLut { .. } => Unit::Simd,
-            Inst::NoOp { .. } | Inst::Configure { .. } => Unit::Decoder,
-            _ => match inst.transfer() {
-                Some(transfer) if transfer.other.memory == Memory::Acc => Unit::Moves,
-                _ => Unit::Dram,
-            },
+        match inst.action() {
+            Action::Product { .. } | Action::Push { .. } => Unit::Array,
+            Action::Simd { .. } | Action::Table { .. } => Unit::Simd,
+            Action::Wait | Action::Configure { .. } => Unit::Decoder,
+            Action::Move(transfer) if transfer.other.memory == Memory::Acc => Unit::Moves,
+            Action::Move(_) => Unit::Dram,
         }
     }
 
@@ -100,7 +97,7 @@ pub(crate) fn traffic(program: &Program, layer: &Layer) -> Traffic {
         let bank = match transfer.other.memory {
             Memory::Dram0 => 0,
             Memory::Dram1 => 1,
-            _ => continue,
+            Memory::Local | Memory::Acc => continue,
         };
         sums[bank][usize::from(!transfer.to_local)] += transfer.other.count;
     }

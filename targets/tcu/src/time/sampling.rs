@@ -1,9 +1,11 @@
 //! Performance samples of a run of the two-engine model.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::engines::{Engine, Run, Timing};
 use crate::files::{Bus, Sample, Samples};
 use crate::isa::{Inst, Register};
-use crate::program::{Memory, Program};
+use crate::program::{Action, Memory, Program};
 use quincunx_diag::{Diagnostic, Result};
 
 /// Most samples that are made: 128 MiB.
@@ -11,18 +13,20 @@ const MAX_SAMPLES: u64 = 1 << 24;
 
 /// The buses that an instruction uses.
 fn buses(inst: &Inst) -> &'static [Bus] {
-    match inst {
-        Inst::NoOp { .. } | Inst::Configure { .. } => &[],
-        Inst::MatMul { .. } => &[Bus::Array, Bus::Acc, Bus::Dataflow, Bus::MemPortA],
-        Inst::MatMulZeroes { .. } => &[Bus::Array, Bus::Acc, Bus::Dataflow],
-        Inst::LoadWeights { .. } => &[Bus::Array, Bus::Dataflow, Bus::MemPortA],
-        Inst::LoadWeightsZeroes { .. } => &[Bus::Array, Bus::Dataflow],
-        Inst::Simd { .. } => &[Bus::Acc],
-        Inst::LoadLut { .. } => &[Bus::Acc, Bus::MemPortA],
-        _ => match inst.transfer().map(|transfer| transfer.other.memory) {
-            Some(Memory::Dram0) => &[Bus::Dram0, Bus::MemPortB],
-            Some(Memory::Dram1) => &[Bus::Dram1, Bus::MemPortB],
-            _ => &[Bus::Acc, Bus::Dataflow, Bus::MemPortA],
+    match inst.action() {
+        Action::Wait | Action::Configure { .. } => &[],
+        Action::Product { local: Some(_), .. } => {
+            &[Bus::Array, Bus::Acc, Bus::Dataflow, Bus::MemPortA]
+        }
+        Action::Product { local: None, .. } => &[Bus::Array, Bus::Acc, Bus::Dataflow],
+        Action::Push { local: Some(_), .. } => &[Bus::Array, Bus::Dataflow, Bus::MemPortA],
+        Action::Push { local: None, .. } => &[Bus::Array, Bus::Dataflow],
+        Action::Simd { .. } => &[Bus::Acc],
+        Action::Table { .. } => &[Bus::Acc, Bus::MemPortA],
+        Action::Move(transfer) => match transfer.other.memory {
+            Memory::Dram0 => &[Bus::Dram0, Bus::MemPortB],
+            Memory::Dram1 => &[Bus::Dram1, Bus::MemPortB],
+            Memory::Acc | Memory::Local => &[Bus::Acc, Bus::Dataflow, Bus::MemPortA],
         },
     }
 }
@@ -115,10 +119,12 @@ impl<'a> Probe<'a> {
     fn issue(&mut self) {
         let index = self.issued;
         self.issued += 1;
-        self.counter = match self.program.steps[index].inst {
-            Inst::Configure { register: Register::ProgramCounter, value } => value as u32,
-            _ => self.counter.wrapping_add(1),
-        };
+        self.counter = self.counter.wrapping_add(1);
+        if let Inst::Configure { register: Register::ProgramCounter, value } =
+            self.program.steps[index].inst
+        {
+            self.counter = value as u32;
+        }
         if self.runs[index].engine != Engine::Decoder {
             self.flying.push(index);
         }

@@ -3,6 +3,8 @@
 //! them is done. What is left in the queues at the end of the stream is not counted in upstream's
 //! figures, as far as no other thread pushes it.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::Cost;
 use crate::isa::Inst;
 use crate::program::Program;
@@ -57,12 +59,9 @@ impl Queues<'_> {
     /// instruction of the other thread. Of two heads the earlier one never waits.
     fn can_run(&self, thread: usize) -> bool {
         let Some(&index) = self.waiting[thread].front() else { return false };
-        match self.program.steps[index].inst {
-            Inst::NoOp { thread: other } if usize::from(other) == 1 - thread => {
-                self.waiting[1 - thread].front().is_none_or(|&earlier| earlier > index)
-            }
-            _ => true,
-        }
+        let inst = self.program.steps[index].inst;
+        let waits = matches!(inst, Inst::NoOp { thread: t } if usize::from(t) == 1 - thread);
+        !waits || self.waiting[1 - thread].front().is_none_or(|&earlier| earlier > index)
     }
 
     /// Runs the heads until one is done.

@@ -4,12 +4,14 @@
 //!
 //! Time is linear in the vectors that are read and written, memory in the pages in which they lie.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod marks;
 
 use crate::files::{Model, Vectors};
 use crate::isa::{Inst, Register, SimdOp};
 use crate::package::Package;
-use crate::program::{Effects, Memory, Span, state};
+use crate::program::{Action, Effects, Memory, Span, state};
 use crate::simulate::Driver;
 use crate::text::describe;
 use marks::{CONSTANT, INPUT, Marks, OURS, Ranges, UNREAD, WRITTEN};
@@ -130,16 +132,13 @@ impl<'a> Flow<'a> {
 
     /// Why the program cannot be followed past an instruction.
     fn obstacle(&mut self, inst: &Inst, effects: &Effects) -> Option<String> {
-        let moved = match *inst {
-            Inst::Configure { register: Register::Dram0Offset, value } => {
-                value != u64::from(self.driver.dram0_offset)
-            }
-            Inst::Configure { register: Register::Dram1Offset, value } => {
-                value != u64::from(self.driver.dram1_offset)
-            }
-            _ => false,
-        };
-        if moved {
+        let offsets = [
+            (Register::Dram0Offset, self.driver.dram0_offset),
+            (Register::Dram1Offset, self.driver.dram1_offset),
+        ];
+        if let Inst::Configure { register, value } = *inst
+            && offsets.iter().any(|&(own, offset)| own == register && u64::from(offset) != value)
+        {
             return Some("the program moves a DRAM bank".to_owned());
         }
         self.visited += effects.spans().map(|span| span.count).sum::<u64>();
@@ -163,7 +162,7 @@ impl<'a> Flow<'a> {
     /// Weights are loaded before the first product. Not all rows need be: what is multiplied by the
     /// zeros behind the last channel does not matter.
     fn weights(&mut self, index: usize, inst: &Inst) {
-        let multiplies = matches!(inst, Inst::MatMul { .. } | Inst::MatMulZeroes { .. });
+        let multiplies = matches!(inst.action(), Action::Product { .. });
         if multiplies && self.state & state::WEIGHTS == 0 {
             let message = "the weights are read, but were never loaded".to_owned();
             self.problem(index, inst, "Q3054", message);

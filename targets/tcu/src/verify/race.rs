@@ -6,6 +6,8 @@
 //! Instructions of one thread start and end in order. So of all that touched a vector the last one
 //! ends last, and it is enough to know that one, however many instructions wait in a queue.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::touched::{Touched, pieces};
 use crate::program::{Effects, Program, Span, Step};
 use crate::text::describe;

@@ -3,7 +3,7 @@
 use super::Rules;
 use crate::arch::TcuArch;
 use crate::isa::{Inst, SimdOp};
-use crate::program::{Memory, Program, Span, Step, written_registers};
+use crate::program::{Action, Memory, Program, Span, Step, written_registers};
 use quincunx_diag::Diagnostic;
 
 /// Checks the instructions of a program one after the other.
@@ -69,14 +69,9 @@ impl<'a> Checker<'a> {
     }
 
     fn strides(&self, inst: &Inst, found: &mut Vec<Diagnostic>) {
-        let (first, second) = match *inst {
-            Inst::MatMul { local_stride, acc_stride, .. } => (local_stride, acc_stride),
-            Inst::MatMulZeroes { acc_stride, .. } => (0, acc_stride),
-            Inst::LoadWeights { stride, .. } | Inst::LoadLut { stride, .. } => (stride, 0),
-            _ => inst.transfer().map_or((0, 0), |t| (t.local.stride, t.other.stride)),
-        };
-        for (stride, depth) in [(first, self.arch.stride0_depth), (second, self.arch.stride1_depth)]
-        {
+        let depths = [self.arch.stride0_depth, self.arch.stride1_depth];
+        for (stride, depth) in inst.strides().into_iter().zip(depths) {
+            let stride = stride.unwrap_or(0);
             if stride >= depth {
                 let message = format!("the stride 2^{stride} is not one of {depth}");
                 found.push(Diagnostic::invalid("Q3043", message));
@@ -85,13 +80,10 @@ impl<'a> Checker<'a> {
     }
 
     fn weights(&self, inst: &Inst, found: &mut Vec<Diagnostic>) {
-        let zeroes = matches!(inst, Inst::LoadWeightsZeroes { .. });
-        if !zeroes && !matches!(inst, Inst::LoadWeights { .. }) {
-            return;
-        }
-        let (count, local) = (inst.count(), self.arch.local_depth);
+        let Action::Push { local: from, count } = inst.action() else { return };
+        let local = self.arch.local_depth;
         let rows = u64::from(self.arch.array_size) + 1;
-        if zeroes && count > local {
+        if from.is_none() && count > local {
             let message = format!("{count} rows of zeros, expected at most {local}");
             found.push(Diagnostic::invalid("Q3041", message));
         } else if count > rows {

@@ -5,7 +5,7 @@
 
 use super::usage::{Touched, extent, touched};
 use crate::arch::{TcuArch, Widths};
-use crate::isa::{Access, Inst};
+use crate::isa::Inst;
 use crate::package::Package;
 use crate::program::layers::{Layer, layers};
 use crate::program::{Memory, Program};
@@ -275,7 +275,7 @@ impl<'a> Statistics<'a> {
     fn strides(&self) -> Table {
         let mut counts: BTreeMap<(usize, usize, u32), (u64, u64)> = BTreeMap::new();
         for step in &self.program().steps {
-            let strides = strides_of(&step.inst);
+            let strides = step.inst.strides();
             for (operand, stride) in strides.into_iter().enumerate() {
                 let Some(stride) = stride else { continue };
                 let key = (step.inst.row(), operand, stride);
@@ -313,20 +313,6 @@ fn partitions(layer: &Layer, section: Option<&Section>) -> Vec<Range<usize>> {
 
 fn figure(section: Option<&Section>, name: &str) -> Cell {
     section.and_then(|section| section.figures.get(name)).copied().into()
-}
-
-/// The strides of operands 0 and 1.
-fn strides_of(inst: &Inst) -> [Option<u32>; 2] {
-    match *inst {
-        Inst::MatMul { local_stride, acc_stride, .. } => [Some(local_stride), Some(acc_stride)],
-        Inst::MatMulZeroes { acc_stride, .. } => [None, Some(acc_stride)],
-        Inst::LoadWeights { stride, .. } | Inst::LoadLut { stride, .. } => [Some(stride), None],
-        Inst::Simd { access: Access::None, .. } => [None, None],
-        _ => match inst.transfer() {
-            Some(transfer) => [Some(transfer.local.stride), Some(transfer.other.stride)],
-            None => [None, None],
-        },
-    }
 }
 
 /// Scalars of all constants in memory, and how full their vectors are: the mean over constants.

@@ -18,17 +18,13 @@ pub(super) fn move_exact(
     shape: &[usize],
 ) -> Result<ExactTensor> {
     let x = operand(operands, 0)?;
-    match &node.op {
-        Op::Identity => return Ok(x.clone()),
-        Op::Flatten { .. } | Op::Reshape { .. } => {
-            return Ok(ExactTensor { shape: shape.into(), ..x.clone() });
-        }
-        Op::Gather { .. } => {
-            let indices = whole_numbers(operand(operands, 1)?)?;
-            let sources = sources(&node.op, &[&x.shape], Some(&indices), shape)?;
-            return select(&[x], &sources, shape);
-        }
-        _ => {}
+    if let Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } = node.op {
+        return Ok(ExactTensor { shape: shape.into(), ..x.clone() });
+    }
+    if let Op::Gather { .. } = node.op {
+        let indices = whole_numbers(operand(operands, 1)?)?;
+        let sources = sources(&node.op, &[&x.shape], Some(&indices), shape)?;
+        return select(&[x], &sources, shape);
     }
     let present: Vec<&ExactTensor> = operands.iter().copied().flatten().collect();
     let shapes: Vec<&[usize]> = present.iter().map(|tensor| &tensor.shape[..]).collect();

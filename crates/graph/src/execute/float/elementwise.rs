@@ -1,5 +1,7 @@
 //! Operators on single elements, for every element type.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::numeric::{Numeric, map_real, real_tensor, truth_as_numbers, truth_tensor, with_number};
 use super::{operand, unsupported};
 use crate::execute::special;
@@ -8,6 +10,7 @@ use crate::{Activation, Binary, Compare, Logic, Unary};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{DType, Element, Tensor, View};
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`real_unary` knows every other one")]
 pub(super) fn unary(unary: Unary, x: &Tensor) -> Result<Tensor> {
     match unary {
         Unary::Relu => {

@@ -1,6 +1,8 @@
 //! Instructions to nodes. The stages of a pipeline become one list: an input of a later stage
 //! quantises an output of the one before.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::node::{Id, Nodes, Wrap};
 use crate::isa::{Inst, UnaryBits};
 use crate::program::{Operation, Output, Pipeline, Program, Slot, TableIndex};

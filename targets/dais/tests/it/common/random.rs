@@ -83,7 +83,7 @@ impl Maker<'_> {
         let (inst, interval) = self.legal(drawn);
         let kif = interval.kif();
         // A zero interval forgets its step, which matters unless the result is quantised to it.
-        if kif.width() > self.max_width || (interval.is_zero() && !inst.quantises()) {
+        if kif.width() > self.max_width || (interval.is_zero() && !inst.facts().quantises) {
             return;
         }
         let slot_type = match self.random.below(2) {

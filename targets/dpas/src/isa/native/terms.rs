@@ -91,18 +91,6 @@ impl Inst {
         // Every value of the enum has a type; a test builds them all.
         Native::new(&self.to_raw()).expect("every instruction of the table has terms")
     }
-
-    /// The same instruction with other options.
-    #[must_use]
-    pub fn with_options(mut self, new: Options) -> Inst {
-        match &mut self {
-            Inst::Int { options, .. }
-            | Inst::Float { options, .. }
-            | Inst::WideInt { options, .. }
-            | Inst::WideFloat { options, .. } => *options = new,
-        }
-        self
-    }
 }
 
 fn acc_of(code: i128, float: bool) -> Option<Acc> {

@@ -58,6 +58,7 @@ fn refuse_numbers(graph: &Graph, node: &Node) -> Option<String> {
     Some(format!("its constant \"{}\" holds a number that is not finite", graph[infinite].name))
 }
 
+#[deny(clippy::wildcard_enum_match_arm)]
 fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
     let none = || Some(format!("the machine has no instructions for {}", node.op.name()));
     match &node.op {
@@ -79,7 +80,12 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
             Unary::Sqrt | Unary::Log | Unary::Reciprocal | Unary::Sin | Unary::Cos | Unary::Tan => {
                 Some(format!("{} is too steep or too long for a table", node.op.name()))
             }
-            _ => refuse_function(arch, &node.op),
+            Unary::Exp | Unary::Erf | Unary::Sigmoid | Unary::HardSwish | Unary::Tanh => {
+                refuse_function(arch, &node.op)
+            }
+            Unary::Gelu | Unary::GeluTanh | Unary::Softplus | Unary::Atan => {
+                refuse_function(arch, &node.op)
+            }
         },
         Op::Activation(activation) => refuse_activation(arch, *activation),
         Op::PRelu => refuse_prelu(graph, node),

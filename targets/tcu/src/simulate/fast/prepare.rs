@@ -4,11 +4,13 @@
 //! instruction touches is known before the first run: it is checked here, and the pages of DRAM
 //! that are used are laid side by side behind the other memories.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::op::{Layout, Op, Placed, Run, Write};
 use super::pages::{Pages, Touched};
 use crate::arch::{DataType, TcuArch};
 use crate::isa::{Access, Compute, Inst, Register, SimdOp};
-use crate::program::{Memory, Span, Step, Transfer};
+use crate::program::{Action, Memory, Span, Step, Transfer, written_registers};
 
 /// Most cells of a machine.
 const MAX_CELLS: usize = 1 << 28;
@@ -106,6 +108,7 @@ impl Configuration {
         if let Inst::Configure { register, value } = *inst {
             // All of these have 32 bits.
             let value = value as u32;
+            #[expect(clippy::wildcard_enum_match_arm, reason = "the others decide no address")]
             match register {
                 Register::Dram0Offset => self.offsets[0] = value,
                 Register::Dram1Offset => self.offsets[1] = value,
@@ -133,22 +136,22 @@ fn check(arch: &TcuArch, span: &Span) -> Option<()> {
 fn check_step(arch: &TcuArch, inst: &Inst) -> Option<()> {
     let effects = inst.effects(arch);
     effects.spans().try_for_each(|span| check(arch, span))?;
-    match *inst {
-        Inst::LoadLut { table, .. } => {
+    match inst.action() {
+        Action::Table { table, .. } => {
             let tables = arch.lookup_tables?;
             (table <= u64::from(tables)).then_some(())
         }
-        Inst::Simd { destination, compute, .. } => {
+        Action::Simd { destination, compute, .. } => {
             let Compute { op, left, right } = compute;
             let sources = [left, right].into_iter().take(op.arity()).max().unwrap_or(0);
-            let last = match op {
-                SimdOp::NoOp => 0,
-                SimdOp::Lookup => u32::from(destination) + arch.lookup_tables?,
-                _ => destination.into(),
-            };
+            if op == SimdOp::Lookup && arch.lookup_tables.is_none() {
+                return None;
+            }
+            let last = written_registers(arch, op, destination).last().unwrap_or(0);
             (last.max(sources.into()) <= arch.simd_registers_depth).then_some(())
         }
-        _ => Some(()),
+        Action::Wait | Action::Product { .. } | Action::Move(_) => Some(()),
+        Action::Push { .. } | Action::Configure { .. } => Some(()),
     }
 }
 
@@ -213,12 +216,12 @@ impl Builder<'_> {
     }
 
     /// Vectors of local memory or accumulators.
-    fn run(&self, memory: Memory, base: u64, stride: u32, count: u32) -> Run {
-        let first = if memory == Memory::Local { self.layout.local } else { 0 };
+    fn run(&self, span: &Span) -> Run {
+        let first = if span.memory == Memory::Local { self.layout.local } else { 0 };
         let lanes = self.layout.lanes;
         // The only vector may have any step.
-        let step = if count > 1 { lanes << stride } else { lanes };
-        Run { base: (first + base as usize * lanes) as u32, step: step as u32 }
+        let step = if span.count > 1 { lanes << span.stride } else { lanes };
+        Run { base: (first + span.base as usize * lanes) as u32, step: step as u32 }
     }
 
     /// Vectors that follow one another.
@@ -227,35 +230,31 @@ impl Builder<'_> {
     }
 
     fn step(&mut self, inst: &Inst) -> Option<()> {
-        match *inst {
-            Inst::NoOp { .. } | Inst::Configure { .. } => {}
-            Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size } => {
-                let count = size + 1;
-                let from = self.run(Memory::Local, local.into(), local_stride, count);
-                let to = self.run(Memory::Acc, acc, acc_stride, count);
+        match inst.action() {
+            Action::Wait | Action::Configure { .. } => {}
+            Action::Product { local: Some(local), acc, accumulate: add } => {
+                let (from, to) = (self.run(&local), self.run(&acc));
+                let count = acc.count as u32;
                 let fresh = std::mem::take(&mut self.fresh);
-                self.push(Op::Products { from, to, count, add: accumulate, fresh });
+                self.push(Op::Products { from, to, count, add, fresh });
             }
-            Inst::MatMulZeroes { accumulate, acc, acc_stride, size } => {
-                let to = self.run(Memory::Acc, acc, acc_stride, size + 1);
-                self.bias(to, size + 1, accumulate);
+            Action::Product { local: None, acc, accumulate } => {
+                self.bias(self.run(&acc), acc.count as u32, accumulate);
             }
-            Inst::LoadWeights { local, stride, size } => self.load_weights(local, stride, size),
-            Inst::LoadWeightsZeroes { size } => {
-                let count = self.make_room(size);
-                self.push(Op::Zero { to: self.layout.weights as u32, count });
+            Action::Move(transfer) => self.transfer(&transfer)?,
+            Action::Push { local, count } => self.load_weights(local, count),
+            Action::Simd { access, write, read, destination, compute } => {
+                self.simd(access, write, read, destination, compute);
             }
-            Inst::Simd { access, write, read, destination, compute } => {
-                self.simd(access, write.into(), read, destination, compute);
-            }
-            Inst::LoadLut { local, stride, table } => {
+            Action::Table { local, stride, table } => {
                 let count = self.layout.entries as u32;
-                let from = self.run(Memory::Local, local.into(), stride, count);
+                let entries =
+                    Span { memory: Memory::Local, base: local, stride, count: count.into() };
+                let from = self.run(&entries);
                 let size = self.layout.entries * self.layout.lanes;
                 let to = self.dense(self.layout.tables + table as usize * size);
                 self.push(Op::Move { from, to, count, add: false });
             }
-            _ => self.transfer(&inst.transfer()?)?,
         }
         self.configuration.step(inst)
     }
@@ -275,23 +274,23 @@ impl Builder<'_> {
         self.push(Op::Move { from, to, count, add });
     }
 
-    /// Moves on what is in the array; how many vectors remain of `size + 1` that are pushed.
-    fn make_room(&mut self, size: u32) -> u32 {
+    /// Moves on what is in the array, and pushes vectors of local memory or zeros.
+    fn load_weights(&mut self, local: Option<Span>, count: u64) {
         self.fresh = true;
         let rows = self.layout.lanes as u32 + 1;
-        let count = size.saturating_add(1).min(rows);
+        // The vector at the lowest address is pushed last: behind the rows are the first ones.
+        let count = count.min(rows.into()) as u32;
         if count < rows {
             self.push(Op::Shift { rows: count });
         }
-        count
-    }
-
-    fn load_weights(&mut self, local: u32, stride: u32, size: u32) {
-        // The vector at the lowest address is pushed last.
-        let count = self.make_room(size);
-        let from = self.run(Memory::Local, local.into(), stride, count);
         let to = self.dense(self.layout.weights);
-        self.push(Op::Move { from, to, count, add: false });
+        match local {
+            Some(span) => {
+                let from = self.run(&Span { count: count.into(), ..span });
+                self.push(Op::Move { from, to, count, add: false });
+            }
+            None => self.push(Op::Zero { to: to.base, count }),
+        }
     }
 
     fn register(&self, number: u8) -> u32 {
@@ -300,18 +299,16 @@ impl Builder<'_> {
 
     fn simd(&mut self, access: Access, write: u64, read: u64, destination: u8, compute: Compute) {
         let Layout { zero, array, nowhere, .. } = *self.layout;
-        let acc = |address| self.run(Memory::Acc, address, 0, 1).base;
+        let acc = |address| self.run(&Span::one(Memory::Acc, address)).base;
         let input = if access.reads() { acc(read) } else { zero as u32 };
         let source = |number: u8| if number == 0 { input } else { self.register(number) };
         let Compute { op, left, right } = compute;
-        let (op, left, right, destination) = match op {
-            SimdOp::NoOp if access.reads() => (SimdOp::Move, input, input, 0),
-            SimdOp::NoOp => (SimdOp::Move, array as u32, array as u32, 0),
-            _ => match op.arity() {
-                0 => (op, input, input, destination),
-                1 => (op, source(left), source(left), destination),
-                _ => (op, source(left), source(right), destination),
-            },
+        let (op, left, right, destination) = match (op == SimdOp::NoOp, op.arity()) {
+            (true, _) if access.reads() => (SimdOp::Move, input, input, 0),
+            (true, _) => (SimdOp::Move, array as u32, array as u32, 0),
+            (false, 0) => (op, input, input, destination),
+            (false, 1) => (op, source(left), source(left), destination),
+            (false, _) => (op, source(left), source(right), destination),
         };
         let write = if access.writes() { acc(write) } else { nowhere as u32 };
         let mut mode = match (access.writes(), access.accumulates()) {
@@ -338,20 +335,19 @@ impl Builder<'_> {
     fn transfer(&mut self, transfer: &Transfer) -> Option<()> {
         let Transfer { local, other, to_local, accumulate } = *transfer;
         let count = local.count as u32;
-        let here = self.run(Memory::Local, local.base, local.stride, count);
+        let here = self.run(&local);
         let bank = match other.memory {
             Memory::Dram0 => &self.pages[0],
             Memory::Dram1 => &self.pages[1],
             Memory::Local | Memory::Acc => {
-                let there = self.run(other.memory, other.base, other.stride, count);
-                self.moves(here, there, count, to_local, accumulate);
+                self.moves(here, self.run(&other), count, to_local, accumulate);
                 return Some(());
             }
         };
         let offset = self.configuration.offset(other.memory);
         let cell = |i| bank.cell(physical(self.arch, other.at(i), offset));
         let (first, last) = (cell(0)?, cell(other.count - 1)?);
-        let step = self.run(Memory::Acc, 0, other.stride.min(32), 1).step;
+        let step = self.layout.lanes as u32;
         let wanted = (other.at(other.count - 1) - other.base) * self.layout.lanes as u64;
         if (last - first) as u64 == wanted {
             // No page is missing in between.
