@@ -34,6 +34,7 @@
 ///
 /// let layout = Layout::resolve(&TABLE, &|name| (name == "count").then_some(5)).unwrap();
 /// let inst = Inst::Step { by: 32 };
+/// assert_eq!(inst.operands_of::<u32>()[..], [32]);
 /// let word = TABLE.encode(&inst.to_raw(), &layout).unwrap();
 /// assert_eq!(word.get(0, 16), 0x1f1);
 /// let (raw, _) = TABLE.decode(&word, &layout, false).unwrap();

@@ -3,6 +3,7 @@
 
 use super::{from_hex, to_hex};
 use crate::arch::Platform;
+use crate::isa::operands::Options;
 use crate::isa::{listing, native, native_layout};
 use crate::program::{Item, Listing, Statement};
 use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
@@ -90,7 +91,7 @@ pub fn statement(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Statemen
     if word.starts_with("mov") || word.starts_with("sync") {
         let raw = listing::TABLE.parse(cursor, None)?;
         let inst = listing::Inst::from_raw(&raw).ok_or_else(no_variant)?;
-        if !inst.options().fits(platform) {
+        if inst.operands_of::<Options>().iter().any(|options| !options.fits(platform)) {
             let message = format!("{} has no such dependency", platform.name());
             return Err(Diagnostic::invalid("Q6013", message)
                 .label(cursor.span_from(start), "")

@@ -310,7 +310,9 @@ impl List {
                     let end = first + Saturating(steps.0.div_euclid(stride.0)) + Saturating(1);
                     inside(first).min(extent.saturating_sub(1))..inside(end).max(1).min(extent)
                 }
-                _ => inside(first)..inside(first + steps * stride + wide(config.window[axis])),
+                VectorKind::Single | VectorKind::Pool => {
+                    inside(first)..inside(first + steps * stride + wide(config.window[axis]))
+                }
             }
         };
         let tile = (1, config.source[0], [touched(0), touched(1)]);

@@ -12,7 +12,7 @@ mod registers;
 pub use footprint::{Access, Memory, Pattern, Span, accesses};
 pub use registers::{Registers, Scalar, VpConfig};
 
-use crate::isa::{ActMode, DataFmt, Float2Fixed, Inst, Number, YCutMode};
+use crate::isa::{ActMode, DataFmt, Float2Fixed, Number, YCutMode};
 use crate::program::Program;
 use std::num::Saturating;
 
