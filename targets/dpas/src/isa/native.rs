@@ -317,9 +317,18 @@ fn check(values: &[i128], layout: &Layout) -> Result<()> {
     Ok(())
 }
 
+/// What the row of an instruction says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// The types are floats.
+    pub float: bool,
+    /// `dpasw`.
+    pub fused: bool,
+}
+
 /// One row for each opcode and class of types; the operands differ in the types only.
 macro_rules! rows {
-    ($($doc:literal $name:ident $mnemonic:literal $syntax:literal $opcode:literal $float:literal
+    ($($doc:literal $name:ident $mnemonic:literal $syntax:literal $opcode:literal $float:literal $fused:literal
        $fixup:ident $acc:ident $acc_names:expr, $factor:ident $factor_names:expr;)*) => {
         instructions! {
             /// Intel Xe: systolic instructions, machine code of 16 bytes.
@@ -327,10 +336,12 @@ macro_rules! rows {
             bits Term::Const(128);
             params ["lanes", "sub_unit", "offset_unit", "no_depth_1", "scalar_pipe"];
             fields FIELDS;
+            facts Form;
             $(
                 #[doc = $doc]
                 $name = $mnemonic $syntax
-                    ["opcode" = $opcode, "float" = $float, "files" = 7] fixup $fixup
+                    ["opcode" = $opcode, "float" = $float, "files" = 7]
+                    is [Form { float: $float == 1, fused: $fused }] fixup $fixup
                 {
                     /// Writes all lanes, whatever the dispatch mask.
                     no_mask: bool = Operand::at("no_mask", Kind::Flag),
@@ -376,16 +387,16 @@ macro_rules! rows {
 rows! {
     " Multiplies integer matrices; sums wrap at 32 bits."
     Int "dpas" "{no_mask?(W) }dpas.{depth}x{repeat} ({lanes}|M{offset}) r{dst}[.{dst_sub}]:{dst_type} {src0}[.{src0_sub}]:{src0_type} r{src1}:{src1_type} r{src2}.{src2_sub}:{src2_type}[ {{{options}}}]"
-        0x59 0 INT IntAcc IntAcc::NAMES, Int INT_NAMES;
+        0x59 0 false INT IntAcc IntAcc::NAMES, Int INT_NAMES;
     " Multiplies float matrices in the chosen model of rounding; df is ours and needs --df."
     Float "dpas" "{no_mask?(W) }dpas.{depth}x{repeat} ({lanes}|M{offset}) r{dst}[.{dst_sub}]:{dst_type} {src0}[.{src0_sub}]:{src0_type} r{src1}:{src1_type} r{src2}.{src2_sub}:{src2_type}[ {{{options}}}]"
-        0x59 1 FLOAT FloatAcc FloatAcc::NAMES, Float Float::NAMES;
+        0x59 1 false FLOAT FloatAcc FloatAcc::NAMES, Float Float::NAMES;
     " As dpas on integers; two fused threads each hold half of src2. Xe-HPG only."
     WideInt "dpasw" "{no_mask?(W) }dpasw.{depth}x{repeat} ({lanes}|M{offset}) r{dst}[.{dst_sub}]:{dst_type} {src0}[.{src0_sub}]:{src0_type} r{src1}:{src1_type} r{src2}.{src2_sub}:{src2_type}[ {{{options}}}]"
-        0x5a 0 INT IntAcc IntAcc::NAMES, Int INT_NAMES;
+        0x5a 0 true INT IntAcc IntAcc::NAMES, Int INT_NAMES;
     " As dpas on floats; two fused threads each hold half of src2. Xe-HPG only."
     WideFloat "dpasw" "{no_mask?(W) }dpasw.{depth}x{repeat} ({lanes}|M{offset}) r{dst}[.{dst_sub}]:{dst_type} {src0}[.{src0_sub}]:{src0_type} r{src1}:{src1_type} r{src2}.{src2_sub}:{src2_type}[ {{{options}}}]"
-        0x5a 1 FLOAT FloatAcc FloatAcc::NAMES, Float Float::NAMES;
+        0x5a 1 true FLOAT FloatAcc FloatAcc::NAMES, Float Float::NAMES;
 }
 
 /// Parameters of a platform, by name.

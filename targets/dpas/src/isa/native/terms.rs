@@ -1,7 +1,7 @@
 //! Native instructions in the terms of the machine: numbers, bytes and types instead of codes.
 
 use super::{
-    DEPTH, DST, DST_SUB, DST_TYPE, Inst, LANES, NO_MASK, OFFSET, OPTION_LIST, REPEAT, SRC0,
+    DEPTH, DST, DST_SUB, DST_TYPE, Form, Inst, LANES, NO_MASK, OFFSET, OPTION_LIST, REPEAT, SRC0,
     SRC0_SUB, SRC0_TYPE, SRC1, SRC1_TYPE, SRC2, SRC2_SUB, SRC2_TYPE, TABLE,
 };
 use crate::isa::operands::{GrfOrNull, Options};
@@ -51,7 +51,7 @@ impl Native {
     pub fn new(raw: &RawInst) -> Option<Native> {
         let values = &raw.values;
         let row = TABLE.rows.get(raw.row)?;
-        let (float, fused) = (raw.row % 2 == 1, raw.row >= 2);
+        let &Form { float, fused } = Inst::FACTS.get(raw.row)?;
         if values.len() != row.operands.len() {
             return None;
         }
