@@ -371,7 +371,7 @@ impl Checker<'_> {
     /// A result without bits is 0 whatever its fraction.
     fn quantiser(&mut self, x: Slot, shift: i64, to: Kif) {
         let Some(from) = self.kif(x) else { return };
-        let (from, own) = (i64::from(from.fraction) - shift, i64::from(to.fraction));
+        let (from, own) = (i64::from(from.fraction).saturating_sub(shift), i64::from(to.fraction));
         if to.width() > 0 && own > from {
             let to = own;
             self.warn("Q1030", format!("a quantiser adds fraction bits: {from} to {to}"));

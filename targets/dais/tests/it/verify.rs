@@ -154,6 +154,7 @@ fn q1020_shifts() {
     assert_eq!(verify(&with(legal, true, 60, 2), &Rules::default()), []);
     for shift in [64, -64, i64::MAX, i64::MIN] {
         expect_error(&with(Inst::Sub { a: X, b: Y, shift }, true, 60, 2), "Q1020");
+        expect_error(&with(Inst::QuantiseShifted { x: X, shift }, true, 60, 2), "Q1020");
     }
     let (negate_a, negate_b, op) = (false, true, BinaryBits::And);
     let bitwise = Inst::Bitwise { a: X, b: Y, shift: 64, negate_a, negate_b, op };
