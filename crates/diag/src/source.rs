@@ -4,6 +4,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 
+impl SourceId {
+    /// The file at a position among those that are read together.
+    pub fn of(index: usize) -> SourceId {
+        SourceId(u32::try_from(index).expect("files that are in memory have a number"))
+    }
+}
+
 /// A byte range of one source text. `start <= end <= text length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
@@ -53,7 +60,7 @@ impl Sources {
 
     /// Adds a text and returns its id.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> SourceId {
-        let id = SourceId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        let id = SourceId::of(self.list.len());
         self.list.push(Source { name: name.into(), text: text.into() });
         id
     }

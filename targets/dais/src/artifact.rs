@@ -254,9 +254,8 @@ pub(crate) fn with_buffer(
         return Err(Diagnostic::unsupported("Q1130", message).help("run its stages one by one"));
     };
     let count = program.operations.len();
-    let slots = 0..u32::try_from(count).unwrap_or(u32::MAX);
-    let output = |slot| Output { source: Some(Slot(slot)), shift: 0, negate: false };
-    program.outputs.extend(slots.map(output));
+    let output = |slot| Output { source: Some(Slot::of(slot)), shift: 0, negate: false };
+    program.outputs.extend((0..count).map(output));
     let (name, shape) = ("buffer".to_owned(), vec![count]);
     interface.outputs.push(Port { name, shape, grid: Grid::Real });
     Ok((pipeline, Some(interface)))

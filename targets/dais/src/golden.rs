@@ -166,7 +166,10 @@ fn from_reals(shape: &[usize], reals: &[f64]) -> Result<Fixed> {
     let exact = exact
         .ok_or_else(|| Diagnostic::invalid("Q1124", "NaN and infinity have no fixed-point code"))?;
     let exponent = exact.iter().filter(|v| !v.is_zero()).map(Dyadic::exponent).min().unwrap_or(0);
-    let codes = exact.iter().map(|v| v.in_units(exponent).unwrap_or_default()).collect();
+    let codes = exact
+        .iter()
+        .map(|v| v.in_units(exponent).expect("the smallest exponent divides all"))
+        .collect();
     let unit = Dyadic::new(Int::ONE, exponent).to_ratio();
     Ok(Fixed { shape: shape.to_vec(), codes, unit, float: false })
 }

@@ -35,6 +35,32 @@ pub struct InputIndex(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableIndex(pub u32);
 
+/// Programs are in memory, and have far fewer operations, inputs and tables than a word counts.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).expect("the number of an operation, input or table fits a word")
+}
+
+impl Slot {
+    /// The slot of an operation.
+    pub(crate) fn of(index: usize) -> Slot {
+        Slot(number(index))
+    }
+}
+
+impl InputIndex {
+    /// The index of an input.
+    pub(crate) fn of(index: usize) -> InputIndex {
+        InputIndex(number(index))
+    }
+}
+
+impl TableIndex {
+    /// The index of a table.
+    pub(crate) fn of(index: usize) -> TableIndex {
+        TableIndex(number(index))
+    }
+}
+
 operand_newtype!(Slot(u32), InputIndex(u32), TableIndex(u32));
 
 operand_enum! {

@@ -54,7 +54,7 @@ fn read_file(
     if binary::recognises(&file.bytes) {
         return binary::read(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)]);
     }
-    let source = SourceId(u32::try_from(index).unwrap_or(u32::MAX));
+    let source = SourceId::of(index);
     let read = text::read(&file.bytes, source, schema, lenient)?;
     warnings.extend(read.warnings);
     if read.program.lines.is_empty() {

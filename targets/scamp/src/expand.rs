@@ -20,7 +20,8 @@ pub fn expand(inst: &Inst) -> Steps {
         return smallvec![*inst];
     }
     let values = inst.to_raw().values;
-    COMPILED[inst.row()].iter().map(|step| step.apply(&values).unwrap_or(*inst)).collect()
+    let step = |step: &Step| step.apply(&values).expect("operands of a macro are those of its steps");
+    COMPILED[inst.row()].iter().map(step).collect()
 }
 
 /// True for instructions that stand for bus steps.

@@ -106,6 +106,7 @@ type Steps = SmallVec<[Inst; 4]>;
 
 /// Instructions that do what an illegal macro is documented to do; `None` if there are too few free
 /// registers, or it is none of the macros that operands make illegal.
+#[expect(clippy::too_many_lines, reason = "a case per macro")]
 fn repair(inst: &Inst, free: &[Reg]) -> Option<Steps> {
     let mut temporaries = free.iter().copied();
     let mut next = || temporaries.next();

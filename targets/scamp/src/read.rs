@@ -58,7 +58,7 @@ pub(crate) fn read(
     let chosen = Chosen::new(options, arch)?;
     let Sorted { program: source, index, kernel } = sort_files(files)?;
     let wanted = kernel.map(kernels).transpose()?;
-    let source_id = SourceId(u32::try_from(index).unwrap_or(u32::MAX));
+    let source_id = SourceId::of(index);
     let mut listing = text::read(source, source_id)?;
     if chosen.fix {
         let (program, notes) = fix::fix(&listing.program, arch);

@@ -237,8 +237,8 @@ impl Arch for TcuArch {
     }
 
     fn to_file(&self) -> String {
-        // A plain structure of numbers and text always has a JSON form.
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let mut text =
+            serde_json::to_string_pretty(self).expect("numbers and text have a JSON form");
         text.push('\n');
         text
     }

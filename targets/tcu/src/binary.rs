@@ -22,7 +22,7 @@ impl Coder {
     /// Those of [`TcuArch::layout`].
     pub fn new(arch: &TcuArch) -> Result<Coder> {
         let layout = arch.layout()?;
-        let header_at = layout.param("header_at").unwrap_or(0);
+        let header_at = layout.param("header_at").expect("a parameter of every layout");
         Ok(Coder { layout, arch: arch.clone(), header_at })
     }
 
@@ -153,7 +153,8 @@ pub fn read(
         );
     }
     for (index, word) in words.enumerate() {
-        let word = Bits::from_le_bytes(word).unwrap_or_default();
+        let word =
+            Bits::from_le_bytes(word).expect("`validate` bounds the bytes of an instruction");
         match coder.decode(&word, lenient) {
             Ok((step, found)) => {
                 steps.push(step);

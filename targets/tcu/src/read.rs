@@ -114,15 +114,14 @@ fn read_raw(files: &[File], arch: &TcuArch, lenient: bool) -> Found {
         [file] => machine(file).map_err(|problem| vec![problem])?,
         ref several => return Err(vec![too_many("machines", several.len())]),
     };
-    let code = |file: &&File| matches!(kind(file), Kind::Code | Kind::Text);
-    let programs: Vec<&File> = files.iter().filter(code).collect();
-    let [file] = programs[..] else {
+    // Spans name a file by its place among all files.
+    let code = |(_, file): &(usize, &File)| matches!(kind(file), Kind::Code | Kind::Text);
+    let programs: Vec<(usize, &File)> = files.iter().enumerate().filter(code).collect();
+    let [(index, file)] = programs[..] else {
         return Err(vec![too_many("programs", programs.len())]);
     };
     let (program, mut warnings) = if kind(file) == Kind::Text {
-        // Spans name the file by its place among all files.
-        let index = files.iter().position(|other| std::ptr::eq(other, file)).unwrap_or(0);
-        let source = SourceId(index as u32);
+        let source = SourceId::of(index);
         let text = file.text().map_err(|problem| vec![problem])?;
         (text::parse(text, source, &arch)?, Vec::new())
     } else {

@@ -257,7 +257,10 @@ fn exact_numbers(tensor: &Tensor) -> Result<ExactTensor> {
         })
         .collect::<Result<_>>()?;
     let unit = exact.iter().filter(|d| !d.is_zero()).map(Dyadic::exponent).min().unwrap_or(0);
-    let integers = exact.iter().map(|d| d.in_units(unit).unwrap_or_default()).collect();
+    let integers = exact
+        .iter()
+        .map(|d| d.in_units(unit).expect("the finest unit of floats holds all of them"))
+        .collect();
     Ok(ExactTensor::new(tensor.shape(), integers, Dyadic::new(Int::ONE, unit).to_ratio()))
 }
 
@@ -287,7 +290,7 @@ impl StepCache {
     fn per_unit(&mut self, scale: f64, unit: &Ratio) -> (&Int, &Int) {
         let key = scale.to_bits();
         if self.last.as_ref().is_none_or(|(last, _, _)| *last != key) {
-            let scale = Dyadic::from_f64(scale).unwrap_or(Dyadic::ZERO).to_ratio();
+            let scale = Dyadic::from_f64(scale).expect("scales are finite").to_ratio();
             let steps = unit / scale;
             self.last = Some((key, steps.numerator().clone(), steps.denominator().clone().into()));
         }
@@ -301,7 +304,7 @@ fn from_codes(quantiser: &Quantiser, codes: ExactTensor) -> Result<ExactTensor> 
     let integers =
         codes.integers.iter().zip(&scalars).map(|(code, s)| code - Int::from(s.zero)).collect();
     if let Some(scale) = quantiser.scale.as_uniform() {
-        let unit = Dyadic::from_f64(scale).unwrap_or(Dyadic::ZERO).to_ratio();
+        let unit = Dyadic::from_f64(scale).expect("scales are finite").to_ratio();
         return Ok(ExactTensor::new(&codes.shape, integers, unit));
     }
     let units: Vec<Ratio> = scalars.iter().map(crate::Scalar::ratio).collect();

@@ -270,7 +270,8 @@ fn to_codes(quantiser: &Quantiser, x: &Tensor) -> Result<Tensor> {
 fn code_of(x: f32, scalar: &Scalar) -> i64 {
     let steps = round(x / scalar.scale as f32, scalar.rounding);
     let (low, high) = scalar.range();
-    let (low, high) = (i128::try_from(low).unwrap_or(0), i128::try_from(high).unwrap_or(0));
+    let (low, high) =
+        [low, high].map(|end| i128::try_from(end).expect("codes have at most 64 bits")).into();
     // NaN becomes 0 and infinities saturate, as in a cast.
     let code = (steps as i128).saturating_add(i128::from(scalar.zero));
     let code = match scalar.overflow {

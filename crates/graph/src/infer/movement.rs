@@ -90,7 +90,7 @@ fn check_fill(mode: PadMode, dtype: DType) -> Result<()> {
             None => return Ok(()),
             Some(signed) => {
                 let (low, high) = code_range(signed, narrow.bits(), Overflow::Saturate);
-                (i128::try_from(low).unwrap_or(0), i128::try_from(high).unwrap_or(0))
+                [low, high].map(|end| i128::try_from(end).expect("a few bits")).into()
             }
         },
         DType::Bool => (0, 1),

@@ -6,7 +6,7 @@ use crate::program::{Output, Pipeline, Slot};
 use crate::simulate::{Fast, Worker};
 use crate::tap::{Place, Scale};
 use quincunx_contract::{Interface, Machine};
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Level};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
@@ -133,19 +133,20 @@ impl Machine for Prepared {
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
         let numbers = numbers(&self.interface, inputs)?;
         let count = self.plain.fast.outputs();
-        if self.traced.is_none() {
-            self.traced = Loaded::new(&self.pipeline, &slots(&self.taps))?;
-        }
-        let results = match &mut self.traced {
-            Some(traced) => traced.run(1, &numbers)?,
-            None => self.plain.run(1, &numbers)?,
+        let traced = match &mut self.traced {
+            Some(traced) => traced,
+            none => {
+                let loaded = Loaded::new(&self.pipeline, &slots(&self.taps))?;
+                none.insert(loaded.ok_or_else(|| Diagnostic::bug("the taps were prepared before"))?)
+            }
         };
+        let results = traced.run(1, &numbers)?;
         let (outputs, mut read) = results.split_at(count);
         let mut values = Tensors::new();
         for (layer, places) in self.interface.layers.iter().zip(&self.taps) {
             let number = |place: &Place| {
                 let slot = match place.slot() {
-                    Some(_) => read.split_off_first().copied().unwrap_or_default(),
+                    Some(_) => *read.split_off_first().expect("a result for every tap"),
                     None => 0.0,
                 };
                 place.real(slot)

@@ -37,8 +37,8 @@ pub struct Converted {
 pub fn convert(program: &Program, dialect: Dialect) -> Result<Converted> {
     let foreign = |operation: &Operation| !dialect.has(operation.inst);
     if !program.operations.iter().any(foreign) {
-        let count = u32::try_from(program.operations.len()).unwrap_or(u32::MAX);
-        let moved = (0..count).map(|slot| (Slot(slot), false)).collect();
+        let slots = (0..program.operations.len()).map(Slot::of);
+        let moved = slots.map(|slot| (slot, false)).collect();
         return Ok(Converted { program: program.clone(), moved });
     }
     first_error(verify(program, &Rules::EXECUTABLE))?;
@@ -111,8 +111,8 @@ impl<'a> Converter<'a> {
             output
         });
         let outputs = outputs.collect();
-        let slots = 0..u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-        let moved = slots.map(|slot| self.signed(Slot(slot))).collect();
+        let slots = (0..self.known.len()).map(Slot::of);
+        let moved = slots.map(|slot| self.signed(slot)).collect();
         let operations = self.operations;
         Converted { program: Program { operations, outputs, ..self.program.clone() }, moved }
     }
@@ -129,7 +129,7 @@ impl<'a> Converter<'a> {
     }
 
     fn push(&mut self, operation: Operation) -> Slot {
-        let slot = Slot(u32::try_from(self.operations.len()).unwrap_or(u32::MAX));
+        let slot = Slot::of(self.operations.len());
         self.operations.push(operation);
         slot
     }

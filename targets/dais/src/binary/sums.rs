@@ -58,14 +58,14 @@ impl Expander {
 
     /// Counts an operation with errors, so that places stay right.
     pub(crate) fn skip(&mut self) {
-        let slot = Slot(u32::try_from(self.operations.len()).unwrap_or(u32::MAX));
+        let slot = Slot::of(self.operations.len());
         self.moved.push(slot);
     }
 
     /// Where a slot of the file is; one that does not exist yet stays one that does not.
     pub(crate) fn place(&self, slot: Slot) -> Slot {
         let inserted = self.operations.len().saturating_sub(self.moved.len());
-        let inserted = u32::try_from(inserted).unwrap_or(u32::MAX);
+        let inserted = Slot::of(inserted).0;
         let later = || Slot(slot.0.saturating_add(inserted));
         self.moved.get(slot.0 as usize).copied().unwrap_or_else(later)
     }
@@ -84,7 +84,7 @@ impl Expander {
     }
 
     fn append(&mut self, operation: Operation) -> Slot {
-        let slot = Slot(u32::try_from(self.operations.len()).unwrap_or(u32::MAX));
+        let slot = Slot::of(self.operations.len());
         self.operations.push(operation);
         slot
     }

@@ -274,7 +274,7 @@ impl<'a> Builder<'a> {
         if let Some(&known) = self.known_tables.get(&values) {
             return known;
         }
-        let index = TableIndex(u32::try_from(self.tables.len()).unwrap_or(u32::MAX));
+        let index = TableIndex::of(self.tables.len());
         self.known_tables.insert(values.clone(), index);
         let table = LookupTable { values, range: None, operand_width: None, hash: None };
         self.tables.push(table);
@@ -371,7 +371,7 @@ impl<'a> Builder<'a> {
 
     /// The slot of the next operation.
     pub(super) fn end(&self) -> Slot {
-        Slot(u32::try_from(self.intervals.len()).unwrap_or(u32::MAX))
+        Slot::of(self.intervals.len())
     }
 
     /// A slot whose operation is not looked at any further, with its range.

@@ -22,9 +22,10 @@ pub(super) fn remove_dead(
         }
         // Operands of a live operation are live, and earlier.
         let inst = operations[index].inst;
-        operations[index].inst = inst.map_operands(|o| moved[o.0 as usize].unwrap_or(o));
+        operations[index].inst =
+            inst.map_operands(|o| moved[o.0 as usize].expect("kept, and earlier"));
         operations.swap(kept, index);
-        moved.push(Some(Slot(u32::try_from(kept).unwrap_or(u32::MAX))));
+        moved.push(Some(Slot::of(kept)));
         kept += 1;
     }
     operations.truncate(kept);

@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use super::expr::{Expr, Format, parameter, whole_power};
 use super::linear::{Term, combine};
-use super::number::{Affine, Form, Number, common_unit};
+use super::number::{Form, Number, common_unit};
 use super::scalar;
 use super::wire::Wire;
 use quincunx_diag::{Diagnostic, Result};
@@ -218,7 +218,7 @@ pub(super) fn aligned(
     let mut affines = Vec::with_capacity(numbers.len());
     for number in numbers {
         let number = affine(builder, number)?;
-        affines.push((number.affine().unwrap_or(Affine::ONE), number.wire));
+        affines.push((number.carried_out()?, number.wire));
     }
     // Powers of two do not matter to a unit, since wires are binary fractions.
     let odd = |value: &Ratio| match value.is_zero() {
@@ -270,7 +270,7 @@ pub(super) fn product(builder: &mut Builder<'_>, a: &Number, b: &Number) -> Resu
     let first = a.settled(builder)?;
     let second = if a == b { first.clone() } else { b.settled(builder)? };
     let (a, b) = (first, second);
-    let (p, q) = (a.affine().unwrap_or(Affine::ONE), b.affine().unwrap_or(Affine::ONE));
+    let (p, q) = (a.carried_out()?, b.carried_out()?);
     let wire = builder.multiply(&a.wire, &b.wire)?;
     let whole = Number::scaled(builder, &wire, &(&p.unit * &q.unit), &(&p.offset * &q.offset))?;
     if p.offset.is_zero() && q.offset.is_zero() {

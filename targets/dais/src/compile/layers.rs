@@ -14,7 +14,7 @@ use super::number::Number;
 use super::wire::Wire;
 use super::{quantiser, scalar};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Graph, Node, Op};
+use quincunx_graph::{Graph, Node, Op, Quantiser, Scalar};
 use quincunx_num::{Dyadic, Ratio};
 use quincunx_tensor::{Shape, View};
 
@@ -136,27 +136,15 @@ impl<'a> Layer<'a> {
             Op::Logic(logic) => truth::logic(self, builder, *logic),
             Op::Where => truth::choice(self, builder),
             Op::Cast { to } | Op::CastUnbounded { to } => numeric::cast(self, builder, *to),
-            Op::Quantise(quantiser) => {
-                let scalars = self.scalars(quantiser, shape)?;
-                let pairs = x.iter().zip(&scalars);
-                pairs.map(|(x, q)| quantiser::quantise(builder, x, q)).collect()
-            }
-            Op::ToCodes(quantiser) => {
-                let scalars = self.scalars(quantiser, shape)?;
-                let code = |(x, q): (&Number, &quincunx_graph::Scalar)| {
-                    let steps = quantiser::steps(builder, x, q)?;
-                    Ok(builder.add(&steps, &Wire::whole(q.zero))?.into())
-                };
-                x.iter().zip(&scalars).map(code).collect()
-            }
-            Op::FromCodes(quantiser) => {
-                let scalars = self.scalars(quantiser, shape)?;
-                let real = |(x, q): (&Number, &quincunx_graph::Scalar)| {
-                    let zero = -Ratio::from(q.zero) * q.ratio();
-                    x.rescaled(builder, &q.ratio(), &zero)
-                };
-                x.iter().zip(&scalars).map(real).collect()
-            }
+            Op::Quantise(q) => self.by_scalar(builder, x, q, quantiser::quantise),
+            Op::ToCodes(q) => self.by_scalar(builder, x, q, |builder, x, q| {
+                let steps = quantiser::steps(builder, x, q)?;
+                Ok(builder.add(&steps, &Wire::whole(q.zero))?.into())
+            }),
+            Op::FromCodes(q) => self.by_scalar(builder, x, q, |builder, x, q| {
+                let zero = -Ratio::from(q.zero) * q.ratio();
+                x.rescaled(builder, &q.ratio(), &zero)
+            }),
             Op::Recurrent(_) => Err(refuse(format!(
                 "{} feeds its results back; the machine has no state",
                 self.node.op.name()
@@ -168,16 +156,21 @@ impl<'a> Layer<'a> {
         }
     }
 
-    fn is_float(&self) -> bool {
-        self.graph[self.node.output].dtype.is_float()
+    /// Numbers with what a quantiser has for each.
+    fn by_scalar(
+        &self,
+        builder: &mut Builder<'_>,
+        x: &[Number],
+        quantiser: &Quantiser,
+        each: impl Fn(&mut Builder<'_>, &Number, &Scalar) -> Result<Number>,
+    ) -> Result<Numbers> {
+        let scalars = quantiser.scalars(self.shape());
+        let scalars = scalars.ok_or_else(|| Diagnostic::bug("the quantiser broadcasts"))?;
+        x.iter().zip(&scalars).map(|(x, scalar)| each(builder, x, scalar)).collect()
     }
 
-    fn scalars(
-        &self,
-        quantiser: &quincunx_graph::Quantiser,
-        shape: &[usize],
-    ) -> Result<Vec<quincunx_graph::Scalar>> {
-        quantiser.scalars(shape).ok_or_else(|| Diagnostic::bug("the quantiser broadcasts"))
+    fn is_float(&self) -> bool {
+        self.graph[self.node.output].dtype.is_float()
     }
 }
 

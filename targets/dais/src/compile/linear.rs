@@ -6,12 +6,12 @@
 
 use super::builder::Builder;
 use super::cmvm::{self, Input, Solution};
-use super::number::{Affine, Number, common_unit, gcd, split};
+use super::number::{Number, common_unit, gcd, split};
 use super::sums::sum;
 use super::wire::Wire;
 use crate::isa::Inst;
 use crate::program::{InputIndex, Operation, Slot};
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Interval, Ratio, bit_length};
 use std::rc::Rc;
 
@@ -163,7 +163,7 @@ pub(super) fn combine(
             constant += value * weight.to_ratio();
             continue;
         }
-        let affine = number.affine().unwrap_or(Affine::ONE);
+        let affine = number.carried_out()?;
         if !affine.offset.is_zero() {
             constant += affine.offset * weight.to_ratio();
         }
@@ -174,7 +174,8 @@ pub(super) fn combine(
         let odd = |value: &Ratio| split(value).2;
         unit = parts.iter().fold(Ratio::ZERO, |unit, part| common_unit(&unit, &odd(&part.1)));
         for part in &mut parts {
-            let factor = Dyadic::from_ratio(&(&part.1 / &unit)).unwrap_or(Dyadic::ZERO);
+            let factor = Dyadic::from_ratio(&(&part.1 / &unit));
+            let factor = factor.ok_or_else(|| Diagnostic::bug("parts have no common unit"))?;
             part.2 = part.2.mul(&factor);
         }
     }
@@ -277,7 +278,7 @@ fn solve(builder: &mut Builder<'_>, problem: &Problem, matrix: &Matrix) -> Resul
     scratch.measuring = builder.measuring;
     let mut slots = Vec::with_capacity(problem.operands.len());
     for (index, operand) in problem.operands.iter().enumerate() {
-        let source = InputIndex(u32::try_from(index).unwrap_or(u32::MAX));
+        let source = InputIndex::of(index);
         let slot = scratch.push(Inst::Input { source }, operand.range.clone())?;
         if let Some(operation) = scratch.operations.last_mut() {
             operation.latency = operand.latency as f64;
@@ -293,8 +294,7 @@ fn solve(builder: &mut Builder<'_>, problem: &Problem, matrix: &Matrix) -> Resul
         None => columns(&mut scratch, &slots, &problem.operands, matrix)?,
     };
     let ranges = outputs.iter().map(|wire| scratch.range(wire)).collect();
-    let made = (slots.len()..scratch.operations.len())
-        .map(|index| Slot(u32::try_from(index).unwrap_or(u32::MAX)));
+    let made = (slots.len()..scratch.operations.len()).map(Slot::of);
     let operation = |slot: Slot| {
         // Alone, without the way to its operands.
         let latency = scratch.delay_of(slot);

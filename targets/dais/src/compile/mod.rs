@@ -75,7 +75,8 @@ pub(crate) fn compile(
     let mut outputs = Vec::new();
     let mut scalings = Vec::new();
     for &id in graph.outputs() {
-        let numbers = values[id.index()].take().unwrap_or_default();
+        let numbers = values[id.index()].take();
+        let numbers = numbers.ok_or_else(|| Diagnostic::bug("an output was not lowered"))?;
         let finish = |number| exact::finished(&mut builder, number);
         let finished: Result<Numbers> = numbers.iter().map(finish).collect();
         let numbers = finished.map_err(|problem| match graph[id].producer {
@@ -191,7 +192,7 @@ fn input_numbers(
     let in_steps = !quantiser.is_fixed_point();
     let mut numbers = Vec::with_capacity(scalars.len());
     for (index, scalar) in scalars.iter().enumerate() {
-        let source = InputIndex(u32::try_from(first + index).unwrap_or(u32::MAX));
+        let source = InputIndex::of(first + index);
         let (low, high) = scalar.range();
         let zero = Int::from(scalar.zero);
         let steps = Interval::new(low - &zero, high - zero, 0);
@@ -242,7 +243,7 @@ fn slot_of(number: &Number) -> Option<Slot> {
 
 /// An output, and what the driver makes of it: what outputs cannot shift or hold is left to it.
 fn output(builder: &mut Builder<'_>, number: &Number) -> Result<(Output, Affine)> {
-    let Affine { unit, offset } = number.affine().unwrap_or(Affine::ONE);
+    let Affine { unit, offset } = number.carried_out()?;
     let nothing = Output { source: None, shift: 0, negate: false };
     Ok(match &number.wire {
         Wire::Constant(value) if value.is_zero() => (nothing, Affine { unit, offset }),

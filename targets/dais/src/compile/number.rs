@@ -17,7 +17,7 @@ use super::expr::Expr;
 use super::linear::MIN_UNIT_BITS;
 use super::sums::multiple_of;
 use super::wire::Wire;
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Ratio, bit_length};
 use std::rc::Rc;
 
@@ -104,6 +104,11 @@ impl Number {
         }
     }
 
+    /// Unit and offset of a number whose function was carried out.
+    pub(super) fn carried_out(&self) -> Result<Affine> {
+        self.affine().ok_or_else(|| Diagnostic::bug("a function was not carried out"))
+    }
+
     /// True when the number is its wire, or that times a unit.
     pub(super) fn is_scaled(&self) -> bool {
         self.affine().is_some_and(|affine| affine.offset.is_zero())
@@ -161,7 +166,7 @@ impl Number {
             return Ok(Number::constant(builder, offset));
         }
         let number = super::exact::affine(builder, self)?;
-        let affine = number.affine().unwrap_or(Affine::ONE);
+        let affine = number.carried_out()?;
         let offset = factor * affine.offset + offset;
         Number::scaled(builder, &number.wire, &(factor * affine.unit), &offset)
     }

@@ -54,7 +54,7 @@ pub fn constant_product(
     };
     for (index, &(low, high)) in inputs.iter().enumerate() {
         let interval = Interval::new(low.into(), high.into(), 0);
-        push(&mut program, Inst::Input { source: InputIndex(number(index)) }, &interval);
+        push(&mut program, Inst::Input { source: InputIndex::of(index) }, &interval);
     }
     for adder in &solution.adders {
         let (a, b, shift) = (slot(adder.a), slot(adder.b), i64::from(adder.shift));
@@ -84,10 +84,5 @@ fn output(output: &Option<cmvm::Output>) -> Output {
 }
 
 fn slot(node: usize) -> Slot {
-    Slot(number(node))
-}
-
-/// Graphs have far fewer nodes.
-fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
+    Slot::of(node)
 }

@@ -18,8 +18,9 @@
 
 use super::builder::Builder;
 use super::expr::Expr;
-use super::number::{Affine, Form, Number};
+use super::number::Number;
 use super::plan::{Plan, Question};
+use super::scalar::inner;
 use super::steps::Limits;
 use super::sums::multiple_of;
 use super::wire::Wire;
@@ -142,11 +143,7 @@ fn planned(
     scale: &Ratio,
     quantiser: &Scalar,
 ) -> Result<Wire> {
-    let line = |affine: Affine| Rc::new(Expr::Line { unit: affine.unit, offset: affine.offset });
-    let function = match (x.form.as_deref(), x.affine()) {
-        (Some(Form::Function(function)), _) => Rc::clone(function),
-        (_, affine) => line(affine.unwrap_or(Affine::ONE)),
-    };
+    let function = inner(x);
     if let Wire::Constant(value) = &x.wire {
         return constant(&function, value, scale, quantiser);
     }

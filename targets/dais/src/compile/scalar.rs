@@ -210,13 +210,12 @@ fn known_as(number: &Number, value: Ratio) -> Rc<Expr> {
 
 /// A number as a function of its wire.
 pub(super) fn inner(x: &Number) -> Rc<Expr> {
-    match (x.form.as_deref(), x.affine()) {
-        (Some(Form::Function(function)), _) => Rc::clone(function),
-        (_, form) => {
-            let Affine { unit, offset } = form.unwrap_or(Affine::ONE);
-            Rc::new(Expr::Line { unit, offset })
-        }
-    }
+    let Affine { unit, offset } = match x.form.as_deref() {
+        Some(Form::Function(function)) => return Rc::clone(function),
+        Some(Form::Affine(affine)) => affine.clone(),
+        None => Affine::ONE,
+    };
+    Rc::new(Expr::Line { unit, offset })
 }
 
 /// Two numbers as functions of one wire, if they are.

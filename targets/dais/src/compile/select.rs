@@ -126,7 +126,8 @@ impl Builder<'_> {
             return self.relu(if is_zero(a) { b } else { a });
         }
         let both = ra.union(&rb);
-        let low = ra.min().max(rb.min()).in_units(both.exponent()).unwrap_or_default();
+        let low = ra.min().max(rb.min()).in_units(both.exponent());
+        let low = low.ok_or_else(|| Diagnostic::bug("a union is finer than both ranges"))?;
         let range = Interval::new(low, both.high().clone(), both.exponent());
         let difference = self.subtract(a, b)?;
         self.select(&difference, b, a, range)

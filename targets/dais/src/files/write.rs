@@ -254,7 +254,7 @@ fn keep_steps_of_zeros(program: &Program) -> Result<()> {
     let changes = |slot| kif(slot).is_some_and(|k| k.width() == 0 && k.fraction != 0);
     for (index, operation) in program.operations.iter().enumerate() {
         // A program has no more operations than slots have numbers.
-        let own = Slot(u32::try_from(index).unwrap_or(u32::MAX));
+        let own = Slot::of(index);
         let lost = match operation.inst {
             Inst::Bitwise { a, b, .. } => changes(a) || changes(b),
             Inst::Mux { when_set, when_clear, shift, .. }

@@ -77,12 +77,12 @@ impl Lists {
         }
         let mut data = data.into_iter();
         let values = spec.operands.iter().map(|operand| match operand.kind {
-            kind if is_number(kind) => data.next().unwrap_or(0).into(),
+            kind if is_number(kind) => data.next().expect("as many as were counted").into(),
             _ => 0,
         });
         let inst = checked(row, values.collect())?;
         let mut addr = self.addr.iter();
-        Ok(inst.map_operands(|slot| addr.next().copied().unwrap_or(slot)))
+        Ok(inst.map_operands(|_| *addr.next().expect("as many as were counted")))
     }
 
     fn sum_of_three(&self, row: usize) -> Result<Inst> {
@@ -128,7 +128,7 @@ impl Lists {
 /// The opcode that the table gives to a row.
 fn opcode(row: &Row) -> i32 {
     let found = row.matches.iter().find(|(field, _)| *field == "opcode");
-    found.and_then(|&(_, value)| i32::try_from(value).ok()).unwrap_or(0)
+    found.and_then(|&(_, value)| i32::try_from(value).ok()).expect("every row has an opcode")
 }
 
 fn is_alir(row: &Row) -> bool {
@@ -167,7 +167,9 @@ fn numbers_of(row: &Row) -> impl Iterator<Item = usize> {
 }
 
 fn numbers(row: &Row, raw: &RawInst) -> Vec<i64> {
-    numbers_of(row).map(|index| i64::try_from(raw.values[index]).unwrap_or(0)).collect()
+    numbers_of(row)
+        .map(|index| i64::try_from(raw.values[index]).expect("a number of at most 64 bits"))
+        .collect()
 }
 
 fn unknown_opcode(opcode: i32) -> Diagnostic {

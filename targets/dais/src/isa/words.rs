@@ -91,11 +91,11 @@ pub(crate) fn swap_data_halves(word: &mut Bits) {
 
 /// All fields are at most 64 bits in one piece.
 fn get(word: &Bits, field: &str) -> i64 {
-    layout().read(field, word).unwrap_or(0) as i64
+    layout().read(field, word).expect("a field of the table") as i64
 }
 
 fn set(word: &mut Bits, field: &str, value: i64) {
-    for &(at, width) in layout().pieces(field).unwrap_or_default() {
+    for &(at, width) in layout().pieces(field).expect("a field of the table") {
         word.set(at, width, value as u64);
     }
 }

@@ -164,8 +164,7 @@ impl Assigner<'_> {
     }
 
     fn sync(&mut self, dependency: Dependency) {
-        // Single dependencies always have a word.
-        let options = Options(dependency.to_word().unwrap_or(0));
+        let options = Options(word_of(dependency));
         let inst = listing::Inst::SyncNop { no_mask: true, options };
         self.out.push(Statement::Listing(inst).into());
     }
@@ -189,11 +188,11 @@ impl Assigner<'_> {
         let (mut word, mut before) = (0, Needs::default());
         match (&needs.tokens[..], &needs.distances[..]) {
             (&[(token, used)], []) => {
-                word = Dependency::token(used, token).to_word().unwrap_or(0);
+                word = word_of(Dependency::token(used, token));
             }
             (tokens, &[(pipe, distance)]) => {
                 before.tokens = tokens.to_vec();
-                word = Dependency::distance(pipe, distance as u8).to_word().unwrap_or(0);
+                word = word_of(Dependency::distance(pipe, distance as u8));
             }
             (tokens, distances) => {
                 before = Needs { tokens: tokens.to_vec(), distances: distances.to_vec() };
@@ -226,7 +225,7 @@ impl Assigner<'_> {
             }
         };
         self.done(needs);
-        self.emit(item, Dependency::token(TokenUse::Set, token).to_word().unwrap_or(0));
+        self.emit(item, word_of(Dependency::token(TokenUse::Set, token)));
         self.push(effects, token);
     }
 
@@ -236,7 +235,7 @@ impl Assigner<'_> {
         let token = self.free_token();
         for (at, (item, effects)) in unit.iter().enumerate() {
             let word = match at + 1 == unit.len() {
-                true => Dependency::token(TokenUse::Set, token).to_word().unwrap_or(0),
+                true => word_of(Dependency::token(TokenUse::Set, token)),
                 false => ATOMIC,
             };
             self.emit(item, word);
@@ -290,4 +289,8 @@ impl Needs {
             Some(known) => known.1 = known.1.min(distance),
         }
     }
+}
+
+fn word_of(single: Dependency) -> u16 {
+    single.to_word().expect("a single dependency has a word")
 }

@@ -178,7 +178,7 @@ fn places(
     found.extend(alignment(&operation.shape, arch, &starts));
     let mut inside = true;
     for (name, range) in &list {
-        let index = variable(name).index().unwrap_or(0);
+        let Some(index) = variable(name).index() else { continue };
         let Some(declared) = kernel.variable(index) else { continue };
         let at = index.saturating_sub(crate::program::FIRST_VARIABLE) as usize;
         let needed = range.end.saturating_sub(memory.offsets[at]);

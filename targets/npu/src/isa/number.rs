@@ -82,10 +82,10 @@ fn print_real(value: f64, out: &mut Vec<u8>) {
     }
     // Digits and exponent of the shortest decimal, laid out anew.
     let (mantissa, exponent) = match memchr::memchr(b'e', text) {
-        Some(at) => (&text[..at], std::str::from_utf8(&text[at + 1..]).unwrap_or("0")),
+        Some(at) => (&text[..at], std::str::from_utf8(&text[at + 1..]).expect("digits")),
         None => (text, "0"),
     };
-    let mut exponent: i32 = exponent.parse().unwrap_or(0);
+    let mut exponent: i32 = exponent.parse().expect("a decimal has a whole exponent");
     if let Some(rest) = mantissa.strip_prefix(b"-") {
         out.push(b'-');
         return layout(rest, &mut exponent, out);

@@ -47,6 +47,13 @@ fn place(region: u8, address: i32) -> Place {
     Place { region, address: address.into() }
 }
 
+/// How far apart a convolution reads, and writes, and in how many groups.
+struct Spread {
+    dilate: [u32; 2],
+    insert: [u32; 2],
+    groups: u32,
+}
+
 impl Registers {
     /// Executes a configuration, or gives the work of another instruction.
     #[deny(clippy::wildcard_enum_match_arm)]
@@ -285,6 +292,22 @@ impl Registers {
         }))
     }
 
+    fn spread(&self, kind: ConvKind) -> Result<Spread, &'static str> {
+        let plain = Spread { dilate: [1, 1], insert: [1, 1], groups: 1 };
+        if matches!(kind, ConvKind::Plain | ConvKind::Dense) {
+            return Ok(plain);
+        }
+        let Some(Inst::PeCfgDe { dilate_h, dilate_w, insert_h, insert_w, groups }) = self.pe_de
+        else {
+            return Err("pe_cfg_de");
+        };
+        Ok(match kind {
+            ConvKind::Dilated => Spread { dilate: [dilate_h.into(), dilate_w.into()], ..plain },
+            ConvKind::Transposed => Spread { insert: [insert_h.into(), insert_w.into()], ..plain },
+            _ => Spread { groups: groups.into(), ..plain },
+        })
+    }
+
     fn conv(&self, inst: &Inst, kind: ConvKind) -> Resolved {
         let Some(Inst::PeCfgFm {
             if_sign,
@@ -330,19 +353,7 @@ impl Registers {
             (_, Some(Inst::PeCfgDq { dqc, dqb, dqk })) => Some((dqc, dqb, dqk)),
             _ => return Err("pe_cfg_dq"),
         };
-        let ([mut dilate, mut insert], mut groups) = ([[1, 1], [1, 1]], 1);
-        if !matches!(kind, ConvKind::Plain | ConvKind::Dense) {
-            let Some(Inst::PeCfgDe { dilate_h, dilate_w, insert_h, insert_w, groups: own }) =
-                self.pe_de
-            else {
-                return Err("pe_cfg_de");
-            };
-            match kind {
-                ConvKind::Dilated => dilate = [dilate_h.into(), dilate_w.into()],
-                ConvKind::Transposed => insert = [insert_h.into(), insert_w.into()],
-                _ => groups = own.into(),
-            }
-        }
+        let Spread { dilate, insert, groups } = self.spread(kind)?;
         let (&Inst::PeConv { ps, sphi, spwi, sbsg, dbsg, staddr, swaddr, dtaddr, .. }
         | &Inst::PeDicv { ps, sphi, spwi, sbsg, dbsg, staddr, swaddr, dtaddr, .. }
         | &Inst::PeDecv { ps, sphi, spwi, sbsg, dbsg, staddr, swaddr, dtaddr, .. }

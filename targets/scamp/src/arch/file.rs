@@ -253,7 +253,7 @@ impl ArchFile {
 
     /// The text.
     pub(super) fn to_text(&self) -> String {
-        toml::to_string(self).unwrap_or_default()
+        toml::to_string(self).expect("numbers and text have a TOML form")
     }
 
     /// The machine.

@@ -273,7 +273,7 @@ impl<'a, T: Number> Run<'a, T> {
     fn bus_step(&mut self, number: usize, step: &BusStep) {
         self.drive(&step.sources);
         let receivers = step.receivers.len();
-        let share = u8::try_from(receivers).unwrap_or(u8::MAX);
+        let share = u8::try_from(receivers).expect("an instruction writes a few registers");
         for value in &mut self.bus {
             *value = value.shared(share, &mut self.exact);
         }

@@ -195,5 +195,5 @@ fn interpolate(new: &mut Expansion<'_>, from: &View, windows: &Windows, weights:
             None => part,
         });
     }
-    sum.unwrap_or(TempId(0))
+    sum.expect("there is at least one part")
 }

@@ -173,6 +173,9 @@ fn short(error: f64) -> f64 {
     (error * unit).ceil() / unit
 }
 
+/// Comments, each with the instruction before which it stands.
+pub(crate) type Comments = Vec<(usize, String)>;
+
 /// Compiles layers that were made with a [`builder::Builder`] to a program with its ports, and with
 /// comments before instructions.
 ///
@@ -183,7 +186,7 @@ pub(crate) fn layers(
     name: &str,
     arch: &TcuArch,
     wishes: &Wishes,
-) -> Result<(Package, Interface, Vec<(usize, String)>)> {
+) -> Result<(Package, Interface, Comments)> {
     // Layers that are too large are divided.
     let network = &mut network.clone();
     let fitted = instructions(network, arch, wishes, &mut Log::default());

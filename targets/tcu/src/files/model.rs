@@ -93,8 +93,7 @@ impl Model {
 
     /// Writes the description as upstream does, on one line.
     pub fn print(&self) -> String {
-        // Numbers and texts always have a JSON form.
-        serde_json::to_string(self).unwrap_or_default()
+        serde_json::to_string(self).expect("numbers and text have a JSON form")
     }
 
     /// The names of its other files.

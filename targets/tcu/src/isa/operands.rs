@@ -296,9 +296,13 @@ pub(super) const COMPUTE_OPERAND: usize = 4;
 pub(super) const COMPUTE_FIXUP: Fixup =
     Fixup { to_fields: pack_compute, to_values: unpack_compute };
 
+fn param(layout: &Layout, name: &str) -> u32 {
+    layout.param(name).expect("a parameter of every layout")
+}
+
 fn pack_compute(values: &mut [i128], layout: &Layout) -> Result<()> {
-    let bits = layout.param("simd_register_bits").unwrap_or(0);
-    let op_bits = layout.param("simd_op_bits").unwrap_or(0);
+    let bits = param(layout, "simd_register_bits");
+    let op_bits = param(layout, "simd_op_bits");
     let value = &mut values[COMPUTE_OPERAND];
     let (op, left, right) = (*value >> 16, (*value >> 8) & 0xff, *value & 0xff);
     if op >> op_bits != 0 {
@@ -315,7 +319,7 @@ fn pack_compute(values: &mut [i128], layout: &Layout) -> Result<()> {
 }
 
 fn unpack_compute(values: &mut [i128], layout: &Layout) -> Result<()> {
-    let bits = layout.param("simd_register_bits").unwrap_or(0);
+    let bits = param(layout, "simd_register_bits");
     let value = &mut values[COMPUTE_OPERAND];
     let mask = (1 << bits) - 1;
     *value = ((*value >> (2 * bits)) << 16) | (((*value >> bits) & mask) << 8) | (*value & mask);

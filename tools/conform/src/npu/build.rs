@@ -133,6 +133,7 @@ pub(super) struct VectorCase {
     pub(super) places: (i32, i32, i32),
 }
 
+#[expect(clippy::too_many_lines, reason = "long instructions")]
 pub(super) fn vector(case: &VectorCase) -> Vec<Inst> {
     let [source_c, source_h, source_w] = case.source;
     let [dest_c, dest_h, dest_w] = case.tile;

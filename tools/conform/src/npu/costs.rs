@@ -86,6 +86,7 @@ fn vp(case: &Value, arch: &NpuArch) -> Check {
     super::equal("cycles", cycles.last().copied(), case["cycles"].as_u64())
 }
 
+#[expect(clippy::too_many_lines, reason = "long instructions")]
 fn dram(case: &Value, arch: &NpuArch) -> Check {
     let df = format(word(case, "fmt")?);
     let (prev, next) = (Queues::NONE, Queues::NONE);

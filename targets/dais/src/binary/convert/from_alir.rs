@@ -31,7 +31,7 @@ impl Negation {
 impl Converter<'_> {
     /// Adds an operation in the words of da4ml.
     pub(super) fn write_da4ml(&mut self, index: usize, operation: &Operation) {
-        let own = Slot(u32::try_from(index).unwrap_or(u32::MAX));
+        let own = Slot::of(index);
         let inst = match operation.inst {
             Inst::Negate { x } => return self.defer(x, own),
             Inst::QuantiseShifted { x, shift } => self.quantise_shifted(x, shift, operation),

@@ -210,7 +210,7 @@ impl Trial {
         let sums = self.steps.iter().map(|step| step.iter().map(term).collect()).collect();
         let made = |target: usize| {
             let found = self.nodes.iter().position(|node| *node == self.targets[target]);
-            node(found.unwrap_or_default())
+            node(found.expect("a solved system has a node for every target"))
         };
         let output = |term: &Term| match of.sum_of(term.node) {
             Some(target) => Term { node: made(target), ..*term },

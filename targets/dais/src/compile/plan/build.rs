@@ -77,14 +77,14 @@ impl Line {
     fn build(&self, builder: &mut Builder<'_>, x: &Wire) -> Result<Wire> {
         let product = multiple_of(builder, x, &Dyadic::new(Int::from(self.factor), 0))?;
         let sum = builder.add(&product, &constant(self.addend))?;
-        let drop = i32::try_from(self.drop).unwrap_or(0);
+        let drop = i32::try_from(self.drop).expect("fewer bits than a wire has");
         floor(builder, &sum.shifted(-drop), 0)
     }
 }
 
 impl Table {
     fn build(&self, builder: &mut Builder<'_>, x: &Wire) -> Result<Wire> {
-        let drop = i32::try_from(self.drop).unwrap_or(0);
+        let drop = i32::try_from(self.drop).expect("fewer bits than a wire has");
         let x = floor(builder, &x.shifted(-drop), 0)?;
         let kept = Interval::new(Int::from(self.from), Int::from(self.to), 0);
         let x = clamp(builder, &x, &kept)?;
@@ -98,7 +98,7 @@ impl Table {
                     let real = Dyadic::new(if negate { -code } else { code.clone() }, unit);
                     let entry = real.in_units(0).and_then(|v| i128::try_from(&v).ok());
                     let entry = entry.unwrap_or(self.from).clamp(self.from, self.to) - self.from;
-                    self.values[usize::try_from(entry).unwrap_or(0)]
+                    self.values[usize::try_from(entry).expect("clamped to the entries")]
                 };
                 let mut code = slots.low().clone();
                 let mut values = Vec::new();

@@ -77,7 +77,6 @@ impl VpConfig {
 impl Registers {
     pub(super) fn vector(&self, inst: &Inst, kind: VectorKind) -> Resolved {
         let config = self.vector_config()?;
-        let base = |region, address| place(region, address);
         let vector = match *inst {
             Inst::VpSelf {
                 iqen,
@@ -108,61 +107,11 @@ impl Registers {
                 scalar_result: swrs.0,
                 modules: lut,
                 start: [0, 0],
-                input: base(sbsg, staddr),
-                second: base(sbsg1, staddr1),
-                output: base(dbsg, dtaddr),
+                input: place(sbsg, staddr),
+                second: place(sbsg1, staddr1),
+                output: place(dbsg, dtaddr),
             },
-            Inst::VpPool {
-                iqen,
-                qen,
-                shmd,
-                gpmd,
-                cmpd,
-                treed,
-                accd,
-                swrs,
-                lut,
-                iph,
-                ipw,
-                sbsg,
-                dbsg,
-                staddr,
-                dtaddr,
-                ..
-            }
-            | Inst::VpUpsm {
-                iqen,
-                qen,
-                shmd,
-                gpmd,
-                cmpd,
-                treed,
-                accd,
-                swrs,
-                lut,
-                iph,
-                ipw,
-                sbsg,
-                dbsg,
-                staddr,
-                dtaddr,
-                ..
-            } => Vector {
-                kind,
-                config,
-                dequantise: iqen == 1,
-                quantise: qen,
-                shift: shmd,
-                groups: gpmd,
-                reserved: [cmpd.0, treed.0, accd.0, 0],
-                scalar_result: swrs.0,
-                modules: lut,
-                start: [iph.into(), ipw.into()],
-                input: base(sbsg, staddr),
-                second: base(sbsg, staddr),
-                output: base(dbsg, dtaddr),
-            },
-            _ => return Ok(Work::Configure),
+            _ => return Ok(windowed(inst, kind, config)),
         };
         Ok(Work::Vector(vector))
     }
@@ -245,5 +194,62 @@ impl Registers {
             dequantiser_mode: iqcs,
             dequantisers: [(iqb0.single(), iqk0.single()), (iqb1.single(), iqk1.single())],
         })
+    }
+}
+
+/// Work on windows of an input.
+fn windowed(inst: &Inst, kind: VectorKind, config: VpConfig) -> Work {
+    match *inst {
+        Inst::VpPool {
+            iqen,
+            qen,
+            shmd,
+            gpmd,
+            cmpd,
+            treed,
+            accd,
+            swrs,
+            lut,
+            iph,
+            ipw,
+            sbsg,
+            dbsg,
+            staddr,
+            dtaddr,
+            ..
+        }
+        | Inst::VpUpsm {
+            iqen,
+            qen,
+            shmd,
+            gpmd,
+            cmpd,
+            treed,
+            accd,
+            swrs,
+            lut,
+            iph,
+            ipw,
+            sbsg,
+            dbsg,
+            staddr,
+            dtaddr,
+            ..
+        } => Work::Vector(Vector {
+            kind,
+            config,
+            dequantise: iqen == 1,
+            quantise: qen,
+            shift: shmd,
+            groups: gpmd,
+            reserved: [cmpd.0, treed.0, accd.0, 0],
+            scalar_result: swrs.0,
+            modules: lut,
+            start: [iph.into(), ipw.into()],
+            input: place(sbsg, staddr),
+            second: place(sbsg, staddr),
+            output: place(dbsg, dtaddr),
+        }),
+        _ => Work::Configure,
     }
 }

@@ -47,7 +47,9 @@ impl Frontend<'_> {
     /// The first operand of a layer that begins by loading it.
     pub(super) fn first_operand(&mut self, node: &Node) -> Result<Held> {
         let index = match node.op {
-            Op::Binary(_) => self.main_operand(node).unwrap_or(0),
+            Op::Binary(_) => self.main_operand(node).ok_or_else(|| {
+                Diagnostic::bug("an operation of constants alone reached the machine")
+            })?,
             _ => 0,
         };
         let value = node.input(index).ok_or_else(|| Diagnostic::bug("an operand is absent"))?;

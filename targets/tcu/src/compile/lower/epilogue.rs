@@ -43,7 +43,10 @@ impl Pointwise {
         let places = (from.positions != to.positions).then(|| {
             let sources = &tile.demand.temps[input.0 as usize];
             let positions = &tile.demand.temps[output.0 as usize].list;
-            positions.iter().map(|&position| sources.place(position).unwrap_or(0)).collect()
+            let place = |&position: &u32| {
+                sources.place(position).expect("the demand of a tile lists what operands need")
+            };
+            positions.iter().map(place).collect()
         });
         Pointwise { from, to, places }
     }

@@ -283,7 +283,7 @@ impl Weights {
         tile: &Tile<'_>,
         number: usize,
     ) -> Result<()> {
-        let Some(product) = current.info.product else { return Ok(()) };
+        let product = current.info.product.ok_or_else(no_product)?;
         self.reads = vec![None; product.taps.len()];
         let output = product.output.0 as usize;
         let outputs = tile.demand.temps[output].len();
@@ -321,7 +321,7 @@ impl Weights {
         (base, written): (u64, &mut Written),
     ) -> Result<()> {
         let Placed { unit, .. } = self.groups[number][index];
-        let Some(product) = current.info.product else { return Ok(()) };
+        let product = current.info.product.ok_or_else(no_product)?;
         if unit.rows == 0 {
             let rows = self.rows(lowering, current, (number, index))?;
             load_weights(lowering, &unit, rows)?;
@@ -342,25 +342,25 @@ impl Weights {
         };
         let rows = self.rows(lowering, current, (number, index))?;
         load_weights(lowering, &unit, rows)?;
-        let (source, input, there) = self.input(lowering, current, &unit);
+        let input = self.input(lowering, current, &unit)?;
         let strides = (lowering.arch.stride0_depth, lowering.arch.stride1_depth);
-        let addresses = |(pair, place): (Pair, u32)| {
-            (input_place(tile.demand, source, pair.input, there), u64::from(place))
-        };
-        let Some(reads) = &mut self.reads[unit.tap as usize] else { return Ok(()) };
+        let addresses =
+            |(pair, place): (Pair, u32)| (input.place(tile.demand, pair.input), u64::from(place));
+        let reads = self.reads[unit.tap as usize].as_mut();
+        let reads = reads.ok_or_else(|| Diagnostic::bug("what a tap reads was forgotten"))?;
         if new == 0 || new == reads.reached.len() {
-            let runs = reads.runs[usize::from(there)].get_or_insert_with(|| {
+            let runs = reads.runs[usize::from(input.whole)].get_or_insert_with(|| {
                 roll_up(pairs_of(tap, outputs).map(addresses), strides.0, strides.1)
             });
             for run in runs {
-                lowering.multiply(new == 0, run.moved(input, base))?;
+                lowering.multiply(new == 0, run.moved(input.first, base))?;
             }
         } else {
             for accumulate in [false, true] {
                 let pairs = pairs_of(tap, outputs)
                     .filter(|(_, place)| written.flags[*place as usize] == accumulate);
                 for run in roll_up(pairs.map(addresses), strides.0, strides.1) {
-                    lowering.multiply(accumulate, run.moved(input, base))?;
+                    lowering.multiply(accumulate, run.moved(input.first, base))?;
                 }
             }
         }
@@ -373,27 +373,23 @@ impl Weights {
         Ok(())
     }
 
-    /// The source of a unit, the first vector of its plane in local memory, and whether the plane
-    /// is there with all its positions.
-    fn input(
-        &self,
-        lowering: &Lowering<'_>,
-        current: &Current<'_>,
-        unit: &Unit,
-    ) -> (usize, u64, bool) {
+    /// Where the plane of a unit lies.
+    fn input(&self, lowering: &Lowering<'_>, current: &Current<'_>, unit: &Unit) -> Result<Input> {
         let sources = &current.info.sources;
         let source = sources.iter().position(|s| s.taps.contains(&(unit.tap as usize)));
-        let source = source.unwrap_or(0);
-        match self.slots[source][unit.plane as usize] {
-            Some(slot) => {
-                let first = self.inputs(current) + slot.offset;
-                (source, first, current.plan.nest == Nest::Groups && slot.stays)
-            }
-            None => {
-                let first = lowering.plane(sources[source].planes[unit.plane as usize]).1;
-                (source, first, true)
-            }
-        }
+        let source = source.ok_or_else(|| Diagnostic::bug("a tap reads no source"))?;
+        Ok(match self.slots[source][unit.plane as usize] {
+            Some(slot) => Input {
+                source,
+                first: self.inputs(current) + slot.offset,
+                whole: current.plan.nest == Nest::Groups && slot.stays,
+            },
+            None => Input {
+                source,
+                first: lowering.plane(sources[source].planes[unit.plane as usize]).1,
+                whole: true,
+            },
+        })
     }
 
     /// The address of the rows of a unit in local memory, after loading them if need be.
@@ -434,12 +430,29 @@ fn load_weights(lowering: &mut Lowering<'_>, unit: &Unit, rows: u64) -> Result<(
     Ok(())
 }
 
-/// Place of an input position in local memory, from the start of its plane.
-fn input_place(demand: &Demand, source: usize, position: u32, there: bool) -> u64 {
-    if there {
-        return position.into();
+/// A plane in local memory.
+#[derive(Clone, Copy)]
+struct Input {
+    source: usize,
+    /// Its first vector.
+    first: u64,
+    /// It is there with all its positions.
+    whole: bool,
+}
+
+impl Input {
+    /// Place of a position, from the start of the plane.
+    fn place(self, demand: &Demand, position: u32) -> u64 {
+        let place = match self.whole {
+            true => Some(position),
+            false => demand.sources[self.source].place(position),
+        };
+        place.expect("the demand of a tile lists what its taps read").into()
     }
-    demand.sources[source].place(position).unwrap_or(0).into()
+}
+
+fn no_product() -> Diagnostic {
+    Diagnostic::bug("weights without a product")
 }
 
 impl Lowering<'_> {

@@ -2,7 +2,7 @@
 
 use super::accumulators::{Constants, place};
 use super::demand::{Demand, Source, demand, product, root, sources, uncovered};
-use super::fill::{Keep, fill};
+use super::fill::{Draft, Keep};
 use super::weights::{Unit, sum_order, units};
 use super::{Nest, Plan, Prices};
 use crate::arch::TcuArch;
@@ -434,6 +434,7 @@ fn plans(
         return;
     }
     let room_for_constants = info.fits(tiling, group, info.blocks, arch);
+    let draft = Draft { info, tiling, base: &base, rows, room, prices };
     for nest in [Nest::Tiles, Nest::Groups] {
         for keep in [Keep::Inputs, Keep::SomeInputs, Keep::Rows] {
             let plan = Plan {
@@ -448,8 +449,7 @@ fn plans(
                 stage: 0,
                 cycles: 0,
             };
-            let plan = fill(info, tiling, &base, (plan, keep), (rows, room, prices));
-            let Some(mut plan) = plan else { continue };
+            let Some(mut plan) = draft.fill(plan, keep) else { continue };
             if best.as_ref().is_none_or(|best| plan.cycles < best.cycles) {
                 plan.tiles.clone_from(&tiling.tiles);
                 *best = Some(plan);

@@ -191,7 +191,9 @@ impl Builder<'_> {
         let quantiser = quantiser.clone();
         let convert = move |x: &ExactTensor| {
             let codes = exact::to_codes(&quantiser, x)?;
-            let code = |code: &Int| i64::try_from(code).unwrap_or(0);
+            let code = |code: &Int| {
+                i64::try_from(code).expect("codes beyond i64 are left to the reference")
+            };
             Ok(Data::Ints(Ints::from_i64(store, codes.integers().iter().map(code))))
         };
         let kernel = Box::new(move |_: &Threads, d: Vec<Arc<Data>>| convert(d[0].exact()?));

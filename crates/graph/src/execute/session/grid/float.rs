@@ -59,7 +59,7 @@ impl Quick {
 
 fn exactly(value: f32, scalar: &Scalar) -> i64 {
     let (low, high) = scalar.range();
-    let end = |end: Int| i64::try_from(end).unwrap_or(0);
+    let end = |end: Int| i64::try_from(end).expect("codes beyond i64 are left to the reference");
     let Some(exact) = Dyadic::from_f64(f64::from(value)) else {
         return match value {
             v if v.is_nan() => end(Int::from(scalar.zero).clamp(low, high)),

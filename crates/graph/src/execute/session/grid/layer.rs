@@ -147,6 +147,7 @@ impl Builder<'_> {
         let Some(width) = ranges.width() else { return Ok(None) };
         let read = self.turned_ints(a_id, &a, Layout::Rows)?;
         let sides = Sides::new(width, &integers, (depth, columns), self.settings.level);
+        // Without columns there is nothing to multiply.
         let rows = self.shape(node.output).iter().product::<usize>().checked_div(columns);
         let layer =
             ProductLayer { sides, zero: ranges.zero, rows: rows.unwrap_or(0), depth, columns };

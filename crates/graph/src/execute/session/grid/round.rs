@@ -166,7 +166,9 @@ impl Rounder {
                 let value = exact(start + index) / self.exact_scale.exact(start + index);
                 let code = round_ratio(&value, self.rounding) + Int::from(self.zero);
                 let code = self.overflow.apply(&code, self.signed, self.width);
-                *out = T::narrow(i64::try_from(code).unwrap_or(0));
+                *out = T::narrow(
+                    i64::try_from(code).expect("codes beyond i64 are left to the reference"),
+                );
             }
         }
     }

@@ -62,6 +62,7 @@ impl Conv {
         [self.k, extent(0), extent(1)]
     }
 
+    #[expect(clippy::too_many_lines, reason = "long instructions")]
     fn case(&self) -> Case {
         let mut random = Random::new(self.name.len() as u64 * 77 + 1);
         let (n, k) = (self.images, self.k);

@@ -144,6 +144,7 @@ impl Vp {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "long instructions")]
 pub fn vectors() -> Vec<Case> {
     let shape = [11, 6, 5];
     let plain =

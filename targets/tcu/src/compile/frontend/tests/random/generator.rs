@@ -78,6 +78,7 @@ impl Generator {
     }
 
     /// A random operator on a value, with its constant operands.
+    #[expect(clippy::too_many_lines, reason = "a case per operator")]
     fn op(&mut self, x: ValueId, others: &[ValueId]) -> Option<(Op, Vec<ValueId>)> {
         let shape = self.graph[x].shape.to_vec();
         let rank = shape.len();
