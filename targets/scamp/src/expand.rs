@@ -20,7 +20,8 @@ pub fn expand(inst: &Inst) -> Steps {
         return smallvec![*inst];
     }
     let values = inst.to_raw().values;
-    let step = |step: &Step| step.apply(&values).expect("operands of a macro are those of its steps");
+    let step =
+        |step: &Step| step.apply(&values).expect("operands of a macro are those of its steps");
     COMPILED[inst.row()].iter().map(step).collect()
 }
 

@@ -88,7 +88,6 @@ fn in_stages(graph: &Graph, arch: &dyn Arch) -> Option<Box<dyn Machine>> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one loop over random graphs")]
 fn three_judges_agree_on_random_graphs() {
     let (mut agree, mut exact) = (0, 0);
     let mut coverage = Coverage::default();

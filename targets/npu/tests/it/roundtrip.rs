@@ -12,7 +12,7 @@ fn random_program(random: &mut Random, trace: bool) -> Program {
     let count = 1 + random.below(60);
     let mut line = |index: u64| {
         let raw = TABLE.random(&mut |n| random.below(n), &layout);
-        let mut index_of = || random.below(200) as i32 - 1;
+        let mut index_of = || random.below(200) - 1;
         let map = Map {
             slyr: index_of(),
             clyr: (0..index_of().max(0) % 4).collect(),

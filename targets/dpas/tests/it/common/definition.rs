@@ -221,7 +221,7 @@ pub fn fill(random: &mut Random, precision: Precision, tiny: bool, bytes: &mut [
     for element in bytes.chunks_mut(size) {
         let mut code = random.next();
         if !wild && !precision.is_integer() {
-            let small = (random.below(64) as f64 - 32.0) / 2f64.powi(random.below(12) as i32);
+            let small = (random.below(64) as f64 - 32.0) / 2f64.powi(random.below(12));
             code = match precision {
                 Precision::Bf => u64::from((small as f32).to_bits() >> 16),
                 Precision::Tf32 => u64::from((small as f32).to_bits()),
