@@ -372,7 +372,9 @@ impl Checker<'_> {
     fn quantiser(&mut self, x: Slot, shift: i64, to: Kif) {
         let Some(from) = self.kif(x) else { return };
         let (from, own) = (i64::from(from.fraction).saturating_sub(shift), i64::from(to.fraction));
-        if to.width() > 0 && own > from {
+        // A shift that is not legal says nothing about fractions.
+        let legal = shift.unsigned_abs() <= MAX_SHIFT.unsigned_abs();
+        if legal && to.width() > 0 && own > from {
             let to = own;
             self.warn("Q1030", format!("a quantiser adds fraction bits: {from} to {to}"));
         }

@@ -216,8 +216,6 @@ mod tests {
         write("c.npy", Tensor::from_vec(&[2], vec![3_i64, 5]).unwrap());
         let problem = kernels(&run(folder.path(), "0")).unwrap_err();
         assert_eq!(problem.code(), "Q1142");
-        let problem = kernels(&run(folder.path(), "deep")).unwrap_err();
-        assert_eq!(problem.code(), "Q1140");
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn options_take_negative_numbers() {
     let run = quincunx(&["bench", "dais:cmvm", "--dir", "/nowhere", "--depth-slack", "-1"]);
     assert!(run.stderr.contains("Q1141"), "{}", run.stderr);
     let run = quincunx(&["bench", "dais:cmvm", "--dir", "/nowhere", "--depth-slack", "-2"]);
-    assert!(run.stderr.contains("Q1140"), "{}", run.stderr);
+    assert!(run.stderr.contains("Q0502"), "{}", run.stderr);
 }
 
 /// A program has a buffer to be shown, a network has not.
