@@ -33,6 +33,11 @@ impl Kif {
         u32::try_from(bits.max(0)).unwrap_or(u32::MAX)
     }
 
+    /// Exponent of the step, `-fraction`; at most `i32::MAX`.
+    pub fn exponent(self) -> i32 {
+        self.fraction.saturating_neg()
+    }
+
     /// Lowest and highest integer value.
     pub fn range(self) -> (Int, Int) {
         code_range(self.signed, self.width(), Overflow::Wrap)
@@ -52,7 +57,7 @@ impl Kif {
     /// The widest interval of this type.
     pub fn interval(self) -> Interval {
         let (low, high) = self.range();
-        Interval::new(low, high, -self.fraction)
+        Interval::new(low, high, self.exponent())
     }
 }
 

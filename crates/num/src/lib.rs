@@ -40,11 +40,8 @@ pub type Ratio = dashu_ratio::RBig;
 
 /// `value * 2^shift`, rounding towards minus infinity when `shift` is negative.
 pub fn shift_floor(value: &Int, shift: i64) -> Int {
-    if shift >= 0 {
-        value << usize::try_from(shift).unwrap_or(usize::MAX)
-    } else {
-        value >> usize::try_from(-shift).unwrap_or(usize::MAX)
-    }
+    let bits = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX);
+    if shift >= 0 { value << bits } else { value >> bits }
 }
 
 /// `2^exponent`.

@@ -79,31 +79,44 @@ pub fn recognises(bytes: &[u8]) -> bool {
 }
 
 /// The words of a file.
-struct Words<'a>(&'a [u8]);
+#[derive(Clone, Copy)]
+struct Words<'a>(&'a [[u8; 4]]);
 
-impl Words<'_> {
-    fn new(bytes: &[u8]) -> Result<Words<'_>> {
-        if !bytes.len().is_multiple_of(4) {
-            let message =
-                format!("the file has {} bytes, not a whole number of words", bytes.len());
-            return Err(Diagnostic::invalid("Q1051", message).at_byte(bytes.len() as u64));
+impl<'a> Words<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Words<'a>> {
+        match bytes.as_chunks() {
+            (words, []) => Ok(Words(words)),
+            _ => {
+                let found = bytes.len();
+                let message = format!("the file has {found} bytes, not a whole number of words");
+                Err(Diagnostic::invalid("Q1051", message).at_byte(found as u64))
+            }
         }
-        Ok(Words(bytes))
     }
 
     fn len(&self) -> usize {
-        self.0.len() / 4
+        self.0.len()
     }
 
     fn get(&self, index: usize) -> Option<i32> {
-        let bytes = self.0.get(index * 4..index * 4 + 4)?;
-        bytes.try_into().ok().map(i32::from_le_bytes)
+        self.0.get(index).map(|word| i32::from_le_bytes(*word))
     }
 
-    /// `count` words from `start` on, which the header has been checked to hold.
-    fn run(&self, start: usize, count: usize) -> impl Iterator<Item = i32> + '_ {
-        (start..start + count).map(|index| self.get(index).unwrap_or(0))
+    /// Takes the next `count` words, which the header has been checked to announce.
+    fn take(&mut self, count: usize) -> Words<'a> {
+        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        Words(taken)
     }
+
+    fn iter(&self) -> impl Iterator<Item = i32> + use<'a> {
+        self.0.iter().map(|word| i32::from_le_bytes(*word))
+    }
+}
+
+/// The byte at which word `index` behind byte `start` begins.
+fn byte_of(start: u64, index: usize) -> u64 {
+    start.saturating_add((index as u64).saturating_mul(4))
 }
 
 /// What the header of a file says; all counts fit the length of the file.
@@ -129,17 +142,18 @@ impl Header {
             let word = words.get(index).unwrap_or(0);
             usize::try_from(word).map_err(|_| {
                 Diagnostic::invalid("Q1053", format!("the number of {what} is {word}"))
-                    .at_byte(4 * index as u64)
+                    .at_byte(byte_of(0, index))
             })
         };
-        let counts = if dialect.has_version() { 2 } else { 0 };
+        let (counts, firmware) =
+            if dialect.has_version() { ([2, 3, 4], words.get(1)) } else { ([0, 1, 2], None) };
         let mut header = Header {
             dialect,
-            firmware_version: if counts == 2 { words.get(1).unwrap_or(0) } else { 0 },
+            firmware_version: firmware.unwrap_or(0),
             start,
-            inputs: count(counts, "inputs")?,
-            outputs: count(counts + 1, "outputs")?,
-            operations: count(counts + 2, "operations")?,
+            inputs: count(counts[0], "inputs")?,
+            outputs: count(counts[1], "outputs")?,
+            operations: count(counts[2], "operations")?,
             table_sizes: Vec::new(),
         };
         let mut expected = header.end_of_operations();
@@ -148,7 +162,7 @@ impl Header {
             expected = expected.saturating_add(tables);
             if expected <= words.len() {
                 let first = header.end_of_operations();
-                let sizes = (first..first + tables).map(|index| count(index, "table entries"));
+                let sizes = (first..).take(tables).map(|index| count(index, "table entries"));
                 header.table_sizes = sizes.collect::<Result<_>>()?;
                 let entries = header.table_sizes.iter().fold(0, |a: usize, &b| a.saturating_add(b));
                 expected = expected.saturating_add(entries);
@@ -157,9 +171,11 @@ impl Header {
         if expected == words.len() { Ok(header) } else { Err(header.wrong_length(expected, words)) }
     }
 
-    /// Number of the word after the last operation. Cannot overflow: counts are below 2^31.
+    /// Number of the word after the last operation.
     fn end_of_operations(&self) -> usize {
-        self.start + self.inputs + 3 * self.outputs + 8 * self.operations
+        let outputs = self.outputs.saturating_mul(3);
+        let operations = self.operations.saturating_mul(OPERATION_BYTES / 4);
+        [self.inputs, outputs, operations].into_iter().fold(self.start, usize::saturating_add)
     }
 
     fn wrong_length(&self, expected: usize, words: &Words<'_>) -> Diagnostic {
@@ -167,7 +183,7 @@ impl Header {
         let message =
             format!("the header of {name} announces {expected} words, the file has {found}");
         Diagnostic::invalid("Q1051", message)
-            .at_byte(words.0.len() as u64)
+            .at_byte(byte_of(0, found))
             .with_note(format!(
                 "{} inputs, {} outputs, {} operations",
                 self.inputs, self.outputs, self.operations
@@ -192,7 +208,7 @@ fn version(words: &Words<'_>, dialect: Dialect) -> Result<Dialect> {
 fn too_short(dialect: Dialect, expected: usize, found: usize) -> Diagnostic {
     let name = dialect.name();
     let message = format!("the header of {name} has {expected} words, the file has {found}");
-    Diagnostic::invalid("Q1051", message).at_byte(4 * found as u64)
+    Diagnostic::invalid("Q1051", message).at_byte(byte_of(0, found))
 }
 
 /// Finds the dialect by the length that each header announces.
@@ -222,14 +238,21 @@ fn read_body(
     lenient: bool,
 ) -> std::result::Result<Read, Vec<Diagnostic>> {
     let mut problems = Problems::default();
-    let first_output = header.start + header.inputs;
-    let outputs = read_outputs(words, first_output, header.outputs, &mut problems);
-    let first_operation = first_output + 3 * header.outputs;
-    let operations = read_operations(words, first_operation, header, lenient, &mut problems);
-    let tables = read_tables(words, header);
+    let mut rest = *words;
+    rest.take(header.start);
+    let input_shifts = rest.take(header.inputs).iter().collect();
+    let first_output = byte_of(byte_of(0, header.start), header.inputs);
+    let outputs = read_outputs(&mut rest, header.outputs, first_output, &mut problems);
+    let operations = read_operations(&mut rest, header, lenient, &mut problems);
+    rest.take(header.table_sizes.len());
+    let tables = header.table_sizes.iter().map(|&size| {
+        let values = rest.take(size).iter().collect();
+        LookupTable { values, range: None, operand_width: None, hash: None }
+    });
+    let tables = tables.collect();
     let warnings = problems.warnings()?;
     let program = Program {
-        input_shifts: words.run(header.start, header.inputs).collect(),
+        input_shifts,
         outputs,
         operations,
         tables,
@@ -242,19 +265,17 @@ fn read_body(
 }
 
 fn read_outputs(
-    words: &Words<'_>,
-    start: usize,
+    words: &mut Words<'_>,
     count: usize,
+    start: u64,
     problems: &mut Problems,
 ) -> Vec<Output> {
-    let columns = words
-        .run(start, count)
-        .zip(words.run(start + count, count))
-        .zip(words.run(start + 2 * count, count));
+    let [sources, shifts, signs] = [words.take(count), words.take(count), words.take(count)];
+    let columns = sources.iter().zip(shifts.iter()).zip(signs.iter());
     let mut outputs = Vec::with_capacity(count);
     for (index, ((source, shift), negate)) in columns.enumerate() {
         let source = output_source(index, source.into()).unwrap_or_else(|problem| {
-            problems.push(problem.at_byte(4 * (start + index) as u64));
+            problems.push(problem.at_byte(byte_of(start, index)));
             None
         });
         outputs.push(Output { source, shift, negate: negate != 0 });
@@ -274,15 +295,14 @@ pub(crate) fn output_source(output: usize, index: i128) -> Result<Option<Slot>> 
 }
 
 fn read_operations(
-    words: &Words<'_>,
-    start: usize,
+    words: &mut Words<'_>,
     header: &Header,
     lenient: bool,
     problems: &mut Problems,
 ) -> Vec<Operation> {
-    let bytes = &words.0[4 * start..4 * start + OPERATION_BYTES * header.operations];
+    let words = words.take(header.operations.saturating_mul(OPERATION_BYTES / 4));
     let mut operations = Vec::with_capacity(header.operations);
-    for (index, chunk) in bytes.chunks_exact(OPERATION_BYTES).enumerate() {
+    for (index, chunk) in words.0.as_flattened().chunks_exact(OPERATION_BYTES).enumerate() {
         match read_operation(chunk, header.dialect, lenient) {
             Ok((operation, warnings)) => {
                 operations.push(operation);
@@ -321,17 +341,6 @@ pub(crate) fn not_in_dialect(inst: Inst, dialect: Dialect) -> Diagnostic {
     };
     Diagnostic::invalid("Q1005", format!("dialect {name} has no instruction `{mnemonic}`"))
         .help(help)
-}
-
-fn read_tables(words: &Words<'_>, header: &Header) -> Vec<LookupTable> {
-    let mut start = header.end_of_operations() + header.table_sizes.len();
-    let mut tables = Vec::with_capacity(header.table_sizes.len());
-    for &size in &header.table_sizes {
-        let values = words.run(start, size).collect();
-        tables.push(LookupTable { values, range: None, operand_width: None, hash: None });
-        start += size;
-    }
-    tables
 }
 
 /// Writes machine code. Unused operand fields are -1, all other unused bits 0.

@@ -6,22 +6,30 @@
 pub mod arch;
 mod artifact;
 mod bench;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod binary;
 mod compile;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod files;
 mod golden;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod isa;
 mod options;
 mod ports;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod program;
+#[deny(clippy::arithmetic_side_effects)]
 mod read;
 pub mod rtl;
 pub mod simulate;
 mod tap;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod text;
 pub mod time;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod verify;
 mod views;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod words;
 
 pub use arch::DaisArch;

@@ -6,6 +6,16 @@
 use crate::isa::Inst;
 pub use crate::isa::{InputIndex, Slot, TableIndex};
 use quincunx_num::{Dyadic, Int, Interval, Kif, bit_length, power_of_two};
+use std::num::Saturating;
+
+/// A shift, a number of fraction bits, or a sum of such numbers, which files may choose freely; what
+/// is beyond an `i64` stays at its end, far from everything legal.
+pub(crate) type Places = Saturating<i64>;
+
+/// A number as a [`Places`].
+pub(crate) fn places(bits: impl Into<i64>) -> Places {
+    Saturating(bits.into())
+}
 
 /// The type of a slot, in the form in which it was declared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,7 +84,7 @@ impl SlotType {
 /// Undoes the rounding of `2^k - 1` to `2^k` where the former is no f64.
 fn exact_bound(high: Int) -> Int {
     let bits = bit_length(&high);
-    let rounded = bits > 54 && high == power_of_two(bits - 1);
+    let rounded = bits > 54 && high == power_of_two(bits.saturating_sub(1));
     if rounded { high - Int::ONE } else { high }
 }
 

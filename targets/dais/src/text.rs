@@ -236,7 +236,7 @@ impl Parser {
         if std::mem::replace(&mut self.current.has_inputs, true) {
             return Err(cursor.error("Q1082", "the inputs are declared twice", start));
         }
-        self.inputs += count;
+        self.inputs = self.inputs.saturating_add(count);
         if self.inputs > MAX_INPUTS {
             let message = format!("the stages have {} inputs, at most {MAX_INPUTS}", self.inputs);
             return Err(cursor.error("Q1084", message, start));

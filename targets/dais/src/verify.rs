@@ -42,7 +42,9 @@ pub(crate) mod ranges;
 mod types;
 
 use crate::isa::{Dialect, Inst, UnaryBits};
-use crate::program::{LookupTable, Operation, Pipeline, Program, Slot, SlotType, TableIndex};
+use crate::program::{
+    LookupTable, Operation, Pipeline, Places, Program, Slot, SlotType, TableIndex, places,
+};
 use quincunx_diag::{Diagnostic, Place, Problems, Result, first_error};
 use quincunx_num::{Int, Interval, Kif};
 use ranges::{Care, Given, Range, Ranges};
@@ -53,11 +55,11 @@ use types::uncovered;
 pub const MAX_SCALE: i32 = 4096;
 
 /// The farthest shift of operands.
-pub const MAX_SHIFT: i64 = 63;
+pub const MAX_SHIFT: u64 = 63;
 
 /// The farthest shift of inputs and outputs; da4ml writes 127 where a matrix has a row or column of
 /// zeros.
-pub const MAX_PORT_SHIFT: i64 = 127;
+pub const MAX_PORT_SHIFT: u64 = 127;
 
 /// What to check against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +132,7 @@ fn check(
 pub fn slot_ranges(program: &Program) -> Result<Vec<Interval>> {
     first_error(verify(program, &Rules::EXECUTABLE))?;
     let ranges = Ranges::with(program, None, Care::Every).slots.into_iter();
-    let unit = |operation: &Operation| -operation.slot_type.kif().fraction;
+    let unit = |operation: &Operation| operation.slot_type.kif().exponent();
     let units = program.operations.iter().map(unit);
     Ok(ranges.zip(units).map(|(r, unit)| Interval::new(r.low, r.high, unit)).collect())
 }
@@ -153,10 +155,10 @@ pub fn verify_pipeline(pipeline: &Pipeline, rules: &Rules) -> Vec<Diagnostic> {
         found.extend(problems.into_iter().map(in_stage));
         given = outputs;
     }
-    for (number, pair) in pipeline.stages.windows(2).enumerate() {
-        let (outputs, inputs) = (pair[0].outputs.len(), pair[1].input_shifts.len());
+    let stages = pipeline.stages.iter().enumerate();
+    for ((number, stage), (next, after)) in stages.clone().zip(stages.skip(1)) {
+        let (outputs, inputs) = (stage.outputs.len(), after.input_shifts.len());
         if outputs != inputs {
-            let next = number + 1;
             let message =
                 format!("stage {number} has {outputs} outputs, stage {next} {inputs} inputs");
             found.push(Diagnostic::invalid("Q1040", message));
@@ -192,8 +194,8 @@ impl Checker<'_> {
         let declared = self.declared_type(operation.slot_type);
         self.dialect(operation.inst);
         self.references(index, operation.inst);
-        self.shift(operation.inst);
-        if let Some(to) = declared {
+        let has_shift = self.shift(operation.inst);
+        if let Some(to) = declared.filter(|_| has_shift) {
             self.meaning(operation, to);
         }
         self.types.push(declared);
@@ -252,7 +254,7 @@ impl Checker<'_> {
             self.error("Q1013", format!("{message} allowed"));
             return None;
         }
-        if i32::from(kif.signed) + kif.integer + kif.fraction < 0 {
+        if places(kif.signed) + places(kif.integer) + places(kif.fraction) < places(0) {
             self.warn("Q1015", format!("type {kif} has fewer than 0 bits, it holds 0 only"));
         }
         Some(kif)
@@ -286,8 +288,9 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether all shifts of operands are legal.
     #[deny(clippy::wildcard_enum_match_arm)]
-    fn shift(&mut self, inst: Inst) {
+    fn shift(&mut self, inst: Inst) -> bool {
         let shift = match inst {
             Inst::Add { shift, .. } | Inst::Sub { shift, .. } => shift,
             Inst::Mux { shift, .. } | Inst::MuxNegated { shift, .. } => i64::from(shift),
@@ -303,21 +306,24 @@ impl Checker<'_> {
             Inst::Quantise { .. } | Inst::QuantiseNegated { .. } | Inst::Negate { .. } => 0,
             Inst::Lookup { .. } | Inst::Bits { .. } | Inst::BitsNegated { .. } => 0,
         };
-        self.shift_within(MAX_SHIFT, shift, || "the shift".to_owned());
+        self.shift_within(MAX_SHIFT, shift, || "the shift".to_owned())
     }
 
-    fn shift_within(&mut self, limit: i64, shift: i64, what: impl Fn() -> String) {
-        if !(-limit..=limit).contains(&shift) {
+    fn shift_within(&mut self, limit: u64, shift: i64, what: impl Fn() -> String) -> bool {
+        let is_legal = shift.unsigned_abs() <= limit;
+        if !is_legal {
             let message = format!("{} is {shift}, expected -{limit}..={limit}", what());
             self.error("Q1020", message);
         }
+        is_legal
     }
 
     /// Rules about the types of operands and result; operands of illegal type are not looked at.
+    /// The shifts are legal.
     #[deny(clippy::wildcard_enum_match_arm)]
     fn meaning(&mut self, operation: &Operation, to: Kif) {
-        let fraction = |slot| self.kif(slot).map(|kif| i64::from(kif.fraction));
-        let own = i64::from(to.fraction);
+        let fraction = |slot| self.kif(slot).map(|kif| places(kif.fraction));
+        let own = places(to.fraction);
         match operation.inst {
             Inst::Relu { x } | Inst::ReluNegated { x } => self.quantiser(x, 0, to),
             Inst::Quantise { x } | Inst::QuantiseNegated { x } => self.quantiser(x, 0, to),
@@ -336,7 +342,7 @@ impl Checker<'_> {
             Inst::Mux { when_set, when_clear, shift, .. }
             | Inst::MuxNegated { when_set, when_clear, shift, .. } => {
                 if let (Some(set), Some(clear)) = (fraction(when_set), fraction(when_clear)) {
-                    self.mux(own - set, own - clear + i64::from(shift));
+                    self.mux(own - set, own - clear + places(shift));
                 }
             }
             Inst::Multiply { a, b } => {
@@ -353,7 +359,7 @@ impl Checker<'_> {
                 self.keeps_fraction(fraction(x), own);
             }
             Inst::Bitwise { a, b, shift, .. } => {
-                let (a, b) = (fraction(a), fraction(b).map(|b| b - i64::from(shift)));
+                let (a, b) = (fraction(a), fraction(b).map(|b| b - places(shift)));
                 self.keeps_fraction(a.zip(b).map(|(a, b)| a.max(b)), own);
             }
             Inst::Negate { x } if to.width() > 0 => self.keeps_fraction(fraction(x), own),
@@ -371,24 +377,23 @@ impl Checker<'_> {
     /// A result without bits is 0 whatever its fraction.
     fn quantiser(&mut self, x: Slot, shift: i64, to: Kif) {
         let Some(from) = self.kif(x) else { return };
-        let (from, own) = (i64::from(from.fraction).saturating_sub(shift), i64::from(to.fraction));
-        // A shift that is not legal says nothing about fractions.
-        let legal = shift.unsigned_abs() <= MAX_SHIFT.unsigned_abs();
-        if legal && to.width() > 0 && own > from {
+        let (from, own) = (places(from.fraction) - places(shift), places(to.fraction));
+        if to.width() > 0 && own > from {
             let to = own;
             self.warn("Q1030", format!("a quantiser adds fraction bits: {from} to {to}"));
         }
     }
 
-    fn mux(&mut self, set: i64, clear: i64) {
-        if set < 0 || clear < 0 || (set != 0 && clear != 0) {
+    fn mux(&mut self, set: Places, clear: Places) {
+        let zero = places(0);
+        if set < zero || clear < zero || (set != zero && clear != zero) {
             let message = format!("the branches of the mux are shifted left by {set} and {clear}");
             let help = "one branch must have the step of the result, the other no finer one";
             self.push(Diagnostic::invalid("Q1021", message).help(help));
         }
     }
 
-    fn keeps_fraction(&mut self, natural: Option<i64>, own: i64) {
+    fn keeps_fraction(&mut self, natural: Option<Places>, own: Places) {
         if let Some(natural) = natural.filter(|&natural| natural != own) {
             let text = format!("the result has {natural} fraction bits, its type {own}");
             self.warn("Q1033", text);

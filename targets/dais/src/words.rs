@@ -120,7 +120,7 @@ impl Interpreter {
             let message = format!("{found} numbers are not a whole number of samples of {width}");
             return Err(Diagnostic::invalid("Q1101", message));
         }
-        let mut outputs = Vec::with_capacity(inputs.len() / width * self.outputs());
+        let mut outputs = Vec::new();
         for sample in inputs.chunks_exact(width) {
             outputs.extend(self.executor.run(sample)?);
         }

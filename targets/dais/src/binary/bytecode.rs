@@ -6,7 +6,7 @@
 //! own length; the tables, each with its size. All little-endian. Operations are read one after the
 //! other, so that counts never allocate more than the bytes that are there.
 
-use super::{Expander, Read, bits_of, count, not_in_dialect, output_source, push};
+use super::{Expander, Read, bits_of, byte_of, count, not_in_dialect, output_source, push};
 use crate::isa::Dialect;
 use crate::isa::alir::Lists;
 use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
@@ -72,7 +72,7 @@ impl Reader<'_> {
             tables.push(LookupTable { values, range: None, operand_width: None, hash: None });
         }
         if self.at < self.bytes.len() {
-            let rest = self.bytes.len() - self.at;
+            let rest = self.rest();
             let message = format!("{rest} bytes follow the end of the program");
             return Err(Diagnostic::invalid("Q1051", message).at_byte(self.at as u64));
         }
@@ -111,14 +111,14 @@ impl Reader<'_> {
     }
 
     fn outputs(&mut self, count: usize, lenient: bool) -> Result<Vec<Output>> {
-        let start = self.at;
+        let start = self.at as u64;
         let sources = self.words(count)?;
         let shifts = self.words(count)?;
         let signs = self.take(count)?;
         let mut outputs = Vec::with_capacity(count);
         for (index, ((source, shift), &sign)) in sources.iter().zip(shifts).zip(signs).enumerate() {
             let source = output_source(index, (*source).into())
-                .map_err(|problem| problem.at_byte((start + 4 * index) as u64))?;
+                .map_err(|problem| problem.at_byte(byte_of(start, index)))?;
             if sign > 1 && !lenient {
                 let message = format!("the sign of output {index} is {sign}, expected 0 or 1");
                 return Err(Diagnostic::invalid("Q1054", message));
@@ -133,9 +133,9 @@ impl Reader<'_> {
         let [opcode, signed, integer, fraction] = self.array()?;
         let slots = usize::from(u16::from_le_bytes(self.array()?));
         let numbers = usize::from(u16::from_le_bytes(self.array()?));
-        let addr = self.take(4 * slots)?.as_chunks().0;
+        let addr = self.take(slots.saturating_mul(4))?.as_chunks().0;
         let addr = addr.iter().map(|word| Slot(u32::from_le_bytes(*word))).collect();
-        let data = self.take(8 * numbers)?.as_chunks().0;
+        let data = self.take(numbers.saturating_mul(8))?.as_chunks().0;
         let data = data.iter().map(|word| i64::from_le_bytes(*word)).collect();
         if signed > 1 {
             let message = format!("the sign byte of the type is {signed}, expected 0 or 1");
@@ -151,7 +151,7 @@ impl Reader<'_> {
     fn count(&mut self, what: &str, size: usize) -> Result<usize> {
         let at = self.at;
         let count = u32::from_le_bytes(self.array()?) as usize;
-        let room = (self.bytes.len() - self.at) / size;
+        let room = self.rest().checked_div(size).unwrap_or(0);
         if count <= room {
             return Ok(count);
         }
@@ -160,7 +160,7 @@ impl Reader<'_> {
     }
 
     fn words(&mut self, count: usize) -> Result<Vec<i32>> {
-        let words = self.take(4 * count)?.as_chunks().0;
+        let words = self.take(count.saturating_mul(4))?.as_chunks().0;
         Ok(words.iter().map(|word| i32::from_le_bytes(*word)).collect())
     }
 
@@ -170,10 +170,15 @@ impl Reader<'_> {
         Ok(array)
     }
 
+    /// Bytes that are left.
+    fn rest(&self) -> usize {
+        self.bytes.len().saturating_sub(self.at)
+    }
+
     fn take(&mut self, count: usize) -> Result<&[u8]> {
         let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
         let Some(end) = end else {
-            let rest = self.bytes.len() - self.at;
+            let rest = self.rest();
             let message = format!("the byte code ends within what takes {count} bytes");
             return Err(Diagnostic::invalid("Q1051", message)
                 .at_byte(self.at as u64)

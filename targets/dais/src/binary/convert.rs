@@ -159,6 +159,6 @@ impl<'a> Converter<'a> {
 
 /// The type of a range in units of `2^-fraction`, which keeps that step.
 fn type_of(range: &Range, fraction: i32) -> SlotType {
-    let interval = Interval::new(range.low.clone(), range.high.clone(), -fraction);
+    let interval = Interval::new(range.low.clone(), range.high.clone(), fraction.saturating_neg());
     SlotType::in_steps(&interval, fraction)
 }

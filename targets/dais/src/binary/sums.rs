@@ -125,7 +125,7 @@ impl Expander {
 
     /// Fraction bits of a term, whose range was found.
     fn fraction(&self, (slot, shift, _): Term) -> i32 {
-        self.kif(slot).fraction - shift
+        self.kif(slot).fraction.saturating_sub(shift)
     }
 
     /// Everything that a term can be by the type of its operand.

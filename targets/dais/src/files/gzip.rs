@@ -26,12 +26,12 @@ const SHORT_TEXT: u64 = 1 << 20;
 /// its own length, or other bytes than text, or is followed by something else.
 pub fn decompress(bytes: &[u8]) -> Result<String> {
     let bad = |message: String| Diagnostic::invalid("Q1093", message);
-    let most = (MAX_RATIO * bytes.len() as u64).clamp(SHORT_TEXT, MAX_TEXT);
+    let most = MAX_RATIO.saturating_mul(bytes.len() as u64).clamp(SHORT_TEXT, MAX_TEXT);
     let mut decoder = GzDecoder::new(bytes);
     let mut text = Vec::new();
     decoder
         .by_ref()
-        .take(most + 1)
+        .take(most.saturating_add(1))
         .read_to_end(&mut text)
         .map_err(|error| bad(format!("the compressed file is damaged: {error}")))?;
     if text.len() as u64 > most {

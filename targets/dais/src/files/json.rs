@@ -35,11 +35,15 @@ impl<'a> Json<'a> {
         self.at as u64
     }
 
+    fn advance(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
+    }
+
     /// The next character that is not blank.
     pub(super) fn peek(&mut self) -> Option<u8> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         while self.text.as_bytes().get(self.at).is_some_and(blank) {
-            self.at += 1;
+            self.advance(1);
         }
         self.text.as_bytes().get(self.at).copied()
     }
@@ -47,7 +51,7 @@ impl<'a> Json<'a> {
     /// Takes a punctuation mark if it is next.
     pub(super) fn eat(&mut self, mark: u8) -> bool {
         let found = self.peek() == Some(mark);
-        self.at += usize::from(found);
+        self.advance(usize::from(found));
         found
     }
 
@@ -137,7 +141,7 @@ impl<'a> Json<'a> {
         let part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
         let token = &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())];
         let number = parse_number(token).ok_or_else(|| self.expected("a number"))?;
-        self.at += token.len();
+        self.advance(token.len());
         Ok(number)
     }
 
@@ -189,30 +193,34 @@ impl<'a> Json<'a> {
             return Err(self.expected("a string"));
         }
         let bytes = &self.text.as_bytes()[self.at..];
-        let mut end = 1;
-        while let Some(&byte) = bytes.get(end).filter(|&&byte| byte != b'"') {
-            end += if byte == b'\\' { 2 } else { 1 };
-        }
-        let token = self.text.get(self.at..=self.at + end);
+        let mut is_escaped = false;
+        let quote = bytes.iter().skip(1).position(|&byte| {
+            let is_end = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            is_end
+        });
+        // With both quotes; where there is no second one, the text is no string.
+        let length = quote.map_or(bytes.len(), |quote| quote.saturating_add(2));
+        let token = self.text[self.at..].get(..length);
         // What is within the quotes follows the rules of every JSON string.
         let value = token.and_then(|token| serde_json::from_str(token).ok());
         let value = value.ok_or_else(|| self.expected("a complete string"))?;
-        self.at += end + 1;
+        self.advance(length);
         Ok(value)
     }
 
     /// Takes any value.
     pub(super) fn skip(&mut self) -> Result<()> {
-        self.skip_nested(0)
+        self.skip_nested(MAX_DEPTH)
     }
 
     fn skip_nested(&mut self, depth: u32) -> Result<()> {
-        if depth == MAX_DEPTH {
+        let Some(depth) = depth.checked_sub(1) else {
             return Err(self.expected("less nesting"));
-        }
+        };
         match self.peek() {
-            Some(b'[') => self.array(|json| json.skip_nested(depth + 1)),
-            Some(b'{') => self.object(|json, _| json.skip_nested(depth + 1)),
+            Some(b'[') => self.array(|json| json.skip_nested(depth)),
+            Some(b'{') => self.object(|json, _| json.skip_nested(depth)),
             Some(b'"') => self.string().map(drop),
             _ if self.null() => Ok(()),
             Some(b't' | b'f') => self.boolean().map(drop),
@@ -240,7 +248,7 @@ impl<'a> Json<'a> {
         self.peek();
         let rest = self.text[self.at..].strip_prefix(word);
         let found = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()));
-        self.at += if found { word.len() } else { 0 };
+        self.advance(if found { word.len() } else { 0 });
         found
     }
 }
@@ -291,7 +299,7 @@ pub(super) fn python_float(value: f64) -> String {
     // Among the shortest digits Python takes the nearest, ties to even.
     let shortest = format!("{value:e}");
     let digits = shortest.bytes().take_while(|&b| b != b'e').filter(u8::is_ascii_digit).count();
-    let text = format!("{value:.*e}", digits - 1);
+    let text = format!("{value:.*e}", digits.saturating_sub(1));
     let text = if text.parse() == Ok(value) { text } else { shortest };
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };
     match exponent.strip_prefix('-') {

@@ -32,7 +32,7 @@ fn natural_pad(operand: SlotType) -> Option<i32> {
 
 /// The number of fraction bits that a step stands for.
 fn fraction_of_step(step: f64) -> Option<i32> {
-    quincunx_num::Dyadic::from_f64(step)?.log2().map(|exponent| -exponent)
+    quincunx_num::Dyadic::from_f64(step)?.log2().map(i32::saturating_neg)
 }
 
 /// True for the two instructions whose data Python writes without a sign.

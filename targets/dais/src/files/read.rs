@@ -189,8 +189,9 @@ impl Reader {
 
     fn operations(&mut self, json: &mut Json<'_>) -> Result<Vec<Operation>> {
         let mut operations = Vec::new();
-        let mut index = 0;
+        let mut indices = 0_usize..;
         json.array(|json| {
+            let index = indices.next().unwrap_or(usize::MAX);
             let place = |problem: Diagnostic| problem.at(Place::Instruction(index));
             let draft = Draft::read(json)?;
             match isa::decode(&draft.fields.to_word(), self.lenient).map_err(place) {
@@ -200,7 +201,6 @@ impl Reader {
                 }
                 Err(problem) => self.problems.push(problem),
             }
-            index += 1;
             Ok(())
         })?;
         Ok(operations)

@@ -5,7 +5,7 @@ use super::{Pipeline, fraction_of_step, has_unsigned_data, natural_pad};
 use crate::binary::not_in_dialect;
 use crate::isa::alir::Lists;
 use crate::isa::{self, Dialect, Fields, Inst, UnaryBits};
-use crate::program::{LookupTable, Operation, Program, Slot, SlotType};
+use crate::program::{LookupTable, Operation, Program, Slot, SlotType, places};
 use crate::verify::ranges::Ranges;
 use crate::verify::{Rules, verify};
 use quincunx_diag::{Diagnostic, Place, Result, any_error};
@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
         let end = &first + Int::from(length);
         let (low, high) = (first.max(written.low().clone()), end.min(written.high() + Int::ONE));
         if low < high {
-            let narrow = SlotType::of_interval(&Interval::new(low, high - Int::ONE, -kif.fraction));
+            let narrow = SlotType::of_interval(&Interval::new(low, high - Int::ONE, kif.exponent()));
             if narrow.kif() == kif {
                 self.types[index] = narrow;
                 return Ok(());
@@ -261,10 +261,10 @@ fn keep_steps_of_zeros(program: &Program) -> Result<()> {
             | Inst::MuxNegated { when_set, when_clear, shift, .. }
                 if changes(when_set) || changes(when_clear) || changes(own) =>
             {
-                let own = i64::from(written(own));
-                let set = own - i64::from(written(when_set));
-                let clear = own - i64::from(written(when_clear)) + i64::from(shift);
-                set < 0 || clear < 0 || (set != 0 && clear != 0)
+                let (own, zero) = (places(written(own)), places(0));
+                let set = own - places(written(when_set));
+                let clear = own - places(written(when_clear)) + places(shift);
+                set < zero || clear < zero || (set != zero && clear != zero)
             }
             // Without a sign an inversion is cut off.
             Inst::Bits { op: UnaryBits::Not, .. }
@@ -333,13 +333,13 @@ fn float_interval(slot_type: SlotType) -> Result<SlotType> {
     let (min, max) = (interval.min().to_f64(), interval.max().to_f64());
     // The max of a type of more than 53 bits is rounded, as the tools do; see `SlotType::interval`.
     let written =
-        SlotType::Interval { min, max, step: Dyadic::new(Int::ONE, -kif.fraction).to_f64() };
+        SlotType::Interval { min, max, step: Dyadic::new(Int::ONE, kif.exponent()).to_f64() };
     if written.kif() == kif { Ok(written) } else { Err(unfit()) }
 }
 
 /// Lowest and highest entry in the step of the result.
 fn observed_range(table: &LookupTable, result: SlotType) -> Option<(f64, f64, f64)> {
-    let exponent = -result.kif().fraction;
+    let exponent = result.kif().exponent();
     let (low, high) = (*table.values.iter().min()?, *table.values.iter().max()?);
     match SlotType::of_interval(&Interval::new(low.into(), high.into(), exponent)) {
         SlotType::Interval { min, max, step } => Some((min, max, step)),

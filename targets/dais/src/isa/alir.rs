@@ -69,11 +69,11 @@ impl Lists {
         // What such a row leaves out, the quantiser's shift and the scale of the constant, was
         // looked at to find the row.
         let left_out = usize::from(matches!(self.opcode, 3 | 4) && !is_alir(spec));
-        data.truncate(data.len() - left_out);
+        data.truncate(data.len().saturating_sub(left_out));
         let (slots, numbers) =
             (spec.operands.iter().filter(is_slot).count(), numbers_of(spec).count());
         if (self.addr.len(), data.len()) != (slots, numbers) {
-            return Err(self.lengths(spec, slots, numbers + left_out));
+            return Err(self.lengths(spec, slots, numbers.saturating_add(left_out)));
         }
         let mut data = data.into_iter();
         let values = spec.operands.iter().map(|operand| match operand.kind {
@@ -109,7 +109,7 @@ impl Lists {
     /// a shift of more than 32 bits.
     pub(crate) fn terms(&self) -> Result<Vec<Term>> {
         let (slots, numbers) = (self.addr.len(), self.data.len());
-        if numbers != 2 * slots {
+        if slots.checked_mul(2) != Some(numbers) {
             let message = format!("a sum of {slots} slots has {numbers} numbers");
             return Err(Diagnostic::invalid("Q1092", message)
                 .help("a sign (1 or 0) and a shift belong to every slot"));

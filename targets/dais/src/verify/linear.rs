@@ -6,7 +6,7 @@
 
 use super::ranges::Range;
 use crate::isa::Inst;
-use crate::program::{Operation, Slot};
+use crate::program::{Operation, Slot, places};
 use quincunx_num::{Dyadic, Int, Kif, bit_length, shift_floor};
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Forms<'_> {
     ) -> Option<Range> {
         let mut form = Form::zero();
         self.expand(index, &power(0), &mut form)?;
-        let unit = -self.types[index].fraction;
+        let unit = self.types[index].exponent();
         let bound = |bound: &Int| Dyadic::new(bound.clone(), unit);
         let goal = goal.map(|goal| (bound(&goal.low), bound(&goal.high)));
         let (mut low, mut high) = (form.low.clone(), form.high.clone());
@@ -91,7 +91,7 @@ impl Forms<'_> {
             if is_enough || is_long || *steps == 0 {
                 break;
             }
-            *steps -= 1;
+            *steps = steps.saturating_sub(1);
             let factor = factor.clone();
             above = slot;
             form.remove(self, slot);
@@ -113,7 +113,7 @@ impl Forms<'_> {
     /// are themselves, which is how comparisons are written. The condition fits its type.
     pub(super) fn given(&self, slot: Slot, condition: Slot, set: bool) -> Range {
         let own = &self.ranges[slot.0 as usize];
-        let fraction = self.types[slot.0 as usize].fraction;
+        let own_unit = self.types[slot.0 as usize].exponent();
         let found = self.views(condition).into_iter().find_map(|condition| {
             self.views(slot).into_iter().find_map(|view| {
                 let mut terms = view.terms.iter();
@@ -122,10 +122,10 @@ impl Forms<'_> {
                 };
                 let bound = self.bound(&condition, base, set)?;
                 let limited = bound.applied(&self.ranges[base as usize])?;
-                let unit = -self.types[base as usize].fraction;
+                let unit = self.types[base as usize].exponent();
                 let end = |value: &Int| {
                     let value = Dyadic::new(value.clone(), unit).mul(factor).add(&view.constant);
-                    value.in_units(-fraction)
+                    value.in_units(own_unit)
                 };
                 let (a, b) = (end(&limited.low)?, end(&limited.high)?);
                 Some(if a <= b { Range { low: a, high: b } } else { Range { low: b, high: a } })
@@ -172,7 +172,7 @@ impl Forms<'_> {
         let ascends = factor.mantissa() > &Int::ZERO;
         let limit = limit.mul(&inverse);
         let limit = if ascends { limit } else { limit.neg() };
-        let unit = -self.types[base as usize].fraction;
+        let unit = self.types[base as usize].exponent();
         let steps = limit.mul(&power(unit.checked_neg()?));
         let floor = shift_floor(steps.mantissa(), steps.exponent().into());
         let is_whole = steps.in_units(0).is_some();
@@ -189,8 +189,8 @@ impl Forms<'_> {
     /// Adds `factor` times what an operation is the sum of; `None`, and no change, if it is no sum
     /// or drops bits.
     fn expand(&self, index: usize, factor: &Dyadic, form: &mut Form) -> Option<()> {
-        let own = i64::from(self.types[index].fraction);
-        let fraction = |slot: Slot| i64::from(self.types[slot.0 as usize].fraction);
+        let own = places(self.types[index].fraction);
+        let fraction = |slot: Slot| places(self.types[slot.0 as usize].fraction);
         let inst = self.operations[index].inst;
         match inst {
             Inst::Add { .. } | Inst::Sub { .. } | Inst::Sum { .. } => {
@@ -199,7 +199,7 @@ impl Forms<'_> {
                     range.low == Int::ZERO && range.high == Int::ZERO
                 };
                 let mut terms = inst.terms();
-                if terms.any(|(slot, shift, _)| fraction(slot) - shift > own && !is_zero(slot)) {
+                if terms.any(|(slot, shift, _)| fraction(slot) - places(shift) > own && !is_zero(slot)) {
                     return None;
                 }
                 for (slot, shift, minus) in inst.terms() {
@@ -209,12 +209,13 @@ impl Forms<'_> {
             }
             Inst::Negate { x } if fraction(x) <= own => form.add(self, x, &factor.neg()),
             Inst::AddConstant { x, value } if fraction(x) <= own => {
-                let constant = Dyadic::new(value.into(), -self.types[index].fraction);
+                let constant = Dyadic::new(value.into(), self.types[index].exponent());
                 form.add_constant(&factor.mul(&constant));
                 form.add(self, x, factor);
             }
-            Inst::AddScaled { x, value, scale } if fraction(x).max(scale.into()) <= own => {
-                form.add_constant(&factor.mul(&Dyadic::new(value.into(), -scale)));
+            Inst::AddScaled { x, value, scale: bits } if fraction(x).max(places(bits)) <= own => {
+                let constant = Dyadic::new(value.into(), bits.saturating_neg());
+                form.add_constant(&factor.mul(&constant));
                 form.add(self, x, factor);
             }
             Inst::Quantise { x } if self.keeps_all(index, x, false) => form.add(self, x, factor),
@@ -231,14 +232,14 @@ impl Forms<'_> {
         let (from, to) = (self.types[x.0 as usize], self.types[index]);
         let range = &self.ranges[x.0 as usize];
         let range = if negate { range.negated() } else { range.clone() };
-        let finer = i64::from(to.fraction) - i64::from(from.fraction);
-        finer >= 0 && range.shifted(finer).fits(to)
+        let finer = places(to.fraction) - places(from.fraction);
+        finer >= places(0) && range.shifted(finer).fits(to)
     }
 
     /// Lowest and highest value of a slot times a factor.
     fn reach(&self, slot: u32, factor: &Dyadic) -> (Dyadic, Dyadic) {
         let range = &self.ranges[slot as usize];
-        let unit = -self.types[slot as usize].fraction;
+        let unit = self.types[slot as usize].exponent();
         let bound = |bound: &Int| Dyadic::new(bound.clone(), unit).mul(factor);
         let (a, b) = (bound(&range.low), bound(&range.high));
         if factor.mantissa() > &Int::ZERO { (a, b) } else { (b, a) }

@@ -74,7 +74,7 @@ fn overflow(operation: &Operation, range: &Range) -> Diagnostic {
     let (low, high) = kif.range();
     let (least, most) = (&range.low, &range.high);
     let message = format!("`{mnemonic}` may overflow: its results are {least} to {most}");
-    let step = Interval::new(range.low.clone(), range.high.clone(), -kif.fraction).kif();
+    let step = Interval::new(range.low.clone(), range.high.clone(), kif.exponent()).kif();
     Diagnostic::warning("Q1036", message)
         .with_note(format!("in units of its step; type {kif} holds {low} to {high}"))
         .help(format!("type {step} holds all of them; quantise to drop bits on purpose"))

@@ -9,7 +9,7 @@
 
 use super::linear;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
-use crate::program::{Operation, Program, Slot, SlotType};
+use crate::program::{Operation, Program, Places, Slot, SlotType, places};
 use quincunx_num::{Int, Kif, bit_length, power_of_two, shift_floor};
 
 /// Lowest and highest integer of a slot, in units of the step of its type.
@@ -46,8 +46,8 @@ impl Range {
     }
 
     /// Every value shifted, rounded down.
-    pub(crate) fn shifted(&self, shift: i64) -> Range {
-        Range { low: shift_floor(&self.low, shift), high: shift_floor(&self.high, shift) }
+    pub(crate) fn shifted(&self, shift: Places) -> Range {
+        Range { low: shift_floor(&self.low, shift.0), high: shift_floor(&self.high, shift.0) }
     }
 
     fn plus(&self, other: &Range) -> Range {
@@ -179,7 +179,7 @@ struct Analysis<'a> {
 impl Analysis<'_> {
     /// Everything an operation can give, its operands being what they are.
     fn result(&self, operation: &Operation, to: Kif) -> Range {
-        let own = i64::from(to.fraction);
+        let own = places(to.fraction);
         match operation.inst {
             Inst::Input { source } => self.input(operation, source.0 as usize, to),
             Inst::Add { .. } | Inst::Sub { .. } | Inst::Sum { .. } => self.sum(operation.inst, own),
@@ -192,15 +192,15 @@ impl Analysis<'_> {
                 self.of(x).negated().shifted(own - self.fraction(x)).wrapped(to)
             }
             Inst::QuantiseShifted { x, shift } => {
-                self.of(x).shifted(own - self.fraction(x) + shift).wrapped(to)
+                self.of(x).shifted(own - self.fraction(x) + places(shift)).wrapped(to)
             }
             Inst::Negate { x } => self.of(x).negated().shifted(own - self.fraction(x)),
             Inst::AddConstant { x, value } => {
                 let constant = Range::point(Int::from(value));
                 self.of(x).shifted(own - self.fraction(x)).plus(&constant)
             }
-            Inst::AddScaled { x, value, scale } => {
-                let (from, scale) = (self.fraction(x), i64::from(scale));
+            Inst::AddScaled { x, value, scale: bits } => {
+                let (from, scale) = (self.fraction(x), places(bits));
                 let finest = from.max(scale);
                 let constant = Range::point(Int::from(value)).shifted(finest - scale);
                 self.of(x).shifted(finest - from).plus(&constant).shifted(own - finest)
@@ -218,7 +218,7 @@ impl Analysis<'_> {
             Inst::Bits { x, op } => unary_bits(self.of(x), self.kif(x), op, to),
             Inst::BitsNegated { x, op } => unary_bits(&self.of(x).negated(), self.kif(x), op, to),
             Inst::Bitwise { a, b, shift, negate_a, negate_b, op } => {
-                let (fa, fb) = (self.fraction(a), self.fraction(b) - i64::from(shift));
+                let (fa, fb) = (self.fraction(a), self.fraction(b) - places(shift));
                 let finest = fa.max(fb);
                 let sign = |range: Range, negate| if negate { range.negated() } else { range };
                 let a = sign(self.of(a).shifted(finest - fa), negate_a);
@@ -236,25 +236,25 @@ impl Analysis<'_> {
         self.types[slot.0 as usize]
     }
 
-    fn fraction(&self, slot: Slot) -> i64 {
-        i64::from(self.kif(slot).fraction)
+    fn fraction(&self, slot: Slot) -> Places {
+        places(self.kif(slot).fraction)
     }
 
     /// The declared interval of an input, or what the stage before gives if nothing is cut off.
     fn input(&self, operation: &Operation, source: usize, to: Kif) -> Range {
         let given = self.inputs.and_then(|inputs| inputs.get(source));
-        if let Some((range, scale)) = given {
+        if let Some((range, fraction)) = given {
             let shift = self.program.input_shifts.get(source).copied().unwrap_or(0);
-            let bits = i64::from(to.fraction) - i64::from(*scale) + i64::from(shift);
+            let bits = places(to.fraction) - places(*fraction) + places(shift);
             return range.shifted(bits).wrapped(to);
         }
         declared(operation, to)
     }
 
-    fn sum(&self, inst: Inst, own: i64) -> Range {
-        let fraction_of = |slot, shift: i64| self.fraction(slot) - shift;
+    fn sum(&self, inst: Inst, own: Places) -> Range {
+        let fraction_of = |slot, shift: i64| self.fraction(slot) - places(shift);
         let finest = inst.terms().map(|(slot, shift, _)| fraction_of(slot, shift)).max();
-        let finest = finest.unwrap_or(0);
+        let finest = finest.unwrap_or_default();
         let terms = inst.terms().map(|(slot, shift, minus)| {
             let term = self.of(slot).shifted(finest - fraction_of(slot, shift));
             if minus { term.negated() } else { term }
@@ -263,7 +263,7 @@ impl Analysis<'_> {
     }
 
     fn mux(&self, [condition, set, clear]: [Slot; 3], shift: i32, minus: bool, to: Kif) -> Range {
-        let own = i64::from(to.fraction);
+        let own = places(to.fraction);
         let (decides, kif) = (condition, self.kif(condition));
         // What a comparison says about its operands; an unsigned condition is no comparison.
         let given = |slot, is_set| match kif.signed {
@@ -274,7 +274,7 @@ impl Analysis<'_> {
         let when_clear = || {
             let range = given(clear, false);
             let range = if minus { range.negated() } else { range };
-            range.shifted(own - self.fraction(clear) + i64::from(shift)).wrapped(to)
+            range.shifted(own - self.fraction(clear) + places(shift)).wrapped(to)
         };
         let condition = self.of(condition);
         // The top bit is set from this value on: below 0, or in the upper half.
@@ -342,7 +342,7 @@ impl Analysis<'_> {
 /// The declared interval of a result in units of its step.
 fn declared(operation: &Operation, to: Kif) -> Range {
     let interval = operation.slot_type.interval();
-    let aligned = interval.and_then(|interval| interval.with_exponent(-to.fraction));
+    let aligned = interval.and_then(|interval| interval.with_exponent(to.exponent()));
     aligned.map_or_else(
         || Range::of_kif(to),
         |interval| Range { low: interval.low().clone(), high: interval.high().clone() },

@@ -215,6 +215,30 @@ proptest! {
     }
 }
 
+/// Numbers at the ends of their words, of which differences leave the word.
+#[test]
+fn extreme_types_and_shifts() {
+    let ends = [i32::MIN, 0, i32::MAX];
+    let long = [i64::MIN, 0, i64::MAX];
+    for (integer, fraction) in ends.into_iter().flat_map(|i| ends.map(|f| (i, f))) {
+        for (shift, far) in ends.into_iter().zip(long) {
+            let source = format!(
+                ".dais\n.inputs 1\n.input 0 << {shift}\n.table 0\n.values 1\n\
+                 %0 = input 0 : (1, {integer}, {fraction})\n\
+                 %1 = rescale %0 << {far} : (0, {fraction}, {integer})\n\
+                 %2 = add %0, %1 << {far} : (0, {integer}, {fraction})\n\
+                 %3 = add_scaled %2, {far} >> {shift} : (1, 0, {fraction})\n\
+                 %4 = mux %0, %1, %2 << {shift} : (1, {integer}, {fraction})\n\
+                 %5 = lookup %1, table 0, pad {shift} : (1, 3, {fraction})\n\
+                 %6 = sum %0 << {shift}, -%1 << {shift}, %2 : (1, 3, 0)\n\
+                 %7 = bits.and %0, %1 << {shift} : (1, 3, {integer})\nout -%7 << {shift}\n"
+            );
+            read_text(&source);
+            assert!(text::parse(&source, SourceId(0)).is_ok(), "{source}");
+        }
+    }
+}
+
 /// An illegal program is an error to every verb that needs a legal one.
 #[test]
 fn times_of_illegal_programs() {

@@ -2,7 +2,7 @@
 
 use super::{Converter, Known, type_of};
 use crate::isa::{Inst, UnaryBits};
-use crate::program::{Operation, Slot, SlotType};
+use crate::program::{Operation, Slot, SlotType, places};
 use crate::verify::ranges::Range;
 use quincunx_num::{Int, Interval, Kif, shift_floor};
 
@@ -159,8 +159,8 @@ impl Converter<'_> {
         let kif = self.operations[new.0 as usize].slot_type.kif();
         // Legal shifts are small, and so are the numbers of bits.
         let shift_bits = i32::try_from(shift).unwrap_or(0);
-        let moved =
-            Kif { integer: kif.integer + shift_bits, fraction: kif.fraction - shift_bits, ..kif };
+        let integer = kif.integer.saturating_add(shift_bits);
+        let moved = Kif { integer, fraction: kif.fraction.saturating_sub(shift_bits), ..kif };
         let slot_type = match self.operations[new.0 as usize].slot_type.interval() {
             Some(interval) if !interval.is_zero() => {
                 SlotType::of_interval(&interval.shifted(shift_bits))
@@ -174,15 +174,15 @@ impl Converter<'_> {
 
     /// A constant in the step of the result, if that step divides it or drops only its own bits;
     /// else an addition, which drops bits of the sum.
-    fn add_scaled(&mut self, x: Slot, value: i64, scale: i32, operation: &Operation) -> Inst {
+    fn add_scaled(&mut self, x: Slot, value: i64, own: i32, operation: &Operation) -> Inst {
         let (from, to) = (self.kif(x).fraction, operation.slot_type.kif().fraction);
         let x = self.slot(x);
-        let in_steps = shift_floor(&Int::from(value), i64::from(to) - i64::from(scale));
+        let in_steps = shift_floor(&Int::from(value), (places(to) - places(own)).0);
         match i64::try_from(&in_steps) {
             Ok(value) if from <= to => Inst::AddConstant { x, value },
             _ => {
                 let point = Range { low: value.into(), high: value.into() };
-                let slot_type = type_of(&point, scale);
+                let slot_type = type_of(&point, own);
                 let b = self.insert(Inst::Constant { value }, slot_type, operation);
                 Inst::Add { a: x, b, shift: 0 }
             }
@@ -216,7 +216,7 @@ impl Converter<'_> {
             let term = self.interval_of(new, old).shifted(by);
             range = if minus { range.minus(&term) } else { range.plus(&term) };
             // Terms that leave their types may have bits where the range has none.
-            fraction = fraction.max(self.kif(old).fraction - by);
+            fraction = fraction.max(self.kif(old).fraction.saturating_sub(by));
             let slot_type = SlotType::in_steps(&range, fraction);
             total = self.insert(addition(total, new, shift, minus), slot_type, operation);
         }
@@ -227,7 +227,7 @@ impl Converter<'_> {
     /// What an old slot holds.
     fn interval(&self, old: Slot) -> Interval {
         let Range { low, high } = self.ranges[old.0 as usize].clone();
-        Interval::new(low, high, -self.kif(old).fraction)
+        Interval::new(low, high, self.kif(old).exponent())
     }
 
     /// What a new slot holds that is an old one or its negation.
