@@ -32,7 +32,7 @@ def build(place: pathlib.Path) -> None:
 
 def run(program: pathlib.Path, folder: str, arguments: list[str], seed: int):
     """Output of a test program and the tests that failed; all it had, if it ended in another way."""
-    environment = os.environ | {"PROPTEST_RNG_SEED": str(seed), "QUINCUNX_SEED": str(seed), "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
+    environment = os.environ | {"PROPTEST_RNG_SEED": str(seed), "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
     try:
         done = subprocess.run(
             [program, *arguments], cwd=folder, env=environment, text=True, errors="replace",
@@ -81,7 +81,7 @@ def main() -> int:
             log = place / f"{seed}-{program}.log"
             log.write_text(output)
             print(f"FAILED {' '.join(failed)}, see {log}", flush=True)
-            print(f"  (cd {folder} && PROPTEST_RNG_SEED={seed} QUINCUNX_SEED={seed} cargo test {failed[0]})", flush=True)
+            print(f"  (cd {folder} && PROPTEST_RNG_SEED={seed} cargo test {failed[0]})", flush=True)
     minutes = (time.monotonic() - start) / 60
     print(f"{seed - options.seed} seeds, {runs} runs of tests in {minutes:.1f} minutes, {failures} failed")
     return 1 if failures or not count else 0

@@ -190,7 +190,12 @@ impl TcuArch {
 
     /// Bytes of a vector in DRAM and in files.
     pub fn vector_bytes(&self) -> usize {
-        self.lanes() * self.data_type.bytes()
+        self.lanes().saturating_mul(self.data_type.bytes())
+    }
+
+    /// Whole vectors that so many scalars fill.
+    pub fn vectors(&self, scalars: usize) -> u64 {
+        scalars.checked_div(self.lanes()).unwrap_or(0) as u64
     }
 }
 

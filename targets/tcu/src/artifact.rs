@@ -156,7 +156,6 @@ impl Artifact {
             unknown: Vec::new(),
         });
         let several = self.package.consts.len() > 1;
-        let lanes = program.arch.lanes();
         let consts = self.package.consts.iter().enumerate().map(|(index, part)| Consts {
             file_name: if several {
                 format!("{stem}_{index}.tdata")
@@ -164,7 +163,7 @@ impl Artifact {
                 format!("{stem}.tdata")
             },
             base: part.base,
-            size: (part.scalars.len() / lanes) as u64,
+            size: program.arch.vectors(part.scalars.len()),
         });
         model.consts = consts.collect();
         model.prog.file_name = format!("{stem}.tprog");
@@ -231,9 +230,9 @@ impl Artifact {
         let mut row = |what: &str, name: &str, memory: &str, base: u64, size: u64| {
             table.push(vec![what.into(), name.into(), memory.into(), base.into(), size.into()]);
         };
-        let lanes = self.package.arch().lanes();
+        let arch = self.package.arch();
         for part in &self.package.consts {
-            row("constants", &part.name, "DRAM1", part.base, (part.scalars.len() / lanes) as u64);
+            row("constants", &part.name, "DRAM1", part.base, arch.vectors(part.scalars.len()));
         }
         let model = self.package.model.iter();
         for (what, pieces) in model.flat_map(|m| [("input", &m.inputs), ("output", &m.outputs)]) {

@@ -42,7 +42,7 @@ impl Coder {
     }
 
     fn thread_bit(&self) -> u32 {
-        self.header_at + 7
+        self.header_at.saturating_add(7)
     }
 
     /// Whether the machine has the instruction at all, and the thread.
@@ -138,14 +138,14 @@ pub fn read(
 ) -> std::result::Result<Read, Vec<Diagnostic>> {
     let coder = Coder::new(arch).map_err(|problem| vec![problem])?;
     let mut problems = Problems::default();
-    let mut steps = Vec::with_capacity(bytes.len() / coder.bytes());
     let words = bytes.chunks_exact(coder.bytes());
+    let mut steps = Vec::with_capacity(words.len());
     let rest = words.remainder().len();
     if rest != 0 {
         let size = coder.bytes();
         let message =
             format!("the last {rest} bytes are not an instruction, which has {size} bytes");
-        let place = (bytes.len() - rest) as u64;
+        let place = bytes.len().saturating_sub(rest) as u64;
         problems.push(
             Diagnostic::invalid("Q3013", message)
                 .at_byte(place)
@@ -174,7 +174,7 @@ pub fn read(
 /// Those of [`Coder::encode`] at their instruction.
 pub fn write(program: &Program) -> Result<Vec<u8>> {
     let coder = Coder::new(&program.arch)?;
-    let mut bytes = Vec::with_capacity(program.steps.len() * coder.bytes());
+    let mut bytes = Vec::with_capacity(program.steps.len().saturating_mul(coder.bytes()));
     for (index, step) in program.steps.iter().enumerate() {
         coder.write(step, &mut bytes).map_err(|problem| problem.at(Place::Instruction(index)))?;
     }

@@ -32,14 +32,7 @@ fn machine(file: &File) -> Result<Document> {
     let widths = Widths::of(&arch);
     let mut encoding = Table::properties("encoding");
     encoding.property("instruction bytes", Cell::Count(layout.bytes() as u64));
-    for (index, (used, width)) in [
-        (widths.address0 + widths.stride0, widths.operands[0]),
-        (widths.address1 + widths.stride1, widths.operands[1]),
-        (widths.value2, widths.operands[2]),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (index, (used, width)) in widths.used.into_iter().zip(widths.operands).enumerate() {
         encoding.property(&format!("operand {index}"), format!("{used} of {width} bits"));
     }
     Ok(Document {
@@ -54,7 +47,7 @@ fn constants(file: &File, arch: &TcuArch) -> Result<Document> {
     let scalars = read_data(&file.bytes, arch)?;
     let lanes = arch.lanes();
     let mut summary = Table::properties("summary");
-    summary.property("vectors", Cell::Count((scalars.len() / lanes) as u64));
+    summary.property("vectors", Cell::Count(arch.vectors(scalars.len())));
     summary.property("scalars", Cell::Count(scalars.len() as u64));
     summary.property("zeros", Cell::Count(scalars.iter().filter(|&&s| s == 0).count() as u64));
     let reals = || scalars.iter().map(|&scalar| arch.data_type.decode(scalar));

@@ -4,26 +4,36 @@
 //! work on the accumulators; DataMove instructions connect everything with two DRAM banks. See the
 //! README of this folder for the machine in one page.
 
+#[deny(clippy::arithmetic_side_effects)]
 pub mod arch;
 mod artifact;
 mod bench;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod binary;
 pub mod compile;
+#[deny(clippy::arithmetic_side_effects)]
 mod document;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod files;
 mod golden;
 pub mod guide {
     #![doc = include_str!("../../../docs/tcu-builders.md")]
 }
+#[deny(clippy::arithmetic_side_effects)]
 pub mod isa;
 mod options;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod package;
 mod ports;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod program;
+#[deny(clippy::arithmetic_side_effects)]
 mod read;
 pub mod simulate;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod text;
 pub mod time;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod verify;
 mod views;
 

@@ -69,8 +69,7 @@ impl Package {
         let mut consts = Vec::new();
         for part in &model.consts {
             let bytes = find(&part.file_name).map_err(one)?;
-            // A description keeps its constants within DRAM1, so that this does not overflow.
-            let size = part.size * model.arch.vector_bytes() as u64;
+            let size = part.size.saturating_mul(model.arch.vector_bytes() as u64);
             check_size(bytes, size, &part.file_name).map_err(one)?;
             let scalars = read_data(bytes, &model.arch)
                 .map_err(|problem| one(problem.name_file(&part.file_name)))?;
@@ -88,9 +87,10 @@ impl Package {
 
 /// Upstream's compiler fills the shorter thread up with NoOps after it has taken the size.
 fn is_size_without_waits(program: &Program, bytes: usize, size: u64) -> bool {
-    let instruction = bytes / program.steps.len().max(1);
+    let instruction = bytes.checked_div(program.steps.len()).unwrap_or(0);
     let waits = program.steps.iter().filter(|step| matches!(step.inst, Inst::NoOp { .. })).count();
-    program.arch.number_of_threads > 1 && (bytes - waits * instruction) as u64 == size
+    let rest = bytes.checked_sub(waits.saturating_mul(instruction));
+    program.arch.number_of_threads > 1 && rest.is_some_and(|rest| rest as u64 == size)
 }
 
 fn check_size(bytes: &[u8], size: u64, name: &str) -> Result<()> {

@@ -115,8 +115,9 @@ impl Span {
         }
         // The first vector of the sparse span that is not below the common range.
         let step = 1_u64 << coarse;
-        let first = sparse.base + (low - sparse.base).next_multiple_of(step);
-        first <= high
+        let offset = low.saturating_sub(sparse.base).checked_next_multiple_of(step);
+        let first = offset.and_then(|offset| sparse.base.checked_add(offset));
+        first.is_some_and(|first| first <= high)
     }
 }
 
@@ -133,7 +134,7 @@ pub mod state {
 
     /// SIMD register `number`, 1 to 17; a lookup may name registers that do not exist.
     pub fn register(number: u32) -> u32 {
-        1 << (7 + number.min(17))
+        1 << number.min(17).saturating_add(7)
     }
 }
 
@@ -380,7 +381,7 @@ pub fn written_registers(
 ) -> impl Iterator<Item = u32> + use<> {
     let first = u32::from(destination);
     let tables = if op == SimdOp::Lookup { arch.lookup_tables.unwrap_or(0) } else { 0 };
-    let last = first + tables;
+    let last = first.saturating_add(tables);
     (first..=last).filter(move |&register| register > 0 && op != SimdOp::NoOp)
 }
 

@@ -37,7 +37,7 @@ pub fn print(program: &Program) -> String {
 
 /// Assembly text of a program, with comments before instructions, in the order of instructions.
 pub fn print_with(program: &Program, comments: &[(usize, String)]) -> String {
-    let mut out = String::with_capacity(program.steps.len() * 48);
+    let mut out = String::with_capacity(program.steps.len().saturating_mul(48));
     let mut comments = comments.iter().peekable();
     for (index, step) in program.steps.iter().enumerate() {
         while let Some((_, comment)) = comments.next_if(|(at, _)| *at <= index) {
@@ -71,11 +71,10 @@ pub fn parse(
 ) -> std::result::Result<Program, Vec<Diagnostic>> {
     let coder = Coder::new(arch).map_err(|problem| vec![problem])?;
     // Instructions with errors in them count.
-    let mut next = 0;
+    let mut indices = 0_u64..;
     let cursor = Cursor::new(text, source, Style::HASH);
     let lines = parse_lines(cursor, |cursor| {
-        let index = next;
-        next += 1;
+        let index = indices.next().unwrap_or(u64::MAX);
         statement(cursor, index, &coder).map(Some)
     });
     if any_error(&lines.diagnostics) {

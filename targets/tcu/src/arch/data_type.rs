@@ -60,6 +60,11 @@ impl DataType {
         }
     }
 
+    /// Bits of a word of 32 above a scalar.
+    fn unused(self) -> u32 {
+        32_u32.saturating_sub(self.width())
+    }
+
     /// Bits below the binary point; `None` for floats.
     pub fn binary_point(self) -> Option<u32> {
         match self {
@@ -92,7 +97,7 @@ impl DataType {
 
     /// The largest integer of a fixed-point scalar.
     pub fn max(self) -> i32 {
-        i32::MAX >> (32 - self.width())
+        i32::MAX >> self.unused()
     }
 
     /// The integer nearest to a number of steps, ties towards plus infinity, and whether it was
@@ -142,7 +147,7 @@ impl DataType {
         match self {
             DataType::Float32 => out.extend_from_slice(&scalar.to_be_bytes()),
             _ => {
-                let mask = u32::MAX >> (32 - self.width());
+                let mask = u32::MAX >> self.unused();
                 let bytes = (scalar.cast_unsigned() & mask).to_le_bytes();
                 out.extend_from_slice(&bytes[..self.bytes()]);
             }
@@ -159,8 +164,7 @@ impl DataType {
         match self {
             DataType::Float32 => i32::from_be_bytes(word),
             _ => {
-                let unused = 32 - self.width();
-                i32::from_le_bytes(word) << unused >> unused
+                i32::from_le_bytes(word) << self.unused() >> self.unused()
             }
         }
     }

@@ -17,6 +17,10 @@ fn log2(number: u64) -> u32 {
     number.next_power_of_two().trailing_zeros()
 }
 
+fn total(bits: &[u32]) -> u32 {
+    bits.iter().copied().fold(0, u32::saturating_add)
+}
+
 /// The widths of one machine, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Widths {
@@ -38,6 +42,8 @@ pub struct Widths {
     pub address1: u32,
     /// Number in operand 2.
     pub value2: u32,
+    /// Operands without their padding.
+    pub used: [u32; 3],
     /// Operands with their padding.
     pub operands: [u32; 3],
 }
@@ -50,14 +56,14 @@ impl Widths {
         let register = log2(u64::from(arch.simd_registers_depth) + 1);
         // Sixteen operations, and Lookup where there are tables.
         let simd_op = if arch.lookup_tables.is_some() { 5 } else { 4 };
-        let simd = simd_op + 3 * register;
+        let simd = total(&[simd_op, register, register, register]);
         let tables = log2(u64::from(arch.lookup_tables.unwrap_or(0)) + 1);
         let address0 = local.max(acc);
         let address1 = local.max(acc).max(dram0).max(dram1).max(tables);
         let value2 = local.min(acc).max(local.min(dram0)).max(local.min(dram1)).max(simd);
         let (stride0, stride1) = (log2(arch.stride0_depth.into()), log2(arch.stride1_depth.into()));
-        let padded = |bits: u32| bits.next_multiple_of(8);
-        let operands = [padded(address0 + stride0), padded(address1 + stride1), padded(value2)];
+        let used = [total(&[address0, stride0]), total(&[address1, stride1]), value2];
+        let operands = used.map(|bits| bits.next_multiple_of(8));
         let tid = log2(arch.number_of_threads.into());
         Widths {
             tid,
@@ -69,18 +75,19 @@ impl Widths {
             address0,
             address1,
             value2,
+            used,
             operands,
         }
     }
 
     /// Bits of the three operands.
     pub fn operand_bits(&self) -> u32 {
-        self.operands.iter().sum()
+        total(&self.operands)
     }
 
     /// Bytes of an instruction without padding above the operands.
     pub fn bytes(&self) -> u32 {
-        (self.operand_bits() + HEADER_BITS) / 8
+        total(&[self.operand_bits(), HEADER_BITS]) / 8
     }
 }
 
@@ -90,9 +97,12 @@ fn longest(arch: &TcuArch) -> (&'static str, u32) {
     let (local, acc) = (log2(arch.local_depth), log2(arch.accumulator_depth));
     let dram = log2(arch.dram0_depth.max(arch.dram1_depth));
     let candidates = [
-        ("MatMul", local + widths.stride0 + acc + widths.stride1 + local.min(acc)),
-        ("DataMove", local + widths.stride0 + acc.max(dram) + widths.stride1 + local.min(dram)),
-        ("SIMD", 2 * acc + widths.simd),
+        ("MatMul", total(&[local, widths.stride0, acc, widths.stride1, local.min(acc)])),
+        (
+            "DataMove",
+            total(&[local, widths.stride0, acc.max(dram), widths.stride1, local.min(dram)]),
+        ),
+        ("SIMD", total(&[acc, acc, widths.simd])),
     ];
     // The first of several equally long ones.
     candidates.into_iter().rev().max_by_key(|&(_, bits)| bits).unwrap_or(("MatMul", 0))
@@ -121,12 +131,13 @@ impl TcuArch {
     pub fn layout(&self) -> Result<Layout> {
         let widths = Widths::of(self);
         let [o0, o1, o2] = widths.operands;
-        let bits = 8 * self.instruction_bytes.unwrap_or(0).max(widths.bytes());
+        let bytes = self.instruction_bytes.unwrap_or(0).max(widths.bytes());
+        let bits = bytes.saturating_mul(8);
         Layout::resolve(&TABLE, &|name| {
             Some(match name {
                 "instruction_bits" => bits,
                 "instruction_bytes" => bits / 8,
-                "header_at" => bits - HEADER_BITS,
+                "header_at" => bits.saturating_sub(HEADER_BITS),
                 "operand0_bits" => o0,
                 "operand1_bits" => o1,
                 "operand2_bits" => o2,
@@ -139,7 +150,7 @@ impl TcuArch {
                 "simd_op_bits" => widths.simd_op,
                 "simd_bits" => widths.simd,
                 "tid_bits" => widths.tid,
-                "value_bits" => VALUE_BITS.min(widths.operand_bits() - 4),
+                "value_bits" => VALUE_BITS.min(widths.operand_bits().saturating_sub(4)),
                 _ => return None,
             })
         })

@@ -10,11 +10,12 @@ use quincunx_diag::{Diagnostic, Result};
 /// `Q3034` when the length is no multiple of a vector's.
 pub fn read_data(bytes: &[u8], arch: &TcuArch) -> Result<Vec<i32>> {
     let vector = arch.vector_bytes();
-    if !bytes.len().is_multiple_of(vector) {
+    let rest = bytes.chunks_exact(vector).remainder().len();
+    if rest != 0 {
         let message =
             format!("{} bytes are not a whole number of vectors of {vector} bytes", bytes.len());
         return Err(Diagnostic::invalid("Q3034", message)
-            .at_byte((bytes.len() - bytes.len() % vector) as u64));
+            .at_byte(bytes.len().saturating_sub(rest) as u64));
     }
     let scalars = bytes.chunks_exact(arch.data_type.bytes());
     Ok(scalars.map(|bytes| arch.data_type.read(bytes)).collect())
@@ -22,7 +23,7 @@ pub fn read_data(bytes: &[u8], arch: &TcuArch) -> Result<Vec<i32>> {
 
 /// Writes scalars.
 pub fn write_data(scalars: &[i32], arch: &TcuArch) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(scalars.len() * arch.data_type.bytes());
+    let mut bytes = Vec::with_capacity(scalars.len().saturating_mul(arch.data_type.bytes()));
     for &scalar in scalars {
         arch.data_type.write(scalar, &mut bytes);
     }

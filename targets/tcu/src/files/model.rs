@@ -131,9 +131,10 @@ impl Model {
         let lanes = self.arch.lanes();
         for (name, packing) in &self.packed {
             let [n, channels, h, w] = packing.packed_shape()?;
-            let vectors = (n * h * w) as u64 * channels.div_ceil(lanes) as u64;
+            let extents = [n, h, w, channels.div_ceil(lanes)];
+            let vectors = extents.iter().fold(1_u64, |all, &e| all.saturating_mul(e as u64));
             let pieces = self.inputs.iter().filter(|piece| piece.name == *name);
-            let size: u64 = pieces.map(|piece| piece.size).sum();
+            let size = pieces.map(|piece| piece.size).fold(0, u64::saturating_add);
             if vectors != size {
                 let message = format!("the packed input {name:?} is {vectors} vectors, not {size}");
                 return Err(Diagnostic::invalid("Q3117", message));
@@ -145,7 +146,7 @@ impl Model {
     /// Constants that the driver moves to local memory lie there as in DRAM1.
     fn validate_local(&self) -> Result<()> {
         let local = self.arch.local_depth;
-        let end = self.consts.iter().map(|consts| consts.base + consts.size).max();
+        let end = self.consts.iter().map(|consts| consts.base.saturating_add(consts.size)).max();
         match end.filter(|&end| self.load_consts_to_local && end > local) {
             None => Ok(()),
             Some(end) => Err(Diagnostic::invalid(

@@ -46,18 +46,20 @@ impl Packing {
     }
 
     fn extents(&self) -> Option<[usize; 4]> {
-        let mut out = [self.shape[0], self.shape[1], 0, 0];
-        for axis in 0..2 {
+        let [n, mut channels, height, width] = self.shape;
+        let mut positions = [height, width];
+        for (axis, extent) in positions.iter_mut().enumerate() {
             let [before, behind] = self.pads[axis];
-            let padded = self.shape[axis + 2].checked_add(before)?.checked_add(behind)?;
+            let padded = extent.checked_add(before)?.checked_add(behind)?;
             let reach = self.dilations[axis].checked_mul(self.kernel[axis].checked_sub(1)?)?;
             let room = padded.checked_sub(reach)?.checked_sub(1)?;
             if self.dilations[axis] == 0 {
                 return None;
             }
-            out[axis + 2] = room.checked_div(self.strides[axis])? + 1;
-            out[1] = out[1].checked_mul(self.kernel[axis])?;
+            *extent = room.checked_div(self.strides[axis])?.checked_add(1)?;
+            channels = channels.checked_mul(self.kernel[axis])?;
         }
+        let out = [n, channels, positions[0], positions[1]];
         let count = |shape: &[usize; 4]| {
             shape.iter().try_fold(1_usize, |all, &extent| all.checked_mul(extent))
         };
@@ -66,6 +68,7 @@ impl Packing {
     }
 
     /// The vectors of an input's elements, none for other numbers of them.
+    #[expect(clippy::arithmetic_side_effects, reason = "there are fewer than 2^31 of everything")]
     pub(crate) fn vectors<T: Copy + Default>(&self, elements: &[T], lanes: usize) -> Vec<T> {
         let Some([n, packed, out_h, out_w]) = self.extents() else { return Vec::new() };
         let [_, channels, height, width] = self.shape;

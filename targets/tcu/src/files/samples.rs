@@ -61,7 +61,7 @@ impl Bus {
 
     /// Its valid bit; ready is the next one.
     fn bit(self) -> u32 {
-        32 + 2 * self as u32
+        (self as u32).saturating_mul(2).saturating_add(32)
     }
 }
 
@@ -123,7 +123,7 @@ impl Samples {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() {
             let message = format!("the last {} bytes are not a sample word of 8 bytes", rest.len());
-            let place = (bytes.len() - rest.len()) as u64;
+            let place = bytes.len().saturating_sub(rest.len()) as u64;
             return Err(Diagnostic::invalid("Q3036", message).at_byte(place));
         }
         let words = words.iter().map(|word| Sample(u64::from_le_bytes(*word))).collect();
@@ -137,7 +137,7 @@ impl Samples {
 
     /// Whether a word is marked as the last of its block.
     pub fn is_last(&self, index: usize) -> bool {
-        (index + 1).is_multiple_of(self.block_size)
+        index.saturating_add(1).is_multiple_of(self.block_size)
     }
 
     /// The blocks.
@@ -165,9 +165,10 @@ impl Samples {
             } else {
                 continue;
             };
-            problems.push(Diagnostic::warning("Q3037", what).at_byte(8 * index as u64));
+            let byte = (index as u64).saturating_mul(8);
+            problems.push(Diagnostic::warning("Q3037", what).at_byte(byte));
         }
-        let rest = self.words.len() % self.block_size;
+        let rest = self.words.chunks_exact(self.block_size).remainder().len();
         if rest != 0 {
             let message =
                 format!("the last block has {rest} samples, expected {}", self.block_size);
@@ -175,14 +176,6 @@ impl Samples {
         }
         problems.finish()
     }
-}
-
-/// How many samples of a bus show which signals.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    transfers: usize,
-    stalls: usize,
-    idle: usize,
 }
 
 /// Figures of a stream: what every bus does, and where the program counter is.
@@ -213,16 +206,12 @@ fn buses(valid: &[Sample]) -> Table {
     let columns = ["transfers", "stalled", "idle"].map(Column::number);
     let mut table = Table::new("buses", [Column::text("bus")].into_iter().chain(columns).collect());
     for bus in Bus::ALL {
-        let mut count = Count::default();
-        for sample in valid {
-            match sample.bus(bus) {
-                (true, true) => count.transfers += 1,
-                (true, false) => count.stalls += 1,
-                (false, _) => count.idle += 1,
-            }
-        }
-        let parts = [count.transfers, count.stalls, count.idle];
-        let shares = parts.map(|part| share(part, valid.len()));
+        let kinds: [fn((bool, bool)) -> bool; 3] =
+            [|(valid, ready)| valid && ready, |(valid, ready)| valid && !ready, |(valid, _)| !valid];
+        let shares = kinds.map(|is_kind| {
+            let part = valid.iter().filter(|sample| is_kind(sample.bus(bus))).count();
+            share(part, valid.len())
+        });
         table.push([bus.name().into()].into_iter().chain(shares).collect());
     }
     table

@@ -222,7 +222,7 @@ fn parse_compute(cursor: &mut Cursor<'_>) -> Result<i128> {
         for source in &mut sources {
             cursor.skip_blanks();
             *source = parse_end(cursor, "I")?;
-            given += 1;
+            given = usize::saturating_add(given, 1);
             cursor.skip_blanks();
             if !cursor.eat(",") {
                 break;
@@ -314,14 +314,15 @@ fn pack_compute(values: &mut [i128], layout: &Layout) -> Result<()> {
         let message = format!("the machine has no register R{}", left.max(right));
         return Err(Diagnostic::invalid("Q3022", message));
     }
-    *value = (op << (2 * bits)) | (left << bits) | right;
+    *value = (((op << bits) | left) << bits) | right;
     Ok(())
 }
 
 fn unpack_compute(values: &mut [i128], layout: &Layout) -> Result<()> {
     let bits = param(layout, "simd_register_bits");
     let value = &mut values[COMPUTE_OPERAND];
-    let mask = (1 << bits) - 1;
-    *value = ((*value >> (2 * bits)) << 16) | (((*value >> bits) & mask) << 8) | (*value & mask);
+    let mask = !(-1 << bits);
+    let (left, op) = ((*value >> bits) & mask, *value >> bits >> bits);
+    *value = (op << 16) | (left << 8) | (*value & mask);
     Ok(())
 }

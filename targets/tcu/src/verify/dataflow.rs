@@ -68,7 +68,7 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, index: usize, memory: Memory, address: u64) {
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         self.first.get_or_insert((index, memory, address));
     }
 
@@ -112,11 +112,10 @@ impl<'a> Flow<'a> {
         memories[Memory::Dram0 as usize].preset(ranges(&model.inputs), WRITTEN | INPUT);
         if driver.flush_probe {
             let probe = depth.saturating_sub(2);
-            memories[Memory::Dram0 as usize].preset(one(probe, depth - probe), WRITTEN);
+            memories[Memory::Dram0 as usize].preset(one(probe, depth.saturating_sub(probe)), WRITTEN);
         }
-        let lanes = package.arch().lanes() as u64;
-        let parts =
-            package.consts.iter().map(|part| (part.base, part.scalars.len() as u64 / lanes));
+        let vectors = |scalars: &[i32]| package.arch().vectors(scalars.len());
+        let parts = package.consts.iter().map(|part| (part.base, vectors(&part.scalars)));
         memories[Memory::Dram1 as usize].preset(Ranges::new(parts), WRITTEN | CONSTANT);
         memories[Memory::Local as usize].preset(one(0, driver.local_consts), WRITTEN);
         Flow {
@@ -141,7 +140,8 @@ impl<'a> Flow<'a> {
         {
             return Some("the program moves a DRAM bank".to_owned());
         }
-        self.visited += effects.spans().map(|span| span.count).sum::<u64>();
+        let counts = effects.spans().map(|span| span.count);
+        self.visited = counts.fold(self.visited, u64::saturating_add);
         let pages: usize = self.memories.iter().map(Marks::len).sum();
         let too_much = self.visited > MAX_VECTORS || pages > MAX_PAGES;
         too_much.then(|| "the program reads and writes too many vectors to follow".to_owned())
@@ -200,7 +200,7 @@ impl<'a> Flow<'a> {
         self.memories[span.memory as usize].visit(span, |address, marks| {
             if *marks & WRITTEN == 0 {
                 missing.get_or_insert(address);
-                count += 1;
+                count = count.saturating_add(1);
             }
             // Reported once.
             *marks = (*marks | WRITTEN) & !(UNREAD | INPUT);
@@ -209,7 +209,7 @@ impl<'a> Flow<'a> {
             let name = span.memory.name();
             let mut message = format!("{name}({address}) is read, but was never written");
             if count > 1 {
-                message.push_str(&format!(", as {} others that it reads", count - 1));
+                message.push_str(&format!(", as {} others that it reads", count.saturating_sub(1)));
             }
             self.problem(index, inst, "Q3054", message);
         }
@@ -252,7 +252,9 @@ impl<'a> Flow<'a> {
             missing.is_none()
         });
         let Some(address) = missing else { return };
-        let has = |piece: &&Vectors| (piece.base..piece.base + piece.size).contains(&address);
+        let has = |piece: &&Vectors| {
+            address.checked_sub(piece.base).is_some_and(|offset| offset < piece.size)
+        };
         let name = computed.clone().find(has).map_or("", |piece| &piece.name).escape_debug();
         let message = format!("output \"{name}\" is not written at DRAM0({address})");
         self.found.push(Diagnostic::invalid("Q3058", message));
@@ -267,8 +269,9 @@ impl<'a> Flow<'a> {
             self.memories[memory as usize].count_outside(outside, UNREAD)
         });
         let left: u64 = left.iter().sum();
-        if self.dead.count + left > 0 {
-            let (total, dead) = (self.dead.count + left, self.dead.count);
+        let dead = self.dead.count;
+        let total = dead.saturating_add(left);
+        if total > 0 {
             let message = format!("{total} vectors are written, but nothing reads them");
             let note = format!("{dead} are overwritten, {left} are left at the end");
             self.found.push(self.dead.warning("Q3059", message).with_note(note));

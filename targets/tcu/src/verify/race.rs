@@ -62,7 +62,7 @@ impl<'a> Search<'a> {
 
     /// The race of an instruction with the latest one that it races with.
     fn race(&mut self, index: usize, effects: &Effects) -> Option<Diagnostic> {
-        let other = 1 - self.thread(index);
+        let other = self.thread(index) ^ 1;
         let start = self.intervals[index].start;
         let intervals = &self.intervals;
         let is_done = |earlier: usize| intervals[earlier].end <= start;
@@ -75,9 +75,10 @@ impl<'a> Search<'a> {
     /// Notes what an instruction touches, unless it is done before the other thread goes on. False
     /// when that has become too much.
     fn remember(&mut self, index: usize, effects: &Effects) -> bool {
-        self.stepped += effects.spans().map(pieces).filter(|&pieces| pieces > 1).sum::<u64>();
+        let pieces = effects.spans().map(pieces).filter(|&pieces| pieces > 1);
+        self.stepped = pieces.fold(self.stepped, u64::saturating_add);
         let own = self.thread(index);
-        let Some(start) = self.next_start(1 - own, index) else { return true };
+        let Some(start) = self.next_start(own ^ 1, index) else { return true };
         let intervals = &self.intervals;
         if intervals[index].end > start {
             let unfinished = &mut self.threads[own];
@@ -89,9 +90,9 @@ impl<'a> Search<'a> {
 
     /// When the next instruction of a thread behind `index` starts.
     fn next_start(&mut self, thread: usize, index: usize) -> Option<u64> {
-        let mut next = self.next[thread].max(index + 1);
+        let mut next = self.next[thread].max(index.saturating_add(1));
         while next < self.intervals.len() && self.thread(next) != thread {
-            next += 1;
+            next = next.saturating_add(1);
         }
         self.next[thread] = next;
         self.intervals.get(next).map(|interval| interval.start)
@@ -202,6 +203,6 @@ fn name_state(state: u32) -> String {
         1 => "the output of the array".to_owned(),
         2 => "the lookup tables".to_owned(),
         3 => "the configuration".to_owned(),
-        bit => format!("register R{}", bit - 7),
+        bit => format!("register R{}", bit.saturating_sub(7)),
     }
 }

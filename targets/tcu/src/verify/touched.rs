@@ -54,7 +54,7 @@ impl Touched {
         let before = self.ranges.range_mut((memory, 0)..(memory, first)).next_back();
         if let Some((_, range)) = before.filter(|(_, range)| range.last >= first) {
             let whole = *range;
-            range.last = first - 1;
+            range.last = first.saturating_sub(1);
             self.put_back(memory, last, whole);
         }
         while let Some((&key, &range)) = self.ranges.range((memory, first)..=(memory, last)).next()
@@ -67,7 +67,7 @@ impl Touched {
     /// What is left of a range behind a vector.
     fn put_back(&mut self, memory: Memory, last: u64, range: Range) {
         if range.last > last {
-            self.ranges.insert((memory, last + 1), range);
+            self.ranges.insert((memory, last.saturating_add(1)), range);
         }
     }
 
@@ -100,7 +100,7 @@ impl Touched {
 
     /// Forgets instructions that are done, when there are many.
     pub(super) fn forget(&mut self, is_done: &impl Fn(usize) -> bool) {
-        if self.ranges.len() > FEW + 2 * self.kept {
+        if self.ranges.len() > self.kept.saturating_mul(2).saturating_add(FEW) {
             self.ranges.retain(|_, range| !is_done(range.by));
             self.kept = self.ranges.len();
         }

@@ -39,11 +39,13 @@ impl Ranges {
 
     /// The parts that lie in a page.
     fn in_page(&self, page: u64) -> impl Iterator<Item = (usize, usize)> {
-        let (start, stop) = (page * PAGE, (page + 1) * PAGE);
+        let start = page.saturating_mul(PAGE);
+        let stop = start.saturating_add(PAGE);
         let first = self.0.partition_point(|&(_, end)| end <= start);
         let inside = self.0[first..].iter().take_while(move |(base, _)| *base < stop);
         inside.map(move |&(base, end)| {
-            ((base.max(start) - start) as usize, (end.min(stop) - start) as usize)
+            let offset = |address: u64| address.clamp(start, stop).saturating_sub(start) as usize;
+            (offset(base), offset(end))
         })
     }
 
@@ -51,7 +53,7 @@ impl Ranges {
     fn pages(&self) -> impl Iterator<Item = u64> {
         let mut next = 0;
         self.0.iter().flat_map(move |&(base, end)| {
-            let pages = next.max(base / PAGE)..(end - 1) / PAGE + 1;
+            let pages = next.max(base / PAGE)..end.div_ceil(PAGE);
             next = pages.end.max(next);
             pages
         })
@@ -94,13 +96,15 @@ impl Marks {
         while index < span.count {
             let address = span.at(index);
             let (number, offset) = (address / PAGE, address % PAGE);
-            let here = (((PAGE - 1 - offset) >> stride) + 1).min(span.count - index);
+            let behind = (PAGE - 1).saturating_sub(offset) >> stride;
+            let here = behind.saturating_add(1).min(span.count.saturating_sub(index));
             let page = self.pages.entry(number).or_insert_with(|| Marks::fresh(&self.host, number));
             for step in 0..here {
-                let at = offset + (step << stride);
-                visit(number * PAGE + at, &mut page[at as usize]);
+                let step = step << stride;
+                let mark = &mut page[offset.saturating_add(step) as usize];
+                visit(address.saturating_add(step), mark);
             }
-            index += here;
+            index = index.saturating_add(here);
         }
     }
 
@@ -117,7 +121,8 @@ impl Marks {
             };
             for (from, to) in ranges.in_page(number) {
                 for at in from..to {
-                    if !visit(number * PAGE + at as u64, page[at]) {
+                    let address = number.saturating_mul(PAGE).saturating_add(at as u64);
+                    if !visit(address, page[at]) {
                         return;
                     }
                 }
@@ -131,7 +136,7 @@ impl Marks {
         let pages = self.pages.iter().map(|(&number, page)| {
             let inside: usize =
                 ranges.in_page(number).map(|(from, to)| with(&page[from..to])).sum();
-            (with(page) - inside) as u64
+            with(page).saturating_sub(inside) as u64
         });
         pages.sum()
     }
