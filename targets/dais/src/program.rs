@@ -159,8 +159,8 @@ impl Program {
                 continue;
             }
             let shift = self.input_shifts[source.0 as usize];
-            let (integer, fraction) = (own.integer - shift, own.fraction + shift);
-            let own = Kif { signed: own.signed, integer, fraction };
+            let integer = own.integer.saturating_sub(shift);
+            let own = Kif { integer, fraction: own.fraction.saturating_add(shift), ..own };
             let known = &mut kifs[source.0 as usize];
             *known = Some(known.map_or(own, |known| both(known, own)));
         }
@@ -195,7 +195,7 @@ impl Program {
 
 /// The type whose bits are those of both types.
 fn both(a: Kif, b: Kif) -> Kif {
-    let top = |kif: Kif| kif.integer + i32::from(kif.signed);
+    let top = |kif: Kif| places(kif.integer) + places(kif.signed);
     let high = if top(a) >= top(b) { a } else { b };
     Kif { fraction: a.fraction.max(b.fraction), ..high }
 }

@@ -89,7 +89,8 @@ impl<'a> Writer<'a> {
         let end = &first + Int::from(length);
         let (low, high) = (first.max(written.low().clone()), end.min(written.high() + Int::ONE));
         if low < high {
-            let narrow = SlotType::of_interval(&Interval::new(low, high - Int::ONE, kif.exponent()));
+            let narrow =
+                SlotType::of_interval(&Interval::new(low, high - Int::ONE, kif.exponent()));
             if narrow.kif() == kif {
                 self.types[index] = narrow;
                 return Ok(());

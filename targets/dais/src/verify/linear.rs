@@ -199,7 +199,9 @@ impl Forms<'_> {
                     range.low == Int::ZERO && range.high == Int::ZERO
                 };
                 let mut terms = inst.terms();
-                if terms.any(|(slot, shift, _)| fraction(slot) - places(shift) > own && !is_zero(slot)) {
+                if terms
+                    .any(|(slot, shift, _)| fraction(slot) - places(shift) > own && !is_zero(slot))
+                {
                     return None;
                 }
                 for (slot, shift, minus) in inst.terms() {

@@ -9,7 +9,7 @@
 
 use super::linear;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
-use crate::program::{Operation, Program, Places, Slot, SlotType, places};
+use crate::program::{Operation, Places, Program, Slot, SlotType, places};
 use quincunx_num::{Int, Kif, bit_length, power_of_two, shift_floor};
 
 /// Lowest and highest integer of a slot, in units of the step of its type.

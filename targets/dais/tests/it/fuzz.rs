@@ -234,7 +234,7 @@ fn extreme_types_and_shifts() {
                  %7 = bits.and %0, %1 << {shift} : (1, 3, {integer})\nout -%7 << {shift}\n"
             );
             read_text(&source);
-            assert!(text::parse(&source, SourceId(0)).is_ok(), "{source}");
+            text::parse(&source, SourceId(0)).unwrap_or_else(|found| panic!("{source}{found:?}"));
         }
     }
 }

@@ -163,9 +163,7 @@ impl DataType {
         }
         match self {
             DataType::Float32 => i32::from_be_bytes(word),
-            _ => {
-                i32::from_le_bytes(word) << self.unused() >> self.unused()
-            }
+            _ => i32::from_le_bytes(word) << self.unused() >> self.unused(),
         }
     }
 }

@@ -206,8 +206,11 @@ fn buses(valid: &[Sample]) -> Table {
     let columns = ["transfers", "stalled", "idle"].map(Column::number);
     let mut table = Table::new("buses", [Column::text("bus")].into_iter().chain(columns).collect());
     for bus in Bus::ALL {
-        let kinds: [fn((bool, bool)) -> bool; 3] =
-            [|(valid, ready)| valid && ready, |(valid, ready)| valid && !ready, |(valid, _)| !valid];
+        let kinds: [fn((bool, bool)) -> bool; 3] = [
+            |(valid, ready)| valid && ready,
+            |(valid, ready)| valid && !ready,
+            |(valid, _)| !valid,
+        ];
         let shares = kinds.map(|is_kind| {
             let part = valid.iter().filter(|sample| is_kind(sample.bus(bus))).count();
             share(part, valid.len())

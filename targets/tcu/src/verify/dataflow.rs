@@ -112,7 +112,8 @@ impl<'a> Flow<'a> {
         memories[Memory::Dram0 as usize].preset(ranges(&model.inputs), WRITTEN | INPUT);
         if driver.flush_probe {
             let probe = depth.saturating_sub(2);
-            memories[Memory::Dram0 as usize].preset(one(probe, depth.saturating_sub(probe)), WRITTEN);
+            memories[Memory::Dram0 as usize]
+                .preset(one(probe, depth.saturating_sub(probe)), WRITTEN);
         }
         let vectors = |scalars: &[i32]| package.arch().vectors(scalars.len());
         let parts = package.consts.iter().map(|part| (part.base, vectors(&part.scalars)));

@@ -140,7 +140,10 @@ impl<'a> Checker<'a> {
             Inst::Simd { access, .. } if access.writes() => self.simd_write = Some(index),
             Inst::AccToLocal { .. } => {
                 let Some(write) = self.simd_write else { return };
-                let (between, gap) = (index.saturating_sub(write).saturating_sub(1) as u64, self.rules.simd_write_gap);
+                let (between, gap) = (
+                    index.saturating_sub(write).saturating_sub(1) as u64,
+                    self.rules.simd_write_gap,
+                );
                 if between < gap {
                     let message =
                         format!("{between} instructions since the last SIMD write, expected {gap}");
