@@ -72,7 +72,8 @@ pub(crate) fn json_error(code: &'static str, text: &str, error: &serde_json::Err
         Category::Data | Category::Io => message.to_owned(),
     };
     let before = text.split_inclusive('\n').take(error.line().saturating_sub(1));
-    let offset = before.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+    let column = error.column().saturating_sub(1);
+    let offset = before.map(str::len).fold(column, usize::saturating_add);
     Diagnostic::invalid(code, message).at_byte(offset as u64).with_note(format!(
         "line {}, column {}",
         error.line(),

@@ -6,7 +6,7 @@ use super::{Executor, State};
 use crate::arch::TcuArch;
 use crate::binary::Coder;
 use crate::isa::{Inst, Register};
-use crate::package::Package;
+use crate::package::{ConstData, Package};
 use crate::program::{Memory, Program, Step};
 use quincunx_diag::{Diagnostic, Result};
 
@@ -78,8 +78,8 @@ impl Package {
     /// What the host does for this program when nothing else is asked for.
     pub fn driver(&self) -> Driver {
         let local = self.model.as_ref().is_some_and(|model| model.load_consts_to_local);
-        let lanes = self.arch().lanes() as u64;
-        let ends = self.consts.iter().map(|part| part.base + part.scalars.len() as u64 / lanes);
+        let vectors = |part: &ConstData| self.arch().vectors(part.scalars.len());
+        let ends = self.consts.iter().map(|part| part.base.saturating_add(vectors(part)));
         Driver {
             dram0_offset: 0,
             dram1_offset: 0,
