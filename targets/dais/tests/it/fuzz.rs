@@ -227,11 +227,12 @@ fn extreme_types_and_shifts() {
                  %0 = input 0 : (1, {integer}, {fraction})\n\
                  %1 = rescale %0 << {far} : (0, {fraction}, {integer})\n\
                  %2 = add %0, %1 << {far} : (0, {integer}, {fraction})\n\
-                 %3 = add_scaled %2, {far} >> {shift} : (1, 0, {fraction})\n\
+                 %3 = add_scaled %2, {far} >> {} : (1, 0, {fraction})\n\
                  %4 = mux %0, %1, %2 << {shift} : (1, {integer}, {fraction})\n\
                  %5 = lookup %1, table 0, pad {shift} : (1, 3, {fraction})\n\
                  %6 = sum %0 << {shift}, -%1 << {shift}, %2 : (1, 3, 0)\n\
-                 %7 = bits.and %0, %1 << {shift} : (1, 3, {integer})\nout -%7 << {shift}\n"
+                 %7 = bits.and %0, %1 << {shift} : (1, 3, {integer})\nout -%7 << {shift}\n",
+                shift >> 16
             );
             read_text(&source);
             text::parse(&source, SourceId(0)).unwrap_or_else(|found| panic!("{source}{found:?}"));
