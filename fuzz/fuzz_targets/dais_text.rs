@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use quincunx_contract::ArchSource;
 use quincunx_dais::arch::DaisArch;
 use quincunx_dais::text;
 use quincunx_diag::{SourceId, any_error};
 use quincunx_fuzz::exercise_pipeline;
-use quincunx_contract::ArchSource;
 
 fuzz_target!(|source: &str| {
     let _ = text::recognises(source);

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quincunx_fuzz::exercise_target;
 use quincunx_contract::File;
+use quincunx_fuzz::exercise_target;
 
 fuzz_target!(|bytes: &[u8]| {
     for name in ["x.xebin", "x.visab", "x"] {

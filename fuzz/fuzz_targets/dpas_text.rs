@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use quincunx_contract::{ArchSource, File};
 use quincunx_dpas::arch::DpasArch;
 use quincunx_fuzz::exercise_target;
-use quincunx_contract::{ArchSource, File};
 
 fuzz_target!(|source: &str| {
     for name in ["x.xeasm", "x.visaasm"] {

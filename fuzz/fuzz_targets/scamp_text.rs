@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use quincunx_contract::ArchSource;
 use quincunx_diag::{SourceId, any_error};
 use quincunx_scamp::ScampArch;
 use quincunx_scamp::fix::fix;
@@ -10,7 +11,6 @@ use quincunx_scamp::simulate::{Executor, Settings};
 use quincunx_scamp::symbolic::Level;
 use quincunx_scamp::text::{self, Dialect, print};
 use quincunx_scamp::verify::{computed, verify};
-use quincunx_contract::ArchSource;
 
 /// Rules, rewriting, writing and reading again, following, running.
 fn exercise(program: &Program, arch: &ScampArch) {

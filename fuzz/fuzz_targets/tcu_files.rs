@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quincunx_diag::{SourceId, any_error};
 use quincunx_contract::{Engine, File, Log, Options, Target as _};
+use quincunx_diag::{SourceId, any_error};
 use quincunx_tcu::{Artifact, TARGET, TcuArch, binary, text};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 

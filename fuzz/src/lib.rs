@@ -1,5 +1,6 @@
 //! What is done with files that a reader has accepted.
 
+use quincunx_contract::{ArchSource, Engine, File, Log, Target, Verb};
 use quincunx_dais::binary::{self, Dialect};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
@@ -9,7 +10,6 @@ use quincunx_dais::verify::{Rules, verify, verify_pipeline};
 use quincunx_diag::any_error;
 use quincunx_graph::{Graph, passes};
 use quincunx_import::{ExportOptions, Options, read_onnx, write_onnx};
-use quincunx_contract::{ArchSource, Engine, File, Log, Target, Verb};
 use std::num::NonZeroUsize;
 
 /// Largest graph that is transformed and written; reading alone is bounded by the reader.
@@ -96,7 +96,8 @@ pub fn exercise_target(target: &dyn Target, file: &File, settings: &[(&str, &str
             target.read(std::slice::from_ref(file), None, &*arch, &options, &mut Log::default())
         };
         let Ok(program) = read(file) else { continue };
-        let _ = (program.verify(), program.stats(), program.shown_by(Verb::Inspect), program.time());
+        let _ =
+            (program.verify(), program.stats(), program.shown_by(Verb::Inspect), program.time());
         let printed = program.emit("asm", "x").expect("a program has a text");
         let again = read(&printed[0]).expect("printed programs can be read");
         let again = again.emit("asm", "x").expect("a program has a text");

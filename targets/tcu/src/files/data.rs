@@ -14,8 +14,9 @@ pub fn read_data(bytes: &[u8], arch: &TcuArch) -> Result<Vec<i32>> {
     if rest != 0 {
         let message =
             format!("{} bytes are not a whole number of vectors of {vector} bytes", bytes.len());
-        return Err(Diagnostic::invalid("Q3034", message)
-            .at_byte(bytes.len().saturating_sub(rest) as u64));
+        return Err(
+            Diagnostic::invalid("Q3034", message).at_byte(bytes.len().saturating_sub(rest) as u64)
+        );
     }
     let scalars = bytes.chunks_exact(arch.data_type.bytes());
     Ok(scalars.map(|bytes| arch.data_type.read(bytes)).collect())
