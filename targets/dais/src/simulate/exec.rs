@@ -53,8 +53,9 @@ impl Executor {
         Ok(Executor { program, types, state, mux_is_exact: false, mux_fault: None })
     }
 
-    /// Lets strict runs report a mux whose result does not fit its type: the layout [`Dialect::D0`]
-    /// (da4ml 0.4) has a mux that does not quantise, so that such results differ there.
+    /// Lets strict runs report a mux whose result does not fit its type: the layout
+    /// [`D0`](crate::isa::Dialect::D0) (da4ml 0.4) has a mux that does not quantise, so that such
+    /// results differ there.
     #[must_use]
     pub fn with_exact_mux(mut self, exact: bool) -> Executor {
         self.mux_is_exact = exact;
