@@ -197,7 +197,7 @@ fn reads_symbol(graph: &Graph, extents_read: &[(ValueId, Range<usize>)], symbol:
         let axis = value.symbols.iter().position(|s| s.as_deref() == Some(symbol))?;
         Some(value.shape[axis])
     });
-    let other = extent.unwrap_or(1) + 1;
+    let other = extent.unwrap_or(1).saturating_add(1);
     let Ok(bound) = graph.rebind(symbol, other) else {
         return true;
     };

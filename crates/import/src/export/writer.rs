@@ -217,7 +217,7 @@ fn output_symbols(graph: &Graph) -> Vec<Vec<DimensionProto>> {
         now.iter().map(|shape| shape.iter().map(|&e| dimension(e, None)).collect()).collect();
     for (symbol, extent) in symbols(graph) {
         // How outputs follow the symbol is seen by binding it to two other extents.
-        let tried = [extent + 1, extent + 2];
+        let tried = [1, 2].map(|more| extent.saturating_add(more));
         let [Ok(first), Ok(second)] = tried.map(|extent| graph.rebind(symbol, extent)) else {
             continue;
         };

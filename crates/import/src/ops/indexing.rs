@@ -80,7 +80,7 @@ pub(crate) fn gather_elements(node: &mut NodeContext<'_, '_>) -> Result<()> {
         let stride = if a == axis { 0 } else { signed(strides[a])? };
         let step = |first: &i64| {
             let first = *first;
-            (0_i64..).take(extent).map(move |i| first + i * stride)
+            (0_i64..).take(extent).map(move |i| first.saturating_add(i.saturating_mul(stride)))
         };
         base = base.iter().flat_map(step).collect();
     }
@@ -132,7 +132,7 @@ pub(crate) fn gather_nd(node: &mut NodeContext<'_, '_>) -> Result<()> {
         }
         let mut first = outer[..batch].to_vec();
         first.resize(outer.len(), 1);
-        let starts = (0_i64..).take(images).map(|image| image * block).collect();
+        let starts = (0_i64..).take(images).map(|image| image.saturating_mul(block)).collect();
         let starts = list(node, &first, starts)?;
         rows = two(node, Op::Binary(Binary::Add), rows, starts)?;
     }
