@@ -47,11 +47,17 @@ impl Threads {
                 work(part);
             }
         };
-        thread::scope(|scope| {
-            for _ in 1..count {
-                scope.spawn(run);
-            }
-            run();
-        });
+        on_threads(count, &run);
     }
+}
+
+/// Runs on so many threads, this one among them. One copy for all kinds of work: what starts a
+/// thread is much code.
+fn on_threads(count: usize, run: &(dyn Fn() + Sync)) {
+    thread::scope(|scope| {
+        for _ in 1..count {
+            scope.spawn(run);
+        }
+        run();
+    });
 }

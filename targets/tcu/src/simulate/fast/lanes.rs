@@ -25,10 +25,21 @@ pub(super) fn combine<F: Format, const K: usize>(
         is_beyond |= F::is_over(exact) | F::is_under(exact);
     }
     if is_beyond {
-        flow.over += exact.iter().filter(|&&exact| F::is_over(exact)).count() as u64;
-        flow.under += exact.iter().filter(|&&exact| F::is_under(exact)).count() as u64;
+        // A copy, so that results which are in range need not be in memory.
+        let beyond = exact;
+        count::<F>(&beyond, flow);
     }
     cells
+}
+
+/// Counts what saturates; not inlined, since that is seldom and there are many loops.
+#[cold]
+#[inline(never)]
+fn count<F: Format>(exact: &[F::Exact], flow: &mut Flow) {
+    for &exact in exact {
+        flow.over += u64::from(F::is_over(exact));
+        flow.under += u64::from(F::is_under(exact));
+    }
 }
 
 /// `sums = sums + values`, `K` lanes at a time.
