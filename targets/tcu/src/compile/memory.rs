@@ -7,7 +7,7 @@ use super::schedule::{LayerInfo, Plan, Prices, Room, search};
 use super::strategy::{Strategy, above_plans, below_plans};
 use crate::arch::TcuArch;
 use crate::program::Memory;
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::Diagnostic;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -75,6 +75,20 @@ fn planes(op: &Op) -> Vec<Plane> {
     }
 }
 
+/// The layers that write a tensor; those that read it when the host writes it.
+fn sources(network: &Network, var: VarId) -> Vec<usize> {
+    let with = |is_source: &dyn Fn(&Op) -> bool| -> Vec<usize> {
+        let layers = network.layers.iter().enumerate();
+        layers
+            .filter(|(_, layer)| layer.ops.iter().any(is_source))
+            .map(|(index, _)| index)
+            .collect()
+    };
+    let has = |op: &Op| planes(op).iter().any(|plane| plane.var == var);
+    let writers = with(&|op| matches!(op, Op::Save { .. }) && has(op));
+    if writers.is_empty() { with(&has) } else { writers }
+}
+
 fn lives(network: &Network) -> Vec<Life> {
     let none = Life { first: usize::MAX, last: 0, host: false };
     let mut lives = vec![none; network.vars.len()];
@@ -99,15 +113,17 @@ fn lives(network: &Network) -> Vec<Life> {
 /// Why not everything has a place.
 #[derive(Debug)]
 pub(crate) struct Misfit {
-    /// The layer that does not fit on the chip.
-    pub(crate) layer: Option<usize>,
+    /// The layers without which it may have one.
+    pub(crate) layers: Vec<usize>,
+    /// A layer that may fit in finer steps.
+    pub(crate) finer: Option<usize>,
     /// What to tell the user.
     pub(crate) problem: Diagnostic,
 }
 
 impl From<Diagnostic> for Misfit {
     fn from(problem: Diagnostic) -> Misfit {
-        Misfit { layer: None, problem }
+        Misfit { layers: Vec::new(), finer: None, problem }
     }
 }
 
@@ -129,7 +145,7 @@ pub(crate) fn place(
         network.layers.iter().map(|layer| LayerInfo::new(layer, network, arch)).collect();
     let lives = lives(network);
     let mut rooms = vec![Room { local, ..Room::default() }; infos.len()];
-    let constants = strategy.keeps_constants().then(|| preload(&infos, arch));
+    let constants = strategy.keeps_constants().then(|| preload(&infos, arch)).transpose()?;
     if let Some(constants) = &constants {
         below_plans(constants, &infos, (&mut rooms, strategy))?;
     }
@@ -141,7 +157,8 @@ pub(crate) fn place(
     for (index, (info, room)) in infos.iter_mut().zip(&rooms).enumerate() {
         let plan = search(info, room, arch, &prices);
         plans.push(plan.ok_or_else(|| Misfit {
-            layer: Some(index),
+            layers: vec![index],
+            finer: Some(index),
             problem: too_large(info, room, arch, strategy),
         })?);
     }
@@ -253,14 +270,17 @@ fn dram0(
     lives: &[Life],
     pins: &BTreeMap<VarId, u64>,
     reserve: bool,
-) -> Result<Vec<Place>> {
+) -> std::result::Result<Vec<Place>, Misfit> {
     let depth = arch.dram0_depth.saturating_sub(if reserve { 2 } else { 0 });
     let mut heap = Heap::new(depth);
-    let full = |name: &str, size: u64| {
+    let full = |name: &str, index: usize| {
+        let size = size(&network.vars[index]);
         let message = format!(
             "\"{name}\" needs {size} vectors of DRAM0, which has no room for them in {depth}"
         );
-        Diagnostic::unsupported("Q3085", message).help("take a machine with a larger DRAM0")
+        let problem =
+            Diagnostic::unsupported("Q3085", message).help("use a machine with a larger DRAM0");
+        Misfit { layers: sources(network, VarId(index as u32)), finer: None, problem }
     };
     let mut places = vec![Place { memory: Memory::Dram0, base: 0 }; network.vars.len()];
     for (var, &base) in pins {
@@ -273,7 +293,7 @@ fn dram0(
         let index = binding.var.0 as usize;
         if !std::mem::replace(&mut placed[index], true) {
             let size = size(&network.vars[index]);
-            places[index].base = heap.take(size).ok_or_else(|| full(&binding.name, size))?;
+            places[index].base = heap.take(size).ok_or_else(|| full(&binding.name, index))?;
         }
     }
     for layer in 0..network.layers.len() {
@@ -281,7 +301,7 @@ fn dram0(
             let device = !placed[index] && places[index].memory == Memory::Dram0;
             if device && lives[index].first == layer {
                 let size = size(var);
-                places[index].base = heap.take(size).ok_or_else(|| full(&var.name, size))?;
+                places[index].base = heap.take(size).ok_or_else(|| full(&var.name, index))?;
             }
         }
         for (index, var) in network.vars.iter().enumerate() {
@@ -328,6 +348,22 @@ impl Pool {
         known.push((base, count));
         self.scalars.extend_from_slice(scalars);
         base
+    }
+
+    /// The constants of the layers up to this one are in DRAM1.
+    ///
+    /// # Errors
+    /// `Q3087` when they do not fit.
+    pub(crate) fn fits(&self, layer: usize, arch: &TcuArch) -> std::result::Result<(), Misfit> {
+        let (size, depth) = (self.len(), arch.dram1_depth);
+        if size <= depth {
+            return Ok(());
+        }
+        let message =
+            format!("the constants up to here need {size} vectors of DRAM1, which has {depth}");
+        let problem =
+            Diagnostic::unsupported("Q3087", message).help("use a machine with a larger DRAM1");
+        Err(Misfit { layers: vec![layer], finer: None, problem })
     }
 
     /// Vectors.

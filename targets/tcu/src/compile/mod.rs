@@ -224,10 +224,10 @@ fn instructions(
     Ok((placement, lowered))
 }
 
-/// The nodes of a layer that does not fit are left to the host.
+/// The nodes of layers that do not fit are left to the host.
 fn refusal(graph: &Graph, network: &Network, misfit: Misfit) -> NotCompiled {
-    let nodes = misfit.layer.map_or(&[][..], |layer| &network.layers[layer].nodes);
-    let known = nodes.iter().filter(|node| graph.node_named(node).is_some());
+    let nodes = misfit.layers.iter().flat_map(|&layer| &network.layers[layer].nodes);
+    let known = nodes.filter(|node| graph.node_named(node).is_some());
     let problem = &misfit.problem;
     let refuse = |node: &String| Refusal { node: node.clone(), problem: problem.clone() };
     match known.map(refuse).collect::<Vec<_>>() {
@@ -245,7 +245,7 @@ fn place(
     loop {
         match memory::place(network, arch, wishes.driver_reserve, wishes.strategy) {
             Ok(placement) => return Ok(placement),
-            Err(Misfit { layer: Some(layer), .. })
+            Err(Misfit { finer: Some(layer), .. })
                 if finer::refine(network, layer, arch.array_size) => {}
             Err(misfit) => return Err(misfit),
         }

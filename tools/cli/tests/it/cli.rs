@@ -121,6 +121,34 @@ fn compile_prints_the_plan_before_failing() {
 }
 
 #[test]
+fn layers_without_room_in_memory_are_left_to_the_host() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (arch, out) = (path("small.tarch"), path("out"));
+    // Room for the constants of the convolutions, but not of the products after them.
+    let fields = [("dram0_depth", 300), ("dram1_depth", 170), ("local_depth", 2048)];
+    let mut machine = serde_json::json!({
+        "data_type": "FP16BP8", "array_size": 8, "accumulator_depth": 512,
+        "simd_registers_depth": 1, "stride0_depth": 8, "stride1_depth": 8,
+        "number_of_threads": 1, "thread_queue_depth": 8,
+    });
+    fields.iter().for_each(|&(name, depth)| machine[name] = depth.into());
+    fs::write(&arch, machine.to_string()).unwrap();
+    let model = digits("digits.onnx");
+    let compile = ["compile", &model, "-t", "tcu", "--arch", &arch, "-o", &out];
+    let run = quincunx(&compile);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let host = run.text().lines().filter(|line| line.contains("of DRAM1, which has 170")).count();
+    assert!((1..13).contains(&host), "{}", run.text());
+    let data = digits("test.npz");
+    let verify = quincunx(&["verify", &out, "--model", &model, "-d", &data, "--images", "0..5"]);
+    assert_eq!(verify.code, 0, "{}", verify.stderr);
+    let strict = quincunx(&[&compile[..], &["--strict"]].concat());
+    assert_eq!(strict.code, 4);
+    assert!(strict.stderr.contains("of DRAM1, which has 170"), "{}", strict.stderr);
+}
+
+#[test]
 fn compile_does_not_replace_other_folders() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("notes.txt"), "mine").unwrap();

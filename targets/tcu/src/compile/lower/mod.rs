@@ -13,7 +13,7 @@ mod transfer;
 
 use super::hir::{Network, Plane, SumOrder, TableId};
 use super::lir::{Lir, MemoryAddress, Tag};
-use super::memory::{Place, Placement, Pool, plane_layout};
+use super::memory::{Misfit, Place, Placement, Pool, plane_layout};
 use super::schedule::{
     Accumulators, Demand, LayerInfo, Nest, Plan, Room, place, product, sum_order,
 };
@@ -104,7 +104,11 @@ fn acc(raw: u64) -> MemoryAddress {
 ///
 /// # Errors
 /// `Q3087` when the constants do not fit DRAM1; bugs of the plans.
-pub(crate) fn lower(network: &Network, arch: &TcuArch, placement: &Placement) -> Result<Lowered> {
+pub(crate) fn lower(
+    network: &Network,
+    arch: &TcuArch,
+    placement: &Placement,
+) -> std::result::Result<Lowered, Misfit> {
     let mut lowering = Lowering {
         arch,
         network,
@@ -122,16 +126,9 @@ pub(crate) fn lower(network: &Network, arch: &TcuArch, placement: &Placement) ->
         let (plan, room) = (&placement.plans[index], &placement.rooms[index]);
         lowering.lir.comment(format!("layer {}", layer.name));
         orders.push(lowering.layer(&info, plan, room)?);
+        lowering.constants.fits(index, arch)?;
         ends.push(lowering.lir.len());
         tiles.push(std::mem::take(&mut lowering.tiles));
-    }
-    let size = lowering.constants.len();
-    if size > arch.dram1_depth {
-        let message =
-            format!("the constants are {size} vectors, and DRAM1 has {} of them", arch.dram1_depth);
-        return Err(
-            Diagnostic::unsupported("Q3087", message).help("take a machine with a larger DRAM1")
-        );
     }
     let (program, comments) = lowering.lir.finish();
     Ok(Lowered { program, comments, constants: lowering.constants, ends, tiles, orders })

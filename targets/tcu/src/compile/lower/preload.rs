@@ -5,14 +5,20 @@ use super::lookup::columns;
 use super::pack::unit_scalars;
 use crate::arch::TcuArch;
 use crate::compile::hir::{Const, ConstId, Op, Operand};
-use crate::compile::memory::Pool;
+use crate::compile::memory::{Misfit, Pool};
 use crate::compile::schedule::{LayerInfo, layer_units};
 
 /// The constants that the layers read, those of equal contents once.
-pub(crate) fn preload(infos: &[LayerInfo<'_>], arch: &TcuArch) -> Pool {
+///
+/// # Errors
+/// `Q3087` when they do not fit DRAM1, from which they are loaded.
+pub(crate) fn preload(infos: &[LayerInfo<'_>], arch: &TcuArch) -> Result<Pool, Misfit> {
     let mut pool = Pool::new(arch.lanes());
-    infos.iter().for_each(|info| preload_layer(info, arch, &mut pool));
-    pool
+    for (layer, info) in infos.iter().enumerate() {
+        preload_layer(info, arch, &mut pool);
+        pool.fits(layer, arch)?;
+    }
+    Ok(pool)
 }
 
 fn preload_layer(info: &LayerInfo<'_>, arch: &TcuArch, pool: &mut Pool) {
