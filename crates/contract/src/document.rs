@@ -1,4 +1,4 @@
-//! Files of a machine's ecosystem that are no programs.
+//! Files of a machine's ecosystem that are not programs.
 
 use quincunx_diag::Diagnostic;
 use quincunx_report::Table;
@@ -10,7 +10,7 @@ pub struct Document {
     pub kind: String,
     /// Numbers about it, and its contents.
     pub tables: Vec<Table>,
-    /// Key and text of what is no table.
+    /// Key and text of what is not a table.
     pub texts: Vec<(String, String)>,
     /// Rules of its format that it breaks, and warnings.
     pub problems: Vec<Diagnostic>,

@@ -7,8 +7,8 @@ use quincunx_tensor::{Tensor, Tensors, show_shape};
 
 /// The layer-level model of a compiled graph, prepared once for any number of images.
 pub trait Golden: Send + Sync {
-    /// Every input and node result as real numbers (f64), by value name. Values that are no numbers
-    /// of the graph, since the compiler folded something into them, are absent.
+    /// Every input and node result as real numbers (f64), by value name. Values that are not
+    /// numbers of the graph, since the compiler folded something into them, are absent.
     ///
     /// # Errors
     /// Inputs that do not fit the graph; numbers that the machine has no code for.

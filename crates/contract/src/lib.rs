@@ -190,7 +190,7 @@ pub trait Target: Sync {
         Vec::new()
     }
 
-    /// A file of the machine's ecosystem that is no program: a kernel, an intermediate
+    /// A file of the machine's ecosystem that is not a program: a kernel, an intermediate
     /// representation, measurements, a machine description. `None` for any other file.
     ///
     /// # Errors

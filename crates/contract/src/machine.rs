@@ -42,7 +42,7 @@ pub fn unknown_preset(
 /// Reads a TOML file; the problem stands where the file is wrong.
 ///
 /// # Errors
-/// `code` for text that is no TOML, or has other keys and types than `A`.
+/// `code` for text that is not TOML, or has other keys and types than `A`.
 pub fn parse_toml<A: DeserializeOwned>(code: &'static str, text: &str) -> Result<A> {
     toml::from_str(text).map_err(|error| {
         let problem = Diagnostic::invalid(code, error.message().to_owned());

@@ -243,7 +243,7 @@ pub struct ConstantUse {
 }
 
 /// What the driver makes of the numbers of an output: `factor * number + addend`, exact fractions
-/// as text (`3/7`). Machines whose numbers are integers leave scales that are no powers of two to
+/// as text (`3/7`). Machines whose numbers are integers leave scales that are not powers of two to
 /// the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scaling {

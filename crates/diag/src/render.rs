@@ -280,7 +280,7 @@ mod tests {
             serde_json::from_str(&json(&at("a.dasm", 16), &sources)).unwrap();
         assert_eq!((&value["file"], &value["line"]), (&"a.dasm".into(), &2.into()));
         assert_eq!(value["place"], "a.dasm: byte 16");
-        // Behind the end, at the end of a line, in what is no text, and in an unknown file.
+        // Behind the end, at the end of a line, in what is not text, and in an unknown file.
         assert!(human(&at("a.dasm", u64::MAX), &sources, false).contains("3 | last"));
         assert!(human(&at("a.dasm", 10), &sources, false).contains("1 | first line"));
         assert_eq!(short(&at("code", 1), &sources), "code: byte 1: error[Q0007]: bad");

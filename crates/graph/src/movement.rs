@@ -25,7 +25,7 @@ pub enum Source {
 
 impl Graph {
     /// The source of every element of a node's result, row-major; `None` when the node computes
-    /// new numbers, when it selects by numbers that are no constant, or when a tensor has more
+    /// new numbers, when it selects by numbers that are not constant, or when a tensor has more
     /// than 2^32 elements.
     pub fn movement(&self, node: &Node) -> Option<Vec<Source>> {
         if !node.op.only_moves() {

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// and input that the outputs do not need. Nothing happens when the options name none.
 ///
 /// # Errors
-/// `Q0415` for every name that is no value of the graph, and for a constant as input.
+/// `Q0415` for every name that is not a value of the graph, and for a constant as input.
 pub(crate) fn cut(
     graph: &mut GraphProto,
     options: &Options,

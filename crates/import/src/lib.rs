@@ -8,7 +8,7 @@
 //!   `Quant`, become one `Quantise`; on constants they become codes with a quantiser, exactly.
 //! * Operators are the rows of one table (`ops`): one row and one function each.
 //! * Everything that is wrong with a model is reported at once. What Quincunx cannot do is class
-//!   `Unsupported`, what is no valid model is class `Invalid`.
+//!   `Unsupported`, what is not a valid model is class `Invalid`.
 //!
 //! Weights share the memory of the file, except where TensorFlow's order of axes is another.
 

@@ -33,7 +33,7 @@ const NEWEST_OPSET: i64 = 28;
 ///
 /// # Errors
 /// All problems at once: class `Unsupported` (`Q0405`, `Q0406`, `Q0412`, `Q0416`, …) for what
-/// Quincunx cannot do, `Invalid` for what is no valid model, `Usage` for options that name
+/// Quincunx cannot do, `Invalid` for what is not a valid model, `Usage` for options that name
 /// nothing.
 pub fn read_onnx(bytes: Bytes, options: &Options) -> std::result::Result<Graph, Vec<Diagnostic>> {
     check_budget(&bytes).map_err(|problem| vec![problem])?;

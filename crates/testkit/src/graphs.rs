@@ -352,7 +352,7 @@ impl Net<'_> {
         self.node(Op::Quantise(Quantiser::symmetric(signed, 6, scale)), &[value])
     }
 
-    /// Puts what is no exact number onto a grid, where there are grids.
+    /// Puts what is not an exact number onto a grid, where there are grids.
     fn settled(&mut self, value: ValueId) -> Option<ValueId> {
         if self.recipe.grids.is_some() { self.quantised(value) } else { Some(value) }
     }

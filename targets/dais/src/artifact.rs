@@ -116,7 +116,7 @@ impl Artifact {
         rtl::emit(&self.pipeline, &self.interface, language, &self.rtl, stem)
     }
 
-    /// The stages; one for a program that is no pipeline.
+    /// The stages; one for a program that is not a pipeline.
     pub fn stages(&self) -> &[Program] {
         &self.pipeline.stages
     }

@@ -283,7 +283,7 @@ fn read_outputs(
     outputs
 }
 
-/// The slot of an output; -1 is no slot.
+/// The slot of an output; -1 is not a slot.
 pub(crate) fn output_source(output: usize, index: i128) -> Result<Option<Slot>> {
     if index == -1 {
         return Ok(None);

@@ -57,7 +57,7 @@ impl SlotType {
     /// The exact interval; `None` when min, max and step are not an interval (rules `Q1010` to
     /// `Q1012` of `verify`).
     ///
-    /// A max of 2^54 steps or a higher power of two means one step less: that number is no f64,
+    /// A max of 2^54 steps or a higher power of two means one step less: that number is not an f64,
     /// and files of types wider than 53 bits hold its rounding.
     pub fn interval(self) -> Option<Interval> {
         match self {
@@ -81,7 +81,7 @@ impl SlotType {
     }
 }
 
-/// Undoes the rounding of `2^k - 1` to `2^k` where the former is no f64.
+/// Undoes the rounding of `2^k - 1` to `2^k` where the former is not an f64.
 fn exact_bound(high: Int) -> Int {
     let bits = bit_length(&high);
     let rounded = bits > 54 && high == power_of_two(bits.saturating_sub(1));

@@ -18,7 +18,7 @@ pub(crate) enum Place {
     Slot {
         /// The slot.
         slot: Slot,
-        /// The stage whose slot it is; 0 for a program that is no pipeline.
+        /// The stage whose slot it is; 0 for a program that is not a pipeline.
         stage: usize,
         /// Power of two.
         shift: i32,

@@ -112,7 +112,7 @@ impl Interpreter {
     /// Samples one after the other, and their outputs one after the other.
     ///
     /// # Errors
-    /// `Q1101` when the numbers are no whole number of samples; as [`Executor::run`].
+    /// `Q1101` when the numbers are not a whole number of samples; as [`Executor::run`].
     pub fn run_batch(&mut self, inputs: &[f64]) -> Result<Vec<f64>> {
         let width = self.inputs();
         if width == 0 || !inputs.len().is_multiple_of(width) {

@@ -70,7 +70,7 @@ pub struct Settings {
 /// The settings of options.
 ///
 /// # Errors
-/// `Q6003` for a mask that is no number.
+/// `Q6003` for a mask that is not a number.
 pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
     let mask = options.get("dispatch-mask");
     let digits = mask.strip_prefix("0x").unwrap_or(mask);

@@ -24,7 +24,7 @@ struct Window {
 }
 
 impl Window {
-    /// The window of a variable with its number of elements. Numbers of 64 bits are no f64: they
+    /// The window of a variable with its number of elements. Numbers of 64 bits are not f64: they
     /// cross as pairs of dwords, the low one first.
     fn of(start: usize, element: Element, elements: u32) -> (Window, usize) {
         match element {

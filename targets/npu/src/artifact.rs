@@ -55,7 +55,7 @@ impl Artifact {
     /// Puts ports on programs, one per core.
     ///
     /// # Errors
-    /// `Q4083` for traced durations of what is no trace, those of [`Ports::bytes`].
+    /// `Q4083` for traced durations of what is not a trace, those of [`Ports::bytes`].
     pub(crate) fn new(
         programs: Vec<Program>,
         arch: &NpuArch,

@@ -123,7 +123,7 @@ fn restored(kind: Kind, value: i128) -> Option<Restored> {
 }
 
 fn is_number(kind: Kind) -> bool {
-    // Of all custom kinds only numbers take a whole number that is no list.
+    // Of all custom kinds only numbers take a whole number that is not a list.
     matches!(kind, Kind::Custom(custom) if (custom.legal)(Number::whole(0).to_raw()))
 }
 

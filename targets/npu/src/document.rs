@@ -1,4 +1,4 @@
-//! Files that are no programs: the intermediate representations of the ecosystem.
+//! Files that are not programs: the intermediate representations of the ecosystem.
 
 use crate::files;
 use quincunx_contract::{Document, File};
@@ -15,7 +15,7 @@ pub(crate) fn document(file: &File) -> Option<Document> {
 }
 
 /// The JSON file of this ecosystem that a file is; `None` when it is something else, such as text
-/// that is no JSON.
+/// that is not JSON.
 pub(crate) fn ir_file(file: &File) -> Option<files::IrFile> {
     let start = file.bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if start != Some(&b'{') {

@@ -121,7 +121,7 @@ impl ScampArch {
         special || register.direction().is_some() || self.is_general(register)
     }
 
-    /// True for an instruction that is no macro, or one that the machine has.
+    /// True for an instruction that is not a macro, or one that the machine has.
     pub fn has(&self, inst: &Inst) -> bool {
         !crate::expand::is_macro(inst) || self.macros.contains(TABLE.rows[inst.row()].name)
     }

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// The steps of a macro.
 pub type Steps = SmallVec<[Inst; 6]>;
 
-/// The bus steps of an instruction; the instruction itself if it is no macro.
+/// The bus steps of an instruction; the instruction itself if it is not a macro.
 pub fn expand(inst: &Inst) -> Steps {
     if !is_macro(inst) {
         return smallvec![*inst];
@@ -63,7 +63,7 @@ static COMPILED: LazyLock<Vec<Vec<Step>>> = LazyLock::new(|| {
     TABLE.rows.iter().enumerate().map(compile).collect()
 });
 
-/// Compiles a step of the expansion of a row; `None` for text that is no step.
+/// Compiles a step of the expansion of a row; `None` for text that is not a step.
 fn compile_step(of: usize, text: &str) -> Option<Step> {
     let (name, arguments) = text.strip_suffix(')')?.split_once('(')?;
     let row = TABLE.rows.iter().position(|row| row.mnemonic == name)?;

@@ -89,8 +89,8 @@ fn compile_formula(row: usize, text: &str) -> Option<Formula> {
     Some(Formula { target: compile_name(row, target)?, terms })
 }
 
-/// What a macro is documented to do; `None` for `abs` and for what is no macro. The operands may be
-/// any, also those that are illegal on the bus; the last assignment to a register counts.
+/// What a macro is documented to do; `None` for `abs` and for what is not a macro. The operands may
+/// be any, also those that are illegal on the bus; the last assignment to a register counts.
 pub fn meaning(inst: &Inst) -> Option<Vec<Assignment>> {
     if inst.facts().meaning.is_empty() {
         return None;

@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 /// | `Q5027` | 1-bit registers exist |
 /// | `Q5028` | kernel begin and end alternate; patterns are outside, all else inside |
 /// | `Q5030` | warning: a deprecated spelling |
-/// | `Q5031` | warning: what is no input is written, in all elements, before it is used |
+/// | `Q5031` | warning: what is not an input is written, in all elements, before it is used |
 /// | `Q5032` | warning: elements exchange values while FLAG may be 0 |
 /// | `Q5033` | warning: a step reads a NEWS that it also writes |
 /// | `Q5034` | warning: two steps in opposite directions lead nowhere |

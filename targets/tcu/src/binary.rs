@@ -129,7 +129,7 @@ pub struct Read {
 /// which is a warning.
 ///
 /// # Errors
-/// `Q3013` when the length is no multiple of the instruction's; those of [`Coder::decode`] at
+/// `Q3013` when the length is not a multiple of the instruction's; those of [`Coder::decode`] at
 /// their instruction.
 pub fn read(
     bytes: &[u8],

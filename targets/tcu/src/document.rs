@@ -1,4 +1,4 @@
-//! Files that are no programs: machines, constants, performance samples.
+//! Files that are not programs: machines, constants, performance samples.
 
 use crate::arch::{TcuArch, Widths};
 use crate::files::{Samples, analyse, read_data};

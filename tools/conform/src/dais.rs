@@ -23,7 +23,7 @@ type Check<T = ()> = std::result::Result<T, String>;
 /// Folders of the layout, in the order in which they run.
 const FOLDERS: [&str; 8] = ["ops", "fuzz", "traced", "quirks", "invalid", "rtl", "cmvm", "alir4"];
 
-/// Files about cases that are no cases themselves.
+/// Files about cases that are not cases themselves.
 const ABOUT: [&str; 3] = ["manifest.json", "expect.json", "README.md"];
 
 /// Runs every folder of the layout that is present, and every other one with program cases in it.

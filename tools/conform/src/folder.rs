@@ -31,7 +31,7 @@ pub(crate) fn list(folder: &Path) -> Result<Entries> {
     Ok(entries)
 }
 
-/// Refuses a path that is no folder.
+/// Refuses a path that is not a folder.
 pub(crate) fn check(folder: &Path) -> Result<()> {
     list(folder).map(drop)
 }

@@ -59,7 +59,7 @@ impl Report {
         self.skipped.push((name.to_owned(), reason.into()));
     }
 
-    /// Adds a remark that is no verdict.
+    /// Adds a remark that is not a verdict.
     pub(crate) fn note(&mut self, text: String) {
         self.notes.push(text);
     }

@@ -70,7 +70,7 @@ impl Dataset {
     /// with one input also takes the only array of a file, whatever its name.
     ///
     /// # Errors
-    /// `Q0605` when the file is no data file, an array is missing or does not fit; `Q0604` when
+    /// `Q0605` when the file is not a data file, an array is missing or does not fit; `Q0604` when
     /// numbers cannot be converted; those of [`npy`].
     pub fn read(file: &InputFile, inputs: &[InputSpec]) -> Result<Self> {
         Self::from_file(file, inputs).map_err(|problem| problem.name_file(&file.name))
@@ -157,7 +157,7 @@ fn fits(format: Format, array: &Tensor, input: &InputSpec) -> bool {
     }
 }
 
-/// The arrays of a data file; the only one of a file that is no `.npz` has the empty name.
+/// The arrays of a data file; the only one of a file that is not a `.npz` has the empty name.
 pub(crate) fn read_arrays(file: &InputFile) -> Result<Tensors> {
     let bytes = &file.bytes;
     if bytes.starts_with(b"\x93NUMPY") {

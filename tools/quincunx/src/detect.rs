@@ -56,7 +56,7 @@ pub fn detect<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> FileKind<'a> 
     }
 }
 
-/// What a file that no target recognises, or that is no model, seems to be.
+/// What a file that no target recognises, or that is not a model, seems to be.
 pub(crate) fn arrays_or_model(name: &str, bytes: &[u8]) -> Option<&'static str> {
     if bytes.starts_with(NPY) || bytes.starts_with(ZIP) || Format::of(name, bytes).is_some() {
         return Some("arrays");

@@ -216,7 +216,7 @@ fn kind<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> Kind<'a> {
     }
 }
 
-/// A file of the machine that is no program is compared as what it is besides.
+/// A file of the machine that is not a program is compared as what it is besides.
 fn is_document(file: &InputFile, target: &dyn Target) -> bool {
     let setup = Setup::default_for(target);
     setup.is_ok_and(|setup| !matches!(inspect::document(&file.to_file(), &setup), Ok(None)))

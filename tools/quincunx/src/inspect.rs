@@ -172,7 +172,7 @@ fn native(
     program(&files.iter().map(InputFile::to_file).collect::<Vec<_>>(), setup, depth)
 }
 
-/// What is in a file of the machine that is no program; `None` for any other file.
+/// What is in a file of the machine that is not a program; `None` for any other file.
 ///
 /// # Errors
 /// Everything that keeps it from being read.

@@ -25,7 +25,7 @@ pub struct Row {
     pub tolerance: Tolerance,
     /// The difference; `None` when the shapes differ.
     pub contrast: Option<Contrast>,
-    /// Images whose class is that of the reference; `None` for values that are no output.
+    /// Images whose class is that of the reference; `None` for values that are not outputs.
     pub top1: Option<usize>,
 }
 

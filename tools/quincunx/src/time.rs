@@ -40,7 +40,7 @@ pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
 /// Adds what a synthesis tool makes of every program to its profile.
 ///
 /// # Errors
-/// `Q0648` for a machine whose programs are no logic; a tool that is missing or fails.
+/// `Q0648` for a machine whose programs are not logic; a tool that is missing or fails.
 pub fn synthesise(executable: &Executable, timings: &mut [Timing]) -> Outcome<()> {
     for ((_, program), timing) in executable.programs().zip(timings) {
         if program.views().iter().all(|view| view.verb != Verb::Synth) {

@@ -41,7 +41,7 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<ValueId>]) -> Option<Consta
     let first = graph[(*inputs.first()?)?].constant.as_ref()?;
     match &node.op {
         Op::Quantise(quantiser) => codes_of(first, quantiser),
-        // The numbers that are attributes of others are no codes.
+        // The numbers that are attributes of others are not codes.
         op if moves_codes(op) => move_elements(first, node),
         _ => compute(graph, node, inputs),
     }

@@ -206,7 +206,7 @@ fn quantisers_round_saturate_and_wrap() {
     );
 }
 
-/// Scales that are no binary fractions of each other stay exact.
+/// Scales that are not binary fractions of each other stay exact.
 #[test]
 fn exact_arithmetic_does_not_round_between_quantisers() {
     let mut graph = Graph::new("thirds");

@@ -177,7 +177,7 @@ fn casts_between_types() {
     check(cast(DType::F32), &[bools(&[0, 1])], &[2], &[0.0, 1.0]);
     let nan = floats(&[2], &[f32::NAN, f32::INFINITY]);
     assert_eq!(run(cast(DType::I16), &[nan]).to_f64(), [0.0, 32767.0]);
-    // 2^24 + 1 is no f32: exact arithmetic does not round.
+    // 2^24 + 1 is not an f32: exact arithmetic does not round.
     let (graph, tensors) = graph_of(&cast(DType::F32), &[longs(&[1], &[(1 << 24) + 1])]).unwrap();
     assert_eq!(exact(&graph, &tensors, Keep::Outputs).unwrap_err().code(), "Q0311");
 }

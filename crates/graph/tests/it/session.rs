@@ -226,7 +226,7 @@ fn check_single(ops: &[(Op, Vec<Tensor>)], x: &Tensor) {
                 Ok(_) if !matches!(op, Op::MatMul | Op::Gemm(_) | Op::Conv(_)) => {
                     check_all_exact(&graph, &inputs, "edge");
                 }
-                // Weights that are no codes make f32 layers.
+                // Weights that are not codes make f32 layers.
                 _ => {
                     run_everywhere(&graph, &inputs, "edge");
                 }

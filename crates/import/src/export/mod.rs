@@ -36,7 +36,7 @@ pub struct ExportOptions {
 ///
 /// # Errors
 /// `Q0420` when ONNX and QONNX have no exact form for a quantiser: wrapping overflow, scales that
-/// are no f32, rounding `half-ceil`, parameters that vary in more than scale, zero point and
+/// are not f32, rounding `half-ceil`, parameters that vary in more than scale, zero point and
 /// width; with [`Dialect::Qdq`] also widths other than 8 and 16 bits (32 for constants), other
 /// rounding than half to even, and ranges without the lowest code.
 pub fn write_onnx(graph: &Graph, options: &ExportOptions) -> Result<Vec<u8>> {

@@ -24,7 +24,7 @@ pub(crate) fn quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
     node.emit(Op::Quantise(quantiser), &[Some(x)])
 }
 
-/// `scale` where `x >= 0`, else `-scale`. Codes 1 and -1 without 0 are no grid that a quantiser
+/// `scale` where `x >= 0`, else `-scale`. Codes 1 and -1 without 0 are not a grid that a quantiser
 /// describes, so that only constants become codes.
 pub(crate) fn bipolar_quant(node: &mut NodeContext<'_, '_>) -> Result<()> {
     let scale = floats(&node.parameter(1, "the scale")?, "scale")?;

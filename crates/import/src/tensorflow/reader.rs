@@ -37,7 +37,7 @@ use std::ops::Range;
 ///
 /// # Errors
 /// All problems at once: class `Unsupported` (`Q0405`, `Q0406`, `Q0412`, `Q0416`, …) for what
-/// Quincunx cannot do, `Invalid` for what is no valid model, `Usage` for options that name
+/// Quincunx cannot do, `Invalid` for what is not a valid model, `Usage` for options that name
 /// nothing.
 pub fn read_graph_def(
     bytes: Bytes,

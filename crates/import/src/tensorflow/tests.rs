@@ -451,7 +451,7 @@ fn many_results_of_a_node_with_a_long_name() {
     let model =
         Model::new(&[1, 20_000]).ints("axis", &[1]).node("Split", &name, &["axis", "x"], split);
     assert_eq!(model.problem().code(), "Q0402");
-    // Where something reads the first result the others are no outputs.
+    // Where something reads the first result the others are not outputs.
     let model = model.node("Relu", "y", &[&name], vec![("T", kind(1))]);
     let graph = model.read().unwrap();
     let names: usize = graph.values().map(|(_, value)| value.name.len()).sum();

@@ -86,7 +86,7 @@ impl<'m> Wires<'m> {
         self.inputs[node].get(index)?.ok()
     }
 
-    /// True when exactly one operand of one node is this result, and it is no output.
+    /// True when exactly one operand of one node is this result, and it is not an output.
     pub(crate) fn is_read_once(&self, port: Port) -> bool {
         self.uses.get(&port) == Some(&1) && !self.is_output.contains(&port)
     }
@@ -119,7 +119,7 @@ impl<'m> Wires<'m> {
         Ok(order)
     }
 
-    /// Results of nodes that nothing reads, except of nodes that are no part of a network.
+    /// Results of nodes that nothing reads, except of nodes that are not part of a network.
     fn sinks(&self, problems: &mut Problems) -> Vec<Port> {
         let mut is_read = vec![false; self.nodes.len()];
         for input in self.inputs.iter().flatten().flatten() {

@@ -315,7 +315,7 @@ impl Net<'_> {
         self.settled(y)
     }
 
-    /// An operator whose result is no exact number.
+    /// An operator whose result is not an exact number.
     fn function(&mut self, op: Op, x: ValueId) -> Option<ValueId> {
         let x = self.short(x)?;
         let y = self.node(op, &[x])?;

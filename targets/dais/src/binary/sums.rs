@@ -49,7 +49,7 @@ impl Expander {
         Ok(())
     }
 
-    /// Adds the next operation of the file, one that is no list.
+    /// Adds the next operation of the file, one that is not a list.
     pub(crate) fn push_inst(&mut self, inst: Inst, slot_type: SlotType, latency: f64, cost: f64) {
         let inst = inst.map_operands(|slot| self.place(slot));
         let slot = self.append(Operation { inst, slot_type, latency, cost });

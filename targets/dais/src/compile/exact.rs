@@ -77,7 +77,7 @@ fn carry_out(builder: &mut Builder<'_>, function: &Expr, x: &Wire) -> Result<Num
     }
 }
 
-/// An exact operator on one number that is no function.
+/// An exact operator on one number that is not a function.
 pub(super) fn unary_of(builder: &mut Builder<'_>, unary: Unary, x: &Number) -> Result<Number> {
     match unary {
         Unary::Neg => x.negated(builder),
@@ -258,7 +258,7 @@ fn power_of(builder: &mut Builder<'_>, x: &Number, power: u32) -> Result<Number>
     Ok(result)
 }
 
-/// `a * b` of two numbers that are no functions.
+/// `a * b` of two numbers that are not functions.
 pub(super) fn product(builder: &mut Builder<'_>, a: &Number, b: &Number) -> Result<Number> {
     if let Some(value) = b.known() {
         return a.rescaled(builder, &value, &Ratio::ZERO);

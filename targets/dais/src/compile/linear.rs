@@ -28,7 +28,7 @@ pub(super) struct Matrix {
     addends: Vec<Ratio>,
 }
 
-/// Fewest bits of a common factor of a column that is taken out: scales that are no powers of two
+/// Fewest bits of a common factor of a column that is taken out: scales that are not powers of two
 /// have more, and small factors help adders.
 pub(super) const MIN_UNIT_BITS: u32 = 8;
 

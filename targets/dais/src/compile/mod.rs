@@ -179,7 +179,7 @@ fn port(graph: &Graph, id: ValueId, quantiser: Option<Quantiser>) -> Port {
     Port { name: graph[id].name.clone(), shape: graph[id].shape.to_vec(), grid }
 }
 
-/// The numbers of a program's input. On a grid of which some scale is no power of two, every
+/// The numbers of a program's input. On a grid of which some scale is not a power of two, every
 /// element enters as a whole number of its steps.
 fn input_numbers(
     builder: &mut Builder<'_>,
@@ -214,7 +214,7 @@ fn value_numbers(graph: &Graph, id: ValueId) -> Result<Numbers> {
     let constant = value.constant.as_ref().ok_or_else(none)?;
     let exact = |value: Dyadic| Number::from(Wire::Constant(value));
     let Some(quantiser) = &constant.quantiser else {
-        // Integers of 64 bits are no f64.
+        // Integers of 64 bits are not f64.
         if let Some(integers) = constant.tensor.to_i64() {
             let whole = |integer: i64| exact(Dyadic::new(Int::from(integer), 0));
             return Ok(integers.into_iter().map(whole).collect());

@@ -62,7 +62,7 @@ impl From<Wire> for Number {
 }
 
 /// Longest offset, in steps of the wire, that is added to it at once. Longer ones wait for a
-/// quantiser, and so do those that are no whole number of steps.
+/// quantiser, and so do those that are not a whole number of steps.
 const MAX_ADDEND_BITS: i64 = 40;
 
 /// Most bits by which an offset that is added at once may lengthen the fraction.

@@ -136,7 +136,7 @@ pub(super) fn whole(builder: &mut Builder<'_>, x: &Wire, rounding: Rounding) -> 
     round(builder, x, 0, rounding, None)
 }
 
-/// Steps of a number that is no binary fraction of them.
+/// Steps of a number that is not a binary fraction of them.
 fn planned(
     builder: &mut Builder<'_>,
     x: &Number,

@@ -22,8 +22,8 @@ const SHORT_TEXT: u64 = 1 << 20;
 /// The text of a compressed file.
 ///
 /// # Errors
-/// `Q1093` when it is no gzip file, ends early, is damaged, holds more than 2^28 bytes, far more than
-/// its own length, or other bytes than text, or is followed by something else.
+/// `Q1093` when it is not a gzip file, ends early, is damaged, holds more than 2^28 bytes, far more
+/// than its own length, or other bytes than text, or is followed by something else.
 pub fn decompress(bytes: &[u8]) -> Result<String> {
     let bad = |message: String| Diagnostic::invalid("Q1093", message);
     let most = MAX_RATIO.saturating_mul(bytes.len() as u64).clamp(SHORT_TEXT, MAX_TEXT);

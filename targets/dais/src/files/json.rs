@@ -199,7 +199,7 @@ impl<'a> Json<'a> {
             is_escaped = byte == b'\\' && !is_escaped;
             is_end
         });
-        // With both quotes; where there is no second one, the text is no string.
+        // With both quotes; where there is no second one, the text is not a string.
         let length = quote.map_or(bytes.len(), |quote| quote.saturating_add(2));
         let token = self.text[self.at..].get(..length);
         // What is within the quotes follows the rules of every JSON string.

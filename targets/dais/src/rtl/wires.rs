@@ -1,5 +1,5 @@
 //! Wires: bits of nets in some order. Slices, shifts, extensions and constants cost no logic, so
-//! they are no cells; every operand of a cell is such a list.
+//! they are not cells; every operand of a cell is such a list.
 
 use quincunx_num::{Int, power_of_two};
 

@@ -8,7 +8,7 @@
 //! for every set of vector instructions.
 //!
 //! What this cannot do goes through the executor: programs with numbers of more than 64 bits as a
-//! whole, and blocks of samples in which a lookup finds no entry or an input is no number.
+//! whole, and blocks of samples in which a lookup finds no entry or an input is not a number.
 
 mod emit;
 mod integer;

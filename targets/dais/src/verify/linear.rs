@@ -1,8 +1,8 @@
-//! Results as linear forms of slots that are no sums.
+//! Results as linear forms of slots that are not sums.
 //!
 //! `3x - 2x` is `x`, which intervals of the operands cannot know: they take the two terms for
 //! independent. A form is found by replacing the latest slot in it by what it is the sum of, until
-//! only slots remain that are no sums, or whose sums drop bits.
+//! only slots remain that are not sums, or whose sums drop bits.
 
 use super::ranges::Range;
 use crate::isa::Inst;
@@ -70,7 +70,7 @@ impl Form {
 impl Forms<'_> {
     /// The range of an operation in units of its step, from its linear form: what all forms on the
     /// way say together, until that is within `goal`, the form too long, or `steps`, which are used
-    /// up, are none. `None` for an operation that is no sum.
+    /// up, are none. `None` for an operation that is not a sum.
     pub(super) fn range(
         &self,
         index: usize,
@@ -83,7 +83,7 @@ impl Forms<'_> {
         let bound = |bound: &Int| Dyadic::new(bound.clone(), unit);
         let goal = goal.map(|goal| (bound(&goal.low), bound(&goal.high)));
         let (mut low, mut high) = (form.low.clone(), form.high.clone());
-        // Slots above this one are no sums.
+        // Slots above this one are not sums.
         let mut above = u32::MAX;
         while let Some((&slot, factor)) = form.terms.range(..above).next_back() {
             let is_enough = goal.as_ref().is_some_and(|goal| low >= goal.0 && high <= goal.1);
@@ -186,8 +186,8 @@ impl Forms<'_> {
         })
     }
 
-    /// Adds `factor` times what an operation is the sum of; `None`, and no change, if it is no sum
-    /// or drops bits.
+    /// Adds `factor` times what an operation is the sum of; `None`, and no change, if it is not a
+    /// sum or drops bits.
     fn expand(&self, index: usize, factor: &Dyadic, form: &mut Form) -> Option<()> {
         let own = places(self.types[index].fraction);
         let fraction = |slot: Slot| places(self.types[slot.0 as usize].fraction);

@@ -3,7 +3,7 @@
 //! The interval of an input is the declared one, which is a promise of whoever drives it; what
 //! quantises has the type's interval unless nothing is cut off. Where an interval leaves the type of
 //! a result that must not overflow, operands that depend on each other may be the reason: then the
-//! result is written as a linear form of slots that are no sums, and its interval is taken.
+//! result is written as a linear form of slots that are not sums, and its interval is taken.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -265,7 +265,7 @@ impl Analysis<'_> {
     fn mux(&self, [condition, set, clear]: [Slot; 3], shift: i32, minus: bool, to: Kif) -> Range {
         let own = places(to.fraction);
         let (decides, kif) = (condition, self.kif(condition));
-        // What a comparison says about its operands; an unsigned condition is no comparison.
+        // What a comparison says about its operands; an unsigned condition is not a comparison.
         let given = |slot, is_set| match kif.signed {
             true => self.forms().given(slot, decides, is_set),
             false => self.of(slot).clone(),

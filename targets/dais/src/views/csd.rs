@@ -49,7 +49,7 @@ impl Coefficient {
 /// By group; `None` for a program that is too large, or whose constants are.
 ///
 /// A sum is a result of additions that something else than an exact addition of its group reads. It
-/// is written in terms of operands that are no additions, or sums of other groups.
+/// is written in terms of operands that are not additions, or sums of other groups.
 pub(super) fn naive(flat: &Flat) -> Option<Vec<Naive>> {
     let sums = Sums { flat, is_sum: sums(flat) };
     let mut found = vec![Naive::default(); flat.groups.len()];

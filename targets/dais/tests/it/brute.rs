@@ -194,7 +194,7 @@ fn no_proof_is_wrong() {
     assert!(overflows > 1000 && outside > 100 && clean > 100, "{overflows} {outside} {clean}");
 }
 
-/// Numbers of every magnitude, and what are no numbers.
+/// Numbers of every magnitude, and what are not numbers.
 fn odd_samples(random: &mut Random) -> Vec<Vec<f64>> {
     const ODD: [f64; 14] = [
         0.0,

@@ -62,7 +62,7 @@ fn what_fits_two_dialects_is_not_guessed() {
             &Rules::default()
         )));
     }
-    // The sign of D0's output is the input shift of D1: only D0 is legal, which is no proof.
+    // The sign of D0's output is the input shift of D1: only D0 is legal, which is not a proof.
     let mut only_d0 = both;
     only_d0[6] = 100;
     assert_eq!(guess(&words(&only_d0)), Err("Q1056".to_owned()));
@@ -236,7 +236,7 @@ fn steps_of_zeros_are_not_lost() {
     }
 }
 
-/// `2^k - 1` is no float for `k >= 54`; files hold `2^k` instead.
+/// `2^k - 1` is not a float for `k >= 54`; files hold `2^k` instead.
 #[test]
 fn a_max_that_no_float_holds_is_rounded_back() {
     let kif = |min, max, step| SlotType::Interval { min, max, step }.kif();

@@ -12,7 +12,7 @@ use quincunx_isa::Bits;
 const LENGTH: usize = 16;
 const COMPACTED: usize = 8;
 
-/// Reads a stream. What is no systolic instruction that this target knows becomes raw bytes; a
+/// Reads a stream. What is not a systolic instruction that this target knows becomes raw bytes; a
 /// systolic instruction with bits that mean nothing here does so with a warning.
 pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
     let (mut listing, mut warnings) = (Listing::default(), Problems::default());

@@ -73,8 +73,8 @@ macro_rules! real {
 
             fn fused(self, a: &[$type], b: &[$type], stride: usize) -> $type {
                 let pairs = || a.iter().zip(b.iter().step_by(stride));
-                // Where a term is no finite number, or all are zeros, the rules of the type's own
-                // arithmetic give the result: nothing has to be rounded.
+                // Where a term is not a finite number, or all are zeros, the rules of the type's
+                // own arithmetic give the result: nothing has to be rounded.
                 let special = |(a, b): (&$type, &$type)| !a.is_finite() || !b.is_finite();
                 let zero = |(a, b): (&$type, &$type)| *a == 0.0 || *b == 0.0;
                 let plain = !self.is_finite() || pairs().any(special);

@@ -181,7 +181,8 @@ pub fn acc_of(element: Element, inst: &Virtual, second: bool) -> Option<Acc> {
 /// The product of a virtual instruction.
 ///
 /// # Errors
-/// `Q6060` for a variable that is not declared, `Q6051` for a type that is no accumulator, `Q6041`.
+/// `Q6060` for a variable that is not declared, `Q6051` for a type that is not an accumulator,
+/// `Q6041`.
 pub fn visa_operation(
     inst: &Virtual,
     kernel: &Kernel,

@@ -96,7 +96,7 @@ fn instruction(
     found
 }
 
-/// The types of dst and src0; `None` when one is no accumulator at all.
+/// The types of dst and src0; `None` when one is not an accumulator at all.
 fn accumulators(
     inst: &Virtual,
     dst: &Variable,
@@ -165,7 +165,7 @@ fn places(
         _ => inst.src2.0,
     };
     let list = footprints(operation);
-    // The base of a variable that is no alias gets the alignment that its operands need.
+    // The base of a variable that is not an alias gets the alignment that its operands need.
     let base = |name: &str| {
         let index = variable(name).index()?;
         let at = index.checked_sub(crate::program::FIRST_VARIABLE)? as usize;

@@ -61,7 +61,7 @@ fn neighbours(name: &str, layer: &Json, names: &BTreeMap<&str, &Json>, problems:
             continue;
         };
         for other in list.iter().filter_map(Json::text) {
-            // Inputs of the network are no layers.
+            // Inputs of the network are not layers.
             let Some(other_layer) = names.get(other) else { continue };
             let list = other_layer.get(back).and_then(Json::list).unwrap_or(&[]);
             let mutual = list.iter().any(|entry| entry.text() == Some(name));

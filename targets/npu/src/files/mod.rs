@@ -54,7 +54,7 @@ pub struct IrFile {
 /// Reads a file.
 ///
 /// # Errors
-/// `Q4070` for text that is no JSON, with its place; `Q4071` for JSON too large or too deep.
+/// `Q4070` for text that is not JSON, with its place; `Q4071` for JSON too large or too deep.
 pub fn read(bytes: &[u8]) -> Result<IrFile> {
     let (value, style) = json::parse(bytes)?;
     let kind = kind_of(&value);

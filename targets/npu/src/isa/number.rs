@@ -52,7 +52,7 @@ impl Number {
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         let (first, last) = (digits.first()?, digits.last()?);
         let plain = digits.iter().all(u8::is_ascii_digit);
-        // `01`, `.5`, `1.` and words are no numbers.
+        // `01`, `.5`, `1.` and words are not numbers.
         if !first.is_ascii_digit()
             || !last.is_ascii_digit()
             || (digits.len() > 1 && *first == b'0' && digits[1].is_ascii_digit())

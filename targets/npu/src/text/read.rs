@@ -21,7 +21,7 @@ pub struct Read {
 /// fields left out (`{...}`, which stand for zeros) and lines of dots are warnings.
 ///
 /// # Errors
-/// `Q4003` for text that is no line of a program, `Q4004` for values out of range, `Q4005` for a
+/// `Q4003` for text that is not a line of a program, `Q4004` for values out of range, `Q4005` for a
 /// queue listed twice, `Q4007` for unknown instructions, `Q4008` for members that are not the
 /// table's, `Q4009` for a line without times among lines with times and for lines out of order.
 pub fn read(

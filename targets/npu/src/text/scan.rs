@@ -134,7 +134,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The error for what begins here and is no number, with what to write instead.
+    /// The error for what begins here and is not a number, with what to write instead.
     #[cold]
     fn no_number(&self, length: usize) -> Diagnostic {
         let text = String::from_utf8_lossy(&self.rest()[..length]);

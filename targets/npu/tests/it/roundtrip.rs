@@ -167,7 +167,7 @@ fn differences_name_lines_and_cycles() {
     assert!(shown.contains(&format!("{before:?}")) && shown.contains(&format!("{:?}", lines[at])));
 }
 
-/// What is no number, and lines of another system, with what to write instead.
+/// What is not a number, and lines of another system, with what to write instead.
 #[test]
 fn messages_about_numbers_and_line_ends() {
     let text = String::from_utf8(crate::common::fragment("f04_conv3x3_stride2_padded")).unwrap();

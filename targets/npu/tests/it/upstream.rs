@@ -1,5 +1,6 @@
-//! Files of the original tool, which have no licence and are no part of this project: read in place
-//! from `$QUINCUNX_SHARED`, or `../shared` beside the workspace, and skipped where that is absent.
+//! Files of the original tool, which have no licence and are not part of this project: read in
+//! place from `$QUINCUNX_SHARED`, or `../shared` beside the workspace, and skipped where that is
+//! absent.
 
 use crate::common::{arch, parse, problems};
 use flate2::read::GzDecoder;

@@ -15,8 +15,8 @@ const MAX_WEIGHTS: usize = 1 << 24;
 /// for each output register, of the same height and width; beyond the edge there are zeros.
 ///
 /// # Errors
-/// `Q5054` when a weight is no exact f32, or the kernels are too large; `Q5052` for a mode whose
-/// numbers are no real numbers.
+/// `Q5054` when a weight is not an exact f32, or the kernels are too large; `Q5052` for a mode
+/// whose numbers are not real numbers.
 pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph> {
     let (depth, _) = file.approximation();
     let goals = file.goals(depth)?.0;

@@ -67,7 +67,7 @@ pub(super) type Read<T> = Result<T, Diagnostic>;
 /// Reads a file.
 ///
 /// # Errors
-/// `Q5050` for text that is no JSON object, `Q5051` for a field that is missing or has another
+/// `Q5050` for text that is not a JSON object, `Q5051` for a field that is missing or has another
 /// type, `Q5052` for a value that no kernel has.
 pub fn read_kernels(text: &str) -> Read<KernelFile> {
     let value: Value = serde_json::from_str(text).map_err(|error| {

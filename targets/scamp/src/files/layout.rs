@@ -94,7 +94,7 @@ pub(super) fn super_pixel(pair_gen: &Map<String, Value>) -> Read<DigitalLayout> 
     Ok(DigitalLayout { bits, block, registers: BTreeMap::new(), banks })
 }
 
-/// The places of the bits of one bank: the file numbers them from 1, and 0 is no bit.
+/// The places of the bits of one bank: the file numbers them from 1, and 0 is not a bit.
 fn bank_of(name: &str, bank: &Value, (width, height): (usize, usize)) -> Read<Vec<(usize, usize)>> {
     let rows = |value: &Value| value.as_array().cloned().ok_or_else(|| missing(name, "rows"));
     let mut places = BTreeMap::new();

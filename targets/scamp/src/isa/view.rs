@@ -85,7 +85,7 @@ pub enum Gate {
 pub struct Facts {
     /// What kind of instruction it is.
     pub class: Class,
-    /// How many of its registers it writes, the first ones of the text; for what is no macro.
+    /// How many of its registers it writes, the first ones of the text; for what is not a macro.
     pub writes: usize,
     /// What a macro comes to, as [`crate::meaning`] reads it; nothing for `abs`, which is not linear.
     pub meaning: &'static [&'static str],

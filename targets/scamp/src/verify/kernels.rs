@@ -41,8 +41,8 @@ pub fn computed(program: &Program, level: Level, arch: &ScampArch) -> Result<Vec
 
 impl Computed {
     /// The kernel in units of the least power of two that all coefficients are multiples of, with
-    /// its exponent `d` of `2^-d`; `None` where a coefficient is no multiple of a power of two, or a
-    /// summand is of no input.
+    /// its exponent `d` of `2^-d`; `None` where a coefficient is not a multiple of a power of two,
+    /// or a summand is of no input.
     pub fn goal(&self) -> Option<(Goal, u32)> {
         let channel = |term: &Term| self.inputs.iter().position(|&input| input == term.source);
         let mut cells = Vec::new();

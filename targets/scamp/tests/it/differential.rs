@@ -101,7 +101,7 @@ fn every_instruction_agrees() {
     }
 }
 
-/// Bus steps where some elements have no FLAG, and results that are no floats.
+/// Bus steps where some elements have no FLAG, and results that are not floats.
 #[test]
 fn masks_and_fractions() {
     let mut random = Random::new(22);

@@ -15,7 +15,7 @@ use quincunx_scamp::verify::{verify, verify_kernels};
 use quincunx_testkit::{Verdict, campaign};
 
 /// Macros that the golden data covers: all but those of the sensor and the deprecated spellings,
-/// which `differential.rs` covers together with everything that is no macro.
+/// which `differential.rs` covers together with everything that is not a macro.
 fn covered(row: usize) -> bool {
     let name = TABLE.rows[row].name;
     let layout = Layout::fixed(&TABLE).unwrap();

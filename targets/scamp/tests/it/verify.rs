@@ -454,7 +454,7 @@ fn ports_are_registers() {
         ("WHERE(R5); res(B); ALL(); res(C)", "B R5", "B C"),
         ("abs(B, C)", "C", "B"),
         ("where(A); input(B, 3); all()", "A", "B"),
-        // What is written and read under one FLAG is no input, unless it is an output.
+        // What is written and read under one FLAG is not an input, unless it is an output.
         ("where(A); mov(B, C); add(D, D, B); all() /*Null Instruction: [] <- [D]*/", "A C D", "D"),
         ("where(A); mov(B, C); all(); mov(D, B) /*Null Instruction: [] <- [D]*/", "A B C", "D"),
         ("where(A); mov(B, C); where(B); all() /*Null Instruction: [] <- [A]*/", "A B C", "A"),

@@ -29,7 +29,7 @@ struct Piece {
     /// Instruction that it is of, and its first vector there.
     of: usize,
     first: u32,
-    /// Places among what is no load: the first at which it may be, and where it was.
+    /// Places among what is not a load: the first at which it may be, and where it was.
     earliest: usize,
     latest: usize,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Reordered {
     pub(crate) places: Vec<u32>,
 }
 
-/// When vectors were last touched, counted by what is no load.
+/// When vectors were last touched, counted by what is not a load.
 struct Touched {
     /// Local memory, read or written.
     local: Vec<u32>,

@@ -7,7 +7,7 @@ use quincunx_diag::{Diagnostic, Result};
 /// Reads whole vectors of scalars.
 ///
 /// # Errors
-/// `Q3034` when the length is no multiple of a vector's.
+/// `Q3034` when the length is not a multiple of a vector's.
 pub fn read_data(bytes: &[u8], arch: &TcuArch) -> Result<Vec<i32>> {
     let vector = arch.vector_bytes();
     let rest = bytes.chunks_exact(vector).remainder().len();

@@ -171,7 +171,7 @@ fn within(what: &str, base: u64, size: u64, depth: u64, memory: &str) -> Result<
 mod tests {
     use super::*;
 
-    /// What is wrong is said in words of ours where the text is no JSON at all.
+    /// What is wrong is said in words of ours where the text is not JSON at all.
     #[test]
     fn broken_text_is_named() {
         for (text, message) in [

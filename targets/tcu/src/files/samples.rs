@@ -118,7 +118,7 @@ impl Samples {
     /// Reads the bytes of a stream.
     ///
     /// # Errors
-    /// `Q3036` when they are no whole words.
+    /// `Q3036` when they are not whole words.
     pub fn read(bytes: &[u8], block_size: usize) -> Result<Samples> {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() {

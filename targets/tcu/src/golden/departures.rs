@@ -143,7 +143,7 @@ fn shown<'a>(graph: &'a Graph, node: &'a Node, free: &Tensors) -> Option<(Vec<&'
         within[next.index()] = true;
         last = &graph[next];
     }
-    // What only these nodes read is no number of the graph either.
+    // What only these nodes read is not a number of the graph either.
     for (id, node) in graph.nodes().rev() {
         if !within[id.index()] {
             continue;

@@ -257,7 +257,7 @@ impl Executor {
                 }
             }
         } else if !A::SKIPS_ZERO {
-            // A float 0 times infinity is no number, and -0 + 0 is 0.
+            // A float 0 times infinity is not a number, and -0 + 0 is 0.
             for lane in 0..sums.len() {
                 A::accumulate_product(0, self.state.weight_row(lane + 1), &mut sums, flow);
             }

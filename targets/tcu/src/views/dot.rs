@@ -134,7 +134,7 @@ fn flow(package: &Package, ports: &Ports, layers: &[Layer]) -> Flow {
     flow
 }
 
-/// Where every vector comes from that passes data between layers. Constants are no data.
+/// Where every vector comes from that passes data between layers. Constants are not data.
 struct Flow {
     local: Vec<Option<Content>>,
     dram: FxHashMap<u64, Held>,

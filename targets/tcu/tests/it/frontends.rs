@@ -332,7 +332,7 @@ fn convolutions_follow_onnx() {
 #[test]
 fn poolings_follow_onnx() {
     let mut x = Image::new([3, 7, 7]);
-    // No element above 0: padding is no element.
+    // No element above 0: padding is not an element.
     x.reals.iter_mut().for_each(|real| *real -= 3.0);
     let mut ran = Ran::default();
     let mut pool = |op: &str, more: &[(&str, Attribute)]| {

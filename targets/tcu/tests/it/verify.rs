@@ -243,7 +243,8 @@ fn legality_misses_nothing() {
         let problems = verify(&broken, &Rules::default());
         if any_error(&problems) {
             rejected += 1;
-            // Rules that are no memory faults: strides, sources, widths of registers, rows of zeros.
+            // Rules that are not memory faults: strides, sources, widths of registers, rows of
+            // zeros.
             let codes = ["Q3041", "Q3043", "Q3044", "Q3046", "Q3049"];
             let other = problems.iter().any(|p| p.is_error() && !codes.contains(&p.code()));
             false_alarms += usize::from(runs && other);

@@ -45,7 +45,7 @@ fn every_verb(path: &str, place: &Path, codes: &[i32]) {
         &["diff", &data, &data, "--order", path, "-o", &out],
     ] {
         let run = quincunx(arguments);
-        // What is no program has no rules to be lenient about, which is found before it is read.
+        // What is not a program has no rules to be lenient about, which is found before it is read.
         // Two files of different kinds are not compared at all.
         let usage = run.code == 2 && ["Q0708", "Q0630"].iter().any(|c| run.stderr.contains(c));
         let expected = usage || codes.contains(&run.code);

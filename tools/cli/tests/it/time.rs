@@ -1,4 +1,4 @@
-//! `time`, native files in folders, options of targets and data that is no `.npz`.
+//! `time`, native files in folders, options of targets and data that is not a `.npz`.
 
 use crate::support::{compiled, file, quincunx};
 use serde_json::Value;

@@ -36,7 +36,7 @@ fn number(problem: &Diagnostic) -> u32 {
     problem.code().trim_start_matches('Q').parse().unwrap_or(0)
 }
 
-/// Codes of texts that are no kernel: those of the instruction kit and of our grammar.
+/// Codes of texts that are not kernels: those of the instruction kit and of our grammar.
 fn is_syntax(problem: &Diagnostic) -> bool {
     (2100..2200).contains(&number(problem)) || [6020, 6024, 6027].contains(&number(problem))
 }

@@ -34,7 +34,7 @@ impl Distance {
     }
 
     fn add(&mut self, found: f64, expected: f64) {
-        // Equal infinities, and two that are no numbers, are no distance apart.
+        // Equal infinities, and two that are not numbers, are no distance apart.
         if found == expected || found.is_nan() && expected.is_nan() {
             self.signal += if expected.is_finite() { expected * expected } else { 0.0 };
             return;

@@ -74,7 +74,7 @@ fn stage_text(stage: &Stage) -> Outcome<String> {
 fn program_text(program: &dyn Program) -> quincunx_diag::Result<String> {
     let files = program.emit(TEXT_KIND, "program")?;
     let text: String = files.iter().map(|file| String::from_utf8_lossy(&file.bytes)).collect();
-    // Some dialects end their lines so; between programs this is no difference.
+    // Some dialects end their lines so; between programs this is not a difference.
     Ok(text.replace("\r\n", "\n"))
 }
 
@@ -93,7 +93,7 @@ fn own_difference(
 ) -> Outcome<Option<Vec<Table>>> {
     match (open(files[0], setup, targets), open(files[1], setup, targets)) {
         (Ok(a), Ok(b)) => Ok(setup.target.diff(&*a, &*b)),
-        // Texts that are no programs can still be compared.
+        // Texts that are not programs can still be compared.
         _ => Ok(None),
     }
 }

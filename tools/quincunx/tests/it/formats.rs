@@ -62,7 +62,7 @@ fn decimals_as_other_programs_write_them() {
     assert!(csv("1,2\r\n\r\n3,4\r\nx,1\r\n", DType::F32).unwrap_err().contains("line 4, column 1"));
     assert!(csv("1,2\r\n\r\n3\r\n", DType::F32).unwrap_err().contains("line 3 has 1"));
     assert!(csv("inf", DType::F64).is_err() && csv("\u{fffd}", DType::F64).is_err());
-    // An open quote takes the rest of the file, which is no text for a message.
+    // An open quote takes the rest of the file, which is not text for a message.
     let open = csv(&format!("\"{}", "1,2\n".repeat(100_000)), DType::F64).unwrap_err();
     assert!(open.len() < 1000, "{} bytes", open.len());
 }

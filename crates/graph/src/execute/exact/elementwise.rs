@@ -94,7 +94,7 @@ impl IntoSign for std::cmp::Ordering {
     }
 }
 
-/// An operator whose results are no fractions.
+/// An operator whose results are not fractions.
 pub(super) fn no_exact_result(name: &str) -> quincunx_diag::Diagnostic {
     unsupported(format!("{name} has no exact result"))
         .help("the f32 executor computes it; for a bit-exact network, replace it by a quantised operator or table")

@@ -40,7 +40,7 @@ pub(super) fn depth_to_space(node: &mut Node<'_, '_>) -> Result<()> {
     node.emit_ordered(Op::Reshape { shape }, &[x], order)
 }
 
-/// How many blocks an extent is; `None` if it is no whole number of them.
+/// How many blocks an extent is; `None` if it is not a whole number of them.
 fn whole(extent: usize, block: usize) -> Option<usize> {
     extent.checked_div(block).filter(|_| extent.is_multiple_of(block))
 }

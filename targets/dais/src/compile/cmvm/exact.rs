@@ -86,7 +86,7 @@ impl Trial {
         }
     }
 
-    /// Fewer adders cannot do: every target that is no input is the result of one, and as many
+    /// Fewer adders cannot do: every target that is not an input is the result of one, and as many
     /// inputs as it adds up, less one, are needed for it.
     fn least(&self) -> usize {
         let inputs = |form: &Form| form.iter().filter(|&&factor| factor != 0).count();
@@ -98,7 +98,7 @@ impl Trial {
         self.targets.iter().filter(|target| !self.nodes.contains(target))
     }
 
-    /// Whether all targets can be made with that many more adders. Adders whose results are no
+    /// Whether all targets can be made with that many more adders. Adders whose results are not
     /// targets are tried in one order only, `after` the last one: by their later operand, which
     /// new ones have later than all others.
     fn reach(&mut self, adders: usize, after: (usize, usize, usize)) -> bool {

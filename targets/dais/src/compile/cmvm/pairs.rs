@@ -204,7 +204,7 @@ impl Pairs {
         &self.buckets[count]
     }
 
-    /// The pair is no candidate until it occurs more often than now, or [`Pairs::restore`].
+    /// The pair is not a candidate until it occurs more often than now, or [`Pairs::restore`].
     pub(super) fn set_aside(&mut self, key: Key) {
         let at = self.find(key);
         let Slot { count, place, .. } = self.slots[at];

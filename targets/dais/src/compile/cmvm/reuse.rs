@@ -1,7 +1,7 @@
 //! The adder graph of a matrix for fewer rows, or for other ranges, steps and signs of the inputs.
 //!
 //! A kernel at the border of an image lacks rows, and ranges there can be narrower. The graph that
-//! was found for all rows holds with zeros in their place: adders of a zero are no adders. A slot
+//! was found for all rows holds with zeros in their place: adders of a zero are not adders. A slot
 //! that holds an input negated changes which adders subtract. Both are much faster than another
 //! search, and the result is proved like any other.
 

@@ -282,7 +282,7 @@ pub(super) fn retime(logic: &Logic, first: Schedule) -> Schedule {
     let cutoff = best.longest();
     let late = Schedule::latest(logic, cutoff, count);
     let early = improve(logic, Schedule { cutoff, ..best });
-    // Where rounding left no room for the latest schedule it is no schedule.
+    // Where rounding left no room for the latest schedule it is not a schedule.
     if late.longest() > cutoff + EPSILON || !is_ordered(logic, &late) {
         return early;
     }

@@ -26,7 +26,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Width of its longest number; `u32::MAX` if the addend is no constant of the machine.
+    /// Width of its longest number; `u32::MAX` if the addend is not a constant of the machine.
     fn width(&self, steps: &Steps) -> u32 {
         let product = |x: i128| Int::from(self.factor) * Int::from(x);
         let ends = (product(steps.runs[0].0), product(steps.last));

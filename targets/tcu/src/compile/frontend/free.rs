@@ -89,7 +89,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// The only reader of a value that is no output.
+    /// The only reader of a value that is not an output.
     fn only_reader(&self, value: ValueId) -> Option<NodeId> {
         match self.consumers[value.index()][..] {
             [reader] if !self.graph.outputs().contains(&value) => Some(reader),

@@ -27,7 +27,7 @@ impl Frontend<'_> {
             })
     }
 
-    /// True when all readers of a value are of a kind, and it is no output.
+    /// True when all readers of a value are of a kind, and it is not an output.
     fn all_readers(&self, value: ValueId, kind: impl Fn(&Node) -> bool) -> bool {
         let readers = &self.consumers[value.index()];
         let mut nodes = readers.iter().map(|&reader| &self.graph[reader]);

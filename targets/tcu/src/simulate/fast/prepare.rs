@@ -259,7 +259,8 @@ impl Builder<'_> {
         self.configuration.step(inst)
     }
 
-    /// The weights times zeros: the bias. Not so with floats, where 0 times infinity is no number.
+    /// The weights times zeros: the bias. Not so with floats, where 0 times infinity is not a
+    /// number.
     fn bias(&mut self, to: Run, count: u32, add: bool) {
         let Layout { zero, weights, array, .. } = *self.layout;
         if self.arch.data_type == DataType::Float32 {

@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// A small machine with everything; depths that are no powers of two leave addresses that encode
+/// A small machine with everything; depths that are not powers of two leave addresses that encode
 /// but do not exist.
 pub(crate) fn small(data_type: DataType, threads: u32) -> TcuArch {
     TcuArch {

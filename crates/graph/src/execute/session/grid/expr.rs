@@ -34,8 +34,8 @@ impl Builder<'_> {
         Program::new(&expr, self.shape(output)).map(|_| Form::Lazy(expr))
     }
 
-    /// A value as an expression; `None` when it is no constant and not on a grid, or held as exact
-    /// numbers.
+    /// A value as an expression; `None` when it is not a constant and not on a grid, or held as
+    /// exact numbers.
     pub(super) fn expr_of(&mut self, id: ValueId) -> Result<Option<Arc<Expr>>> {
         Ok(match self.form(id)? {
             Form::Grid(grid) => Some(Arc::new(Expr::Leaf(*grid))),

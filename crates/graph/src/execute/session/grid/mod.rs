@@ -59,8 +59,8 @@ impl Builder<'_> {
         }
     }
 
-    /// True when some operand is a quantised value that is no constant, and all others are too, or
-    /// are constants. The weights of a layer must be stored as codes: plain f32 weights make a
+    /// True when some operand is a quantised value that is not a constant, and all others are too,
+    /// or are constants. The weights of a layer must be stored as codes: plain f32 weights make a
     /// layer of f32.
     fn is_on_grid(&mut self, node: &Node) -> Result<bool> {
         let mut found = false;
