@@ -432,7 +432,7 @@ fn check(description: &Description) -> Vec<Diagnostic> {
     let mut known: BTreeSet<&str> = description.inputs.iter().map(|v| v.name.as_str()).collect();
     for segment in &description.segments {
         if !is_component(&segment.name) || !names.insert(&segment.name) {
-            fail(format!("{:?} cannot be the name of one more segment", segment.name));
+            fail(format!("{:?} cannot be the name of another segment", segment.name));
         }
         check_segment(segment, &known, &mut fail);
         known.extend(segment.outputs.iter().map(String::as_str));
@@ -452,7 +452,7 @@ fn check_segment(segment: &SegmentRecord, known: &BTreeSet<&str>, fail: &mut imp
     let mut files = BTreeSet::new();
     for file in &segment.files {
         if !is_component(&file.name) || !files.insert(&file.name) {
-            fail(format!("{:?} cannot be the name of one more file of {name:?}", file.name));
+            fail(format!("{:?} cannot be the name of another file of {name:?}", file.name));
         }
     }
     for input in &segment.inputs {

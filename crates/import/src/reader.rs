@@ -345,7 +345,7 @@ impl<'m> Importer<'m> {
         }
         let has_output = node.output.iter().take(row.outputs).any(|name| !name.is_empty());
         if !has_output {
-            return Err(Diagnostic::invalid("Q0408", "the node has no output"));
+            return Err(Diagnostic::invalid("Q0408", "the node has no outputs"));
         }
         let extra = node.output.iter().enumerate().skip(row.outputs);
         match extra
@@ -390,7 +390,7 @@ impl<'m> Importer<'m> {
 
     fn add_outputs(&mut self, graph: &'m GraphProto) {
         if graph.output.is_empty() {
-            self.report(Diagnostic::invalid("Q0417", "the graph has no output"));
+            self.report(Diagnostic::invalid("Q0417", "the graph has no outputs"));
         }
         for output in &graph.output {
             let name = output.name.as_deref().unwrap_or("");

@@ -336,7 +336,7 @@ fn read_operation(
 pub(crate) fn not_in_dialect(inst: Inst, dialect: Dialect) -> Diagnostic {
     let (name, mnemonic) = (dialect.name(), inst.mnemonic());
     let help = match dialect {
-        Dialect::A4 => "it negates operands by an instruction of its own".to_owned(),
+        Dialect::A4 => "it negates operands with a separate instruction".to_owned(),
         _ => format!("the first dialect that has it is {}", inst.facts().dialect.name()),
     };
     Diagnostic::invalid("Q1005", format!("dialect {name} has no instruction `{mnemonic}`"))
@@ -424,6 +424,9 @@ fn push(out: &mut Vec<u8>, word: i32) {
 
 fn count(number: usize, what: &str) -> Result<i32> {
     i32::try_from(number).map_err(|_| {
-        Diagnostic::unsupported("Q1057", format!("the {what} is {number}, words hold 2^31-1"))
+        Diagnostic::unsupported(
+            "Q1057",
+            format!("the {what} is {number}, words hold at most 2^31-1"),
+        )
     })
 }

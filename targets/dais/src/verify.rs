@@ -250,12 +250,13 @@ impl Checker<'_> {
         }
         let limit = self.rules.width_limit;
         if kif.width() > limit {
-            let message = format!("type {kif} is {} bits wide, at most {limit} are", kif.width());
+            let message =
+                format!("type {kif} is {} bits wide, expected at most {limit}", kif.width());
             self.error("Q1013", format!("{message} allowed"));
             return None;
         }
         if places(kif.signed) + places(kif.integer) + places(kif.fraction) < places(0) {
-            self.warn("Q1015", format!("type {kif} has fewer than 0 bits, it holds 0 only"));
+            self.warn("Q1015", format!("type {kif} has fewer than 0 bits and holds only 0"));
         }
         Some(kif)
     }

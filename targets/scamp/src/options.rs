@@ -43,7 +43,12 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "0",
         (0.0, 1e9),
     ),
-    OptionInfo::whole("seed", "which device and run the noise is of", "0", (0, u64::MAX as i128)),
+    OptionInfo::whole(
+        "seed",
+        "which device and run the noise comes from",
+        "0",
+        (0, u64::MAX as i128),
+    ),
     OptionInfo::flag("saturate", "values stop at the saturation of the machine", false),
     OptionInfo::whole(
         "max-work",

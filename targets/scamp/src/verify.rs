@@ -229,7 +229,7 @@ impl Checker<'_> {
             self.error("Q5025", format!("{text}: PIX can only be reset, with bus(PIX)"));
         }
         if written == 1 && sources.iter().any(|register| is_news(&register)) {
-            let text = format!("{text} reads NEWS of some element while that is written");
+            let text = format!("{text} reads NEWS of an element while it is written");
             self.warn("Q5033", text + "; here the read comes first");
         }
         let moves = all.iter().any(|register| register.direction().is_some());
@@ -257,7 +257,7 @@ impl Checker<'_> {
             self.error("Q5028", "the kernel does not end".to_owned());
         }
         if self.masked {
-            self.warn("Q5035", "FLAG may be 0 in the end; all() is missing".to_owned());
+            self.warn("Q5035", "FLAG may be 0 at the end; all() is missing".to_owned());
         }
         let inputs = program.input_registers(self.arch);
         if program.inputs.is_some() {

@@ -27,7 +27,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ),
     OptionInfo::one_of(
         "input-layout",
-        "compile: nhwc takes inputs position by position; packed lets the host put what a first convolution reads for a position into one, with --rounding free",
+        "compile: nhwc takes inputs position by position; packed, with --rounding free, lets the host pack everything that a first convolution reads for a position into one",
         "nhwc",
         &["nhwc", "packed"],
     ),
@@ -101,7 +101,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     .or("arch"),
     OptionInfo::text(
         "watch",
-        "vectors whose changes run prints: inputs and outputs by name, or such as Acc(3) Local(0+8)",
+        "vectors whose changes run prints: inputs and outputs by name, or places such as Acc(3) Local(0+8)",
         "",
     ),
 ];

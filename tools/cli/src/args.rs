@@ -22,7 +22,7 @@ Exit codes:
 The result goes to stdout; progress and messages go to stderr.
 A file name of - is stdin or stdout.";
 
-/// Compiles networks for five machines, runs and checks the programs.
+/// Compiles networks for five machines, and runs and checks the programs.
 #[derive(Parser)]
 #[command(name = "quincunx", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -52,7 +52,7 @@ pub(crate) struct Global {
     /// Also tell what every compiler pass did
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// Threads; results do not depend on it [default: all]
+    /// Number of threads; results do not depend on it [default: all]
     #[arg(short = 'j', long = "threads", global = true, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<NonZeroUsize>,
 }
@@ -99,8 +99,8 @@ pub(crate) struct Machine {
     /// Machine: a preset of the target (see `quincunx targets NAME`) or an architecture file
     #[arg(long, value_name = "PRESET|FILE")]
     pub(crate) arch: Option<String>,
-    /// Option of the target (see `quincunx targets NAME`); may be repeated. Every option is also an
-    /// option of its own: --NAME VALUE, or for one that is true or false --NAME and --NAME=false
+    /// Option of the target (see `quincunx targets NAME`); may be repeated. --NAME VALUE does the
+    /// same, or for a switch --NAME and --NAME=false
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_value)]
     set: Vec<(String, String)>,
     #[command(flatten)]
@@ -147,15 +147,14 @@ pub(crate) fn without_conflict(
     Ok(options)
 }
 
-/// What is read of a model.
+/// Which part of a model is read.
 #[derive(Args)]
 pub(crate) struct ModelPart {
     /// Values of the model that become the outputs, separated by commas; what they do not need is
-    /// not looked at [default: the model's outputs]
+    /// ignored [default: the model's outputs]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     outputs: Vec<String>,
-    /// Values of the model that become inputs, separated by commas; what computes them is not
-    /// looked at
+    /// Values of the model that become inputs, separated by commas; what computes them is ignored
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     inputs: Vec<String>,
     /// Shape of an input, as NAME=1x3x224x224 or NAME=[1,3,224,224]; may be repeated
@@ -222,7 +221,7 @@ pub(crate) struct Preparation {
     #[arg(long, value_name = "FILE")]
     pub(crate) calibrate: Option<PathBuf>,
     /// Keep batch normalisations as they are instead of folding them into the layers before them;
-    /// targets that take float models (tcu) decide by options of their own
+    /// targets that take float models (tcu) have their own options for that
     #[arg(long)]
     pub(crate) no_fold_batch_norm: bool,
 }
@@ -250,15 +249,15 @@ pub(crate) struct Data {
 /// Which images.
 #[derive(Args)]
 pub(crate) struct Images {
-    /// Use only the first N images, or those from A on and before B, counted from 0 [default: all
-    /// images of a file, 1 of random:SEED, zeros or ones]
+    /// Use only the first N images, or those from A up to but not including B, counted from 0
+    /// [default: all images of a file, 1 of random:SEED, zeros or ones]
     #[arg(long, value_name = "N|A..B")]
     pub(crate) images: Option<Selection>,
 }
 
 /// A number of things, of which there must be one.
 pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a whole number from 1 on".to_owned())
+    text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
 }
 
 fn name_value(text: &str) -> Result<(String, String), String> {

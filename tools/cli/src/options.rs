@@ -114,7 +114,7 @@ pub(crate) fn refuse_loose_values(command: &Command, words: &[String]) -> Result
     for (option, value) in options {
         let name = option.strip_prefix("--").unwrap_or_default();
         if switches.contains(&name) && ON_OFF.contains(&value.as_str()) {
-            let message = format!("--{name} takes no value without =, {value} would be a file");
+            let message = format!("--{name} takes a value only after =, {value} would be a file");
             return Err(Diagnostic::usage("Q0715", message)
                 .help(format!("write --{name}={value}, or ./{value} for the file")));
         }

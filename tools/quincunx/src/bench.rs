@@ -111,7 +111,7 @@ fn check_option(name: &str, suite: &Suite, option: &str) -> Result<()> {
         return Ok(());
     }
     let known = || match names().collect::<Vec<_>>() {
-        names if names.is_empty() => "it has no options of its own".to_owned(),
+        names if names.is_empty() => "it has no options".to_owned(),
         names => format!("its options are: {}", names.join(", ")),
     };
     let message = format!("suite {name:?} has no option {option:?}");

@@ -232,7 +232,7 @@ fn split(arrays: &Tensors, inputs: &[InputSpec]) -> Result<Vec<Tensors>> {
         images.push(Tensors::new());
     }
     if images.is_empty() {
-        return Err(Diagnostic::invalid("Q0605", "the data holds no image"));
+        return Err(Diagnostic::invalid("Q0605", "the data holds no images"));
     }
     Ok(images)
 }
@@ -241,7 +241,7 @@ fn find<'a>(arrays: &'a Tensors, input: &InputSpec) -> Result<&'a Tensor> {
     arrays.get(&input.name).ok_or_else(|| {
         let names: Vec<&str> = arrays.keys().map(String::as_str).collect();
         let found = match names[..] {
-            [] => "the file holds no array".to_owned(),
+            [] => "the file holds no arrays".to_owned(),
             [""] => "the file holds one array without a name".to_owned(),
             _ => format!("the file holds {}", names.join(", ")),
         };

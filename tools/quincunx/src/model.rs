@@ -123,7 +123,7 @@ impl Calibration<'_> {
         if self.evaluated.is_some_and(|data| file.same_as(data)) {
             return Err(Diagnostic::usage(
                 "Q0609",
-                "the data for calibration is the data that is evaluated",
+                "the calibration data is the data being evaluated",
             )
             .in_file(&file.name)
             .help("give other data with --calibrate, or quantise the model beforehand")

@@ -60,7 +60,7 @@ pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFil
         }
     }
     if files.is_empty() {
-        return Err(Diagnostic::invalid("Q0611", "no target recognises a file of the folder")
+        return Err(Diagnostic::invalid("Q0611", "no target recognises any file in the folder")
             .in_file(&name)
             .help(
                 "a program folder holds program.json, other folders native files of one program",

@@ -102,7 +102,7 @@ pub fn quantise(job: &Job<'_>, progress: &dyn Progress) -> Outcome<Quantisation>
         return Err(nothing(job.model, "the model is quantised already").into());
     }
     if job.images.is_empty() {
-        return Err(Diagnostic::invalid("Q0631", "the calibration data holds no image").into());
+        return Err(Diagnostic::invalid("Q0631", "the calibration data holds no images").into());
     }
     let mut recipe = Recipe { method: job.method, ..Recipe::from(&job.scheme) };
     recipe.default.signed = job.signed;

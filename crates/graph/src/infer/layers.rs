@@ -43,7 +43,7 @@ pub(super) fn infer_conv_transpose(conv: &ConvTranspose, operands: &Operands<'_>
     let mut shape = Shape::from_slice(&[x[0], channels]);
     for (axis, &extent) in x[2..].iter().enumerate() {
         shape.push(conv.extent(axis, extent).ok_or_else(|| {
-            mismatch(format!("nothing is left of axis {axis}, or it is too large to address"))
+            mismatch(format!("axis {axis} of the result is empty or too large to address"))
         })?);
     }
     Ok((dtype, shape))

@@ -72,7 +72,7 @@ pub(super) fn infer_pad(pad: &Pad, dtype: DType, x: &[usize]) -> Result<Typed> {
             .and_then(|e| usize::try_from(e).ok())
             .ok_or_else(|| mismatch(format!("pads {before}, {after} do not fit axis {axis}")))?;
         if extent == 0 && padded > 0 && !matches!(pad.mode, PadMode::Constant(_)) {
-            return Err(mismatch(format!("axis {axis} has no element to pad with")));
+            return Err(mismatch(format!("axis {axis} has no elements to pad with")));
         }
         shape.push(padded);
     }
@@ -157,7 +157,7 @@ pub(super) fn infer_resize(resize: &Resize, dtype: DType, x: &[usize]) -> Result
             ResizeTarget::Scales(scales) => scaled(x[axis], scales[index])?,
         };
         if x[axis] == 0 && shape[axis] > 0 {
-            return Err(mismatch(format!("axis {axis} has no element to resize")));
+            return Err(mismatch(format!("axis {axis} has no elements to resize")));
         }
     }
     Ok((dtype, shape))

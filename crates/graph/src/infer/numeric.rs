@@ -133,7 +133,7 @@ pub(super) fn infer_reduce(reduce: &Reduce, dtype: DType, x: &[usize]) -> Result
         }
     }
     if reduce.kind == ReduceKind::Mean && reduce.axes.iter().any(|&axis| x[axis] == 0) {
-        return Err(mismatch(format!("the mean of no element of {}", show_shape(x))));
+        return Err(mismatch(format!("the mean of no elements of {}", show_shape(x))));
     }
     Ok((dtype, without(x, &reduce.axes, reduce.keep_dims)))
 }
@@ -159,7 +159,7 @@ pub(super) fn infer_arg(arg: &ArgExtreme, dtype: DType, x: &[usize]) -> Result<T
     number(dtype)?;
     check_axis(arg.axis, x)?;
     if x[arg.axis] == 0 {
-        return Err(mismatch(format!("axis {} has no element", arg.axis)));
+        return Err(mismatch(format!("axis {} has no elements", arg.axis)));
     }
     Ok((DType::I64, without(x, &[arg.axis], arg.keep_dims)))
 }

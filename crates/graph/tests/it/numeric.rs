@@ -349,7 +349,7 @@ fn reductions_of_nothing() {
     assert_eq!(compute(&reduce(ReduceKind::Max, &[1], false), &[bytes]).to_f64(), [0.0]);
     assert!(
         refused(reduce(ReduceKind::Mean, &[1], false), &[(DType::F32, &[2, 0])])
-            .contains("mean of no element")
+            .contains("mean of no elements")
     );
 }
 

@@ -147,7 +147,7 @@ impl<'a> Claims<'a> {
         let macs = self.graph.work(node);
         if macs > MAX_MACS || elements > MAX_ELEMENTS {
             return Err(format!(
-                "unrolling {macs} operations and {elements} results is too large; up to {MAX_MACS} and {MAX_ELEMENTS} are taken"
+                "unrolling {macs} operations and {elements} results is too large; up to {MAX_MACS} and {MAX_ELEMENTS} are supported"
             ));
         }
         if self.macs + macs > MAX_MACS || self.elements + elements > MAX_TOTAL {

@@ -150,7 +150,7 @@ impl<'a> Layer<'a> {
                 self.node.op.name()
             ))),
             Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) => Err(refuse(format!(
-                "{} divides by a root or power of several numbers, which no table gives",
+                "{} divides by a root or power of several numbers, which a table cannot give",
                 self.node.op.name()
             ))),
         }

@@ -157,7 +157,7 @@ pub(super) fn binary(
         }
         None if binary == Binary::Div => Err(Diagnostic::unsupported(
             "Q1204",
-            "its dividend and divisor lie in different slots, of which no table is made",
+            "its dividend and divisor lie in different slots, and tables take one slot",
         )),
         None if binary == Binary::Pow => {
             Err(Diagnostic::unsupported("Q1204", "its exponent is not constant"))

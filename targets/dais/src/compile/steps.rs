@@ -234,7 +234,7 @@ impl Quantised<'_> {
     fn everywhere(&self, f: &Expr, low: i128, high: i128, limits: Limits) -> Result<Steps, Reason> {
         if high - low >= MAX_EVALUATIONS {
             return Err(format!(
-                "its operand has {} values, a table of at most {MAX_EVALUATIONS} is made; quantise it first",
+                "its operand has {} values, tables have at most {MAX_EVALUATIONS} entries; quantise it first",
                 high - low + 1
             ));
         }
@@ -368,7 +368,7 @@ fn check_runs(count: usize) -> Result<(), Reason> {
         return Ok(());
     }
     Err(format!(
-        "its result takes {count} values, at most {MAX_RUNS} are taken without a scale that is a power of two"
+        "its result takes {count} values, at most {MAX_RUNS} are supported without a scale that is a power of two"
     ))
 }
 

@@ -33,7 +33,7 @@ impl Lists {
     /// A bug for an instruction that the dialect does not have.
     pub(crate) fn of(inst: Inst, fraction: i32) -> Result<Lists> {
         if !Dialect::A4.has(inst) {
-            return Err(Diagnostic::bug(format!("alkaid has no form of {inst:?}")));
+            return Err(Diagnostic::bug(format!("alkaid has no form for {inst:?}")));
         }
         let row = &TABLE.rows[inst.row()];
         let mut data = numbers(row, &inst.to_raw());

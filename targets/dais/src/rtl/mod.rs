@@ -249,7 +249,7 @@ fn check_ports(program: &crate::program::Program) -> Result<()> {
         let bits: u64 = kifs.iter().map(|kif| u64::from(kif.width())).sum();
         if bits > u64::from(MAX_PORT) {
             let message =
-                format!("the {port} are {bits} bits together, ports of {MAX_PORT} are written");
+                format!("the {port} have {bits} bits together, expected at most {MAX_PORT}");
             return Err(Diagnostic::unsupported("Q1185", message));
         }
     }

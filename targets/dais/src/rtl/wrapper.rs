@@ -38,7 +38,7 @@ fn width(fields: &[Field], kif: Kif) -> Result<u32> {
         Ok(width) if width <= MAX_PORT => Ok(width),
         _ => Err(Diagnostic::unsupported(
             "Q1185",
-            format!("a port of the wrapper is {bits} bits wide, at most {MAX_PORT} are written"),
+            format!("a port of the wrapper is {bits} bits wide, expected at most {MAX_PORT}"),
         )),
     }
 }

@@ -72,7 +72,7 @@ impl<'a> Bytes<'a> {
 /// `Q6030` for a file that ends early, `Q6032` for what is not supported, `Q6036` for numbers that
 /// mean nothing, and those of the instructions.
 pub fn read(bytes: &[u8], form: Option<Form>) -> Result<Kernel> {
-    let ours = "what the documents leave open of this format is ours, and only dpas and dpasw are \
+    let ours = "where the documents leave this format open, its form is ours, and only dpas and dpasw are \
                 read: files of other tools may be refused; vISA text is read as well, where it holds \
                 declarations, dpas and dpasw alone";
     read_file(bytes, form).map_err(|problem| problem.with_note(ours))

@@ -254,16 +254,16 @@ impl Checker<'_> {
             let fault = if !pending.written && overlap(&pending.effects.writes, &effects.reads) {
                 // In a macro this has been reported as such.
                 (group.is_none() || pending.group != group)
-                    .then_some("reads what instruction {} has perhaps not written")
+                    .then_some("reads what instruction {} may not have written yet")
             } else if ordered {
                 None
             } else if !pending.written && overlap(&pending.effects.writes, &effects.writes) {
-                Some("writes what instruction {} has perhaps not written")
+                Some("writes what instruction {} may not have written yet")
             } else if !pending.read
                 && pending.effects.unit != effects.unit
                 && overlap(&pending.effects.reads, &effects.writes)
             {
-                Some("writes what instruction {} has perhaps not read")
+                Some("writes what instruction {} may not have read yet")
             } else {
                 None
             };

@@ -108,7 +108,7 @@ fn precisions(facts: &Facts, found: &mut Found) -> bool {
 /// The legal pairs of a platform, in words.
 fn alternatives(platform: Platform) -> String {
     let floats = if platform.is_second() { "bf.bf, hf.hf, tf32.tf32" } else { "bf.bf, hf.hf" };
-    format!("legal are any two of u2, s2, u4, s4, u8, s8, and {floats}")
+    format!("any two of u2, s2, u4, s4, u8 and s8 are legal, and {floats}")
 }
 
 /// The types of dst and src0 that are legal with a precision.

@@ -177,14 +177,8 @@ impl Line<'_> {
         self.positive(&conv.insert, "INSERT");
         self.inside([c, 1, 1], conv.source, "the source tensor");
         self.inside([k, h, w], conv.dest, "the destination tensor");
-        self.undefined(
-            conv.formats[0] != DataFmt::INT8,
-            "an input of convolution that is not INT8",
-        );
-        self.undefined(
-            conv.formats[1] != DataFmt::INT8,
-            "a weight of convolution that is not INT8",
-        );
+        self.undefined(conv.formats[0] != DataFmt::INT8, "a convolution input that is not INT8");
+        self.undefined(conv.formats[1] != DataFmt::INT8, "a convolution weight that is not INT8");
         let pad = conv.pad.value();
         let codes = if conv.signed[0] { -128.0..=127.0 } else { 0.0..=255.0 };
         self.undefined(
@@ -293,7 +287,7 @@ impl Line<'_> {
             let start = wide(vector.start[axis]);
             let last = start + (wide(outputs) - Saturating(1)) * wide(config.stride[axis]);
             let inside = (start + wide(config.window[axis])).0 > 0 && last < wide(extent);
-            self.shape(inside, "a window lies outside of the image");
+            self.shape(inside, "a window lies outside the image");
         }
     }
 

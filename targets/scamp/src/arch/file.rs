@@ -320,7 +320,7 @@ impl ArchFile {
                     continue;
                 }
                 return Err(wrong(format!(
-                    "the alias {alias} = {name} is of no 1-bit register, or taken"
+                    "the alias {alias} = {name} does not name a 1-bit register, or is taken"
                 )));
             }
             list.insert(alias_register, target);

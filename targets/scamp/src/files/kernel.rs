@@ -200,7 +200,7 @@ impl Reader {
 
     fn filter(&mut self, filter: &Map<String, Value>) -> Read<BTreeMap<String, Kernel>> {
         if filter.is_empty() {
-            return Err(wrong("filter", "no kernel in it".to_owned()));
+            return Err(wrong("filter", "it holds no kernel".to_owned()));
         }
         filter.iter().map(|(name, value)| Ok((name.clone(), kernel(name, value)?))).collect()
     }

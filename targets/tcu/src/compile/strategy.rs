@@ -134,7 +134,7 @@ pub(crate) fn above_plans(
         }
     }
     let message = format!(
-        "the tensors that live in layer \"{}\" leave no room that is large enough for all of them",
+        "the tensors that live in layer \"{}\" leave no gap large enough for all of them",
         network.layers[failed].name
     );
     Err(Diagnostic::unsupported("Q3115", message).help(strategy.help()))

@@ -142,18 +142,20 @@ impl Choices {
         }
         let sound = |table: &Table| table.is_sound(choices.data_type);
         if let Some((name, _)) = choices.tables.iter().find(|(_, table)| !sound(table)) {
-            return Err(misfit(format!("the table {name:?} is none of scalars")));
+            return Err(misfit(format!("the table {name:?} does not hold scalars")));
         }
         for (name, choice) in &choices.nodes {
             let op = graph.node_named(name).map(|id| &graph[id].op);
             match op {
                 Some(Op::Gemm(_) | Op::MatMul) if choice.row.is_some() || choice.with.is_some() => {
                     return Err(misfit(format!(
-                        "{name:?} is not a convolution with rows or another"
+                        "{name:?} is not a convolution, but has rows or another product"
                     )));
                 }
                 Some(Op::Conv(_)) if choice.positions.is_some() => {
-                    return Err(misfit(format!("{name:?} is not a matrix product with positions")));
+                    return Err(misfit(format!(
+                        "{name:?} is not a matrix product, but has positions"
+                    )));
                 }
                 Some(Op::Conv(conv)) if choice.packed && conv.groups > 1 => {
                     return Err(misfit(format!("{name:?} has groups and a packed input")));

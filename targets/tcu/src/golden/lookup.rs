@@ -16,7 +16,7 @@ fn tables_of<'a, const N: usize>(choices: &'a Choices, node: &Node) -> Result<[&
     let tables: Option<Vec<&Table>> = lookup.tables.iter().map(table).collect();
     tables
         .and_then(|tables| tables.try_into().ok())
-        .ok_or_else(|| misfit(format!("{:?} takes {N} tables that are there", node.name)))
+        .ok_or_else(|| misfit(format!("{:?} needs {N} existing tables", node.name)))
 }
 
 /// What a table says about a number: the entry of the closest key, the lower one of two and the first

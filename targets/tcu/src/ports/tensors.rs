@@ -102,7 +102,7 @@ impl Columns {
         let wrong = || {
             let shown: String = text.chars().take(60).collect();
             let message =
-                format!("\"{}\" is no place of {positions} positions", shown.escape_debug());
+                format!("\"{}\" is not a place of {positions} positions", shown.escape_debug());
             Diagnostic::invalid("Q3078", message)
                 .help("expected base and step of every block of channels, such as DRAM0(64+2)")
         };

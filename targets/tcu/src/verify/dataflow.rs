@@ -279,7 +279,7 @@ impl<'a> Flow<'a> {
         }
         if self.lost.count > 0 {
             let message = format!(
-                "{} vectors of inputs are overwritten, but nothing read them",
+                "{} vectors of inputs are overwritten before anything reads them",
                 self.lost.count
             );
             self.found.push(self.lost.warning("Q3098", message));

@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
 }
 
 fn too_much(index: usize) -> Diagnostic {
-    let message = "too many vectors that lie apart to find out whether the threads race";
+    let message = "too many scattered vectors to find out whether the threads race";
     Diagnostic::unsupported("Q3056", message)
         .at(Place::Instruction(index))
         .with_note("the instructions before it were checked")

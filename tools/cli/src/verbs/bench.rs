@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 
 /// Measure how fast Quincunx itself is
 ///
-/// A row is the median of several measurements. A measurement repeats the work for 0.2 s and counts
+/// A row is the median of several measurements. A measurement repeats the work for 0.2 s and takes
 /// the fastest time. Import and preparation of the suite graph are measured once.
 #[derive(Args)]
 #[command(after_help = list())]

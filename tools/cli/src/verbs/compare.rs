@@ -33,7 +33,7 @@ pub(crate) struct Compare {
     machine: Machine,
     #[command(flatten)]
     preparation: Preparation,
-    /// Also compare every value that the compiled model has in common with the model as given:
+    /// Also compare every value that the compiled model shares with the model as given:
     /// largest and mean difference, and the ratio of signal to noise
     #[arg(long)]
     layers: bool,

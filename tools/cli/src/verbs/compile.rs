@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Compile a model into a program folder
 ///
 /// Prints a row per node: who executes it, its share of the multiplications, and why the host
-/// executes what the machine does not take. Without --output nothing but --emit files is written.
+/// executes what the machine does not take. Without --output only --emit files are written.
 #[derive(Args)]
 pub(crate) struct Compile {
     /// Model: ONNX or a frozen TensorFlow graph
@@ -26,7 +26,7 @@ pub(crate) struct Compile {
     target: String,
     #[command(flatten)]
     machine: Machine,
-    /// Write the program folder here, replacing a program folder that is there
+    /// Write the program folder here, replacing an existing one
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Fail when the machine does not take a node
@@ -36,7 +36,7 @@ pub(crate) struct Compile {
     preparation: Preparation,
     /// Also write native files of this kind (see `quincunx targets NAME`): one file as PATH (- is
     /// stdout, which then has no table), several into the folder PATH; a PATH that is a folder or
-    /// ends in / is always a folder; may be repeated [default PATH: .]
+    /// ends in / always names a folder; may be repeated [default PATH: .]
     #[arg(long, value_name = "KIND[=PATH]")]
     emit: Vec<String>,
     /// Write the text form after this pass (see --timings for names), or after all; may be repeated
@@ -48,8 +48,8 @@ pub(crate) struct Compile {
     /// Also print the seconds of every pass
     #[arg(long)]
     timings: bool,
-    /// Also print this table about the programs, by the name it has in JSON; `quincunx inspect
-    /// --table all` on a program folder shows all of them; may be repeated
+    /// Also print this table about the programs, by its name in JSON; `quincunx inspect --table all`
+    /// shows all tables of a program folder; may be repeated
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
 }

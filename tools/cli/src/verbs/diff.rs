@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Show what differs between two files or program folders of one kind
 ///
-/// Text and assembly text: a unified difference of lines. Machine code and other native files: the
+/// Text and assembly text: a unified diff of lines. Machine code and other native files: the
 /// same of their assembly text. Models: the same of their text form, and a row per constant. Arrays
 /// (.npy, .npz): a row per array. JSON: the paths whose values differ. Program folders: what their
 /// descriptions say differently, and the text of the programs that differ.
@@ -23,14 +23,14 @@ pub(crate) struct Diff {
     a: PathBuf,
     /// File or program folder
     b: PathBuf,
-    /// How far numbers of arrays and JSON may be apart: ABS + REL * |B| [default: 0]
+    /// How far numbers of arrays and JSON may differ: ABS + REL * |B| [default: 0]
     #[arg(long, value_name = "ABS[,REL]", default_value = "0", hide_default_value = true)]
     tolerance: Tolerance,
     /// Equal lines to show around lines that differ
     #[arg(short = 'U', long, value_name = "LINES", default_value = "3")]
     context: usize,
     /// List arrays in the order in which this model or program folder computes them, so that the
-    /// first that differs is where two traces part
+    /// first difference is where two traces part
     #[arg(long, value_name = "FILE|FOLDER")]
     order: Option<PathBuf>,
     #[command(flatten)]

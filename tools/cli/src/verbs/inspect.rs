@@ -20,8 +20,8 @@ pub(crate) struct Inspect {
     reading: Reading,
     #[command(flatten)]
     part: ModelPart,
-    /// Show this table alone, by the name it has in JSON; programs have further ones, `all` shows
-    /// every one; may be repeated
+    /// Show this table alone, by its name in JSON, or `all` tables; programs have some that are
+    /// shown only on request; may be repeated
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
     #[command(flatten)]

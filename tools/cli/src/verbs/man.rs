@@ -13,7 +13,10 @@ use std::path::PathBuf;
 
 /// Files that verbs read and write, for the manual page.
 const FILES: &[(&str, &str)] = &[
-    ("*.onnx", "Models: float, QDQ (QuantizeLinear and DequantizeLinear) or QONNX (Quant)."),
+    (
+        "*.onnx",
+        "Models: float, QDQ (QuantizeLinear and DequantizeLinear), QOperator (QLinearConv) or QONNX (Quant).",
+    ),
     ("*.pb", "Models: frozen TensorFlow graphs."),
     ("*.npy, *.npz", "Arrays: inputs by name with optional labels, outputs, traces, references."),
     ("calib.npz", "Data to quantise a float model with, looked for beside the model."),

@@ -67,7 +67,7 @@ pub(crate) struct Quantise {
     /// Codes of activations [default: u8 for affine-int8, by range for pow2]
     #[arg(long, value_enum)]
     activations: Option<Sign>,
-    /// Widths, schemes and exceptions for single layers, which outweigh --scheme and --activations
+    /// Widths, schemes and exceptions for single layers, which override --scheme and --activations
     #[arg(long, value_name = "FILE.toml")]
     widths: Option<PathBuf>,
     /// How quantisers are written

@@ -37,11 +37,11 @@ pub(crate) struct Run {
     /// Fail when the machine does not take a node of the model
     #[arg(long)]
     strict: bool,
-    /// Fail when a result leaves the type of its place where nothing quantises it
+    /// Fail when a result leaves its type where nothing quantises it
     #[arg(long)]
     strict_overflow: bool,
-    /// Give a program folder the ports of its native files alone: vectors as they lie in the
-    /// machine's memory. A .csv file of --data and --output then has a vector in every line
+    /// Use the ports of a program folder's native files: vectors as they lie in the machine's
+    /// memory. A .csv file of --data and --output then has one vector per line
     #[arg(long)]
     raw_ports: bool,
     #[command(flatten)]
@@ -50,16 +50,16 @@ pub(crate) struct Run {
     /// also to .npy, .csv, .png, .pgm, or .gif with one frame per image; - is .npz on stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Also write every value of the machine and the host that can be observed to this .npz file,
-    /// in the order of computation
+    /// Also write every observable value of the machine and the host to this .npz file, in the
+    /// order of computation
     #[arg(long, value_name = "FILE")]
     trace_layers: Option<PathBuf>,
-    /// Compare every output and layer that this .npz file has an array for, instead of printing the
-    /// outputs
+    /// Compare every output and layer for which this .npz file has an array, instead of printing
+    /// the outputs
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// How far numbers may be from --compare: ABS + REL * |expected| [default: 0 for the machine and
-    /// for integers; for floating point on the host 1e-5 of the largest number of the array]
+    /// How far numbers may differ from --compare: ABS + REL * |expected| [default: 0 for the machine
+    /// and for integers; for floating point on the host 1e-5 of the largest number of the array]
     #[arg(long, value_name = "ABS[,REL]", requires = "compare")]
     tolerance: Option<Tolerance>,
 }

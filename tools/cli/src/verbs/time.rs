@@ -12,7 +12,7 @@ use quincunx::{Outcome, Selection};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Tell how long a program takes on its machine, and why
+/// Show how long a program takes on its machine, and why
 ///
 /// Prints the total, how busy every unit is, its share of the critical path (the chain of events
 /// that decides the total) and what it waits for. The timing model is one of the target's options.
@@ -23,11 +23,11 @@ pub(crate) struct Time {
     program: Vec<PathBuf>,
     #[command(flatten)]
     reading: Reading,
-    /// Also list the first N events, or those from A on and before B
+    /// Also list the first N events, or those from A up to but not including B
     #[arg(long, value_name = "N|A..B")]
     events: Option<Selection>,
     /// Write the timeline for ui.perfetto.dev to this file; with several programs one file each,
-    /// FILE with the name of the segment before its ending
+    /// FILE with the name of the segment before its extension
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// Write the timeline as a page for a browser to this file; with several programs as for
@@ -38,11 +38,11 @@ pub(crate) struct Time {
     /// program that multiplies; with several programs as for --perfetto
     #[arg(long, value_name = "FILE")]
     roofline: Option<PathBuf>,
-    /// Draw at most so many events in --perfetto and --page; neighbours become one where there are
+    /// Draw at most this many events in --perfetto and --page; neighbours become one where there are
     /// more
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_events: u32,
-    /// Also run a synthesis tool on the program and print what it counts: Yosys (`synth_xilinx`) for
+    /// Also run a synthesis tool on the program and print its counts: Yosys (`synth_xilinx`) for
     /// dais, which must be installed
     #[arg(long)]
     synth: bool,
@@ -121,7 +121,7 @@ fn write_each(
         let message =
             format!("there are {} programs, stdout takes the timeline of one", timings.len());
         let problem = Diagnostic::usage("Q0712", message);
-        return Err(problem.help("name a file: each program gets one of its own").into());
+        return Err(problem.help("name a file; each program gets its own").into());
     }
     for timing in timings {
         let path = path_of_segment(path, &timing.segment);

@@ -25,8 +25,8 @@ pub(crate) struct Verify {
     program: Vec<PathBuf>,
     #[command(flatten)]
     reading: Reading,
-    /// Also compare every observable value with the golden model of this model, from which
-    /// the program folder was compiled
+    /// Also compare every observable value with the golden model of this model, the one the program
+    /// folder was compiled from
     #[arg(long, value_name = "FILE", requires = "data")]
     model: Option<PathBuf>,
     /// Inputs for --model: .npy, .npz, random:SEED, zeros or ones

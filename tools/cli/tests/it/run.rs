@@ -403,7 +403,7 @@ fn unknown_names_come_with_those_that_are_known() {
     }
     let run = quincunx(&["run", &model, "-d", &data, "--threads", "0"]);
     assert_eq!(run.code, 2, "{}", run.stderr);
-    assert!(run.stderr.contains("expected a whole number from 1 on"), "{}", run.stderr);
+    assert!(run.stderr.contains("expected a whole number of at least 1"), "{}", run.stderr);
 }
 
 /// Images that go through the simulator together have the outputs that da4ml gave, and the one that

@@ -8,7 +8,7 @@ use quincunx_diag::Result;
 
 pub(super) const SUITE: Suite = Suite {
     name: "import",
-    doc: "reading the files of models, and making graphs of them",
+    doc: "reading model files and making graphs of them",
     options: &[OptionInfo::text("models", "Folder with the ONNX files to read (required)", "")],
     run,
 };

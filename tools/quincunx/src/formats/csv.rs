@@ -45,7 +45,7 @@ fn rows<T: Element>(bytes: &[u8], number: impl Fn(&str) -> Option<T>) -> Result<
         for (column, field) in record.iter().enumerate() {
             numbers.push(number(field).ok_or_else(|| {
                 let place = format!("line {line}, column {}", column + 1);
-                wrong(format!("{place}: {} is not a number that it can hold", shown(field)))
+                wrong(format!("{place}: {} is not a number that the input can hold", shown(field)))
             })?);
         }
         rows += 1;

@@ -32,7 +32,7 @@ pub fn scheme_named(name: &str) -> Result<Scheme> {
             let format = name.strip_prefix("uniform:").ok_or_else(unknown)?;
             let (width, point) = parse_format(format).ok_or_else(|| match format {
                 "FLOAT32" => {
-                    let message = "FLOAT32 has no grid: a float model is what it computes";
+                    let message = "FLOAT32 has no grid: it computes float models as they are";
                     Diagnostic::usage("Q0642", message)
                 }
                 _ => unknown(),

@@ -157,7 +157,7 @@ impl Widths {
         let name = entry.name.get_ref();
         let message = match (is_input, is_pattern(name)) {
             (true, _) => format!("{name:?} is an input, which cannot be skipped"),
-            (_, true) => format!("no layer fits {name:?}"),
+            (_, true) => format!("no layer matches {name:?}"),
             (_, false) => format!("there is no layer {name:?}"),
         };
         let help = if original.node_named(name).is_some() {

@@ -30,7 +30,7 @@ pub(super) fn reduce(
             of_unit(each(&mean), Ratio::ONE)
         }
         ReduceKind::Max | ReduceKind::Min if size == 0 => {
-            Err(unsupported(format!("{} of no element has no exact result", reduce.kind.name())))
+            Err(unsupported(format!("{} of no elements has no exact result", reduce.kind.name())))
         }
         ReduceKind::Max => {
             of_unit(each(&|group| group.iter().max().cloned().unwrap_or_default()), x.unit.clone())

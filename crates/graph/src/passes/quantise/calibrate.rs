@@ -151,7 +151,7 @@ impl<'a> Calibrator<'a> {
     /// `Q0313` when there was no sample.
     pub fn finish(self) -> Result<Observations> {
         if self.found.samples == 0 {
-            return Err(Diagnostic::invalid("Q0313", "the calibration data holds no sample"));
+            return Err(Diagnostic::invalid("Q0313", "the calibration data holds no samples"));
         }
         Ok(self.found)
     }

@@ -78,7 +78,7 @@ fn reduce_group(
             scalar::unary(builder, Unary::Log, format, &sum)
         }
         ReduceKind::LogSumExp => Err(refuse(
-            "a logarithm of a sum of exponentials is a function of several numbers, which no table gives",
+            "a logarithm of a sum of exponentials is a function of several numbers, which a table cannot give",
         )),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn softmax(
 ) -> Result<Numbers> {
     if softmax.log {
         return Err(refuse(
-            "the logarithm of a softmax is a function of several numbers, which no table gives",
+            "the logarithm of a softmax is a function of several numbers, which a table cannot give",
         ));
     }
     let shape = layer.shape_of(0);

@@ -153,7 +153,7 @@ pub(super) fn arg_extreme(
 ) -> Result<Numbers> {
     let (numbers, size, count) = groups(layer.operand(0)?, layer.shape_of(0), &[arg.axis]);
     if size == 0 {
-        return Err(refuse("there is no position among no elements"));
+        return Err(refuse("no elements have no position"));
     }
     (0..count)
         .map(|group| {

@@ -50,7 +50,7 @@ pub(super) fn extreme_of(
         }
         level = next;
     }
-    level.pop().ok_or_else(|| refuse("the extreme of no element is infinite"))
+    level.pop().ok_or_else(|| refuse("the extreme of no elements is infinite"))
 }
 
 /// The sum of the elements divided by a number.

@@ -262,7 +262,7 @@ impl<'a> Frontend<'a> {
                 let shape = quincunx_tensor::show_shape(&described.shape);
                 let message = format!("the input \"{}\" has the shape {shape}", described.name);
                 Diagnostic::unsupported("Q3096", message)
-                    .help("tensors of 1 to 2^32 elements with at least one axis are taken")
+                    .help("tensors of 1 to 2^32 elements with at least one axis are supported")
             })?;
             let var = self.add_var(value, Order::Interleaved);
             self.builder.add_input(binding(self.graph, value, var));

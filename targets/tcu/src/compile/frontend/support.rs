@@ -173,13 +173,13 @@ fn refuse_window(graph: &Graph, node: &Node) -> Option<String> {
                 })
                 .or_else(|| {
                     has_empty_window(graph, node)
-                        .then(|| "one of its windows lies in the padding only".to_owned())
+                        .then(|| "one of its windows lies wholly in the padding".to_owned())
                 })
         }
         Op::Reduce(reduce) if !is_reduced(reduce, x) => {
-            Some("only means, sums and maxima over positions are taken".to_owned())
+            Some("only means, sums and maxima over positions are supported".to_owned())
         }
-        _ if x.len() < 3 => Some("it has no positions to join".to_owned()),
+        _ if x.len() < 3 => Some("it has no positions to reduce".to_owned()),
         _ => None,
     }
 }
@@ -220,7 +220,7 @@ fn refuse_activation(arch: &TcuArch, activation: Activation) -> Option<String> {
 
 fn refuse_parameters(arch: &TcuArch, activation: Activation, parameters: &[f32]) -> Option<String> {
     let wild = parameters.iter().any(|parameter| !parameter.is_finite());
-    let reason = || "a parameter of it is not finite".to_owned();
+    let reason = || "one of its parameters is not finite".to_owned();
     wild.then(reason).or_else(|| refuse_function(arch, &Op::Activation(activation)))
 }
 
@@ -256,7 +256,7 @@ fn refuse_binary(graph: &Graph, op: Binary, node: &Node) -> Option<String> {
 fn refuse_interpolation(graph: &Graph, resize: &Resize, node: &Node) -> Option<String> {
     let (x, out) = (&graph[node.input(0)?].shape, &graph[node.output].shape);
     if !(3..=4).contains(&x.len()) || !interpolates_positions(resize, x, out) {
-        return Some("it resizes other axes than rows and columns".to_owned());
+        return Some("it resizes axes other than rows and columns".to_owned());
     }
     if let Some(reason) = refuse_extrapolation(resize) {
         return Some(reason);
@@ -299,7 +299,7 @@ fn refuse_movement(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
         Some(selection) if selection.channels.is_none() => None,
         Some(_) => refuse_matrix(arch, x.c, out.c),
         None => mixed(graph, node).is_none().then(|| {
-            "moving its elements between positions and channels takes too large matrices".to_owned()
+            "moving its elements between positions and channels takes matrices that are too large".to_owned()
         }),
     }
 }
@@ -307,15 +307,15 @@ fn refuse_movement(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
 fn refuse_matrix(arch: &TcuArch, from: usize, to: usize) -> Option<String> {
     let rows = from.next_multiple_of(arch.lanes());
     (rows.saturating_mul(to) > MAX_SCALARS)
-        .then(|| "moving its channels takes too large a matrix".to_owned())
+        .then(|| "moving its channels takes a matrix that is too large".to_owned())
 }
 
 fn refuse_concat(graph: &Graph, arch: &TcuArch, axis: usize, node: &Node) -> Option<String> {
     if axis != 1 {
-        return Some("it joins another axis than the channels".to_owned());
+        return Some("it joins an axis other than the channels".to_owned());
     }
     if node.operands().any(|id| graph[id].constant.is_some()) {
-        return Some("an operand of it is constant".to_owned());
+        return Some("one of its operands is constant".to_owned());
     }
     let lanes = arch.lanes();
     let padded: usize =
@@ -328,7 +328,7 @@ fn refuse_concat(graph: &Graph, arch: &TcuArch, axis: usize, node: &Node) -> Opt
     // Operands may be read at different positions, each with a matrix of its own.
     let matrices = node.operands().count();
     (padded.saturating_mul(channels).saturating_mul(matrices) > 16 * MAX_SCALARS)
-        .then(|| "moving its channels takes too large matrices".to_owned())
+        .then(|| "moving its channels takes matrices that are too large".to_owned())
 }
 
 /// True when the result has the elements of the operand at the same positions and channels.

@@ -171,7 +171,7 @@ fn operands_that_do_not_fit_are_refused() {
         let x = case.input(&[1, 512, 49, 49]);
         case.node(Op::Flatten { axis: 1 }, &[x])
     });
-    assert!(reason.contains("too large matrices"), "{reason}");
+    assert!(reason.contains("matrices that are too large"), "{reason}");
 }
 
 /// What cannot be moved is read unflattened by products: one layer with a tap for every position.
