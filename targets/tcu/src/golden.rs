@@ -17,18 +17,19 @@ mod windows;
 use crate::arch::DataType;
 use arithmetic::{Arithmetic, Fixed, Float};
 use choices::Choices;
+use products::Prepared;
 use quincunx_contract::golden::{Departure, Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
     Activation, Binary, Graph, Node, Op, Pool, PoolKind, Quantiser, Reduce, ReduceKind, Source,
-    Unary, Value,
+    Unary, Value, ValueId,
 };
 use quincunx_num::Overflow;
 use quincunx_tensor::Tensors;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use weights::Weights;
 
 /// The golden model of a graph.
 ///
@@ -53,7 +54,7 @@ struct Model<A: Arithmetic> {
 
 impl<A: Arithmetic + 'static> Model<A> {
     fn prepare(graph: &Graph, numerics: &Numerics, choices: Choices) -> Result<Box<dyn Golden>> {
-        let walk = Walk::new(graph, Chosen::<A> { choices, arithmetic: PhantomData })?;
+        let walk = Walk::new(graph, Chosen::<A>::new(graph, choices)?)?;
         Ok(Box::new(Model { walk, numerics: numerics.clone() }))
     }
 }
@@ -73,7 +74,15 @@ impl<A: Arithmetic> Golden for Model<A> {
 /// What the compiler chose.
 struct Chosen<A> {
     choices: Choices,
+    products: BTreeMap<ValueId, Prepared>,
     arithmetic: PhantomData<fn() -> A>,
+}
+
+impl<A> Chosen<A> {
+    fn new(graph: &Graph, choices: Choices) -> Result<Chosen<A>> {
+        let products = products::prepare(graph, &choices)?;
+        Ok(Chosen { choices, products, arithmetic: PhantomData })
+    }
 }
 
 impl<A: Arithmetic> Layers for Chosen<A> {
@@ -88,9 +97,9 @@ impl<A: Arithmetic> Layers for Chosen<A> {
     }
 
     fn layer(&self, node: &Node, values: &Values<'_, State>) -> Result<State> {
-        let graph = values.graph;
-        let arithmetic = PhantomData::<A>;
-        let state = Layer { graph, choices: &self.choices, values, arithmetic }.node(node)?;
+        let Chosen { choices, products, .. } = self;
+        let (graph, arithmetic) = (values.graph, PhantomData::<A>);
+        let state = Layer { graph, choices, products, values, arithmetic }.node(node)?;
         if !state.is_plain() && graph.outputs().contains(&node.output) {
             let name = &graph[node.output].name;
             return Err(misfit(format!("the output {name:?} is folded or scaled")));
@@ -169,6 +178,7 @@ impl State {
 struct Layer<'a, A> {
     graph: &'a Graph,
     choices: &'a Choices,
+    products: &'a BTreeMap<ValueId, Prepared>,
     values: &'a Values<'a, State>,
     arithmetic: PhantomData<A>,
 }
@@ -176,16 +186,11 @@ struct Layer<'a, A> {
 impl<A: Arithmetic> Layer<'_, A> {
     fn node(&self, node: &Node) -> Result<State> {
         let shape = &self.graph[node.output].shape;
-        let choice = self.choices.of(&node.name);
-        let positions = choice.and_then(|choice| choice.positions);
-        let product = |weights: Result<Weights>| self.product(node, weights?, shape);
         if let Some(state) = self.shared(node)? {
             return Ok(state);
         }
         match &node.op {
-            Op::Conv(conv) => product(Weights::of_conv(self.graph, node, conv)),
-            Op::Gemm(gemm) => product(Weights::of_matrix(self.graph, node, Some(gemm), positions)),
-            Op::MatMul => product(Weights::of_matrix(self.graph, node, None, positions)),
+            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => self.product(node, shape),
             Op::BatchNorm(norm) => match self.state(node, 0)? {
                 state if state.folded.as_ref() == Some(&node.name) => {
                     Ok(State { folded: None, ..state.clone() })
@@ -291,17 +296,6 @@ impl<A: Arithmetic> Layer<'_, A> {
         match weights::reals(&self.graph[id])?.iter().all(|&slope| slope <= 1.0) {
             true => Ok(()),
             false => Err(never_claimed("a slope above 1")),
-        }
-    }
-
-    /// Scale and offset of the batch normalisation of this name, which alone reads the result.
-    fn follower(&self, node: &Node, name: &str) -> Result<Vec<(f32, f32)>> {
-        let follower = self.graph.node_named(name).map(|id| &self.graph[id]);
-        match follower.map(|follower| (follower, &follower.op)) {
-            Some((follower, Op::BatchNorm(norm))) if follower.input(0) == Some(node.output) => {
-                weights::affine(self.graph, follower, norm)
-            }
-            _ => Err(misfit(format!("{name:?} is not a batch normalisation of the result"))),
         }
     }
 

@@ -9,7 +9,6 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Interpolation, Node, Op};
 use quincunx_tensor::{Tensor, Tensors};
 use serde_json::{Map, Value};
-use std::marker::PhantomData;
 
 /// What is chosen for numbers alone: without it a product is upstream's.
 const KEPT: &str = "positions";
@@ -29,7 +28,7 @@ pub(super) fn departures<A: Arithmetic>(
     }
     let uses = uses(graph, numerics, &walk.layers.choices)?;
     let choices = Choices::read(&compat(numerics), graph)?;
-    let compat = Walk::new(graph, Chosen::<A> { choices, arithmetic: PhantomData })?;
+    let compat = Walk::new(graph, Chosen::<A>::new(graph, choices)?)?;
     let (free, reference) = (walk.run(inputs)?, compat.run(inputs)?);
     let mut found = Vec::new();
     for (node, what) in uses {
@@ -88,12 +87,7 @@ fn describe(
     choice: &Map<String, Value>,
     choices: &Choices,
 ) -> Result<Vec<String>> {
-    let positions = choices.of(&node.name).and_then(|choice| choice.positions);
-    let weights = match &node.op {
-        Op::Conv(conv) => weights::Weights::of_conv(graph, node, conv)?,
-        Op::Gemm(gemm) => weights::Weights::of_matrix(graph, node, Some(gemm), positions)?,
-        _ => weights::Weights::of_matrix(graph, node, None, positions)?,
-    };
+    let weights = weights::Weights::of_node(graph, choices, node)?;
     let blocks = weights.channels.div_ceil(choices.lanes);
     let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
     let list = |value: &Value| -> Vec<u64> {

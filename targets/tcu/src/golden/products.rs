@@ -1,13 +1,15 @@
 //! Products, and nodes whose numbers are part of a product's.
 
 use super::arithmetic::Arithmetic;
+use super::choices::Choices;
 use super::product::{Product, swapped};
 use super::weights::{self, Weights};
 use super::windows::Reads;
-use super::{Layer, Part, Scalars, State, layers, misfit};
-use quincunx_diag::Result;
-use quincunx_graph::{Binary, Conv, Node, Op, Unary};
+use super::{Layer, Part, Scalars, State, layers, misfit, never_claimed};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Binary, Conv, Graph, Node, NodeId, Op, Unary, ValueId};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 impl<A: Arithmetic> Layer<'_, A> {
     /// The result of a node that computes nothing of its own, because its numbers are part of
@@ -18,7 +20,7 @@ impl<A: Arithmetic> Layer<'_, A> {
         match &node.op {
             Op::Conv(_) if self.choices.given_up(|choice| choice.with.as_ref(), name) => {
                 let state = match self.choices.of(name).and_then(|choice| choice.before.clone()) {
-                    Some(norm) => self.taken_in(node, &norm)?.0.clone(),
+                    Some(norm) => self.taken_in(node, &norm)?.clone(),
                     None => plain(0)?.scalars,
                 };
                 Ok(Some(State { part: Some(Part::Operand), ..State::plain(state) }))
@@ -29,8 +31,7 @@ impl<A: Arithmetic> Layer<'_, A> {
             Op::Unary(Unary::Relu) => {
                 let state = self.state(node, 0)?;
                 let Some(norm) = state.moved.as_ref() else { return Ok(None) };
-                let limits: Vec<i32> = self
-                    .norm_named(norm)?
+                let limits: Vec<i32> = weights::norm_named(self.graph, norm, None)?
                     .iter()
                     .map(|&(scale, offset)| {
                         self.choices.data_type.encode(f64::from(-(offset / scale)))
@@ -62,8 +63,8 @@ impl<A: Arithmetic> Layer<'_, A> {
         self.values.get(node.input(index)?)
     }
 
-    /// The operand of a product that takes a batch normalisation in, with scale and offset.
-    fn taken_in(&self, node: &Node, norm: &str) -> Result<(&Scalars, Vec<(f32, f32)>)> {
+    /// The operand of a product that takes a batch normalisation in.
+    fn taken_in(&self, node: &Node, norm: &str) -> Result<&Scalars> {
         let state = self.state(node, 0)?;
         if state.moved.as_deref() != Some(norm) || state.part.is_some() {
             return Err(misfit(format!(
@@ -71,57 +72,27 @@ impl<A: Arithmetic> Layer<'_, A> {
                 node.name
             )));
         }
-        Ok((&state.scalars, self.norm_named(norm)?))
-    }
-
-    /// Scale and offset of a batch normalisation.
-    fn norm_named(&self, name: &str) -> Result<Vec<(f32, f32)>> {
-        let node = self.graph.node_named(name).map(|id| &self.graph[id]);
-        match node.map(|node| (node, &node.op)) {
-            Some((node, Op::BatchNorm(norm))) => weights::affine(self.graph, node, norm),
-            _ => Err(misfit(format!("{name:?} is not a batch normalisation"))),
-        }
+        Ok(&state.scalars)
     }
 
     /// A product with weights; of an `[N, C, ...]` tensor for a convolution, else of rows.
-    pub(super) fn product(
-        &self,
-        node: &Node,
-        mut weights: Weights,
-        shape: &[usize],
-    ) -> Result<State> {
+    pub(super) fn product(&self, node: &Node, shape: &[usize]) -> Result<State> {
         let choice = self.choices.of(&node.name);
         let folded = choice.and_then(|choice| choice.batch_norm.clone());
         let scale = choice.and_then(|choice| choice.scale);
-        let norm = folded.as_ref().map(|name| self.follower(node, name)).transpose()?;
         let x = match choice.and_then(|choice| choice.before.as_ref()) {
-            Some(before) => {
-                let (x, norm) = self.taken_in(node, before)?;
-                weights.take_in(&norm)?;
-                Cow::Borrowed(x)
-            }
+            Some(before) => Cow::Borrowed(self.taken_in(node, before)?),
             None => self.operand(node, 0)?,
         };
-        let other = match choice.and_then(|choice| choice.with.as_ref()) {
-            Some(name) => Some(self.along(name, shape)?),
-            None => None,
-        };
-        let part = other.as_ref().map(|other| Part::Sum(other.name.clone()));
-        if let Some(other) = &other {
-            weights.add_bias(&other.weights);
-        }
-        let data_type = self.choices.data_type;
-        let (factor, bias) = weights.scalars(data_type, norm.as_deref(), scale)?;
-        let also = other.as_ref().map(|other| (&*other.name, other.weights.extents()));
-        let steps = self.choices.steps(&node.name, weights.extents(), also, bias.is_some())?;
-        let mut factors = vec![factor];
-        if let Some(other) = &other {
-            factors.push(other.weights.scalars(data_type, norm.as_deref(), scale)?.0);
-        }
-        let product = Product { outputs: weights.outputs, factors, bias, steps };
+        let prepared = self.products.get(&node.output);
+        let Prepared { product, taps, along } =
+            prepared.ok_or_else(|| never_claimed("a product of computed numbers"))?;
+        let part = along.map(|other| Part::Sum(self.graph[other].name.clone()));
         let scalars = if let Op::Conv(conv) = &node.op {
             let mut operands = vec![Operand::new(conv, &x, shape)];
-            operands.extend(other.map(|other| other.operand));
+            if let Some(other) = along {
+                operands.push(self.along(&self.graph[*other], shape)?);
+            }
             let sums = (0..shape[0]).flat_map(|image| {
                 let inputs: Vec<_> = operands.iter().map(|operand| operand.image(image)).collect();
                 product.apply::<A>(&inputs)
@@ -129,36 +100,87 @@ impl<A: Arithmetic> Layer<'_, A> {
             let sums: Vec<i32> = sums.collect();
             swapped(&sums, shape[2..].iter().product(), product.outputs)
         } else {
-            let positions = swapped(&x.data, weights.channels, weights.taps);
-            let reads = Reads::in_order(weights.taps, x.shape[0]);
+            let positions = swapped(&x.data, product.factors[0].channels, *taps);
+            let reads = Reads::in_order(*taps, x.shape[0]);
             product.apply::<A>(&[(&positions, &reads)])
         };
         Ok(State { scalars: Scalars::new(shape, scalars), folded, scale, moved: None, part })
     }
 
-    /// The convolution of this name, which is summed along with another one.
-    fn along(&self, name: &str, shape: &[usize]) -> Result<Along> {
-        let wrong = || misfit(format!("{name:?} is not a convolution that can be summed along"));
-        let node = self.graph.node_named(name).map(|id| &self.graph[id]).ok_or_else(wrong)?;
-        let Op::Conv(conv) = &node.op else { return Err(wrong()) };
-        let state = self.values.get(node.output).ok_or_else(wrong)?;
-        if state.part != Some(Part::Operand) || self.graph[node.output].shape[..] != *shape {
-            return Err(wrong());
+    /// The operand of a convolution that is summed along with another one.
+    fn along(&self, node: &Node, shape: &[usize]) -> Result<Operand> {
+        let state = self.values.get(node.output);
+        let state = state.filter(|state| state.part == Some(Part::Operand));
+        match (&node.op, state) {
+            (Op::Conv(conv), Some(state)) if self.graph[node.output].shape[..] == *shape => {
+                Ok(Operand::new(conv, &state.scalars, shape))
+            }
+            _ => Err(not_along(&node.name)),
         }
-        let mut weights = Weights::of_conv(self.graph, node, conv)?;
-        if let Some(before) = self.choices.of(name).and_then(|choice| choice.before.as_ref()) {
-            weights.take_in(&self.norm_named(before)?)?;
-        }
-        let operand = Operand::new(conv, &state.scalars, shape);
-        Ok(Along { name: name.to_owned(), weights, operand })
     }
 }
 
-/// A convolution that is summed along with another one.
-struct Along {
-    name: String,
-    weights: Weights,
-    operand: Operand,
+fn not_along(name: &str) -> Diagnostic {
+    misfit(format!("{name:?} is not a convolution that can be summed along"))
+}
+
+/// A product with its weights and bias in scalars.
+pub(super) struct Prepared {
+    product: Product,
+    /// Positions of the kernel.
+    taps: usize,
+    /// The convolution that is summed along.
+    along: Option<NodeId>,
+}
+
+/// The products of a graph, by result.
+///
+/// # Errors
+/// Numerics that do not fit a product.
+pub(super) fn prepare(graph: &Graph, choices: &Choices) -> Result<BTreeMap<ValueId, Prepared>> {
+    let given_up = |node: &Node| choices.given_up(|choice| choice.with.as_ref(), &node.name);
+    let products = graph.nodes().filter(|(_, node)| match node.op {
+        Op::Conv(_) => !given_up(node),
+        Op::Gemm(_) | Op::MatMul => true,
+        _ => false,
+    });
+    let prepared = products.map(|(_, node)| match Prepared::new(graph, choices, node) {
+        Ok(prepared) => Ok((node.output, prepared)),
+        Err(problem) => Err(problem.at(graph.place(node))),
+    });
+    prepared.collect()
+}
+
+impl Prepared {
+    fn new(graph: &Graph, choices: &Choices, node: &Node) -> Result<Prepared> {
+        let choice = choices.of(&node.name);
+        let folded = choice.and_then(|choice| choice.batch_norm.as_ref());
+        let norm = folded.map(|name| weights::norm_named(graph, name, Some(node))).transpose()?;
+        let mut weights = Weights::of_node(graph, choices, node)?;
+        let other = choice.and_then(|choice| choice.with.as_ref());
+        let convolution = |id: &NodeId| matches!(graph[*id].op, Op::Conv(_));
+        let named = |name| graph.node_named(name).filter(convolution);
+        let other = other.map(|name| named(name).ok_or_else(|| not_along(name)));
+        let along = other.transpose()?;
+        let of_other = along.map(|other| Weights::of_node(graph, choices, &graph[other]));
+        let of_other = of_other.transpose()?;
+        if let Some(other) = &of_other {
+            weights.add_bias(other);
+        }
+        let scale = choice.and_then(|choice| choice.scale);
+        let scalars =
+            |weights: &Weights| weights.scalars(choices.data_type, norm.as_deref(), scale);
+        let (factor, bias) = scalars(&weights)?;
+        let mut factors = vec![factor];
+        let also = along.zip(of_other.as_ref());
+        let also = also.map(|(id, other)| (&*graph[id].name, other.extents()));
+        let steps = choices.steps(&node.name, weights.extents(), also, bias.is_some())?;
+        if let Some(other) = &of_other {
+            factors.push(scalars(other)?.0);
+        }
+        let product = Product { outputs: weights.outputs, factors, bias, steps };
+        Ok(Prepared { product, taps: weights.taps, along })
+    }
 }
 
 /// The operand of a convolution.

@@ -1,11 +1,11 @@
 //! Constants of products and batch normalisations, on their way to scalars.
 
-use super::choices::Extents;
+use super::choices::{Choices, Extents};
 use super::product::Factor;
 use super::{misfit, never_claimed};
 use crate::arch::DataType;
 use quincunx_diag::Result;
-use quincunx_graph::{BatchNorm, Conv, Gemm, Graph, Node, Value};
+use quincunx_graph::{BatchNorm, Conv, Gemm, Graph, Node, Op, Value};
 
 /// Weights and bias of a product as real numbers.
 pub(super) struct Weights {
@@ -25,8 +25,24 @@ pub(super) struct Weights {
 }
 
 impl Weights {
+    /// Weights and bias of a product that is not computed from other results, with the batch
+    /// normalisation that it takes in.
+    pub(super) fn of_node(graph: &Graph, choices: &Choices, node: &Node) -> Result<Weights> {
+        let choice = choices.of(&node.name);
+        let positions = choice.and_then(|choice| choice.positions);
+        let mut weights = match &node.op {
+            Op::Conv(conv) => Weights::of_conv(graph, node, conv)?,
+            Op::Gemm(gemm) => Weights::of_matrix(graph, node, Some(gemm), positions)?,
+            _ => Weights::of_matrix(graph, node, None, positions)?,
+        };
+        if let Some(before) = choice.and_then(|choice| choice.before.as_ref()) {
+            weights.take_in(&norm_named(graph, before, None)?)?;
+        }
+        Ok(weights)
+    }
+
     /// Weights `[M, C / groups, ...]` and bias `[M]`.
-    pub(super) fn of_conv(graph: &Graph, node: &Node, conv: &Conv) -> Result<Weights> {
+    fn of_conv(graph: &Graph, node: &Node, conv: &Conv) -> Result<Weights> {
         let (shape, w) = constant(graph, node, 1)?;
         let (outputs, depth, taps) = (shape[0], shape[1], shape[2..].iter().product());
         let (channels, width) = (depth * conv.groups, outputs / conv.groups);
@@ -47,7 +63,7 @@ impl Weights {
 
     /// Weights `[K, N]` or `[N, K]`, multiplied by `alpha`; a row of biases, multiplied by `beta`.
     /// Row `k` belongs to tap `k % positions` and channel `k / positions`.
-    pub(super) fn of_matrix(
+    fn of_matrix(
         graph: &Graph,
         node: &Node,
         gemm: Option<&Gemm>,
@@ -93,7 +109,7 @@ impl Weights {
 
     /// Takes scale and offset of every input in: `w * scale`, and a bias larger by the sum of
     /// `w * offset`, in binary64 over channels and then taps. The results are rounded to binary32.
-    pub(super) fn take_in(&mut self, norm: &[(f32, f32)]) -> Result<()> {
+    fn take_in(&mut self, norm: &[(f32, f32)]) -> Result<()> {
         if norm.len() != self.channels || self.groups != 1 {
             return Err(misfit("a batch normalisation before a product of other channels"));
         }
@@ -179,6 +195,23 @@ pub(super) fn reals(value: &Value) -> Result<Vec<f64>> {
     let scalars = scalars.ok_or_else(|| misfit("a quantiser does not broadcast"))?;
     let real = |(code, of): (&f64, &quincunx_graph::Scalar)| (code - of.zero as f64) * of.scale;
     Ok(numbers.iter().zip(&scalars).map(real).collect())
+}
+
+/// Scale and offset of the batch normalisation of this name, which reads the result of `after`.
+pub(super) fn norm_named(
+    graph: &Graph,
+    name: &str,
+    after: Option<&Node>,
+) -> Result<Vec<(f32, f32)>> {
+    let node = graph.node_named(name).map(|id| &graph[id]);
+    match node.map(|node| (node, &node.op)) {
+        Some((node, Op::BatchNorm(norm)))
+            if after.is_none_or(|after| node.input(0) == Some(after.output)) =>
+        {
+            affine(graph, node, norm)
+        }
+        _ => Err(misfit(format!("{name:?} is not a batch normalisation in this place"))),
+    }
 }
 
 /// Scale and offset of every channel in binary32: `scale = gamma / sqrt(variance + epsilon)`,
