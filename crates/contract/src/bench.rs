@@ -1,4 +1,4 @@
-//! Measurements of our own speed: what a suite is and how it measures.
+//! Measurements of Quincunx's speed: what a suite is and how it measures.
 
 use crate::{OptionInfo, Options};
 use quincunx_diag::{Diagnostic, Result};

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn minimal_types_of_the_specification() {
+    fn minimal_types_of_examples() {
         assert_eq!(interval(-3, 3, 0).kif(), Kif::new(true, 2, 0));
         assert_eq!(interval(-4, 3, 0).kif(), Kif::new(true, 2, 0));
         assert_eq!(interval(0, 2, -3).kif(), Kif::new(false, -1, 3));

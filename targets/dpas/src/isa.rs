@@ -1,4 +1,4 @@
-//! THE instruction tables: every instruction once.
+//! The instruction tables: every instruction once.
 //!
 //! * [`native`]: the 128-bit machine code, with its assembly text;
 //! * [`listing`]: instructions that appear in native listings around `dpas`. Their machine code is

@@ -1,6 +1,6 @@
 //! The dpas target: the systolic matrix instruction of Intel Xe, native and virtual.
 //!
-//! A program is a native listing or a vISA kernel. See the README of this folder for the machine in
+//! A program is a native listing or a vISA kernel. See the README of this folder for the machine on
 //! one page.
 
 pub mod arch;

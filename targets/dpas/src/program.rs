@@ -167,7 +167,7 @@ macro_rules! named {
 }
 
 named! {
-    /// Type of the elements of a variable. The specification does not list the numbers of byte
+    /// Type of the elements of a variable. The documents do not list the numbers of byte
     /// code; these are ours.
     Element {
         Ud 0 "ud" "Unsigned, 32 bits."
@@ -198,7 +198,7 @@ impl Element {
 }
 
 named! {
-    /// Alignment of a variable. The specification does not list the numbers of byte code; these
+    /// Alignment of a variable. The documents do not list the numbers of byte code; these
     /// are ours.
     Align {
         Byte 0 "byte" "1 byte."

@@ -1,5 +1,5 @@
-//! The timing model (specification section 7): one thread on one vector engine with its systolic
-//! array. Nothing here reads values.
+//! The timing model (`igc` in `docs/bibliography.md`): one thread on one vector engine with its
+//! systolic array. Nothing here reads values.
 //!
 //! Instructions issue in order, one a cycle. A systolic instruction occupies the array for
 //! `repeat * depth / physical depth` cycles (at least one), whatever its precisions; its result can

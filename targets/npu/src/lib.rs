@@ -1,5 +1,5 @@
 //! The npu target: a tiled NPU with nine in-order queues and dependency tokens, the machine of the
-//! Gemini compiler's assembly text and traces. See the README of this folder for the machine in one
+//! Gemini compiler's assembly text and traces. See the README of this folder for the machine on one
 //! page.
 
 pub mod arch;

@@ -21,7 +21,7 @@
 //! | `Q4036` | the other core exists, and its signals are taken | error, warning |
 //! | `Q4037` | maps are plausible: workloads do not go back, tiles count up | warning |
 //! | `Q4038` | a configuration changes something | note |
-//! | `Q4039` | images of a batch have addresses of their own in the vector queue | warning |
+//! | `Q4039` | images of a batch have different addresses in the vector queue | warning |
 //! | `Q4040` | an instruction does not write over its own input, but element by element in place | error |
 //! | `Q4041` | what is written to L2 is read before all of it is overwritten | warning |
 //! | `Q4048` | the accesses are few enough to be compared | error |

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn paper_example() {
-        // Section 2 of the paper: mov2x(A, B, north, east).
+        // Section 2 of `cain-paper`: mov2x(A, B, north, east).
         let (a, b) = (Reg::new("A").unwrap(), Reg::new("B").unwrap());
         let inst = Inst::Mov2x { y: a, x: b, d: Direction::North, e: Direction::East };
         let steps: Vec<String> = expand(&inst).iter().map(Inst::text).collect();

@@ -1,4 +1,4 @@
-//! Goals and bags of the paper: kernels in units of 2^-d, and how they are written.
+//! Goals and bags of Cain's paper: kernels in units of 2^-d, and how they are written.
 //!
 //! Facts: `cain-paper` section 3.1, `cain` (`docs/bibliography.md`).
 
@@ -258,7 +258,8 @@ mod tests {
         (uppers, lowers)
     }
 
-    /// U is part of F, and the instruction makes U of L; a goal that is not there cannot be an upper.
+    /// U is part of F, and the instruction makes U of L; a goal that is not there cannot be an
+    /// upper.
     #[test]
     fn equations_6_and_9() {
         let (uppers, lowers) = pair();

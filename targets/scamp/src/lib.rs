@@ -2,8 +2,8 @@
 //! it.
 //!
 //! A program is one stream of instructions for all elements of an array. Analogue values are summed
-//! and halved on a bus in each element; macros stand for bus steps. See the README of this folder for
-//! the machine in one page.
+//! and halved on a bus in each element; macros stand for bus steps. See the README of this folder
+//! for the machine on one page.
 
 pub mod arch;
 mod artifact;

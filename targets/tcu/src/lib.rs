@@ -2,7 +2,7 @@
 //!
 //! A systolic array multiplies vectors of a local memory by weights into accumulators; SIMD ALUs
 //! work on the accumulators; DataMove instructions connect everything with two DRAM banks. See the
-//! README of this folder for the machine in one page.
+//! README of this folder for the machine on one page.
 
 #[deny(clippy::arithmetic_side_effects)]
 pub mod arch;

@@ -1,4 +1,4 @@
-//! Golden cases of dais; the layout is described in `golden/dais/README.md`.
+//! Golden cases of dais; the layout is described in `tests/golden/dais/README.md`.
 
 mod alir;
 mod cmvm;

@@ -1,4 +1,4 @@
-//! Golden cases of dpas; the layout is described in `golden/dpas/README.md`.
+//! Golden cases of dpas; the layout is described in `tests/golden/dpas/README.md`.
 
 mod numeric;
 mod schedule;

@@ -1,6 +1,6 @@
 //! `quincunx-conform <target> <dir>`: runs every golden file or folder that is present in a
-//! directory. The layouts are those of `../shared/golden/<target>`; other folders of the same
-//! layout run as well.
+//! directory. The layouts are those of `tests/golden/<target>`; other folders of the same layout
+//! run as well.
 //!
 //! Every present file or folder prints `NAME: N passed, M failed, K skipped` and a line for each
 //! case that failed; the run closes with the totals. Exit 0 when nothing failed, 1 when something

@@ -1,4 +1,4 @@
-//! Golden cases of npu; the layout is described in `golden/npu/README.md`.
+//! Golden cases of npu; the layout is described in `tests/golden/npu/README.md`.
 //!
 //! `derived` compares files of the original tool, which cannot be shipped, with figures about them;
 //! networks whose files are missing are skipped.

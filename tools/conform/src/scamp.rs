@@ -1,4 +1,4 @@
-//! Golden cases of scamp; the layout is described in `golden/scamp/README.md`.
+//! Golden cases of scamp; the layout is described in `tests/golden/scamp/README.md`.
 
 mod emulator;
 mod kernels;

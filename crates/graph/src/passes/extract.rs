@@ -1,4 +1,4 @@
-//! Part of a graph as a graph of its own.
+//! Part of a graph as a separate graph.
 
 use super::rewrite::Rewrite;
 use crate::{Graph, NodeId};

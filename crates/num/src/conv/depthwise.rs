@@ -1,4 +1,4 @@
-//! Convolution where every channel is a group of its own.
+//! Convolution where every channel is its own group.
 
 use super::ConvShape;
 use crate::gemm::Left;

@@ -1,4 +1,4 @@
-//! A constant matrix as a program of its own.
+//! A constant matrix as a program.
 
 use super::cmvm::{self, Input, Problem, Settings};
 use crate::isa::Inst;
@@ -10,8 +10,8 @@ use quincunx_num::{Int, Interval};
 /// The program of `y[j] = sum over i of x[i] * weights[i * columns + j]` for integers `x[i]` in
 /// `inputs[i]`, both bounds included: inputs, additions and subtractions.
 ///
-/// `effort` is `fast`, `default` or `max`; `depth_slack` are adder levels above the fewest possible,
-/// -1 for any number. Costs and latencies are those of da4ml's model, in bits and levels.
+/// `effort` is `fast`, `default` or `max`; `depth_slack` are adder levels above the fewest
+/// possible, -1 for any number. Costs and latencies are those of da4ml's model, in bits and levels.
 ///
 /// ```
 /// use quincunx_dais::{constant_product, simulate::Executor};

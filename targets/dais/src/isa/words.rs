@@ -83,7 +83,7 @@ pub(crate) fn take_type(word: &mut Bits) -> Result<Kif> {
     Ok(kif)
 }
 
-/// Exchanges the two data words, which the documented seed layout has in the other order.
+/// Exchanges the two data words, which the documented layout of D0 has in the other order.
 pub(crate) fn swap_data_halves(word: &mut Bits) {
     let data = get(word, "data");
     set(word, "data", data.rotate_left(32));

@@ -53,7 +53,7 @@ fn check_numbers(name: &str, pipeline: &Pipeline, case: &Case) {
     }
 }
 
-/// Stages, register bits and cost of `golden/dais/manifest.json`: what da4ml makes of these.
+/// Stages, register bits and cost of `tests/golden/dais/manifest.json`: what da4ml makes of these.
 #[test]
 fn registers_are_no_more_than_those_of_da4ml() {
     for (name, latency, stages, bits, total) in

@@ -1,7 +1,7 @@
 //! The shell of vISA byte code ("CISA"): header, strings, variables, instructions of one kernel.
 //!
-//! Facts: specification section 4.3. Widths of counts that it leaves open are ours: 4 bytes for
-//! variables, inputs and sizes, 2 for address and predicate variables and attributes, 1 for
+//! Facts: `visa` (`docs/bibliography.md`). Widths of counts that it leaves open are ours: 4 bytes
+//! for variables, inputs and sizes, 2 for address and predicate variables and attributes, 1 for
 //! samplers and surfaces. `ret` has no byte code in our sources: a stream ends where the kernel
 //! does, the writer leaves `ret` out and the reader puts it back.
 

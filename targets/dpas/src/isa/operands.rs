@@ -1,4 +1,4 @@
-//! Operands of native instructions that have a text of their own.
+//! Operands of native instructions that have their own text form.
 
 use crate::arch::Platform;
 use quincunx_diag::Result;
@@ -293,7 +293,8 @@ mod tests {
                 meaningful += 1;
             }
         }
-        // Nothing, NoAccSBSet, 7 pipes of 7 distances, 3 forms of 32 tokens, the same with 7 distances.
+        // Nothing, NoAccSBSet, 7 pipes of 7 distances, 3 forms of 32 tokens, the same with 7
+        // distances.
         assert_eq!(meaningful, 2 + 7 * 7 + 3 * 32 + 3 * 32 * 7);
     }
 

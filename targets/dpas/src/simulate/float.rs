@@ -1,4 +1,4 @@
-//! Models of float accumulation (specification section 6.3).
+//! Models of float accumulation.
 //!
 //! No public source states what the silicon does; a result names its model. Common rules: round to
 //! nearest, ties to even; overflow to infinity; NaN is canonical; exact cancellation gives +0.

@@ -8,8 +8,8 @@
 //!
 //! Within a pipe, and within a macro, the order of reads and writes is kept, so that only reading
 //! what is not yet written is an error there. Systolic instructions also read their sources in
-//! order: none writes what an earlier one has yet to read (the peer's listings rely on it). Raw machine code is not understood: it counts as an
-//! instruction without effects, with a warning.
+//! order: none writes what an earlier one has yet to read (listings of `igc` rely on it). Raw
+//! machine code is not understood: it counts as an instruction without effects, with a warning.
 
 use super::effects::{Effects, Unit, effects, macro_fault, overlap};
 use crate::arch::DpasArch;

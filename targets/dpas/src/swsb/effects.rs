@@ -85,7 +85,7 @@ fn listing_effects(inst: &listing::Inst, arch: &DpasArch) -> Effects {
     }
 }
 
-/// Why `next` cannot follow the earlier instructions of a macro (specification section 7.1);
+/// Why `next` cannot follow the earlier instructions of a macro (`igc` in `docs/bibliography.md`);
 /// `None` if it can.
 pub fn macro_fault(
     earlier: &[(&Native, &Effects)],

@@ -60,8 +60,8 @@ fn precision(code: u32, narrow: u32, float: bool) -> Option<Precision> {
     })
 }
 
-/// The meaning of machine code, from the table of section 5 of the specification; `None` where that
-/// table has none.
+/// The meaning of machine code, from a table of its fields (`iga` in `docs/bibliography.md`);
+/// `None` where the table has none.
 fn meaning(code: &[u8], platform: Platform) -> Option<Operation> {
     let first = platform == XeHpg;
     let field = |high, low| bits(code, high, low);
@@ -261,8 +261,8 @@ fn random_kernel(random: &mut Random, platform: Platform) -> (Kernel, Vec<&'stat
     (read.unwrap_or_else(|found| panic!("{found:?}")).0, types)
 }
 
-/// The meaning of byte code, from the table of section 4.2 of the specification; `None` where that
-/// table has none. The variables have these types and begin at these bytes.
+/// The meaning of byte code, from a table of its fields (`visa` in `docs/bibliography.md`); `None`
+/// where the table has none. The variables have these types and begin at these bytes.
 fn virtual_meaning(
     code: &[u8],
     platform: Platform,

@@ -1,8 +1,8 @@
 //! Results that are lost: everything an instruction wrote to L2 is overwritten before anything
 //! reads a byte of it. The program is legal and its outputs are defined, but hardly those meant.
 //!
-//! Only writes without gaps count, as results and as what overwrites them: slices of channels of one
-//! tensor lie between each other.
+//! Only writes without gaps count, as results and as what overwrites them: slices of channels of
+//! one tensor are interleaved.
 
 use super::Subject;
 use super::residency::{Labels, l2_of};

@@ -76,7 +76,7 @@ fn machine_code_keeps_everything_with_its_side_section() {
     assert_eq!(binary::write(&program, &arch(), false).unwrap_err().code(), "Q2103");
 }
 
-/// Words worked out by hand from the widths of the specification.
+/// Words worked out by hand from the widths that `quincunx isa npu` lists.
 #[test]
 fn words_of_machine_code() {
     let word = |inst: Inst| {

@@ -1,4 +1,4 @@
-//! Golden cases of tcu; the layout is described in `golden/tcu/README.md`.
+//! Golden cases of tcu; the layout is described in `tests/golden/tcu/README.md`.
 
 mod arith;
 mod compiled;

@@ -1,4 +1,4 @@
-//! Programs of our own compiler: the machine's numbers as the golden model has them, upstream's
+//! Programs of our compiler: the machine's numbers as the golden model has them, upstream's
 //! numbers where upstream follows ONNX, and never more cycles.
 
 use super::{Check, arch, equal, find_model, first, hex, list, number, text};

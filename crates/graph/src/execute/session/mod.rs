@@ -11,7 +11,7 @@
 //!   evaluates. Quantisers of such values round the exact rational number: the result equals that
 //!   of [`exact`](super::exact) bit for bit, see [`grid::round`]. Read as f32, such a value is
 //!   computed in f64 and rounded once.
-//! * Every **other** value is f32. Convolutions and products add in an order of their own, with
+//! * Every **other** value is f32. Convolutions and products add in their own order, with
 //!   fused multiplications where the processor has them, so results differ from
 //!   [`float`](super::float) by rounding only. A quantiser of such a value rounds exactly what it
 //!   is given.

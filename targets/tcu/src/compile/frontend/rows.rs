@@ -1,4 +1,4 @@
-//! Convolutions of few channels: what a row of the kernel reads becomes vectors of its own.
+//! Convolutions of few channels: what a row of the kernel reads becomes separate vectors.
 //!
 //! Vectors of a tensor with three channels leave most lanes empty. Where numbers are free, the
 //! elements of a row that a row of the kernel reads, column by column and channel by channel, are

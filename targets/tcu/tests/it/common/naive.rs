@@ -1,4 +1,4 @@
-//! A second machine, written from the specification for clarity: memories are lists of vectors,
+//! A second machine, written for clarity: memories are lists of vectors,
 //! fixed point is exact fractions, every address is looked at when it is used.
 
 use quincunx_tcu::TcuArch;
