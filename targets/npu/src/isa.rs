@@ -166,7 +166,7 @@ pub fn queue_of(row: usize) -> Queue {
 rows! {
     /// Begins a task.
     CtSt = "ct_st" "ct_st {{'Prev_Insts': {prev}, 'Next_Insts': {next}}}" ["opcode" = 0] {
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -191,7 +191,7 @@ rows! {
         len3: u16 = u(13),
         /// Its last KiB; 0 with length 0: unused.
         last3: u16 = u(13),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = other_queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = other_queues(),
@@ -262,7 +262,7 @@ rows! {
         tile_h: u16 = u(12),
         /// Columns of the block.
         tile_w: u16 = u(12),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -285,7 +285,7 @@ rows! {
         size_r: u8 = u(5),
         /// Kernel columns of the weight block.
         size_s: u8 = u(5),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -311,7 +311,7 @@ rows! {
         /// Columns of the destination tensor.
         dest_w: u16 = u(12),
     }
-    /// Copies activations or weights from the L2 of another core to the own one. Fields are ours.
+    /// Copies activations or weights from the L2 of another core to this one. Fields are ours.
     SiaaMov = "siaa_mov" "siaa_mov {{'SBSG': {sbsg}, 'DBSG': {dbsg}, 'STaddr': {staddr}, 'DTaddr': {dtaddr}, 'Tile': [[{tile_n}, {tile_c}, {tile_h}, {tile_w}]], 'Prev_Insts': {prev}, 'Next_Insts': {next}}}" ["opcode" = 56] {
         /// Region of the source.
         sbsg: u8 = u(2),
@@ -329,7 +329,7 @@ rows! {
         tile_h: u16 = u(12),
         /// Columns of the block.
         tile_w: u16 = u(12),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -359,7 +359,7 @@ rows! {
     }
     /// Copies a block of weights into the weight buffer WL0.
     LwMov = "lw_mov" "lw_mov {{'SS': {ss}, 'XYmode': [[{x_cut}, {y_cut}]], 'SBSG': {sbsg}, 'STaddr': {staddr}, 'DTaddr': {dtaddr}, 'Wsize': [[{size_k}, {size_c}, {size_r}, {size_s}]], 'Prev_Insts': {prev}, 'Next_Insts': {next}}}" ["opcode" = 73] {
-        /// Source: 0 the own L2, 1 DRAM, or with BAS 3 the L2 of core STaddr / 2^24 at byte STaddr mod 2^24 (ours).
+        /// Source: 0 this L2, 1 DRAM, or with BAS 3 the L2 of core STaddr / 2^24 at byte STaddr mod 2^24 (ours).
         ss: u8 = u(1),
         /// What the columns of the array divide.
         x_cut: XCutMode = member(XCutMode::KIND, 3),
@@ -379,7 +379,7 @@ rows! {
         size_r: u8 = u(5),
         /// Kernel columns of the weight block.
         size_s: u8 = u(5),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -425,7 +425,7 @@ rows! {
         tile_h: u16 = u(12),
         /// Columns of the block.
         tile_w: u16 = u(12),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -451,7 +451,7 @@ rows! {
         /// Columns of the destination tensor.
         dest_w: u16 = u(12),
     }
-    /// Copies activations or weights from the own L2 to that of another core. Fields are ours.
+    /// Copies activations or weights from this core's L2 to that of another core. Fields are ours.
     SopwMov = "sopw_mov" "sopw_mov {{'SBSG': {sbsg}, 'DBSG': {dbsg}, 'STaddr': {staddr}, 'DTaddr': {dtaddr}, 'Tile': [[{tile_n}, {tile_c}, {tile_h}, {tile_w}]], 'Prev_Insts': {prev}, 'Next_Insts': {next}}}" ["opcode" = 121] {
         /// Region of the source.
         sbsg: u8 = u(2),
@@ -469,7 +469,7 @@ rows! {
         tile_h: u16 = u(12),
         /// Columns of the block.
         tile_w: u16 = u(12),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -589,7 +589,7 @@ rows! {
         swaddr: u32 = wl0(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -612,7 +612,7 @@ rows! {
         swaddr: u32 = wl0(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -635,7 +635,7 @@ rows! {
         swaddr: u32 = wl0(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -658,7 +658,7 @@ rows! {
         swaddr: u32 = wl0(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -681,7 +681,7 @@ rows! {
         swaddr: u32 = wl0(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -723,7 +723,7 @@ rows! {
         tile_h: u16 = u(12),
         /// Columns of the block.
         tile_w: u16 = u(12),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -886,7 +886,7 @@ rows! {
         staddr1: i32 = l2(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -923,7 +923,7 @@ rows! {
         staddr: i32 = l2(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
@@ -960,14 +960,14 @@ rows! {
         staddr: i32 = l2(),
         /// Destination, bytes in its region.
         dtaddr: i32 = l2(),
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),
     }
     /// Ends a task.
     CtEd = "ct_ed" "ct_ed {{'Prev_Insts': {prev}, 'Next_Insts': {next}}}" ["opcode" = 255] {
-        /// Queues of which it takes a token before it starts.
+        /// Queues from which it takes a token before it starts.
         prev: Queues = queues(),
         /// Queues to which it gives a token when it ends.
         next: Queues = queues(),

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// A memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
-    /// A region of the own L2.
+    /// A region of this core's L2.
     L2(u8),
     /// The weight buffer.
     Wl0,

@@ -172,7 +172,7 @@ fn orders() {
     });
 }
 
-/// An output that lies on the own input; in place is legal where each element has its own place.
+/// An output that lies on its own input; in place is legal where each element has its own place.
 #[test]
 fn outputs_and_their_own_inputs() {
     expect_operand("conv", "Q4040", ("pe_conv", "dtaddr"), 4096);
