@@ -107,7 +107,9 @@ pub fn exercise(
     let options = options(target, given);
     for file in files {
         let _ = (target.recognises(file), target.companions(file));
-        if let Err(problems) = target.document(file, arch, &options) {
+        let document = target.document(file, arch, &options).map(drop);
+        for problems in [document, target.model(file).map(drop)].into_iter().filter_map(Result::err)
+        {
             assert!(any_error(&problems));
         }
     }

@@ -1,7 +1,8 @@
 //! Files that are not programs: the intermediate representations of the ecosystem.
 
 use crate::files;
-use quincunx_contract::{Document, File};
+use quincunx_contract::{Document, File, ModelFile};
+use quincunx_diag::Diagnostic;
 
 /// The document of a file; `None` for programs and unknown files.
 pub(crate) fn document(file: &File) -> Option<Document> {
@@ -12,6 +13,14 @@ pub(crate) fn document(file: &File) -> Option<Document> {
         texts: Vec::new(),
         problems: file.validate(),
     })
+}
+
+/// The network of a frontend IR; `None` for any other file.
+pub(crate) fn model(file: &File) -> Result<Option<ModelFile>, Vec<Diagnostic>> {
+    let Some(contents) = ir_file(file) else { return Ok(None) };
+    let graph = contents.to_graph()?;
+    let kind = contents.kind.name();
+    Ok(graph.map(|graph| ModelFile { kind, graph, options: Vec::new() }))
 }
 
 /// The JSON file of this ecosystem that a file is; `None` when it is something else, such as text

@@ -26,7 +26,7 @@ pub use arch::NpuArch;
 pub use artifact::Artifact;
 
 use quincunx_contract::{
-    Arch, ArchSource, Document, File, Info, Interface, Log, Options, Program, Target,
+    Arch, ArchSource, Document, File, Info, Interface, Log, ModelFile, Options, Program, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::Table as Instructions;
@@ -72,6 +72,10 @@ impl Target for Npu {
 
     fn recognises(&self, file: &File) -> bool {
         read::recognises(file)
+    }
+
+    fn model(&self, file: &File) -> std::result::Result<Option<ModelFile>, Vec<Diagnostic>> {
+        document::model(file)
     }
 
     fn document(

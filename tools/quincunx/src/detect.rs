@@ -56,6 +56,16 @@ pub fn detect<'a>(file: &InputFile, targets: &[&'a dyn Target]) -> FileKind<'a> 
     }
 }
 
+/// True for a file that `run` takes as a network, those of the machines' ecosystems included.
+pub fn is_model(file: &InputFile, targets: &[&dyn Target]) -> bool {
+    match detect(file, targets) {
+        FileKind::Model => true,
+        // A file with faults is one of this kind too.
+        FileKind::Program(target) => !matches!(target.model(&file.to_file()), Ok(None)),
+        _ => false,
+    }
+}
+
 /// What a file that no target recognises, or that is not a model, seems to be.
 pub(crate) fn arrays_or_model(name: &str, bytes: &[u8]) -> Option<&'static str> {
     if bytes.starts_with(NPY) || bytes.starts_with(ZIP) || Format::of(name, bytes).is_some() {

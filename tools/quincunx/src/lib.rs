@@ -52,7 +52,7 @@ pub mod time;
 pub mod verify;
 
 pub use data::{Dataset, InputSpec};
-pub use detect::{FileKind, detect};
+pub use detect::{FileKind, detect, is_model};
 pub use executable::{Body, Executable, Host, Session, Stage, Trace};
 pub use failure::{Failure, Outcome, exit_code, sources_of};
 pub use files::{InputFile, write_atomically};

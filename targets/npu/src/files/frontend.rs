@@ -6,7 +6,7 @@ use quincunx_report::{Column, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations that the original tool knows.
-const OPERATIONS: [&str; 7] =
+pub(super) const OPERATIONS: [&str; 7] =
     ["conv2d", "dense", "reshape", "quantize", "max_pool2d", "avg_pool2d", "element_wise_add"];
 
 /// Rules: `Q4072` for keys and their types, `Q4073` for names and indices that are not unique or do

@@ -6,13 +6,15 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 mod frontend;
+mod graph;
 mod json;
 mod scales;
 mod scheduler;
 
 pub use json::{Json, Style};
 
-use quincunx_diag::{Diagnostic, Problems, Result};
+use quincunx_diag::{Diagnostic, Problems, Result, any_error};
+use quincunx_graph::Graph;
 use quincunx_report::Table;
 
 /// What a file is.
@@ -94,6 +96,21 @@ impl IrFile {
             Kind::Unknown => {}
         }
         problems.finish()
+    }
+
+    /// The network of a frontend IR, in real numbers; `None` for any other file.
+    ///
+    /// # Errors
+    /// `Q4072` to `Q4074` for what breaks the rules; those of the graph for what does not fit.
+    pub fn to_graph(&self) -> std::result::Result<Option<Graph>, Vec<Diagnostic>> {
+        if self.kind != Kind::Frontend {
+            return Ok(None);
+        }
+        let problems = self.validate();
+        if any_error(&problems) {
+            return Err(problems);
+        }
+        Ok(Some(graph::to_graph(&self.value)?))
     }
 
     /// Tables about the file.

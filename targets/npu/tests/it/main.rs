@@ -1,6 +1,7 @@
 //! Tests of the npu target from outside: one program, one file per subject.
 
 mod common;
+mod frontend;
 mod functional;
 mod fuzz;
 mod golden;

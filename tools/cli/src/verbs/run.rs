@@ -13,8 +13,8 @@ use quincunx::run::Options;
 use quincunx::target::{Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::{
-    Calibration, Dataset, Executable, Failure, FileKind, InputFile, Opened, Outcome, Tolerance,
-    Trace, detect, open_raw, reference, run, targets,
+    Calibration, Dataset, Executable, Failure, InputFile, Opened, Outcome, Tolerance, Trace,
+    is_model, open_raw, reference, run, targets,
 };
 use std::path::{Path, PathBuf};
 
@@ -138,7 +138,7 @@ impl Run {
             let file = input::open(path)?;
             let raw = self.raw_ports.then_some("--raw-ports");
             input::without_effect(raw, "a file that is not a program folder")?;
-            if let FileKind::Model = detect(&file, targets()) {
+            if is_model(&file, targets()) {
                 let executable = match self.reading.named()? {
                     Some(target) => self.compiled(&file, target, data, console),
                     None => self.reference(&file),

@@ -76,6 +76,25 @@ fn a_model_without_a_target_runs_on_the_reference_executor() {
     assert_eq!(trace["sum"].to_f64(), [2.0, -1.0, -1.0, 0.75, 0.0, 2.0]);
 }
 
+/// A kernel of the scamp ecosystem is a network.
+#[test]
+fn models_of_the_ecosystems_run_too() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/scamp/cain_inputs");
+    let kernel = format!("{golden}/gauss3.json");
+    for target in [&[][..], &["--target", "tcu"]] {
+        let arguments = [&["run", &kernel, "-d", "ones", "--format", "json"], target].concat();
+        let run = quincunx(&arguments);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let row = &json(&run)["rows"][0];
+        // The weights add up to 1, and a corner sees 9 of their 16 parts.
+        assert_eq!(
+            (&row["output"], &row["shape"]),
+            (&"filtered".into(), &"[1, 1, 256, 256]".into())
+        );
+        assert_eq!((&row["values"][0], &row["values"][257]), (&0.5625.into(), &1.0.into()));
+    }
+}
+
 #[test]
 fn a_machine_takes_several_inputs_too() {
     let place = tempfile::tempdir().unwrap();
