@@ -269,6 +269,11 @@ fn corrupted_fields_are_refused_or_harmless() {
         if kind == "size" && case.name.starts_with("adden") {
             return None;
         }
+        // Of the enlarged image the first column is not read: a load that is one pixel off fills all
+        // that is read, legally.
+        if kind == "address" && case.name == "enlarge" {
+            return None;
+        }
         let verdict = verdict(&programs, case, random, || {
             let mut changed = programs[core].lines.iter().zip(&case.programs[core].lines);
             let line = changed.position(|(new, old)| new.inst != old.inst);
