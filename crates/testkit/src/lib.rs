@@ -10,6 +10,32 @@ pub use graphs::{Coverage, Recipe};
 pub use judges::{Agreed, agree, alone, each_alone, same};
 pub use random::{Random, Whole};
 
+use std::time::{Duration, Instant};
+
+/// Does work that takes far less than so many seconds of processor time, if it is not done in a way
+/// that grows too fast with its size. What else the machine does counts only where the system does
+/// not tell the time of threads.
+///
+/// # Panics
+///
+/// If it takes longer.
+pub fn within_seconds<T>(seconds: u64, work: impl FnOnce() -> T) -> T {
+    let (clock, before) = (Instant::now(), processor_time());
+    let result = work();
+    let used = match (before, processor_time()) {
+        (Some(before), Some(after)) => after.saturating_sub(before),
+        _ => clock.elapsed(),
+    };
+    assert!(used < Duration::from_secs(seconds), "took {used:?} of at most {seconds} s");
+    result
+}
+
+/// The processor time of this thread; `None` on systems other than Linux.
+fn processor_time() -> Option<Duration> {
+    let times = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
 /// The base seed of everything random in tests: `PROPTEST_RNG_SEED`, which property tests read as
 /// well and which is 0 wherever cargo runs tests and nobody sets it.
 ///

@@ -7,18 +7,10 @@ use crate::{ExportOptions, read_onnx, write_onnx};
 use proptest::prelude::*;
 use quincunx_diag::Class;
 use quincunx_tensor::DType;
-use std::time::{Duration, Instant};
+use quincunx_testkit::within_seconds;
 
 fn read(bytes: &[u8]) -> Result<quincunx_graph::Graph, Vec<quincunx_diag::Diagnostic>> {
     read_onnx(bytes.to_vec().into(), &Options::default())
-}
-
-/// Fails when the work takes far longer than it should.
-fn within_seconds<T>(seconds: u64, work: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let result = work();
-    assert!(start.elapsed() < Duration::from_secs(seconds), "took {:?}", start.elapsed());
-    result
 }
 
 #[test]

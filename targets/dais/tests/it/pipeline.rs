@@ -14,7 +14,7 @@ use quincunx_dais::{Cutoff, Staged, TARGET, register_bits, to_pipeline};
 use quincunx_diag::any_error;
 use quincunx_num::Kif;
 use quincunx_tensor::{Tensor, Tensors};
-use quincunx_testkit::Random;
+use quincunx_testkit::{Random, within_seconds};
 use std::num::NonZeroUsize;
 
 fn case(name: &str) -> Case {
@@ -213,7 +213,6 @@ fn registers_by_hand() {
 /// once, as many as are allowed are balanced in time.
 #[test]
 fn long_chains_take_little_time() {
-    let start = std::time::Instant::now();
     for (length, free, ok) in [(100_000_u32, 100_000, false), (4000, 20_000, true)] {
         let mut operations = vec![operation(Inst::Input { source: InputIndex(0) }, 8, 0.0)];
         for _ in 0..free {
@@ -234,13 +233,12 @@ fn long_chains_take_little_time() {
             outputs: sources.map(output).collect(),
             ..Program::default()
         };
-        let staged = to_pipeline(&program, Cutoff { latency: 1.0, retiming: true }, &[]);
-        match staged {
+        let cutoff = Cutoff { latency: 1.0, retiming: true };
+        match within_seconds(60, || to_pipeline(&program, cutoff, &[])) {
             Ok(staged) => assert!(ok && staged.pipeline.stages.len() > 4000),
             Err(problem) => assert!(!ok && problem.code() == "Q1162", "{problem}"),
         }
     }
-    assert!(start.elapsed().as_secs() < 120);
 }
 
 /// Without recorded latencies, as in machine code, those of the model count.
