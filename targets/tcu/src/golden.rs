@@ -251,7 +251,7 @@ impl<A: Arithmetic> Layer<'_, A> {
             Op::GlobalMaxPool => layers::reduce::<A>(&global(ReduceKind::Max), x, shape, data_type),
             Op::Reduce(reduce) => layers::reduce::<A>(reduce, x, shape, data_type),
             Op::Resize(resize) => {
-                layers::interpolate::<A>(resize, x, shape, (data_type, self.choices.is_compat()))
+                layers::interpolate::<A>(resize, x, shape, data_type, self.choices.is_compat())
             }
             Op::Quantise(quantiser) if is_own_grid(quantiser, data_type) => Ok(x.clone()),
             other => Err(never_claimed(other.name())),

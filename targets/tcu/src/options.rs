@@ -106,6 +106,9 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ),
 ];
 
+/// Why an option has one of its words.
+const DECLARED: &str = "`Options` takes declared words only";
+
 /// What the options say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -148,8 +151,7 @@ impl Settings {
         }
         Ok(Settings {
             rules: Rules { simd_write_gap: options.whole("simd-write-gap"), flush_probe },
-            // Only declared values get here.
-            timing: Timing::from_name(options.get("timing")).unwrap_or(Timing::Current),
+            timing: Timing::from_name(options.get("timing")).expect(DECLARED),
             clock: options.whole_or("clock"),
             sample_block: block(options, package.arch().sample_block_size),
             driver,
@@ -175,8 +177,7 @@ pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
             _ => Freedom::Compat,
         },
         driver_reserve: options.flag("driver-reserve"),
-        // Only declared values get here.
-        strategy: Strategy::from_name(options.get("strategy")).unwrap_or_default(),
+        strategy: Strategy::from_name(options.get("strategy")).expect(DECLARED),
         simd_write_gap: options.whole("simd-write-gap"),
     })
 }

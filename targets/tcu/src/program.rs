@@ -235,47 +235,44 @@ pub enum Action {
 impl Inst {
     /// What it does.
     pub fn action(&self) -> Action {
-        let moved = |memory, to_local, accumulate, local, other: (u64, u32), size| {
-            let (local, other) = (local_span(local, size), span(memory, other, size));
+        let moved = |memory, to_local, accumulate, local, local_stride, address, stride, size| {
+            let local = local_span(local, local_stride, size);
+            let other = span(memory, address, stride, size);
             Action::Move(Transfer { local, other, to_local, accumulate })
         };
         match *self {
             Inst::NoOp { .. } => Action::Wait,
             Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size } => {
-                let local = Some(local_span((local, local_stride), size));
-                Action::Product {
-                    local,
-                    acc: span(Memory::Acc, (acc, acc_stride), size),
-                    accumulate,
-                }
+                let local = Some(local_span(local, local_stride, size));
+                Action::Product { local, acc: span(Memory::Acc, acc, acc_stride, size), accumulate }
             }
             Inst::MatMulZeroes { accumulate, acc, acc_stride, size } => {
-                let acc = span(Memory::Acc, (acc, acc_stride), size);
+                let acc = span(Memory::Acc, acc, acc_stride, size);
                 Action::Product { local: None, acc, accumulate }
             }
             Inst::Dram0ToLocal { local, local_stride, address, stride, size } => {
-                moved(Memory::Dram0, true, false, (local, local_stride), (address, stride), size)
+                moved(Memory::Dram0, true, false, local, local_stride, address, stride, size)
             }
             Inst::LocalToDram0 { local, local_stride, address, stride, size } => {
-                moved(Memory::Dram0, false, false, (local, local_stride), (address, stride), size)
+                moved(Memory::Dram0, false, false, local, local_stride, address, stride, size)
             }
             Inst::Dram1ToLocal { local, local_stride, address, stride, size } => {
-                moved(Memory::Dram1, true, false, (local, local_stride), (address, stride), size)
+                moved(Memory::Dram1, true, false, local, local_stride, address, stride, size)
             }
             Inst::LocalToDram1 { local, local_stride, address, stride, size } => {
-                moved(Memory::Dram1, false, false, (local, local_stride), (address, stride), size)
+                moved(Memory::Dram1, false, false, local, local_stride, address, stride, size)
             }
             Inst::AccToLocal { local, local_stride, address, stride, size } => {
-                moved(Memory::Acc, true, false, (local, local_stride), (address, stride), size)
+                moved(Memory::Acc, true, false, local, local_stride, address, stride, size)
             }
             Inst::LocalToAcc { local, local_stride, address, stride, size } => {
-                moved(Memory::Acc, false, false, (local, local_stride), (address, stride), size)
+                moved(Memory::Acc, false, false, local, local_stride, address, stride, size)
             }
             Inst::LocalAddToAcc { local, local_stride, address, stride, size } => {
-                moved(Memory::Acc, false, true, (local, local_stride), (address, stride), size)
+                moved(Memory::Acc, false, true, local, local_stride, address, stride, size)
             }
             Inst::LoadWeights { local, stride, size } => {
-                let local = local_span((local, stride), size);
+                let local = local_span(local, stride, size);
                 Action::Push { local: Some(local), count: local.count }
             }
             Inst::LoadWeightsZeroes { size } => {
@@ -385,12 +382,12 @@ pub fn written_registers(
     (first..=last).filter(move |&register| register > 0 && op != SimdOp::NoOp)
 }
 
-fn span(memory: Memory, (base, stride): (u64, u32), size: u32) -> Span {
+fn span(memory: Memory, base: u64, stride: u32, size: u32) -> Span {
     Span { memory, base, stride, count: u64::from(size) + 1 }
 }
 
-fn local_span((base, stride): (u32, u32), size: u32) -> Span {
-    span(Memory::Local, (base.into(), stride), size)
+fn local_span(base: u32, stride: u32, size: u32) -> Span {
+    span(Memory::Local, base.into(), stride, size)
 }
 
 fn transfer_effects(transfer: &Transfer, effects: &mut Effects) {

@@ -74,7 +74,7 @@ pub fn parse(
     let mut indices = 0_u64..;
     let cursor = Cursor::new(text, source, Style::HASH);
     let lines = parse_lines(cursor, |cursor| {
-        let index = indices.next().unwrap_or(u64::MAX);
+        let index = indices.next().expect("a text has fewer than 2^64 lines");
         statement(cursor, index, &coder).map(Some)
     });
     if any_error(&lines.diagnostics) {

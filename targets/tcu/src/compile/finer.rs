@@ -20,7 +20,7 @@ pub(crate) fn refine(network: &mut Network, index: usize, lanes: u32) -> bool {
     match load.map(|load| (load, &layer.ops[load])) {
         Some((load, Op::Load { from, .. })) if readers == 1 => {
             let from = from.clone();
-            expand(network, index, (load, at), &from);
+            expand(network, index, load, at, &from);
             true
         }
         _ => divide(network, index, at, source, lanes),
@@ -108,7 +108,7 @@ impl Expansion<'_> {
 }
 
 /// Replaces an operation on positions that are loaded by operations on one position after the other.
-fn expand(network: &mut Network, index: usize, (load, at): (usize, usize), from: &View) {
+fn expand(network: &mut Network, index: usize, load: usize, at: usize, from: &View) {
     let Network { layers, consts, .. } = network;
     let layer = &mut layers[index];
     let ops = std::mem::take(&mut layer.ops);
@@ -134,10 +134,11 @@ fn expand(network: &mut Network, index: usize, (load, at): (usize, usize), from:
 
 /// Lets the operation that has been added last write another temp.
 fn rename(ops: &mut [Op], from: TempId, to: TempId) {
-    if let Some(Op::Load { output, .. } | Op::Binary { output, .. }) = ops.last_mut() {
-        debug_assert_eq!(*output, from);
-        *output = to;
-    }
+    let Some(Op::Load { output, .. } | Op::Binary { output, .. }) = ops.last_mut() else {
+        unreachable!("finer steps end with a load or a binary operation");
+    };
+    debug_assert_eq!(*output, from);
+    *output = to;
 }
 
 /// A view of one position of the operand for every position of the result.

@@ -251,9 +251,12 @@ impl Windows {
     pub const ZERO: u32 = u32::MAX;
 
     /// Input positions of an output position.
+    ///
+    /// # Panics
+    /// When there is no such output position.
     pub fn of(&self, output: u32) -> &[u32] {
-        let at = |index: usize| self.starts.get(index).copied().unwrap_or(0) as usize;
-        self.positions.get(at(output as usize)..at(output as usize + 1)).unwrap_or(&[])
+        let at = |index: usize| self.starts[index] as usize;
+        &self.positions[at(output as usize)..at(output as usize + 1)]
     }
 
     /// Number of output positions.

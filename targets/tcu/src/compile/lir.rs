@@ -52,6 +52,26 @@ impl MemoryAddress {
     pub fn new(tag: Tag, raw: u64) -> MemoryAddress {
         MemoryAddress { tag, raw }
     }
+
+    /// Every `2^stride`-th vector from this one on.
+    pub fn with_stride(self, stride: u32) -> Strided {
+        Strided { address: self, stride }
+    }
+}
+
+/// Vectors of a memory with a step from one to the next; an address alone has the stride 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Strided {
+    /// The first one.
+    pub address: MemoryAddress,
+    /// Logarithm of the step.
+    pub stride: u32,
+}
+
+impl From<MemoryAddress> for Strided {
+    fn from(address: MemoryAddress) -> Strided {
+        address.with_stride(0)
+    }
 }
 
 /// Sources and destination of a SIMD instruction: 0 is the input, or no register.
@@ -65,6 +85,13 @@ pub struct Simd {
     pub right: u8,
     /// Register that receives the result as well.
     pub destination: u8,
+}
+
+impl Simd {
+    /// An instruction.
+    pub fn new(op: SimdOp, left: u8, right: u8, destination: u8) -> Simd {
+        Simd { op, left, right, destination }
+    }
 }
 
 /// A program under construction.
@@ -120,21 +147,21 @@ impl Lir {
     pub fn emit_mat_mul(
         &mut self,
         accumulate: bool,
-        (local_stride, local): (u32, MemoryAddress),
-        (acc_stride, acc): (u32, MemoryAddress),
+        local: impl Into<Strided>,
+        acc: impl Into<Strided>,
         count: u64,
     ) -> Result<()> {
-        let size = size(count)?;
-        expect("the result", acc, &[Tag::Accumulator])?;
-        expect("the input", local, &[Tag::Local, Tag::Zeroes])?;
-        let acc = acc.raw;
-        self.push(match local.tag {
+        let (local, acc, size) = (local.into(), acc.into(), size(count)?);
+        expect("the result", acc.address, &[Tag::Accumulator])?;
+        expect("the input", local.address, &[Tag::Local, Tag::Zeroes])?;
+        let (local_stride, acc_stride, acc) = (local.stride, acc.stride, acc.address.raw);
+        self.push(match local.address.tag {
             Tag::Zeroes => {
-                nowhere(local, local_stride)?;
+                nowhere(local)?;
                 Inst::MatMulZeroes { accumulate, acc, acc_stride, size }
             }
             _ => {
-                let local = narrow(local)?;
+                let local = narrow(local.address)?;
                 Inst::MatMul { accumulate, local, local_stride, acc, acc_stride, size }
             }
         });
@@ -145,19 +172,16 @@ impl Lir {
     ///
     /// # Errors
     /// As [`Lir::emit_mat_mul`].
-    pub fn emit_load_weights(
-        &mut self,
-        (stride, local): (u32, MemoryAddress),
-        count: u64,
-    ) -> Result<()> {
-        let size = size(count)?;
-        expect("the weights", local, &[Tag::Local, Tag::Zeroes])?;
-        self.push(match local.tag {
+    pub fn emit_load_weights(&mut self, local: impl Into<Strided>, count: u64) -> Result<()> {
+        let (local, size) = (local.into(), size(count)?);
+        let Strided { address, stride } = local;
+        expect("the weights", address, &[Tag::Local, Tag::Zeroes])?;
+        self.push(match address.tag {
             Tag::Zeroes => {
-                nowhere(local, stride)?;
+                nowhere(local)?;
                 Inst::LoadWeightsZeroes { size }
             }
-            _ => Inst::LoadWeights { local: narrow(local)?, stride, size },
+            _ => Inst::LoadWeights { local: narrow(address)?, stride, size },
         });
         Ok(())
     }
@@ -171,18 +195,19 @@ impl Lir {
         &mut self,
         to_local: bool,
         accumulate: bool,
-        (local_stride, local): (u32, MemoryAddress),
-        (stride, other): (u32, MemoryAddress),
+        local: impl Into<Strided>,
+        other: impl Into<Strided>,
         count: u64,
     ) -> Result<()> {
-        let size = size(count)?;
-        expect("the local side", local, &[Tag::Local])?;
-        expect("the other side", other, &[Tag::Vars, Tag::Consts, Tag::Accumulator])?;
-        if accumulate && (to_local || other.tag != Tag::Accumulator) {
+        let (local, other, size) = (local.into(), other.into(), size(count)?);
+        let Strided { address: MemoryAddress { tag, raw: address }, stride } = other;
+        expect("the local side", local.address, &[Tag::Local])?;
+        expect("the other side", other.address, &[Tag::Vars, Tag::Consts, Tag::Accumulator])?;
+        if accumulate && (to_local || tag != Tag::Accumulator) {
             return Err(adds_to_nothing());
         }
-        let (local, address) = (narrow(local)?, other.raw);
-        self.push(match (other.tag, to_local) {
+        let (local, local_stride) = (narrow(local.address)?, local.stride);
+        self.push(match (tag, to_local) {
             (Tag::Vars, true) => Inst::Dram0ToLocal { local, local_stride, address, stride, size },
             (Tag::Vars, false) => Inst::LocalToDram0 { local, local_stride, address, stride, size },
             (Tag::Consts, true) => {
@@ -237,13 +262,10 @@ impl Lir {
     ///
     /// # Errors
     /// As [`Lir::emit_mat_mul`].
-    pub fn emit_load_lut(
-        &mut self,
-        (stride, local): (u32, MemoryAddress),
-        table: u64,
-    ) -> Result<()> {
-        expect("the table", local, &[Tag::Local])?;
-        self.push(Inst::LoadLut { local: narrow(local)?, stride, table });
+    pub fn emit_load_lut(&mut self, local: impl Into<Strided>, table: u64) -> Result<()> {
+        let Strided { address, stride } = local.into();
+        expect("the table", address, &[Tag::Local])?;
+        self.push(Inst::LoadLut { local: narrow(address)?, stride, table });
         Ok(())
     }
 
@@ -272,7 +294,7 @@ fn adds_to_nothing() -> Diagnostic {
 }
 
 /// Zeros come from nowhere: they have neither an address nor a stride.
-fn nowhere(address: MemoryAddress, stride: u32) -> Result<()> {
+fn nowhere(Strided { address, stride }: Strided) -> Result<()> {
     if address.raw == 0 && stride == 0 {
         return Ok(());
     }
@@ -313,23 +335,19 @@ mod tests {
     fn what_has_no_place_in_an_instruction_is_refused() {
         let mut lir = Lir::new(&TcuArch::preset("pynqz1").unwrap());
         let at = MemoryAddress::new;
-        let (local, acc) = (at(Tag::Local, 1), at(Tag::Accumulator, 2));
-        let move_one = Simd { op: SimdOp::Move, left: 0, right: 0, destination: 1 };
+        let (local, acc, temp) = (at(Tag::Local, 1), at(Tag::Accumulator, 2), at(Tag::Temp, 0));
+        let move_one = Simd::new(SimdOp::Move, 0, 0, 1);
         let code = |result: Result<()>| result.unwrap_err().code();
-        assert_eq!(code(lir.emit_mat_mul(false, (0, at(Tag::Temp, 0)), (0, acc), 1)), "Q3080");
-        assert_eq!(code(lir.emit_mat_mul(false, (0, local), (0, at(Tag::Temp, 0)), 1)), "Q3080");
-        assert_eq!(code(lir.emit_load_weights((0, at(Tag::Temp, 0)), 1)), "Q3080");
-        assert_eq!(
-            code(lir.emit_data_move(true, false, (0, local), (0, at(Tag::Temp, 0)), 1)),
-            "Q3080"
-        );
-        assert_eq!(code(lir.emit_simd(false, move_one, Some(at(Tag::Temp, 0)), None)), "Q3080");
+        assert_eq!(code(lir.emit_mat_mul(false, temp, acc, 1)), "Q3080");
+        assert_eq!(code(lir.emit_mat_mul(false, local, temp, 1)), "Q3080");
+        assert_eq!(code(lir.emit_load_weights(temp, 1)), "Q3080");
+        assert_eq!(code(lir.emit_data_move(true, false, local, temp, 1)), "Q3080");
+        assert_eq!(code(lir.emit_simd(false, move_one, Some(temp), None)), "Q3080");
         assert_eq!(code(lir.emit_simd(true, move_one, None, Some(acc))), "Q3080");
-        assert_eq!(code(lir.emit_data_move(true, true, (0, local), (0, acc), 1)), "Q3080");
-        let zeros = at(Tag::Zeroes, 3);
-        assert_eq!(code(lir.emit_mat_mul(false, (0, zeros), (0, acc), 1)), "Q3081");
-        assert_eq!(code(lir.emit_load_weights((1, at(Tag::Zeroes, 0)), 1)), "Q3081");
-        assert_eq!(code(lir.emit_load_weights((0, local), 0)), "Q3081");
+        assert_eq!(code(lir.emit_data_move(true, true, local, acc, 1)), "Q3080");
+        assert_eq!(code(lir.emit_mat_mul(false, at(Tag::Zeroes, 3), acc, 1)), "Q3081");
+        assert_eq!(code(lir.emit_load_weights(at(Tag::Zeroes, 0).with_stride(1), 1)), "Q3081");
+        assert_eq!(code(lir.emit_load_weights(local, 0)), "Q3081");
         assert!(lir.is_empty());
     }
 }

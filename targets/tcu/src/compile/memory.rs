@@ -10,6 +10,7 @@ use crate::program::Memory;
 use quincunx_diag::Diagnostic;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Layers from the first that writes a tensor to the last that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,11 +148,11 @@ pub(crate) fn place(
     let mut rooms = vec![Room { local, ..Room::default() }; infos.len()];
     let constants = strategy.keeps_constants().then(|| preload(&infos, arch)).transpose()?;
     if let Some(constants) = &constants {
-        below_plans(constants, &infos, (&mut rooms, strategy))?;
+        below_plans(constants, &infos, &mut rooms, strategy)?;
     }
     let mut pins = BTreeMap::new();
     if strategy.keeps_vars() {
-        pins = above_plans(network, (&infos, &lives), (&mut rooms, strategy), arch)?;
+        pins = above_plans(network, &infos, &lives, &mut rooms, strategy, arch)?;
     }
     let mut plans = Vec::with_capacity(infos.len());
     for (index, (info, room)) in infos.iter_mut().zip(&rooms).enumerate() {
@@ -214,7 +215,7 @@ impl Pinning<'_> {
         for (var, size) in candidates {
             let life = self.lives[var.0 as usize];
             let layers = life.first..=life.last;
-            let gap = highest_gap(&heap_of_layer[layers.clone()], size, (0, self.local));
+            let gap = highest_gap(&heap_of_layer[layers.clone()], size, 0..self.local);
             let Some(base) = gap else { continue };
             let mut better = Vec::new();
             let (mut before, mut after) = (0, 0);
@@ -244,12 +245,9 @@ impl Pinning<'_> {
     }
 }
 
-/// The highest address between bounds at which so many vectors are free in all these layers.
-pub(crate) fn highest_gap(
-    layers: &[Vec<(u64, u64)>],
-    size: u64,
-    (bottom, mut end): (u64, u64),
-) -> Option<u64> {
+/// The highest address of a room at which so many vectors are free in all these layers.
+pub(crate) fn highest_gap(layers: &[Vec<(u64, u64)>], size: u64, room: Range<u64>) -> Option<u64> {
+    let mut end = room.end;
     let mut taken: Vec<(u64, u64)> = layers.iter().flatten().copied().collect();
     taken.sort_unstable_by_key(|&(base, size)| std::cmp::Reverse(base + size));
     for (base, length) in taken {
@@ -259,7 +257,7 @@ pub(crate) fn highest_gap(
         end = end.min(base);
     }
     // Something must be left for the plans.
-    end.checked_sub(size).filter(|&base| base > bottom)
+    end.checked_sub(size).filter(|&base| base > room.start)
 }
 
 /// Places tensors in DRAM0: inputs and outputs first, the others where there is room while they

@@ -106,7 +106,6 @@ pub(crate) fn compile(
     log.pass("layers", format!("{layers} layers"), || format!("{network:#?}"));
     let fitted = instructions(&mut network, arch, wishes, log);
     let (placement, mut lowered) = fitted.map_err(|misfit| refusal(graph, &network, misfit))?;
-    let instructions = lowered.program.steps.len();
     let mut interface = interface(&network, arch, &placement, &lowered);
     interface.constants = uses::constants(graph, &network, &constants, arch);
     let folded = interface.constants.iter().filter(|constant| constant.parameter).count();
@@ -139,8 +138,7 @@ pub(crate) fn compile(
     }
     let comments = std::mem::take(&mut lowered.comments);
     let products = network.layers.iter().map(|layer| schedule::products(layer, arch)).sum();
-    let bytes = instructions as u64 * Coder::new(arch)?.bytes() as u64;
-    let mut package = package((&graph.name, bytes), &network, arch, &placement, lowered);
+    let mut package = package(&graph.name, &network, arch, &placement, lowered)?;
     if let Some(model) = &mut package.model {
         model.packed = packed.inputs;
     }
@@ -158,7 +156,7 @@ fn contents(table: &Table) -> serde_json::Value {
 
 /// How far a node is from its function.
 fn table_note(node: &str, lookup: &LookupNumbers, arch: &TcuArch) -> Diagnostic {
-    let entries = arch.lookup_table_depth.unwrap_or(0);
+    let entries = arch.lookup_table_depth.expect("a machine without tables takes no lookup");
     let kind = if arch.lookup_tables > Some(1) { "with slopes" } else { "without slopes" };
     let message = format!(
         "\"{node}\": lookup tables of {entries} entries {kind}, largest error {}",
@@ -193,8 +191,7 @@ pub(crate) fn layers(
     let (placement, mut lowered) = fitted.map_err(|misfit| misfit.problem)?;
     let interface = interface(network, arch, &placement, &lowered);
     let comments = std::mem::take(&mut lowered.comments);
-    let bytes = lowered.program.steps.len() as u64 * Coder::new(arch)?.bytes() as u64;
-    let package = package((name, bytes), network, arch, &placement, lowered);
+    let package = package(name, network, arch, &placement, lowered)?;
     Ok((package, interface, comments))
 }
 
@@ -261,12 +258,13 @@ fn choose(numbers: &mut ProductNumbers, order: &SumOrder, product: &MatMul) {
 
 /// The files of a program.
 fn package(
-    (name, bytes): (&str, u64),
+    name: &str,
     network: &Network,
     arch: &TcuArch,
     placement: &Placement,
     lowered: Lowered,
-) -> Package {
+) -> Result<Package> {
+    let bytes = lowered.program.steps.len() as u64 * Coder::new(arch)?.bytes() as u64;
     let vectors = |binding: &Binding| {
         let var = &network.vars[binding.var.0 as usize];
         Vectors {
@@ -291,7 +289,7 @@ fn package(
     let data =
         ConstData { name: format!("{name}.tdata"), base: 0, scalars: lowered.constants.scalars };
     let consts = if size > 0 { vec![data] } else { Vec::new() };
-    Package { program: lowered.program, model: Some(model), consts }
+    Ok(Package { program: lowered.program, model: Some(model), consts })
 }
 
 /// Ports, and the values that can be read.

@@ -27,7 +27,7 @@ pub(crate) fn prepare(graph: &Graph) -> Result<Option<Graph>> {
     let mut pools: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| is_max_pool(node)) {
         let mut swapped = Vec::new();
-        collect(graph, node.input(0), (id, &alone), &mut swapped);
+        collect(graph, node.input(0), id, &alone, &mut swapped);
         swapped.iter().for_each(|node| late[node.index()] = true);
         if !swapped.is_empty() {
             pools.push((id, swapped));
@@ -70,7 +70,8 @@ pub(crate) fn prepare(graph: &Graph) -> Result<Option<Graph>> {
 fn collect(
     graph: &Graph,
     value: Option<ValueId>,
-    (reader, alone): (NodeId, &impl Fn(ValueId) -> Option<NodeId>),
+    reader: NodeId,
+    alone: &impl Fn(ValueId) -> Option<NodeId>,
     swapped: &mut Vec<NodeId>,
 ) {
     let Some(value) = value.filter(|&value| alone(value) == Some(reader)) else { return };
@@ -78,11 +79,11 @@ fn collect(
     let node = &graph[id];
     if never_falls(&node.op) {
         swapped.push(id);
-        collect(graph, node.input(0), (id, alone), swapped);
+        collect(graph, node.input(0), id, alone, swapped);
     } else if matches!(node.op, Op::Concat { axis: 1 }) && !has_constant(graph, node) {
         swapped.push(id);
         for operand in node.operands() {
-            collect(graph, Some(operand), (id, alone), swapped);
+            collect(graph, Some(operand), id, alone, swapped);
         }
     }
 }

@@ -67,7 +67,8 @@ impl Strategy {
 pub(crate) fn below_plans(
     constants: &Pool,
     infos: &[LayerInfo<'_>],
-    (rooms, strategy): (&mut [Room], Strategy),
+    rooms: &mut [Room],
+    strategy: Strategy,
 ) -> Result<()> {
     let needed = constants.len();
     for room in rooms.iter_mut() {
@@ -102,15 +103,17 @@ fn too_many(needed: u64, depth: u64, infos: &[LayerInfo<'_>], strategy: Strategy
 /// `Q3115` for a layer whose tensors do not fit.
 pub(crate) fn above_plans(
     network: &Network,
-    (infos, lives): (&[LayerInfo<'_>], &[Life]),
-    (rooms, strategy): (&mut [Room], Strategy),
+    infos: &[LayerInfo<'_>],
+    lives: &[Life],
+    rooms: &mut [Room],
+    strategy: Strategy,
     arch: &TcuArch,
 ) -> Result<BTreeMap<VarId, u64>> {
     let vars = (0..).map(VarId).zip(network.vars.iter().zip(lives));
     let kept = vars.filter(|(_, (_, life))| life.uses() && !life.host);
     let mut kept: Vec<(VarId, u64, Life)> =
         kept.map(|(id, (var, &life))| (id, size(var), life)).collect();
-    crowded(network, &kept, (infos, rooms, strategy), arch)?;
+    crowded(network, &kept, infos, rooms, strategy, arch)?;
     // Whether all find a place depends on the order.
     let mut failed = 0;
     for order in 0..3 {
@@ -146,8 +149,9 @@ fn stack(kept: &[(VarId, u64, Life)], rooms: &[Room]) -> std::result::Result<Vec
     let mut places = Vec::new();
     for &(_, size, life) in kept {
         let layers = life.first..=life.last;
-        let bounds = (rooms[life.first].first, rooms[life.first].first + rooms[life.first].local);
-        let base = highest_gap(&taken[layers.clone()], size, bounds).ok_or(life.first)?;
+        let room = &rooms[life.first];
+        let room = room.first..room.first + room.local;
+        let base = highest_gap(&taken[layers.clone()], size, room).ok_or(life.first)?;
         layers.for_each(|layer| taken[layer].push((base, size)));
         places.push(base);
     }
@@ -158,7 +162,9 @@ fn stack(kept: &[(VarId, u64, Life)], rooms: &[Room]) -> std::result::Result<Vec
 fn crowded(
     network: &Network,
     kept: &[(VarId, u64, Life)],
-    (infos, rooms, strategy): (&[LayerInfo<'_>], &[Room], Strategy),
+    infos: &[LayerInfo<'_>],
+    rooms: &[Room],
+    strategy: Strategy,
     arch: &TcuArch,
 ) -> Result<()> {
     for (index, (info, room)) in infos.iter().zip(rooms).enumerate() {

@@ -7,7 +7,7 @@ const LONGEST: usize = 160;
 /// file name of the model with everything but letters, digits and blanks as `_`, then `_` and the
 /// machine. Upstream also keeps colons and other white space, which not every file system takes.
 pub(crate) fn stem(model: &str, arch: &str) -> String {
-    let model = model.rsplit(['/', '\\']).next().unwrap_or_default();
+    let model = model.rsplit(['/', '\\']).next().expect("a split has a first part");
     let keep =
         |letter: char| if letter.is_ascii_alphanumeric() || letter == ' ' { letter } else { '_' };
     let name: String = model.chars().take(LONGEST).map(keep).collect();

@@ -89,17 +89,17 @@ fn describe(
 ) -> Result<Vec<String>> {
     let weights = weights::Weights::of_node(graph, choices, node)?;
     let blocks = weights.channels.div_ceil(choices.lanes);
-    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+    let number = |value: &Value| value.as_u64().expect("`Choices` has read it as a number");
     let list = |value: &Value| -> Vec<u64> {
-        value.as_array().map(|list| list.iter().map(number).collect()).unwrap_or_default()
+        let list = value.as_array().expect("`Choices` has read it as a list");
+        list.iter().map(number).collect()
     };
     let mut what = Vec::new();
-    for (key, value) in choice {
+    for (key, value) in choice.iter().filter(|(_, value)| !value.is_null()) {
         let text = match key.as_str() {
             "taps" => {
                 let order = list(value);
-                let first = order.first().copied().unwrap_or(0);
-                (!order.is_sorted()).then(|| format!("taps begin with {first}"))
+                (!order.is_sorted()).then(|| format!("taps begin with {}", order[0]))
             }
             "chunk" => (number(value) < blocks as u64 && weights.taps > 1)
                 .then(|| format!("{value} blocks at a time for all taps")),

@@ -78,15 +78,18 @@ pub(super) fn pool<A: Arithmetic>(
         data.extend((0..reads.len()).map(|out| {
             let elements = reads.of(out).iter().flatten().map(|&position| plane[position]);
             match pool.kind {
-                PoolKind::Max => elements.reduce(|best, x| A::max(x, best)).unwrap_or_default(),
+                PoolKind::Max => elements.reduce(|best, x| A::max(x, best)).expect(REAL),
                 PoolKind::Average { .. } => {
-                    A::multiply(elements.reduce(A::add).unwrap_or_default(), factors[out])
+                    A::multiply(elements.reduce(A::add).expect(REAL), factors[out])
                 }
             }
         }));
     }
     Ok(Scalars::new(shape, data))
 }
+
+/// Why a window has an element.
+const REAL: &str = "no window reads padding only";
 
 /// `1 / count` as a scalar.
 fn share(count: usize, data_type: DataType) -> i32 {
@@ -143,7 +146,8 @@ pub(super) fn interpolate<A: Arithmetic>(
     resize: &Resize,
     x: &Scalars,
     shape: &[usize],
-    (data_type, compat): (DataType, bool),
+    data_type: DataType,
+    compat: bool,
 ) -> Result<Scalars> {
     let as_upstream = compat && resize.interpolation == Interpolation::Linear;
     let along = |axis| axis_taps(resize, axis, x.shape[axis], shape[axis], !as_upstream);

@@ -64,13 +64,12 @@ impl Executor {
 
     pub(super) fn load_table(&mut self, local: u64, stride: u32, table: u64) -> Result<()> {
         let lanes = self.state.arch.lanes();
-        let entries = u64::from(self.state.arch.lookup_table_depth.unwrap_or(0));
         let index = usize::try_from(table).unwrap_or(usize::MAX);
         let taken = self.state.tables.get_mut(index).map(std::mem::take);
         let mut table = taken.ok_or_else(|| {
             Diagnostic::invalid("Q3062", format!("the machine has no lookup table {table}"))
         })?;
-        for (entry, i) in table.chunks_exact_mut(lanes).zip(0..entries) {
+        for (entry, i) in table.chunks_exact_mut(lanes).zip(0..) {
             entry.copy_from_slice(self.state.local(local + (i << stride)));
         }
         self.state.tables[index] = table;

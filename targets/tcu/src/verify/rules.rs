@@ -95,7 +95,7 @@ impl<'a> Checker<'a> {
     fn simd(&self, inst: &Inst, found: &mut Vec<Diagnostic>) {
         let Inst::Simd { access, destination, compute, .. } = *inst else { return };
         let registers = self.arch.simd_registers_depth;
-        let named = [destination, compute.left, compute.right].into_iter().max().unwrap_or(0);
+        let named = destination.max(compute.left).max(compute.right);
         if u32::from(named) > registers {
             let message = format!("register R{named} does not exist, the machine has {registers}");
             found.push(Diagnostic::invalid("Q3044", message));

@@ -77,7 +77,7 @@ impl Frontend<'_> {
         let last_lanes = lanes_used(&held, self.lanes);
         let (held, moves) = match selection(self.graph, node) {
             Some(selection) => {
-                let channels = selection.channels.unwrap_or_default();
+                let channels = selection.channels.expect("positions alone are a view");
                 let held = at_positions(held, selection.positions, dims);
                 let moves = vec![select(&channels, &held, dims.positions())];
                 (held, moves)
@@ -91,7 +91,7 @@ impl Frontend<'_> {
         };
         let mut open = Open::new(node.name.clone(), dims);
         let planes = held.planes.clone();
-        let temp = self.gather(&mut open, &node.name, (&planes, last_lanes), moves, dims.c)?;
+        let temp = self.gather(&mut open, &node.name, &planes, last_lanes, moves, dims.c)?;
         Ok(Some((open, temp)))
     }
 
@@ -100,7 +100,8 @@ impl Frontend<'_> {
         &mut self,
         open: &mut Open,
         node: &str,
-        (planes, last_lanes): (&Arc<[Plane]>, u32),
+        planes: &Arc<[Plane]>,
+        last_lanes: u32,
         moves: Vec<Move>,
         channels: usize,
     ) -> Result<TempId> {
@@ -204,8 +205,7 @@ impl Frontend<'_> {
         open.node(&node.name);
         let (planes, last_lanes, part) = self.sources_of_blocks(parts, missing, dims);
         let channels = open.dims.c;
-        let temp =
-            self.gather(&mut open, &node.name, (&planes, last_lanes), vec![part], channels)?;
+        let temp = self.gather(&mut open, &node.name, &planes, last_lanes, vec![part], channels)?;
         open.save(temp, missing.iter().map(|&block| places[block]).collect());
         Ok(self.close(open))
     }

@@ -83,7 +83,7 @@ impl Frontend<'_> {
         // e^(x - max)
         let mut open = Open::new(format!("exponentials of {name}"), held.dims);
         let loaded = open.load(&held);
-        let lowered = self.with_all(&mut open, Binary::Sub, loaded, (&held, &largest, &groups));
+        let lowered = self.with_all(&mut open, Binary::Sub, loaded, &held, &largest, &groups);
         let exponentials = self.look_up(&mut open, Function::SoftmaxExp, lowered)?;
         let exponentials = self.keep(open, exponentials, held.dims);
         let reciprocal = match &groups {
@@ -95,8 +95,8 @@ impl Frontend<'_> {
         };
         let mut open = Open::new(name.clone(), held.dims);
         let loaded = open.load(&exponentials);
-        let which = (&exponentials, &reciprocal, &groups);
-        let output = self.with_all(&mut open, Binary::Mul, loaded, which);
+        let output =
+            self.with_all(&mut open, Binary::Mul, loaded, &exponentials, &reciprocal, &groups);
         Ok((open, output))
     }
 
@@ -106,7 +106,9 @@ impl Frontend<'_> {
         open: &mut Open,
         op: Binary,
         input: TempId,
-        (held, one, groups): (&Held, &Held, &Option<Groups>),
+        held: &Held,
+        one: &Held,
+        groups: &Option<Groups>,
     ) -> TempId {
         let other = match groups {
             None => View {

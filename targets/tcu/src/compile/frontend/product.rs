@@ -179,7 +179,7 @@ impl<'a> Frontend<'a> {
         let columns = window.kernel.last().copied().unwrap_or(1);
         let all: Vec<usize> = (0..channels).collect();
         let scalars = matrix.scalars(self.arch.data_type, channels, &all);
-        let pairs = self.row_pairs(window, (held.dims, out), rows);
+        let pairs = self.row_pairs(window, held.dims, out, rows);
         let mut taps = Vec::with_capacity(pairs.len());
         for (tap, pairs) in pairs.into_iter().enumerate() {
             let (row, part) = (tap / rows.parts, tap % rows.parts);

@@ -140,8 +140,8 @@ impl Frontend<'_> {
         }
         let mut open = Open::new(name, dims);
         let last_lanes = super::channels::lanes_used(held, self.lanes);
-        let inputs = (&held.planes, last_lanes);
-        let temp = self.gather(&mut open, &node.name, inputs, moves, rows.width)?;
+        let temp =
+            self.gather(&mut open, &node.name, &held.planes, last_lanes, moves, rows.width)?;
         let plane = Plane { var, block: 0 };
         open.save(temp, Arc::new([plane]));
         self.close(open);
@@ -152,7 +152,8 @@ impl Frontend<'_> {
     pub(super) fn row_pairs(
         &self,
         window: &Window,
-        (x, out): (Dims, Dims),
+        x: Dims,
+        out: Dims,
         rows: &Rows,
     ) -> Vec<Vec<Pair>> {
         let kernel_rows = if window.rank() == 1 { 1 } else { window.kernel[0] };

@@ -4,7 +4,7 @@ use super::epilogue::Pointwise;
 use super::{Current, Lowering, Tile, local};
 use crate::arch::TcuArch;
 use crate::compile::hir::{Op, Table, TempId};
-use crate::compile::lir::Tag;
+use crate::compile::lir::{Simd, Tag};
 use crate::isa::SimdOp;
 use crate::program::Memory;
 use quincunx_diag::{Diagnostic, Result};
@@ -20,7 +20,8 @@ const SLOPE: u8 = 2;
 /// lookup gives the entries of all tables; those that nobody uses hold values again.
 pub(super) fn columns(table: &Table, arch: &TcuArch) -> impl Iterator<Item = Vec<i32>> {
     let (slopes, lanes) = (table.slopes.as_ref().unwrap_or(&table.values), arch.lanes());
-    (0..=arch.lookup_tables.unwrap_or(0)).map(move |number| {
+    let last = arch.lookup_tables.expect("a machine without tables takes no lookup");
+    (0..=last).map(move |number| {
         let column = match number {
             0 => &table.keys,
             2 => slopes,
@@ -49,13 +50,13 @@ impl Lowering<'_> {
         for (number, vectors) in (0..).zip(columns(table, self.arch)) {
             let from = self.constants.add(&vectors);
             if in_local {
-                self.lir.emit_load_lut((0, local(from)), number)?;
+                self.lir.emit_load_lut(local(from), number)?;
                 continue;
             }
             let entries = table.keys.len() as u64;
             let pairs = (0..entries).map(|entry| (current.stage + entry, from + entry));
             self.moves(true, false, Tag::Consts, pairs)?;
-            self.lir.emit_load_lut((0, local(current.stage)), number)?;
+            self.lir.emit_load_lut(local(current.stage), number)?;
         }
         self.table = Some(wanted);
         Ok(())
@@ -66,21 +67,22 @@ impl Lowering<'_> {
         &mut self,
         tile: &Tile<'_>,
         slopes: bool,
-        (input, output): (TempId, TempId),
+        input: TempId,
+        output: TempId,
     ) -> Result<()> {
         let slots = Pointwise::new(tile, input, output);
         for block in 0..tile.blocks.end - tile.blocks.start {
             for (read, write) in slots.pairs(block) {
-                let find = (SimdOp::Lookup, INPUT, INPUT, 0);
+                let find = Simd::new(SimdOp::Lookup, INPUT, INPUT, 0);
                 if !slopes {
                     self.simd(find, None, Some(read))?;
-                    self.simd((SimdOp::Move, VALUE, INPUT, 0), Some(write), None)?;
+                    self.simd(Simd::new(SimdOp::Move, VALUE, INPUT, 0), Some(write), None)?;
                     continue;
                 }
                 // The distance waits in the accumulator of the result.
                 self.simd(find, Some(write), Some(read))?;
-                self.simd((SimdOp::Multiply, INPUT, SLOPE, SLOPE), None, Some(write))?;
-                self.simd((SimdOp::Add, VALUE, SLOPE, 0), Some(write), None)?;
+                self.simd(Simd::new(SimdOp::Multiply, INPUT, SLOPE, SLOPE), None, Some(write))?;
+                self.simd(Simd::new(SimdOp::Add, VALUE, SLOPE, 0), Some(write), None)?;
             }
         }
         Ok(())

@@ -11,11 +11,11 @@ mod preload;
 mod product;
 mod transfer;
 
-use super::hir::{Network, Plane, SumOrder, TableId};
+use super::hir::{Network, Plane, SumOrder, TableId, TempId};
 use super::lir::{Lir, MemoryAddress, Tag};
 use super::memory::{Misfit, Place, Placement, Pool, plane_layout};
 use super::schedule::{
-    Accumulators, Demand, LayerInfo, Nest, Plan, Room, place, product, sum_order,
+    Accumulators, Demand, LayerInfo, Nest, Plan, Positions, Room, place, product, sum_order,
 };
 use crate::arch::TcuArch;
 use crate::program::{Memory, Program};
@@ -83,6 +83,7 @@ struct Current<'a> {
 
 /// A tile of a group under way.
 struct Tile<'a> {
+    current: &'a Current<'a>,
     demand: &'a Demand,
     accumulators: Accumulators,
     /// Blocks of the group.
@@ -90,6 +91,13 @@ struct Tile<'a> {
     /// Blocks for which the accumulators hold rows, and the first of them.
     row_blocks: u32,
     first_row_block: u32,
+}
+
+impl Tile<'_> {
+    /// The positions of a temp that the tile has.
+    fn positions(&self, temp: TempId) -> &Positions {
+        &self.demand.temps[temp.0 as usize]
+    }
 }
 
 fn local(raw: u64) -> MemoryAddress {
@@ -160,31 +168,22 @@ impl Lowering<'_> {
         }
         self.load_tables(&current)?;
         self.staged = 0;
-        let groups: Vec<Range<u32>> = (0..info.blocks)
-            .step_by(plan.group as usize)
-            .map(|first| first..(first + plan.group).min(info.blocks))
-            .collect();
+        let groups = info.blocks.div_ceil(plan.group);
         match plan.nest {
             Nest::Tiles => {
                 for (index, demand) in demands.iter().enumerate() {
                     weights.begin_tile(self, &current, index, demand)?;
-                    for (number, group) in groups.iter().enumerate() {
-                        let fresh = !plan.constants_stay && (groups.len() > 1 || index == 0);
-                        let first = index == 0 && number == 0;
-                        let constants = (first, fresh || (first && plan.constants_stay));
-                        self.tile(&current, &mut weights, (number, group), demand, constants)?;
+                    for number in 0..groups {
+                        self.tile(&current, &mut weights, demand, index, number)?;
                     }
                 }
             }
             Nest::Groups => {
                 weights.begin_layer(self, &current)?;
-                for (number, group) in groups.iter().enumerate() {
-                    weights.begin_group(self, &current, number)?;
+                for number in 0..groups {
+                    weights.begin_group(self, &current, number as usize)?;
                     for (index, demand) in demands.iter().enumerate() {
-                        let first = index == 0 && number == 0;
-                        let fresh = index == 0 && !plan.constants_stay;
-                        let constants = (first, fresh || (first && plan.constants_stay));
-                        self.tile(&current, &mut weights, (number, group), demand, constants)?;
+                        self.tile(&current, &mut weights, demand, index, number)?;
                     }
                 }
             }
@@ -192,29 +191,33 @@ impl Lowering<'_> {
         Ok(order)
     }
 
-    /// One tile of one group; `constants` says whether scalars and rows have to be loaded.
+    /// One tile of one group, by their numbers.
     fn tile(
         &mut self,
         current: &Current<'_>,
         weights: &mut Weights,
-        (number, group): (usize, &Range<u32>),
         demand: &Demand,
-        constants: (bool, bool),
+        index: usize,
+        number: u32,
     ) -> Result<()> {
         let Current { info, plan, .. } = current;
+        let first_block = number * plan.group;
+        let blocks = first_block..(first_block + plan.group).min(info.blocks);
         let (row_blocks, first_row_block) = match plan.constants_stay {
             true => (info.blocks, 0),
-            false => (plan.group, group.start),
+            false => (plan.group, first_block),
         };
         let counts: Vec<u32> = demand.temps.iter().map(|positions| positions.len()).collect();
         let depth = self.arch.accumulator_depth;
-        let width = group.end - group.start;
+        let width = blocks.end - blocks.start;
         let accumulators = place(info.layer, &info.constants, &counts, width, row_blocks, depth)
             .ok_or_else(|| Diagnostic::bug("a tile needs more accumulators than there are"))?;
-        let tile =
-            Tile { demand, accumulators, blocks: group.clone(), row_blocks, first_row_block };
-        self.load_constants(current, &tile, constants)?;
-        self.operations(current, &tile, |lowering| weights.run(lowering, current, &tile, number))?;
+        let tile = Tile { current, demand, accumulators, blocks, row_blocks, first_row_block };
+        let first = index == 0 && number == 0;
+        // The tile before was of another group.
+        let next_group = index == 0 || (plan.nest == Nest::Tiles && plan.group < info.blocks);
+        self.load_constants(&tile, first, first || (next_group && !plan.constants_stay))?;
+        self.operations(&tile, |lowering| weights.run(lowering, &tile, number as usize))?;
         self.tiles.push(self.lir.len());
         Ok(())
     }

@@ -21,7 +21,8 @@ pub(super) struct Placed {
 pub(super) fn pack(
     lowering: &mut Lowering<'_>,
     current: &Current<'_>,
-    (product, order): (&MatMul, &SumOrder),
+    product: &MatMul,
+    order: &SumOrder,
     chunk: u32,
 ) -> (Vec<Vec<Placed>>, Vec<u64>) {
     let (blocks, width) = (current.info.blocks, current.plan.group);
@@ -38,7 +39,7 @@ pub(super) fn pack(
             for column in first..(first + width).min(blocks) {
                 let of_chunk = columns[column as usize].iter().filter(|u| chunk_of(u) == chunk);
                 for &unit in of_chunk {
-                    unit_scalars(lowering.network, lanes, (product, &unit, column), &mut scalars);
+                    unit_scalars(lowering.network, lanes, product, &unit, column, &mut scalars);
                     let mut address = vectors;
                     if alone {
                         address = lowering.constants.add(&scalars);
@@ -64,7 +65,9 @@ pub(super) fn pack(
 pub(super) fn unit_scalars(
     network: &Network,
     lanes: usize,
-    (product, unit, column): (&MatMul, &Unit, u32),
+    product: &MatMul,
+    unit: &Unit,
+    column: u32,
     scalars: &mut Vec<i32>,
 ) {
     let mut push = |constant: u32, row: usize| {

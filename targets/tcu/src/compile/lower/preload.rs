@@ -28,8 +28,7 @@ fn preload_layer(info: &LayerInfo<'_>, arch: &TcuArch, pool: &mut Pool) {
         for (column, units) in columns.iter().enumerate() {
             for unit in units {
                 let mut scalars = Vec::new();
-                let of_unit = (product, unit, column as u32);
-                unit_scalars(info.network, lanes, of_unit, &mut scalars);
+                unit_scalars(info.network, lanes, product, unit, column as u32, &mut scalars);
                 pool.add(&scalars);
             }
         }

@@ -8,6 +8,7 @@ use crate::compile::runs::{Run, roll_up};
 use crate::compile::schedule::{Demand, Nest, Unit, pairs_of};
 use crate::program::Memory;
 use quincunx_diag::{Diagnostic, Result};
+use std::ops::Range;
 
 /// Weights and inputs of a layer while it is lowered.
 pub(super) struct Weights {
@@ -26,9 +27,9 @@ pub(super) struct Weights {
     /// The second room is in use.
     second: bool,
     /// Vectors of DRAM1 that are in the row buffer.
-    buffered: std::ops::Range<u64>,
+    buffered: Range<u64>,
     /// Vectors of DRAM1 that stay in local memory, from the start of the plan's room.
-    resident: std::ops::Range<u64>,
+    resident: Range<u64>,
     /// What the current tile reads, by tap.
     reads: Vec<Option<Reads>>,
 }
@@ -41,6 +42,9 @@ struct Reads {
     /// Runs of all of them: for planes that are loaded, and for those that were there.
     runs: [Option<Vec<Run>>; 2],
 }
+
+/// Vectors of zeros.
+const ZEROS: MemoryAddress = MemoryAddress { tag: Tag::Zeroes, raw: 0 };
 
 /// Vectors that are left to the stage when inputs get room twice.
 const LEAST_STAGE: u64 = 64;
@@ -62,13 +66,15 @@ struct Slot {
 
 /// Which accumulators of a block hold a value already.
 struct Written {
+    /// The first of them.
+    base: u64,
     flags: Vec<bool>,
     missing: usize,
 }
 
 impl Written {
-    fn new(count: u32) -> Written {
-        Written { flags: vec![false; count as usize], missing: count as usize }
+    fn new(base: u64, count: u32) -> Written {
+        Written { base, flags: vec![false; count as usize], missing: count as usize }
     }
 
     fn set(&mut self, place: u32) {
@@ -99,7 +105,7 @@ impl Weights {
             reads: Vec::new(),
         };
         let (Some(product), Some(order)) = (current.info.product, order) else { return weights };
-        (weights.groups, weights.starts) = pack(lowering, current, (product, order), weights.chunk);
+        (weights.groups, weights.starts) = pack(lowering, current, product, order, weights.chunk);
         weights.divide(current, demands);
         weights
     }
@@ -179,7 +185,7 @@ impl Weights {
         if index == 0 {
             self.keep(lowering, current, self.starts[0], self.starts[self.starts.len() - 1])?;
         }
-        self.load_planes(lowering, current, demand, (0, u32::MAX), true)
+        self.load_planes(lowering, current, demand, 0..u32::MAX, true)
     }
 
     /// Begins a layer whose groups are outside.
@@ -190,7 +196,7 @@ impl Weights {
     ) -> Result<()> {
         for source in 0..self.regions.len() {
             let positions: Vec<u32> = (0..current.info.sources[source].positions).collect();
-            self.load_source(lowering, current, source, &positions, ((0, u32::MAX), true))?;
+            self.load_source(lowering, current, source, &positions, 0..u32::MAX, true)?;
         }
         Ok(())
     }
@@ -239,7 +245,7 @@ impl Weights {
         lowering: &mut Lowering<'_>,
         current: &Current<'_>,
         demand: &Demand,
-        planes: (u32, u32),
+        planes: Range<u32>,
         stays: bool,
     ) -> Result<()> {
         if self.doubled == Some(stays) {
@@ -247,7 +253,7 @@ impl Weights {
         }
         for source in 0..self.regions.len() {
             let positions = &demand.sources[source].list;
-            self.load_source(lowering, current, source, positions, (planes, stays))?;
+            self.load_source(lowering, current, source, positions, planes.clone(), stays)?;
         }
         Ok(())
     }
@@ -259,11 +265,11 @@ impl Weights {
         current: &Current<'_>,
         source: usize,
         positions: &[u32],
-        ((first, count), stays): ((u32, u32), bool),
+        numbers: Range<u32>,
+        stays: bool,
     ) -> Result<()> {
         let planes = &current.info.sources[source].planes;
-        let end = first.saturating_add(count).min(planes.len() as u32);
-        for number in first..end {
+        for number in numbers.start..numbers.end.min(planes.len() as u32) {
             let slot = self.slots[source][number as usize].filter(|slot| slot.stays == stays);
             let Some(slot) = slot else { continue };
             let to = self.inputs(current) + slot.offset;
@@ -279,34 +285,33 @@ impl Weights {
     pub(super) fn run(
         &mut self,
         lowering: &mut Lowering<'_>,
-        current: &Current<'_>,
         tile: &Tile<'_>,
         number: usize,
     ) -> Result<()> {
+        let current = tile.current;
         let product = current.info.product.ok_or_else(no_product)?;
         self.reads = vec![None; product.taps.len()];
-        let output = product.output.0 as usize;
-        let outputs = tile.demand.temps[output].len();
+        let outputs = tile.positions(product.output).len();
+        let base = tile.accumulators.temps[product.output.0 as usize];
+        let of_block = |block| Written::new(base + u64::from(block) * u64::from(outputs), outputs);
         let mut written: Vec<Written> =
-            tile.blocks.clone().map(|_| Written::new(outputs)).collect();
+            (0..tile.blocks.end - tile.blocks.start).map(of_block).collect();
         let mut loaded = None;
         for index in 0..self.groups[number].len() {
             let placed = self.groups[number][index];
             let chunk = placed.unit.plane / self.chunk;
             if loaded != Some(chunk) {
-                let planes = (chunk * self.chunk, self.chunk);
+                let first = chunk * self.chunk;
+                let planes = first..first.saturating_add(self.chunk);
                 self.load_planes(lowering, current, tile.demand, planes, false)?;
                 loaded = Some(chunk);
             }
-            let block = placed.column - tile.blocks.start;
-            let base = tile.accumulators.temps[output] + u64::from(block) * u64::from(outputs);
-            let written = &mut written[block as usize];
-            self.unit(lowering, current, tile, (number, index), (base, written))?;
+            let written = &mut written[(placed.column - tile.blocks.start) as usize];
+            self.unit(lowering, tile, number, index, written)?;
         }
-        for (block, written) in written.iter().enumerate().filter(|(_, w)| w.missing > 0) {
-            let base = tile.accumulators.temps[output] + block as u64 * u64::from(outputs);
-            let places = (0..u64::from(outputs)).filter(|&place| !written.flags[place as usize]);
-            lowering.zero(places.map(|place| base + place))?;
+        for Written { base, flags, .. } in written.iter().filter(|w| w.missing > 0) {
+            let places = (*base..).zip(flags).filter(|(_, is_written)| !**is_written);
+            lowering.zero(places.map(|(place, _)| place))?;
         }
         Ok(())
     }
@@ -315,20 +320,21 @@ impl Weights {
     fn unit(
         &mut self,
         lowering: &mut Lowering<'_>,
-        current: &Current<'_>,
         tile: &Tile<'_>,
-        (number, index): (usize, usize),
-        (base, written): (u64, &mut Written),
+        number: usize,
+        index: usize,
+        written: &mut Written,
     ) -> Result<()> {
+        let (current, base) = (tile.current, written.base);
         let Placed { unit, .. } = self.groups[number][index];
         let product = current.info.product.ok_or_else(no_product)?;
         if unit.rows == 0 {
-            let rows = self.rows(lowering, current, (number, index))?;
+            let rows = self.rows(lowering, current, number, index)?;
             load_weights(lowering, &unit, rows)?;
-            return lowering.bias_alone(&[], base, written);
+            return lowering.bias_alone(&[], written);
         }
         let tap = &product.taps[unit.tap as usize];
-        let outputs = &tile.demand.temps[product.output.0 as usize];
+        let outputs = tile.positions(product.output);
         let reads = self.reads[unit.tap as usize].get_or_insert_with(|| {
             let reached = pairs_of(tap, outputs).map(|(_, place)| place).collect();
             Reads { reached, runs: [None, None] }
@@ -340,7 +346,7 @@ impl Weights {
             0 => 0,
             _ => reads.reached.iter().filter(|&&place| !written.flags[place as usize]).count(),
         };
-        let rows = self.rows(lowering, current, (number, index))?;
+        let rows = self.rows(lowering, current, number, index)?;
         load_weights(lowering, &unit, rows)?;
         let input = self.input(lowering, current, &unit)?;
         let strides = (lowering.arch.stride0_depth, lowering.arch.stride1_depth);
@@ -365,7 +371,7 @@ impl Weights {
             }
         }
         if unit.bias {
-            lowering.bias_alone(&reads.reached, base, written)?;
+            lowering.bias_alone(&reads.reached, written)?;
         }
         if new > 0 {
             reads.reached.iter().for_each(|&place| written.set(place));
@@ -397,7 +403,8 @@ impl Weights {
         &mut self,
         lowering: &mut Lowering<'_>,
         current: &Current<'_>,
-        (number, index): (usize, usize),
+        number: usize,
+        index: usize,
     ) -> Result<u64> {
         let placed = self.groups[number][index];
         let end = placed.address + placed.unit.vectors();
@@ -423,9 +430,9 @@ impl Weights {
 
 /// Pushes a unit, which lies at an address of local memory, and zeros where it has no bias.
 fn load_weights(lowering: &mut Lowering<'_>, unit: &Unit, rows: u64) -> Result<()> {
-    lowering.lir.emit_load_weights((0, local(rows)), unit.vectors())?;
+    lowering.lir.emit_load_weights(local(rows), unit.vectors())?;
     if !unit.bias {
-        lowering.lir.emit_load_weights((0, MemoryAddress::new(Tag::Zeroes, 0)), 1)?;
+        lowering.lir.emit_load_weights(ZEROS, 1)?;
     }
     Ok(())
 }
@@ -457,25 +464,24 @@ fn no_product() -> Diagnostic {
 
 impl Lowering<'_> {
     fn multiply(&mut self, accumulate: bool, run: Run) -> Result<()> {
-        let input = (run.a_stride, local(run.a));
-        let output = (run.b_stride, acc(run.b));
+        let input = local(run.a).with_stride(run.a_stride);
+        let output = acc(run.b).with_stride(run.b_stride);
         self.lir.emit_mat_mul(accumulate, input, output, run.count.into())
     }
 
     /// Gives the bias to positions that the unit with it does not reach.
-    fn bias_alone(&mut self, reached: &[u32], base: u64, written: &mut Written) -> Result<()> {
+    fn bias_alone(&mut self, reached: &[u32], written: &mut Written) -> Result<()> {
         let mut rest = vec![true; written.flags.len()];
         reached.iter().for_each(|&place| rest[place as usize] = false);
         for accumulate in [false, true] {
             let places = (0..rest.len()).filter(|&p| rest[p] && written.flags[p] == accumulate);
             // Zeros have no addresses, so that only the accumulators have steps.
-            let addresses = places.map(|place| base + place as u64);
+            let addresses = places.map(|place| written.base + place as u64);
             let strides = self.arch.stride1_depth;
             let runs = roll_up(addresses.map(|to| (to, to)), strides, strides);
             for run in runs {
-                let zeroes = (0, MemoryAddress::new(Tag::Zeroes, 0));
-                let output = (run.b_stride, acc(run.b));
-                self.lir.emit_mat_mul(accumulate, zeroes, output, run.count.into())?;
+                let output = acc(run.b).with_stride(run.b_stride);
+                self.lir.emit_mat_mul(accumulate, ZEROS, output, run.count.into())?;
             }
         }
         (0..rest.len()).filter(|&place| rest[place]).for_each(|place| written.set(place as u32));

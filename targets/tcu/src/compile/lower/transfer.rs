@@ -1,6 +1,6 @@
 //! Moving vectors between accumulators, local memory and DRAM.
 
-use super::epilogue::Slot;
+use super::epilogue::slot;
 use super::preload::row_scalars;
 use super::{Current, Lowering, Tile, acc, local};
 use crate::compile::hir::{Plane, TempId};
@@ -21,8 +21,8 @@ impl Lowering<'_> {
     ) -> Result<()> {
         let (strides0, strides1) = (self.arch.stride0_depth, self.arch.stride1_depth);
         for run in roll_up(pairs, strides0, strides1) {
-            let here = (run.a_stride, local(run.a));
-            let there = (run.b_stride, MemoryAddress::new(tag, run.b));
+            let here = local(run.a).with_stride(run.a_stride);
+            let there = MemoryAddress::new(tag, run.b).with_stride(run.b_stride);
             self.lir.emit_data_move(to_local, accumulate, here, there, run.count.into())?;
         }
         Ok(())
@@ -31,12 +31,13 @@ impl Lowering<'_> {
     /// Writes the accumulators of a temp to planes, position by position, or some of them.
     pub(super) fn save(
         &mut self,
-        current: &Current<'_>,
-        from: Slot,
+        tile: &Tile<'_>,
+        temp: TempId,
         planes: &[Plane],
-        (tile, temp, some): (&Tile<'_>, TempId, Option<&[u32]>),
+        some: Option<&[u32]>,
     ) -> Result<()> {
-        let positions = tile.demand.temps[temp.0 as usize].list.iter().zip(0_u32..);
+        let (current, from) = (tile.current, slot(tile, temp));
+        let positions = tile.positions(temp).list.iter().zip(0_u32..);
         let places: Vec<(u32, u32)> = match some {
             None => positions.map(|(&position, place)| (place, position)).collect(),
             Some(some) => positions
@@ -112,7 +113,7 @@ impl Lowering<'_> {
     /// Zero in accumulators.
     pub(super) fn zero(&mut self, accumulators: impl IntoIterator<Item = u64>) -> Result<()> {
         for address in accumulators {
-            let zero = Simd { op: SimdOp::Zero, left: 0, right: 0, destination: 0 };
+            let zero = Simd::new(SimdOp::Zero, 0, 0, 0);
             self.lir.emit_simd(false, zero, Some(acc(address)), None)?;
         }
         Ok(())
@@ -122,11 +123,12 @@ impl Lowering<'_> {
     /// that they are kept for.
     pub(super) fn load_constants(
         &mut self,
-        current: &Current<'_>,
         tile: &Tile<'_>,
-        (scalars, rows): (bool, bool),
+        scalars: bool,
+        rows: bool,
     ) -> Result<()> {
-        let constants = &current.info.constants;
+        let info = tile.current.info;
+        let constants = &info.constants;
         let mut entries = Vec::new();
         let lanes = self.arch.lanes();
         for (index, &value) in constants.splats.iter().enumerate().filter(|_| scalars) {
@@ -134,7 +136,7 @@ impl Lowering<'_> {
             entries.push((tile.accumulators.splats + index as u64, (self.constants_in, from)));
         }
         let blocks =
-            tile.first_row_block..(tile.first_row_block + tile.row_blocks).min(current.info.blocks);
+            tile.first_row_block..(tile.first_row_block + tile.row_blocks).min(info.blocks);
         for (index, &id) in constants.rows.iter().enumerate().filter(|_| rows) {
             let from = self.row_blocks(id.0, 0);
             for block in blocks.clone() {
@@ -144,7 +146,7 @@ impl Lowering<'_> {
                 entries.push((to, (self.constants_in, from + u64::from(block))));
             }
         }
-        self.bring(current, false, &entries)
+        self.bring(tile.current, false, &entries)
     }
 
     /// The address of a row of a constant, one vector for every block of channels.

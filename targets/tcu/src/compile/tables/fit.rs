@@ -258,7 +258,7 @@ fn saturated(data_type: DataType, exact: i64) -> i32 {
 /// `sat((x - key) * slope)`, rounded once to nearest, ties to even.
 fn rise(data_type: DataType, x: i32, key: i32, slope: i32) -> i32 {
     let distance = saturated(data_type, i64::from(x) - i64::from(key));
-    let point = data_type.binary_point().unwrap_or(0);
+    let point = data_type.binary_point().expect("`form` refuses floats");
     let exact = i64::from(distance) * i64::from(slope);
     let down = exact >> point;
     let rest = exact - (down << point);

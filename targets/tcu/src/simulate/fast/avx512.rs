@@ -49,7 +49,8 @@ fn first(lanes: usize) -> __mmask32 {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn add<const U: usize, const WATCH: bool>(
     sums: &mut [__m512i; U],
-    (most, least): (&mut __m512i, &mut __m512i),
+    most: &mut __m512i,
+    least: &mut __m512i,
     weights: __m512i,
     x: [__m512i; U],
 ) {
@@ -136,7 +137,7 @@ unsafe fn spread_sums<const U: usize, const WATCH: bool>(
         for x in &mut factors {
             *x = _mm512_permutexvar_epi16(place, *x);
         }
-        add::<U, WATCH>(&mut sums, (&mut most, &mut least), weights, factors);
+        add::<U, WATCH>(&mut sums, &mut most, &mut least, weights, factors);
     }
     if WATCH && touched(packed, most, least) {
         return false;
@@ -208,7 +209,7 @@ unsafe fn broadcast_sums<const U: usize, const WATCH: bool>(
             let x = unsafe { x.add(lane).read() };
             *factors = _mm512_set1_epi16(x << shift);
         }
-        add::<U, WATCH>(&mut sums, (&mut most, &mut least), weights, factors);
+        add::<U, WATCH>(&mut sums, &mut most, &mut least, weights, factors);
     }
     if WATCH && touched(tile.packed, most, least) {
         return false;

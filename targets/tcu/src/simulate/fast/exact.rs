@@ -29,7 +29,7 @@ fn rows<const W: u32, const P: u32>(tile: &mut Tile<'_>, weights: &[i16], flow: 
         for first in (0..lanes).step_by(COLUMNS) {
             // The last columns are computed with some of those before them, which then count once.
             let start = first.min(lanes - COLUMNS);
-            columns::<W, P>(x, weights, (start, first - start), y, flow);
+            columns::<W, P>(x, weights, start, first - start, y, flow);
         }
     }
 }
@@ -40,7 +40,8 @@ fn rows<const W: u32, const P: u32>(tile: &mut Tile<'_>, weights: &[i16], flow: 
 fn columns<const W: u32, const P: u32>(
     x: &[i16],
     weights: &[i16],
-    (start, known): (usize, usize),
+    start: usize,
+    known: usize,
     y: &mut [i16],
     flow: &mut Flow,
 ) {
