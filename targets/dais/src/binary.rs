@@ -139,7 +139,7 @@ impl Header {
             return Err(too_short(dialect, start, words.len()));
         }
         let count = |index: usize, what: &str| {
-            let word = words.get(index).unwrap_or(0);
+            let word = words.get(index).expect("the header is there");
             usize::try_from(word).map_err(|_| {
                 Diagnostic::invalid("Q1053", format!("the number of {what} is {word}"))
                     .at_byte(byte_of(0, index))
@@ -319,7 +319,7 @@ fn read_operation(
     dialect: Dialect,
     lenient: bool,
 ) -> Result<(Operation, Vec<Diagnostic>)> {
-    let mut word = Bits::from_le_bytes(bytes).unwrap_or_default();
+    let mut word = Bits::from_le_bytes(bytes).expect("an operation has 32 bytes");
     if dialect == Dialect::D0Doc {
         isa::swap_data_halves(&mut word);
     }

@@ -34,6 +34,7 @@ pub mod words;
 
 pub use arch::DaisArch;
 pub use artifact::Artifact;
+pub use compile::cmvm::Effort;
 pub use compile::product::constant_product;
 
 pub use compile::pipeline::{Cutoff, Staged, register_bits, to_pipeline};
@@ -80,11 +81,10 @@ impl Dais {
         let wanted = options::dialect(options, "to")?.or(options::dialect(options, "dialect")?);
         let dialect = wanted.unwrap_or(arch.dialect);
         let precision = options::precision(options);
-        let (effort, slack) = (options.get("effort"), options.get("depth-slack"));
         let settings = Settings {
             keep_layers: options.flag("keep-layers"),
             precision,
-            cmvm: compile::cmvm::Settings::from_options(effort, slack)?,
+            cmvm: compile::cmvm::Settings::new(options),
         };
         let compiled = compile::compile(graph, arch, settings, log)?;
         let mut pipeline = Pipeline::from(compiled.program);

@@ -57,7 +57,7 @@ pub(crate) fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
     let Some(quantiser) = port.grid.quantiser().filter(|q| !q.is_fixed_point()) else {
         return Ok(reals);
     };
-    let scalars = quantiser.scalars(&port.shape).unwrap_or_default();
+    let scalars = quantiser.scalars(&port.shape).expect("the port was encoded with it");
     let steps = |(&real, scalar): (&f64, &Scalar)| {
         let steps = Dyadic::from_f64(real).unwrap_or(Dyadic::ZERO).to_ratio() / scalar.ratio();
         // A real number of a long code is rounded to an f64; its step is near.
@@ -85,7 +85,8 @@ pub(crate) fn split(
 ) -> Result<Tensors> {
     let mut outputs = Tensors::new();
     for (port, scale) in ports.iter().zip(scales) {
-        let (own, others) = results.split_at(element_count(&port.shape).unwrap_or(0));
+        let count = element_count(&port.shape).expect("the outputs were counted");
+        let (own, others) = results.split_at(count);
         let own_exact = exact.by_ref().take(own.len());
         let reals = match scale {
             Some(scale) => scale.apply(own_exact),

@@ -241,8 +241,8 @@ impl Parser {
             let message = format!("the stages have {} inputs, at most {MAX_INPUTS}", self.inputs);
             return Err(cursor.error("Q1084", message, start));
         }
-        // The bound was checked.
-        self.current.program.input_shifts = vec![0; usize::try_from(count).unwrap_or(0)];
+        let count = usize::try_from(count).expect("the bound was checked");
+        self.current.program.input_shifts = vec![0; count];
         Ok(())
     }
 
@@ -439,9 +439,9 @@ fn read_string(cursor: &mut Cursor<'_>) -> Result<String> {
         ends
     });
     let token = end.map(|(at, _)| &rest[..=at]).filter(|token| token.starts_with('"'));
-    let value = token.and_then(|token| serde_json::from_str(token).ok());
-    let value = value.ok_or_else(|| cursor.expected("a string in double quotes"))?;
-    cursor.eat(token.unwrap_or_default());
+    let found = token.and_then(|token| Some((token, serde_json::from_str(token).ok()?)));
+    let (token, value) = found.ok_or_else(|| cursor.expected("a string in double quotes"))?;
+    cursor.eat(token);
     Ok(value)
 }
 
@@ -458,7 +458,6 @@ fn bounded(cursor: &mut Cursor<'_>, low: i128, high: i128) -> Result<i128> {
 /// Reads a 32-bit number.
 fn set_word(place: &mut i32, cursor: &mut Cursor<'_>) -> Result<()> {
     let value = bounded(cursor, i32::MIN.into(), i32::MAX.into())?;
-    // The range was checked.
-    *place = i32::try_from(value).unwrap_or_default();
+    *place = i32::try_from(value).expect("the range was checked");
     Ok(())
 }

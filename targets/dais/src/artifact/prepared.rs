@@ -87,7 +87,8 @@ fn scales_short_numbers(artifact: &Artifact) -> bool {
     let last = pipeline.stages.len().saturating_sub(1);
     let mut outputs = pipeline.stages.last().map_or(&[][..], |stage| &stage.outputs);
     for (port, scale) in interface.outputs.iter().zip(scales) {
-        let (own, others) = outputs.split_at(element_count(&port.shape).unwrap_or(0));
+        let count = element_count(&port.shape).expect("the outputs were counted");
+        let (own, others) = outputs.split_at(count);
         let mut slots = own.iter().filter_map(|output| output.source);
         if scale.is_some() && !slots.all(|slot| is_short((last, slot))) {
             return false;
@@ -100,7 +101,7 @@ fn scales_short_numbers(artifact: &Artifact) -> bool {
 
 /// Numbers of up to 53 bits as they are.
 fn exact(numbers: &[f64]) -> impl Iterator<Item = Dyadic> {
-    numbers.iter().map(|&number| Dyadic::from_f64(number).unwrap_or(Dyadic::ZERO))
+    numbers.iter().map(|&number| Dyadic::from_f64(number).expect("results are finite"))
 }
 
 /// The slots that taps read, in order.

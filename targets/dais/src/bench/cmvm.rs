@@ -1,6 +1,6 @@
 //! Products with constant matrices: adders, bits, depth and time of the optimiser.
 
-use crate::compile::cmvm::{self, Input, Problem, Settings, Solution};
+use crate::compile::cmvm::{self, Effort, Input, Problem, Settings, Solution};
 use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
@@ -47,8 +47,7 @@ struct Solved {
 }
 
 fn kernels(run: &Run) -> Result<Vec<Row>> {
-    let effort = run.options.get("effort");
-    let settings = Settings::from_options(effort, run.options.get("depth-slack"))?;
+    let settings = Settings::new(&run.options);
     let mut rows = Vec::new();
     let mut total = [0.0; 4];
     for path in matrices(Path::new(run.options.get("dir")))? {
@@ -135,8 +134,9 @@ fn measure(run: &Run, problem: &Problem, settings: &Settings) -> Result<Solved> 
 
 fn random(run: &Run) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for (name, slack) in [("free", "-1"), ("slack2", "2"), ("slack0", "0")] {
-        let settings = Settings::from_options(run.options.get("effort"), slack)?;
+    let effort = Effort::new(&run.options);
+    for (name, depth_slack) in [("free", None), ("slack2", Some(2)), ("slack0", Some(0))] {
+        let settings = Settings { effort, depth_slack };
         let (mut adders, mut slowest) = (0, 0.0_f64);
         let problems = random_problems(60)?;
         for problem in &problems {

@@ -230,9 +230,8 @@ fn write_operation(operation: &Operation, out: &mut Vec<u8>) -> Result<()> {
     };
     out.extend([byte(lists.opcode)?, u8::from(kif.signed)]);
     out.extend([byte(kif.integer)?, byte(kif.fraction)?]);
-    // An instruction has a few slots and numbers.
     for length in [lists.addr.len(), lists.data.len()] {
-        out.extend(u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
+        out.extend(u16::try_from(length).expect("an instruction has few operands").to_le_bytes());
     }
     lists.addr.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
     lists.data.iter().for_each(|number| out.extend(number.to_le_bytes()));

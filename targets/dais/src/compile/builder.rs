@@ -397,7 +397,9 @@ fn slot_type(interval: &Interval) -> SlotType {
     let exponent = interval.exponent();
     match (short(interval.low()), short(interval.high())) {
         (Some(low), Some(high)) if (-900..900).contains(&exponent) => {
-            let step = f64::from_bits(u64::try_from(exponent + 1023).unwrap_or(0) << 52);
+            let step = f64::from_bits(
+                u64::try_from(exponent + 1023).expect("an exponent of floats") << 52,
+            );
             SlotType::Interval { min: low as f64 * step, max: high as f64 * step, step }
         }
         _ => SlotType::of_interval(interval),

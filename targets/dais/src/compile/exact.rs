@@ -69,7 +69,7 @@ fn carry_out(builder: &mut Builder<'_>, function: &Expr, x: &Wire) -> Result<Num
         Expr::Binary(binary, _, a, b) => {
             if let (Binary::Pow, Expr::Constant(power)) = (binary, &**b) {
                 let a = carry_out(builder, a, x)?;
-                return power_of(builder, &a, whole_power(power).unwrap_or(0));
+                return power_of(builder, &a, whole_power(power).expect("an exact power"));
             }
             let (a, b) = (carry_out(builder, a, x)?, carry_out(builder, b, x)?);
             scalar::binary_now(builder, *binary, &a, &b)

@@ -229,7 +229,8 @@ fn table(steps: &Steps) -> Option<Table> {
     let inner = &steps.runs[1..];
     let (from, to) = (inner.first()?.0 - 1, inner.last()?.0);
     // Low bits matter where a run begins.
-    let drop = inner.iter().map(|run| run.0.trailing_zeros()).min().unwrap_or(0).min(60);
+    let drop = inner.iter().map(|run| run.0.trailing_zeros()).min();
+    let drop = drop.expect("there is an inner run").min(60);
     let (from, to) = (from >> drop, to >> drop);
     if to - from >= MAX_ENTRIES {
         return None;

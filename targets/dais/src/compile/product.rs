@@ -1,6 +1,6 @@
 //! A constant matrix as a program.
 
-use super::cmvm::{self, Input, Problem, Settings};
+use super::cmvm::{self, Effort, Input, Problem, Settings};
 use crate::isa::Inst;
 use crate::program::{InputIndex, Operation, Output, Program, Slot, SlotType};
 use crate::time::{Origin, model};
@@ -10,14 +10,14 @@ use quincunx_num::{Int, Interval};
 /// The program of `y[j] = sum over i of x[i] * weights[i * columns + j]` for integers `x[i]` in
 /// `inputs[i]`, both bounds included: inputs, additions and subtractions.
 ///
-/// `effort` is `fast`, `default` or `max`; `depth_slack` are adder levels above the fewest
-/// possible, -1 for any number. Costs and latencies are those of da4ml's model, in bits and levels.
+/// `depth_slack` are adder levels above the fewest possible, any number if absent. Costs and
+/// latencies are those of da4ml's model, in bits and levels.
 ///
 /// ```
-/// use quincunx_dais::{constant_product, simulate::Executor};
+/// use quincunx_dais::{Effort, constant_product, simulate::Executor};
 ///
 /// // y = (5a + 3b, 5a - 3b): 5a and 3b take an adder each, the sums two more.
-/// let program = constant_product(&[5, 5, 3, -3], 2, &[(-8, 7); 2], "fast", "-1")?;
+/// let program = constant_product(&[5, 5, 3, -3], 2, &[(-8, 7); 2], Effort::Fast, None)?;
 /// let adders = program.operations.iter().filter(|o| o.inst.terms().count() == 2);
 /// assert_eq!(adders.count(), 4);
 /// assert_eq!(Executor::new(&program)?.run(&[7.0, -2.0])?, [29.0, 41.0]);
@@ -25,16 +25,16 @@ use quincunx_num::{Int, Interval};
 /// ```
 ///
 /// # Errors
-/// `Q1140` for an unknown effort or slack; `Q1143` when weights and inputs do not fit each other, a
+/// `Q1143` when weights and inputs do not fit each other, a
 /// bound is above the other, or a number is too large: weights have at most 48 bits, results 120.
 pub fn constant_product(
     weights: &[i64],
     columns: usize,
     inputs: &[(i64, i64)],
-    effort: &str,
-    depth_slack: &str,
+    effort: Effort,
+    depth_slack: Option<u32>,
 ) -> Result<Program> {
-    let settings = Settings::from_options(effort, depth_slack)?;
+    let settings = Settings { effort, depth_slack };
     let refused = |message: &str| Diagnostic::invalid("Q1143", message);
     if weights.len() != inputs.len().saturating_mul(columns) {
         return Err(refused("a product needs a weight for every input and column"));

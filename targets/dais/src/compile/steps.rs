@@ -153,7 +153,7 @@ impl Quantised<'_> {
                 self.between(x, low, high, self.lowered(limits, c)?)
             }
             Expr::Leaky(slope, _, x) => match &**x {
-                Expr::Line { unit, offset } => self.leaky(slope, (unit, offset), low, high, limits),
+                Expr::Line { unit, offset } => self.leaky(slope, unit, offset, low, high, limits),
                 _ => self.general(f, low, high, limits),
             },
             _ => self.general(f, low, high, limits),
@@ -174,7 +174,8 @@ impl Quantised<'_> {
     fn leaky(
         &self,
         slope: &Ratio,
-        (unit, offset): (&Ratio, &Ratio),
+        unit: &Ratio,
+        offset: &Ratio,
         low: i128,
         high: i128,
         limits: Limits,

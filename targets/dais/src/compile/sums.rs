@@ -112,9 +112,9 @@ pub(super) fn signed_digits(value: &Int) -> Vec<(i32, bool)> {
     let mut rest = value.clone();
     let mut position = 0;
     while rest != Int::ZERO {
-        let zeros = rest.trailing_zeros().unwrap_or(0);
+        let zeros = rest.trailing_zeros().expect("the rest is not zero");
         rest >>= zeros;
-        position += i32::try_from(zeros).unwrap_or(i32::MAX);
+        position += i32::try_from(zeros).expect("a number in memory has fewer bits");
         // The digit is +1 or -1, whichever leaves a multiple of four.
         let low_bits = &rest & Int::from(3);
         let negative = low_bits == Int::from(3);

@@ -150,12 +150,12 @@ impl Reader {
 /// `[slots],opcode,[numbers],`.
 fn read_lists(json: &mut Json<'_>, forms: &mut AlirForms) -> Result<Lists> {
     let slot = |slot| Slot(u32::try_from(slot).expect("a number in the range"));
-    let addr = json.integers((0, u32::MAX.into()), slot)?;
+    let addr = json.integers(0, u32::MAX.into(), slot)?;
     json.expect(b',')?;
     let opcode = json.int32()?;
     json.expect(b',')?;
     let number = |number| i64::try_from(number).expect("a number in the range");
-    let mut data = json.integers((i64::MIN.into(), i64::MAX.into()), number)?;
+    let mut data = json.integers(i64::MIN.into(), i64::MAX.into(), number)?;
     json.expect(b',')?;
     if opcode == 3 && data.is_empty() {
         forms.bare_quantisers = true;

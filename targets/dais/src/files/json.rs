@@ -89,7 +89,8 @@ impl<'a> Json<'a> {
     /// them.
     pub(super) fn integers<T>(
         &mut self,
-        (low, high): (i128, i128),
+        low: i128,
+        high: i128,
         of: impl Fn(i128) -> T,
     ) -> Result<Vec<T>> {
         let mut list = Vec::new();
@@ -169,8 +170,7 @@ impl<'a> Json<'a> {
     /// Takes a 32-bit number.
     pub(super) fn int32(&mut self) -> Result<i32> {
         let value = self.integer(i32::MIN.into(), i32::MAX.into())?;
-        // The range was checked.
-        Ok(i32::try_from(value).unwrap_or_default())
+        Ok(i32::try_from(value).expect("the range was checked"))
     }
 
     /// Takes `true`, `false` or a whole number, which is true unless it is 0.

@@ -191,7 +191,7 @@ impl Reader {
         let mut operations = Vec::new();
         let mut indices = 0_usize..;
         json.array(|json| {
-            let index = indices.next().unwrap_or(usize::MAX);
+            let index = indices.next().expect("a file has fewer operations");
             let place = |problem: Diagnostic| problem.at(Place::Instruction(index));
             let draft = Draft::read(json)?;
             match isa::decode(&draft.fields.to_word(), self.lenient).map_err(place) {

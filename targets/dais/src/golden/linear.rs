@@ -45,7 +45,7 @@ pub(super) fn convolution(
 
 /// `sum over k of a[.., i, k] * b[.., k, j]`; a vector on the left has no `i`, on the right no `j`.
 pub(super) fn matrix_product(a: &Fixed, b: &Fixed, shape: &[usize]) -> Fixed {
-    let depth = a.shape.last().copied().unwrap_or(0);
+    let depth = *a.shape.last().expect("an operand of a product has an axis");
     let (has_row, has_column) = (a.shape.len() > 1, b.shape.len() > 1);
     let inner = usize::from(has_row) + usize::from(has_column);
     let codes = (0..shape.iter().product())

@@ -20,7 +20,7 @@ pub(super) fn softmax(softmax: &Softmax, x: &Fixed, bits: u32, dtype: DType) -> 
     let mut results = vec![Ratio::ZERO; x.codes.len()];
     let numbers: Vec<Ratio> = x.numbers().collect();
     let kept = bits + 2;
-    let levels = (0..).find(|&levels| 1_usize << levels >= count).unwrap_or(0);
+    let levels = count.next_power_of_two().trailing_zeros();
     for first in 0..numbers.len() {
         if index_of(first, &x.shape)[softmax.axis] != 0 {
             continue;

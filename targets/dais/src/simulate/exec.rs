@@ -147,7 +147,7 @@ impl Executor {
             return None;
         }
         let to = self.types[index];
-        let room = i32::try_from(MAX_BITS).unwrap_or(i32::MAX);
+        let room = MAX_BITS.cast_signed();
         let wide = Kif::new(true, to.integer.saturating_add(room), to.fraction);
         let whole = self.step(operation.inst, wide).ok()?;
         (&whole != value).then(|| overflow(index, operation, &whole))
@@ -180,7 +180,7 @@ impl Executor {
             Inst::Bits { x, op } => unary_bits(at(x).value, at(x).kif, op, to),
             Inst::BitsNegated { x, op } => unary_bits(&-at(x).value, at(x).kif, op, to),
             Inst::Bitwise { a, b, shift, negate_a, negate_b, op } => {
-                bitwise((at(a), negate_a), (at(b), negate_b), shift, op)
+                bitwise(at(a), negate_a, at(b), negate_b, shift, op)
             }
             Inst::Negate { x } => rescale(&-at(x).value, at(x).kif, to),
             Inst::QuantiseShifted { x, shift } => quantise_shifted(at(x), shift, to),
@@ -320,8 +320,10 @@ fn unary_bits(x: &Int, from: Kif, op: UnaryBits, to: Kif) -> Int {
 /// Opcode 10: the operands, each perhaps negated, are aligned without losing bits and combined in
 /// two's complement of unlimited width.
 fn bitwise(
-    (x, negate_x): (Operand<'_>, bool),
-    (y, negate_y): (Operand<'_>, bool),
+    x: Operand<'_>,
+    negate_x: bool,
+    y: Operand<'_>,
+    negate_y: bool,
     shift: i32,
     op: BinaryBits,
 ) -> Int {

@@ -355,8 +355,8 @@ fn relu(x: &Range) -> Range {
 
 fn product(a: &Range, b: &Range, square: bool) -> Range {
     let corners = [&a.low * &b.low, &a.low * &b.high, &a.high * &b.low, &a.high * &b.high];
-    let low = corners.iter().min().cloned().unwrap_or_default();
-    let high = corners.iter().max().cloned().unwrap_or_default();
+    let low = corners.iter().min().cloned().expect("four corners");
+    let high = corners.iter().max().cloned().expect("four corners");
     if !square {
         return Range { low, high };
     }
@@ -384,7 +384,7 @@ fn unary_bits(x: &Range, from: Kif, op: UnaryBits, to: Kif) -> Range {
 fn binary_bits(a: &Range, b: &Range, op: BinaryBits) -> Range {
     let magnitude = |value: &Int| if value < &Int::ZERO { !value } else { value.clone() };
     let bits = [&a.low, &a.high, &b.low, &b.high].map(|bound| bit_length(&magnitude(bound)));
-    let top = power_of_two(bits.into_iter().max().unwrap_or(0));
+    let top = power_of_two(bits.into_iter().max().expect("four bounds"));
     let (zero, ones) = (Int::ZERO, &top - Int::ONE);
     let (a_positive, b_positive) = (a.low >= zero, b.low >= zero);
     match (op, a_positive, b_positive) {

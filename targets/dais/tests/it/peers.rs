@@ -4,11 +4,11 @@
 use crate::common::cases;
 use crate::common::random::program_in;
 use quincunx_dais::binary::{Dialect, convert};
-use quincunx_dais::constant_product;
 use quincunx_dais::files;
 use quincunx_dais::isa::Inst;
 use quincunx_dais::program::Program;
 use quincunx_dais::simulate::Executor;
+use quincunx_dais::{Effort, constant_product};
 use quincunx_tensor::{Tensor, npy};
 use quincunx_testkit::Random;
 use std::fs;
@@ -128,7 +128,7 @@ fn traced_programs_and_products_give_the_same_in_da4ml_and_alkaid() {
         let mut weights = || i64::from(random.range(-99, 99));
         let weights: Vec<i64> = (0..size * size).map(|_| weights()).collect();
         let program =
-            constant_product(&weights, size, &vec![(-128, 127); size], "fast", "-1").unwrap();
+            constant_product(&weights, size, &vec![(-128, 127); size], Effort::Fast, None).unwrap();
         let mut number = || f64::from(random.range(-128, 127));
         let inputs: Vec<Vec<f64>> =
             (0..SAMPLES).map(|_| (0..size).map(|_| number()).collect()).collect();

@@ -8,13 +8,13 @@
 use super::{Check, check_text, first, read_json};
 use crate::folder;
 use crate::report::Report;
-use quincunx_dais::constant_product;
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::isa::Inst;
 use quincunx_dais::program::{Operation, Output, Program};
 use quincunx_dais::simulate::PipelineExecutor;
 use quincunx_dais::time::{Origin, model};
 use quincunx_dais::verify::{Rules, verify_pipeline};
+use quincunx_dais::{Effort, constant_product};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::npy;
 use serde_json::Value;
@@ -69,8 +69,8 @@ impl Matrix {
     fn solve(&self) -> Check {
         let weights: Vec<i64> = self.rows.concat();
         let inputs = vec![(-128, 127); self.rows.len()];
-        let program =
-            constant_product(&weights, self.columns, &inputs, "fast", "-1").map_err(reason)?;
+        let program = constant_product(&weights, self.columns, &inputs, Effort::Fast, None)
+            .map_err(reason)?;
         let is_adder =
             |inst| matches!(inst, Inst::Input { .. } | Inst::Add { .. } | Inst::Sub { .. });
         if !program.operations.iter().all(|operation| is_adder(operation.inst)) {

@@ -35,8 +35,8 @@ pub(super) fn decompose(
     while let Some(at) = (0..open.len()).min_by_key(|&at| links[open[at]].terms) {
         let next = open.remove(at);
         let link = links[next];
-        if let Some(from) = link.from {
-            system.sums[next] = terms_from(system, forms, next, from);
+        if let Some((from, negate)) = link.from {
+            system.sums[next] = terms_from(system, forms, next, from, negate);
         }
         if link.depth >= depth {
             continue;
@@ -106,7 +106,8 @@ fn terms_from(
     system: &System,
     forms: &[Vec<i64>],
     to: usize,
-    (from, negate): (usize, bool),
+    from: usize,
+    negate: bool,
 ) -> Vec<Term> {
     let rest: Vec<i64> = difference(&forms[to], &forms[from], negate).collect();
     let mut terms = terms_of(&rest);

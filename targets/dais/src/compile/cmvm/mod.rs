@@ -23,6 +23,7 @@ mod width;
 
 pub(crate) use reuse::{Place, reuse};
 
+use quincunx_contract::Options;
 use quincunx_diag::{Diagnostic, Result};
 
 /// Most bits of a weight.
@@ -55,7 +56,7 @@ pub(crate) struct Input {
 
 /// How hard to search, counted in steps and never in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Effort {
+pub enum Effort {
     /// A few greedy runs.
     Fast,
     /// Local search for a fraction of a second.
@@ -125,33 +126,24 @@ pub(crate) struct Solution {
     pub(crate) bits: u64,
 }
 
-impl Settings {
-    /// Settings as options name them: `fast`, `default` or `max`, and levels or -1 for any number.
-    ///
-    /// # Errors
-    /// `Q1140` if one is something else.
-    pub(crate) fn from_options(effort: &str, depth_slack: &str) -> Result<Settings> {
-        let wrong = |what: &str, given: &str, expected: &str| {
-            Diagnostic::usage("Q1140", format!("{what} is \"{given}\", expected {expected}"))
-        };
-        let effort = match effort {
+impl Effort {
+    /// What the option `effort` says.
+    pub(crate) fn new(options: &Options) -> Effort {
+        match options.get("effort") {
             "fast" => Effort::Fast,
             "default" => Effort::Default,
             "max" => Effort::Max,
-            _ => return Err(wrong("effort", effort, "fast, default or max")),
-        };
-        let depth_slack = match depth_slack.parse::<i32>() {
-            Ok(-1) => None,
-            Ok(levels @ 0..=1000) => Some(levels as u32),
-            _ => {
-                return Err(wrong(
-                    "depth-slack",
-                    depth_slack,
-                    "-1 (any depth) or 0 to 1000 levels",
-                ));
-            }
-        };
-        Ok(Settings { effort, depth_slack })
+            other => unreachable!("\"{other}\" is no declared word"),
+        }
+    }
+}
+
+impl Settings {
+    /// What the options `effort` and `depth-slack` say.
+    pub(crate) fn new(options: &Options) -> Settings {
+        // -1 stands for any number.
+        let depth_slack = u32::try_from(options.whole::<i32>("depth-slack")).ok();
+        Settings { effort: Effort::new(options), depth_slack }
     }
 }
 

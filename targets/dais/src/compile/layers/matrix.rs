@@ -216,7 +216,7 @@ pub(super) fn product(
     shape: &[usize],
 ) -> Result<Numbers> {
     let (row_less, column_less) = (a.shape().len() == 1, b.shape().len() == 1);
-    let depth = a.shape().last().copied().unwrap_or(0);
+    let depth = *a.shape().last().expect("an operand of a product has an axis");
     let rows = if row_less { 1 } else { a.shape()[a.shape().len() - 2] };
     let columns = if column_less { 1 } else { b.shape()[b.shape().len() - 1] };
     let outer_rank = shape.len() - usize::from(!row_less) - usize::from(!column_less);

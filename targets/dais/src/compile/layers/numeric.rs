@@ -112,7 +112,7 @@ pub(super) fn batch_norm(
 
 /// Sign and width of an integer type.
 pub(in crate::compile) fn integer_type(dtype: DType) -> Option<(bool, u32)> {
-    let bits = 8 * u32::try_from(dtype.size()).unwrap_or(8);
+    let bits = 8 * u32::try_from(dtype.size()).expect("a number has a few bytes");
     match dtype {
         DType::Bool => Some((false, 1)),
         DType::I8 | DType::I16 | DType::I32 | DType::I64 => Some((true, bits)),

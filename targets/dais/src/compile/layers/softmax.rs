@@ -67,7 +67,7 @@ fn fractions(bits: u32) -> Scalar {
     Scalar {
         signed: false,
         width: bits + 1,
-        scale: 0.5_f64.powi(i32::try_from(bits).unwrap_or(0)),
+        scale: 0.5_f64.powi(i32::try_from(bits).expect("a few bits")),
         zero: 0,
         rounding: Rounding::HalfEven,
         overflow: Overflow::Saturate,
@@ -122,7 +122,7 @@ fn not_positive(builder: &mut Builder<'_>, x: &Wire) -> Result<Wire> {
 
 /// `1 / total`, for a total from 1 to `count` of which `kept` fraction bits are looked at.
 fn inverse(builder: &mut Builder<'_>, total: &Wire, count: usize, kept: u32) -> Result<Wire> {
-    let exponent = -i32::try_from(kept).unwrap_or(0);
+    let exponent = -i32::try_from(kept).expect("a few bits");
     let one = Int::ONE << kept as usize;
     let range = Interval::new(one.clone(), one * Int::from(count), exponent);
     let total = builder.cut(total, range)?;

@@ -168,7 +168,7 @@ fn position(builder: &mut Builder<'_>, arg: &ArgExtreme, group: &[&Number]) -> R
     let mut level: Vec<(Wire, Wire)> = Vec::with_capacity(wires.len());
     for (index, wire) in wires.into_iter().enumerate() {
         let wire = if arg.largest { wire } else { wire.negated() };
-        level.push((wire, Wire::whole(i64::try_from(index).unwrap_or(i64::MAX))));
+        level.push((wire, Wire::whole(i64::try_from(index).expect("an index in memory"))));
     }
     while level.len() > 1 {
         let mut next = Vec::with_capacity(level.len().div_ceil(2));

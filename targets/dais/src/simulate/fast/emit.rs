@@ -120,8 +120,8 @@ impl Emitter<'_> {
             self.values.insert((id, lane), register);
             return register;
         }
-        let from = self.home[id as usize].unwrap_or(lane);
-        let register = self.values.get(&(id, from)).copied().unwrap_or(NONE);
+        let from = self.home[id as usize].expect("nodes are computed before they are read");
+        let register = self.values[&(id, from)];
         self.step(id, Code::Convert { from }, lane, [register, NONE, NONE]);
         self.values[&(id, lane)]
     }

@@ -107,35 +107,35 @@ impl Lowering<'_> {
             Inst::Input { source } => self.input(source.0, to),
             Inst::Add { a, b, shift } => self.sum(at(a.0), at(b.0), shift, false, to),
             Inst::Sub { a, b, shift } => self.sum(at(a.0), at(b.0), shift, true, to),
-            Inst::Relu { x } => self.quantise(at(x.0), (false, true), 0, to),
-            Inst::ReluNegated { x } => self.quantise(at(x.0), (true, true), 0, to),
-            Inst::Quantise { x } => self.quantise(at(x.0), (false, false), 0, to),
-            Inst::QuantiseNegated { x } => self.quantise(at(x.0), (true, false), 0, to),
+            Inst::Relu { x } => self.quantise(at(x.0), false, true, 0, to),
+            Inst::ReluNegated { x } => self.quantise(at(x.0), true, true, 0, to),
+            Inst::Quantise { x } => self.quantise(at(x.0), false, false, 0, to),
+            Inst::QuantiseNegated { x } => self.quantise(at(x.0), true, false, 0, to),
             Inst::AddConstant { x, value } => {
                 let x = at(x.0);
                 self.all.nodes.offset(x.id, i64::from(to.fraction) - x.fraction(), value)
             }
             Inst::Constant { value } => Some(self.all.nodes.constant(value)),
             Inst::Mux { condition, when_set, when_clear, shift } => {
-                let clear = (at(when_clear.0), false, shift.into());
-                self.mux(at(condition.0), at(when_set.0), clear, to)
+                let (set, clear) = (at(when_set.0), at(when_clear.0));
+                self.mux(at(condition.0), set, clear, false, shift.into(), to)
             }
             Inst::MuxNegated { condition, when_set, when_clear, shift } => {
-                let clear = (at(when_clear.0), true, shift.into());
-                self.mux(at(condition.0), at(when_set.0), clear, to)
+                let (set, clear) = (at(when_set.0), at(when_clear.0));
+                self.mux(at(condition.0), set, clear, true, shift.into(), to)
             }
             Inst::Multiply { a, b } => {
                 let (a, b) = (at(a.0), at(b.0));
                 let product = self.all.nodes.product(a.id, b.id)?;
                 let shift = i64::from(to.fraction) - a.fraction() - b.fraction();
-                self.all.nodes.field(product, (false, false), shift, None)
+                self.all.nodes.field(product, false, false, shift, None)
             }
             Inst::Negate { x } => {
                 let x = at(x.0);
                 let shift = i64::from(to.fraction) - x.fraction();
-                self.all.nodes.field(x.id, (true, false), shift, None)
+                self.all.nodes.field(x.id, true, false, shift, None)
             }
-            Inst::QuantiseShifted { x, shift } => self.quantise(at(x.0), (false, false), shift, to),
+            Inst::QuantiseShifted { x, shift } => self.quantise(at(x.0), false, false, shift, to),
             Inst::AddScaled { x, value, scale } => {
                 let id = self.all.nodes.constant(value);
                 let constant = Item { id, kif: Kif { fraction: scale, ..to } };
@@ -149,8 +149,8 @@ impl Lowering<'_> {
                 let (a, b) = (at(a.0), at(b.0));
                 let apart = b.fraction() - i64::from(shift) - a.fraction();
                 let nodes = &mut self.all.nodes;
-                let a = nodes.field(a.id, (negate_a, false), apart.max(0), None)?;
-                let b = nodes.field(b.id, (negate_b, false), (-apart).max(0), None)?;
+                let a = nodes.field(a.id, negate_a, false, apart.max(0), None)?;
+                let b = nodes.field(b.id, negate_b, false, (-apart).max(0), None)?;
                 Some(nodes.bitwise(a, b, op))
             }
         }
@@ -162,7 +162,7 @@ impl Lowering<'_> {
             None => self.all.nodes.input(source, shift, to),
             Some(ports) => {
                 let Link { id, exponent, negate } = ports[source as usize];
-                self.all.nodes.field(id, (negate, false), shift + exponent, Some(to))
+                self.all.nodes.field(id, negate, false, shift + exponent, Some(to))
             }
         }
     }
@@ -171,8 +171,7 @@ impl Lowering<'_> {
         let apart = b.fraction() - shift - a.fraction();
         let finest = a.fraction() + apart.max(0);
         let then = i64::from(to.fraction) - finest;
-        let (a, b) = ((a.id, apart.max(0)), (b.id, (-apart).max(0)));
-        self.all.nodes.sum(a, b, subtract, then)
+        self.all.nodes.sum(a.id, apart.max(0), b.id, (-apart).max(0), subtract, then)
     }
 
     /// One addition after the other, at the finest step; the first operand is added if any is.
@@ -186,31 +185,34 @@ impl Lowering<'_> {
         let (first, rest) = terms.split_first()?;
         let (last, between) = rest.split_last()?;
         let nodes = &mut self.all.nodes;
-        let mut sum = match first {
-            (x, _, true) => (nodes.field(x.id, (true, false), left(first), None)?, 0),
+        let (mut sum, mut place) = match first {
+            (x, _, true) => (nodes.field(x.id, true, false, left(first), None)?, 0),
             (x, _, false) => (x.id, left(first)),
         };
         for term in between {
-            sum = (nodes.sum(sum, (term.0.id, left(term)), term.2, 0)?, 0);
+            sum = nodes.sum(sum, place, term.0.id, left(term), term.2, 0)?;
+            place = 0;
         }
         let then = i64::from(to.fraction) - finest;
-        nodes.sum(sum, (last.0.id, left(last)), last.2, then)
+        nodes.sum(sum, place, last.0.id, left(last), last.2, then)
     }
 
-    fn quantise(&mut self, x: Item, how: (bool, bool), shift: i64, to: Kif) -> Option<Id> {
+    fn quantise(&mut self, x: Item, negate: bool, clip: bool, shift: i64, to: Kif) -> Option<Id> {
         let shift = i64::from(to.fraction) - x.fraction() + shift;
-        self.all.nodes.field(x.id, how, shift, Some(to))
+        self.all.nodes.field(x.id, negate, clip, shift, Some(to))
     }
 
     fn mux(
         &mut self,
         condition: Item,
         set: Item,
-        (clear, negate, shift): (Item, bool, i64),
+        clear: Item,
+        negate: bool,
+        shift: i64,
         to: Kif,
     ) -> Option<Id> {
-        let set = self.quantise(set, (false, false), 0, to)?;
-        let clear = self.quantise(clear, (negate, false), shift, to)?;
+        let set = self.quantise(set, false, false, 0, to)?;
+        let clear = self.quantise(clear, negate, false, shift, to)?;
         // A type without bits has a clear one.
         let Some(bit) = condition.kif.width().checked_sub(1) else { return Some(clear) };
         Some(self.all.nodes.select(condition.id, bit, set, clear))
@@ -230,7 +232,7 @@ impl Lowering<'_> {
 
     fn unary(&mut self, x: Item, negate: bool, op: UnaryBits, to: Kif) -> Option<Id> {
         let nodes = &mut self.all.nodes;
-        let id = nodes.field(x.id, (negate, false), 0, None)?;
+        let id = nodes.field(x.id, negate, false, 0, None)?;
         let ones = Wrap { signed: false, width: x.kif.width() };
         match op {
             UnaryBits::Not => nodes.not(id, (!to.signed).then_some(ones)),

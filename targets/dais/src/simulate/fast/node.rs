@@ -141,8 +141,10 @@ impl Nodes {
     /// `(a << left_a) ± (b << left_b)`, shifted to the left by `then`, or to the right.
     pub(super) fn sum(
         &mut self,
-        (a, left_a): (Id, i64),
-        (b, left_b): (Id, i64),
+        a: Id,
+        left_a: i64,
+        b: Id,
+        left_b: i64,
         subtract: bool,
         then: i64,
     ) -> Option<Id> {
@@ -174,7 +176,8 @@ impl Nodes {
     pub(super) fn field(
         &mut self,
         x: Id,
-        (negate, clip): (bool, bool),
+        negate: bool,
+        clip: bool,
         shift: i64,
         to: Option<Kif>,
     ) -> Option<Id> {

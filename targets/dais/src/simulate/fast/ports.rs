@@ -81,13 +81,14 @@ fn scaled_floor(x: f64, scale: i32) -> i64 {
     }
 }
 
-/// Writes an output of a block into its column: `(column, columns)`.
+/// Writes an output of a block into its column of so many.
 #[inline(always)]
 pub(super) fn write<T: Integer>(
     integers: &[T],
     port: &Port,
     numbers: &mut [f64],
-    (column, columns): (usize, usize),
+    column: usize,
+    columns: usize,
 ) {
     for (line, numbers) in
         integers.as_chunks::<LINE>().0.iter().zip(numbers.chunks_exact_mut(columns * LINE))

@@ -91,10 +91,11 @@ impl Loop for Block<'_> {
                 return false;
             }
         }
+        let columns = steps.outputs.len();
         for (column, port) in steps.outputs.iter().enumerate() {
-            let columns = (column, steps.outputs.len());
             with_bank!(state, port.lane, bank => {
-                ports::write(bank[port.register as usize].first(n), port, results, columns);
+                let register = bank[port.register as usize].first(n);
+                ports::write(register, port, results, column, columns);
             });
         }
         true
