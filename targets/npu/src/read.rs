@@ -32,7 +32,7 @@ pub(crate) fn read(
     let lenient = options.flag("lenient");
     let mut programs = Vec::new();
     for (index, file) in files.iter().enumerate() {
-        programs.push(read_file(file, index, arch, (&schema, lenient), warnings)?);
+        programs.push(read_file(file, index, arch, &schema, lenient, warnings)?);
     }
     let artifact = Artifact::new(programs, arch, options).map_err(one)?;
     match interface {
@@ -48,7 +48,8 @@ fn read_file(
     file: &File,
     index: usize,
     arch: &NpuArch,
-    (schema, lenient): (&Schema, bool),
+    schema: &Schema,
+    lenient: bool,
     warnings: &mut Vec<Diagnostic>,
 ) -> std::result::Result<Program, Vec<Diagnostic>> {
     if binary::recognises(&file.bytes) {

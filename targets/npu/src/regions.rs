@@ -29,7 +29,7 @@ pub struct TooLong;
 ///
 /// # Errors
 /// When the length reaches below 0.
-pub fn region((kib, last): (u16, u16)) -> Result<Option<Region>, TooLong> {
+pub fn region(kib: u16, last: u16) -> Result<Option<Region>, TooLong> {
     let kib = match (kib, last) {
         (0, 0) => return Ok(None),
         (0, _) => 8192,
@@ -45,8 +45,8 @@ impl RegionTable {
     /// Sets four regions; those that no instruction can select are dropped, malformed ones unused.
     pub fn set(&mut self, regions: &Regions) {
         let places = self.0.iter_mut().skip(regions.first.into());
-        for (place, &cut) in places.zip(&regions.cuts) {
-            *place = region(cut).unwrap_or(None);
+        for (place, &(kib, last)) in places.zip(&regions.cuts) {
+            *place = region(kib, last).unwrap_or(None);
         }
     }
 
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn cuts_of_real_files() {
-        let full = region((0, 8191)).unwrap().unwrap();
+        let full = region(0, 8191).unwrap().unwrap();
         assert_eq!(full, Region { start: 0, length: 8 << 20 });
-        let low = region((5584, 5583)).unwrap().unwrap();
-        let high = region((2608, 8191)).unwrap().unwrap();
+        let low = region(5584, 5583).unwrap().unwrap();
+        let high = region(2608, 8191).unwrap().unwrap();
         assert_eq!((low.start, high.start), (0, 5584 * 1024));
         assert_eq!(high.start + high.length, 8 << 20);
-        assert_eq!(region((0, 0)), Ok(None));
-        assert_eq!(region((9, 7)), Err(TooLong));
+        assert_eq!(region(0, 0), Ok(None));
+        assert_eq!(region(9, 7), Err(TooLong));
     }
 
     #[test]

@@ -229,7 +229,7 @@ fn run_derived(path: &Path, dir: &Path, arch: &NpuArch, report: &mut Report) {
                         report.skip(network, "upstream/ is not here");
                         continue;
                     }
-                    derived_network(network, figures, (&asm, &trace), arch, report);
+                    derived_network(network, figures, &asm, &trace, arch, report);
                 }
             }
         }
@@ -245,7 +245,8 @@ fn run_derived(path: &Path, dir: &Path, arch: &NpuArch, report: &mut Report) {
 fn derived_network(
     network: &str,
     figures: &Value,
-    (asm, trace): (&Path, &Path),
+    asm: &Path,
+    trace: &Path,
     arch: &NpuArch,
     report: &mut Report,
 ) {

@@ -141,7 +141,7 @@ impl State {
                 DataFmt::FP16 => active,
                 _ => active * factor.single() + offset.single(),
             };
-            encode(value, format, (rounding, conv.signed[1]), code, &mut self.counts);
+            encode(value, format, rounding, conv.signed[1], code, &mut self.counts);
         }
         self.cores[core].write(ring, address, &buffer);
     }
@@ -213,7 +213,8 @@ pub(super) fn decode(code: &[u8], format: DataFmt, signed: bool) -> f32 {
 pub(super) fn encode(
     value: f32,
     format: DataFmt,
-    (rounding, signed): (Float2Fixed, bool),
+    rounding: Float2Fixed,
+    signed: bool,
     code: &mut [u8],
     counts: &mut Counts,
 ) {

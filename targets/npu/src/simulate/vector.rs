@@ -47,8 +47,7 @@ impl State {
         for y in 0..rows {
             for x in 0..columns {
                 for c in 0..channels {
-                    let inputs = (&first, second.as_ref());
-                    let value = self.element(core, vector, inputs, [c, y, x]);
+                    let value = self.element(core, vector, &first, second.as_ref(), [c, y, x]);
                     scalar = Some(scalar_result(vector, scalar, value));
                     let at = c as usize * bytes;
                     self.post(vector, value, &mut buffer[at..at + bytes]);
@@ -86,7 +85,8 @@ impl State {
         &self,
         core: usize,
         vector: &Vector,
-        (first, second): (&Input, Option<&Input>),
+        first: &Input,
+        second: Option<&Input>,
         [c, y, x]: Extents,
     ) -> f32 {
         let config = &vector.config;
@@ -254,8 +254,8 @@ impl State {
                 value = if mode == QSMD::SUB { value - offset } else { value + offset };
             }
         }
-        let how = (rounding, config.signed[1]);
-        encode(value, config.formats[1], how, code, &mut self.counts);
+        let (format, signed) = (config.formats[1], config.signed[1]);
+        encode(value, format, rounding, signed, code, &mut self.counts);
     }
 }
 

@@ -235,7 +235,7 @@ impl Reader<'_> {
                 let value = self.scanner.whole()?;
                 if value < low || value > high || (scale > 1 && value.checked_rem(scale) != Some(0))
                 {
-                    return Err(self.out_of_range(start, value, (low, high, scale), operand));
+                    return Err(self.out_of_range(start, value, low, high, scale, operand));
                 }
                 Ok(i128::from(value))
             }
@@ -253,7 +253,9 @@ impl Reader<'_> {
         &self,
         start: usize,
         value: i64,
-        (low, high, scale): (i64, i64, i64),
+        low: i64,
+        high: i64,
+        scale: i64,
         operand: usize,
     ) -> Diagnostic {
         let row = &TABLE.rows[self.raw.row];
@@ -284,7 +286,7 @@ impl Reader<'_> {
         if known.is_some_and(|name| name.as_bytes() == member) {
             return Ok(i128::from(number));
         }
-        self.foreign_member(enumeration, operand, start, (member, number))
+        self.foreign_member(enumeration, operand, start, member, number)
     }
 
     /// A member that is not the table's.
@@ -294,7 +296,8 @@ impl Reader<'_> {
         enumeration: &'static Enumeration,
         operand: usize,
         start: usize,
-        (member, number): (&[u8], i64),
+        member: &[u8],
+        number: i64,
     ) -> Result<i128> {
         let member = String::from_utf8_lossy(member).into_owned();
         let name = enumeration.name;

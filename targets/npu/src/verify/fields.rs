@@ -87,8 +87,8 @@ impl Line<'_> {
 
     fn regions(&mut self, regions: &Regions) {
         let mut spans: Vec<(u64, u64)> = Vec::new();
-        for cut in regions.cuts {
-            match region(cut) {
+        for (kib, last) in regions.cuts {
+            match region(kib, last) {
                 Ok(None) => {}
                 Ok(Some(region)) => {
                     let span = (region.start, region.end());
@@ -105,7 +105,6 @@ impl Line<'_> {
                     spans.push(span);
                 }
                 Err(TooLong) => {
-                    let (kib, last) = cut;
                     self.wrong(
                         "Q4026",
                         format!("a region of {kib} KiB cannot end with KiB {last}"),

@@ -89,7 +89,7 @@ fn run(
         if let Work::Regions(regions) = work {
             checker.regions[node.core].set(regions);
             for number in (u64::from(regions.first)..).take(regions.cuts.len()) {
-                checker.touch(node, (node.core, Store::Regions), cell(number), None, true);
+                checker.touch(node.core, Store::Regions, cell(node, number, true));
             }
         }
         let list = accesses(work, subject.arch);
@@ -119,7 +119,8 @@ impl Checker<'_, '_> {
                 else {
                     return;
                 };
-                return self.touch(node, (node.core, Store::Wl0), (start, end), None, write);
+                let entry = Entry { start, end, slice: None, write, node };
+                return self.touch(node.core, Store::Wl0, entry);
             }
             Memory::Dram(_) => return,
         };
@@ -129,7 +130,7 @@ impl Checker<'_, '_> {
         let region = match region {
             None => Region::whole(self.subject.arch),
             Some(number) => {
-                self.touch(node, (core, Store::Regions), cell(number.into()), None, false);
+                self.touch(core, Store::Regions, cell(node, number.into(), false));
                 let Some(region) = self.regions[core].get(number) else {
                     return self.no_region(node, number);
                 };
@@ -140,8 +141,8 @@ impl Checker<'_, '_> {
             }
         };
         self.written(node, core, region, access);
-        for Entry { start, end, slice, .. } in entries(node, region, access) {
-            self.touch(node, (core, Store::L2), (start, end), slice, write);
+        for entry in entries(node, region, access) {
+            self.touch(core, Store::L2, entry);
         }
     }
 
@@ -229,16 +230,9 @@ impl Checker<'_, '_> {
     }
 
     /// Compares an access with all earlier ones to common bytes, and remembers it.
-    fn touch(
-        &mut self,
-        node: Node,
-        store: (usize, Store),
-        (start, end): (u64, u64),
-        slice: Option<(u64, u64)>,
-        write: bool,
-    ) {
-        let new = Entry { start, end, slice, write, node };
-        let mut entries = std::mem::take(self.history.entry(store).or_default());
+    fn touch(&mut self, core: usize, store: Store, new: Entry) {
+        let Entry { start, end, slice, write, node } = new;
+        let mut entries = std::mem::take(self.history.entry((core, store)).or_default());
         self.comparisons = self.comparisons.saturating_add(entries.len() as u64);
         entries.retain(|old| {
             let overlap = old.start < end && start < old.end;
@@ -251,7 +245,7 @@ impl Checker<'_, '_> {
                 self.statistics.pairs = self.statistics.pairs.saturating_add(1);
                 if !ordered {
                     self.statistics.unordered = self.statistics.unordered.saturating_add(1);
-                    self.hazard(store, old, &new);
+                    self.hazard(core, store, old, &new);
                 }
             }
             // Whatever is ordered after the new access is ordered after the old one as well.
@@ -259,10 +253,10 @@ impl Checker<'_, '_> {
             !(ordered && covered && (write || !old.write))
         });
         entries.push(new);
-        self.history.insert(store, entries);
+        self.history.insert((core, store), entries);
     }
 
-    fn hazard(&mut self, (core, store): (usize, Store), old: &Entry, new: &Entry) {
+    fn hazard(&mut self, core: usize, store: Store, old: &Entry, new: &Entry) {
         let (low, high) = (old.start.max(new.start), old.end.min(new.end));
         let subject = self.subject;
         let verb = |entry: &Entry| if entry.write { "writes" } else { "reads" };
@@ -294,9 +288,9 @@ impl Checker<'_, '_> {
     }
 }
 
-/// A cell of the region table as a span.
-fn cell(number: u64) -> (u64, u64) {
-    (number, number.saturating_add(1))
+/// An access to a cell of the region table.
+fn cell(node: Node, number: u64, write: bool) -> Entry {
+    Entry { start: number, end: number.saturating_add(1), slice: None, write, node }
 }
 
 /// The bytes of an access to a region of L2.

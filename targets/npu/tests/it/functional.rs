@@ -136,7 +136,7 @@ fn images_of_a_batch_advance_if_asked_for() {
     let shape = [5, 2, 3];
     for format in [INT8, FP16] {
         let mut insts = load(INT8, 0, 0, 3, shape).to_vec();
-        insts.extend(vector(shape, [INT8, format], false, (0.5, 1.0), 1.0));
+        insts.extend(vector(shape, [INT8, format], false, 0.5, 1.0, 1.0));
         insts.extend([vp_self(0, 4096), vp_self(0, 4096), vp_self(0, 4096)]);
         insts.extend(store(format, 4096, 4096, 3, shape));
         let mut program = chain(insts, None);

@@ -34,7 +34,7 @@ fn expect(name: &str, code: &str, change: impl FnOnce(&mut [Program])) {
     assert!(found.iter().any(|problem| problem.code() == code), "{name}, {code}: {found:?}");
 }
 
-fn expect_operand(name: &str, code: &str, (mnemonic, operand): (&str, &str), value: i128) {
+fn expect_operand(name: &str, code: &str, mnemonic: &str, operand: &str, value: i128) {
     expect(name, code, |programs| set(&mut programs[0], mnemonic, operand, value));
 }
 
@@ -108,8 +108,8 @@ fn tokens_and_signals_left_over() {
 
 #[test]
 fn regions() {
-    expect_operand("conv", "Q4024", ("lda_mov", "dbsg"), 2);
-    expect_operand("ring", "Q4024", ("ct_bc", "len1"), 0);
+    expect_operand("conv", "Q4024", "lda_mov", "dbsg", 2);
+    expect_operand("ring", "Q4024", "ct_bc", "len1", 0);
     expect("ring", "Q4024", |programs| {
         set(&mut programs[0], "ct_bc", "len1", 1);
         for mnemonic in ["lda_cfg", "sta_cfg"] {
@@ -124,18 +124,18 @@ fn regions() {
         set(program, "ct_bc", "next", Queues::NONE.to_raw());
         set(program, "lda_mov", "prev", Queues::NONE.to_raw());
     });
-    expect_operand("ring", "Q4026", ("ct_bc", "last1"), 16);
-    expect_operand("ring", "Q4026", ("ct_bc", "len1"), 30);
+    expect_operand("ring", "Q4026", "ct_bc", "last1", 16);
+    expect_operand("ring", "Q4026", "ct_bc", "len1", 30);
     let small = chain(vec![], Some(inst("ct_bc", &[("len0", 3000), ("last0", 2000)])));
     assert!(problems(&[small]).iter().any(|problem| problem.code() == "Q4026"));
 }
 
 #[test]
 fn buffers() {
-    expect_operand("conv", "Q4027", ("lw_mov", "dtaddr"), 65);
-    expect_operand("conv", "Q4027", ("lw_mov", "dtaddr"), 18_944);
-    expect_operand("conv", "Q4027", ("pe_conv", "swaddr"), 18_944);
-    expect_operand("conv", "Q4028", ("pe_cfg_tp", "mtc0"), 100);
+    expect_operand("conv", "Q4027", "lw_mov", "dtaddr", 65);
+    expect_operand("conv", "Q4027", "lw_mov", "dtaddr", 18_944);
+    expect_operand("conv", "Q4027", "pe_conv", "swaddr", 18_944);
+    expect_operand("conv", "Q4028", "pe_cfg_tp", "mtc0", 100);
     // OL1 has no limit on this machine; another one has.
     let programs = case("conv");
     let mut arch = crate::common::arch();
@@ -175,10 +175,10 @@ fn orders() {
 /// An output that lies on its own input; in place is legal where each element has its own place.
 #[test]
 fn outputs_and_their_own_inputs() {
-    expect_operand("conv", "Q4040", ("pe_conv", "dtaddr"), 4096);
-    expect_operand("max pool", "Q4040", ("vp_pool", "dtaddr"), 8192);
-    expect_operand("requantise", "Q4040", ("vp_self", "dtaddr"), 8192 + 16);
-    expect_operand("reorder 3", "Q4040", ("dt_cal", "dtaddr"), 0);
+    expect_operand("conv", "Q4040", "pe_conv", "dtaddr", 4096);
+    expect_operand("max pool", "Q4040", "vp_pool", "dtaddr", 8192);
+    expect_operand("requantise", "Q4040", "vp_self", "dtaddr", 8192 + 16);
+    expect_operand("reorder 3", "Q4040", "dt_cal", "dtaddr", 0);
     let mut programs = case("requantise");
     set(&mut programs[0], "vp_self", "dtaddr", 8192);
     assert!(problems(&programs).iter().all(|problem| problem.code() != "Q4040"));
@@ -187,16 +187,16 @@ fn outputs_and_their_own_inputs() {
 /// Bytes between those that a narrower tile writes are not written.
 #[test]
 fn gaps_are_not_written() {
-    expect_operand("conv", "Q4033", ("lda_mov", "tile_c"), 8);
-    expect_operand("conv", "Q4033", ("lda_mov", "tile_w"), 4);
-    expect_operand("conv", "Q4033", ("lda_cfg", "dest_w"), 6);
-    expect_operand("requantise", "Q4033", ("vp_cfg_tp", "tile_c"), 9);
+    expect_operand("conv", "Q4033", "lda_mov", "tile_c", 8);
+    expect_operand("conv", "Q4033", "lda_mov", "tile_w", 4);
+    expect_operand("conv", "Q4033", "lda_cfg", "dest_w", 6);
+    expect_operand("requantise", "Q4033", "vp_cfg_tp", "tile_c", 9);
 }
 
 #[test]
 fn weights_are_the_right_ones() {
-    expect_operand("conv", "Q4032", ("pe_conv", "swaddr"), 96);
-    expect_operand("conv", "Q4032", ("lw_mov", "dtaddr"), 4096);
+    expect_operand("conv", "Q4032", "pe_conv", "swaddr", 96);
+    expect_operand("conv", "Q4032", "lw_mov", "dtaddr", 4096);
     expect("conv", "Q4032", |programs| {
         set(&mut programs[0], "lw_cfg", "dest_c", 16);
     });
@@ -206,7 +206,7 @@ fn weights_are_the_right_ones() {
             set(programs.last_mut().unwrap(), "ldw_cfg", "dest_c", 24);
         });
     }
-    expect_operand("masked through L2", "Q4032", ("lw_mov", "staddr"), (2 << 20) + 8);
+    expect_operand("masked through L2", "Q4032", "lw_mov", "staddr", (2 << 20) + 8);
     expect("conv", "Q4032", |programs| {
         let program = &mut programs[0];
         for line in &mut program.lines {
@@ -215,14 +215,14 @@ fn weights_are_the_right_ones() {
             map.clyr = [5].into_iter().collect();
         }
     });
-    expect_operand("conv", "Q4033", ("pe_conv", "staddr"), 3 << 20);
+    expect_operand("conv", "Q4033", "pe_conv", "staddr", 3 << 20);
 }
 
 /// Weights that were spread over the array for another split than that of the convolution.
 #[test]
 fn weights_are_split_as_the_convolution() {
-    expect_operand("conv", "Q4032", ("lw_mov", "y_cut"), 3);
-    expect_operand("conv", "Q4032", ("pe_cfg_pm", "y_cut"), 0);
+    expect_operand("conv", "Q4032", "lw_mov", "y_cut", 3);
+    expect_operand("conv", "Q4032", "pe_cfg_pm", "y_cut", 0);
 }
 
 /// A second load over a tensor that nothing has read yet; once it was read it may go.
@@ -298,7 +298,7 @@ fn values_without_a_meaning() {
         ("enlarge", "vp_upsm", "lut", 17),
         ("broadcast", "vp_cfg_tp", "t1f", 0),
     ] {
-        expect_operand(name, "Q4034", (mnemonic, operand), value);
+        expect_operand(name, "Q4034", mnemonic, operand, value);
     }
 }
 
@@ -324,7 +324,7 @@ fn shapes() {
         ("reorder 1", "dt_cal", "tile_w", 3),
         ("two cores", "sopw_mov", "tile_c", 7),
     ] {
-        expect_operand(name, "Q4035", (mnemonic, operand), value);
+        expect_operand(name, "Q4035", mnemonic, operand, value);
     }
 }
 

@@ -11,7 +11,8 @@ pub fn vector(
     shape: [usize; 3],
     formats: [i128; 2],
     single: bool,
-    (factor, offset): (f64, f64),
+    factor: f64,
+    offset: f64,
     scale: f64,
 ) -> Vec<Inst> {
     let tensors = [tile("source", shape), tile("dest", shape)];
@@ -40,9 +41,9 @@ pub fn vp_self(from: i128, to: i128) -> Inst {
 pub fn single_precision() -> Case {
     let shape = [5, 3, 2];
     let mut insts: Vec<Inst> = load(INT8, 0, 0, 1, shape).to_vec();
-    insts.extend(vector(shape, [INT8, FP16], true, (1.0 / 1024.0, 4096.0), 1.0));
+    insts.extend(vector(shape, [INT8, FP16], true, 1.0 / 1024.0, 4096.0, 1.0));
     insts.push(vp_self(0, 4096));
-    insts.extend(vector(shape, [FP16, INT8], true, (1.0, -4096.0), 512.0));
+    insts.extend(vector(shape, [FP16, INT8], true, 1.0, -4096.0, 512.0));
     insts.push(vp_self(4096, 8192));
     insts.extend(store(INT8, 8192, 4096, 1, shape));
     let x = codes(&mut Random::new(12), &[1, 5, 3, 2]);
@@ -63,7 +64,7 @@ pub fn concurrent() -> Case {
     let tensors = [tile("source", shape), tile("dest", shape)];
     insts.push(with("dt_cfg", &[("df", INT8)], &tensors));
     insts.push(with("dt_cal", &[("dtaddr", 2048)], &[images(1, shape)]));
-    insts.extend(vector(shape, [INT8, INT8], false, (1.0, 0.0), 0.75));
+    insts.extend(vector(shape, [INT8, INT8], false, 1.0, 0.0, 0.75));
     insts.push(vp_self(1024, 3072));
     insts.extend(store(INT8, 2048, 8192, 1, shape));
     insts.extend(store(INT8, 3072, 12_288, 1, shape));
