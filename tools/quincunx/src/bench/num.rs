@@ -31,11 +31,11 @@ fn run(run: &Run) -> Result<Vec<Row>> {
         decimals: 2,
     };
     Ok(vec![
-        gmacs(format!("u8s8_{size}"), product::<u8>(run, size, level, (0x5a, -0x35))),
-        gmacs(format!("s8s8_{size}"), product::<i8>(run, size, level, (-0x5a, -0x35))),
-        gmacs(format!("s16s16_{size}"), product::<i16>(run, size, level, (-0x5a5, 0x353))),
+        gmacs(format!("u8s8_{size}"), product::<u8>(run, size, level, 0x5a, -0x35)),
+        gmacs(format!("s8s8_{size}"), product::<i8>(run, size, level, -0x5a, -0x35)),
+        gmacs(format!("s16s16_{size}"), product::<i16>(run, size, level, -0x5a5, 0x353)),
         gmacs(format!("f32_{size}"), product_f32(run, size)),
-        gmacs(format!("f32_packed_{size}"), product::<f32>(run, size, level, (0.75, -1.25))),
+        gmacs(format!("f32_packed_{size}"), product::<f32>(run, size, level, 0.75, -1.25)),
         gmacs("conv3x3_u8s8_56x56x64".to_owned(), convolution(run, 1, level)),
         gmacs("depthwise3x3_u8s8_56x56x64".to_owned(), convolution(run, 64, level)),
     ])
@@ -47,7 +47,7 @@ fn gmacs(run: &Run, products: usize, work: impl FnMut()) -> f64 {
 }
 
 /// Every thread multiplies some rows of the left-hand side with the same packed right-hand side.
-fn product<L: Left>(run: &Run, size: usize, level: Level, (left, right): (L, L::Right)) -> f64 {
+fn product<L: Left>(run: &Run, size: usize, level: Level, left: L, right: L::Right) -> f64 {
     let left = vec![left; size * size];
     let packed =
         Packed::<L>::for_level(Matrix::row_major(&vec![right; size * size], size, size), level);
