@@ -2,6 +2,7 @@
 
 use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// A declared option.
 #[derive(Clone, Copy, Debug)]
@@ -58,23 +59,25 @@ impl OptionInfo {
         OptionInfo::new(name, doc, default, OptionKind::OneOf(words))
     }
 
-    /// An option with whole numbers as values, both ends included.
+    /// An option with whole numbers as values.
     pub const fn whole(
         name: &'static str,
         doc: &'static str,
         default: &'static str,
-        (from, to): (i128, i128),
+        range: RangeInclusive<i128>,
     ) -> OptionInfo {
+        let (from, to) = (*range.start(), *range.end());
         OptionInfo::new(name, doc, default, OptionKind::Whole(from, to))
     }
 
-    /// An option with numbers as values, both ends included.
+    /// An option with numbers as values.
     pub const fn real(
         name: &'static str,
         doc: &'static str,
         default: &'static str,
-        (from, to): (f64, f64),
+        range: RangeInclusive<f64>,
     ) -> OptionInfo {
+        let (from, to) = (*range.start(), *range.end());
         OptionInfo::new(name, doc, default, OptionKind::Real(from, to))
     }
 
@@ -231,9 +234,9 @@ mod tests {
     const DECLARED: &[OptionInfo] = &[
         OptionInfo::flag("on", "a flag", true),
         OptionInfo::one_of("side", "a word", "left", &["left", "right"]),
-        OptionInfo::whole("mask", "a number", "0", (0, 0xffff)),
-        OptionInfo::whole("count", "a number or a word", "auto", (-1, 16)).or("auto"),
-        OptionInfo::real("share", "a number", "0.5", (0.0, 1.0)),
+        OptionInfo::whole("mask", "a number", "0", 0..=0xffff),
+        OptionInfo::whole("count", "a number or a word", "auto", -1..=16).or("auto"),
+        OptionInfo::real("share", "a number", "0.5", 0.0..=1.0),
         OptionInfo::text("name", "a text", ""),
     ];
 

@@ -45,7 +45,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "layout",
         "systolic instruction (counted from 0) whose elements inspect lists",
         "none",
-        (0, 0xffff_ffff),
+        0..=0xffff_ffff,
     )
     .or("none"),
 ];

@@ -45,7 +45,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "simd-write-gap",
         "instructions that must lie between a SIMD write and a move out of the accumulators",
         "0",
-        (0, 64),
+        0..=64,
     ),
     OptionInfo::one_of(
         "timing",
@@ -57,7 +57,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "clock",
         "MHz of the clock for times in seconds; arch is what the architecture says",
         "arch",
-        (1, 100_000),
+        1..=100_000,
     )
     .or("arch"),
     OptionInfo::flag(
@@ -71,32 +71,32 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "8",
         &["8", "16"],
     ),
-    OptionInfo::whole("dram0-offset", "base of DRAM0 in blocks of 64 KiB", "0", (0, 0xffff_ffff)),
-    OptionInfo::whole("dram1-offset", "base of DRAM1 in blocks of 64 KiB", "0", (0, 0xffff_ffff)),
+    OptionInfo::whole("dram0-offset", "base of DRAM0 in blocks of 64 KiB", "0", 0..=0xffff_ffff),
+    OptionInfo::whole("dram1-offset", "base of DRAM1 in blocks of 64 KiB", "0", 0..=0xffff_ffff),
     OptionInfo::whole(
         "timeout",
         "cycles for which the decoder may stay in one state",
         "100",
-        (0, 0xffff),
+        0..=0xffff,
     ),
     OptionInfo::whole(
         "tracepoint",
         "program counter that raises the tracepoint flag; none leaves the register alone",
         "none",
-        (0, 0xffff_ffff),
+        0..=0xffff_ffff,
     )
     .or("none"),
     OptionInfo::whole(
         "sample-interval",
         "cycles between performance samples; 0 takes none",
         "0",
-        (0, 0xffff),
+        0..=0xffff,
     ),
     OptionInfo::whole(
         "sample-block",
         "performance samples in a block; arch is what the architecture says, else 1",
         "arch",
-        (1, 1 << 20),
+        1..=1 << 20,
     )
     .or("arch"),
     OptionInfo::text(

@@ -329,7 +329,7 @@ fn conv_exact(
     shape: &[usize],
 ) -> Result<ExactTensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
-    let sums = convolve(conv, (&x.integers, &x.shape), (&w.integers, &w.shape), shape);
+    let sums = convolve(conv, &x.integers, &x.shape, &w.integers, &w.shape, shape);
     let sums = ExactTensor::new(shape, sums, &x.unit * &w.unit);
     let Some(bias) = operands.get(2).copied().flatten() else {
         return Ok(sums);

@@ -133,7 +133,7 @@ fn broadcast<'a>(values: &'a [f32], from: &[usize], to: &[usize]) -> Result<View
 
 fn conv2(conv: &Conv, operands: &[Option<&Tensor>], shape: &[usize]) -> Result<Tensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
-    let mut out = convolve(conv, (&floats(x)?, x.shape()), (&floats(w)?, w.shape()), shape);
+    let mut out = convolve(conv, &floats(x)?, x.shape(), &floats(w)?, w.shape(), shape);
     add_bias(&mut out, operands.get(2).copied().flatten(), shape)?;
     Tensor::from_vec(shape, out)
 }
@@ -144,8 +144,7 @@ fn conv_transpose(
     shape: &[usize],
 ) -> Result<Tensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
-    let (x, w) = ((&*floats(x)?, x.shape()), (&*floats(w)?, w.shape()));
-    let mut out = convolve_transposed(conv, x, w, shape);
+    let mut out = convolve_transposed(conv, &floats(x)?, x.shape(), &floats(w)?, w.shape(), shape);
     add_bias(&mut out, operands.get(2).copied().flatten(), shape)?;
     Tensor::from_vec(shape, out)
 }

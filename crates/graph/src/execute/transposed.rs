@@ -7,8 +7,10 @@ use crate::ConvTranspose;
 /// order, then the input channel.
 pub(super) fn convolve_transposed<T: Number>(
     conv: &ConvTranspose,
-    (x, x_shape): (&[T], &[usize]),
-    (w, w_shape): (&[T], &[usize]),
+    x: &[T],
+    x_shape: &[usize],
+    w: &[T],
+    w_shape: &[usize],
     out_shape: &[usize],
 ) -> Vec<T> {
     let (batch, channels, filters) = (x_shape[0], x_shape[1], out_shape[1]);

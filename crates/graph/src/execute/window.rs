@@ -67,8 +67,10 @@ pub(super) trait Number: Clone {
 /// A convolution without bias. Sums run over the input channel, then the taps.
 pub(super) fn convolve<T: Number>(
     conv: &Conv,
-    (x, x_shape): (&[T], &[usize]),
-    (w, w_shape): (&[T], &[usize]),
+    x: &[T],
+    x_shape: &[usize],
+    w: &[T],
+    w_shape: &[usize],
     out_shape: &[usize],
 ) -> Vec<T> {
     let [batch, channels] = [x_shape[0], x_shape[1]];

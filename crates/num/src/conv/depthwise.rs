@@ -5,17 +5,18 @@ use crate::gemm::Left;
 use crate::level::Level;
 use std::ops::Range;
 
-/// Adds the convolution to some rows of the result, channels last. `rows` comes with the width of
-/// the result; `weights` holds the channels of each window element.
+/// Adds the convolution to some rows of the result, channels last; there is at least one. `weights`
+/// holds the channels of each window element.
 pub(super) fn add<L: Left>(
     shape: &ConvShape,
     image: &[L],
     pad: L,
     weights: &[L::Wide],
-    (rows, width): (Range<usize>, usize),
+    rows: Range<usize>,
     out: &mut [L::Sum],
     level: Level,
 ) {
+    let width = out.len() / (rows.len() * shape.channels);
     let pads = vec![pad; shape.channels];
     let windows = rows.flat_map(|y| (0..width).map(move |x| [y, x]));
     for (place, out) in windows.zip(out.chunks_exact_mut(shape.channels)) {

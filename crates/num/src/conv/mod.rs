@@ -236,15 +236,7 @@ impl<L: Left> Convolution<L> {
         }
         match &self.weights {
             Weights::Depthwise(weights, level) => {
-                depthwise::add(
-                    &self.shape,
-                    image,
-                    pad,
-                    weights,
-                    (rows, self.output[1]),
-                    out,
-                    *level,
-                );
+                depthwise::add(&self.shape, image, pad, weights, rows, out, *level);
             }
             Weights::Groups(groups) => {
                 let first = rows.start * self.output[1];

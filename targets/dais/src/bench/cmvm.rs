@@ -26,7 +26,7 @@ pub(super) const KERNELS: Suite = Suite {
             "depth-slack",
             "Adder levels above the fewest possible; -1 for any number",
             "-1",
-            (-1, 1000),
+            -1..=1000,
         ),
     ],
     run: kernels,

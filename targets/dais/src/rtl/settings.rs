@@ -13,7 +13,7 @@ pub(crate) const OPTIONS: [OptionInfo; 9] = [
         "clock",
         "clock period in ns, for times and in generated constraints",
         "5",
-        (0.01, 1e6),
+        0.01..=1e6,
     ),
     OptionInfo::text(
         "rtl-name",
@@ -25,14 +25,14 @@ pub(crate) const OPTIONS: [OptionInfo; 9] = [
         "registers behind the input and every stage of generated logic, 0 for none; auto is 1 for a \
          pipeline and 0 for a single program",
         "auto",
-        (0, 16),
+        0..=16,
     )
     .or("auto"),
     OptionInfo::whole(
         "rtl-vectors",
         "random vectors of a generated testbench",
         "64",
-        (1, MAX_VECTORS as i128),
+        1..=MAX_VECTORS as i128,
     ),
     OptionInfo::text(
         "rtl-inputs",
@@ -45,7 +45,7 @@ pub(crate) const OPTIONS: [OptionInfo; 9] = [
         "rtl-uncertainty",
         "clock uncertainty as a share of the period",
         "0.1",
-        (0.0, 0.999),
+        0.0..=0.999,
     ),
     OptionInfo::text(
         "rtl-io-delay",

@@ -15,7 +15,7 @@ pub(super) const SUITE: Suite = Suite {
     name: "num",
     doc: "integer and f32 products of square matrices, integer convolutions",
     options: &[
-        OptionInfo::whole("size", "Rows and columns of the matrices", "1024", (1, MAX_SIZE)),
+        OptionInfo::whole("size", "Rows and columns of the matrices", "1024", 1..=MAX_SIZE),
         LEVEL,
     ],
     run,

@@ -163,9 +163,7 @@ pub(super) fn conv_transpose_exact(
     shape: &[usize],
 ) -> Result<ExactTensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
-    let (x_integers, w_integers) =
-        ((&x.integers[..], &x.shape[..]), (&w.integers[..], &w.shape[..]));
-    let sums = convolve_transposed(conv, x_integers, w_integers, shape);
+    let sums = convolve_transposed(conv, &x.integers, &x.shape, &w.integers, &w.shape, shape);
     let sums = ExactTensor::new(shape, sums, &x.unit * &w.unit);
     let Some(bias) = operands.get(2).copied().flatten() else {
         return Ok(sums);

@@ -57,7 +57,7 @@ pub(super) fn convolution(
 ) -> Result<Tensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
     let (x_values, w_values) = (x.values::<i32>()?, w.values::<i32>()?);
-    let mut out = convolve(conv, (&x_values, x.shape()), (&w_values, w.shape()), shape);
+    let mut out = convolve(conv, &x_values, x.shape(), &w_values, w.shape(), shape);
     if let Some(bias) = operands.get(2).copied().flatten() {
         let bias = bias.values::<i32>()?;
         let plane: usize = shape[2..].iter().product();

@@ -76,7 +76,7 @@ fn run(layer: &Recurrent, operands: &Operands<'_>, extents: &Extents) -> Vec<f32
             let mut memory = Memory { state: first(&operands.state), cell: first(&operands.cell) };
             for step in 0..steps {
                 let t = if reversed { steps - 1 - step } else { step };
-                advance(layer.cell, operands, extents, (d, t, n), &mut memory);
+                advance(layer.cell, operands, extents, d, t, n, &mut memory);
                 if all {
                     let at = ((t * directions.len() + d) * batch + n) * hidden;
                     out[at..][..hidden].copy_from_slice(&memory.state);
@@ -94,12 +94,14 @@ fn run(layer: &Recurrent, operands: &Operands<'_>, extents: &Extents) -> Vec<f32
     out
 }
 
-/// One step of one sequence: direction, step and sequence are `(d, t, n)`.
+/// One step of one sequence: step `t` of sequence `n` in direction `d`.
 fn advance(
     cell: Cell,
     operands: &Operands<'_>,
     extents: &Extents,
-    (d, t, n): (usize, usize, usize),
+    d: usize,
+    t: usize,
+    n: usize,
     memory: &mut Memory,
 ) {
     let Extents { batch, features, hidden, gates, .. } = *extents;

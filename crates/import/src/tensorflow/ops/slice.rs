@@ -96,11 +96,9 @@ fn parts(node: &mut Node<'_, '_>, x: &Stored) -> Result<Parts> {
             parts.removed.push(axis);
             axis += 1;
         } else {
-            let bounds = (
-                (!open_begin(entry)).then_some(begin[entry]),
-                (!open_end(entry)).then_some(end[entry]),
-            );
-            parts.ranges.extend(range(node, x, axis, bounds, strides[entry])?);
+            let first = (!open_begin(entry)).then_some(begin[entry]);
+            let end = (!open_end(entry)).then_some(end[entry]);
+            parts.ranges.extend(range(node, x, axis, first, end, strides[entry])?);
             axis += 1;
             result += 1;
         }
@@ -123,7 +121,8 @@ fn range(
     node: &mut Node<'_, '_>,
     x: &Stored,
     axis: usize,
-    (begin, end): (Option<i64>, Option<i64>),
+    begin: Option<i64>,
+    end: Option<i64>,
     step: i64,
 ) -> Result<Option<SliceRange>> {
     if step == 0 {

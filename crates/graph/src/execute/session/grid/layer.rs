@@ -50,15 +50,16 @@ impl Builder<'_> {
                 let (zero, weights) = (ranges.zero, weights.integers);
                 let kernel = move |_: &Threads, data: Vec<Arc<Data>>| {
                     let x = centred(data[0].ints()?, zero);
-                    let (x, w) = ((&x[..], &shapes[0][..]), (&weights[..], &shapes[1][..]));
-                    Ok(Data::Ints(Ints::I64(convolve(&conv, x, w, &shapes[2]))))
+                    let [x_shape, w_shape, out_shape] = &shapes;
+                    let sums = convolve(&conv, &x, x_shape, &weights, w_shape, out_shape);
+                    Ok(Data::Ints(Ints::I64(sums)))
                 };
                 (self.emit(node.output, vec![read], Box::new(kernel))?, Layout::Rows)
             }
         };
         let units = self.sum_units(&x, &weights.units);
         let unit = Field::per_channel(units, out_shape.len());
-        self.sums(node, (slot, layout), ranges.sums, unit, 2)
+        self.sums(node, slot, layout, ranges.sums, unit, 2)
     }
 
     pub(super) fn grid_conv_transpose(
@@ -86,19 +87,20 @@ impl Builder<'_> {
         let (conv, zero, integers) = (conv.clone(), ranges.zero, weights.integers);
         let kernel = move |_: &Threads, data: Vec<Arc<Data>>| {
             let x = centred(data[0].ints()?, zero);
-            let (x, w) = ((&x[..], &shapes[0][..]), (&integers[..], &shapes[1][..]));
-            Ok(Data::Ints(Ints::I64(convolve_transposed(&conv, x, w, &shapes[2]))))
+            let [x_shape, w_shape, out_shape] = &shapes;
+            let sums = convolve_transposed(&conv, &x, x_shape, &integers, w_shape, out_shape);
+            Ok(Data::Ints(Ints::I64(sums)))
         };
         let slot = self.emit(node.output, vec![read], Box::new(kernel))?;
         let unit = Field::per_channel(self.sum_units(&x, &units), out_shape.len());
-        self.sums(node, (slot, Layout::Rows), ranges.sums, unit, 2)
+        self.sums(node, slot, Layout::Rows, ranges.sums, unit, 2)
     }
 
     pub(super) fn grid_gemm(&mut self, node: &Node, gemm: &Gemm) -> Result<Option<Form>> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let factors = Dyadic::from_f64(gemm.alpha.into()).zip(Dyadic::from_f64(gemm.beta.into()));
         let Some((alpha, beta)) = factors else { return Ok(None) };
-        let Some(sums) = self.product(node, (a, gemm.transpose_a), (b, gemm.transpose_b))? else {
+        let Some(sums) = self.product(node, a, gemm.transpose_a, b, gemm.transpose_b)? else {
             return Ok(None);
         };
         let scaled = |expr: Arc<Expr>, factor: &Dyadic| {
@@ -120,7 +122,7 @@ impl Builder<'_> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let constant = self.graph[b].constant.is_some();
         if constant && self.shape(b).len() == 2 && self.shape(a).len() >= 2 {
-            let product = self.product(node, (a, false), (b, false))?;
+            let product = self.product(node, a, false, b, false)?;
             return Ok(product.map(|grid| Form::Grid(Box::new(grid))));
         }
         self.grid_matmul_of_values(node)
@@ -130,8 +132,10 @@ impl Builder<'_> {
     fn product(
         &mut self,
         node: &Node,
-        (a_id, a_turned): (ValueId, bool),
-        (b_id, b_turned): (ValueId, bool),
+        a_id: ValueId,
+        a_turned: bool,
+        b_id: ValueId,
+        b_turned: bool,
     ) -> Result<Option<GridValue>> {
         let b_shape = self.shape(b_id);
         let Some(weights) = self.weights(b_id, usize::from(!b_turned))? else { return Ok(None) };
@@ -146,7 +150,7 @@ impl Builder<'_> {
         let ranges = Ranges::new(&a, &integers, depth.max(1));
         let Some(width) = ranges.width() else { return Ok(None) };
         let read = self.turned_ints(a_id, &a, Layout::Rows)?;
-        let sides = Sides::new(width, &integers, (depth, columns), self.settings.level);
+        let sides = Sides::new(width, &integers, depth, columns, self.settings.level);
         // Without columns there is nothing to multiply.
         let rows = self.shape(node.output).iter().product::<usize>().checked_div(columns);
         let layer =
@@ -160,7 +164,7 @@ impl Builder<'_> {
         };
         let slot = self.emit(node.output, vec![read], Box::new(kernel))?;
         let unit = Field::new(&[columns], self.sum_units(&a, &weights.units));
-        Ok(self.sum_grid(node.output, (slot, Layout::Rows), ranges.sums, unit))
+        Ok(self.sum_grid(node.output, slot, Layout::Rows, ranges.sums, unit))
     }
 
     /// A product of two values, in 64 bits.
@@ -197,7 +201,7 @@ impl Builder<'_> {
         let unit = units.map(|(a, b)| Field::of(a * b));
         let range = Range { low: -most, high: most };
         Ok(self
-            .sum_grid(node.output, (slot, Layout::Rows), range, unit)
+            .sum_grid(node.output, slot, Layout::Rows, range, unit)
             .map(|grid| Form::Grid(Box::new(grid))))
     }
 
@@ -234,7 +238,8 @@ impl Builder<'_> {
     fn sum_grid(
         &self,
         output: ValueId,
-        (slot, layout): (Slot, Layout),
+        slot: Slot,
+        layout: Layout,
         range: Range,
         unit: Option<Field>,
     ) -> Option<GridValue> {
@@ -247,12 +252,14 @@ impl Builder<'_> {
     fn sums(
         &mut self,
         node: &Node,
-        place: (Slot, Layout),
+        slot: Slot,
+        layout: Layout,
         range: Range,
         unit: Option<Field>,
         bias: usize,
     ) -> Result<Option<Form>> {
-        let Some(grid) = self.sum_grid(node.output, place, range, unit) else { return Ok(None) };
+        let grid = self.sum_grid(node.output, slot, layout, range, unit);
+        let Some(grid) = grid else { return Ok(None) };
         let mut expr = Arc::new(Expr::Leaf(grid));
         if let Some(bias) = node.input(bias) {
             let Some(field) = self.constant_field(bias) else { return Ok(None) };

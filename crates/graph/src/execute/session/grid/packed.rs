@@ -83,7 +83,8 @@ impl Sides {
     pub(super) fn new(
         width: Width,
         columns: &[i64],
-        (depth, count): (usize, usize),
+        depth: usize,
+        count: usize,
         level: Level,
     ) -> Self {
         let sums = || {

@@ -94,7 +94,7 @@ impl Builder<'_> {
             Ok(Data::Ints(result))
         };
         let slot = self.emit(node.output, vec![read], Box::new(kernel))?;
-        let grid = averaged(x, slot, Layout::Last, out, (low, high), divisor);
+        let grid = averaged(x, slot, Layout::Last, out, low, high, divisor);
         Ok(Some(Form::Grid(Box::new(grid))))
     }
 
@@ -124,7 +124,7 @@ impl Builder<'_> {
             Ok(Data::Ints(Ints::from_i64(store, sums.into_iter())))
         };
         let slot = self.emit(node.output, vec![read], Box::new(kernel))?;
-        Ok(Some(Form::Grid(Box::new(averaged(x, slot, Layout::Rows, out, (low, high), count)))))
+        Ok(Some(Form::Grid(Box::new(averaged(x, slot, Layout::Rows, out, low, high, count)))))
     }
 }
 
@@ -134,7 +134,8 @@ fn averaged(
     slot: super::super::data::Slot,
     layout: Layout,
     shape: &[usize],
-    (low, high): (i64, i64),
+    low: i64,
+    high: i64,
     divisor: i64,
 ) -> GridValue {
     let divisor = Ratio::from(Int::from(divisor));

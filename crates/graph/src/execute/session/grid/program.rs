@@ -287,13 +287,13 @@ impl Evaluation<'_> {
         match code {
             Code::Leaf(index) => self.leaf(*index, start, out),
             Code::Const(numbers) => numbers.zip(self.level, start, out, |v, number| *v = number),
-            Code::Sum(a, b) => self.pair((a, b), start, out, |a, b| *a += b),
-            Code::Product(a, b) => self.pair((a, b), start, out, |a, b| *a *= b),
+            Code::Sum(a, b) => self.pair(a, b, start, out, |a, b| *a += b),
+            Code::Product(a, b) => self.pair(a, b, start, out, |a, b| *a *= b),
             Code::Larger(a, b) => {
-                self.pair((a, b), start, out, |a, b| *a = if *a < b { b } else { *a });
+                self.pair(a, b, start, out, |a, b| *a = if *a < b { b } else { *a });
             }
             Code::Smaller(a, b) => {
-                self.pair((a, b), start, out, |a, b| *a = if *a > b { b } else { *a });
+                self.pair(a, b, start, out, |a, b| *a = if *a > b { b } else { *a });
             }
             Code::Sloped(a, slope) => {
                 self.code(a, start, out);
@@ -310,7 +310,8 @@ impl Evaluation<'_> {
     #[inline]
     fn pair(
         &self,
-        (a, b): (&Code, &Code),
+        a: &Code,
+        b: &Code,
         start: usize,
         out: &mut [f64],
         function: impl Fn(&mut f64, f64),
