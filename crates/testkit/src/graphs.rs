@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 pub struct Recipe<'a> {
     /// Widest codes of values and of weights; `None` for graphs of f32 without quantisers.
     pub grids: Option<[u32; 2]>,
+    /// The grid of all quantisers of values; another one each if there is none.
+    pub grid: Option<Quantiser>,
     /// Weights of products are always codes, if there are grids.
     pub coded: bool,
     /// Most inputs.
@@ -36,6 +38,7 @@ impl Recipe<'_> {
     /// Small f32 graphs of any operator.
     pub const REAL: Recipe<'static> = Recipe {
         grids: None,
+        grid: None,
         coded: false,
         inputs: 2,
         batch: 2,
@@ -292,6 +295,9 @@ impl Net<'_> {
 
     /// A grid for numbers like these; its width may vary per element, its scale per channel.
     fn grid(&mut self, value: ValueId) -> Quantiser {
+        if let Some(grid) = &self.recipe.grid {
+            return grid.clone();
+        }
         let (shape, widest) =
             (self.shape(value), self.recipe.grids.map_or(8, |[widest, _]| widest));
         let signed = self.random.coin();

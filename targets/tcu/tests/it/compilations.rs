@@ -2,10 +2,9 @@
 //! their values have equal tags. Broken programs are rejected or have other tags.
 
 use crate::common::networks::{residual, split};
-use crate::common::random::Random;
 use crate::common::root;
 use crate::common::tags::{self, Shapes};
-use quincunx_contract::{Compiler, File, LayerTap, Log, Options, Target as _};
+use quincunx_contract::{Compiler, File, LayerTap, Log, Target as _};
 use quincunx_diag::any_error;
 use quincunx_graph::Graph;
 use quincunx_isa::RawInst;
@@ -15,13 +14,9 @@ use quincunx_tcu::program::Memory;
 use quincunx_tcu::simulate::Executor;
 use quincunx_tcu::verify::{Rules, dataflow, verify};
 use quincunx_tcu::{Artifact, TARGET, TcuArch};
+use quincunx_testkit::{Random, Verdict, campaign, options};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-
-fn options(given: &[(&str, &str)]) -> Options {
-    let given: Vec<_> = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    Options::new(TARGET.info().options, &given).unwrap()
-}
 
 fn package(program: &dyn quincunx_contract::Program) -> Package {
     program.as_any().downcast_ref::<Artifact>().unwrap().package().clone()
@@ -36,7 +31,8 @@ fn upstream(name: &str) -> Package {
     let files: Vec<File> =
         std::iter::once(first).chain(others.iter().map(|name| read(name))).collect();
     let arch = TcuArch::preset("cmoda7").unwrap();
-    let opened = TARGET.read(&files, None, &arch, &options(&[]), &mut Log::default()).unwrap();
+    let opened =
+        TARGET.read(&files, None, &arch, &options(&TARGET, &[]), &mut Log::default()).unwrap();
     package(&*opened)
 }
 
@@ -75,7 +71,7 @@ fn shapes(graph: &Graph) -> Shapes {
 
 /// A program without errors, and where its values are; nothing when the machine is too small.
 fn compile(graph: &Graph, arch: &TcuArch, strategy: &str) -> Option<(Package, Vec<LayerTap>)> {
-    let options = options(&[("strategy", strategy)]);
+    let options = options(&TARGET, &[("strategy", strategy)]);
     let compiled = match TARGET.compile(graph, arch, &options, &mut Log::default()) {
         Ok(compiled) => compiled,
         Err(problem) => {
@@ -196,7 +192,7 @@ fn free_rounding_is_told_from_compat() {
     let graph = small("t_resblock");
     let arch = TcuArch::preset("pynqz1").unwrap();
     let (compat, _) = compile(&graph, &arch, "auto").unwrap();
-    let free = options(&[("rounding", "free")]);
+    let free = options(&TARGET, &[("rounding", "free")]);
     let free = TARGET.compile(&graph, &arch, &free, &mut Log::default()).unwrap();
     let shapes = shapes(&graph);
     let of = |package: &Package| tags::outputs(package, &shapes);
@@ -244,7 +240,7 @@ fn corrupt(package: &Package, random: &mut Random, kind: &str) -> Option<Package
 fn run(package: &Package, shapes: &Shapes, seed: u64) -> Vec<i32> {
     let (arch, model) = (package.arch(), package.model.as_ref().unwrap());
     let lanes = arch.lanes();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut executor = Executor::new(arch);
     package.load(&mut executor.state).unwrap();
     for piece in &model.inputs {
@@ -266,15 +262,6 @@ fn run(package: &Package, shapes: &Shapes, seed: u64) -> Vec<i32> {
     model.outputs.iter().flat_map(read).collect()
 }
 
-/// What became of corrupted programs.
-#[derive(Debug, Default)]
-struct Outcomes {
-    rejected: usize,
-    other_tags: usize,
-    harmless: usize,
-    missed: Vec<String>,
-}
-
 #[test]
 fn corrupted_programs_are_noticed() {
     let networks = ["t_resblock", "t_conv_bn_relu", "t_maxpool", "t_concat", "t_gemm", "t_resize"];
@@ -287,34 +274,32 @@ fn corrupted_programs_are_noticed() {
         let tags = tags::outputs(&package, &shapes);
         programs.push((network, package, shapes, tags));
     }
-    let mut outcomes: BTreeMap<&str, Outcomes> = BTreeMap::new();
+    let mut outcomes: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
     let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut random, mut count) = (Random(5), 0);
-    while count < 1000 {
-        let (network, package, shapes, tags) = &programs[count % programs.len()];
-        let kind = KINDS[random.below(KINDS.len() as u64) as usize];
-        let Some(broken) = corrupt(package, &mut random, kind) else { continue };
-        count += 1;
-        let outcome = outcomes.entry(kind).or_default();
+    campaign(|random| {
+        let (network, package, shapes, tags) = &programs[random.below(programs.len())];
+        let kind = random.pick(&KINDS);
+        let broken = corrupt(package, random, kind)?;
+        let [rejected, other_tags] = outcomes.entry(kind).or_default();
         let mut problems = verify(&broken.program, &Rules::default());
         if !any_error(&problems) {
             problems.extend(dataflow(&broken, &broken.driver()));
         }
-        if let Some(problem) = problems.iter().find(|problem| problem.is_error()) {
+        let same = |seed| run(&broken, shapes, seed) == run(package, shapes, seed);
+        Some(if let Some(problem) = problems.iter().find(|problem| problem.is_error()) {
             *codes.entry(problem.code()).or_default() += 1;
-            outcome.rejected += 1;
+            *rejected += 1;
+            Verdict::Rejected
         } else if tags::outputs(&broken, shapes) != *tags {
-            outcome.other_tags += 1;
-        } else if (0..2).all(|seed| run(&broken, shapes, seed) == run(package, shapes, seed)) {
-            outcome.harmless += 1;
+            *other_tags += 1;
+            Verdict::Rejected
+        } else if (0..2).all(same) {
+            Verdict::Harmless
         } else {
-            outcome.missed.push(format!("{network}, corruption {count}"));
-        }
-    }
-    for kind in KINDS {
-        let outcome = &outcomes[kind];
-        assert_eq!(outcome.missed, Vec::<String>::new(), "{kind}");
-        assert!(outcome.rejected > 0 && outcome.other_tags > 0, "{kind}: {outcome:?}");
-    }
+            Verdict::Missed(format!("{network}, {kind}"))
+        })
+    });
+    let noticed = |kind: &&str| outcomes[kind].iter().all(|&count| count > 0);
+    assert!(KINDS.iter().all(noticed), "{outcomes:?}");
     assert!(codes.contains_key("Q3054") && codes.contains_key("Q3058"), "{codes:?}");
 }

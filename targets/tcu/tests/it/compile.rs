@@ -1,9 +1,9 @@
 //! Compiled programs: the example network against its float form, and faults planted in programs.
 
-use crate::common::random::Random;
-use crate::common::{golden, root};
+use crate::common::graphs::of_peer;
+use crate::common::root;
 use quincunx_contract::plan::Place;
-use quincunx_contract::{Compiled, Compiler, Engine, File, Log, Options, Target};
+use quincunx_contract::{Compiled, Compiler, Engine, File, Log, Target};
 use quincunx_diag::any_error;
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, float};
@@ -12,6 +12,7 @@ use quincunx_import::{Options as ImportOptions, read_onnx};
 use quincunx_tcu::binary::Coder;
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{Tensor, Tensors, npy};
+use quincunx_testkit::{Random, options};
 use std::path::{Path, PathBuf};
 
 fn examples() -> PathBuf {
@@ -23,23 +24,16 @@ fn model(path: &Path) -> Graph {
     fold_constants(&read_onnx(bytes.into(), &ImportOptions::beside(path)).unwrap()).unwrap()
 }
 
-fn options(rounding: &str) -> Options {
-    let given = [("rounding".to_owned(), rounding.to_owned())];
-    Options::new(TARGET.info().options, &given).unwrap()
-}
-
 fn compile(graph: &Graph, arch: &TcuArch, rounding: &str) -> Compiled {
-    let compiled = TARGET.compile(graph, arch, &options(rounding), &mut Log::default());
+    let compiled = TARGET.compile(
+        graph,
+        arch,
+        &options(&TARGET, &[("rounding", rounding)]),
+        &mut Log::default(),
+    );
     let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
     assert!(!any_error(&compiled.program.verify()));
     compiled
-}
-
-/// A machine of the peer's programs.
-fn machine(name: &str) -> TcuArch {
-    let cases = golden("compiled_models.json");
-    let case = cases.as_array().unwrap().iter().find(|case| case["arch"] == name);
-    crate::common::arch(&case.unwrap()["arch_params"])
 }
 
 fn argmax(reals: &[f64]) -> i64 {
@@ -65,9 +59,9 @@ fn digits_are_recognised_as_by_the_float_network() {
         right(&|image| float(&graph, &image, Keep::Outputs).unwrap()["logits"].to_f64());
     assert!(reference > 349, "{reference} of 360");
     for (name, arch) in [
-        ("artya7100t", machine("artya7100t")),
-        ("small4", machine("small4")),
-        ("tight8", machine("tight8")),
+        ("artya7100t", of_peer("artya7100t")),
+        ("small4", of_peer("small4")),
+        ("tight8", of_peer("tight8")),
     ] {
         let share = crate::common::plan(&graph, &arch).device_share();
         assert!(share >= 0.9, "{name}: {share} of the products");
@@ -89,7 +83,7 @@ fn digits_are_recognised_as_by_the_float_network() {
 /// The host moves numbers onto other grids; everything between compiles.
 #[test]
 fn quantised_models_compile_in_parts() {
-    let arch = machine("artya7100t");
+    let arch = of_peer("artya7100t");
     for name in ["digits_pow2.onnx", "digits_qdq.onnx"] {
         let plan = crate::common::plan(&model(&examples().join(name)), &arch);
         let device = plan.segments.iter().filter(|segment| segment.place == Place::Device);
@@ -133,7 +127,7 @@ impl Subject {
     /// What happens to the program with other bytes in its files.
     fn judge(&self, files: &[File]) -> Verdict {
         let interface = Some(self.compiled.program.interface().clone());
-        let options = options(self.rounding);
+        let options = options(&TARGET, &[("rounding", self.rounding)]);
         let read = TARGET.read(files, interface, &self.arch, &options, &mut Log::default());
         let Ok(program) = read else { return Verdict::Rejected };
         if any_error(&program.verify()) {
@@ -204,9 +198,9 @@ fn subjects(random: &mut Random) -> Vec<Subject> {
             ("t_gemm", "tight8"),
         ] {
             let path = models.join(format!("{name}.onnx"));
-            list.push(Subject::new(&path, machine(arch), rounding, random));
+            list.push(Subject::new(&path, of_peer(arch), rounding, random));
         }
-        list.push(Subject::new(&digits, machine("artya7100t"), rounding, random));
+        list.push(Subject::new(&digits, of_peer("artya7100t"), rounding, random));
     }
     list
 }
@@ -214,7 +208,7 @@ fn subjects(random: &mut Random) -> Vec<Subject> {
 /// 1,000 seeded faults in compiled programs, each rejected, noticed, or shown to change no output.
 #[test]
 fn planted_faults_are_noticed() {
-    let random = &mut Random(5);
+    let random = &mut Random::new(5);
     let subjects = subjects(random);
     for subject in &subjects {
         assert_eq!(subject.judge(&subject.files), Verdict::Harmless, "{}", subject.name);

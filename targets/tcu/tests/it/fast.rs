@@ -1,7 +1,7 @@
 //! The prepared simulator against the executor: random programs in every format, the peer's
 //! programs, and what only the executor runs.
 
-use crate::common::random::{Random, image, program, rows, small};
+use crate::common::random::{image, program, rows, small};
 use crate::common::{emulator_program, golden, hex, root};
 use quincunx_contract::bench::Run;
 use quincunx_contract::{Engine, File, Log, Options, Target as _};
@@ -16,6 +16,7 @@ use quincunx_tcu::package::{ConstData, Package};
 use quincunx_tcu::program::{Memory, Program, Span, Step};
 use quincunx_tcu::simulate::{Driver, Executor, Fast, Flow};
 use quincunx_tensor::{Tensor, Tensors};
+use quincunx_testkit::{Random, options};
 use std::num::NonZeroUsize;
 
 const MEMORIES: [Memory; 4] = [Memory::Dram0, Memory::Dram1, Memory::Local, Memory::Acc];
@@ -121,7 +122,7 @@ fn machine(random: &mut Random, data_type: DataType) -> TcuArch {
     let threads = 1 + random.below(2) as u32;
     let sizes = [2, 3, 4, 7, 8, 8, 12, 16, 24, 33];
     TcuArch {
-        array_size: sizes[random.below(sizes.len() as u64) as usize],
+        array_size: random.pick(&sizes),
         local_depth: 80,
         accumulator_depth: 40,
         ..small(data_type, threads)
@@ -165,7 +166,7 @@ fn reaches_tracepoint(package: &Package, driver: &Driver) -> bool {
 #[test]
 fn random_programs() {
     for data_type in DataType::ALL {
-        let mut random = Random(data_type.width().into());
+        let mut random = Random::new(data_type.width().into());
         let (mut clean, mut saturated) = (0, 0);
         let mut seen = vec![0; TABLE.rows.len()];
         for _ in 0..60 {
@@ -288,7 +289,7 @@ fn far_apart_in_dram() {
     ];
     let package = of(&arch, &insts);
     let driver = Driver { flush_probe: true, dram0_offset: 3, ..package.driver() };
-    let scalars = image(&mut Random(1), &arch, arch.local_depth);
+    let scalars = image(&mut Random::new(1), &arch, arch.local_depth);
     let mut executor = Executor::new(&arch);
     let load = driver
         .run(&mut executor, &package.program, |state| state.write(Memory::Local, 0, &scalars));
@@ -357,14 +358,12 @@ fn read(
     arch: &TcuArch,
     given: &[(&str, &str)],
 ) -> Box<dyn quincunx_contract::Program> {
-    let given: Vec<_> = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    let options = Options::new(TARGET.info().options, &given).unwrap();
-    TARGET.read(files, None, arch, &options, &mut Log::default()).ok().unwrap()
+    TARGET.read(files, None, arch, &options(&TARGET, given), &mut Log::default()).ok().unwrap()
 }
 
 /// Outputs and notes of every engine for the same images, twice.
 fn engines_agree(program: &dyn quincunx_contract::Program, scale: f64) -> Vec<Diagnostic> {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut real = || (random.below(512) as f64 - 256.0) / 256.0 * scale;
     let ports = &program.interface().inputs;
     let image = ports.iter().map(|port| {

@@ -1,7 +1,8 @@
 //! What becomes of networks whose numbers are free: what is chosen, that simulators and golden model
 //! agree on it, and that the numbers stay close to those of compat.
 
-use quincunx_contract::{Compiled, Compiler, Engine, Log, Options, Target};
+use crate::common::graphs;
+use quincunx_contract::{Compiled, Compiler, Engine, Log};
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Gemm, Graph, Op, Pad, PadMode, Pool, PoolKind, Unary,
@@ -9,6 +10,7 @@ use quincunx_graph::{
 };
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_testkit::options;
 
 /// A graph under construction, with numbers that depend on how far it is.
 struct Net {
@@ -84,8 +86,7 @@ fn max_pool(kernel: usize) -> Op {
 }
 
 fn compile(graph: &Graph, arch: &TcuArch, rounding: &str) -> Compiled {
-    let given = [("rounding".to_owned(), rounding.to_owned())];
-    let options = Options::new(TARGET.info().options, &given).unwrap();
+    let options = options(&TARGET, &[("rounding", rounding)]);
     TARGET.compile(graph, arch, &options, &mut Log::default()).unwrap()
 }
 
@@ -96,25 +97,16 @@ fn input_of(graph: &Graph) -> Tensors {
     Tensors::from([("x".to_owned(), x)])
 }
 
-/// Compiles for machines of 4 and 8 lanes with little local memory. Both simulators must give what
-/// the golden model does, and all must be near the numbers of the graph.
+/// Compiles for machines of 4 and 8 lanes with little local memory. All judges must agree, near the
+/// numbers of the graph.
 fn judge(graph: &Graph) -> Compiled {
     let mut last = None;
     for (lanes, local) in [(4, 700), (8, 8192)] {
         let mut arch = TcuArch::preset("pynqz1").unwrap();
         (arch.array_size, arch.local_depth, arch.accumulator_depth) = (lanes, local, 600);
-        let compiled = compile(graph, &arch, "free");
-        assert!(compiled.program.verify().iter().all(|problem| !problem.is_error()));
         let inputs = input_of(graph);
-        let golden = crate::common::golden_of(graph, &compiled.numerics, &inputs).unwrap();
-        for engine in [Engine::Exec, Engine::Fast] {
-            let mut machine = compiled.program.load(engine).unwrap();
-            let mut found = machine.run_traced(&inputs).unwrap();
-            found.append(&mut machine.run(&inputs).unwrap());
-            for (name, tensor) in found {
-                assert_eq!(tensor.to_f64(), golden[&name].to_f64(), "{name}, {lanes} lanes");
-            }
-        }
+        let agreed = graphs::judge(graph, &inputs, &arch, &[("rounding", "free")]).unwrap();
+        let (compiled, golden) = (agreed.compiled, &agreed.samples[0].1);
         let reference = float(graph, &inputs, Keep::Outputs).unwrap();
         for (name, tensor) in reference {
             let pairs = tensor.to_f64().into_iter().zip(golden[&name].to_f64());

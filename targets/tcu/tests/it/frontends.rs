@@ -1,16 +1,17 @@
 //! ONNX and TensorFlow graphs from the file to the machine: every operator of the tables, also where
 //! upstream's compiler computes something else.
 
+use crate::common::graphs::judge;
 use crate::common::onnx::Attribute::{Float, Int, Ints, Text};
 use crate::common::onnx::{Attribute, Model};
+use quincunx_contract::Claim;
 use quincunx_contract::plan::Place;
-use quincunx_contract::{Claim, Compiler, Engine, Log, Options, Target};
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, float};
 use quincunx_graph::passes::fold_constants;
 use quincunx_import::{Options as Reading, read_graph_def, read_onnx};
+use quincunx_tcu::TcuArch;
 use quincunx_tcu::arch::DataType;
-use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{Tensor, Tensors, npy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ struct Ran {
     host: BTreeMap<&'static str, String>,
 }
 
-/// Runs a graph in segments. On the machine the simulator and the golden model agree.
+/// Runs a graph in segments. On the machine all judges agree.
 fn run(graph: &Graph, arch: &TcuArch, inputs: &Tensors, ran: &mut Ran) -> Tensors {
     let plan = crate::common::plan(graph, arch);
     for row in &plan.rows {
@@ -62,24 +63,17 @@ fn run(graph: &Graph, arch: &TcuArch, inputs: &Tensors, ran: &mut Ran) -> Tensor
 }
 
 fn on_machine(graph: &Graph, arch: &TcuArch, inputs: &Tensors) -> Tensors {
-    let mut result = Tensors::new();
-    for rounding in ["free", "compat"] {
-        let given = [("rounding".to_owned(), rounding.to_owned())];
-        let options = Options::new(TARGET.info().options, &given).unwrap();
-        let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
-        let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
-        assert!(!quincunx_diag::any_error(&compiled.program.verify()));
-        let golden = crate::common::golden_of(graph, &compiled.numerics, inputs);
-        let golden = golden.unwrap_or_else(|problem| panic!("{problem}\n{graph}"));
-        for engine in [Engine::Exec, Engine::Fast] {
-            let found = compiled.program.load(engine).unwrap().run(inputs).unwrap();
-            for (name, tensor) in found {
-                assert!(tensor.to_f64() == golden[&name].to_f64(), "{name} {engine:?}\n{graph}");
-                let reals = tensor.to_f64().iter().map(|&real| real as f32).collect();
-                result.insert(name, Tensor::from_vec::<f32>(tensor.shape(), reals).unwrap());
-            }
-        }
-    }
+    let [_, result] = ["free", "compat"].map(|rounding| {
+        let agreed = judge(graph, inputs, arch, &[("rounding", rounding)]);
+        let agreed = agreed.unwrap_or_else(|problem| panic!("{problem}\n{graph}"));
+        let outputs = graph.outputs().iter().map(|&id| &graph[id].name);
+        let outputs = outputs.map(|name| {
+            let tensor = &agreed.samples[0].1[name];
+            let reals = tensor.to_f64().iter().map(|&real| real as f32).collect();
+            (name.clone(), Tensor::from_vec::<f32>(tensor.shape(), reals).unwrap())
+        });
+        outputs.collect()
+    });
     result
 }
 

@@ -1,12 +1,12 @@
 //! Functions from lookup tables: both simulators, the golden model, and the functions themselves.
 
-use crate::common::random::Random;
-use quincunx_contract::{Claim, Compiled, Compiler, Engine, Log, Options, Target};
+use quincunx_contract::{Claim, Compiled, Compiler, Engine, Log};
 use quincunx_diag::{Severity, any_error};
 use quincunx_graph::{Activation, Graph, Op, Softmax, Unary};
 use quincunx_tcu::arch::DataType;
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_testkit::{Random, options};
 
 /// A function of real numbers.
 type Real = fn(f64) -> f64;
@@ -30,9 +30,8 @@ fn graph_of(op: Op, shape: &[usize]) -> Graph {
 }
 
 fn compile(graph: &Graph, arch: &TcuArch) -> (Compiled, Log) {
-    let options = Options::new(TARGET.info().options, &[]).unwrap();
     let mut log = Log::default();
-    let compiled = TARGET.compile(graph, arch, &options, &mut log);
+    let compiled = TARGET.compile(graph, arch, &options(&TARGET, &[]), &mut log);
     let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
     let problems = compiled.program.verify();
     assert!(problems.is_empty(), "{problems:?}");
@@ -97,7 +96,7 @@ fn softmax(x: &[f64]) -> Vec<f64> {
 
 #[test]
 fn softmax_is_as_near_as_is_stated() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for (shape, axis) in [
         (vec![1, 10], 1),
         (vec![3, 8], 1),

@@ -2,18 +2,19 @@
 //! comparison with the second machine; and the second machine agrees with the executor.
 
 use crate::common::naive::Naive;
-use crate::common::random::{Random, image, program, rows, small};
+use crate::common::random::{image, program, rows, small};
 use quincunx_isa::Coverage;
 use quincunx_tcu::TcuArch;
 use quincunx_tcu::arch::DataType;
 use quincunx_tcu::isa::{Inst, Register, SimdOp, TABLE};
 use quincunx_tcu::program::{Memory, Program, Step, written_registers};
 use quincunx_tcu::simulate::Executor;
+use quincunx_testkit::Random;
 use std::collections::BTreeSet;
 
 /// Both machines with the same memories.
 fn loaded(arch: &TcuArch, seed: u64) -> (Executor, Naive) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut executor, mut naive) = (Executor::new(arch), Naive::new(arch));
     let lanes = arch.lanes();
     for memory in [Memory::Dram0, Memory::Dram1, Memory::Local, Memory::Acc] {
@@ -96,7 +97,7 @@ fn the_executor_agrees_with_the_second_machine() {
     for seed in 0..60 {
         for data_type in DataType::ALL {
             let arch = small(data_type, 1);
-            let program = program(&mut Random(seed), &arch, 60);
+            let program = program(&mut Random::new(seed), &arch, 60);
             assert_eq!(compare(&program, seed), None, "{data_type:?}, seed {seed}");
             for step in &program.steps {
                 coverage.mark(step.inst.row());
@@ -176,22 +177,19 @@ fn is_noticed(program: &Program, seed: u64, fault: Fault, chosen: &dyn Fn(&Inst)
 fn every_planted_fault_is_noticed() {
     let arch = small(DataType::Fp16bp8, 1);
     let programs: Vec<Program> =
-        (0..200).map(|seed| program(&mut Random(seed), &arch, 80)).collect();
+        (0..200).map(|seed| program(&mut Random::new(seed), &arch, 80)).collect();
     let noticed = |fault, chosen: &dyn Fn(&Inst) -> bool| {
         (0..).zip(&programs).any(|(seed, program)| is_noticed(program, seed, fault, chosen))
     };
-    for row in rows(&arch) {
-        let name = TABLE.rows[row].name;
-        for fault in [Fault::Skipped, Fault::Flipped, Fault::Stray] {
-            // An instruction without a result cannot be skipped or give a wrong one.
-            if name == "NoOp" && fault != Fault::Stray {
-                continue;
-            }
-            assert!(noticed(fault, &|inst| inst.row() == row), "{name}: {fault:?} is not noticed");
-        }
-    }
+    let [skipped, flipped] = [("skipped", Fault::Skipped), ("flipped", Fault::Flipped)];
+    let faults = [skipped, flipped, ("stray", Fault::Stray)];
+    quincunx_testkit::plant(&TABLE, rows(&arch), &faults, |row, fault| {
+        // An instruction without a result cannot be skipped or give a wrong one.
+        let is_nothing = TABLE.rows[row].name == "NoOp" && fault != Fault::Stray;
+        is_nothing || noticed(fault, &|inst| inst.row() == row)
+    });
     for &(name, number) in SimdOp::NAMES {
-        for fault in [Fault::Skipped, Fault::Flipped] {
+        for (_, fault) in [skipped, flipped] {
             let chosen = |inst: &Inst| matches!(inst, Inst::Simd { compute, .. } if compute.op as i128 == number);
             assert!(noticed(fault, &chosen), "{name}: {fault:?} is not noticed");
         }

@@ -1,6 +1,6 @@
 //! The rule about races against its definition, pair by pair, and with queues as deep as they get.
 
-use crate::common::random::{Random, legal_step, rows, small};
+use crate::common::random::{legal_step, rows, small};
 use quincunx_diag::Place;
 use quincunx_tcu::TcuArch;
 use quincunx_tcu::arch::DataType;
@@ -8,6 +8,7 @@ use quincunx_tcu::isa::Inst;
 use quincunx_tcu::program::{Effects, Program, Step};
 use quincunx_tcu::time::{costs, sequence};
 use quincunx_tcu::verify::races;
+use quincunx_testkit::Random;
 use std::time::{Duration, Instant};
 
 fn conflict(a: &Effects, b: &Effects) -> bool {
@@ -41,9 +42,9 @@ fn by_definition(program: &Program) -> Vec<(usize, usize)> {
 fn races_are_found_as_defined() {
     let (mut racing, mut clean) = (0, 0);
     for seed in 0..400 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let arch = TcuArch {
-            thread_queue_depth: [0, 2, 9, 65_536][random.below(4) as usize],
+            thread_queue_depth: random.pick(&[0, 2, 9, 65_536]),
             local_depth: 200,
             accumulator_depth: 150,
             dram0_depth: 300,
@@ -52,7 +53,7 @@ fn races_are_found_as_defined() {
         let rows = rows(&arch);
         let length = 2 + random.below(30);
         let steps = (0..length).map(|_| {
-            let row = rows[random.below(rows.len() as u64) as usize];
+            let row = random.pick(&rows);
             legal_step(&mut random, &arch, row)
         });
         let program = Program { steps: steps.collect(), arch };

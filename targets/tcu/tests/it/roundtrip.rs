@@ -1,8 +1,8 @@
 //! Files both ways, ports, and the programs behind them.
 
-use crate::common::random::{Random, program, rows, small};
+use crate::common::random::{program, rows, small};
 use crate::common::{golden, root};
-use quincunx_contract::{Engine, File, Log, Options, Target as _};
+use quincunx_contract::{Engine, File, Log, Target as _};
 use quincunx_diag::SourceId;
 use quincunx_tcu::arch::DataType;
 use quincunx_tcu::binary;
@@ -10,12 +10,8 @@ use quincunx_tcu::files::{Bus, Sample, Samples};
 use quincunx_tcu::isa::TABLE;
 use quincunx_tcu::{TARGET, TcuArch, text};
 use quincunx_tensor::{Tensor, Tensors};
+use quincunx_testkit::{Random, options};
 use std::collections::BTreeSet;
-
-fn options(given: &[(&str, &str)]) -> Options {
-    let given: Vec<_> = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    Options::new(TARGET.info().options, &given).unwrap()
-}
 
 fn files(name: &str) -> Vec<File> {
     let folder = root().join("compiled");
@@ -28,7 +24,7 @@ fn files(name: &str) -> Vec<File> {
 type Opened = Result<Box<dyn quincunx_contract::Program>, Vec<quincunx_diag::Diagnostic>>;
 
 fn open_with(files: &[File], arch: &TcuArch, given: &[(&str, &str)]) -> Opened {
-    TARGET.read(files, None, arch, &options(given), &mut Log::default())
+    TARGET.read(files, None, arch, &options(&TARGET, given), &mut Log::default())
 }
 
 fn open(name: &str, given: &[(&str, &str)]) -> Box<dyn quincunx_contract::Program> {
@@ -41,7 +37,7 @@ fn random_programs_are_written_and_read() {
         for (data_type, threads) in [(DataType::Fp16bp8, 1), (DataType::Float32, 2)] {
             let mut arch = small(data_type, threads);
             arch.instruction_bytes = (seed % 2 == 0).then_some(9);
-            let program = program(&mut Random(seed), &arch, 50);
+            let program = program(&mut Random::new(seed), &arch, 50);
             let bytes = binary::write(&program).unwrap();
             assert_eq!(binary::read(&bytes, &arch, false).unwrap().program, program);
             let printed = text::print(&program);
@@ -57,7 +53,7 @@ fn every_row_on_every_golden_machine() {
     for case in golden("encodings.json").as_array().unwrap() {
         let arch = crate::common::arch(&case["arch"]);
         let coder = binary::Coder::new(&arch).unwrap();
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for row in rows(&arch) {
             for _ in 0..20 {
                 let raw = TABLE.random_of(row, &mut |n| random.below(n), coder.layout());
@@ -264,7 +260,7 @@ fn samples_and_their_analysis() {
         .collect();
     assert_eq!(met.len(), Bus::ALL.len());
     let arch = TcuArch::preset("pynqz1").unwrap();
-    let document = TARGET.document(&file, &arch, &options(&given)).unwrap().unwrap();
+    let document = TARGET.document(&file, &arch, &options(&TARGET, &given)).unwrap().unwrap();
     assert_eq!((document.tables.len(), document.problems.len()), (3, 0));
     let mut bytes = Sample::new(5).with(Bus::MemPortA, true, false).0.to_le_bytes().to_vec();
     assert_eq!(bytes[5], 0x10);

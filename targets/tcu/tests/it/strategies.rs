@@ -1,21 +1,21 @@
 //! What stays in local memory: every strategy gives the same numbers, keeps there what it says, and
 //! says why a network does not fit.
 
-use crate::common::graphs::{of_peer, random_graph};
-use quincunx_contract::{Compiled, Compiler, Engine, Log, NotCompiled, Options, Target};
-use quincunx_diag::{Diagnostic, any_error};
+use crate::common::graphs::{judge, of_peer, random_graph};
+use quincunx_contract::{Compiled, Compiler, Log, NotCompiled};
+use quincunx_diag::Diagnostic;
 use quincunx_graph::Graph;
 use quincunx_import::{Options as ImportOptions, read_onnx};
 use quincunx_tcu::isa::Inst;
 use quincunx_tcu::{Artifact, TARGET, TcuArch};
+use quincunx_testkit::{Random, options};
 use std::collections::BTreeMap;
 
 const STRATEGIES: [&str; 5] =
     ["auto", "local-isolated", "local-vars", "local-consts", "local-vars-and-consts"];
 
 fn compile(graph: &Graph, arch: &TcuArch, strategy: &str) -> Result<Compiled, Diagnostic> {
-    let given = [("strategy".to_owned(), strategy.to_owned())];
-    let options = Options::new(TARGET.info().options, &given).unwrap();
+    let options = options(&TARGET, &[("strategy", strategy)]);
     let compiled = TARGET.compile(graph, arch, &options, &mut Log::default());
     compiled.map_err(NotCompiled::first)
 }
@@ -40,41 +40,30 @@ fn moves(compiled: &Compiled) -> (usize, usize) {
     (vars.count(), consts.count())
 }
 
-/// Every strategy against the golden model, instruction by instruction and prepared.
+/// Every strategy before the judges.
 #[test]
 fn every_strategy_gives_the_same_numbers() {
     let mut compiled_with = BTreeMap::<&str, u32>::new();
     for (number, name) in (0..).zip(["artya7100t", "small4", "nostride8"]) {
         let arch = of_peer(name);
-        for seed in 900_000 + 1000 * number..900_040 + 1000 * number {
-            let (graph, inputs) = random_graph(seed, &arch);
+        for case in 1000 * number..1000 * number + 40 {
+            let (graph, inputs) = random_graph(&mut Random::new(case), &arch);
             for strategy in STRATEGIES {
-                let compiled = match compile(&graph, &arch, strategy) {
-                    Ok(compiled) => compiled,
+                let compiled = match judge(&graph, &inputs, &arch, &[("strategy", strategy)]) {
+                    Ok(agreed) => agreed.compiled,
                     Err(problem) => {
                         assert!(
                             ["Q3086", "Q3087", "Q3115"].contains(&problem.code()),
-                            "{seed} {problem}"
+                            "{case} {problem}"
                         );
                         assert!(problem.help_text().is_some(), "{problem}");
                         continue;
                     }
                 };
                 *compiled_with.entry(strategy).or_default() += 1;
-                let problems = compiled.program.verify();
-                assert!(!any_error(&problems), "{seed} {strategy}: {}", problems[0]);
                 let (vars, consts) = moves(&compiled);
-                assert!(vars == 0 || !strategy.contains("vars"), "{seed} {strategy}");
-                assert!(consts == 0 || !strategy.contains("consts"), "{seed} {strategy}");
-                let golden = crate::common::golden_of(&graph, &compiled.numerics, &inputs).unwrap();
-                for engine in [Engine::Exec, Engine::Fast] {
-                    let mut machine = compiled.program.load(engine).unwrap();
-                    let traced = machine.run_traced(&inputs).unwrap();
-                    for (name, found) in traced.into_iter().chain(machine.run(&inputs).unwrap()) {
-                        let expected = golden[&name].to_f64();
-                        assert_eq!(found.to_f64(), expected, "{seed} {strategy} {name}\n{graph}");
-                    }
-                }
+                assert!(vars == 0 || !strategy.contains("vars"), "{case} {strategy}");
+                assert!(consts == 0 || !strategy.contains("consts"), "{case} {strategy}");
             }
         }
     }

@@ -1,19 +1,20 @@
 //! What the two-engine model makes of threads, and samples without an interval.
 
-use crate::common::random::{Random, program, small};
-use quincunx_contract::{File, Log, Options, Target as _};
+use crate::common::random::{program, small};
+use quincunx_contract::{File, Log, Target as _};
 use quincunx_tcu::arch::DataType;
 use quincunx_tcu::isa::Inst;
 use quincunx_tcu::program::{Program, Step};
 use quincunx_tcu::time::engines;
 use quincunx_tcu::{TARGET, TcuArch, text};
+use quincunx_testkit::{Random, options};
 
 /// Both threads share the decoder and the engines: who an instruction belongs to changes nothing,
 /// and a NoOp takes a cycle of the decoder.
 #[test]
 fn threads_share_one_decoder() {
     for seed in 0..50 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut two = program(&mut random, &small(DataType::Fp16bp8, 2), 30);
         let timing = engines(&two);
         let issues: Vec<u64> = timing.runs.iter().map(|run| run.issue).collect();
@@ -32,8 +33,7 @@ fn threads_share_one_decoder() {
 fn samples_need_an_interval() {
     let arch = TcuArch::preset("pynqz1").unwrap();
     let emit = |source: &str, given: &[(&str, &str)]| {
-        let given: Vec<_> = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let options = Options::new(TARGET.info().options, &given).unwrap();
+        let options = options(&TARGET, given);
         assert!(text::recognises(source));
         let files = [File::new("x.tasm", source.as_bytes().to_vec())];
         let program = TARGET.read(&files, None, &arch, &options, &mut Log::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Every rule has a program that breaks it and no other, and the checkers miss nothing.
 
 use crate::common::naive::Naive;
-use crate::common::random::{Random, image, legal_step, program, rows, small};
+use crate::common::random::{image, legal_step, program, rows, small};
 use quincunx_diag::{Place, Severity, any_error};
 use quincunx_isa::{OperandValue, RawInst};
 use quincunx_tcu::TcuArch;
@@ -12,6 +12,7 @@ use quincunx_tcu::program::{Memory, Program, Step};
 use quincunx_tcu::simulate::Executor;
 use quincunx_tcu::time::{costs, sequence};
 use quincunx_tcu::verify::{Rules, races, verify};
+use quincunx_testkit::{Random, Verdict, campaign};
 
 fn machine() -> TcuArch {
     small(DataType::Fp16bp8, 1)
@@ -227,14 +228,13 @@ fn corrupted(program: &Program, random: &mut Random) -> Program {
 /// not there, and our executor gives the same results.
 #[test]
 fn legality_misses_nothing() {
-    let (mut rejected, mut harmless, mut missed, mut false_alarms) = (0, 0, 0, 0);
-    for seed in 0..1000 {
-        let mut random = Random(seed);
+    let mut false_alarms = 0;
+    let [rejected, harmless] = campaign(|random| {
         let arch = machine();
-        let broken = corrupted(&program(&mut random, &arch, 12), &mut random);
+        let broken = corrupted(&program(random, &arch, 12), random);
         let coder = Coder::new(&arch).unwrap();
         let mut naive = Naive::new(&arch);
-        let local = image(&mut random, &arch, arch.local_depth);
+        let local = image(random, &arch, arch.local_depth);
         for (address, vector) in local.chunks(arch.lanes()).enumerate() {
             naive.local[address] = vector.iter().map(|&scalar| scalar.into()).collect();
         }
@@ -242,13 +242,12 @@ fn legality_misses_nothing() {
         let runs = encodes && broken.steps.iter().all(|step| naive.step(&step.inst).is_ok());
         let problems = verify(&broken, &Rules::default());
         if any_error(&problems) {
-            rejected += 1;
             // Rules that are not memory faults: strides, sources, widths of registers, rows of
             // zeros.
             let codes = ["Q3041", "Q3043", "Q3044", "Q3046", "Q3049"];
             let other = problems.iter().any(|p| p.is_error() && !codes.contains(&p.code()));
             false_alarms += usize::from(runs && other);
-            continue;
+            return Some(Verdict::Rejected);
         }
         let mut executor = Executor::new(&arch);
         executor.state.write(Memory::Local, 0, &local).unwrap();
@@ -257,12 +256,9 @@ fn legality_misses_nothing() {
             executor.state.read(Memory::Acc, 0, &mut acc).unwrap();
             acc.iter().map(|&scalar| i128::from(scalar)).eq(naive.acc.concat())
         };
-        match same {
-            true => harmless += 1,
-            false => missed += 1,
-        }
-    }
-    assert_eq!((missed, false_alarms), (0, 0));
+        Some(if same { Verdict::Harmless } else { Verdict::Missed(format!("{broken:?}")) })
+    });
+    assert_eq!(false_alarms, 0);
     assert!(rejected > 300 && harmless > 100, "{rejected} rejected, {harmless} harmless");
 }
 
@@ -271,7 +267,7 @@ fn legality_misses_nothing() {
 fn the_distance_rule_misses_nothing() {
     let (mut rejected, mut accepted) = (0, 0);
     for seed in 0..1000 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let arch = machine();
         let rows = rows(&arch);
         let pick = ["Simd", "AccToLocal", "NoOp"]
@@ -279,7 +275,7 @@ fn the_distance_rule_misses_nothing() {
         let length = 3 + random.below(9);
         let steps: Vec<Step> = (0..length)
             .map(|_| {
-                let row = pick[random.below(3) as usize];
+                let row = random.pick(&pick);
                 legal_step(&mut random, &arch, row)
             })
             .collect();
@@ -363,7 +359,7 @@ fn race_free(random: &mut Random, arch: &TcuArch, length: usize) -> Program {
     let rows = rows(arch);
     let mut program = Program { arch: arch.clone(), steps: Vec::new() };
     while program.steps.len() < length {
-        let row = rows[random.below(rows.len() as u64) as usize];
+        let row = random.pick(&rows);
         let step = legal_step(random, arch, row);
         program.steps.push(step);
         if !races(&program).is_empty() {
@@ -404,19 +400,14 @@ fn disturbed(program: &Program, random: &mut Random) -> Program {
 
 #[test]
 fn the_race_rule_misses_nothing() {
-    let (mut rejected, mut harmless, mut missed) = (0, 0, 0);
     let mut wrong = 0;
     let arch = TcuArch { array_size: 2, ..small(DataType::Fp16bp8, 2) };
-    for seed in 0.. {
-        if rejected + harmless + missed == 1000 {
-            break;
-        }
-        let mut random = Random(seed);
-        let program = race_free(&mut random, &arch, 16);
-        let broken = disturbed(&program, &mut random);
+    let [rejected, harmless] = campaign(|random| {
+        let program = race_free(random, &arch, 16);
+        let broken = disturbed(&program, random);
         let problems = verify(&broken, &Rules::default());
         if problems.iter().any(|problem| problem.is_error() && problem.code() != "Q3052") {
-            continue;
+            return None;
         }
         let mut start = Naive::new(&arch);
         for vector in start.local.iter_mut().chain(&mut start.acc) {
@@ -428,14 +419,13 @@ fn the_race_rule_misses_nothing() {
         // Only instructions that end count.
         sequenced.configuration = in_order.configuration;
         let same = sequenced == in_order;
-        match (any_error(&problems), same) {
-            (true, _) => rejected += 1,
-            (false, true) => harmless += 1,
-            (false, false) => missed += 1,
-        }
         wrong += usize::from(!same);
-    }
-    assert_eq!(missed, 0);
+        Some(match (any_error(&problems), same) {
+            (true, _) => Verdict::Rejected,
+            (false, true) => Verdict::Harmless,
+            (false, false) => Verdict::Missed(format!("{broken:?}")),
+        })
+    });
     assert!(
         wrong > 50 && harmless > 100,
         "{rejected} rejected, {wrong} wrong, {harmless} harmless"

@@ -2,7 +2,7 @@
 //! and where numbers depart from upstream's.
 
 use crate::common::{golden, root};
-use quincunx_contract::{Arch, Compiled, Compiler, Engine, Log, Options, Target};
+use quincunx_contract::{Arch, Compiled, Compiler, Engine, Log, Target};
 use quincunx_graph::passes::fold_constants;
 use quincunx_graph::{Graph, Op};
 use quincunx_import::{Options as ImportOptions, read_onnx};
@@ -10,6 +10,7 @@ use quincunx_report::Table;
 use quincunx_tcu::program::Memory;
 use quincunx_tcu::{Artifact, TARGET, TcuArch};
 use quincunx_tensor::{Tensor, Tensors};
+use quincunx_testkit::options;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -20,9 +21,7 @@ fn model(name: &str) -> Graph {
 }
 
 fn compile_with(graph: &Graph, arch: &TcuArch, given: &[(&str, &str)]) -> (Compiled, Log) {
-    let given: Vec<(String, String)> =
-        given.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let options = Options::new(TARGET.info().options, &given).unwrap();
+    let options = options(&TARGET, given);
     let mut log = Log { dump_after: vec!["constants".to_owned()], ..Log::default() };
     let compiled = TARGET.compile(graph, arch, &options, &mut log);
     (compiled.unwrap_or_else(|problem| panic!("{}", problem.first())), log)
@@ -171,7 +170,7 @@ fn a_program_without_layers_has_one_row() {
             quincunx_contract::File::new(&file, std::fs::read(folder.join(&file)).unwrap())
         })
         .into();
-    let options = Options::new(TARGET.info().options, &[]).unwrap();
+    let options = options(&TARGET, &[]);
     let arch = TcuArch::preset("artya7100t").unwrap();
     let program = TARGET.read(&files, None, &arch, &options, &mut Log::default());
     let program = program.unwrap_or_else(|problems| panic!("{}", problems[0]));

@@ -6,28 +6,11 @@ use super::products::Products;
 use crate::arch::DataType;
 use crate::simulate::{Fixed, Flow, fused};
 use quincunx_num::Level;
+use quincunx_testkit::Random;
 
-/// A generator of numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    /// A scalar with so many bits, of which the lowest `zeros` are zero.
-    fn scalar(&mut self, bits: u32, zeros: u32) -> i16 {
-        let value = (self.next() as i16) >> (16 - bits);
-        value >> zeros << zeros
-    }
+/// A scalar with so many bits, of which the lowest `zeros` are zero.
+fn scalar(random: &mut Random, bits: u32, zeros: u32) -> i16 {
+    (random.next() as i16) >> (16 - bits) >> zeros << zeros
 }
 
 struct Case {
@@ -46,7 +29,7 @@ struct Bits {
 impl Case {
     fn new(random: &mut Random, lanes: usize, vectors: usize, bits: &Bits) -> Case {
         let list = |random: &mut Random, count: usize, (bits, zeros): (u32, u32)| -> Vec<i16> {
-            (0..count).map(|_| random.scalar(bits, zeros)).collect()
+            (0..count).map(|_| scalar(random, bits, zeros)).collect()
         };
         let x = list(random, vectors * lanes, bits.x);
         let mut weights = list(random, lanes, (bits.bias, 0));
@@ -124,7 +107,7 @@ fn kernels_agree<const W: u32, const P: u32>()
 where
     Fixed<W, P>: Format<Cell = i16>,
 {
-    let mut random = Random(u64::from(W));
+    let mut random = Random::new(u64::from(W));
     for level in levels() {
         let (mut taken, mut refused, mut saturated) = (0, 0, 0);
         for lanes in [2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 31, 32, 33, 48, 64, 100, 256] {
@@ -226,9 +209,9 @@ fn limits_are_exact() {
 /// The twin computes what the executor's arithmetic does.
 #[test]
 fn the_twin_equals_the_executor() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for bits in regimes(16).iter().cycle().take(300) {
-        let lanes = 1 + random.below(20) as usize;
+        let lanes = random.range(1, 20);
         let case = Case::new(&mut random, lanes, 2, bits);
         let mut y = vec![0; case.x.len()];
         let (mut flow, mut expected) = (Flow::default(), Flow::default());

@@ -1,45 +1,41 @@
-//! Random graphs of what a machine takes, and machines of the peer's programs.
-
-#[path = "../../../src/compile/frontend/tests/random/generator.rs"]
-mod generator;
-
-pub(crate) use generator::{Generator, Random};
+//! Random graphs of what a machine takes, their judges, and machines of the peer's programs.
 
 use quincunx_contract::Claim;
-use quincunx_graph::{Graph, ValueId};
-use quincunx_tcu::TcuArch;
-use quincunx_tensor::{Tensor, Tensors};
-use std::collections::BTreeMap;
+use quincunx_diag::Diagnostic;
+use quincunx_graph::{Graph, Node, Quantiser};
+use quincunx_tcu::{TARGET, TcuArch};
+use quincunx_tensor::Tensors;
+use quincunx_testkit::{Agreed, Random, Recipe, agree, options};
 
-/// A machine of the peer's programs.
+/// A machine of the peer's programs. Its DRAM, which runs clear, is as deep as small networks need.
 pub(crate) fn of_peer(name: &str) -> TcuArch {
     let cases = super::golden("compiled_models.json");
     let case = cases.as_array().unwrap().iter().find(|case| case["arch"] == name);
-    super::arch(&case.unwrap()["arch_params"])
+    shallow(super::arch(&case.unwrap()["arch_params"]))
 }
 
-/// True if the machine takes the node that makes a value.
-fn is_taken(graph: &Graph, arch: &TcuArch, value: ValueId) -> bool {
-    let claims = crate::common::claim(graph, arch);
-    let mut taken = graph.nodes().zip(&claims);
-    taken.any(|((_, node), claim)| node.output == value && *claim == Claim::Device)
+pub(crate) fn shallow(arch: TcuArch) -> TcuArch {
+    let [dram0_depth, dram1_depth] = [arch.dram0_depth, arch.dram1_depth].map(|d| d.min(1 << 16));
+    TcuArch { dram0_depth, dram1_depth, ..arch }
 }
 
-/// A graph, and numbers for its inputs.
-pub(crate) fn random_graph(seed: u64, arch: &TcuArch) -> (Graph, Tensors) {
-    let (random, graph) = (Random(seed), Graph::new("random"));
-    let mut generator =
-        Generator { random, graph, arch: arch.clone(), count: 0, used: BTreeMap::new() };
-    generator.build();
-    let Generator { graph, mut random, .. } = generator;
-    let values = graph.inputs().iter().map(|&id| &graph[id]);
-    let inputs = values.map(|value| (value.name.clone(), tensor(&value.shape, &mut random)));
-    let inputs = inputs.collect();
-    (graph, inputs)
+/// A graph of what the machine takes, and numbers for its inputs.
+pub(crate) fn random_graph(random: &mut Random, arch: &TcuArch) -> (Graph, Tensors) {
+    // The node that was added is the last one.
+    let accept = |graph: &Graph, _: &Node| super::claim(graph, arch).last() == Some(&Claim::Device);
+    let grid = arch.data_type.binary_point().map(|point| {
+        Quantiser::symmetric(true, arch.data_type.width(), 0.5_f64.powi(point as i32))
+    });
+    Recipe { grid, layers: [4, 16], spread: 2.0, accept: &accept, ..Recipe::REAL }.graph(random)
 }
 
-/// Random numbers of this shape.
-pub(crate) fn tensor(shape: &[usize], random: &mut Random) -> Tensor {
-    let reals = (0..shape.iter().product()).map(|_| random.real()).collect();
-    Tensor::from_vec::<f32>(shape, reals).unwrap()
+/// Compiles with these options: all judges agree, or the first problem.
+pub(crate) fn judge(
+    graph: &Graph,
+    inputs: &Tensors,
+    arch: &TcuArch,
+    given: &[(&str, &str)],
+) -> Result<Agreed, Diagnostic> {
+    let agreed = agree(&TARGET, arch, &options(&TARGET, given), graph, [inputs.clone()]);
+    agreed.map_err(|problems| problems.into_iter().next().unwrap())
 }

@@ -10,13 +10,14 @@ pub(crate) mod random;
 pub(crate) mod tags;
 
 use quincunx_contract::plan::{Division, Plan};
-use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Numerics, Options, Refused, Target};
+use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Numerics, Refused, Target};
 use quincunx_diag::Result;
 use quincunx_graph::Graph;
 use quincunx_tcu::binary;
 use quincunx_tcu::program::Program;
 use quincunx_tcu::{TARGET, TcuArch};
 use quincunx_tensor::Tensors;
+use quincunx_testkit::options;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -56,14 +57,10 @@ pub(crate) fn golden_of(graph: &Graph, numerics: &Numerics, inputs: &Tensors) ->
 
 /// What the machine takes with default options.
 pub(crate) fn claim(graph: &Graph, arch: &dyn Arch) -> Vec<Claim> {
-    TARGET.claim(graph, arch, &options(), &Refused::default()).unwrap()
+    TARGET.claim(graph, arch, &options(&TARGET, &[]), &Refused::default()).unwrap()
 }
 
 /// The division with default options.
 pub(crate) fn plan(graph: &Graph, arch: &dyn Arch) -> Plan {
-    Division { graph, target: &TARGET, arch, options: &options() }.plan().unwrap()
-}
-
-fn options() -> Options {
-    Options::new(TARGET.info().options, &[]).unwrap()
+    Division { graph, target: &TARGET, arch, options: &options(&TARGET, &[]) }.plan().unwrap()
 }

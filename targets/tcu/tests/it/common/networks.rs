@@ -1,11 +1,11 @@
 //! Networks with random weights: residual blocks as in ResNet-20, and parts of YOLO.
 
-use super::random::Random;
 use quincunx_graph::{
     Activation, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Nearest, Op, Pool, PoolKind,
     Resize, ResizeTarget, SliceRange, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor};
+use quincunx_testkit::Random;
 
 /// Puts layers behind each other.
 struct Layers {
@@ -16,7 +16,7 @@ struct Layers {
 
 impl Layers {
     fn new(name: &str) -> Layers {
-        Layers { graph: Graph::new(name), random: Random(20), count: 0 }
+        Layers { graph: Graph::new(name), random: Random::new(20), count: 0 }
     }
 
     fn constant(&mut self, shape: &[usize]) -> ValueId {

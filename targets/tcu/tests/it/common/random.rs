@@ -7,20 +7,7 @@ use quincunx_tcu::binary::Coder;
 use quincunx_tcu::isa::{Inst, TABLE};
 use quincunx_tcu::program::{Program, Step};
 use quincunx_tcu::verify::{Rules, verify};
-
-/// A generator of numbers (splitmix64).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// A number in `0..n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n.max(1)
-    }
-}
+use quincunx_testkit::Random;
 
 /// A small machine with everything; depths that are not powers of two leave addresses that encode
 /// but do not exist.
@@ -48,7 +35,7 @@ pub(crate) fn legal_step(random: &mut Random, arch: &TcuArch, row: usize) -> Ste
     let coder = Coder::new(arch).unwrap();
     for _ in 0..100_000 {
         let raw = TABLE.random_of(row, &mut |n| random.below(n), coder.layout());
-        let tid = random.below(arch.number_of_threads.into()) as u8;
+        let tid = random.below(arch.number_of_threads) as u8;
         let step = Step { tid, inst: Inst::from_raw(&raw).unwrap() };
         let program = Program { arch: arch.clone(), steps: vec![step] };
         if !any_error(&verify(&program, &Rules::default())) {
@@ -73,7 +60,7 @@ pub(crate) fn program(random: &mut Random, arch: &TcuArch, length: usize) -> Pro
     let rows = rows(arch);
     let mut steps = Vec::new();
     while steps.len() < length {
-        let row = rows[random.below(rows.len() as u64) as usize];
+        let row = random.pick(&rows);
         let step = legal_step(random, arch, row);
         // DRAM offsets far away leave nothing to read; small ones keep both ways in use.
         steps.push(match step.inst {

@@ -11,6 +11,7 @@ use quincunx_graph::{
     Reduce, ReduceKind, Softmax, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor};
+use quincunx_testkit::Random;
 
 fn arch() -> TcuArch {
     TcuArch::preset("pynqz1").unwrap()
@@ -198,7 +199,7 @@ fn products_read_flattened_tensors() {
     assert_eq!(product.taps.len(), 49);
     let numbers = &lowered.numbers[&product.node];
     assert_eq!((numbers.positions, numbers.chunk, numbers.bias), (Some(49), Some(2), Some([0, 1])));
-    for (name, got, expected) in both_values(&graph, &arch, &lowered.network, 3) {
+    for (name, got, expected) in both_values(&graph, &arch, &lowered.network, &mut Random::new(3)) {
         let far = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(far < 0.01, "{name}: {far}");
     }

@@ -8,6 +8,7 @@ use crate::compile::interpret::{interpret, read_planes};
 use quincunx_graph::execute::{Keep, float};
 use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{Tensor, Tensors, npy};
+use quincunx_testkit::Random;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -106,17 +107,13 @@ fn both_values(
     graph: &Graph,
     arch: &TcuArch,
     network: &Network,
-    seed: u64,
+    random: &mut Random,
 ) -> Vec<(String, Vec<f64>, Vec<f64>)> {
-    let mut state = seed;
     let (mut floats, mut given) = (Tensors::new(), BTreeMap::new());
     for (&input, binding) in graph.inputs().iter().zip(&network.inputs) {
         let shape = &graph[input].shape;
-        let mut real = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            arch.data_type.encode(((state >> 40) as f64 / f64::from(1 << 23)) - 1.0)
-        };
-        let values: Vec<i32> = (0..shape.iter().product::<usize>()).map(&mut real).collect();
+        let numbers = random.tensor(shape, 1.0).to_f64().into_iter();
+        let values: Vec<i32> = numbers.map(|real| arch.data_type.encode(real)).collect();
         let reals = values.iter().map(|&v| arch.data_type.decode(v) as f32).collect();
         floats.insert(binding.name.clone(), Tensor::from_vec(shape, reals).unwrap());
         given.insert(binding.name.clone(), vectors(&values, shape, arch.lanes()));
@@ -159,7 +156,9 @@ fn benchmark_networks_mean_the_same() {
         let mut arch = TcuArch::preset(preset).unwrap();
         arch.data_type = crate::arch::DataType::Fp32bp16;
         let lowered = network_of(&graph, &arch, &Choices { freedom });
-        for (value, got, expected) in both_values(&graph, &arch, &lowered.network, 5) {
+        for (value, got, expected) in
+            both_values(&graph, &arch, &lowered.network, &mut Random::new(5))
+        {
             let far = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(far < 0.005, "{name}, {value}: {far}");
         }
@@ -169,13 +168,13 @@ fn benchmark_networks_mean_the_same() {
 #[test]
 fn numbers_are_encoded_as_the_data_type_does() {
     use crate::arch::DataType;
-    let mut state = 1_u64;
+    let mut random = Random::new(1);
     let mut reals = vec![0.0, -0.0, f32::NAN, f32::MAX, f32::MIN, f32::INFINITY, f32::NEG_INFINITY];
     for _ in 0..20_000 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        reals.push(f32::from_bits((state >> 32) as u32));
-        reals.push(((state >> 40) as f32 / 65536.0) - 128.0);
-        reals.push((((state >> 44) as f32) - 524_288.0) / 512.0);
+        reals.push(f32::from_bits(random.next() as u32));
+        reals.push(random.real() as f32 * 128.0);
+        // Many are halfway between two codes.
+        reals.push(random.range(-524_288, 524_287) as f32 / 512.0);
     }
     for data_type in DataType::ALL {
         let expected: Vec<i32> = reals.iter().map(|&real| data_type.encode(real.into())).collect();

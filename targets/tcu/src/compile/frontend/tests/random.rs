@@ -1,39 +1,25 @@
 //! Random graphs of everything that is claimed.
 
-mod generator;
-mod judges;
-
 use super::{both_values, network_of};
 use crate::TcuArch;
 use crate::arch::DataType;
 use crate::compile::frontend::{Choices, Freedom, ProductNumbers, refusal};
-use generator::{Generator, Random};
-use quincunx_graph::{Graph, ValueId};
-use std::collections::BTreeMap;
-
-/// True if the machine takes the node that makes a value.
-fn is_taken(graph: &Graph, arch: &TcuArch, value: ValueId) -> bool {
-    graph[value].producer.is_some_and(|node| refusal(graph, arch, &graph[node]).is_none())
-}
+use quincunx_testkit::{Coverage, Random, Recipe};
 
 #[test]
 fn layers_mean_what_the_graph_means() {
-    let mut used = BTreeMap::new();
+    let mut coverage = Coverage::default();
     let (mut compared, mut in_parts, mut folded, mut unflattened) = (0, 0, 0, 0);
-    for seed in 0..600 {
+    for case in 0..2000 {
         let mut arch = TcuArch::preset("pynqz1").unwrap();
-        let mut random = Random(seed);
-        arch.array_size = random.range(2, 9) as u32;
-        arch.data_type = if seed % 5 == 0 { DataType::Float32 } else { DataType::Fp32bp16 };
-        let graph = Graph::new("random");
-        let mut generator = Generator { random, graph, arch, count: 0, used };
-        generator.build();
-        used = generator.used;
-        let (graph, arch) = (generator.graph, generator.arch);
-        if graph.outputs().is_empty() {
-            continue;
-        }
-        let freedom = if seed % 2 == 0 { Freedom::Compat } else { Freedom::Free };
+        let mut random = Random::new(case);
+        arch.array_size = random.range(2, 9);
+        arch.data_type = if case % 5 == 0 { DataType::Float32 } else { DataType::Fp32bp16 };
+        let accept = |graph: &_, node: &_| refusal(graph, &arch, node).is_none();
+        let recipe = Recipe { layers: [8, 24], accept: &accept, ..Recipe::REAL };
+        let (graph, _) = recipe.graph(&mut random);
+        coverage.mark(&graph);
+        let freedom = if case % 2 == 0 { Freedom::Compat } else { Freedom::Free };
         let lowered = network_of(&graph, &arch, &Choices { freedom });
         let chosen = |of: fn(&ProductNumbers) -> bool| {
             lowered.numbers.values().filter(|numbers| of(numbers)).count()
@@ -41,7 +27,7 @@ fn layers_mean_what_the_graph_means() {
         in_parts += chosen(|numbers| numbers.planes.is_some());
         folded += chosen(|numbers| numbers.batch_norm.is_some());
         unflattened += chosen(|numbers| numbers.positions.is_some());
-        for (name, got, expected) in both_values(&graph, &arch, &lowered.network, seed) {
+        for (name, got, expected) in both_values(&graph, &arch, &lowered.network, &mut random) {
             let size = expected.iter().fold(0.0_f64, |size, v| size.max(v.abs()));
             if size > 500.0 {
                 continue;
@@ -49,12 +35,12 @@ fn layers_mean_what_the_graph_means() {
             compared += 1;
             for (got, expected) in got.iter().zip(&expected) {
                 let near = (got - expected).abs() <= 2e-3 * (1.0 + size);
-                assert!(near, "seed {seed}, {name}: {got} {expected}\n{graph}");
+                assert!(near, "case {case}, {name}: {got} {expected}\n{graph}");
             }
         }
     }
     assert!(compared > 5000, "{compared}");
     let choices = [in_parts, folded, unflattened];
     assert!(choices.iter().all(|&count| count > 5), "{choices:?}");
-    assert!(used.len() >= 28, "{used:?}");
+    assert!(coverage.came().split(' ').count() >= 33, "{}", coverage.came());
 }
