@@ -247,7 +247,7 @@ fn run(package: &Package, shapes: &Shapes, seed: u64) -> Vec<i32> {
         let channels = shapes[&piece.name][1];
         let width = channels.next_multiple_of(lanes);
         let scalar = |at: usize| match at % width < channels {
-            true => random.below(1024) as i32 - 512,
+            true => random.below(1024) - 512,
             false => 0,
         };
         let scalars: Vec<i32> = (0..piece.size as usize * lanes).map(scalar).collect();
