@@ -140,8 +140,8 @@ pub(super) fn reduce<A: Arithmetic>(
 /// Weighted sums of elements: `s = sat(x * weight)`, then `s = sat(s + sat(x * weight))`.
 ///
 /// As upstream does it, two linear neighbours that lie outside are the element at the edge twice, and
-/// taps along the last axis are the outer loop. Else the weights of equal elements are added first,
-/// and taps along the last axis are the inner loop.
+/// taps along the last axis are the outer loop. Else, and along the channels, the weights of equal
+/// elements are added first, and taps along the last axis are the inner loop.
 pub(super) fn interpolate<A: Arithmetic>(
     resize: &Resize,
     x: &Scalars,
@@ -150,7 +150,8 @@ pub(super) fn interpolate<A: Arithmetic>(
     compat: bool,
 ) -> Result<Scalars> {
     let as_upstream = compat && resize.interpolation == Interpolation::Linear;
-    let along = |axis| axis_taps(resize, axis, x.shape[axis], shape[axis], !as_upstream);
+    let merged = |axis| axis < 2 || !as_upstream;
+    let along = |axis| axis_taps(resize, axis, x.shape[axis], shape[axis], merged(axis));
     let along: Vec<Vec<ResizeTaps>> = (0..x.shape.len()).map(along).collect();
     let itself = |(at, taps): (usize, &ResizeTaps)| taps[..] == [(at, 1.0)];
     let stays = |taps: &Vec<ResizeTaps>| taps.iter().enumerate().all(itself);

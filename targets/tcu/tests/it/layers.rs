@@ -1,11 +1,13 @@
 //! The golden model: layers computed by hand, and numerics that do not fit.
 
+use crate::common::graphs::judge;
 use quincunx_contract::Numerics;
 use quincunx_diag::Diagnostic;
 use quincunx_graph::{
     Activation, BatchNorm, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Op, Pad, PadMode,
     Pool, PoolKind, Quantiser, Reduce, ReduceKind, Resize, ResizeTarget, Unary, Window,
 };
+use quincunx_tcu::TcuArch;
 use quincunx_tcu::arch::DataType;
 use quincunx_tensor::{DType, Tensor, Tensors};
 use serde_json::{Value, json};
@@ -274,6 +276,27 @@ fn windows_and_reductions_round_once_per_step() {
     let average = |count_include_pad| PoolKind::Average { count_include_pad };
     assert_eq!(pool(average(true)), of(&|w| mean(w.clone(), 4.0)));
     assert_eq!(pool(average(false)), of(&|w| mean(w.clone(), w.len() as f64)));
+}
+
+/// Both neighbours of an only channel are that channel, which stays as it is.
+#[test]
+fn interpolation_leaves_channels() {
+    let resize = Resize {
+        axes: vec![1],
+        target: ResizeTarget::Sizes(vec![1]),
+        coordinates: Coordinates::TfHalfPixel,
+        interpolation: Interpolation::Linear,
+        exclude_outside: false,
+        roi: Vec::new(),
+    };
+    let arch = TcuArch { data_type: DataType::Fp8bp4, ..TcuArch::preset("pynqz1").unwrap() };
+    for shape in [&[1, 1, 6][..], &[1, 1, 3, 2]] {
+        let graph = one_node(Op::Resize(resize.clone()), shape, &[]);
+        let inputs = Tensors::from([("x".to_owned(), sixteenths(shape, &numbers(6, 10)))]);
+        for rounding in ["compat", "free"] {
+            judge(&graph, &inputs, &arch, &[("rounding", rounding)]).unwrap();
+        }
+    }
 }
 
 /// In free numerics the two neighbours at an edge are one element with one weight.
