@@ -282,7 +282,7 @@ fn transposed_convolution() {
     check(grouped, &[pair, weights], &[1, 4, 1], &[1.0, 2.0, 6.0, 8.0]);
     let mut cut = Window::new(&[3]);
     cut.pads[0] = (2, 2);
-    assert!(refused(transposed(cut, 1, &[0]), &[x, w]).contains("nothing is left"));
+    assert!(refused(transposed(cut, 1, &[0]), &[x, w]).contains("is empty"));
 }
 
 /// Weights of 0 leave gates at 1/2 and candidates at 0, so states halve.

@@ -247,31 +247,29 @@ impl Checker<'_> {
     }
 
     fn conflicts(&mut self, index: usize, effects: &Effects, group: Option<usize>) {
-        let mut worst: Option<(usize, &'static str)> = None;
+        let mut worst: Option<(usize, (&'static str, &'static str))> = None;
         for pending in &self.pending {
             let ordered = (pending.effects.unit == effects.unit && effects.unit != Unit::Systolic)
                 || (group.is_some() && pending.group == group);
             let fault = if !pending.written && overlap(&pending.effects.writes, &effects.reads) {
                 // In a macro this has been reported as such.
                 (group.is_none() || pending.group != group)
-                    .then_some("reads what instruction {} may not have written yet")
+                    .then_some(("Q6080", "reads what instruction {} may not have written yet"))
             } else if ordered {
                 None
             } else if !pending.written && overlap(&pending.effects.writes, &effects.writes) {
-                Some("writes what instruction {} may not have written yet")
+                Some(("Q6080", "writes what instruction {} may not have written yet"))
             } else if !pending.read
                 && pending.effects.unit != effects.unit
                 && overlap(&pending.effects.reads, &effects.writes)
             {
-                Some("writes what instruction {} may not have read yet")
+                Some(("Q6081", "writes what instruction {} may not have read yet"))
             } else {
                 None
             };
-            if let Some(text) = fault {
-                worst = worst.or(Some((pending.index, text)));
-            }
+            worst = worst.or(fault.map(|fault| (pending.index, fault)));
         }
-        if let Some((other, text)) = worst {
+        if let Some((other, (code, text))) = worst {
             let message = format!("instruction {index} {}", text.replace("{}", &other.to_string()));
             let token = self.pending.iter().find(|p| p.index == other).and_then(|p| p.token);
             let help = match token {
@@ -280,7 +278,6 @@ impl Checker<'_> {
                          --swsb auto does so"
                     .to_owned(),
             };
-            let code = if text.contains("not read") { "Q6081" } else { "Q6080" };
             self.report(code, index, message, &help);
         }
     }
