@@ -3,23 +3,20 @@
 use super::ConvShape;
 use crate::gemm::Left;
 use crate::level::Level;
-use std::ops::Range;
 
-/// Adds the convolution to some rows of the result, channels last; there is at least one. `weights`
-/// holds the channels of each window element.
+/// Adds the convolution to some places of the result, channels last. `weights` holds the channels
+/// of each window element.
 pub(super) fn add<L: Left>(
     shape: &ConvShape,
     image: &[L],
     pad: L,
     weights: &[L::Wide],
-    rows: Range<usize>,
+    places: impl Iterator<Item = [usize; 2]>,
     out: &mut [L::Sum],
     level: Level,
 ) {
-    let width = out.len() / (rows.len() * shape.channels);
     let pads = vec![pad; shape.channels];
-    let windows = rows.flat_map(|y| (0..width).map(move |x| [y, x]));
-    for (place, out) in windows.zip(out.chunks_exact_mut(shape.channels)) {
+    for (place, out) in places.zip(out.chunks_exact_mut(shape.channels)) {
         for (element, weights) in weights.chunks_exact(shape.channels).enumerate() {
             let (vertical, horizontal) = (element / shape.kernel[1], element % shape.kernel[1]);
             let y = shape.position(0, place[0], vertical);

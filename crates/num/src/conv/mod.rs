@@ -236,7 +236,9 @@ impl<L: Left> Convolution<L> {
         }
         match &self.weights {
             Weights::Depthwise(weights, level) => {
-                depthwise::add(&self.shape, image, pad, weights, rows, out, *level);
+                let width = self.output[1];
+                let places = rows.flat_map(|y| (0..width).map(move |x| [y, x]));
+                depthwise::add(&self.shape, image, pad, weights, places, out, *level);
             }
             Weights::Groups(groups) => {
                 let first = rows.start * self.output[1];
