@@ -6,29 +6,31 @@ use quincunx_graph::{
     Binary, Conv, Graph, Op, Param, Pool, PoolKind, Quantiser, Spatial, Unary, ValueId, Window,
 };
 use quincunx_tensor::DType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The network of a frontend IR in real numbers, every result on the grid that the layer gives:
 /// int8 with its scale and zero point, or half precision. The file has neither weights nor biases;
 /// they are inputs, of real numbers, as the images are.
 ///
 /// # Errors
-/// `Q4072` and `Q4074` for what a layer lacks; those of the graph for what does not fit.
+/// `Q4072` and `Q4074` for what a layer lacks, `Q4073` for one that reads a later one; those of the graph for what does not fit.
 pub(super) fn to_graph(file: &Json) -> Result<Graph> {
     let mut layers: Vec<(&str, &Json)> =
         file.members().unwrap_or(&[]).iter().map(|(name, layer)| (name.as_str(), layer)).collect();
     layers.sort_by_key(|(_, layer)| layer.get("layer_index").and_then(Json::whole));
-    let mut network = Network { graph: Graph::new("frontend"), values: BTreeMap::new() };
+    let later = layers.iter().map(|(name, _)| *name).collect();
+    let mut network = Network { graph: Graph::new("frontend"), values: BTreeMap::new(), later };
     for &(name, layer) in &layers {
         let result = network.layer(&Layer { name, json: layer })?;
         network.values.insert(name.to_owned(), result);
+        network.later.remove(name);
     }
-    let is_read = |name: &str| {
-        let next = |layer: &&Json| texts(layer, "previous_layer").any(|other| other == name);
-        layers.iter().map(|(_, layer)| layer).any(next)
-    };
-    for (name, _) in layers.iter().filter(|(name, _)| !is_read(name)) {
-        network.graph.add_output(network.values[*name]);
+    let consumers = network.graph.consumers();
+    for (name, _) in &layers {
+        let result = network.values[*name];
+        if consumers[result.index()].is_empty() {
+            network.graph.add_output(result);
+        }
     }
     Ok(network.graph)
 }
@@ -97,13 +99,15 @@ impl Layer<'_> {
     }
 }
 
-struct Network {
+struct Network<'a> {
     graph: Graph,
     /// Results of layers and inputs, by name.
     values: BTreeMap<String, ValueId>,
+    /// Layers that are not computed yet; without this check their readers would get inputs.
+    later: BTreeSet<&'a str>,
 }
 
-impl Network {
+impl Network<'_> {
     fn layer(&mut self, layer: &Layer<'_>) -> Result<ValueId> {
         let x = self.operand(layer, 0)?;
         let modules = layer.json.get("module_list");
@@ -184,6 +188,11 @@ impl Network {
         let name = texts(layer.json, "previous_layer").nth(index);
         let missing = || layer.wrong("Q4072", &format!("has no operand {index} in previous_layer"));
         let name = name.ok_or_else(missing)?;
+        if self.later.contains(name) {
+            return Err(
+                layer.wrong("Q4073", &format!("reads {name}, whose layer_index is not lower"))
+            );
+        }
         self.input(name, &layer.shape("input_shape", index)?)
     }
 

@@ -102,6 +102,10 @@ fn what_a_layer_lacks_is_said() {
     let mut unknown = file();
     unknown["mean"]["operation"] = json!("median_pool2d");
     assert!(model(&unknown).map(|_| ()).unwrap_err().contains("median_pool2d"));
+    let mut circle = file();
+    circle["conv"]["layer_index"] = json!(2);
+    circle["sum"]["layer_index"] = json!(1);
+    assert!(model(&circle).map(|_| ()).unwrap_err().contains("sum reads conv"));
     // An operand too few is found, whatever else the file says.
     let mut alone = file();
     alone["sum"]["previous_layer"] = json!(["conv"]);
