@@ -246,6 +246,13 @@ fn mutated(file: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// A file is read or refused; a bug of ours is neither.
+fn survives<T>(read: quincunx_diag::Result<T>) {
+    if let Err(problem) = read {
+        assert_ne!(problem.class(), Class::Bug, "{problem}");
+    }
+}
+
 proptest! {
     #[test]
     fn npy_round_trips(tensor in tensors()) {
@@ -261,20 +268,20 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = read_npy(bytes.clone());
-        let _ = read_npz(bytes.clone());
-        let _ = read_npy([b"\x93NUMPY\x01\x00", &bytes[..]].concat());
-        let _ = read_npz([b"PK\x03\x04", &bytes[..]].concat());
+        survives(read_npy(bytes.clone()));
+        survives(read_npz(bytes.clone()));
+        survives(read_npy([b"\x93NUMPY\x01\x00", &bytes[..]].concat()));
+        survives(read_npz([b"PK\x03\x04", &bytes[..]].concat()));
     }
 
     #[test]
     fn arbitrary_headers_never_panic(text in "[{}()\\[\\]'\", :0-9TrueFalsLdcshp<>|=éf]{0,80}") {
-        let _ = read_npy(with_header(&text));
+        survives(read_npy(with_header(&text)));
     }
 
     #[test]
     fn damaged_npy_never_panics(bytes in mutated(fixture_bytes("f4_columns.npy"))) {
-        let _ = read_npy(bytes);
+        survives(read_npy(bytes));
     }
 
     #[test]
@@ -283,8 +290,8 @@ proptest! {
         b in mutated(fixture_bytes("deflated.npz")),
         c in mutated(fixture_bytes("zip64.npz")),
     ) {
-        let _ = read_npz(a);
-        let _ = read_npz(b);
-        let _ = read_npz(c);
+        survives(read_npz(a));
+        survives(read_npz(b));
+        survives(read_npz(c));
     }
 }
