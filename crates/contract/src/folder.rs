@@ -7,16 +7,18 @@
 //! ```
 //!
 //! `program.json` records size and SHA-256 of every other file. Equal programs give equal bytes.
-//! A folder is written beside its place and then renamed, so it is there complete or not at all;
-//! only a program folder is ever replaced, and only if it holds nothing else.
+//! A folder is there complete or not at all ([`crate::outputs`]); only a program folder is ever
+//! replaced, and only if it holds nothing else.
 //!
 //! Folders are untrusted: names are single path components, nothing but regular files is opened,
 //! and nothing is allocated on the word of `program.json` alone.
 
 #![deny(clippy::arithmetic_side_effects)]
 
+use crate::outputs::Outputs;
 use crate::plan::{Place, Plan};
 use crate::{Arch, File, Interface, Numerics, Options};
+use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_tensor::{DType, element_count, show_shape};
@@ -64,6 +66,9 @@ pub struct Folder {
     pub segments: Vec<SegmentFiles>,
     /// A `.npz` file with the outputs that are constants.
     pub constants: Option<File>,
+    /// How the model became the graph that was compiled, for who compiles it again to compare; in
+    /// the words of the caller.
+    pub preparation: serde_json::Value,
 }
 
 /// A machine as it is stored.
@@ -185,6 +190,8 @@ struct Description {
     segments: Vec<SegmentRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     constants: Option<FileRecord>,
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    preparation: serde_json::Value,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -218,36 +225,39 @@ impl Folder {
         path.join(DESCRIPTION).is_file()
     }
 
+    /// The files of the folder at `path`, as its description lists them; none when it cannot be read.
+    pub fn files_at(path: &Path) -> Vec<PathBuf> {
+        let description =
+            read_limited(&path.join(DESCRIPTION), MAX_DESCRIPTION).and_then(|bytes| parse(&bytes));
+        description
+            .map_or_else(|_| Vec::new(), |d| written(&d).iter().map(|f| path.join(f)).collect())
+    }
+
     /// Writes the folder, replacing a program folder that is there.
     ///
     /// # Errors
-    /// `Q0510` when something else is there, `Q0511` when a name cannot be a file name, `Q0512`
+    /// `Q0510` when something else is there, `Q0511` when a name cannot be a file name, `Q0518`
     /// when the file system refuses.
     pub fn write(&self, path: &Path) -> Result<()> {
+        let mut outputs = Outputs::default();
+        outputs.folder(path, self)?;
+        outputs.commit()
+    }
+
+    /// All files by their paths in the folder.
+    ///
+    /// # Errors
+    /// `Q0511` when a name cannot be a file name.
+    pub fn contents(&self) -> Result<Vec<(PathBuf, Bytes)>> {
         self.check_names()?;
-        let replaced = check_replaceable(path)?;
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let staging = temporary_folder(parent)?;
-        self.write_into(staging.path())?;
-        if replaced {
-            // The old folder moves aside first: there is no moment at which half of each is there,
-            // and it comes back when the new one cannot take its place.
-            let aside = temporary_folder(parent)?;
-            let old = aside.path().join("old");
-            fs::rename(path, &old).map_err(|e| io_error("replace", path, &e))?;
-            if let Err(error) = fs::rename(staging.path(), path) {
-                let _ = fs::rename(&old, path);
-                return Err(io_error("write", path, &error));
-            }
-        } else {
-            fs::rename(staging.path(), path).map_err(|e| io_error("write", path, &e))?;
+        let mut contents = vec![(PathBuf::from(DESCRIPTION), self.description().into())];
+        let constants = self.constants.iter();
+        contents.extend(constants.map(|file| (PathBuf::from(CONSTANTS), file.bytes.clone())));
+        for segment in &self.segments {
+            let file = |f: &File| (Path::new(&segment.name).join(&f.name), f.bytes.clone());
+            contents.extend(segment.files.iter().map(file));
         }
-        // What was renamed away is not there to be removed any more.
-        let _ = staging.keep();
-        Ok(())
+        Ok(contents)
     }
 
     /// The description, as it is written.
@@ -263,6 +273,7 @@ impl Folder {
             plan: self.plan.clone(),
             segments: self.segments.iter().map(SegmentFiles::record).collect(),
             constants: self.constants.as_ref().map(FileRecord::of),
+            preparation: self.preparation.clone(),
         };
         // Only maps with keys that are not strings cannot be written, and there is none.
         serde_json::to_string_pretty(&description).map_or_else(|e| e.to_string(), |t| t + "\n")
@@ -286,21 +297,6 @@ impl Folder {
         let problems: Vec<Diagnostic> =
             check(&description).into_iter().map(|p| p.name_file(&name)).collect();
         if problems.is_empty() { description.load(path) } else { Err(problems) }
-    }
-
-    fn write_into(&self, path: &Path) -> Result<()> {
-        write_file(&path.join(DESCRIPTION), self.description().as_bytes())?;
-        if let Some(file) = &self.constants {
-            write_file(&path.join(CONSTANTS), &file.bytes)?;
-        }
-        for segment in &self.segments {
-            let folder = path.join(&segment.name);
-            fs::create_dir(&folder).map_err(|e| io_error("write", &folder, &e))?;
-            for file in &segment.files {
-                write_file(&folder.join(&file.name), &file.bytes)?;
-            }
-        }
-        Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
@@ -390,6 +386,7 @@ impl Description {
             outputs: self.outputs,
             segments,
             constants,
+            preparation: self.preparation,
         })
     }
 }
@@ -513,7 +510,7 @@ fn is_component(name: &str) -> bool {
 }
 
 /// Whether a program folder is there that will be replaced; anything else there is an error.
-fn check_replaceable(path: &Path) -> Result<bool> {
+pub(crate) fn check_replaceable(path: &Path) -> Result<bool> {
     let refuse = |why: String| {
         Err(Diagnostic::usage("Q0510", why)
             .in_file(path.display().to_string())
@@ -538,11 +535,7 @@ fn check_replaceable(path: &Path) -> Result<bool> {
     let Ok(description) = description else {
         return refuse("the folder exists and is not a program folder of this version".into());
     };
-    let mut written = BTreeSet::from([PathBuf::from(DESCRIPTION), PathBuf::from(CONSTANTS)]);
-    for segment in &description.segments {
-        written.insert(PathBuf::from(&segment.name));
-        written.extend(segment.files.iter().map(|f| Path::new(&segment.name).join(&f.name)));
-    }
+    let written = written(&description);
     match present.iter().find(|found| !written.contains(*found)) {
         Some(other) => refuse(format!(
             "the program folder also holds {:?}, which would be lost",
@@ -550,6 +543,16 @@ fn check_replaceable(path: &Path) -> Result<bool> {
         )),
         None => Ok(true),
     }
+}
+
+/// What belongs to the folder, relative to it.
+fn written(description: &Description) -> BTreeSet<PathBuf> {
+    let mut written = BTreeSet::from([PathBuf::from(DESCRIPTION), PathBuf::from(CONSTANTS)]);
+    for segment in &description.segments {
+        written.insert(PathBuf::from(&segment.name));
+        written.extend(segment.files.iter().map(|f| Path::new(&segment.name).join(&f.name)));
+    }
+    written
 }
 
 /// Everything in a folder and in its folders, relative to it, in order.
@@ -576,7 +579,13 @@ fn list(path: &Path) -> Result<Vec<PathBuf>> {
 
 /// Reads a regular file of at most `limit` bytes.
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let metadata = fs::symlink_metadata(path).map_err(|e| io_error("read", path, &e))?;
+    let found = fs::symlink_metadata(path);
+    if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        // The folder is there; what it lacks makes it a damaged one.
+        let name = path.display().to_string();
+        return Err(Diagnostic::invalid("Q0512", "there is no such file").in_file(name));
+    }
+    let metadata = found.map_err(|e| io_error("read", path, &e))?;
     let problem = if !metadata.is_file() {
         "it is not a regular file".to_owned()
     } else if metadata.len() > limit {
@@ -587,28 +596,8 @@ fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Err(Diagnostic::invalid("Q0512", problem).in_file(path.display().to_string()))
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).map_err(|e| io_error("write", path, &e))
-}
-
-/// A folder beside the final one, with the usual permissions, that is removed unless kept.
-fn temporary_folder(parent: &Path) -> Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".quincunx-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-    builder.tempdir_in(parent).map_err(|e| io_error("write into", parent, &e))
-}
-
 fn io_error(what: &str, path: &Path, error: &io::Error) -> Diagnostic {
-    let reason = match error.raw_os_error() {
-        Some(_) => error.to_string(),
-        // tempfile adds the name of the temporary folder, which says nothing to people.
-        None if error.kind() == io::ErrorKind::NotFound => "there is no such folder".to_owned(),
-        None => error.kind().to_string(),
-    };
-    Diagnostic::invalid("Q0512", format!("cannot {what} it: {reason}"))
-        .in_file(path.display().to_string())
+    Diagnostic::system("Q0512", &format!("{what} it"), error).in_file(path.display().to_string())
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -9,25 +9,29 @@
 //! No machine is known here.
 
 pub mod bench;
+mod clipped;
 mod compiler;
 mod document;
 pub mod folder;
 pub mod golden;
 mod machine;
 mod options;
+pub mod outputs;
 pub mod plan;
 mod program;
 
+pub use clipped::Clipped;
 pub use compiler::{
-    Claim, Compiled, Compiler, NotCompiled, Numbers, Numerics, Refusal, Refused, compiler_of,
+    Claim, Compiled, Compiler, Format, NotCompiled, Numbers, Numerics, Refusal, Refused,
+    compiler_of,
 };
 pub use document::Document;
 pub use golden::{Departure, Golden};
-pub use machine::{parse_toml, unknown_preset};
+pub use machine::{key_hint, parse_toml, unknown_preset};
 pub use options::{OptionInfo, OptionKind, Options};
 pub use program::{
-    ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program, Sample,
-    Scaling, Section, Stats, Verb, View,
+    Check, ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program,
+    Sample, Scaling, Section, Stats, Verb, View,
 };
 
 use quincunx_diag::{Diagnostic, Result};

@@ -1,7 +1,7 @@
 //! Machine descriptions: a preset by its name, or the text of a file.
 
 use crate::{Arch, ArchSource, Preset};
-use quincunx_diag::{Diagnostic, Result, suggestion};
+use quincunx_diag::{Diagnostic, Result, did_you_mean, suggestion};
 use serde::de::DeserializeOwned;
 
 impl ArchSource {
@@ -45,12 +45,22 @@ pub fn unknown_preset(
 /// `code` for text that is not TOML, or has other keys and types than `A`.
 pub fn parse_toml<A: DeserializeOwned>(code: &'static str, text: &str) -> Result<A> {
     toml::from_str(text).map_err(|error| {
-        let problem = Diagnostic::invalid(code, error.message().to_owned());
+        let problem = Diagnostic::invalid(code, error.message().to_owned())
+            .help_if(key_hint(error.message()));
         match error.span() {
             Some(span) => problem.at_byte(span.start as u64),
             None => problem,
         }
     })
+}
+
+/// The key that was probably meant, where the message of a reader is about an unknown one: it names
+/// that and then those that are known in backquotes.
+pub fn key_hint(message: &str) -> Option<String> {
+    let mut names = message.strip_prefix("unknown field `")?.split('`');
+    let unknown = names.next()?;
+    // Names and what stands between them alternate.
+    did_you_mean(unknown, names.skip(1).step_by(2))
 }
 
 impl dyn Arch + '_ {
@@ -87,6 +97,25 @@ mod tests {
         assert_eq!(key(ArchSource::Default), "small");
         assert_eq!(key(ArchSource::Preset("big".into())), "big");
         assert_eq!(key(text("lanes = 8")), "lanes");
+    }
+
+    #[test]
+    fn unknown_keys_have_a_suggestion() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only its keys matter")]
+        struct Machine {
+            lanes: u32,
+            rows: u32,
+        }
+        let help = |text: &str| {
+            let problem = parse_toml::<Machine>("Q0598", text).unwrap_err();
+            problem.help_text().map(str::to_owned)
+        };
+        assert_eq!(help("row = 1").as_deref(), Some("did you mean \"rows\"?"));
+        assert_eq!(help("lane = 1").as_deref(), Some("did you mean \"lanes\"?"));
+        assert_eq!(help("banana = 1"), None);
+        assert_eq!(help("lanes = true"), None);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use crate::{
     compiler_of,
 };
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Graph, Node, NodeId, ValueId, passes};
+use quincunx_graph::{Graph, Node, NodeId, Op, ValueId, passes};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who executes a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Row {
     pub segment: String,
     /// Who executes it.
     pub place: Place,
-    /// Why the host, if it is the host.
+    /// Why the host, if it is the host; of a quantiser of the machine, that the driver executes it.
     pub reason: Option<String>,
     /// Multiplications with accumulation.
     pub macs: u64,
@@ -187,6 +187,28 @@ pub struct Built {
     pub programs: std::result::Result<Vec<Option<Compiled>>, Vec<Diagnostic>>,
 }
 
+impl Built {
+    /// Says which quantisers the driver executes, since they are the grids of ports.
+    fn name_drivers(&mut self) {
+        let Ok(programs) = &self.programs else { return };
+        let mut names = BTreeSet::new();
+        for (segment, compiled) in self.plan.segments.iter().zip(programs) {
+            let Some(Compiled { program, .. }) = compiled else { continue };
+            let graph = &segment.graph;
+            for port in &program.interface().inputs {
+                let is_driven = |(_, node): &(NodeId, &Node)| {
+                    let reads = node.input(0) == graph.value_named(&port.name);
+                    reads && matches!(&node.op, Op::Quantise(q) if port.grid.quantiser() == Some(q))
+                };
+                names.extend(graph.nodes().find(is_driven).map(|(_, node)| node.name.clone()));
+            }
+        }
+        for row in self.plan.rows.iter_mut().filter(|row| names.contains(&row.node)) {
+            row.reason = Some("the driver rounds numbers to the grid of the port".to_owned());
+        }
+    }
+}
+
 impl Division<'_> {
     /// Divides the graph between the machine and the host.
     ///
@@ -232,7 +254,9 @@ impl Division<'_> {
             if refusals.is_empty() {
                 *log = attempt;
                 let programs = if problems.is_empty() { Ok(programs) } else { Err(problems) };
-                return Ok(Built { plan, programs });
+                let mut built = Built { plan, programs };
+                built.name_drivers();
+                return Ok(built);
             }
             // Every round leaves at least one more node to the host, so that there is a last one.
             for Refusal { node, problem } in refusals {

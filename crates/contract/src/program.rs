@@ -1,9 +1,9 @@
 //! Programs and the machines that run them.
 
+use crate::Clipped;
 use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result, suggestion};
-use quincunx_graph::{Quantiser, Scalar};
-use quincunx_num::{Dyadic, Int, round_ratio};
+use quincunx_graph::Quantiser;
 use quincunx_report::Table;
 use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
 use quincunx_timeline::Timeline;
@@ -163,20 +163,13 @@ impl Port {
         let Some(quantiser) = self.grid.quantiser() else {
             return Ok(reals);
         };
-        match quantiser.scalars(&self.shape) {
-            Some(scalars) => Ok(reals.iter().zip(&scalars).map(|(&x, q)| encode(x, q)).collect()),
+        let shape = if quantiser.is_uniform() { &[][..] } else { &self.shape };
+        match quantiser.scalars(shape).as_deref() {
+            Some([one]) => Ok(reals.iter().map(|&x| one.nearest(x)).collect()),
+            Some(scalars) => Ok(reals.iter().zip(scalars).map(|(&x, q)| q.nearest(x)).collect()),
             None => fail("has a quantiser that does not broadcast to its shape".to_owned()),
         }
     }
-}
-
-/// The real number of the code of `x`.
-fn encode(x: f64, quantiser: &Scalar) -> f64 {
-    let exact = |v: f64| Dyadic::from_f64(v).unwrap_or(Dyadic::ZERO);
-    let steps = exact(x).to_ratio() / quantiser.ratio();
-    let code = round_ratio(&steps, quantiser.rounding) + Int::from(quantiser.zero);
-    let code = quantiser.overflow.apply(&code, quantiser.signed, quantiser.width);
-    Dyadic::new(code - Int::from(quantiser.zero), 0).mul(&exact(quantiser.scale)).to_f64()
 }
 
 /// What made-up random numbers of an input look like.
@@ -275,6 +268,9 @@ pub struct Interface {
     /// What became of the constants of the graph, in the order of use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constants: Vec<ConstantUse>,
+    /// Constants with numbers that the machine's type does not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clipped: Vec<Clipped>,
 }
 
 /// Which simulator.
@@ -297,8 +293,64 @@ pub struct Stats {
     pub bytes: u64,
     /// Cycles of one inference; `None` while the target has no timing model.
     pub cycles: Option<u64>,
+    /// Cycles from one inference to the next where they overlap; `None` where they follow each
+    /// other.
+    pub interval: Option<u64>,
+    /// Cycles in a second, when the clock is known.
+    pub hertz: Option<f64>,
     /// Further figures of this machine: name and value.
     pub figures: Vec<(&'static str, String)>,
+}
+
+impl Stats {
+    /// Seconds of one inference, when they are known.
+    pub fn seconds(&self) -> Option<f64> {
+        Some(self.cycles? as f64 / self.hertz?)
+    }
+
+    /// Inferences in a second, one after the other or overlapping, when that is known.
+    pub fn rate(&self) -> Option<f64> {
+        let cycles = self.interval.or(self.cycles).filter(|&cycles| cycles > 0)?;
+        Some(self.hertz? / cycles as f64)
+    }
+}
+
+/// A family of rules that [`Program::verify`] checks.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What holds when no problem has one of the codes.
+    pub holds: &'static str,
+    /// Codes of the family, as ranges from a first to a last one.
+    pub codes: &'static [(&'static str, &'static str)],
+    /// How many things are checked.
+    pub count: u64,
+    /// What these are: `operations`.
+    pub things: &'static str,
+    /// Checked only in programs without errors.
+    pub needs_legal: bool,
+}
+
+impl Check {
+    /// Rules that are checked in every program.
+    pub fn new(
+        holds: &'static str,
+        codes: &'static [(&'static str, &'static str)],
+        count: usize,
+        things: &'static str,
+    ) -> Check {
+        Check { holds, codes, count: count as u64, things, needs_legal: false }
+    }
+
+    /// The same, checked only in programs without errors.
+    #[must_use]
+    pub fn of_legal(self) -> Check {
+        Check { needs_legal: true, ..self }
+    }
+
+    /// True when a problem with this code breaks a rule of the family.
+    pub fn has(&self, code: &str) -> bool {
+        self.codes.iter().any(|(first, last)| (*first..=*last).contains(&code))
+    }
 }
 
 /// Tables about a program, under a name.
@@ -319,6 +371,8 @@ pub enum Verb {
     Time,
     /// `time --synth`, which runs a synthesis tool.
     Synth,
+    /// `compile`, in its summary: tables of properties.
+    Compile,
     /// `inspect`.
     Inspect,
     /// `inspect --table`: what is too long to be shown always.
@@ -365,6 +419,14 @@ pub trait Program: Any + Send + Sync {
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>>;
     /// Legality and hazard rules; an empty list means the program is legal.
     fn verify(&self) -> Vec<Diagnostic>;
+    /// The families of rules that [`Program::verify`] checks in this program.
+    fn checks(&self) -> Vec<Check> {
+        Vec::new()
+    }
+    /// What keeps the program from running at the machine's clock, as warnings.
+    fn clock_warnings(&self) -> Vec<Diagnostic> {
+        Vec::new()
+    }
     /// Prepares a simulator.
     ///
     /// # Errors
@@ -416,8 +478,12 @@ pub trait Machine: Send {
         images.iter().map(|image| self.run(image)).collect()
     }
 
-    /// What was noticed in the last run besides numbers, as notes and warnings: saturation,
-    /// tracepoints.
+    /// Results of the last run that saturated, by layer.
+    fn clipped(&mut self) -> Vec<Clipped> {
+        Vec::new()
+    }
+
+    /// What was noticed in the last run besides numbers, as notes and warnings: tracepoints.
     fn notes(&mut self) -> Vec<Diagnostic> {
         Vec::new()
     }

@@ -17,6 +17,7 @@ pub use problems::{Problems, first, first_error};
 pub use source::{Source, SourceId, Sources, Span};
 
 use std::fmt;
+use std::io;
 
 /// Shorthand for results whose error is one diagnostic.
 pub type Result<T> = std::result::Result<T, Diagnostic>;
@@ -45,6 +46,8 @@ pub enum Class {
     Unsupported,
     /// A bug in Quincunx (exit 70).
     Bug,
+    /// The file system refuses: no such file, no permission, no space (exit 74).
+    System,
 }
 
 impl Class {
@@ -56,6 +59,7 @@ impl Class {
             Class::Invalid => 3,
             Class::Unsupported => 4,
             Class::Bug => 70,
+            Class::System => 74,
         }
     }
 }
@@ -110,6 +114,8 @@ struct Inner {
     labels: Vec<(Span, String)>,
     notes: Vec<String>,
     help: Option<String>,
+    /// Errors that are not listed, for the note that says so.
+    unlisted: usize,
 }
 
 /// One problem, with everything a person needs to act on it.
@@ -134,6 +140,7 @@ impl Diagnostic {
             labels: Vec::new(),
             notes: Vec::new(),
             help: None,
+            unlisted: 0,
         }))
     }
 
@@ -160,6 +167,13 @@ impl Diagnostic {
     /// A broken invariant of Quincunx itself (exit 70).
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(Severity::Error, Class::Bug, "Q9999", message)
+    }
+
+    /// The file system refuses to do this (exit 74), and why.
+    pub fn system(code: &'static str, cannot: &str, error: &io::Error) -> Self {
+        // Wrappers name temporary files, which say nothing to people.
+        let why = error.get_ref().map_or_else(|| error.to_string(), |_| error.kind().to_string());
+        Self::new(Severity::Error, Class::System, code, format!("cannot {cannot}: {why}"))
     }
 
     /// A warning.
@@ -254,6 +268,12 @@ impl Diagnostic {
         self
     }
 
+    /// The same note, for a list that leaves errors out.
+    fn standing_for(mut self, unlisted: usize) -> Self {
+        self.0.unlisted = unlisted;
+        self
+    }
+
     /// Severity.
     pub fn severity(&self) -> Severity {
         self.0.severity
@@ -332,6 +352,11 @@ impl From<Diagnostic> for Vec<Diagnostic> {
     fn from(problem: Diagnostic) -> Self {
         vec![problem]
     }
+}
+
+/// Errors of a list, also those that it counts only.
+pub fn count_errors(diagnostics: &[Diagnostic]) -> usize {
+    diagnostics.iter().map(|d| usize::from(d.is_error()) + d.0.unlisted).sum()
 }
 
 /// True when any entry is an error.

@@ -1,30 +1,44 @@
 //! Lists of problems, of bounded length.
 
-use crate::{Diagnostic, Severity};
+use crate::Diagnostic;
+use std::collections::BTreeMap;
 
 /// Errors that are listed, and as many warnings and notes: more help nobody, and a hostile file must
 /// not fill the memory with them.
 const MOST: usize = 100;
 
+/// Problems of each code that are listed in any case: many of one kind must not hide another.
+const EACH: usize = 3;
+
 /// The problems found so far: the first 100 errors and, apart from them, the first 100 warnings and
-/// notes.
+/// notes, but at least three of every code. The others are counted.
 #[derive(Debug, Default)]
 pub struct Problems {
     list: Vec<Diagnostic>,
-    errors: usize,
-    others: usize,
-    stopped: bool,
+    errors: Count,
+    others: Count,
+    /// By code, errors apart from the others.
+    codes: BTreeMap<(bool, &'static str), Count>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    found: usize,
+    listed: usize,
 }
 
 impl Problems {
-    /// Adds a problem; one too many is only counted.
+    /// Adds a problem, or counts it.
     pub fn push(&mut self, problem: Diagnostic) {
-        let count = match problem.severity() {
-            Severity::Error => &mut self.errors,
-            Severity::Warning | Severity::Note => &mut self.others,
-        };
-        *count += 1;
-        if *count <= MOST {
+        let is_error = problem.is_error();
+        let all = if is_error { &mut self.errors } else { &mut self.others };
+        let same = self.codes.entry((is_error, problem.code())).or_default();
+        let is_listed = all.listed < MOST || same.listed < EACH;
+        for count in [all, same] {
+            count.found += 1;
+            count.listed += usize::from(is_listed);
+        }
+        if is_listed {
             self.list.push(problem);
         }
     }
@@ -53,35 +67,34 @@ impl Problems {
 
     /// True when an error was found.
     pub fn any_error(&self) -> bool {
-        self.errors > 0
+        self.errors.found > 0
     }
 
-    /// True when further errors are only counted, so that nothing more need be known about them.
+    /// True when most further errors are only counted, so that little need be known about them.
     pub fn is_full(&self) -> bool {
-        self.errors >= MOST
+        self.errors.listed >= MOST
     }
 
-    /// As [`Problems::is_full`], for a caller that then stops looking, which the list will say.
-    pub fn stop(&mut self) -> bool {
-        self.stopped |= self.is_full();
-        self.stopped
-    }
-
-    /// The problems in the order in which they were found, and a note (`Q0101`) when there are or may
-    /// be more of them.
+    /// The problems in the order in which they were found, and a note (`Q0101`) with the total of
+    /// every code that is not listed in full.
     pub fn finish(mut self) -> Vec<Diagnostic> {
-        let more = |found: usize, what: &str| match found.saturating_sub(MOST) {
-            0 => None,
-            1 => Some(format!("1 more {what}")),
-            more => Some(format!("{more} more {what}s")),
+        let hidden = |is_error: bool| {
+            let codes = self.codes.iter().filter(move |((error, _), _)| *error == is_error);
+            codes.filter(|(_, count)| count.listed < count.found)
         };
-        let errors = match self.stopped {
-            true => Some(format!("stopped after {MOST} errors")),
-            false => more(self.errors, "error"),
+        let text = |what: &str, all: Count, is_error: bool| {
+            let codes = hidden(is_error).map(|((_, code), Count { found, listed })| {
+                format!("{code} {found} times, {listed} shown")
+            });
+            let list = codes.collect::<Vec<_>>().join("; ");
+            (all.listed < all.found).then(|| format!("{} {what} in all: {list}", all.found))
         };
-        let said: Vec<_> = [errors, more(self.others, "warning")].into_iter().flatten().collect();
+        let errors = text("errors", self.errors, true);
+        let others = text("warnings", self.others, false);
+        let said: Vec<_> = errors.into_iter().chain(others).collect();
         if !said.is_empty() {
-            self.list.push(Diagnostic::note("Q0101", said.join(", ")));
+            let more = self.errors.found - self.errors.listed;
+            self.list.push(Diagnostic::note("Q0101", said.join("; ")).standing_for(more));
         }
         self.list
     }
@@ -109,9 +122,9 @@ impl Extend<Diagnostic> for Problems {
 /// # Errors
 /// The first error of the list.
 pub fn first_error(problems: impl IntoIterator<Item = Diagnostic>) -> crate::Result<()> {
-    let mut errors = problems.into_iter().filter(Diagnostic::is_error);
-    let Some(first) = errors.next() else { return Ok(()) };
-    Err(match errors.count() {
+    let mut problems = problems.into_iter().skip_while(|problem| !problem.is_error());
+    let Some(first) = problems.next() else { return Ok(()) };
+    Err(match crate::count_errors(&problems.collect::<Vec<_>>()) {
         0 => first,
         1 => first.with_note("1 more error"),
         more => first.with_note(format!("{more} more errors")),
@@ -145,29 +158,37 @@ mod tests {
     fn a_list_says_how_many_it_left_out() {
         let mut problems = Problems::default();
         problems.extend((0..101).map(|_| warning()));
-        assert!(!problems.any_error() && !problems.is_full() && !problems.stop());
+        assert!(!problems.any_error() && !problems.is_full());
         problems.extend((0..100).map(|_| error()));
         assert!(problems.is_full() && problems.any_error());
         problems.push(warning());
         // Errors have room of their own, and 100 of them are all of them.
-        assert_eq!(last(problems), (201, "2 more warnings".to_owned()));
+        let said = "102 warnings in all: Q0002 102 times, 100 shown".to_owned();
+        assert_eq!(last(problems), (201, said));
 
         let mut problems = Problems::default();
         problems.extend((0..102).map(|_| error()).chain((0..101).map(|_| warning())));
-        assert_eq!(last(problems), (201, "2 more errors, 1 more warning".to_owned()));
+        let list = problems.finish();
+        assert_eq!((list.len(), crate::count_errors(&list)), (201, 102));
+        let said = "102 errors in all: Q0001 102 times, 100 shown; \
+                    101 warnings in all: Q0002 101 times, 100 shown";
+        assert_eq!(list[200].message(), said);
+        assert!(Problems::default().is_empty());
+        assert!(Problems::default().warnings().unwrap().is_empty());
     }
 
     #[test]
-    fn whoever_stops_says_so() {
+    fn no_code_is_hidden() {
         let mut problems = Problems::default();
-        while !problems.stop() {
-            problems.push(error());
-        }
-        problems.push(error());
-        assert_eq!(last(problems), (101, "stopped after 100 errors".to_owned()));
-        assert!(
-            Problems::default().is_empty() && Problems::default().warnings().unwrap().is_empty()
-        );
+        problems.extend((0..150).map(|_| error()));
+        problems.extend((0..52).map(|_| Diagnostic::invalid("Q0003", "late")));
+        problems.push(Diagnostic::invalid("Q0004", "once"));
+        let list = problems.finish();
+        let count = |code| list.iter().filter(|problem| problem.code() == code).count();
+        assert_eq!(["Q0001", "Q0003", "Q0004", "Q0101"].map(count), [100, 3, 1, 1]);
+        let said = "203 errors in all: Q0001 150 times, 100 shown; Q0003 52 times, 3 shown";
+        assert_eq!(list.last().unwrap().message(), said);
+        assert_eq!(crate::count_errors(&list), 203);
     }
 
     #[test]

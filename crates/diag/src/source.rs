@@ -1,5 +1,7 @@
 //! Source texts and spans.
 
+use std::sync::OnceLock;
+
 /// Index of a source text in [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
@@ -29,9 +31,16 @@ pub struct Source {
     pub name: String,
     /// The text.
     pub text: String,
+    /// Where lines start, once somebody asked: a list of problems has many places.
+    lines: OnceLock<Vec<u32>>,
 }
 
 impl Source {
+    /// A text under a name.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Source { name: name.into(), text: text.into(), lines: OnceLock::new() }
+    }
+
     /// Line and column (both from 1, column in characters) of a byte offset; offsets past the end
     /// give the end.
     pub fn line_column(&self, offset: u32) -> (usize, usize) {
@@ -39,9 +48,13 @@ impl Source {
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
-        let before = &self.text[..end];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        let starts = self.lines.get_or_init(|| {
+            let breaks = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            let after = breaks.filter_map(|(at, _)| u32::try_from(at + 1).ok());
+            std::iter::once(0).chain(after).collect()
+        });
+        let line = starts.partition_point(|start| *start as usize <= end);
+        let column = self.text[starts[line - 1] as usize..end].chars().count() + 1;
         (line, column)
     }
 }
@@ -61,7 +74,7 @@ impl Sources {
     /// Adds a text and returns its id.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> SourceId {
         let id = SourceId::of(self.list.len());
-        self.list.push(Source { name: name.into(), text: text.into() });
+        self.list.push(Source::new(name, text));
         id
     }
 

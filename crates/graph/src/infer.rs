@@ -11,6 +11,11 @@ use crate::{Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, ValueId, Window};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{DType, Shape, broadcast_shapes, element_count, show_shape};
 
+/// True for a problem of inference that other extents of the inputs may solve.
+pub fn depends_on_extents(problem: &Diagnostic) -> bool {
+    matches!(problem.code(), "Q0304" | "Q0306" | "Q0314")
+}
+
 /// Type and shape of a node's result.
 pub(crate) fn infer(graph: &Graph, op: &Op, inputs: &[Option<ValueId>]) -> Result<(DType, Shape)> {
     let operands = Operands { graph, inputs };

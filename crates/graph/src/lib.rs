@@ -22,6 +22,7 @@ mod quantiser;
 mod verify;
 
 pub use graph::{Constant, Graph, Node, NodeId, Value, ValueId};
+pub use infer::depends_on_extents;
 pub use movement::Source;
 pub use op::{
     Activation, ArgExtreme, BatchNorm, Binary, Cell, Compare, Conv, ConvTranspose, Coordinates,

@@ -1,7 +1,7 @@
 //! Quantisers: how real numbers become codes.
 
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_num::{Dyadic, Int, Interval, Overflow, Ratio, Rounding, code_range};
+use quincunx_num::{Dyadic, Int, Interval, Overflow, Ratio, Rounding, code_range, round_ratio};
 use quincunx_tensor::{Shape, View, broadcast_shapes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -240,6 +240,61 @@ impl Scalar {
         code_range(self.signed, self.width, self.overflow)
     }
 
+    /// The number of the grid that a finite number becomes: rounded and overflowed exactly, then
+    /// rounded once to f64.
+    pub fn nearest(&self, x: f64) -> f64 {
+        self.nearest_in_f64(x).unwrap_or_else(|| self.nearest_in_fractions(x))
+    }
+
+    fn nearest_in_fractions(&self, x: f64) -> f64 {
+        let exact = |v: f64| Dyadic::from_f64(v).unwrap_or(Dyadic::ZERO);
+        let steps = exact(x).to_ratio() / self.ratio();
+        let code = round_ratio(&steps, self.rounding) + Int::from(self.zero);
+        let code = self.overflow.apply(&code, self.signed, self.width);
+        Dyadic::new(code - Int::from(self.zero), 0).mul(&exact(self.scale)).to_f64()
+    }
+
+    /// The same where f64 decides: the quotient is so small that every whole number near it is
+    /// exact, and farther from a threshold than the division may be off.
+    fn nearest_in_f64(&self, x: f64) -> Option<f64> {
+        const MOST: f64 = (1_u64 << 50) as f64;
+        let (steps, zero) = (x / self.scale, self.zero as f64);
+        let is_small = self.width <= 50 && zero.abs() <= MOST && steps.abs() <= MOST;
+        if !is_small || (x != 0.0 && steps.abs() < f64::MIN_POSITIVE) {
+            return None;
+        }
+        let from_threshold = (steps * 2.0 - (steps * 2.0).round()).abs();
+        let is_power = self.scale.to_bits() << 12 == 0 && self.scale.is_normal();
+        if !is_power && from_threshold <= steps.abs() * 4.0 * f64::EPSILON {
+            return None;
+        }
+        let code = self.rounding.whole(steps) + zero;
+        let [low, high] = self.small_range();
+        let is_within = low <= code && code <= high;
+        if !is_within && self.overflow == Overflow::Wrap {
+            return None;
+        }
+        Some((code.clamp(low, high) - zero) * self.scale)
+    }
+
+    /// The lowest and the highest code of at most 50 bits.
+    fn small_range(&self) -> [f64; 2] {
+        let narrow = f64::from(u8::from(self.overflow == Overflow::SaturateNarrow));
+        let half = if self.width == 0 { 0.0 } else { f64::from(self.width - 1).exp2() };
+        match (self.width, self.signed) {
+            (0, _) => [0.0, 0.0],
+            (_, true) => [narrow - half, half - 1.0],
+            (_, false) => [0.0, half * 2.0 - 1.0 - narrow],
+        }
+    }
+
+    /// The lowest and the highest number, rounded to f64.
+    pub fn ends(&self) -> [f64; 2] {
+        let (low, high) = self.range();
+        let scale = Dyadic::from_f64(self.scale).unwrap_or(Dyadic::ZERO);
+        [low, high].map(|code| Dyadic::new(code - Int::from(self.zero), 0).mul(&scale).to_f64())
+    }
+
     /// The real numbers of the grid as an interval; `None` unless the scale is a power of two.
     pub fn interval(&self) -> Option<Interval> {
         let exponent = Dyadic::from_f64(self.scale)?.log2()?;
@@ -275,5 +330,40 @@ fn show<T: Copy + PartialEq + fmt::Display>(param: &Param<T>) -> String {
     match param.as_uniform() {
         Some(value) => value.to_string(),
         None => format!("{:?}", param.shape()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers on, beside and between the thresholds of many grids.
+    #[test]
+    fn floats_decide_as_fractions_do() {
+        let (mut decided, mut all) = (0, 0);
+        let scales = [1.0, 0.25, 0.1, 1.0 / 3.0, 3e-5, 1e300, 2.0_f64.powi(-1040), 7.0];
+        let widths = [0, 1, 2, 8, 16, 50, 64];
+        for (rounding, overflow) in Rounding::ALL.into_iter().zip(Overflow::ALL.into_iter().cycle())
+        {
+            for (index, (scale, width)) in
+                scales.into_iter().flat_map(|scale| widths.map(|width| (scale, width))).enumerate()
+            {
+                let (signed, zero) = (index % 2 == 0, if width == 8 { 3 } else { 0 });
+                let grid = Scalar { signed, width, scale, zero, rounding, overflow };
+                for step in -60_i32..60 {
+                    let near = f64::from(step) * 0.5 * scale;
+                    for x in [near, near.next_up(), near.next_down(), near * 1.37, near * 1e9] {
+                        if !x.is_finite() {
+                            continue;
+                        }
+                        let expected = grid.nearest_in_fractions(x);
+                        assert_eq!(grid.nearest(x).to_bits(), expected.to_bits(), "{grid:?} {x:e}");
+                        decided += usize::from(grid.nearest_in_f64(x).is_some());
+                        all += 1;
+                    }
+                }
+            }
+        }
+        assert!(decided * 4 > all, "{decided} of {all}");
     }
 }

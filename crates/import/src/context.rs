@@ -21,6 +21,15 @@ pub(crate) struct NodeContext<'a, 'm> {
     pub(crate) opset: i64,
     /// Attributes; each must be read.
     pub(crate) attributes: Attributes<'m>,
+    /// What stands for the operand and the result while a node is converted inside of another order
+    /// of axes.
+    inside: Option<Inside>,
+}
+
+/// See [`NodeContext::inside`].
+struct Inside {
+    operand: ValueId,
+    result: Option<ValueId>,
 }
 
 impl<'a, 'm> NodeContext<'a, 'm> {
@@ -36,7 +45,21 @@ impl<'a, 'm> NodeContext<'a, 'm> {
     ) -> Result<Self> {
         let opset = importer.opset(domain);
         let attributes = Attributes::new(&node.attribute)?;
-        Ok(NodeContext { importer, node, name, opset, attributes })
+        Ok(NodeContext { importer, node, name, opset, attributes, inside: None })
+    }
+
+    /// Converts the node as an operator of the standard domain whose first operand is `operand`.
+    /// Returns the result, which is not yet that of the node.
+    pub(crate) fn inside(
+        &mut self,
+        operand: ValueId,
+        convert: fn(&mut Self) -> Result<()>,
+    ) -> Result<ValueId> {
+        self.inside = Some(Inside { operand, result: None });
+        self.opset = self.importer.opset(ops::STANDARD);
+        convert(self)?;
+        let result = self.inside.take().and_then(|inside| inside.result);
+        result.ok_or_else(|| Diagnostic::bug("a node without a result"))
     }
 
     /// The operator's name in the file.
@@ -90,6 +113,9 @@ impl<'a, 'm> NodeContext<'a, 'm> {
 
     /// Operand `index` as a value of the graph, if present.
     pub(crate) fn optional(&mut self, index: usize) -> Result<Option<ValueId>> {
+        if let (0, Some(inside)) = (index, &self.inside) {
+            return Ok(Some(inside.operand));
+        }
         match self.input_name(index) {
             Some(name) => self.importer.value(name).map(Some),
             None => Ok(None),
@@ -168,6 +194,11 @@ impl<'a, 'm> NodeContext<'a, 'm> {
 
     /// Adds the node's operation with its name and output name.
     pub(crate) fn emit(&mut self, op: Op, inputs: &[Option<ValueId>]) -> Result<()> {
+        if self.inside.is_some() {
+            let result = Some(self.emit_before(op, inputs)?);
+            self.inside.iter_mut().for_each(|inside| inside.result = result);
+            return Ok(());
+        }
         let output = self.output();
         let name = self.importer.graph_name(output);
         let id = self.importer.graph.add_node(self.name, op, inputs, &name)?;

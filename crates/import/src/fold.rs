@@ -115,6 +115,8 @@ impl<'m> Importer<'m> {
             used: std::mem::take(&mut self.used),
             extents_read: Vec::new(),
             folding: FoldBudget(self.folding.0),
+            inputs: Vec::new(),
+            open: Vec::new(),
             declared: FxHashMap::default(),
             opsets: Arc::clone(&self.opsets),
             listed_operators: false,

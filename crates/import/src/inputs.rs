@@ -5,11 +5,14 @@
 use crate::dtype;
 use crate::options::Options;
 use crate::proto::{DimensionProto, GraphProto, ShapeProto, ValueProto};
+use crate::survey::DeclaredInput;
 use crate::tensor::{MAX_EXTENT, MAX_RANK};
+use crate::values::given_value;
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
-use quincunx_tensor::{DType, Shape, show_shape};
+use quincunx_graph::depends_on_extents;
+use quincunx_tensor::{DType, Shape, Tensor, show_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An input as the graph wants it.
 pub(crate) struct Input<'m> {
@@ -17,12 +20,48 @@ pub(crate) struct Input<'m> {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
     pub(crate) symbols: Vec<Option<String>>,
+    /// The shape as the file declares it, for people.
+    pub(crate) declared: String,
+    /// Some extent is 1 because nobody said otherwise.
+    pub(crate) open: bool,
+    /// The numbers that the user fixed it to.
+    pub(crate) value: Option<Tensor>,
+}
+
+impl Input<'_> {
+    /// What a survey says about it.
+    pub(crate) fn describe(&self) -> DeclaredInput {
+        DeclaredInput {
+            name: self.name.to_owned(),
+            dtype: self.dtype,
+            declared: self.declared.clone(),
+            shape: self.shape.clone(),
+            fixed: self.value.is_some(),
+        }
+    }
 }
 
 /// One extent as declared.
 enum Extent {
     Fixed(usize),
     Symbol(String),
+}
+
+impl Extent {
+    /// As it is shown: a name that the file does not have is `?`.
+    fn show(&self, input: &str) -> String {
+        match self {
+            Extent::Fixed(extent) => extent.to_string(),
+            Extent::Symbol(symbol) if is_made_up(symbol, input) => "?".to_owned(),
+            // One long name may stand in many messages.
+            Extent::Symbol(symbol) => symbol.chars().take(32).collect(),
+        }
+    }
+}
+
+/// True for the name of an extent that the file leaves open without one: `input:axis`.
+fn is_made_up(symbol: &str, input: &str) -> bool {
+    symbol.strip_prefix(input).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// The inputs of a graph that are not initialisers, with every symbol bound.
@@ -57,10 +96,56 @@ pub(crate) fn read_inputs<'m>(
             return Vec::new();
         }
     };
-    declared
+    let mut inputs: Vec<Input<'m>> = declared
         .into_iter()
         .map(|(name, dtype, extents)| bind(name, dtype, extents, options, &bindings))
-        .collect()
+        .collect();
+    for input in &mut inputs {
+        let Some(text) = options.input_values.get(input.name) else { continue };
+        match given_value(input.name, input.dtype, &input.shape, text) {
+            Ok(value) => (input.value, input.open) = (Some(value), false),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    inputs
+}
+
+/// What helps when the shapes of a model do not fit: the option that binds open extents.
+pub(crate) fn shape_help(open: &[(String, String)]) -> Option<String> {
+    let (name, declared) = open.first()?;
+    let extents: Vec<&str> = declared.trim_matches(['[', ']']).split(", ").collect();
+    let is_open = |extent: &str| extent.parse::<usize>().is_err();
+    // One image, and as many elements as images and signals often have along other axes.
+    let image = extents.len() >= 4;
+    let batch = is_open(extents[0]);
+    let example = |(axis, extent)| match axis {
+        _ if !is_open(extent) => extent,
+        0 => "1",
+        _ if image => "224",
+        _ if batch || extents.len().checked_sub(1) == Some(axis) => "512",
+        _ => "1",
+    };
+    let example: Vec<&str> = extents.iter().copied().enumerate().map(example).collect();
+    let all: Vec<String> =
+        open.iter().take(8).map(|(name, declared)| format!("{name} {declared}")).collect();
+    Some(format!(
+        "extents that the file leaves open are 1 unless given, as in --input-shape {name}={}; the \
+         inputs with open extents: {}",
+        example.join("x"),
+        all.join(", ")
+    ))
+}
+
+/// Adds [`shape_help`] to the first problem that other extents may solve.
+pub(crate) fn with_shape_help(
+    mut problems: Vec<Diagnostic>,
+    open: &[(String, String)],
+) -> Vec<Diagnostic> {
+    let first = problems.iter_mut().find(|p| depends_on_extents(p) && p.help_text().is_none());
+    if let (Some(first), Some(help)) = (first, shape_help(open)) {
+        *first = first.clone().help(help);
+    }
+    problems
 }
 
 /// Two values of one name.
@@ -145,7 +230,9 @@ fn check_names(
         .filter_map(|input| input.name.as_deref())
         .filter(|name| !constants.contains(name))
         .collect();
-    for name in options.input_shapes.keys().filter(|name| !names.contains(&name.as_str())) {
+    let given: BTreeSet<&String> =
+        options.input_shapes.keys().chain(options.input_values.keys()).collect();
+    for name in given.into_iter().filter(|name| !names.contains(&name.as_str())) {
         problems.push(unknown("input", name, &names));
     }
     let symbols: Vec<&str> = declared
@@ -172,7 +259,8 @@ pub(crate) fn unknown(what: &str, name: &str, names: &[&str]) -> Diagnostic {
     Diagnostic::usage("Q0415", format!("the model has no {what} \"{name}\"")).help_if(help)
 }
 
-/// The extent of every symbol the user fixed, directly or by a shape.
+/// The extent of every symbol the user fixed, directly or by a shape, and of those that arrays of
+/// the data have.
 fn bindings(options: &Options, declared: &[Declared<'_>]) -> Result<BTreeMap<String, usize>> {
     let mut bindings = options.bindings.clone();
     for (name, _, extents) in declared {
@@ -192,7 +280,43 @@ fn bindings(options: &Options, declared: &[Declared<'_>]) -> Result<BTreeMap<Str
             }
         }
     }
+    for (name, _, extents) in declared {
+        let Some(array) = array_of(name, declared, options) else { continue };
+        for (symbol, extent) in sampled(extents, array) {
+            bindings.entry(symbol.to_owned()).or_insert(extent);
+        }
+    }
     Ok(bindings)
+}
+
+/// Shape of the array that is the data of an input: the one of its name, or the only array for the
+/// only input.
+fn array_of<'o>(
+    name: &str,
+    declared: &[Declared<'_>],
+    options: &'o Options,
+) -> Option<&'o Vec<usize>> {
+    let shapes = &options.data_shapes;
+    let only = || shapes.values().next().filter(|_| shapes.len() == 1 && declared.len() == 1);
+    shapes.get(name).filter(|_| !options.input_shapes.contains_key(name)).or_else(only)
+}
+
+/// The symbols of an input with the extents that an array has there. An axis more than the input
+/// has, or else the outermost one where it is open, counts images.
+fn sampled<'e>(
+    extents: &'e [Extent],
+    array: &'e [usize],
+) -> impl Iterator<Item = (&'e str, usize)> {
+    let one = match array.len().checked_sub(extents.len()) {
+        Some(0) => array,
+        Some(1) => &array[1..],
+        _ => &[],
+    };
+    let counts = array.len() == extents.len();
+    extents.iter().zip(one).enumerate().filter_map(move |(axis, (extent, &found))| match extent {
+        Extent::Symbol(symbol) if axis > 0 || !counts => Some((symbol.as_str(), found)),
+        Extent::Symbol(_) | Extent::Fixed(_) => None,
+    })
 }
 
 fn bind<'m>(
@@ -205,6 +329,9 @@ fn bind<'m>(
     let given = options.input_shapes.get(name);
     let mut shape = Shape::new();
     let mut symbols = Vec::new();
+    let shown: Vec<String> = extents.iter().map(|extent| extent.show(name)).collect();
+    let open = |extent: &Extent| matches!(extent, Extent::Symbol(s) if !bindings.contains_key(s));
+    let open = given.is_none() && extents.iter().any(open);
     for (axis, extent) in extents.into_iter().enumerate() {
         let (declared, symbol) = match extent {
             Extent::Fixed(extent) => (extent, None),
@@ -213,7 +340,8 @@ fn bind<'m>(
         shape.push(given.and_then(|g| g.get(axis)).copied().unwrap_or(declared));
         symbols.push(symbol);
     }
-    Input { name, dtype, shape, symbols }
+    let declared = format!("[{}]", shown.join(", "));
+    Input { name, dtype, shape, symbols, declared, open, value: None }
 }
 
 fn problem(message: String) -> Diagnostic {

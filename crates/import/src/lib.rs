@@ -20,6 +20,7 @@ mod cut;
 mod describe;
 mod dtype;
 mod export;
+mod external;
 mod fold;
 mod inputs;
 mod model;
@@ -31,14 +32,18 @@ mod proto;
 mod reader;
 mod sort;
 mod subgraph;
+mod survey;
 mod tensor;
 mod tensorflow;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use export::{Dialect, ExportOptions, write_onnx};
+pub use external::external_files;
 pub use model::{Format, format_of, read_model};
 pub use ops::supported_operators;
 pub use options::Options;
 pub use reader::read_onnx;
+pub use survey::{DeclaredInput, Survey, survey};
 pub use tensorflow::{is_graph_def, read_graph_def, supported_tensorflow_operators};

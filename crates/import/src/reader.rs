@@ -5,20 +5,23 @@ use crate::context::NodeContext;
 use crate::cut::cut;
 use crate::describe::place;
 use crate::fold::FoldBudget;
-use crate::inputs::{read_inputs, two_values};
+use crate::inputs::{read_inputs, two_values, with_shape_help};
+use crate::model::Format;
 use crate::names::Names;
 use crate::ops::{self, Row};
 use crate::options::Options;
-use crate::proto::{GraphProto, ModelProto, NodeProto, TensorTypeProto};
+use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, TensorTypeProto};
 use crate::sort::topological_order;
-use crate::subgraph::all_reads;
+use crate::subgraph::{all_reads, reads};
+use crate::survey::{DeclaredInput, Survey};
 use crate::tensor::{External, read_tensor};
 use bytes::Bytes;
 use prost::Message;
-use quincunx_diag::{Diagnostic, Place, Problems, Result};
+use quincunx_diag::{Class, Diagnostic, Place, Problems, Result};
 use quincunx_graph::{Constant, Graph, Op, Quantiser, ValueId};
 use quincunx_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,26 +39,45 @@ const NEWEST_OPSET: i64 = 28;
 /// Quincunx cannot do, `Invalid` for what is not a valid model, `Usage` for options that name
 /// nothing.
 pub fn read_onnx(bytes: Bytes, options: &Options) -> std::result::Result<Graph, Vec<Diagnostic>> {
-    check_budget(&bytes).map_err(|problem| vec![problem])?;
     let size = bytes.len() as u64;
+    let (model, graph) = decode(bytes, options)?;
+    let mut importer = Importer::new(&model, &graph, FoldBudget::with(size));
+    importer.run(&graph, options);
+    importer.finish()
+}
+
+/// See [`crate::survey()`].
+pub(crate) fn survey_onnx(
+    bytes: Bytes,
+    options: &Options,
+) -> std::result::Result<Survey, Vec<Diagnostic>> {
+    let size = bytes.len() as u64;
+    let (model, graph) = decode(bytes, options)?;
+    let mut importer = Importer::new(&model, &graph, FoldBudget::with(size));
+    importer.run(&graph, options);
+    importer.survey(&graph)
+}
+
+/// The model without its graph, and the graph, cut as the options say.
+fn decode(
+    bytes: Bytes,
+    options: &Options,
+) -> std::result::Result<(ModelProto, GraphProto), Vec<Diagnostic>> {
+    check_budget(&bytes).map_err(|problem| vec![problem])?;
     let mut model = ModelProto::decode(bytes).map_err(|error| {
         vec![
             Diagnostic::invalid("Q0401", format!("not an ONNX model: {error}"))
                 .help("the file is damaged or of another format"),
         ]
     })?;
-    if let Some(graph) = &mut model.graph {
-        cut(graph, options)?;
-    }
-    let Some(graph) = &model.graph else {
+    let Some(mut graph) = model.graph.take() else {
         return Err(vec![
             Diagnostic::invalid("Q0401", "not an ONNX model: it has no graph")
                 .help("the file is empty, damaged or of another format"),
         ]);
     };
-    let mut importer = Importer::new(&model, graph, FoldBudget::with(size));
-    importer.run(graph, options);
-    importer.finish()
+    cut(&mut graph, options)?;
+    Ok((model, graph))
 }
 
 /// What is known about a name of the file.
@@ -98,6 +120,10 @@ pub(crate) struct Importer<'m> {
     pub(crate) extents_read: Vec<(ValueId, Range<usize>)>,
     /// What may still be computed from constants.
     pub(crate) folding: FoldBudget,
+    /// The inputs, as the file declares them.
+    pub(crate) inputs: Vec<DeclaredInput>,
+    /// Names and declared shapes of inputs whose open extents nobody bound.
+    pub(crate) open: Vec<(String, String)>,
     /// Types the file declares, for messages.
     pub(crate) declared: FxHashMap<&'m str, &'m TensorTypeProto>,
     /// Version of every domain the file declares.
@@ -138,6 +164,8 @@ impl<'m> Importer<'m> {
             used,
             extents_read: Vec::new(),
             folding,
+            inputs: Vec::new(),
+            open: Vec::new(),
             declared,
             opsets: Arc::new(opsets),
             listed_operators: false,
@@ -148,7 +176,9 @@ impl<'m> Importer<'m> {
 
     fn run(&mut self, graph: &'m GraphProto, options: &Options) {
         self.check_opsets(graph);
-        self.add_inputs(graph, options);
+        if !self.add_inputs(graph, options) {
+            return;
+        }
         self.files = External::new(options.base_dir.clone());
         self.add_initialisers(graph);
         let names = self.name_nodes(graph);
@@ -165,7 +195,61 @@ impl<'m> Importer<'m> {
         if self.problems.is_empty() {
             self.forget_symbols();
         }
-        self.problems.warnings().map(|_| self.graph)
+        let open = self.open;
+        let problems = self.problems.warnings();
+        problems.map(|_| self.graph).map_err(|problems| with_shape_help(problems, &open))
+    }
+
+    /// What was read, and why not the rest.
+    fn survey(mut self, graph: &GraphProto) -> std::result::Result<Survey, Vec<Diagnostic>> {
+        let lost = |name: &&str| matches!(self.known.get(*name), Some(Known::Lost));
+        let is_lost = |node: &&NodeProto| node.output.iter().any(|name| lost(&name.as_str()));
+        let mut unread = BTreeMap::new();
+        let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+        for node in graph.node.iter().filter(is_lost) {
+            let operator = node.op_type.as_deref().unwrap_or("");
+            let name = match ops::domain(node.domain.as_deref()) {
+                ops::STANDARD => operator.to_owned(),
+                domain => format!("{domain}::{operator}"),
+            };
+            *unread.entry(name).or_default() += 1;
+            let operands = reads(node);
+            if !operands.iter().any(lost) {
+                before.extend(operands.into_iter().filter(|name| self.is_computed(name)));
+                after.extend(node.output.iter().map(String::as_str).filter(|n| !n.is_empty()));
+            }
+        }
+        let names = |set: BTreeSet<&str>| set.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let (outputs_before, inputs_after) = (names(before), names(after));
+        let whole = self.problems.is_empty();
+        if whole {
+            self.forget_symbols();
+        }
+        let mut opsets: Vec<(String, i64)> =
+            self.opsets.iter().map(|(name, &version)| ((*name).to_owned(), version)).collect();
+        opsets.sort();
+        let survey = Survey {
+            format: Format::Onnx,
+            opsets,
+            inputs: self.inputs,
+            graph: self.graph,
+            parameters: (!whole).then(|| parameters(graph)),
+            unread,
+            problems: Vec::new(),
+            inputs_after: if outputs_before.is_empty() { inputs_after } else { Vec::new() },
+            outputs_before,
+            shape_help: None,
+        };
+        survey.judged(self.problems, &self.open)
+    }
+
+    /// True for a value that a node of the graph computes.
+    fn is_computed(&self, name: &str) -> bool {
+        match self.known.get(name) {
+            Some(Known::Value(id)) => self.graph[*id].producer.is_some(),
+            Some(Known::Codes(_)) => true,
+            Some(Known::Constant(_) | Known::Lost) | None => false,
+        }
     }
 
     /// Records a problem.
@@ -200,11 +284,21 @@ impl<'m> Importer<'m> {
         self.report(problem);
     }
 
-    fn add_inputs(&mut self, graph: &'m GraphProto, options: &Options) {
+    /// False when the options do not fit them, so that nothing else is worth telling.
+    fn add_inputs(&mut self, graph: &'m GraphProto, options: &Options) -> bool {
         let mut problems = Vec::new();
         let inputs = read_inputs(graph, options, &mut problems);
+        let usable = problems.iter().all(|problem| problem.class() != Class::Usage);
         problems.into_iter().for_each(|problem| self.report(problem));
         for input in inputs {
+            self.inputs.push(input.describe());
+            if input.open {
+                self.open.push((input.name.to_owned(), input.declared));
+            }
+            if let Some(value) = input.value {
+                self.known.insert(input.name, Known::Constant(Box::new(value.into())));
+                continue;
+            }
             match self.graph.add_input(input.name, input.dtype, &input.shape, &input.symbols) {
                 Ok(id) => drop(self.known.insert(input.name, Known::Value(id))),
                 Err(problem) => self.report(problem),
@@ -214,6 +308,7 @@ impl<'m> Importer<'m> {
         for name in graph.input.iter().filter_map(|input| input.name.as_deref()) {
             self.known.entry(name).or_insert(Known::Lost);
         }
+        usable
     }
 
     pub(crate) fn add_initialisers(&mut self, graph: &'m GraphProto) {
@@ -443,6 +538,18 @@ impl<'m> Importer<'m> {
         let bytes = self.graph.add_node(&node, op, &[Some(codes.source)], &bytes)?;
         self.graph.add_node(&codes.node, Op::Cast { to: dtype }, &[Some(bytes)], name)
     }
+}
+
+/// Elements of the constants of a graph and its subgraphs.
+fn parameters(graph: &GraphProto) -> u64 {
+    let elements = |tensor: &TensorProto| {
+        tensor.dims.iter().fold(1_u64, |n, &dim| n.saturating_mul(u64::try_from(dim).unwrap_or(0)))
+    };
+    let attributes = || graph.node.iter().flat_map(|node| &node.attribute);
+    let tensors = attributes().filter_map(|attribute| attribute.t.as_deref());
+    let own = graph.initializer.iter().chain(tensors).map(elements);
+    let inner = attributes().filter_map(|attribute| attribute.g.as_deref()).map(parameters);
+    own.chain(inner).fold(0, u64::saturating_add)
 }
 
 /// An operator with another number of operands than it takes.

@@ -99,7 +99,7 @@ fn read_regular(path: &Path) -> std::result::Result<Bytes, String> {
     std::fs::read(path).map(Bytes::from).map_err(show)
 }
 
-fn entry<'e>(entries: &'e [EntryProto], key: &str) -> Option<&'e str> {
+pub(crate) fn entry<'e>(entries: &'e [EntryProto], key: &str) -> Option<&'e str> {
     entries.iter().find(|e| e.key.as_deref() == Some(key))?.value.as_deref()
 }
 

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 VARIANTS = 24
 MICROSOFT = "com.microsoft"
+CLASSIC = "ai.onnx.ml"
 FAMILIES = {}
 
 
@@ -128,7 +129,8 @@ class Maker:
         results = [helper.make_empty_tensor_value_info(name) for name in outputs]
         constants = [numpy_helper.from_array(v, n) for n, v in self.constants.items()]
         graph = helper.make_graph(self.nodes, "g", infos, results, constants)
-        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1),
+                  helper.make_opsetid(CLASSIC, 3)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=min(10, 8 if opset < 19 else 10))
 
 
@@ -931,6 +933,117 @@ def on_codes(random, name, make):
         codes = make("Flatten", codes) if kind == "Flatten" else make("Reshape", codes, np.array([1, -1], np.int64))
         codes = make("QLinearMatMul", codes, scale, zero, random.codes(108, 4, dtype=np.int8), w_scale, np.int8(0), scale * np.float32(9), zero)
     return 13, [codes, make("DequantizeLinear", codes, scale, zero)] if random.chance() else codes
+
+
+# ---- ONNX-ML
+
+TRANSFORMS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]
+
+
+def numbers(random, *shape):
+    """An operand of any type that is accepted; floats are exact, so that thresholds are met."""
+    x = random.numbers.integers(-8, 9, shape)
+    return x.astype(np.float32) / 4 if random.chance(0.7) else x.astype(random.choose(np.int32, np.int64))
+
+
+@family("Scaler", "Normalizer", "ArrayFeatureExtractor")
+def features(random, name, make):
+    n, count = random.int(1, 4), random.int(1, 6)
+    x = make.fed(numbers(random, n, count))
+    if name == "Scaler":
+        one = lambda: random.real(random.choose(1, count)).tolist()
+        return 13, make(name, x, domain=CLASSIC, offset=one(), scale=one())
+    if name == "Normalizer":
+        return 13, make(name, x, domain=CLASSIC, **random.some(norm=random.choose("MAX", "L1", "L2")))
+    return 13, make(name, x, np.array([random.int(0, count - 1) for _ in range(random.int(1, 4))], np.int64),
+                    domain=CLASSIC)
+
+
+def probable(values, transform):
+    """Scores that PROBIT takes lie between 0 and 1."""
+    return np.abs(values) / (np.abs(values).sum() * 8 + 1) if transform == "PROBIT" else values
+
+
+@family("LinearRegressor", "LinearClassifier")
+def linear_model(random, name, make):
+    n, count, columns = random.int(1, 4), random.int(1, 6), random.int(1, 4)
+    transform = random.choose(*TRANSFORMS)
+    if transform == "PROBIT" and name == "LinearClassifier":
+        columns += 1
+    x = make.fed(np.abs(numbers(random, n, count)))
+    weights = probable(random.real(columns, count, scale=0.5), transform)
+    weights[0, 0] = np.abs(weights[0, 0])
+    bias = np.full(columns, 0.25) if transform == "PROBIT" else random.real(columns)
+    attributes = {"coefficients": weights.flatten().tolist(), "intercepts": bias.tolist(), "post_transform": transform}
+    if name == "LinearRegressor":
+        return 13, make(name, x, domain=CLASSIC, targets=columns, **attributes)
+    labels = random.numbers.permutation(20)[:max(columns, 2)].tolist()
+    return 13, make(name, x, domain=CLASSIC, outputs=2, classlabels_ints=labels, **attributes)
+
+
+def forest(random, count, mixed):
+    """Lists about the nodes of some trees, and the leaves as (tree, node)."""
+    nodes, leaves = [], []
+    modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+    usual = random.choose(*modes)
+    for tree in range(random.int(1, 4)):
+        numbers = iter(range(1000))
+
+        def grow(depth):
+            number, place = next(numbers), len(nodes)
+            nodes.append(None)
+            if depth == 0 or random.chance(0.2):
+                nodes[place] = (tree, number, 0, 0.0, "LEAF", 0, 0, 0)
+                leaves.append((tree, number))
+            else:
+                mode = random.choose(*modes) if mixed else usual
+                threshold = random.int(-8, 8) / 4
+                feature, missing = random.int(0, count - 1), random.int(0, 1)
+                yes, no = grow(depth - 1), grow(depth - 1)
+                nodes[place] = (tree, number, feature, threshold, mode, yes, no, missing)
+            return number
+
+        grow(random.int(0, 4))
+    keys = ["treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+            "missing_value_tracks_true"]
+    lists = {f"nodes_{key}": list(column) for key, column in zip(keys, zip(*nodes))}
+    if random.chance():
+        del lists["nodes_missing_value_tracks_true"]
+    return lists, leaves
+
+
+@family("TreeEnsembleRegressor", "TreeEnsembleClassifier")
+def trees(random, name, make):
+    n, count = random.int(1, 5), random.int(1, 4)
+    x = numbers(random, n, count)
+    if x.dtype == np.float32 and random.chance(0.3):
+        x[random.int(0, n - 1), random.int(0, count - 1)] = np.nan
+    lists, leaves = forest(random, count, random.chance(0.4))
+    transform = random.choose(*TRANSFORMS)
+    classes = random.int(2, 4) if name == "TreeEnsembleClassifier" else random.int(1, 3)
+    with_base = transform == "PROBIT" or random.chance()
+    if name == "TreeEnsembleRegressor":
+        # onnxruntime leaves out the base of a result for which no leaf votes; the standard does not.
+        votes = [(*leaf, target) for leaf in leaves for target in range(classes) if with_base or random.chance(0.9)]
+        weights = probable(random.real(len(votes)), transform)
+        key, more = "target", {"n_targets": classes, **random.some(
+            aggregate_function=random.choose("SUM", "AVERAGE", "MIN", "MAX"))}
+    else:
+        single = classes == 2
+        votes = [(*leaf, target) for leaf in leaves for target in ([0] if single else range(classes))]
+        weights = probable(random.real(len(votes)), transform)
+        if single and random.chance():
+            weights = np.abs(weights) / np.abs(weights).sum()
+        if single and transform == "PROBIT":
+            transform = "NONE"
+        key, more = "class", {"classlabels_int64s": random.numbers.permutation(20)[:classes].tolist()}
+    if with_base:
+        base = np.full(classes, 0.25) if transform == "PROBIT" else random.real(classes)
+        more["base_values"] = base.tolist() if key == "target" or classes > 2 else base.tolist()[:1]
+    trees, nodes, ids = map(list, zip(*votes)) if votes else ([], [], [])
+    more |= {f"{key}_treeids": trees, f"{key}_nodeids": nodes, f"{key}_ids": ids, f"{key}_weights": weights.tolist()}
+    return 13, make(name, make.fed(x), domain=CLASSIC, outputs=1 if key == "target" else 2,
+                    post_transform=transform, **lists, **more)
 
 
 def is_finite(outputs):

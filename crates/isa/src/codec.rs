@@ -5,6 +5,9 @@ use crate::layout::{Field, Layout, RowLayout};
 use crate::table::{FieldSpec, Fixup, Operand, RawInst, Row, Table, Values};
 use quincunx_diag::{Diagnostic, Result};
 
+/// The code of the problem that an operand does not fit its field.
+pub const DOES_NOT_FIT: &str = "Q2103";
+
 impl Table {
     /// The word of an instruction.
     ///
@@ -156,7 +159,7 @@ fn cannot_store(spec: &Row, operand: &Operand, value: i128, field: &Field) -> Di
     let (low, high) = field.range();
     let expected = format!("{}..={}", bound(low), bound(high));
     let text = format!("operand {name} of {mnemonic} is stored as {value}, expected {expected}");
-    Diagnostic::invalid("Q2103", text)
+    Diagnostic::invalid(DOES_NOT_FIT, text)
 }
 
 fn unknown_value(spec: &Row, operand: &Operand, stored: i128) -> Diagnostic {

@@ -1,5 +1,6 @@
 //! A text cursor for hand-written parsers.
 
+use crate::codec::DOES_NOT_FIT;
 use quincunx_diag::{Diagnostic, Result, SourceId, Span};
 
 /// How the text of a language looks between its words.
@@ -244,7 +245,7 @@ impl<'a> Cursor<'a> {
     /// The error (`Q2103`) that the value from an earlier offset to here is out of range, for custom
     /// operands.
     pub fn out_of_range(&self, message: impl Into<String>, start: usize) -> Diagnostic {
-        self.error("Q2103", message, start)
+        self.error(DOES_NOT_FIT, message, start)
     }
 
     /// A word or one character; empty at the end of a line.

@@ -22,6 +22,7 @@ mod text;
 mod value;
 
 pub use bits::{Bits, MAX_BITS};
+pub use codec::DOES_NOT_FIT;
 pub use coverage::Coverage;
 pub use cursor::{Cursor, Style, is_word};
 pub use layout::Layout;

@@ -1,5 +1,6 @@
 //! The compiled form of a row's syntax, and reading and printing one instruction with it.
 
+use crate::codec::DOES_NOT_FIT;
 use crate::cursor::{Cursor, is_word};
 use crate::layout::Layout;
 use crate::table::{Kind, Operand, Row, Values};
@@ -275,7 +276,7 @@ pub(crate) struct Fault {
 impl Fault {
     pub(crate) fn diagnostic(&self) -> Diagnostic {
         let message = format!("{}, expected {}", self.message, self.expected);
-        Diagnostic::invalid("Q2103", message)
+        Diagnostic::invalid(DOES_NOT_FIT, message)
     }
 }
 

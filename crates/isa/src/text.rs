@@ -115,13 +115,13 @@ pub struct Lines<T> {
 
 /// Reads a line-oriented program: calls `statement` at the start of every statement that is not
 /// empty, and goes on with the next statement after an error. `statement` gives `None` for
-/// statements that are not items, such as directives. After 100 errors it stops.
+/// statements that are not items, such as directives.
 pub fn parse_lines<T>(
     mut cursor: Cursor<'_>,
     mut statement: impl FnMut(&mut Cursor<'_>) -> Result<Option<T>>,
 ) -> Lines<T> {
     let (mut items, mut problems) = (Vec::new(), Problems::default());
-    while !problems.stop() {
+    loop {
         cursor.skip_lines();
         if cursor.at_end() {
             break;

@@ -54,6 +54,24 @@ impl Rounding {
     }
 }
 
+impl Rounding {
+    /// A whole number from a number that is not beyond 2^51.
+    pub fn whole(self, x: f64) -> f64 {
+        match self {
+            Rounding::Floor => x.floor(),
+            Rounding::Ceil => x.ceil(),
+            Rounding::Down => x.trunc(),
+            Rounding::Up => x.abs().ceil().copysign(x),
+            Rounding::HalfEven => x.round_ties_even(),
+            Rounding::HalfUp => x.round(),
+            Rounding::HalfDown if (x - x.trunc()).abs() == 0.5 => x.trunc(),
+            Rounding::HalfDown => x.round(),
+            // Unlike `x + 0.5` the difference is exact.
+            Rounding::HalfCeil => x.floor() + f64::from(u8::from(x - x.floor() >= 0.5)),
+        }
+    }
+}
+
 impl fmt::Display for Rounding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -58,6 +58,19 @@ impl Cell {
         }
     }
 
+    /// The number to sort by; 0 of what is not a number.
+    pub(crate) fn magnitude(&self) -> f64 {
+        match *self {
+            Cell::Count(count) => count as f64,
+            Cell::Integer(value) => value as f64,
+            Cell::Real(value, _)
+            | Cell::Number(value)
+            | Cell::Brief(value)
+            | Cell::Share(value) => value,
+            Cell::Empty | Cell::Text(_) | Cell::List(..) => 0.0,
+        }
+    }
+
     /// What CSV holds: the text for people, but numbers in full.
     pub(crate) fn raw(&self) -> String {
         match self {

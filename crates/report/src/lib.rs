@@ -6,6 +6,7 @@
 
 mod cell;
 mod escape;
+mod fit;
 mod render;
 mod table;
 #[cfg(test)]
@@ -82,10 +83,22 @@ impl Report {
         self
     }
 
+    /// Names of its tables, in order.
+    pub fn tables(&self) -> Vec<&str> {
+        let table = |part: &'_ Part| matches!(part, Part::Table(_));
+        self.parts.iter().filter(|part| table(part)).map(Part::key).collect()
+    }
+
     /// The report in a format; every format ends with a line break.
     pub fn render(&self, format: Format) -> String {
+        self.render_within(format, None)
+    }
+
+    /// The same with tables of text in so many columns: names are shortened in their middles, texts
+    /// folded, and what still does not fit stands below.
+    pub fn render_within(&self, format: Format, columns: Option<usize>) -> String {
         match format {
-            Format::Text => render::text(&self.parts),
+            Format::Text => render::text(&self.parts, columns),
             Format::Json => render::json(self),
             Format::Markdown => render::markdown(&self.parts),
             Format::Csv => render::csv(&self.parts),

@@ -1,7 +1,8 @@
 //! The formats.
 
 use crate::escape::{self, visible, visible_lines};
-use crate::{Part, Report, Table};
+use crate::fit::{self, Drawn};
+use crate::{Column, Part, Report, Table};
 use comfy_table::{Cell as TextCell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use std::fmt;
 use std::str::FromStr;
@@ -53,30 +54,35 @@ impl FromStr for Format {
     }
 }
 
-pub(crate) fn text(parts: &[Part]) -> String {
+pub(crate) fn text(parts: &[Part], columns: Option<usize>) -> String {
     let render = |part: &Part| match part {
-        Part::Table(table) => text_table(table),
+        Part::Table(table) => text_table(table, columns.unwrap_or(usize::MAX)),
         Part::Text { text, .. } => ended(&visible_lines(text)),
     };
     join(parts.iter().map(render))
 }
 
-fn text_table(table: &Table) -> String {
+fn text_table(table: &Table, limit: usize) -> String {
+    let drawn = |(at, column): (usize, &Column)| Drawn {
+        heading: column.heading(),
+        cells: table.rows().iter().map(|row| visible(&row[at].show()).into_owned()).collect(),
+        right: column.right,
+    };
+    let columns = table.columns().iter().enumerate().map(drawn).collect();
+    join(fit::blocks(columns, limit).iter().map(|block| text_block(block, table.rows().len())))
+}
+
+fn text_block(columns: &[Drawn], rows: usize) -> String {
     let rule = LineStyle::none().fill('─').junction('─');
     let mut text = comfy_table::Table::new();
     text.load_style(TableStyle::new().header_separator(rule));
-    // Rows never depend on the width of the terminal.
+    // What fits is decided already.
     text.set_content_arrangement(ContentArrangement::Disabled);
     let align = |right| if right { CellAlignment::Right } else { CellAlignment::Left };
-    text.set_header(
-        table.columns().iter().map(|c| TextCell::new(c.heading()).set_alignment(align(c.right))),
-    );
-    for row in table.rows() {
-        text.add_row(
-            row.iter().zip(table.columns()).map(|(cell, c)| {
-                TextCell::new(visible(&cell.show())).set_alignment(align(c.right))
-            }),
-        );
+    let cell = |text: &str, column: &Drawn| TextCell::new(text).set_alignment(align(column.right));
+    text.set_header(columns.iter().map(|column| cell(&column.heading, column)));
+    for row in 0..rows {
+        text.add_row(columns.iter().map(|column| cell(&column.cells[row], column)));
     }
     for column in text.column_iter_mut() {
         column.set_padding((0, 1));

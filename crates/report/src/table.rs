@@ -8,18 +8,19 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 pub struct Column {
     pub(crate) key: &'static str,
     pub(crate) unit: Option<&'static str>,
+    pub(crate) title: Option<&'static str>,
     pub(crate) right: bool,
 }
 
 impl Column {
     /// A column of words, aligned left. The key is the heading and the name in JSON.
     pub fn text(key: &'static str) -> Self {
-        Column { key, unit: None, right: false }
+        Column { key, unit: None, title: None, right: false }
     }
 
     /// A column of numbers, aligned right.
     pub fn number(key: &'static str) -> Self {
-        Column { key, unit: None, right: true }
+        Column { key, unit: None, title: None, right: true }
     }
 
     /// Names the unit; people see it in the heading.
@@ -29,8 +30,18 @@ impl Column {
         self
     }
 
+    /// Another heading for people than the key.
+    #[must_use]
+    pub fn titled(mut self, title: &'static str) -> Self {
+        self.title = Some(title);
+        self
+    }
+
     /// The heading for people.
     pub(crate) fn heading(&self) -> String {
+        if let Some(title) = self.title {
+            return title.to_owned();
+        }
         let name = self.key.replace('_', " ");
         match self.unit {
             Some(unit) => format!("{name} [{unit}]"),
@@ -74,6 +85,15 @@ impl Table {
         self.push(vec![name.into(), value.into()]);
     }
 
+    /// Adds the rows of another table of properties, with this in front of their names.
+    pub fn append_properties(&mut self, prefix: &str, other: Table) {
+        for row in other.rows {
+            if let [name, value] = &row[..] {
+                self.property(&format!("{prefix}{}", name.show()), value.clone());
+            }
+        }
+    }
+
     /// The same with a column of words in front that is equal in all rows.
     #[must_use]
     pub fn with_first(mut self, key: &'static str, word: &str) -> Self {
@@ -94,6 +114,15 @@ impl Table {
     pub fn append(&mut self, other: Table) {
         assert!(self.has_form_of(&other), "joined tables have the same columns");
         self.rows.extend(other.rows);
+    }
+
+    /// The rows with the largest numbers of a column first; without that column as they were.
+    #[must_use]
+    pub fn largest_first(mut self, key: &str) -> Self {
+        if let Some(at) = self.columns.iter().position(|column| column.key == key) {
+            self.rows.sort_by(|a, b| b[at].magnitude().total_cmp(&a[at].magnitude()));
+        }
+        self
     }
 
     /// Name of the rows in JSON.

@@ -113,3 +113,71 @@ fn tables_are_joined_and_chosen() {
     assert!(csv.starts_with("segment,a\none,x\ntwo,y\n"), "{csv}");
     assert_eq!(report.only(|key| key == "note").render(Format::Text), "n\n");
 }
+
+/// The longest line.
+fn width(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap()
+}
+
+#[test]
+fn long_names_lose_their_middles_and_stay_distinct() {
+    let prefix = "StatefulPartitionedCall/model/block/".repeat(6);
+    let ends = ["conv/Conv2D", "bn/FusedBatchNormV3", "conv/Conv2D_1"];
+    let middles = ["a", "b"].map(|word| format!("{prefix}{word}{prefix}"));
+    for names in [ends.map(|end| format!("{prefix}{end}")).to_vec(), middles.to_vec()] {
+        let columns = vec![Column::text("node"), Column::number("macs"), Column::text("reason")];
+        let mut table = Table::new("rows", columns);
+        for name in &names {
+            let reason = "the machine has no such operator, nor one that does the same";
+            table.push(vec![name.as_str().into(), 1_u64.into(), reason.into()]);
+        }
+        let report = Report::from(table);
+        let text = report.render_within(Format::Text, Some(80));
+        assert!(width(&text) <= 80, "{text}");
+        assert_eq!(text.matches('…').count(), names.len(), "{text}");
+        let shown: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains('…'))
+            .map(|l| &l[..l.find(' ').unwrap()])
+            .collect();
+        let distinct: std::collections::BTreeSet<&str> = shown.iter().copied().collect();
+        assert_eq!(distinct.len(), names.len(), "{text}");
+        let words =
+            |text: &str| text.split_whitespace().filter(|word| *word == "operator,").count();
+        assert_eq!(words(&text), names.len(), "{text}");
+        assert!(report.render(Format::Json).contains(&names[0]));
+        assert!(report.render(Format::Text).contains(&names[0]));
+    }
+}
+
+#[test]
+fn columns_that_do_not_fit_follow_below_behind_the_first() {
+    let headings = ["value", "instructions", "read_from_memory", "written", "utilisation"];
+    let mut columns = vec![Column::text("layer")];
+    columns.extend(headings.map(Column::number));
+    let mut table = Table::new("rows", columns);
+    let numbers = (1..=5_u64).map(|digit| crate::Cell::from(digit * 11_111_111));
+    table.push([Cell::from("conv_1")].into_iter().chain(numbers).collect());
+    let report = Report::from(table);
+    for limit in [30, 40, 60, 80] {
+        let text = report.render_within(Format::Text, Some(limit));
+        assert!(width(&text) <= limit, "{limit}\n{text}");
+        let blocks = text.matches("conv_1").count();
+        assert_eq!(text.matches("layer").count(), blocks, "{text}");
+        assert_eq!(blocks == 1, limit == 80, "{limit}\n{text}");
+        for digit in 1..=5 {
+            assert_eq!(text.matches(&(digit * 11_111_111).to_string()).count(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn columns_without_entries_go_where_there_is_no_room() {
+    let columns = ["name", "first_reason", "second_reason"].map(Column::text).to_vec();
+    let mut table = Table::new("rows", columns);
+    table.push(vec!["a".into(), "x".repeat(20).into(), Cell::Empty]);
+    let report = Report::from(table);
+    assert!(report.render_within(Format::Text, Some(60)).contains("second reason"));
+    let narrow = report.render_within(Format::Text, Some(40));
+    assert!(narrow.contains("first reason") && !narrow.contains("second"), "{narrow}");
+}

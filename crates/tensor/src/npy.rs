@@ -16,7 +16,7 @@ use quincunx_diag::{Diagnostic, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Cursor, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
@@ -164,7 +164,9 @@ pub fn write_npz_in_order(tensors: &Tensors, order: &[String]) -> Result<Vec<u8>
 /// `Q0209` when the file cannot be read or is neither; otherwise as [`read_npy`] and [`read_npz`].
 pub fn read_file(path: &Path) -> Result<Tensors> {
     let name = path.display().to_string();
-    let bytes = Bytes::from(fs::read(path).map_err(|e| io_error("read", path, &e))?);
+    let bytes = Bytes::from(fs::read(path).map_err(|error| {
+        Diagnostic::system("Q0209", "read the file", &error).in_file(path.display().to_string())
+    })?);
     let tensors = if bytes.starts_with(MAGIC) {
         read_npy(bytes).map(|tensor| Tensors::from([(String::new(), tensor)]))
     } else if ZIP_MAGICS.iter().any(|magic| bytes.starts_with(magic)) {
@@ -175,55 +177,23 @@ pub fn read_file(path: &Path) -> Result<Tensors> {
     tensors.map_err(|problem| problem.name_file(&name))
 }
 
-/// Writes a file whose name ends in `.npy` (exactly one tensor, whatever its name) or any other
-/// as `.npz`. The file appears complete or not at all.
+/// The contents of a file whose name ends in `.npy` (exactly one tensor, whatever its name) or any
+/// other, which is a `.npz`.
 ///
 /// # Errors
-/// `Q0209` when there is not exactly one tensor for `.npy`, or the file cannot be written.
-pub fn write_file(path: &Path, tensors: &Tensors) -> Result<()> {
+/// `Q0209` when there is not exactly one tensor for `.npy`.
+pub fn write_as(path: &Path, tensors: &Tensors) -> Result<Vec<u8>> {
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    let bytes = match tensors.values().next() {
-        Some(tensor) if is_npy && tensors.len() == 1 => write_npy(tensor),
+    match tensors.values().next() {
+        Some(tensor) if is_npy && tensors.len() == 1 => Ok(write_npy(tensor)),
         _ if is_npy => {
-            return Err(Diagnostic::usage(
-                "Q0209",
-                format!("a .npy file holds one tensor, found {}", tensors.len()),
-            )
-            .in_file(path.display().to_string())
-            .help("write a .npz file"));
+            let message = format!("a .npy file holds one tensor, found {}", tensors.len());
+            Err(Diagnostic::usage("Q0209", message)
+                .in_file(path.display().to_string())
+                .help("write a .npz file"))
         }
-        _ => write_npz(tensors)?,
-    };
-    write_atomically(path, &bytes).map_err(|e| io_error("write", path, &e))
-}
-
-fn write_atomically(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let (temporary, mut file) = temporary_beside(path)?;
-    let outcome = file.write_all(bytes).and_then(|()| fs::rename(&temporary, path));
-    if outcome.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&temporary);
+        _ => write_npz(tensors),
     }
-    outcome
-}
-
-/// A new file in the folder of `path`, so that renaming it does not cross file systems.
-fn temporary_beside(path: &Path) -> std::io::Result<(PathBuf, fs::File)> {
-    let base = path.file_name().unwrap_or_default().to_string_lossy();
-    for attempt in 0..1000 {
-        let name = format!(".{base}.{}-{attempt}.tmp", std::process::id());
-        let temporary = path.with_file_name(name);
-        match fs::File::create_new(&temporary) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            outcome => return outcome.map(|file| (temporary, file)),
-        }
-    }
-    Err(std::io::ErrorKind::AlreadyExists.into())
-}
-
-fn io_error(what: &str, path: &Path, error: &std::io::Error) -> Diagnostic {
-    Diagnostic::invalid("Q0209", format!("cannot {what} the file: {error}"))
-        .in_file(path.display().to_string())
 }
 
 fn bad_archive(error: &dyn std::fmt::Display) -> Diagnostic {

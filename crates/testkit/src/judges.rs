@@ -21,7 +21,7 @@ pub struct Agreed {
 
 /// Compiles a graph and runs the program on these inputs: every value that the simulators show is
 /// the golden model's, in every engine, and every output is there. The fast engine notes what the
-/// readable one does; only where it notes something, the checked one may stop.
+/// readable one does; only where it clips something, the checked one may stop.
 ///
 /// # Errors
 ///
@@ -61,15 +61,17 @@ pub fn agree(
     for inputs in inputs {
         let golden = golden_model.run(&inputs);
         let golden = golden.unwrap_or_else(|problem| panic!("{problem}\n{graph}"));
-        let mut notes = Vec::new();
+        let mut noticed = (Vec::new(), Vec::new());
         for (engine, machine) in &mut machines {
             let outputs = match machine.run(&inputs) {
-                Err(_) if *engine == Engine::Checked && !notes.is_empty() => continue,
+                Err(_) if *engine == Engine::Checked && !noticed.1.is_empty() => continue,
                 outputs => outputs.unwrap(),
             };
             match engine {
-                Engine::Exec => notes = machine.notes(),
-                Engine::Fast => assert_eq!(machine.notes(), notes, "{graph}"),
+                Engine::Exec => noticed = (machine.notes(), machine.clipped()),
+                Engine::Fast => {
+                    assert_eq!((machine.notes(), machine.clipped()), noticed, "{graph}");
+                }
                 Engine::Checked => {}
             }
             assert_eq!(outputs.len(), graph.outputs().len());

@@ -1,5 +1,6 @@
 //! A program as the toolchain sees it: with ports, layer taps, native files and simulators.
 
+mod fit;
 mod prepared;
 mod staging;
 
@@ -18,7 +19,7 @@ use crate::verify::{Rules, verify_pipeline};
 use crate::views::{self, Flat};
 use prepared::Prepared;
 use quincunx_contract::{
-    EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
+    Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::Table;
@@ -268,6 +269,11 @@ static VIEWS: &[View] = &[
         doc: "where the time goes: stages, layers, an estimate of the logic",
         verb: Verb::Time,
     },
+    View {
+        name: "logic",
+        doc: "what the program takes as logic, and whether it meets the clock",
+        verb: Verb::Compile,
+    },
     View { name: "synthesis", doc: "what Yosys makes of the program", verb: Verb::Synth },
     View {
         name: "statistics",
@@ -313,6 +319,36 @@ impl quincunx_contract::Program for Artifact {
         problems
     }
 
+    fn checks(&self) -> Vec<Check> {
+        let stages = &self.pipeline.stages;
+        let operations: usize = stages.iter().map(|stage| stage.operations.len()).sum();
+        let family = |holds, codes| Check::new(holds, codes, operations, "operations");
+        let mut checks = vec![
+            family("operands, inputs, tables and outputs exist", &[("Q1001", "Q1004")]),
+            family("types are sound and within the limit of width", &[("Q1010", "Q1015")]),
+            family("shifts, branches and tables fit", &[("Q1020", "Q1022")]),
+            family("no fraction bits are lost but in quantisers", &[("Q1030", "Q1033")]),
+            family("constants and entries of tables fit their types", &[("Q1034", "Q1035")]),
+            family("no result overflows, for all inputs: intervals proved", &[("Q1036", "Q1036")])
+                .of_legal(),
+            family(
+                "the same without relying on declared intervals",
+                &[("Q1036", "Q1036"), ("Q1038", "Q1038")],
+            )
+            .of_legal(),
+            family("lookups stay within their tables", &[("Q1039", "Q1039")]).of_legal(),
+        ];
+        if stages.len() > 1 {
+            let codes = &[("Q1040", "Q1040")];
+            checks.push(Check::new("stages fit each other", codes, stages.len(), "stages"));
+        }
+        checks
+    }
+
+    fn clock_warnings(&self) -> Vec<Diagnostic> {
+        self.clock_problem().into_iter().collect()
+    }
+
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         if engine == Engine::Fast
             && let Some(machine) = Prepared::new(self)?
@@ -351,6 +387,8 @@ impl quincunx_contract::Program for Artifact {
             bytes: size,
             // Combinational logic gives one result per clock; a pipeline one per stage of latency.
             cycles: Some(self.pipeline.stages.len() as u64),
+            interval: Some(1),
+            hertz: Some(1e9 / self.rtl.clock),
             figures: vec![
                 ("adders", count(|i| matches!(i, Inst::Add { .. } | Inst::Sub { .. }))),
                 ("multipliers", count(|i| matches!(i, Inst::Multiply { .. }))),
@@ -367,6 +405,7 @@ impl quincunx_contract::Program for Artifact {
     fn tables(&self, view: &str) -> Result<Vec<Table>> {
         match view {
             "profile" => self.profile(),
+            "logic" => Ok(vec![self.logic()?]),
             "synthesis" => Ok(vec![rtl::synthesise(&self.pipeline, self.registers())?.table()]),
             "statistics" => {
                 let flat = self.legal_flat()?;

@@ -154,8 +154,7 @@ impl Compiler for Dais {
         options: &Options,
         refused: &Refused,
     ) -> Result<Vec<Claim>> {
-        let precision = options::precision(options);
-        Ok(compile::claim::claim(graph, arch.of_target()?, precision, refused))
+        Ok(compile::claim::claim(graph, arch.of_target()?, options::limits(options), refused))
     }
 
     fn compile(

@@ -1,6 +1,7 @@
 //! The options of the target, and what they say.
 
 use crate::compile::Precision;
+use crate::compile::claim::Limits;
 use crate::compile::pipeline::Cutoff;
 use crate::isa::Dialect;
 use crate::rtl;
@@ -13,6 +14,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of("to", "dialect to convert to; auto keeps what was read or compiled", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]),
     OptionInfo::flag("keep-layers", "keep every layer observable, even operations no output needs", false),
     OptionInfo::whole("softmax-bits", "correct bits in the results of a softmax; more bits need larger tables", "8", 4..=12),
+    OptionInfo::whole("max-adders", "layers whose products would need more adders than this, with those before them, are left to the host; an estimate from the digits of the weights", "1048576", 1..=8_388_608),
     OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices", "default", &["fast", "default", "max"]),
     OptionInfo::whole("depth-slack", "adder levels a product may have above the fewest possible; -1 for any number", "-1", -1..=1000),
     OptionInfo::real("latency-cutoff", "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are", "none", 1e-6..=1e9).or("none"),
@@ -28,6 +30,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     rtl::OPTIONS[6],
     rtl::OPTIONS[7],
     rtl::OPTIONS[8],
+    rtl::OPTIONS[9],
 ];
 
 /// The dialect that an option, `dialect` or `to`, asks for.
@@ -42,6 +45,11 @@ pub(crate) fn dialect(options: &Options, name: &str) -> Result<Option<Dialect>> 
 pub(crate) fn cutoff(options: &Options) -> Option<Cutoff> {
     let latency = options.real_or("latency-cutoff");
     latency.map(|latency| Cutoff { latency, retiming: options.flag("retiming") })
+}
+
+/// What may be claimed.
+pub(crate) fn limits(options: &Options) -> Limits {
+    Limits { precision: precision(options), adders: options.whole("max-adders") }
 }
 
 /// The bits of a softmax that options ask for.

@@ -6,15 +6,17 @@ use crate::files::cisa;
 use crate::layout;
 use crate::options::Settings;
 use crate::ports::Ports;
-use crate::program::{Listing, Program};
+use crate::program::{Item, Listing, Program, Statement};
 use crate::simulate::lower::{Memory, listing_steps, visa_operation};
 use crate::simulate::{Rules, State, Step};
 use crate::swsb;
 use crate::text;
 use crate::time;
 use crate::verify::verify;
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Sample, Stats, Verb, View};
-use quincunx_diag::{Diagnostic, Result, first_error};
+use quincunx_contract::{
+    Check, EmitKind, Engine, File, Interface, Machine, Sample, Stats, Verb, View,
+};
+use quincunx_diag::{Diagnostic, Problems, Result, first_error};
 use quincunx_report::Table;
 use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
@@ -177,12 +179,42 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn verify(&self) -> Vec<Diagnostic> {
-        let mut found = verify(&self.program, &self.arch, &self.settings.allow);
+        let mut found = Problems::default();
+        found.extend(verify(&self.program, &self.arch, &self.settings.allow));
         if let (Program::Native(listing), true) = (&self.program, self.settings.check_dependencies)
         {
             found.extend(swsb::check(listing, &self.arch, self.settings.allow.stride));
         }
-        found
+        found.finish()
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let known = match &self.program {
+            // What raw machine code does is not known.
+            Program::Native(listing) => {
+                let known = |item: &&Item| !matches!(item.statement, Statement::Raw(_));
+                listing.items.iter().filter(known).count()
+            }
+            Program::Visa(kernel) => kernel.instructions.len(),
+        };
+        let family = |holds, codes| Check::new(holds, codes, known, "instructions");
+        let mut checks = vec![
+            family(
+                "the platform has the shapes and precisions",
+                &[("Q6040", "Q6050"), ("Q6061", "Q6065")],
+            ),
+            family("variables have fitting types", &[("Q6051", "Q6053"), ("Q6060", "Q6060")]),
+            family("operands are aligned", &[("Q6054", "Q6057"), ("Q6065", "Q6065")]),
+            family(
+                "operands exist and share no bytes with a result",
+                &[("Q6058", "Q6059"), ("Q6066", "Q6067")],
+            ),
+        ];
+        if matches!(self.program, Program::Native(_)) && self.settings.check_dependencies {
+            let codes = &[("Q6080", "Q6090")];
+            checks.push(family("every instruction waits for what it needs", codes));
+        }
+        checks
     }
 
     fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
@@ -238,6 +270,8 @@ impl quincunx_contract::Program for Artifact {
             instructions: self.count() as u64,
             bytes: self.code().map_or(0, |bytes| bytes.len() as u64),
             cycles: self.time().ok().map(|timeline| timeline.total()),
+            interval: None,
+            hertz: Some(self.arch.clock_ghz * 1e9),
             figures: vec![
                 ("platform", self.arch.platform.name().to_owned()),
                 ("systolic instructions", count.to_string()),

@@ -12,8 +12,10 @@ use crate::simulate::{Executor, Settings, State};
 use crate::text;
 use crate::time::{Model, VpCost, durations};
 use crate::verify::{Subject, executable, verify};
-use crate::work::{Resolved, Work, element_bytes, product};
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View};
+use crate::work::{Conv, Resolved, Work, element_bytes, product};
+use quincunx_contract::{
+    Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
+};
 use quincunx_diag::{Diagnostic, Result, first};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::Tensors;
@@ -164,18 +166,60 @@ impl Artifact {
         Ok(programs)
     }
 
+    /// A row per layer of a core, by the maps of the lines: how long it takes from the first line
+    /// that computes to the last, and what part of the products is computed that the array could
+    /// compute then. Its data may be loaded long before.
+    fn layers(&self, cycles: &[Vec<u64>], replay: &Replay) -> Table {
+        let mut layers: BTreeMap<(usize, i32), Layer> = BTreeMap::new();
+        for (core, program) in self.programs.iter().enumerate() {
+            for (index, line) in program.lines.iter().enumerate() {
+                let Some(map) = line.map.as_ref().filter(|map| map.slyr >= 0) else { continue };
+                let Ok(work) = &self.work[core][index] else { continue };
+                if !matches!(work, Work::Conv(_) | Work::Vector(_)) {
+                    continue;
+                }
+                let (start, end) = replay.times[core][index];
+                let layer = layers.entry((core, map.slyr)).or_insert(Layer::starting(start));
+                layer.lines = layer.lines.saturating_add(1);
+                (layer.start, layer.end) = (layer.start.min(start), layer.end.max(end));
+                if let Work::Conv(conv) = work {
+                    layer.products = layer.products.saturating_add(products(conv));
+                    layer.busy = layer.busy.saturating_add(cycles[core][index]);
+                }
+            }
+        }
+        let numbers = ["layer", "lines", "multiplications", "start", "cycles", "share"];
+        let columns = [Column::number("core")]
+            .into_iter()
+            .chain(numbers.map(Column::number))
+            .chain(["array_busy", "utilisation"].map(Column::number));
+        let mut table = Table::new("layers", columns.collect());
+        // An element of the array is 8 input by 8 output channels.
+        let array = [self.arch.rows, self.arch.columns].map(|extent| f64::from(extent) * 8.0);
+        let share = |part: f64, whole: f64| Cell::Share(part / whole.max(1.0));
+        for ((core, number), layer) in layers {
+            let span = layer.end.saturating_sub(layer.start);
+            table.push(vec![
+                core.into(),
+                Cell::Integer(number.into()),
+                layer.lines.into(),
+                layer.products.into(),
+                layer.start.into(),
+                span.into(),
+                share(span as f64, replay.total() as f64),
+                share(layer.busy as f64, span as f64),
+                share(layer.products as f64, span as f64 * array[0] * array[1]),
+            ]);
+        }
+        table
+    }
+
     /// Multiplications of all convolutions, and bytes of the DRAM port.
     fn volumes(&self) -> (u64, u64) {
         let (mut products, mut bytes) = (0_u64, 0_u64);
         for work in self.work.iter().flatten().flatten() {
             match work {
-                Work::Conv(conv) => {
-                    let [n, k, _, h, w] = conv.tile.map(u64::from);
-                    let row = conv.weight_row().map(u64::from);
-                    let count = [n, k, h, w].into_iter().chain(row);
-                    let count = count.fold(1, u64::saturating_mul);
-                    products = products.saturating_add(count);
-                }
+                Work::Conv(conv) => products = products.saturating_add(self::products(conv)),
                 Work::Copy(copy) => {
                     let ([c, h, w], element) = (copy.tile, element_bytes(copy.format));
                     let moved = product([copy.images, c, h, w, element].map(u64::from));
@@ -191,12 +235,42 @@ impl Artifact {
     }
 }
 
+/// What is summed over the lines of a layer.
+struct Layer {
+    lines: u64,
+    products: u64,
+    /// Cycles of the array.
+    busy: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Layer {
+    fn starting(start: u64) -> Layer {
+        Layer { lines: 0, products: 0, busy: 0, start, end: start }
+    }
+}
+
+/// Multiplications of a convolution.
+fn products(conv: &Conv) -> u64 {
+    let [n, k, _, h, w] = conv.tile.map(u64::from);
+    let row = conv.weight_row().map(u64::from);
+    [n, k, h, w].into_iter().chain(row).fold(1, u64::saturating_mul)
+}
+
 /// Views of a program.
-static VIEWS: &[View] = &[View {
-    name: "kinds",
-    doc: "how often instructions are executed, and for how long",
-    verb: Verb::Inspect,
-}];
+static VIEWS: &[View] = &[
+    View {
+        name: "kinds",
+        doc: "how often instructions are executed, and for how long",
+        verb: Verb::Inspect,
+    },
+    View {
+        name: "layers",
+        doc: "cycles of layers, and how well they use the array",
+        verb: Verb::Time,
+    },
+];
 
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
@@ -233,6 +307,38 @@ impl quincunx_contract::Program for Artifact {
         verify(&Subject { programs: &list, work: &self.work, arch: &self.arch })
     }
 
+    fn checks(&self) -> Vec<Check> {
+        let lines = self.programs.iter().map(|program| program.lines.len()).sum();
+        let family = |holds, codes| Check::new(holds, codes, lines, "lines");
+        // What lines behind a deadlock access is not looked at.
+        let (_, replay) = self.replay();
+        let order = |holds, codes| Check::new(holds, codes, replay.order.len(), "lines");
+        vec![
+            family("fields have a meaning, extents fit each other", &[("Q4034", "Q4035")]),
+            family(
+                "registers are configured, lines lie in tasks",
+                &[("Q4020", "Q4020"), ("Q4023", "Q4023")],
+            ),
+            family(
+                "every token comes and is taken: no deadlock",
+                &[("Q4021", "Q4022"), ("Q4036", "Q4036")],
+            ),
+            order("accesses lie in their regions, regions in L2", &[("Q4024", "Q4026")]),
+            family("weights and mini tiles fit their buffers", &[("Q4027", "Q4029")]),
+            order(
+                "accesses to the same bytes are ordered",
+                &[("Q4030", "Q4031"), ("Q4048", "Q4048")],
+            ),
+            order("convolutions find their weights", &[("Q4032", "Q4032")]),
+            order(
+                "bytes are written before they are read",
+                &[("Q4033", "Q4033"), ("Q4048", "Q4048")],
+            ),
+            order("nothing is overwritten too early", &[("Q4040", "Q4041")]),
+            family("maps and configurations are plausible", &[("Q4037", "Q4039")]),
+        ]
+    }
+
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         let executor = Executor::new(self.programs.clone(), &self.arch, self.settings);
         let executor = executor.map_err(first)?;
@@ -259,6 +365,8 @@ impl quincunx_contract::Program for Artifact {
             instructions: lines,
             bytes: lines.saturating_mul(binary::WORD as u64),
             cycles: replay.blocked.is_empty().then(|| replay.total()),
+            interval: None,
+            hertz: Some(self.arch.hertz),
             figures: vec![
                 ("cores", self.programs.len().to_string()),
                 ("tasks", tasks.to_string()),
@@ -272,8 +380,13 @@ impl quincunx_contract::Program for Artifact {
         VIEWS
     }
 
-    fn tables(&self, _view: &str) -> Result<Vec<Table>> {
-        let (cycles, _) = self.replay();
+    fn tables(&self, view: &str) -> Result<Vec<Table>> {
+        let (cycles, replay) = self.replay();
+        if view == "layers" {
+            // Without maps, as in machine code without its side section, layers are not known.
+            let table = self.layers(&cycles, &replay);
+            return Ok(if table.is_empty() { Vec::new() } else { vec![table] });
+        }
         let mut kinds: BTreeMap<(Queue, &str), (u64, u64)> = BTreeMap::new();
         for (program, cycles) in self.programs.iter().zip(&cycles) {
             for (inst, cycles) in program.instructions().zip(cycles) {

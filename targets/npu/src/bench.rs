@@ -61,9 +61,8 @@ fn texts(folder: &str) -> Result<Vec<Vec<u8>>> {
         return Err(Diagnostic::usage("Q4085", "option dir is empty, expected a folder")
             .help("give the folder with the texts, as in --dir DIR"));
     }
-    let unreadable = |error: std::io::Error| {
-        Diagnostic::invalid("Q4086", format!("cannot read it: {error}")).in_file(folder)
-    };
+    let unreadable =
+        |error: std::io::Error| Diagnostic::system("Q4086", "read it", &error).in_file(folder);
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();

@@ -11,7 +11,9 @@ use crate::symbolic::Level;
 use crate::text::{Dialect, Listing, print};
 use crate::time;
 use crate::verify::{computed, verify, verify_kernels_within};
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Port, Stats, Verb, View};
+use quincunx_contract::{
+    Check, EmitKind, Engine, File, Interface, Machine, Port, Stats, Verb, View,
+};
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, first_error};
 use quincunx_graph::execute::given;
 use quincunx_report::{Column, Table};
@@ -112,6 +114,34 @@ impl quincunx_contract::Program for Artifact {
         problems.into_iter().map(|problem| located(problem, &self.spans)).collect()
     }
 
+    fn checks(&self) -> Vec<Check> {
+        let instructions = self.program.instructions.len();
+        let family = |holds, codes| Check::new(holds, codes, instructions, "instructions");
+        let mut checks = vec![
+            family("the machine has the macros", &[("Q5026", "Q5026")]),
+            family(
+                "registers exist and may be used so",
+                &[("Q5020", "Q5022"), ("Q5025", "Q5025"), ("Q5027", "Q5027")],
+            ),
+            family("bus steps are possible", &[("Q5023", "Q5024"), ("Q5033", "Q5034")]),
+            family("kernels begin and end", &[("Q5028", "Q5028")]),
+            family(
+                "what is used was written, outputs are written",
+                &[("Q5031", "Q5031"), ("Q5036", "Q5036")],
+            ),
+            family(
+                "FLAG masks nothing that others need",
+                &[("Q5032", "Q5032"), ("Q5035", "Q5035")],
+            ),
+        ];
+        if self.wanted.is_some() {
+            let codes = &[("Q5042", "Q5043"), ("Q5048", "Q5048"), ("Q5052", "Q5052")];
+            let (holds, outputs) = ("outputs hold the kernels of the file", self.outputs.len());
+            checks.push(Check::new(holds, codes, outputs, "outputs").of_legal());
+        }
+        checks
+    }
+
     fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
         first_error(verify(&self.program, &self.arch)).map_err(|p| located(p, &self.spans))?;
         let (width, height) = (self.chosen.width, self.chosen.height);
@@ -151,6 +181,8 @@ impl quincunx_contract::Program for Artifact {
             instructions: self.program.length(),
             bytes: print(&self.program, &Dialect::Cain).map_or(0, |text| text.len() as u64),
             cycles: model.cycles(total),
+            interval: None,
+            hertz: model.hertz(&self.arch).filter(|_| model.cycles(total).is_some()),
             figures,
         }
     }

@@ -46,9 +46,6 @@ pub fn verify(program: &Program, arch: &ScampArch) -> Vec<Diagnostic> {
     for (index, inst) in program.instructions.iter().enumerate() {
         checker.place = Some(index);
         checker.instruction(inst);
-        if checker.problems.stop() {
-            return checker.problems.finish();
-        }
     }
     checker.place = None;
     checker.whole(program);

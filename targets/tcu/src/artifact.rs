@@ -17,8 +17,11 @@ use crate::text;
 use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
 use crate::views::{Statistics, dot};
-use quincunx_contract::{EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View};
+use quincunx_contract::{
+    Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
+};
 use quincunx_diag::{Diagnostic, Result, any_error, first_error};
+use quincunx_isa::DOES_NOT_FIT;
 use quincunx_report::{Cell, Column, Table};
 use quincunx_timeline::Timeline;
 use session::{Session, Simulator};
@@ -114,9 +117,12 @@ impl Artifact {
     }
 
     fn costing<'a>(&self, layers: &'a [Layer]) -> Costing<'a> {
-        let Settings { timing: model, driver, clock, .. } = &self.settings;
-        let clock_mhz = clock.or(self.package.arch().clock_mhz);
-        Costing { model: *model, timeout: driver.timeout, clock_mhz, layers }
+        let Settings { timing: model, driver, .. } = &self.settings;
+        Costing { model: *model, timeout: driver.timeout, clock_mhz: self.clock_mhz(), layers }
+    }
+
+    fn clock_mhz(&self) -> Option<u32> {
+        self.settings.clock.or(self.package.arch().clock_mhz)
     }
 
     /// The simulator of a legal program: the prepared one unless something is to be observed that
@@ -287,6 +293,41 @@ impl quincunx_contract::Program for Artifact {
         problems
     }
 
+    fn checks(&self) -> Vec<Check> {
+        let Package { program, model, .. } = &self.package;
+        let family = |holds, codes| Check::new(holds, codes, program.steps.len(), "instructions");
+        let mut checks = vec![
+            family(
+                "the machine has the instructions, operands fit their fields",
+                &[(DOES_NOT_FIT, DOES_NOT_FIT), ("Q3010", "Q3012"), ("Q3021", "Q3022")],
+            ),
+            family("every vector exists, strides included", &[("Q3040", "Q3043")]),
+            family(
+                "registers, sources and tables exist",
+                &[("Q3044", "Q3047"), ("Q3055", "Q3055")],
+            ),
+            family("configuration values fit their registers", &[("Q3048", "Q3049")]),
+        ];
+        if self.settings.rules.simd_write_gap > 0 {
+            checks.push(family("SIMD writes are far enough from moves", &[("Q3051", "Q3051")]));
+        }
+        if self.settings.rules.flush_probe {
+            checks.push(family("the vectors of the probe are left alone", &[("Q3053", "Q3053")]));
+        }
+        if program.arch.number_of_threads > 1 {
+            let codes = &[("Q3052", "Q3052"), ("Q3056", "Q3056")];
+            checks.push(family("threads never race", codes).of_legal());
+        }
+        if model.is_some() {
+            let codes = &[("Q3054", "Q3054"), ("Q3057", "Q3058"), ("Q3099", "Q3099")];
+            let holds = "what is read was written, constants stay, outputs are written";
+            checks.push(family(holds, codes).of_legal());
+            let codes = &[("Q3059", "Q3059"), ("Q3098", "Q3099")];
+            checks.push(family("what is written is read, inputs before they go", codes).of_legal());
+        }
+        checks
+    }
+
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         first_error(verify(&self.package.program, &self.settings.rules))?;
         let simulator = self.simulator(engine);
@@ -308,6 +349,8 @@ impl quincunx_contract::Program for Artifact {
             instructions: program.steps.len() as u64,
             bytes: (bytes + data) as u64,
             cycles: Some(estimate.aggregate.cycles),
+            interval: None,
+            hertz: self.clock_mhz().map(|mhz| f64::from(mhz) * 1e6),
             figures: vec![
                 ("data type", program.arch.data_type.name().to_owned()),
                 ("array", format!("{0} x {0}", program.arch.array_size)),

@@ -141,8 +141,7 @@ fn macs(package: &Package) -> f64 {
 fn open(path: &Path) -> Result<(String, Package)> {
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| {
-            let message = format!("cannot read {}: {error}", path.display());
-            Diagnostic::invalid("Q3100", message)
+            Diagnostic::system("Q3100", &format!("read {}", path.display()), &error)
         })
     };
     let text = String::from_utf8(read(path)?)

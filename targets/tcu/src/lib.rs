@@ -40,10 +40,11 @@ mod views;
 pub use arch::TcuArch;
 pub use artifact::Artifact;
 
+use arch::DataType;
 use options::Settings;
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Golden, Info, Interface, Log,
-    NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Format, Golden, Info, Interface,
+    Log, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
@@ -121,9 +122,17 @@ impl Target for Tcu {
 }
 
 impl Compiler for Tcu {
-    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
+    fn numbers(&self, arch: &dyn Arch, _options: &Options) -> Numbers {
         // The machine has one format for everything, and constants become it exactly as here.
-        Numbers::Own
+        let own = arch.of_target::<TcuArch>().map(|arch| arch.data_type).ok();
+        let others = DataType::ALL.into_iter().filter(|&other| Some(other) != own);
+        let format = |data_type: DataType| {
+            let grid = ports::grid(data_type).quantiser().cloned();
+            grid.map(|grid| Format { name: data_type.name(), grid })
+        };
+        let is_fixed = own.is_some_and(|own| own.binary_point().is_some());
+        let formats = own.into_iter().chain(others).filter(|_| is_fixed).filter_map(format);
+        Numbers::Own { formats: formats.collect() }
     }
 
     fn claim(

@@ -2,7 +2,7 @@
 
 pub(crate) mod tensors;
 
-use crate::arch::TcuArch;
+use crate::arch::{DataType, TcuArch};
 use crate::files::{Packing, Vectors};
 use crate::package::Package;
 use crate::program::{Memory, Program};
@@ -188,23 +188,23 @@ fn raw(program: &Program) -> (Named, Named) {
 }
 
 /// The grid of a machine's numbers; `None` for floats.
-pub(crate) fn grid(arch: &TcuArch) -> Grid {
+pub(crate) fn grid(data_type: DataType) -> Grid {
     let quantiser = |point| Quantiser {
         signed: Param::uniform(true),
-        width: Param::uniform(arch.data_type.width()),
+        width: Param::uniform(data_type.width()),
         scale: Param::uniform(1.0 / f64::from(1_u32 << point)),
         zero: Param::uniform(0),
         // As upstream's tools encode constants.
         rounding: Param::uniform(Rounding::HalfCeil),
         overflow: Param::uniform(Overflow::Saturate),
     };
-    arch.data_type.binary_point().map_or(Grid::Real, |point| Grid::Codes(quantiser(point)))
+    data_type.binary_point().map_or(Grid::Real, |point| Grid::Codes(quantiser(point)))
 }
 
 /// `[vectors, lanes]` on the grid of the machine.
 fn port(name: &str, pieces: &[Piece], arch: &TcuArch) -> Port {
     let vectors: u64 = pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.size));
-    let grid = grid(arch);
+    let grid = grid(arch.data_type);
     let shape = vec![usize::try_from(vectors).unwrap_or(usize::MAX), arch.lanes()];
     Port { name: name.to_owned(), shape, grid }
 }

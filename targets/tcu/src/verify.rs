@@ -61,9 +61,6 @@ pub fn verify(program: &Program, rules: &Rules) -> Vec<Diagnostic> {
         }
         let place = || Place::Instruction(index);
         problems.extend(found.into_iter().map(|problem| problem.at(place())));
-        if problems.stop() {
-            return problems.finish();
-        }
     }
     // Whether threads race is a question about programs that are legal otherwise.
     if program.arch.number_of_threads > 1 && !problems.any_error() {

@@ -3,10 +3,10 @@
 use crate::options::TargetOptions;
 use crate::verbs::Verb;
 use clap::{Args, Parser, ValueEnum};
-use quincunx::Selection;
 use quincunx::diag::Diagnostic;
 use quincunx::import::Options as ReadOptions;
 use quincunx::report::Format;
+use quincunx::{InputFile, Selection, data_shapes};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -18,6 +18,8 @@ Exit codes:
   3   an input file is malformed
   4   valid, but not supported, or it does not fit
   70  a bug in Quincunx
+  74  the file system refuses: no such file, no permission, no space
+  130 and 143, as the shell shows them: ended by SIGINT or SIGTERM
 
 The result goes to stdout; progress and messages go to stderr.
 A file name of - is stdin or stdout.";
@@ -37,9 +39,18 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Form of the result
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "text",
+    #[arg(long, global = true, value_name = "FORMAT",
+          help = "Form of the result; csv is one table [default: text]",
           value_parser = clap::builder::PossibleValuesParser::new(["text", "json", "md", "csv", "html"]))]
-    pub(crate) format: String,
+    pub(crate) format: Option<String>,
+    /// Only this table of the result, by its name in JSON, or `all` tables of a program, some of
+    /// which are shown only on request; may be repeated
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) table: Vec<String>,
+    /// Fit tables into so many columns: the middles of long names are left out, texts folded
+    /// [default: those of the terminal, without a terminal any number]
+    #[arg(long, global = true, value_name = "N", value_parser = columns)]
+    pub(crate) columns: Option<NonZeroUsize>,
     /// Form of messages
     #[arg(long, global = true, value_enum, value_name = "FORM", default_value_t = Messages::Human)]
     pub(crate) message_format: Messages,
@@ -59,7 +70,17 @@ pub(crate) struct Global {
 
 impl Global {
     pub(crate) fn format(&self) -> Format {
-        self.format.parse().unwrap_or_default()
+        self.format.as_deref().and_then(|name| name.parse().ok()).unwrap_or_default()
+    }
+
+    /// The options about tables that are given, by name.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let given = [
+            self.format.as_ref().map(|_| "--format"),
+            (!self.table.is_empty()).then_some("--table"),
+            self.columns.map(|_| "--columns"),
+        ];
+        given.into_iter().flatten().collect()
     }
 }
 
@@ -160,6 +181,10 @@ pub(crate) struct ModelPart {
     /// Shape of an input, as NAME=1x3x224x224 or NAME=[1,3,224,224]; may be repeated
     #[arg(long = "input-shape", value_name = "NAME=SHAPE", value_parser = input_shape)]
     input_shapes: Vec<(String, Vec<usize>)>,
+    /// Number of an input that becomes a constant, as sr=16000, or numbers separated by commas for
+    /// all its elements; may be repeated
+    #[arg(long = "input-value", value_name = "NAME=NUMBERS", value_parser = name_numbers)]
+    input_values: Vec<(String, String)>,
 }
 
 impl ModelPart {
@@ -169,18 +194,50 @@ impl ModelPart {
             (!self.outputs.is_empty()).then_some("--outputs"),
             (!self.inputs.is_empty()).then_some("--inputs"),
             (!self.input_shapes.is_empty()).then_some("--input-shape"),
+            (!self.input_values.is_empty()).then_some("--input-value"),
         ];
         given.into_iter().flatten().collect()
     }
 
-    /// For the reader.
-    pub(crate) fn options(&self) -> ReadOptions {
-        ReadOptions {
+    /// For the reader; extents that are left open are those of the first data file.
+    ///
+    /// # Errors
+    /// `Q0714` for an input with two shapes or values; those of reading data.
+    pub(crate) fn options<'a>(
+        &self,
+        data: impl IntoIterator<Item = &'a InputFile>,
+    ) -> Result<ReadOptions, Diagnostic> {
+        each_once("--input-shape", &self.input_shapes)?;
+        each_once("--input-value", &self.input_values)?;
+        Ok(ReadOptions {
             outputs: self.outputs.clone(),
             inputs: self.inputs.clone(),
             input_shapes: self.input_shapes.iter().cloned().collect(),
+            input_values: self.input_values.iter().cloned().collect(),
+            data_shapes: data.into_iter().next().map(data_shapes).transpose()?.unwrap_or_default(),
             ..ReadOptions::default()
+        })
+    }
+}
+
+/// Refuses an input that is named twice with different things.
+fn each_once<T: PartialEq>(option: &str, given: &[(String, T)]) -> Result<(), Diagnostic> {
+    for (index, (name, value)) in given.iter().enumerate() {
+        if given[..index].iter().any(|(other, first)| other == name && first != value) {
+            let message = format!("{option} is given twice for {name:?}");
+            return Err(Diagnostic::usage("Q0714", message));
         }
+    }
+    Ok(())
+}
+
+/// `NAME=NUMBERS`; a name may hold `=`.
+fn name_numbers(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((name, numbers)) if !name.is_empty() && !numbers.is_empty() => {
+            Ok((name.to_owned(), numbers.to_owned()))
+        }
+        _ => Err("expected NAME=NUMBER or NAME=NUMBER,NUMBER,...".to_owned()),
     }
 }
 
@@ -258,6 +315,12 @@ pub(crate) struct Images {
 /// A number of things, of which there must be one.
 pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
+}
+
+/// Columns that a table can be read in.
+fn columns(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() >= 40);
+    number.ok_or_else(|| "expected a whole number of at least 40".to_owned())
 }
 
 fn name_value(text: &str) -> Result<(String, String), String> {

@@ -2,7 +2,9 @@
 
 use crate::args::{Data, Machine, Preparation, Reading, without_conflict};
 use crate::console::Console;
+use crate::output;
 use quincunx::diag::{Diagnostic, Result, Sources};
+use quincunx::import::{Options as ReadOptions, external_files};
 use quincunx::target::folder::Folder;
 use quincunx::target::{ArchSource, File, Target};
 use quincunx::{
@@ -20,13 +22,22 @@ thread_local! {
 
 /// Reads a file, or stdin for `-`.
 pub(crate) fn open(path: &Path) -> Result<InputFile> {
-    if path != Path::new("-") {
-        return InputFile::open(path);
+    if !output::is_stdout(path) {
+        return noted(InputFile::open(path)?);
     }
     if STDIN_READ.replace(true) {
         return Err(Diagnostic::usage("Q0702", "stdin is given for two files"));
     }
     InputFile::from_reader("<stdin>", std::io::stdin().lock())
+}
+
+/// A file that no result may replace.
+pub(crate) fn noted(file: InputFile) -> Result<InputFile> {
+    let Some(path) = &file.path else { return Ok(file) };
+    output::reads([path.as_path()])?;
+    let weights = external_files(&file.bytes, &ReadOptions::beside(path));
+    output::reads(weights.iter().map(PathBuf::as_path))?;
+    Ok(file)
 }
 
 /// The machine for a target that a model is compiled for.
@@ -88,6 +99,7 @@ impl Reading {
     /// Opens a program folder, which has its own machine.
     pub(crate) fn folder(&self, path: &Path) -> Outcome<Opened<'static>> {
         without_effect(self.machine.arch.iter().map(|_| "--arch"), "a program folder")?;
+        output::reads(Folder::files_at(path).iter().map(PathBuf::as_path))?;
         let named = self.named()?;
         let opened = open_folder(path, targets(), &self.options()?)?;
         match named {
@@ -175,14 +187,26 @@ pub(crate) fn dataset(
     Ok(dataset)
 }
 
-/// The model that is compiled.
-pub(crate) fn model(file: &InputFile, preparation: &Preparation) -> Outcome<Model> {
-    Model::read_with(file, &preparation.part.options())
+/// The model that is compiled; extents that it leaves open are those of the first data file.
+pub(crate) fn model<'a>(
+    file: &InputFile,
+    preparation: &Preparation,
+    data: impl IntoIterator<Item = &'a InputFile>,
+) -> Outcome<Model> {
+    Model::read_with(file, &preparation.part.options(data)?)
 }
 
 /// The calibration file, when one is given.
 pub(crate) fn calibration(preparation: &Preparation) -> Result<Option<InputFile>> {
     preparation.calibrate.as_deref().map(open).transpose()
+}
+
+/// The calibration file beside a model that is compiled may be read.
+pub(crate) fn note_data_beside(preparation: &Preparation, model: &Model) -> Result<()> {
+    match preparation.calibrate {
+        Some(_) => Ok(()),
+        None => output::reads(model.data_beside().as_deref()),
+    }
 }
 
 /// Opens a program folder, or native files of one program.
@@ -227,5 +251,6 @@ fn each_once(files: &[InputFile]) -> Result<()> {
 /// The files with those that belong to them.
 pub(crate) fn complete(files: Vec<InputFile>, reading: &Reading) -> Outcome<Vec<File>> {
     let files = with_companions(files, &reading.targets()?)?;
+    output::reads(files.iter().filter_map(|file| file.path.as_deref()))?;
     Ok(files.iter().map(InputFile::to_file).collect())
 }

@@ -6,6 +6,7 @@ mod args;
 mod console;
 mod input;
 mod options;
+mod output;
 mod verbs;
 
 use clap::{CommandFactory, Parser};
@@ -43,8 +44,18 @@ fn run() -> u8 {
     let console = Console::new(&cli.global);
     let words: Vec<String> =
         env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
-    let checked = options::refuse_loose_values(&args::Cli::command(), &words);
-    match checked.map_err(Failure::from).and_then(|()| verbs::run(cli.verb, &console)) {
+    let mut checked = options::refuse_loose_values(&args::Cli::command(), &words);
+    if !cli.verb.reports() {
+        let given = cli.global.given();
+        checked = checked.and_then(|()| input::without_effect(given, "a verb without tables"));
+    }
+    output::watch_signals();
+    let outcome = checked.map_err(Failure::from).and_then(|()| {
+        let code = verbs::run(cli.verb, &console)?;
+        output::commit()?;
+        Ok(code)
+    });
+    match outcome {
         Ok(code) => code,
         Err(failure) => {
             console.failure(&failure);

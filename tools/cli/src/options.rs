@@ -34,7 +34,7 @@ impl Args for TargetOptions {
         let hide = |arg: Arg| arg.hide_short_help(true);
         of_targets()
             .iter()
-            .fold(command, |c, option| c.arg(hide(option.arg().help_heading("Options of targets"))))
+            .fold(command, |c, option| c.arg(hide(option.arg().help_heading(option.heading()))))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -80,8 +80,20 @@ impl Declared {
         arg
     }
 
+    /// Whose options it is among, for `--help`.
+    pub(crate) fn heading(&self) -> String {
+        match &self.uses[..] {
+            [(owner, _)] => format!("Options of {owner}"),
+            several => {
+                let owners: Vec<&str> = several.iter().map(|(owner, _)| owner.as_str()).collect();
+                format!("Options of {}", owners.join(", "))
+            }
+        }
+    }
+
     /// What the option means to each who has it.
     fn help(&self) -> String {
+        let several = self.uses.len() > 1;
         let describe = |(owner, option): &(String, &OptionInfo)| {
             let values = match option.values() {
                 values if values.is_empty() => values,
@@ -91,7 +103,8 @@ impl Declared {
                 "" => String::new(),
                 default => format!(" [default: {default}]"),
             };
-            format!("{owner}: {}{values}{default}", option.doc)
+            let owner = if several { format!("{owner}: ") } else { String::new() };
+            format!("{owner}{}{values}{default}", option.doc)
         };
         self.uses.iter().map(describe).collect::<Vec<_>>().join("; ")
     }

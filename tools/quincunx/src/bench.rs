@@ -72,8 +72,7 @@ fn models(folder: &str) -> Result<Vec<PathBuf>> {
             .help("give the folder with the ONNX files, as in --models DIR"));
     }
     let unreadable = |problem: std::io::Error| {
-        Diagnostic::invalid("Q0625", format!("the folder cannot be read: {problem}"))
-            .in_file(folder)
+        Diagnostic::system("Q0625", "read the folder", &problem).in_file(folder)
     };
     let mut models = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {

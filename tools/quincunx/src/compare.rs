@@ -18,12 +18,12 @@ use crate::parallel;
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
 use layers::Layers;
 pub use layers::{Distance, Layer};
-use quincunx_contract::{Engine, Stats, compiler_of};
+use quincunx_contract::{Clipped, Engine, Stats, compiler_of};
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_tensor::{Tensor, Tensors};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
@@ -43,11 +43,17 @@ pub struct Comparison<'a> {
     pub threads: NonZeroUsize,
 }
 
+/// Signal over noise, in decibels, below which an output is no longer that of the model: an error of
+/// a tenth.
+pub const NEAR: f64 = 20.0;
+
 /// Whether a machine could take the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// At least a part of the model ran on the machine.
     Ok,
+    /// So it did, and an output is less than [`NEAR`] from that of the model as given.
+    Far,
     /// Everything ran on the host.
     Host,
     /// It could not be compiled.
@@ -59,6 +65,7 @@ impl Status {
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "ok",
+            Status::Far => "far",
             Status::Host => "host",
             Status::Unsupported => "unsupported",
         }
@@ -102,6 +109,8 @@ pub struct Figures {
     pub max_error: Option<f64>,
     /// Largest difference of an output of the machine from that of the model as given.
     pub max_difference: f64,
+    /// Numbers that the machine's type did not hold: of constants, of what entered, and results.
+    pub clipped: u64,
     /// Every value, in the order of computation; empty unless asked for.
     pub layers: Vec<Layer>,
 }
@@ -178,13 +187,20 @@ impl Reference {
         Ok(Reference { session, outputs })
     }
 
-    /// Largest difference of any output of an image.
-    fn difference(&self, index: usize, outputs: &Tensors) -> f64 {
-        let expected = |name: &String| self.outputs[index].get(name);
-        let far = |(name, found): (&String, &Tensor)| {
-            expected(name).and_then(|expected| Distance::of(found, expected))
+    /// How far the outputs of an image are from those of the model, by name.
+    fn distances(&self, index: usize, outputs: &Tensors) -> BTreeMap<String, Distance> {
+        let distance = |(name, found): (&String, &Tensor)| {
+            let expected = self.outputs[index].get(name)?;
+            Some((name.clone(), Distance::of(found, expected)?))
         };
-        outputs.iter().filter_map(far).fold(0.0, |most, distance| distance.max.max(most))
+        outputs.iter().filter_map(distance).collect()
+    }
+
+    /// An output is of real numbers, whose distance says how good they are; classes are right or
+    /// wrong.
+    fn is_real(&self, name: &str) -> bool {
+        let output = self.outputs.first().and_then(|outputs| outputs.get(name));
+        output.is_some_and(|output| output.dtype().is_float())
     }
 
     /// The class of an image.
@@ -221,11 +237,19 @@ fn row(
             let case = Case { setup, compilation: &compilation, executable: &executable, goldens };
             let mut judged = judge(comparison, &case, reference, progress)?;
             problems.diagnostics.extend(judged.difference(setup.name()));
-            let status = if compilation.plan.uses_device() { Status::Ok } else { Status::Host };
+            let far = judged.far(setup.name(), reference);
+            let status = match far.is_empty() {
+                _ if !compilation.plan.uses_device() => Status::Host,
+                true => Status::Ok,
+                false => Status::Far,
+            };
+            let (clipped, constants) = (judged.clipped(), executable.clipped());
+            problems.diagnostics.extend(clipped.iter().map(Clipped::warning).chain(far));
             let figures = Figures {
                 seconds_compile,
                 device_mac_share: compilation.plan.device_share(),
                 stats: executable.stats(),
+                clipped: constants.chain(&clipped).map(|clipped| clipped.count).sum(),
                 layers: judged.layers(&executable),
                 ..judged.figures(comparison.data)
             };
@@ -248,8 +272,9 @@ struct Verdict {
     agrees: bool,
     difference: Option<String>,
     error: Option<f64>,
-    /// Of the outputs from those of the model as given.
-    distance: f64,
+    /// Of the outputs from those of the model as given, by name.
+    distances: BTreeMap<String, Distance>,
+    clipped: Vec<Clipped>,
     layers: Layers,
     /// Seconds in the simulator.
     seconds: f64,
@@ -276,6 +301,39 @@ impl Judged {
         })
     }
 
+    fn distances(&self) -> impl Iterator<Item = &Distance> {
+        self.verdicts.iter().flat_map(|verdict| verdict.distances.values())
+    }
+
+    /// What the machine's type did not hold, of all images.
+    fn clipped(&self) -> Vec<Clipped> {
+        let mut all = Vec::new();
+        self.verdicts.iter().for_each(|verdict| Clipped::gather(&mut all, &verdict.clipped));
+        all
+    }
+
+    /// The outputs that are less than [`NEAR`] from those of the model.
+    fn far(&self, target: &str, reference: &Reference) -> Vec<Diagnostic> {
+        let mut all: BTreeMap<&str, Distance> = BTreeMap::new();
+        for (name, &distance) in self.verdicts.iter().flat_map(|verdict| &verdict.distances) {
+            let sum = all.entry(name).or_default();
+            *sum = sum.join(distance);
+        }
+        let far = |(name, distance): (&str, Distance)| {
+            let is_far = distance.is_below(NEAR) && reference.is_real(name);
+            let noise = match distance.decibels() {
+                Some(decibels) => format!("signal to noise is {decibels:.1} dB"),
+                None => "numbers are infinite or missing".to_owned(),
+            };
+            let message = format!("{target}: output \"{name}\" is far from the model: {noise}");
+            is_far.then(|| {
+                Diagnostic::warning("Q0624", message)
+                    .help("`compare --layers` shows where the machine parts from the model")
+            })
+        };
+        all.into_iter().filter_map(far).collect()
+    }
+
     fn layers(&mut self, executable: &Executable) -> Vec<Layer> {
         let images = self.verdicts.iter_mut().map(|verdict| std::mem::take(&mut verdict.layers));
         layers::total(images, executable)
@@ -299,7 +357,8 @@ impl Judged {
             seconds_compile: 0.0,
             images_per_second: self.images_per_second(),
             max_error: worst.reduce(|a, b| Some(larger(a?, b?))).flatten(),
-            max_difference: self.verdicts.iter().map(|v| v.distance).fold(0.0, f64::max),
+            max_difference: self.distances().map(|distance| distance.max).fold(0.0, f64::max),
+            clipped: 0,
             layers: Vec::new(),
         }
     }
@@ -362,7 +421,8 @@ fn verdict(
         agrees: class == reference.class(index, output),
         difference: first_difference(&trace.device, &golden.device),
         error: error(case.compilation, image, &golden)?,
-        distance: reference.difference(index, &trace.outputs),
+        distances: reference.distances(index, &trace.outputs),
+        clipped: trace.clipped,
         layers,
         seconds,
     })
@@ -446,9 +506,10 @@ fn table(rows: &[Row]) -> Table {
             Column::number("bytes"),
             Column::number("cycles"),
             Column::number("seconds_compile").unit("s"),
-            Column::number("images_per_second").unit("1/s"),
+            Column::number("images_per_second").titled("simulation [images/s]"),
             Column::number("max_error"),
             Column::number("max_difference"),
+            Column::number("clipped"),
         ],
     );
     for row in rows {
@@ -456,14 +517,14 @@ fn table(rows: &[Row]) -> Table {
             vec![row.target.into(), row.status.name().into(), row.images.into()];
         match &row.figures {
             Some(figures) => cells.extend(figure_cells(figures)),
-            None => cells.resize(14, Cell::Empty),
+            None => cells.resize(15, Cell::Empty),
         }
         table.push(cells);
     }
     table
 }
 
-fn figure_cells(figures: &Figures) -> [Cell; 11] {
+fn figure_cells(figures: &Figures) -> [Cell; 12] {
     [
         figures.bit_exact.into(),
         figures.agree.into(),
@@ -476,5 +537,6 @@ fn figure_cells(figures: &Figures) -> [Cell; 11] {
         Cell::Real(figures.images_per_second, 1),
         figures.max_error.map_or(Cell::Empty, Cell::Number),
         Cell::Brief(figures.max_difference),
+        figures.clipped.into(),
     ]
 }

@@ -1,17 +1,21 @@
 //! `compile`: a model becomes a program for a machine, with the host for what is left.
 
 use crate::executable::{Body, Executable, Goldens, Host, Stage};
-use crate::model::prepare;
+use crate::model::{Prepared, prepare};
+use crate::ranges::Range;
 use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
 use quincunx_contract::folder::{self, ArchRecord, Folder, SegmentFiles, ValueRecord};
 use quincunx_contract::plan::{Built, Division, Place, Plan, Segment};
-use quincunx_contract::{Compiled, File, Log, compiler_of};
+use quincunx_contract::{Clipped, Compiled, File, Log, Program, Verb, compiler_of};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::execute::{Keep, float};
+use quincunx_graph::passes::Ranges;
 use quincunx_graph::{Graph, ValueId};
-use quincunx_import::ExportOptions;
+use quincunx_import::{ExportOptions, Options as ReadOptions};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensors, npy};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Name of the model of a host segment in a program folder.
 pub(crate) const HOST_MODEL: &str = "model.onnx";
@@ -56,8 +60,34 @@ pub struct Compilation {
     pub file_stem: Option<String>,
     /// What the passes told.
     pub log: Log,
+    /// The numbers of values against those of the machine, if [`Calibration::report`] asks for it.
+    pub ranges: Vec<Range>,
+    /// How the model was prepared.
+    pub preparation: Preparation,
     /// The programs.
     pub result: Outcome<Executable>,
+}
+
+/// How a model became the graph that was compiled. A program folder keeps it, so that `verify`
+/// prepares the model in the same way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preparation {
+    /// Which part of it was read, in which shapes.
+    #[serde(default)]
+    pub reading: ReadOptions,
+    /// Batch normalisations were folded.
+    pub fold_batch_norm: bool,
+    /// The lowest and the highest number of every value, by which it was quantised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<BTreeMap<String, (f64, f64)>>,
+}
+
+impl Preparation {
+    /// The ranges, for [`Calibration::known`].
+    pub fn ranges(&self) -> Option<Ranges> {
+        self.calibrated.clone().map(|ranges| ranges.into_iter().collect())
+    }
 }
 
 impl Compilation {
@@ -86,17 +116,25 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let compiler = compiler_of(setup.target)?;
     let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
     let numbers = compiler.numbers(&*setup.arch, &setup.options);
-    let graph = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
+    let Prepared { graph, calibrated, ranges } =
+        prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
     let (target, arch, options) = (setup.target, &*setup.arch, &setup.options);
     let division = Division { graph: &graph, target, arch, options };
     let Built { plan, programs } = division.build(job.strict, &mut log)?;
     let result = match programs {
-        Ok(programs) => Ok(executable(&graph, &plan, programs)?),
+        Ok(programs) => {
+            let executable = executable(&graph, &plan, programs)?;
+            log.diagnostics.extend(executable.clipped().map(Clipped::warning));
+            Ok(executable)
+        }
         Err(problems) => Err(problems.into()),
     };
     check_dump_names(&log)?;
     let file_stem = compiler.file_stem(&job.model.file_name(), arch);
-    Ok(Compilation { graph, plan, file_stem, log, result })
+    let calibrated = calibrated.map(|ranges| ranges.into_iter().collect());
+    let reading = job.model.reading.clone();
+    let preparation = Preparation { reading, fold_batch_norm: job.fold_batch_norm, calibrated };
+    Ok(Compilation { graph, plan, file_stem, log, ranges, preparation, result })
 }
 
 /// The stages of a plan; `programs` are those of its segments.
@@ -182,6 +220,56 @@ pub fn explain(plan: &Plan) -> Table {
     table
 }
 
+/// What became of a model, as properties: the machine, its share of the work, the size of the
+/// programs and how fast the machine runs them. Host segments are not timed.
+pub fn summary(plan: &Plan, executable: &Executable, setup: &Setup<'_>) -> Table {
+    let device = plan.rows.iter().filter(|row| row.place == Place::Device);
+    let segments = plan.segments.iter().filter(|segment| segment.place == Place::Device).count();
+    let stats = executable.stats();
+    let mut table = Table::properties("summary");
+    table.property("target", setup.name());
+    table.property("machine", setup.arch.name());
+    table.property("macs", plan.total_macs());
+    table.property("macs on the machine", device.map(|row| row.macs).sum::<u64>());
+    table.property(
+        "share of macs",
+        (plan.total_macs() > 0).then(|| Cell::Share(plan.device_share())),
+    );
+    table.property("segments on the machine", segments);
+    table.property("segments on the host", plan.segments.len() - segments);
+    table.property("instructions", stats.instructions);
+    table.property("bytes", stats.bytes);
+    table.property("cycles", stats.cycles);
+    table.property("microseconds", stats.seconds().map(|seconds| Cell::Brief(seconds * 1e6)));
+    table.property("images per second", stats.rate().map(Cell::Brief));
+    let programs = executable.programs();
+    let tables: Vec<_> = programs
+        .map(|(stage, program)| {
+            (stage.name.as_str(), program.shown_by(Verb::Compile).unwrap_or_default())
+        })
+        .collect();
+    let several = tables.len() > 1;
+    for (segment, tables) in tables {
+        let prefix = if several { format!("{segment}: ") } else { String::new() };
+        tables.into_iter().for_each(|more| table.append_properties(&prefix, more));
+    }
+    table
+}
+
+/// What keeps programs from running at the machine's clock.
+pub fn clock_warnings(executable: &Executable) -> Vec<Diagnostic> {
+    let several = executable.programs().count() > 1;
+    let of = |(stage, program): (&Stage, &dyn Program)| {
+        let warnings = program.clock_warnings().into_iter();
+        let placed = warnings.map(|warning| match several {
+            true => warning.with_note(format!("in segment {}", stage.name)),
+            false => warning,
+        });
+        placed.collect::<Vec<_>>()
+    };
+    executable.programs().flat_map(of).collect()
+}
+
 /// Seconds of every pass as a table.
 pub fn timings(log: &Log) -> Table {
     let columns =
@@ -221,6 +309,7 @@ pub fn to_folder(
         outputs: record(graph.outputs()),
         segments: segments.collect::<Result<_>>().map_err(Failure::from)?,
         constants,
+        preparation: serde_json::json!(compilation.preparation),
     })
 }
 

@@ -6,6 +6,7 @@ use quincunx_contract::Sample;
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::Graph;
 use quincunx_tensor::{DType, Narrow, Tensor, Tensors, element_count, npy, show_shape};
+use std::collections::BTreeMap;
 
 /// Key of the expected classes in a `.npz` file.
 const LABELS: &str = "labels";
@@ -171,6 +172,20 @@ pub(crate) fn read_arrays(file: &InputFile) -> Result<Tensors> {
     }
     Err(Diagnostic::invalid("Q0605", "expected data as .npy, .npz, .csv, .png or .pgm")
         .help("or give random:SEED, zeros or ones"))
+}
+
+/// Shapes of the arrays of a data file by name, where open extents of a model can take their size
+/// from; none for a file whose rows say nothing about them.
+///
+/// # Errors
+/// As [`Dataset::read`] about the file.
+pub fn data_shapes(file: &InputFile) -> Result<BTreeMap<String, Vec<usize>>> {
+    if Format::of(&file.name, &file.bytes).is_some() {
+        return Ok(BTreeMap::new());
+    }
+    let mut arrays = read_arrays(file).map_err(|problem| problem.name_file(&file.name))?;
+    arrays.remove(LABELS);
+    Ok(arrays.into_iter().map(|(name, array)| (name, array.shape().to_vec())).collect())
 }
 
 /// For a network with one input, the only array is its data.

@@ -16,6 +16,7 @@ mod program;
 mod text;
 
 use crate::detect::{FileKind, detect};
+use crate::foreign::refuse_folder;
 use crate::numbers::Tolerance;
 use crate::{InputFile, Model, Outcome, Setup, data, inspect};
 use quincunx_contract::Target;
@@ -151,6 +152,8 @@ pub fn diff(
     let mut found = Difference { names: [a.name(), b.name()], same: true, ..Difference::default() };
     match (a, b) {
         (Side::Folder(a), Side::Folder(b)) => {
+            refuse_folder(a)?;
+            refuse_folder(b)?;
             program::folders([a, b], targets, settings, &mut found)?;
         }
         (Side::File(a), Side::File(b)) => files([a, b], targets, settings, &mut found)?,

@@ -2,9 +2,9 @@
 
 use crate::{InputSpec, convert};
 use quincunx_contract::{
-    Arch, Compiler, Departure, Engine, Golden, Machine, Numerics, Program, Stats,
+    Arch, Clipped, Compiler, Departure, Engine, Golden, Machine, Numerics, Program, Stats,
 };
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_graph::{Graph, Value, ValueId};
 use quincunx_tensor::{Tensor, Tensors};
@@ -65,7 +65,7 @@ impl Host {
         Host { graph, session: OnceLock::new(), traced: OnceLock::new() }
     }
 
-    fn run(&self, values: &Tensors, keep: Keep) -> Result<Tensors> {
+    fn run(&self, inputs: &Tensors, keep: Keep) -> Result<Tensors> {
         let cell = match keep {
             Keep::Outputs => &self.session,
             Keep::All => &self.traced,
@@ -73,7 +73,7 @@ impl Host {
         let settings = execute::Settings { keep, ..execute::Settings::default() };
         let prepare = || execute::Session::new(&self.graph, settings);
         let session = cell.get_or_init(prepare).as_ref().map_err(Clone::clone)?;
-        session.run(&host_inputs(&self.graph, values)?)
+        session.run(inputs)
     }
 }
 
@@ -97,6 +97,8 @@ pub struct Trace {
     pub device: Tensors,
     /// Values of host stages, as [`Session::run_layers`] keeps them.
     pub host: Tensors,
+    /// Numbers that the machine's type did not hold: of what entered, and results.
+    pub clipped: Vec<Clipped>,
     /// What the machine noticed besides numbers.
     pub notes: Vec<Diagnostic>,
 }
@@ -155,6 +157,26 @@ impl Executable {
         names
     }
 
+    /// A problem with a value at the node that computes it; with an input it is left as it is.
+    fn blame(&self, problem: Diagnostic, value: &str) -> Diagnostic {
+        let computes = |stage: &&Stage| stage.outputs.iter().any(|name| name == value);
+        let Some(stage) = self.stages.iter().find(computes) else { return problem };
+        let graph = match &stage.body {
+            Body::Host(host) => Some(&host.graph),
+            Body::Device { .. } => None,
+        };
+        let node =
+            graph.and_then(|graph| graph[graph.value_named(value)?].producer.zip(Some(graph)));
+        problem.at(match node {
+            Some((id, graph)) => graph.place(&graph[id]),
+            None => Place::Node {
+                name: value.to_owned(),
+                op: stage.name.clone(),
+                operands: String::new(),
+            },
+        })
+    }
+
     /// Loads every program.
     ///
     /// # Errors
@@ -184,17 +206,26 @@ impl Executable {
         })
     }
 
+    /// Constants with numbers that the machine's type does not hold.
+    pub fn clipped(&self) -> impl Iterator<Item = &Clipped> {
+        self.programs().flat_map(|(_, program)| &program.interface().clipped)
+    }
+
     /// Size of all programs together. Cycles are known when they are for every program; without a
-    /// program there are none to know.
+    /// program there are none to know. Programs that overlap their inferences are different parts
+    /// of the machine, and the slowest one decides.
     pub fn stats(&self) -> Stats {
         let mut total = Stats::default();
-        let mut cycles = Some(0);
+        let (mut cycles, mut interval) = (Some(0), Some(0));
         for (_, program) in self.programs() {
             let stats = program.stats();
             total.instructions += stats.instructions;
             total.bytes += stats.bytes;
             cycles = cycles.zip(stats.cycles).map(|(a, b)| a + b);
+            interval = interval.zip(stats.interval).map(|(a, b)| a.max(b));
+            total.hertz = stats.hertz;
         }
+        total.interval = interval.filter(|&cycles| cycles > 0);
         total.cycles = cycles.filter(|_| self.programs().next().is_some());
         total
     }
@@ -254,8 +285,8 @@ impl Executable {
         for (index, stage) in self.stages.iter().enumerate() {
             match &stage.body {
                 Body::Host(host) => walk.host(stage, host)?,
-                Body::Device { .. } => {
-                    let given = walk.given(stage)?;
+                Body::Device { program, .. } => {
+                    let given = walk.given(stage, &**program)?;
                     walk.device(stage, device(index, &given)?)?;
                 }
             }
@@ -273,6 +304,7 @@ struct Walk<'a> {
     values: Tensors,
     device: Tensors,
     host: Tensors,
+    clipped: Vec<Clipped>,
 }
 
 impl<'a> Walk<'a> {
@@ -280,16 +312,16 @@ impl<'a> Walk<'a> {
         let mut values = inputs.clone();
         values.extend(executable.constants.clone());
         let (device, host) = (Tensors::new(), Tensors::new());
-        Walk { executable, inputs, observe, values, device, host }
+        Walk { executable, inputs, observe, values, device, host, clipped: Vec::new() }
     }
 
     /// Runs a stage of the host.
     fn host(&mut self, stage: &Stage, host: &Host) -> Result<()> {
         if self.observe != Observe::All {
-            let results = host.run(&self.values, Keep::Outputs)?;
+            let results = self.on_host(host, Keep::Outputs)?;
             return self.put(stage, &results);
         }
-        let results = host.run(&self.values, Keep::All)?;
+        let results = self.on_host(host, Keep::All)?;
         // Values of earlier stages are not the host's.
         let own = |name: &String| self.inputs.contains_key(name) || !stage.inputs.contains(name);
         let kept = results.iter().filter(|(name, _)| own(name));
@@ -297,9 +329,35 @@ impl<'a> Walk<'a> {
         self.put(stage, &results)
     }
 
+    fn on_host(&self, host: &Host, keep: Keep) -> Result<Tensors> {
+        let take = |&id| {
+            let Value { name, dtype, .. } = &host.graph[id];
+            let tensor = self.values.get(name).ok_or_else(|| missing(name))?;
+            let converted = convert::for_host(tensor, *dtype);
+            let converted = converted.map_err(|problem| self.executable.blame(problem, name));
+            Ok((name.clone(), converted?))
+        };
+        let given = host.graph.inputs().iter().map(take).collect::<Result<_>>()?;
+        host.run(&given, keep)
+    }
+
     /// What a stage of the machine reads.
-    fn given(&self, stage: &Stage) -> Result<Tensors> {
-        device_inputs(stage, &self.values)
+    fn given(&mut self, stage: &Stage, program: &dyn Program) -> Result<Tensors> {
+        let mut given = Tensors::new();
+        for name in &stage.inputs {
+            let tensor = self.values.get(name).ok_or_else(|| missing(name))?;
+            let mut tensor = convert::to_f64(tensor)?;
+            let ports = &program.interface().inputs;
+            if let Some(port) = ports.iter().find(|port| port.name == *name) {
+                self.clipped.extend(port.clipped(&tensor));
+                if !self.inputs.contains_key(name) {
+                    let bounded = port.bounded(&tensor);
+                    tensor = bounded.map_err(|problem| self.executable.blame(problem, name))?;
+                }
+            }
+            given.insert(name.clone(), tensor);
+        }
+        Ok(given)
     }
 
     /// Takes the results of a stage of the machine.
@@ -322,7 +380,8 @@ impl<'a> Walk<'a> {
             Ok((name.clone(), self.values.get(name).cloned().ok_or_else(|| missing(name))?))
         };
         let outputs = self.executable.outputs.iter().map(output).collect::<Result<_>>()?;
-        Ok(Trace { outputs, device: self.device, host: self.host, notes: Vec::new() })
+        let (device, host, clipped) = (self.device, self.host, self.clipped);
+        Ok(Trace { outputs, device, host, clipped, notes: Vec::new() })
     }
 }
 
@@ -349,8 +408,8 @@ impl Session<'_> {
         for (stage, machine) in executable.stages.iter().zip(&mut self.machines) {
             match (&stage.body, machine) {
                 (Body::Host(host), _) => advance(&mut walks, |walk| walk.host(stage, host)),
-                (Body::Device { .. }, Some(machine)) => {
-                    on_machine(&mut walks, stage, &mut **machine)
+                (Body::Device { program, .. }, Some(machine)) => {
+                    on_machine(&mut walks, stage, &**program, &mut **machine)
                 }
                 (Body::Device { .. }, None) => advance(&mut walks, |_| Err(not_loaded())),
             }
@@ -376,14 +435,17 @@ impl Session<'_> {
 
     fn walk(&mut self, inputs: &Tensors, observe: Observe) -> Result<Trace> {
         let machines = &mut self.machines;
-        let trace =
+        let mut trace =
             self.executable.walk(inputs, observe, |index, given| match &mut machines[index] {
                 Some(machine) if observe == Observe::Outputs => machine.run(given),
                 Some(machine) => machine.run_traced(given),
                 None => Err(not_loaded()),
             })?;
-        let notes = machines.iter_mut().flatten().flat_map(|machine| machine.notes()).collect();
-        Ok(Trace { notes, ..trace })
+        for machine in machines.iter_mut().flatten() {
+            trace.notes.extend(machine.notes());
+            trace.clipped.extend(machine.clipped());
+        }
+        Ok(trace)
     }
 }
 
@@ -399,10 +461,15 @@ fn advance<'a>(walks: &mut [Result<Walk<'a>>], mut step: impl FnMut(&mut Walk<'a
 }
 
 /// A stage of the machine for all images that have not failed.
-fn on_machine(walks: &mut [Result<Walk<'_>>], stage: &Stage, machine: &mut dyn Machine) {
+fn on_machine(
+    walks: &mut [Result<Walk<'_>>],
+    stage: &Stage,
+    program: &dyn Program,
+    machine: &mut dyn Machine,
+) {
     let mut given = Vec::with_capacity(walks.len());
     advance(walks, |walk| {
-        given.push(walk.given(stage)?);
+        given.push(walk.given(stage, program)?);
         Ok(())
     });
     let mut results = machine.run_batch(&given).into_iter();
@@ -414,23 +481,6 @@ fn on_machine(walks: &mut [Result<Walk<'_>>], stage: &Stage, machine: &mut dyn M
 
 fn not_loaded() -> Diagnostic {
     Diagnostic::bug("a device stage was not loaded")
-}
-
-fn host_inputs(graph: &Graph, values: &Tensors) -> Result<Tensors> {
-    let take = |&id| {
-        let Value { name, dtype, .. } = &graph[id];
-        let tensor = values.get(name).ok_or_else(|| missing(name))?;
-        Ok((name.clone(), convert::for_host(tensor, *dtype)?))
-    };
-    graph.inputs().iter().map(take).collect()
-}
-
-fn device_inputs(stage: &Stage, values: &Tensors) -> Result<Tensors> {
-    let take = |name: &String| {
-        let tensor = values.get(name).ok_or_else(|| missing(name))?;
-        Ok((name.clone(), convert::to_f64(tensor)?))
-    };
-    stage.inputs.iter().map(take).collect()
 }
 
 fn missing(name: &str) -> Diagnostic {

@@ -55,10 +55,18 @@ pub fn sources_of(files: &[File]) -> Sources {
     sources
 }
 
-/// The exit code for a list of diagnostics: a bug outweighs malformed input, which outweighs wrong
-/// usage, what is not supported, and an answer that is "no". 0 without an error.
+/// The exit code for a list of diagnostics: a bug outweighs a file system that refuses, which
+/// outweighs malformed input, wrong usage, what is not supported, and an answer that is "no". 0
+/// without an error.
 pub fn exit_code(diagnostics: &[Diagnostic]) -> u8 {
-    let order = [Class::Bug, Class::Invalid, Class::Usage, Class::Unsupported, Class::Answer];
+    let order = [
+        Class::Bug,
+        Class::System,
+        Class::Invalid,
+        Class::Usage,
+        Class::Unsupported,
+        Class::Answer,
+    ];
     let has = |class: &Class| diagnostics.iter().any(|d| d.is_error() && d.class() == *class);
     order.into_iter().find(has).map_or(0, Class::exit_code)
 }

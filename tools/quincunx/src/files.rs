@@ -1,10 +1,11 @@
-//! Files in, files out.
+//! Files in.
 
+use crate::foreign::{refuse, refuse_folder};
 use bytes::Bytes;
 use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, Result};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Largest file that is read: protocol buffers end at 2 GiB, so no model is larger.
@@ -13,7 +14,10 @@ const MAX_FILE: u64 = 1 << 31;
 /// Most that is read from what has no size of its own: a pipe or a device.
 const MAX_STREAM: u64 = 1 << 28;
 
-/// A file the user named, in memory.
+/// Byte order mark in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A file the user named, in memory; texts without a byte order mark.
 #[derive(Clone, Debug)]
 pub struct InputFile {
     /// Name for messages.
@@ -28,11 +32,12 @@ impl InputFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// `Q0602` when it cannot be read or is larger than 2 GiB.
+    /// `Q0602` when it cannot be read or is larger than 2 GiB; `Q0651` for a model of another tool.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let fail = |error: io::Error| read_error(&error).in_file(&name);
         if path.is_dir() {
+            refuse_folder(path)?;
             return Err(
                 Diagnostic::invalid("Q0602", "expected a file, found a folder").in_file(name)
             );
@@ -54,17 +59,19 @@ impl InputFile {
             )?;
         }
         read_up_to(file, MAX_FILE, &mut bytes).map_err(|problem| problem.in_file(&name))?;
-        Ok(InputFile { name, path: Some(path.to_owned()), bytes: bytes.into() })
+        refuse(&name, &bytes)?;
+        Ok(InputFile { name, path: Some(path.to_owned()), bytes: without_mark(bytes.into()) })
     }
 
     /// Reads a stream to its end.
     ///
     /// # Errors
-    /// `Q0602` when it cannot be read or gives more than 256 MiB.
+    /// `Q0602` when it cannot be read or gives more than 256 MiB; `Q0651` for a model of another tool.
     pub fn from_reader(name: &str, reader: impl Read) -> Result<Self> {
         let mut bytes = Vec::new();
         read_up_to(reader, MAX_STREAM, &mut bytes).map_err(|problem| problem.in_file(name))?;
-        Ok(InputFile { name: name.to_owned(), path: None, bytes: bytes.into() })
+        refuse(name, &bytes)?;
+        Ok(InputFile { name: name.to_owned(), path: None, bytes: without_mark(bytes.into()) })
     }
 
     /// The file for a target.
@@ -80,6 +87,12 @@ impl InputFile {
     }
 }
 
+/// The bytes without the byte order mark that some editors put before UTF-8 text.
+fn without_mark(bytes: Bytes) -> Bytes {
+    let is_text = bytes.starts_with(MARK) && std::str::from_utf8(&bytes).is_ok();
+    if is_text { bytes.slice(MARK.len()..) } else { bytes }
+}
+
 /// Reads to the end, or refuses what is longer than `limit` bytes.
 fn read_up_to(reader: impl Read, limit: u64, bytes: &mut Vec<u8>) -> Result<()> {
     reader.take(limit + 1).read_to_end(bytes).map_err(|error| read_error(&error))?;
@@ -91,46 +104,5 @@ fn read_up_to(reader: impl Read, limit: u64, bytes: &mut Vec<u8>) -> Result<()> 
 }
 
 fn read_error(error: &io::Error) -> Diagnostic {
-    Diagnostic::invalid("Q0602", format!("cannot read it: {error}"))
-}
-
-/// Writes a file under a temporary name in its folder and renames it, so that it is there complete
-/// or not at all.
-///
-/// # Errors
-/// `Q0603` when the file system refuses.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let fail = |error: io::Error| {
-        Diagnostic::invalid("Q0603", format!("cannot write it: {}", reason(&error)))
-            .in_file(path.display().to_string())
-    };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return write_in_place(path, bytes).map_err(fail);
-    }
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".quincunx-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
-    file.persist(path).map_err(|error| fail(error.error))?;
-    Ok(())
-}
-
-/// Devices and pipes are written to; a folder gives the system's error.
-fn write_in_place(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::OpenOptions::new().write(true).open(path)?.write_all(bytes)
-}
-
-/// What the system says; tempfile adds the name of its temporary file to that.
-fn reason(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(_) => error.to_string(),
-        None if error.kind() == io::ErrorKind::NotFound => "there is no such folder".to_owned(),
-        None => error.kind().to_string(),
-    }
+    Diagnostic::system("Q0602", "read it", error)
 }

@@ -3,17 +3,18 @@
 use crate::detect::{FileKind, detect};
 use crate::failure::sources_of;
 use crate::formats::Format;
+use crate::model::{Look, look};
 use crate::open::{from_program, read};
 use crate::time::by_segment;
 use crate::{
-    Executable, Failure, InputFile, Model, Opened, Outcome, Setup, is_quantised, open_folder,
+    Executable, Failure, InputFile, Opened, Outcome, Setup, is_quantised, open_folder,
     with_companions,
 };
 use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow};
 use quincunx_contract::{Document, File, Grid, Log, Numerics, Target, Verb};
-use quincunx_diag::{Diagnostic, Result, Sources, suggestion};
+use quincunx_diag::{Diagnostic, Place, Result, Sources, suggestion};
 use quincunx_graph::Graph;
-use quincunx_import::Options;
+use quincunx_import::{DeclaredInput, Options, Survey};
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_tensor::{DType, Tensor, Tensors, npy, show_shape};
 use std::collections::BTreeMap;
@@ -99,7 +100,7 @@ pub fn folder(
             .help(format!("a program folder has a file {DESCRIPTION}"))
             .into());
     }
-    let Opened { setup, executable, plan, warnings, sources } =
+    let Opened { setup, executable, plan, warnings, sources, .. } =
         open_folder(path, targets, options)?;
     let mut summary = Table::properties("summary");
     summary.property("file", "program folder");
@@ -147,7 +148,12 @@ pub fn file(
             Ok(arrays(what, &Tensors::from([(String::new(), array)])).into())
         }
         FileKind::Program(target) => native(file, &Setup::default_for(target)?, targets, depth),
-        FileKind::Model => Ok(network(&Model::read_with(file, options)?).into()),
+        FileKind::Model => Ok(match look(file, options)? {
+            Look::Native(model) => {
+                with_graph(summary_of(model.format, None, &model.graph), &model.graph).into()
+            }
+            Look::Network(survey) => network(*survey, &file.name),
+        }),
         FileKind::Unknown => {
             Err(Diagnostic::invalid("Q0615", "the format of the file is not known")
                 .in_file(&file.name)
@@ -287,17 +293,100 @@ fn plan_table(plan: &[PlanRow]) -> Table {
     table
 }
 
-fn network(model: &Model) -> Report {
-    let graph = &model.graph;
+/// A network, also one of which parts could not be read.
+fn network(survey: Survey, file: &str) -> Inspection {
+    let graph = &survey.graph;
+    let mut summary = summary_of(survey.format.name(), Some(&survey), graph);
+    if !survey.problems.is_empty() {
+        summary.property("nodes_not_read", survey.unread.values().sum::<u64>());
+    }
+    let report = Report::new().table(summary).table(inputs(&survey.inputs));
+    let report = report.table(operators(graph));
+    let report = match survey.problems.is_empty() {
+        true => report,
+        false => report.table(unread(&survey)).table(reasons(&survey)),
+    };
+    let report = report.text("graph", graph.to_string());
+    let advice = survey.advice().map(|advice| advice.in_file(file));
+    Inspection { warnings: advice.into_iter().collect(), ..report.into() }
+}
+
+/// What a graph holds. Numbers about constants are those of the file where not all of it was read.
+fn summary_of(format: &str, survey: Option<&Survey>, graph: &Graph) -> Table {
     let macs: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
-    let constants = || graph.values().filter_map(|(_, value)| value.constant.as_ref());
+    let constants = graph.values().filter_map(|(_, value)| value.constant.as_ref());
+    let read: u64 = constants.map(|c| c.tensor.len() as u64).sum();
     let mut summary = Table::properties("summary");
-    summary.property("file", model.format);
+    summary.property("file", format);
     summary.property("name", graph.name.as_str());
+    if let Some(survey) = survey.filter(|survey| !survey.opsets.is_empty()) {
+        let opset = |(name, version): &(String, i64)| match name.as_str() {
+            "" => version.to_string(),
+            domain => format!("{domain} {version}"),
+        };
+        let opsets: Vec<String> = survey.opsets.iter().map(opset).collect();
+        summary.property("opset", opsets.join(", "));
+    }
     summary.property("nodes", graph.nodes().len());
-    summary.property("parameters", constants().map(|c| c.tensor.len()).sum::<usize>());
+    summary.property("parameters", survey.and_then(|s| s.parameters).unwrap_or(read));
     summary.property("macs", macs);
     summary.property("quantised", if is_quantised(graph) { "yes" } else { "no" });
+    summary
+}
+
+fn inputs(inputs: &[DeclaredInput]) -> Table {
+    let columns = ["input", "type", "declared", "shape"].map(Column::text).to_vec();
+    let mut table = Table::new("inputs", columns);
+    for input in inputs {
+        let shape = show_shape(&input.shape);
+        table.push(vec![
+            input.name.as_str().into(),
+            input.dtype.name().into(),
+            input.declared.as_str().into(),
+            if input.fixed { format!("{shape} constant") } else { shape }.into(),
+        ]);
+    }
+    table
+}
+
+/// The operators that were not read, in the words of the file.
+fn unread(survey: &Survey) -> Table {
+    let columns = vec![Column::text("op"), Column::number("nodes")];
+    let mut table = Table::new("not_read", columns);
+    for (operator, &nodes) in &survey.unread {
+        table.push(vec![operator.as_str().into(), nodes.into()]);
+    }
+    table
+}
+
+/// Why nodes were not read: a row for each operator and reason, with the first node.
+fn reasons(survey: &Survey) -> Table {
+    let columns = vec![
+        Column::text("op"),
+        Column::number("problems"),
+        Column::text("first"),
+        Column::text("reason"),
+    ];
+    let mut rows: Vec<(&str, usize, &str, &str)> = Vec::new();
+    for problem in survey.problems.iter().filter(|problem| problem.is_error()) {
+        let (op, node) = match problem.place() {
+            Some(Place::Node { name, op, .. }) => (op.as_str(), name.as_str()),
+            _ => ("", ""),
+        };
+        match rows.iter_mut().find(|row| (row.0, row.3) == (op, problem.message())) {
+            Some(row) => row.1 += 1,
+            None => rows.push((op, 1, node, problem.message())),
+        }
+    }
+    let mut table = Table::new("unsupported", columns);
+    for (op, count, first, reason) in rows {
+        table.push(vec![op.into(), count.into(), first.into(), reason.into()]);
+    }
+    table
+}
+
+/// A graph after its summary.
+fn with_graph(summary: Table, graph: &Graph) -> Report {
     Report::new().table(summary).table(operators(graph)).text("graph", graph.to_string())
 }
 

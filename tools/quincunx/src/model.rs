@@ -1,13 +1,15 @@
 //! Reading a model and preparing it for a machine.
 
 use crate::detect::arrays_or_model;
+use crate::ranges::{self, Range};
 use crate::{Dataset, Failure, InputFile, InputSpec, Outcome, targets};
 use quincunx_contract::{Log, ModelFile, Numbers};
 use quincunx_diag::Diagnostic;
-use quincunx_graph::passes;
+use quincunx_graph::passes::{self, Method, Observations, Ranges, Recipe};
 use quincunx_graph::{Graph, Op};
-use quincunx_import::{Options, format_of, read_model};
+use quincunx_import::{Options, Survey, format_of, read_model, survey};
 use quincunx_tensor::Tensors;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// File that calibration data is looked for in, beside the model.
@@ -26,6 +28,9 @@ pub struct Model {
     pub format: &'static str,
     /// Options of a target that the file gives, by the name of the target.
     pub options: Option<(&'static str, Vec<(&'static str, String)>)>,
+    /// Which part was read, in which shapes; shapes that data gave are among those that were asked
+    /// for.
+    pub reading: Options,
 }
 
 impl Model {
@@ -43,35 +48,27 @@ impl Model {
     /// # Errors
     /// As [`Model::read`]; `Q0637` for arrays, `Q0647` for options that a machine's model cannot have, `Q0415` for an option that names nothing of the model.
     pub fn read_with(file: &InputFile, options: &Options) -> Outcome<Self> {
-        if let Some(found @ "arrays") = arrays_or_model(&file.name, &file.bytes) {
-            let message = format!("expected a model, found {found}");
-            return Err(Diagnostic::invalid("Q0637", message).in_file(&file.name).into());
-        }
-        if let Some((target, model)) = native(file)? {
-            let without = Options { base_dir: options.base_dir.clone(), ..Options::default() };
-            if *options != without {
-                let message = format!("parts and shapes cannot be chosen in {}", model.kind);
-                return Err(Diagnostic::usage("Q0647", message).in_file(&file.name).into());
-            }
-            return Ok(Model {
-                name: file.name.clone(),
-                path: file.path.clone(),
-                graph: model.graph,
-                format: model.kind,
-                options: Some((target, model.options)),
-            });
-        }
-        let beside = file.path.as_deref().map(Options::beside).unwrap_or_default();
-        let options = Options { base_dir: beside.base_dir, ..options.clone() };
+        let options = match source(file, options)? {
+            Source::Native(model) => return Ok(*model),
+            Source::File(options) => options,
+        };
         let graph = read_model(file.bytes.clone(), &options)
-            .map_err(|problems| crate::Failure::from(problems).name_file(&file.name))?;
+            .map_err(|problems| Failure::from(problems).name_file(&file.name))?;
+        let reading = settled(options, &graph);
         Ok(Model {
             name: file.name.clone(),
             path: file.path.clone(),
             graph,
             format: format_of(&file.bytes).name(),
             options: None,
+            reading,
         })
+    }
+
+    /// The calibration data beside the model, if there is any.
+    pub fn data_beside(&self) -> Option<PathBuf> {
+        let path = self.path.as_ref()?.with_file_name(BESIDE);
+        path.is_file().then_some(path)
     }
 
     /// File name without folder.
@@ -84,6 +81,74 @@ impl Model {
     pub fn stem(&self) -> String {
         let stem = self.path.as_deref().and_then(|path| path.file_stem());
         stem.map_or_else(|| "model".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+/// Options that read the same graph without the data that gave its shapes.
+fn settled(options: Options, graph: &Graph) -> Options {
+    let data_shapes = options.data_shapes;
+    let mut settled = Options { base_dir: None, data_shapes: BTreeMap::new(), ..options };
+    let inputs = graph.inputs().iter().map(|&id| &graph[id]);
+    for input in inputs.filter(|input| data_shapes.contains_key(&input.name)) {
+        settled.input_shapes.insert(input.name.clone(), input.shape.to_vec());
+    }
+    settled
+}
+
+/// What a model is read from.
+enum Source {
+    /// A model of a machine's ecosystem, which has been read.
+    Native(Box<Model>),
+    /// A file of a format of networks, to be read with these options.
+    File(Options),
+}
+
+fn source(file: &InputFile, options: &Options) -> Outcome<Source> {
+    if let Some(found @ "arrays") = arrays_or_model(&file.name, &file.bytes) {
+        let message = format!("expected a model, found {found}");
+        return Err(Diagnostic::invalid("Q0637", message).in_file(&file.name).into());
+    }
+    if let Some((target, model)) = native(file)? {
+        let without = Options {
+            base_dir: options.base_dir.clone(),
+            data_shapes: options.data_shapes.clone(),
+            ..Options::default()
+        };
+        if *options != without {
+            let message = format!("parts and shapes cannot be chosen in {}", model.kind);
+            return Err(Diagnostic::usage("Q0647", message).in_file(&file.name).into());
+        }
+        return Ok(Source::Native(Box::new(Model {
+            name: file.name.clone(),
+            path: file.path.clone(),
+            graph: model.graph,
+            format: model.kind,
+            options: Some((target, model.options)),
+            reading: Options::default(),
+        })));
+    }
+    let beside = file.path.as_deref().map(Options::beside).unwrap_or_default();
+    Ok(Source::File(Options { base_dir: beside.base_dir, ..options.clone() }))
+}
+
+/// What can be read of a model file: the model, or a look at it.
+pub(crate) enum Look {
+    /// A model of a machine's ecosystem.
+    Native(Box<Model>),
+    /// A network, of which parts may be unsupported.
+    Network(Box<Survey>),
+}
+
+/// Looks at a model.
+///
+/// # Errors
+/// As [`Model::read_with`], but not for what is unsupported or has an unknown shape.
+pub(crate) fn look(file: &InputFile, options: &Options) -> Outcome<Look> {
+    match source(file, options)? {
+        Source::Native(model) => Ok(Look::Native(model)),
+        Source::File(options) => survey(file.bytes.clone(), &options)
+            .map(|survey| Look::Network(Box::new(survey)))
+            .map_err(|problems| Failure::from(problems).name_file(&file.name)),
     }
 }
 
@@ -106,11 +171,31 @@ fn native(file: &InputFile) -> Outcome<Option<(&'static str, ModelFile)>> {
 pub struct Calibration<'a> {
     /// The file the user gave; without one, `calib.npz` beside the model.
     pub file: Option<&'a InputFile>,
+    /// Ranges that a program folder has kept; they count where no file is given.
+    pub known: Option<&'a Ranges>,
     /// Data the result will be judged on, which must not be calibrated on.
     pub evaluated: Option<&'a InputFile>,
+    /// The numbers of every value are set against those of the machine, where there is data.
+    pub report: bool,
+}
+
+/// What a calibration found.
+struct Found {
+    ranges: Ranges,
+    /// The data; `None` for ranges that were known.
+    samples: Option<Vec<Tensors>>,
 }
 
 impl Calibration<'_> {
+    fn ranges(&self, model: &Model, graph: &Graph) -> Outcome<Found> {
+        if let (Some(known), None) = (self.known, self.file) {
+            return Ok(Found { ranges: known.clone(), samples: None });
+        }
+        let samples = self.samples(model, graph)?;
+        let ranges = passes::calibrate(graph, samples.iter().cloned())?;
+        Ok(Found { ranges, samples: Some(samples) })
+    }
+
     fn samples(&self, model: &Model, graph: &Graph) -> Outcome<Vec<Tensors>> {
         let beside;
         let file = match self.file {
@@ -134,10 +219,9 @@ impl Calibration<'_> {
 }
 
 fn find_beside(model: &Model) -> Outcome<InputFile> {
-    let path = model.path.as_ref().map(|path| path.with_file_name(BESIDE));
-    match path {
-        Some(path) if path.is_file() => Ok(InputFile::open(&path)?),
-        _ => Err(Diagnostic::usage(
+    match model.data_beside() {
+        Some(path) => Ok(InputFile::open(&path)?),
+        None => Err(Diagnostic::usage(
             "Q0608",
             "the machine needs a quantised model, and there is no data to calibrate this one",
         )
@@ -159,6 +243,16 @@ pub fn is_quantised(graph: &Graph) -> bool {
             .any(|(_, value)| value.constant.as_ref().is_some_and(|c| c.quantiser.is_some()))
 }
 
+/// A graph that is ready for a machine.
+pub(crate) struct Prepared {
+    /// It.
+    pub(crate) graph: Graph,
+    /// What the calibration found, if there was one.
+    pub(crate) calibrated: Option<Ranges>,
+    /// The numbers of values against those of the machine; empty unless asked for.
+    pub(crate) ranges: Vec<Range>,
+}
+
 /// The graph that is compiled: constants and, if wanted, batch normalisations folded, dead nodes
 /// removed, and quantised if the machine needs that and the model is not.
 pub(crate) fn prepare(
@@ -167,7 +261,7 @@ pub(crate) fn prepare(
     numbers: &Numbers,
     calibration: Calibration<'_>,
     log: &mut Log,
-) -> Outcome<Graph> {
+) -> Outcome<Prepared> {
     let summary =
         |graph: &Graph| format!("{} nodes, {} values", graph.nodes().len(), graph.values().len());
     log.start();
@@ -178,7 +272,7 @@ pub(crate) fn prepare(
         Numbers::Quantised(scheme) => (true, Some(scheme)),
         Numbers::Float { fold, .. } => (*fold, None),
         // The machine decides itself what is folded.
-        Numbers::Own => (false, None),
+        Numbers::Own { .. } => (false, None),
     };
     if fold_batch_norm && fold {
         graph = passes::fold_batch_norm(&graph)?;
@@ -192,9 +286,31 @@ pub(crate) fn prepare(
         && has_floats
         && !is_quantised(&graph)
     {
-        let ranges = passes::calibrate(&graph, calibration.samples(model, &graph)?)?;
-        graph = passes::quantise(&graph, &ranges, scheme)?;
+        let found = calibration.ranges(model, &graph)?;
+        let recipe = Recipe { method: Method::MinMax, ..Recipe::from(scheme) };
+        let quantised = passes::quantise_by(&graph, &Observations::from(&found.ranges), &recipe)?;
+        let ranges = match &found.samples {
+            Some(samples) if calibration.report => {
+                let ranges = ranges::on_grids(&graph, &quantised, samples)?;
+                log.diagnostics.extend(ranges::advice(std::slice::from_ref(&ranges)));
+                ranges
+            }
+            _ => Vec::new(),
+        };
+        graph = quantised.graph;
         log.pass("quantise", summary(&graph), || graph.to_string());
+        return Ok(Prepared { graph, calibrated: Some(found.ranges), ranges });
     }
-    Ok(graph)
+    let formats = match numbers {
+        Numbers::Own { formats } if calibration.report && calibration.file.is_some() => formats,
+        _ => &Vec::new(),
+    };
+    let mut ranges = Vec::new();
+    if !formats.is_empty() {
+        let samples = calibration.samples(model, &graph)?;
+        let mut all = ranges::in_formats(&graph, formats, &samples)?;
+        log.diagnostics.extend(ranges::advice(&all));
+        ranges = std::mem::take(&mut all[0]);
+    }
+    Ok(Prepared { graph, calibrated: None, ranges })
 }

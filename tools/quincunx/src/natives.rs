@@ -2,6 +2,7 @@
 
 use crate::InputFile;
 use crate::detect::is_model_or_arrays;
+use crate::foreign::refuse_folder;
 use quincunx_contract::Target;
 use quincunx_diag::{Diagnostic, Result};
 use std::collections::BTreeSet;
@@ -22,10 +23,10 @@ const MAX_BYTES: u64 = 1 << 29;
 /// `Q0602` when it cannot be read, `Q0611` when no target recognises a file in it, or it holds too
 /// many files or bytes.
 pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFile>> {
+    refuse_folder(folder)?;
     let name = folder.display().to_string();
-    let fail = |error: std::io::Error| {
-        Diagnostic::invalid("Q0602", format!("cannot read it: {error}")).in_file(&name)
-    };
+    let fail =
+        |error: std::io::Error| Diagnostic::system("Q0602", "read it", &error).in_file(&name);
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
@@ -54,7 +55,11 @@ pub fn natives_in(folder: &Path, targets: &[&dyn Target]) -> Result<Vec<InputFil
                 .in_file(path.display().to_string())
                 .help("name the files of the program instead of the folder")
         })?;
-        let file = InputFile::open(&path)?;
+        let file = match InputFile::open(&path) {
+            // A model of another tool lies beside the program.
+            Err(problem) if problem.code() == "Q0651" => continue,
+            file => file?,
+        };
         if targets.iter().any(|target| target.recognises(&file.to_file())) {
             files.push(file);
         }
@@ -128,6 +133,12 @@ fn open_beside(file: &InputFile, name: &str) -> Result<InputFile> {
         return Err(missing("which is not given".to_owned()).help("give the file as well"));
     };
     let path = path.with_file_name(name);
+    if let (Ok(real), Ok(folder)) = (path.canonicalize(), path.with_file_name(".").canonicalize())
+        && !real.starts_with(folder)
+    {
+        return Err(missing("which is a link that leaves the folder".to_owned())
+            .help("copy the file into the folder"));
+    }
     // A pipe or a device would be waited for.
     if path.exists() && !path.is_file() {
         return Err(missing("which is not a regular file".to_owned()));
@@ -214,6 +225,24 @@ mod tests {
         let problem = natives_in(place.path(), &[&Toy]).unwrap_err();
         assert_eq!((problem.code(), problem.class()), ("Q0611", quincunx_diag::Class::Unsupported));
         assert!(problem.help_text().unwrap().contains("name the files"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn companions_are_not_outside_of_the_folder() {
+        let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| place.path().join(name);
+        fs::write(at("a.toy"), "toy\nwith b.toy").unwrap();
+        fs::write(at("c.toy"), "toy\n").unwrap();
+        fs::write(outside.path().join("b.toy"), "toy\n").unwrap();
+        let files = || with_companions(vec![InputFile::open(&at("a.toy")).unwrap()], &[&Toy]);
+        std::os::unix::fs::symlink("c.toy", at("b.toy")).unwrap();
+        assert_eq!(files().unwrap().len(), 2);
+        fs::remove_file(at("b.toy")).unwrap();
+        std::os::unix::fs::symlink(outside.path().join("b.toy"), at("b.toy")).unwrap();
+        let problem = files().unwrap_err();
+        assert_eq!(problem.code(), "Q0641");
+        assert!(problem.message().contains("leaves the folder"), "{problem}");
     }
 
     #[cfg(unix)]

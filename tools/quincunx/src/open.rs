@@ -1,16 +1,19 @@
 //! Opening programs: program folders and native files.
 
-use crate::compile::HOST_MODEL;
+use crate::compile::{HOST_MODEL, Preparation};
 use crate::detect::arrays_or_model;
 use crate::executable::{Body, Executable, Host, Stage};
 use crate::registry::find_among;
 use crate::{Failure, InputSpec, Outcome, Setup};
 use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord};
 use quincunx_contract::plan::Place;
-use quincunx_contract::{ArchSource, File, Interface, Log, Numerics, Program, Sample, Target};
+use quincunx_contract::{
+    ArchSource, Clipped, File, Interface, Log, Numerics, Program, Sample, Target,
+};
 use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_tensor::{DType, npy, show_shape};
+use serde::Deserialize;
 use std::path::Path;
 
 /// An opened program.
@@ -21,6 +24,8 @@ pub struct Opened<'a> {
     pub executable: Executable,
     /// The plan; empty for native files.
     pub plan: Vec<PlanRow>,
+    /// How the model was prepared; `None` for native files.
+    pub preparation: Option<Preparation>,
     /// Warnings of the readers.
     pub warnings: Vec<Diagnostic>,
     /// Texts for the spans of warnings.
@@ -64,7 +69,10 @@ pub fn open_folder<'a>(
     let name = path.join(DESCRIPTION).display().to_string();
     check_outputs(&executable).map_err(|problem| problem.name_file(&name))?;
     check_values(&folder, &executable).map_err(|problem| problem.name_file(&name))?;
-    Ok(Opened { setup, executable, plan: folder.plan, warnings: log.diagnostics, sources })
+    let mut warnings = log.diagnostics;
+    warnings.extend(executable.clipped().map(Clipped::warning));
+    let preparation = preparation_of(&folder).map_err(|problem| problem.name_file(&name))?;
+    Ok(Opened { setup, executable, plan: folder.plan, preparation, warnings, sources })
 }
 
 /// Opens native files as one program. Without an interface its ports are raw memory.
@@ -83,9 +91,25 @@ pub fn open_native<'a>(
         setup,
         executable,
         plan: Vec::new(),
+        preparation: None,
         warnings: log.diagnostics,
         sources: crate::failure::sources_of(files),
     })
+}
+
+/// How the model of a folder was prepared; folders of earlier versions do not say.
+fn preparation_of(folder: &Folder) -> Result<Option<Preparation>> {
+    let found = Option::<Preparation>::deserialize(&folder.preparation).map_err(|error| {
+        Diagnostic::invalid("Q0612", format!("not how a model was prepared: {error}"))
+    })?;
+    let ranges = found.iter().flat_map(|found| &found.calibrated).flatten();
+    for (name, (low, high)) in ranges {
+        if low > high {
+            let message = format!("the range of \"{}\" is empty", name.escape_debug());
+            return Err(Diagnostic::invalid("Q0612", message));
+        }
+    }
+    Ok(found)
 }
 
 /// The target whose files these are.
@@ -184,7 +208,7 @@ pub fn open_raw<'a>(
     let program = read(&setup, files, None, &mut log)?;
     let executable = from_program(program, numerics.clone());
     let (warnings, sources) = (log.diagnostics, texts(&folder));
-    Ok(Opened { setup, executable, plan: Vec::new(), warnings, sources })
+    Ok(Opened { setup, executable, plan: Vec::new(), preparation: None, warnings, sources })
 }
 
 fn setup_of<'a>(

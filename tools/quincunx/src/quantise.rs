@@ -1,9 +1,11 @@
 //! `quantise`: a float model becomes a quantised one, from calibration data.
 
+mod advice;
 mod scheme;
 mod table;
 mod widths;
 
+use advice::Advice;
 pub use scheme::scheme_named;
 pub use table::table;
 pub use widths::Widths;
@@ -15,7 +17,10 @@ use quincunx_contract::{Log, Numbers};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, Session, Settings};
-use quincunx_graph::passes::{Calibrator, Method, Noise, Quantised, Recipe, Scheme, quantise_by};
+use quincunx_graph::passes::{
+    Calibrator, Method, Noise, Observations, Quantised, Recipe, Scheme, check_quantisable,
+    quantise_by,
+};
 use quincunx_import::{Dialect, ExportOptions, write_onnx};
 use quincunx_tensor::{DType, Tensors};
 use std::num::NonZeroUsize;
@@ -67,9 +72,11 @@ impl<'a> Job<'a> {
 pub struct Quantisation {
     /// The graph and what was done to its layers.
     pub quantised: Quantised,
-    /// For every layer, what its result has lost on the calibration data; all errors of the layers
-    /// before it are in it.
+    /// For every layer, then for every output, what its result has lost on the calibration data; all
+    /// errors of the layers before it are in it.
     pub noise: Vec<Noise>,
+    /// What has lost too much.
+    pub warnings: Vec<Diagnostic>,
     /// The model as ONNX.
     pub file: Vec<u8>,
 }
@@ -97,7 +104,8 @@ pub fn quantise(job: &Job<'_>, progress: &dyn Progress) -> Outcome<Quantisation>
     let mut log = Log::default();
     let nobody = Calibration::default();
     let floats = Numbers::Float { dtype: DType::F32, fold: true };
-    let graph = prepare(job.model, job.fold_batch_norm, &floats, nobody, &mut log)?;
+    let prepared = prepare(job.model, job.fold_batch_norm, &floats, nobody, &mut log)?;
+    let graph = prepared.graph;
     if is_quantised(&graph) {
         return Err(nothing(job.model, "the model is quantised already").into());
     }
@@ -109,14 +117,20 @@ pub fn quantise(job: &Job<'_>, progress: &dyn Progress) -> Outcome<Quantisation>
     if let Some(widths) = job.widths {
         widths.apply(&mut recipe, &job.model.graph, &graph)?;
     }
-    recipe.check()?;
-    let quantised = calibrated(job, &graph, &recipe, progress)?;
+    check_quantisable(&graph, &recipe)?;
+    // What cannot be written is known before anything is measured.
+    write_onnx(&graph, &ExportOptions { dialect: job.dialect })?;
+    let found = calibrated(job, &graph, &recipe, progress)?;
+    let quantised = quantise_by(&graph, &found, &recipe)?;
     if quantised.layers.iter().all(|l| l.activation.is_none() && l.parameters.is_empty()) {
         return Err(nothing(job.model, "there is nothing to quantise").into());
     }
-    let noise = measure(job, &graph, &quantised, progress)?;
+    progress.start("measure", job.images.len());
+    let noise = measure(job, &graph, &quantised, job.images.len(), progress)?;
+    let warnings =
+        Advice { job, graph: &graph, found: &found, recipe: &recipe }.give(&quantised, &noise)?;
     let file = write_onnx(&quantised.graph, &ExportOptions { dialect: job.dialect })?;
-    Ok(Quantisation { quantised, noise, file })
+    Ok(Quantisation { quantised, noise, warnings, file })
 }
 
 fn nothing(model: &Model, what: &str) -> Diagnostic {
@@ -131,7 +145,7 @@ fn calibrated(
     graph: &Graph,
     recipe: &Recipe,
     progress: &dyn Progress,
-) -> Result<Quantised> {
+) -> Result<Observations> {
     let count = job.images.len();
     progress.start("calibrate", count);
     let part = count.div_ceil(job.threads.get().min(MAX_PARTS)).max(1);
@@ -146,17 +160,17 @@ fn calibrated(
     };
     let parts = map(count.div_ceil(part), job.threads, || Ok(()), observe)?;
     parts.into_iter().for_each(|part| all.merge(part));
-    quantise_by(graph, &all.finish()?, recipe)
+    all.finish()
 }
 
-/// Errors are added up in the order of the images, whatever the threads do.
+/// What is lost on the first images. Errors are added up in the order of the images, whatever the threads do.
 fn measure(
     job: &Job<'_>,
     graph: &Graph,
     quantised: &Quantised,
+    images: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<Noise>> {
-    progress.start("measure", job.images.len());
     let settings = Settings { keep: Keep::All, ..Settings::default() };
     let original = Session::new(graph, settings)?;
     let own = Session::new(&quantised.graph, settings)?;
@@ -165,8 +179,8 @@ fn measure(
         progress.step();
         noise
     };
-    let all = map(job.images.len(), job.threads, || Ok(()), measure)?;
-    let mut total = vec![Noise::default(); quantised.layers.len()];
+    let all = map(images, job.threads, || Ok(()), measure)?;
+    let mut total = vec![Noise::default(); quantised.layers.len() + graph.outputs().len()];
     for image in all {
         total.iter_mut().zip(image).for_each(|(total, noise)| total.add(noise));
     }

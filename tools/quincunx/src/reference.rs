@@ -7,6 +7,7 @@ use crate::{InputFile, run};
 use quincunx_diag::{Class, Diagnostic, Result, did_you_mean};
 use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_tensor::{Tensor, Tensors, element_count, show_shape};
+use std::collections::BTreeSet;
 
 /// Default tolerance of numbers that the host computed in f32, in units of the largest number of
 /// the expected array: sums of thousands of products in another order stay well below it.
@@ -47,6 +48,15 @@ pub struct Judgement {
     pub warnings: Vec<Diagnostic>,
 }
 
+/// Names of the arrays of a reference file.
+///
+/// # Errors
+/// Those of reading arrays.
+pub fn names(reference: &InputFile) -> Result<BTreeSet<String>> {
+    let arrays = crate::data::read_arrays(reference).map_err(|p| p.name_file(&reference.name))?;
+    Ok(arrays.into_keys().collect())
+}
+
 /// Compares the values of a run with the arrays of a reference file, stacked over the images as
 /// [`run::outputs`] stacks them.
 ///
@@ -70,12 +80,13 @@ pub fn judge(
     if Format::of(&reference.name, &reference.bytes) == Some(Format::Csv) {
         stack_rows(&mut arrays, &values)?;
     }
+    let order = order(executable, &values);
     let mut judgement = Judgement {
         rows: Vec::new(),
         images: traces.len(),
-        warnings: unmatched(&arrays, &values, &outputs, reference),
+        warnings: unmatched(&arrays, &values, &outputs, reference, &order),
     };
-    for name in order(executable, &values) {
+    for name in order {
         let (Some(found), Some(expected)) = (values.get(&name), arrays.get(&name)) else {
             continue;
         };
@@ -88,7 +99,7 @@ pub fn judge(
         judgement.rows.push(row);
     }
     if judgement.rows.is_empty() {
-        let known = values.keys().cloned().collect::<Vec<_>>().join(", ");
+        let known = self::order(executable, &values).join(", ");
         return Err(Diagnostic::invalid(
             "Q0634",
             "no array of the reference is a value of the run",
@@ -126,6 +137,7 @@ fn unmatched(
     values: &Tensors,
     outputs: &Tensors,
     reference: &InputFile,
+    known: &[String],
 ) -> Vec<Diagnostic> {
     let names = |tensors: &Tensors| tensors.keys().cloned().collect::<Vec<_>>();
     let warn = |message: String, name: &str, among: &[String]| {
@@ -135,7 +147,7 @@ fn unmatched(
     };
     let unknown = arrays.keys().filter(|name| !values.contains_key(*name)).map(|name| {
         let message = format!("array {name:?} is not a value of the run, so it is not compared");
-        warn(message, name, &names(values))
+        warn(message, name, known)
     });
     let missing = outputs.keys().filter(|name| !arrays.contains_key(*name)).map(|name| {
         warn(format!("there is no array for the output {name:?}"), name, &names(arrays))
@@ -147,7 +159,7 @@ fn unmatched(
 fn order(executable: &Executable, values: &Tensors) -> Vec<String> {
     let mut names = executable.value_order();
     names.extend(values.keys().cloned());
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names
 }

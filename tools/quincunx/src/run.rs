@@ -2,10 +2,11 @@
 
 use crate::executable::{Executable, Trace, top1};
 use crate::{Dataset, Progress, parallel};
-use quincunx_contract::Engine;
+use quincunx_contract::{Clipped, Engine};
 use quincunx_diag::Result;
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensor, Tensors};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 /// Numbers of an output that people see.
@@ -14,11 +15,45 @@ const SHOWN: usize = 10;
 /// Most images that are handed to a simulator together.
 const BATCH: usize = 1024;
 
+/// Which values of the network are observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layers {
+    /// None.
+    None,
+    /// Those with these names.
+    Of(BTreeSet<String>),
+    /// All.
+    All,
+}
+
+impl Layers {
+    /// Whether any value of the executable that is not an output is among them.
+    fn any_in(&self, executable: &Executable) -> bool {
+        match self {
+            Layers::None => false,
+            // The array of a file that holds one may have no name; it is an output.
+            Layers::Of(names) => {
+                let output = |name: &String| name.is_empty() || executable.outputs.contains(name);
+                !names.iter().all(output)
+            }
+            Layers::All => true,
+        }
+    }
+
+    /// Drops what is not wanted.
+    fn keep(&self, trace: &mut Trace) {
+        if let Layers::Of(names) = self {
+            trace.host.retain(|name, _| names.contains(name));
+            trace.device.retain(|name, _| names.contains(name));
+        }
+    }
+}
+
 /// How to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// Traces have every value that can be observed.
-    pub layers: bool,
+    /// The values of the network in a trace, besides its outputs.
+    pub layers: Layers,
     /// Which simulator.
     pub engine: Engine,
     /// Threads over images. Results do not depend on it.
@@ -32,11 +67,12 @@ pub struct Options {
 pub fn run(
     executable: &Executable,
     data: &Dataset,
-    options: Options,
+    options: &Options,
     progress: &dyn Progress,
 ) -> Result<Vec<Trace>> {
     let count = data.images.len();
     progress.start("run", count);
+    let observed = options.layers.any_in(executable);
     let batch = (count / options.threads).clamp(1, BATCH);
     let traces = parallel::map(
         count.div_ceil(batch),
@@ -45,8 +81,13 @@ pub fn run(
         |session, index| {
             let first = index * batch;
             let images = &data.images[first..count.min(first + batch)];
-            let traces = if options.layers {
-                images.iter().map(|image| session.run_layers(image)).collect()
+            let traces = if observed {
+                let run = |image| {
+                    let mut trace = session.run_layers(image)?;
+                    options.layers.keep(&mut trace);
+                    Ok(trace)
+                };
+                images.iter().map(run).collect()
             } else {
                 session.run_batch(images)
             };
@@ -58,6 +99,13 @@ pub fn run(
         },
     )?;
     Ok(traces.into_iter().flatten().collect())
+}
+
+/// What the machine's type did not hold, of all images.
+pub fn clipped(traces: &[Trace]) -> Vec<Clipped> {
+    let mut all = Vec::new();
+    traces.iter().for_each(|trace| Clipped::gather(&mut all, &trace.clipped));
+    all
 }
 
 /// The outputs of all images, stacked along the outermost axis.

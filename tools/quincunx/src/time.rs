@@ -7,6 +7,9 @@ use quincunx_report::{Cell, Column, Report, Table};
 use quincunx_timeline::Timeline;
 use std::ops::Range;
 
+/// What stands for all segments.
+const ALL: &str = "all";
+
 /// Columns of the pictures in text.
 const WIDTH: usize = 72;
 
@@ -28,6 +31,7 @@ pub struct Timing {
 pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
     let timing = |(stage, program): (&Stage, &dyn Program)| {
         let (timeline, profile) = (program.time()?, program.shown_by(Verb::Time)?);
+        let profile = profile.into_iter().map(costliest_first).collect();
         Ok(Timing { segment: stage.name.clone(), timeline, profile })
     };
     let timings = executable.programs().map(timing).collect::<Result<Vec<_>>>()?;
@@ -35,6 +39,14 @@ pub fn time(executable: &Executable) -> Outcome<Vec<Timing>> {
         return Err(Diagnostic::unsupported("Q0640", "no part of it runs on the machine").into());
     }
     Ok(timings)
+}
+
+/// Layers in the order of what they cost: their cycles, or the bits of their adders.
+fn costliest_first(table: Table) -> Table {
+    match table.key() {
+        "layers" => table.largest_first("bits").largest_first("cycles"),
+        _ => table,
+    }
 }
 
 /// Adds what a synthesis tool makes of every program to its profile.
@@ -61,7 +73,7 @@ pub fn left_out(executable: &Executable) -> Option<Diagnostic> {
     (!names.is_empty()).then(|| Diagnostic::note("Q0646", message))
 }
 
-/// Totals, lanes, the profile, a chart and, if asked for, single events of every program.
+/// Totals of every program and of all, lanes, the profile, a chart and, if asked for, single events of every program.
 pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
     let profiles = timings.iter().map(|timing| (timing.segment.as_str(), timing.profile.clone()));
     let tables = by_segment(profiles.collect());
@@ -84,6 +96,14 @@ pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
 fn summary(timings: &[Timing]) -> Table {
     let columns = ["segment", "name", "value"].map(Column::text).to_vec();
     let mut table = Table::new("summary", columns);
+    if let [first, _, ..] = timings {
+        let all = || timings.iter().map(|timing| &timing.timeline);
+        let total = all().map(Timeline::total).fold(0, u64::saturating_add);
+        table.push(vec![ALL.into(), first.timeline.unit().into(), total.into()]);
+        if let Some(seconds) = all().map(Timeline::seconds).sum::<Option<f64>>() {
+            table.push(vec![ALL.into(), "microseconds".into(), Cell::Brief(seconds * 1e6)]);
+        }
+    }
     for Timing { segment, timeline, .. } in timings {
         let mut row = |name: &str, value: Cell| {
             table.push(vec![segment.as_str().into(), name.into(), value]);

@@ -4,9 +4,10 @@ use crate::compare::first_difference;
 use crate::compile::{Compilation, Job, compile};
 use crate::executable::{Body, Stage};
 use crate::{Dataset, Opened, Outcome, Progress, parallel};
-use quincunx_contract::Departure;
-use quincunx_diag::{Diagnostic, Place, Result};
+use quincunx_contract::{Check, Clipped, Departure};
+use quincunx_diag::{Diagnostic, Place, Result, any_error, count_errors};
 use quincunx_graph::{Graph, ValueId};
+use quincunx_report::{Column, Table};
 use std::num::NonZeroUsize;
 
 /// The rules of the machine, on every program; an empty list means legal.
@@ -25,6 +26,44 @@ pub fn verify(opened: &Opened<'_>) -> Vec<Diagnostic> {
     found
 }
 
+/// What the rules establish, as a table: a row per family of rules. Lists that have no room for all
+/// problems name some of every code.
+pub fn checks(opened: &Opened<'_>, problems: &[Diagnostic]) -> Table {
+    let mut families: Vec<Check> = Vec::new();
+    for check in opened.executable.programs().flat_map(|(_, program)| program.checks()) {
+        match families.iter_mut().find(|family| family.holds == check.holds) {
+            Some(family) => family.count += check.count,
+            None => families.push(check),
+        }
+    }
+    let legal = !any_error(problems);
+    let listed = problems.iter().filter(|problem| problem.is_error()).count();
+    let more = if count_errors(problems) > listed { " or more" } else { "" };
+    let columns = vec![
+        Column::text("rule"),
+        Column::text("result"),
+        Column::number("checked"),
+        Column::text("of"),
+    ];
+    let mut table = Table::new("checks", columns);
+    for check in families {
+        let broken = problems.iter().filter(|problem| check.has(problem.code())).count();
+        let result = match broken {
+            0 if check.needs_legal && !legal => "not checked".to_owned(),
+            0 => "holds".to_owned(),
+            1 => format!("1 problem{more}"),
+            _ => format!("{broken} problems{more}"),
+        };
+        table.push(vec![
+            check.holds.into(),
+            result.into(),
+            check.count.into(),
+            check.things.into(),
+        ]);
+    }
+    table
+}
+
 /// Images on which every observed value of the program equals the golden model of `model`.
 #[derive(Clone, Debug)]
 pub struct Agreement {
@@ -34,6 +73,8 @@ pub struct Agreement {
     pub bit_exact: usize,
     /// The first difference.
     pub difference: Option<Diagnostic>,
+    /// What the machine's type did not hold, of all images.
+    pub clipped: Vec<Clipped>,
     /// Where the program departs from the numbers of the machine's own tools, with the largest
     /// differences on all images; `None` when that was not asked for.
     pub departures: Option<Vec<Departure>>,
@@ -72,10 +113,16 @@ pub fn against_model(
                 false => Vec::new(),
             };
             progress.step();
-            Ok((first_difference(&observed.device, &golden.device), departures))
+            let difference = first_difference(&observed.device, &golden.device);
+            Ok((difference, departures, observed.clipped))
         },
     )?;
-    let (differences, departures): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    let (mut differences, mut departures, mut clipped) = (Vec::new(), Vec::new(), Vec::new());
+    for (difference, of_image, beyond) in results {
+        differences.push(difference);
+        departures.push(of_image);
+        Clipped::gather(&mut clipped, &beyond);
+    }
     let difference = differences.iter().enumerate().find_map(|(image, text)| {
         Some(Diagnostic::answer("Q0620", format!("image {image}: {}", text.as_ref()?)))
     });
@@ -83,6 +130,7 @@ pub fn against_model(
         images: differences.len(),
         bit_exact: differences.iter().filter(|d| d.is_none()).count(),
         difference,
+        clipped,
         departures: with_departures.then(|| largest(departures)),
     })
 }

@@ -7,7 +7,7 @@ use quincunx_contract::folder::{
 };
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
-    ConstantUse, File, Grid, Interface, LayerTap, Numerics, Port, Scaling, Section,
+    Clipped, ConstantUse, File, Grid, Interface, LayerTap, Numerics, Port, Scaling, Section,
 };
 use quincunx_diag::Diagnostic;
 use quincunx_graph::Quantiser;
@@ -59,6 +59,14 @@ fn sample() -> Folder {
                 scalars: 1,
                 vectors: 0,
             }],
+            clipped: vec![Clipped {
+                what: "weights of first".to_owned(),
+                count: 2,
+                of: Some(9),
+                range: Some([-8.0, 7.9375]),
+                largest: Some(12.5),
+                first: None,
+            }],
         }),
         numerics: Numerics(serde_json::json!({ "order": [1, 2] })),
     };
@@ -87,6 +95,7 @@ fn sample() -> Folder {
         outputs: vec![value("z"), value("c")],
         segments: vec![device, host],
         constants: Some(File::new("constants.npz", &b"npz"[..])),
+        preparation: serde_json::json!({ "fold": true, "ranges": { "x": [-1.5, 2.0] } }),
     }
 }
 
@@ -173,7 +182,7 @@ fn nothing_else_is_replaced() {
 fn an_unwritable_place_is_a_diagnostic() {
     let (_place, path) = place();
     let problem = sample().write(&path.join("missing/out")).unwrap_err();
-    assert_eq!(problem.code(), "Q0512");
+    assert_eq!((problem.code(), problem.class().exit_code()), ("Q0518", 74));
 }
 
 #[test]

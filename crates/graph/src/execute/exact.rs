@@ -151,6 +151,7 @@ impl Arithmetic for Exact {
     type Tensor = ExactTensor;
     /// 400 MiB.
     const MAX_ELEMENTS: usize = 1 << 24;
+    const BYTES: u64 = size_of::<Int>() as u64;
 
     fn input(tensor: &Tensor) -> Result<ExactTensor> {
         exact_numbers(tensor)

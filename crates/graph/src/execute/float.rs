@@ -36,6 +36,7 @@ pub(super) struct Float;
 impl Arithmetic for Float {
     type Tensor = Tensor;
     const MAX_ELEMENTS: usize = MAX_ELEMENTS;
+    const BYTES: u64 = 4;
 
     fn input(tensor: &Tensor) -> Result<Tensor> {
         Ok(tensor.clone())
@@ -282,22 +283,8 @@ fn code_of(x: f32, scalar: &Scalar) -> i64 {
 }
 
 fn round(x: f32, rounding: Rounding) -> f32 {
-    match rounding {
-        Rounding::Floor => x.floor(),
-        Rounding::Ceil => x.ceil(),
-        Rounding::Down => x.trunc(),
-        Rounding::Up => x.abs().ceil().copysign(x),
-        Rounding::HalfEven => x.round_ties_even(),
-        Rounding::HalfUp => x.round(),
-        Rounding::HalfDown => {
-            let down = x.trunc();
-            if (x - down).abs() > 0.5 { down + 1.0_f32.copysign(x) } else { down }
-        }
-        Rounding::HalfCeil => {
-            let down = x.floor();
-            if x - down >= 0.5 { down + 1.0 } else { down }
-        }
-    }
+    // A whole number beside an f32 is one too.
+    rounding.whole(f64::from(x)) as f32
 }
 
 fn from_codes(quantiser: &Quantiser, codes: &Tensor) -> Result<Tensor> {

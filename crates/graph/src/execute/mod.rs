@@ -29,6 +29,12 @@ use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_tensor::{Tensor, Tensors, show_shape};
 use std::collections::BTreeMap;
 
+/// Most bytes of all values that a run returns.
+const MAX_RESULT: u64 = 4 << 30;
+
+/// Most bytes of values that are there at one time and are not returned.
+const MAX_BEYOND: u64 = 1 << 30;
+
 /// Most elementary operations of one run.
 const MAX_WORK: u64 = 1 << 42;
 
@@ -65,6 +71,8 @@ trait Arithmetic {
     type Tensor;
     /// Largest number of elements of one result.
     const MAX_ELEMENTS: usize;
+    /// Bytes of a number that is a float or an integer of 32 bits, about.
+    const BYTES: u64;
     fn input(tensor: &Tensor) -> Result<Self::Tensor>;
     fn constant(value: &Value) -> Result<Self::Tensor>;
     fn apply(
@@ -80,6 +88,7 @@ fn run<A: Arithmetic>(
     keep: Keep,
 ) -> Result<BTreeMap<String, A::Tensor>> {
     check_size(graph, A::MAX_ELEMENTS)?;
+    check_memory(graph, keep, A::BYTES)?;
     let mut values: Vec<Option<A::Tensor>> = Vec::new();
     values.resize_with(graph.values().len(), || None);
     for &id in graph.inputs() {
@@ -149,6 +158,45 @@ fn check_size(graph: &Graph, most: usize) -> Result<()> {
             )
             .at(graph.place(node))
             .help(format!("up to {most} elements and {MAX_WORK} operations are accepted")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses graphs whose values together do not fit into memory, however small each is.
+///
+/// # Errors
+/// `Q0312`.
+fn check_memory(graph: &Graph, keep: Keep, bytes: u64) -> Result<()> {
+    let size = |id: ValueId| graph[id].shape.iter().fold(bytes, |n, &e| n.saturating_mul(e as u64));
+    let mut uses = use_counts(graph, keep);
+    let (mut kept, mut beyond) = (0_u64, 0_u64);
+    let mut returned = vec![keep == Keep::All; graph.values().len()];
+    graph.outputs().iter().for_each(|output| returned[output.index()] = true);
+    let is_kept = |id: ValueId| returned[id.index()];
+    for (_, node) in graph.nodes() {
+        match is_kept(node.output) {
+            true => kept = kept.saturating_add(size(node.output)),
+            false => beyond = beyond.saturating_add(size(node.output)),
+        }
+        if kept > MAX_RESULT || beyond > MAX_BEYOND {
+            let (what, most) = match kept > MAX_RESULT {
+                true => ("results", MAX_RESULT >> 30),
+                false => ("values at one time", MAX_BEYOND >> 30),
+            };
+            let name = &graph[node.output].name;
+            let message = format!("with \"{name}\" there are more than {most} GiB of {what}");
+            return Err(Diagnostic::unsupported("Q0312", message).at(graph.place(node)));
+        }
+        for operand in node.operands() {
+            uses[operand.index()] -= 1;
+            let computed = graph[operand].producer.is_some() && !is_kept(operand);
+            if uses[operand.index()] == 0 && computed {
+                beyond = beyond.saturating_sub(size(operand));
+            }
+        }
+        if uses[node.output.index()] == 0 && !is_kept(node.output) {
+            beyond = beyond.saturating_sub(size(node.output));
         }
     }
     Ok(())

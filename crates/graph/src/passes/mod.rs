@@ -12,6 +12,7 @@ pub use fold_batch_norm::fold_batch_norm;
 pub use fold_constants::fold_constants;
 pub use quantise::{
     ActivationGrid, Calibrator, Grid, Layer, Method, Noise, Observations, Overrides, ParameterGrid,
-    Quantised, Ranges, Recipe, Scheme, Settings, calibrate, quantise, quantise_by,
+    Quantised, Ranges, Recipe, Scheme, Settings, calibrate, check_quantisable, quantise,
+    quantise_by,
 };
 pub use rewrite::remove_dead;

@@ -1,10 +1,10 @@
 //! Odd extents: empty tensors with long axes, windows far larger than their input, and results that
 //! are much smaller than what a careless order of steps would hold in between.
 
-use quincunx_graph::execute::{Keep, float};
+use quincunx_graph::execute::{Keep, Session, Settings, float};
 use quincunx_graph::{
     ConvTranspose, Coordinates, Graph, Interpolation, Op, Pool, PoolKind, Resize, ResizeTarget,
-    SliceRange, Softmax, Spatial, Window,
+    SliceRange, Softmax, Spatial, Unary, Window,
 };
 use quincunx_tensor::{DType, Tensor, Tensors};
 
@@ -105,4 +105,42 @@ fn resizing_shrinks_before_it_grows() {
     let result = run(Op::Resize(resize), &[&[1, 1 << 20]]);
     assert_eq!(result.shape(), [1 << 20, 1]);
     assert!(result.to_f64().iter().all(|&v| v == 1.0));
+}
+
+/// `count` results of `side * side` numbers, in a chain or side by side.
+fn large(count: usize, side: usize, chain: bool) -> Graph {
+    let mut graph = Graph::new("large");
+    let x = graph.add_input("x", DType::F32, &[1, 1], &[]).unwrap();
+    let expand = || Op::Expand { shape: vec![side, side] };
+    let mut last = graph.add_node("n0", expand(), &[Some(x)], "v0").unwrap();
+    for index in 1..count {
+        let (name, value) = (format!("n{index}"), format!("v{index}"));
+        let op = if chain { Op::Unary(Unary::Neg) } else { expand() };
+        let read = if chain { last } else { x };
+        let next = graph.add_node(&name, op, &[Some(read)], &value).unwrap();
+        if !chain {
+            graph.add_output(last);
+        }
+        last = next;
+    }
+    graph.add_output(last);
+    graph
+}
+
+/// Results and what is there beside them have limits together.
+#[test]
+fn memory_is_bounded_for_the_whole_graph() {
+    let prepare = |graph: &Graph, keep| {
+        let settings = Settings { keep, ..Settings::default() };
+        Session::new(graph, settings).map(drop).map_err(|problem| problem.code())
+    };
+    let beside = large(20, 8000, false);
+    assert_eq!(prepare(&beside, Keep::Outputs), Err("Q0312"));
+    let inputs =
+        Tensors::from([("x".to_owned(), Tensor::from_vec(&[1, 1], vec![1.0_f32]).unwrap())]);
+    assert_eq!(float(&beside, &inputs, Keep::Outputs).unwrap_err().code(), "Q0312");
+    // Each is freed after the next.
+    let chain = large(20, 8000, true);
+    assert_eq!(prepare(&chain, Keep::Outputs), Ok(()));
+    assert_eq!(prepare(&chain, Keep::All), Err("Q0312"));
 }

@@ -3,7 +3,7 @@
 use quincunx_graph::execute::{Keep, exact, float};
 use quincunx_graph::passes::{
     Calibrator, Grid, Layer, Method, Noise, Observations, Overrides, Quantised, Recipe, Scheme,
-    quantise_by,
+    check_quantisable, quantise_by,
 };
 use quincunx_graph::{
     Activation, Binary, Conv, ConvTranspose, Gemm, Graph, Op, Pad, PadMode, Pool, PoolKind,
@@ -256,16 +256,30 @@ fn wishes_that_cannot_be_followed() {
     assert_eq!(empty.code(), "Q0313");
 }
 
+/// A limit may be infinite, it only chooses; a factor may not, which is known without samples.
 #[test]
 fn constants_that_are_not_finite() {
-    let mut g = Graph::new("g");
-    let x = g.add_input("x", DType::F32, &[1, 2, 4, 4], &[]).unwrap();
-    let bad = Tensor::from_vec::<f32>(&[1], vec![f32::INFINITY]).unwrap();
-    let k = g.add_constant("k", bad).unwrap();
-    let y = node(&mut g, "limit", Op::Binary(Binary::Min), &[x, k]);
-    g.add_output(y);
-    let found = observe(&g, Method::Mse);
-    assert_eq!(quantise_by(&g, &found, &affine()).unwrap_err().code(), "Q0313");
+    let graph = |op: Binary, number: f32| {
+        let mut g = Graph::new("g");
+        let x = g.add_input("x", DType::F32, &[1, 2, 4, 4], &[]).unwrap();
+        let bad = Tensor::from_vec::<f32>(&[1], vec![number]).unwrap();
+        let k = g.add_constant("k", bad).unwrap();
+        let y = node(&mut g, "limit", Op::Binary(op), &[x, k]);
+        g.add_output(y);
+        g
+    };
+    for (op, number) in
+        [(Binary::Mul, f32::INFINITY), (Binary::Add, -f32::INFINITY), (Binary::Max, f32::NAN)]
+    {
+        let problem = check_quantisable(&graph(op, number), &affine()).unwrap_err();
+        assert_eq!(problem.code(), "Q0313");
+        assert!(problem.to_string().contains("limit"), "{problem}");
+    }
+    for (op, number) in [(Binary::Min, f32::INFINITY), (Binary::Max, -f32::INFINITY)] {
+        let result = quantised(&graph(op, number), &affine());
+        assert!(layer(&result, "x").activation.is_some());
+        assert!(result.layers.iter().all(|layer| layer.parameters.is_empty()));
+    }
 }
 
 /// The observations do not depend on the order of the samples or on how they are divided.

@@ -1,6 +1,8 @@
 //! The operators that can be read: one row of [`TABLE`] and one function each.
 
 mod activation;
+mod channels_last;
+mod classic;
 mod compose;
 mod constant;
 mod control;
@@ -19,9 +21,11 @@ pub(crate) mod qonnx;
 mod recurrent;
 mod reduce;
 mod resize;
+mod scores;
 pub(crate) mod shape;
 mod static_shape;
 mod statistics;
+mod trees;
 mod window;
 
 use crate::context::NodeContext;
@@ -35,6 +39,12 @@ pub(crate) const STANDARD: &str = "";
 /// The QONNX operators, under the three names in use.
 pub(crate) const QONNX: &str = "qonnx.custom_op.general";
 
+/// The QONNX operators with the channels last.
+pub(crate) const CHANNELS_LAST: &str = "qonnx.custom_op.channels_last";
+
+/// The operators of ONNX-ML.
+pub(crate) const CLASSIC: &str = "ai.onnx.ml";
+
 /// The operators of onnxruntime.
 pub(crate) const MICROSOFT: &str = "com.microsoft";
 
@@ -45,7 +55,7 @@ pub(crate) const FEATURE: &str = "Q0406";
 pub(crate) struct Row {
     /// Name in the file.
     pub(crate) name: &'static str,
-    /// [`STANDARD`], [`QONNX`] or [`MICROSOFT`].
+    /// One of the constants above.
     pub(crate) domain: &'static str,
     /// Fewest and most operands.
     pub(crate) inputs: (usize, usize),
@@ -89,8 +99,22 @@ const fn microsoft(name: &'static str, inputs: (usize, usize), convert: Convert)
     Row { domain: MICROSOFT, ..quantising(name, inputs, convert) }
 }
 
+/// An operator of ONNX-ML; two outputs are labels and scores.
+const fn classic(
+    name: &'static str,
+    inputs: (usize, usize),
+    outputs: usize,
+    convert: Convert,
+) -> Row {
+    Row { domain: CLASSIC, ..several(name, inputs, outputs, convert) }
+}
+
 const fn qonnx(name: &'static str, inputs: (usize, usize), convert: Convert) -> Row {
     Row { domain: QONNX, ..quantising(name, inputs, convert) }
+}
+
+const fn channels_last(name: &'static str, inputs: (usize, usize), convert: Convert) -> Row {
+    Row { domain: CHANNELS_LAST, ..quantising(name, inputs, convert) }
 }
 
 /// Most outputs of a `Split`.
@@ -241,10 +265,23 @@ const TABLE: &[Row] = &[
     microsoft("QLinearSigmoid", (5, 5), qlinear::sigmoid),
     microsoft("QLinearSoftmax", (5, 5), qlinear::softmax),
     microsoft("QuickGelu", (1, 1), compose::quick_gelu),
+    classic("ArrayFeatureExtractor", (2, 2), 1, classic::array_feature_extractor),
+    classic("LinearClassifier", (1, 1), 2, classic::linear_classifier),
+    classic("LinearRegressor", (1, 1), 1, classic::linear_regressor),
+    classic("Normalizer", (1, 1), 1, classic::normalizer),
+    classic("Scaler", (1, 1), 1, classic::scaler),
+    classic("TreeEnsembleClassifier", (1, 1), 2, trees::classifier),
+    classic("TreeEnsembleRegressor", (1, 1), 1, trees::regressor),
+    classic("ZipMap", (1, 1), 1, classic::zip_map),
     qonnx("BipolarQuant", (2, 2), qonnx::bipolar_quant),
     qonnx("IntQuant", (4, 4), qonnx::quant),
     qonnx("Quant", (4, 4), qonnx::quant),
     qonnx("Trunc", (5, 6), qonnx::trunc),
+    channels_last("AveragePool", (1, 1), channels_last::average_pool),
+    channels_last("BatchNormalization", (5, 5), channels_last::batch_norm),
+    channels_last("Conv", (2, 3), channels_last::conv),
+    channels_last("GlobalAveragePool", (1, 1), channels_last::global_average_pool),
+    channels_last("MaxPool", (1, 1), channels_last::max_pool),
 ];
 
 /// The domain of a node, with synonyms brought to one name.

@@ -27,3 +27,4 @@ pub use detect::is_graph_def;
 pub(crate) use detect::is_saved_model;
 pub use ops::supported_tensorflow_operators;
 pub use reader::read_graph_def;
+pub(crate) use reader::survey_graph_def;

@@ -10,19 +10,22 @@ use super::proto::{GraphDef, NodeDef};
 use super::wires::{Port, Wires};
 use crate::budget::{Growth, check_graph_def_budget};
 use crate::fold::{FoldBudget, compute, forget_symbols};
-use crate::inputs::read_inputs;
+use crate::inputs::{read_inputs, with_shape_help};
+use crate::model::Format;
 use crate::names::Names;
 use crate::options::Options;
 use crate::proto::{
     DimensionProto, GraphProto, ShapeProto, TensorTypeProto, TypeProto, ValueProto,
 };
 use crate::reader::wrong_count;
+use crate::survey::{DeclaredInput, Survey};
 use bytes::Bytes;
 use prost::Message;
-use quincunx_diag::{Diagnostic, Place, Problems, Result};
+use quincunx_diag::{Class, Diagnostic, Place, Problems, Result};
 use quincunx_graph::{Constant, Graph, ValueId};
 use quincunx_tensor::show_shape;
 use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Reads a frozen TensorFlow GraphDef.
@@ -43,6 +46,23 @@ pub fn read_graph_def(
     bytes: Bytes,
     options: &Options,
 ) -> std::result::Result<Graph, Vec<Diagnostic>> {
+    with_importer(bytes, options, |importer| importer.finish())
+}
+
+/// See [`crate::survey()`].
+pub(crate) fn survey_graph_def(
+    bytes: Bytes,
+    options: &Options,
+) -> std::result::Result<Survey, Vec<Diagnostic>> {
+    with_importer(bytes, options, |importer| importer.survey())
+}
+
+/// What `finish` makes of the importer of a file.
+fn with_importer<T>(
+    bytes: Bytes,
+    options: &Options,
+    finish: impl FnOnce(Importer<'_>) -> std::result::Result<T, Vec<Diagnostic>>,
+) -> std::result::Result<T, Vec<Diagnostic>> {
     if is_saved_model(&bytes) {
         return Err(vec![
             Diagnostic::unsupported(
@@ -70,7 +90,7 @@ pub fn read_graph_def(
     problems.warnings()?;
     let mut importer = Importer::new(&wires, FoldBudget::with(size));
     importer.run(options);
-    importer.finish()
+    finish(importer)
 }
 
 /// An inner value that is to become an input.
@@ -113,6 +133,10 @@ pub(crate) struct Importer<'m> {
     pub(crate) extents_read: Vec<(ValueId, Range<usize>)>,
     /// What may still be computed from constants, or copied.
     pub(crate) folding: FoldBudget,
+    /// The inputs, as the file declares them.
+    inputs: Vec<DeclaredInput>,
+    /// Names and declared shapes of inputs whose open extents nobody bound.
+    open: Vec<(String, String)>,
     listed_operators: bool,
     growth: Growth,
     problems: Problems,
@@ -139,6 +163,8 @@ impl<'m> Importer<'m> {
             node_names: Names::default(),
             extents_read: Vec::new(),
             folding,
+            inputs: Vec::new(),
+            open: Vec::new(),
             listed_operators: false,
             growth: Growth::default(),
             problems: Problems::default(),
@@ -146,7 +172,9 @@ impl<'m> Importer<'m> {
     }
 
     fn run(&mut self, options: &Options) {
-        self.add_inputs(options);
+        if !self.add_inputs(options) {
+            return;
+        }
         let order = match self.wires.order() {
             Ok(order) => order,
             Err(node) => return self.report_cycle(node),
@@ -158,9 +186,59 @@ impl<'m> Importer<'m> {
 
     fn finish(mut self) -> std::result::Result<Graph, Vec<Diagnostic>> {
         let outputs = self.outputs();
-        self.problems.warnings()?;
+        let problems = self.problems.warnings();
+        problems.map_err(|problems| with_shape_help(problems, &self.open))?;
         forget_symbols(&mut self.graph, &self.extents_read);
         finish(&self.graph, &outputs).map_err(|problem| vec![problem])
+    }
+
+    /// What was read, and why not the rest.
+    fn survey(mut self) -> std::result::Result<Survey, Vec<Diagnostic>> {
+        let outputs = self.outputs();
+        let is_lost = |port: &Port| {
+            let first = Port { slot: 0, ..*port };
+            matches!(self.known.get(port).or(self.known.get(&first)), Some(Known::Lost))
+        };
+        let lost = self.wires.needed().filter(|&node| is_lost(&Port { node, slot: 0 }));
+        let mut unread = BTreeMap::new();
+        let mut before = BTreeSet::new();
+        for node in lost.filter(|&node| self.wires.nodes[node].op != "Placeholder") {
+            *unread.entry(self.wires.nodes[node].op.clone()).or_default() += 1;
+            let operands: Vec<Port> = self.wires.inputs(node).iter().flatten().copied().collect();
+            if !operands.iter().any(is_lost) {
+                let computed = operands.into_iter().filter(|&port| self.is_computed(port));
+                before.extend(computed.map(|port| self.wires.name(port)));
+            }
+        }
+        let whole = self.problems.is_empty();
+        if whole {
+            forget_symbols(&mut self.graph, &self.extents_read);
+            self.graph = finish(&self.graph, &outputs).map_err(|problem| vec![problem])?;
+        } else {
+            outputs.iter().for_each(|(_, id)| self.graph.add_output(*id));
+        }
+        let survey = Survey {
+            format: Format::GraphDef,
+            opsets: Vec::new(),
+            inputs: self.inputs,
+            graph: self.graph,
+            parameters: None,
+            unread,
+            problems: Vec::new(),
+            outputs_before: before.into_iter().collect(),
+            // Only models in ONNX can be cut there.
+            inputs_after: Vec::new(),
+            shape_help: None,
+        };
+        survey.judged(self.problems, &self.open)
+    }
+
+    /// True for a result that a node of the graph computes.
+    fn is_computed(&self, port: Port) -> bool {
+        match self.known.get(&port) {
+            Some(Known::Value(stored)) => self.graph[stored.id].producer.is_some(),
+            Some(Known::Constant(_) | Known::Lost) | None => false,
+        }
     }
 
     /// Names and values of the outputs, in the order of axes of the file.
@@ -209,7 +287,8 @@ impl<'m> Importer<'m> {
     }
 
     /// Placeholders become inputs by the same rules as the inputs of an ONNX model.
-    fn add_inputs(&mut self, options: &Options) {
+    /// False when the options do not fit them, so that nothing else is worth telling.
+    fn add_inputs(&mut self, options: &Options) -> bool {
         let wires = self.wires;
         let mut file = GraphProto::default();
         let mut nodes = FxHashMap::default();
@@ -223,17 +302,27 @@ impl<'m> Importer<'m> {
         }
         let mut problems = Vec::new();
         let inputs = read_inputs(&file, options, &mut problems);
+        let usable = problems.iter().all(|problem| problem.class() != Class::Usage);
         problems.into_iter().for_each(|problem| self.report(problem));
         for input in inputs {
+            self.inputs.push(input.describe());
+            let port = Port { node: nodes[input.name], slot: 0 };
+            if input.open {
+                self.open.push((input.name.to_owned(), input.declared));
+            }
+            if let Some(value) = input.value {
+                self.known.insert(port, Known::Constant(Box::new(value.into())));
+                continue;
+            }
             match self.graph.add_input(input.name, input.dtype, &input.shape, &input.symbols) {
                 Ok(id) => {
                     let stored = Stored { id, order: plain(input.shape.len()) };
-                    self.known
-                        .insert(Port { node: nodes[input.name], slot: 0 }, Known::Value(stored));
+                    self.known.insert(port, Known::Value(stored));
                 }
                 Err(problem) => self.report(problem),
             }
         }
+        usable
     }
 
     fn add_node(&mut self, index: usize) {

@@ -5,6 +5,7 @@ use super::proto::{
 };
 use super::{read_graph_def, supported_tensorflow_operators};
 use crate::options::Options;
+use crate::survey::survey;
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
@@ -15,6 +16,8 @@ use quincunx_testkit::within_seconds;
 type Outcome = Result<Graph, Vec<Diagnostic>>;
 
 fn read(bytes: Vec<u8>) -> Outcome {
+    // A look at the file goes other ways.
+    drop(survey(bytes.clone().into(), &Options::default()));
     read_graph_def(bytes.into(), &Options::default())
 }
 
@@ -415,6 +418,34 @@ proptest! {
         let outcome = read(file);
         prop_assert!(acceptable(&outcome), "{:?}", outcome);
     }
+}
+
+#[test]
+fn what_is_unsupported_does_not_hide_the_rest() {
+    let kinds = || vec![("T", kind(1))];
+    let model = Model::new(&[-1, 3])
+        .node("Relu", "a", &["x"], kinds())
+        .node("Strange", "b", &["a"], kinds())
+        .node("AddV2", "y", &["a", "b"], kinds());
+    let found = survey(model.0.encode_to_vec().into(), &Options::default()).unwrap();
+    assert_eq!(
+        found.unread.into_iter().collect::<Vec<_>>(),
+        [("AddV2".to_owned(), 1), ("Strange".to_owned(), 1)]
+    );
+    assert_eq!(found.outputs_before, ["a"]);
+    assert_eq!(found.inputs[0].declared, "[?, 3]");
+    let cut = Options { outputs: found.outputs_before, ..Options::default() };
+    assert_eq!(read_graph_def(model.0.encode_to_vec().into(), &cut).unwrap().nodes().len(), 1);
+}
+
+#[test]
+fn an_input_with_a_value_is_a_constant() {
+    let model = Model::new(&[2, 6]).placeholder("to", 3, &[2]);
+    let model = model.node("Reshape", "y", &["x", "to"], vec![("T", kind(1)), ("Tshape", kind(3))]);
+    let values = [("to".to_owned(), "4,3".to_owned())].into();
+    let options = Options { input_values: values, ..Options::default() };
+    let graph = read_graph_def(model.0.encode_to_vec().into(), &options).unwrap();
+    assert_eq!((graph.inputs().len(), &graph[graph.outputs()[0]].shape[..]), (1, &[4, 3][..]));
 }
 
 #[test]

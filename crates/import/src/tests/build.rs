@@ -160,3 +160,12 @@ pub(crate) fn text(name: &str, s: &str) -> AttributeProto {
 pub(crate) fn ints(name: &str, values: &[i64]) -> AttributeProto {
     AttributeProto { ints: values.to_vec(), ..attribute(name, kind::INTS) }
 }
+
+pub(crate) fn floats(name: &str, values: &[f32]) -> AttributeProto {
+    AttributeProto { floats: values.to_vec(), ..attribute(name, kind::FLOATS) }
+}
+
+pub(crate) fn texts(name: &str, values: &[&str]) -> AttributeProto {
+    let strings = values.iter().map(|&value| value.to_owned().into()).collect();
+    AttributeProto { strings, ..attribute(name, kind::STRINGS) }
+}

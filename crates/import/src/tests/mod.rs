@@ -1,6 +1,7 @@
 //! Tests of the whole reader and writer. They build files from messages, which only this crate can.
 
 mod build;
+mod classic;
 mod control;
 mod cut;
 mod hostile;
@@ -13,4 +14,5 @@ mod oracle_numeric;
 mod oracle_quantised;
 mod quantisers;
 mod round_trip;
+mod survey;
 mod tensors;

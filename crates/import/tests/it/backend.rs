@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Cases that pass today; only ever raised.
-const FLOOR: usize = 1282;
+const FLOOR: usize = 1283;
 
 /// Cases converted to older opsets that pass today; only ever raised.
 const OLDER_FLOOR: usize = 386;

@@ -81,7 +81,7 @@ fn matrices(folder: &Path) -> Result<Vec<PathBuf>> {
             .help("name a folder of integer matrices with --dir"));
     }
     let failed = |error: std::io::Error| {
-        Diagnostic::invalid("Q1141", format!("cannot read {}: {error}", folder.display()))
+        Diagnostic::system("Q1141", &format!("read {}", folder.display()), &error)
     };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -100,7 +100,7 @@ fn matrices(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn read(path: &Path) -> Result<Problem> {
     let bytes = std::fs::read(path).map_err(|error| {
-        Diagnostic::invalid("Q1141", format!("cannot read {}: {error}", path.display()))
+        Diagnostic::system("Q1141", &format!("read {}", path.display()), &error)
     })?;
     let tensor = npy::read_npy(bytes)?;
     let refused = || {

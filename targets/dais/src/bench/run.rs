@@ -86,8 +86,7 @@ fn programs(folder: &str) -> Result<Vec<(String, PathBuf)>> {
             .help("give the folder with the programs, as in --dir DIR"));
     }
     let unreadable = |problem: std::io::Error| {
-        let message = format!("the folder cannot be read: {problem}");
-        Diagnostic::invalid("Q1151", message).in_file(folder)
+        Diagnostic::system("Q1151", "read the folder", &problem).in_file(folder)
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
@@ -108,8 +107,7 @@ fn programs(folder: &str) -> Result<Vec<(String, PathBuf)>> {
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|problem| {
-        Diagnostic::invalid("Q1152", format!("the file cannot be read: {problem}"))
-            .in_file(path.display().to_string())
+        Diagnostic::system("Q1152", "read the file", &problem).in_file(path.display().to_string())
     })
 }
 

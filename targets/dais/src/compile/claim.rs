@@ -5,6 +5,7 @@
 //! the reason that lowering gives.
 
 use super::builder::Builder;
+use super::cmvm::count_digits;
 use super::layers::{Layer, Numbers, Precision};
 use super::number::Form;
 use super::{exact, input_numbers, value_numbers};
@@ -26,11 +27,24 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// Networks whose values have more elements together are not unrolled.
 const MAX_TOTAL: usize = 1 << 23;
 
+/// Adders that are left of two signed digits of weights, about, when the search has shared what it
+/// finds. Adders are estimated so that nothing is searched in vain.
+const DIGITS_PER_ADDER: u64 = 2;
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Of softmax.
+    pub(crate) precision: Precision,
+    /// Most adders of the products of a network, as they are estimated.
+    pub(crate) adders: u64,
+}
+
 /// One claim per node; refused nodes are left to the host.
 pub(crate) fn claim(
     graph: &Graph,
     arch: &DaisArch,
-    precision: Precision,
+    limits: Limits,
     refused: &Refused,
 ) -> Vec<Claim> {
     let mut refused = refused.clone();
@@ -38,13 +52,14 @@ pub(crate) fn claim(
         let mut claims = Claims {
             graph,
             refused: &refused,
-            precision,
+            limits,
             builder: Builder::measuring(arch),
             parts: Parts::new(graph),
             entering: FxHashMap::default(),
             values: FxHashMap::default(),
             macs: 0,
             elements: 0,
+            adders: 0,
         };
         let found: Vec<Claim> = graph.nodes().map(|(id, node)| claims.claim(id, node)).collect();
         let escaping = claims.escaping(&found);
@@ -79,8 +94,7 @@ struct Claims<'a> {
     graph: &'a Graph,
     /// Nodes that are left to the host, by the plan or an earlier round.
     refused: &'a Refused,
-    /// Of softmax.
-    precision: Precision,
+    limits: Limits,
     builder: Builder<'a>,
     parts: Parts<'a>,
     /// The grid on which a value without a known one enters a part of the machine.
@@ -89,6 +103,8 @@ struct Claims<'a> {
     values: FxHashMap<(ValueId, Option<usize>), Rc<Numbers>>,
     macs: u64,
     elements: usize,
+    /// About how many adders the products become.
+    adders: u64,
 }
 
 impl<'a> Claims<'a> {
@@ -115,6 +131,7 @@ impl<'a> Claims<'a> {
     fn measure(&mut self, node: &'a Node, part: Part) -> Result<Numbers, String> {
         let graph = self.graph;
         self.check_size(node)?;
+        self.check_adders(node)?;
         if let Some(reason) = refuse_constants(graph, node).or_else(|| refuse_parameters(node)) {
             return Err(reason);
         }
@@ -135,7 +152,7 @@ impl<'a> Claims<'a> {
             operands.push(numbers.map_err(|problem| problem.message().to_owned())?);
         }
         let operands: Vec<Option<&Numbers>> = operands.iter().map(Option::as_deref).collect();
-        let layer = Layer { graph, node, operands: &operands, precision: self.precision };
+        let layer = Layer { graph, node, operands: &operands, precision: self.limits.precision };
         let numbers = layer.lower_typed(&mut self.builder);
         numbers.map_err(|problem| problem.message().to_owned())
     }
@@ -157,6 +174,27 @@ impl<'a> Claims<'a> {
         }
         self.macs += macs;
         self.elements += elements;
+        Ok(())
+    }
+
+    /// Products must become few enough adders.
+    fn check_adders(&mut self, node: &Node) -> Result<(), String> {
+        let layer =
+            matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul);
+        let weights = node.input(1).and_then(|id| self.graph[id].constant.as_ref());
+        let codes = weights.filter(|_| layer).and_then(|weights| weights.tensor.to_i64());
+        let Some(codes) = codes else { return Ok(()) };
+        let digits: u64 = codes.iter().map(|&code| u64::from(count_digits(code))).sum();
+        let uses = self.graph.macs(node) / codes.len().max(1) as u64;
+        let sum = self.adders.saturating_add(digits.saturating_mul(uses) / DIGITS_PER_ADDER);
+        let most = self.limits.adders;
+        if sum > most {
+            return Err(format!(
+                "with the layers before it about {sum} adders would be needed; --max-adders allows \
+                 {most}"
+            ));
+        }
+        self.adders = sum;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What a netlist computes: one short function for all cells, on the bits as numbers from 0 on.
 
 use super::netlist::{Cell, Netlist, Piece, Wires};
-use super::wires::low_bits;
+use super::wires::{join, low_bits};
 use quincunx_num::{Int, power_of_two};
 
 /// The bits that leave a module when these enter.
@@ -50,8 +50,7 @@ fn number(wires: &Wires, signed: bool, values: &[Int]) -> Int {
 
 /// The bits of wires, given those of the nets.
 pub(super) fn gather(wires: &Wires, values: &[Int]) -> Int {
-    let (mut at, mut sum) = (0_u32, Int::ZERO);
-    for piece in wires.pieces() {
+    let parts = wires.pieces().iter().map(|piece| {
         let bits = match piece {
             Piece::Constant { value, .. } => value.clone(),
             Piece::Bits { net, low, width } => {
@@ -62,8 +61,7 @@ pub(super) fn gather(wires: &Wires, values: &[Int]) -> Int {
                 bit * (power_of_two(*count) - Int::ONE)
             }
         };
-        sum += bits << at as usize;
-        at += piece.width();
-    }
-    sum
+        (bits, piece.width())
+    });
+    join(&parts.collect::<Vec<_>>())
 }

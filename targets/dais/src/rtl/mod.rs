@@ -6,7 +6,7 @@
 //! | `number.rs`, `lower.rs` | from instructions to cells |
 //! | `ports.rs` | which bits of the ports belong to which number |
 //! | `evaluate.rs` | what a module computes |
-//! | `estimate.rs` | LUTs and flip-flops it will take |
+//! | `estimate.rs`, `parts.rs` | LUTs and flip-flops it will take; what parts have of them |
 //! | `verilog.rs`, `vhdl.rs` | the two languages |
 //! | `testbench.rs`, `wrapper.rs`, `project.rs` | what goes with a module |
 //! | `synth.rs` | Yosys on it |
@@ -17,6 +17,7 @@ mod lower;
 mod names;
 pub mod netlist;
 mod number;
+mod parts;
 mod ports;
 mod print;
 mod project;
@@ -31,6 +32,7 @@ mod wrapper;
 
 pub use estimate::Estimate;
 pub use names::module_name;
+pub(crate) use parts::capacity;
 pub use ports::Field;
 pub(crate) use settings::OPTIONS;
 pub use settings::Settings;
@@ -94,7 +96,8 @@ pub fn emit(
     let vectors = vectors::make(&design, pipeline, &interface.inputs, settings)?;
     let name = settings.name.clone().unwrap_or_else(|| module_name(stem));
     let registers = settings.registers.unwrap_or(default_registers(pipeline));
-    let top = Top { name: &name, design: &design, pipeline, registers };
+    let inputs = &interface.inputs;
+    let top = Top { name: &name, design: &design, pipeline, registers, inputs };
     let count = vectors.outputs.len();
     let mut files = design_files(&top, &vectors, language)?;
     files.extend(project::files(&top, settings, language, interface, count));
@@ -135,7 +138,7 @@ pub fn emit_with_vectors(
     vectors: &Vectors,
 ) -> Result<Vec<File>> {
     let (design, name) = (Design::new(pipeline)?, module_name(name));
-    let top = Top { name: &name, design: &design, pipeline, registers };
+    let top = Top { name: &name, design: &design, pipeline, registers, inputs: &[] };
     design_files(&top, vectors, language)
 }
 
@@ -221,8 +224,8 @@ impl Design {
             let message = || format!("an input is {value}, expected a finite number");
             Dyadic::from_f64(value).ok_or_else(|| Diagnostic::invalid("Q1181", message()))
         };
-        let fields = self.inputs.iter().zip(inputs);
-        fields.map(|(field, &value)| Ok(field.put(&number(value)?))).sum()
+        let numbers = inputs.iter().map(|&value| number(value)).collect::<Result<Vec<_>>>()?;
+        Ok(ports::put(&self.inputs, &numbers))
     }
 
     /// The numbers on the output port, rounded to the nearest f64.

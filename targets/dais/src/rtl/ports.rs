@@ -35,18 +35,34 @@ impl Field {
         Number { wires, signed: self.kif.signed, fraction: self.kif.fraction.into() }
     }
 
-    /// The bits of a number, rounded down and wrapped, at their place in the port.
-    pub fn put(&self, number: &Dyadic) -> Int {
+    /// The bits of a number, rounded down and wrapped.
+    fn bits(&self, number: &Dyadic) -> Int {
         let exponent = i64::from(number.exponent()) + i64::from(self.kif.fraction);
         let value = shift_floor(number.mantissa(), exponent);
-        super::wires::low_bits(&value, self.width()) << self.low as usize
+        super::wires::low_bits(&value, self.width())
+    }
+
+    /// The same at their place in the port.
+    pub fn put(&self, number: &Dyadic) -> Int {
+        self.bits(number) << self.low as usize
     }
 
     /// The number that a port holds here.
     pub fn get(&self, port: &Int) -> Dyadic {
-        let bits = super::wires::low_bits(&(port >> self.low as usize), self.width());
+        self.of_bits(&(port >> self.low as usize))
+    }
+
+    /// The number that these bits are; those above the field do not count.
+    pub(super) fn of_bits(&self, bits: &Int) -> Dyadic {
+        let bits = super::wires::low_bits(bits, self.width());
         Dyadic::new(self.kif.wrap(&bits), self.kif.fraction.saturating_neg())
     }
+}
+
+/// The port that holds one number per field, each rounded down and wrapped.
+pub(super) fn put(fields: &[Field], numbers: &[Dyadic]) -> Int {
+    let parts = fields.iter().zip(numbers).map(|(field, x)| (field.bits(x), field.width()));
+    super::wires::join(&parts.collect::<Vec<_>>())
 }
 
 /// Puts the types side by side.

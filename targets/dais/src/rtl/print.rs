@@ -5,6 +5,7 @@ use super::netlist::{Name, Netlist, Wires};
 use super::{Design, Language};
 use crate::isa::TABLE;
 use crate::program::{Output, Pipeline, Program};
+use quincunx_contract::Port;
 use std::fmt::Write;
 
 /// A design with everything that is printed of it.
@@ -15,6 +16,8 @@ pub(super) struct Top<'a> {
     pub(super) pipeline: &'a Pipeline,
     /// Registers behind the input and behind every stage; without any there is no clock.
     pub(super) registers: u32,
+    /// The inputs, whose grids the driver moves numbers onto.
+    pub(super) inputs: &'a [Port],
 }
 
 /// A stage of it.
@@ -128,6 +131,13 @@ pub(super) fn header(top: &Top<'_>, comment: &str) -> String {
         ("model_out", fields(&design.outputs), top.output_width()),
     ] {
         line(format!("{port}: {fields} numbers in {width} bits, the first one lowest."));
+    }
+    for Port { name, grid, .. } in top.inputs {
+        if let Some(quantiser) = grid.quantiser() {
+            // A name may hold anything.
+            let name = name.escape_default();
+            line(format!("Input {name}: outside of this file numbers are moved onto {quantiser}."));
+        }
     }
     line(match top.clocked() {
         true => format!("A result every cycle, {} cycles after its input.", top.latency()),

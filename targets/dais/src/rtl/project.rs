@@ -140,6 +140,7 @@ fn description(
         },
         "model_inp": { "width": top.input_width(), "fields": fields(&top.design.inputs, &interface.inputs) },
         "model_out": { "width": top.output_width(), "fields": fields(&top.design.outputs, &interface.outputs) },
+        "driver": interface.inputs.iter().filter_map(driven).collect::<Vec<Value>>(),
         "wrapper": { "input": kif(formats.input), "output": kif(formats.output) },
         "testbench_vectors": vectors,
         "part": settings.part,
@@ -148,6 +149,12 @@ fn description(
         "uncertainty": settings.uncertainty,
         "io_delay_ns": [settings.io_delay.0, settings.io_delay.1],
     })
+}
+
+/// What the driver does with the numbers of an input before they become bits.
+fn driven(port: &Port) -> Option<Value> {
+    let quantiser = port.grid.quantiser()?;
+    Some(json!({ "port": port.name, "quantise": quantiser.to_string() }))
 }
 
 /// Every number of a port: whose it is, where its bits are, and their type.

@@ -8,7 +8,7 @@ use quincunx_diag::{Diagnostic, Result};
 pub(super) const MAX_VECTORS: usize = 1 << 20;
 
 /// The options, for the target's list.
-pub(crate) const OPTIONS: [OptionInfo; 9] = [
+pub(crate) const OPTIONS: [OptionInfo; 10] = [
     OptionInfo::real(
         "clock",
         "clock period in ns, for times and in generated constraints",
@@ -52,6 +52,13 @@ pub(crate) const OPTIONS: [OptionInfo; 9] = [
         "shortest and longest delay outside the ports, in ns",
         "0.2,0.4",
     ),
+    OptionInfo::real(
+        "level-delay",
+        "ns that an adder level is assumed to take on the part, with the way to the next one, to \
+         judge whether a program meets the clock",
+        "0.8",
+        1e-6..=1e6,
+    ),
 ];
 
 /// What the options say.
@@ -75,6 +82,8 @@ pub struct Settings {
     pub uncertainty: f64,
     /// Shortest and longest delay outside the ports in ns.
     pub io_delay: (f64, f64),
+    /// What a unit of latency is assumed to take, in ns.
+    pub level_delay: f64,
 }
 
 impl Settings {
@@ -99,6 +108,7 @@ impl Settings {
             clock: options.real("clock"),
             uncertainty: options.real("rtl-uncertainty"),
             io_delay: io_delay.ok_or_else(|| bad("rtl-io-delay", options))?,
+            level_delay: options.real("level-delay"),
         })
     }
 }
@@ -115,6 +125,7 @@ impl Default for Settings {
             clock: 5.0,
             uncertainty: 0.1,
             io_delay: (0.2, 0.4),
+            level_delay: 0.8,
         }
     }
 }

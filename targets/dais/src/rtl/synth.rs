@@ -3,6 +3,7 @@
 use super::print::Top;
 use super::{Design, Language, module_name};
 use crate::program::Pipeline;
+use quincunx_contract::outputs::Stage;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Column, Table};
 use serde_json::Value;
@@ -57,35 +58,26 @@ impl Synthesis {
 pub fn synthesise(pipeline: &Pipeline, registers: u32) -> Result<Synthesis> {
     let name = module_name("logic_of_program");
     let design = Design::new(pipeline)?;
-    let top = Top { name: &name, design: &design, pipeline, registers };
+    let top = Top { name: &name, design: &design, pipeline, registers, inputs: &[] };
     let text = super::print::print(&top, Language::Verilog);
-    let folder = Folder::new()?;
-    let file = folder.0.path().join("design.v");
+    let folder = Stage::new_in(&std::env::temp_dir()).map_err(|error| unwritable(&error))?;
+    let file = folder.path().join("design.v");
     std::fs::write(&file, text).map_err(|error| unwritable(&error))?;
-    let version = run(&["-V"], folder.0.path())?;
+    let version = run(&["-V"], folder.path())?;
     // The text that `stat` prints is another one in later versions; its JSON is the same.
     let script = format!(
         "read_verilog design.v; synth_xilinx -flatten -noiopad -noclkbuf -top {name}; \
          tee -q -o cells.json stat -json"
     );
-    run(&["-p", &script], folder.0.path())?;
-    let cells = std::fs::read_to_string(folder.0.path().join("cells.json"));
+    run(&["-p", &script], folder.path())?;
+    let cells = std::fs::read_to_string(folder.path().join("cells.json"));
     let mut synthesis = parse(&cells.unwrap_or_default())?;
     synthesis.version = version.lines().next().unwrap_or_default().trim().to_owned();
     Ok(synthesis)
 }
 
-/// A folder that is removed at the end.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Result<Folder> {
-        tempfile::tempdir().map(Folder).map_err(|error| unwritable(&error))
-    }
-}
-
 fn unwritable(error: &std::io::Error) -> Diagnostic {
-    Diagnostic::unsupported("Q1187", format!("the design cannot be written for Yosys: {error}"))
+    Diagnostic::system("Q1187", "write the design for Yosys", error)
 }
 
 fn run(arguments: &[&str], folder: &Path) -> Result<String> {

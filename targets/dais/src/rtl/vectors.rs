@@ -1,5 +1,6 @@
 //! Vectors of a testbench: what goes into the ports, and what the executor says comes out.
 
+use super::ports::put;
 use super::{Design, Field, Settings};
 use crate::ports::encode;
 use crate::program::Pipeline;
@@ -26,10 +27,6 @@ impl Vectors {
         self.inputs.push(put(&design.inputs, numbers));
         self.outputs.push(put(&design.outputs, results));
     }
-}
-
-fn put(fields: &[Field], numbers: &[Dyadic]) -> Int {
-    fields.iter().zip(numbers).map(|(field, number)| field.put(number)).sum()
 }
 
 /// The vectors that the settings ask for.
@@ -73,7 +70,7 @@ fn random(design: &Design, executors: &mut [Executor], count: usize) -> Result<V
     let mut state = 0x7a11_5eed_u64;
     let mut vectors = Vectors::default();
     for _ in 0..count.saturating_mul(TRIES) {
-        let number = |field: &Field| field.get(&random_bits(&mut state, field));
+        let number = |field: &Field| field.of_bits(&random_bits(&mut state, field));
         let numbers: Vec<Dyadic> = design.inputs.iter().map(number).collect();
         // A lookup outside its table has no result.
         if let Ok(Some(results)) = run(executors, &numbers) {
@@ -91,16 +88,15 @@ fn random(design: &Design, executors: &mut [Executor], count: usize) -> Result<V
     Ok(vectors)
 }
 
-/// Bits at the field's place in the port: random ones, now and then all equal or those of 1.
+/// Bits for a field: random ones, now and then all equal or those of 1.
 fn random_bits(state: &mut u64, field: &Field) -> Int {
-    let bits = match next(state) % 16 {
+    match next(state) % 16 {
         0 => Int::ZERO,
         1 => -Int::ONE,
         2 => Int::ONE,
         _ => (0..=field.width() / 64)
             .fold(Int::ZERO, |bits, _| (bits << 64) + Int::from(next(state))),
-    };
-    super::wires::low_bits(&bits, field.width()) << field.low as usize
+    }
 }
 
 /// A generator of numbers (splitmix64).
@@ -125,7 +121,8 @@ fn run(executors: &mut [Executor], numbers: &[Dyadic]) -> Result<Option<Vec<Dyad
 /// The samples of a file: one array for the only input, or one per input by name.
 fn read_samples(file: &str, ports: &[Port]) -> Result<Vec<Vec<f64>>> {
     let fail = |what: String| Diagnostic::invalid("Q1183", what).in_file(file);
-    let bytes = std::fs::read(file).map_err(|error| fail(format!("cannot read it: {error}")))?;
+    let bytes = std::fs::read(file)
+        .map_err(|error| Diagnostic::system("Q1183", "read it", &error).in_file(file))?;
     let arrays: Tensors = if bytes.starts_with(b"PK") {
         npy::read_npz(bytes).map_err(|problem| problem.name_file(file))?
     } else {

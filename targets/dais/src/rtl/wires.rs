@@ -73,6 +73,20 @@ impl Piece {
     }
 }
 
+/// Bits side by side, the first ones lowest: numbers from 0 on with their widths. Halves are joined,
+/// since adding one by one would copy the long number every time.
+pub(super) fn join(parts: &[(Int, u32)]) -> Int {
+    match parts {
+        [] => Int::ZERO,
+        [(bits, _)] => bits.clone(),
+        _ => {
+            let (low, high) = parts.split_at(parts.len() / 2);
+            let width: usize = low.iter().map(|(_, width)| *width as usize).sum();
+            join(low) + (join(high) << width)
+        }
+    }
+}
+
 /// The low bits of a number from 0 on.
 pub(crate) fn low_bits(value: &Int, width: u32) -> Int {
     value & (power_of_two(width) - Int::ONE)

@@ -22,8 +22,10 @@ pub(crate) struct Range {
 /// Reads this many entries of a table at most; of longer parts the whole table's extremes count.
 const MAX_ENTRIES: usize = 1 << 12;
 
-/// Steps of [`linear`] in one program; beyond, plain intervals have to do.
-const MAX_STEPS: usize = 1 << 24;
+/// Steps of [`linear`] in any program, and more for every operation, so that time grows with the
+/// program; beyond, plain intervals have to do.
+const STEPS: usize = 1 << 17;
+const STEPS_PER_OPERATION: usize = 64;
 
 impl Range {
     /// Every value of a type.
@@ -132,7 +134,9 @@ impl Ranges {
     pub(crate) fn with(program: &Program, inputs: Option<&Given>, care: Care) -> Ranges {
         let types = program.operations.iter().map(|o| o.slot_type.kif()).collect();
         let slots = Vec::with_capacity(program.operations.len());
-        let mut analysis = Analysis { program, inputs, types, slots, steps: MAX_STEPS };
+        let steps = program.operations.len().saturating_mul(STEPS_PER_OPERATION);
+        let steps = STEPS.saturating_add(steps);
+        let mut analysis = Analysis { program, inputs, types, slots, steps };
         let mut overflows = Vec::new();
         for (index, operation) in program.operations.iter().enumerate() {
             let to = analysis.types[index];

@@ -1,12 +1,12 @@
 //! Random graphs of every supported operator: all judges must agree.
 
-use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Engine, Log, Machine, Target};
+use quincunx_contract::{Arch, ArchSource, Claim, Compiler, Engine, Log, Machine, Refused, Target};
 use quincunx_dais::TARGET;
 use quincunx_graph::execute::Keep;
 use quincunx_graph::{
-    Activation, Binary, Graph, Op, Quantiser, Reduce, ReduceKind, Softmax, Unary,
+    Activation, Binary, Constant, Graph, Op, Quantiser, Reduce, ReduceKind, Softmax, Unary,
 };
-use quincunx_tensor::DType;
+use quincunx_tensor::{DType, Tensor};
 use quincunx_testkit::{Coverage, Random, Recipe, agree, options, same};
 
 /// Operators that the machine has no program for.
@@ -241,4 +241,35 @@ fn softmax_keeps_its_precision() {
             }
         }
     }
+}
+
+/// Layers with too many adders are left to the host before anything is searched.
+#[test]
+fn adders_are_limited() {
+    let mut graph = Graph::new("g");
+    let x = graph.add_input("x", DType::F32, &[1, 8], &[]).unwrap();
+    let mut last = graph
+        .add_node("q", Op::Quantise(Quantiser::symmetric(true, 4, 1.0)), &[Some(x)], "xq")
+        .unwrap();
+    for name in ["first", "second"] {
+        let codes = Tensor::from_vec(&[8, 8], vec![5_i8; 64]).unwrap();
+        let quantiser = Some(Quantiser::symmetric(true, 8, 1.0));
+        let weights =
+            graph.add_constant(&format!("w_{name}"), Constant { tensor: codes, quantiser });
+        last =
+            graph.add_node(name, Op::MatMul, &[Some(last), Some(weights.unwrap())], name).unwrap();
+    }
+    graph.add_output(last);
+    let claims = |adders: &str| {
+        let (arch, options) = (
+            TARGET.arch(&ArchSource::Default).unwrap(),
+            options(&TARGET, &[("max-adders", adders)]),
+        );
+        TARGET.claim(&graph, arch.as_ref(), &options, &Refused::default()).unwrap()
+    };
+    // 64 weights of two digits become about 64 adders.
+    assert!(claims("128").iter().all(|claim| *claim == Claim::Device));
+    let reason =
+        "with the layers before it about 128 adders would be needed; --max-adders allows 127";
+    assert_eq!(claims("127")[1..], [Claim::Device, Claim::Host(reason.to_owned())]);
 }

@@ -271,7 +271,7 @@ outt %5
         .iter()
         .map(|problem| {
             let (span, _) = &problem.labels()[0];
-            let text = Source { name: String::new(), text: source.to_owned() };
+            let text = Source::new("", source);
             (text.line_column(span.start).0, problem.code())
         })
         .collect();

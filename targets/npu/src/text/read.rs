@@ -79,9 +79,6 @@ impl Reader<'_> {
                     self.scanner.eat(b"\n");
                 }
             }
-            if self.problems.stop() {
-                return;
-            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{generous, golden, golden_text, parse, program, reg, scamp5};
 use quincunx_contract::ArchSource;
-use quincunx_diag::{Diagnostic, SourceId, any_error};
+use quincunx_diag::{Diagnostic, SourceId, any_error, count_errors};
 use quincunx_scamp::ScampArch;
 use quincunx_scamp::files::{KernelFile, read_kernels};
 use quincunx_scamp::fix::fix;
@@ -119,6 +119,7 @@ fn warnings() {
 #[test]
 fn many_errors_end_the_list() {
     let problems = verify(&parse(&"neg(A, A);".repeat(500)), &scamp5());
+    assert_eq!(count_errors(&problems), 500);
     assert_eq!((problems.len(), problems[100].code()), (101, "Q0101"));
 }
 

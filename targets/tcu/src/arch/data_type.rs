@@ -100,6 +100,17 @@ impl DataType {
         i32::MAX >> self.unused()
     }
 
+    /// The lowest and the highest number; `None` for floats.
+    pub fn range(self) -> Option<[f64; 2]> {
+        let high = f64::from(self.max());
+        self.step().map(|step| [(-high - 1.0) * step, high * step])
+    }
+
+    /// The distance of two numbers; `None` for floats.
+    pub fn step(self) -> Option<f64> {
+        self.binary_point().map(|point| 1.0 / f64::from(1_u32 << point))
+    }
+
     /// The integer nearest to a number of steps, ties towards plus infinity, and whether it was
     /// beyond the range and has become its end. NaN gives 0.
     pub fn saturate(self, steps: f64) -> (i32, bool) {

@@ -3,9 +3,10 @@
 use crate::arch::TcuArch;
 use crate::package::Package;
 use crate::ports::{Piece, Ports, Tap};
+use crate::program::layers::{Layer, layers};
 use crate::program::{Memory, Step};
 use crate::simulate::{Driver, Executor, Fast, Flow, Notice, State};
-use quincunx_contract::Machine;
+use quincunx_contract::{Clipped, Machine};
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::execute::given;
 use quincunx_tensor::{Tensor, Tensors, element_count};
@@ -32,10 +33,10 @@ impl Simulator {
         }
     }
 
-    fn saturations(&self) -> Vec<(&'static str, Flow, usize)> {
+    fn saturations(&self) -> &[(usize, Flow)] {
         match self {
-            Simulator::Exec(executor) => executor.saturations().collect(),
-            Simulator::Fast(fast) => fast.saturations().collect(),
+            Simulator::Exec(executor) => executor.saturations(),
+            Simulator::Fast(fast) => fast.saturations(),
         }
     }
 
@@ -232,20 +233,30 @@ impl Machine for Session {
         Ok(values)
     }
 
+    fn clipped(&mut self) -> Vec<Clipped> {
+        let layers = layers(&self.package.program, &self.ports.interface().sections);
+        let data_type = self.package.arch().data_type;
+        let mut flows = self.simulator.saturations().iter().peekable();
+        let in_layer = |layer: &Layer| {
+            let first = flows.peek().map(|&&(at, _)| at);
+            let mut count = 0;
+            while let Some((_, flow)) = flows.next_if(|&&(at, _)| at < layer.steps.end) {
+                count += flow.over + flow.under;
+            }
+            (count > 0).then(|| Clipped {
+                what: format!("results of {}", layer.name),
+                count,
+                of: None,
+                range: data_type.range(),
+                largest: None,
+                first,
+            })
+        };
+        layers.iter().filter_map(in_layer).collect()
+    }
+
     fn notes(&mut self) -> Vec<Diagnostic> {
-        let mut notes = Vec::new();
-        for (name, flow, first) in self.simulator.saturations() {
-            let message = format!(
-                "{name}: {} results too high, {} too low; they saturated",
-                flow.over, flow.under
-            );
-            notes.push(
-                Diagnostic::warning("Q3067", message)
-                    .at(Place::Instruction(first))
-                    .with_note("the first one is there"),
-            );
-        }
-        notes.extend(self.simulator.notices().iter().map(describe));
+        let mut notes: Vec<Diagnostic> = self.simulator.notices().iter().map(describe).collect();
         if self.lost_probe {
             let message = "the flush probe did not come back: the program moved DRAM0";
             notes.push(Diagnostic::warning("Q3066", message));

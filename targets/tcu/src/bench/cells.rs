@@ -95,7 +95,7 @@ pub(super) fn model(folder: &str, file: &str) -> Result<Graph> {
     }
     let path = Path::new(folder).join(file);
     let bytes = std::fs::read(&path).map_err(|error| {
-        Diagnostic::invalid("Q3100", format!("cannot read {}: {error}", path.display()))
+        Diagnostic::system("Q3100", &format!("read {}", path.display()), &error)
     })?;
     let graph = quincunx_import::read_onnx(bytes.into(), &quincunx_import::Options::default());
     let graph = graph.map_err(|p| first(p).name_file(&path.display().to_string()))?;

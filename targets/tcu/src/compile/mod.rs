@@ -97,7 +97,7 @@ pub(crate) fn compile(
     let packed = if wishes.packed_inputs { Some(packing::pack(graph, arch)?) } else { None };
     let of_layers = packed.as_ref().map_or(graph, |packed| &packed.graph);
     let prepared = prepare::prepare(of_layers)?;
-    let frontend::Lowered { mut network, mut numbers, lookups, constants } =
+    let frontend::Lowered { mut network, mut numbers, lookups, constants, clipped } =
         frontend::network(prepared.as_ref().unwrap_or(of_layers), arch, &choices)?;
     let packed = packed.map(|packed| packed.settle(&mut network)).unwrap_or_default();
     network.observed.retain(|observed| graph.value_named(&observed.name).is_some());
@@ -108,6 +108,7 @@ pub(crate) fn compile(
     let (placement, mut lowered) = fitted.map_err(|misfit| refusal(graph, &network, misfit))?;
     let mut interface = interface(&network, arch, &placement, &lowered);
     interface.constants = uses::constants(graph, &network, &constants, arch);
+    interface.clipped = clipped;
     let folded = interface.constants.iter().filter(|constant| constant.parameter).count();
     let emitted = interface.constants.len() - folded;
     log.pass("constants", format!("{folded} are parameters, {emitted} are data"), || {
@@ -302,7 +303,7 @@ fn interface(
     let port = |binding: &Binding| Port {
         name: binding.name.clone(),
         shape: binding.shape.clone(),
-        grid: grid(arch),
+        grid: grid(arch.data_type),
     };
     let column = |plane: &Plane| {
         let place = placement.vars[plane.var.0 as usize];

@@ -6,7 +6,7 @@
 use super::state::out_of_memory;
 use super::{Arithmetic, Flow, State, with_arithmetic};
 use crate::arch::TcuArch;
-use crate::isa::{Inst, Register, TABLE};
+use crate::isa::{Inst, Register};
 use crate::program::{Action, Memory, Span, Step, Transfer};
 use quincunx_diag::{Diagnostic, Place, Result};
 
@@ -54,8 +54,8 @@ pub struct Executor {
     pub strict: bool,
     watches: Vec<Watch>,
     next: usize,
-    /// By row of the table: how often results saturated, and where first.
-    flows: Vec<(Flow, usize)>,
+    /// Instructions whose results saturated, and how often.
+    flows: Vec<(usize, Flow)>,
     notices: Vec<Notice>,
     pub(super) input: Vec<i32>,
     pub(super) result: Vec<i32>,
@@ -69,7 +69,7 @@ impl Executor {
             strict: false,
             watches: Vec::new(),
             next: 0,
-            flows: vec![(Flow::default(), 0); TABLE.rows.len()],
+            flows: Vec::new(),
             notices: Vec::new(),
             input: vec![0; arch.lanes()],
             result: vec![0; arch.lanes()],
@@ -93,7 +93,7 @@ impl Executor {
     pub fn reset(&mut self) {
         self.state.reset();
         self.next = 0;
-        self.flows.fill((Flow::default(), 0));
+        self.flows.clear();
         self.notices.clear();
     }
 
@@ -102,11 +102,9 @@ impl Executor {
         self.watches = watches;
     }
 
-    /// Mnemonics whose results saturated: how often, and the first instruction.
-    pub fn saturations(&self) -> impl Iterator<Item = (&'static str, Flow, usize)> {
-        let rows = TABLE.rows.iter().zip(&self.flows);
-        rows.filter(|(_, (flow, _))| !flow.is_zero())
-            .map(|(row, &(flow, first))| (row.name, flow, first))
+    /// Instructions whose results saturated, in order, and how often.
+    pub fn saturations(&self) -> &[(usize, Flow)] {
+        &self.flows
     }
 
     /// What was noticed since the start.
@@ -134,7 +132,7 @@ impl Executor {
         let done = with_arithmetic!(self.state.arch.data_type, A => self.execute::<A>(&step.inst, &mut flow));
         done.map_err(|problem| problem.at(Place::Instruction(index)))?;
         if !flow.is_zero() {
-            self.saturated(step, index, flow)?;
+            self.saturated(index, flow)?;
         }
         if !self.watches.is_empty() {
             self.look(step, index)?;
@@ -143,19 +141,14 @@ impl Executor {
         Ok(())
     }
 
-    fn saturated(&mut self, step: &Step, index: usize, flow: Flow) -> Result<()> {
+    fn saturated(&mut self, index: usize, flow: Flow) -> Result<()> {
         if self.strict {
             let Flow { over, under } = flow;
             let message =
                 format!("{over} results are too high and {under} too low for their format");
             return Err(Diagnostic::answer("Q3063", message).at(Place::Instruction(index)));
         }
-        let (total, first) = &mut self.flows[step.inst.row()];
-        if total.is_zero() {
-            *first = index;
-        }
-        total.over += flow.over;
-        total.under += flow.under;
+        self.flows.push((index, flow));
         Ok(())
     }
 

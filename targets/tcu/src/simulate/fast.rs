@@ -24,7 +24,6 @@ mod tests;
 use self::core::{Core, Machine};
 use super::{Driver, Flow, Pattern, with_arithmetic};
 use crate::arch::TcuArch;
-use crate::isa::TABLE;
 use crate::package::{ConstData, Package};
 use crate::program::{Memory, Span};
 use prepare::{Prepared, prepare};
@@ -200,11 +199,9 @@ impl Fast {
         Ok(found == sent)
     }
 
-    /// Mnemonics whose results saturated in the last run: how often, and the first instruction.
-    pub fn saturations(&self) -> impl Iterator<Item = (&'static str, Flow, usize)> {
-        let rows = TABLE.rows.iter().zip(self.machine.flows());
-        rows.filter(|(_, (flow, _))| !flow.is_zero())
-            .map(|(row, &(flow, first))| (row.name, flow, first))
+    /// Instructions whose results saturated in the last run, in order, and how often.
+    pub fn saturations(&self) -> &[(usize, Flow)] {
+        self.machine.flows()
     }
 }
 

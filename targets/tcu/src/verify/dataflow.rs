@@ -49,9 +49,6 @@ pub fn dataflow(package: &Package, driver: &Driver) -> Vec<Diagnostic> {
             return flow.found.finish();
         }
         flow.step(index, &step.inst, &effects);
-        if flow.found.stop() {
-            return flow.found.finish();
-        }
     }
     flow.outputs(model);
     flow.unread(model);

@@ -27,9 +27,6 @@ pub fn races(program: &Program) -> Vec<Diagnostic> {
     for (index, step) in program.steps.iter().enumerate() {
         let effects = step.inst.effects(&program.arch);
         problems.extend(search.race(index, &effects));
-        if problems.stop() {
-            break;
-        }
         if !search.remember(index, &effects) {
             problems.push(too_much(index));
             break;

@@ -186,8 +186,10 @@ fn tracepoints_watches_and_saturation_are_reported() {
     assert_eq!(outputs["dram0_out"].to_f64()[3..], [7.9375, -8.0, 1.0]);
     let notes = machine.notes();
     let codes: Vec<_> = notes.iter().map(quincunx_diag::Diagnostic::code).collect();
-    assert_eq!(codes, ["Q3067", "Q3069", "Q3068", "Q3069"], "{notes:?}");
-    assert!(notes[0].message().contains("LocalAddToAcc: 1 results too high, 1 too low"));
+    assert_eq!(codes, ["Q3069", "Q3068", "Q3069"], "{notes:?}");
+    let [clipped] = &machine.clipped()[..] else { panic!("one layer saturates") };
+    assert_eq!(clipped.to_string(), "results of program: 2 numbers lie beyond -8 to 7.9375");
+    assert_eq!(clipped.first, Some(2));
     let problem = program.load(Engine::Checked).unwrap().run(&inputs).unwrap_err();
     assert_eq!(problem.code(), "Q3063");
     for (name, value, code) in [("watch", "Acc(12)", "Q3076"), ("watch", "x", "Q3076")] {

@@ -3,6 +3,7 @@
 use crate::args::Reading;
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use crate::verbs::compile::write_files;
 use clap::Args;
 use quincunx::assemble::convert;
@@ -35,6 +36,7 @@ pub(crate) struct Conversion {
 
 impl Asm {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        output::expect_below(&self.output)?;
         let files = input::natives(&self.files, self.conversion.reading())?;
         let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
         let converted = self.conversion.convert(&files, self.emit.as_deref(), &stem, console)?;

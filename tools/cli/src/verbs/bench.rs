@@ -3,6 +3,7 @@
 use crate::args::{TextOutput, count};
 use crate::console::Console;
 use crate::options::{Declared, given, merge};
+use crate::output;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::Outcome;
 use quincunx::bench::{Settings, bench, suites};
@@ -29,6 +30,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        output::expect(&self.output.output)?;
         let settings = Settings {
             threads: console.threads,
             repeat: self.repeat,
@@ -60,7 +62,7 @@ impl Args for SuiteOptions {
     fn augment_args(command: Command) -> Command {
         of_suites()
             .iter()
-            .fold(command, |c, option| c.arg(option.arg().help_heading("Options of suites")))
+            .fold(command, |c, option| c.arg(option.arg().help_heading(option.heading())))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

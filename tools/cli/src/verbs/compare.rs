@@ -3,6 +3,7 @@
 use crate::args::{Data, Machine, Preparation, TextOutput};
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use clap::Args;
 use quincunx::compare::{Comparison, Status, compare, exit_code, report};
 use quincunx::diag::Diagnostic;
@@ -43,16 +44,24 @@ pub(crate) struct Compare {
 
 impl Compare {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let model = input::model(&input::open(&self.model)?, &self.preparation)?;
-        let setups = self.setups(&model)?;
+        output::expect(&self.output.output)?;
+        let file = input::open(&self.model)?;
         let data_file = input::data_file(&self.data)?;
+        let calibration = input::calibration(&self.preparation)?;
+        let shaping = data_file.iter().chain(&calibration);
+        let model = input::model(&file, &self.preparation, shaping)?;
+        input::note_data_beside(&self.preparation, &model)?;
+        let setups = self.setups(&model)?;
         let inputs = InputSpec::of(&model.graph);
         let data = input::dataset(&self.data, data_file.as_ref(), &inputs, console)?;
-        let calibration = input::calibration(&self.preparation)?;
         let comparison = Comparison {
             model: &model,
             data: &data,
-            calibration: Calibration { file: calibration.as_ref(), evaluated: data_file.as_ref() },
+            calibration: Calibration {
+                file: calibration.as_ref(),
+                evaluated: data_file.as_ref(),
+                ..Calibration::default()
+            },
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
             layers: self.layers,
             threads: console.threads,

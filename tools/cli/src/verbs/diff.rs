@@ -3,9 +3,11 @@
 use crate::args::TextOutput;
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use clap::Args;
 use quincunx::diag::Result;
 use quincunx::diff::{Settings, Side, diff, value_order};
+use quincunx::target::folder::Folder;
 use quincunx::{Outcome, Tolerance, targets};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,7 @@ pub(crate) struct Diff {
 
 impl Diff {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        output::expect(&self.output.output)?;
         let (a, b) = (side(&self.a)?, side(&self.b)?);
         let order = match &self.order {
             Some(path) => value_order(&side(path)?, targets())?,
@@ -53,7 +56,10 @@ impl Diff {
 
 fn side(path: &Path) -> Result<Side> {
     match path.is_dir() {
-        true => Ok(Side::Folder(path.to_owned())),
+        true => {
+            output::reads(Folder::files_at(path).iter().map(PathBuf::as_path))?;
+            Ok(Side::Folder(path.to_owned()))
+        }
         false => input::open(path).map(Side::File),
     }
 }

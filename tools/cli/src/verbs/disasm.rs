@@ -3,6 +3,7 @@
 use super::asm::{Conversion, stem};
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use clap::Args;
 use quincunx::Outcome;
 use quincunx::assemble::TEXT_KIND;
@@ -23,6 +24,7 @@ pub(crate) struct Disasm {
 
 impl Disasm {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        output::expect(&self.output)?;
         let files = input::natives(&self.files, self.conversion.reading())?;
         let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
         let texts = self.conversion.convert(&files, Some(TEXT_KIND), &stem, console)?;

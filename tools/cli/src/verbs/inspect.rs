@@ -3,6 +3,7 @@
 use crate::args::{ModelPart, Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use clap::Args;
 use quincunx::inspect::Depth;
 use quincunx::target::folder::Folder;
@@ -20,46 +21,60 @@ pub(crate) struct Inspect {
     reading: Reading,
     #[command(flatten)]
     part: ModelPart,
-    /// Show this table alone, by its name in JSON, or `all` tables; programs have some that are
-    /// shown only on request; may be repeated
-    #[arg(long, value_name = "NAME")]
-    table: Vec<String>,
+    /// Data for the model: extents that it leaves open are those of the arrays
+    #[arg(short, long, value_name = "FILE")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     output: TextOutput,
 }
 
 impl Inspect {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        output::expect(&self.output.output)?;
         let inspection = if self.file.is_dir() {
-            input::without_effect(self.part.given(), "a folder")?;
-            self.folder()?
+            input::without_effect(self.about_models(), "a folder")?;
+            self.folder(console)?
         } else {
             let file = input::open(&self.file)?;
             let setup = self.setup(&file)?;
             if setup.is_some() || !matches!(detect(&file, targets()), FileKind::Model) {
-                input::without_effect(self.part.given(), "a file that is not a model")?;
+                input::without_effect(self.about_models(), "a file that is not a model")?;
             }
-            inspect::file(&file, targets(), setup, &self.part.options(), self.depth())?
+            let data = self.data.as_deref().map(input::open).transpose()?;
+            inspect::file(
+                &file,
+                targets(),
+                setup,
+                &self.part.options(&data)?,
+                Self::depth(console),
+            )?
         };
-        let inspection = inspection.select(&self.table)?;
+        let inspection = inspection.select(&console.tables)?;
         console.diagnostics(&inspection.warnings, &inspection.sources);
         console.report(&inspection.report, self.output.output.as_deref())?;
         Ok(0)
     }
 
-    fn depth(&self) -> Depth {
-        if self.table.is_empty() { Depth::Brief } else { Depth::All }
+    /// The options that only models have that are given, by name.
+    fn about_models(&self) -> Vec<&'static str> {
+        let mut given = self.part.given();
+        given.extend(self.data.as_ref().map(|_| "--data"));
+        given
     }
 
-    fn folder(&self) -> Outcome<inspect::Inspection> {
+    fn depth(console: &Console) -> Depth {
+        if console.tables.is_empty() { Depth::Brief } else { Depth::All }
+    }
+
+    fn folder(&self, console: &Console) -> Outcome<inspect::Inspection> {
         if !Folder::is_at(&self.file) {
             let files = input::natives(std::slice::from_ref(&self.file), &self.reading)?;
             let setup = self.reading.setup(self.reading.target(&files)?)?;
-            return inspect::program(&files, &setup, self.depth());
+            return inspect::program(&files, &setup, Self::depth(console));
         }
         // What it says about the options is the same here.
         self.reading.folder(&self.file)?;
-        inspect::folder(&self.file, targets(), &self.reading.options()?, self.depth())
+        inspect::folder(&self.file, targets(), &self.reading.options()?, Self::depth(console))
     }
 
     /// The machine for a program; nothing else has one.

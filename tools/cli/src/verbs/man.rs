@@ -2,12 +2,12 @@
 
 use crate::args::{Cli, EXIT_CODES};
 use crate::console::Console;
-use crate::verbs::compile::create_folder;
+use crate::output;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, bold, roman};
+use quincunx::Outcome;
 use quincunx::diag::{Diagnostic, did_you_mean};
-use quincunx::{Outcome, write_atomically};
 use std::io;
 use std::path::PathBuf;
 
@@ -42,10 +42,9 @@ impl Man {
         let mut root = Cli::command().disable_help_subcommand(true);
         root.build();
         if let Some(folder) = &self.dir {
-            create_folder(folder)?;
-            write_atomically(&folder.join("quincunx.1"), &page(&root)?)?;
+            output::file(&folder.join("quincunx.1"), &page(&root)?)?;
             for verb in root.get_subcommands() {
-                write_atomically(&folder.join(format!("{}.1", title(verb))), &page(verb)?)?;
+                output::file(&folder.join(format!("{}.1", title(verb))), &page(verb)?)?;
             }
             return Ok(0);
         }

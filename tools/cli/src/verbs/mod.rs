@@ -63,3 +63,24 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Man(verb) => verb.run(console),
     }
 }
+
+impl Verb {
+    /// Whether its result is a report, which has a form and tables.
+    pub(crate) fn reports(&self) -> bool {
+        match self {
+            Verb::Asm(_) | Verb::Disasm(_) | Verb::Completions(_) | Verb::Man(_) => false,
+            Verb::Compile(_)
+            | Verb::Run(_)
+            | Verb::Verify(_)
+            | Verb::Time(_)
+            | Verb::Compare(_)
+            | Verb::Quantise(_)
+            | Verb::Diff(_)
+            | Verb::Inspect(_)
+            | Verb::Isa(_)
+            | Verb::Targets(_)
+            | Verb::Explain(_)
+            | Verb::Bench(_) => true,
+        }
+    }
+}

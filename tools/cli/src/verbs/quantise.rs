@@ -3,14 +3,14 @@
 use crate::args::{Data, Images, ModelPart};
 use crate::console::Console;
 use crate::input;
-use crate::verbs::compile::is_stdout;
+use crate::output::{self, is_stdout};
 use clap::{Args, ValueEnum};
-use quincunx::diag::Diagnostic;
+use quincunx::diag::{Diagnostic, Sources};
 use quincunx::graph::passes::{Method, Scheme};
 use quincunx::import::Dialect;
 use quincunx::quantise::{Job, Widths, data_beside, quantise, scheme_named, table};
 use quincunx::report::Report;
-use quincunx::{Dataset, InputSpec, Model, Outcome};
+use quincunx::{InputFile, InputSpec, Model, Outcome};
 use std::path::PathBuf;
 
 const WIDTHS_HELP: &str = "\
@@ -28,7 +28,9 @@ layers whose name fits; later entries outweigh earlier ones:
 
   [[layer]]
   name = \"fc2\"
-  skip = true            # stays float";
+  skip = true            # stays float
+
+The same as a list: layer = [{ name = \"conv*\", weights = 4 }, { name = \"fc2\", skip = true }]";
 
 /// Quantise a float model and write it as ONNX
 ///
@@ -110,10 +112,14 @@ impl Quantise {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let method = self.method()?;
         let scheme = scheme_named(&self.scheme)?;
-        let model = Model::read_with(&input::open(&self.model)?, &self.part.options())?;
+        output::expect([&self.output])?;
+        let file = input::open(&self.model)?;
+        let (data, data_file) = self.data_file()?;
+        let model = Model::read_with(&file, &self.part.options(&data_file)?)?;
         let widths = self.widths.as_deref().map(|path| Widths::read(&input::open(path)?));
         let widths = widths.transpose()?;
-        let data = self.data(&model, console)?;
+        let inputs = InputSpec::of(&model.graph);
+        let data = input::dataset(&data, data_file.as_ref(), &inputs, console)?;
         let job = Job {
             // A fixed-point machine has no batch normalisation in its weights by itself.
             fold_batch_norm: !self.no_fold_batch_norm && !matches!(scheme, Scheme::Uniform { .. }),
@@ -130,6 +136,7 @@ impl Quantise {
             ..Job::new(&model, &data.images)
         };
         let result = quantise(&job, console.progress())?;
+        console.diagnostics(&result.warnings, &Sources::new());
         console.write(Some(&self.output), &result.file)?;
         if !is_stdout(&self.output) {
             console.report(&Report::from(table(&result)), None)?;
@@ -148,13 +155,14 @@ impl Quantise {
         }
     }
 
-    fn data(&self, model: &Model, console: &Console) -> Outcome<Dataset> {
+    /// The data to calibrate with, and its file where it is not made up.
+    fn data_file(&self) -> Outcome<(Data, Option<InputFile>)> {
         let images = Images { images: self.images.images.clone() };
         let data = Data { data: self.calibrate.clone().unwrap_or_default(), images };
         let file = match &self.calibrate {
             Some(_) => input::data_file(&data)?,
-            None => Some(data_beside(&self.model)?),
+            None => Some(input::noted(data_beside(&self.model)?)?),
         };
-        input::dataset(&data, file.as_ref(), &InputSpec::of(&model.graph), console)
+        Ok((data, file))
     }
 }

@@ -3,14 +3,14 @@
 use crate::args::{Data, Preparation, Reading};
 use crate::console::Console;
 use crate::input;
-use crate::verbs::compile::{is_stdout, two_on_stdout};
+use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::compile::{Job, compile};
-use quincunx::diag::Sources;
+use quincunx::diag::{Diagnostic, Sources};
 use quincunx::formats::Format;
 use quincunx::report::Report;
-use quincunx::run::Options;
-use quincunx::target::{Engine, Target};
+use quincunx::run::{Layers, Options};
+use quincunx::target::{Clipped, Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::{
     Calibration, Dataset, Executable, Failure, InputFile, Opened, Outcome, Tolerance, Trace,
@@ -72,26 +72,36 @@ impl Run {
         if streams + usize::from(table) > 1 {
             return Err(two_on_stdout().into());
         }
+        output::expect(results.into_iter().flatten())?;
         let data_file = input::data_file(&self.data)?;
         let reference = self.compare.as_deref().map(input::open).transpose()?;
         let (executable, sources) = self.executable(data_file.as_ref(), console)?;
         let data: Dataset =
             input::dataset(&self.data, data_file.as_ref(), &executable.inputs, console)?;
+        let layers = match (&self.trace_layers, &reference) {
+            (Some(_), _) => Layers::All,
+            (None, Some(file)) => Layers::Of(reference::names(file)?),
+            (None, None) => Layers::None,
+        };
         let options = Options {
-            layers: self.trace_layers.is_some() || self.compare.is_some(),
+            layers,
             engine: if self.strict_overflow { Engine::Checked } else { Engine::Fast },
             threads: console.threads,
         };
-        let traces = run::run(&executable, &data, options, console.progress())
+        let traces = run::run(&executable, &data, &options, console.progress())
             .map_err(|problem| Failure::from(problem).with_sources(&sources))?;
-        for (index, trace) in traces.iter().enumerate() {
+        let clipped = run::clipped(&traces);
+        console.diagnostics(&clipped.iter().map(Clipped::warning).collect::<Vec<_>>(), &sources);
+        let noted = |(index, trace): (usize, &Trace)| {
             let image = data.first + index;
             let notes = trace.notes.iter().map(|note| match traces.len() {
                 1 => note.clone(),
                 _ => note.clone().with_note(format!("with image {image}")),
             });
-            console.diagnostics(&notes.collect::<Vec<_>>(), &sources);
-        }
+            notes.collect::<Vec<_>>()
+        };
+        let notes: Vec<Diagnostic> = traces.iter().enumerate().flat_map(noted).collect();
+        console.diagnostics(&notes, &sources);
         if let Some(path) = &self.trace_layers {
             let order = executable.value_order();
             write_arrays(path, &run::layers(&traces)?, &order, console)?;
@@ -141,7 +151,7 @@ impl Run {
             if is_model(&file, targets()) {
                 let executable = match self.reading.named()? {
                     Some(target) => self.compiled(&file, target, data, console),
-                    None => self.reference(&file),
+                    None => self.reference(&file, data),
                 };
                 return Ok((executable?, Sources::new()));
             }
@@ -181,12 +191,12 @@ impl Run {
     }
 
     /// The model as it is.
-    fn reference(&self, file: &InputFile) -> Outcome<Executable> {
+    fn reference(&self, file: &InputFile, data: Option<&InputFile>) -> Outcome<Executable> {
         let mut given = self.reading.given();
         given.extend(self.compiling());
         given.extend(self.strict_overflow.then_some("--strict-overflow"));
         input::without_effect(given, "a model without --target")?;
-        Ok(Executable::reference(&input::model(file, &self.preparation)?.graph))
+        Ok(Executable::reference(&input::model(file, &self.preparation, data)?.graph))
     }
 
     fn compiled(
@@ -198,12 +208,17 @@ impl Run {
     ) -> Outcome<Executable> {
         input::without_effect(self.reading.lenient.then_some("--lenient"), "a model")?;
         let setup = self.reading.setup(target)?;
-        let model = input::model(file, &self.preparation)?;
         let calibration = input::calibration(&self.preparation)?;
+        let model = input::model(file, &self.preparation, data.into_iter().chain(&calibration))?;
+        input::note_data_beside(&self.preparation, &model)?;
         let compilation = compile(&Job {
             strict: self.strict,
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
-            calibration: Calibration { file: calibration.as_ref(), evaluated: data },
+            calibration: Calibration {
+                file: calibration.as_ref(),
+                evaluated: data,
+                ..Calibration::default()
+            },
             ..Job::new(&model, &setup)
         })?;
         console.diagnostics(&compilation.log.diagnostics, &Sources::new());
@@ -216,7 +231,7 @@ fn write_arrays(path: &Path, arrays: &Tensors, order: &[String], console: &Conso
     let name = path.to_string_lossy();
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     if is_npy {
-        return Ok(npy::write_file(path, arrays)?);
+        return console.write(Some(path), &npy::write_as(path, arrays)?);
     }
     let bytes = match Format::named(&name) {
         Some(format) => format.write(arrays).map_err(|problem| problem.in_file(name))?,

@@ -3,6 +3,7 @@
 use crate::args::TextOutput;
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use clap::Args;
 use quincunx::{Outcome, find_target, manual};
 
@@ -21,6 +22,7 @@ pub(crate) struct Targets {
 
 impl Targets {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        output::expect(&self.output.output)?;
         let report = match &self.name {
             None => manual::list(quincunx::targets()),
             Some(name) => {

@@ -3,7 +3,7 @@
 use crate::args::{Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
-use crate::verbs::compile::{is_stdout, two_on_stdout};
+use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::diag::{Diagnostic, Sources};
 use quincunx::time::{Timing, left_out, report, synthesise, time};
@@ -58,6 +58,7 @@ impl Time {
         if streams + usize::from(self.output.output.is_none()) > 1 {
             return Err(two_on_stdout().into());
         }
+        output::expect(results.into_iter().flatten())?;
         let opened = input::program(&self.program, &self.reading)?;
         console.diagnostics(&opened.warnings, &opened.sources);
         let mut timings =
@@ -172,6 +173,7 @@ mod tests {
         ] {
             std::fs::create_dir_all(place.join("a.b")).unwrap();
             write(&place.join(given), &timings).unwrap();
+            output::commit().unwrap();
             for (file, segment) in files.iter().zip(["device0", "device1"]) {
                 let text = std::fs::read_to_string(place.join(file)).unwrap();
                 assert!(text.contains(segment), "{file}");
@@ -179,6 +181,7 @@ mod tests {
         }
         assert_eq!(write(Path::new("-"), &timings).unwrap_err().exit_code(), 2);
         write(&place.join("one"), &timings[..1]).unwrap();
+        output::commit().unwrap();
         assert!(place.join("one").is_file());
         std::fs::remove_dir_all(&place).unwrap();
     }

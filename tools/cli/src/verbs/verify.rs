@@ -3,15 +3,16 @@
 use crate::args::{Data, Images, Preparation, Reading, TextOutput};
 use crate::console::Console;
 use crate::input;
+use crate::output;
 use clap::Args;
 use quincunx::compile::Job;
-use quincunx::diag::{Class, Severity};
+use quincunx::diag::{Class, count_errors};
 use quincunx::report::{Cell, Column, Report, Table};
-use quincunx::target::{Departure, Document};
-use quincunx::verify::{Agreement, against_model, verify};
+use quincunx::target::{Clipped, Departure, Document};
+use quincunx::verify::{Agreement, against_model, checks, verify};
 use quincunx::{
-    Calibration, FileKind, InputFile, Opened, Outcome, detect, exit_code, inspect, sources_of,
-    targets,
+    Calibration, FileKind, InputFile, Model, Opened, Outcome, detect, exit_code, inspect,
+    sources_of, targets,
 };
 use std::path::PathBuf;
 
@@ -52,6 +53,7 @@ impl Verify {
             let given = self.preparation.given().into_iter().chain(part).chain(images);
             input::without_effect(given, "verify without --model")?;
         }
+        output::expect(&self.output.output)?;
         let opened = match &self.program[..] {
             [path] if !path.is_dir() => {
                 let file = input::open(path)?;
@@ -73,14 +75,16 @@ impl Verify {
             }
             _ => None,
         };
+        let clipped = agreement.iter().flat_map(|agreement| &agreement.clipped);
+        console.diagnostics(&clipped.map(Clipped::warning).collect::<Vec<_>>(), &opened.sources);
         if let Some(difference) = agreement.as_ref().and_then(|a| a.difference.as_ref()) {
             console.diagnostics(std::slice::from_ref(difference), &opened.sources);
         }
         let exact = agreement.as_ref().is_none_or(|a| a.bit_exact == a.images);
-        let errors = problems.iter().filter(|p| p.severity() == Severity::Error).count();
+        let errors = count_errors(&problems);
         let table = table(legal && exact, errors, agreement.as_ref());
         let departures = agreement.and_then(|agreement| agreement.departures);
-        let report = Report::from(table);
+        let report = Report::from(table).table(checks(&opened, &problems));
         let report = match &departures {
             Some(list) => report.table(departure_table(list)),
             None => report,
@@ -102,7 +106,7 @@ impl Verify {
         let given = self.model.as_ref().map(|_| "--model");
         input::without_effect(given, &format!("a file that is {}", document.kind))?;
         console.diagnostics(&document.problems, &sources_of(&[file.to_file()]));
-        let errors = document.problems.iter().filter(|p| p.is_error()).count();
+        let errors = count_errors(&document.problems);
         console.report(&table(errors == 0, errors, None).into(), self.output.output.as_deref())?;
         Ok(if errors == 0 { 0 } else { Class::Answer.exit_code() })
     }
@@ -118,11 +122,26 @@ impl Verify {
         let data = Data { data: data.to_owned(), images };
         let file: Option<InputFile> = input::data_file(&data)?;
         let images = input::dataset(&data, file.as_ref(), &opened.executable.inputs, console)?;
-        let model = input::model(&input::open(model)?, &self.preparation)?;
         let calibration = input::calibration(&self.preparation)?;
+        // What the folder knows need not be said again.
+        let kept = opened.preparation.as_ref();
+        let known = kept.and_then(|kept| kept.ranges());
+        let folds = kept.is_none_or(|kept| kept.fold_batch_norm);
+        let part = &self.preparation.part;
+        let reading = match kept.filter(|_| part.given().is_empty()) {
+            Some(kept) => kept.reading.clone(),
+            None => part.options(file.iter().chain(&calibration))?,
+        };
+        let model = Model::read_with(&input::open(model)?, &reading)?;
+        input::note_data_beside(&self.preparation, &model)?;
         let job = Job {
-            fold_batch_norm: !self.preparation.no_fold_batch_norm,
-            calibration: Calibration { file: calibration.as_ref(), evaluated: file.as_ref() },
+            fold_batch_norm: folds && !self.preparation.no_fold_batch_norm,
+            calibration: Calibration {
+                file: calibration.as_ref(),
+                known: known.as_ref(),
+                evaluated: file.as_ref(),
+                report: false,
+            },
             ..Job::new(&model, &opened.setup)
         };
         against_model(opened, &job, &images, self.departures, console.threads, console.progress())

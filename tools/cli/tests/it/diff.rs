@@ -148,7 +148,7 @@ fn unlike_kinds_and_missing_files_have_their_exit_codes() {
     let run = quincunx(&["diff", &model, &data]);
     assert_eq!((run.code, run.stdout.len()), (2, 0));
     assert!(run.stderr.contains("is a model"), "{}", run.stderr);
-    assert_eq!(quincunx(&["diff", &model, "/nowhere"]).code, 3);
+    assert_eq!(quincunx(&["diff", &model, "/nowhere"]).code, 74);
     assert_eq!(quincunx(&["diff", "-", "-"]).code, 2);
     let empty = place.path().to_str().unwrap();
     assert_eq!(quincunx(&["diff", empty, &out]).code, 3);

@@ -40,7 +40,7 @@ fn every_verb(path: &str, place: &Path, codes: &[i32]) {
         &["inspect", path, "--target", "dais"],
         &["targets", "dais", "--arch", path],
         &["run", &model, "--data", &data, "--compare", path],
-        &["run", path, "--data", &data, "--trace-layers", &out, "-o", &out],
+        &["run", path, "--data", &data, "--trace-layers", &format!("{out}-too"), "-o", &out],
         &["diff", &data, path, "-o", &out],
         &["diff", &data, &data, "--order", path, "-o", &out],
     ] {

@@ -1,12 +1,15 @@
 //! Tests of `cli` from outside: one program, one file per subject.
 
 mod cli;
+mod clipped;
 mod diff;
 mod docs;
+mod files;
 mod hostile;
 mod man;
 mod misuse;
 mod model_part;
+mod models;
 mod peers;
 mod quantise;
 mod rtl;

@@ -137,3 +137,32 @@ fn buffers_are_those_of_programs() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(String::from_utf8_lossy(&run.stdout).contains("buffer"));
 }
+
+#[test]
+fn models_of_other_tools_are_answered_by_every_verb() {
+    let place = tempfile::tempdir().unwrap();
+    let lite = crate::support::file(place.path(), "m.tflite", b"\x1c\0\0\0TFL3\x14\0");
+    let h5 = crate::support::file(place.path(), "m.onnx", b"\x89HDF\r\n\x1a\n rest");
+    std::fs::create_dir(place.path().join("saved")).unwrap();
+    crate::support::file(&place.path().join("saved"), "saved_model.pb", b"\x08\x01");
+    let saved = place.path().join("saved").to_str().unwrap().to_owned();
+    let out = place.path().join("out").to_str().unwrap().to_owned();
+    for (model, help) in [(lite, "--tflite"), (h5, "format=\"onnx\""), (saved, "--saved-model")] {
+        for verb in [
+            &["inspect", &model][..],
+            &["run", &model, "--data", "zeros"],
+            &["run", &model, "--target", "tcu", "--data", "zeros"],
+            &["compile", &model, "--target", "dais", "-o", &out],
+            &["compare", &model, "--data", "zeros"],
+            &["quantise", &model, "--calibrate", "zeros", "-o", &out],
+            &["verify", &model],
+            &["time", &model],
+            &["disasm", &model],
+            &["diff", &model, &model],
+        ] {
+            let run = crate::support::quincunx(verb);
+            assert_eq!((run.code, run.stdout.len()), (4, 0), "{verb:?}: {}", run.stderr);
+            assert!(run.stderr.contains("Q0651") && run.stderr.contains(help), "{}", run.stderr);
+        }
+    }
+}

@@ -27,7 +27,14 @@ fn a_model_is_quantised_and_runs() {
     assert_eq!(names_in(place.path()), ["q.onnx"], "no temporary file is left");
     let shown = quincunx(&["inspect", &out]);
     assert!(shown.code == 0 && shown.text().contains("quantised   yes"), "{}", shown.text());
-    let again = quincunx(&["quantise", &out, "--calibrate", &digits("calib.npz"), "-o", &out]);
+    let again = quincunx(&[
+        "quantise",
+        &out,
+        "--calibrate",
+        &digits("calib.npz"),
+        "-o",
+        &format!("{out}.too"),
+    ]);
     assert_eq!(again.code, 4);
     assert!(again.stderr.contains("Q0632"));
 }
@@ -127,4 +134,91 @@ fn a_part_of_the_model_and_of_the_images() {
     let run = quincunx(&[&base[..], &["--images", "9999"]].concat());
     assert_eq!(run.code, 2, "{}", run.stderr);
     assert!(run.stderr.contains("there are 360 images"), "{}", run.stderr);
+}
+
+/// Every proposal was tried: with those of all layers no layer is below 20 dB any more.
+#[test]
+fn what_loses_too_much_is_named_with_the_bits_that_help() {
+    let place = tempfile::tempdir().unwrap();
+    let (model, data) = (digits("digits.onnx"), digits("calib.npz"));
+    let out = place.path().join("q.onnx").to_str().unwrap().to_owned();
+    let quantise = |widths: &str| {
+        let widths = file(place.path(), "w.toml", widths.as_bytes());
+        let command = ["quantise", &model, "--calibrate", &data, "-o", &out, "--widths", &widths];
+        let run = quincunx(&[&command[..], &["--images", "20"]].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stderr
+    };
+    let base = "weights = 8\nactivations = 8\n";
+    assert_eq!(quantise(base), "");
+    let poor = "{ name = \"fc*\", weights = 2 }, { name = \"relu3\", activations = 3 }";
+    let stderr = quantise(&format!("{base}layer = [{poor}]"));
+    for expected in
+        ["layer \"relu3\" (Relu): result ", "layer \"fc1\" (Gemm): weights ", "output \"logits\""]
+    {
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+    let help = stderr.lines().filter_map(|line| line.trim().strip_prefix("= help: {"));
+    let lines = help.filter_map(|line| Some(format!("{{{}", line.split_once(" in the list")?.0)));
+    let lines: Vec<String> = lines.collect();
+    assert!(lines.len() >= 3, "{stderr}");
+    assert_eq!(quantise(&format!("{base}layer = [{poor}, {}]", lines.join(", "))), "");
+}
+
+/// So that `verify` needs neither the data nor the options again.
+#[test]
+fn a_folder_keeps_how_its_model_was_quantised() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (model, out) = (path("digits.onnx"), path("out"));
+    // Without data beside it.
+    fs::copy(digits("digits.onnx"), &model).unwrap();
+    let calibrate = digits("calib.npz");
+    let compile = ["compile", &model, "-t", "dais", "-o", &out, "--effort", "fast"];
+    let run = quincunx(&[&compile[..], &["--calibrate", &calibrate, "--format", "json"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let ranges = report["ranges"].as_array().unwrap();
+    let input = &ranges[0];
+    assert_eq!(
+        (&input["value"], &input["high"], &input["clipped"]),
+        (&"image".into(), &1.0.into(), &0.0.into())
+    );
+    assert!(ranges.iter().any(|range| range["signal_to_noise"].as_f64().unwrap_or(99.0) < 40.0));
+    let data = digits("test.npz");
+    let run = quincunx(&["verify", &out, "--model", &model, "-d", &data, "--images", "0..4"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let kept = fs::read_to_string(place.path().join("out/program.json")).unwrap();
+    let mut kept: Value = serde_json::from_str(&kept).unwrap();
+    let ranges = kept["preparation"]["calibrated"].as_object_mut().unwrap();
+    assert_eq!(ranges["image"], serde_json::json!([0.0, 1.0]));
+    ranges["image"] = serde_json::json!([1.0, 0.0]);
+    fs::write(place.path().join("out/program.json"), kept.to_string()).unwrap();
+    let run = quincunx(&["verify", &out]);
+    assert!(run.code == 3 && run.stderr.contains("Q0612"), "{}", run.stderr);
+}
+
+/// The format of a machine that does not hold the network, and the one that does.
+#[test]
+fn a_type_is_proposed_that_holds_the_network() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out").to_str().unwrap().to_owned();
+    let (model, calibrate) = (digits("digits.onnx"), digits("calib.npz"));
+    let mut machine: Value = serde_json::json!({
+        "data_type": "FP8BP4", "array_size": 8, "dram0_depth": 4096, "dram1_depth": 4096,
+        "local_depth": 2048, "accumulator_depth": 512, "simd_registers_depth": 1,
+        "stride0_depth": 8, "stride1_depth": 8, "number_of_threads": 1, "thread_queue_depth": 8,
+    });
+    let mut compile = |data_type: &str| {
+        machine["data_type"] = data_type.into();
+        let arch = file(place.path(), "m.tarch", machine.to_string().as_bytes());
+        let compile = ["compile", &model, "-t", "tcu", "--arch", &arch, "-o", &out];
+        let run = quincunx(&[&compile[..], &["--calibrate", &calibrate]].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stderr
+    };
+    let stderr = compile("FP8BP4");
+    assert!(stderr.contains("warning[Q0627]: FP8BP4 does not hold the value"), "{stderr}");
+    assert!(stderr.contains("FP16BP8 holds all values"), "{stderr}");
+    assert!(!compile("FP16BP8").contains("Q0627"));
 }

@@ -28,7 +28,7 @@ fn time_has_every_format_and_one_result_on_stdout() {
     for (format, part) in
         [("json", "\"lanes\""), ("csv", "stage 0"), ("md", "| stage 0"), ("html", "<table")]
     {
-        let run = quincunx(&["time", &out, "--format", format]);
+        let run = quincunx(&["time", &out, "--format", format, "--table", "lanes"]);
         assert_eq!(run.code, 0, "{format}: {}", run.stderr);
         assert!(run.text().contains(part), "{format}: {}", run.text());
     }
@@ -95,4 +95,39 @@ fn rows_of_decimals_are_data() {
     let run = quincunx(&["run", &native, "--data", &ragged]);
     assert_eq!(run.code, 3, "{}", run.stderr);
     assert!(run.stderr.contains("line 2"), "{}", run.stderr);
+}
+
+/// Whoever follows the advice about the clock is not warned again.
+#[test]
+fn a_clock_that_is_too_fast_is_said_with_what_helps() {
+    let model = crate::support::digits("digits.onnx");
+    let compile = |options: &[&str]| {
+        let run = quincunx(
+            &[&["compile", &model, "--target", "dais", "--format", "json"][..], options].concat(),
+        );
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let result: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let rows = result["summary"].as_array().unwrap().clone();
+        let value =
+            move |name: &str| rows.iter().find(|row| row["name"] == name).unwrap()["value"].clone();
+        (run.stderr, value)
+    };
+    let words = |text: &str, option: &str| {
+        let mut words = text.split([' ', '\n']).skip_while(|word| *word != option);
+        words.nth(1).unwrap().to_owned()
+    };
+    let (stderr, value) = compile(&[]);
+    assert_eq!(value("meets the clock"), "no");
+    assert!(stderr.contains("Q1190"), "{stderr}");
+    for option in ["--latency-cutoff", "--clock"] {
+        let (after, value) = compile(&[option, &words(&stderr, option)]);
+        assert_eq!((after.as_str(), value("meets the clock")), ("", "yes".into()), "{option}");
+    }
+    // A level of 6 ns fits no period of 5 ns.
+    let (stderr, _) = compile(&["--level-delay", "6"]);
+    assert!(!stderr.contains("--latency-cutoff") && stderr.contains("--clock"), "{stderr}");
+    let (stderr, value) = compile(&["--level-delay", "0.01"]);
+    assert_eq!((stderr.as_str(), value("machine")), ("", "d1".into()));
+    let rate = value("images per second").as_f64().unwrap();
+    assert!((rate * value("clock period in ns").as_f64().unwrap() * 1e-9 - 1.0).abs() < 1e-12);
 }

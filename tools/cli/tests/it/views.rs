@@ -123,7 +123,7 @@ fn tables_are_chosen_by_name() {
     assert!(run.code == 2 && run.stderr.contains("layers"), "{}", run.stderr);
     let model = golden("models/t_resblock.onnx");
     let run = json(&["compile", &model, "--target", "tcu", "--table", "layers"]);
-    assert!(run["rows"].is_array() && run["layers"].as_array().unwrap().len() == 3);
+    assert!(run["rows"].is_null() && run["layers"].as_array().unwrap().len() == 3);
 }
 
 #[test]

@@ -61,6 +61,11 @@ impl Distance {
         (self.noise / self.elements.max(1) as f64).sqrt()
     }
 
+    /// True when signal over noise is less than so many decibels; without a signal nothing is.
+    pub fn is_below(&self, decibels: f64) -> bool {
+        self.noise * 10.0_f64.powf(decibels / 10.0) > self.signal && self.signal > 0.0
+    }
+
     /// Signal over noise in decibels; `None` without noise, or without anything else.
     pub fn decibels(&self) -> Option<f64> {
         let ratio = self.signal / self.noise;

@@ -3,6 +3,7 @@
 use super::scheme_named;
 use crate::{Failure, InputFile, Outcome};
 use quincunx_contract::File;
+use quincunx_contract::key_hint;
 use quincunx_diag::{Diagnostic, SourceId, Span, did_you_mean};
 use quincunx_graph::Graph;
 use quincunx_graph::passes::{Grid, Overrides, Recipe, Scheme};
@@ -91,7 +92,8 @@ impl Widths {
             return Err(Diagnostic::invalid("Q0628", message).in_file(&input.name).into());
         }
         let parsed: Parsed = toml::from_str(file.text()?).map_err(|error| {
-            let problem = Diagnostic::invalid("Q0628", error.message().to_owned());
+            let problem = Diagnostic::invalid("Q0628", error.message().to_owned())
+                .help_if(key_hint(error.message()));
             at(&file, problem, error.span())
         })?;
         let patterns = parsed.layer.iter().filter(|entry| is_pattern(entry.name.get_ref()));

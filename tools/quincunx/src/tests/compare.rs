@@ -155,7 +155,8 @@ fn json_has_the_documented_fields_in_order() {
             "seconds_compile",
             "images_per_second",
             "max_error",
-            "max_difference"
+            "max_difference",
+            "clipped"
         ]
     );
 }

@@ -15,7 +15,7 @@ fn compiled(model: &Model) -> Compilation {
 fn check(model: &Model) {
     let executable = compiled(model).result.unwrap();
     let data = images(model, 5);
-    let traces = run(&executable, &data, plain(), &Silent).unwrap();
+    let traces = run(&executable, &data, &plain(), &Silent).unwrap();
     for (image, trace) in data.images.iter().zip(&traces) {
         let expected = float(&model.graph, image, Keep::Outputs).unwrap();
         assert_eq!(trace.outputs.len(), expected.len());
@@ -134,7 +134,7 @@ fn a_machine_that_needs_grids_needs_calibration_data() {
     let bytes = write_npz(&Tensors::from([("x".to_owned(), array)])).unwrap();
     let file = InputFile { name: "c.npz".into(), path: None, bytes: bytes.into() };
     let try_with = |file: Option<&InputFile>, evaluated: Option<&InputFile>| {
-        let calibration = Calibration { file, evaluated };
+        let calibration = Calibration { file, evaluated, ..Calibration::default() };
         compile(&Job { calibration, ..Job::new(&model, &setup) })
     };
     let failure = try_with(None, None).err().unwrap();
@@ -163,7 +163,7 @@ fn calibration_data_is_found_beside_the_model() {
     let setup = setup(&[("quantised", "true")]);
     assert!(compile(&Job::new(&model, &setup)).is_ok());
     let data = InputFile::open(&folder.path().join("calib.npz")).unwrap();
-    let calibration = Calibration { file: None, evaluated: Some(&data) };
+    let calibration = Calibration { evaluated: Some(&data), ..Calibration::default() };
     assert!(compile(&Job { calibration, ..Job::new(&model, &setup) }).is_err());
 }
 
@@ -172,21 +172,45 @@ fn runs_do_not_depend_on_threads() {
     let model = mixed();
     let executable = compiled(&model).result.unwrap();
     let data = images(&model, 11);
-    let one = run(&executable, &data, traced(), &Silent).unwrap();
+    let one = run(&executable, &data, &traced(), &Silent).unwrap();
     for number in [2, 3, 11, 64] {
         assert_eq!(
             one,
-            run(&executable, &data, Options { threads: threads(number), ..traced() }, &Silent)
+            run(&executable, &data, &Options { threads: threads(number), ..traced() }, &Silent)
                 .unwrap()
         );
     }
 }
 
 #[test]
+fn traces_hold_the_layers_that_are_wanted() {
+    let model = mixed();
+    let executable = compiled(&model).result.unwrap();
+    let data = images(&model, 3);
+    let observed = |wanted| {
+        let options = Options { layers: wanted, ..plain() };
+        let traces = run(&executable, &data, &options, &Silent).unwrap();
+        (outputs(&traces).unwrap(), layers(&traces).unwrap())
+    };
+    let (all_outputs, all) = observed(Layers::All);
+    let is_output = |name: &String| executable.outputs.contains(name);
+    let one = all.keys().find(|name| !is_output(name)).unwrap().clone();
+    let wanted = Layers::Of([one.clone(), "nothing".to_owned()].into());
+    assert_eq!(
+        observed(wanted),
+        (all_outputs.clone(), Tensors::from([(one.clone(), all[&one].clone())]))
+    );
+    // Who wants outputs only gets what a plain run gives.
+    let only = Layers::Of(executable.outputs.iter().cloned().collect());
+    assert_eq!(observed(only), observed(Layers::None));
+    assert!(all.len() > observed(Layers::None).1.len());
+}
+
+#[test]
 fn outputs_and_layers_are_stacked() {
     let model = passthrough();
     let executable = compiled(&model).result.unwrap();
-    let traces = run(&executable, &images(&model, 3), traced(), &Silent).unwrap();
+    let traces = run(&executable, &images(&model, 3), &traced(), &Silent).unwrap();
     let stacked = outputs(&traces).unwrap();
     assert_eq!(stacked["r"].shape(), [3, 4]);
     assert_eq!(stacked["c"].shape(), [3, 2]);

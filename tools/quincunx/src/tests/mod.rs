@@ -5,7 +5,7 @@ mod compile;
 mod program;
 pub(crate) mod toy;
 
-use crate::run::Options;
+use crate::run::{Layers, Options};
 use crate::{Dataset, InputSpec, Model, Setup};
 use quincunx_contract::{ArchSource, Engine};
 use quincunx_graph::{Binary, Graph, Op, Unary};
@@ -69,6 +69,7 @@ fn model(graph: Graph) -> Model {
         graph,
         format: quincunx_import::Format::Onnx.name(),
         options: None,
+        reading: Default::default(),
     }
 }
 
@@ -79,11 +80,11 @@ fn setup(options: &[(&str, &str)]) -> Setup<'static> {
 }
 
 fn plain() -> Options {
-    Options { layers: false, engine: Engine::Exec, threads: ONE }
+    Options { layers: Layers::None, engine: Engine::Exec, threads: ONE }
 }
 
 fn traced() -> Options {
-    Options { layers: true, ..plain() }
+    Options { layers: Layers::All, ..plain() }
 }
 
 /// Random images for a model.

@@ -32,8 +32,8 @@ fn a_program_folder_runs_alone() {
         let setup = setup(&[]);
         let compiled = compile(&Job::new(&model, &setup)).unwrap().result.unwrap();
         let data = images(&model, 3);
-        let traces = run(&opened.executable, &data, traced(), &Silent).unwrap();
-        assert_eq!(traces, run(&compiled, &data, traced(), &Silent).unwrap());
+        let traces = run(&opened.executable, &data, &traced(), &Silent).unwrap();
+        assert_eq!(traces, run(&compiled, &data, &traced(), &Silent).unwrap());
         assert!(verify(&opened).is_empty());
     }
 }
@@ -80,7 +80,7 @@ fn native_files_have_raw_ports() {
     assert_eq!(recognise(std::slice::from_ref(&file), TARGETS).unwrap().info().name, "toy");
     let opened = open_native(&[file], setup(&[]), None).unwrap();
     let data = crate::Dataset::generate("ones", &opened.executable.inputs, 1).unwrap().unwrap();
-    let traces = run(&opened.executable, &data, plain(), &Silent).unwrap();
+    let traces = run(&opened.executable, &data, &plain(), &Silent).unwrap();
     assert_eq!(traces[0].outputs["z"].to_f64(), [2.0; 4]);
     assert!(recognise(&[File::new("b", "other")], TARGETS).is_err());
 }
@@ -90,7 +90,7 @@ fn verify_reports_illegal_programs_and_running_them_fails() {
     let opened = open_native(&[File::new("a.toy", "toy\nrelu y q\n")], setup(&[]), None).unwrap();
     assert_eq!(verify(&opened)[0].code(), "Q9004");
     let data = crate::Dataset::generate("ones", &opened.executable.inputs, 1).unwrap().unwrap();
-    assert!(run(&opened.executable, &data, plain(), &Silent).is_err());
+    assert!(run(&opened.executable, &data, &plain(), &Silent).is_err());
 }
 
 #[test]

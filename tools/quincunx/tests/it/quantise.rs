@@ -223,8 +223,14 @@ fn what_cannot_be_quantised() {
     let x = integers.add_input("x", DType::I64, &[2], &[]).unwrap();
     let y = integers.add_node("n", Op::Identity, &[Some(x)], "y").unwrap();
     integers.add_output(y);
-    let integers =
-        Model { name: "g".to_owned(), path: None, graph: integers, format: "ONNX", options: None };
+    let integers = Model {
+        name: "g".to_owned(),
+        path: None,
+        graph: integers,
+        format: "ONNX",
+        options: None,
+        reading: quincunx::import::Options::default(),
+    };
     let sample = Tensor::from_vec::<i64>(&[2], vec![1, 2]).unwrap();
     assert_eq!(code(&integers, &[Tensors::from([("x".to_owned(), sample)])]), "Q0632");
     assert!(data_beside(&folder().join("digits.onnx")).is_ok());

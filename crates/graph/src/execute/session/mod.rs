@@ -97,6 +97,7 @@ impl Session {
     /// `Q0312` for a graph too large to execute; errors of nodes that depend on constants only.
     pub fn new(graph: &Graph, settings: Settings) -> Result<Self> {
         super::check_size(graph, super::float::MAX_ELEMENTS)?;
+        super::check_memory(graph, settings.keep, 4)?;
         Builder::new(graph, settings).finish()
     }
 

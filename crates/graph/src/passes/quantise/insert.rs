@@ -119,6 +119,23 @@ fn statistics(graph: &Graph, id: ValueId, found: &Observations) -> Result<Statis
     })
 }
 
+/// What a graph holds that no calibration can mend: weights and biases that are not finite.
+pub(super) fn check(graph: &Graph, places: &Places) -> Result<()> {
+    for (id, node) in graph.nodes() {
+        let settings = &places.nodes[id.index()];
+        for index in (0..node.inputs.len()).filter(|_| !settings.skip) {
+            let Some(value) = node.input(index) else { continue };
+            let becomes_codes = role(graph, node, index, settings.grid) != Role::Float;
+            if let Some(tensor) = plain_floats(graph, value).filter(|_| becomes_codes)
+                && tensor.to_f64().iter().any(|x| !x.is_finite())
+            {
+                return Err(not_finite(graph, value).at(graph.place(node)));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn not_finite(graph: &Graph, id: ValueId) -> Diagnostic {
     let name = &graph[id].name;
     Diagnostic::invalid("Q0313", format!("constant \"{name}\" holds a number that is not finite"))
@@ -209,14 +226,7 @@ impl Insert<'_> {
         {
             return Ok(Some((tensor.clone(), grid.quantiser.clone(), false)));
         }
-        let role = role(self.graph, node, index, settings.grid);
-        if role != Role::Float
-            && let Some(id) = old
-            && tensor.to_f64().iter().any(|x| !x.is_finite())
-        {
-            return Err(not_finite(self.graph, id));
-        }
-        Ok(match role {
+        Ok(match role(self.graph, node, index, settings.grid) {
             Role::Float => None,
             Role::Bias if matches!(settings.grid, Grid::Uniform { .. }) => {
                 let quantiser = weight_quantiser(tensor, None, settings, self.recipe.method)?;

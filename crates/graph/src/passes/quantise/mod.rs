@@ -46,7 +46,20 @@ pub fn quantise(graph: &Graph, ranges: &Ranges, scheme: &Scheme) -> Result<Graph
 /// # Errors
 /// `Q0313` when a value was not calibrated; `Q0315` for a recipe that cannot be followed.
 pub fn quantise_by(graph: &Graph, found: &Observations, recipe: &Recipe) -> Result<Quantised> {
+    insert::insert(graph, &places(graph, recipe)?, found, recipe)
+}
+
+/// Checks what no calibration can mend, so that it is known before one.
+///
+/// # Errors
+/// `Q0313` for weights that are not finite; `Q0315` for a recipe that cannot be followed.
+pub fn check_quantisable(graph: &Graph, recipe: &Recipe) -> Result<()> {
+    places(graph, recipe).map(drop)
+}
+
+fn places(graph: &Graph, recipe: &Recipe) -> Result<places::Places> {
     recipe.check()?;
     let places = places::find(graph, recipe);
-    insert::insert(graph, &places, found, recipe)
+    insert::check(graph, &places)?;
+    Ok(places)
 }

@@ -26,6 +26,9 @@ pub(super) enum Role {
 
 /// What the constant operand `index` of a node is for these grids.
 pub(super) fn role(graph: &Graph, node: &Node, index: usize, grid: Grid) -> Role {
+    if is_mask(graph, node, index) {
+        return Role::Float;
+    }
     let is_layer = matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul);
     if grid == Grid::PowerOfTwo {
         return if is_layer && index == 2 { Role::Bias } else { Role::Weights(None) };
@@ -57,6 +60,13 @@ pub(super) fn role(graph: &Graph, node: &Node, index: usize, grid: Grid) -> Role
         (Grid::Uniform { .. }, Role::Weights(_)) => Role::Weights(None),
         _ => role,
     }
+}
+
+/// True for infinities that only decide what is chosen: no grid has them.
+fn is_mask(graph: &Graph, node: &Node, index: usize) -> bool {
+    let chooses = matches!(node.op, Op::Binary(Binary::Max | Binary::Min) | Op::Where | Op::Pad(_));
+    let tensor = node.input(index).and_then(|id| plain_floats(graph, id));
+    chooses && tensor.is_some_and(|tensor| tensor.to_f64().iter().any(|x| x.is_infinite()))
 }
 
 /// A constant of plain f32 numbers.

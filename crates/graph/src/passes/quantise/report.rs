@@ -1,7 +1,7 @@
 //! What was done, and how much was lost.
 
 use crate::execute::Session;
-use crate::{Graph, Quantiser};
+use crate::{Graph, Quantiser, ValueId};
 use quincunx_diag::Result;
 use quincunx_tensor::Tensors;
 
@@ -94,17 +94,27 @@ impl Noise {
 impl Quantised {
     /// Runs the graph that was quantised and this one, both prepared to keep every value, on a
     /// sample and compares the value of every layer that has a grid, with all errors of the layers
-    /// before it; one entry per layer, zeros for a layer without.
+    /// before it: one entry per layer, zeros for a layer without, then one per output of the graph.
     ///
     /// # Errors
     /// Those of [`Session::run`].
     pub fn noise(&self, original: &Session, own: &Session, sample: &Tensors) -> Result<Vec<Noise>> {
         let (expected, found) = (original.run(sample)?, own.run(sample)?);
+        let output = |&id: &ValueId| {
+            let name = &self.graph[id].name;
+            let (numbers, found) = (expected.get(name)?, found.get(name)?);
+            let is_real = self.graph[id].dtype.is_float();
+            is_real.then(|| Noise::between(&numbers.to_f64(), &found.to_f64()))
+        };
         let noise = |layer: &Layer| {
             let grid = layer.activation.as_ref()?;
             let (numbers, codes) = (expected.get(&grid.value)?, found.get(&grid.quantised)?);
             Some(Noise::between(&numbers.to_f64(), &codes.to_f64()))
         };
-        Ok(self.layers.iter().map(|layer| noise(layer).unwrap_or_default()).collect())
+        let layers = self.layers.iter().map(noise);
+        Ok(layers
+            .chain(self.graph.outputs().iter().map(output))
+            .map(Option::unwrap_or_default)
+            .collect())
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn canonical(value: i64) -> impl Iterator<Item = (u32, bool)> {
 }
 
 /// Number of non-zero digits of the canonical form.
-pub(super) fn count(value: i64) -> u32 {
+pub(in crate::compile) fn count(value: i64) -> u32 {
     // Bits in which v and 3v differ are where the digits are, one place up.
     let value = i128::from(value);
     (value ^ (3 * value)).count_ones()

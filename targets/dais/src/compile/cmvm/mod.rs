@@ -21,6 +21,7 @@ mod tests;
 mod trees;
 mod width;
 
+pub(super) use digits::count as count_digits;
 pub(crate) use reuse::{Place, reuse};
 
 use quincunx_contract::Options;

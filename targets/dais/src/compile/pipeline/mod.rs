@@ -81,6 +81,11 @@ pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<
     Ok(Staged { warnings, ..stages::build(program, &logic, &schedule) })
 }
 
+/// The delay of the slowest operation that outputs need, in units of latency.
+pub(crate) fn slowest(program: &Program) -> f64 {
+    Logic::new(program, &[]).slowest().map_or(0.0, |(_, delay)| delay)
+}
+
 /// A register has the bits of a value's type. Results that may leave theirs are kept by the executor
 /// within a stage, and cut off between two.
 fn cut_off(program: &Program, logic: &Logic, schedule: &Schedule) -> Vec<Diagnostic> {

@@ -1,6 +1,7 @@
 //! Numbers of constants.
 
 use crate::arch::DataType;
+use quincunx_contract::Clipped;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Constant, Graph, Node, ValueId};
 use quincunx_tensor::DType;
@@ -39,6 +40,21 @@ pub(super) fn all_finite(constant: &Constant) -> bool {
     // Whole chunks, since a search that may stop anywhere is slow.
     let finite = |chunk: &[f32]| chunk.iter().filter(|real| !real.is_finite()).count() == 0;
     reals(constant).is_ok_and(|reals| reals.chunks(1 << 12).all(finite))
+}
+
+/// Which of these numbers the type does not hold.
+pub(super) fn clipped(
+    data_type: DataType,
+    what: impl FnOnce() -> String,
+    reals: &[f32],
+) -> Option<Clipped> {
+    let ([low, high], step) = data_type.range().zip(data_type.step())?;
+    // Nearly always there are none, which vector instructions find.
+    let (least, most) = ((low - step) as f32, (high + step) as f32);
+    let is_beyond = |real: &&f32| **real < least || **real > most;
+    let any = reals.chunks(1 << 12).any(|chunk| chunk.iter().filter(is_beyond).count() > 0);
+    let reals = any.then(|| reals.iter().map(|&real| f64::from(real)))?;
+    Clipped::count(what, [low, high], step, reals)
 }
 
 /// Scalars of many numbers, as [`DataType::encode`] makes them.

@@ -25,8 +25,10 @@ mod windows;
 use super::builder::{Builder, ConstantUse, Fate};
 use super::hir::{Binding, ConstId, Layer, Network, Observed, Order, Plane, VarId};
 use crate::arch::TcuArch;
+use constants::{clipped, encode_all};
 use dims::{Dims, Held};
 use free::Free;
+use quincunx_contract::Clipped;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
 use serde::{Deserialize, Serialize};
@@ -112,6 +114,8 @@ pub struct Lowered {
     pub lookups: BTreeMap<String, LookupNumbers>,
     /// What became of the graph's constants; in the order of use.
     pub constants: Vec<ConstantUse>,
+    /// Constants with numbers that the machine's type does not hold.
+    pub clipped: Vec<Clipped>,
 }
 
 /// The layers of a graph all of whose nodes are claimed.
@@ -133,9 +137,9 @@ pub fn network(graph: &Graph, arch: &TcuArch, choices: &Choices) -> Result<Lower
         }
     }
     frontend.bind_outputs()?;
-    let Frontend { builder, numbers, lookups, .. } = frontend;
+    let Frontend { builder, numbers, lookups, clipped, .. } = frontend;
     let (network, constants) = builder.into_parts();
-    Ok(Lowered { network, numbers, lookups, constants })
+    Ok(Lowered { network, numbers, lookups, constants, clipped })
 }
 
 /// The place that a value is saved to: blocks of the tensor that holds the value `root`.
@@ -167,6 +171,7 @@ struct Frontend<'a> {
     /// Results of products that are scaled for the leaky ReLU behind them.
     scaled: Vec<bool>,
     lookups: BTreeMap<String, LookupNumbers>,
+    clipped: Vec<Clipped>,
 }
 
 impl<'a> Frontend<'a> {
@@ -189,6 +194,7 @@ impl<'a> Frontend<'a> {
             free: Free::new(graph, arch, choices.freedom),
             scaled: vec![false; graph.values().len()],
             lookups: BTreeMap::new(),
+            clipped: Vec::new(),
         };
         frontend.slots = frontend.find_slots();
         frontend
@@ -357,6 +363,17 @@ impl<'a> Frontend<'a> {
             layer,
             planes: planes.clone(),
         });
+    }
+
+    /// Scalars of numbers that `what` tells in words.
+    fn encoded(&mut self, what: impl FnOnce() -> String, reals: &[f32]) -> Vec<i32> {
+        self.count_clipped(what, reals);
+        encode_all(self.arch.data_type, reals)
+    }
+
+    /// Notes which of these numbers the machine's type does not hold.
+    fn count_clipped(&mut self, what: impl FnOnce() -> String, reals: &[f32]) {
+        self.clipped.extend(clipped(self.arch.data_type, what, reals));
     }
 
     /// A constant in DRAM1 made of constants of the graph.

@@ -1,7 +1,7 @@
 //! Operations on every position and channel alone.
 
 use super::chain::{Open, view};
-use super::constants::{Broadcast, constant, encode_all, operand, reals};
+use super::constants::{Broadcast, constant, operand, reals};
 use super::dims::{Dims, Held};
 use super::{Fate, Frontend};
 use crate::compile::hir::{self, Op as Hir, Operand, TempId};
@@ -156,7 +156,8 @@ impl Frontend<'_> {
     fn table(&mut self, value: ValueId, shape: &Shape, node: &str) -> Result<hir::ConstId> {
         let bug = || Diagnostic::bug("a claimed constant broadcasts");
         let described = constant(self.graph, value).ok_or_else(bug)?;
-        let numbers = encode_all(self.arch.data_type, &reals(described)?);
+        let name = format!("{} of {node}", self.graph[value].name);
+        let numbers = self.encoded(|| name.clone(), &reals(described)?);
         let dims = Dims::of(shape).ok_or_else(bug)?;
         let broadcast = Broadcast::new(&self.graph[value].shape, shape);
         let rows = if broadcast.is_row() { 1 } else { dims.positions() };
@@ -165,7 +166,6 @@ impl Frontend<'_> {
             let (offset, stride) = broadcast.row(position);
             data.extend((0..dims.c).map(|c| numbers[offset + c * stride]));
         }
-        let name = format!("{} of {node}", self.graph[value].name);
         self.add_const(&name, [rows, dims.c], data, [value])
     }
 
@@ -203,9 +203,9 @@ impl Frontend<'_> {
         };
         let [scale, offset] = affine(self.graph, norm, node)?;
         let limits: Vec<f32> = offset.iter().zip(&scale).map(|(o, s)| -(o / s)).collect();
-        let data = encode_all(self.arch.data_type, &limits);
         let values: Vec<ValueId> = node.operands().skip(1).collect();
         let name = format!("limits of {}", node.name);
+        let data = self.encoded(|| name.clone(), &limits);
         let row = self.add_const(&name, [1, open.dims.c], data, values)?;
         let output = open.temp(open.dims);
         let other = Operand::Const(row);
@@ -249,6 +249,7 @@ impl Frontend<'_> {
         if let ([alpha], 1) = (&numbers[..], readers) {
             let fate = Fate::Parameter(node.name.clone());
             self.builder.note_constant(&self.graph[slope].name, fate)?;
+            self.count_clipped(|| format!("slope of {}", node.name), &numbers);
             return self.activation(open, Activation::LeakyRelu { alpha: *alpha }, input);
         }
         let shape = &self.graph[node.output].shape;
@@ -269,11 +270,10 @@ impl Frontend<'_> {
             return Ok(input);
         }
         let [scale, offset] = affine(self.graph, norm, node)?;
-        let data_type = self.arch.data_type;
         let dims = open.dims;
         let mut row = |what: &str, numbers: &[f32], from: &[usize]| {
             let name = format!("{what} of {}", node.name);
-            let data = encode_all(data_type, numbers);
+            let data = self.encoded(|| name.clone(), numbers);
             let values = from.iter().filter_map(|&operand| node.input(operand));
             self.add_const(&name, [1, dims.c], data, values)
         };

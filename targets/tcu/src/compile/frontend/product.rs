@@ -2,7 +2,7 @@
 
 use super::chain::Open;
 use super::channels::lanes_used;
-use super::constants::{encode_all, encode_into, operand, reals};
+use super::constants::{encode_into, operand, reals};
 use super::dims::{Dims, Held};
 use super::pointwise::affine;
 use super::rows::Rows;
@@ -149,6 +149,7 @@ impl<'a> Frontend<'a> {
         let held = &factor.held;
         let rows = held.planes.len() * self.lanes;
         let matrix = factor.matrix.times(&factor.output);
+        self.count_clipped(|| format!("weights of {}", factor.node.name), &matrix.data);
         let scalars = matrix.scalars(self.arch.data_type, rows, &held.lanes(self.lanes));
         let last_lanes = lanes_used(held, self.lanes);
         let several = scalars.len() > 1;
@@ -175,6 +176,7 @@ impl<'a> Frontend<'a> {
         let Factor { node, held, .. } = factor;
         let inputs: Arc<[Plane]> = Arc::new([self.make_rows(node, held, rows)?]);
         let matrix = factor.matrix.times(&factor.output);
+        self.count_clipped(|| format!("weights of {}", node.name), &matrix.data);
         let (channels, outputs) = (matrix.inputs, matrix.outputs);
         let columns = window.kernel.last().copied().unwrap_or(1);
         let all: Vec<usize> = (0..channels).collect();
@@ -204,8 +206,8 @@ impl<'a> Frontend<'a> {
         };
         let scaled = |&bias: &f32| output.scale.map_or(bias, |s| (f64::from(bias) * s) as f32);
         let scaled: Vec<f32> = bias.iter().map(scaled).collect();
-        let data: Arc<[i32]> = encode_all(self.arch.data_type, &scaled).into();
         let name = format!("bias of {}", node.name);
+        let data = self.encoded(|| name.clone(), &scaled);
         let from = node.input(2).into_iter().chain(output.also.iter().copied());
         let row = self.add_const(&name, [1, bias.len()], data, from)?;
         let last = taps.first().map_or(0, |tap| tap.inputs.len() as u32 - 1);

@@ -4,7 +4,6 @@ use super::format::Format;
 use super::narrow::Packed;
 use super::op::{Layout, Op, Placed, Run};
 use super::products::Products;
-use crate::isa::TABLE;
 use crate::simulate::Flow;
 use quincunx_num::{Level, Loop};
 
@@ -21,8 +20,8 @@ pub(super) trait Machine: Send {
     fn read(&self, at: usize, out: &mut [i32]);
     fn write(&mut self, at: usize, scalars: &[i32]);
     fn run(&mut self, program: &[Placed]);
-    /// By row of the table: how often results saturated, and where first.
-    fn flows(&self) -> &[(Flow, usize)];
+    /// Instructions whose results saturated, in order, and how often.
+    fn flows(&self) -> &[(usize, Flow)];
 }
 
 /// A machine of a format.
@@ -34,7 +33,7 @@ pub(super) struct Core<F: Format> {
     /// Vectors that do not lie side by side, and sums on their way to accumulators.
     x: Vec<F::Cell>,
     y: Vec<F::Cell>,
-    flows: Vec<(Flow, usize)>,
+    flows: Vec<(usize, Flow)>,
 }
 
 impl<F: Format> Core<F> {
@@ -46,7 +45,7 @@ impl<F: Format> Core<F> {
             level,
             x: vec![F::Cell::default(); BLOCK * lanes],
             y: vec![F::Cell::default(); BLOCK * lanes],
-            flows: vec![(Flow::default(), 0); TABLE.rows.len()],
+            flows: Vec::new(),
             layout,
         }
     }
@@ -95,19 +94,9 @@ impl<F: Format> Core<F> {
                 }
             }
             if !flow.is_zero() {
-                self.saturated(placed, flow);
+                self.flows.push((placed.instruction as usize, flow));
             }
         }
-    }
-
-    #[cold]
-    fn saturated(&mut self, placed: &Placed, flow: Flow) {
-        let (total, first) = &mut self.flows[usize::from(placed.row)];
-        if total.is_zero() {
-            *first = placed.instruction as usize;
-        }
-        total.over += flow.over;
-        total.under += flow.under;
     }
 
     #[inline(always)]
@@ -207,7 +196,7 @@ impl Run {
 impl<F: Format> Machine for Core<F> {
     fn reset(&mut self, end: usize) {
         self.cells[..end].fill(F::Cell::default());
-        self.flows.fill((Flow::default(), 0));
+        self.flows.clear();
     }
 
     fn read(&self, at: usize, out: &mut [i32]) {
@@ -227,7 +216,7 @@ impl<F: Format> Machine for Core<F> {
         self.level.min(Level::Avx2).run(Execute(self, program));
     }
 
-    fn flows(&self) -> &[(Flow, usize)] {
+    fn flows(&self) -> &[(usize, Flow)] {
         &self.flows
     }
 }

@@ -41,8 +41,6 @@ pub(super) struct Placed {
     pub(super) op: Op,
     /// Index of the instruction.
     pub(super) instruction: u32,
-    /// Its row in the table.
-    pub(super) row: u8,
 }
 
 /// Where everything is in the cells, first cell and vectors counted in lanes.

@@ -62,7 +62,7 @@ pub(super) fn prepare(
         pages: &pages,
         configuration: Configuration::new(),
         fresh: true,
-        at: (0, 0),
+        at: 0,
         program: Vec::new(),
     };
     let mut operations = 0;
@@ -70,7 +70,7 @@ pub(super) fn prepare(
         if index == prologue {
             operations = builder.program.len();
         }
-        builder.at = (index.saturating_sub(prologue) as u32, step.inst.row() as u8);
+        builder.at = index.saturating_sub(prologue) as u32;
         builder.step(&step.inst)?;
     }
     let program = builder.program;
@@ -204,15 +204,14 @@ struct Builder<'a> {
     configuration: Configuration,
     /// The weights changed after the last product.
     fresh: bool,
-    /// Index and row of the instruction.
-    at: (u32, u8),
+    /// Index of the instruction.
+    at: u32,
     program: Vec<Placed>,
 }
 
 impl Builder<'_> {
     fn push(&mut self, op: Op) {
-        let (instruction, row) = self.at;
-        self.program.push(Placed { op, instruction, row });
+        self.program.push(Placed { op, instruction: self.at });
     }
 
     /// Vectors of local memory or accumulators.
