@@ -130,7 +130,8 @@ impl Port {
     pub fn clipped(&self, tensor: &Tensor) -> Option<Clipped> {
         let quantiser = self.grid.quantiser()?;
         let what = || format!("input {}", self.name);
-        let reals = tensor.to_f64().into_iter();
+        let reals = tensor.reals();
+        let reals = reals.iter().copied();
         let scalars = quantiser.scalars(if quantiser.is_uniform() { &[] } else { &self.shape })?;
         if let [scalar] = &scalars[..] {
             return Clipped::count(what, scalar.ends(), scalar.scale, reals);
@@ -149,10 +150,11 @@ impl Port {
     /// # Errors
     /// `Q0505` for NaN, and for infinities without an end.
     pub fn bounded(&self, tensor: &Tensor) -> Result<Tensor> {
-        let mut reals = tensor.to_f64();
+        let reals = tensor.reals();
         if matches!(self.grid, Grid::Float(_)) || reals.iter().all(|real| real.is_finite()) {
             return Ok(tensor.clone());
         }
+        let mut reals = reals.into_owned();
         let scalars = self.grid.quantiser().and_then(|quantiser| quantiser.scalars(&self.shape));
         for (index, real) in reals.iter_mut().enumerate().filter(|(_, real)| !real.is_finite()) {
             let scalar = scalars.as_ref().and_then(|scalars| scalars.get(index));

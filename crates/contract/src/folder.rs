@@ -247,7 +247,7 @@ impl Folder {
     /// All files by their paths in the folder.
     ///
     /// # Errors
-    /// `Q0511` when a name cannot be a file name.
+    /// `Q0511` when a name cannot be a file name, `Q0519` for what would be too large to be read.
     pub fn contents(&self) -> Result<Vec<(PathBuf, Bytes)>> {
         self.check_names()?;
         let mut contents = vec![(PathBuf::from(DESCRIPTION), self.description().into())];
@@ -256,6 +256,10 @@ impl Folder {
         for segment in &self.segments {
             let file = |f: &File| (Path::new(&segment.name).join(&f.name), f.bytes.clone());
             contents.extend(segment.files.iter().map(file));
+        }
+        for (path, bytes) in &contents {
+            let limit = if path == Path::new(DESCRIPTION) { MAX_DESCRIPTION } else { MAX_FILE };
+            check_size(path, bytes.len() as u64, limit)?;
         }
         Ok(contents)
     }
@@ -578,6 +582,17 @@ fn list(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads a regular file of at most `limit` bytes.
+/// What is written must be read again.
+fn check_size(path: &Path, size: u64, limit: u64) -> Result<()> {
+    if size <= limit {
+        return Ok(());
+    }
+    let message = format!("it would have {size} bytes, a program folder's may have {limit}");
+    Err(Diagnostic::unsupported("Q0519", message)
+        .in_file(path.display().to_string())
+        .help("leave more of the network to the host, or divide the model with --outputs"))
+}
+
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let found = fs::symlink_metadata(path);
     if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {

@@ -1,5 +1,6 @@
 //! Dividing a graph between a machine and the host.
 
+use crate::folder::PlanRow;
 use crate::{
     Arch, Claim, Compiled, Compiler, Log, NotCompiled, Numbers, Options, Refusal, Refused, Target,
     compiler_of,
@@ -78,6 +79,11 @@ impl Plan {
         let total: u64 = self.rows.iter().map(weight).sum();
         let device: u64 = self.rows.iter().filter(|r| r.place == Place::Device).map(weight).sum();
         if total == 0 { 0.0 } else { device as f64 / total as f64 }
+    }
+
+    /// The graph of the segment with this name.
+    pub fn segment(&self, name: &str) -> Option<&Graph> {
+        self.segments.iter().find(|segment| segment.name == name).map(|s| &s.graph)
     }
 
     /// MACs of the whole graph.
@@ -269,17 +275,44 @@ impl Division<'_> {
         }
     }
 
+    /// Divides the graph as a program folder says that it was; `None` when its rows are not the nodes
+    /// of this graph.
+    ///
+    /// # Errors
+    /// `Q0520` without a compiler.
+    pub fn as_stored(&self, rows: &[PlanRow]) -> Result<Option<Plan>> {
+        let compiler = compiler_of(self.target)?;
+        let nodes = self.graph.nodes();
+        let is_row = |((_, node), row): ((NodeId, &Node), &PlanRow)| node.name == row.node;
+        if nodes.len() != rows.len() || !nodes.zip(rows).all(is_row) {
+            return Ok(None);
+        }
+        let claim = |row: &PlanRow| match row.place {
+            Place::Device => Claim::Device,
+            Place::Host => Claim::Host(row.reason.clone().unwrap_or_default()),
+        };
+        self.assemble(compiler, rows.iter().map(claim).collect()).map(Some)
+    }
+
     fn divide(&self, compiler: &dyn Compiler, refused: &Refused) -> Result<Plan> {
         let graph = self.graph;
         let mut claims = compiler.claim(graph, self.arch, self.options, refused)?;
         if claims.len() != graph.nodes().len() {
             return Err(Diagnostic::bug("a target must claim or refuse every node"));
         }
-        let mut parts = Parts::new(graph);
-        for ((id, node), claim) in graph.nodes().zip(&mut claims) {
+        for ((id, _), claim) in graph.nodes().zip(&mut claims) {
             if let Some(reason) = refused.reason(id) {
                 *claim = Claim::Host(reason.to_owned());
             }
+        }
+        self.assemble(compiler, claims)
+    }
+
+    /// The plan of claims, one per node.
+    fn assemble(&self, compiler: &dyn Compiler, claims: Vec<Claim>) -> Result<Plan> {
+        let graph = self.graph;
+        let mut parts = Parts::new(graph);
+        for ((_, node), claim) in graph.nodes().zip(&claims) {
             let place = if *claim == Claim::Device { Place::Device } else { Place::Host };
             parts.push(parts.of_next(node, place));
         }

@@ -148,7 +148,7 @@ impl Port {
             let (found, expected) = (show_shape(tensor.shape()), show_shape(&self.shape));
             return fail(format!("has shape {found}, expected {expected}"));
         }
-        let reals = tensor.to_f64();
+        let reals = tensor.reals();
         if let Grid::Float(dtype) = self.grid {
             let rounded: Vec<f64> = reals.iter().map(|&real| dtype.round(real)).collect();
             let lost = |(real, rounded): &(&f64, &f64)| real.is_nan() && !rounded.is_nan();
@@ -161,11 +161,11 @@ impl Port {
             return fail(format!("holds {bad}, expected finite numbers"));
         }
         let Some(quantiser) = self.grid.quantiser() else {
-            return Ok(reals);
+            return Ok(reals.into_owned());
         };
         let shape = if quantiser.is_uniform() { &[][..] } else { &self.shape };
         match quantiser.scalars(shape).as_deref() {
-            Some([one]) => Ok(reals.iter().map(|&x| one.nearest(x)).collect()),
+            Some([one]) => Ok(one.nearest_of(&reals)),
             Some(scalars) => Ok(reals.iter().zip(scalars).map(|(&x, q)| q.nearest(x)).collect()),
             None => fail("has a quantiser that does not broadcast to its shape".to_owned()),
         }

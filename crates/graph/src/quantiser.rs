@@ -246,6 +246,35 @@ impl Scalar {
         self.nearest_in_f64(x).unwrap_or_else(|| self.nearest_in_fractions(x))
     }
 
+    /// [`Scalar::nearest`] of many numbers.
+    pub fn nearest_of(&self, reals: &[f64]) -> Vec<f64> {
+        const MOST: f64 = (1_u64 << 40) as f64;
+        // Added and taken away again it leaves whole numbers, ties to even.
+        const WHOLE: f64 = (3_u64 << 51) as f64;
+        let zero = self.zero as f64;
+        let is_plain = self.is_power_of_two() && self.width <= 40 && zero.abs() <= MOST;
+        let inverse = 1.0 / self.scale;
+        if !is_plain
+            || !inverse.is_normal()
+            || self.rounding != Rounding::HalfEven
+            || self.overflow == Overflow::Wrap
+        {
+            return reals.iter().map(|&x| self.nearest(x)).collect();
+        }
+        let [low, high] = self.small_range().map(|end| end - zero);
+        let nearest = |x: &f64| {
+            // What is clamped twice was beyond the ends before.
+            let steps = (x * inverse).clamp(-4.0 * MOST, 4.0 * MOST);
+            ((steps + WHOLE) - WHOLE).clamp(low, high) * self.scale + 0.0
+        };
+        reals.iter().map(nearest).collect()
+    }
+
+    /// The scale is a normal power of two.
+    fn is_power_of_two(&self) -> bool {
+        self.scale.to_bits() << 12 == 0 && self.scale.is_normal()
+    }
+
     fn nearest_in_fractions(&self, x: f64) -> f64 {
         let exact = |v: f64| Dyadic::from_f64(v).unwrap_or(Dyadic::ZERO);
         let steps = exact(x).to_ratio() / self.ratio();
@@ -264,8 +293,7 @@ impl Scalar {
             return None;
         }
         let from_threshold = (steps * 2.0 - (steps * 2.0).round()).abs();
-        let is_power = self.scale.to_bits() << 12 == 0 && self.scale.is_normal();
-        if !is_power && from_threshold <= steps.abs() * 4.0 * f64::EPSILON {
+        if !self.is_power_of_two() && from_threshold <= steps.abs() * 4.0 * f64::EPSILON {
             return None;
         }
         let code = self.rounding.whole(steps) + zero;
@@ -341,6 +369,15 @@ mod tests {
     #[test]
     fn floats_decide_as_fractions_do() {
         let (mut decided, mut all) = (0, 0);
+        let mut check = |grid: &Scalar, reals: &[f64]| {
+            for (&x, found) in reals.iter().zip(grid.nearest_of(reals)) {
+                let expected = grid.nearest_in_fractions(x).to_bits();
+                assert_eq!(grid.nearest(x).to_bits(), expected, "{grid:?} {x:e}");
+                assert_eq!(found.to_bits(), expected, "{grid:?} {x:e}");
+                decided += usize::from(grid.nearest_in_f64(x).is_some());
+                all += 1;
+            }
+        };
         let scales = [1.0, 0.25, 0.1, 1.0 / 3.0, 3e-5, 1e300, 2.0_f64.powi(-1040), 7.0];
         let widths = [0, 1, 2, 8, 16, 50, 64];
         for (rounding, overflow) in Rounding::ALL.into_iter().zip(Overflow::ALL.into_iter().cycle())
@@ -350,18 +387,12 @@ mod tests {
             {
                 let (signed, zero) = (index % 2 == 0, if width == 8 { 3 } else { 0 });
                 let grid = Scalar { signed, width, scale, zero, rounding, overflow };
-                for step in -60_i32..60 {
-                    let near = f64::from(step) * 0.5 * scale;
-                    for x in [near, near.next_up(), near.next_down(), near * 1.37, near * 1e9] {
-                        if !x.is_finite() {
-                            continue;
-                        }
-                        let expected = grid.nearest_in_fractions(x);
-                        assert_eq!(grid.nearest(x).to_bits(), expected.to_bits(), "{grid:?} {x:e}");
-                        decided += usize::from(grid.nearest_in_f64(x).is_some());
-                        all += 1;
-                    }
-                }
+                let near = (-60_i32..60).map(|step| f64::from(step) * 0.5 * scale);
+                let reals = near.flat_map(|x| [x, x.next_up(), x.next_down(), x * 1.37, x * 1e9]);
+                let reals: Vec<f64> = reals.filter(|x| x.is_finite()).collect();
+                check(&grid, &reals);
+                let (rounding, overflow) = (Rounding::HalfEven, Overflow::Saturate);
+                check(&Scalar { rounding, overflow, ..grid }, &reals);
             }
         }
         assert!(decided * 4 > all, "{decided} of {all}");

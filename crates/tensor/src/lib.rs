@@ -124,6 +124,11 @@ impl Tensor {
         self.dtype.to_f64(&self.bytes)
     }
 
+    /// As [`Tensor::to_f64`], borrowed where the elements are f64.
+    pub fn reals(&self) -> Cow<'_, [f64]> {
+        self.values().unwrap_or_else(|_| Cow::Owned(self.to_f64()))
+    }
+
     /// The elements converted to i64; `None` when the dtype is not an integer type or Bool, or a
     /// u64 element is above `i64::MAX`.
     pub fn to_i64(&self) -> Option<Vec<i64>> {

@@ -14,8 +14,8 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of("to", "dialect to convert to; auto keeps what was read or compiled", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]),
     OptionInfo::flag("keep-layers", "keep every layer observable, even operations no output needs", false),
     OptionInfo::whole("softmax-bits", "correct bits in the results of a softmax; more bits need larger tables", "8", 4..=12),
-    OptionInfo::whole("max-adders", "layers whose products would need more adders than this, with those before them, are left to the host; an estimate from the digits of the weights", "1048576", 1..=8_388_608),
-    OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices", "default", &["fast", "default", "max"]),
+    OptionInfo::whole("max-operations", "layers that would need more operations than this, with those before them, are left to the host; adders of products are estimated from the digits of the weights", "1048576", 1..=8_388_608),
+    OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices; default does what fast does where the weights have more than 262144 signed digits", "default", &["fast", "default", "max"]),
     OptionInfo::whole("depth-slack", "adder levels a product may have above the fewest possible; -1 for any number", "-1", -1..=1000),
     OptionInfo::real("latency-cutoff", "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are", "none", 1e-6..=1e9).or("none"),
     OptionInfo::flag("retiming", "balance the stages and move operations to where registers hold fewer bits", true),
@@ -49,7 +49,7 @@ pub(crate) fn cutoff(options: &Options) -> Option<Cutoff> {
 
 /// What may be claimed.
 pub(crate) fn limits(options: &Options) -> Limits {
-    Limits { precision: precision(options), adders: options.whole("max-adders") }
+    Limits { precision: precision(options), operations: options.whole("max-operations") }
 }
 
 /// The bits of a softmax that options ask for.

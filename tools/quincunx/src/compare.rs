@@ -12,7 +12,7 @@
 
 mod layers;
 
-use crate::compile::{Compilation, Job, compile};
+use crate::compile::{Compilation, Job, compile, goldens};
 use crate::executable::{Executable, Goldens, Session, Trace, top1};
 use crate::parallel;
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
@@ -233,7 +233,7 @@ fn row(
     let mut problems = Failure::from(std::mem::take(&mut compilation.log.diagnostics));
     let (status, figures) = match result {
         Ok(executable) => {
-            let goldens = compilation.goldens(&executable, setup)?;
+            let goldens = goldens(&compilation.plan, &executable, setup)?;
             let case = Case { setup, compilation: &compilation, executable: &executable, goldens };
             let mut judged = judge(comparison, &case, reference, progress)?;
             problems.diagnostics.extend(judged.difference(setup.name()));

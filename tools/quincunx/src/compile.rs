@@ -4,7 +4,7 @@ use crate::executable::{Body, Executable, Goldens, Host, Stage};
 use crate::model::{Prepared, prepare};
 use crate::ranges::Range;
 use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
-use quincunx_contract::folder::{self, ArchRecord, Folder, SegmentFiles, ValueRecord};
+use quincunx_contract::folder::{self, ArchRecord, Folder, PlanRow, SegmentFiles, ValueRecord};
 use quincunx_contract::plan::{Built, Division, Place, Plan, Segment};
 use quincunx_contract::{Clipped, Compiled, File, Log, Program, Verb, compiler_of};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
@@ -90,20 +90,27 @@ impl Preparation {
     }
 }
 
-impl Compilation {
-    /// The graph of the segment with this name.
-    pub fn segment(&self, name: &str) -> Option<&Graph> {
-        self.plan.segments.iter().find(|segment| segment.name == name).map(|s| &s.graph)
-    }
+/// The golden models of an executable that was divided so.
+///
+/// # Errors
+/// Numerics of another graph.
+pub(crate) fn goldens(plan: &Plan, executable: &Executable, setup: &Setup<'_>) -> Result<Goldens> {
+    let graph = |stage: &Stage| plan.segment(&stage.name);
+    executable.goldens(compiler_of(setup.target)?, &*setup.arch, graph)
+}
 
-    /// The golden models of an executable of this compilation.
-    ///
-    /// # Errors
-    /// Numerics of another graph.
-    pub(crate) fn goldens(&self, executable: &Executable, setup: &Setup<'_>) -> Result<Goldens> {
-        let graph = |stage: &Stage| self.segment(&stage.name);
-        executable.goldens(compiler_of(setup.target)?, &*setup.arch, graph)
-    }
+/// Prepares a model and divides it as a program folder says that it was; nothing is compiled. `None`
+/// when the folder is of another model.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn divide_as_stored(job: &Job<'_>, rows: &[PlanRow]) -> Outcome<Option<Plan>> {
+    let Setup { target, ref arch, ref options } = *job.setup;
+    let arch = &**arch;
+    let numbers = compiler_of(target)?.numbers(arch, options);
+    let mut log = Log::default();
+    let graph = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?.graph;
+    Ok(Division { graph: &graph, target, arch, options }.as_stored(rows)?)
 }
 
 /// Compiles a model.

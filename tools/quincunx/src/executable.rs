@@ -8,7 +8,7 @@ use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_graph::{Graph, Value, ValueId};
 use quincunx_tensor::{Tensor, Tensors};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// Something that runs: a compiled graph, a program folder or a native program.
@@ -92,8 +92,7 @@ impl Goldens {
 pub struct Trace {
     /// Outputs of the network.
     pub outputs: Tensors,
-    /// Values of device stages: their outputs and, in a traced run, every value that can be
-    /// observed.
+    /// Values of device stages: in a traced run their outputs and every value that can be observed.
     pub device: Tensors,
     /// Values of host stages, as [`Session::run_layers`] keeps them.
     pub host: Tensors,
@@ -106,7 +105,7 @@ pub struct Trace {
 /// Which values a run keeps besides the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Observe {
-    /// The outputs of device stages.
+    /// None.
     Outputs,
     /// Every value of device stages that can be observed.
     Device,
@@ -281,6 +280,7 @@ impl Executable {
         observe: Observe,
         mut device: impl FnMut(usize, &Tensors) -> Result<Tensors>,
     ) -> Result<Trace> {
+        let last_reads = self.last_reads();
         let mut walk = Walk::new(self, inputs, observe);
         for (index, stage) in self.stages.iter().enumerate() {
             match &stage.body {
@@ -290,8 +290,19 @@ impl Executable {
                     walk.device(stage, device(index, &given)?)?;
                 }
             }
+            walk.forget(index, &last_reads);
         }
         walk.finish()
+    }
+
+    /// For every value that is read the number of the last stage that does; outputs are read last.
+    fn last_reads(&self) -> BTreeMap<&str, usize> {
+        let mut last = BTreeMap::new();
+        for (index, stage) in self.stages.iter().enumerate() {
+            last.extend(stage.inputs.iter().map(|name| (&**name, index)));
+        }
+        last.extend(self.outputs.iter().map(|name| (&**name, usize::MAX)));
+        last
     }
 }
 
@@ -363,8 +374,15 @@ impl<'a> Walk<'a> {
     /// Takes the results of a stage of the machine.
     fn device(&mut self, stage: &Stage, results: Tensors) -> Result<()> {
         self.put(stage, &results)?;
-        self.device.extend(results);
+        if self.observe != Observe::Outputs {
+            self.device.extend(results);
+        }
         Ok(())
+    }
+
+    /// Drops the values that no stage behind this one reads.
+    fn forget(&mut self, stage: usize, last_reads: &BTreeMap<&str, usize>) {
+        self.values.retain(|name, _| last_reads.get(&**name).is_some_and(|&last| last > stage));
     }
 
     fn put(&mut self, stage: &Stage, results: &Tensors) -> Result<()> {
@@ -405,7 +423,10 @@ impl Session<'_> {
         let executable = self.executable;
         let start = |inputs| Ok(Walk::new(executable, inputs, Observe::Outputs));
         let mut walks: Vec<Result<Walk<'_>>> = images.iter().map(start).collect();
-        for (stage, machine) in executable.stages.iter().zip(&mut self.machines) {
+        let last_reads = executable.last_reads();
+        for (index, (stage, machine)) in
+            executable.stages.iter().zip(&mut self.machines).enumerate()
+        {
             match (&stage.body, machine) {
                 (Body::Host(host), _) => advance(&mut walks, |walk| walk.host(stage, host)),
                 (Body::Device { program, .. }, Some(machine)) => {
@@ -413,6 +434,7 @@ impl Session<'_> {
                 }
                 (Body::Device { .. }, None) => advance(&mut walks, |_| Err(not_loaded())),
             }
+            walks.iter_mut().flatten().for_each(|walk| walk.forget(index, &last_reads));
         }
         walks.into_iter().map(|walk| walk.and_then(Walk::finish)).collect()
     }

@@ -145,6 +145,9 @@ mod tests {
             let problem = Format::Csv.read(text.as_bytes(), DType::F64).unwrap_err();
             assert_eq!(problem.code(), "Q0643", "{text}");
         }
+        let long = format!("1\n{}", ",".repeat(1 << 22));
+        let problem = Format::Csv.read(long.as_bytes(), DType::F64).unwrap_err();
+        assert!(problem.message().starts_with("line 2 has more than"), "{problem}");
         assert_eq!(png.read(b"\x89PNG\r\n\x1a\nrest", DType::F64).unwrap_err().code(), "Q0644");
         let mut bytes = Vec::new();
         let mut colour = ::png::Encoder::new(&mut bytes, 2, 2);

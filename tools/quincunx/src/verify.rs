@@ -1,9 +1,10 @@
 //! `verify`: is a program legal, and does it do what its model says?
 
 use crate::compare::first_difference;
-use crate::compile::{Compilation, Job, compile};
+use crate::compile::{Job, divide_as_stored, goldens};
 use crate::executable::{Body, Stage};
 use crate::{Dataset, Opened, Outcome, Progress, parallel};
+use quincunx_contract::plan::Plan;
 use quincunx_contract::{Check, Clipped, Departure};
 use quincunx_diag::{Diagnostic, Place, Result, any_error, count_errors};
 use quincunx_graph::{Graph, ValueId};
@@ -80,7 +81,7 @@ pub struct Agreement {
     pub departures: Option<Vec<Departure>>,
 }
 
-/// Prepares the model as it was compiled and compares the program with its golden model.
+/// Prepares and divides the model as it was compiled and compares the program with its golden model.
 ///
 /// # Errors
 /// `Q0613` when the program is not one of this model; inputs that do not fit; faults at run time.
@@ -92,12 +93,13 @@ pub fn against_model(
     threads: NonZeroUsize,
     progress: &dyn Progress,
 ) -> Outcome<Agreement> {
-    let compilation = compile(job)?;
-    for (stage, _) in opened.executable.programs() {
-        check_segment(stage, &compilation)?;
-    }
     let executable = &opened.executable;
-    let goldens = compilation.goldens(executable, &opened.setup)?;
+    let plan = divide_as_stored(job, &opened.plan)?;
+    let plan = plan.ok_or_else(|| other_model("its plan has other nodes than this model"))?;
+    for (stage, _) in executable.programs() {
+        check_segment(stage, &plan)?;
+    }
+    let goldens = goldens(&plan, executable, &opened.setup)?;
     progress.start("verify", data.images.len());
     let results = parallel::map(
         data.images.len(),
@@ -149,7 +151,7 @@ fn largest(images: Vec<Vec<Departure>>) -> Vec<Departure> {
 }
 
 /// The program reads and computes the values of the model's segment.
-fn check_segment(stage: &Stage, compilation: &Compilation) -> Result<()> {
+fn check_segment(stage: &Stage, plan: &Plan) -> Result<()> {
     let same = |graph: &Graph, ids: &[ValueId], names: &[String]| {
         let mut of_graph: Vec<&str> = ids.iter().map(|&id| graph[id].name.as_str()).collect();
         let mut of_stage: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -157,16 +159,18 @@ fn check_segment(stage: &Stage, compilation: &Compilation) -> Result<()> {
         of_stage.sort_unstable();
         of_graph == of_stage
     };
-    let graph = compilation.segment(&stage.name);
+    let graph = plan.segment(&stage.name);
     let fits = graph.is_some_and(|graph| {
         same(graph, graph.inputs(), &stage.inputs) && same(graph, graph.outputs(), &stage.outputs)
     });
     if fits && matches!(stage.body, Body::Device { .. }) {
         return Ok(());
     }
-    Err(Diagnostic::invalid(
-        "Q0613",
-        format!("segment {:?} is not a segment of this model on this machine", stage.name),
-    )
-    .help("give the model and the options the program was compiled with"))
+    let name = &stage.name;
+    Err(other_model(&format!("segment {name:?} is not a segment of this model on this machine")))
+}
+
+fn other_model(why: &str) -> Diagnostic {
+    Diagnostic::invalid("Q0613", why)
+        .help("give the model and the options the program was compiled with")
 }

@@ -145,6 +145,17 @@ fn a_program_folder_is_replaced_as_a_whole() {
     assert_eq!(entries(place.path()), ["out"]);
 }
 
+/// What is written can be read, and replaced.
+#[test]
+fn nothing_too_large_to_be_read_is_written() {
+    let (place, path) = place();
+    let mut large = sample();
+    large.options.insert("note".to_owned(), "x".repeat(16 << 20));
+    let problem = large.write(&path).unwrap_err();
+    assert_eq!((problem.code(), problem.class().exit_code()), ("Q0519", 4));
+    assert!(entries(place.path()).is_empty());
+}
+
 #[test]
 fn an_empty_folder_is_used() {
     let (_place, path) = place();

@@ -12,7 +12,7 @@ use quincunx_num::{Dyadic, Int, Interval};
 use rustc_hash::FxHashMap;
 
 /// Most operations of a program: above any FPGA, and some 1.5 GiB of memory.
-const MAX_OPERATIONS: usize = 1 << 23;
+pub(crate) const MAX_OPERATIONS: u64 = 1 << 23;
 
 /// Largest power of two an operation may shift by (`da4ml` in `docs/bibliography.md`).
 const MAX_SHIFT: i32 = 63;
@@ -31,6 +31,8 @@ pub(super) struct Builder<'a> {
     pub(super) settings: cmvm::Settings,
     /// Only the ranges of results are computed.
     pub(super) measuring: bool,
+    /// How many operations there may be.
+    pub(super) limit: u64,
     /// What was worked out once and holds for equal operands elsewhere.
     pub(super) memory: super::memory::Memory,
 }
@@ -46,6 +48,7 @@ impl<'a> Builder<'a> {
             known: Known::default(),
             known_tables: FxHashMap::default(),
             measuring: false,
+            limit: MAX_OPERATIONS,
             memory: super::memory::Memory::default(),
         }
     }
@@ -300,6 +303,7 @@ impl<'a> Builder<'a> {
     pub(super) fn push(&mut self, inst: Inst, interval: Interval) -> Result<Slot> {
         if self.measuring {
             self.check_width(&interval)?;
+            self.check_limit()?;
             return Ok(self.next_slot(interval));
         }
         if let Some(slot) = self.find(&inst, &interval) {
@@ -346,12 +350,7 @@ impl<'a> Builder<'a> {
 
     /// Adds an operation that is not there. Its latency is that of the operation alone.
     fn append(&mut self, mut operation: Operation, interval: Interval) -> Result<Slot> {
-        if self.operations.len() >= MAX_OPERATIONS {
-            return Err(Diagnostic::unsupported(
-                "Q1201",
-                format!("the unrolled program has more than {MAX_OPERATIONS} operations"),
-            ));
-        }
+        self.check_limit()?;
         let operands = operation.inst.operands();
         let ready = operands.map(|o| self.operations[o.0 as usize].latency).fold(0.0, f64::max);
         operation.latency += ready;
@@ -379,6 +378,20 @@ impl<'a> Builder<'a> {
         let slot = self.end();
         self.intervals.push(interval);
         slot
+    }
+
+    /// How many operations there are, built or measured.
+    pub(super) fn count(&self) -> u64 {
+        self.intervals.len() as u64
+    }
+
+    fn check_limit(&self) -> Result<()> {
+        let limit = self.limit;
+        if self.count() < limit {
+            return Ok(());
+        }
+        let message = format!("the unrolled program has more than {limit} operations");
+        Err(Diagnostic::unsupported("Q1201", message))
     }
 
     fn check_width(&self, interval: &Interval) -> Result<()> {

@@ -36,8 +36,8 @@ const DIGITS_PER_ADDER: u64 = 2;
 pub(crate) struct Limits {
     /// Of softmax.
     pub(crate) precision: Precision,
-    /// Most adders of the products of a network, as they are estimated.
-    pub(crate) adders: u64,
+    /// Most operations of all programs together, as they are estimated.
+    pub(crate) operations: u64,
 }
 
 /// One claim per node; refused nodes are left to the host.
@@ -59,7 +59,7 @@ pub(crate) fn claim(
             values: FxHashMap::default(),
             macs: 0,
             elements: 0,
-            adders: 0,
+            operations: 0,
         };
         let found: Vec<Claim> = graph.nodes().map(|(id, node)| claims.claim(id, node)).collect();
         let escaping = claims.escaping(&found);
@@ -103,8 +103,8 @@ struct Claims<'a> {
     values: FxHashMap<(ValueId, Option<usize>), Rc<Numbers>>,
     macs: u64,
     elements: usize,
-    /// About how many adders the products become.
-    adders: u64,
+    /// About how many operations the nodes become.
+    operations: u64,
 }
 
 impl<'a> Claims<'a> {
@@ -112,7 +112,7 @@ impl<'a> Claims<'a> {
         let device = self.parts.of_next(node, Place::Device);
         let numbers = match self.refused.reason(id) {
             Some(reason) => Err(reason.to_owned()),
-            None => self.measure(node, device),
+            None => self.measure_within_limit(node, device),
         };
         match numbers {
             Ok(numbers) => {
@@ -127,11 +127,30 @@ impl<'a> Claims<'a> {
         }
     }
 
+    /// As [`Claims::measure`]; the operations must not become too many. Products are only estimated,
+    /// everything else is counted.
+    fn measure_within_limit(&mut self, node: &'a Node, part: Part) -> Result<Numbers, String> {
+        self.check_size(node)?;
+        let most = self.limits.operations;
+        let left = most.saturating_sub(self.operations);
+        let adders = adders(self.graph, node);
+        let before = self.builder.count();
+        self.builder.limit = before.saturating_add(left);
+        let numbers = if adders > left { Err(String::new()) } else { self.measure(node, part) };
+        let measured = self.builder.count() - before;
+        if adders > left || (numbers.is_err() && measured == left) {
+            return Err(format!(
+                "with the layers before it more than {most} operations would be needed, the limit \
+                 of --max-operations"
+            ));
+        }
+        self.operations += adders.max(measured);
+        numbers
+    }
+
     /// The numbers of a node's result, or why the machine does not take it.
     fn measure(&mut self, node: &'a Node, part: Part) -> Result<Numbers, String> {
         let graph = self.graph;
-        self.check_size(node)?;
-        self.check_adders(node)?;
         if let Some(reason) = refuse_constants(graph, node).or_else(|| refuse_parameters(node)) {
             return Err(reason);
         }
@@ -174,27 +193,6 @@ impl<'a> Claims<'a> {
         }
         self.macs += macs;
         self.elements += elements;
-        Ok(())
-    }
-
-    /// Products must become few enough adders.
-    fn check_adders(&mut self, node: &Node) -> Result<(), String> {
-        let layer =
-            matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul);
-        let weights = node.input(1).and_then(|id| self.graph[id].constant.as_ref());
-        let codes = weights.filter(|_| layer).and_then(|weights| weights.tensor.to_i64());
-        let Some(codes) = codes else { return Ok(()) };
-        let digits: u64 = codes.iter().map(|&code| u64::from(count_digits(code))).sum();
-        let uses = self.graph.macs(node) / codes.len().max(1) as u64;
-        let sum = self.adders.saturating_add(digits.saturating_mul(uses) / DIGITS_PER_ADDER);
-        let most = self.limits.adders;
-        if sum > most {
-            return Err(format!(
-                "with the layers before it about {sum} adders would be needed; --max-adders allows \
-                 {most}"
-            ));
-        }
-        self.adders = sum;
         Ok(())
     }
 
@@ -308,6 +306,26 @@ impl<'a> Claims<'a> {
             })
         })
     }
+}
+
+/// The integers of a constant matrix that a node multiplies by.
+fn matrix(graph: &Graph, node: &Node) -> Option<Vec<i64>> {
+    let layer = matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul);
+    let weights = node.input(1).and_then(|id| graph[id].constant.as_ref());
+    weights.filter(|_| layer).and_then(|weights| weights.tensor.to_i64())
+}
+
+/// Signed digits of the constant matrix that a node multiplies by.
+pub(super) fn digits(graph: &Graph, node: &Node) -> u64 {
+    let codes = matrix(graph, node).unwrap_or_default();
+    codes.iter().map(|&code| u64::from(count_digits(code))).sum()
+}
+
+/// About how many adders a product with a constant matrix becomes.
+fn adders(graph: &Graph, node: &Node) -> u64 {
+    let weights = matrix(graph, node).map_or(0, |codes| codes.len());
+    let uses = graph.macs(node) / weights.max(1) as u64;
+    digits(graph, node).saturating_mul(uses) / DIGITS_PER_ADDER
 }
 
 /// Fixed point has no code for infinities and NaN.

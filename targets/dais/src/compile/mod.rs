@@ -70,7 +70,8 @@ pub(crate) fn compile(
     settings: Settings,
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
-    let mut builder = Builder::new(arch, settings.cmvm);
+    let digits = graph.nodes().map(|(_, node)| claim::digits(graph, node)).sum();
+    let mut builder = Builder::new(arch, settings.cmvm.for_digits(digits));
     let (ports, mut values) = lower_graph(graph, &mut builder, settings)?;
     let mut outputs = Vec::new();
     let mut scalings = Vec::new();

@@ -1,7 +1,7 @@
 //! Products with weights.
 
 use super::movement::transpose;
-use super::{Fixed, exact, index_of, offset};
+use super::{Fixed, divisor, exact, index_of, offset};
 use quincunx_diag::Result;
 use quincunx_graph::{Conv, ConvTranspose, Gemm};
 use quincunx_num::{Int, Ratio};
@@ -48,21 +48,20 @@ pub(super) fn matrix_product(a: &Fixed, b: &Fixed, shape: &[usize]) -> Fixed {
     let depth = *a.shape.last().expect("an operand of a product has an axis");
     let (has_row, has_column) = (a.shape.len() > 1, b.shape.len() > 1);
     let inner = usize::from(has_row) + usize::from(has_column);
+    // From one `k` to the next.
+    let step = if has_column { b.shape[b.shape.len() - 1] } else { 1 };
     let codes = (0..shape.iter().product())
         .map(|position| {
             let out = index_of(position, shape);
             let (outer, inner) = out.split_at(out.len() - inner);
-            let mut sum = Int::ZERO;
-            for k in 0..depth {
-                let mut at_a = outer.to_vec();
-                at_a.extend(has_row.then(|| inner[0]));
-                at_a.push(k);
-                let mut at_b = outer.to_vec();
-                at_b.push(k);
-                at_b.extend(has_column.then(|| inner[inner.len() - 1]));
-                sum += &a.codes[offset(&at_a, &a.shape)] * &b.codes[offset(&at_b, &b.shape)];
-            }
-            sum
+            let mut at_a = outer.to_vec();
+            at_a.extend(has_row.then(|| inner[0]));
+            at_a.push(0);
+            let mut at_b = outer.to_vec();
+            at_b.push(0);
+            at_b.extend(has_column.then(|| inner[inner.len() - 1]));
+            let (from_a, from_b) = (offset(&at_a, &a.shape), offset(&at_b, &b.shape));
+            (0..depth).map(|k| &a.codes[from_a + k] * &b.codes[from_b + k * step]).sum()
         })
         .collect();
     Fixed { shape: shape.to_vec(), codes, unit: &a.unit * &b.unit, float: false }
@@ -79,6 +78,9 @@ pub(super) fn general_product(
     let b = if gemm.transpose_b { transpose(b, &[1, 0]) } else { b.clone() };
     let scaled = |x: &Fixed, factor: f32| {
         let factor = exact(f64::from(factor));
+        if factor > Ratio::ZERO {
+            return Fixed { unit: &x.unit * factor, ..x.clone() };
+        }
         let numbers: Vec<Ratio> = x.numbers().map(|number| number * &factor).collect();
         Fixed::of(&x.shape, &numbers, false)
     };
@@ -89,12 +91,17 @@ pub(super) fn general_product(
 /// Adds a bias that broadcasts to the sums.
 fn add_bias(sums: Fixed, bias: Option<Fixed>) -> Result<Fixed> {
     let Some(bias) = bias else { return Ok(sums) };
-    let numbers: Vec<Ratio> = sums
-        .numbers()
-        .enumerate()
-        .map(|(position, sum)| sum + bias.at(&index_of(position, &sums.shape)))
-        .collect();
-    Ok(Fixed::of(&sums.shape, &numbers, false))
+    // Both in units of one fraction.
+    let own = |x: &Fixed| Int::from(x.unit.denominator().clone());
+    let common = own(&sums) / divisor(&own(&sums), &own(&bias)) * own(&bias);
+    let factor = |x: &Fixed| x.unit.numerator() * (&common / own(x));
+    let (of_sum, of_bias) = (factor(&sums), factor(&bias));
+    let add = |(position, sum): (usize, &Int)| {
+        sum * &of_sum
+            + &bias.codes[offset(&index_of(position, &sums.shape), &bias.shape)] * &of_bias
+    };
+    let codes = sums.codes.iter().enumerate().map(add).collect();
+    Ok(Fixed { codes, unit: Ratio::from_parts_signed(Int::ONE, common), ..sums })
 }
 
 /// Every element of the result collects the products that the definition sends to it.

@@ -106,13 +106,17 @@ impl Session {
         let lanes = self.package.arch().lanes();
         let mut outputs = Tensors::new();
         for (port, lie) in self.ports.outputs() {
-            let mut reals = Vec::new();
+            let mut scalars = Vec::new();
             for piece in &lie.pieces {
-                let mut scalars = vec![0; piece.size as usize * lanes];
-                self.simulator.read(piece, &mut scalars)?;
-                reals.extend(scalars.iter().map(|&scalar| data_type.decode(scalar)));
+                let start = scalars.len();
+                scalars.resize(start + piece.size as usize * lanes, 0);
+                self.simulator.read(piece, &mut scalars[start..])?;
             }
-            let reals = lie.table.map_or(reals.clone(), |table| table.elements_of(&reals));
+            let decode = |scalar| data_type.decode(scalar);
+            let reals = match lie.table {
+                Some(table) => table.elements_of(&scalars, decode),
+                None => scalars.into_iter().map(decode).collect(),
+            };
             outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
         }
         Ok(outputs)
@@ -184,18 +188,17 @@ fn read_tap(
 ) -> Result<Tensor> {
     let lanes = arch.lanes();
     let (positions, blocks) = (tap.table.positions(), tap.columns.0.len());
-    let mut vectors = vec![0.0; positions * blocks * lanes];
-    let mut vector = vec![0; lanes];
+    let mut vectors = vec![0; positions * blocks * lanes];
     for (block, column) in tap.columns.0.iter().enumerate() {
         for position in 0..positions {
-            read(column.memory, column.base + position as u64 * column.step, &mut vector)?;
             let to = &mut vectors[(position * blocks + block) * lanes..][..lanes];
-            for (real, &scalar) in to.iter_mut().zip(&vector) {
-                *real = arch.data_type.decode(scalar);
-            }
+            read(column.memory, column.base + position as u64 * column.step, to)?;
         }
     }
-    Tensor::from_vec(&tap.shape, tap.table.elements_of(&vectors))
+    Tensor::from_vec(
+        &tap.shape,
+        tap.table.elements_of(&vectors, |scalar| arch.data_type.decode(scalar)),
+    )
 }
 
 /// The probe must not lie on inputs or outputs.

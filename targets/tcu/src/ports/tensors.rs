@@ -52,28 +52,34 @@ impl Table {
         (self.positions() * self.blocks()) as u64
     }
 
-    /// For every element of the tensor, its scalar: position, channel.
-    fn elements(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let Table { batch, channels, spatial, .. } = *self;
-        (0..batch).flat_map(move |n| {
-            (0..channels).flat_map(move |c| (0..spatial).map(move |s| (n * spatial + s, c)))
-        })
-    }
-
     /// The vectors of a tensor, block by block within a position.
     pub(crate) fn vectors_of<T: Copy + Default>(&self, elements: &[T]) -> Vec<T> {
         let width = self.blocks() * self.lanes;
         let mut vectors = vec![T::default(); self.positions() * width];
-        for ((position, channel), &element) in self.elements().zip(elements) {
-            vectors[position * width + channel] = element;
+        for (plane, first) in elements.chunks(self.spatial.max(1)).zip(self.planes()) {
+            let places = vectors[first..].iter_mut().step_by(width);
+            places.zip(plane).for_each(|(place, &element)| *place = element);
         }
         vectors
     }
 
-    /// The tensor of such vectors.
-    pub(crate) fn elements_of<T: Copy>(&self, vectors: &[T]) -> Vec<T> {
+    /// The tensor of such vectors, each scalar decoded.
+    pub(crate) fn elements_of<T: Copy, R>(&self, vectors: &[T], decode: impl Fn(T) -> R) -> Vec<R> {
         let width = self.blocks() * self.lanes;
-        self.elements().map(|(position, channel)| vectors[position * width + channel]).collect()
+        let mut elements = Vec::with_capacity(self.batch * self.channels * self.spatial);
+        for first in self.planes() {
+            let places = vectors[first..].iter().step_by(width).take(self.spatial);
+            elements.extend(places.map(|&scalar| decode(scalar)));
+        }
+        elements
+    }
+
+    /// The first scalar of every channel of every image; the next ones follow one position apart.
+    fn planes(&self) -> impl Iterator<Item = usize> + use<> {
+        let Table { batch, channels, spatial, .. } = *self;
+        let width = self.blocks() * self.lanes;
+        let filled = if spatial == 0 { 0 } else { batch };
+        (0..filled).flat_map(move |n| (0..channels).map(move |c| n * spatial * width + c))
     }
 }
 
@@ -147,7 +153,10 @@ mod tests {
         // Position 0 of image 0: channels 0, 1, 2 and a zero.
         assert_eq!(vectors[..8], [1, 5, 9, 0, 2, 6, 10, 0]);
         assert_eq!(vectors.len(), 8 * 2 * 2);
-        assert_eq!(table.elements_of(&vectors), elements);
+        assert_eq!(table.elements_of(&vectors, |scalar| scalar), elements);
+        assert!(
+            Table::new(&[2, 3, 0], 2).unwrap().elements_of(&[0; 0], |scalar| scalar).is_empty()
+        );
         assert_eq!(Table::new(&[5], 4).unwrap().vectors_of(&[1, 2, 3, 4, 5])[4..], [5, 0, 0, 0]);
         assert_eq!(Table::new(&[], 4), None);
         assert_eq!(Table::new(&[usize::MAX, 2], 4), None);

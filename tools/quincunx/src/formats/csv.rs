@@ -6,6 +6,9 @@ use quincunx_tensor::{DType, Element, Tensor};
 /// Most numbers of a file: 256 MiB as f64.
 const MAX_NUMBERS: usize = 1 << 25;
 
+/// Most numbers of a line, which is read as a whole.
+const MAX_COLUMNS: usize = 1 << 22;
+
 /// Most characters of a field in a message.
 const SHOWN: usize = 40;
 
@@ -29,6 +32,13 @@ fn is_exact(field: &str, number: f64) -> bool {
 }
 
 fn rows<T: Element>(bytes: &[u8], number: impl Fn(&str) -> Option<T>) -> Result<Tensor> {
+    let commas = |line: &[u8]| line.iter().filter(|&&byte| byte == b',').count();
+    if let Some(line) = bytes.split(|&b| b == b'\n').position(|line| commas(line) >= MAX_COLUMNS) {
+        let line = line + 1;
+        let message =
+            format!("line {line} has more than {MAX_COLUMNS} numbers, the most that is read");
+        return Err(wrong(message).help("give them in a .npy file"));
+    }
     let mut reader =
         ::csv::ReaderBuilder::new().has_headers(false).trim(::csv::Trim::All).from_reader(bytes);
     let mut numbers: Vec<T> = Vec::new();

@@ -33,6 +33,10 @@ const WEIGHT_BITS: u32 = 48;
 /// Most bits of the sum of all |weight * input|.
 const RANGE_BITS: u32 = 120;
 
+/// Most signed digits of a network that is searched with [`Effort::Default`]: what is left of them
+/// are some 130,000 adders, found within half a minute.
+const MOST_DIGITS: u64 = 1 << 18;
+
 /// `y[j] = sum over i of x[i] * weight(i, j)`.
 ///
 /// Problems that are equal have the same solution, so they can be the keys of a map.
@@ -60,7 +64,7 @@ pub(crate) struct Input {
 pub enum Effort {
     /// A few greedy runs.
     Fast,
-    /// Local search for a fraction of a second.
+    /// Local search for a fraction of a millisecond per adder; of large networks as [`Effort::Fast`].
     Default,
     /// Local search for seconds.
     Max,
@@ -145,6 +149,14 @@ impl Settings {
         // -1 stands for any number.
         let depth_slack = u32::try_from(options.whole::<i32>("depth-slack")).ok();
         Settings { effort: Effort::new(options), depth_slack }
+    }
+
+    /// The settings for a network whose weights have that many signed digits.
+    pub(crate) fn for_digits(self, digits: u64) -> Settings {
+        match self.effort {
+            Effort::Default if digits > MOST_DIGITS => Settings { effort: Effort::Fast, ..self },
+            _ => self,
+        }
     }
 }
 
