@@ -3,11 +3,13 @@
 mod damage;
 mod graphs;
 mod judges;
+mod peers;
 mod random;
 
 pub use damage::{Verdict, campaign, damaged, damaged_text, exercise, options, plant};
 pub use graphs::{Coverage, Recipe};
 pub use judges::{Agreed, agree, alone, each_alone, same};
+pub use peers::{models, python};
 pub use random::{Random, Whole};
 
 use std::time::{Duration, Instant};

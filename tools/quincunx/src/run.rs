@@ -1,11 +1,11 @@
 //! `run`: a program on inputs.
 
 use crate::executable::{Executable, Trace, top1};
-use crate::{Dataset, Progress, parallel};
+use crate::{Dataset, InputSpec, Progress, parallel};
 use quincunx_contract::{Clipped, Engine};
 use quincunx_diag::Result;
 use quincunx_report::{Cell, Column, Table};
-use quincunx_tensor::{Tensor, Tensors};
+use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
@@ -14,6 +14,9 @@ const SHOWN: usize = 10;
 
 /// Most images that are handed to a simulator together.
 const BATCH: usize = 1024;
+
+/// Most numbers of their inputs, so that many large images do not fill the memory.
+const BATCH_NUMBERS: usize = 1 << 22;
 
 /// Which values of the network are observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +76,9 @@ pub fn run(
     let count = data.images.len();
     progress.start("run", count);
     let observed = options.layers.any_in(executable);
-    let batch = (count / options.threads).clamp(1, BATCH);
+    let numbers = |input: &InputSpec| element_count(&input.shape).unwrap_or(usize::MAX);
+    let image = executable.inputs.iter().map(numbers).fold(1, usize::saturating_add);
+    let batch = (count / options.threads).min(BATCH).min(BATCH_NUMBERS / image).max(1);
     let traces = parallel::map(
         count.div_ceil(batch),
         options.threads,

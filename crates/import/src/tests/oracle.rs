@@ -12,12 +12,9 @@ use std::process::Command;
 
 const SCRIPT: &str = "oracle.py";
 
-#[path = "../../tests/it/common/mod.rs"]
-mod common;
-
 /// The Python to use, or `None` (visibly) when it lacks onnxruntime.
 pub(super) fn python() -> Option<String> {
-    common::python("onnx, onnxruntime")
+    quincunx_testkit::python("onnx, onnxruntime")
 }
 
 /// Runs a script of the folder `tests`.

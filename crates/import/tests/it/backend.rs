@@ -246,7 +246,7 @@ fn report(command: &str, outcome: &Outcome, skipped: usize, skips: &[Skip]) {
 
 /// Runs the cases. `base` gives the name that the skip list has for a case.
 fn run_cases(command: &str, skips: &mut [Skip], base: impl Fn(&str) -> &str) -> Option<Outcome> {
-    let python = crate::common::python("onnx")?;
+    let python = quincunx_testkit::python("onnx")?;
     let folder = tempfile::tempdir().unwrap();
     let (mut passed, mut skipped, mut failed) = (0, 0, Vec::new());
     for case in cases(&python, command, folder.path()) {
@@ -301,7 +301,7 @@ fn node_cases_of_older_opsets() {
 /// Networks of the `onnx` package with weights of one number each. They have one data set each.
 #[test]
 fn light_models() {
-    let Some(python) = crate::common::python("onnx") else { return };
+    let Some(python) = quincunx_testkit::python("onnx") else { return };
     let folder = tempfile::tempdir().unwrap();
     let cases = cases(&python, "light", folder.path());
     assert!(cases.len() >= 9, "{cases:?}");

@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// Writes the models of all families into a folder; `None` (visibly) without onnxruntime.
 fn make(script: &str, folder: &Path) -> Option<()> {
-    let python = crate::common::python("onnx, onnxruntime")?;
+    let python = quincunx_testkit::python("onnx, onnxruntime")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
     let output = Command::new(python).arg(script).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

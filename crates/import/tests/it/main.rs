@@ -1,7 +1,6 @@
 //! Tests of the `import` crate from outside: one program, one file per subject.
 
 mod backend;
-mod common;
 mod documentation;
 mod families;
 mod models;

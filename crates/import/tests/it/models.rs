@@ -7,6 +7,7 @@
 use quincunx_graph::execute::{Keep, Session, Settings, float};
 use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{Tensor, Tensors, npy};
+use quincunx_testkit::{models, python};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,27 +19,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folder with the models: from the environment, or in the build folder.
-fn models() -> PathBuf {
-    let build = || match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => PathBuf::from(folder),
-        None => root().join("target"),
-    };
-    std::env::var_os("QUINCUNX_MODELS").map_or_else(|| build().join("models"), PathBuf::from)
-}
-
 /// Runs onnxruntime on every case; `None` (visibly) when it or the models are not there.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
 fn expect(out: &Path) -> Option<()> {
-    let python = crate::common::python("onnxruntime")?;
-    if !models().is_dir() {
-        let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-        assert!(!required, "the models that tests/models/fetch.py fetches are required");
-        eprintln!("skipped: the models that tests/models/fetch.py fetches are not there");
-        return None;
-    }
+    let (python, models) = (python("onnxruntime")?, models()?);
     let script = root().join("tests/models/expect.py");
-    let output = Command::new(python).arg(script).arg(models()).arg(out).output().unwrap();
+    let output = Command::new(python).arg(script).arg(models).arg(out).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(())
 }

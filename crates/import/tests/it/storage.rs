@@ -16,7 +16,7 @@ fn output(file: Vec<u8>, options: &Options) -> Vec<f64> {
 
 #[test]
 fn every_form_of_every_type() {
-    let Some(python) = crate::common::python("onnx") else { return };
+    let Some(python) = quincunx_testkit::python("onnx") else { return };
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storage.py");
     let made = Command::new(python).arg(script).arg(folder.path()).output().unwrap();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use quincunx_diag::Class;
 use quincunx_tensor::npy::{read_file, read_npy, read_npz, write_as, write_npy, write_npz};
 use quincunx_tensor::{DType, Tensor, Tensors, element_count};
+use quincunx_testkit::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -180,23 +181,9 @@ fn the_name_of_a_file_says_its_form() {
     assert_eq!((problem.code(), problem.class()), ("Q0209", Class::System));
 }
 
-/// The Python to use, or `None` (visibly) when there is none with numpy.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn python() -> Option<String> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let works = Command::new(&python).args(["-c", "import numpy"]).output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{python} with numpy is required");
-    eprintln!("skipped: {python} with numpy not found");
-    None
-}
-
 #[test]
 fn numpy_reads_what_we_write() {
-    let Some(python) = python() else { return };
+    let Some(python) = python("numpy") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.npz");
     let mut tensors = Tensors::new();

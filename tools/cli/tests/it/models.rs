@@ -4,8 +4,9 @@
 //! onnxruntime what they give for one seeded image each. The folder is `$QUINCUNX_MODELS`, or `models`
 //! in the build folder of cargo.
 
-use crate::support::{Run, quincunx};
+use crate::support::{Run, within_memory};
 use quincunx::tensor::{Tensors, npy};
+use quincunx_testkit::{models, python};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,85 +14,25 @@ use std::process::Command;
 /// Largest difference to onnxruntime, over the largest magnitude of the output.
 const TOLERANCE: f64 = 1e-4;
 
-/// A network, how it is read, and which part of it verbs take whose answer for all of it takes long or
-/// is no (with the reason).
-struct Network {
-    name: &'static str,
-    options: &'static [&'static str],
-    /// Of the numbers behind it quantisation cannot hold the infinity that nothing reaches.
-    quantised: &'static [&'static str],
-    /// Behind it squares leave the type of tcu.
-    compared: &'static [&'static str],
-    /// What is small enough to become logic in seconds.
-    logic: &'static [&'static str],
-}
+/// The most memory that a verb may take, in KiB.
+const MEMORY: &str = "2097152";
+
+/// The networks, and how each is read.
+const NETWORKS: [(&str, &[&str]); 5] = [
+    ("320n", &[]),
+    ("model", &[]),
+    ("silero_vad", SPEECH),
+    ("silero_vad_16k_op15", SPEECH),
+    ("silero_vad_op18_ifless", SPEECH),
+];
 
 const SPEECH: &[&str] = &["--input-value", "sr=16000"];
 
-const NETWORKS: [Network; 5] = [
-    Network {
-        name: "320n",
-        options: &[],
-        quantised: &[],
-        compared: &[],
-        logic: &["--outputs", "/model.0/conv/Conv_output_0"],
-    },
-    Network {
-        name: "model",
-        options: &[],
-        quantised: &["--outputs", "jax2tf_get_logits_/pjit_get_logits_/MagikaV2/Dense_1/AddV2:0"],
-        compared: &["--outputs", "jax2tf_get_logits_/pjit_get_logits_/MagikaV2/Reshape:0"],
-        logic: &[],
-    },
-    Network { name: "silero_vad", options: SPEECH, quantised: &[], compared: &[], logic: &[] },
-    Network {
-        name: "silero_vad_16k_op15",
-        options: SPEECH,
-        quantised: &[],
-        compared: &[],
-        logic: &[],
-    },
-    Network {
-        name: "silero_vad_op18_ifless",
-        options: SPEECH,
-        quantised: &[],
-        compared: &[],
-        logic: &[],
-    },
-];
+/// What keeps logic of whole networks small enough for a test; without, it takes half a minute.
+const SMALL: &[&str] = &["--max-operations", "100000", "--effort", "fast"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The Python with these modules; `None` (visibly) when it is not there.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn python(modules: &str) -> Option<String> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let works = Command::new(&python).args(["-c", &format!("import {modules}")]).output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{python} with {modules} is required");
-    eprintln!("skipped: {python} with {modules} not found");
-    None
-}
-
-/// The folder with the models; `None` (visibly) when it is not there.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn models() -> Option<PathBuf> {
-    let build = std::env::var_os("CARGO_TARGET_DIR");
-    let build = build.map_or_else(|| root().join("target"), PathBuf::from);
-    let models = std::env::var_os("QUINCUNX_MODELS");
-    let models = models.map_or_else(|| build.join("models"), PathBuf::from);
-    if models.is_dir() {
-        return Some(models);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "the models that tests/models/fetch.py fetches are required");
-    eprintln!("skipped: the models that tests/models/fetch.py fetches are not there");
-    None
 }
 
 /// Runs a script of `tests/models` that writes into a folder.
@@ -108,7 +49,7 @@ fn case(folder: &Path, name: &str) -> PathBuf {
 }
 
 fn succeeds(arguments: &[&str]) -> Run {
-    let run = quincunx(arguments);
+    let run = within_memory(MEMORY, arguments);
     assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
     run
 }
@@ -138,33 +79,27 @@ fn every_verb_answers_for_networks_of_others() {
     let expect = root().join("tests/models/expect.py");
     script(&python, &[expect.as_ref(), "--verbs".as_ref(), models.as_ref(), cases.as_ref()]);
     let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
-    for network in &NETWORKS {
-        let case = case(&cases, network.name);
+    for (name, reading) in NETWORKS {
+        let case = case(&cases, name);
         let model = fs::read_to_string(case.join("model.txt")).unwrap();
         let data = case.join("in.npz").to_str().unwrap().to_owned();
         let verb = |verb: &[&str], more: &[&str]| {
-            succeeds(&[&verb[..1], &[&model], &verb[1..], network.options, more].concat())
+            succeeds(&[&verb[..1], &[&model], &verb[1..], reading, more].concat())
         };
         // Without a word about shapes there is an answer too, which says what is missing.
         let brief = succeeds(&["inspect", &model, "--table", "inputs"]);
         let whole = verb(&["inspect", "--data", &data], &[]);
-        assert!(!whole.stderr.contains("Q0421"), "{}: {}", network.name, whole.stderr);
-        assert!(
-            brief.stderr.is_empty() || brief.stderr.contains("--input-shape"),
-            "{}",
-            brief.stderr
-        );
+        assert!(!whole.stderr.contains("Q0421"), "{name}: {}", whole.stderr);
+        let brief = brief.stderr;
+        assert!(brief.is_empty() || brief.contains("--input-shape"), "{brief}");
         let out = path("out.npz");
         verb(&["run", "--data", &data, "--output", &out], &[]);
         agree(&out, &case.join("out.npz"));
-        verb(&["quantise", "--calibrate", &data, "-o", &path("q.onnx")], network.quantised);
-        verb(&["compile", "-t", "tcu", "--calibrate", &data, "-o", &path("tcu")], &[]);
-        verb(&["compare", "-t", "tcu", "--data", &data], network.compared);
-        if !network.logic.is_empty() {
-            verb(
-                &["compile", "-t", "dais", "--calibrate", &data, "-o", &path("dais")],
-                network.logic,
-            );
+        verb(&["quantise", "--calibrate", &data, "-o", &path("q.onnx")], &[]);
+        verb(&["compare", "-t", "tcu", "--data", &data], &[]);
+        for (target, more) in [("tcu", &[][..]), ("dais", SMALL)] {
+            // The folder of the network before is replaced.
+            verb(&["compile", "-t", target, "--calibrate", &data, "-o", &path(target)], more);
         }
     }
 }

@@ -2,22 +2,10 @@
 //! example's reference computed, which no part of Quincunx did.
 
 use crate::support::{digits, quincunx};
+use quincunx_testkit::python;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-/// The interpreter that has both tools, which are required where tools are.
-fn python() -> Option<String> {
-    let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let import = ["-c", "import da4ml.types, alkaid.types, numpy"];
-    let found = Command::new(&python).args(import).output();
-    if found.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
-    assert!(!required, "{python} has no da4ml and alkaid");
-    None
-}
 
 /// One array of a file as rows.
 fn copy(from: &str, name: &str, columns: usize, to: &Path) {
@@ -29,7 +17,7 @@ fn copy(from: &str, name: &str, columns: usize, to: &Path) {
 
 #[test]
 fn digits_in_da4ml_and_alkaid() {
-    let Some(python) = python() else { return };
+    let Some(python) = python("da4ml.types, alkaid.types, numpy") else { return };
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
     let model = digits("digits_pow2.onnx");

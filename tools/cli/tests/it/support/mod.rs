@@ -37,6 +37,14 @@ pub fn quincunx(arguments: &[&str]) -> Run {
     finish(command(arguments).output().unwrap())
 }
 
+/// Runs the binary without input in an address space of so many KiB.
+pub fn within_memory(kib: &str, arguments: &[&str]) -> Run {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -v $1 && shift && exec \"$@\"", "sh", kib]);
+    shell.arg(env!("CARGO_BIN_EXE_quincunx")).args(arguments).stdin(Stdio::null());
+    finish(shell.output().unwrap())
+}
+
 /// Runs the binary with bytes on stdin.
 pub fn quincunx_with_input(arguments: &[&str], input: &[u8]) -> Run {
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().unwrap();
