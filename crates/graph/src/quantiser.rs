@@ -254,18 +254,22 @@ impl Scalar {
         let zero = self.zero as f64;
         let is_plain = self.is_power_of_two() && self.width <= 40 && zero.abs() <= MOST;
         let inverse = 1.0 / self.scale;
-        if !is_plain
-            || !inverse.is_normal()
-            || self.rounding != Rounding::HalfEven
-            || self.overflow == Overflow::Wrap
-        {
+        // How far above an even number ties go on to the next one.
+        let tie = match self.rounding {
+            Rounding::HalfEven => f64::INFINITY,
+            Rounding::HalfCeil => 0.5,
+            _ => f64::NAN,
+        };
+        if !is_plain || !inverse.is_normal() || tie.is_nan() || self.overflow == Overflow::Wrap {
             return reals.iter().map(|&x| self.nearest(x)).collect();
         }
         let [low, high] = self.small_range().map(|end| end - zero);
         let nearest = |x: &f64| {
             // What is clamped twice was beyond the ends before.
             let steps = (x * inverse).clamp(-4.0 * MOST, 4.0 * MOST);
-            ((steps + WHOLE) - WHOLE).clamp(low, high) * self.scale + 0.0
+            let even = (steps + WHOLE) - WHOLE;
+            let whole = if steps - even >= tie { even + 1.0 } else { even };
+            whole.clamp(low, high) * self.scale + 0.0
         };
         reals.iter().map(nearest).collect()
     }
@@ -391,8 +395,9 @@ mod tests {
                 let reals = near.flat_map(|x| [x, x.next_up(), x.next_down(), x * 1.37, x * 1e9]);
                 let reals: Vec<f64> = reals.filter(|x| x.is_finite()).collect();
                 check(&grid, &reals);
-                let (rounding, overflow) = (Rounding::HalfEven, Overflow::Saturate);
-                check(&Scalar { rounding, overflow, ..grid }, &reals);
+                for rounding in [Rounding::HalfEven, Rounding::HalfCeil] {
+                    check(&Scalar { rounding, overflow: Overflow::Saturate, ..grid }, &reals);
+                }
             }
         }
         assert!(decided * 4 > all, "{decided} of {all}");

@@ -40,6 +40,14 @@ pub type Ratio = dashu_ratio::RBig;
 
 /// `value * 2^shift`, rounding towards minus infinity when `shift` is negative.
 pub fn shift_floor(value: &Int, shift: i64) -> Int {
+    // Most numbers are short, and long ones cost far more.
+    if let Ok(short) = i64::try_from(value) {
+        match shift {
+            0..=63 => return Int::from(i128::from(short) << shift),
+            -63..0 => return Int::from(short >> -shift),
+            _ => {}
+        }
+    }
     let bits = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX);
     if shift >= 0 { value << bits } else { value >> bits }
 }
@@ -55,4 +63,25 @@ pub fn bit_length(value: &Int) -> u32 {
         return 0;
     }
     u32::try_from(dashu_int::ops::BitTest::bit_len(value)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Short numbers and long ones.
+    #[test]
+    fn shifts_round_down() {
+        let long = Int::from(i64::MAX) * Int::from(i64::MAX);
+        let numbers = [0, 1, -1, 5, -5, i64::MAX, i64::MIN].map(Int::from);
+        for number in numbers.into_iter().chain([long.clone(), -long]) {
+            for shift in [0, 1, 5, 62, 63, 64, 200] {
+                let power = power_of_two(shift);
+                assert_eq!(shift_floor(&number, shift.into()), &number * &power);
+                let floor = shift_floor(&number, -i64::from(shift));
+                let rest = &number - &floor * &power;
+                assert!(rest >= Int::ZERO && rest < power, "{number} >> {shift}");
+            }
+        }
+    }
 }

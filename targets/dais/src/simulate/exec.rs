@@ -406,6 +406,9 @@ pub(super) fn overflow(index: usize, operation: &Operation, value: &Int) -> Diag
 }
 
 fn check_growth(value: &Int) -> Result<()> {
+    if i64::try_from(value).is_ok() {
+        return Ok(());
+    }
     let magnitude = if value < &Int::ZERO { !value } else { value.clone() };
     if bit_length(&magnitude) <= MAX_BITS {
         return Ok(());
