@@ -40,8 +40,10 @@ fn measure(run: &Run) -> Result<Vec<Row>> {
 fn measure_one(run: &Run, name: &str, model: &[u8]) -> Result<Vec<Row>> {
     let arch = TARGET.arch(&ArchSource::Default)?;
     let arch: &DaisArch = arch.of_target()?;
-    let effort = run.options.get("effort").to_owned();
-    let options = Options::new(TARGET.info().options, &[("effort".to_owned(), effort)])?;
+    // The larger network is more than the default takes.
+    let chosen = [("effort", run.options.get("effort")), ("max-operations", "8388608")];
+    let chosen = chosen.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let options = Options::new(TARGET.info().options, &chosen)?;
     let calls = run.calls(|| compile(model, arch, &options))?;
     let (adders, bits) = adders(&calls.last);
     let row =
