@@ -28,7 +28,7 @@ pub use compiler::{
 pub use document::Document;
 pub use golden::{Departure, Golden};
 pub use machine::{key_hint, parse_toml, unknown_preset};
-pub use options::{OptionInfo, OptionKind, Options};
+pub use options::{OptionInfo, OptionKind, Options, Use};
 pub use program::{
     Check, ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program,
     Sample, Scaling, Section, Stats, Verb, View,
@@ -220,5 +220,18 @@ pub trait Target: Sync {
     /// Measurements of this target's own speed, for `bench`.
     fn suites(&self) -> &'static [bench::Suite] {
         &[]
+    }
+}
+
+/// The verbs that take options of targets.
+pub const VERBS: [&str; 8] =
+    ["compile", "run", "verify", "time", "compare", "asm", "disasm", "inspect"];
+
+impl dyn Target + '_ {
+    /// The verbs in which an option of the target changes anything.
+    pub fn verbs_of(&self, option: &OptionInfo) -> Vec<&'static str> {
+        let compiles = self.compiler().is_some();
+        let takes = |verb: &&str| option.uses.iter().any(|u| u.verbs(compiles).contains(verb));
+        VERBS.into_iter().filter(takes).collect()
     }
 }

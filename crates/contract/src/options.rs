@@ -17,6 +17,50 @@ pub struct OptionInfo {
     pub kind: OptionKind,
     /// A word that stands for no value.
     pub word: Option<&'static str>,
+    /// What it changes.
+    pub uses: &'static [Use],
+}
+
+/// What an option changes, from which follow the verbs that take it
+/// ([`verbs_of`](crate::Target#method.verbs_of)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// The program that is read from native files.
+    Read,
+    /// The program that becomes of a model, or what the machine takes of it.
+    Compile,
+    /// The ports, the numbers or the notes of a run.
+    Run,
+    /// The rules of legality.
+    Verify,
+    /// Times.
+    Time,
+    /// The summary of what was compiled.
+    Summary,
+    /// Native files that are written.
+    Write,
+    /// What is shown of a program or of another file.
+    Show,
+}
+
+impl Use {
+    /// The verbs that do this; `compiles` says whether the machine has a compiler.
+    pub(crate) fn verbs(self, compiles: bool) -> &'static [&'static str] {
+        match (self, compiles) {
+            (Use::Read, _) => &["run", "verify", "time", "asm", "disasm", "inspect"],
+            (Use::Compile, true) => &["compile", "run", "verify", "compare"],
+            // With a model, `verify` runs the program.
+            (Use::Run, true) => &["run", "verify", "compare"],
+            (Use::Run, false) => &["run"],
+            (Use::Verify, _) => &["verify"],
+            (Use::Time, _) => &["time"],
+            (Use::Summary, true) => &["compile"],
+            (Use::Write, true) => &["compile", "asm"],
+            (Use::Write, false) => &["asm"],
+            (Use::Show, _) => &["inspect"],
+            (Use::Compile | Use::Summary, false) => &[],
+        }
+    }
 }
 
 /// What the value of an option may be.
@@ -41,7 +85,7 @@ impl OptionInfo {
         default: &'static str,
         kind: OptionKind,
     ) -> OptionInfo {
-        OptionInfo { name, doc, default, kind, word: None }
+        OptionInfo { name, doc, default, kind, word: None, uses: &[] }
     }
 
     /// An option that is on or off.
@@ -90,6 +134,12 @@ impl OptionInfo {
     #[must_use]
     pub const fn or(self, word: &'static str) -> OptionInfo {
         OptionInfo { word: Some(word), ..self }
+    }
+
+    /// The same, which changes this. Options of suites of `bench` need not say so.
+    #[must_use]
+    pub const fn used_by(self, uses: &'static [Use]) -> OptionInfo {
+        OptionInfo { uses, ..self }
     }
 
     /// The values, in words; empty for any text.

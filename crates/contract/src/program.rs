@@ -4,7 +4,7 @@ use crate::Clipped;
 use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result, suggestion};
 use quincunx_graph::Quantiser;
-use quincunx_report::Table;
+use quincunx_report::{Heading, Table};
 use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
 use quincunx_timeline::Timeline;
 use serde::{Deserialize, Serialize};
@@ -417,6 +417,13 @@ pub trait Program: Any + Send + Sync {
     /// # Errors
     /// When the program cannot be expressed in that kind.
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>>;
+    /// As [`Program::emit`], where pictures get this heading with a title of their own.
+    ///
+    /// # Errors
+    /// As [`Program::emit`].
+    fn emit_headed(&self, kind: &str, stem: &str, _heading: &Heading) -> Result<Vec<File>> {
+        self.emit(kind, stem)
+    }
     /// Legality and hazard rules; an empty list means the program is legal.
     fn verify(&self) -> Vec<Diagnostic>;
     /// The families of rules that [`Program::verify`] checks in this program.

@@ -71,6 +71,12 @@ impl Cell {
         }
     }
 
+    /// True of a number of which people see less than all.
+    pub(crate) fn rounded(&self) -> bool {
+        matches!(self, Cell::Real(..) | Cell::Brief(_) | Cell::Share(_))
+            && self.show() != self.raw()
+    }
+
     /// What CSV holds: the text for people, but numbers in full.
     pub(crate) fn raw(&self) -> String {
         match self {

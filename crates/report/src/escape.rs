@@ -58,8 +58,8 @@ pub(crate) fn csv(text: &str) -> String {
     }
 }
 
-/// Text of an HTML element or attribute.
-pub(crate) fn html(text: &str) -> String {
+/// Text of an element or attribute of HTML or SVG.
+pub fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible_lines(text).chars() {
         match c {

@@ -1,11 +1,14 @@
-//! Tables in a terminal of so many columns: words that are too long lose their middle, texts are
-//! folded at blanks, and columns that still do not fit stand in a block of their own below, behind
-//! the first column again. Numbers stay whole.
+//! Text in a terminal of so many columns: words that are too long lose their middle, texts are
+//! folded at blanks, and columns of a table that still do not fit stand in a block of their own
+//! below, behind the first column again. Numbers stay whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest characters of a column of texts that is folded.
 const FEWEST: usize = 20;
+
+/// How far further lines of a line that is folded are indented.
+const HANGING: usize = 4;
 
 /// Between columns.
 const GAP: usize = 2;
@@ -111,8 +114,36 @@ fn shorten<'a>(words: impl Iterator<Item = &'a str>, width: usize) -> BTreeMap<&
     numbered.collect()
 }
 
+/// The names in at most so many characters, of which the middles are left out. Distinct names stay
+/// distinct.
+pub fn distinct<'a>(names: impl IntoIterator<Item = &'a str>, width: usize) -> Vec<String> {
+    let names: Vec<&str> = names.into_iter().collect();
+    let short = shorten(names.iter().copied(), width);
+    names.iter().map(|name| short.get(name).map_or(*name, String::as_str).to_owned()).collect()
+}
+
+/// The text with its long lines folded; further lines of one are indented.
+pub(crate) fn lines(text: &str, limit: usize) -> String {
+    let long = |line: &&str| length(line) > limit;
+    let indent = |line: &str| {
+        let blanks = line.chars().take_while(|&c| c == ' ').count();
+        (blanks + HANGING).min(limit / 2)
+    };
+    let deepest = text.lines().filter(long).map(indent).max().unwrap_or(0);
+    let room = limit.saturating_sub(deepest).max(1);
+    let short = shorten(text.lines().filter(long).flat_map(|line| line.split(' ')), room);
+    let folded = text.lines().map(|line| match long(&line) {
+        true => {
+            let hanging = format!("\n{}", " ".repeat(indent(line)));
+            fold(line, &short, limit - indent(line)).replace('\n', &hanging)
+        }
+        false => line.to_owned(),
+    });
+    folded.collect::<Vec<_>>().join("\n")
+}
+
 /// The first and the last characters of a word.
-fn middle(word: &str, head: usize, tail: usize) -> String {
+pub(crate) fn middle(word: &str, head: usize, tail: usize) -> String {
     let count = length(word);
     let start: String = word.chars().take(head).collect();
     let end: String = word.chars().skip(count.saturating_sub(tail)).collect();

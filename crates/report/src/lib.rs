@@ -1,20 +1,23 @@
 //! Results for people and programs.
 //!
 //! A [`Report`] is a list of [`Table`]s and texts; [`Report::render`] writes it as plain text,
-//! JSON, Markdown, CSV or HTML. Names in a report may come from hostile files: control characters
+//! JSON, Markdown, CSV or HTML. A [`Heading`] says the same things on every page and picture. Names in a report may come from hostile files: control characters
 //! never reach a terminal or a page ([`visible`]).
 
 mod cell;
 mod escape;
 mod fit;
+mod page;
 mod render;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use cell::Cell;
-pub use escape::visible;
-pub use render::Format;
+pub use escape::{html, visible};
+pub use fit::distinct;
+pub use page::{Heading, VERSION, shortened};
+pub use render::{Format, MAIN};
 pub use table::{Column, Table};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -26,7 +29,12 @@ pub const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
     Table(Table),
-    Text { key: String, text: String },
+    Text {
+        key: String,
+        text: String,
+        /// Its lines may be broken where they are too long.
+        folds: bool,
+    },
 }
 
 impl Part {
@@ -41,6 +49,7 @@ impl Part {
 /// A result: tables and texts in order, each with a key that is unique in the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
+    heading: Heading,
     parts: Vec<Part>,
 }
 
@@ -57,10 +66,27 @@ impl Report {
         self
     }
 
-    /// Adds a text that keeps its lines. CSV leaves it out.
+    /// Says what it is about, for HTML.
     #[must_use]
-    pub fn text(mut self, key: impl Into<String>, text: impl Into<String>) -> Self {
-        self.parts.push(Part::Text { key: key.into(), text: text.into() });
+    pub fn headed(self, heading: Heading) -> Self {
+        Report { heading, ..self }
+    }
+
+    /// Adds a text that keeps its lines, but those that are longer than a terminal is wide. CSV
+    /// leaves it out.
+    #[must_use]
+    pub fn text(self, key: impl Into<String>, text: impl Into<String>) -> Self {
+        self.lines(key.into(), text.into(), true)
+    }
+
+    /// The same for a text that other programs read, whose lines stay whole.
+    #[must_use]
+    pub fn verbatim(self, key: impl Into<String>, text: impl Into<String>) -> Self {
+        self.lines(key.into(), text.into(), false)
+    }
+
+    fn lines(mut self, key: String, text: String, folds: bool) -> Self {
+        self.parts.push(Part::Text { key, text, folds });
         self
     }
 
@@ -94,15 +120,15 @@ impl Report {
         self.render_within(format, None)
     }
 
-    /// The same with tables of text in so many columns: names are shortened in their middles, texts
-    /// folded, and what still does not fit stands below.
+    /// The same with text in so many columns: names are shortened in their middles, texts folded,
+    /// and columns of tables that still do not fit stand below.
     pub fn render_within(&self, format: Format, columns: Option<usize>) -> String {
         match format {
             Format::Text => render::text(&self.parts, columns),
             Format::Json => render::json(self),
             Format::Markdown => render::markdown(&self.parts),
             Format::Csv => render::csv(&self.parts),
-            Format::Html => render::html(&self.parts),
+            Format::Html => render::html(&self.heading, &self.parts),
         }
     }
 }
@@ -121,7 +147,7 @@ impl Serialize for Report {
         for part in &self.parts {
             match part {
                 Part::Table(table) => map.serialize_entry(table.key(), table)?,
-                Part::Text { key, text } => map.serialize_entry(key, text)?,
+                Part::Text { key, text, .. } => map.serialize_entry(key, text)?,
             }
         }
         map.end()

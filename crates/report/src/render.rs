@@ -2,7 +2,7 @@
 
 use crate::escape::{self, visible, visible_lines};
 use crate::fit::{self, Drawn};
-use crate::{Column, Part, Report, Table};
+use crate::{Column, Heading, Part, Report, Table};
 use comfy_table::{Cell as TextCell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use std::fmt;
 use std::str::FromStr;
@@ -54,10 +54,16 @@ impl FromStr for Format {
     }
 }
 
+/// Name of the table that is the result, where there are others besides it.
+pub const MAIN: &str = "rows";
+
 pub(crate) fn text(parts: &[Part], columns: Option<usize>) -> String {
     let render = |part: &Part| match part {
         Part::Table(table) => text_table(table, columns.unwrap_or(usize::MAX)),
-        Part::Text { text, .. } => ended(&visible_lines(text)),
+        Part::Text { text, folds, .. } => match columns.filter(|_| *folds) {
+            Some(columns) => ended(&fit::lines(&visible_lines(text), columns)),
+            None => ended(&visible_lines(text)),
+        },
     };
     join(parts.iter().map(render))
 }
@@ -134,23 +140,19 @@ fn csv_table(table: &Table) -> String {
     out
 }
 
-pub(crate) fn html(parts: &[Part]) -> String {
+pub(crate) fn html(heading: &Heading, parts: &[Part]) -> String {
     let mut body = String::new();
     for part in parts {
+        // The table that is the result itself needs no name.
+        if part.key() != MAIN || parts.len() > 1 {
+            body += &format!("<h2>{}</h2>\n", escape::html(&part.key().replace('_', " ")));
+        }
         match part {
             Part::Table(table) => body += &html_table(table),
             Part::Text { text, .. } => body += &format!("<pre>{}</pre>\n", escape::html(text)),
         }
     }
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <title>Quincunx</title>\n<style>\n\
-         body {{ font: 14px sans-serif; margin: 2em; }}\n\
-         table {{ border-collapse: collapse; margin-bottom: 2em; }}\n\
-         th, td {{ padding: 0.2em 0.8em; border-bottom: 1px solid #ccc; text-align: left; }}\n\
-         .number {{ text-align: right; font-variant-numeric: tabular-nums; }}\n\
-         </style>\n</head>\n<body>\n{body}</body>\n</html>\n"
-    )
+    heading.page("", &body)
 }
 
 fn html_table(table: &Table) -> String {
@@ -164,7 +166,12 @@ fn html_table(table: &Table) -> String {
     for row in table.rows() {
         out += "<tr>";
         for (cell, column) in row.iter().zip(table.columns()) {
-            out += &format!("<td{}>{}</td>", class(column.right), escape::html(&cell.show()));
+            let shown = cell.show();
+            let exact = match cell.rounded() {
+                true => format!(" title=\"{}\"", escape::html(&cell.raw())),
+                false => String::new(),
+            };
+            out += &format!("<td{}{exact}>{}</td>", class(column.right), escape::html(&shown));
         }
         out += "</tr>\n";
     }

@@ -2,11 +2,15 @@
 
 use crate::Timeline;
 use crate::perfetto::PARTS;
+use quincunx_report::Heading;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// The page around the data.
-const PAGE: &str = include_str!("page.html");
+const BODY: &str = include_str!("page.html");
+
+/// Its styles.
+const STYLE: &str = include_str!("page.css");
 
 /// Where the data goes.
 const PLACE: &str = "/*DATA*/";
@@ -15,17 +19,16 @@ const PLACE: &str = "/*DATA*/";
 const PICTURES: &str = "<!--PICTURES-->";
 
 impl Timeline {
-    /// A page with the lanes, to zoom (wheel) and to move (drag) in; a click on an event shows it
-    /// and what it waits for.
-    pub fn html(&self, title: &str) -> String {
+    /// A page with the lanes, to zoom (wheel) and to move (drag) in; what one points at is told in
+    /// numbers, a click on an event shows what it waits for.
+    pub fn html(&self, heading: &Heading) -> String {
         let tracks = self.tracks();
-        let (before, after) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
-        let picture = self.roofline().map(|roofline| roofline.svg()).unwrap_or_default();
+        let (before, after) = BODY.split_once(PLACE).unwrap_or((BODY, ""));
+        let picture = self.roofline().map(|roofline| roofline.svg(heading)).unwrap_or_default();
         let mut out = before.replace(PICTURES, &picture);
         let mut field = |name: &str, value: Value| {
             let _ = writeln!(out, "{name}: {},", script(&value));
         };
-        field("title", json!(title));
         field("unit", json!(self.unit()));
         field("total", json!(self.total()));
         let above = usize::from(!self.parts().is_empty());
@@ -48,6 +51,7 @@ impl Timeline {
             json!([track + above, event.start, event.duration, event.name, event.detail])
         });
         // Behind the events, whose numbers the critical path and the dependencies name.
+        field("parts", json!(self.events().len()));
         let parts = self.parts().iter();
         let parts = parts.map(|part| json!([0, part.start, part.end - part.start, part.name, ""]));
         list(&mut out, "events", events.chain(parts));
@@ -57,7 +61,7 @@ impl Timeline {
             "dependencies",
             dependencies.map(|d| json!([d.from.index(), d.to.index(), d.kind])),
         );
-        out + after
+        heading.page(STYLE, &(out + after))
     }
 }
 

@@ -1,17 +1,25 @@
 //! Rooflines: how near every part of a program is to what the machine could do at most.
 
+use quincunx_report::{Heading, html, shortened};
 use std::fmt::Write as _;
 
 /// Extents of the picture, and of what is drawn in it.
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 420.0;
+const HEIGHT: f64 = 500.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 690.0;
-const TOP: f64 = 30.0;
-const BOTTOM: f64 = 370.0;
+const TOP: f64 = 110.0;
+const BOTTOM: f64 = 450.0;
+
+/// Colours of points and of the roof.
+const POINT: &str = "#2a7fc0";
+const ROOF: &str = "#d04040";
 
 /// Most points that get their names beside them; a name shows in any case when one points at it.
 const NAMED: usize = 12;
+
+/// Most characters of a name beside a point.
+const LONGEST: usize = 24;
 
 /// A part of a program in a roofline.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,38 +59,59 @@ impl Roofline {
     }
 
     /// The picture, both axes logarithmic. Parts without work have no place in it.
-    pub fn svg(&self) -> String {
-        let drawn = || self.points.iter().filter(|p| p.intensity.is_finite() && p.rate > 0.0);
+    pub fn svg(&self, heading: &Heading) -> String {
+        let is_drawn = |p: &&Point| p.intensity.is_finite() && p.rate > 0.0;
+        let drawn = || self.points.iter().filter(is_drawn);
         let xs = Axis::new(drawn().map(|p| p.intensity).chain([self.ridge()]), [LEFT, RIGHT]);
         let ys = Axis::new(drawn().map(|p| p.rate).chain([self.peak]), [BOTTOM, TOP]);
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"{WIDTH}\" \
-             height=\"{HEIGHT}\" fill=\"white\"/>\n"
-        );
+        let mut out = self.legend(self.points.len() - drawn().count());
         self.axes(&xs, &ys, &mut out);
         self.line(&xs, &ys, &mut out);
         for (index, point) in drawn().enumerate() {
             let (x, y) = (xs.place(point.intensity), ys.place(point.rate));
-            let name = escape(&point.name);
+            let share = point.rate / self.roof(point.intensity) * 100.0;
             let _ = writeln!(
                 out,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"#27a\" fill-opacity=\"0.7\">\
-                 <title>{name}: {:.3} {}, {:.3} {}</title></circle>",
-                point.intensity, self.intensity_unit, point.rate, self.rate_unit
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{POINT}\" \
+                 fill-opacity=\"0.8\"><title>{}: {} {}, {} {}, {share:.2} % of the roof</title>\
+                 </circle>",
+                html(&point.name),
+                point.intensity,
+                html(self.intensity_unit),
+                point.rate,
+                html(self.rate_unit)
             );
             if index < NAMED {
                 // Names at the right edge stand to the left of their points.
-                let (anchor, side) = if x > RIGHT - 90.0 { ("end", -6.0) } else { ("start", 6.0) };
+                let (anchor, side) = if x > RIGHT - 150.0 { ("end", -6.0) } else { ("start", 6.0) };
                 let _ = writeln!(
                     out,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{name}</text>",
+                    "<text class=\"ink\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
                     x + side,
-                    y + 4.0
+                    y + 4.0,
+                    html(&shortened(&point.name, LONGEST))
                 );
             }
         }
-        out + "</svg>\n"
+        heading.clone().titled("Roofline").picture([WIDTH, HEIGHT], &out)
+    }
+
+    /// What the line and the points are.
+    fn legend(&self, without: usize) -> String {
+        let left_out = match without {
+            0 => String::new(),
+            count => format!(" ({count} that move or compute nothing are left out)"),
+        };
+        let (y, below) = (Heading::HEIGHT + 4.0, Heading::HEIGHT + 20.0);
+        format!(
+            "<line x1=\"20\" y1=\"{y}\" x2=\"44\" y2=\"{y}\" stroke=\"{ROOF}\" \
+             stroke-width=\"2\"/><text class=\"ink\" x=\"50\" y=\"{}\">the most that the machine \
+             can do</text>\n<circle cx=\"32\" cy=\"{below}\" r=\"4\" fill=\"{POINT}\"/>\
+             <text class=\"ink\" x=\"50\" y=\"{}\">what a part of the program reaches{left_out}\
+             </text>\n",
+            y + 4.0,
+            below + 4.0
+        )
     }
 
     fn axes(&self, xs: &Axis, ys: &Axis, out: &mut String) {
@@ -90,8 +119,8 @@ impl Roofline {
             let x = xs.place(10_f64.powi(power));
             let _ = writeln!(
                 out,
-                "<path d=\"M{x:.1} {TOP}V{BOTTOM}\" stroke=\"#ddd\"/><text x=\"{x:.1}\" \
-                 y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                "<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/><text class=\"ink\" \
+                 x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 BOTTOM + 14.0,
                 label(power)
             );
@@ -100,8 +129,8 @@ impl Roofline {
             let y = ys.place(10_f64.powi(power));
             let _ = writeln!(
                 out,
-                "<path d=\"M{LEFT} {y:.1}H{RIGHT}\" stroke=\"#ddd\"/><text x=\"{:.1}\" \
-                 y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/><text class=\"ink\" \
+                 x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 LEFT - 6.0,
                 y + 4.0,
                 label(power)
@@ -109,13 +138,13 @@ impl Roofline {
         }
         let _ = writeln!(
             out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
-             <text x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
+            "<text class=\"ink\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+             <text class=\"ink\" x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
             (LEFT + RIGHT) / 2.0,
             BOTTOM + 34.0,
-            escape(self.intensity_unit),
+            html(self.intensity_unit),
             TOP - 12.0,
-            escape(self.rate_unit)
+            html(self.rate_unit)
         );
     }
 
@@ -128,10 +157,15 @@ impl Roofline {
         };
         let _ = writeln!(
             out,
-            "<path d=\"M{} L{} L{}\" fill=\"none\" stroke=\"#c33\" stroke-width=\"2\"/>",
+            "<path d=\"M{} L{} L{}\" fill=\"none\" stroke=\"{ROOF}\" stroke-width=\"2\">\
+             <title>at most {} {}, from {} {} on</title></path>",
             corner(start),
             corner(self.ridge().max(start)),
-            corner(high)
+            corner(high),
+            self.peak,
+            html(self.rate_unit),
+            self.ridge(),
+            html(self.intensity_unit)
         );
     }
 }
@@ -169,21 +203,4 @@ impl Axis {
 
 fn label(power: i32) -> String {
     if (-2..=4).contains(&power) { 10_f64.powi(power).to_string() } else { format!("1e{power}") }
-}
-
-/// Names may come from hostile files.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            // XML has no control characters, not even escaped.
-            letter if letter.is_control() => out.push('\u{fffd}'),
-            letter => out.push(letter),
-        }
-    }
-    out
 }

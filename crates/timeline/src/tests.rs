@@ -1,4 +1,5 @@
 use crate::{Event, LaneId, Step, Timeline};
+use quincunx_report::Heading;
 
 fn event(lane: LaneId, start: u64, duration: u64, name: &str) -> Event {
     Event { lane, start, duration, name: name.to_owned(), detail: String::new() }
@@ -40,14 +41,14 @@ fn usage_says_who_waits_for_whom() {
 fn an_empty_timeline_has_no_path() {
     let timeline = Timeline::new("ns");
     assert!(timeline.critical_path().is_empty() && timeline.usage().is_empty());
-    assert!(timeline.chart(10).contains("0 ns"));
-    assert_eq!(timeline.listing(0..5, 10), "");
+    assert!(timeline.chart(20).contains("0 ns"));
+    assert_eq!(timeline.listing(0..5, None), "");
     assert!(serde_json::from_str::<serde_json::Value>(&timeline.perfetto()).is_ok());
 }
 
 #[test]
 fn the_chart_shows_how_busy_lanes_are() {
-    let text = example().chart(8);
+    let text = example().chart(15);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "load │███·····│");
     assert_eq!(lines[1], "work │··██████│");
@@ -56,7 +57,7 @@ fn the_chart_shows_how_busy_lanes_are() {
 
 #[test]
 fn the_listing_draws_waiting_and_working() {
-    let text = example().listing(0..2, 30);
+    let text = example().listing(0..2, None);
     let bars: Vec<&str> = text.lines().collect();
     assert!(bars[0].contains("==========  "), "{text}");
     assert!(bars[1].contains("----------===================="), "{text}");
@@ -81,7 +82,7 @@ fn hostile_names_do_not_leave_the_script() {
     let mut timeline = Timeline::new("cycles");
     let lane = timeline.lane("</script><b>");
     timeline.event(event(lane, 0, 1, "</script>"));
-    let page = timeline.html("a </script> b");
+    let page = timeline.html(&Heading::new("a </script> b"));
     assert_eq!(page.matches("</script>").count(), 1);
     assert!(page.contains("unit: \"cycles\""));
 }
@@ -179,7 +180,7 @@ fn the_largest_times_and_odd_samples_are_written() {
     assert!(events.iter().any(|event| event["ts"] == u64::MAX - 1));
     assert_eq!(timeline.usage()[0].busy, 1);
     assert!(timeline.chart(8).contains("18446744073709551615 cycles"));
-    assert!(timeline.listing(0..1, 8).contains("last"));
+    assert!(timeline.listing(0..1, Some(80)).contains("last"));
 }
 
 /// Files of a million events are large: what says nothing is not written.
@@ -212,7 +213,7 @@ fn parts_have_a_row_of_their_own() {
     timeline.part("second </script>", 12, 40);
     let drawn = traced(&timeline.perfetto(), "X");
     assert_eq!(drawn[4..], [("first".to_owned(), 3), ("second </script>".to_owned(), 3)]);
-    let page = timeline.html("t");
+    let page = timeline.html(&Heading::new("t"));
     assert!(page.contains("tracks: [\"parts\",\"load\",\"work\"]"));
     assert!(page.contains("[0,12,28,\"second \\u003c/script>\",\"\"]"));
     assert!(page.contains("[2,10,20,\"mul\",\"\"]"), "lanes move one row down");
@@ -267,12 +268,13 @@ fn a_roofline_is_drawn_with_a_point_for_every_part() {
         points,
     };
     assert_eq!((roofline.roof(4.0), roofline.roof(1e6), roofline.ridge()), (2.0, 64.0, 128.0));
-    let svg = roofline.svg();
-    assert_eq!(svg.matches("<circle").count(), 2);
-    assert!(svg.contains("a&lt;b&gt;&amp;: 4.000 work for each unit, 3.000 work"));
+    let svg = roofline.svg(&Heading::new("").of("<net>"));
+    // One is that of the legend.
+    assert_eq!(svg.matches("<circle").count(), 3);
+    assert!(svg.contains("a&lt;b&gt;&amp;: 4 work for each unit, 3 work, 150.00 % of the roof"));
     // Axes from 1 to 1000 and from 1 to 100: the roof starts at 2, where it has half a decade.
-    assert!(svg.contains("M132.2 370.0"), "{svg}");
+    assert!(svg.contains("M132.2 450.0"), "{svg}");
     let mut timeline = example();
     timeline.set_roofline(roofline);
-    assert!(timeline.html("t").contains("<svg"));
+    assert!(timeline.html(&Heading::new("t")).contains("<svg"));
 }

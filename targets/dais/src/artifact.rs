@@ -22,7 +22,7 @@ use quincunx_contract::{
     Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, first_error};
-use quincunx_report::Table;
+use quincunx_report::{Heading, Table};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
 pub(crate) use staging::stage;
@@ -295,17 +295,19 @@ impl quincunx_contract::Program for Artifact {
             "verilog" => return self.emit_rtl(Language::Verilog, stem),
             "vhdl" => return self.emit_rtl(Language::Vhdl, stem),
             "asm" => File::new(format!("{stem}.dasm"), text::print_pipeline(&self.pipeline)),
-            "dot" => {
-                let text = views::dot(&self.legal_flat()?, stem);
-                File::new(format!("{stem}.dot"), text)
-            }
-            "svg" => {
-                let text = views::svg(&self.legal_flat()?, stem);
-                File::new(format!("{stem}.svg"), text)
-            }
+            "dot" | "svg" => return self.emit_headed(kind, stem, &Heading::default().of(stem)),
             _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         Ok(vec![file])
+    }
+
+    fn emit_headed(&self, kind: &str, stem: &str, heading: &Heading) -> Result<Vec<File>> {
+        let draw = match kind {
+            "dot" => views::dot,
+            "svg" => views::svg,
+            _ => return self.emit(kind, stem),
+        };
+        Ok(vec![File::new(format!("{stem}.{kind}"), draw(&self.legal_flat()?, heading))])
     }
 
     fn verify(&self) -> Vec<Diagnostic> {

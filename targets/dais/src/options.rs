@@ -5,22 +5,22 @@ use crate::compile::claim::Limits;
 use crate::compile::pipeline::Cutoff;
 use crate::isa::Dialect;
 use crate::rtl;
-use quincunx_contract::{OptionInfo, Options};
+use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::Result;
 
 /// The options of the target.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
-    OptionInfo::one_of("dialect", "layout of machine code; auto writes that of the architecture and guesses when reading", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]),
-    OptionInfo::one_of("to", "dialect to convert to; auto keeps what was read or compiled", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]),
-    OptionInfo::flag("keep-layers", "keep every layer observable, even operations no output needs", false),
-    OptionInfo::whole("softmax-bits", "correct bits in the results of a softmax; more bits need larger tables", "8", 4..=12),
-    OptionInfo::whole("max-operations", "layers that would need more operations than this, with those before them, are left to the host; adders of products are estimated from the digits of the weights", "1048576", 1..=8_388_608),
-    OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices; default does what fast does where the weights have more than 262144 signed digits", "default", &["fast", "default", "max"]),
-    OptionInfo::whole("depth-slack", "adder levels a product may have above the fewest possible; -1 for any number", "-1", -1..=1000),
-    OptionInfo::real("latency-cutoff", "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are", "none", 1e-6..=1e9).or("none"),
-    OptionInfo::flag("retiming", "balance the stages and move operations to where registers hold fewer bits", true),
-    OptionInfo::flag("dump-buffer", "add an output `buffer` with the values of all slots", false),
-    OptionInfo::flag("lenient", "read files whose unused operands are not -1, with warnings", false),
+    OptionInfo::one_of("dialect", "layout of machine code; auto writes that of the architecture and guesses when reading", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]).used_by(&[Use::Read, Use::Compile]),
+    OptionInfo::one_of("to", "dialect to convert to; auto keeps what was read or compiled", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]).used_by(&[Use::Read, Use::Compile]),
+    OptionInfo::flag("keep-layers", "keep every layer observable, even operations no output needs", false).used_by(&[Use::Compile]),
+    OptionInfo::whole("softmax-bits", "correct bits in the results of a softmax; more bits need larger tables", "8", 4..=12).used_by(&[Use::Compile]),
+    OptionInfo::whole("max-operations", "layers that would need more operations than this, with those before them, are left to the host; adders of products are estimated from the digits of the weights", "1048576", 1..=8_388_608).used_by(&[Use::Compile]),
+    OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices; default does what fast does where the weights have more than 262144 signed digits", "default", &["fast", "default", "max"]).used_by(&[Use::Compile]),
+    OptionInfo::whole("depth-slack", "adder levels a product may have above the fewest possible; -1 for any number", "-1", -1..=1000).used_by(&[Use::Compile]),
+    OptionInfo::real("latency-cutoff", "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are", "none", 1e-6..=1e9).or("none").used_by(&[Use::Read, Use::Compile]),
+    OptionInfo::flag("retiming", "balance the stages and move operations to where registers hold fewer bits", true).used_by(&[Use::Read, Use::Compile]),
+    OptionInfo::flag("dump-buffer", "add an output `buffer` with the values of all slots", false).used_by(&[Use::Read, Use::Compile]),
+    OptionInfo::flag("lenient", "read files whose unused operands are not -1, with warnings", false).used_by(&[Use::Read]),
     rtl::OPTIONS[0],
     rtl::OPTIONS[1],
     rtl::OPTIONS[2],

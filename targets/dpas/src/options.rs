@@ -4,7 +4,7 @@ use crate::binary::visa::Form;
 use crate::shape::RowStride;
 use crate::simulate::{Model, Rules};
 use crate::verify::Allow;
-use quincunx_contract::{OptionInfo, Options};
+use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
 
 /// The options of the target.
@@ -14,40 +14,40 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "how products of floats are added",
         "seq",
         &["seq", "fma", "stage", "exact"],
-    ),
-    OptionInfo::flag("ftz", "sums of floats that are subnormal become zero", false),
+    ).used_by(&[Use::Run]),
+    OptionInfo::flag("ftz", "sums of floats that are subnormal become zero", false).used_by(&[Use::Run]),
     OptionInfo::one_of(
         "src2-stride",
         "rows of A with a depth below 8 are 8 or depth times the products of a stage apart",
         "8",
         &["8", "sd"],
-    ),
+    ).used_by(&[Use::Read]),
     OptionInfo::text(
         "dispatch-mask",
         "lanes that are switched on, as a hexadecimal number of 32 bits",
         "0xffffffff",
-    ),
-    OptionInfo::flag("one-bit", "allow the precisions u1 and s1, which no platform accepts", false),
-    OptionInfo::flag("df", "allow operands of type df, whose layout is ours", false),
+    ).used_by(&[Use::Run, Use::Show]),
+    OptionInfo::flag("one-bit", "allow the precisions u1 and s1, which no platform accepts", false).used_by(&[Use::Run, Use::Verify, Use::Time, Use::Show]),
+    OptionInfo::flag("df", "allow operands of type df, whose layout is ours", false).used_by(&[Use::Read]),
     OptionInfo::one_of(
         "swsb",
         "dependencies of native listings: check and time them, ignore them, or assign them on reading",
         "check",
         &["check", "ignore", "auto"],
-    ),
+    ).used_by(&[Use::Read]),
     OptionInfo::one_of(
         "visa-form",
         "byte code as documented or with the predicate of 2026; auto guesses when reading",
         "auto",
         &["auto", "doc", "2026"],
-    ),
+    ).used_by(&[Use::Read]),
     OptionInfo::whole(
         "layout",
         "systolic instruction (counted from 0) whose elements inspect lists",
         "none",
         0..=0xffff_ffff,
     )
-    .or("none"),
+    .or("none").used_by(&[Use::Show]),
 ];
 
 /// What the options of a reader say.

@@ -1,6 +1,6 @@
 //! The options of the target, and what they say.
 
-use quincunx_contract::OptionInfo;
+use quincunx_contract::{OptionInfo, Use};
 
 /// The options of the target.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
@@ -8,46 +8,54 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "lenient",
         "read members that the table does not know and parts left out as {...}, with warnings",
         false,
-    ),
+    )
+    .used_by(&[Use::Read]),
     OptionInfo::one_of(
         "ports",
         "inputs and outputs: the tensors that the program moves, or DRAM as raw bytes",
         "tensors",
         &["tensors", "raw"],
-    ),
+    )
+    .used_by(&[Use::Run, Use::Show]),
     OptionInfo::one_of(
         "accumulate",
         "sums of convolutions: whole numbers, or f32 numbers that take up eight products at a time",
         "int",
         &["int", "f32"],
-    ),
+    )
+    .used_by(&[Use::Run]),
     OptionInfo::one_of(
         "vp-batch-stride",
         "addresses of images of a batch in the vector queue: as in the text, or advanced",
         "text",
         &["text", "implicit"],
-    ),
+    )
+    .used_by(&[Use::Run, Use::Verify, Use::Time, Use::Write, Use::Show]),
     OptionInfo::one_of(
         "timing",
         "cycles: those of the original tool's traces, or with every image and move counted",
         "upstream",
         &["upstream", "physical"],
-    ),
+    )
+    .used_by(&[Use::Time, Use::Write, Use::Show]),
     OptionInfo::one_of(
         "vp-cost",
         "cycles of vector work on a batch: as timing says, counted once, or per image",
         "auto",
         &["auto", "upstream", "per-image"],
-    ),
+    )
+    .used_by(&[Use::Time, Use::Write, Use::Show]),
     OptionInfo::one_of(
         "durations",
         "cycles of lines: of the trace if the file is one, of the model, or of the trace",
         "auto",
         &["auto", "model", "traced"],
-    ),
+    )
+    .used_by(&[Use::Time, Use::Write, Use::Show]),
     OptionInfo::flag(
         "side",
         "machine code is followed by what words cannot hold: maps, times, exact numbers",
         true,
-    ),
+    )
+    .used_by(&[Use::Write]),
 ];

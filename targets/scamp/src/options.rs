@@ -4,60 +4,75 @@ use crate::arch::ScampArch;
 use crate::readout::Readout;
 use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
-use quincunx_contract::{OptionInfo, Options};
+use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
 
 /// The options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
-    OptionInfo::flag("fix", "rewrite illegal and deprecated instructions when reading", false),
+    OptionInfo::flag("fix", "rewrite illegal and deprecated instructions when reading", false)
+        .used_by(&[Use::Read]),
     OptionInfo::one_of(
         "edge",
         "what lies beyond the array: zeros, or what was there (Cain)",
         "zero",
         &["zero", "stale"],
-    ),
+    )
+    .used_by(&[Use::Run]),
     OptionInfo::text(
         "size",
         "elements of the array as WIDTHxHEIGHT; empty for those of the machine",
         "",
-    ),
-    OptionInfo::one_of("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES),
-    OptionInfo::one_of("readout", "how results leave the array", "analogue", &Readout::NAMES),
+    )
+    .used_by(&[Use::Run, Use::Show]),
+    OptionInfo::one_of("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES)
+        .used_by(&[Use::Time, Use::Show]),
+    OptionInfo::one_of("readout", "how results leave the array", "analogue", &Readout::NAMES)
+        .used_by(&[Use::Run, Use::Show]),
     OptionInfo::one_of(
         "input-range",
         "raw: inputs as they are; half: halved, as cameras give 0 to 255",
         "raw",
         &["raw", "half"],
-    ),
+    )
+    .used_by(&[Use::Run]),
     OptionInfo::real(
         "noise-bus",
         "standard deviation of the noise of a write with one receiver",
         "0",
         0.0..=1e9,
-    ),
-    OptionInfo::real("noise-bus2", "the same with two receivers", "0", 0.0..=1e9),
-    OptionInfo::real("noise-bus3", "the same with three and more", "0", 0.0..=1e9),
+    )
+    .used_by(&[Use::Run]),
+    OptionInfo::real("noise-bus2", "the same with two receivers", "0", 0.0..=1e9)
+        .used_by(&[Use::Run]),
+    OptionInfo::real("noise-bus3", "the same with three and more", "0", 0.0..=1e9)
+        .used_by(&[Use::Run]),
     OptionInfo::real(
         "mismatch",
         "deviation of the share a register takes, fixed per element",
         "0",
         0.0..=1e9,
-    ),
+    )
+    .used_by(&[Use::Run]),
     OptionInfo::whole(
         "seed",
         "which device and run the noise comes from",
         "0",
         0..=u64::MAX as i128,
-    ),
-    OptionInfo::flag("saturate", "values stop at the saturation of the machine", false),
+    )
+    .used_by(&[Use::Run]),
+    OptionInfo::flag("saturate", "values stop at the saturation of the machine", false)
+        .used_by(&[Use::Run]),
     OptionInfo::whole(
         "max-work",
         "what an image of `run`, and all of `verify`, may cost, in millions of units of about 1 ns",
         "4000",
         1..=1_000_000_000,
-    ),
-    OptionInfo::text("simulator-name", "name of the simulator in the JSS format", "s"),
-    OptionInfo::text("function", "name of the function in the C++ header", "kernel"),
+    )
+    .used_by(&[Use::Run, Use::Verify]),
+    OptionInfo::text("simulator-name", "name of the simulator in the JSS format", "s")
+        .used_by(&[Use::Write]),
+    OptionInfo::text("function", "name of the function in the C++ header", "kernel")
+        .used_by(&[Use::Write]),
 ];
 
 /// The values of the options.

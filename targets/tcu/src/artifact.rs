@@ -22,7 +22,7 @@ use quincunx_contract::{
 };
 use quincunx_diag::{Diagnostic, Result, any_error, first_error};
 use quincunx_isa::DOES_NOT_FIT;
-use quincunx_report::{Cell, Column, Table};
+use quincunx_report::{Cell, Column, Heading, Table};
 use quincunx_timeline::Timeline;
 use session::{Session, Simulator};
 use std::any::Any;
@@ -274,14 +274,20 @@ impl quincunx_contract::Program for Artifact {
                 let stream = self.settings.driver.stream(program)?;
                 File::new(format!("{stem}.tstream"), binary::write(&stream)?)
             }
-            "dot" => {
-                let graph = dot(&self.package, &self.ports, &self.layers(), stem);
-                File::new(format!("{stem}.dot"), graph)
-            }
+            "dot" => return self.emit_headed(kind, stem, &Heading::default().of(stem)),
             "samples" => File::new(format!("{stem}.tsamples"), self.samples()?),
             _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         Ok(vec![file])
+    }
+
+    fn emit_headed(&self, kind: &str, stem: &str, heading: &Heading) -> Result<Vec<File>> {
+        if kind != "dot" {
+            return self.emit(kind, stem);
+        }
+        let heading = heading.clone().titled("Layers of a program");
+        let graph = dot(&self.package, &self.ports, &self.layers(), &heading);
+        Ok(vec![File::new(format!("{stem}.dot"), graph)])
     }
 
     fn verify(&self) -> Vec<Diagnostic> {

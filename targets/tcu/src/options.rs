@@ -7,7 +7,7 @@ use crate::program::{Memory, Span};
 use crate::simulate::{Driver, Watch};
 use crate::time::Model as Timing;
 use crate::verify::Rules;
-use quincunx_contract::{OptionInfo, Options};
+use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Cursor, Style};
 
@@ -15,95 +15,95 @@ use quincunx_isa::{Cursor, Style};
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of(
         "rounding",
-        "compile: compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/tcu.md, Free numbers)",
+        "compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/tcu.md, Free numbers)",
         "compat",
         &["compat", "free"],
-    ),
+    ).used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "strategy",
-        "compile: auto keeps tensors in local memory where that is cheaper, local-isolated never; local-vars keeps all of them there, local-consts all constants, local-vars-and-consts both",
+        "auto keeps tensors in local memory where that is cheaper, local-isolated never; local-vars keeps all of them there, local-consts all constants, local-vars-and-consts both",
         "auto",
         Strategy::NAMES,
-    ),
+    ).used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "input-layout",
-        "compile: nhwc takes inputs position by position; packed, with --rounding free, lets the host pack everything that a first convolution reads for a position into one",
+        "nhwc takes inputs position by position; packed, with --rounding free, lets the host pack everything that a first convolution reads for a position into one",
         "nhwc",
         &["nhwc", "packed"],
-    ),
+    ).used_by(&[Use::Compile]),
     OptionInfo::flag(
         "driver-reserve",
-        "compile: leave the last vector of local memory and two of DRAM0 to the flush probe",
+        "leave the last vector of local memory and two of DRAM0 to the flush probe",
         true,
-    ),
+    ).used_by(&[Use::Compile]),
     OptionInfo::flag(
         "lenient",
         "read machine code whose unused bits are not 0, with warnings",
         false,
-    ),
+    ).used_by(&[Use::Read]),
     OptionInfo::whole(
         "simd-write-gap",
         "instructions that must lie between a SIMD write and a move out of the accumulators",
         "0",
         0..=64,
-    ),
+    ).used_by(&[Use::Compile, Use::Run, Use::Verify]),
     OptionInfo::one_of(
         "timing",
         "timing model: upstream's of today or early 2022, or two concurrent engines",
         "current",
         Timing::NAMES,
-    ),
+    ).used_by(&[Use::Time]),
     OptionInfo::whole(
         "clock",
         "MHz of the clock for times in seconds; arch is what the architecture says",
         "arch",
         1..=100_000,
     )
-    .or("arch"),
+    .or("arch").used_by(&[Use::Time, Use::Summary]),
     OptionInfo::flag(
         "flush-probe",
         "send the host's probe, which uses the last two vectors of DRAM0, after the program",
         true,
-    ),
+    ).used_by(&[Use::Run, Use::Verify, Use::Write]),
     OptionInfo::one_of(
         "stream-bytes",
         "bytes of the instruction bus, to which the stream is padded",
         "8",
         &["8", "16"],
-    ),
-    OptionInfo::whole("dram0-offset", "base of DRAM0 in blocks of 64 KiB", "0", 0..=0xffff_ffff),
-    OptionInfo::whole("dram1-offset", "base of DRAM1 in blocks of 64 KiB", "0", 0..=0xffff_ffff),
+    ).used_by(&[Use::Run, Use::Write]),
+    OptionInfo::whole("dram0-offset", "base of DRAM0 in blocks of 64 KiB", "0", 0..=0xffff_ffff).used_by(&[Use::Run, Use::Verify, Use::Write]),
+    OptionInfo::whole("dram1-offset", "base of DRAM1 in blocks of 64 KiB", "0", 0..=0xffff_ffff).used_by(&[Use::Run, Use::Verify, Use::Write]),
     OptionInfo::whole(
         "timeout",
         "cycles for which the decoder may stay in one state",
         "100",
         0..=0xffff,
-    ),
+    ).used_by(&[Use::Run, Use::Time, Use::Write]),
     OptionInfo::whole(
         "tracepoint",
         "program counter that raises the tracepoint flag; none leaves the register alone",
         "none",
         0..=0xffff_ffff,
     )
-    .or("none"),
+    .or("none").used_by(&[Use::Run, Use::Write]),
     OptionInfo::whole(
         "sample-interval",
         "cycles between performance samples; 0 takes none",
         "0",
         0..=0xffff,
-    ),
+    ).used_by(&[Use::Write]),
     OptionInfo::whole(
         "sample-block",
         "performance samples in a block; arch is what the architecture says, else 1",
         "arch",
         1..=1 << 20,
     )
-    .or("arch"),
+    .or("arch").used_by(&[Use::Write, Use::Show]),
     OptionInfo::text(
         "watch",
         "vectors whose changes run prints: inputs and outputs by name, or places such as Acc(3) Local(0+8)",
         "",
-    ),
+    ).used_by(&[Use::Run]),
 ];
 
 /// Why an option has one of its words.

@@ -5,7 +5,7 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx::diag::{Diagnostic, Severity, Sources, render};
 use quincunx::inspect::select;
-use quincunx::report::{Format, Report};
+use quincunx::report::{Format, MAIN, Report};
 use quincunx::{Failure, Outcome, Progress, available_threads};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -14,9 +14,6 @@ use std::path::Path;
 
 /// Fewest columns that tables are fitted into.
 const FEWEST: usize = 40;
-
-/// The table that is the result, where there are others besides it.
-const MAIN: &str = "rows";
 
 /// Warnings of one kind that are shown.
 const EXAMPLES: usize = 3;
@@ -74,9 +71,12 @@ impl Console {
         if self.format == Format::Csv {
             report = one_table(report)?;
         }
-        let is_stdout = output.is_none_or(|path| path == Path::new("-"));
-        let columns = self.columns.filter(|_| is_stdout);
-        self.write(output, report.render_within(self.format, columns).as_bytes())
+        self.write(output, report.render_within(self.format, self.columns(output)).as_bytes())
+    }
+
+    /// Columns of a result that goes there, if there is a limit.
+    pub(crate) fn columns(&self, output: Option<&Path>) -> Option<usize> {
+        self.columns.filter(|_| self.format == Format::Text && output.is_none_or(output::is_stdout))
     }
 
     /// Adds a file to the results; `-` and no name are stdout, which is written at once.

@@ -2,6 +2,7 @@
 
 use crate::args::{Data, Machine, Preparation, Reading, without_conflict};
 use crate::console::Console;
+use crate::options::{of_models, refuse_others};
 use crate::output;
 use quincunx::diag::{Diagnostic, Result, Sources};
 use quincunx::import::{Options as ReadOptions, external_files};
@@ -47,6 +48,7 @@ pub(crate) fn setup<'a>(
     model: &Model,
 ) -> Outcome<Setup<'a>> {
     let (source, options) = (arch(target, machine.arch.as_deref())?, machine.options()?);
+    refuse_others(target, &options)?;
     let setup = Setup::for_model(target, &source, model, &options);
     setup.map_err(|problem| in_arch(problem, source))
 }
@@ -58,6 +60,7 @@ fn with_options<'a>(
     options: &[(String, String)],
 ) -> Outcome<Setup<'a>> {
     let source = arch(target, machine.arch.as_deref())?;
+    refuse_others(target, options)?;
     Setup::new(target, &source, options).map_err(|problem| in_arch(problem, source))
 }
 
@@ -100,8 +103,9 @@ impl Reading {
     pub(crate) fn folder(&self, path: &Path) -> Outcome<Opened<'static>> {
         without_effect(self.machine.arch.iter().map(|_| "--arch"), "a program folder")?;
         output::reads(Folder::files_at(path).iter().map(PathBuf::as_path))?;
-        let named = self.named()?;
-        let opened = open_folder(path, targets(), &self.options()?)?;
+        let (named, options) = (self.named()?, self.options()?);
+        let opened = open_folder(path, targets(), &options)?;
+        refuse_others(opened.setup.target, &options)?;
         match named {
             Some(target) if target.info().name != opened.setup.name() => {
                 let message = format!("the program folder is for {}", opened.setup.name());
@@ -109,6 +113,14 @@ impl Reading {
             }
             _ => Ok(opened),
         }
+    }
+
+    /// Refuses options of the target that only matter where a model is compiled.
+    ///
+    /// # Errors
+    /// As [`without_effect`].
+    pub(crate) fn refuse_compiling(&self, target: &dyn Target, on: &str) -> Result<()> {
+        without_effect(of_models(target, &self.options()?), on)
     }
 
     /// The options that are given but `--target`, by name.
@@ -207,6 +219,16 @@ pub(crate) fn note_data_beside(preparation: &Preparation, model: &Model) -> Resu
         Some(_) => Ok(()),
         None => output::reads(model.data_beside().as_deref()),
     }
+}
+
+/// What a page says it is of: the names of the files, without their folders.
+pub(crate) fn subject(paths: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| match path.file_name() {
+        Some(name) if !output::is_stdout(path) => name.to_string_lossy().into_owned(),
+        Some(_) => "<stdin>".to_owned(),
+        None => path.display().to_string(),
+    };
+    paths.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// Opens a program folder, or native files of one program.

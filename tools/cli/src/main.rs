@@ -9,7 +9,7 @@ mod options;
 mod output;
 mod verbs;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use console::Console;
 use quincunx::Failure;
 use std::env;
@@ -33,7 +33,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> u8 {
-    let cli = match args::Cli::try_parse() {
+    let parsed = args::Cli::command().try_get_matches().and_then(|matches| {
+        options::set_verb(matches.subcommand_name().unwrap_or_default());
+        args::Cli::from_arg_matches(&matches)
+    });
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // Nothing can be done when the help cannot be printed.

@@ -2,8 +2,14 @@
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::diag::Diagnostic;
-use quincunx::target::{OptionInfo, OptionKind};
+use quincunx::target::{OptionInfo, OptionKind, Target, Use};
 use quincunx::targets;
+use std::cell::RefCell;
+
+thread_local! {
+    /// The verb of the command.
+    static VERB: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 /// An option that verbs have under the same name and hand over to the target.
 const SHARED: &str = "lenient";
@@ -30,11 +36,15 @@ impl FromArgMatches for TargetOptions {
 
 impl Args for TargetOptions {
     fn augment_args(command: Command) -> Command {
-        // The short help would be mostly these.
-        let hide = |arg: Arg| arg.hide_short_help(true);
-        of_targets()
-            .iter()
-            .fold(command, |c, option| c.arg(hide(option.arg().help_heading(option.heading()))))
+        let verb = command.get_name().to_owned();
+        of_targets().into_iter().fold(command, |command, option| {
+            let of_verb = option.of(&verb);
+            let shown = of_verb.as_ref().unwrap_or(&option);
+            // The short help would be mostly these. What the verb does not take is refused when it
+            // is known whose option it is.
+            let arg = shown.arg().help_heading(shown.heading()).hide_short_help(true);
+            command.arg(arg.hide(of_verb.is_none()))
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -45,16 +55,25 @@ impl Args for TargetOptions {
 /// An option with everyone who declares it.
 pub(crate) struct Declared {
     name: &'static str,
-    uses: Vec<(String, &'static OptionInfo)>,
+    uses: Vec<Declaration>,
+}
+
+/// Who declares an option, and the verbs that take it there.
+#[derive(Clone)]
+pub(crate) struct Declaration {
+    pub(crate) owner: String,
+    pub(crate) option: &'static OptionInfo,
+    pub(crate) verbs: Vec<&'static str>,
 }
 
 /// Options by name; several may declare one.
-pub(crate) fn merge(all: impl Iterator<Item = (String, &'static OptionInfo)>) -> Vec<Declared> {
+pub(crate) fn merge(all: impl Iterator<Item = Declaration>) -> Vec<Declared> {
     let mut merged: Vec<Declared> = Vec::new();
-    for (owner, option) in all {
-        match merged.iter_mut().find(|declared| declared.name == option.name) {
-            Some(declared) => declared.uses.push((owner, option)),
-            None => merged.push(Declared { name: option.name, uses: vec![(owner, option)] }),
+    for declaration in all {
+        let name = declaration.option.name;
+        match merged.iter_mut().find(|declared| declared.name == name) {
+            Some(declared) => declared.uses.push(declaration),
+            None => merged.push(Declared { name, uses: vec![declaration] }),
         }
     }
     merged.sort_by_key(|declared| declared.name);
@@ -68,13 +87,55 @@ pub(crate) fn given(matches: &ArgMatches, options: &[Declared]) -> Vec<(String, 
     given.collect()
 }
 
+/// Notes the verb of the command, which decides what [`refuse_others`] lets pass.
+pub(crate) fn set_verb(name: &str) {
+    VERB.set(name.to_owned());
+}
+
+/// Refuses options of a target that change nothing in what the verb of the command does.
+///
+/// # Errors
+/// `Q0718`, with the verbs that take the option.
+pub(crate) fn refuse_others(
+    target: &dyn Target,
+    given: &[(String, String)],
+) -> Result<(), Diagnostic> {
+    let verb = VERB.with_borrow(String::clone);
+    let info = target.info();
+    for option in info.options.iter().filter(|o| given.iter().any(|(name, _)| name == o.name)) {
+        let verbs = target.verbs_of(option);
+        if !verbs.contains(&verb.as_str()) {
+            let message =
+                format!("option {} of {} has no effect on {verb}", option.name, info.name);
+            return Err(Diagnostic::usage("Q0718", message)
+                .help(format!("it is an option of {}", verbs.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// The options that change nothing where no model is compiled, by name.
+pub(crate) fn of_models(target: &dyn Target, given: &[(String, String)]) -> Vec<&'static str> {
+    let is_given = |option: &&OptionInfo| given.iter().any(|(name, _)| name == option.name);
+    let of_models = |option: &&OptionInfo| option.uses == [Use::Compile];
+    let options = target.info().options.iter().filter(is_given).filter(of_models);
+    options.map(|option| option.name).collect()
+}
+
 impl Declared {
+    /// The option as a verb takes it; `None` when it does not.
+    fn of(&self, verb: &str) -> Option<Declared> {
+        let takes = |declaration: &&Declaration| declaration.verbs.contains(&verb);
+        let uses: Vec<Declaration> = self.uses.iter().filter(takes).cloned().collect();
+        (!uses.is_empty()).then_some(Declared { name: self.name, uses })
+    }
+
     /// The argument; one that is on or off needs no value.
     pub(crate) fn arg(&self) -> Arg {
         let arg = Arg::new(self.name).long(self.name).value_name("VALUE").help(self.help());
         // Numbers below 0 are values, as in `--depth-slack -1`.
         let arg = arg.allow_negative_numbers(true);
-        if self.uses.iter().all(|(_, option)| option.kind == OptionKind::Flag) {
+        if self.uses.iter().all(|declared| declared.option.kind == OptionKind::Flag) {
             return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
         }
         arg
@@ -82,19 +143,14 @@ impl Declared {
 
     /// Whose options it is among, for `--help`.
     pub(crate) fn heading(&self) -> String {
-        match &self.uses[..] {
-            [(owner, _)] => format!("Options of {owner}"),
-            several => {
-                let owners: Vec<&str> = several.iter().map(|(owner, _)| owner.as_str()).collect();
-                format!("Options of {}", owners.join(", "))
-            }
-        }
+        let owners: Vec<&str> = self.uses.iter().map(|declared| declared.owner.as_str()).collect();
+        format!("Options of {}", owners.join(", "))
     }
 
     /// What the option means to each who has it.
     fn help(&self) -> String {
         let several = self.uses.len() > 1;
-        let describe = |(owner, option): &(String, &OptionInfo)| {
+        let describe = |Declaration { owner, option, .. }: &Declaration| {
             let values = match option.values() {
                 values if values.is_empty() => values,
                 values => format!(": {values}"),
@@ -139,7 +195,11 @@ fn of_targets() -> Vec<Declared> {
     merge(targets().iter().flat_map(|target| {
         let info = target.info();
         let own = info.options.iter().filter(|option| option.name != SHARED);
-        own.map(|option| (info.name.to_owned(), option))
+        own.map(|option| Declaration {
+            owner: info.name.to_owned(),
+            option,
+            verbs: target.verbs_of(option),
+        })
     }))
 }
 

@@ -30,7 +30,10 @@ pub fn convert(
     let kind = find_kind(setup, kind)?;
     let mut log = Log::default();
     let program = read(setup, files, None, &mut log)?;
-    let written = program.emit(kind, stem).map_err(|p| Failure::in_files(p.into(), files))?;
+    let subject = files.first().map_or(stem, File::base_name);
+    let heading = setup.heading("", subject);
+    let written = program.emit_headed(kind, stem, &heading);
+    let written = written.map_err(|p| Failure::in_files(p.into(), files))?;
     Ok(Converted { files: written, warnings: log.diagnostics })
 }
 

@@ -118,7 +118,11 @@ impl Difference {
                 }
             };
         }
-        if self.unified.is_empty() { report } else { report.text("diff", self.unified.as_str()) }
+        if self.unified.is_empty() {
+            report
+        } else {
+            report.verbatim("diff", self.unified.as_str())
+        }
     }
 
     fn add_text(&mut self, unified: Option<String>) {

@@ -1,7 +1,7 @@
 //! `explain`: what the codes of messages mean, from the page of the book that says so.
 
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
-use quincunx_report::{Column, Format, Report, Table};
+use quincunx_report::{Column, Format, Heading, Report, Table};
 
 /// A heading for each crate, and under it a table with a row for each code.
 const PAGE: &str = include_str!("../../../docs/errors.md");
@@ -34,17 +34,22 @@ pub fn entries() -> impl Iterator<Item = Entry> {
     })
 }
 
-/// Explains codes in a format, or lists all when none is given.
+/// Explains codes in a format and, if text is to fit, so many columns, or lists all when none is
+/// given.
 ///
 /// # Errors
 /// `Q0650` for what is not a code, with a suggestion.
-pub fn explain(codes: &[String], format: Format) -> Result<String> {
+pub fn explain(codes: &[String], format: Format, columns: Option<usize>) -> Result<String> {
     let wanted = codes.iter().map(|code| find(code)).collect::<Result<Vec<_>>>()?;
-    Ok(match format {
-        _ if wanted.is_empty() => table(entries(), &["code", "crate", "meaning"]).render(format),
-        Format::Text => wanted.iter().map(paragraph).collect::<Vec<_>>().join("\n"),
-        _ => table(wanted, &["code", "crate", "meaning", "cause", "remedy"]).render(format),
-    })
+    let report = match format {
+        _ if wanted.is_empty() => table(entries(), &["code", "crate", "meaning"]),
+        Format::Text => {
+            let paragraphs: Vec<String> = wanted.iter().map(paragraph).collect();
+            Report::new().text("codes", paragraphs.join("\n"))
+        }
+        _ => table(wanted, &["code", "crate", "meaning", "cause", "remedy"]),
+    };
+    Ok(report.headed(Heading::new("Codes of messages")).render_within(format, columns))
 }
 
 fn find(code: &str) -> Result<Entry> {

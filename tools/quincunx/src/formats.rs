@@ -3,7 +3,7 @@
 mod csv;
 mod picture;
 
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{DType, Tensor, Tensors};
 
 /// A form besides `.npy` and `.npz`.
@@ -24,6 +24,15 @@ pub enum Kind {
     Pgm,
     /// Frames one after the other; only written.
     Gif,
+}
+
+/// A file, and what became of the numbers where it holds others.
+#[derive(Debug)]
+pub struct Written {
+    /// Its contents.
+    pub bytes: Vec<u8>,
+    /// `Q0649`: the greys that stand for the numbers.
+    pub note: Option<Diagnostic>,
 }
 
 impl Format {
@@ -67,10 +76,10 @@ impl Format {
     /// Writes the only array.
     ///
     /// # Errors
-    /// `Q0645` when there are several arrays, or the form cannot hold the numbers.
-    pub fn write(self, arrays: &Tensors) -> Result<Vec<u8>> {
+    /// `Q0645` when there are several arrays, or the form cannot hold them.
+    pub fn write(self, arrays: &Tensors) -> Result<Written> {
         match self {
-            Format::Csv => Ok(csv::write(only(arrays)?)),
+            Format::Csv => Ok(Written { bytes: csv::write(only(arrays)?), note: None }),
             Format::Picture(kind) => picture::write(kind, only(arrays)?),
         }
     }
@@ -80,7 +89,7 @@ fn only(arrays: &Tensors) -> Result<&Tensor> {
     let mut values = arrays.values();
     match (values.next(), values.next()) {
         (Some(array), None) => Ok(array),
-        _ => Err(quincunx_diag::Diagnostic::usage(
+        _ => Err(Diagnostic::usage(
             "Q0645",
             format!("there are {} outputs, the file holds one", arrays.len()),
         )
@@ -102,7 +111,7 @@ mod tests {
     }
 
     fn round_trip(format: Format, array: Tensor) -> Tensor {
-        format.read(&format.write(&one(array)).unwrap(), DType::F64).unwrap()
+        format.read(&format.write(&one(array)).unwrap().bytes, DType::F64).unwrap()
     }
 
     #[test]
@@ -112,8 +121,8 @@ mod tests {
         let picture = tensor(&[2, 3], &[0.0, 1.0, 2.0, 128.0, 254.0, 255.0]);
         for kind in [Kind::Png, Kind::Pgm] {
             let format = Format::Picture(kind);
-            let bytes = format.write(&one(picture.clone())).unwrap();
-            assert_eq!(Format::of("x", &bytes), Some(format));
+            let Written { bytes, note } = format.write(&one(picture.clone())).unwrap();
+            assert_eq!((Format::of("x", &bytes), note), (Some(format), None));
             assert_eq!(format.read(&bytes, DType::F64).unwrap().to_f64(), picture.to_f64());
         }
     }
@@ -122,7 +131,7 @@ mod tests {
     fn a_gif_holds_several_pictures() {
         let frames =
             tensor(&[3, 2, 2], &[0.0, 9.0, 255.0, 1.0, 0.0, 0.0, 0.0, 0.0, 7.0, 7.0, 7.0, 7.0]);
-        let bytes = Format::Picture(Kind::Gif).write(&one(frames.clone())).unwrap();
+        let bytes = Format::Picture(Kind::Gif).write(&one(frames.clone())).unwrap().bytes;
         let mut options = gif::DecodeOptions::new();
         options.set_color_output(gif::ColorOutput::RGBA);
         let mut read = options.read_info(&bytes[..]).unwrap();
@@ -134,10 +143,37 @@ mod tests {
         assert_eq!(Format::Picture(Kind::Png).write(&one(frames)).unwrap_err().code(), "Q0645");
     }
 
+    /// Numbers that are no greys: zero is black, or in the middle where some are negative.
+    #[test]
+    fn other_numbers_are_scaled_and_a_note_says_how() {
+        let png = Format::Picture(Kind::Png);
+        for (numbers, greys, scale) in [
+            ([0.0, 0.5, 1.0, 0.25], [0, 128, 255, 64], "0 + 255 / 1 * number"),
+            ([0.0, 510.0, 255.0, 2.0], [0, 255, 128, 1], "0 + 255 / 510 * number"),
+            ([0.0, 0.25, 0.5, 0.125], [0, 64, 128, 32], "0 + 255 / 1 * number"),
+            ([-4.0, 0.0, 2.0, 4.0], [1, 128, 192, 255], "128 + 127 / 4 * number"),
+            ([-1.0, 0.0, 0.0, 0.5], [1, 128, 128, 192], "128 + 127 / 1 * number"),
+            ([-1e-310, 0.0, 0.0, 0.0], [1, 128, 128, 128], "* number"),
+            ([-1e308, 0.0, 0.0, 1e308], [1, 128, 128, 255], "* number"),
+        ] {
+            let Written { bytes, note } = png.write(&one(tensor(&[2, 2], &numbers))).unwrap();
+            let read = png.read(&bytes, DType::F64).unwrap().to_f64();
+            assert_eq!(read, greys.map(f64::from), "{numbers:?}");
+            let note = note.unwrap();
+            let [low, high] = [f64::min, f64::max].map(|f| numbers.into_iter().reduce(f).unwrap());
+            assert!(note.message().contains(&format!("from {low} to {high}")), "{note}");
+            assert!(note.code() == "Q0649" && note.message().contains(scale), "{note}");
+        }
+        // Pictures of a GIF have one scale.
+        let frames = tensor(&[2, 1, 2], &[-1.0, 0.0, 0.0, 2.0]);
+        let written = Format::Picture(Kind::Gif).write(&one(frames)).unwrap();
+        assert!(written.note.unwrap().message().contains("127 / 2"));
+    }
+
     #[test]
     fn what_does_not_fit_is_refused() {
         let png = Format::Picture(Kind::Png);
-        for values in [[0.5; 4], [256.0; 4], [-1.0; 4], [f64::NAN; 4]] {
+        for values in [[f64::INFINITY; 4], [f64::NAN; 4]] {
             assert_eq!(png.write(&one(tensor(&[2, 2], &values))).unwrap_err().code(), "Q0645");
         }
         assert_eq!(png.write(&one(tensor(&[4], &[0.0; 4]))).unwrap_err().code(), "Q0645");

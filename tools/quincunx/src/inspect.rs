@@ -15,7 +15,7 @@ use quincunx_contract::{Document, File, Grid, Log, Numerics, Target, Verb};
 use quincunx_diag::{Diagnostic, Place, Result, Sources, suggestion};
 use quincunx_graph::Graph;
 use quincunx_import::{DeclaredInput, Options, Survey};
-use quincunx_report::{Cell, Column, Report, Table};
+use quincunx_report::{Cell, Column, Heading, Report, Table};
 use quincunx_tensor::{DType, Tensor, Tensors, npy, show_shape};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -111,6 +111,8 @@ pub fn folder(
     let report = report.table(ports(&executable)).table(plan_table(&plan));
     let report = views(&executable, Verb::Inspect).into_iter().fold(report, Report::table);
     let statistics = statistics_of(&executable, depth);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let report = report.headed(heading(&name).on(setup.machine()));
     Ok(Inspection { report, statistics, warnings, sources })
 }
 
@@ -126,11 +128,27 @@ pub fn file(
     options: &Options,
     depth: Depth,
 ) -> Outcome<Inspection> {
-    if let Some(setup) = setup {
-        return native(file, &setup, targets, depth);
+    match (setup, detect(file, targets)) {
+        (Some(setup), _) => native(file, &setup, targets, depth),
+        (None, FileKind::Program(target)) => {
+            native(file, &Setup::default_for(target)?, targets, depth)
+        }
+        (None, kind) => {
+            let inspection = without_machine(file, kind, options)?;
+            let report = inspection.report.headed(heading(file.to_file().base_name()));
+            Ok(Inspection { report, ..inspection })
+        }
     }
+}
+
+fn heading(subject: &str) -> Heading {
+    Heading::new("Contents").of(subject)
+}
+
+/// What belongs to no machine.
+fn without_machine(file: &InputFile, kind: FileKind<'_>, options: &Options) -> Outcome<Inspection> {
     let named = |problem: Diagnostic| problem.name_file(&file.name);
-    match detect(file, targets) {
+    match kind {
         FileKind::Npy => {
             let array = npy::read_npy(file.bytes.clone()).map_err(named)?;
             Ok(arrays("npy array", &Tensors::from([(String::new(), array)])).into())
@@ -147,14 +165,13 @@ pub fn file(
             };
             Ok(arrays(what, &Tensors::from([(String::new(), array)])).into())
         }
-        FileKind::Program(target) => native(file, &Setup::default_for(target)?, targets, depth),
         FileKind::Model => Ok(match look(file, options)? {
             Look::Native(model) => {
                 with_graph(summary_of(model.format, None, &model.graph), &model.graph).into()
             }
             Look::Network(survey) => network(*survey, &file.name),
         }),
-        FileKind::Unknown => {
+        FileKind::Program(_) | FileKind::Unknown => {
             Err(Diagnostic::invalid("Q0615", "the format of the file is not known")
                 .in_file(&file.name)
                 .help("models, .npy, .npz, program folders and programs of the targets are known")
@@ -172,7 +189,7 @@ fn native(
 ) -> Outcome<Inspection> {
     let whole = file.to_file();
     if let Some(document) = document(&whole, setup)? {
-        return Ok(describe(document, setup.name(), sources_of(&[whole])));
+        return Ok(describe(document, setup, &[whole]));
     }
     let files = with_companions(vec![file.clone()], targets)?;
     program(&files.iter().map(InputFile::to_file).collect::<Vec<_>>(), setup, depth)
@@ -188,13 +205,23 @@ pub fn document(file: &File, setup: &Setup<'_>) -> Outcome<Option<Document>> {
     })
 }
 
-fn describe(document: Document, target: &str, sources: Sources) -> Inspection {
+fn describe(document: Document, setup: &Setup<'_>, files: &[File]) -> Inspection {
     let mut summary = Table::properties("summary");
     summary.property("file", document.kind);
-    summary.property("target", target);
+    summary.property("target", setup.name());
     let report = document.tables.into_iter().fold(Report::new().table(summary), Report::table);
     let report = document.texts.into_iter().fold(report, |r, (key, text)| r.text(key, text));
-    Inspection { report, statistics: Vec::new(), warnings: document.problems, sources }
+    Inspection {
+        report: report.headed(heading_of(setup, files)),
+        statistics: Vec::new(),
+        warnings: document.problems,
+        sources: sources_of(files),
+    }
+}
+
+/// The heading for native files.
+fn heading_of(setup: &Setup<'_>, files: &[File]) -> Heading {
+    heading(files.first().map_or("", File::base_name)).on(setup.machine())
 }
 
 /// Inspects native files of one program.
@@ -215,6 +242,7 @@ pub fn program(files: &[File], setup: &Setup<'_>, depth: Depth) -> Outcome<Inspe
     let report = Report::new().table(summary).table(ports(&executable));
     let report = views(&executable, Verb::Inspect).into_iter().fold(report, Report::table);
     let statistics = statistics_of(&executable, depth);
+    let report = report.headed(heading_of(setup, files));
     Ok(Inspection { report, statistics, warnings: log.diagnostics, sources: sources_of(files) })
 }
 

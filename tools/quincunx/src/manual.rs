@@ -3,13 +3,19 @@
 use quincunx_contract::{ArchSource, Info, Target};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_isa::{Layout, ManualFormat, Row, Table as Instructions};
-use quincunx_report::{Column, Format, Report, Table};
+use quincunx_report::{Column, Format, Heading, Report, Table};
 
-/// The manual of all instructions of a target, or of one mnemonic, in a format.
+/// The manual of all instructions of a target, or of one mnemonic, in a format and, if text is to
+/// fit, so many columns.
 ///
 /// # Errors
 /// A mnemonic that does not exist, with a suggestion.
-pub fn isa(target: &dyn Target, mnemonic: Option<&str>, format: Format) -> Result<String> {
+pub fn isa(
+    target: &dyn Target,
+    mnemonic: Option<&str>,
+    format: Format,
+    columns: Option<usize>,
+) -> Result<String> {
     let tables = tables_with(target, mnemonic)?;
     let manual = |table: &'static Instructions, format| {
         // Where fields lie is known when no parameter of the machine moves them.
@@ -19,7 +25,6 @@ pub fn isa(target: &dyn Target, mnemonic: Option<&str>, format: Format) -> Resul
         Ok(tables.iter().map(|table| manual(table, format)).collect::<Result<Vec<_>>>()?.join("\n"))
     };
     match (format, &tables[..]) {
-        (Format::Text, _) => joined(ManualFormat::Text),
         (Format::Markdown, _) => joined(ManualFormat::Markdown),
         (Format::Json, [only]) => manual(only, ManualFormat::Json),
         (Format::Json, several) => {
@@ -29,8 +34,10 @@ pub fn isa(target: &dyn Target, mnemonic: Option<&str>, format: Format) -> Resul
             Ok(format!("{{\n\"schema\": 1,\n\"tables\": [\n{}\n]\n}}", parts?.join(",\n")))
         }
         (Format::Csv, _) => Ok(Report::from(instruction_table(&tables, mnemonic)).render(format)),
-        (Format::Html, _) => {
-            Ok(Report::new().text("manual", joined(ManualFormat::Text)?).render(format))
+        (Format::Text | Format::Html, _) => {
+            let heading = Heading::new("Manual of instructions").on(target.info().name);
+            let report = Report::new().text("manual", joined(ManualFormat::Text)?);
+            Ok(report.headed(heading).render_within(format, columns))
         }
     }
     .map(|text| format!("{}\n", text.trim_end()))
@@ -82,7 +89,7 @@ pub fn list(targets: &[&dyn Target]) -> Report {
             (*summary).into(),
         ]);
     }
-    table.into()
+    Report::from(table).headed(Heading::new("Targets"))
 }
 
 /// Machines, options and kinds of files of one target, and the parameters of one machine.
@@ -96,13 +103,14 @@ pub fn describe(target: &dyn Target, arch: &ArchSource) -> Result<Report> {
     for preset in info.presets {
         presets.push(vec![preset.name.into(), preset.summary.into()]);
     }
-    let columns = ["option", "default", "values", "summary"].map(Column::text).to_vec();
+    let columns = ["option", "default", "values", "verbs", "summary"].map(Column::text).to_vec();
     let mut options = Table::new("options", columns);
     for option in info.options {
         options.push(vec![
             option.name.into(),
             option.default.into(),
             option.values().into(),
+            target.verbs_of(option).join(", ").into(),
             option.doc.into(),
         ]);
     }
@@ -118,6 +126,8 @@ pub fn describe(target: &dyn Target, arch: &ArchSource) -> Result<Report> {
         parameters.push(vec![name.into(), value.into()]);
     }
     let tables = [presets, options, kinds, parameters];
-    let report = Report::new().text("summary", format!("{}: {}", info.name, info.summary));
+    let heading = Heading::new("Target").of(info.name).on(format!("{} {}", info.name, arch.name()));
+    let summary = format!("{}: {}", info.name, info.summary);
+    let report = Report::new().headed(heading).text("summary", summary);
     Ok(tables.into_iter().filter(|table| !table.is_empty()).fold(report, Report::table))
 }

@@ -222,7 +222,8 @@ fn setup_of<'a>(
             .help_if(problem.help_text().map(str::to_owned))
     };
     let target = find_among(targets, &folder.target).map_err(invalid)?;
-    let name = format!("machine {:?}", folder.arch.name);
+    // A machine whose file has no name in it is called like its file.
+    let name = folder.arch.name.clone();
     let arch = ArchSource::Text { name, text: folder.arch.file.clone() };
     let stored: Vec<(String, String)> =
         folder.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -3,6 +3,7 @@
 use crate::Model;
 use quincunx_contract::{Arch, ArchSource, Options, Target};
 use quincunx_diag::Result;
+use quincunx_report::Heading;
 
 /// A target, one of its machines, and options.
 pub struct Setup<'a> {
@@ -55,6 +56,16 @@ impl<'a> Setup<'a> {
     /// None for a sound target.
     pub fn default_for(target: &'a dyn Target) -> Result<Self> {
         Self::new(target, &ArchSource::Default, &[])
+    }
+
+    /// The heading of a page about this, for this machine.
+    pub fn heading(&self, title: &str, subject: &str) -> Heading {
+        Heading::new(title).of(subject).on(self.machine())
+    }
+
+    /// Names of the target and the machine.
+    pub fn machine(&self) -> String {
+        format!("{} {}", self.name(), self.arch.name())
     }
 
     /// Name of the target.

@@ -10,8 +10,8 @@ use std::ops::Range;
 /// What stands for all segments.
 const ALL: &str = "all";
 
-/// Columns of the pictures in text.
-const WIDTH: usize = 72;
+/// Columns of charts that go where there is no limit.
+const WIDTH: usize = 80;
 
 /// The timeline of one program.
 #[derive(Clone, Debug)]
@@ -73,8 +73,9 @@ pub fn left_out(executable: &Executable) -> Option<Diagnostic> {
     (!names.is_empty()).then(|| Diagnostic::note("Q0646", message))
 }
 
-/// Totals of every program and of all, lanes, the profile, a chart and, if asked for, single events of every program.
-pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
+/// Totals of every program and of all, lanes, the profile, a chart and, if asked for, single events
+/// of every program; in so many columns, if there is a limit.
+pub fn report(timings: &[Timing], events: Option<&Range<usize>>, columns: Option<usize>) -> Report {
     let profiles = timings.iter().map(|timing| (timing.segment.as_str(), timing.profile.clone()));
     let tables = by_segment(profiles.collect());
     let mut report = Report::new().table(summary(timings)).table(lanes(timings));
@@ -85,9 +86,10 @@ pub fn report(timings: &[Timing], events: Option<&Range<usize>>) -> Report {
             _ => format!("{what}_{number}"),
         };
         let title = if timings.len() > 1 { format!("{segment}\n") } else { String::new() };
-        report = report.text(key("chart"), format!("{title}{}", timeline.chart(WIDTH)));
+        report = report
+            .text(key("chart"), format!("{title}{}", timeline.chart(columns.unwrap_or(WIDTH))));
         if let Some(events) = events {
-            report = report.text(key("events"), timeline.listing(events.clone(), WIDTH / 2));
+            report = report.text(key("events"), timeline.listing(events.clone(), columns));
         }
     }
     report

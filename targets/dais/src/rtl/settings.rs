@@ -1,7 +1,7 @@
 //! Options of the generated files: `--clock` and `--set rtl-…=…`.
 
 use super::names::module_name;
-use quincunx_contract::{OptionInfo, Options};
+use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
 
 /// Most vectors of a testbench.
@@ -14,12 +14,12 @@ pub(crate) const OPTIONS: [OptionInfo; 10] = [
         "clock period in ns, for times and in generated constraints",
         "5",
         0.01..=1e6,
-    ),
+    ).used_by(&[Use::Time, Use::Summary, Use::Write, Use::Show]),
     OptionInfo::text(
         "rtl-name",
         "name of the generated module; auto takes that of the files",
         "auto",
-    ),
+    ).used_by(&[Use::Write]),
     OptionInfo::whole(
         "rtl-registers",
         "registers behind the input and every stage of generated logic, 0 for none; auto is 1 for a \
@@ -27,38 +27,38 @@ pub(crate) const OPTIONS: [OptionInfo; 10] = [
         "auto",
         0..=16,
     )
-    .or("auto"),
+    .or("auto").used_by(&[Use::Time, Use::Write]),
     OptionInfo::whole(
         "rtl-vectors",
         "random vectors of a generated testbench",
         "64",
         1..=MAX_VECTORS as i128,
-    ),
+    ).used_by(&[Use::Write]),
     OptionInfo::text(
         "rtl-inputs",
         "inputs for the testbench instead of random ones: an .npy or .npz file, samples first",
         "none",
-    ),
-    OptionInfo::text("rtl-part", "part in the generated Vivado script", "xcvu13p-flga2577-2-e"),
-    OptionInfo::text("rtl-device", "device in the generated Quartus script", "10AX115S2F45I1SG"),
+    ).used_by(&[Use::Write]),
+    OptionInfo::text("rtl-part", "part in the generated Vivado script", "xcvu13p-flga2577-2-e").used_by(&[Use::Write]),
+    OptionInfo::text("rtl-device", "device in the generated Quartus script", "10AX115S2F45I1SG").used_by(&[Use::Write]),
     OptionInfo::real(
         "rtl-uncertainty",
         "clock uncertainty as a share of the period",
         "0.1",
         0.0..=0.999,
-    ),
+    ).used_by(&[Use::Write]),
     OptionInfo::text(
         "rtl-io-delay",
         "shortest and longest delay outside the ports, in ns",
         "0.2,0.4",
-    ),
+    ).used_by(&[Use::Write]),
     OptionInfo::real(
         "level-delay",
         "ns that an adder level is assumed to take on the part, with the way to the next one, to \
          judge whether a program meets the clock",
         "0.8",
         1e-6..=1e6,
-    ),
+    ).used_by(&[Use::Summary]),
 ];
 
 /// What the options say.

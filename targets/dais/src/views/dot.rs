@@ -1,11 +1,13 @@
 //! The graph in the DOT language.
 
 use super::picture::{Item, Kind, Picture};
+use quincunx_report::Heading;
 use std::fmt::Write as _;
 
 /// The graph; stages of a pipeline are frames.
-pub(super) fn dot(picture: &Picture, name: &str) -> String {
-    let mut out = format!("digraph {} {{\n  rankdir=LR;\n", quoted(name));
+pub(super) fn dot(picture: &Picture, heading: &Heading) -> String {
+    let name = quoted(&heading.line());
+    let mut out = format!("digraph {name} {{\n  rankdir=LR;\n  labelloc=t;\n  label={name};\n");
     out.push_str("  node [shape=box, style=filled, fontcolor=white];\n");
     for stage in 0..picture.stages {
         let is_framed = picture.stages > 1;

@@ -12,6 +12,7 @@ pub(crate) use flat::Flat;
 pub(crate) use tables::{layers, operations, stages, widths};
 
 use picture::Picture;
+use quincunx_report::Heading;
 
 /// Most operations that are drawn one by one for Graphviz, whose layout takes long beyond.
 const DOT_LIMIT: usize = 1000;
@@ -20,11 +21,13 @@ const DOT_LIMIT: usize = 1000;
 const SVG_LIMIT: usize = 4000;
 
 /// The graph in the DOT language.
-pub(crate) fn dot(flat: &Flat, name: &str) -> String {
-    dot::dot(&Picture::of(flat, DOT_LIMIT), name)
+pub(crate) fn dot(flat: &Flat, heading: &Heading) -> String {
+    let picture = Picture::of(flat, DOT_LIMIT);
+    dot::dot(&picture, &heading.clone().titled(picture.title()))
 }
 
 /// The graph as a drawing.
-pub(crate) fn svg(flat: &Flat, name: &str) -> String {
-    svg::svg(&Picture::of(flat, SVG_LIMIT), name)
+pub(crate) fn svg(flat: &Flat, heading: &Heading) -> String {
+    let picture = Picture::of(flat, SVG_LIMIT);
+    svg::svg(&picture, &heading.clone().titled(picture.title()))
 }

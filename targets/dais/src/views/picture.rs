@@ -67,6 +67,14 @@ impl Kind {
         }
     }
 
+    /// The colour of words on it.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Kind::Constant | Kind::Table | Kind::Bits | Kind::Quantiser => "#222",
+            _ => "#fff",
+        }
+    }
+
     pub(super) fn colour(self) -> &'static str {
         match self {
             Kind::Input => "#59a14f",
@@ -112,6 +120,14 @@ pub(super) struct Picture {
 const MAX_ITEMS: usize = 600;
 
 impl Picture {
+    /// What it shows.
+    pub(super) fn title(&self) -> &'static str {
+        match self.is_collapsed {
+            true => "Adder graph, operations of a kind together,",
+            false => "Adder graph",
+        }
+    }
+
     /// Every operation if there are no more than `limit`; else those of a kind, a layer and, where
     /// there is room, a level of operations together.
     pub(super) fn of(flat: &Flat, limit: usize) -> Picture {

@@ -2,15 +2,22 @@
 
 use super::layout::layout;
 use super::picture::{Kind, Picture};
+use quincunx_report::{Heading, html, shortened};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Items with words in them; with more, there are dots.
 const MAX_LABELS: usize = 250;
 
+/// Most characters of the words on an item.
+const MAX_LABEL: usize = 22;
+
 /// Space around the graph and above it, in pixels.
-const MARGIN: f64 = 20.0;
-const HEADER: f64 = 50.0;
+const MARGIN: f64 = Heading::MARGIN;
+const HEADER: f64 = Heading::HEIGHT + 50.0;
+
+/// Lines that cross registers.
+const DASHES: &str = " stroke-dasharray=\"3 2\"";
 
 /// Distances of columns and rows.
 struct Spacing {
@@ -21,7 +28,7 @@ struct Spacing {
 }
 
 /// A drawing of its own: no scripts, no fonts, nothing from elsewhere.
-pub(super) fn svg(picture: &Picture, name: &str) -> String {
+pub(super) fn svg(picture: &Picture, heading: &Heading) -> String {
     let layout = layout(picture);
     let spacing = match picture.items.len() {
         0..=MAX_LABELS => Spacing { column: 190.0, row: 30.0, half: Some(70.0) },
@@ -29,81 +36,101 @@ pub(super) fn svg(picture: &Picture, name: &str) -> String {
     };
     let half = spacing.half.unwrap_or(5.0);
     let width = (layout.columns.max(1) - 1) as f64 * spacing.column + 2.0 * (half + MARGIN);
-    let width = width.max(700.0);
+    let width = width.max(820.0);
     let height = layout.rows as f64 * spacing.row + HEADER + MARGIN;
     let place = |index: usize| {
         let (column, row) = layout.places[index];
         (MARGIN + half + column as f64 * spacing.column, HEADER + row * spacing.row)
     };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
-    header(picture, name, &mut out);
+    let mut out = legend(picture, spacing.half.is_none());
     edges(picture, &place, spacing.half.unwrap_or(0.0), &mut out);
     for (index, item) in picture.items.iter().enumerate() {
         let (x, y) = place(index);
-        let (colour, title) = (item.kind.colour(), escaped(&item.title));
+        let (colour, title) = (item.kind.colour(), html(&item.title));
         // Writing to a string cannot fail.
         let _ = match spacing.half {
             Some(half) => writeln!(
                 out,
                 "<g><title>{title}</title><rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" \
                  height=\"20\" rx=\"4\" fill=\"{colour}\"/><text x=\"{x:.1}\" y=\"{:.1}\" \
-                 text-anchor=\"middle\" fill=\"white\">{}</text></g>",
+                 text-anchor=\"middle\" fill=\"{}\">{}</text></g>",
                 x - half,
                 y - 10.0,
                 2.0 * half,
                 y + 4.0,
-                escaped(&item.label)
+                item.kind.words(),
+                html(&shortened(&item.label, MAX_LABEL))
             ),
-            None => {
-                let radius = (3.0 + (item.count as f64).log2() / 2.0).min(9.0);
-                writeln!(
-                    out,
-                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\">\
-                     <title>{title}</title></circle>"
-                )
-            }
+            None => writeln!(
+                out,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{:.1}\" fill=\"{colour}\">\
+                 <title>{title}</title></circle>",
+                radius(item.count)
+            ),
         };
     }
-    out.push_str("</svg>\n");
-    out
+    heading.picture([width, height], &out)
 }
 
-/// The name and what the colours mean.
-fn header(picture: &Picture, name: &str, out: &mut String) {
-    let together = if picture.is_collapsed { ", operations of a kind together" } else { "" };
-    let _ = writeln!(
-        out,
-        "<text x=\"{MARGIN}\" y=\"18\" font-size=\"14\">{}{together}</text>",
-        escaped(name)
-    );
+/// The size of a dot for so many operations.
+fn radius(count: usize) -> f64 {
+    (3.0 + (count as f64).log2() / 2.0).min(9.0)
+}
+
+/// What colours, lines and sizes mean.
+fn legend(picture: &Picture, is_dots: bool) -> String {
+    let mut out = String::new();
     let present: BTreeSet<Kind> = picture.items.iter().map(|item| item.kind).collect();
     let mut x = MARGIN;
+    let y = Heading::HEIGHT + 6.0;
     for kind in Kind::ALL.into_iter().filter(|kind| present.contains(kind)) {
         let (colour, label) = (kind.colour(), kind.name());
         let _ = writeln!(
             out,
-            "<circle cx=\"{:.0}\" cy=\"32\" r=\"5\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"36\">{label}</text>",
-            x + 5.0,
-            x + 14.0
+            "<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"10\" height=\"10\" rx=\"2\" fill=\"{colour}\"/>\
+             <text class=\"ink\" x=\"{:.0}\" y=\"{:.0}\">{label}</text>",
+            y - 5.0,
+            x + 14.0,
+            y + 4.0
         );
-        x += 75.0;
+        x += 86.0;
     }
+    let lines = y + 18.0;
+    let entry = |x: f64, dashes: &str, label: &str| {
+        format!(
+            "<line class=\"edge\" x1=\"{x}\" y1=\"{lines}\" x2=\"{}\" y2=\"{lines}\"{dashes}/>\
+             <text class=\"ink\" x=\"{}\" y=\"{}\">{label}</text>\n",
+            x + 24.0,
+            x + 30.0,
+            lines + 4.0
+        )
+    };
+    let mut operand = "operand".to_owned();
+    if picture.edges.values().any(|&count| count > 1) {
+        operand += ", wider for several";
+    }
+    if is_dots {
+        operand += "; larger dots are more operations";
+    }
+    if picture.stages > 1 {
+        out += &entry(MARGIN, DASHES, "held in a register between stages");
+        out += &entry(MARGIN + 260.0, "", &operand);
+    } else {
+        out += &entry(MARGIN, "", &operand);
+    }
+    out
 }
 
 /// Curves from the right of an item to the left of another; those that cross registers are dashed.
 fn edges(picture: &Picture, place: &impl Fn(usize) -> (f64, f64), half: f64, out: &mut String) {
-    out.push_str("<g fill=\"none\" stroke=\"#555\" stroke-opacity=\"0.3\">\n");
+    out.push_str("<g class=\"edge\" fill=\"none\" stroke-opacity=\"0.4\">\n");
     for (&(from, to), &count) in &picture.edges {
         let ((x0, y0), (x1, y1)) = (place(from), place(to));
         let (x0, x1) = (x0 + half, x1 - half);
         let bend = ((x1 - x0) / 2.0).abs().max(10.0);
         let width = (0.7 + (count as f64).log2() / 3.0).min(4.0);
         let is_stored = picture.items[from].stage < picture.items[to].stage;
-        let dashes = if is_stored { " stroke-dasharray=\"3 2\"" } else { "" };
+        let dashes = if is_stored { DASHES } else { "" };
         let _ = writeln!(
             out,
             "<path d=\"M{x0:.1} {y0:.1}C{:.1} {y0:.1} {:.1} {y1:.1} {x1:.1} {y1:.1}\" \
@@ -113,19 +140,4 @@ fn edges(picture: &Picture, place: &impl Fn(usize) -> (f64, f64), half: f64, out
         );
     }
     out.push_str("</g>\n");
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -10,6 +10,7 @@ use crate::program::layers::Layer;
 use crate::program::{Effects, Memory, Span};
 use crate::time::{Cost, costs};
 use quincunx_contract::Section;
+use quincunx_report::Heading;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -52,9 +53,10 @@ enum Content {
 }
 
 /// The graph of a program.
-pub(crate) fn dot(package: &Package, ports: &Ports, layers: &[Layer], name: &str) -> String {
+pub(crate) fn dot(package: &Package, ports: &Ports, layers: &[Layer], heading: &Heading) -> String {
     let sections = &ports.interface().sections;
-    let mut out = format!("digraph {} {{\n  rankdir=TB;\n  node [shape=box];\n", quoted(name));
+    let name = quoted(&heading.line());
+    let mut out = format!("digraph {name} {{\n  rankdir=TB;\n  node [shape=box];\n");
     for (index, (port, _)) in ports.inputs().enumerate() {
         let label = quoted(&format!("{}\n{:?}", port.name, port.shape));
         let _ = writeln!(out, "  input{index} [shape=ellipse, label={label}];");
@@ -70,9 +72,11 @@ pub(crate) fn dot(package: &Package, ports: &Ports, layers: &[Layer], name: &str
         let _ = writeln!(out, "  output{index} [shape=ellipse, label={label}];");
     }
     let flow = flow(package, ports, layers);
+    let mut legend = heading.line() + "\nbold: some vectors stay in local memory";
     if flow.is_cut() {
-        out += "  label=\"edges of what comes late in the program are left out\";\n";
+        legend += "\nedges of what comes late in the program are left out";
     }
+    let _ = writeln!(out, "  labelloc=t;\n  label={};", quoted(&legend));
     for ((from, to), Edge { vectors, local }) in flow.edges {
         let style = if local { ", style=bold" } else { "" };
         let label = quoted(&format!("{vectors} vectors"));

@@ -2,11 +2,12 @@
 
 use crate::args::{TextOutput, count};
 use crate::console::Console;
-use crate::options::{Declared, given, merge};
+use crate::options::{Declaration, Declared, given, merge};
 use crate::output;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::Outcome;
 use quincunx::bench::{Settings, bench, suites};
+use quincunx::report::Heading;
 use quincunx::target::bench::Suite;
 use std::num::NonZeroUsize;
 
@@ -37,6 +38,7 @@ impl Bench {
             options: &self.options.given,
         };
         let report = bench(&self.suite, &settings)?;
+        let report = report.headed(Heading::new("Speed of quincunx itself").of(&*self.suite));
         console.report(&report, self.output.output.as_deref())?;
         Ok(0)
     }
@@ -71,11 +73,11 @@ impl Args for SuiteOptions {
 }
 
 fn of_suites() -> Vec<Declared> {
-    merge(
-        suites().into_iter().flat_map(|(full, suite)| {
-            suite.options.iter().map(move |option| (full.clone(), option))
-        }),
-    )
+    merge(suites().into_iter().flat_map(|(full, suite)| {
+        let declared =
+            move |option| Declaration { owner: full.clone(), option, verbs: vec!["bench"] };
+        suite.options.iter().map(declared)
+    }))
 }
 
 fn list() -> String {

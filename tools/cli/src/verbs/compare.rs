@@ -7,6 +7,7 @@ use crate::output;
 use clap::Args;
 use quincunx::compare::{Comparison, Status, compare, exit_code, report};
 use quincunx::diag::Diagnostic;
+use quincunx::report::Heading;
 use quincunx::target::{ArchSource, Target};
 use quincunx::{Calibration, InputSpec, Model, Outcome, Setup, find_target, targets};
 use std::path::PathBuf;
@@ -67,7 +68,10 @@ impl Compare {
             threads: console.threads,
         };
         let rows = compare(&comparison, &setups, console.progress())?;
-        console.report(&report(&rows, self.layers), self.output.output.as_deref())?;
+        let machines: Vec<String> = setups.iter().map(Setup::machine).collect();
+        let heading = Heading::new("Comparison of machines").of(model.file_name());
+        let report = report(&rows, self.layers).headed(heading.on(machines.join(", ")));
+        console.report(&report, self.output.output.as_deref())?;
         let named = !self.target.is_empty();
         for row in rows.iter().filter(|row| named || row.status != Status::Unsupported) {
             console.failure(&row.problems);

@@ -85,7 +85,8 @@ impl Compile {
         console.diagnostics(&log.diagnostics, &Sources::new());
         self.dump(log)?;
         if !emits.iter().any(|(_, path)| is_stdout(path)) {
-            console.report(&self.report(&compilation, &setup, console)?, None)?;
+            let heading = setup.heading("Compiled model", &model.file_name());
+            console.report(&self.report(&compilation, &setup, console)?.headed(heading), None)?;
         }
         let executable = compilation.result.as_ref().map_err(Clone::clone)?;
         console.diagnostics(&clock_warnings(executable), &Sources::new());
@@ -94,7 +95,8 @@ impl Compile {
         }
         for (kind, path) in &emits {
             let stem = compilation.file_stem.clone().unwrap_or_else(|| model.stem());
-            emit(executable, kind, path, &stem, console)?;
+            let files = emit(executable, kind, &stem, &setup, &model.file_name())?;
+            write_files(&files, path, console)?;
         }
         Ok(0)
     }
@@ -158,21 +160,25 @@ impl Compile {
     }
 }
 
-/// Writes the native files of every device segment.
+/// The native files of every device segment; pictures are of `subject`.
 fn emit(
     executable: &Executable,
     kind: &str,
-    path: &Path,
     stem: &str,
-    console: &Console,
-) -> Outcome<()> {
+    setup: &Setup<'_>,
+    subject: &str,
+) -> Outcome<Vec<File>> {
     let several = executable.programs().count() > 1;
     let mut files = Vec::new();
     for (stage, program) in executable.programs() {
-        let stem = if several { format!("{stem}-{}", stage.name) } else { stem.to_owned() };
-        files.extend(program.emit(kind, &stem)?);
+        let named = |name: &str, by: &str| match several {
+            true => format!("{name}{by}{}", stage.name),
+            false => name.to_owned(),
+        };
+        let heading = setup.heading("", &named(subject, ", "));
+        files.extend(program.emit_headed(kind, &named(stem, "-"), &heading)?);
     }
-    write_files(&files, path, console)
+    Ok(files)
 }
 
 /// Writes one file as `path`, or any number of files into the folder `path`.

@@ -7,6 +7,7 @@ use crate::output;
 use clap::Args;
 use quincunx::diag::Result;
 use quincunx::diff::{Settings, Side, diff, value_order};
+use quincunx::report::Heading;
 use quincunx::target::folder::Folder;
 use quincunx::{Outcome, Tolerance, targets};
 use std::path::{Path, PathBuf};
@@ -49,7 +50,13 @@ impl Diff {
         };
         let settings = Settings { tolerance: self.tolerance, context: self.context, order };
         let difference = diff(&a, &b, targets(), &settings)?;
-        console.report(&difference.report(console.format), self.output.output.as_deref())?;
+        let heading = Heading::new("Difference").of(format!(
+            "{} and {}",
+            input::subject(std::slice::from_ref(&self.a)),
+            input::subject(std::slice::from_ref(&self.b))
+        ));
+        let report = difference.report(console.format).headed(heading);
+        console.report(&report, self.output.output.as_deref())?;
         Ok(difference.exit_code())
     }
 }

@@ -16,8 +16,9 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let text = explain::explain(&self.codes, console.format)?;
-        console.write(self.output.output.as_deref(), text.as_bytes())?;
+        let output = self.output.output.as_deref();
+        let text = explain::explain(&self.codes, console.format, console.columns(output))?;
+        console.write(output, text.as_bytes())?;
         Ok(0)
     }
 }

@@ -19,8 +19,10 @@ pub(crate) struct Isa {
 impl Isa {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let target = find_target(&self.target)?;
-        let text = manual::isa(target, self.mnemonic.as_deref(), console.format)?;
-        console.write(self.output.output.as_deref(), text.as_bytes())?;
+        let output = self.output.output.as_deref();
+        let mnemonic = self.mnemonic.as_deref();
+        let text = manual::isa(target, mnemonic, console.format, console.columns(output))?;
+        console.write(output, text.as_bytes())?;
         Ok(0)
     }
 }

@@ -9,7 +9,7 @@ use quincunx::diag::{Diagnostic, Sources};
 use quincunx::graph::passes::{Method, Scheme};
 use quincunx::import::Dialect;
 use quincunx::quantise::{Job, Widths, data_beside, quantise, scheme_named, table};
-use quincunx::report::Report;
+use quincunx::report::{Heading, Report};
 use quincunx::{InputFile, InputSpec, Model, Outcome};
 use std::path::PathBuf;
 
@@ -139,7 +139,8 @@ impl Quantise {
         console.diagnostics(&result.warnings, &Sources::new());
         console.write(Some(&self.output), &result.file)?;
         if !is_stdout(&self.output) {
-            console.report(&Report::from(table(&result)), None)?;
+            let heading = Heading::new("Quantisation").of(model.file_name());
+            console.report(&Report::from(table(&result)).headed(heading), None)?;
         }
         Ok(0)
     }

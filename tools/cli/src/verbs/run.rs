@@ -8,7 +8,7 @@ use clap::Args;
 use quincunx::compile::{Job, compile};
 use quincunx::diag::{Diagnostic, Sources};
 use quincunx::formats::Format;
-use quincunx::report::Report;
+use quincunx::report::{Heading, Report};
 use quincunx::run::{Layers, Options};
 use quincunx::target::{Clipped, Engine, Target};
 use quincunx::tensor::{Tensors, npy};
@@ -64,6 +64,13 @@ pub(crate) struct Run {
     tolerance: Option<Tolerance>,
 }
 
+/// What runs, the texts it was read from, and on which machine.
+struct Ready {
+    executable: Executable,
+    sources: Sources,
+    machine: String,
+}
+
 impl Run {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let results = [&self.output, &self.trace_layers];
@@ -75,7 +82,9 @@ impl Run {
         output::expect(results.into_iter().flatten())?;
         let data_file = input::data_file(&self.data)?;
         let reference = self.compare.as_deref().map(input::open).transpose()?;
-        let (executable, sources) = self.executable(data_file.as_ref(), console)?;
+        let Ready { executable, sources, machine } =
+            self.executable(data_file.as_ref(), console)?;
+        let heading = Heading::new("Run").of(input::subject(&self.program)).on(machine);
         let data: Dataset =
             input::dataset(&self.data, data_file.as_ref(), &executable.inputs, console)?;
         let layers = match (&self.trace_layers, &reference) {
@@ -110,10 +119,11 @@ impl Run {
             write_arrays(path, &run::outputs(&traces)?, &executable.outputs, console)?;
         }
         match reference {
-            Some(file) => self.judge(&file, &executable, &traces, console),
+            Some(file) => self.judge(&file, &executable, &traces, heading, console),
             None => {
                 if self.output.is_none() {
-                    console.report(&Report::from(run::table(&traces, data.first)), None)?;
+                    let report = Report::from(run::table(&traces, data.first));
+                    console.report(&report.headed(heading), None)?;
                 }
                 Ok(0)
             }
@@ -125,23 +135,19 @@ impl Run {
         file: &InputFile,
         executable: &Executable,
         traces: &[Trace],
+        heading: Heading,
         console: &Console,
     ) -> Outcome<u8> {
         let judgement = reference::judge(file, executable, traces, self.tolerance)?;
         console.diagnostics(&judgement.warnings, &Sources::new());
-        console.report(&judgement.report(), None)?;
+        console.report(&judgement.report().headed(heading), None)?;
         if let Some(difference) = judgement.difference() {
             console.diagnostics(&[difference.in_file(&file.name)], &Sources::new());
         }
         Ok(judgement.exit_code())
     }
 
-    /// What runs, and the texts it was read from.
-    fn executable(
-        &self,
-        data: Option<&InputFile>,
-        console: &Console,
-    ) -> Outcome<(Executable, Sources)> {
+    fn executable(&self, data: Option<&InputFile>, console: &Console) -> Outcome<Ready> {
         if let [path] = &self.program[..]
             && !path.is_dir()
         {
@@ -149,31 +155,33 @@ impl Run {
             let raw = self.raw_ports.then_some("--raw-ports");
             input::without_effect(raw, "a file that is not a program folder")?;
             if is_model(&file, targets()) {
-                let executable = match self.reading.named()? {
-                    Some(target) => self.compiled(&file, target, data, console),
-                    None => self.reference(&file, data),
+                let (executable, machine) = match self.reading.named()? {
+                    Some(target) => self.compiled(&file, target, data, console)?,
+                    None => (self.reference(&file, data)?, "none, as the model is".to_owned()),
                 };
-                return Ok((executable?, Sources::new()));
+                return Ok(Ready { executable, sources: Sources::new(), machine });
             }
             input::without_effect(self.about_models(), "a program")?;
             let files = input::complete(vec![file], &self.reading)?;
-            return Ok(self.opened(self.reading.natives(&files)?, console));
+            return self.opened(self.reading.natives(&files)?, console);
         }
         input::without_effect(self.about_models(), "a program")?;
         if let ([path], true) = (&self.program[..], self.raw_ports) {
             // What it says about the options is the same here.
             self.reading.folder(path)?;
-            return Ok(self.opened(open_raw(path, targets(), &self.reading.options()?)?, console));
+            return self.opened(open_raw(path, targets(), &self.reading.options()?)?, console);
         }
         let raw = self.raw_ports.then_some("--raw-ports");
         input::without_effect(raw, "several files")?;
         let opened = input::program(&self.program, &self.reading)?;
-        Ok(self.opened(opened, console))
+        self.opened(opened, console)
     }
 
-    fn opened(&self, opened: Opened<'_>, console: &Console) -> (Executable, Sources) {
+    fn opened(&self, opened: Opened<'_>, console: &Console) -> Outcome<Ready> {
+        self.reading.refuse_compiling(opened.setup.target, "a program")?;
         console.diagnostics(&opened.warnings, &opened.sources);
-        (opened.executable, opened.sources)
+        let machine = opened.setup.machine();
+        Ok(Ready { executable: opened.executable, sources: opened.sources, machine })
     }
 
     /// The options for compiling a model that are given, by name.
@@ -205,7 +213,7 @@ impl Run {
         target: &dyn Target,
         data: Option<&InputFile>,
         console: &Console,
-    ) -> Outcome<Executable> {
+    ) -> Outcome<(Executable, String)> {
         input::without_effect(self.reading.lenient.then_some("--lenient"), "a model")?;
         let setup = self.reading.setup(target)?;
         let calibration = input::calibration(&self.preparation)?;
@@ -222,7 +230,7 @@ impl Run {
             ..Job::new(&model, &setup)
         })?;
         console.diagnostics(&compilation.log.diagnostics, &Sources::new());
-        compilation.result
+        Ok((compilation.result?, setup.machine()))
     }
 }
 
@@ -234,7 +242,12 @@ fn write_arrays(path: &Path, arrays: &Tensors, order: &[String], console: &Conso
         return console.write(Some(path), &npy::write_as(path, arrays)?);
     }
     let bytes = match Format::named(&name) {
-        Some(format) => format.write(arrays).map_err(|problem| problem.in_file(name))?,
+        Some(format) => {
+            let written = format.write(arrays).map_err(|problem| problem.in_file(&*name))?;
+            let note = written.note.map(|note| note.in_file(&*name));
+            console.diagnostics(note.as_slice(), &Sources::new());
+            written.bytes
+        }
         None => npy::write_npz_in_order(arrays, order)?,
     };
     console.write(Some(path), &bytes)

@@ -6,11 +6,15 @@ use crate::input;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::diag::{Diagnostic, Sources};
+use quincunx::report::Heading;
 use quincunx::time::{Timing, left_out, report, synthesise, time};
 use quincunx::timeline::Timeline;
 use quincunx::{Outcome, Selection};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+
+/// What pages show.
+const TITLE: &str = "Timeline";
 
 /// Show how long a program takes on its machine, and why
 ///
@@ -68,22 +72,25 @@ impl Time {
         }
         console.diagnostics(left_out(&opened.executable).as_slice(), &Sources::new());
         let events = self.events.as_ref().map(|Selection(range)| range);
+        let (setup, subject) = (&opened.setup, input::subject(&self.program));
+        let heading = |timing: &Timing| match timings.len() {
+            1 => setup.heading(TITLE, &subject),
+            _ => setup.heading(TITLE, &format!("{subject}, {}", timing.segment)),
+        };
         if let Some(path) = &self.perfetto {
             write_each(path, &timings, console, |timing| Ok(self.drawn(timing).perfetto()))?;
         }
         if let Some(path) = &self.page {
-            let title = |timing: &Timing| match timings.len() {
-                1 => self.title(),
-                _ => format!("{} {}", self.title(), timing.segment),
-            };
             write_each(path, &timings, console, |timing| {
-                Ok(self.drawn(timing).html(&title(timing)))
+                Ok(self.drawn(timing).html(&heading(timing)))
             })?;
         }
         if let Some(path) = &self.roofline {
-            write_each(path, &timings, console, roofline)?;
+            write_each(path, &timings, console, |timing| roofline(timing, &heading(timing)))?;
         }
-        console.report(&report(&timings, events), self.output.output.as_deref())?;
+        let output = self.output.output.as_deref();
+        let report = report(&timings, events, console.columns(output));
+        console.report(&report.headed(setup.heading(TITLE, &subject)), output)?;
         Ok(0)
     }
 
@@ -91,16 +98,11 @@ impl Time {
     fn drawn<'a>(&self, timing: &'a Timing) -> Cow<'a, Timeline> {
         timing.timeline.condensed(self.max_events as usize)
     }
-
-    fn title(&self) -> String {
-        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-        self.program.first().and_then(|path| name(path)).unwrap_or_default()
-    }
 }
 
-fn roofline(timing: &Timing) -> Outcome<String> {
+fn roofline(timing: &Timing, heading: &Heading) -> Outcome<String> {
     let roofline = timing.timeline.roofline();
-    let svg = roofline.map(|roofline| roofline.svg()).ok_or_else(|| {
+    let svg = roofline.map(|roofline| roofline.svg(heading)).ok_or_else(|| {
         Diagnostic::unsupported("Q0716", "the timing model of this machine has no roofline")
             .help("leave --roofline out")
     });

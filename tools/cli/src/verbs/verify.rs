@@ -7,7 +7,7 @@ use crate::output;
 use clap::Args;
 use quincunx::compile::Job;
 use quincunx::diag::{Class, count_errors};
-use quincunx::report::{Cell, Column, Report, Table};
+use quincunx::report::{Cell, Column, Heading, Report, Table};
 use quincunx::target::{Clipped, Departure, Document};
 use quincunx::verify::{Agreement, against_model, checks, verify};
 use quincunx::{
@@ -64,6 +64,9 @@ impl Verify {
             }
             paths => input::program(paths, &self.reading)?,
         };
+        if self.model.is_none() {
+            self.reading.refuse_compiling(opened.setup.target, "verify without --model")?;
+        }
         console.diagnostics(&opened.warnings, &opened.sources);
         let problems = verify(&opened);
         console.diagnostics(&problems, &opened.sources);
@@ -84,7 +87,8 @@ impl Verify {
         let errors = count_errors(&problems);
         let table = table(legal && exact, errors, agreement.as_ref());
         let departures = agreement.and_then(|agreement| agreement.departures);
-        let report = Report::from(table).table(checks(&opened, &problems));
+        let heading = opened.setup.heading("Verification", &input::subject(&self.program));
+        let report = Report::from(table).table(checks(&opened, &problems)).headed(heading);
         let report = match &departures {
             Some(list) => report.table(departure_table(list)),
             None => report,
@@ -107,7 +111,9 @@ impl Verify {
         input::without_effect(given, &format!("a file that is {}", document.kind))?;
         console.diagnostics(&document.problems, &sources_of(&[file.to_file()]));
         let errors = count_errors(&document.problems);
-        console.report(&table(errors == 0, errors, None).into(), self.output.output.as_deref())?;
+        let heading = Heading::new("Verification").of(file.name.clone());
+        let report = Report::from(table(errors == 0, errors, None)).headed(heading);
+        console.report(&report, self.output.output.as_deref())?;
         Ok(if errors == 0 { 0 } else { Class::Answer.exit_code() })
     }
 

@@ -431,7 +431,7 @@ fn verbs_without_tables_refuse_their_options() {
 
 #[test]
 fn help_groups_the_options_of_targets() {
-    let help = quincunx(&["compile", "--help"]).text();
+    let help = quincunx(&["time", "--help"]).text();
     for heading in ["Options of dais:", "Options of npu:", "Options of dais, tcu:"] {
         assert_eq!(help.matches(&format!("\n{heading}\n")).count(), 1, "{heading}");
     }

@@ -10,6 +10,7 @@ mod man;
 mod misuse;
 mod model_part;
 mod models;
+mod options;
 mod peers;
 mod quantise;
 mod rtl;

@@ -97,7 +97,7 @@ fn an_option_has_one_value() {
         assert_eq!(run.code, 2, "{options:?}: {}", run.stderr);
         assert!(run.stderr.contains("Q0714"), "{options:?}: {}", run.stderr);
     }
-    assert_eq!(verify(&["--set", "edge=zero", "--edge", "zero"]).code, 0);
+    assert_eq!(verify(&["--set", "fix=true", "--fix"]).code, 0);
 }
 
 #[test]

@@ -71,10 +71,10 @@ fn options_of_targets_are_options_of_verbs() {
     let wrong = with(&["--dialect", "d9"]);
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);
     assert!(wrong.stderr.contains("Q0502"), "{}", wrong.stderr);
-    for option in ["--keep-layers", "--keep-layers=false", "--keep-layers=true"] {
+    for option in ["--retiming", "--retiming=false", "--retiming=true"] {
         assert_eq!(with(&[option]).code, 0, "{option}");
     }
-    assert_eq!(with(&["--keep-layers=maybe"]).code, 2);
+    assert_eq!(with(&["--retiming=maybe"]).code, 2);
     let model = quincunx(&["inspect", &crate::support::digits("digits.onnx"), "--dialect", "d0"]);
     assert!(model.stderr.contains("an option of the target has no effect"), "{}", model.stderr);
     assert!(quincunx(&["asm", "--help"]).text().contains("--dialect"));

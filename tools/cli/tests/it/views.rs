@@ -165,7 +165,7 @@ fn pictures_of_a_program_are_bounded() {
     let names: Vec<&str> = names.map(|event| event["args"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["decoder", "compute", "DRAM", "parts"]);
     let svg = std::fs::read_to_string(roofline).unwrap();
-    assert!(svg.starts_with("<svg") && svg.matches("<circle").count() == 3);
+    assert!(svg.starts_with("<svg") && svg.matches("<circle").count() == 4);
     assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
     // A machine without a roofline says so.
     let other = crate::support::compiled(place.path());

@@ -1,6 +1,6 @@
 //! Grey pictures of 8 bits.
 
-use super::Kind;
+use super::{Kind, Written};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::{Tensor, show_shape};
 use std::io::Cursor;
@@ -120,13 +120,63 @@ fn wrong(what: String) -> Diagnostic {
     Diagnostic::invalid("Q0644", what)
 }
 
+/// How numbers become greys.
+enum Scale {
+    /// They are greys.
+    Grey,
+    /// The largest becomes the lightest; zero is black, or in the middle where there are negative
+    /// ones.
+    Linear { signed: bool, largest: f64 },
+}
+
+impl Scale {
+    fn of(numbers: &[f64]) -> Scale {
+        if numbers.iter().all(|number| (0.0..=255.0).contains(number) && number.fract() == 0.0) {
+            return Scale::Grey;
+        }
+        let signed = numbers.iter().any(|&number| number < 0.0);
+        let largest = numbers.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
+        // Shares of 1 keep their brightness from picture to picture.
+        Scale::Linear { signed, largest: if signed { largest } else { largest.max(1.0) } }
+    }
+
+    fn grey(&self, number: f64) -> u8 {
+        match *self {
+            Scale::Grey => number as u8,
+            Scale::Linear { signed: true, largest } => {
+                ((number / largest * 127.0).round() + 128.0) as u8
+            }
+            Scale::Linear { signed: false, largest } => (number / largest * 255.0).round() as u8,
+        }
+    }
+
+    /// What the greys stand for, unless they are the numbers.
+    fn note(&self, numbers: &[f64]) -> Option<Diagnostic> {
+        let Scale::Linear { signed, largest } = *self else { return None };
+        let (middle, room) = if signed { (128, 127) } else { (0, 255) };
+        let [low, high] = [f64::min, f64::max].map(|f| numbers.iter().copied().reduce(f));
+        let (low, high) = low.zip(high)?;
+        let message = format!(
+            "the output holds numbers from {low} to {high}: a grey value is {middle} + {room} / \
+             {largest} * number, rounded"
+        );
+        Some(Diagnostic::note("Q0649", message).help("a .npy file holds the numbers themselves"))
+    }
+}
+
 /// Rows and columns; outer axes count pictures, of which only a GIF holds several.
-pub(super) fn write(kind: Kind, array: &Tensor) -> Result<Vec<u8>> {
+pub(super) fn write(kind: Kind, array: &Tensor) -> Result<Written> {
     let [.., height, width] = *array.shape() else {
         let shape = show_shape(array.shape());
         return Err(refuse(format!("the output is {shape}, expected rows and columns")));
     };
-    let grey = array.to_f64().iter().map(|&value| grey(value)).collect::<Result<Vec<u8>>>()?;
+    let numbers = array.to_f64();
+    if let Some(number) = numbers.iter().find(|number| !number.is_finite()) {
+        return Err(refuse(format!("the output holds {number}, for which there is no grey"))
+            .help("write it to a .npy file"));
+    }
+    let scale = Scale::of(&numbers);
+    let grey: Vec<u8> = numbers.iter().map(|&number| scale.grey(number)).collect();
     if grey.is_empty() {
         return Err(refuse("the output holds no picture".to_owned()));
     }
@@ -135,11 +185,12 @@ pub(super) fn write(kind: Kind, array: &Tensor) -> Result<Vec<u8>> {
         return Err(refuse(format!("there are {several} pictures, the file holds one"))
             .help("write them to a .gif file, or choose one with --images"));
     }
-    match kind {
-        Kind::Png => write_png((width, height), &grey),
-        Kind::Pgm => Ok([format!("P5\n{width} {height}\n255\n").into_bytes(), grey].concat()),
-        Kind::Gif => write_gif((width, height), &grey),
-    }
+    let bytes = match kind {
+        Kind::Png => write_png((width, height), &grey)?,
+        Kind::Pgm => [format!("P5\n{width} {height}\n255\n").into_bytes(), grey].concat(),
+        Kind::Gif => write_gif((width, height), &grey)?,
+    };
+    Ok(Written { bytes, note: scale.note(&numbers) })
 }
 
 fn write_png(size: (usize, usize), grey: &[u8]) -> Result<Vec<u8>> {
@@ -176,14 +227,6 @@ fn fitting<T: TryFrom<usize>>((width, height): (usize, usize)) -> Result<(T, T)>
 
 fn failed(error: impl std::fmt::Display) -> Diagnostic {
     refuse(format!("it cannot be written: {error}"))
-}
-
-fn grey(value: f64) -> Result<u8> {
-    if (0.0..=255.0).contains(&value) && value.fract() == 0.0 {
-        return Ok(value as u8);
-    }
-    Err(refuse(format!("the output holds {value}, a grey value is a whole number 0 to 255"))
-        .help("write it to a .npy file"))
 }
 
 fn refuse(what: String) -> Diagnostic {

@@ -151,8 +151,8 @@ fn manuals_describe_targets() {
     let text = manual::describe(&TOY, &ArchSource::Default).unwrap().render(Format::Text);
     assert!(text.contains("lenient") && text.contains("width"), "{text}");
     for (_, format) in Format::ALL {
-        assert!(manual::isa(&TOY, None, format).is_ok());
-        assert!(manual::isa(&TOY, Some("mul"), format).is_err());
+        assert!(manual::isa(&TOY, None, format, None).is_ok());
+        assert!(manual::isa(&TOY, Some("mul"), format, None).is_err());
     }
 }
 

@@ -18,7 +18,7 @@ const GROUND_FLOOR: &[(&str, &[&str])] = &[
     ("import", &["diag", "num", "tensor", "graph"]),
     ("isa", &["diag"]),
     ("report", &["diag"]),
-    ("timeline", &[]),
+    ("timeline", &["report"]),
     ("contract", &["diag", "num", "tensor", "graph", "isa", "report", "timeline"]),
     ("testkit", &["diag", "num", "tensor", "graph", "isa", "contract"]),
 ];
