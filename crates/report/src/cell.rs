@@ -71,10 +71,15 @@ impl Cell {
         }
     }
 
-    /// True of a number of which people see less than all.
-    pub(crate) fn rounded(&self) -> bool {
-        matches!(self, Cell::Real(..) | Cell::Brief(_) | Cell::Share(_))
-            && self.show() != self.raw()
+    /// All of a number of which people see less.
+    pub(crate) fn exact(&self) -> Option<String> {
+        let (number, unit) = match *self {
+            Cell::Real(number, _) | Cell::Brief(number) => (number, ""),
+            Cell::Share(share) => (share * 100.0, " %"),
+            _ => return None,
+        };
+        let shown = self.show().trim_end_matches(unit).parse();
+        (shown != Ok(number)).then(|| format!("{number}{unit}"))
     }
 
     /// What CSV holds: the text for people, but numbers in full.

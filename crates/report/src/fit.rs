@@ -1,6 +1,6 @@
 //! Text in a terminal of so many columns: words that are too long lose their middle, texts are
 //! folded at blanks, and columns of a table that still do not fit stand in a block of their own
-//! below, behind the first column again. Numbers stay whole.
+//! below, behind the first column again, in rows that have more to say. Numbers stay whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,19 @@ pub(crate) fn blocks(mut columns: Vec<Drawn>, limit: usize) -> Vec<Vec<Drawn>> {
             }
         }
     }
-    blocks
+    blocks.into_iter().enumerate().map(|(number, block)| told(block, number == 0)).collect()
+}
+
+/// The block without rows that say nothing; all of them in the first one.
+fn told(mut block: Vec<Drawn>, first: bool) -> Vec<Drawn> {
+    let rows = block.first().map_or(0, |column| column.cells.len());
+    let says = |row: usize| first || block.iter().skip(1).any(|c| !c.cells[row].is_empty());
+    let kept: Vec<bool> = (0..rows).map(says).collect();
+    for column in &mut block {
+        let mut kept = kept.iter();
+        column.cells.retain(|_| kept.next() == Some(&true));
+    }
+    block
 }
 
 /// The words that are longer than `width`, without their middles: distinct words stay distinct.
@@ -125,17 +137,16 @@ pub fn distinct<'a>(names: impl IntoIterator<Item = &'a str>, width: usize) -> V
 /// The text with its long lines folded; further lines of one are indented.
 pub(crate) fn lines(text: &str, limit: usize) -> String {
     let long = |line: &&str| length(line) > limit;
-    let indent = |line: &str| {
-        let blanks = line.chars().take_while(|&c| c == ' ').count();
-        (blanks + HANGING).min(limit / 2)
-    };
+    let indent = |line: &str| (line.len() - line.trim_start_matches(' ').len()).min(limit / 2);
     let deepest = text.lines().filter(long).map(indent).max().unwrap_or(0);
-    let room = limit.saturating_sub(deepest).max(1);
+    let room = limit.saturating_sub(deepest + HANGING).max(1);
     let short = shorten(text.lines().filter(long).flat_map(|line| line.split(' ')), room);
     let folded = text.lines().map(|line| match long(&line) {
         true => {
-            let hanging = format!("\n{}", " ".repeat(indent(line)));
-            fold(line, &short, limit - indent(line)).replace('\n', &hanging)
+            let start = " ".repeat(indent(line));
+            let next = format!("\n{start}{}", " ".repeat(HANGING));
+            let width = limit.saturating_sub(start.len() + HANGING);
+            start + &fold(line.trim_start_matches(' '), &short, width).replace('\n', &next)
         }
         false => line.to_owned(),
     });

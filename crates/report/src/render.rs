@@ -75,10 +75,10 @@ fn text_table(table: &Table, limit: usize) -> String {
         right: column.right,
     };
     let columns = table.columns().iter().enumerate().map(drawn).collect();
-    join(fit::blocks(columns, limit).iter().map(|block| text_block(block, table.rows().len())))
+    join(fit::blocks(columns, limit).iter().map(|block| text_block(block)))
 }
 
-fn text_block(columns: &[Drawn], rows: usize) -> String {
+fn text_block(columns: &[Drawn]) -> String {
     let rule = LineStyle::none().fill('─').junction('─');
     let mut text = comfy_table::Table::new();
     text.load_style(TableStyle::new().header_separator(rule));
@@ -87,7 +87,7 @@ fn text_block(columns: &[Drawn], rows: usize) -> String {
     let align = |right| if right { CellAlignment::Right } else { CellAlignment::Left };
     let cell = |text: &str, column: &Drawn| TextCell::new(text).set_alignment(align(column.right));
     text.set_header(columns.iter().map(|column| cell(&column.heading, column)));
-    for row in 0..rows {
+    for row in 0..columns.first().map_or(0, |column| column.cells.len()) {
         text.add_row(columns.iter().map(|column| cell(&column.cells[row], column)));
     }
     for column in text.column_iter_mut() {
@@ -144,7 +144,7 @@ pub(crate) fn html(heading: &Heading, parts: &[Part]) -> String {
     let mut body = String::new();
     for part in parts {
         // The table that is the result itself needs no name.
-        if part.key() != MAIN || parts.len() > 1 {
+        if part.key() != MAIN {
             body += &format!("<h2>{}</h2>\n", escape::html(&part.key().replace('_', " ")));
         }
         match part {
@@ -167,10 +167,8 @@ fn html_table(table: &Table) -> String {
         out += "<tr>";
         for (cell, column) in row.iter().zip(table.columns()) {
             let shown = cell.show();
-            let exact = match cell.rounded() {
-                true => format!(" title=\"{}\"", escape::html(&cell.raw())),
-                false => String::new(),
-            };
+            let title = |exact: String| format!(" title=\"{}\"", escape::html(&exact));
+            let exact = cell.exact().map(title).unwrap_or_default();
             out += &format!("<td{}{exact}>{}</td>", class(column.right), escape::html(&shown));
         }
         out += "</tr>\n";

@@ -1,4 +1,4 @@
-use crate::{Cell, Column, Format, Report, Table};
+use crate::{Cell, Column, Format, Heading, Report, Table, VERSION, shortened};
 
 fn sample() -> Report {
     let columns = vec![
@@ -180,4 +180,89 @@ fn columns_without_entries_go_where_there_is_no_room() {
     assert!(report.render_within(Format::Text, Some(60)).contains("second reason"));
     let narrow = report.render_within(Format::Text, Some(40));
     assert!(narrow.contains("first reason") && !narrow.contains("second"), "{narrow}");
+}
+
+#[test]
+fn pages_and_pictures_say_what_they_are_of() {
+    let heading = Heading::new("Time <line>").of("a<b>&\"c\".onnx").on("dais d1");
+    let page = sample().text("more_of_it", "x").headed(heading.clone()).render(Format::Html);
+    let picture = heading.picture([300.0, 100.0], "<g/>\n");
+    for text in [&page, &picture] {
+        for part in ["Time &lt;line&gt;", "a&lt;b&gt;&amp;&quot;c&quot;.onnx", "dais d1", VERSION] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("prefers-color-scheme: dark"), "{text}");
+        assert_eq!(text.matches("<title>").count(), 1);
+        // Nothing comes from elsewhere.
+        let own = text.replace("http://www.w3.org/2000/svg", "");
+        for word in ["http", "src=", "url(", "@import", "<link", "<script"] {
+            assert!(!own.contains(word), "{word}: {text}");
+        }
+    }
+    assert!(page.contains("<h1>Time &lt;line&gt;</h1>") && page.contains("<h2>more of it</h2>"));
+    // The main table is what the heading says; rounded numbers tell all of themselves.
+    assert!(!page.contains("<h2>rows</h2>"));
+    assert!(page.contains("<td class=\"number\" title=\"0.123456\">0.123</td>"), "{page}");
+    assert!(picture.starts_with("<svg") && picture.ends_with("<g/>\n</svg>\n"));
+    assert_eq!(
+        heading.line(),
+        format!("Time <line>, of a<b>&\"c\".onnx, machine dais d1, {VERSION}")
+    );
+    // What is not known is not named.
+    let bare = Heading::new("Targets").page("", "");
+    assert!(!bare.contains("machine") && !bare.contains("<dt>of</dt>"), "{bare}");
+}
+
+#[test]
+fn headings_of_pictures_fit_them() {
+    let name = "block/".repeat(80);
+    let picture = Heading::new("Graph").of(name.as_str()).picture([400.0, 100.0], "");
+    let shown = picture.lines().find(|line| line.starts_with("<text")).unwrap();
+    assert!(shown.contains("Graph of block/") && shown.contains('…'), "{shown}");
+    assert!(shown.len() < 140, "{shown}");
+    // All of it shows when one points at it.
+    assert!(picture.contains(&format!("<title>Graph, of {name}, {VERSION}</title>")));
+    for (text, width, expected) in
+        [("abcdefgh", 8, "abcdefgh"), ("abcdefgh", 7, "abc…fgh"), ("abcdefgh", 0, "a…h")]
+    {
+        assert_eq!(shortened(text, width), expected);
+    }
+}
+
+#[test]
+fn long_lines_of_texts_are_folded_unless_others_read_them() {
+    let names: Vec<String> =
+        (0..3).map(|n| format!("{}conv{n}", "functional/block/".repeat(12))).collect();
+    let text =
+        format!("graph\n  {}:\n    Conv({}, {})\n  short line\n", names[0], names[1], names[2]);
+    let report = Report::new().text("graph", text.as_str());
+    for limit in [40, 80] {
+        let shown = report.render_within(Format::Text, Some(limit));
+        assert!(width(&shown) <= limit, "{limit}\n{shown}");
+        assert!(shown.starts_with("graph\n  functional/") && shown.ends_with("\n  short line\n"));
+        let ends = ["conv0:", "conv1,", "conv2)"];
+        assert!(ends.iter().all(|end| shown.contains(end)), "{limit}\n{shown}");
+        assert!(!shown.lines().any(|line| line.trim().is_empty()), "{limit}\n{shown}");
+    }
+    for (format, limit) in
+        [(Format::Text, None), (Format::Json, Some(40)), (Format::Html, Some(40))]
+    {
+        assert!(report.render_within(format, limit).contains(&names[2]), "{format:?}");
+    }
+    let patch = Report::new().verbatim("diff", text.as_str());
+    assert_eq!(patch.render_within(Format::Text, Some(40)), text);
+}
+
+#[test]
+fn rows_that_say_nothing_more_are_not_repeated() {
+    let columns = ["node", "place", "reason"].map(Column::text).to_vec();
+    let mut table = Table::new("rows", columns);
+    for n in 0..5 {
+        let reason = if n == 3 { Cell::from("too large a tensor") } else { Cell::Empty };
+        let place = "a segment of the host";
+        table.push(vec![format!("{}{n}", "block/".repeat(9)).into(), place.into(), reason]);
+    }
+    let text = Report::from(table).render_within(Format::Text, Some(40));
+    assert_eq!(text.matches("block/bloc").count(), 6, "{text}");
+    assert_eq!(text.matches("k/3").count(), 2, "{text}");
 }

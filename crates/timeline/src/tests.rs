@@ -278,3 +278,55 @@ fn a_roofline_is_drawn_with_a_point_for_every_part() {
     timeline.set_roofline(roofline);
     assert!(timeline.html(&Heading::new("t")).contains("<svg"));
 }
+
+/// A run whose lanes, events and details have names like those of converted networks.
+fn long_names() -> Timeline {
+    let mut timeline = Timeline::new("cycles");
+    let name = |n: u64| format!("{}conv{n}", "functional_1/block/".repeat(20));
+    let lanes = [0, 1].map(|n| timeline.lane(name(n)));
+    for n in 0..20 {
+        let (name, detail) = (name(n), format!("reads {}", name(n + 1)));
+        let lane = lanes[n as usize % 2];
+        timeline.event(Event { lane, start: n * 1_000_000, duration: 5000, name, detail });
+    }
+    timeline
+}
+
+#[test]
+fn texts_fit_the_columns() {
+    let width = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+    for columns in [40, 80, 120] {
+        for timeline in [example(), long_names()] {
+            let (chart, list) = (timeline.chart(columns), timeline.listing(0..20, Some(columns)));
+            assert_eq!(width(&chart), columns, "{chart}");
+            assert!(width(&list) <= columns, "{columns}\n{list}");
+            assert_eq!(list.lines().count(), timeline.events().len());
+        }
+        // Lanes stay apart.
+        let chart = long_names().chart(columns);
+        assert!(chart.contains("conv0 │") && chart.contains("conv1 │"), "{chart}");
+    }
+    assert!(long_names().listing(0..1, None).contains(&long_names().events()[0].name));
+}
+
+#[test]
+fn the_page_has_a_heading_a_legend_and_numbers_of_what_one_points_at() {
+    let heading = Heading::new("Timeline").of("<net>").on("tcu bench8");
+    let page = example().html(&heading);
+    let version = quincunx_report::VERSION;
+    for part in [
+        "<title>&lt;net&gt; - Timeline - quincunx</title>",
+        "<h1>Timeline</h1>",
+        "<dd>tcu bench8</dd>",
+        version,
+        "id=\"legend\"",
+        "id=\"tip\"",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    for word in ["http", "src=", "url(", "@import", "<link"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert_eq!(page, example().html(&heading));
+}

@@ -32,6 +32,8 @@ pub(super) fn svg(picture: &Picture, heading: &Heading) -> String {
     let layout = layout(picture);
     let spacing = match picture.items.len() {
         0..=MAX_LABELS => Spacing { column: 190.0, row: 30.0, half: Some(70.0) },
+        // Dots for many operations are larger.
+        _ if picture.is_collapsed => Spacing { column: 60.0, row: 22.0, half: None },
         _ => Spacing { column: 60.0, row: 9.0, half: None },
     };
     let half = spacing.half.unwrap_or(5.0);
@@ -109,7 +111,9 @@ fn legend(picture: &Picture, is_dots: bool) -> String {
     if picture.edges.values().any(|&count| count > 1) {
         operand += ", wider for several";
     }
-    if is_dots {
+    if !is_dots {
+        operand += "; %slot, in pipelines %slot@stage";
+    } else if picture.is_collapsed {
         operand += "; larger dots are more operations";
     }
     if picture.stages > 1 {

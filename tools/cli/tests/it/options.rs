@@ -1,22 +1,12 @@
 //! Options of targets: every verb shows those that change what it does, and refuses the others.
 
-use crate::support::{digits, quincunx};
+use crate::support::{digits, programs, quincunx};
 use quincunx::target::{OptionInfo, Target, VERBS};
 use quincunx::targets;
-use std::path::Path;
 
 /// A program of each target, which the verbs can open.
 fn program(target: &str) -> String {
-    let file = match target {
-        "dais" => "examples/dais/sum.dasm",
-        "dpas" => "tests/golden/dpas/files/plain.xeasm",
-        "npu" => "tests/golden/npu/fragments/f09_batch_vp_self_tokens.asm.txt",
-        "scamp" => "tests/golden/scamp/sample_default_format.txt",
-        "tcu" => "tests/golden/tcu/compiled/t_leaky_artya7100t_iso.tmodel",
-        other => panic!("no program of {other}"),
-    };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join(file).to_str().unwrap().to_owned()
+    programs(target).remove(0)
 }
 
 /// Every option with its target.

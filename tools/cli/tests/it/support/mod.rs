@@ -26,6 +26,34 @@ pub fn digits(name: &str) -> String {
     folder.join(name).to_str().unwrap().to_owned()
 }
 
+/// Programs of a target, which all verbs can open.
+pub fn programs(target: &str) -> Vec<String> {
+    let files: &[&str] = match target {
+        "dais" => &[
+            "examples/dais/sum.dasm",
+            "tests/golden/dais/traced/jet_mlp_6b.json",
+            "tests/golden/dais/alir4/mlp_ternary.json",
+        ],
+        "dpas" => &["tests/golden/dpas/files/plain.xeasm", "tests/golden/dpas/files/gemm.visaasm"],
+        "npu" => &[
+            "tests/golden/npu/fragments/f09_batch_vp_self_tokens.asm.txt",
+            "tests/golden/npu/fragments/f05_streamed_weights_4_tiles.asm.txt",
+        ],
+        "scamp" => &[
+            "tests/golden/scamp/sample_default_format.txt",
+            "tests/golden/scamp/sample_jss_format.txt",
+            "examples/scamp/edges.txt",
+        ],
+        "tcu" => &[
+            "tests/golden/tcu/compiled/t_leaky_artya7100t_iso.tmodel",
+            "tests/golden/tcu/compiled/t_gemm_artya7100t_iso.tmodel",
+        ],
+        other => panic!("no program of {other}"),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    files.iter().map(|file| root.join(file).to_str().unwrap().to_owned()).collect()
+}
+
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx"));
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
