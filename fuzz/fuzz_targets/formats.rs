@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
         let values = array.to_f64();
         // Without numbers there is nothing to write.
         let Ok(written) = format.write(&Tensors::from([(String::new(), array)])) else { continue };
-        let again = format.read(&written, DType::F64).expect("what was written is read");
+        let again = format.read(&written.bytes, DType::F64).expect("what was written is read");
         assert_eq!(again.to_f64(), values);
     }
 });

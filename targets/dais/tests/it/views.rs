@@ -247,7 +247,8 @@ fn small_programs_are_drawn_operation_by_operation() {
         assert_eq!(edges, operands.len() + 3);
         let svg = emitted(&loaded, "svg");
         check_markup(&svg);
-        assert_eq!(svg.matches("<title>").count(), program.operations.len() + 1);
+        // One for every item, and that of the picture.
+        assert_eq!(svg.matches("<title>").count(), program.operations.len() + 2);
         assert_eq!(svg.matches("<path").count(), edges);
         // What registers hold is dashed, and stages are frames.
         assert_eq!(svg.contains("stroke-dasharray"), !given.is_empty());
