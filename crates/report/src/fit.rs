@@ -134,6 +134,13 @@ pub fn distinct<'a>(names: impl IntoIterator<Item = &'a str>, width: usize) -> V
     names.iter().map(|name| short.get(name).map_or(*name, String::as_str).to_owned()).collect()
 }
 
+/// The texts with words of at most so many characters. Distinct words stay distinct.
+pub(crate) fn words(texts: &[String], width: usize) -> Vec<String> {
+    let short = shorten(texts.iter().flat_map(|text| text.split(' ')), width);
+    let word = |word| short.get(word).map_or(word, String::as_str);
+    texts.iter().map(|text| text.split(' ').map(word).collect::<Vec<_>>().join(" ")).collect()
+}
+
 /// The text with its long lines folded; further lines of one are indented.
 pub(crate) fn lines(text: &str, limit: usize) -> String {
     let long = |line: &&str| length(line) > limit;

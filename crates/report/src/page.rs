@@ -18,8 +18,8 @@ dl.about { display: grid; grid-template-columns: max-content auto; gap: 0.1em 1e
 dl.about dt { opacity: 0.7; }
 dl.about dd { margin: 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; margin-bottom: 2em; }
-th, td { padding: 0.2em 0.8em; border-bottom: 1px solid #8886; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
-.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; white-space: nowrap; }
+th, td { padding: 0.2em 0.8em; border-bottom: 1px solid #8886; text-align: left; vertical-align: top; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 pre { overflow-x: auto; }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b; } }
 ";

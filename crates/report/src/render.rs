@@ -54,6 +54,9 @@ impl FromStr for Format {
     }
 }
 
+/// Most characters of a word in a table of a page; all of it shows when one points at it.
+const LONG: usize = 48;
+
 /// Name of the table that is the result, where there are others besides it.
 pub const MAIN: &str = "rows";
 
@@ -163,13 +166,19 @@ fn html_table(table: &Table) -> String {
         out += &format!("<th{}>{}</th>", class(column.right), escape::html(&column.heading()));
     }
     out += "</tr>\n";
-    for row in table.rows() {
+    let shown = |(at, column): (usize, &Column)| {
+        let cells: Vec<String> = table.rows().iter().map(|row| row[at].show()).collect();
+        if column.right { cells } else { fit::words(&cells, LONG) }
+    };
+    let shown: Vec<Vec<String>> = table.columns().iter().enumerate().map(shown).collect();
+    for (number, row) in table.rows().iter().enumerate() {
         out += "<tr>";
-        for (cell, column) in row.iter().zip(table.columns()) {
-            let shown = cell.show();
-            let title = |exact: String| format!(" title=\"{}\"", escape::html(&exact));
-            let exact = cell.exact().map(title).unwrap_or_default();
-            out += &format!("<td{}{exact}>{}</td>", class(column.right), escape::html(&shown));
+        for ((cell, column), shown) in row.iter().zip(table.columns()).zip(&shown) {
+            let whole =
+                cell.exact().or_else(|| Some(cell.show()).filter(|all| *all != shown[number]));
+            let title = whole.map(|whole| format!(" title=\"{}\"", escape::html(&whole)));
+            let (class, title) = (class(column.right), title.unwrap_or_default());
+            out += &format!("<td{class}{title}>{}</td>", escape::html(&shown[number]));
         }
         out += "</tr>\n";
     }

@@ -208,6 +208,15 @@ fn pages_and_pictures_say_what_they_are_of() {
         heading.line(),
         format!("Time <line>, of a<b>&\"c\".onnx, machine dais d1, {VERSION}")
     );
+    // Long names are short on a page, and whole when one points at them.
+    let mut table = Table::new("rows", vec![Column::text("node")]);
+    let names = [0, 1].map(|n| format!("{}conv{n}", "block/".repeat(40)));
+    names.iter().for_each(|name| table.push(vec![format!("{name} twice").into()]));
+    let page = Report::from(table).render(Format::Html);
+    for name in names {
+        let (tag, shown) = page.split_once(&format!("<td title=\"{name} twice\">")).unwrap();
+        assert!(!tag.is_empty() && shown.split_once(" twice</td>").unwrap().0.len() < 60, "{page}");
+    }
     // What is not known is not named.
     let bare = Heading::new("Targets").page("", "");
     assert!(!bare.contains("machine") && !bare.contains("<dt>of</dt>"), "{bare}");
