@@ -2,7 +2,7 @@
 
 use crate::args::{Data, Machine, Preparation, Reading, without_conflict};
 use crate::console::Console;
-use crate::options::{of_models, refuse_others};
+use crate::options::refuse_others;
 use crate::output;
 use quincunx::diag::{Diagnostic, Result, Sources};
 use quincunx::import::{Options as ReadOptions, external_files};
@@ -113,14 +113,6 @@ impl Reading {
             }
             _ => Ok(opened),
         }
-    }
-
-    /// Refuses options of the target that only matter where a model is compiled.
-    ///
-    /// # Errors
-    /// As [`without_effect`].
-    pub(crate) fn refuse_compiling(&self, target: &dyn Target, on: &str) -> Result<()> {
-        without_effect(of_models(target, &self.options()?), on)
     }
 
     /// The options that are given but `--target`, by name.

@@ -3,6 +3,7 @@
 use crate::args::{Data, Preparation, Reading};
 use crate::console::Console;
 use crate::input;
+use crate::options::of_models;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::compile::{Job, compile};
@@ -178,7 +179,8 @@ impl Run {
     }
 
     fn opened(&self, opened: Opened<'_>, console: &Console) -> Outcome<Ready> {
-        self.reading.refuse_compiling(opened.setup.target, "a program")?;
+        let compiling = of_models(opened.setup.target, &self.reading.options()?);
+        input::without_effect(compiling, "a program")?;
         console.diagnostics(&opened.warnings, &opened.sources);
         let machine = opened.setup.machine();
         Ok(Ready { executable: opened.executable, sources: opened.sources, machine })

@@ -64,9 +64,6 @@ impl Verify {
             }
             paths => input::program(paths, &self.reading)?,
         };
-        if self.model.is_none() {
-            self.reading.refuse_compiling(opened.setup.target, "verify without --model")?;
-        }
         console.diagnostics(&opened.warnings, &opened.sources);
         let problems = verify(&opened);
         console.diagnostics(&problems, &opened.sources);
