@@ -1,14 +1,19 @@
 //! The graph in the DOT language.
 
 use super::picture::{Item, Kind, Picture};
-use quincunx_report::Heading;
+use quincunx_report::{Heading, html};
 use std::fmt::Write as _;
 
 /// The graph; stages of a pipeline are frames.
 pub(super) fn dot(picture: &Picture, heading: &Heading) -> String {
-    let name = quoted(&heading.line());
-    let mut out = format!("digraph {name} {{\n  rankdir=LR;\n  labelloc=t;\n  label={name};\n");
-    out.push_str("  node [shape=box, style=filled, fontcolor=white];\n");
+    let line = heading.line();
+    let mut out = format!("digraph {} {{\n  rankdir=LR;\n  labelloc=t;\n", quoted(&line));
+    let kinds = picture
+        .kinds()
+        .map(|kind| format!("<font color=\"{}\">\u{25a0}</font> {}", kind.colour(), kind.name()));
+    let legend: Vec<String> = kinds.collect();
+    let _ = writeln!(out, "  label=<{}<br/>{}>;", html(&line), legend.join(" "));
+    out.push_str("  node [shape=box, style=filled];\n");
     for stage in 0..picture.stages {
         let is_framed = picture.stages > 1;
         if is_framed {
@@ -35,10 +40,10 @@ fn node(index: usize, item: &Item, out: &mut String) {
         _ => "",
     };
     let (label, title) = (quoted(&item.label), quoted(&item.title));
-    let colour = item.kind.colour();
+    let (colour, words) = (item.kind.colour(), item.kind.words());
     let _ = writeln!(
         out,
-        "  n{index} [label={label}, tooltip={title}, fillcolor=\"{colour}\"{shape}];"
+        "  n{index} [label={label}, tooltip={title}, fillcolor=\"{colour}\", fontcolor=\"{words}\"{shape}];"
     );
 }
 

@@ -120,6 +120,12 @@ pub(super) struct Picture {
 const MAX_ITEMS: usize = 600;
 
 impl Picture {
+    /// The kinds of its items.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let present: BTreeSet<Kind> = self.items.iter().map(|item| item.kind).collect();
+        present.into_iter()
+    }
+
     /// What it shows.
     pub(super) fn title(&self) -> &'static str {
         match self.is_collapsed {

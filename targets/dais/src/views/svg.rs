@@ -1,9 +1,8 @@
 //! The graph as a drawing.
 
 use super::layout::layout;
-use super::picture::{Kind, Picture};
+use super::picture::Picture;
 use quincunx_report::{Heading, html, shortened};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Items with words in them; with more, there are dots.
@@ -82,10 +81,9 @@ fn radius(count: usize) -> f64 {
 /// What colours, lines and sizes mean.
 fn legend(picture: &Picture, is_dots: bool) -> String {
     let mut out = String::new();
-    let present: BTreeSet<Kind> = picture.items.iter().map(|item| item.kind).collect();
     let mut x = MARGIN;
     let y = Heading::HEIGHT + 6.0;
-    for kind in Kind::ALL.into_iter().filter(|kind| present.contains(kind)) {
+    for kind in picture.kinds() {
         let (colour, label) = (kind.colour(), kind.name());
         let _ = writeln!(
             out,

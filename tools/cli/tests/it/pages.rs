@@ -110,7 +110,7 @@ fn pictures_are_headed_and_have_legends() {
     check(&read("graph.svg"), "Adder graph", "digits_pow2.onnx", "dais d1");
     let dot = ["asm", &programs("dais")[0], "--emit", "dot", "-o", &path("graph.dot")];
     assert_eq!(quincunx(&dot).code, 0);
-    assert!(read("graph.dot").contains("label=\"Adder graph, of sum.dasm, machine dais d1"));
+    assert!(read("graph.dot").contains("label=<Adder graph, of sum.dasm, machine dais d1"));
     for program in &programs("dais")[1..] {
         let run = quincunx(&["asm", program, "--emit", "svg", "-o", &path("graph.svg")]);
         assert_eq!(run.code, 0, "{}", run.stderr);
