@@ -29,8 +29,10 @@ pub enum Use {
     Read,
     /// The program that becomes of a model, or what the machine takes of it.
     Compile,
-    /// The ports, the numbers or the notes of a run.
+    /// The ports or the numbers of a run.
     Run,
+    /// What a run tells besides its numbers.
+    Notes,
     /// The rules of legality.
     Verify,
     /// Times.
@@ -51,7 +53,7 @@ impl Use {
             (Use::Compile, true) => &["compile", "run", "compare"],
             // With a model, `verify` runs the program.
             (Use::Run, true) => &["run", "verify", "compare"],
-            (Use::Run, false) => &["run"],
+            (Use::Run, false) | (Use::Notes, _) => &["run"],
             (Use::Verify, _) => &["verify"],
             (Use::Time, _) => &["time"],
             (Use::Summary, true) => &["compile"],

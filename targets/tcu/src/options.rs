@@ -70,7 +70,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "bytes of the instruction bus, to which the stream is padded",
         "8",
         &["8", "16"],
-    ).used_by(&[Use::Run, Use::Write]),
+    ).used_by(&[Use::Write]),
     OptionInfo::whole("dram0-offset", "base of DRAM0 in blocks of 64 KiB", "0", 0..=0xffff_ffff).used_by(&[Use::Run, Use::Verify, Use::Write]),
     OptionInfo::whole("dram1-offset", "base of DRAM1 in blocks of 64 KiB", "0", 0..=0xffff_ffff).used_by(&[Use::Run, Use::Verify, Use::Write]),
     OptionInfo::whole(
@@ -78,14 +78,14 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "cycles for which the decoder may stay in one state",
         "100",
         0..=0xffff,
-    ).used_by(&[Use::Run, Use::Time, Use::Write]),
+    ).used_by(&[Use::Time, Use::Write]),
     OptionInfo::whole(
         "tracepoint",
         "program counter that raises the tracepoint flag; none leaves the register alone",
         "none",
         0..=0xffff_ffff,
     )
-    .or("none").used_by(&[Use::Run, Use::Write]),
+    .or("none").used_by(&[Use::Notes, Use::Write]),
     OptionInfo::whole(
         "sample-interval",
         "cycles between performance samples; 0 takes none",
@@ -103,7 +103,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "watch",
         "vectors whose changes run prints: inputs and outputs by name, or places such as Acc(3) Local(0+8)",
         "",
-    ).used_by(&[Use::Run]),
+    ).used_by(&[Use::Notes]),
 ];
 
 /// Why an option has one of its words.
