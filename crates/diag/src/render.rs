@@ -94,7 +94,7 @@ fn severity_name(severity: Severity) -> &'static str {
 }
 
 /// Where it is, in words: the first label, else the place.
-fn place(diagnostic: &Diagnostic, sources: &Sources) -> Option<String> {
+pub fn place(diagnostic: &Diagnostic, sources: &Sources) -> Option<String> {
     match first(diagnostic, sources) {
         Some((file, line, column)) => Some(format!("{file}:{line}:{column}")),
         None => diagnostic.place().map(ToString::to_string),

@@ -99,7 +99,7 @@ impl Console {
         self.bar.finish_and_clear();
         let shown = match self.messages {
             Messages::Json => diagnostics.to_vec(),
-            Messages::Human | Messages::Short => of_a_kind(diagnostics),
+            Messages::Human | Messages::Short => of_a_kind(diagnostics, sources),
         };
         for diagnostic in &shown {
             if self.quiet && diagnostic.severity() != Severity::Error {
@@ -159,7 +159,7 @@ fn one_table(report: Report) -> Outcome<Report> {
 
 /// Warnings and notes with one code and one text but for names and numbers as the first of them,
 /// with the number of all and examples.
-fn of_a_kind(diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
+fn of_a_kind(diagnostics: &[Diagnostic], sources: &Sources) -> Vec<Diagnostic> {
     let mut kinds: Vec<(String, Vec<&Diagnostic>)> = Vec::new();
     let mut places = BTreeMap::new();
     for (index, diagnostic) in diagnostics.iter().enumerate() {
@@ -178,7 +178,8 @@ fn of_a_kind(diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
         [first, ref others @ ..] if all.len() > EXAMPLES => {
             let mut joined = first.clone().with_note(format!("{} of this kind, also:", all.len()));
             for other in others.iter().take(EXAMPLES - 1) {
-                let place = other.place().map(|place| format!(" ({place})")).unwrap_or_default();
+                let place = render::place(other, sources);
+                let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
                 joined = joined.with_note(format!("{}{place}", other.message()));
             }
             vec![joined]
@@ -230,7 +231,7 @@ mod tests {
         all.insert(3, Diagnostic::warning("Q0635", "there is no array for the output \"y\""));
         all.push(Diagnostic::answer("Q0636", "1 of 2 values differ"));
         all.push(Diagnostic::answer("Q0636", "2 of 2 values differ"));
-        let shown: Vec<String> = of_a_kind(&all)
+        let shown: Vec<String> = of_a_kind(&all, &Sources::new())
             .iter()
             .map(|diagnostic| render::human(diagnostic, &Sources::new(), false))
             .collect();
@@ -242,6 +243,6 @@ mod tests {
         }
         // Few of a kind stay as they are.
         let few = &all[..3];
-        assert_eq!(of_a_kind(few), few);
+        assert_eq!(of_a_kind(few, &Sources::new()), few);
     }
 }

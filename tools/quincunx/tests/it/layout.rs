@@ -17,7 +17,7 @@ const GROUND_FLOOR: &[(&str, &[&str])] = &[
     ("graph", &["diag", "num", "tensor"]),
     ("import", &["diag", "num", "tensor", "graph"]),
     ("isa", &["diag"]),
-    ("report", &["diag"]),
+    ("report", &[]),
     ("timeline", &["report"]),
     ("contract", &["diag", "num", "tensor", "graph", "isa", "report", "timeline"]),
     ("testkit", &["diag", "num", "tensor", "graph", "isa", "contract"]),
