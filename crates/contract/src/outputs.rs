@@ -30,9 +30,26 @@ pub fn abandon() {
     std::mem::forget(stages);
 }
 
-/// A folder for temporary files that is removed at the end, also by [`abandon`].
+/// How names of temporary folders begin.
+const PREFIX: &str = ".quincunx-stage-";
+/// In a temporary folder: what takes a place, and what was there, by its name.
+const NEW: &str = "new";
+const OLD: &str = "old";
+
+/// Stands between two changes of the file system; tests end the process there.
+#[cfg(not(test))]
+fn between_changes() {}
+#[cfg(test)]
+use tests::between_changes;
+
+/// A folder for temporary files that is removed at the end, also by [`abandon`]. Who is killed
+/// leaves it to the next that needs one in the same place.
 #[derive(Debug)]
-pub struct Stage(tempfile::TempDir);
+pub struct Stage {
+    folder: tempfile::TempDir,
+    /// Ends with the process; `None` where the system has no locks of folders.
+    _lock: Option<fs::File>,
+}
 
 impl Stage {
     /// A new folder in `parent`.
@@ -41,23 +58,66 @@ impl Stage {
     /// Those of the system.
     pub fn new_in(parent: &Path) -> io::Result<Self> {
         let mut stages = stages();
-        let folder = tempfile::Builder::new().prefix(".quincunx-").tempdir_in(parent)?;
-        stages.push(folder.path().to_owned());
-        Ok(Stage(folder))
+        sweep(parent);
+        loop {
+            between_changes();
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            between_changes();
+            let lock = match lock(folder.path()) {
+                Ok(lock) if folder.path().exists() => Some(lock),
+                // Somebody who sweeps took it for a leftover.
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(_) => None,
+            };
+            stages.push(folder.path().to_owned());
+            return Ok(Stage { folder, _lock: lock });
+        }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
         let mut stages = stages();
-        stages.retain(|path| path != self.0.path());
+        stages.retain(|path| path != self.folder.path());
+        between_changes();
         // What cannot be removed stays; the results are there.
-        let _ = fs::remove_dir_all(self.0.path());
+        let _ = fs::remove_dir_all(self.folder.path());
+        between_changes();
+    }
+}
+
+/// Marks a folder as somebody's who lives.
+fn lock(stage: &Path) -> io::Result<fs::File> {
+    let folder = fs::File::open(stage)?;
+    folder.try_lock()?;
+    Ok(folder)
+}
+
+/// Removes folders of processes that were killed. What they had taken away comes back first.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let stage = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder || !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(_lock) = lock(&stage) else { continue };
+        let mut taken = fs::read_dir(stage.join(OLD)).into_iter().flatten().flatten();
+        let is_back = taken.all(|old| {
+            let place = parent.join(old.file_name());
+            fs::symlink_metadata(&place).is_ok() || fs::rename(old.path(), place).is_ok()
+        });
+        if is_back {
+            // What cannot be removed stays.
+            let _ = fs::remove_dir_all(stage);
+        }
     }
 }
 
@@ -258,7 +318,7 @@ impl Move {
     }
 
     fn staged(&self) -> PathBuf {
-        self.stage.path().join("new")
+        self.stage.path().join(NEW)
     }
 
     /// Where a part of it is written now; the thing itself has no path in it.
@@ -269,8 +329,12 @@ impl Move {
     fn write(&self, inner: &Path, bytes: &[u8]) -> Result<()> {
         let _lock = stages();
         let path = self.path(inner);
+        between_changes();
         fs::create_dir_all(parent(&path))
-            .and_then(|()| fs::write(&path, bytes))
+            .and_then(|()| {
+                between_changes();
+                fs::write(&path, bytes)
+            })
             .and_then(|()| self.keep_modes(inner))
             .map_err(|error| unwritable(&self.name, &error))
     }
@@ -291,6 +355,7 @@ impl Move {
 
     /// Takes its place, or leaves it again.
     fn step(&self, undo: bool) -> io::Result<()> {
+        between_changes();
         match (self.replaces, undo) {
             (true, _) => exchange(&self.staged(), &self.place),
             (false, false) => fs::rename(self.staged(), &self.place),
@@ -329,13 +394,17 @@ fn exchange(new: &Path, old: &Path) -> io::Result<()> {
 
 /// As [`exchange`]; a file is there all the time, a folder is not for a moment.
 fn exchange_in_steps(new: &Path, old: &Path) -> io::Result<()> {
-    let aside = new.with_extension("old");
+    let aside = new.with_file_name(OLD);
+    fs::create_dir_all(&aside)?;
+    let aside = aside.join(old.file_name().unwrap_or_default());
     fs::hard_link(old, &aside).or_else(|_| fs::rename(old, &aside))?;
+    between_changes();
     if let Err(error) = fs::rename(new, old) {
         // A second name of the old file stays where it is when it is renamed to the first.
         let _ = fs::rename(&aside, old).and_then(|()| fs::remove_file(&aside));
         return Err(error);
     }
+    between_changes();
     fs::rename(&aside, new)
 }
 
@@ -393,95 +462,4 @@ fn unwritable(path: &Path, error: &io::Error) -> Diagnostic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    /// What lies below a folder, with the contents of files.
-    fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut found = BTreeMap::new();
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => found.extend(tree(&path)),
-                false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
-            }
-        }
-        found
-    }
-
-    fn moves(place: &Path) -> Vec<Move> {
-        let mut moves = Vec::new();
-        for path in ["new", "old", "made/a/b", "made/c", "there/x"] {
-            let (name, path) = (PathBuf::from(path), place.join(path));
-            stage_file(&mut moves, path, name, Bytes::from_static(b"2")).unwrap();
-        }
-        moves
-    }
-
-    /// A place with two old files, and what is there.
-    fn place() -> (tempfile::TempDir, BTreeMap<PathBuf, Vec<u8>>) {
-        let place = tempfile::tempdir().unwrap();
-        fs::create_dir(place.path().join("there")).unwrap();
-        for old in ["old", "there/x"] {
-            fs::write(place.path().join(old), "1").unwrap();
-        }
-        let before = tree(place.path());
-        (place, before)
-    }
-
-    #[test]
-    fn a_step_that_fails_undoes_those_before_it() {
-        for steps in 0..4 {
-            let (place, before) = place();
-            let left = Cell::new(steps);
-            let staged = moves(place.path());
-            assert_eq!(staged.len(), 4, "files of a new folder are one step");
-            let outcome = all_or_none(&staged, |step, undo| match left.get() {
-                0 if !undo => Err(io::ErrorKind::StorageFull.into()),
-                count => {
-                    left.set(if undo { count } else { count - 1 });
-                    step.step(undo)
-                }
-            });
-            assert_eq!(outcome.unwrap_err().class().exit_code(), 74);
-            drop(staged);
-            assert_eq!(tree(place.path()), before, "after {steps} steps");
-        }
-    }
-
-    #[test]
-    fn all_steps_leave_the_new_and_nothing_else() {
-        let (place, _) = place();
-        let staged = moves(place.path());
-        all_or_none(&staged, Move::step).unwrap();
-        drop(staged);
-        let found = tree(place.path());
-        assert_eq!(found.len(), 5);
-        assert!(found.values().all(|contents| contents == b"2"));
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 4, "no temporary folder is left");
-    }
-
-    /// Systems without an exchange, and file systems that cannot.
-    #[test]
-    fn an_exchange_in_steps_is_one() {
-        let place = tempfile::tempdir().unwrap();
-        let (new, old) = (place.path().join("new"), place.path().join("there"));
-        for is_folder in [false, true] {
-            let file = |path: &Path| if is_folder { path.join("f") } else { path.to_owned() };
-            for (path, contents) in [(&new, "2"), (&old, "1")] {
-                let _ = fs::remove_file(path);
-                if is_folder {
-                    fs::create_dir(path).unwrap();
-                }
-                fs::write(file(path), contents).unwrap();
-            }
-            exchange_in_steps(&new, &old).unwrap();
-            let contents = [&new, &old].map(|path| fs::read(file(path)).unwrap());
-            assert_eq!(contents, [b"1", b"2"]);
-            assert!(exchange_in_steps(&place.path().join("gone"), &old).is_err());
-            assert_eq!(fs::read(file(&old)).unwrap(), b"2");
-            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
-        }
-    }
-}
+mod tests;

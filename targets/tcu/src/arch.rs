@@ -14,6 +14,8 @@ use quincunx_contract::{Arch, ArchSource, unknown_preset};
 use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// Deepest on-chip memory in vectors; `tensil-doc` 3.1 allows 2^16.
 const MAX_ON_CHIP: u64 = 1 << 16;
@@ -23,6 +25,25 @@ const MAX_DRAM: u64 = 1 << 32;
 const MAX_TABLE_SCALARS: u64 = 1 << 24;
 /// Longest instruction in bytes.
 const MAX_INSTRUCTION: u32 = 32;
+
+/// Numbers of a file with their smallest and largest values, in the order of [`TcuArch`].
+const RANGES: [(&str, u64, u64); 15] = [
+    ("array_size", 2, 256),
+    ("dram0_depth", 1, MAX_DRAM),
+    ("dram1_depth", 1, MAX_DRAM),
+    ("local_depth", 1, MAX_ON_CHIP),
+    ("accumulator_depth", 1, MAX_ON_CHIP),
+    ("simd_registers_depth", 0, 16),
+    ("stride0_depth", 1, 32),
+    ("stride1_depth", 1, 32),
+    ("number_of_threads", 1, 2),
+    ("thread_queue_depth", 0, 1 << 16),
+    ("instruction_bytes", 1, MAX_INSTRUCTION as u64),
+    ("sample_block_size", 1, 1 << 20),
+    ("lookup_tables", 1, 16),
+    ("lookup_table_depth", 1, MAX_ON_CHIP),
+    ("clock_mhz", 1, 100_000),
+];
 
 /// Parameters of one machine. Depths count vectors of `array_size` scalars.
 ///
@@ -128,8 +149,9 @@ impl TcuArch {
     /// # Errors
     /// `Q3002` for text that is not such a file, those of [`TcuArch::validate`].
     pub fn parse(text: &str) -> Result<Self> {
-        let mut arch: TcuArch =
-            serde_json::from_str(text).map_err(|error| json_error("Q3002", text, &error))?;
+        let mut arch: TcuArch = serde_json::from_str(text).map_err(|error| {
+            no_number(text).unwrap_or_else(|| json_error("Q3002", text, &error))
+        })?;
         arch.validate()?;
         arch.unknown = unknown_keys(text, &arch);
         Ok(arch)
@@ -145,28 +167,30 @@ impl TcuArch {
     /// # Errors
     /// `Q3002` naming the number, `Q3003` for instructions that are too short.
     pub fn validate(&self) -> Result<()> {
-        let limits = [
-            ("array_size", self.array_size.into(), 2, 256),
-            ("dram0_depth", self.dram0_depth, 1, MAX_DRAM),
-            ("dram1_depth", self.dram1_depth, 1, MAX_DRAM),
-            ("local_depth", self.local_depth, 1, MAX_ON_CHIP),
-            ("accumulator_depth", self.accumulator_depth, 1, MAX_ON_CHIP),
-            ("simd_registers_depth", self.simd_registers_depth.into(), 0, 16),
-            ("stride0_depth", self.stride0_depth.into(), 1, 32),
-            ("stride1_depth", self.stride1_depth.into(), 1, 32),
-            ("number_of_threads", self.number_of_threads.into(), 1, 2),
-            ("thread_queue_depth", self.thread_queue_depth.into(), 0, 1 << 16),
-            ("instruction_bytes", optional(self.instruction_bytes), 1, MAX_INSTRUCTION.into()),
-            ("sample_block_size", optional(self.sample_block_size), 1, 1 << 20),
-            ("lookup_tables", optional(self.lookup_tables), 1, 16),
-            ("lookup_table_depth", optional(self.lookup_table_depth), 1, self.local_depth),
-            ("clock_mhz", optional(self.clock_mhz), 1, 100_000),
-            ("scalars of all lookup tables", self.table_scalars(), 0, MAX_TABLE_SCALARS),
+        let values = [
+            self.array_size.into(),
+            self.dram0_depth,
+            self.dram1_depth,
+            self.local_depth,
+            self.accumulator_depth,
+            self.simd_registers_depth.into(),
+            self.stride0_depth.into(),
+            self.stride1_depth.into(),
+            self.number_of_threads.into(),
+            self.thread_queue_depth.into(),
+            optional(self.instruction_bytes),
+            optional(self.sample_block_size),
+            optional(self.lookup_tables),
+            optional(self.lookup_table_depth),
+            optional(self.clock_mhz),
         ];
-        for (name, value, low, high) in limits {
+        let more = [
+            (("lookup_table_depth", 1, self.local_depth), optional(self.lookup_table_depth)),
+            (("scalars of all lookup tables", 0, MAX_TABLE_SCALARS), self.table_scalars()),
+        ];
+        for ((name, low, high), value) in RANGES.into_iter().zip(values).chain(more) {
             if !(low..=high).contains(&value) {
-                let message = format!("{name} is {value}, expected {low} to {high}");
-                return Err(Diagnostic::invalid("Q3002", message));
+                return Err(out_of_range(name, value, low, high));
             }
         }
         if self.lookup_tables.is_some() != self.lookup_table_depth.is_some() {
@@ -197,6 +221,21 @@ impl TcuArch {
     pub fn vectors(&self, scalars: usize) -> u64 {
         scalars.checked_div(self.lanes()).unwrap_or(0) as u64
     }
+}
+
+fn out_of_range(name: &str, value: impl Display, low: u64, high: u64) -> Diagnostic {
+    Diagnostic::invalid("Q3002", format!("{name} is {value}, expected {low} to {high}"))
+}
+
+/// The first number of a file that is none, or too big for any of them.
+fn no_number(text: &str) -> Option<Diagnostic> {
+    let given: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    RANGES.into_iter().find_map(|(name, low, high)| {
+        let value = given.get(name).filter(|value| number::<u32, _>(*value).is_err())?;
+        let is_short = !value.is_object() && !value.is_array() && value.to_string().len() < 40;
+        let in_range = number::<u64, _>(value).is_ok_and(|value| (low..=high).contains(&value));
+        (is_short && !in_range).then(|| out_of_range(name, value, low, high))
+    })
 }
 
 /// An absent number is in every range.
@@ -319,6 +358,8 @@ mod tests {
             ("\"array_size\": 8", "\"array_size\": 257"),
             ("\"array_size\": 8", "\"array_size\": -8"),
             ("\"array_size\": 8", "\"array_size\": 8.5"),
+            ("\"array_size\": 8", "\"array_size\": 5000000000"),
+            ("\"array_size\": 8", "\"array_size\": true"),
             ("\"array_size\": 8", "\"array_size\": \"x\""),
             ("\"array_size\": 8,", ""),
             ("\"array_size\": 8", "\"array_size\": 8, \"lookup_tables\": 1"),
@@ -334,7 +375,12 @@ mod tests {
         ] {
             let text = good.replacen(from, to, 1);
             assert_ne!(text, good);
-            assert_eq!(TcuArch::parse(&text).unwrap_err().code(), "Q3002", "{from} -> {to}");
+            let problem = TcuArch::parse(&text).unwrap_err();
+            assert_eq!(problem.code(), "Q3002", "{from} -> {to}");
+            if let Some((name, value)) = to.split_once("\": ").filter(|_| !to.contains(',')) {
+                let named = format!("{} is {value}, expected ", &name[1..]);
+                assert!(problem.message().starts_with(&named), "{}", problem.message());
+            }
         }
         assert!(TcuArch::preset("pynqz2").unwrap_err().help_text().is_some());
     }

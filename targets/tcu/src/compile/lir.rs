@@ -140,6 +140,18 @@ impl Lir {
         (Program { arch: self.arch, steps: self.steps }, self.comments)
     }
 
+    /// The registers that instructions from `first` on use, if that is more than there are.
+    pub(crate) fn check_registers(&self, first: usize) -> std::result::Result<(), u8> {
+        let used = self.steps[first..].iter().map(|step| match step.inst {
+            Inst::Simd { destination, compute: Compute { left, right, .. }, .. } => {
+                destination.max(left).max(right)
+            }
+            _ => 0,
+        });
+        let used = used.max().unwrap_or(0);
+        if u32::from(used) <= self.arch.simd_registers_depth { Ok(()) } else { Err(used) }
+    }
+
     /// Multiplies `count` vectors of local memory, or zeros, by the weights into accumulators.
     ///
     /// # Errors

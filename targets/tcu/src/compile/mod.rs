@@ -224,7 +224,12 @@ fn instructions(
 
 /// The nodes of layers that do not fit are left to the host.
 fn refusal(graph: &Graph, network: &Network, misfit: Misfit) -> NotCompiled {
-    let nodes = misfit.layers.iter().flat_map(|&layer| &network.layers[layer].nodes);
+    // A layer that was divided has its nodes in the first part.
+    let nodes_of = |layer: usize| {
+        let nodes = network.layers[..=layer].iter().rev().map(|layer| &layer.nodes);
+        nodes.into_iter().find(|nodes| !nodes.is_empty())
+    };
+    let nodes = misfit.layers.iter().filter_map(|&layer| nodes_of(layer)).flatten();
     let known = nodes.filter(|node| graph.node_named(node).is_some());
     let problem = &misfit.problem;
     let refuse = |node: &String| Refusal { node: node.clone(), problem: problem.clone() };

@@ -13,7 +13,8 @@ const REFUSED: &str = "Sign Not Sqrt Reciprocal Log Floor Ceil Round Sin Cos Tan
     ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin LogSoftmax LayerNormalization \
     InstanceNormalization LRN ConvTranspose RNN LSTM GRU Cast QuantizeLinear DequantizeLinear";
 
-/// Machines with wide and small memories, without strides, with three registers, of every type.
+/// Machines with wide and small memories, without strides, with none to three registers, of every
+/// type.
 fn machines() -> Vec<(&'static str, TcuArch)> {
     let of = |data_type, arch| TcuArch { data_type, ..arch };
     vec![
@@ -22,6 +23,7 @@ fn machines() -> Vec<(&'static str, TcuArch)> {
         ("tight8", of_peer("tight8")),
         ("without strides", of_peer("nostride8")),
         ("three registers", TcuArch { simd_registers_depth: 3, ..of_peer("small4") }),
+        ("no registers", TcuArch { simd_registers_depth: 0, ..pynq() }),
         ("floats", of(DataType::Float32, of_peer("small4"))),
         ("bytes", of(DataType::Fp8bp4, of_peer("tight8"))),
         ("words", of(DataType::Fp32bp16, of_peer("tight8"))),
@@ -120,7 +122,7 @@ fn nodes_are_near(graph: &Graph, arch: &TcuArch, agreed: &Agreed) -> usize {
 fn judges_agree_on_random_graphs() {
     let (machines, mut coverage) = (machines(), Coverage::default());
     let mut counts = BTreeMap::<&str, [usize; 3]>::new();
-    for case in 0..1800 {
+    for case in 0..2000 {
         let random = &mut Random::new(case);
         let listed = machines[case as usize / 2 % machines.len()].clone();
         let (name, arch) = if case % 2 == 0 { any(random) } else { listed };

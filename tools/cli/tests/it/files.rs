@@ -175,6 +175,53 @@ fn a_full_disk_leaves_what_was_there() {
     assert_eq!(quincunx(&["verify", &out]).code, 0);
 }
 
+/// A file system of 1.5 MB, which has room for half of a second program folder; then read-only, also
+/// for who may do anything.
+#[cfg(target_os = "linux")]
+#[test]
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+fn a_small_or_read_only_file_system_keeps_what_was_there() {
+    const SCRIPT: &str = r#"
+        set -e
+        mount -t tmpfs -o size=1500k tmpfs "$1/disk"
+        cp -r "$1/out" "$1/disk/out"
+        cd "$1/disk"
+        refused() {
+            code=0
+            "$quincunx" "$@" >/dev/null 2>"$place/errors" || code=$?
+            cat "$place/errors"
+            grep -q "error.Q0518.*: $expected" "$place/errors"
+            [ $code = 74 ] && [ "$(ls -A)" = out ] && diff -r out "$place/out"
+        }
+        place="$1" quincunx="$2" model="$3" expected="No space left"
+        refused compile "$model" -t dais -o out
+        refused compile "$model" -t dais -o new --emit json=new.json
+        expected="Read-only"
+        mount -o remount,ro "$1/disk"
+        refused compile "$model" -t dais -o out
+        refused compile "$model" -t dais --emit bin=new/
+        refused quantise "$model" -o new.onnx
+        refused inspect out -o table.txt
+        "$quincunx" verify out
+    "#;
+    let namespace = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount"]).args(arguments);
+        command.output().ok()
+    };
+    if !namespace(&["true"]).is_some_and(|output| output.status.success()) {
+        println!("skipped: this system lets nobody mount; see the test before");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    compiled(place.path());
+    fs::create_dir(place.path().join("disk")).unwrap();
+    let (binary, model) = (env!("CARGO_BIN_EXE_quincunx"), digits("digits.onnx"));
+    let ran = namespace(&["sh", "-xc", SCRIPT, "sh", text(place.path()), binary, &model]).unwrap();
+    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(ran.status.success(), "{}{}", said[0], said[1]);
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_replaced_keeps_its_permissions_and_its_links() {
@@ -308,7 +355,9 @@ fn ended_by(signal: i32) -> tempfile::TempDir {
 #[cfg(unix)]
 #[test]
 fn who_is_killed_leaves_the_old_or_the_new() {
-    ended_by(9);
+    let place = ended_by(9);
+    compiled(place.path());
+    assert_eq!(names_in(place.path()), ["out"], "the next command removes what is left");
 }
 
 #[cfg(unix)]

@@ -6,6 +6,7 @@ mod diff;
 mod docs;
 mod files;
 mod hostile;
+mod limits;
 mod man;
 mod misuse;
 mod model_part;

@@ -23,6 +23,7 @@ const MAX_WEIGHTS: usize = 1 << 27;
 pub(crate) fn refusal(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
     refuse_tensors(graph, arch, node)
         .or_else(|| refuse_operator(graph, arch, node))
+        .or_else(|| refuse_registers(graph, arch, node))
         .or_else(|| refuse_numbers(graph, node))
 }
 
@@ -113,6 +114,22 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
         | Op::Tile { .. }
         | Op::Resize(_) => refuse_movement(graph, arch, node),
     }
+}
+
+/// What the ALUs compute from two numbers, one of which lies in a register: a machine may have none.
+/// Sums of tensors need none, since accumulators add.
+fn refuse_registers(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+    let sums = matches!(node.op, Op::Binary(Binary::Add))
+        && node.operands().all(|id| graph[id].constant.is_none());
+    let computes = match &node.op {
+        Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Reduce(_) => true,
+        Op::BatchNorm(_) | Op::Unary(_) | Op::Activation(_) | Op::PRelu | Op::Softmax(_) => true,
+        Op::Binary(_) => !sums,
+        Op::Resize(resize) => !resize.is_nearest(),
+        _ => false,
+    };
+    (computes && arch.simd_registers_depth == 0)
+        .then(|| "it needs a register of the ALUs, and the machine has none".to_owned())
 }
 
 fn refuse_product(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {

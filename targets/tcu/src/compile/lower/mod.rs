@@ -11,7 +11,7 @@ mod preload;
 mod product;
 mod transfer;
 
-use super::hir::{Network, Plane, SumOrder, TableId, TempId};
+use super::hir::{Layer, Network, Plane, SumOrder, TableId, TempId};
 use super::lir::{Lir, MemoryAddress, Tag};
 use super::memory::{Misfit, Place, Placement, Pool, plane_layout};
 use super::schedule::{
@@ -111,7 +111,8 @@ fn acc(raw: u64) -> MemoryAddress {
 /// Lowers a network.
 ///
 /// # Errors
-/// `Q3087` when the constants do not fit DRAM1; bugs of the plans.
+/// `Q3086` when a layer needs more registers than there are, `Q3087` when the constants do not fit
+/// DRAM1; bugs of the plans.
 pub(crate) fn lower(
     network: &Network,
     arch: &TcuArch,
@@ -135,11 +136,26 @@ pub(crate) fn lower(
         lowering.lir.comment(format!("layer {}", layer.name));
         orders.push(lowering.layer(&info, plan, room)?);
         lowering.constants.fits(index, arch)?;
+        let first = ends.last().copied().unwrap_or(0);
+        lowering
+            .lir
+            .check_registers(first)
+            .map_err(|needed| registers(layer, index, needed, arch))?;
         ends.push(lowering.lir.len());
         tiles.push(std::mem::take(&mut lowering.tiles));
     }
     let (program, comments) = lowering.lir.finish();
     Ok(Lowered { program, comments, constants: lowering.constants, ends, tiles, orders })
+}
+
+fn registers(layer: &Layer, index: usize, needed: u8, arch: &TcuArch) -> Misfit {
+    let message = format!(
+        "layer \"{}\" does not fit: it needs {needed} of {} registers of the ALUs",
+        layer.name, arch.simd_registers_depth
+    );
+    let problem =
+        Diagnostic::unsupported("Q3086", message).help("use a machine with more SIMD registers");
+    Misfit { layers: vec![index], finer: None, problem }
 }
 
 impl Lowering<'_> {
