@@ -85,7 +85,7 @@ PYTHON
       local place
       place="$(mktemp -d)"
       cargo run --quiet --release -- compile examples/digits/digits_pow2.onnx --target dais -o "$place/program" > /dev/null
-      cp "$place/program/program.json" "$corpus/"
+      cp "$place/program/program.json" examples/dais/*.dasm "$corpus/"
       rm -r "$place"
       ;;
   esac

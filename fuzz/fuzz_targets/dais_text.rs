@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quincunx_contract::ArchSource;
+use quincunx_contract::{ArchSource, File};
 use quincunx_dais::arch::DaisArch;
 use quincunx_dais::text;
 use quincunx_diag::{SourceId, any_error};
-use quincunx_fuzz::exercise_pipeline;
+use quincunx_fuzz::{exercise_pipeline, exercise_target};
 
 fuzz_target!(|source: &str| {
     let _ = text::recognises(source);
@@ -14,5 +14,6 @@ fuzz_target!(|source: &str| {
         Ok(pipeline) => exercise_pipeline(&pipeline),
         Err(problems) => assert!(any_error(&problems)),
     }
+    exercise_target(&quincunx_dais::TARGET, &File::new("x", source.as_bytes().to_vec()), &[]);
     let _ = DaisArch::from_source(&ArchSource::Text { name: "x".into(), text: source.into() });
 });

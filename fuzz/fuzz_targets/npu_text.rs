@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use quincunx_contract::File;
 use quincunx_diag::{SourceId, any_error};
-use quincunx_fuzz::exercise_npu;
+use quincunx_fuzz::{exercise_npu, exercise_target};
 use quincunx_npu::NpuArch;
 use quincunx_npu::text::{self, Schema};
 
@@ -14,5 +15,6 @@ fuzz_target!(|bytes: &[u8]| {
             Err(problems) => assert!(any_error(&problems)),
         }
     }
+    exercise_target(&quincunx_npu::TARGET, &File::new("x.asm.txt", bytes.to_vec()), &[]);
     let _ = NpuArch::parse(&String::from_utf8_lossy(bytes));
 });

@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quincunx_contract::ArchSource;
+use quincunx_contract::{ArchSource, File};
 use quincunx_diag::{SourceId, any_error};
+use quincunx_fuzz::exercise_target;
 use quincunx_scamp::ScampArch;
 use quincunx_scamp::fix::fix;
 use quincunx_scamp::program::Program;
@@ -43,5 +44,7 @@ fuzz_target!(|source: &str| {
         Ok(program) => exercise(&program, &arch),
         Err(problems) => assert!(any_error(&problems)),
     }
+    let file = File::new("x", source.as_bytes().to_vec());
+    exercise_target(&quincunx_scamp::TARGET, &file, &[("size", "3x3"), ("max-work", "10")]);
     let _ = ScampArch::from_source(&ArchSource::Text { name: "x".into(), text: source.into() });
 });

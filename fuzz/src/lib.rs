@@ -1,6 +1,6 @@
 //! What is done with files that a reader has accepted.
 
-use quincunx_contract::{ArchSource, Engine, File, Log, Target, Verb};
+use quincunx_contract::{ArchSource, File, Target};
 use quincunx_dais::binary::{self, Dialect};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
@@ -78,31 +78,20 @@ pub fn exercise_program(program: &Program) {
     }
 }
 
-/// Reads a file on every preset of a target; what is accepted is verified, timed and printed, and
-/// the print is read again and prints the same.
+/// What the verbs do with a file, on every preset of a target; see [`quincunx_testkit::exercise`].
+/// Programs of few cycles are run.
 ///
 /// # Panics
-/// When that is not so.
+/// When verbs disagree on what is legal, or what is printed is not read as the same.
 pub fn exercise_target(target: &dyn Target, file: &File, settings: &[(&str, &str)]) {
-    let _ = target.recognises(file);
-    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let given: Vec<_> = settings.iter().map(owned).collect();
-    let options = quincunx_contract::Options::new(target.info().options, &given)
-        .expect("the settings are those of the target");
+    let is_little = |program: &dyn quincunx_contract::Program| {
+        program.stats().cycles.is_none_or(|cycles| cycles < 1 << 16)
+    };
     for preset in target.info().presets {
         let arch = target.arch(&ArchSource::Preset(preset.name.to_owned()));
         let arch = arch.expect("a preset is a machine");
-        let read = |file: &File| {
-            target.read(std::slice::from_ref(file), None, &*arch, &options, &mut Log::default())
-        };
-        let Ok(program) = read(file) else { continue };
-        let _ =
-            (program.verify(), program.stats(), program.shown_by(Verb::Inspect), program.time());
-        let printed = program.emit("asm", "x").expect("a program has a text");
-        let again = read(&printed[0]).expect("printed programs can be read");
-        let again = again.emit("asm", "x").expect("a program has a text");
-        assert_eq!(again[0].bytes, printed[0].bytes);
-        let _ = program.load(Engine::Exec);
+        let files = std::slice::from_ref(file);
+        quincunx_testkit::exercise(target, &*arch, settings, files, &is_little);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Random;
 use quincunx_contract::{Arch, Engine, File, Log, Options, Program, Target, Verb};
-use quincunx_diag::any_error;
+use quincunx_diag::{Class, Diagnostic, any_error};
 use quincunx_isa::Table;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
@@ -96,7 +96,8 @@ pub fn options(target: &dyn Target, given: &[(&str, &str)]) -> Options {
 }
 
 /// Does with files what the verbs do: no panic, whatever they hold, and nothing is refused without
-/// an error. Programs are run if that is little work.
+/// an error. What is read is printed, read again and printed the same, and a program without errors
+/// is timed, written and run if that is little work.
 pub fn exercise(
     target: &dyn Target,
     arch: &dyn Arch,
@@ -121,24 +122,72 @@ pub fn exercise(
             return None;
         }
     };
-    let _ = program.verify();
-    let _ = (program.stats(), program.time());
+    let problems = program.verify();
+    let illegal = problems.iter().any(|p| p.is_error() && p.class() == Class::Invalid);
+    let refused = |what: &str, problem: Diagnostic| {
+        let excused = illegal || problem.class() == Class::Unsupported;
+        assert!(excused, "verify finds nothing, {what} does: {problem}");
+    };
+    if let [file] = files {
+        round_trip(target, arch, file, &*program);
+    }
+    if let Err(problem) = program.time() {
+        refused("time", problem);
+    }
+    let _ = program.stats();
     for view in program.views().iter().filter(|view| view.verb != Verb::Synth) {
         let _ = program.tables(view.name);
     }
     for kind in target.info().kinds {
         let _ = program.emit(kind.name, "x");
     }
-    let inputs = program.interface().inputs.iter().map(|port| {
-        let count = element_count(&port.shape).filter(|&count| count < 1 << 16)?;
-        Some((port.name.clone(), Tensor::from_vec(&port.shape, vec![-1.5; count]).unwrap()))
-    });
-    let inputs = inputs.collect::<Option<Tensors>>().filter(|_| is_little_work(&*program));
+    let all = |number: f64| {
+        let inputs = program.interface().inputs.iter().map(|port| {
+            let count = element_count(&port.shape).filter(|&count| count < 1 << 16)?;
+            Some((port.name.clone(), Tensor::from_vec(&port.shape, vec![number; count]).unwrap()))
+        });
+        inputs.collect::<Option<Tensors>>()
+    };
+    // Every port holds ones.
+    let inputs = all(1.0).zip(all(-1.5)).filter(|_| is_little_work(&*program));
     for engine in [Engine::Exec, Engine::Fast, Engine::Checked] {
-        let Ok(mut machine) = program.load(engine) else { continue };
-        if let Some(inputs) = &inputs {
+        let mut machine = match program.load(engine) {
+            Ok(machine) => machine,
+            Err(problem) => {
+                refused("run", problem);
+                continue;
+            }
+        };
+        if let Some((ones, inputs)) = &inputs {
+            match machine.run(ones) {
+                // What depends on the numbers need not be an error, but it is named.
+                Err(problem) if problems.is_empty() && engine != Engine::Checked => {
+                    refused("run", problem);
+                }
+                _ => {}
+            }
             let _ = (machine.run(inputs), machine.run_traced(inputs), machine.notes());
         }
     }
     Some(program)
+}
+
+/// What `disasm` prints is read as a program that prints the same; leniently, since machine code may
+/// lack what texts should have.
+fn round_trip(target: &dyn Target, arch: &dyn Arch, file: &File, program: &dyn Program) {
+    let Ok(printed) = program.emit("asm", "x") else { return };
+    let has_lenient = target.info().options.iter().any(|option| option.name == "lenient");
+    let lenient = has_lenient.then_some(("lenient", "true"));
+    let options = options(target, lenient.as_slice());
+    let again = match target.read(&printed, None, arch, &options, &mut Log::default()) {
+        Ok(again) => again.emit("asm", "x").unwrap(),
+        Err(problems) => panic!("{}: what is printed is not read: {problems:?}", file.name),
+    };
+    let text = |files: &[File]| {
+        let texts = files.iter().map(|file| file.text().unwrap().to_owned());
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    let (again, printed) = (text(&again), text(&printed));
+    let lines = again.lines().zip(printed.lines()).find(|(again, printed)| again != printed);
+    assert!(again == printed, "{}: {lines:?}", file.name);
 }

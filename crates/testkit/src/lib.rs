@@ -3,12 +3,14 @@
 mod damage;
 mod graphs;
 mod judges;
+mod mend;
 mod peers;
 mod random;
 
 pub use damage::{Verdict, campaign, damaged, damaged_text, exercise, options, plant};
 pub use graphs::{Coverage, Recipe};
 pub use judges::{Agreed, agree, alone, each_alone, same};
+pub use mend::{damaged_inside, damaged_lines, gzip, mend_folder, mended_png, zip};
 pub use peers::{models, python};
 pub use random::{Random, Whole};
 

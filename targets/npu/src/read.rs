@@ -52,15 +52,16 @@ fn read_file(
     lenient: bool,
     warnings: &mut Vec<Diagnostic>,
 ) -> std::result::Result<Program, Vec<Diagnostic>> {
-    if binary::recognises(&file.bytes) {
-        return binary::read(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)]);
-    }
-    let source = SourceId::of(index);
-    let read = text::read(&file.bytes, source, schema, lenient)?;
-    warnings.extend(read.warnings);
-    if read.program.lines.is_empty() {
+    let program = if binary::recognises(&file.bytes) {
+        binary::read(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)])?
+    } else {
+        let read = text::read(&file.bytes, SourceId::of(index), schema, lenient)?;
+        warnings.extend(read.warnings);
+        read.program
+    };
+    if program.lines.is_empty() {
         let message = "the file has no line of a program";
         return Err(vec![Diagnostic::invalid("Q4082", message).name_file(&file.name)]);
     }
-    Ok(read.program)
+    Ok(program)
 }

@@ -1,6 +1,7 @@
 //! `asm` and `disasm`: text to native files and back.
 
 use crate::open::read;
+use crate::verify::illegal;
 use crate::{Failure, Outcome, Setup};
 use quincunx_contract::{File, Log};
 use quincunx_diag::{Diagnostic, suggestion};
@@ -17,19 +18,26 @@ pub struct Converted {
 }
 
 /// Reads text or native files and writes them as another kind of the same target. `kind` is the
-/// target's first kind when not given.
+/// target's first kind when not given. With `legal` the program must break no rule of its machine.
 ///
 /// # Errors
-/// `Q0614` for an unknown kind; what the reader or the writer says.
+/// `Q0614` for an unknown kind; what the reader, the verifier or the writer says.
 pub fn convert(
     files: &[File],
     setup: &Setup<'_>,
     kind: Option<&str>,
     stem: &str,
+    legal: bool,
 ) -> Outcome<Converted> {
     let kind = find_kind(setup, kind)?;
     let mut log = Log::default();
     let program = read(setup, files, None, &mut log)?;
+    if legal {
+        let illegal = illegal(program.verify());
+        if !illegal.is_empty() {
+            return Err(Failure::in_files(illegal, files));
+        }
+    }
     let subject = files.first().map_or(stem, File::base_name);
     let heading = setup.heading("", subject);
     let written = program.emit_headed(kind, stem, &heading);

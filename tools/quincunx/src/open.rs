@@ -69,6 +69,7 @@ pub fn open_folder<'a>(
     let name = path.join(DESCRIPTION).display().to_string();
     check_outputs(&executable).map_err(|problem| problem.name_file(&name))?;
     check_values(&folder, &executable).map_err(|problem| problem.name_file(&name))?;
+    check_borders(&executable).map_err(|problem| problem.name_file(&name))?;
     let mut warnings = log.diagnostics;
     warnings.extend(executable.clipped().map(Clipped::warning));
     let preparation = preparation_of(&folder).map_err(|problem| problem.name_file(&name))?;
@@ -295,6 +296,26 @@ fn check_values(folder: &Folder, executable: &Executable) -> Result<()> {
         let constant = constant.map(|c| (Some(c.dtype()), c.shape().to_vec()));
         for (dtype, shape) in values.chain(constant) {
             check_value(record, dtype, &shape)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who reads a value of another segment expects the shape that it has there.
+fn check_borders(executable: &Executable) -> Result<()> {
+    for reader in &executable.stages {
+        for name in &reader.inputs {
+            let writer = executable.stages.iter().find(|stage| stage.outputs.contains(name));
+            let shape = |stage| Some(declared(stage, name)?.1);
+            let (Some(has), Some(wants)) = (writer.and_then(shape), shape(reader)) else {
+                continue;
+            };
+            if has != wants {
+                let (has, wants) = (show_shape(&has), show_shape(&wants));
+                let message =
+                    format!("{name:?} has the shape {has}, {} reads {wants}", reader.name);
+                return Err(Diagnostic::invalid("Q0612", message));
+            }
         }
     }
     Ok(())

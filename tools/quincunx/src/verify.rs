@@ -3,10 +3,10 @@
 use crate::compare::first_difference;
 use crate::compile::{Job, divide_as_stored, goldens};
 use crate::executable::{Body, Stage};
-use crate::{Dataset, Opened, Outcome, Progress, parallel};
+use crate::{Dataset, Failure, Opened, Outcome, Progress, parallel};
 use quincunx_contract::plan::Plan;
 use quincunx_contract::{Check, Clipped, Departure};
-use quincunx_diag::{Diagnostic, Place, Result, any_error, count_errors};
+use quincunx_diag::{Class, Diagnostic, Place, Result, any_error, count_errors};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_report::{Column, Table};
 use std::num::NonZeroUsize;
@@ -25,6 +25,25 @@ pub fn verify(opened: &Opened<'_>) -> Vec<Diagnostic> {
         }));
     }
     found
+}
+
+/// Refuses programs that break rules of their machine, for verbs that take them for what they say.
+/// What cannot be judged, and what a program was meant to compute, is no matter here.
+///
+/// # Errors
+/// What [`verify`] finds of malformed input.
+pub fn refuse_illegal(opened: &Opened<'_>) -> Outcome<()> {
+    let illegal = illegal(verify(opened));
+    match illegal.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::from(illegal).with_sources(&opened.sources)),
+    }
+}
+
+/// Those of the problems that break a rule.
+pub(crate) fn illegal(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    problems.retain(|problem| problem.is_error() && problem.class() == Class::Invalid);
+    problems
 }
 
 /// What the rules establish, as a table: a row per family of rules. Lists that have no room for all

@@ -4,7 +4,9 @@
 use crate::common::cases::all;
 use crate::common::{Random, arch, fragment, fragments, problems, read_lenient};
 use proptest::prelude::*;
+use quincunx_contract::{File, Log, Target};
 use quincunx_isa::RawInst;
+use quincunx_npu::TARGET;
 use quincunx_npu::binary;
 use quincunx_npu::files;
 use quincunx_npu::isa::Inst;
@@ -143,6 +145,19 @@ fn hostile_files() {
     read_text("[ct_st, {'slyr': 99999999999999999999999, ".as_bytes());
     let many = "[ct_st\n".repeat(100_000);
     assert_eq!(read_lenient(many.as_bytes(), false).unwrap_err().len(), 101);
+}
+
+/// Machine code without instructions is as little a program as an empty text.
+#[test]
+fn files_without_lines_are_no_programs() {
+    let read = |bytes: &[u8]| {
+        let options = quincunx_testkit::options(&TARGET, &[]);
+        let files = [File::new("x", bytes.to_vec())];
+        let problems = TARGET.read(&files, None, &arch(), &options, &mut Log::default()).err();
+        problems.map(|problems| problems[0].code())
+    };
+    assert_eq!(read(b"QNPU\x01\0\0\0\0\0\0\0"), Some("Q4082"));
+    assert_eq!(read(b""), Some("Q4082"));
 }
 
 /// Every operand of every instruction at both ends of its field.

@@ -39,7 +39,8 @@ impl Asm {
         output::expect_below(&self.output)?;
         let files = input::natives(&self.files, self.conversion.reading())?;
         let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
-        let converted = self.conversion.convert(&files, self.emit.as_deref(), &stem, console)?;
+        let converted =
+            self.conversion.convert(&files, self.emit.as_deref(), &stem, true, console)?;
         write_files(&converted, &self.output, console)?;
         Ok(0)
     }
@@ -50,16 +51,18 @@ impl Conversion {
         &self.reading
     }
 
-    /// Reads the files and writes them as `kind`; warnings are printed.
+    /// Reads the files and writes them as `kind`; warnings are printed. With `legal` the program
+    /// must break no rule.
     pub(crate) fn convert(
         &self,
         files: &[File],
         kind: Option<&str>,
         stem: &str,
+        legal: bool,
         console: &Console,
     ) -> Outcome<Vec<File>> {
         let setup = self.reading.setup(self.reading.target(files)?)?;
-        let converted = convert(files, &setup, kind, stem)?;
+        let converted = convert(files, &setup, kind, stem, legal)?;
         console.diagnostics(&converted.warnings, &sources_of(files));
         Ok(converted.files)
     }

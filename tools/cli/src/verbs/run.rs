@@ -13,6 +13,7 @@ use quincunx::report::{Heading, Report};
 use quincunx::run::{Layers, Options};
 use quincunx::target::{Clipped, Engine, Target};
 use quincunx::tensor::{Tensors, npy};
+use quincunx::verify::refuse_illegal;
 use quincunx::{
     Calibration, Dataset, Executable, Failure, InputFile, Opened, Outcome, Tolerance, Trace,
     is_model, open_raw, reference, run, targets,
@@ -182,6 +183,7 @@ impl Run {
         let compiling = of_models(opened.setup.target, &self.reading.options()?);
         input::without_effect(compiling, "a program")?;
         console.diagnostics(&opened.warnings, &opened.sources);
+        refuse_illegal(&opened)?;
         let machine = opened.setup.machine();
         Ok(Ready { executable: opened.executable, sources: opened.sources, machine })
     }

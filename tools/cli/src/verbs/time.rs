@@ -9,6 +9,7 @@ use quincunx::diag::{Diagnostic, Sources};
 use quincunx::report::Heading;
 use quincunx::time::{Timing, left_out, report, synthesise, time};
 use quincunx::timeline::Timeline;
+use quincunx::verify::refuse_illegal;
 use quincunx::{Outcome, Selection};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ impl Time {
         output::expect(results.into_iter().flatten())?;
         let opened = input::program(&self.program, &self.reading)?;
         console.diagnostics(&opened.warnings, &opened.sources);
+        refuse_illegal(&opened)?;
         let mut timings =
             time(&opened.executable).map_err(|failure| failure.with_sources(&opened.sources))?;
         if self.synth {

@@ -1,5 +1,6 @@
 //! Tests of `cli` from outside: one program, one file per subject.
 
+mod agree;
 mod cli;
 mod clipped;
 mod diff;

@@ -105,11 +105,12 @@ fn lenient_readers_warn() {
 #[test]
 fn files_are_converted_between_kinds() {
     let file = File::new("a.toy", "toy\nrelu y x\n");
-    let convert = |kind| assemble::convert(std::slice::from_ref(&file), &setup(&[]), kind, "b");
+    let convert =
+        |kind| assemble::convert(std::slice::from_ref(&file), &setup(&[]), kind, "b", true);
     assert_eq!(convert(None).unwrap().files, [File::new("b.toy", "toy\nrelu y x\n")]);
     assert_eq!(convert(Some("two")).unwrap().files.len(), 2);
     let empty = [File::new("e.toy", "toy\n")];
-    let failure = assemble::convert(&empty, &setup(&[]), Some("two"), "e").err().unwrap();
+    let failure = assemble::convert(&empty, &setup(&[]), Some("two"), "e", true).err().unwrap();
     assert_eq!(failure.diagnostics[0].code(), "Q9005");
     assert_eq!(failure.sources.get(quincunx_diag::SourceId(0)).unwrap().name, "e.toy");
     let failure = convert(Some("twoo")).err().unwrap();
@@ -180,6 +181,27 @@ fn a_folder_for_another_target_or_with_other_options_is_invalid() {
     folder.write(&path).unwrap();
     let given = [("lenientt".to_owned(), "true".to_owned())];
     assert_eq!(open_folder(&path, TARGETS, &given).err().unwrap().exit_code(), 2);
+}
+
+#[test]
+fn segments_that_do_not_fit_each_other_are_refused() {
+    let (_place, path) = write(&mixed(), &[]);
+    let mut folder = Folder::read(&path).unwrap();
+    let host = &mut folder.segments[1];
+    assert_eq!(
+        (&host.inputs[..], &host.outputs[..]),
+        (&["r".to_owned()][..], &["m".to_owned()][..])
+    );
+    let mut wider = Graph::new("host1");
+    let r = wider.add_input("r", DType::F32, &[2, 4], &[]).unwrap();
+    let m = wider.add_node("mul", Op::Unary(Unary::Neg), &[Some(r)], "m").unwrap();
+    wider.add_output(m);
+    host.files[0].bytes = quincunx_import::write_onnx(&wider, &Default::default()).unwrap().into();
+    folder.write(&path).unwrap();
+    let failure = open_folder(&path, TARGETS, &[]).err().unwrap();
+    let text = failure.to_string();
+    assert!(text.contains("\"r\" has the shape [1, 4], host1 reads [2, 4]"), "{text}");
+    assert_eq!(failure.exit_code(), 3);
 }
 
 #[test]

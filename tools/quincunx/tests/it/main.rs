@@ -3,4 +3,5 @@
 mod digits;
 mod formats;
 mod layout;
+mod legality;
 mod quantise;
