@@ -75,7 +75,8 @@ pub struct Plan {
 impl Plan {
     /// Share of the MACs on the machine. A graph without MACs counts nodes instead.
     pub fn device_share(&self) -> f64 {
-        let weight = |row: &Row| if self.total_macs() == 0 { 1 } else { row.macs };
+        let macs = self.total_macs();
+        let weight = |row: &Row| if macs == 0 { 1 } else { row.macs };
         let total: u64 = self.rows.iter().map(weight).sum();
         let device: u64 = self.rows.iter().filter(|r| r.place == Place::Device).map(weight).sum();
         if total == 0 { 0.0 } else { device as f64 / total as f64 }
@@ -201,12 +202,15 @@ impl Built {
         for (segment, compiled) in self.plan.segments.iter().zip(programs) {
             let Some(Compiled { program, .. }) = compiled else { continue };
             let graph = &segment.graph;
+            let mut quantised: BTreeMap<ValueId, Vec<&Node>> = BTreeMap::new();
+            for (_, node) in graph.nodes().filter(|(_, node)| matches!(node.op, Op::Quantise(_))) {
+                node.input(0).into_iter().for_each(|x| quantised.entry(x).or_default().push(node));
+            }
             for port in &program.interface().inputs {
-                let is_driven = |(_, node): &(NodeId, &Node)| {
-                    let reads = node.input(0) == graph.value_named(&port.name);
-                    reads && matches!(&node.op, Op::Quantise(q) if port.grid.quantiser() == Some(q))
-                };
-                names.extend(graph.nodes().find(is_driven).map(|(_, node)| node.name.clone()));
+                let is_driven = |node: &&&Node| matches!(&node.op, Op::Quantise(q) if port.grid.quantiser() == Some(q));
+                let value = graph.value_named(&port.name);
+                let readers = value.and_then(|value| quantised.get(&value)).into_iter().flatten();
+                names.extend(readers.into_iter().find(is_driven).map(|node| node.name.clone()));
             }
         }
         for row in self.plan.rows.iter_mut().filter(|row| names.contains(&row.node)) {

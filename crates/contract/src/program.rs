@@ -2,7 +2,7 @@
 
 use crate::Clipped;
 use bytes::Bytes;
-use quincunx_diag::{Diagnostic, Result, suggestion};
+use quincunx_diag::{Class, Diagnostic, Result, suggestion};
 use quincunx_graph::Quantiser;
 use quincunx_report::{Heading, Table};
 use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
@@ -426,6 +426,15 @@ pub trait Program: Any + Send + Sync {
     }
     /// Legality and hazard rules; an empty list means the program is legal.
     fn verify(&self) -> Vec<Diagnostic>;
+
+    /// The rules that it breaks: the errors of [`Program::verify`] but what cannot be judged and what
+    /// the program was meant to compute. A machine may have a shorter way to them.
+    fn illegal(&self) -> Vec<Diagnostic> {
+        let mut problems = self.verify();
+        problems.retain(|problem| problem.is_error() && problem.class() == Class::Invalid);
+        problems
+    }
+
     /// The families of rules that [`Program::verify`] checks in this program.
     fn checks(&self) -> Vec<Check> {
         Vec::new()

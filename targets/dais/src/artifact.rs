@@ -321,6 +321,15 @@ impl quincunx_contract::Program for Artifact {
         problems
     }
 
+    fn illegal(&self) -> Vec<Diagnostic> {
+        // What values are possible is no matter of legality, and takes most of the time.
+        let width_limit = self.width_limit;
+        let rules = Rules { width_limit, values: false, ..Rules::default() };
+        let mut problems = verify_pipeline(&self.pipeline, &rules);
+        problems.retain(Diagnostic::is_error);
+        problems
+    }
+
     fn checks(&self) -> Vec<Check> {
         let stages = &self.pipeline.stages;
         let operations: usize = stages.iter().map(|stage| stage.operations.len()).sum();

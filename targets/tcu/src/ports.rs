@@ -151,9 +151,11 @@ impl Ports {
 /// The pieces of every name, in the order in which names come first.
 fn grouped(pieces: &[Vectors]) -> Vec<(String, Vec<Piece>)> {
     let mut list: Vec<(String, Vec<Piece>)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for Vectors { name, base, size } in pieces {
         let piece = Piece { memory: Memory::Dram0, base: *base, size: *size };
-        match list.iter_mut().find(|(known, _)| known == name) {
+        let place = *places.entry(name).or_insert(list.len());
+        match list.get_mut(place) {
             Some((_, pieces)) => pieces.push(piece),
             None => list.push((name.clone(), vec![piece])),
         }

@@ -1,7 +1,6 @@
 //! `asm` and `disasm`: text to native files and back.
 
 use crate::open::read;
-use crate::verify::illegal;
 use crate::{Failure, Outcome, Setup};
 use quincunx_contract::{File, Log};
 use quincunx_diag::{Diagnostic, suggestion};
@@ -33,7 +32,7 @@ pub fn convert(
     let mut log = Log::default();
     let program = read(setup, files, None, &mut log)?;
     if legal {
-        let illegal = illegal(program.verify());
+        let illegal = program.illegal();
         if !illegal.is_empty() {
             return Err(Failure::in_files(illegal, files));
         }

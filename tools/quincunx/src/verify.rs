@@ -5,18 +5,38 @@ use crate::compile::{Job, divide_as_stored, goldens};
 use crate::executable::{Body, Stage};
 use crate::{Dataset, Failure, Opened, Outcome, Progress, parallel};
 use quincunx_contract::plan::Plan;
-use quincunx_contract::{Check, Clipped, Departure};
-use quincunx_diag::{Class, Diagnostic, Place, Result, any_error, count_errors};
+use quincunx_contract::{Check, Clipped, Departure, Program};
+use quincunx_diag::{Diagnostic, Place, Result, any_error, count_errors};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_report::{Column, Table};
 use std::num::NonZeroUsize;
 
 /// The rules of the machine, on every program; an empty list means legal.
 pub fn verify(opened: &Opened<'_>) -> Vec<Diagnostic> {
+    of_each(opened, |program| program.verify())
+}
+
+/// Refuses programs that break rules of their machine, for verbs that take them for what they say.
+///
+/// # Errors
+/// What [`Program::illegal`] finds.
+pub fn refuse_illegal(opened: &Opened<'_>) -> Outcome<()> {
+    let illegal = of_each(opened, |program| program.illegal());
+    match illegal.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::from(illegal).with_sources(&opened.sources)),
+    }
+}
+
+/// Problems of every program, with the segments they are in.
+fn of_each(
+    opened: &Opened<'_>,
+    problems: impl Fn(&dyn Program) -> Vec<Diagnostic>,
+) -> Vec<Diagnostic> {
     let several = opened.executable.programs().count() > 1;
     let mut found = Vec::new();
     for (stage, program) in opened.executable.programs() {
-        let problems = program.verify().into_iter();
+        let problems = problems(program).into_iter();
         found.extend(problems.map(|problem| match problem.place() {
             Some(Place::Instruction(_) | Place::Line(_)) | None if several => {
                 problem.with_note(format!("in segment {}", stage.name))
@@ -25,25 +45,6 @@ pub fn verify(opened: &Opened<'_>) -> Vec<Diagnostic> {
         }));
     }
     found
-}
-
-/// Refuses programs that break rules of their machine, for verbs that take them for what they say.
-/// What cannot be judged, and what a program was meant to compute, is no matter here.
-///
-/// # Errors
-/// What [`verify`] finds of malformed input.
-pub fn refuse_illegal(opened: &Opened<'_>) -> Outcome<()> {
-    let illegal = illegal(verify(opened));
-    match illegal.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::from(illegal).with_sources(&opened.sources)),
-    }
-}
-
-/// Those of the problems that break a rule.
-pub(crate) fn illegal(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    problems.retain(|problem| problem.is_error() && problem.class() == Class::Invalid);
-    problems
 }
 
 /// What the rules establish, as a table: a row per family of rules. Lists that have no room for all

@@ -294,19 +294,25 @@ fn dram0(
             places[index].base = heap.take(size).ok_or_else(|| full(&binding.name, index))?;
         }
     }
-    for layer in 0..network.layers.len() {
-        for (index, var) in network.vars.iter().enumerate() {
-            let device = !placed[index] && places[index].memory == Memory::Dram0;
-            if device && lives[index].first == layer {
-                let size = size(var);
-                places[index].base = heap.take(size).ok_or_else(|| full(&var.name, index))?;
-            }
+    // Tensors that come and go with each layer.
+    let layers = network.layers.len();
+    let (mut come, mut go) = (vec![Vec::new(); layers], vec![Vec::new(); layers]);
+    for (index, life) in lives.iter().enumerate() {
+        let in_dram = places[index].memory == Memory::Dram0 && life.uses();
+        if in_dram && life.first < layers && !placed[index] {
+            come[life.first].push(index);
         }
-        for (index, var) in network.vars.iter().enumerate() {
-            let in_dram = places[index].memory == Memory::Dram0 && lives[index].first <= layer;
-            if in_dram && lives[index].last == layer {
-                heap.give(places[index].base, size(var));
-            }
+        if in_dram && life.last < layers {
+            go[life.last].push(index);
+        }
+    }
+    for (come, go) in come.into_iter().zip(go) {
+        for index in come {
+            let var = &network.vars[index];
+            places[index].base = heap.take(size(var)).ok_or_else(|| full(&var.name, index))?;
+        }
+        for index in go {
+            heap.give(places[index].base, size(&network.vars[index]));
         }
     }
     Ok(places)

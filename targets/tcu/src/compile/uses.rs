@@ -21,6 +21,8 @@ pub(super) fn constants(
     let unused = |id: ConstId| taps.get(&id).copied().unwrap_or(0);
     let mut counted: BTreeSet<ConstId> = BTreeSet::new();
     let mut records: Vec<Record> = Vec::new();
+    // The last record of every constant.
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
     for ConstantUse { name, fate } in uses {
         let (user, vectors) = match fate {
             Fate::Parameter(user) => (user.as_str(), 0),
@@ -34,10 +36,11 @@ pub(super) fn constants(
             }
         };
         let parameter = matches!(fate, Fate::Parameter(_));
-        let known = records.iter_mut().rev().find(|known| known.name == *name);
+        let known = last.get(name.as_str()).map(|&at| &mut records[at]);
         match known {
             Some(known) if !parameter || known.user == user => known.vectors += vectors,
             _ => {
+                last.insert(name, records.len());
                 let constant = graph.value_named(name).and_then(|id| graph[id].constant.as_ref());
                 records.push(Record {
                     name: name.clone(),

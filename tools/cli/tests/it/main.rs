@@ -6,6 +6,8 @@ mod clipped;
 mod diff;
 mod docs;
 mod files;
+#[cfg(target_os = "linux")]
+mod growth;
 mod hostile;
 mod limits;
 mod man;
