@@ -70,11 +70,14 @@ fn forms(setup: &Setup<'_>, path: &str) -> Vec<File> {
     let file = File::new(name, std::fs::read(root().join(path)).unwrap());
     let mut forms = vec![file.clone()];
     for kind in setup.target.info().kinds {
-        let Ok(converted) = convert(&[file.clone()], setup, Some(kind.name), "x", false) else {
+        let Ok(converted) =
+            convert(std::slice::from_ref(&file), setup, Some(kind.name), "x", false)
+        else {
             continue;
         };
         // Pictures and logic are not read.
-        let read = |file: &File| convert(&[file.clone()], setup, None, "x", false).is_ok();
+        let read =
+            |file: &File| convert(std::slice::from_ref(file), setup, None, "x", false).is_ok();
         forms.extend(converted.files.into_iter().filter(read));
     }
     forms
