@@ -144,6 +144,22 @@ impl DataType {
         }
     }
 
+    /// [`DataType::encode_exact`] of many numbers, without branches.
+    pub fn encode_all(self, reals: &[f64]) -> Vec<i32> {
+        // Added and taken away again it leaves whole numbers, ties to even.
+        const WHOLE: f64 = (3_u64 << 51) as f64;
+        let Some(point) = self.binary_point() else {
+            return reals.iter().map(|&real| self.encode_exact(real)).collect();
+        };
+        let (one, high) = (f64::from(1_u32 << point), f64::from(self.max()));
+        let encode = |&real: &f64| {
+            let steps = (real * one).clamp(-high - 1.0, high);
+            let even = (steps + WHOLE) - WHOLE;
+            (if steps - even >= 0.5 { even + 1.0 } else { even }) as i32
+        };
+        reals.iter().map(encode).collect()
+    }
+
     /// The real number of a scalar.
     pub fn decode(self, scalar: i32) -> f64 {
         match self.binary_point() {
@@ -195,5 +211,26 @@ impl<'de> Deserialize<'de> for DataType {
             let list = names.join(", ");
             D::Error::custom(format!("data_type is {shown:?}, expected one of {list}; {hint}"))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On, beside and between the thresholds, at the ends, and beyond them.
+    #[test]
+    fn many_numbers_become_what_each_becomes() {
+        for data_type in DataType::ALL {
+            let step = data_type.step().unwrap_or(0.25);
+            let near = (-9..9).map(|half| f64::from(half) * step / 2.0);
+            let ends = data_type.range().unwrap_or([-1.0, 1.0]).into_iter();
+            let reals = near.chain(ends.flat_map(|end| [end, end - step / 2.0, end + step / 2.0]));
+            let reals = reals.flat_map(|x| [x, x.next_up(), x.next_down()]);
+            let reals = reals.chain([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300]);
+            let reals: Vec<f64> = reals.collect();
+            let expected: Vec<i32> = reals.iter().map(|&x| data_type.encode_exact(x)).collect();
+            assert_eq!(data_type.encode_all(&reals), expected, "{data_type:?}");
+        }
     }
 }

@@ -85,17 +85,16 @@ impl Session {
         let mut images = Vec::new();
         for (port, lie) in self.ports.inputs() {
             let reals = port.encode(given(inputs, &port.name)?)?;
-            let scalars: Vec<i32> =
-                reals.iter().map(|&real| data_type.encode_exact(real)).collect();
+            let scalars = data_type.encode_all(&reals);
             let scalars = match (&lie.packing, &lie.table) {
                 (Some(packing), _) => packing.vectors(&scalars, lanes),
                 (None, Some(table)) => table.vectors_of(&scalars),
                 (None, None) => scalars,
             };
-            let mut scalars = scalars.into_iter();
+            let mut rest = scalars;
             for &piece in &lie.pieces {
-                let count = piece.size as usize * lanes;
-                images.push((piece, scalars.by_ref().take(count).collect()));
+                let behind = rest.split_off(rest.len().min(piece.size as usize * lanes));
+                images.push((piece, std::mem::replace(&mut rest, behind)));
             }
         }
         Ok(images)
