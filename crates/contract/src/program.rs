@@ -9,6 +9,7 @@ use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
 use quincunx_timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -141,25 +142,17 @@ impl Port {
     /// `Q0505` for another shape, or a number for which the grid has no code: NaN and infinity,
     /// unless it is of floats that have one.
     pub fn encode(&self, tensor: &Tensor) -> Result<Vec<f64>> {
-        let fail = |what: String| {
-            Err(Diagnostic::invalid("Q0505", format!("input \"{}\" {what}", self.name)))
-        };
-        if tensor.shape() != self.shape {
-            let (found, expected) = (show_shape(tensor.shape()), show_shape(&self.shape));
-            return fail(format!("has shape {found}, expected {expected}"));
-        }
-        let reals = tensor.reals();
         if let Grid::Float(dtype) = self.grid {
+            self.check_shape(tensor)?;
+            let reals = tensor.reals();
             let rounded: Vec<f64> = reals.iter().map(|&real| dtype.round(real)).collect();
             let lost = |(real, rounded): &(&f64, &f64)| real.is_nan() && !rounded.is_nan();
             return match reals.iter().zip(&rounded).any(|pair| lost(&pair)) {
-                true => fail(format!("holds NaN, for which {dtype} has no code")),
+                true => Err(self.refuse(format!("holds NaN, for which {dtype} has no code"))),
                 false => Ok(rounded),
             };
         }
-        if let Some(bad) = reals.iter().find(|v| !v.is_finite()) {
-            return fail(format!("holds {bad}, expected finite numbers"));
-        }
+        let reals = self.finite(tensor)?;
         let Some(quantiser) = self.grid.quantiser() else {
             return Ok(reals.into_owned());
         };
@@ -167,8 +160,33 @@ impl Port {
         match quantiser.scalars(shape).as_deref() {
             Some([one]) => Ok(one.nearest_of(&reals)),
             Some(scalars) => Ok(reals.iter().zip(scalars).map(|(&x, q)| q.nearest(x)).collect()),
-            None => fail("has a quantiser that does not broadcast to its shape".to_owned()),
+            None => Err(self.refuse("has a quantiser that does not broadcast to its shape".into())),
         }
+    }
+
+    /// The numbers before they are moved onto the grid, for machines that do so as they encode them.
+    ///
+    /// # Errors
+    /// `Q0505` for another shape, NaN and infinity.
+    pub fn finite<'t>(&self, tensor: &'t Tensor) -> Result<Cow<'t, [f64]>> {
+        self.check_shape(tensor)?;
+        let reals = tensor.reals();
+        match reals.iter().find(|v| !v.is_finite()) {
+            Some(bad) => Err(self.refuse(format!("holds {bad}, expected finite numbers"))),
+            None => Ok(reals),
+        }
+    }
+
+    fn check_shape(&self, tensor: &Tensor) -> Result<()> {
+        if tensor.shape() == self.shape {
+            return Ok(());
+        }
+        let (found, expected) = (show_shape(tensor.shape()), show_shape(&self.shape));
+        Err(self.refuse(format!("has shape {found}, expected {expected}")))
+    }
+
+    fn refuse(&self, what: String) -> Diagnostic {
+        Diagnostic::invalid("Q0505", format!("input \"{}\" {what}", self.name))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::arch::TcuArch;
 use crate::package::Package;
-use crate::ports::{Piece, Ports, Tap};
+use crate::ports::{Piece, Ports, Tap, grid};
 use crate::program::layers::{Layer, layers};
 use crate::program::{Memory, Step};
 use crate::simulate::{Driver, Executor, Fast, Flow, Notice, State};
@@ -82,10 +82,15 @@ impl Session {
     fn images(&self, inputs: &Tensors) -> Result<Vec<(Piece, Vec<i32>)>> {
         let data_type = self.package.arch().data_type;
         let lanes = self.package.arch().lanes();
+        let grid = grid(data_type);
         let mut images = Vec::new();
         for (port, lie) in self.ports.inputs() {
-            let reals = port.encode(given(inputs, &port.name)?)?;
-            let scalars = data_type.encode_all(&reals);
+            let tensor = given(inputs, &port.name)?;
+            // On the grid of the type scalars round as the port does.
+            let scalars = match port.grid == grid {
+                true => data_type.encode_all(&port.finite(tensor)?),
+                false => data_type.encode_all(&port.encode(tensor)?),
+            };
             let scalars = match (&lie.packing, &lie.table) {
                 (Some(packing), _) => packing.vectors(&scalars, lanes),
                 (None, Some(table)) => table.vectors_of(&scalars),
