@@ -32,6 +32,10 @@ pub fn abandon() {
 
 /// How names of temporary folders begin.
 const PREFIX: &str = ".quincunx-stage-";
+
+/// How many temporary folders are tried, should others remove them.
+const ATTEMPTS: usize = 64;
+
 /// In a temporary folder: what takes a place, and what was there, by its name.
 const NEW: &str = "new";
 const OLD: &str = "old";
@@ -59,7 +63,7 @@ impl Stage {
     pub fn new_in(parent: &Path) -> io::Result<Self> {
         let mut stages = stages();
         sweep(parent);
-        loop {
+        for _ in 0..ATTEMPTS {
             between_changes();
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             between_changes();
@@ -74,6 +78,7 @@ impl Stage {
             stages.push(folder.path().to_owned());
             return Ok(Stage { folder, _lock: lock });
         }
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
     /// Where it is.

@@ -251,16 +251,7 @@ mod tests {
                 let ratio = Ratio::from_parts(Int::from(value), (1u64 << drop).into());
                 prop_assert_eq!(&by_shift, &round_ratio(&ratio, mode));
                 let x = value as f64 / f64::from(1 << drop);
-                let by_float = match mode {
-                    Rounding::Floor => x.floor(),
-                    Rounding::Ceil => x.ceil(),
-                    Rounding::Down => x.trunc(),
-                    Rounding::Up => x.abs().ceil().copysign(x),
-                    Rounding::HalfEven => x.round_ties_even(),
-                    Rounding::HalfUp => x.round(),
-                    Rounding::HalfDown => (x.abs() - 0.5).ceil().copysign(x),
-                    Rounding::HalfCeil => (x + 0.5).floor(),
-                };
+                let by_float = mode.whole(x);
                 prop_assert_eq!(by_shift, Int::from(by_float as i64), "{} {}", mode, x);
             }
         }

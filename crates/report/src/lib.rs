@@ -1,8 +1,9 @@
 //! Results for people and programs.
 //!
 //! A [`Report`] is a list of [`Table`]s and texts; [`Report::render`] writes it as plain text,
-//! JSON, Markdown, CSV or HTML. A [`Heading`] says the same things on every page and picture. Names in a report may come from hostile files: control characters
-//! never reach a terminal or a page ([`visible`]).
+//! JSON, Markdown, CSV or HTML. A [`Heading`] says the same things on every page and picture. Names
+//! in a report may come from hostile files: control characters never reach a terminal or a page
+//! ([`visible`]).
 
 mod cell;
 mod escape;
