@@ -1,8 +1,10 @@
 //! How long lines take. Facts: `npu-measured` (`docs/bibliography.md`).
 //!
-//! The `upstream` model gives the cycles of the original tool's traces. It counts vector work on a
-//! batch once and the path from L2 to WL0 not at all; `physical` counts both. Neither was compared
-//! with hardware. Values of tensors never matter.
+//! The `upstream` model gives the cycles of the original tool's traces. It spreads the work of a
+//! workload over the lines that have its number in their maps, counts vector work on a batch once,
+//! and the path from L2 to WL0 not at all. `physical` counts all of it, and times a line by its own
+//! fields: what a map says changes nothing. Neither was compared with hardware. Values of tensors
+//! never matter.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -13,7 +15,7 @@ use crate::work::{
     Conv, Copy, Extents, Resolved, Vector, VectorKind, WeightDest, WeightSource, Weights, Work,
     buffer_row_bytes, channel_bytes, element_bytes, pitch, product,
 };
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 /// Cycles of a configuration instruction.
 const CONFIGURE: u64 = 21;
@@ -36,46 +38,106 @@ pub enum VpCost {
 pub struct Model {
     /// Vector work.
     pub vp: VpCost,
-    /// Copies from L2 to WL0, between cores and of the reordering queue take time.
+    /// Convolutions of a workload each take their part of what it takes when all of its tiles are
+    /// as the first, weights from L2 included. Otherwise each takes what its own tile does.
+    pub workloads: bool,
+    /// Copies from L2 to WL0, between cores and of the reordering queue take time, as does the read
+    /// of a destination that is added.
     pub moves: bool,
 }
 
 impl Model {
     /// What the traces of the original tool hold.
-    pub const UPSTREAM: Model = Model { vp: VpCost::Upstream, moves: false };
-    /// Everything counts.
-    pub const PHYSICAL: Model = Model { vp: VpCost::PerImage, moves: true };
+    pub const UPSTREAM: Model = Model { vp: VpCost::Upstream, workloads: true, moves: false };
+    /// Everything counts, by the fields of each line.
+    pub const PHYSICAL: Model = Model { vp: VpCost::PerImage, workloads: false, moves: true };
 }
 
-/// Cycles of every line.
+/// Cycles of every line of a program; 0 for lines without work.
 pub fn durations(program: &Program, work: &[Resolved], arch: &NpuArch, model: Model) -> Vec<u64> {
-    let groups = Groups::new(program, work);
-    let streams = streams(program, work);
+    let mut cycles: Vec<u64> = work
+        .iter()
+        .map(|work| work.as_ref().map_or(0, |work| line_cycles(work, arch, model)))
+        .collect();
+    if model.workloads {
+        conv_workloads(program, work, arch, model, &mut cycles);
+    }
+    if model.vp == VpCost::Upstream {
+        vector_workloads(program, work, arch, model, &mut cycles);
+    }
+    cycles
+}
+
+/// Cycles of a line by its own fields: what every model takes for all lines but those of the array
+/// and of the vector unit, and what a model takes for these when they are alone in their workload.
+pub fn line_cycles(work: &Work, arch: &NpuArch, model: Model) -> u64 {
     let moved = |images: u32, [c, h, w]: Extents, format: DataFmt| {
         let bytes = product([images, pitch(c, element_bytes(format)), h, w].map(u64::from));
         START.saturating_add(bytes.div_ceil(arch.l2_bytes_per_cycle.into()))
     };
-    let line = |index: usize| match &work[index] {
-        Err(_) => 0,
-        Ok(Work::Configure) => CONFIGURE,
-        Ok(Work::Begin | Work::End | Work::Regions(_)) => CONTROL,
-        Ok(Work::Copy(copy)) => copy_cycles(copy, arch),
-        Ok(Work::Weights(weights)) => weight_cycles(weights, arch, model),
-        Ok(Work::Vector(vector)) => {
-            let count = match model.vp {
-                VpCost::Upstream => groups.vector(index),
-                VpCost::PerImage => 1,
-            };
-            START.saturating_add(rounded(vector_cycles(vector, arch) as f64 / count as f64))
-        }
-        Ok(Work::Conv(conv)) => conv_cycles(conv, work, &groups, &streams, index, arch, model),
-        Ok(Work::Reorder(reorder)) if model.moves => {
+    match work {
+        Work::Configure => CONFIGURE,
+        Work::Begin | Work::End | Work::Regions(_) => CONTROL,
+        Work::Copy(copy) => copy_cycles(copy, arch),
+        Work::Weights(weights) => weight_cycles(weights, arch, model),
+        Work::Vector(vector) => vector_line_cycles(vector, 1, arch, model),
+        Work::Conv(conv) => conv_line_cycles(conv, 1, false, arch, model),
+        Work::Reorder(reorder) if model.moves => {
             moved(reorder.images, reorder.tile, reorder.format)
         }
-        Ok(Work::Remote(remote)) if model.moves => moved(remote.images, remote.tile, remote.format),
-        Ok(Work::Reorder(_) | Work::Remote(_)) => 0,
+        Work::Remote(remote) if model.moves => moved(remote.images, remote.tile, remote.format),
+        Work::Reorder(_) | Work::Remote(_) => 0,
+    }
+}
+
+/// Cycles of each line of a workload of `count` convolutions, at least 1, of which `first` is the
+/// first; `streamed` says whether they are the first to use weights that came from L2.
+///
+/// A model without workloads takes what `first` takes alone: there each line is asked for itself.
+pub fn conv_line_cycles(
+    first: &Conv,
+    count: u64,
+    streamed: bool,
+    arch: &NpuArch,
+    model: Model,
+) -> u64 {
+    let tile = tile_cycles(first, arch);
+    if !model.workloads {
+        let read = if model.moves { accumulate_cycles(first, arch) } else { 0 };
+        return START.saturating_add(rounded(tile.floor())).saturating_add(read);
+    }
+    let count = count.max(1) as f64;
+    let total = if streamed && !model.moves {
+        // The first tile waits for its weights; later ones for the slower of weights and work.
+        let row = buffer_row_bytes(first.weight_row(), element_bytes(first.formats[1]));
+        // A whole number of cycles and one more.
+        let cycles = row.saturating_add(1).div_ceil(arch.l2_bytes_per_cycle.into());
+        let weights = product([first.tile[1].into(), cycles]) as f64;
+        weights + (count - 1.0) * weights.max(tile) + tile
+    } else {
+        count * tile
     };
-    (0..program.lines.len()).map(line).collect()
+    START.saturating_add(rounded(total.floor() / count))
+}
+
+/// Cycles of reading the destination of a convolution that adds to it; 0 of one that does not.
+fn accumulate_cycles(conv: &Conv, arch: &NpuArch) -> u64 {
+    if conv.accumulate.is_none() {
+        return 0;
+    }
+    let [n, k, _, h, w] = conv.tile;
+    let pixel = pitch(k, element_bytes(conv.formats[2]));
+    product([n, pixel, h, w].map(u64::from)).div_ceil(arch.l2_bytes_per_cycle.into())
+}
+
+/// Cycles of each line of a workload of so many vector instructions, at least 1, each of which
+/// works on one image.
+pub fn vector_line_cycles(vector: &Vector, images: u64, arch: &NpuArch, model: Model) -> u64 {
+    let count = match model.vp {
+        VpCost::Upstream => images.max(1),
+        VpCost::PerImage => 1,
+    };
+    START.saturating_add(rounded(vector_cycles(vector, arch) as f64 / count as f64))
 }
 
 /// Rounds half up, as the original tool does.
@@ -179,92 +241,68 @@ pub fn al1_words(conv: &Conv) -> u64 {
     product([conv.mini[1].into(), extent(0, hm), extent(1, wm)])
 }
 
-fn conv_cycles(
-    conv: &Conv,
-    convs: &[Resolved],
-    groups: &Groups,
-    streams: &[bool],
-    index: usize,
+/// Lines of one task and one workload that `counts` picks, in the order of their first lines.
+fn workloads(
+    program: &Program,
+    work: &[Resolved],
+    counts: impl Fn(&Work) -> bool,
+) -> Vec<Vec<usize>> {
+    let mut lists: Vec<Vec<usize>> = Vec::new();
+    for task in program.tasks() {
+        let mut numbers: FxHashMap<i32, usize> = FxHashMap::default();
+        for index in task {
+            let Some(workload) = program.lines[index].workload() else { continue };
+            if !work[index].as_ref().is_ok_and(&counts) {
+                continue;
+            }
+            let number = *numbers.entry(workload).or_insert(lists.len());
+            if number == lists.len() {
+                lists.push(Vec::new());
+            }
+            lists[number].push(index);
+        }
+    }
+    lists
+}
+
+/// Sets the cycles of convolutions by their workloads.
+fn conv_workloads(
+    program: &Program,
+    work: &[Resolved],
     arch: &NpuArch,
     model: Model,
-) -> u64 {
-    let Some(group) = groups.conv(index) else {
-        return START.saturating_add(rounded(tile_cycles(conv, arch).floor()));
-    };
-    // All tiles count as the first one does, also a smaller last one.
-    let first = group.first().and_then(|&line| convs.get(line));
-    let conv = match first {
-        Some(Ok(Work::Conv(first))) => first,
-        _ => conv,
-    };
-    let tile = tile_cycles(conv, arch);
-    let count = group.len() as f64;
-    let streamed = group.iter().any(|&line| streams[line]);
-    let total = if streamed && !model.moves {
-        // The first tile waits for its weights; later ones for the slower of weights and work.
-        let row = buffer_row_bytes(conv.weight_row(), element_bytes(conv.formats[1]));
-        // A whole number of cycles and one more.
-        let cycles = row.saturating_add(1).div_ceil(arch.l2_bytes_per_cycle.into());
-        let weights = product([conv.tile[1].into(), cycles]) as f64;
-        weights + (count - 1.0) * weights.max(tile) + tile
-    } else {
-        count * tile
-    };
-    START.saturating_add(rounded(total.floor() / count))
+    cycles: &mut [u64],
+) {
+    let streams = streams(program, work);
+    for lines in workloads(program, work, |work| matches!(work, Work::Conv(_))) {
+        let Some(Ok(Work::Conv(first))) = lines.first().map(|&line| &work[line]) else { continue };
+        let streamed = lines.iter().any(|&line| streams[line]);
+        let each = conv_line_cycles(first, lines.len() as u64, streamed, arch, model);
+        lines.into_iter().for_each(|line| cycles[line] = each);
+    }
 }
 
-/// Lines of the same workload: convolutions, and how many vector instructions.
-struct Groups {
-    convs: BTreeMap<i32, Vec<usize>>,
-    conv_of: Vec<Option<i32>>,
-    vectors: Vec<u64>,
-}
-
-impl Groups {
-    fn new(program: &Program, work: &[Resolved]) -> Groups {
-        let mut convs: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-        let mut counts: BTreeMap<(usize, i32), u64> = BTreeMap::new();
-        let mut conv_of = vec![None; work.len()];
-        let mut keys = vec![None; work.len()];
-        let tasks = program.tasks();
-        for (task, lines) in tasks.into_iter().enumerate() {
-            let mut own: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-            for index in lines {
-                let Some(workload) = program.lines[index].workload() else { continue };
-                match &work[index] {
-                    Ok(Work::Conv(_)) => own.entry(workload).or_default().push(index),
-                    Ok(Work::Vector(_)) => {
-                        let count = counts.entry((task, workload)).or_default();
-                        *count = count.saturating_add(1);
-                        keys[index] = Some((task, workload));
-                    }
-                    _ => {}
-                }
-            }
-            for lines in own.into_values() {
-                let key = convs.len() as i32;
-                lines.iter().for_each(|&line| conv_of[line] = Some(key));
-                convs.insert(key, lines);
-            }
+/// Sets the cycles of vector instructions by how many a workload has.
+fn vector_workloads(
+    program: &Program,
+    work: &[Resolved],
+    arch: &NpuArch,
+    model: Model,
+    cycles: &mut [u64],
+) {
+    for lines in workloads(program, work, |work| matches!(work, Work::Vector(_))) {
+        let images = lines.len() as u64;
+        for line in lines {
+            let Ok(Work::Vector(vector)) = &work[line] else { continue };
+            cycles[line] = vector_line_cycles(vector, images, arch, model);
         }
-        let count = |key: Option<(usize, i32)>| key.and_then(|key| counts.get(&key)).copied();
-        let vectors = keys.into_iter().map(|key| count(key).unwrap_or(1)).collect();
-        Groups { convs, conv_of, vectors }
-    }
-
-    fn conv(&self, line: usize) -> Option<&[usize]> {
-        Some(&self.convs[&self.conv_of[line]?])
-    }
-
-    fn vector(&self, line: usize) -> u64 {
-        self.vectors[line]
     }
 }
 
 /// For every line whether it is a convolution that is the first to use weights from L2: the newest
 /// `lw_mov` to its address came from L2, and no earlier convolution used it.
 fn streams(program: &Program, work: &[Resolved]) -> Vec<bool> {
-    let mut newest: BTreeMap<u32, bool> = BTreeMap::new();
+    let mut newest: FxHashMap<u32, bool> = FxHashMap::default();
     let mut result = vec![false; program.lines.len()];
     for (index, work) in work.iter().enumerate() {
         match work {

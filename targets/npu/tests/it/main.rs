@@ -7,5 +7,6 @@ mod fuzz;
 mod golden;
 mod mutation;
 mod roundtrip;
+mod time;
 mod upstream;
 mod verify;
