@@ -9,6 +9,8 @@ pub mod binary;
 mod compare;
 mod document;
 pub mod files;
+#[cfg_attr(not(test), expect(dead_code, reason = "the compiler comes next"))]
+mod golden;
 pub mod isa;
 mod options;
 pub mod ports;

@@ -1,0 +1,188 @@
+//! Layers of the machine: what nodes that are computed together mean.
+
+use super::misfit;
+use super::numbers::{Activation, Form, Grid, Number};
+use super::pools::Pooling;
+use super::products::Product;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Activation as Function, Binary, Graph, Node, Op, Unary, ValueId};
+use std::collections::BTreeMap;
+
+/// What a node of the graph is for the machine.
+pub(super) enum Step {
+    /// The first node of a layer, with which all of it is computed.
+    First {
+        /// The layer.
+        layer: Layer,
+        /// It has no other node.
+        is_last: bool,
+    },
+    /// Another node of a layer.
+    Passed {
+        /// The result is the layer's.
+        is_last: bool,
+    },
+}
+
+/// A layer.
+pub(super) struct Layer {
+    operation: Operation,
+    activation: Activation,
+    /// What its result is.
+    pub(super) form: Form,
+}
+
+enum Operation {
+    /// Real numbers go onto a grid before the machine sees them.
+    Enter(Grid),
+    /// The same numbers.
+    Alias,
+    /// The operand, to be rounded again.
+    Copy,
+    Product(Product),
+    Add,
+    Pool(Pooling),
+}
+
+impl Layer {
+    /// The layer that these nodes are, each of which reads the one before it.
+    ///
+    /// # Errors
+    /// `Q4094` for nodes that are no layer of the machine.
+    pub(super) fn new(
+        graph: &Graph,
+        nodes: &[&Node],
+        forms: &BTreeMap<ValueId, Form>,
+    ) -> Result<Layer> {
+        let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
+        let x = form(graph, forms, first, 0)?;
+        let shape = |id: ValueId| &graph[id].shape[..];
+        let output = shape(first.output);
+        let input = first.input(0).map(shape).unwrap_or_default();
+        // What is done, what the result is without a quantiser, and the nodes of the rest.
+        let (operation, form, rest) = match &first.op {
+            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => (Operation::Alias, x, rest),
+            Op::Quantise(quantiser) if x == Form::Reals => {
+                let grid = Grid::new(quantiser)?;
+                (Operation::Enter(grid), Form::Codes(grid), rest)
+            }
+            _ if x == Form::Reals => return Err(misfit("a layer reads an input that is no code")),
+            Op::Quantise(_) | Op::Unary(Unary::Relu) | Op::Activation(_) => {
+                (Operation::Copy, Form::Halves, nodes)
+            }
+            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+                (Operation::Product(product(graph, first, x)?), Form::Halves, rest)
+            }
+            Op::Binary(Binary::Add) => {
+                let y = self::form(graph, forms, first, 1)?;
+                let is_alike = matches!(
+                    (x, y),
+                    (Form::Codes(_), Form::Codes(_)) | (Form::Halves, Form::Halves)
+                );
+                let shapes = [Some(input), first.input(1).map(shape)];
+                if !is_alike || shapes != [Some(output); 2] {
+                    return Err(misfit("operands of an addition have two forms or shapes"));
+                }
+                (Operation::Add, Form::Halves, rest)
+            }
+            Op::Pool(pool) => {
+                let pooling = Pooling::new(pool, input, output)?;
+                let form = if pooling.is_average() { Form::Halves } else { x };
+                (Operation::Pool(pooling), form, rest)
+            }
+            Op::GlobalAveragePool => {
+                (Operation::Pool(Pooling::global(true, input)?), Form::Halves, rest)
+            }
+            Op::GlobalMaxPool => (Operation::Pool(Pooling::global(false, input)?), x, rest),
+            other => return Err(misfit(format!("no layer begins with {}", other.name()))),
+        };
+        let fixed = matches!(operation, Operation::Alias | Operation::Enter(_));
+        if fixed && !rest.is_empty() {
+            return Err(misfit("a layer that computes nothing has several nodes"));
+        }
+        let (activation, quantiser) = tail(rest)?;
+        Ok(Layer { operation, activation, form: quantiser.map_or(form, Form::Codes) })
+    }
+
+    /// The result, given the operands of the first node.
+    pub(super) fn apply<'v>(
+        &self,
+        operand: &dyn Fn(usize) -> Result<&'v Number>,
+    ) -> Result<Number> {
+        let x = operand(0)?;
+        let numbers = match &self.operation {
+            Operation::Alias => return Ok(x.clone()),
+            Operation::Enter(grid) => match x {
+                Number::Reals(reals) => return Ok(Number::Codes(grid.enter(reals), *grid)),
+                _ => return Err(unexpected()),
+            },
+            Operation::Product(product) => match x {
+                Number::Codes(codes, _) => product.apply(codes),
+                _ => return Err(unexpected()),
+            },
+            Operation::Copy => x.opened().ok_or_else(unexpected)?,
+            Operation::Add => {
+                let mut sums = x.opened().ok_or_else(unexpected)?;
+                let other = operand(1)?.opened().ok_or_else(unexpected)?;
+                sums.iter_mut().zip(other).for_each(|(sum, y)| *sum += y);
+                sums
+            }
+            Operation::Pool(pooling) => pooling.apply(&x.opened().ok_or_else(unexpected)?),
+        };
+        Ok(self.form.round(numbers, self.activation))
+    }
+}
+
+/// A value has another form than the one with which the layers were prepared.
+fn unexpected() -> Diagnostic {
+    Diagnostic::bug("an operand has another form than expected")
+}
+
+/// The form of an operand.
+fn form(graph: &Graph, forms: &BTreeMap<ValueId, Form>, node: &Node, index: usize) -> Result<Form> {
+    let form = node.input(index).and_then(|id| forms.get(&id)).copied();
+    form.ok_or_else(|| {
+        let name = node.input(index).map_or("", |id| graph[id].name.as_str());
+        misfit(format!("operand {index}, {name:?}, is no value of the machine"))
+    })
+}
+
+/// A product with weights.
+fn product(graph: &Graph, node: &Node, x: Form) -> Result<Product> {
+    let Form::Codes(grid) = x else { return Err(misfit("a product reads numbers of 16 bits")) };
+    match &node.op {
+        Op::Conv(conv) => Product::of_conv(graph, node, conv, grid),
+        Op::Gemm(gemm) => Product::of_matrix(graph, node, Some(gemm), grid),
+        _ => Product::of_matrix(graph, node, None, grid),
+    }
+}
+
+/// Activation and grid at the end of a layer, each of which may be absent.
+fn tail(nodes: &[&Node]) -> Result<(Activation, Option<Grid>)> {
+    let activation = nodes.first().map(|node| activation(&node.op)).transpose()?.flatten();
+    let rest = &nodes[usize::from(activation.is_some())..];
+    let grid = match rest {
+        [] => None,
+        [node] => match &node.op {
+            Op::Quantise(quantiser) => Some(Grid::new(quantiser)?),
+            other => return Err(misfit(format!("{} ends no layer", other.name()))),
+        },
+        [node, ..] => return Err(misfit(format!("{:?} is followed by too much", node.name))),
+    };
+    Ok((activation.unwrap_or(Activation::None), grid))
+}
+
+/// An activation; `None` for another operator.
+fn activation(op: &Op) -> Result<Option<Activation>> {
+    Ok(match *op {
+        Op::Unary(Unary::Relu) => Some(Activation::Relu),
+        Op::Activation(Function::LeakyRelu { alpha }) => Some(Activation::Leaky(alpha)),
+        Op::Activation(Function::Clip { min: Some(0.0), max: Some(most) }) if most >= 0.0 => {
+            Some(Activation::Limit(most))
+        }
+        Op::Activation(other) => {
+            return Err(misfit(format!("the machine has no {}", other.name())));
+        }
+        _ => None,
+    })
+}
