@@ -3,16 +3,18 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use crate::arch::NpuArch;
-use crate::binary;
+use crate::binary::{self, Attached};
 use crate::isa::Queue;
-use crate::ports::Ports;
+use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
+use crate::read::DATA;
 use crate::replay::{Node, Replay, replay};
 use crate::simulate::{Executor, Settings, State};
 use crate::text;
 use crate::time::{Model, VpCost, durations};
 use crate::verify::{Subject, executable, verify};
 use crate::work::{Conv, Resolved, Work, element_bytes, product};
+use bytes::Bytes;
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
@@ -51,6 +53,11 @@ pub struct Artifact {
     /// Machine code gets a side section.
     side: bool,
     ports: Ports,
+    /// Named tensors of a compiled program.
+    tensors: Vec<NamedTensor>,
+    /// DRAM behind bases as the program finds it.
+    memory: Vec<(u8, Bytes)>,
+    taps: Taps,
 }
 
 impl Artifact {
@@ -94,7 +101,39 @@ impl Artifact {
             _ => Ports::tensors(&work, &order),
         };
         let side = options.flag("side");
-        Ok(Artifact { programs, work, arch: arch.clone(), settings, model, durations, side, ports })
+        let arch = arch.clone();
+        let (tensors, memory, taps) = (Vec::new(), Vec::new(), Taps::default());
+        Ok(Artifact {
+            programs, work, arch, settings, model, durations, side, ports, tensors, memory, taps,
+        })
+    }
+
+    /// A compiled program: named tensors, and DRAM that is there before it runs.
+    ///
+    /// # Errors
+    /// `Q4081`, `Q4087`, `Q4088` for tensors and an interface that do not fit, those of
+    /// [`Artifact::new`].
+    pub(crate) fn compiled(
+        programs: Vec<Program>,
+        tensors: Vec<NamedTensor>,
+        memory: Vec<(u8, Bytes)>,
+        interface: Option<Interface>,
+        arch: &NpuArch,
+        options: &Options,
+    ) -> Result<Artifact> {
+        if let Some((base, _)) = memory.iter().find(|(base, _)| *base > 2) {
+            let message = format!("data lies behind DRAM base {base}, expected 0 to 2");
+            return Err(Diagnostic::invalid("Q4088", message));
+        }
+        let mut artifact = Artifact::new(programs, arch, options)?;
+        let lines: Vec<usize> = artifact.programs.iter().map(|p| p.lines.len()).collect();
+        let layers = interface.as_ref().map_or(&[][..], |interface| &interface.layers);
+        artifact.taps = Taps::new(layers, arch.l2_bytes as usize, &lines)?;
+        if options.get("ports") != "raw" {
+            artifact.ports = Ports::named(&tensors, interface)?;
+        }
+        (artifact.tensors, artifact.memory) = (tensors, memory);
+        Ok(artifact)
     }
 
     /// The programs, one per core.
@@ -289,17 +328,27 @@ impl quincunx_contract::Program for Artifact {
             "trace" => self.traced()?,
             _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
+        let data = |(base, _): &(u8, Bytes)| (*base, format!("{stem}.{base}{DATA}"));
         let file = |(core, program): (usize, &Program)| {
+            let attached = Attached {
+                tensors: if core == 0 { self.tensors.clone() } else { Vec::new() },
+                data: self.memory.iter().map(data).collect(),
+            };
             Ok(match kind {
                 "bin" => File::new(
                     self.file_name(stem, core, "qnpu"),
-                    binary::write(program, &self.arch, self.side)?,
+                    binary::write_with(program, &self.arch, self.side.then_some(&attached))?,
                 ),
                 "asm" => File::new(self.file_name(stem, core, "asm.txt"), text::print(program)),
                 _ => File::new(self.file_name(stem, core, "trace.txt"), text::print(program)),
             })
         };
-        programs.iter().enumerate().map(file).collect()
+        let mut files: Vec<File> = programs.iter().enumerate().map(file).collect::<Result<_>>()?;
+        if kind == "bin" && self.side {
+            let bytes = self.memory.iter().map(|named| File::new(data(named).1, named.1.clone()));
+            files.extend(bytes);
+        }
+        Ok(files)
     }
 
     fn verify(&self) -> Vec<Diagnostic> {
@@ -345,6 +394,8 @@ impl quincunx_contract::Program for Artifact {
         Ok(Box::new(Exec {
             executor,
             ports: self.ports.clone(),
+            memory: self.memory.clone(),
+            taps: self.taps.clone(),
             checked: engine == Engine::Checked,
             notes: Vec::new(),
         }))
@@ -487,16 +538,25 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
 struct Exec {
     executor: Executor,
     ports: Ports,
+    memory: Vec<(u8, Bytes)>,
+    taps: Taps,
     /// A result that does not fit its format is a fault.
     checked: bool,
     notes: Vec<Diagnostic>,
 }
 
 impl Exec {
-    fn execute(&mut self, inputs: &Tensors) -> Result<State> {
+    fn execute(
+        &mut self,
+        inputs: &Tensors,
+        after: &mut dyn FnMut(Node, &mut State),
+    ) -> Result<State> {
         let mut state = self.executor.state();
+        for (base, bytes) in &self.memory {
+            state.dram[usize::from(*base)].write(0, bytes)?;
+        }
         self.ports.write(inputs, &mut state)?;
-        self.executor.run(&mut state)?;
+        self.executor.run_in(self.executor.order(), &mut state, after)?;
         let counts = state.counts;
         let lost = counts.saturated.saturating_add(counts.infinite);
         if self.checked && lost > 0 {
@@ -519,13 +579,22 @@ impl Exec {
 
 impl Machine for Exec {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let state = self.execute(inputs)?;
+        let state = self.execute(inputs, &mut |_, _| ())?;
         self.ports.read(&state)
     }
 
-    /// Files without a compiler have no layers to observe.
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        self.run(inputs)
+        let taps = self.taps.clone();
+        let mut seen = taps.start();
+        let mut after = |node: Node, state: &mut State| {
+            if taps.at(node) {
+                taps.see(node, state, &mut seen);
+            }
+        };
+        let state = self.execute(inputs, &mut after)?;
+        let mut tensors = taps.finish(seen)?;
+        tensors.extend(self.ports.read(&state)?);
+        Ok(tensors)
     }
 
     fn notes(&mut self) -> Vec<Diagnostic> {

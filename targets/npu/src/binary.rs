@@ -9,6 +9,7 @@
 
 use crate::arch::NpuArch;
 use crate::isa::{Inst, Number, Queue, Queues, TABLE};
+use crate::ports::NamedTensor;
 use crate::program::{Indices, Line, Map, Program, Spelling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Bits, Kind, OperandValue as _, RawInst};
@@ -39,6 +40,26 @@ struct Side {
     /// Line, operand and name of members that the table does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     members: Vec<(usize, usize, String)>,
+    /// What belongs to the program besides its lines.
+    #[serde(default, skip_serializing_if = "Attached::is_empty")]
+    attached: Attached,
+}
+
+/// What belongs to a compiled program besides its lines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attached {
+    /// Inputs and outputs in DRAM, by name.
+    pub tensors: Vec<NamedTensor>,
+    /// Files with the DRAM behind a base: base and name of the file.
+    pub data: Vec<(u8, String)>,
+}
+
+impl Attached {
+    /// True when there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty() && self.data.is_empty()
+    }
 }
 
 type MapRecord = (i32, Indices2, i32, Indices2, i32, Option<i32>);
@@ -55,6 +76,18 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// `Q2103` for a value that its field cannot hold; `Q2122` when the addresses of the architecture
 /// are too wide.
 pub fn write(program: &Program, arch: &NpuArch, side: bool) -> Result<Vec<u8>> {
+    write_with(program, arch, side.then(Attached::default).as_ref())
+}
+
+/// As [`write`], with a side section if anything is attached to it.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with(
+    program: &Program,
+    arch: &NpuArch,
+    side: Option<&Attached>,
+) -> Result<Vec<u8>> {
     let layout = arch.layout()?;
     let mut out = Vec::with_capacity(end_of(program.lines.len()));
     out.extend_from_slice(MAGIC);
@@ -67,8 +100,9 @@ pub fn write(program: &Program, arch: &NpuArch, side: bool) -> Result<Vec<u8>> {
         let word = TABLE.encode(&line.inst.to_raw(), &layout).map_err(place)?;
         out.extend_from_slice(&word.to_le_bytes()[..WORD]);
     }
-    if side {
-        let text = serde_json::to_string(&side_of(program));
+    if let Some(attached) = side {
+        let side = Side { attached: attached.clone(), ..side_of(program) };
+        let text = serde_json::to_string(&side);
         out.extend_from_slice(text.map_err(|error| Diagnostic::bug(error.to_string()))?.as_bytes());
     }
     Ok(out)
@@ -144,6 +178,26 @@ fn end_of(lines: usize) -> usize {
 /// `Q4014` for another header or length, `Q4015` for a side section that does not fit; whatever
 /// decoding says of a word, with its place.
 pub fn read(bytes: &[u8], arch: &NpuArch) -> Result<Program> {
+    read_with(bytes, arch).map(|(program, _)| program)
+}
+
+/// The names of the files that belong to machine code; none where it cannot be read.
+pub fn companions(bytes: &[u8]) -> Vec<String> {
+    let Some((&header, rest)) = bytes.split_first_chunk::<HEADER>().filter(|_| recognises(bytes))
+    else {
+        return Vec::new();
+    };
+    let [.., e, f, g, h] = header;
+    let words = (u32::from_le_bytes([e, f, g, h]) as usize).saturating_mul(WORD);
+    let side: Option<Side> = rest.get(words..).and_then(|side| serde_json::from_slice(side).ok());
+    side.map_or_else(Vec::new, |side| side.attached.data.into_iter().map(|(_, name)| name).collect())
+}
+
+/// As [`read`], with what is attached to the program.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(bytes: &[u8], arch: &NpuArch) -> Result<(Program, Attached)> {
     let wrong = |message: String| Diagnostic::invalid("Q4014", message);
     let Some((&header, rest)) = bytes.split_first_chunk::<HEADER>().filter(|_| recognises(bytes))
     else {
@@ -169,15 +223,17 @@ pub fn read(bytes: &[u8], arch: &NpuArch) -> Result<Program> {
         let inst = Inst::from_raw(&raw).ok_or_else(|| Diagnostic::bug("a decoded value"))?;
         program.lines.push(Line { inst, map: None, time: None });
     }
+    let mut attached = Attached::default();
     if !side.is_empty() {
         let place = |problem: Diagnostic| problem.at_byte(end_of(count) as u64);
-        let side = serde_json::from_slice(side)
+        let mut side: Side = serde_json::from_slice(side)
             .map_err(|error| place(Diagnostic::invalid("Q4015", error.to_string())))?;
+        attached = std::mem::take(&mut side.attached);
         apply(side, &mut program).map_err(|what| {
             place(Diagnostic::invalid("Q4015", format!("the side section does not fit: {what}")))
         })?;
     }
-    Ok(program)
+    Ok((program, attached))
 }
 
 /// Puts the side section where it belongs; the error says what does not fit.

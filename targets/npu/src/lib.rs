@@ -7,6 +7,7 @@ mod artifact;
 mod bench;
 pub mod binary;
 mod compare;
+mod compile;
 mod document;
 pub mod files;
 #[cfg_attr(not(test), expect(dead_code, reason = "the compiler comes next"))]
@@ -28,9 +29,12 @@ pub use arch::NpuArch;
 pub use artifact::Artifact;
 
 use quincunx_contract::{
-    Arch, ArchSource, Document, File, Info, Interface, Log, ModelFile, Options, Program, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Golden, Info, Interface, Log,
+    ModelFile, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
+use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table as Instructions;
 use quincunx_report::Table;
 
@@ -57,6 +61,14 @@ impl Target for Npu {
 
     fn arch(&self, source: &ArchSource) -> Result<Box<dyn Arch>> {
         Ok(Box::new(NpuArch::from_source(source)?))
+    }
+
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        Some(self)
+    }
+
+    fn companions(&self, file: &File) -> Vec<String> {
+        binary::companions(&file.bytes)
     }
 
     fn read(
@@ -102,5 +114,45 @@ impl Target for Npu {
 
     fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
+    }
+}
+
+impl Compiler for Npu {
+    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
+        Numbers::Quantised(Scheme::AFFINE_INT8)
+    }
+
+    fn claim(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        _options: &Options,
+        refused: &Refused,
+    ) -> Result<Vec<Claim>> {
+        let network = compile::layers::Network::new(graph, refused);
+        let claim = |id| match network.reasons.get(&id) {
+            None => Claim::Device,
+            Some(reason) => Claim::Host(reason.clone()),
+        };
+        Ok(graph.nodes().map(|(id, _)| claim(id)).collect())
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, NotCompiled> {
+        compile::compile(graph, arch.of_target()?, options::wishes(options), options, log)
+    }
+
+    fn prepare(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        numerics: &Numerics,
+    ) -> Result<Box<dyn Golden>> {
+        golden::prepare(graph, numerics)
     }
 }

@@ -1,6 +1,8 @@
 //! The options of the target, and what they say.
 
-use quincunx_contract::{OptionInfo, Use};
+use crate::compile::{Effort, Wishes};
+use crate::time::Model;
+use quincunx_contract::{OptionInfo, Options, Use};
 
 /// The options of the target.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
@@ -33,11 +35,18 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     .used_by(&[Use::Run, Use::Verify, Use::Time, Use::Write, Use::Show]),
     OptionInfo::one_of(
         "timing",
-        "cycles: those of the original tool's traces, or with every image and move counted",
+        "cycles: those of the original tool's traces, or with every image and move counted; programs are compiled for these",
         "upstream",
         &["upstream", "physical"],
     )
-    .used_by(&[Use::Time, Use::Write, Use::Show]),
+    .used_by(&[Use::Compile, Use::Time, Use::Write, Use::Show]),
+    OptionInfo::one_of(
+        "effort",
+        "how many ways to cut layers and to order transfers are tried",
+        "default",
+        &["fast", "default", "max"],
+    )
+    .used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "vp-cost",
         "cycles of vector work on a batch: as timing says, counted once, or per image",
@@ -59,3 +68,17 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     )
     .used_by(&[Use::Write]),
 ];
+
+/// What the options ask of the compiler.
+pub(crate) fn wishes(options: &Options) -> Wishes {
+    let effort = match options.get("effort") {
+        "fast" => Effort::Fast,
+        "max" => Effort::Max,
+        _ => Effort::Default,
+    };
+    let model = match options.get("timing") {
+        "physical" => Model::PHYSICAL,
+        _ => Model::UPSTREAM,
+    };
+    Wishes { model, effort }
+}

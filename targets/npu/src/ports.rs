@@ -21,10 +21,68 @@ use quincunx_graph::execute::given;
 use quincunx_num::{F16, FloatOverflow};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::{BTreeMap, BTreeSet};
+use serde::{Deserialize, Serialize};
 use std::num::Saturating;
+
+mod taps;
+
+pub(crate) use taps::{Part, Tap, Taps};
 
 /// Elements that the ports of a run may have together.
 const MAX_ELEMENTS: usize = 1 << 26;
+
+/// A tensor of the batch in DRAM with a name: an input or output of a compiled program. Its
+/// elements are dense, channels innermost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedTensor {
+    /// Name of the value.
+    pub name: String,
+    /// An output; otherwise an input.
+    pub output: bool,
+    /// DRAM base, 0 to 2.
+    pub base: u8,
+    /// First byte behind the base.
+    pub address: u32,
+    /// Images, channels, rows and columns.
+    pub extents: [u32; 4],
+    /// `int8` or `fp16`.
+    pub format: String,
+}
+
+impl NamedTensor {
+    /// The name of a format.
+    pub(crate) fn format_name(format: DataFmt) -> &'static str {
+        if format == DataFmt::FP16 { "fp16" } else { "int8" }
+    }
+
+    /// The format with a name.
+    pub(crate) fn format_of(name: &str) -> Option<DataFmt> {
+        [DataFmt::INT8, DataFmt::FP16].into_iter().find(|&f| NamedTensor::format_name(f) == name)
+    }
+
+    /// Where its numbers lie; `None` for one that no program can have.
+    fn place(&self) -> Option<Copy> {
+        let [images, c, h, w] = self.extents;
+        let tile = [c, h, w];
+        let shape = self.extents.map(|extent| extent as usize);
+        let count = element_count(&shape).filter(|&count| (1..=MAX_ELEMENTS).contains(&count));
+        (self.base < 3 && count.is_some()).then_some(())?;
+        let l2 = crate::work::Place { region: 0, address: 0 };
+        Some(Copy {
+            load: !self.output,
+            bas: self.base,
+            dense: true,
+            format: NamedTensor::format_of(&self.format)?,
+            dram: self.address,
+            l2,
+            images,
+            tile,
+            dram_tensor: tile,
+            l2_tensor: tile,
+        })
+    }
+}
 
 /// Where the numbers of a port lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +117,38 @@ fn grid(format: DataFmt) -> Grid {
 }
 
 impl Ports {
+    /// The named tensors of a compiled program, with the names, shapes and grids of an interface if
+    /// there is one.
+    ///
+    /// # Errors
+    /// `Q4088` for a tensor that no program can have, `Q4081` for an interface of other tensors.
+    pub fn named(tensors: &[NamedTensor], interface: Option<Interface>) -> Result<Ports> {
+        let mut ports = Ports::default();
+        for tensor in tensors {
+            let Some(copy) = tensor.place() else {
+                let message = format!("tensor {:?} is none that DRAM can hold", tensor.name);
+                return Err(Diagnostic::invalid("Q4088", message));
+            };
+            let shape = tensor.extents.map(|extent| extent as usize).to_vec();
+            let port = Port { name: tensor.name.clone(), shape, grid: grid(copy.format) };
+            ports.push(tensor.output, port, Place::Tensor(copy));
+        }
+        let Some(wanted) = interface else { return Ok(ports) };
+        let same = |own: &[Port], wanted: &[Port]| {
+            let fits = |(own, wanted): (&Port, &Port)| {
+                own.name == wanted.name && element_count(&own.shape) == element_count(&wanted.shape)
+            };
+            own.len() == wanted.len() && own.iter().zip(wanted).all(fits)
+        };
+        let own = &ports.interface;
+        if !same(&own.inputs, &wanted.inputs) || !same(&own.outputs, &wanted.outputs) {
+            let message = "the interface is not that of the tensors the program names";
+            return Err(Diagnostic::invalid("Q4081", message));
+        }
+        ports.interface = wanted;
+        Ok(ports)
+    }
+
     /// Every tensor that is loaded before it is stored, and every tensor that is stored.
     pub fn tensors(work: &[Vec<Resolved>], order: &[Node]) -> Ports {
         let mut ports = Ports::default();
@@ -174,7 +264,7 @@ impl Ports {
     pub fn write(&self, inputs: &Tensors, state: &mut State) -> Result<()> {
         check_size(&self.interface)?;
         for (port, place) in self.interface.inputs.iter().zip(&self.inputs) {
-            let numbers = port.encode(given(inputs, &port.name)?)?;
+            let numbers = codes_of(port, place, port.encode(given(inputs, &port.name)?)?);
             each(place, numbers.len(), |element, at, kind| {
                 let mut code = [0; 4];
                 let bytes = kind.encode(numbers[element], &mut code);
@@ -200,10 +290,36 @@ impl Ports {
                 numbers[element] = kind.decode(&code[..bytes]);
                 Ok(())
             })?;
-            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, numbers)?);
+            let reals = reals_of(port, place, numbers);
+            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
         }
         Ok(outputs)
     }
+}
+
+/// The scale of a port's codes, and the code of 0 as the machine holds it: tensors have signed codes,
+/// unsigned ones less 128.
+fn scale_of(port: &Port, place: &Place) -> Option<(f64, f64)> {
+    let quantiser = port.grid.quantiser()?;
+    let [scalar] = quantiser.scalars(&[])?[..] else { return None };
+    let shift = if scalar.signed || matches!(place, Place::Bytes(_)) { 0 } else { 128 };
+    Some((scalar.scale, f64::from(scalar.zero as i32) - f64::from(shift)))
+}
+
+/// Codes of numbers on the port's grid.
+fn codes_of(port: &Port, place: &Place, mut reals: Vec<f64>) -> Vec<f64> {
+    if let Some((scale, zero)) = scale_of(port, place) {
+        reals.iter_mut().for_each(|real| *real = (*real / scale).round() + zero);
+    }
+    reals
+}
+
+/// Numbers of codes.
+fn reals_of(port: &Port, place: &Place, mut codes: Vec<f64>) -> Vec<f64> {
+    if let Some((scale, zero)) = scale_of(port, place) {
+        codes.iter_mut().for_each(|code| *code = (*code - zero) * scale);
+    }
+    codes
 }
 
 fn too_large(count: usize) -> Diagnostic {

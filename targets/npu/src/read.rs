@@ -2,19 +2,28 @@
 
 use crate::arch::NpuArch;
 use crate::artifact::Artifact;
-use crate::binary;
+use crate::binary::{self, Attached};
 use crate::document::ir_file;
 use crate::program::Program;
 use crate::text::{self, Schema};
+use bytes::Bytes;
 use quincunx_contract::{File, Interface, Options, Program as _};
-use quincunx_diag::{Diagnostic, SourceId};
+use quincunx_diag::{Diagnostic, Result, SourceId};
 
 /// True when a file looks like one of this target's.
 pub(crate) fn recognises(file: &File) -> bool {
-    binary::recognises(&file.bytes) || text::recognises(&file.bytes) || ir_file(file).is_some()
+    is_data(file) || binary::recognises(&file.bytes) || text::recognises(&file.bytes) || ir_file(file).is_some()
 }
 
-/// Reads one file per core.
+/// Ending of files with the DRAM behind a base register.
+pub(crate) const DATA: &str = ".dram.bin";
+
+/// True for a file of data, which only its name tells.
+fn is_data(file: &File) -> bool {
+    file.base_name().ends_with(DATA)
+}
+
+/// Reads one file per core, and the files of data that they name.
 pub(crate) fn read(
     files: &[File],
     interface: Option<Interface>,
@@ -23,6 +32,7 @@ pub(crate) fn read(
     warnings: &mut Vec<Diagnostic>,
 ) -> std::result::Result<Artifact, Vec<Diagnostic>> {
     let one = |problem: Diagnostic| vec![problem];
+    let (data, files): (Vec<&File>, Vec<&File>) = files.iter().partition(|file| is_data(file));
     if files.is_empty() || files.len() > 64 {
         let message =
             format!("an npu program is one file per core, 1 to 64, found {}", files.len());
@@ -30,9 +40,21 @@ pub(crate) fn read(
     }
     let schema = Schema::new(arch).map_err(one)?;
     let lenient = options.flag("lenient");
-    let mut programs = Vec::new();
+    let (mut programs, mut attached) = (Vec::new(), Attached::default());
     for (index, file) in files.iter().enumerate() {
-        programs.push(read_file(file, index, arch, &schema, lenient, warnings)?);
+        let (program, own) = read_file(file, index, arch, &schema, lenient, warnings)?;
+        programs.push(program);
+        attached.tensors.extend(own.tensors);
+        for named in own.data {
+            if !attached.data.contains(&named) {
+                attached.data.push(named);
+            }
+        }
+    }
+    if !attached.is_empty() {
+        let memory = memory(&attached, &data).map_err(one)?;
+        return Artifact::compiled(programs, attached.tensors, memory, interface, arch, options)
+            .map_err(one);
     }
     let artifact = Artifact::new(programs, arch, options).map_err(one)?;
     match interface {
@@ -51,9 +73,13 @@ fn read_file(
     schema: &Schema,
     lenient: bool,
     warnings: &mut Vec<Diagnostic>,
-) -> std::result::Result<Program, Vec<Diagnostic>> {
+) -> std::result::Result<(Program, Attached), Vec<Diagnostic>> {
+    let mut attached = Attached::default();
     let program = if binary::recognises(&file.bytes) {
-        binary::read(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)])?
+        let (program, own) =
+            binary::read_with(&file.bytes, arch).map_err(|p| vec![p.name_file(&file.name)])?;
+        attached = own;
+        program
     } else {
         let read = text::read(&file.bytes, SourceId::of(index), schema, lenient)?;
         warnings.extend(read.warnings);
@@ -63,5 +89,18 @@ fn read_file(
         let message = "the file has no line of a program";
         return Err(vec![Diagnostic::invalid("Q4082", message).name_file(&file.name)]);
     }
-    Ok(program)
+    Ok((program, attached))
+}
+
+/// The bytes behind the bases that a program names files for.
+fn memory(attached: &Attached, data: &[&File]) -> Result<Vec<(u8, Bytes)>> {
+    let bytes = |(base, name): &(u8, String)| {
+        let file = data.iter().find(|file| file.base_name() == name);
+        let missing = || {
+            let message = format!("the program's data file {name:?} is not among the files");
+            Diagnostic::invalid("Q4089", message)
+        };
+        Ok((*base, file.ok_or_else(missing)?.bytes.clone()))
+    };
+    attached.data.iter().map(bytes).collect()
 }

@@ -7,9 +7,11 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 mod footprint;
+mod lines;
 mod registers;
 
 pub use footprint::{Access, Memory, Pattern, Span, accesses};
+pub use lines::{Lines, lines};
 pub use registers::{Registers, Scalar, VpConfig};
 
 use crate::isa::{ActMode, DataFmt, Float2Fixed, Number, YCutMode};

@@ -1,0 +1,494 @@
+//! The graph as layers of the machine: which nodes become one instruction's arithmetic, in which
+//! numbers their values are held, and why the other nodes stay on the host.
+//!
+//! Ours. A layer is a node that computes, with the activation and the quantiser behind it, if
+//! nothing else reads what lies between.
+
+use crate::work::Extents;
+use quincunx_contract::{Numerics, Refused};
+use quincunx_graph::{
+    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
+};
+use quincunx_num::{Overflow, Rounding};
+use rustc_hash::FxHashMap;
+
+/// How the machine holds a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Grid {
+    /// Signed codes of 8 bits: `(code - zero) * scale`.
+    Codes {
+        /// Distance between two codes.
+        scale: f64,
+        /// The code of 0, from -128 to 127.
+        zero: i32,
+    },
+    /// IEEE half precision.
+    Half,
+}
+
+/// A value on the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Form {
+    /// Images of the batch.
+    pub(crate) images: u32,
+    /// Channels, rows and columns.
+    pub(crate) extents: Extents,
+    /// Its numbers.
+    pub(crate) grid: Grid,
+}
+
+/// What follows the sum of a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Act {
+    /// Nothing.
+    None,
+    /// Negative numbers become 0.
+    Relu,
+    /// Negative numbers are multiplied.
+    Leaky(f32),
+    /// Numbers are kept between 0 and this.
+    Cap(f32),
+}
+
+/// Window of a convolution or pooling.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Frame {
+    /// Rows and columns of the kernel.
+    pub(crate) kernel: [u32; 2],
+    /// Strides.
+    pub(crate) stride: [u32; 2],
+    /// Distances of kernel points.
+    pub(crate) dilate: [u32; 2],
+    /// First input row and column: minus the padding.
+    pub(crate) start: [i32; 2],
+}
+
+impl Frame {
+    const POINT: Frame = Frame { kernel: [1, 1], stride: [1, 1], dilate: [1, 1], start: [0, 0] };
+
+    fn of(window: &Window) -> Frame {
+        let pair = |list: &[usize]| [list[0] as u32, list[1] as u32];
+        Frame {
+            kernel: pair(&window.kernel),
+            stride: pair(&window.strides),
+            dilate: pair(&window.dilations),
+            start: [0, 1].map(|axis| -(window.pads[axis].0 as i32)),
+        }
+    }
+}
+
+/// What a layer computes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operation {
+    /// The driver moves an input of the program onto the grid.
+    Enter,
+    /// The same numbers in the same places.
+    Alias,
+    /// A convolution, or a product with weights.
+    Conv {
+        /// Window.
+        frame: Frame,
+        /// Groups of channels.
+        groups: u32,
+    },
+    /// A reduction of windows.
+    Pool {
+        /// Window.
+        frame: Frame,
+        /// The largest; otherwise the mean.
+        largest: bool,
+    },
+    /// The sum of two values.
+    Add,
+    /// The same numbers on another grid.
+    Copy,
+}
+
+/// A layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Layer {
+    /// Its nodes, in graph order.
+    pub(crate) nodes: Vec<NodeId>,
+    /// What it computes.
+    pub(crate) operation: Operation,
+    /// Its operands on the machine; of [`Operation::Enter`] the graph's input.
+    pub(crate) inputs: Vec<ValueId>,
+    /// Its result: that of the last node.
+    pub(crate) output: ValueId,
+    /// What follows the sum.
+    pub(crate) act: Act,
+}
+
+/// A graph as layers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Network {
+    /// Layers, in graph order of their first nodes.
+    pub(crate) layers: Vec<Layer>,
+    /// The values on the machine.
+    pub(crate) forms: FxHashMap<ValueId, Form>,
+    /// For every node that no layer has, why.
+    pub(crate) reasons: FxHashMap<NodeId, String>,
+}
+
+impl Network {
+    /// The layers of a graph without the nodes that are refused.
+    pub(crate) fn new(graph: &Graph, refused: &Refused) -> Network {
+        let consumers = graph.consumers();
+        let mut walk = Walk {
+            graph,
+            refused,
+            consumers,
+            taken: vec![false; graph.nodes().len()],
+            entered: FxHashMap::default(),
+            network: Network::default(),
+        };
+        for (id, node) in graph.nodes() {
+            if walk.taken[id.index()] {
+                continue;
+            }
+            if let Err(reason) = walk.visit(id, node) {
+                walk.network.reasons.insert(id, reason);
+            }
+        }
+        walk.network
+    }
+
+    /// The names of every layer's nodes, for the golden model.
+    pub(crate) fn numerics(&self, graph: &Graph) -> Numerics {
+        let names = |layer: &Layer| {
+            let nodes: Vec<&str> =
+                layer.nodes.iter().map(|&node| graph[node].name.as_str()).collect();
+            serde_json::json!({ "nodes": nodes })
+        };
+        let layers: Vec<serde_json::Value> = self.layers.iter().map(names).collect();
+        Numerics(serde_json::json!({ "layers": layers }))
+    }
+
+    /// The layer that makes a value, looking through aliases.
+    pub(crate) fn root(&self, value: ValueId) -> ValueId {
+        let alias = |value: ValueId| {
+            let of = |layer: &&Layer| {
+                layer.output == value && layer.operation == Operation::Alias
+            };
+            self.layers.iter().find(of).map(|layer| layer.inputs[0])
+        };
+        std::iter::successors(Some(value), |&value| alias(value)).last().unwrap_or(value)
+    }
+}
+
+type Reason<T> = Result<T, String>;
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    refused: &'a Refused,
+    consumers: Vec<Vec<NodeId>>,
+    taken: Vec<bool>,
+    /// The quantiser with which an input of the program enters, and the value it becomes.
+    entered: FxHashMap<ValueId, (Quantiser, ValueId)>,
+    network: Network,
+}
+
+/// What follows a computing node, as far as it belongs to its layer.
+struct Tail {
+    nodes: Vec<NodeId>,
+    act: Act,
+    grid: Option<Grid>,
+    output: ValueId,
+}
+
+/// Which activations an instruction has.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Array,
+    Vector,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        if let Some(reason) = self.refused.reason(id) {
+            return Err(reason.to_owned());
+        }
+        match &node.op {
+            Op::Quantise(quantiser) => self.quantise(id, node, quantiser),
+            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => self.alias(id, node),
+            Op::Conv(conv) => {
+                let window = &conv.window;
+                if window.rank() != 2 {
+                    return Err(format!("{}-D convolution; the array has two axes", window.rank()));
+                }
+                self.product(id, node, Frame::of(window), conv.groups as u32)
+            }
+            Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
+            Op::Gemm(_) | Op::MatMul => self.dense(id, node),
+            Op::Pool(pool) => self.pool(id, node, pool),
+            Op::GlobalMaxPool | Op::GlobalAveragePool => {
+                let form = self.form(node, 0)?;
+                let [_, rows, columns] = form.extents;
+                let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
+                self.window(id, node, frame, node.op == Op::GlobalMaxPool)
+            }
+            Op::Binary(Binary::Add) => self.add(id, node),
+            Op::Unary(Unary::Relu) => {
+                let form = self.form(node, 0)?;
+                let tail = Tail { act: Act::Relu, ..self.tail(id, Unit::Vector, true)? };
+                self.push(tail, Operation::Copy, node, 1, form, None)
+            }
+            other => Err(format!("{} has no form on this machine", other.name())),
+        }
+    }
+
+    /// The form of an operand.
+    fn form(&self, node: &Node, operand: usize) -> Reason<Form> {
+        let value = node.input(operand).ok_or("an operand is missing")?;
+        if let Some(&form) = self.network.forms.get(&value) {
+            return Ok(form);
+        }
+        let name = &self.graph[value].name;
+        Err(match self.graph[value].constant {
+            Some(_) => format!("operand {name:?} is a constant"),
+            None => format!("its input {name:?} is not on the machine: no quantiser of 8 bits lies \
+                             before it"),
+        })
+    }
+
+    fn quantise(&mut self, id: NodeId, node: &Node, quantiser: &Quantiser) -> Reason<()> {
+        let grid = codes(quantiser)?;
+        let input = node.input(0).ok_or("an operand is missing")?;
+        if let Some(&form) = self.network.forms.get(&input) {
+            let tail = Tail { nodes: vec![id], act: Act::None, grid: Some(grid), output: node.output };
+            return self.push(tail, Operation::Copy, node, 1, form, None);
+        }
+        let value = &self.graph[input];
+        if value.constant.is_some() {
+            return Err("it quantises a constant".to_owned());
+        }
+        let (images, extents) = shape(&value.shape)?;
+        if let Some((other, first)) = self.entered.get(&input) {
+            if other != quantiser {
+                return Err("its input enters on the grid of another quantiser".to_owned());
+            }
+            let (inputs, operation) = (vec![*first], Operation::Alias);
+            return self.place(id, node, operation, inputs, Form { images, extents, grid });
+        }
+        self.entered.insert(input, (quantiser.clone(), node.output));
+        self.place(id, node, Operation::Enter, vec![input], Form { images, extents, grid })
+    }
+
+    /// A layer of one node whose form is known.
+    fn place(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        operation: Operation,
+        inputs: Vec<ValueId>,
+        form: Form,
+    ) -> Reason<()> {
+        self.taken[id.index()] = true;
+        self.network.forms.insert(node.output, form);
+        let output = node.output;
+        let layer = Layer { nodes: vec![id], operation, inputs, output, act: Act::None };
+        self.network.layers.push(layer);
+        Ok(())
+    }
+
+    /// The same numbers under another shape: rows of images stay together.
+    fn alias(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        let shape = &self.graph[node.output].shape;
+        let same = node.op == Op::Identity
+            || matches!(shape[..], [n, _] if n == form.images as usize)
+            || self::shape(shape).is_ok_and(|(n, extents)| (n, extents) == (form.images, form.extents));
+        if !same {
+            return Err("it moves numbers from one image to another".to_owned());
+        }
+        let input = node.input(0).ok_or("an operand is missing")?;
+        self.place(id, node, Operation::Alias, vec![input], form)
+    }
+
+    fn dense(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        let input = node.input(0).ok_or("an operand is missing")?;
+        if self.graph[input].shape.len() != 2 || self.graph[node.output].shape.len() != 2 {
+            return Err("its left operand is not of rank 2".to_owned());
+        }
+        let [_, rows, columns] = form.extents;
+        let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
+        self.product(id, node, frame, 1)
+    }
+
+    fn product(&mut self, id: NodeId, node: &Node, frame: Frame, groups: u32) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        if form.grid == Grid::Half {
+            return Err("its input is of half precision; the array takes codes of 8 bits".to_owned());
+        }
+        super::weights::check(self.graph, node)?;
+        limits(&frame, 31)?;
+        let special = u8::from(groups > 1) + u8::from(frame.dilate != [1, 1]);
+        if special > 1 {
+            return Err("it is both grouped and dilated".to_owned());
+        }
+        let tail = self.tail(id, Unit::Array, true)?;
+        self.push(tail, Operation::Conv { frame, groups }, node, 1, form, None)
+    }
+
+    fn pool(&mut self, id: NodeId, node: &Node, pool: &Pool) -> Reason<()> {
+        let window = &pool.window;
+        if window.rank() != 2 {
+            return Err(format!("pooling along {} axes; the machine has two", window.rank()));
+        }
+        if window.dilations.iter().any(|&distance| distance > 1) {
+            return Err("its windows are dilated".to_owned());
+        }
+        let form = self.form(node, 0)?;
+        let frame = Frame::of(window);
+        let largest = pool.kind == PoolKind::Max;
+        let (_, [_, rows, columns]) = shape(&self.graph[node.output].shape)?;
+        let reach = |axis: usize, outputs: u32| {
+            let last = i64::from(outputs - 1) * i64::from(frame.stride[axis]);
+            i64::from(frame.start[axis]) + last + i64::from(frame.kernel[axis])
+        };
+        let [_, height, width] = form.extents;
+        let inside = frame.start == [0, 0]
+            && reach(0, rows) <= height.into()
+            && reach(1, columns) <= width.into();
+        if !largest && !inside {
+            return Err("the mean of windows that reach into the padding".to_owned());
+        }
+        self.window(id, node, frame, largest)
+    }
+
+    fn window(&mut self, id: NodeId, node: &Node, frame: Frame, largest: bool) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        limits(&frame, 63)?;
+        let tail = self.tail(id, Unit::Vector, !largest)?;
+        let kept = (largest && tail.act == Act::None).then_some(form.grid);
+        self.push(tail, Operation::Pool { frame, largest }, node, 1, form, kept)
+    }
+
+    fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let (form, other) = (self.form(node, 0)?, self.form(node, 1)?);
+        let same = (form.images, form.extents) == (other.images, other.extents);
+        if !same || (form.grid == Grid::Half) != (other.grid == Grid::Half) {
+            return Err("its operands have different shapes or formats".to_owned());
+        }
+        let tail = self.tail(id, Unit::Vector, true)?;
+        self.push(tail, Operation::Add, node, 2, form, None)
+    }
+
+    /// Adds a layer. Without a quantiser behind it, it keeps the grid `kept` or gives half
+    /// precision.
+    fn push(
+        &mut self,
+        tail: Tail,
+        operation: Operation,
+        node: &Node,
+        operands: usize,
+        input: Form,
+        kept: Option<Grid>,
+    ) -> Reason<()> {
+        let grid = tail.grid.or(kept).unwrap_or(Grid::Half);
+        let (images, extents) = match operation {
+            Operation::Copy => (input.images, input.extents),
+            _ => shape(&self.graph[node.output].shape)?,
+        };
+        if images != input.images {
+            return Err("it changes the number of images".to_owned());
+        }
+        tail.nodes.iter().for_each(|node| self.taken[node.index()] = true);
+        self.network.forms.insert(tail.output, Form { images, extents, grid });
+        let inputs = (0..operands).filter_map(|index| node.input(index)).collect();
+        let Tail { nodes, act, output, .. } = tail;
+        self.network.layers.push(Layer { nodes, operation, inputs, output, act });
+        Ok(())
+    }
+
+    /// The activation and the quantiser that only read the result of a node, and so on.
+    fn tail(&self, id: NodeId, unit: Unit, acts: bool) -> Reason<Tail> {
+        let output = self.graph[id].output;
+        let mut tail = Tail { nodes: vec![id], act: Act::None, grid: None, output };
+        while let Some((next, node)) = self.only_reader(tail.output) {
+            match &node.op {
+                Op::Quantise(quantiser) => match codes(quantiser) {
+                    Ok(grid) => tail.grid = Some(grid),
+                    Err(_) => break,
+                },
+                op if acts && tail.act == Act::None => match activation(op, unit) {
+                    Some(act) => tail.act = act,
+                    None => break,
+                },
+                _ => break,
+            }
+            tail.nodes.push(next);
+            tail.output = node.output;
+            if tail.grid.is_some() {
+                break;
+            }
+        }
+        Ok(tail)
+    }
+
+    fn only_reader(&self, value: ValueId) -> Option<(NodeId, &Node)> {
+        let [reader] = self.consumers[value.index()][..] else { return None };
+        let free = !self.graph.outputs().contains(&value) && self.refused.reason(reader).is_none();
+        let node = &self.graph[reader];
+        // An operand that is read twice is read by more than one layer would pass on.
+        let once = node.operands().filter(|&operand| operand == value).count() == 1;
+        (free && once).then_some((reader, node))
+    }
+}
+
+fn activation(op: &Op, unit: Unit) -> Option<Act> {
+    match op {
+        Op::Unary(Unary::Relu) => Some(Act::Relu),
+        Op::Activation(Activation::LeakyRelu { alpha }) if unit == Unit::Array => {
+            alpha.is_finite().then_some(Act::Leaky(*alpha))
+        }
+        Op::Activation(Activation::Clip { min: Some(min), max: Some(max) })
+            if unit == Unit::Array && *min == 0.0 && *max > 0.0 && max.is_finite() =>
+        {
+            Some(Act::Cap(*max))
+        }
+        _ => None,
+    }
+}
+
+/// Images and extents of a shape.
+fn shape(shape: &[usize]) -> Reason<(u32, Extents)> {
+    let [n, c, h, w] = match *shape {
+        [n, c] => [n, c, 1, 1],
+        [n, c, h, w] => [n, c, h, w],
+        _ => return Err(format!("a tensor of rank {}; the machine has images of two axes", shape.len())),
+    };
+    let limits = [(n, 1 << 16), (c, 16_383), (h, 4095), (w, 4095)];
+    if limits.iter().any(|&(extent, limit)| extent == 0 || extent > limit) {
+        return Err(format!("extents {n}x{c}x{h}x{w} leave the fields of the instructions"));
+    }
+    Ok((n as u32, [c, h, w].map(|extent| extent as u32)))
+}
+
+/// A window that the fields of the instructions hold.
+fn limits(frame: &Frame, kernel: u32) -> Reason<()> {
+    let fits = frame.kernel.iter().all(|&extent| extent <= kernel)
+        && frame.stride.iter().all(|&stride| stride <= 15)
+        && frame.dilate.iter().all(|&distance| distance <= 15)
+        && frame.start.iter().all(|&start| start >= -16);
+    let [r, s] = frame.kernel;
+    let fail = || format!("kernel {r}x{s}, its stride or padding leave the fields of the instructions");
+    if fits { Ok(()) } else { Err(fail()) }
+}
+
+/// The signed codes of 8 bits that a quantiser gives.
+fn codes(quantiser: &Quantiser) -> Reason<Grid> {
+    let scalars = quantiser.is_uniform().then(|| quantiser.scalars(&[])).flatten();
+    let Some([scalar]) = scalars.as_deref() else {
+        return Err("its grid differs by channel".to_owned());
+    };
+    if scalar.width != 8 {
+        return Err(format!("its codes have {} bits; the machine has 8", scalar.width));
+    }
+    if scalar.rounding != Rounding::HalfEven || scalar.overflow != Overflow::Saturate {
+        return Err("it does not round half to even and saturate".to_owned());
+    }
+    let zero = scalar.zero as i32 - if scalar.signed { 0 } else { 128 };
+    Ok(Grid::Codes { scale: scalar.scale, zero })
+}

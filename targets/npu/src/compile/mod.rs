@@ -1,0 +1,402 @@
+//! Graph to program.
+//!
+//! 1. [`layers`]: nodes become layers of the machine, or stay on the host for a reason.
+//! 2. [`weights`]: constants become blocks of weights in DRAM.
+//! 3. [`steps`], [`tiles`]: layers are cut into steps: images, rows, blocks of output channels.
+//! 4. [`memory`], [`schedule`], [`writer`]: places, transfers and lines with tokens, simulated as
+//!    they are written.
+//!
+//! The last two are done for several ways to cut, and the timing model chooses.
+
+pub(crate) mod layers;
+mod memory;
+mod schedule;
+mod steps;
+mod tiles;
+mod weights;
+mod writer;
+
+use crate::arch::NpuArch;
+use crate::artifact::Artifact;
+use crate::isa::DataFmt;
+use crate::ports::{NamedTensor, Part, Tap};
+use crate::time::Model;
+use layers::{Form, Grid, Layer, Network, Operation};
+use quincunx_contract::{
+    Compiled, Interface, LayerTap, Log, NotCompiled, Options, Port, Refused, Section,
+};
+use quincunx_diag::{Class, Diagnostic, Result};
+use quincunx_graph::{Graph, Op, ValueId};
+use rustc_hash::FxHashMap;
+use schedule::{DramTensor, Job, Scheduled, schedule};
+use steps::{Cutter, Knobs, fold_frame, format};
+use weights::Rows;
+
+/// DRAM tensors begin at multiples of this.
+const ALIGN: u32 = 64;
+
+/// How much is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    Fast,
+    Default,
+    Max,
+}
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) model: Model,
+    pub(crate) effort: Effort,
+}
+
+/// Compiles a graph all of whose nodes are on the machine.
+///
+/// # Errors
+/// Layers that do not fit, or what went wrong.
+pub(crate) fn compile(
+    graph: &Graph,
+    arch: &NpuArch,
+    wishes: Wishes,
+    options: &Options,
+    log: &mut Log,
+) -> std::result::Result<Compiled, NotCompiled> {
+    log.start();
+    let network = Network::new(graph, &Refused::default());
+    if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
+        let problem = Diagnostic::unsupported("Q4093", reason.clone());
+        return Err(NotCompiled::at_node(graph, &graph[node], problem));
+    }
+    log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
+    let folds = folds(graph, &network);
+    let (image, weights) = weigh(graph, &network, &folds)?;
+    log.pass("weights", format!("{} bytes", image.len()), String::new);
+    let tensors = dram(graph, &network, &folds)?;
+    let images = network.forms.values().map(|form| form.images).max().unwrap_or(1);
+    let job = Job { network: &network, inputs: tensors.0, outputs: tensors.1, weights, images };
+    let mut cutter =
+        Cutter { arch, model: wishes.model, network: &network, folds: &folds, minis: Default::default() };
+    let (knobs, scheduled) = search(&mut cutter, &job, wishes.effort, graph)?;
+    log.pass("schedule", format!("{} cycles, {knobs:?}", scheduled.cycles), String::new);
+    let interface = interface(graph, &network, &folds, &job, &scheduled);
+    let named = named(graph, &job);
+    let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
+    let program = Artifact::compiled(
+        vec![scheduled.program],
+        named,
+        memory,
+        Some(interface),
+        arch,
+        options,
+    )?;
+    Ok(Compiled { program: Box::new(program), numerics: network.numerics(graph) })
+}
+
+/// Ways to cut, in the order in which they are tried.
+fn candidates(images: u32, effort: Effort) -> Vec<Knobs> {
+    let mut groups: Vec<u32> = [4, 2, 1, 8].into_iter().filter(|&group| group <= images).collect();
+    if effort == Effort::Fast {
+        groups.truncate(3);
+    }
+    let mut knobs = Vec::new();
+    for group in groups {
+        let chunks: &[u32] = if group == 1 { &[1] } else { &[1, 2, 4] };
+        for &chunk in chunks.iter().filter(|&&chunk| chunk <= group) {
+            let rows: &[u64] = if group == 1 { &[8_000, 16_000, 1 << 40] } else { &[1 << 40] };
+            for &rows in rows {
+                for share in [8, 16] {
+                    for patience in [0, 4_000] {
+                        knobs.push(Knobs { group, chunk, rows, share, patience });
+                    }
+                }
+            }
+        }
+    }
+    knobs
+}
+
+/// The best schedule of several ways to cut.
+fn search<'a>(
+    cutter: &mut Cutter<'a>,
+    job: &Job<'a>,
+    effort: Effort,
+    graph: &Graph,
+) -> std::result::Result<(Knobs, Scheduled), NotCompiled> {
+    // Long batches repeat a group: two groups tell how good a way to cut is.
+    let mut best: Option<(Knobs, Scheduled)> = None;
+    let mut problem: Option<Diagnostic> = None;
+    for knobs in candidates(job.images, effort) {
+        let known = best.as_ref().is_some_and(|(best, _)| best.group > knobs.group);
+        if effort == Effort::Fast && known {
+            break;
+        }
+        match schedule(cutter, job, knobs) {
+            Ok(found) => {
+                let better = best.as_ref().is_none_or(|(_, best)| found.cycles < best.cycles);
+                if better {
+                    best = Some((knobs, found));
+                }
+            }
+            Err(error) if error.class() == Class::Unsupported => problem = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    best.ok_or_else(|| misfit(graph, cutter.network, problem))
+}
+
+/// The node of a layer that does not fit goes to the host.
+fn misfit(graph: &Graph, network: &Network, problem: Option<Diagnostic>) -> NotCompiled {
+    let problem = problem.unwrap_or_else(|| Diagnostic::bug("no way to cut was tried"));
+    // The layer with the largest tensors is the one to leave out.
+    let bytes = |layer: &&Layer| {
+        let form = |value: &ValueId| {
+            let Form { images, extents: [c, h, w], .. } = network.forms[&network.root(*value)];
+            u64::from(images) * u64::from(c) * u64::from(h) * u64::from(w)
+        };
+        let inputs: u64 = layer.inputs.iter().filter(|v| network.forms.contains_key(v)).map(form).sum();
+        inputs + form(&layer.output)
+    };
+    let computes =
+        |layer: &&Layer| !matches!(layer.operation, Operation::Enter | Operation::Alias);
+    match network.layers.iter().filter(computes).max_by_key(bytes) {
+        Some(layer) => NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem),
+        None => problem.into(),
+    }
+}
+
+/// Inputs whose columns become channels: images of few channels that only one convolution reads,
+/// with a stride along the columns.
+fn folds(graph: &Graph, network: &Network) -> FxHashMap<ValueId, u32> {
+    let mut folds = FxHashMap::default();
+    for layer in &network.layers {
+        let Operation::Conv { frame, groups: 1 } = layer.operation else { continue };
+        let root = network.root(layer.inputs[0]);
+        let enters = network
+            .layers
+            .iter()
+            .any(|other| other.output == root && other.operation == Operation::Enter);
+        let readers = network
+            .layers
+            .iter()
+            .filter(|other| other.inputs.contains(&root) && other.operation != Operation::Enter)
+            .count();
+        let [c, _, w] = network.forms[&root].extents;
+        let fold = frame.stride[1];
+        let fits = fold > 1
+            && c * fold <= 8
+            && w.is_multiple_of(fold)
+            && frame.dilate == [1, 1]
+            && fold_frame(frame, fold).0.start[1] >= -16
+            // The windows of the folded image must not end before those of the image.
+            && fold_frame(frame, fold).0.kernel[1] <= 31;
+        if enters && readers == 1 && layer.inputs[0] == root && fits && !graph.outputs().contains(&root)
+        {
+            folds.insert(root, fold);
+        }
+    }
+    folds
+}
+
+/// The DRAM image of all weights, and where those of every layer begin.
+fn weigh(
+    graph: &Graph,
+    network: &Network,
+    folds: &FxHashMap<ValueId, u32>,
+) -> std::result::Result<(Vec<u8>, FxHashMap<usize, u32>), NotCompiled> {
+    let (mut image, mut places) = (Vec::new(), FxHashMap::default());
+    for (index, layer) in network.layers.iter().enumerate() {
+        let Operation::Conv { frame, groups } = layer.operation else { continue };
+        let root = network.root(layer.inputs[0]);
+        let Form { extents: [c, ..], grid, .. } = network.forms[&root];
+        let Grid::Codes { scale, zero } = grid else { continue };
+        let node = &graph[layer.nodes[0]];
+        let row = [c / groups, frame.kernel[0], frame.kernel[1]];
+        let Some(mut rows) = Rows::new(graph, node, row, scale, zero) else {
+            let problem = Diagnostic::unsupported("Q4093", "its bias is not one number per channel");
+            return Err(NotCompiled::at_node(graph, node, problem));
+        };
+        if let Some(&fold) = folds.get(&root) {
+            rows = rows.folded(fold as usize, fold_frame(frame, fold).1 as usize);
+        }
+        places.insert(index, image.len() as u32);
+        rows.write(&mut image);
+    }
+    Ok((image, places))
+}
+
+/// Inputs and outputs in DRAM, one behind the other.
+fn dram(
+    graph: &Graph,
+    network: &Network,
+    folds: &FxHashMap<ValueId, u32>,
+) -> Result<(Vec<DramTensor>, Vec<DramTensor>)> {
+    let mut next = 0_u64;
+    let mut tensor = |value: ValueId, fold: u32| {
+        let form = network.forms[&value];
+        let extents = steps::folded(form.extents, fold);
+        let format = format(form.grid);
+        let elements = form.extents.iter().map(|&extent| u64::from(extent)).product::<u64>();
+        let bytes = elements * u64::from(form.images) * if format == DataFmt::FP16 { 2 } else { 1 };
+        let address = next;
+        next = (next + bytes).next_multiple_of(ALIGN.into());
+        match u32::try_from(next) {
+            Ok(_) => Ok(DramTensor { value, address: address as u32, extents, format }),
+            Err(_) => {
+                let message = "inputs and outputs have more than 4 GiB";
+                Err(Diagnostic::unsupported("Q4094", message))
+            }
+        }
+    };
+    let entering = network.layers.iter().filter(|layer| layer.operation == Operation::Enter);
+    let inputs = entering.map(|layer| {
+        let fold = folds.get(&layer.output).copied().unwrap_or(1);
+        tensor(layer.output, fold)
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let mut outputs = Vec::new();
+    for &output in graph.outputs() {
+        let root = network.root(output);
+        if !outputs.iter().any(|known: &DramTensor| known.value == root) {
+            outputs.push(tensor(root, 1)?);
+        }
+    }
+    Ok((inputs, outputs))
+}
+
+/// The names of the tensors in DRAM.
+fn named(graph: &Graph, job: &Job<'_>) -> Vec<NamedTensor> {
+    let record = |name: &str, output: bool, tensor: &DramTensor, extents: [u32; 3]| NamedTensor {
+        name: name.to_owned(),
+        output,
+        base: 0,
+        address: tensor.address,
+        extents: [job.images, extents[0], extents[1], extents[2]],
+        format: NamedTensor::format_name(tensor.format).to_owned(),
+    };
+    let extents = |tensor: &DramTensor| job.network.forms[&tensor.value].extents;
+    let entering = job.network.layers.iter().filter(|layer| layer.operation == Operation::Enter);
+    let mut named = Vec::new();
+    for (layer, tensor) in entering.zip(&job.inputs) {
+        named.push(record(&graph[layer.inputs[0]].name, false, tensor, extents(tensor)));
+    }
+    for &output in graph.outputs() {
+        let root = job.network.root(output);
+        let tensor = job.outputs.iter().find(|tensor| tensor.value == root);
+        named.extend(tensor.map(|t| record(&graph[output].name, true, t, extents(t))));
+    }
+    named
+}
+
+/// Ports, layers and sections.
+fn interface(
+    graph: &Graph,
+    network: &Network,
+    folds: &FxHashMap<ValueId, u32>,
+    job: &Job<'_>,
+    scheduled: &Scheduled,
+) -> Interface {
+    let mut interface = Interface::default();
+    let port = |value: ValueId, grid| Port {
+        name: graph[value].name.clone(),
+        shape: graph[value].shape.to_vec(),
+        grid,
+    };
+    for layer in network.layers.iter().filter(|layer| layer.operation == Operation::Enter) {
+        let Op::Quantise(quantiser) = &graph[layer.nodes[0]].op else { continue };
+        let grid = quincunx_contract::Grid::Codes(quantiser.clone());
+        interface.inputs.push(port(layer.inputs[0], grid));
+    }
+    for &output in graph.outputs() {
+        let root = network.root(output);
+        let grid = match network.forms[&root].grid {
+            Grid::Half => quincunx_contract::Grid::Float(quincunx_tensor::DType::F16),
+            Grid::Codes { scale, zero } => {
+                let mut quantiser = quincunx_graph::Quantiser::symmetric(true, 8, scale);
+                quantiser.zero = quincunx_graph::Param::uniform(zero.into());
+                quincunx_contract::Grid::Codes(quantiser)
+            }
+        };
+        interface.outputs.push(port(output, grid));
+    }
+    interface.layers = taps(graph, network, folds, job, scheduled);
+    interface.sections = sections(graph, network, scheduled);
+    interface
+}
+
+/// Where every value of the machine can be read.
+fn taps(
+    graph: &Graph,
+    network: &Network,
+    folds: &FxHashMap<ValueId, u32>,
+    job: &Job<'_>,
+    scheduled: &Scheduled,
+) -> Vec<LayerTap> {
+    let mut parts: FxHashMap<ValueId, Vec<(u32, Part)>> = FxHashMap::default();
+    for landing in &scheduled.landings {
+        let part = Part {
+            core: 0,
+            line: landing.line,
+            address: landing.address as usize,
+            images: landing.images.1 as usize,
+        };
+        parts.entry(landing.value).or_default().push((landing.images.0, part));
+    }
+    let mut taps = Vec::new();
+    for layer in &network.layers {
+        let root = network.root(layer.output);
+        let Some(parts) = parts.get(&root) else { continue };
+        let mut parts = parts.clone();
+        parts.sort_by_key(|&(image, _)| image);
+        if parts.iter().map(|(_, part)| part.images as u32).sum::<u32>() != job.images {
+            continue;
+        }
+        let parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();
+        let form = network.forms[&root];
+        let tap = Tap {
+            format: format(form.grid),
+            grid: match form.grid {
+                Grid::Codes { scale, zero } => (scale, zero),
+                Grid::Half => (1.0, 0),
+            },
+            extents: form.extents,
+            fold: folds.get(&root).copied().unwrap_or(1),
+            parts,
+        };
+        taps.push(LayerTap {
+            value: graph[layer.output].name.clone(),
+            shape: graph[layer.output].shape.to_vec(),
+            after: tap.parts.iter().map(|part| part.line).max().unwrap_or(0),
+            place: tap.show(),
+        });
+    }
+    taps
+}
+
+/// The layers of the program: where the first line of each begins.
+fn sections(graph: &Graph, network: &Network, scheduled: &Scheduled) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut seen = vec![false; network.layers.len()];
+    for (index, line) in scheduled.program.lines.iter().enumerate() {
+        let Some(map) = line.map.as_ref().filter(|map| map.slyr >= 0) else { continue };
+        let number = map.slyr as usize;
+        let Some(is_seen) = seen.get_mut(number).filter(|is_seen| !**is_seen) else { continue };
+        *is_seen = true;
+        let layer = &network.layers[number];
+        let nodes: Vec<String> = layer.nodes.iter().map(|&node| graph[node].name.clone()).collect();
+        let macs = layer.nodes.iter().map(|&node| graph.macs(&graph[node])).sum();
+        let name = nodes.first().cloned().unwrap_or_default();
+        sections.push(Section { name, nodes, first: index, macs, ..Section::default() });
+    }
+    sections
+}
+
+/// The layers as text.
+fn dump(graph: &Graph, network: &Network) -> String {
+    let line = |(index, layer): (usize, &Layer)| {
+        let names: Vec<&str> =
+            layer.nodes.iter().map(|&node| graph[node].name.as_str()).collect();
+        let form = &network.forms[&layer.output];
+        format!("{index}: {} {:?} {:?} -> {form:?}\n", names.join("+"), layer.operation, layer.act)
+    };
+    network.layers.iter().enumerate().map(line).collect()
+}

@@ -1,0 +1,222 @@
+//! Values of the graph that can be seen in L2 while a program runs.
+//!
+//! Ours. A place is text: format, scale and zero of the codes, channels, rows and columns, and for
+//! every part of the batch the line after which it is there, its first byte and its images:
+//! `int8 0.5 -128 64x56x56 812@401408+4`.
+
+use super::{Code, NamedTensor};
+use crate::isa::DataFmt;
+use crate::replay::Node;
+use crate::simulate::State;
+use crate::work::{Extents, element_bytes, pitch};
+use quincunx_contract::LayerTap;
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_tensor::{Tensor, Tensors, element_count};
+use rustc_hash::FxHashMap;
+
+/// Images of a value that are complete together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// Core.
+    pub(crate) core: usize,
+    /// The line after which they are there, from 0.
+    pub(crate) line: usize,
+    /// First byte in L2.
+    pub(crate) address: usize,
+    /// Images.
+    pub(crate) images: usize,
+}
+
+/// Where a value lies.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tap {
+    /// Format of the elements.
+    pub(crate) format: DataFmt,
+    /// Scale and zero of codes; 1 and 0 of other numbers.
+    pub(crate) grid: (f64, i32),
+    /// Channels, rows and columns.
+    pub(crate) extents: Extents,
+    /// Columns that lie in the channels of one pixel.
+    pub(crate) fold: u32,
+    /// The batch in parts.
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Tap {
+    /// The place as text.
+    pub(crate) fn show(&self) -> String {
+        let [c, h, w] = self.extents;
+        let format = NamedTensor::format_name(self.format);
+        let (scale, zero) = self.grid;
+        let mut text = format!("{format} {scale:?} {zero} {c}x{h}x{w}");
+        if self.fold > 1 {
+            text += &format!("/{}", self.fold);
+        }
+        for part in &self.parts {
+            let Part { core, line, address, images } = part;
+            text += &match core {
+                0 => format!(" {line}@{address}+{images}"),
+                _ => format!(" {core}:{line}@{address}+{images}"),
+            };
+        }
+        text
+    }
+
+    fn parse(text: &str) -> Option<Tap> {
+        let mut words = text.split(' ');
+        let format = NamedTensor::format_of(words.next()?)?;
+        let grid: (f64, i32) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let shape = words.next()?;
+        let (extents, fold) = match shape.split_once('/') {
+            Some((extents, fold)) => (extents, fold.parse().ok()?),
+            None => (shape, 1),
+        };
+        let extents: Vec<u32> =
+            extents.split('x').map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
+        let extents = <[u32; 3]>::try_from(extents).ok()?;
+        let part = |word: &str| {
+            let (core, rest) = match word.split_once(':') {
+                Some((core, rest)) => (core.parse().ok()?, rest),
+                None => (0, word),
+            };
+            let (line, rest) = rest.split_once('@')?;
+            let (address, images) = rest.split_once('+')?;
+            let [line, address, images] = [line, address, images].map(|n| n.parse().ok());
+            Some(Part { core, line: line?, address: address?, images: images? })
+        };
+        let parts = words.map(part).collect::<Option<Vec<_>>>()?;
+        let sound = grid.0.is_finite() && (1..=16).contains(&fold) && !parts.is_empty();
+        sound.then_some(Tap { format, grid, extents, fold, parts })
+    }
+
+    /// Bytes of an image in L2, if they can be counted.
+    fn image(&self) -> Option<usize> {
+        let [c, h, w] = self.extents;
+        let columns = w.checked_div(self.fold)?;
+        let pixel = pitch(c.checked_mul(self.fold)?, element_bytes(self.format)) as usize;
+        pixel.checked_mul(h as usize)?.checked_mul(columns as usize)
+    }
+
+    /// The real numbers of images that lie together, channel by channel.
+    fn decode(&self, bytes: &[u8], images: usize, out: &mut Vec<f64>) {
+        let [c, h, w] = self.extents.map(|extent| extent as usize);
+        let (code, fold) = (Code::of(self.format), self.fold as usize);
+        let size = code.bytes();
+        let pixel = pitch((c * fold) as u32, size as u32) as usize;
+        let (scale, zero) = self.grid;
+        for n in 0..images {
+            for channel in 0..c {
+                for y in 0..h {
+                    for x in 0..w {
+                        let place = (n * h + y) * (w / fold) + x / fold;
+                        let at = place * pixel + (x % fold * c + channel) * size;
+                        let number = code.decode(&bytes[at..at + size]);
+                        out.push((number - f64::from(zero)) * scale);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The taps of a program, by the lines after which they are read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taps {
+    taps: Vec<(LayerTap, Tap)>,
+    /// Tap and part.
+    by_line: FxHashMap<Node, Vec<(usize, usize)>>,
+}
+
+impl Taps {
+    /// Reads the places.
+    ///
+    /// # Errors
+    /// `Q4087` for a place that is no place of this machine.
+    pub(crate) fn new(layers: &[LayerTap], l2: usize, lines: &[usize]) -> Result<Taps> {
+        let mut taps = Taps::default();
+        for layer in layers {
+            let fits = |tap: &Tap| {
+                let images: usize = tap.parts.iter().map(|part| part.images).sum();
+                let [c, h, w] = tap.extents.map(|extent| extent as usize);
+                let part = |part: &Part| {
+                    let bytes = tap.image()?.checked_mul(part.images)?;
+                    let inside = part.address.checked_add(bytes)? <= l2;
+                    let line = part.line < *lines.get(part.core)?;
+                    (inside && line).then_some(())
+                };
+                w.is_multiple_of(tap.fold as usize)
+                    && element_count(&layer.shape) == element_count(&[images, c, h, w])
+                    && tap.parts.iter().all(|p| part(p).is_some())
+            };
+            let Some(tap) = Tap::parse(&layer.place).filter(fits) else {
+                let message = format!("layer {:?} has no place in L2 of this program", layer.value);
+                return Err(Diagnostic::invalid("Q4087", message));
+            };
+            let number = taps.taps.len();
+            for (index, part) in tap.parts.iter().enumerate() {
+                let node = Node { core: part.core, line: part.line };
+                taps.by_line.entry(node).or_default().push((number, index));
+            }
+            taps.taps.push((layer.clone(), tap));
+        }
+        Ok(taps)
+    }
+
+    /// Nothing seen yet.
+    pub(crate) fn start(&self) -> Vec<Vec<Vec<f64>>> {
+        self.taps.iter().map(|(_, tap)| vec![Vec::new(); tap.parts.len()]).collect()
+    }
+
+    /// Whether anything is read after a line.
+    pub(crate) fn at(&self, node: Node) -> bool {
+        self.by_line.contains_key(&node)
+    }
+
+    /// Reads what is complete after a line.
+    pub(crate) fn see(&self, node: Node, state: &mut State, seen: &mut [Vec<Vec<f64>>]) {
+        for &(number, index) in self.by_line.get(&node).into_iter().flatten() {
+            let tap = &self.taps[number].1;
+            let part = tap.parts[index];
+            let bytes = tap.image().unwrap_or(0) * part.images;
+            let memory = state.l2(part.core);
+            let place = &mut seen[number][index];
+            place.clear();
+            tap.decode(&memory[part.address..part.address + bytes], part.images, place);
+        }
+    }
+
+    /// What was seen, by name.
+    pub(crate) fn finish(&self, seen: Vec<Vec<Vec<f64>>>) -> Result<Tensors> {
+        let mut tensors = Tensors::new();
+        for ((layer, _), parts) in self.taps.iter().zip(seen) {
+            let tensor = Tensor::from_vec(&layer.shape, parts.concat())?;
+            tensors.insert(layer.value.clone(), tensor);
+        }
+        Ok(tensors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_read_back() {
+        let part = Part { core: 0, line: 812, address: 401_408, images: 4 };
+        let tap = Tap {
+            format: DataFmt::INT8,
+            grid: (0.5, -128),
+            extents: [64, 56, 56],
+            fold: 1,
+            parts: vec![part],
+        };
+        assert_eq!(tap.show(), "int8 0.5 -128 64x56x56 812@401408+4");
+        assert_eq!(Tap::parse(&tap.show()), Some(tap.clone()));
+        let parts = vec![Part { core: 3, ..part }, part];
+        let folded = Tap { format: DataFmt::FP16, fold: 2, parts, ..tap };
+        assert_eq!(Tap::parse(&folded.show()), Some(folded));
+        for text in ["", "int8", "int8 nan 0 1x1x1 0@0+1", "int8 1 0 1x1 0@0+1", "int8 1 0 1x1x1"] {
+            assert_eq!(Tap::parse(text), None, "{text}");
+        }
+    }
+}
