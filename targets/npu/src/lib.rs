@@ -10,7 +10,6 @@ mod compare;
 mod compile;
 mod document;
 pub mod files;
-#[cfg_attr(not(test), expect(dead_code, reason = "the compiler comes next"))]
 mod golden;
 pub mod isa;
 mod options;

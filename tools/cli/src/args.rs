@@ -274,9 +274,10 @@ pub(crate) struct Reading {
 pub(crate) struct Preparation {
     #[command(flatten)]
     pub(crate) part: ModelPart,
-    /// Data to quantise a float model with (.npy or .npz) [default: calib.npz beside the model]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) calibrate: Option<PathBuf>,
+    /// Data to quantise a float model with: .npy or .npz, random:SEED, zeros or ones [default:
+    /// calib.npz beside the model]
+    #[arg(long, value_name = "FILE|random:SEED|zeros|ones")]
+    pub(crate) calibrate: Option<String>,
     /// Keep batch normalisations as they are instead of folding them into the layers before them;
     /// targets that take float models (tcu) have their own options for that
     #[arg(long)]
@@ -284,6 +285,12 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
+    /// The data to calibrate with, if it is made up.
+    pub(crate) fn made_up(&self) -> Option<&str> {
+        let text = self.calibrate.as_deref()?;
+        quincunx::Dataset::generate(text, &[], 0).map(|_| text)
+    }
+
     /// The options about quantising and folding that are given, by name.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let calibrate = self.calibrate.is_some().then_some("--calibrate");

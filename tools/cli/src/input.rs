@@ -202,12 +202,16 @@ pub(crate) fn model<'a>(
 
 /// The calibration file, when one is given.
 pub(crate) fn calibration(preparation: &Preparation) -> Result<Option<InputFile>> {
-    preparation.calibrate.as_deref().map(open).transpose()
+    let text = preparation.calibrate.as_deref();
+    match text.and_then(|text| Dataset::generate(text, &[], 0)) {
+        Some(made) => made.map(|_| None),
+        None => text.map(|text| open(Path::new(text))).transpose(),
+    }
 }
 
 /// The calibration file beside a model that is compiled may be read.
 pub(crate) fn note_data_beside(preparation: &Preparation, model: &Model) -> Result<()> {
-    match preparation.calibrate {
+    match &preparation.calibrate {
         Some(_) => Ok(()),
         None => output::reads(model.data_beside().as_deref()),
     }

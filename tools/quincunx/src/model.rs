@@ -171,6 +171,8 @@ fn native(file: &InputFile) -> Outcome<Option<(&'static str, ModelFile)>> {
 pub struct Calibration<'a> {
     /// The file the user gave; without one, `calib.npz` beside the model.
     pub file: Option<&'a InputFile>,
+    /// Data that is made up on the spot, as [`Dataset::generate`] takes it; one image.
+    pub made_up: Option<&'a str>,
     /// Ranges that a program folder has kept; they count where no file is given.
     pub known: Option<&'a Ranges>,
     /// Data the result will be judged on, which must not be calibrated on.
@@ -188,7 +190,7 @@ struct Found {
 
 impl Calibration<'_> {
     fn ranges(&self, model: &Model, graph: &Graph) -> Outcome<Found> {
-        if let (Some(known), None) = (self.known, self.file) {
+        if let (Some(known), None, None) = (self.known, self.file, self.made_up) {
             return Ok(Found { ranges: known.clone(), samples: None });
         }
         let samples = self.samples(model, graph)?;
@@ -196,7 +198,16 @@ impl Calibration<'_> {
         Ok(Found { ranges, samples: Some(samples) })
     }
 
+    /// Whether the user gave data.
+    fn is_given(&self) -> bool {
+        self.file.is_some() || self.made_up.is_some()
+    }
+
     fn samples(&self, model: &Model, graph: &Graph) -> Outcome<Vec<Tensors>> {
+        let inputs = InputSpec::of(graph);
+        if let Some(made) = self.made_up.and_then(|text| Dataset::generate(text, &inputs, 1)) {
+            return Ok(made?.images);
+        }
         let beside;
         let file = match self.file {
             Some(file) => file,
@@ -214,7 +225,7 @@ impl Calibration<'_> {
             .help("give other data with --calibrate, or quantise the model beforehand")
             .into());
         }
-        Ok(Dataset::read(file, &InputSpec::of(graph))?.images)
+        Ok(Dataset::read(file, &inputs)?.images)
     }
 }
 
@@ -302,7 +313,7 @@ pub(crate) fn prepare(
         return Ok(Prepared { graph, calibrated: Some(found.ranges), ranges });
     }
     let formats = match numbers {
-        Numbers::Own { formats } if calibration.report && calibration.file.is_some() => formats,
+        Numbers::Own { formats } if calibration.report && calibration.is_given() => formats,
         _ => &Vec::new(),
     };
     let mut ranges = Vec::new();

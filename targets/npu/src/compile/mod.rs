@@ -125,12 +125,13 @@ fn search<'a>(
     // Long batches repeat a group: two groups tell how good a way to cut is.
     let mut best: Option<(Knobs, Scheduled)> = None;
     let mut problem: Option<Diagnostic> = None;
+    let trial = Job { images: job.images.min(8), weights: job.weights.clone(), inputs: job.inputs.clone(), outputs: job.outputs.clone(), network: job.network };
     for knobs in candidates(job.images, effort) {
         let known = best.as_ref().is_some_and(|(best, _)| best.group > knobs.group);
         if effort == Effort::Fast && known {
             break;
         }
-        match schedule(cutter, job, knobs) {
+        match schedule(cutter, &trial, knobs) {
             Ok(found) => {
                 let better = best.as_ref().is_none_or(|(_, best)| found.cycles < best.cycles);
                 if better {
@@ -141,7 +142,12 @@ fn search<'a>(
             Err(error) => return Err(error.into()),
         }
     }
-    best.ok_or_else(|| misfit(graph, cutter.network, problem))
+    let (knobs, found) = best.ok_or_else(|| misfit(graph, cutter.network, problem))?;
+    if trial.images == job.images {
+        return Ok((knobs, found));
+    }
+    let found = schedule(cutter, job, knobs)?;
+    Ok((knobs, found))
 }
 
 /// The node of a layer that does not fit goes to the host.

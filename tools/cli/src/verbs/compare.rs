@@ -60,6 +60,7 @@ impl Compare {
             data: &data,
             calibration: Calibration {
                 file: calibration.as_ref(),
+                made_up: self.preparation.made_up(),
                 evaluated: data_file.as_ref(),
                 ..Calibration::default()
             },

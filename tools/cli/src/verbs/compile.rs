@@ -73,6 +73,7 @@ impl Compile {
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
             calibration: Calibration {
                 file: calibration.as_ref(),
+                made_up: self.preparation.made_up(),
                 report: true,
                 ..Calibration::default()
             },

@@ -228,6 +228,7 @@ impl Run {
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
             calibration: Calibration {
                 file: calibration.as_ref(),
+                made_up: self.preparation.made_up(),
                 evaluated: data,
                 ..Calibration::default()
             },

@@ -141,6 +141,7 @@ impl Verify {
             fold_batch_norm: folds && !self.preparation.no_fold_batch_norm,
             calibration: Calibration {
                 file: calibration.as_ref(),
+                made_up: self.preparation.made_up(),
                 known: known.as_ref(),
                 evaluated: file.as_ref(),
                 report: false,
