@@ -8,10 +8,10 @@ use crate::isa::Queue;
 use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
 use crate::read::DATA;
-use crate::replay::{Node, Replay, replay};
+use crate::replay::{Node, Port, Replay, replay, replay_with};
 use crate::simulate::{Executor, Settings, State};
 use crate::text;
-use crate::time::{Model, VpCost, durations};
+use crate::time::{Model, VpCost, core_durations};
 use crate::verify::{Subject, executable, verify};
 use crate::work::{Conv, Resolved, Work, element_bytes, product};
 use bytes::Bytes;
@@ -145,30 +145,35 @@ impl Artifact {
         self.programs.iter().collect()
     }
 
-    /// Cycles of every line of every core.
-    fn cycles(&self) -> Vec<Vec<u64>> {
-        let of = |(program, work): (&Program, &Vec<Resolved>)| {
-            let traced = match self.durations {
-                Durations::Auto => program.is_trace(),
-                Durations::Model => false,
-                Durations::Traced => true,
-            };
-            match traced {
-                true => program
-                    .lines
-                    .iter()
-                    .map(|l| l.time.map_or(0, |(s, e)| e.saturating_sub(s)))
-                    .collect(),
-                false => durations(program, work, &self.arch, self.model),
-            }
-        };
-        self.programs.iter().zip(&self.work).map(of).collect()
+    /// Whether the cycles of a program are those of its own times.
+    fn is_traced(&self, program: &Program) -> bool {
+        match self.durations {
+            Durations::Auto => program.is_trace(),
+            Durations::Model => false,
+            Durations::Traced => true,
+        }
     }
 
-    /// Replay with the chosen cycles.
+    /// Cycles of every line of every core.
+    fn cycles(&self) -> Vec<Vec<u64>> {
+        let traced = |program: &Program| {
+            let cycles = |(start, end): (u64, u64)| end.saturating_sub(start);
+            program.lines.iter().map(|line| line.time.map_or(0, cycles)).collect()
+        };
+        let of = |(core, program): (usize, &Program)| match self.is_traced(program) {
+            true => traced(program),
+            false => core_durations(core, program, &self.work[core], &self.arch, self.model),
+        };
+        self.programs.iter().enumerate().map(of).collect()
+    }
+
+    /// Replay with the chosen cycles. Traces have their own order of DRAM operations.
     pub(crate) fn replay(&self) -> (Vec<Vec<u64>>, Replay) {
         let cycles = self.cycles();
-        let replay = replay(&self.list(), &self.work, &|node: Node| cycles[node.core][node.line]);
+        let traced = self.programs.iter().any(|program| self.is_traced(program));
+        let port = if traced { Port::Many } else { self.model.port };
+        let cost = |node: Node| cycles[node.core][node.line];
+        let replay = replay_with(&self.list(), &self.work, &cost, port);
         (cycles, replay)
     }
 
@@ -504,7 +509,7 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
             detail,
         });
         events[node.core][node.line] = Some(event);
-        for &(from, kind) in &replay.sources[node.core][node.line] {
+        for &(from, kind) in replay.sources(node) {
             if let Some(from) = events[from.core][from.line] {
                 timeline.depend(from, event, kind);
             }

@@ -11,18 +11,12 @@
 use crate::arch::NpuArch;
 use crate::isa::{DataFmt, YCutMode};
 use crate::program::Program;
+use crate::replay::{Node, Port, Replay, replay_with};
 use crate::work::{
     Conv, Copy, Extents, Resolved, Vector, VectorKind, WeightDest, WeightSource, Weights, Work,
     buffer_row_bytes, channel_bytes, element_bytes, pitch, product,
 };
 use rustc_hash::FxHashMap;
-
-/// Cycles of a configuration instruction.
-const CONFIGURE: u64 = 21;
-/// Cycles of a control instruction; traces have 30 to 39.
-const CONTROL: u64 = 34;
-/// Cycles before an instruction does its work; stores need more.
-const START: u64 = 20;
 
 /// Which cycles of the vector queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +38,50 @@ pub struct Model {
     /// Copies from L2 to WL0, between cores and of the reordering queue take time, as does the read
     /// of a destination that is added.
     pub moves: bool,
+    /// Who may use DRAM at a time.
+    pub port: Port,
 }
 
 impl Model {
     /// What the traces of the original tool hold.
-    pub const UPSTREAM: Model = Model { vp: VpCost::Upstream, workloads: true, moves: false };
-    /// Everything counts, by the fields of each line.
-    pub const PHYSICAL: Model = Model { vp: VpCost::PerImage, workloads: false, moves: true };
+    pub const UPSTREAM: Model =
+        Model { vp: VpCost::Upstream, workloads: true, moves: false, port: Port::Many };
+    /// Everything counts, by the fields of each line; one DRAM port for all cores.
+    pub const PHYSICAL: Model =
+        Model { vp: VpCost::PerImage, workloads: false, moves: true, port: Port::One };
 }
 
-/// Cycles of every line of a program; 0 for lines without work.
+/// Cycles of every line of every core, and when it starts and ends.
+pub fn timed(
+    programs: &[&Program],
+    work: &[Vec<Resolved>],
+    arch: &NpuArch,
+    model: Model,
+) -> (Vec<Vec<u64>>, Replay) {
+    let of = |core: usize| core_durations(core, programs[core], &work[core], arch, model);
+    let cycles: Vec<Vec<u64>> = (0..programs.len()).map(of).collect();
+    let replay =
+        replay_with(programs, work, &|node: Node| cycles[node.core][node.line], model.port);
+    (cycles, replay)
+}
+
+/// Cycles of every line of the program of core 0; 0 for lines without work.
 pub fn durations(program: &Program, work: &[Resolved], arch: &NpuArch, model: Model) -> Vec<u64> {
-    let mut cycles: Vec<u64> = work
-        .iter()
-        .map(|work| work.as_ref().map_or(0, |work| line_cycles(work, arch, model)))
-        .collect();
+    core_durations(0, program, work, arch, model)
+}
+
+/// Cycles of every line of the program of a core; 0 for lines without work.
+pub fn core_durations(
+    core: usize,
+    program: &Program,
+    work: &[Resolved],
+    arch: &NpuArch,
+    model: Model,
+) -> Vec<u64> {
+    let line = |work: &Work| {
+        line_cycles(work, arch, model).saturating_add(hop_cycles(core, work, arch, model))
+    };
+    let mut cycles: Vec<u64> = work.iter().map(|work| work.as_ref().map_or(0, line)).collect();
     if model.workloads {
         conv_workloads(program, work, arch, model, &mut cycles);
     }
@@ -70,24 +93,53 @@ pub fn durations(program: &Program, work: &[Resolved], arch: &NpuArch, model: Mo
 
 /// Cycles of a line by its own fields: what every model takes for all lines but those of the array
 /// and of the vector unit, and what a model takes for these when they are alone in their workload.
+/// Those of the way between cores are [`hop_cycles`].
 pub fn line_cycles(work: &Work, arch: &NpuArch, model: Model) -> u64 {
-    let moved = |images: u32, [c, h, w]: Extents, format: DataFmt| {
-        let bytes = product([images, pitch(c, element_bytes(format)), h, w].map(u64::from));
-        START.saturating_add(bytes.div_ceil(arch.l2_bytes_per_cycle.into()))
-    };
     match work {
-        Work::Configure => CONFIGURE,
-        Work::Begin | Work::End | Work::Regions(_) => CONTROL,
+        Work::Configure => arch.config_cycles.into(),
+        Work::Begin | Work::End | Work::Regions(_) => arch.control_cycles.into(),
         Work::Copy(copy) => copy_cycles(copy, arch),
         Work::Weights(weights) => weight_cycles(weights, arch, model),
         Work::Vector(vector) => vector_line_cycles(vector, 1, arch, model),
         Work::Conv(conv) => conv_line_cycles(conv, 1, false, arch, model),
-        Work::Reorder(reorder) if model.moves => {
-            moved(reorder.images, reorder.tile, reorder.format)
+        Work::Reorder(_) | Work::Remote(_) if !model.moves => 0,
+        Work::Reorder(reorder) => {
+            let bytes = tile_bytes(reorder.images, reorder.tile, reorder.format);
+            started(bytes.div_ceil(arch.l2_bytes_per_cycle.into()), arch)
         }
-        Work::Remote(remote) if model.moves => moved(remote.images, remote.tile, remote.format),
-        Work::Reorder(_) | Work::Remote(_) => 0,
+        Work::Remote(remote) => {
+            let bytes = tile_bytes(remote.images, remote.tile, remote.format);
+            started(bytes.div_ceil(link_rate(arch)), arch)
+        }
     }
+}
+
+/// Cycles of the way between cores that a line of a core needs besides [`line_cycles`].
+pub fn hop_cycles(core: usize, work: &Work, arch: &NpuArch, model: Model) -> u64 {
+    let other = match work {
+        Work::Remote(remote) => remote.core,
+        Work::Weights(Weights { source: WeightSource::Remote { core, .. }, .. }) => *core,
+        _ => return 0,
+    };
+    if !model.moves {
+        return 0;
+    }
+    product([arch.hops(core, other.into()), arch.hop_cycles.into()])
+}
+
+/// Bytes of a tile in L2, with what pads its pixels.
+fn tile_bytes(images: u32, [c, h, w]: Extents, format: DataFmt) -> u64 {
+    product([images, pitch(c, element_bytes(format)), h, w].map(u64::from))
+}
+
+/// Cycles of work and of the start before it.
+fn started(cycles: u64, arch: &NpuArch) -> u64 {
+    cycles.saturating_add(arch.start_cycles.into())
+}
+
+/// Bytes per cycle from the L2 of a core to another core, which also pass the ports of L2.
+fn link_rate(arch: &NpuArch) -> u64 {
+    arch.link_bytes_per_cycle.min(arch.l2_bytes_per_cycle).into()
 }
 
 /// Cycles of each line of a workload of `count` convolutions, at least 1, of which `first` is the
@@ -104,7 +156,7 @@ pub fn conv_line_cycles(
     let tile = tile_cycles(first, arch);
     if !model.workloads {
         let read = if model.moves { accumulate_cycles(first, arch) } else { 0 };
-        return START.saturating_add(rounded(tile.floor())).saturating_add(read);
+        return started(rounded(tile.floor()).saturating_add(read), arch);
     }
     let count = count.max(1) as f64;
     let total = if streamed && !model.moves {
@@ -117,7 +169,7 @@ pub fn conv_line_cycles(
     } else {
         count * tile
     };
-    START.saturating_add(rounded(total.floor() / count))
+    started(rounded(total.floor() / count), arch)
 }
 
 /// Cycles of reading the destination of a convolution that adds to it; 0 of one that does not.
@@ -126,8 +178,7 @@ fn accumulate_cycles(conv: &Conv, arch: &NpuArch) -> u64 {
         return 0;
     }
     let [n, k, _, h, w] = conv.tile;
-    let pixel = pitch(k, element_bytes(conv.formats[2]));
-    product([n, pixel, h, w].map(u64::from)).div_ceil(arch.l2_bytes_per_cycle.into())
+    tile_bytes(n, [k, h, w], conv.formats[2]).div_ceil(arch.l2_bytes_per_cycle.into())
 }
 
 /// Cycles of each line of a workload of so many vector instructions, at least 1, each of which
@@ -137,7 +188,7 @@ pub fn vector_line_cycles(vector: &Vector, images: u64, arch: &NpuArch, model: M
         VpCost::Upstream => images.max(1),
         VpCost::PerImage => 1,
     };
-    START.saturating_add(rounded(vector_cycles(vector, arch) as f64 / count as f64))
+    started(rounded(vector_cycles(vector, arch) as f64 / count as f64), arch)
 }
 
 /// Rounds half up, as the original tool does.
@@ -147,28 +198,26 @@ fn rounded(value: f64) -> u64 {
 
 /// Cycles of the DRAM port for so many bytes.
 ///
-/// The second branch is an empirical fit to sizes above about 136 KB.
+/// The second branch is an empirical fit to sizes above about 136 KB of `gemini`.
 pub fn dram_cycles(bytes: u64, arch: &NpuArch) -> u64 {
     let (bytes, rate) = (bytes as f64, arch.cycles_per_dram_byte());
-    (bytes * rate).max(bytes * (rate + 1.1e-5) - 1.5).ceil() as u64
+    let large = bytes * (rate + arch.dram_large_cycles_per_byte) - arch.dram_large_offset;
+    (bytes * rate).max(large).ceil() as u64
 }
 
 fn copy_cycles(copy: &Copy, arch: &NpuArch) -> u64 {
-    let [c, h, w] = copy.tile;
-    let pixel = pitch(c, element_bytes(copy.format));
-    let bytes = product([copy.images, pixel, h, w].map(u64::from));
-    dram_cycles(bytes, arch).saturating_add(if copy.load { START } else { 30 })
+    let start = if copy.load { arch.start_cycles } else { arch.store_start_cycles };
+    dram_cycles(tile_bytes(copy.images, copy.tile, copy.format), arch).saturating_add(start.into())
 }
 
 fn weight_cycles(weights: &Weights, arch: &NpuArch, model: Model) -> u64 {
     let row = buffer_row_bytes(weights.row, element_bytes(weights.format));
     let bytes = channel_bytes(weights.channels, row);
-    match (weights.source, weights.dest) {
-        (WeightSource::Dram { .. }, _) => START.saturating_add(dram_cycles(bytes, arch)),
-        (_, WeightDest::Wl0(_)) if model.moves => {
-            START.saturating_add(bytes.div_ceil(arch.l2_bytes_per_cycle.into()))
-        }
-        _ => 0,
+    match weights.source {
+        WeightSource::Dram { .. } => started(dram_cycles(bytes, arch), arch),
+        _ if !model.moves => 0,
+        WeightSource::L2(_) => started(bytes.div_ceil(arch.l2_bytes_per_cycle.into()), arch),
+        WeightSource::Remote { .. } => started(bytes.div_ceil(link_rate(arch)), arch),
     }
 }
 
@@ -180,16 +229,16 @@ fn vector_cycles(vector: &Vector, arch: &NpuArch) -> u64 {
         VectorKind::Pool => config.source,
         _ => config.tile,
     };
-    let constant: u64 = match vector.kind {
-        VectorKind::Pool if vector.modules & 1 != 0 => 16,
-        VectorKind::Pool => 21,
-        _ if vector.has_second() => 18,
-        _ if config.formats == [DataFmt::INT8, DataFmt::FP16] => 28,
-        _ => 14,
+    let constant = match vector.kind {
+        VectorKind::Pool if vector.modules & 1 != 0 => arch.vp_compare_cycles,
+        VectorKind::Pool => arch.vp_sum_cycles,
+        _ if vector.has_second() => arch.vp_two_cycles,
+        _ if config.formats == [DataFmt::INT8, DataFmt::FP16] => arch.vp_dequantise_cycles,
+        _ => arch.vp_cycles,
     };
     let words = product([channels, bytes].map(u64::from));
-    let words = words.div_ceil(arch.l2_bytes_per_cycle.into());
-    product([h.into(), w.into(), words]).saturating_add(constant)
+    let words = words.div_ceil(arch.vp_bytes_per_cycle.into());
+    product([h.into(), w.into(), words]).saturating_add(constant.into())
 }
 
 /// Cycles of one tile of a convolution, in the order of evaluation of the original tool.
@@ -215,14 +264,15 @@ pub fn tile_cycles(conv: &Conv, arch: &NpuArch) -> f64 {
     let blocks = u64::from(k).div_ceil(block.max(1)) as f64;
     let load = al1_words(conv) as f64;
     let kernel = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
-    // Fewer than three positions that share a weight wait for the weights.
-    let compute = f64::from(c) * kernel * f64::from(mtk0) * (area as f64).max(2.5);
+    // Too few positions that share a weight wait for the weights.
+    let compute =
+        f64::from(c) * kernel * f64::from(mtk0) * (area as f64).max(arch.pe_weight_positions);
     let output = match conv.y_cut {
-        YCutMode::CUT_C => 8.0 * vectors + 62.0,
-        _ => 19.0 * vectors,
+        YCutMode::CUT_C => arch.pe_sum_cycles * vectors + arch.pe_sum_start_cycles,
+        _ => arch.pe_output_cycles * vectors,
     };
     let pass = load + compute + output + (steps - 1.0) * compute.max(output);
-    blocks * (pass * 1.005) - (blocks - 1.0) * load
+    blocks * (pass * arch.pe_factor) - (blocks - 1.0) * load
 }
 
 /// Rows and columns of a mini tile.

@@ -58,8 +58,18 @@ impl Queue {
 
     /// The queue of a mnemonic, which begins with its name.
     pub fn of_mnemonic(mnemonic: &str) -> Option<Queue> {
-        let upper = mnemonic.get(..2)?.to_ascii_uppercase();
-        Queue::from_name(upper.as_bytes())
+        Some(match mnemonic.as_bytes().get(..2)? {
+            b"ct" => Queue::Ct,
+            b"ld" => Queue::Ld,
+            b"lw" => Queue::Lw,
+            b"pe" => Queue::Pe,
+            b"vp" => Queue::Vp,
+            b"dt" => Queue::Dt,
+            b"st" => Queue::St,
+            b"si" => Queue::Si,
+            b"so" => Queue::So,
+            _ => return None,
+        })
     }
 }
 

@@ -22,6 +22,13 @@ struct Line<'a> {
 }
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Problems) {
+    let (programs, cores) = (subject.programs.len(), subject.arch.cores());
+    if programs > cores {
+        let message = format!("{programs} programs are given, the machine has {cores} cores");
+        let help =
+            "choose a machine with more cores, such as gemini-2x1, or set cores_x and cores_y";
+        problems.push(Diagnostic::warning("Q4036", message).help(help));
+    }
     for (core, work) in subject.work.iter().enumerate() {
         for (index, work) in work.iter().enumerate() {
             let node = Node { core, line: index };

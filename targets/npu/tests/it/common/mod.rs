@@ -26,6 +26,11 @@ pub fn arch() -> NpuArch {
     NpuArch::preset("gemini").unwrap()
 }
 
+/// A machine with so many cores.
+pub fn cores(count: usize) -> NpuArch {
+    NpuArch { cores_x: count as u32, ..arch() }
+}
+
 /// Names of the fragments.
 pub fn fragments() -> Vec<String> {
     let files = std::fs::read_dir(golden().join("fragments")).unwrap();
@@ -51,7 +56,7 @@ pub fn parse(text: &[u8]) -> Program {
 
 /// Everything `verify` says about programs.
 pub fn problems(programs: &[Program]) -> Vec<Diagnostic> {
-    let arch = arch();
+    let arch = cores(programs.len());
     let work: Vec<Vec<Resolved>> = programs.iter().map(resolve).collect();
     let list: Vec<&Program> = programs.iter().collect();
     verify(&Subject { programs: &list, work: &work, arch: &arch })
