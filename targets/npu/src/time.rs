@@ -292,7 +292,7 @@ pub fn al1_words(conv: &Conv) -> u64 {
 }
 
 /// Lines of one task and one workload that `counts` picks, in the order of their first lines.
-fn workloads(
+pub(crate) fn workloads(
     program: &Program,
     work: &[Resolved],
     counts: impl Fn(&Work) -> bool,

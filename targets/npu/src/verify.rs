@@ -24,6 +24,7 @@
 //! | `Q4039` | images of a batch have different addresses in the vector queue | warning |
 //! | `Q4040` | an instruction does not write over its own input, but element by element in place | error |
 //! | `Q4041` | what is written to L2 is read before all of it is overwritten | warning |
+//! | `Q4042` | a workload is one box of one layer with its largest tile first, or images | warning |
 //! | `Q4048` | the accesses are few enough to be compared | error |
 //!
 //! Facts: `gemini`, `npu-measured` (`docs/bibliography.md`). Lines are counted from 1, as
@@ -33,6 +34,7 @@
 
 mod fields;
 mod hazards;
+mod labels;
 mod lint;
 mod residency;
 mod tokens;
@@ -40,6 +42,7 @@ mod unread;
 mod written;
 
 pub use hazards::{HazardStatistics, hazard_statistics};
+pub use labels::mislabelled;
 pub use residency::clobbered;
 
 use crate::arch::NpuArch;
@@ -69,7 +72,8 @@ pub fn verify(subject: &Subject<'_>) -> Vec<Diagnostic> {
     hazards::check(subject, &replay, &clocks, &mut problems);
     residency::check(subject, &replay, &mut problems);
     unread::check(subject, &replay, &mut problems);
-    lint::check(subject, &mut problems);
+    let shared = lint::check(subject, &mut problems);
+    labels::check(subject, &shared, &mut problems);
     problems.finish()
 }
 

@@ -9,7 +9,9 @@ use crate::work::{Resolved, Work};
 use quincunx_diag::{Diagnostic, Problems};
 use std::collections::BTreeMap;
 
-pub(super) fn check(subject: &Subject<'_>, problems: &mut Problems) {
+/// Gives the cores in which images share addresses.
+pub(super) fn check(subject: &Subject<'_>, problems: &mut Problems) -> Vec<usize> {
+    let mut shared = Vec::new();
     for (core, program) in subject.programs.iter().enumerate() {
         let mut warn = |line: usize, problem: Diagnostic| {
             problems.push(subject.at(Node { core, line }, problem));
@@ -22,8 +24,10 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Problems) {
             let problem = Diagnostic::warning("Q4039", message)
                 .help("--vp-batch-stride implicit lets the machine advance the addresses");
             warn(line, problem);
+            shared.push(core);
         }
     }
+    shared
 }
 
 /// Workloads of a queue do not go back within a task; tiles of a workload count up from 0.

@@ -281,6 +281,13 @@ impl Conv {
     }
 }
 
+/// Multiplications of a convolution.
+pub fn products(conv: &Conv) -> u64 {
+    let [n, k, _, h, w] = conv.tile.map(u64::from);
+    let row = conv.weight_row().map(u64::from);
+    [n, k, h, w].into_iter().chain(row).fold(1, u64::saturating_mul)
+}
+
 /// From the first to the last of `count` positions that lie `step` apart, both included.
 fn span(count: u32, step: u32) -> Saturating<i64> {
     (wide(count) - Saturating(1)) * wide(step) + Saturating(1)

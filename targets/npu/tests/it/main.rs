@@ -5,6 +5,7 @@ mod frontend;
 mod functional;
 mod fuzz;
 mod golden;
+mod labels;
 mod mutation;
 mod roundtrip;
 mod time;

@@ -6,8 +6,8 @@ use crate::common::{arch, parse, problems};
 use flate2::read::GzDecoder;
 use quincunx_npu::replay::replay;
 use quincunx_npu::text;
-use quincunx_npu::verify::{Subject, clobbered, hazard_statistics};
-use quincunx_npu::work::resolve;
+use quincunx_npu::verify::{Subject, clobbered, hazard_statistics, mislabelled};
+use quincunx_npu::work::{Resolved, advance_images, resolve};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -62,5 +62,29 @@ fn weights_and_hazards() {
         assert!(hazards.pairs > 500, "{network}: {hazards:?}");
         let own = problems(std::slice::from_ref(&program));
         assert!(own.iter().all(|problem| problem.code() != "Q4040"), "{network}: {own:?}");
+    }
+}
+
+/// Workloads are boxes with the largest tile first. Images of a batch share addresses, which is one
+/// warning and not two, and none where the machine advances them.
+#[test]
+fn workloads_are_boxes_and_images() {
+    let Some(folder) = folder() else { return };
+    for (network, batches) in [("resnet34_b4", 32), ("resnet50_b1", 0), ("resnet50_b4", 25)] {
+        let program = parse(&read(&folder.join(format!("{network}.asm.txt.gz"))));
+        let arch = arch();
+        let list = |work: &[Vec<Resolved>]| {
+            mislabelled(&Subject { programs: &[&program], work, arch: &arch })
+        };
+        let mut work = [resolve(&program)];
+        let found = list(&work);
+        assert_eq!(found.len(), batches, "{network}");
+        assert!(found.iter().all(|(_, what)| what.contains("works on the image of")), "{found:?}");
+        advance_images(&program, &mut work[0]);
+        assert_eq!(list(&work), [], "{network}");
+        let warned: Vec<&str> =
+            problems(std::slice::from_ref(&program)).iter().map(|problem| problem.code()).collect();
+        assert!(!warned.contains(&"Q4042"));
+        assert_eq!(warned.contains(&"Q4039"), batches > 0, "{network}");
     }
 }
