@@ -131,7 +131,7 @@ impl State {
             self.cores[core].read(ring, address, &mut buffer);
             for (result, code) in results.iter_mut().zip(buffer.chunks_exact(bytes as usize)) {
                 let old = decode(code, format, conv.signed[1]) * factor.single() + offset.single();
-                *result += if mode == 1 { old.max(0.0) } else { old };
+                *result += if mode == 1 { rectified(old) } else { old };
             }
         }
         let (rounding, offset, factor) = conv.quantiser;
@@ -179,9 +179,16 @@ fn float_sum(weights: &[u8], patch: &[i16], conv: &Conv) -> f32 {
     sum
 }
 
-fn activate(value: f32, mode: ActMode, parameter: f32) -> f32 {
+/// What is above 0, else 0; never the negative zero or NaN.
+#[inline(always)]
+pub(super) fn rectified(value: f32) -> f32 {
+    if value > 0.0 { value } else { 0.0 }
+}
+
+#[inline(always)]
+pub(super) fn activate(value: f32, mode: ActMode, parameter: f32) -> f32 {
     match mode {
-        ActMode::RELU => value.max(0.0),
+        ActMode::RELU => rectified(value),
         ActMode::LEAKY_RELU if value < 0.0 => value * parameter,
         ActMode::RELU_X => value.clamp(0.0, parameter.max(0.0)),
         _ => value,
@@ -189,6 +196,7 @@ fn activate(value: f32, mode: ActMode, parameter: f32) -> f32 {
 }
 
 /// Rounds to a whole number.
+#[inline(always)]
 pub(super) fn round(value: f32, mode: Float2Fixed) -> f32 {
     match mode {
         Float2Fixed::CEIL => value.ceil(),

@@ -88,16 +88,30 @@ impl Executor {
         after: &mut dyn FnMut(Node, &mut State),
     ) -> Result<()> {
         for &node in order {
-            if let Ok(work) = &self.work[node.core][node.line] {
-                self.step(node, work, state).map_err(|problem| {
-                    let name = self.programs[node.core].lines[node.line].inst.mnemonic();
-                    let problem = problem.at(Place::Line(node.number()));
-                    problem.with_note(format!("in {name} of core {}", node.core))
-                })?;
-            }
+            self.line(node, state)?;
             after(node, state);
         }
         Ok(())
+    }
+
+    /// Executes one line; a problem names it.
+    pub(super) fn line(&self, node: Node, state: &mut State) -> Result<()> {
+        let Ok(work) = &self.work[node.core][node.line] else { return Ok(()) };
+        self.step(node, work, state).map_err(|problem| {
+            let name = self.programs[node.core].lines[node.line].inst.mnemonic();
+            let problem = problem.at(Place::Line(node.number()));
+            problem.with_note(format!("in {name} of core {}", node.core))
+        })
+    }
+
+    /// The machine.
+    pub(super) fn arch(&self) -> &NpuArch {
+        &self.arch
+    }
+
+    /// Choices of the arithmetic.
+    pub(super) fn settings(&self) -> Settings {
+        self.settings
     }
 
     /// Executes one line.
@@ -120,7 +134,7 @@ impl Executor {
     }
 
     /// Every access fits its region, so that no loop is longer than the memory.
-    fn check_lengths(&self, core: usize, work: &Work, state: &State) -> Result<()> {
+    pub(super) fn check_lengths(&self, core: usize, work: &Work, state: &State) -> Result<()> {
         for access in accesses(work, &self.arch) {
             let (core, region) = match access.memory {
                 Memory::L2(region) => (core, region),

@@ -2,10 +2,12 @@
 
 mod conv;
 mod exec;
+mod fast;
 mod moves;
 mod state;
 mod vector;
 
 pub(crate) use exec::work_of;
 pub use exec::{Executor, Settings};
+pub use fast::{Coverage, Fast};
 pub use state::{Counts, Dram, State};

@@ -5,16 +5,19 @@ use crate::regions::{Region, RegionTable};
 use crate::work::Place;
 use quincunx_diag::{Diagnostic, Result};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Bytes of a page of DRAM.
-const PAGE: usize = 1024;
-/// Pages of DRAM that a simulation may write: 256 MiB.
-const MAX_PAGES: usize = 1 << 18;
+const PAGE: usize = 1 << 16;
+/// Pages of DRAM that a simulation may write: 512 MiB.
+const MAX_PAGES: usize = 1 << 13;
 
 /// DRAM behind one base register. Bytes that nobody wrote are 0.
+///
+/// A clone shares its pages until one of the two is written.
 #[derive(Clone, Debug, Default)]
 pub struct Dram {
-    pages: FxHashMap<u64, Box<[u8]>>,
+    pages: FxHashMap<u64, Arc<[u8]>>,
 }
 
 impl Dram {
@@ -36,18 +39,18 @@ impl Dram {
     /// Writes bytes.
     ///
     /// # Errors
-    /// `Q4060` when more than 256 MiB are in use.
+    /// `Q4060` when more than 512 MiB are in use.
     pub fn write(&mut self, mut address: u64, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let (page, offset) = (address / PAGE as u64, (address % PAGE as u64) as usize);
             let length = bytes.len().min(PAGE - offset);
             let (here, rest) = bytes.split_at(length);
             if !self.pages.contains_key(&page) && self.pages.len() >= MAX_PAGES {
-                let message = "the program uses more than 256 MiB of DRAM";
+                let message = "the program uses more than 512 MiB of DRAM";
                 return Err(Diagnostic::unsupported("Q4060", message));
             }
             let place = self.pages.entry(page).or_insert_with(|| vec![0; PAGE].into());
-            place[offset..offset + length].copy_from_slice(here);
+            Arc::make_mut(place)[offset..offset + length].copy_from_slice(here);
             bytes = rest;
             address += length as u64;
         }
@@ -109,6 +112,11 @@ impl State {
     /// Bytes of the L2 of a core, for tests and for tools that look into a run.
     pub fn l2(&mut self, core: usize) -> &mut [u8] {
         &mut self.cores[core].l2
+    }
+
+    /// Scalar registers 1 to 3 of the vector queue of a core.
+    pub fn scalars(&self, core: usize) -> [f32; 3] {
+        self.cores[core].scalars
     }
 
     /// Bytes of the weight buffer of a core.

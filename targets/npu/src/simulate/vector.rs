@@ -2,7 +2,7 @@
 //! ours: dequantise, multiplication group 0, sum group 1, in pooling the reduction of the window,
 //! sum group 0, ReLU, compare with a scalar, scalar module, division by 2^SHMD, quantise.
 
-use super::conv::{decode, encode};
+use super::conv::{decode, encode, rectified};
 use super::state::State;
 use crate::isa::{CMPS, MG0S, QSMD, SG0M, SG1M, SUMM};
 use crate::regions::Region;
@@ -10,14 +10,14 @@ use crate::work::{Extents, Place, Scalar, Vector, VectorKind, pitch};
 use quincunx_diag::Result;
 
 /// Bits of LUT.
-const COMPARE: u8 = 1;
-const SUM0: u8 = 2;
-const SCALAR: u8 = 4;
-const MULTIPLY: u8 = 8;
-const POST: u8 = 16;
+pub(super) const COMPARE: u8 = 1;
+pub(super) const SUM0: u8 = 2;
+pub(super) const SCALAR: u8 = 4;
+pub(super) const MULTIPLY: u8 = 8;
+pub(super) const POST: u8 = 16;
 /// Bits of GPMD.
-const SUM1: u8 = 2;
-const RELU: u8 = 64;
+pub(super) const SUM1: u8 = 2;
+pub(super) const RELU: u8 = 64;
 
 /// One input tensor and where it lies.
 #[derive(Clone, Copy)]
@@ -182,8 +182,7 @@ impl State {
                 result = Some(match (result, compare) {
                     (None, _) => value,
                     (Some(old), None) => old + value,
-                    (Some(old), Some(CMPS::MIN)) => old.min(value),
-                    (Some(old), Some(_)) => old.max(value),
+                    (Some(old), Some(kept)) => extreme(old, value, kept),
                 });
             }
         }
@@ -227,12 +226,10 @@ impl State {
             value = if config.sum0.0 == SG0M::SUB { value - addend } else { value + addend };
         }
         if vector.groups & RELU != 0 {
-            value = value.max(0.0);
+            value = rectified(value);
         }
         if vector.modules & COMPARE != 0 && vector.kind == VectorKind::Single {
-            let scalar = self.scalar(core, config.compare.1);
-            value =
-                if config.compare.0 == CMPS::MIN { value.min(scalar) } else { value.max(scalar) };
+            value = extreme(value, self.scalar(core, config.compare.1), config.compare.0);
         }
         if vector.modules & SCALAR != 0 {
             let (mode, factor, sum) = config.scalar;
@@ -261,10 +258,17 @@ impl State {
 
 /// The scalar result so far: the extreme where compare is on, else the sum.
 fn scalar_result(vector: &Vector, old: Option<f32>, value: f32) -> f32 {
-    match (old, vector.modules & COMPARE != 0, vector.config.compare.0) {
-        (None, ..) => value,
-        (Some(old), false, _) => old + value,
-        (Some(old), true, CMPS::MIN) => old.min(value),
-        (Some(old), true, _) => old.max(value),
+    match (old, vector.modules & COMPARE != 0) {
+        (None, _) => value,
+        (Some(old), false) => old + value,
+        (Some(old), true) => extreme(old, value, vector.config.compare.0),
     }
+}
+
+/// The smaller or larger number; of equal ones (zeros with different signs) the old one, and a
+/// number rather than NaN.
+#[inline(always)]
+pub(super) fn extreme(old: f32, new: f32, kept: CMPS) -> f32 {
+    let better = if kept == CMPS::MIN { new < old } else { new > old };
+    if better || old.is_nan() { new } else { old }
 }
