@@ -9,7 +9,7 @@ use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
 use crate::read::DATA;
 use crate::replay::{Node, Port, Replay, replay, replay_with};
-use crate::simulate::{Executor, Settings, State};
+use crate::simulate::{Executor, Fast, Settings, State};
 use crate::text;
 use crate::time::{Model, VpCost, core_durations};
 use crate::verify::{Subject, executable, verify};
@@ -392,8 +392,12 @@ impl quincunx_contract::Program for Artifact {
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         let executor = Executor::new(self.programs.clone(), &self.arch, self.settings);
         let executor = executor.map_err(first)?;
+        let runner = match engine {
+            Engine::Fast => Runner::Fast(Box::new(Fast::new(executor))),
+            Engine::Exec | Engine::Checked => Runner::Exec(executor),
+        };
         Ok(Box::new(Exec {
-            executor,
+            runner,
             ports: self.ports.clone(),
             memory: self.memory.clone(),
             taps: self.taps.clone(),
@@ -535,9 +539,34 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
     timeline
 }
 
-/// The executor behind the ports.
+/// What executes lines.
+enum Runner {
+    Exec(Executor),
+    Fast(Box<Fast>),
+}
+
+impl Runner {
+    fn state(&self) -> State {
+        match self {
+            Runner::Exec(executor) => executor.state(),
+            Runner::Fast(fast) => fast.state(),
+        }
+    }
+
+    /// Calls `after` behind each line.
+    fn run(&mut self, state: &mut State, after: &mut dyn FnMut(Node, &State)) -> Result<()> {
+        match self {
+            Runner::Fast(fast) => fast.run_observed(state, after),
+            Runner::Exec(executor) => {
+                executor.run_in(executor.order(), state, &mut |node, state| after(node, state))
+            }
+        }
+    }
+}
+
+/// What executes lines, behind the ports.
 struct Exec {
-    executor: Executor,
+    runner: Runner,
     ports: Ports,
     memory: Vec<(u8, Bytes)>,
     taps: Taps,
@@ -550,14 +579,14 @@ impl Exec {
     fn execute(
         &mut self,
         inputs: &Tensors,
-        after: &mut dyn FnMut(Node, &mut State),
+        after: &mut dyn FnMut(Node, &State),
     ) -> Result<State> {
-        let mut state = self.executor.state();
+        let mut state = self.runner.state();
         for (base, bytes) in &self.memory {
             state.dram[usize::from(*base)].write(0, bytes)?;
         }
         self.ports.write(inputs, &mut state)?;
-        self.executor.run_in(self.executor.order(), &mut state, after)?;
+        self.runner.run(&mut state, after)?;
         let counts = state.counts;
         let lost = counts.saturated.saturating_add(counts.infinite);
         if self.checked && lost > 0 {
@@ -587,7 +616,7 @@ impl Machine for Exec {
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
         let taps = self.taps.clone();
         let mut seen = taps.start();
-        let mut after = |node: Node, state: &mut State| {
+        let mut after = |node: Node, state: &State| {
             if taps.at(node) {
                 taps.see(node, state, &mut seen);
             }

@@ -173,12 +173,12 @@ impl Taps {
     }
 
     /// Reads what is complete after a line.
-    pub(crate) fn see(&self, node: Node, state: &mut State, seen: &mut [Vec<Vec<f64>>]) {
+    pub(crate) fn see(&self, node: Node, state: &State, seen: &mut [Vec<Vec<f64>>]) {
         for &(number, index) in self.by_line.get(&node).into_iter().flatten() {
             let tap = &self.taps[number].1;
             let part = tap.parts[index];
             let bytes = tap.image().unwrap_or(0) * part.images;
-            let memory = state.l2(part.core);
+            let memory = state.memory(part.core);
             let place = &mut seen[number][index];
             place.clear();
             tap.decode(&memory[part.address..part.address + bytes], part.images, place);

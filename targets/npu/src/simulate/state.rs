@@ -109,6 +109,11 @@ impl State {
         })
     }
 
+    /// Bytes of the L2 of a core.
+    pub fn memory(&self, core: usize) -> &[u8] {
+        &self.cores[core].l2
+    }
+
     /// Bytes of the L2 of a core, for tests and for tools that look into a run.
     pub fn l2(&mut self, core: usize) -> &mut [u8] {
         &mut self.cores[core].l2
