@@ -125,10 +125,10 @@ impl Compiler for Npu {
         &self,
         graph: &Graph,
         _arch: &dyn Arch,
-        _options: &Options,
+        options: &Options,
         refused: &Refused,
     ) -> Result<Vec<Claim>> {
-        let network = compile::layers::Network::new(graph, refused);
+        let network = compile::layers::Network::new(graph, refused, options::wishes(options).subset);
         let claim = |id| match network.reasons.get(&id) {
             None => Claim::Device,
             Some(reason) => Claim::Host(reason.clone()),

@@ -1,5 +1,6 @@
 //! The options of the target, and what they say.
 
+use crate::compile::layers::Subset;
 use crate::compile::{Effort, Wishes};
 use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options, Use};
@@ -48,6 +49,14 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     )
     .used_by(&[Use::Compile]),
     OptionInfo::one_of(
+        "subset",
+        "instructions of compiled programs: all, or those of published programs, where inputs are of \
+         half precision and quantised by the vector queue",
+        "full",
+        &["full", "published"],
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::one_of(
         "vp-cost",
         "cycles of vector work on a batch: as timing says, counted once, or per image",
         "auto",
@@ -80,5 +89,9 @@ pub(crate) fn wishes(options: &Options) -> Wishes {
         "physical" => Model::PHYSICAL,
         _ => Model::UPSTREAM,
     };
-    Wishes { model, effort }
+    let subset = match options.get("subset") {
+        "published" => Subset::Published,
+        _ => Subset::Full,
+    };
+    Wishes { model, effort, subset }
 }

@@ -128,11 +128,24 @@ pub(crate) struct Network {
     pub(crate) forms: FxHashMap<ValueId, Form>,
     /// For every node that no layer has, why.
     pub(crate) reasons: FxHashMap<NodeId, String>,
+    /// Which instructions are used.
+    pub(crate) subset: Subset,
+}
+
+/// Which instructions programs consist of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Subset {
+    /// All of them.
+    #[default]
+    Full,
+    /// Those that published programs have: inputs are of half precision, and quantised by the vector
+    /// queue.
+    Published,
 }
 
 impl Network {
     /// The layers of a graph without the nodes that are refused.
-    pub(crate) fn new(graph: &Graph, refused: &Refused) -> Network {
+    pub(crate) fn new(graph: &Graph, refused: &Refused, subset: Subset) -> Network {
         let consumers = graph.consumers();
         let mut walk = Walk {
             graph,
@@ -140,7 +153,7 @@ impl Network {
             consumers,
             taken: vec![false; graph.nodes().len()],
             entered: FxHashMap::default(),
-            network: Network::default(),
+            network: Network { subset, ..Network::default() },
         };
         for (id, node) in graph.nodes() {
             if walk.taken[id.index()] {
@@ -160,8 +173,13 @@ impl Network {
                 layer.nodes.iter().map(|&node| graph[node].name.as_str()).collect();
             serde_json::json!({ "nodes": nodes })
         };
-        let layers: Vec<serde_json::Value> = self.layers.iter().map(names).collect();
-        Numerics(serde_json::json!({ "layers": layers }))
+        let named = self.layers.iter().filter(|layer| !layer.nodes.is_empty());
+        let layers: Vec<serde_json::Value> = named.map(names).collect();
+        let mut numerics = serde_json::json!({ "layers": layers });
+        if self.subset == Subset::Published {
+            numerics["half_inputs"] = true.into();
+        }
+        Numerics(numerics)
     }
 
     /// The layer that makes a value, looking through aliases.
@@ -271,6 +289,15 @@ impl Walk<'_> {
             return self.place(id, node, operation, inputs, Form { images, extents, grid });
         }
         self.entered.insert(input, (quantiser.clone(), node.output));
+        if self.network.subset == Subset::Published {
+            let form = Form { images, extents, grid: Grid::Half };
+            self.network.forms.insert(input, form);
+            let (nodes, operation, act) = (Vec::new(), Operation::Enter, Act::None);
+            let enter = Layer { nodes, operation, inputs: vec![input], output: input, act };
+            self.network.layers.push(enter);
+            let tail = Tail { nodes: vec![id], act, grid: Some(grid), output: node.output };
+            return self.push(tail, Operation::Copy, node, 1, form, None);
+        }
         self.place(id, node, Operation::Enter, vec![input], Form { images, extents, grid })
     }
 
@@ -328,6 +355,10 @@ impl Walk<'_> {
             return Err("it is both grouped and dilated".to_owned());
         }
         let tail = self.tail(id, Unit::Array, true)?;
+        let unknown = special > 0 || matches!(tail.act, Act::Leaky(_) | Act::Cap(_));
+        if self.network.subset == Subset::Published && unknown {
+            return Err("published programs have no such instruction (--subset published)".to_owned());
+        }
         self.push(tail, Operation::Conv { frame, groups }, node, 1, form, None)
     }
 

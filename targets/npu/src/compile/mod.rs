@@ -21,7 +21,7 @@ use crate::artifact::Artifact;
 use crate::isa::DataFmt;
 use crate::ports::{NamedTensor, Part, Tap};
 use crate::time::Model;
-use layers::{Form, Grid, Layer, Network, Operation};
+use layers::{Act, Form, Grid, Layer, Network, Operation, Subset};
 use quincunx_contract::{
     Compiled, Interface, LayerTap, Log, NotCompiled, Options, Port, Refused, Section,
 };
@@ -48,6 +48,7 @@ pub(crate) enum Effort {
 pub(crate) struct Wishes {
     pub(crate) model: Model,
     pub(crate) effort: Effort,
+    pub(crate) subset: Subset,
 }
 
 /// Compiles a graph all of whose nodes are on the machine.
@@ -62,7 +63,7 @@ pub(crate) fn compile(
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
     log.start();
-    let network = Network::new(graph, &Refused::default());
+    let network = Network::new(graph, &Refused::default(), wishes.subset);
     if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
         let problem = Diagnostic::unsupported("Q4093", reason.clone());
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
@@ -92,62 +93,98 @@ pub(crate) fn compile(
     Ok(Compiled { program: Box::new(program), numerics: network.numerics(graph) })
 }
 
-/// Ways to cut, in the order in which they are tried.
-fn candidates(images: u32, effort: Effort) -> Vec<Knobs> {
-    let mut groups: Vec<u32> = [4, 2, 1, 8].into_iter().filter(|&group| group <= images).collect();
-    if effort == Effort::Fast {
-        groups.truncate(3);
-    }
-    let mut knobs = Vec::new();
-    for group in groups {
-        let chunks: &[u32] = if group == 1 { &[1] } else { &[1, 2, 4] };
-        for &chunk in chunks.iter().filter(|&&chunk| chunk <= group) {
-            let rows: &[u64] = if group == 1 { &[8_000, 16_000, 1 << 40] } else { &[1 << 40] };
-            for &rows in rows {
-                for share in [8, 16] {
-                    for patience in [0, 4_000] {
-                        knobs.push(Knobs { group, chunk, rows, share, patience });
-                    }
-                }
-            }
-        }
-    }
-    knobs
+/// Where the search for a way to cut begins, for groups of so many images.
+fn start(group: u32) -> Knobs {
+    let rows = if group == 1 { 8_000 } else { 1 << 40 };
+    let patience = if group == 1 { 0 } else { schedule::NEVER };
+    let (chunk, set, height, share, linger) = (group.min(2), 4, 16, 8, 2);
+    Knobs { group, chunk, rows, set, height, share, linger, patience }
 }
 
-/// The best schedule of several ways to cut.
+/// Ways to cut that differ from one in one respect.
+fn neighbours(knobs: Knobs) -> Vec<Knobs> {
+    let mut found = Vec::new();
+    found.extend([1, 2, 4, 8].into_iter().filter(|&chunk| chunk <= knobs.group).map(|chunk| Knobs { chunk, ..knobs }));
+    found.extend([4_000, 8_000, 16_000, 1 << 40].map(|rows| Knobs { rows, ..knobs }));
+    found.extend([1, 2, 4, 32].map(|set| Knobs { set, ..knobs }));
+    found.extend([8, 16, 24].map(|height| Knobs { height, ..knobs }));
+    found.extend([4, 6, 8, 12, 16].map(|share| Knobs { share, ..knobs }));
+    found.extend([0, 1, 2, 4, 8].map(|linger| Knobs { linger, ..knobs }));
+    found.extend([0, 4_000, 16_000, schedule::NEVER].map(|patience| Knobs { patience, ..knobs }));
+    found.retain(|&other| other != knobs);
+    found
+}
+
+/// A search over ways to cut.
+struct Search<'s, 'c, 'a> {
+    cutter: &'c mut Cutter<'a>,
+    job: &'s Job<'a>,
+    best: Option<(Knobs, Scheduled)>,
+    problem: Option<Diagnostic>,
+    seen: Vec<Knobs>,
+}
+
+impl Search<'_, '_, '_> {
+    /// Tries a way to cut; true when it is the best so far.
+    fn try_one(&mut self, knobs: Knobs) -> std::result::Result<bool, NotCompiled> {
+        if self.seen.contains(&knobs) {
+            return Ok(false);
+        }
+        self.seen.push(knobs);
+        match schedule(self.cutter, self.job, knobs) {
+            Ok(found) => {
+                let better = self.best.as_ref().is_none_or(|(_, best)| found.cycles < best.cycles);
+                if better {
+                    self.best = Some((knobs, found));
+                }
+                Ok(better)
+            }
+            Err(error) if error.class() == Class::Unsupported => {
+                self.problem = Some(error);
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The best schedule of several ways to cut. Of long batches two groups are tried, since more of
+/// them repeat what these do.
 fn search<'a>(
     cutter: &mut Cutter<'a>,
     job: &Job<'a>,
     effort: Effort,
     graph: &Graph,
 ) -> std::result::Result<(Knobs, Scheduled), NotCompiled> {
-    // Long batches repeat a group: two groups tell how good a way to cut is.
-    let mut best: Option<(Knobs, Scheduled)> = None;
-    let mut problem: Option<Diagnostic> = None;
-    let trial = Job { images: job.images.min(8), weights: job.weights.clone(), inputs: job.inputs.clone(), outputs: job.outputs.clone(), network: job.network };
-    for knobs in candidates(job.images, effort) {
-        let known = best.as_ref().is_some_and(|(best, _)| best.group > knobs.group);
-        if effort == Effort::Fast && known {
+    let trial = Job { images: job.images.min(8), ..job.clone() };
+    let mut search =
+        Search { cutter, job: &trial, best: None, problem: None, seen: Vec::new() };
+    for group in [8, 4, 2, 1].into_iter().filter(|&group| group <= job.images) {
+        for linger in [2, 0] {
+            search.try_one(Knobs { linger, ..start(group) })?;
+        }
+    }
+    let rounds = match effort {
+        Effort::Fast => 0,
+        Effort::Default => 2,
+        Effort::Max => 8,
+    };
+    for _ in 0..rounds {
+        let Some((knobs, _)) = search.best else { break };
+        let mut better = false;
+        for other in neighbours(knobs) {
+            better |= search.try_one(other)?;
+        }
+        if !better {
             break;
         }
-        match schedule(cutter, &trial, knobs) {
-            Ok(found) => {
-                let better = best.as_ref().is_none_or(|(_, best)| found.cycles < best.cycles);
-                if better {
-                    best = Some((knobs, found));
-                }
-            }
-            Err(error) if error.class() == Class::Unsupported => problem = Some(error),
-            Err(error) => return Err(error.into()),
-        }
     }
+    let Search { best, problem, .. } = search;
     let (knobs, found) = best.ok_or_else(|| misfit(graph, cutter.network, problem))?;
-    if trial.images == job.images {
-        return Ok((knobs, found));
+    match trial.images == job.images {
+        true => Ok((knobs, found)),
+        false => Ok((knobs, schedule(cutter, job, knobs)?)),
     }
-    let found = schedule(cutter, job, knobs)?;
-    Ok((knobs, found))
 }
 
 /// The node of a layer that does not fit goes to the host.
@@ -177,15 +214,20 @@ fn folds(graph: &Graph, network: &Network) -> FxHashMap<ValueId, u32> {
     for layer in &network.layers {
         let Operation::Conv { frame, groups: 1 } = layer.operation else { continue };
         let root = network.root(layer.inputs[0]);
-        let enters = network
-            .layers
-            .iter()
-            .any(|other| other.output == root && other.operation == Operation::Enter);
-        let readers = network
-            .layers
-            .iter()
-            .filter(|other| other.inputs.contains(&root) && other.operation != Operation::Enter)
-            .count();
+        let readers = |value: ValueId| {
+            let reads = |other: &&Layer| {
+                other.inputs.contains(&value) && other.operation != Operation::Enter
+            };
+            network.layers.iter().filter(reads).count()
+        };
+        let maker = |value: ValueId| network.layers.iter().find(|other| other.output == value);
+        // An input, or one that the vector queue quantises before.
+        let half = maker(root)
+            .filter(|other| other.operation == Operation::Copy && other.act == Act::None)
+            .map(|other| other.inputs[0]);
+        let entered = half.unwrap_or(root);
+        let enters = maker(entered).is_some_and(|other| other.operation == Operation::Enter)
+            && readers(entered) == 1;
         let [c, _, w] = network.forms[&root].extents;
         let fold = frame.stride[1];
         let fits = fold > 1
@@ -195,9 +237,10 @@ fn folds(graph: &Graph, network: &Network) -> FxHashMap<ValueId, u32> {
             && fold_frame(frame, fold).0.start[1] >= -16
             // The windows of the folded image must not end before those of the image.
             && fold_frame(frame, fold).0.kernel[1] <= 31;
-        if enters && readers == 1 && layer.inputs[0] == root && fits && !graph.outputs().contains(&root)
+        if enters && readers(root) == 1 && layer.inputs[0] == root && fits && !graph.outputs().contains(&root)
         {
             folds.insert(root, fold);
+            folds.insert(entered, fold);
         }
     }
     folds
@@ -308,8 +351,11 @@ fn interface(
         grid,
     };
     for layer in network.layers.iter().filter(|layer| layer.operation == Operation::Enter) {
-        let Op::Quantise(quantiser) = &graph[layer.nodes[0]].op else { continue };
-        let grid = quincunx_contract::Grid::Codes(quantiser.clone());
+        let quantise = layer.nodes.first().map(|&node| &graph[node].op);
+        let grid = match quantise {
+            Some(Op::Quantise(quantiser)) => quincunx_contract::Grid::Codes(quantiser.clone()),
+            _ => quincunx_contract::Grid::Float(quincunx_tensor::DType::F16),
+        };
         interface.inputs.push(port(layer.inputs[0], grid));
     }
     for &output in graph.outputs() {

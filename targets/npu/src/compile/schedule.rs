@@ -21,6 +21,9 @@ use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 
+/// With this patience weights go through L2 only where nothing else is possible.
+pub(crate) const NEVER: u64 = 1 << 40;
+
 /// A tensor of the whole batch in DRAM, dense.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DramTensor {
@@ -35,6 +38,7 @@ pub(crate) struct DramTensor {
 }
 
 /// What the schedule works on.
+#[derive(Clone)]
 pub(crate) struct Job<'a> {
     pub(crate) network: &'a Network,
     /// Inputs in DRAM, and where they go.
@@ -298,6 +302,9 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             }
         }
         self.share();
+        for block in &mut self.blocks {
+            block.last = (block.last + self.knobs.linger).min(self.steps.len());
+        }
         let total = pack(&mut self.blocks);
         let limit = u64::from(self.cutter.arch.l2_bytes);
         if total > limit {
@@ -422,8 +429,19 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 }
             }
         }
-        needed.sort_by_key(|&(step, item)| (step, matches!(item, Item::Weights { .. })));
+        // Of several images the first ones come before the weights that they meet.
+        needed.sort_by_key(|&(step, item)| match item {
+            Item::Weights { .. } => (step, 1),
+            Item::Input { images, .. } => {
+                let ahead = images.0 - self.steps[step].piece.image;
+                (step + ahead.saturating_sub(self.knobs.chunk - 1) as usize * 2, 0)
+            }
+        });
         (self.needs, self.items) = needed.into_iter().unzip();
+        // What a step needs may lie behind what later ones need.
+        for index in (1..self.needs.len()).rev() {
+            self.needs[index - 1] = self.needs[index - 1].min(self.needs[index]);
+        }
     }
 
     /// The first step that reads a row of an image of an input.
@@ -754,7 +772,9 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         });
         let free = self.writer.dram_free();
         let prompt = direct.as_ref().is_some_and(|plan| plan.0 <= free + self.knobs.patience);
-        let staged = match prompt {
+        // Without a place in WL0 yet it is not known how long one takes to be free.
+        let waits = direct.is_none() && self.knobs.patience >= NEVER && until != u64::MAX;
+        let staged = match prompt || waits {
             true => None,
             false => self.stage(instance, tile, source, bytes),
         };

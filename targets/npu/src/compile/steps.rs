@@ -24,8 +24,15 @@ pub(crate) struct Knobs {
     pub(crate) chunk: u32,
     /// Steps on single images are cut into rows so that they take about this many cycles.
     pub(crate) rows: u64,
+    /// Blocks of weights that a step on its own uses.
+    pub(crate) set: u32,
+    /// Parts of an image have at least this many rows.
+    pub(crate) height: u32,
     /// Blocks of weights take at most this part of WL0.
     pub(crate) share: u32,
+    /// Steps for which activations stay in L2 after their last reader, so that what comes next need
+    /// not wait for it.
+    pub(crate) linger: usize,
     /// Cycles that the DRAM port waits for room in WL0 before weights go through L2.
     pub(crate) patience: u64,
 }
@@ -265,7 +272,7 @@ impl Cutter<'_> {
         let units = self.units(&first, size).next_multiple_of(self.arch.wl0_align);
         // Two sets fit, so that one can be loaded while the other is used.
         let most = (self.arch.wl0_units / 2 / units.max(1)).max(1) as usize;
-        let most = if pieces.len() > 1 { most } else { most.min(4) };
+        let most = if pieces.len() > 1 { most } else { most.min(knobs.set as usize) };
         let sets = tiles.chunks(most).map(<[Tile]>::to_vec).collect();
         Ok(Cut { y, sets })
     }
@@ -400,7 +407,8 @@ impl Cutter<'_> {
             }
             _ => vector_line_cycles(&self.vector(layer, whole), 1, self.arch, self.model),
         };
-        let most = u64::from(blocks.max(1));
+        let high = knobs.height.div_ceil(self.arch.rows.max(1)).max(1);
+        let most = u64::from((blocks / high).max(1));
         ((cycles + knobs.rows / 2) / knobs.rows.max(1)).clamp(1, most) as u32
     }
 }
