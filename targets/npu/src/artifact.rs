@@ -104,7 +104,17 @@ impl Artifact {
         let arch = arch.clone();
         let (tensors, memory, taps) = (Vec::new(), Vec::new(), Taps::default());
         Ok(Artifact {
-            programs, work, arch, settings, model, durations, side, ports, tensors, memory, taps,
+            programs,
+            work,
+            arch,
+            settings,
+            model,
+            durations,
+            side,
+            ports,
+            tensors,
+            memory,
+            taps,
         })
     }
 
@@ -576,11 +586,7 @@ struct Exec {
 }
 
 impl Exec {
-    fn execute(
-        &mut self,
-        inputs: &Tensors,
-        after: &mut dyn FnMut(Node, &State),
-    ) -> Result<State> {
+    fn execute(&mut self, inputs: &Tensors, after: &mut dyn FnMut(Node, &State)) -> Result<State> {
         let mut state = self.runner.state();
         for (base, bytes) in &self.memory {
             state.dram[usize::from(*base)].write(0, bytes)?;

@@ -83,11 +83,7 @@ pub fn write(program: &Program, arch: &NpuArch, side: bool) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`write`].
-pub fn write_with(
-    program: &Program,
-    arch: &NpuArch,
-    side: Option<&Attached>,
-) -> Result<Vec<u8>> {
+pub fn write_with(program: &Program, arch: &NpuArch, side: Option<&Attached>) -> Result<Vec<u8>> {
     let layout = arch.layout()?;
     let mut out = Vec::with_capacity(end_of(program.lines.len()));
     out.extend_from_slice(MAGIC);
@@ -190,7 +186,9 @@ pub fn companions(bytes: &[u8]) -> Vec<String> {
     let [.., e, f, g, h] = header;
     let words = (u32::from_le_bytes([e, f, g, h]) as usize).saturating_mul(WORD);
     let side: Option<Side> = rest.get(words..).and_then(|side| serde_json::from_slice(side).ok());
-    side.map_or_else(Vec::new, |side| side.attached.data.into_iter().map(|(_, name)| name).collect())
+    side.map_or_else(Vec::new, |side| {
+        side.attached.data.into_iter().map(|(_, name)| name).collect()
+    })
 }
 
 /// As [`read`], with what is attached to the program.

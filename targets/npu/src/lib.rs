@@ -128,7 +128,8 @@ impl Compiler for Npu {
         options: &Options,
         refused: &Refused,
     ) -> Result<Vec<Claim>> {
-        let network = compile::layers::Network::new(graph, refused, options::wishes(options).subset);
+        let network =
+            compile::layers::Network::new(graph, refused, options::wishes(options).subset);
         let claim = |id| match network.reasons.get(&id) {
             None => Claim::Device,
             Some(reason) => Claim::Host(reason.clone()),

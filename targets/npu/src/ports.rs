@@ -20,8 +20,8 @@ use quincunx_graph::Quantiser;
 use quincunx_graph::execute::given;
 use quincunx_num::{F16, FloatOverflow};
 use quincunx_tensor::{Tensor, Tensors, element_count};
-use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::Saturating;
 
 mod taps;

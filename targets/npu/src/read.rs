@@ -12,7 +12,10 @@ use quincunx_diag::{Diagnostic, Result, SourceId};
 
 /// True when a file looks like one of this target's.
 pub(crate) fn recognises(file: &File) -> bool {
-    is_data(file) || binary::recognises(&file.bytes) || text::recognises(&file.bytes) || ir_file(file).is_some()
+    is_data(file)
+        || binary::recognises(&file.bytes)
+        || text::recognises(&file.bytes)
+        || ir_file(file).is_some()
 }
 
 /// Ending of files with the DRAM behind a base register.

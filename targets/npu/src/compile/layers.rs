@@ -130,6 +130,8 @@ pub(crate) struct Network {
     pub(crate) reasons: FxHashMap<NodeId, String>,
     /// Which instructions are used.
     pub(crate) subset: Subset,
+    /// Of values that are the same numbers in the same places, those they are.
+    aliases: FxHashMap<ValueId, ValueId>,
 }
 
 /// Which instructions programs consist of.
@@ -184,13 +186,7 @@ impl Network {
 
     /// The layer that makes a value, looking through aliases.
     pub(crate) fn root(&self, value: ValueId) -> ValueId {
-        let alias = |value: ValueId| {
-            let of = |layer: &&Layer| {
-                layer.output == value && layer.operation == Operation::Alias
-            };
-            self.layers.iter().find(of).map(|layer| layer.inputs[0])
-        };
-        std::iter::successors(Some(value), |&value| alias(value)).last().unwrap_or(value)
+        self.aliases.get(&value).copied().unwrap_or(value)
     }
 }
 
@@ -264,8 +260,10 @@ impl Walk<'_> {
         let name = &self.graph[value].name;
         Err(match self.graph[value].constant {
             Some(_) => format!("operand {name:?} is a constant"),
-            None => format!("its input {name:?} is not on the machine: no quantiser of 8 bits lies \
-                             before it"),
+            None => format!(
+                "its input {name:?} is not on the machine: no quantiser of 8 bits lies \
+                             before it"
+            ),
         })
     }
 
@@ -273,7 +271,8 @@ impl Walk<'_> {
         let grid = codes(quantiser)?;
         let input = node.input(0).ok_or("an operand is missing")?;
         if let Some(&form) = self.network.forms.get(&input) {
-            let tail = Tail { nodes: vec![id], act: Act::None, grid: Some(grid), output: node.output };
+            let tail =
+                Tail { nodes: vec![id], act: Act::None, grid: Some(grid), output: node.output };
             return self.push(tail, Operation::Copy, node, 1, form, None);
         }
         let value = &self.graph[input];
@@ -311,6 +310,10 @@ impl Walk<'_> {
         form: Form,
     ) -> Reason<()> {
         self.taken[id.index()] = true;
+        if operation == Operation::Alias {
+            let root = self.network.root(inputs[0]);
+            self.network.aliases.insert(node.output, root);
+        }
         self.network.forms.insert(node.output, form);
         let output = node.output;
         let layer = Layer { nodes: vec![id], operation, inputs, output, act: Act::None };
@@ -324,7 +327,8 @@ impl Walk<'_> {
         let shape = &self.graph[node.output].shape;
         let same = node.op == Op::Identity
             || matches!(shape[..], [n, _] if n == form.images as usize)
-            || self::shape(shape).is_ok_and(|(n, extents)| (n, extents) == (form.images, form.extents));
+            || self::shape(shape)
+                .is_ok_and(|(n, extents)| (n, extents) == (form.images, form.extents));
         if !same {
             return Err("it moves numbers from one image to another".to_owned());
         }
@@ -346,7 +350,9 @@ impl Walk<'_> {
     fn product(&mut self, id: NodeId, node: &Node, frame: Frame, groups: u32) -> Reason<()> {
         let form = self.form(node, 0)?;
         if form.grid == Grid::Half {
-            return Err("its input is of half precision; the array takes codes of 8 bits".to_owned());
+            return Err(
+                "its input is of half precision; the array takes codes of 8 bits".to_owned()
+            );
         }
         super::weights::check(self.graph, node)?;
         limits(&frame, 31)?;
@@ -357,7 +363,9 @@ impl Walk<'_> {
         let tail = self.tail(id, Unit::Array, true)?;
         let unknown = special > 0 || matches!(tail.act, Act::Leaky(_) | Act::Cap(_));
         if self.network.subset == Subset::Published && unknown {
-            return Err("published programs have no such instruction (--subset published)".to_owned());
+            return Err(
+                "published programs have no such instruction (--subset published)".to_owned()
+            );
         }
         self.push(tail, Operation::Conv { frame, groups }, node, 1, form, None)
     }
@@ -488,7 +496,12 @@ fn shape(shape: &[usize]) -> Reason<(u32, Extents)> {
     let [n, c, h, w] = match *shape {
         [n, c] => [n, c, 1, 1],
         [n, c, h, w] => [n, c, h, w],
-        _ => return Err(format!("a tensor of rank {}; the machine has images of two axes", shape.len())),
+        _ => {
+            return Err(format!(
+                "a tensor of rank {}; the machine has images of two axes",
+                shape.len()
+            ));
+        }
     };
     let limits = [(n, 1 << 16), (c, 16_383), (h, 4095), (w, 4095)];
     if limits.iter().any(|&(extent, limit)| extent == 0 || extent > limit) {
@@ -504,7 +517,8 @@ fn limits(frame: &Frame, kernel: u32) -> Reason<()> {
         && frame.dilate.iter().all(|&distance| distance <= 15)
         && frame.start.iter().all(|&start| start >= -16);
     let [r, s] = frame.kernel;
-    let fail = || format!("kernel {r}x{s}, its stride or padding leave the fields of the instructions");
+    let fail =
+        || format!("kernel {r}x{s}, its stride or padding leave the fields of the instructions");
     if fits { Ok(()) } else { Err(fail()) }
 }
 

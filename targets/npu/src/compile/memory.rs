@@ -122,9 +122,9 @@ mod tests {
         for _ in 0..200 {
             let (bytes, first) = (1 + next(9000), next(100) as usize);
             let at = occupied.find(bytes, first, first + 5, &[], u64::MAX).unwrap();
-            let clash = blocks.iter().any(|b| {
-                b.meets(first, first + 5) && at < b.end() && b.start < at + bytes
-            });
+            let clash = blocks
+                .iter()
+                .any(|b| b.meets(first, first + 5) && at < b.end() && b.start < at + bytes);
             assert!(!clash);
         }
     }

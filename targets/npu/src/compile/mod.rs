@@ -29,7 +29,8 @@ use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::{Graph, Op, ValueId};
 use rustc_hash::FxHashMap;
 use schedule::{DramTensor, Job, Scheduled, schedule};
-use steps::{Cutter, Knobs, fold_frame, format};
+use std::collections::BTreeMap;
+use steps::{Cutter, Knobs, Ways, fold_frame, format};
 use weights::Rows;
 
 /// DRAM tensors begin at multiples of this.
@@ -75,21 +76,20 @@ pub(crate) fn compile(
     let tensors = dram(graph, &network, &folds)?;
     let images = network.forms.values().map(|form| form.images).max().unwrap_or(1);
     let job = Job { network: &network, inputs: tensors.0, outputs: tensors.1, weights, images };
-    let mut cutter =
-        Cutter { arch, model: wishes.model, network: &network, folds: &folds, minis: Default::default() };
-    let (knobs, scheduled) = search(&mut cutter, &job, wishes.effort, graph)?;
-    log.pass("schedule", format!("{} cycles, {knobs:?}", scheduled.cycles), String::new);
+    let mut cutter = Cutter {
+        arch,
+        model: wishes.model,
+        network: &network,
+        folds: &folds,
+        minis: Default::default(),
+    };
+    let (ways, scheduled) = search(&mut cutter, &job, wishes.effort, graph)?;
+    log.pass("schedule", format!("{} cycles, {:?}", scheduled.cycles, ways.all), String::new);
     let interface = interface(graph, &network, &folds, &job, &scheduled);
     let named = named(graph, &job);
     let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
-    let program = Artifact::compiled(
-        vec![scheduled.program],
-        named,
-        memory,
-        Some(interface),
-        arch,
-        options,
-    )?;
+    let program =
+        Artifact::compiled(vec![scheduled.program], named, memory, Some(interface), arch, options)?;
     Ok(Compiled { program: Box::new(program), numerics: network.numerics(graph) })
 }
 
@@ -104,7 +104,12 @@ fn start(group: u32) -> Knobs {
 /// Ways to cut that differ from one in one respect.
 fn neighbours(knobs: Knobs) -> Vec<Knobs> {
     let mut found = Vec::new();
-    found.extend([1, 2, 4, 8].into_iter().filter(|&chunk| chunk <= knobs.group).map(|chunk| Knobs { chunk, ..knobs }));
+    found.extend(
+        [1, 2, 4, 8]
+            .into_iter()
+            .filter(|&chunk| chunk <= knobs.group)
+            .map(|chunk| Knobs { chunk, ..knobs }),
+    );
     found.extend([4_000, 8_000, 16_000, 1 << 40].map(|rows| Knobs { rows, ..knobs }));
     found.extend([1, 2, 4, 32].map(|set| Knobs { set, ..knobs }));
     found.extend([8, 16, 24].map(|height| Knobs { height, ..knobs }));
@@ -119,7 +124,7 @@ fn neighbours(knobs: Knobs) -> Vec<Knobs> {
 struct Search<'s, 'c, 'a> {
     cutter: &'c mut Cutter<'a>,
     job: &'s Job<'a>,
-    best: Option<(Knobs, Scheduled)>,
+    best: Option<(Ways, Scheduled)>,
     problem: Option<Diagnostic>,
     seen: Vec<Knobs>,
 }
@@ -131,13 +136,20 @@ impl Search<'_, '_, '_> {
             return Ok(false);
         }
         self.seen.push(knobs);
-        match schedule(self.cutter, self.job, knobs) {
+        self.try_ways(Ways { all: knobs, layers: BTreeMap::new() })
+    }
+
+    fn try_ways(&mut self, ways: Ways) -> std::result::Result<bool, NotCompiled> {
+        match schedule(self.cutter, self.job, &ways) {
             Ok(found) => {
-                let better = self.best.as_ref().is_none_or(|(_, best)| found.cycles < best.cycles);
-                if better {
-                    self.best = Some((knobs, found));
+                let best = self.best.as_ref().map(|(_, best)| best.cycles);
+                // What is as good replaces the best too, so that the search moves on.
+                if best.is_none_or(|best| found.cycles <= best) {
+                    let better = best.is_none_or(|best| found.cycles < best);
+                    self.best = Some((ways, found));
+                    return Ok(better);
                 }
-                Ok(better)
+                Ok(false)
             }
             Err(error) if error.class() == Class::Unsupported => {
                 self.problem = Some(error);
@@ -145,6 +157,37 @@ impl Search<'_, '_, '_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Cuts one layer after the other in another way, at random, and keeps what is no slower.
+    fn single_layers(&mut self, effort: Effort) -> std::result::Result<(), NotCompiled> {
+        let Some((_, found)) = &self.best else { return Ok(()) };
+        // Long programs take longer to write.
+        let lines = found.program.lines.len().max(1);
+        let trials = match effort {
+            Effort::Fast => 0,
+            Effort::Default => 400_000 / lines,
+            Effort::Max => 8_000_000 / lines,
+        };
+        let computes = |(_, layer): &(usize, &Layer)| {
+            !matches!(layer.operation, Operation::Enter | Operation::Alias)
+        };
+        let layers: Vec<usize> =
+            self.job.network.layers.iter().enumerate().filter(computes).map(|(at, _)| at).collect();
+        let mut random = 1_u64;
+        let mut below = |count: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % count.max(1)
+        };
+        for _ in 0..trials.min(20_000) {
+            let Some((best, _)) = &self.best else { break };
+            let mut ways = best.clone();
+            let layer = layers[below(layers.len())];
+            let others = neighbours(ways.of(layer));
+            ways.layers.insert(layer, others[below(others.len())]);
+            self.try_ways(ways)?;
+        }
+        Ok(())
     }
 }
 
@@ -155,10 +198,9 @@ fn search<'a>(
     job: &Job<'a>,
     effort: Effort,
     graph: &Graph,
-) -> std::result::Result<(Knobs, Scheduled), NotCompiled> {
+) -> std::result::Result<(Ways, Scheduled), NotCompiled> {
     let trial = Job { images: job.images.min(8), ..job.clone() };
-    let mut search =
-        Search { cutter, job: &trial, best: None, problem: None, seen: Vec::new() };
+    let mut search = Search { cutter, job: &trial, best: None, problem: None, seen: Vec::new() };
     for group in [8, 4, 2, 1].into_iter().filter(|&group| group <= job.images) {
         for linger in [2, 0] {
             search.try_one(Knobs { linger, ..start(group) })?;
@@ -170,7 +212,8 @@ fn search<'a>(
         Effort::Max => 8,
     };
     for _ in 0..rounds {
-        let Some((knobs, _)) = search.best else { break };
+        let Some((ways, _)) = &search.best else { break };
+        let knobs = ways.all;
         let mut better = false;
         for other in neighbours(knobs) {
             better |= search.try_one(other)?;
@@ -179,12 +222,14 @@ fn search<'a>(
             break;
         }
     }
+    search.single_layers(effort)?;
     let Search { best, problem, .. } = search;
-    let (knobs, found) = best.ok_or_else(|| misfit(graph, cutter.network, problem))?;
-    match trial.images == job.images {
-        true => Ok((knobs, found)),
-        false => Ok((knobs, schedule(cutter, job, knobs)?)),
-    }
+    let (ways, found) = best.ok_or_else(|| misfit(graph, cutter.network, problem))?;
+    let found = match trial.images == job.images {
+        true => found,
+        false => schedule(cutter, job, &ways)?,
+    };
+    Ok((ways, found))
 }
 
 /// The node of a layer that does not fit goes to the host.
@@ -196,11 +241,11 @@ fn misfit(graph: &Graph, network: &Network, problem: Option<Diagnostic>) -> NotC
             let Form { images, extents: [c, h, w], .. } = network.forms[&network.root(*value)];
             u64::from(images) * u64::from(c) * u64::from(h) * u64::from(w)
         };
-        let inputs: u64 = layer.inputs.iter().filter(|v| network.forms.contains_key(v)).map(form).sum();
+        let inputs: u64 =
+            layer.inputs.iter().filter(|v| network.forms.contains_key(v)).map(form).sum();
         inputs + form(&layer.output)
     };
-    let computes =
-        |layer: &&Layer| !matches!(layer.operation, Operation::Enter | Operation::Alias);
+    let computes = |layer: &&Layer| !matches!(layer.operation, Operation::Enter | Operation::Alias);
     match network.layers.iter().filter(computes).max_by_key(bytes) {
         Some(layer) => NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem),
         None => problem.into(),
@@ -237,7 +282,11 @@ fn folds(graph: &Graph, network: &Network) -> FxHashMap<ValueId, u32> {
             && fold_frame(frame, fold).0.start[1] >= -16
             // The windows of the folded image must not end before those of the image.
             && fold_frame(frame, fold).0.kernel[1] <= 31;
-        if enters && readers(root) == 1 && layer.inputs[0] == root && fits && !graph.outputs().contains(&root)
+        if enters
+            && readers(root) == 1
+            && layer.inputs[0] == root
+            && fits
+            && !graph.outputs().contains(&root)
         {
             folds.insert(root, fold);
             folds.insert(entered, fold);
@@ -261,7 +310,8 @@ fn weigh(
         let node = &graph[layer.nodes[0]];
         let row = [c / groups, frame.kernel[0], frame.kernel[1]];
         let Some(mut rows) = Rows::new(graph, node, row, scale, zero) else {
-            let problem = Diagnostic::unsupported("Q4093", "its bias is not one number per channel");
+            let problem =
+                Diagnostic::unsupported("Q4093", "its bias is not one number per channel");
             return Err(NotCompiled::at_node(graph, node, problem));
         };
         if let Some(&fold) = folds.get(&root) {
@@ -445,8 +495,7 @@ fn sections(graph: &Graph, network: &Network, scheduled: &Scheduled) -> Vec<Sect
 /// The layers as text.
 fn dump(graph: &Graph, network: &Network) -> String {
     let line = |(index, layer): (usize, &Layer)| {
-        let names: Vec<&str> =
-            layer.nodes.iter().map(|&node| graph[node].name.as_str()).collect();
+        let names: Vec<&str> = layer.nodes.iter().map(|&node| graph[node].name.as_str()).collect();
         let form = &network.forms[&layer.output];
         format!("{index}: {} {:?} {:?} -> {form:?}\n", names.join("+"), layer.operation, layer.act)
     };

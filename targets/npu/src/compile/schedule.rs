@@ -7,7 +7,7 @@
 
 use super::layers::{Network, Operation};
 use super::memory::{ALIGN, Block, Occupied, pack};
-use super::steps::{Cut, Cutter, Knobs, Step, Tile, format, image_bytes};
+use super::steps::{Cut, Cutter, Step, Tile, Ways, format, image_bytes};
 use super::writer::{Op, Writer};
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Indices, Map, Program};
@@ -127,7 +127,7 @@ struct Store {
 struct Scheduler<'c, 'a> {
     cutter: &'c mut Cutter<'a>,
     job: &'c Job<'a>,
-    knobs: Knobs,
+    ways: &'c Ways,
     steps: Vec<Step>,
     cuts: FxHashMap<usize, Cut>,
     /// Blocks of activations, by value and group.
@@ -162,10 +162,10 @@ struct Scheduler<'c, 'a> {
 pub(crate) fn schedule<'a>(
     cutter: &mut Cutter<'a>,
     job: &Job<'a>,
-    knobs: Knobs,
+    ways: &Ways,
 ) -> Result<Scheduled> {
-    let (steps, cuts) = steps(cutter, job, &knobs)?;
-    let mut scheduler = Scheduler::new(cutter, job, knobs, steps, cuts)?;
+    let (steps, cuts) = steps(cutter, job, ways)?;
+    let mut scheduler = Scheduler::new(cutter, job, ways, steps, cuts)?;
     scheduler.run()?;
     let Scheduler { writer, landings, firsts, blocks, .. } = scheduler;
     let cycles = writer.total();
@@ -177,18 +177,19 @@ pub(crate) fn schedule<'a>(
 fn steps(
     cutter: &mut Cutter<'_>,
     job: &Job<'_>,
-    knobs: &Knobs,
+    ways: &Ways,
 ) -> Result<(Vec<Step>, FxHashMap<usize, Cut>)> {
     let mut steps = Vec::new();
     let mut cuts: FxHashMap<usize, Cut> = FxHashMap::default();
     let mut first = 0;
     let mut group = 0;
     while first < job.images {
-        let images = knobs.group.min(job.images - first);
+        let images = ways.all.group.min(job.images - first);
         for (index, layer) in job.network.layers.iter().enumerate() {
             if matches!(layer.operation, Operation::Enter | Operation::Alias) {
                 continue;
             }
+            let knobs = &ways.of(index);
             let pieces = cutter.pieces(layer, (first, images), knobs);
             let mut push = |piece, set| {
                 steps.push(Step { layer: index, group, piece, set });
@@ -214,7 +215,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     fn new(
         cutter: &'c mut Cutter<'a>,
         job: &'c Job<'a>,
-        knobs: Knobs,
+        ways: &'c Ways,
         steps: Vec<Step>,
         cuts: FxHashMap<usize, Cut>,
     ) -> Result<Scheduler<'c, 'a>> {
@@ -223,7 +224,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         let mut scheduler = Scheduler {
             cutter,
             job,
-            knobs,
+            ways,
             steps,
             cuts,
             blocks: Vec::new(),
@@ -254,8 +255,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     }
 
     fn images_of(&self, group: u32) -> (u32, u32) {
-        let first = group * self.knobs.group;
-        (first, self.knobs.group.min(self.job.images - first))
+        let first = group * self.ways.all.group;
+        (first, self.ways.all.group.min(self.job.images - first))
     }
 
     /// Gives every value of every group its bytes in L2.
@@ -303,7 +304,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         }
         self.share();
         for block in &mut self.blocks {
-            block.last = (block.last + self.knobs.linger).min(self.steps.len());
+            block.last = (block.last + self.ways.all.linger).min(self.steps.len());
         }
         let total = pack(&mut self.blocks);
         let limit = u64::from(self.cutter.arch.l2_bytes);
@@ -313,7 +314,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             let message = format!(
                 "activations of {} images need {total} bytes of L2, which has {limit}; the largest \
                  tensor has {}",
-                self.knobs.group,
+                self.ways.all.group,
                 worst.map_or(0, |block| block.bytes)
             );
             let layer = &self.job.network.layers[self.steps[step].layer];
@@ -355,7 +356,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                     && self.same_layout(root, layer.output);
                 (fits && !is_kept && !replaced.contains_key(&block)).then_some(block)
             });
-            let twice = layer.inputs.len() == 2 && self.root(layer.inputs[0]) == self.root(layer.inputs[1]);
+            let twice =
+                layer.inputs.len() == 2 && self.root(layer.inputs[0]) == self.root(layer.inputs[1]);
             if let Some(operand) = operand.filter(|_| !twice) {
                 self.blocks[operand].last = self.blocks[output].last;
                 self.blocks[output].bytes = 0;
@@ -434,7 +436,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             Item::Weights { .. } => (step, 1),
             Item::Input { images, .. } => {
                 let ahead = images.0 - self.steps[step].piece.image;
-                (step + ahead.saturating_sub(self.knobs.chunk - 1) as usize * 2, 0)
+                (step + ahead.saturating_sub(self.ways.all.chunk - 1) as usize * 2, 0)
             }
         });
         (self.needs, self.items) = needed.into_iter().unzip();
@@ -575,8 +577,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 true => *first.get_or_insert(conv),
                 false => conv,
             };
-            let cycles =
-                conv_line_cycles(&counted, tiles.len() as u64, streamed, arch, model);
+            let cycles = conv_line_cycles(&counted, tiles.len() as u64, streamed, arch, model);
             let work = Work::Conv(conv);
             let start = self.writer.plan(&work).start;
             self.prefetch(start);
@@ -621,10 +622,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     /// Notes what a step completed, and stores outputs.
     fn land(&mut self, step: usize) {
         let Step { layer, group, .. } = self.steps[step];
-        let ends = self
-            .steps
-            .get(step + 1)
-            .is_none_or(|next| (next.layer, next.group) != (layer, group));
+        let ends =
+            self.steps.get(step + 1).is_none_or(|next| (next.layer, next.group) != (layer, group));
         if !ends {
             return;
         }
@@ -696,7 +695,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             return false;
         }
         let input = self.job.inputs[tensor];
-        let group = images.0 / self.knobs.group;
+        let group = images.0 / self.ways.all.group;
         let [c, _, w] = input.extents;
         let bytes = u64::from(element_bytes(input.format));
         let dense = |rows: u64| rows * u64::from(w) * u64::from(c) * bytes;
@@ -709,10 +708,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             dense: true,
             format: input.format,
             dram: input.address + dense(height * u64::from(images.0) + u64::from(row)) as u32,
-            l2: Place {
-                region: 0,
-                address: (at + u64::from(row) * u64::from(w) * pixel) as i64,
-            },
+            l2: Place { region: 0, address: (at + u64::from(row) * u64::from(w) * pixel) as i64 },
             images: images.1,
             tile: [c, rows, w],
             dram_tensor: input.extents,
@@ -733,7 +729,13 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     }
 
     /// The transfer of a tile from DRAM, to WL0 or L2.
-    fn weights(&self, instance: usize, tile: usize, source: WeightSource, dest: WeightDest) -> Work {
+    fn weights(
+        &self,
+        instance: usize,
+        tile: usize,
+        source: WeightSource,
+        dest: WeightDest,
+    ) -> Work {
         let own = &self.instances[instance];
         let piece = self.steps[own.steps.0].piece;
         let conv = self.cutter.conv(&self.job.network.layers[own.layer], piece);
@@ -765,15 +767,16 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     fn load_weights(&mut self, instance: usize, tile: usize, until: u64) -> bool {
         let (source, bytes) = self.dram_source(instance, tile);
         let layer = self.instances[instance].layer;
+        let patience = self.ways.of(layer).patience;
         let direct = self.staged.is_empty().then(|| self.room(instance, tile)).flatten();
         let direct = direct.map(|at| {
             let work = self.weights(instance, tile, source, WeightDest::Wl0(at));
             (self.writer.plan(&work).start, at, work)
         });
         let free = self.writer.dram_free();
-        let prompt = direct.as_ref().is_some_and(|plan| plan.0 <= free + self.knobs.patience);
+        let prompt = direct.as_ref().is_some_and(|plan| plan.0 <= free.saturating_add(patience));
         // Without a place in WL0 yet it is not known how long one takes to be free.
-        let waits = direct.is_none() && self.knobs.patience >= NEVER && until != u64::MAX;
+        let waits = direct.is_none() && patience >= NEVER && until != u64::MAX;
         let staged = match prompt || waits {
             true => None,
             false => self.stage(instance, tile, source, bytes),

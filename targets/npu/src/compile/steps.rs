@@ -14,6 +14,7 @@ use crate::work::{
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// What a search varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +36,22 @@ pub(crate) struct Knobs {
     pub(crate) linger: usize,
     /// Cycles that the DRAM port waits for room in WL0 before weights go through L2.
     pub(crate) patience: u64,
+}
+
+/// Ways to cut of a network: one for all layers, others for some.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ways {
+    /// Of all layers but those below. Only here the group and how long activations linger count.
+    pub(crate) all: Knobs,
+    /// Of single layers.
+    pub(crate) layers: BTreeMap<usize, Knobs>,
+}
+
+impl Ways {
+    /// The way in which a layer is cut.
+    pub(crate) fn of(&self, layer: usize) -> Knobs {
+        self.layers.get(&layer).copied().unwrap_or(self.all)
+    }
 }
 
 /// A block of weights: output channels of a layer.
@@ -252,8 +269,7 @@ impl Cutter<'_> {
                             total = f64::INFINITY;
                             break;
                         };
-                        total +=
-                            conv_line_cycles(&part, 1, false, self.arch, self.model) as f64;
+                        total += conv_line_cycles(&part, 1, false, self.arch, self.model) as f64;
                     }
                 }
                 if total.is_finite() && best.is_none_or(|(least, ..)| total < least) {
@@ -264,9 +280,10 @@ impl Cutter<'_> {
         let Some((_, y, size)) = best else {
             // Gives the reason.
             let tile = Tile { first: 0, channels: sizes[0] };
-            return Err(self.part(&first, YCutMode::CUT_H, tile).err().unwrap_or_else(|| {
-                Diagnostic::bug("a layer without a cut")
-            }));
+            return Err(self
+                .part(&first, YCutMode::CUT_H, tile)
+                .err()
+                .unwrap_or_else(|| Diagnostic::bug("a layer without a cut")));
         };
         let tiles = tiles(first.tile[1], size);
         let units = self.units(&first, size).next_multiple_of(self.arch.wl0_align);
@@ -374,7 +391,12 @@ impl Cutter<'_> {
     }
 
     /// Pieces of a layer's result of a group of images.
-    pub(crate) fn pieces(&mut self, layer: &Layer, images: (u32, u32), knobs: &Knobs) -> Vec<Piece> {
+    pub(crate) fn pieces(
+        &mut self,
+        layer: &Layer,
+        images: (u32, u32),
+        knobs: &Knobs,
+    ) -> Vec<Piece> {
         let (first, count) = images;
         let [_, rows, _] = self.extents(layer.output);
         let has_weights = matches!(layer.operation, Operation::Conv { .. });

@@ -15,13 +15,8 @@ const MAX_EXTENT: u32 = 32;
 /// Output channels of a mini tile in units of 8.
 const MTK0: [u32; 3] = [1, 2, 4];
 /// What the rows of the array divide.
-pub(crate) const CUTS: [YCutMode; 5] = [
-    YCutMode::CUT_H,
-    YCutMode::CUT_W,
-    YCutMode::CUT_K,
-    YCutMode::CUT_C,
-    YCutMode::CUT_N,
-];
+pub(crate) const CUTS: [YCutMode; 5] =
+    [YCutMode::CUT_H, YCutMode::CUT_W, YCutMode::CUT_K, YCutMode::CUT_C, YCutMode::CUT_N];
 
 /// How the array walks through a tile.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -146,7 +146,8 @@ impl Rows {
             integers(value, quantiser, axis)?.into_iter().map(|code| code as i8).collect();
         if axis == 1 {
             let inner = value.shape[0];
-            codes = (0..channels * inner).map(|at| codes[at % inner * channels + at / inner]).collect();
+            codes =
+                (0..channels * inner).map(|at| codes[at % inner * channels + at / inner]).collect();
         }
         let (alpha, beta) = match &node.op {
             Op::Gemm(gemm) => (f64::from(gemm.alpha), f64::from(gemm.beta)),

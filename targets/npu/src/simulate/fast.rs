@@ -89,10 +89,8 @@ impl Fast {
         for &node in executor.order() {
             let step = prepare(&executor, node, &mut state, &mut blocks);
             if let Ok(work) = &executor.work()[node.core][node.line] {
-                let counts = !matches!(
-                    work,
-                    Work::Begin | Work::End | Work::Configure | Work::Regions(_)
-                );
+                let counts =
+                    !matches!(work, Work::Begin | Work::End | Work::Configure | Work::Regions(_));
                 coverage.lines += usize::from(counts);
             }
             coverage.fast += usize::from(!matches!(step, Step::Line));
@@ -175,7 +173,9 @@ fn prepare(executor: &Executor, node: Node, state: &mut State, blocks: &mut Bloc
             None
         }
         Work::Copy(copy) => moves::Copy::prepare(core, copy, state).map(Step::from),
-        Work::Weights(weights) => moves::Weights::prepare(core, weights, unit, state).map(Step::from),
+        Work::Weights(weights) => {
+            moves::Weights::prepare(core, weights, unit, state).map(Step::from)
+        }
         Work::Reorder(reorder) => moves::Reorder::prepare(core, reorder, state).map(Step::from),
         Work::Conv(conv) if !executor.settings().float_accumulation => {
             let block = Block::of(core, conv, unit);

@@ -5,9 +5,9 @@ use super::Scratch;
 use super::finish::{Finish, Output};
 use super::pack::{Block, Blocks, Pack, Products};
 use super::place::{Axis, Input, OUTSIDE, Tensor};
+use crate::isa::DataFmt;
 use crate::simulate::state::State;
 use crate::work::{self, element_bytes, pitch};
-use crate::isa::DataFmt;
 use quincunx_num::{Left, Level, Loop, Matrix, Packed};
 use std::ops::Range;
 
@@ -61,7 +61,8 @@ impl Conv {
         state: &State,
     ) -> Option<Conv> {
         let [n, k, c, h, w] = conv.tile;
-        if !block.is_exact() || conv.formats[0] != DataFmt::INT8 || conv.formats[1] != DataFmt::INT8 {
+        if !block.is_exact() || conv.formats[0] != DataFmt::INT8 || conv.formats[1] != DataFmt::INT8
+        {
             return None;
         }
         let pixel = i64::from(pitch(conv.source[0], 1));
@@ -69,7 +70,8 @@ impl Conv {
         let image = i64::from(conv.source[1]) * row;
         let axis = |axis: usize, outputs: u32, pitch: i64| {
             let place = |output: i64, at: i64| {
-                let step = output * i64::from(conv.stride[axis]) + at * i64::from(conv.dilate[axis]);
+                let step =
+                    output * i64::from(conv.stride[axis]) + at * i64::from(conv.dilate[axis]);
                 let spread = i64::from(conv.start[axis]) + step;
                 let insert = i64::from(conv.insert[axis]);
                 let place = spread.div_euclid(insert);
@@ -221,7 +223,8 @@ impl Conv {
     ) {
         let depth = self.block.depth();
         if let (Some(distance), [weights]) = (self.in_place, groups) {
-            let [rows, columns] = [&self.input.rows, &self.input.columns].map(|axis| axis.offsets[0]);
+            let [rows, columns] =
+                [&self.input.rows, &self.input.columns].map(|axis| axis.offsets[0]);
             let start = self.input.origin + rows + columns + (positions.start * distance) as isize;
             let bytes = &l2[start as usize..];
             let left =

@@ -27,9 +27,9 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new(conv: &Conv, tensor: Tensor) -> Output {
         let (rounding, offset, factor) = conv.quantiser;
-        let accumulate = conv.accumulate.map(|(mode, offset, factor)| {
-            ((offset.single(), factor.single()), mode == 1)
-        });
+        let accumulate = conv
+            .accumulate
+            .map(|(mode, offset, factor)| ((offset.single(), factor.single()), mode == 1));
         Output {
             tensor,
             rows: conv.tile[3] as usize,

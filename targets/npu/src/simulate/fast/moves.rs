@@ -73,7 +73,8 @@ impl Copy {
         let length = (self.columns - 1) * pitch + self.used;
         for (image, y) in (0..self.images).flat_map(|n| (0..self.rows).map(move |y| (n, y))) {
             let at = self.l2.first + image * self.l2.image + y * self.l2.row;
-            let from = self.dram + image as u64 * self.dram_pitches[2] + y as u64 * self.dram_pitches[1];
+            let from =
+                self.dram + image as u64 * self.dram_pitches[2] + y as u64 * self.dram_pitches[1];
             if self.columns == 1 {
                 match self.load {
                     true => dram.read(from, &mut l2[at..at + self.used]),

@@ -80,8 +80,7 @@ impl Vector {
             return None;
         }
         let bytes = vector.output_bytes();
-        let output =
-            Tensor::new(state, core, vector.output, (1, config.tile), config.dest, bytes)?;
+        let output = Tensor::new(state, core, vector.output, (1, config.tile), config.dest, bytes)?;
         let input = match vector.kind {
             VectorKind::Single => {
                 let first = Operand::new(core, vector, 0, &output, state)?;
@@ -193,8 +192,7 @@ impl Modules {
                 _ => Some(config.multiply.1),
             }),
             sum1: (vector.groups & SUM1 != 0).then_some(config.sum1),
-            sum0: module(SUM0)
-                .then_some((config.sum0.0, (!tensors).then_some(config.sum0.1))),
+            sum0: module(SUM0).then_some((config.sum0.0, (!tensors).then_some(config.sum0.1))),
             relu: vector.groups & RELU != 0,
             compare: (module(COMPARE) && vector.kind == VectorKind::Single)
                 .then_some(config.compare),
@@ -348,7 +346,13 @@ impl Loop for Run<'_> {
                     }
                     Input::Windows(windows) => {
                         for (x, values) in (x..).zip(values.chunks_exact_mut(channels)) {
-                            windows.reduce(self.l2, modules, self.scalars, [y, x], (values, window));
+                            windows.reduce(
+                                self.l2,
+                                modules,
+                                self.scalars,
+                                [y, x],
+                                (values, window),
+                            );
                         }
                     }
                 }
