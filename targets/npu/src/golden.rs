@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// The golden model of a graph. All that numerics and graph say is checked here.
 ///
 /// # Errors
-/// `Q4094` for numerics that do not fit the graph.
+/// `Q4096` for numerics that do not fit the graph.
 pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
     Ok(Box::new(Walk::new(graph, Machine::new(graph, numerics)?)?))
 }
@@ -75,7 +75,7 @@ impl Layers for Machine {
         if let Some(bad) = reals.iter().find(|real| !real.is_finite()) {
             let name = value.name.escape_debug();
             let message = format!("input \"{name}\" holds {bad}, expected finite numbers");
-            return Err(Diagnostic::invalid("Q4095", message));
+            return Err(Diagnostic::invalid("Q4097", message));
         }
         Ok(Number::Reals(reals.into()))
     }
@@ -103,5 +103,5 @@ impl Layers for Machine {
 
 /// Numerics that do not fit the graph.
 fn misfit(what: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::invalid("Q4094", format!("the numerics do not fit the graph: {what}"))
+    Diagnostic::invalid("Q4096", format!("the numerics do not fit the graph: {what}"))
 }

@@ -48,7 +48,7 @@ impl Layer {
     /// The layer that these nodes are, each of which reads the one before it.
     ///
     /// # Errors
-    /// `Q4094` for nodes that are no layer of the machine.
+    /// `Q4096` for nodes that are no layer of the machine.
     pub(super) fn new(
         graph: &Graph,
         nodes: &[&Node],

@@ -40,7 +40,7 @@ impl Grid {
     /// The grid of a quantiser.
     ///
     /// # Errors
-    /// `Q4094` for one that varies within a tensor, has another width than 8, or does not round to
+    /// `Q4096` for one that varies within a tensor, has another width than 8, or does not round to
     /// the nearest and saturate.
     pub(super) fn new(quantiser: &Quantiser) -> Result<Grid> {
         let uniform = || {

@@ -23,7 +23,7 @@ struct Entry {
 /// node of the graph is in one of them, and what is between two nodes of a layer is read there only.
 ///
 /// # Errors
-/// `Q4094` for anything else.
+/// `Q4096` for anything else.
 pub(super) fn groups(numerics: &Numerics, graph: &Graph) -> Result<Vec<Vec<NodeId>>> {
     let content: Content = Deserialize::deserialize(&numerics.0)
         .map_err(|error| misfit(format!("they do not have the form of a program's: {error}")))?;

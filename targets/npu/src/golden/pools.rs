@@ -18,7 +18,7 @@ impl Pooling {
     /// A pooling of images.
     ///
     /// # Errors
-    /// `Q4094` for windows outside of an image, averages of windows that are not wholly inside.
+    /// `Q4096` for windows outside of an image, averages of windows that are not wholly inside.
     pub(super) fn new(pool: &Pool, input: &[usize], output: &[usize]) -> Result<Pooling> {
         let (Some(&[height, width]), Some(&[rows, columns])) = (planes(input), planes(output))
         else {
@@ -42,7 +42,7 @@ impl Pooling {
     /// A pooling of whole planes.
     ///
     /// # Errors
-    /// `Q4094` for what is not an image.
+    /// `Q4096` for what is not an image.
     pub(super) fn global(is_average: bool, input: &[usize]) -> Result<Pooling> {
         let Some(&[height, width]) = planes(input) else {
             return Err(misfit("a pooling is not one of images"));

@@ -41,7 +41,7 @@ impl Product {
     /// A convolution of values of shape `[N, C, H, W]`.
     ///
     /// # Errors
-    /// `Q4094` for weights that are no codes of 8 bits around their zero points, scales that are
+    /// `Q4096` for weights that are no codes of 8 bits around their zero points, scales that are
     /// not one per output, computed or missing operands, other shapes.
     pub(super) fn of_conv(graph: &Graph, node: &Node, conv: &Conv, x: Grid) -> Result<Product> {
         let (image, weights) = (operand(graph, node, 0)?, operand(graph, node, 1)?);

@@ -260,7 +260,7 @@ fn poolings_keep_the_grid_or_round() {
     assert_eq!(net.last(&layers), [-3.0, -4.0]);
     let (mut net, x) = image();
     net.node("y", pool(average, &window), &[x]);
-    assert_eq!(net.run(&layers).unwrap_err().code(), "Q4094");
+    assert_eq!(net.run(&layers).unwrap_err().code(), "Q4096");
     let (mut net, x) = image();
     net.node("y", Op::GlobalMaxPool, &[x]);
     assert_eq!(net.last(&layers), [-1.0]);
@@ -291,7 +291,7 @@ fn values_can_be_rounded_again() {
 fn what_does_not_fit_is_refused() {
     let refused = |net: &Net, layers: &[&[&str]], what: &str| {
         let problem = net.run(layers).unwrap_err();
-        assert_eq!(problem.code(), "Q4094");
+        assert_eq!(problem.code(), "Q4096");
         assert!(problem.message().contains(what), "{}", problem.message());
     };
     let (mut net, y) = padded();
@@ -344,5 +344,5 @@ fn inputs_are_finite() {
     net.inputs.insert("x".to_owned(), bad);
     net.graph.add_output(net.graph.value_named("xq").unwrap());
     let problem = net.run(&[&["xq"]]).unwrap_err();
-    assert_eq!(problem.code(), "Q4095");
+    assert_eq!(problem.code(), "Q4097");
 }
