@@ -282,12 +282,8 @@ fn folds(graph: &Graph, network: &Network) -> FxHashMap<ValueId, u32> {
             && fold_frame(frame, fold).0.start[1] >= -16
             // The windows of the folded image must not end before those of the image.
             && fold_frame(frame, fold).0.kernel[1] <= 31;
-        if enters
-            && readers(root) == 1
-            && layer.inputs[0] == root
-            && fits
-            && !graph.outputs().contains(&root)
-        {
+        let is_output = graph.outputs().iter().any(|&output| network.root(output) == root);
+        if enters && readers(root) == 1 && layer.inputs[0] == root && fits && !is_output {
             folds.insert(root, fold);
             folds.insert(entered, fold);
         }
@@ -323,7 +319,7 @@ fn weigh(
     Ok((image, places))
 }
 
-/// Inputs and outputs in DRAM, one behind the other.
+/// Inputs and outputs in DRAM, one behind the other. An output that is an input lies there already.
 fn dram(
     graph: &Graph,
     network: &Network,
@@ -355,7 +351,8 @@ fn dram(
     let mut outputs = Vec::new();
     for &output in graph.outputs() {
         let root = network.root(output);
-        if !outputs.iter().any(|known: &DramTensor| known.value == root) {
+        let mut known = inputs.iter().chain(&outputs);
+        if !known.any(|known: &DramTensor| known.value == root) {
             outputs.push(tensor(root, 1)?);
         }
     }
@@ -380,7 +377,7 @@ fn named(graph: &Graph, job: &Job<'_>) -> Vec<NamedTensor> {
     }
     for &output in graph.outputs() {
         let root = job.network.root(output);
-        let tensor = job.outputs.iter().find(|tensor| tensor.value == root);
+        let tensor = job.outputs.iter().chain(&job.inputs).find(|tensor| tensor.value == root);
         named.extend(tensor.map(|t| record(&graph[output].name, true, t, extents(t))));
     }
     named
