@@ -1,6 +1,9 @@
 //! Tests of the npu target from outside: one program, one file per subject.
 
 mod common;
+mod compiled;
+mod compiled_damage;
+mod compiled_forms;
 mod frontend;
 mod functional;
 mod fuzz;

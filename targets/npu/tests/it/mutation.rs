@@ -3,7 +3,7 @@
 
 use crate::common::cases::{Case, all};
 use crate::common::corrupt::{CORRUPTIONS, corrupt, corrupt_operand, unconfigure};
-use crate::common::{Random, arch, problems};
+use crate::common::{Random, arch, problems, shuffled};
 use quincunx_isa::{OperandValue as _, RawInst};
 use quincunx_npu::isa::{Inst, Queue, TABLE};
 use quincunx_npu::ports::Ports;
@@ -37,41 +37,6 @@ fn run(
     executor.run_in(&lines, &mut state, after).ok()?;
     let outputs = ports.read(&state).ok()?;
     Some(outputs.into_iter().map(|(name, tensor)| (name, tensor.to_f64())).collect())
-}
-
-/// Another order that queues and tokens allow: a random queue whose next line is ready goes on.
-fn shuffled(programs: &[Program], random: &mut Random) -> Vec<Node> {
-    let [program] = programs else { panic!("one core") };
-    let mut queues: BTreeMap<Queue, Vec<usize>> = BTreeMap::new();
-    for (number, line) in program.lines.iter().enumerate().rev() {
-        queues.entry(line.inst.queue()).or_default().push(number);
-    }
-    let mut tokens: BTreeMap<(Queue, Queue), usize> = BTreeMap::new();
-    let mut order = Vec::new();
-    loop {
-        let ready: Vec<Queue> = queues
-            .iter()
-            .filter(|(queue, lines)| {
-                lines.last().is_some_and(|&line| {
-                    let (prev, _) = program.lines[line].inst.tokens().unwrap_or_default();
-                    prev.iter().all(|from| tokens.get(&(from, **queue)).is_some_and(|&n| n > 0))
-                })
-            })
-            .map(|(queue, _)| *queue)
-            .collect();
-        let Some(&queue) = ready.get(random.below(ready.len() as u64) as usize) else {
-            return order;
-        };
-        let line = queues.get_mut(&queue).unwrap().pop().unwrap();
-        let (prev, next) = program.lines[line].inst.tokens().unwrap_or_default();
-        for from in prev.iter() {
-            *tokens.get_mut(&(from, queue)).unwrap() -= 1;
-        }
-        for to in next.iter() {
-            *tokens.entry((queue, to)).or_default() += 1;
-        }
-        order.push(Node { core: 0, line });
-    }
 }
 
 fn expected(case: &Case) -> Outputs {

@@ -5,6 +5,7 @@
 pub mod cases;
 pub mod corrupt;
 pub mod extra;
+pub mod networks;
 
 pub use quincunx_testkit::Random;
 
@@ -13,9 +14,11 @@ use quincunx_isa::{OperandValue as _, RawInst};
 use quincunx_npu::NpuArch;
 use quincunx_npu::isa::{Inst, Number, Queue, Queues, TABLE};
 use quincunx_npu::program::{Line, Map, Program};
+use quincunx_npu::replay::Node;
 use quincunx_npu::text::{self, Schema};
 use quincunx_npu::verify::{Subject, verify};
 use quincunx_npu::work::{Resolved, resolve};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub fn golden() -> PathBuf {
@@ -122,4 +125,39 @@ pub fn chain(insts: Vec<Inst>, regions: Option<Inst>) -> Program {
 /// A list of one queue.
 pub fn only(queue: Queue) -> Queues {
     [queue].into_iter().collect()
+}
+
+/// Another order that queues and tokens allow: a random queue whose next line is ready goes on.
+pub fn shuffled(programs: &[Program], random: &mut Random) -> Vec<Node> {
+    let [program] = programs else { panic!("one core") };
+    let mut queues: BTreeMap<Queue, Vec<usize>> = BTreeMap::new();
+    for (number, line) in program.lines.iter().enumerate().rev() {
+        queues.entry(line.inst.queue()).or_default().push(number);
+    }
+    let mut tokens: BTreeMap<(Queue, Queue), usize> = BTreeMap::new();
+    let mut order = Vec::new();
+    loop {
+        let ready: Vec<Queue> = queues
+            .iter()
+            .filter(|(queue, lines)| {
+                lines.last().is_some_and(|&line| {
+                    let (prev, _) = program.lines[line].inst.tokens().unwrap_or_default();
+                    prev.iter().all(|from| tokens.get(&(from, **queue)).is_some_and(|&n| n > 0))
+                })
+            })
+            .map(|(queue, _)| *queue)
+            .collect();
+        let Some(&queue) = ready.get(random.below(ready.len() as u64) as usize) else {
+            return order;
+        };
+        let line = queues.get_mut(&queue).unwrap().pop().unwrap();
+        let (prev, next) = program.lines[line].inst.tokens().unwrap_or_default();
+        for from in prev.iter() {
+            *tokens.get_mut(&(from, queue)).unwrap() -= 1;
+        }
+        for to in next.iter() {
+            *tokens.entry((queue, to)).or_default() += 1;
+        }
+        order.push(Node { core: 0, line });
+    }
 }

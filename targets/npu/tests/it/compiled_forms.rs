@@ -1,0 +1,151 @@
+//! Compiled programs survive every form: machine code with its data, program folders, text.
+
+use crate::common::Random;
+use crate::common::networks::{Network, Size, network};
+use crate::compiled::{compile, golden, machines};
+use quincunx_contract::folder::{ArchRecord, Folder, SegmentFiles, ValueRecord, option_values};
+use quincunx_contract::plan::Place;
+use quincunx_contract::{
+    Arch as _, Compiled, Engine, File, Interface, Log, Numerics, Port, Program, Target as _,
+};
+use quincunx_diag::Diagnostic;
+use quincunx_graph::ValueId;
+use quincunx_npu::{Artifact, NpuArch, TARGET};
+use quincunx_tensor::Tensors;
+use quincunx_testkit::{options, same};
+
+/// Programs with the networks they are of.
+fn programs() -> impl Iterator<Item = (Network, NpuArch, Compiled)> {
+    (2000..2012).flat_map(|case| {
+        machines().into_iter().filter_map(move |arch| {
+            let network = network(&mut Random::new(case), Size::SMALL);
+            let compiled = compile(&network.graph, &arch)?;
+            Some((network, arch, compiled))
+        })
+    })
+}
+
+type Read = Result<Box<dyn Program>, Vec<Diagnostic>>;
+
+fn read(files: &[File], interface: Option<Interface>, arch: &NpuArch) -> Read {
+    TARGET.read(files, interface, arch, &options(&TARGET, &[]), &mut Log::default())
+}
+
+fn lines(program: &dyn Program) -> &[quincunx_npu::program::Program] {
+    program.as_any().downcast_ref::<Artifact>().unwrap().programs()
+}
+
+/// A program gives what the golden model says, at every layer.
+fn check(program: &dyn Program, network: &Network, golden: &[Tensors]) {
+    let layers = program.interface().layers.len();
+    assert!(layers > 0);
+    let mut machine = program.load(Engine::Fast).unwrap();
+    for (sample, golden) in network.samples.iter().zip(golden) {
+        let traced = machine.run_traced(sample).unwrap();
+        assert!(traced.len() >= layers);
+        traced.iter().for_each(|(name, found)| same(found, &golden[name], name));
+    }
+}
+
+#[test]
+fn machine_code_with_its_data() {
+    for (network, arch, compiled) in programs() {
+        let golden = golden(&network, &compiled, &arch);
+        let interface = compiled.program.interface();
+        let files = compiled.program.emit("bin", "net").unwrap();
+        let [code, data @ ..] = &files[..] else { panic!("no files") };
+        assert!(files.iter().all(|file| TARGET.recognises(file)));
+        let names: Vec<String> = data.iter().map(|file| file.name.clone()).collect();
+        assert_eq!(TARGET.companions(code), names);
+        let program = read(&files, Some(interface.clone()), &arch).unwrap();
+        assert_eq!(program.interface(), interface);
+        assert_eq!(program.emit("bin", "net").unwrap(), files);
+        assert_eq!(lines(&*program), lines(&*compiled.program));
+        assert_eq!(program.verify(), compiled.program.verify());
+        check(&*program, &network, &golden);
+        // The code names inputs and outputs itself, but not what their codes mean.
+        let alone = read(&files, None, &arch).unwrap();
+        let names = |ports: &[Port]| ports.iter().map(|port| port.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&alone.interface().inputs), names(&interface.inputs));
+        assert_eq!(names(&alone.interface().outputs), names(&interface.outputs));
+        let without = read(&files[..1], Some(interface.clone()), &arch);
+        assert_eq!(without.is_err(), !data.is_empty());
+    }
+}
+
+#[test]
+fn program_folders() {
+    for (network, arch, compiled) in programs().step_by(3) {
+        let graph = &network.graph;
+        let names = |ids: &[ValueId]| ids.iter().map(|&id| graph[id].name.clone()).collect();
+        let records = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
+        let folder = Folder {
+            target: TARGET.info().name.to_owned(),
+            arch: ArchRecord::of(&arch),
+            options: option_values(&options(&TARGET, &[])),
+            plan: Vec::new(),
+            inputs: records(graph.inputs()),
+            outputs: records(graph.outputs()),
+            segments: vec![SegmentFiles {
+                name: "npu0".to_owned(),
+                place: Place::Device,
+                inputs: names(graph.inputs()),
+                outputs: names(graph.outputs()),
+                files: compiled.program.emit(TARGET.info().folder_kind, "program").unwrap(),
+                interface: Some(compiled.program.interface().clone()),
+                numerics: compiled.numerics.clone(),
+            }],
+            constants: None,
+            preparation: serde_json::Value::Null,
+        };
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("out");
+        folder.write(&path).unwrap();
+        let opened = Folder::read(&path).unwrap();
+        assert_eq!(opened, folder);
+        let arch = NpuArch::parse(&opened.arch.file).unwrap();
+        assert_eq!(arch.name(), opened.arch.name);
+        let [segment] = &opened.segments[..] else { panic!("one segment") };
+        let program = read(&segment.files, segment.interface.clone(), &arch).unwrap();
+        let numerics: &Numerics = &segment.numerics;
+        let again = Compiled { program, numerics: numerics.clone() };
+        let golden = golden(&network, &again, &arch);
+        check(&*again.program, &network, &golden);
+    }
+}
+
+#[test]
+fn text_and_traces() {
+    for (_, arch, compiled) in programs() {
+        let text = compiled.program.emit("asm", "net").unwrap();
+        let program = read(&text, None, &arch).unwrap();
+        assert_eq!(lines(&*program), lines(&*compiled.program));
+        assert_eq!(program.emit("asm", "net").unwrap(), text);
+        let trace = compiled.program.emit("trace", "net").unwrap();
+        let traced = read(&trace, None, &arch).unwrap();
+        assert_eq!(traced.emit("trace", "net").unwrap(), trace);
+        assert_eq!(traced.emit("asm", "net").unwrap(), text);
+        // Cycles are those with which it was compiled.
+        assert_eq!(traced.stats().cycles, compiled.program.stats().cycles);
+    }
+}
+
+/// What else is compiled at the same time does not matter.
+#[test]
+fn compilations_are_deterministic() {
+    let networks: Vec<Network> =
+        (2000..2006).map(|case| network(&mut Random::new(case), Size::SMALL)).collect();
+    for arch in machines() {
+        let files = |network: &Network| {
+            let program = compile(&network.graph, &arch)?;
+            let interface = serde_json::to_string(program.program.interface()).unwrap();
+            Some((program.program.emit("bin", "net").unwrap(), interface, program.numerics))
+        };
+        let alone: Vec<_> = networks.iter().map(files).collect();
+        std::thread::scope(|scope| {
+            let all = || networks.iter().map(files).collect::<Vec<_>>();
+            let both = [scope.spawn(all), scope.spawn(all)];
+            both.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), alone));
+        });
+    }
+}
