@@ -1,62 +1,37 @@
-//! How fast the readers and writers are: `quincunx bench npu:text --dir DIR`.
+//! How fast the readers, the writers and the timing are, and how well cycles agree with traces.
 
-use crate::text::{self, Schema};
+mod replay;
+mod text;
+
 use quincunx_contract::OptionInfo;
-use quincunx_contract::bench::{Row, Run, Suite};
-use quincunx_diag::{Diagnostic, Result, SourceId, first};
+use quincunx_contract::bench::Suite;
+use quincunx_diag::{Diagnostic, Result};
+use std::path::{Path, PathBuf};
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[Suite {
+pub(crate) static SUITES: &[Suite] = &[TEXT, REPLAY];
+
+const DIR: OptionInfo = OptionInfo::text("dir", "folder with the texts", "");
+
+const TEXT: Suite = Suite {
     name: "text",
     doc: "reading and printing of assembly text and traces",
-    options: &[OptionInfo::text("dir", "folder with the texts", "")],
-    run: measure,
-}];
+    options: &[DIR],
+    run: text::measure,
+};
 
-/// Texts shorter than this are repeated, so that a measurement is not one of the clock.
-const ENOUGH: usize = 1 << 20;
+const REPLAY: Suite = Suite {
+    name: "replay",
+    doc: "cycles of assembly texts compared with the traces beside them",
+    options: &[DIR],
+    run: replay::measure,
+};
 
-/// One row per folder: all of its texts one after the other.
-fn measure(run: &Run) -> Result<Vec<Row>> {
-    let folder = run.options.get("dir");
-    let texts = texts(folder)?;
-    let bytes: usize = texts.iter().map(Vec::len).sum();
-    let repeats = ENOUGH.div_ceil(bytes.max(1));
-    let megabytes = (bytes * repeats) as f64 / 1e6;
-    let schema = Schema::standard();
-    let parse = || -> Result<Vec<_>> {
-        let read = |text: &Vec<u8>| text::read(text, SourceId(0), schema, false).map_err(first);
-        texts.iter().map(read).collect()
-    };
-    let programs = parse()?;
-    let reading = run.seconds(|| {
-        for _ in 0..repeats {
-            std::hint::black_box(parse().is_ok());
-        }
-    });
-    let printing = run.seconds(|| {
-        for _ in 0..repeats {
-            for read in &programs {
-                std::hint::black_box(text::print(&read.program));
-            }
-        }
-    });
-    let row = |metric, seconds: f64| Row {
-        name: folder.to_owned(),
-        metric,
-        value: megabytes / seconds,
-        unit: "MB/s",
-        decimals: 0,
-    };
-    Ok(vec![
-        row("parse", reading),
-        row("print", printing),
-        row("parse + print", reading + printing),
-    ])
-}
-
-/// The files of a folder that are texts of this machine, in the order of their names.
-fn texts(folder: &str) -> Result<Vec<Vec<u8>>> {
+/// The files of a folder in the order of their names.
+///
+/// # Errors
+/// `Q4085` without a folder, `Q4086` for one that cannot be read.
+fn files(folder: &str) -> Result<Vec<PathBuf>> {
     if folder.is_empty() {
         return Err(Diagnostic::usage("Q4085", "option dir is empty, expected a folder")
             .help("give the folder with the texts, as in --dir DIR"));
@@ -71,18 +46,16 @@ fn texts(folder: &str) -> Result<Vec<Vec<u8>>> {
         }
     }
     paths.sort();
-    let mut texts = Vec::new();
-    for path in paths {
-        let bytes = std::fs::read(path).map_err(unreadable)?;
-        let readable = text::recognises(&bytes)
-            && text::read(&bytes, SourceId(0), Schema::standard(), false).is_ok();
-        if readable {
-            texts.push(bytes);
-        }
-    }
-    if texts.is_empty() {
-        let message = "the folder has no assembly text or trace";
-        return Err(Diagnostic::invalid("Q4086", message).in_file(folder));
-    }
-    Ok(texts)
+    Ok(paths)
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// `Q4086` when it cannot be read.
+fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let unreadable = |error: std::io::Error| {
+        Diagnostic::system("Q4086", "read it", &error).in_file(path.to_string_lossy())
+    };
+    std::fs::read(path).map_err(unreadable)
 }

@@ -18,6 +18,8 @@ pub struct HazardStatistics {
     pub pairs: u64,
     /// Pairs that are not ordered.
     pub unordered: u64,
+    /// DRAM operations of a core that are not ordered after the one before them in the file.
+    pub unordered_dram: u64,
 }
 
 /// A memory of a core, for the history.
@@ -59,11 +61,14 @@ pub(super) fn check(
     dram_order(subject, clocks, problems);
 }
 
-/// How many pairs of accesses the check compares, and how many of them are not ordered.
+/// How many pairs of accesses the check compares, and how many of them and of DRAM operations are
+/// not ordered.
 pub fn hazard_statistics(subject: &Subject<'_>) -> HazardStatistics {
     let replay = replay(subject.programs, subject.work, &|_| 0);
     let clocks = Clocks::new(subject.programs, &replay);
-    run(subject, &replay, &clocks, &mut Problems::default())
+    let statistics = run(subject, &replay, &clocks, &mut Problems::default());
+    let unordered_dram = unordered_dram(subject, &clocks).len() as u64;
+    HazardStatistics { unordered_dram, ..statistics }
 }
 
 fn run(
@@ -320,20 +325,28 @@ fn disjoint_slices(a: &Entry, b: &Entry) -> bool {
 
 /// Each DRAM operation is ordered after the one before it in the file.
 fn dram_order(subject: &Subject<'_>, clocks: &Clocks, problems: &mut Problems) {
+    for (first, second) in unordered_dram(subject, clocks) {
+        let (a, b) = (subject.show(first), subject.show(second));
+        let message = format!("DRAM operations of {a} and {b} are not ordered by tokens");
+        problems.push(subject.at(second, Diagnostic::warning("Q4030", message)));
+    }
+}
+
+/// DRAM operations of a core that follow each other in its file but not by tokens.
+fn unordered_dram(subject: &Subject<'_>, clocks: &Clocks) -> Vec<(Node, Node)> {
+    let mut found = Vec::new();
     for (core, work) in subject.work.iter().enumerate() {
         let uses = |line: &usize| work[*line].as_ref().is_ok_and(Work::uses_dram);
         let operations: Vec<usize> = (0..work.len()).filter(uses).collect();
         for pair in operations.windows(2) {
             let [first, second] = [pair[0], pair[1]].map(|line| Node { core, line });
             // Lines that never start are reported as such.
-            if clocks.ordered(first, second) || !clocks.ordered(second, second) {
-                continue;
+            if !clocks.ordered(first, second) && clocks.ordered(second, second) {
+                found.push((first, second));
             }
-            let (a, b) = (subject.show(first), subject.show(second));
-            let message = format!("DRAM operations of {a} and {b} are not ordered by tokens");
-            problems.push(subject.at(second, Diagnostic::warning("Q4030", message)));
         }
     }
+    found
 }
 
 #[cfg(test)]
