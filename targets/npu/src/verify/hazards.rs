@@ -208,17 +208,13 @@ impl Checker<'_, '_> {
         if access.span.length() > region.length || pattern.runs() > region.length {
             return;
         }
-        let mut missing = false;
-        for offset in pattern.starts() {
-            let start = access.span.start.saturating_add(offset);
-            let pieces = region.pieces(start, start.saturating_add(pattern.bytes));
-            for (low, high) in pieces.into_iter().flatten() {
-                match access.write {
-                    true => self.written[core].set(low, high),
-                    false => missing |= !self.written[core].all(low, high),
-                }
-            }
-        }
+        let start = access.span.start;
+        let missing = if access.write {
+            self.written[core].set_runs(region, start, pattern);
+            false
+        } else {
+            !self.written[core].all_runs(region, start, pattern)
+        };
         if missing && self.unwritten.last() != Some(&node) {
             self.unwritten.push(node);
         }
