@@ -458,6 +458,13 @@ impl Clocks {
         Clocks { lanes, clocks, positions }
     }
 
+    /// The queue of a line, among those of all cores, and its number in it, from 1; zeros for a line
+    /// that never executes.
+    pub fn position(&self, node: Node) -> (usize, u32) {
+        let (lane, number) = self.positions[node.core][node.line];
+        (lane as usize, number)
+    }
+
     /// Whether `first` has ended when `second` starts. False if one never executes.
     pub fn ordered(&self, first: Node, second: Node) -> bool {
         let (lane, number) = self.positions[first.core][first.line];

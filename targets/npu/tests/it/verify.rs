@@ -371,6 +371,14 @@ fn the_number_of_comparisons_is_bounded() {
         values[place] = index * 8;
         insts.push(Inst::from_raw(&RawInst { row, values }).unwrap());
     }
-    let found = problems(&[chain(insts, None)]);
+    insts
+        .extend([inst("sta_cfg", &config), inst("sta_mov", &[("staddr", 1 << 22), ("tile_n", 1)])]);
+    let mut program = chain(insts, None);
+    // One queue after the other: none of the lines can matter to a later one but the store.
+    assert!(problems(&[program.clone()]).iter().all(|problem| problem.code() != "Q4048"));
+    // A store that waits for nothing could conflict with every load.
+    let store = program.lines.iter_mut().find(|line| line.inst.mnemonic() == "sta_mov").unwrap();
+    store.inst = store.inst.with_tokens(Queues::NONE, only(Queue::Ct));
+    let found = problems(&[program]);
     assert!(found.iter().any(|problem| problem.code() == "Q4048"));
 }
