@@ -49,7 +49,7 @@ pub(crate) mod sealed {
     pub trait Operand: bytemuck::Pod {
         const KIND: Kind;
         /// Numbers of the right-hand side.
-        type Right: Copy + Send + Sync;
+        type Right: bytemuck::Pod + Send + Sync;
         /// Sums of products: 32 bits.
         type Sum: bytemuck::Pod + Default + Send + Sync;
         /// The type in which single products are computed.
@@ -93,6 +93,7 @@ pub(crate) mod sealed {
                     lanes.lane(|index| number(index).map_or(0, Into::into))
                 }
 
+                #[inline(always)]
                 fn column_sum(numbers: impl Iterator<Item = $right>) -> Option<i32> {
                     Some(numbers.fold(0, |sum: i32, n| sum.wrapping_add(i32::from(n))))
                 }
@@ -185,7 +186,7 @@ impl<L: Left> Packed<L> {
             columns: right.columns(),
             groups: right.rows().div_ceil(kernel.lanes.numbers()),
             lines: pack::lines::<L>(right, kernel),
-            column_sums: pack::column_sums::<L>(right),
+            column_sums: level.run(pack::ColumnSums::<L>(right)),
             left: std::marker::PhantomData,
         }
     }

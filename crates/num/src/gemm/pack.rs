@@ -2,7 +2,9 @@
 
 use super::kernel::{Kernel, LANES, Lanes, Line, Rows};
 use super::sealed::Operand;
+use crate::level::Loop;
 use crate::matrix::Matrix;
+use std::ops::Range;
 
 /// The panels of a right-hand side, one after another.
 pub(super) fn lines<L: Operand>(right: Matrix<'_, L::Right>, kernel: &Kernel) -> Vec<Line> {
@@ -10,24 +12,86 @@ pub(super) fn lines<L: Operand>(right: Matrix<'_, L::Right>, kernel: &Kernel) ->
     let numbers = kernel.lanes.numbers();
     let groups = right.rows().div_ceil(numbers);
     let mut lines = vec![Line::ZERO; right.columns().div_ceil(width) * groups * kernel.lines];
-    for column in 0..right.columns() {
-        let (panel, lane) = (column / width, column % width);
-        for group in 0..groups {
-            let line = (panel * groups + group) * kernel.lines + lane / LANES;
-            let number = |index: usize| {
-                let row = group * numbers + index;
-                (row < right.rows()).then(|| right.get(row, column))
-            };
-            lines[line].0[lane % LANES] = L::lane(kernel.lanes, number);
+    if groups == 0 {
+        return lines;
+    }
+    for first in (0..right.columns()).step_by(LANES) {
+        let place = first / width * groups * kernel.lines + first % width / LANES;
+        let columns = first..right.columns().min(first + LANES);
+        let out = lines[place..].iter_mut().step_by(kernel.lines).take(groups);
+        // Numbers that stay as wide as they are follow one another in a lane as in their column.
+        if right.row_stride() == 1 && kernel.lanes.number_size() == size_of::<L::Right>() {
+            whole_lanes(right, columns, kernel.lanes, out);
+            continue;
+        }
+        for (group, line) in out.enumerate() {
+            for (lane, column) in line.0.iter_mut().zip(columns.clone()) {
+                let number = |index: usize| {
+                    let row = group * numbers + index;
+                    (row < right.rows()).then(|| right.get(row, column))
+                };
+                *lane = L::lane(kernel.lanes, number);
+            }
         }
     }
     lines
 }
 
+/// The lanes of up to 16 columns whose numbers follow one another: four bytes at a time.
+fn whole_lanes<'a, T: bytemuck::Pod>(
+    right: Matrix<'_, T>,
+    columns: Range<usize>,
+    lanes: Lanes,
+    mut lines: impl Iterator<Item = &'a mut Line>,
+) {
+    let flip = lanes.flip();
+    let column = |lane: usize| -> &[u8] {
+        // Lanes beyond the last column repeat it, which no result shows.
+        let column = columns.end.min(columns.start + lane + 1) - 1;
+        bytemuck::cast_slice(&right.data()[column * right.column_stride()..][..right.rows()])
+    };
+    let bytes: [&[u8]; LANES] = std::array::from_fn(column);
+    let lane = |bytes: [u8; 4]| bytemuck::cast(u32::from_ne_bytes(bytes) ^ flip);
+    let groups = bytes.map(|bytes| bytes.as_chunks::<4>().0);
+    let count = groups[0].len();
+    let groups = groups.map(|groups| &groups[..count]);
+    for (group, line) in (0..count).zip(&mut lines) {
+        for (out, groups) in line.0.iter_mut().zip(&groups) {
+            *out = lane(groups[group]);
+        }
+    }
+    // The last group may be incomplete.
+    if let Some(line) = lines.next() {
+        for (out, bytes) in line.0.iter_mut().zip(&bytes) {
+            let rest = bytes.as_chunks::<4>().1;
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            *out = lane(last);
+        }
+    }
+}
+
 /// The sum of each column, modulo 2^32; none for f32.
-pub(super) fn column_sums<L: Operand>(right: Matrix<'_, L::Right>) -> Vec<i32> {
-    let column = |column| (0..right.rows()).map(move |row| right.get(row, column));
-    (0..right.columns()).filter_map(|index| L::column_sum(column(index))).collect()
+pub(super) struct ColumnSums<'a, L: Operand>(pub(super) Matrix<'a, L::Right>);
+
+impl<L: Operand> Loop for ColumnSums<'_, L> {
+    type Result = Vec<i32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<i32> {
+        let right = self.0;
+        let mut sums = Vec::with_capacity(right.columns());
+        for column in 0..right.columns() {
+            // Nothing of a matrix without rows is in its slice.
+            sums.extend(if right.row_stride() == 1 && right.rows() > 0 {
+                let first = column * right.column_stride();
+                L::column_sum(right.data()[first..][..right.rows()].iter().copied())
+            } else {
+                L::column_sum((0..right.rows()).map(|row| right.get(row, column)))
+            });
+        }
+        sums
+    }
 }
 
 /// Some rows of a left-hand side as the kernel reads them: in place, or widened to 16 bits in
@@ -68,7 +132,13 @@ impl Lanes {
         }
     }
 
+    /// The bits of a lane that differ from those of its numbers.
+    fn flip(self) -> u32 {
+        if self == Lanes::OffsetBytes { 0x8080_8080 } else { 0 }
+    }
+
     /// A lane of integers, in memory order.
+    #[inline(always)]
     pub(super) fn lane(self, number: impl Fn(usize) -> i16) -> [i16; 2] {
         // Bytes are the low halves of the numbers.
         let byte = |index| number(index).to_le_bytes()[0];
