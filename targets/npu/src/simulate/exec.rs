@@ -97,11 +97,14 @@ impl Executor {
     /// Executes one line; a problem names it.
     pub(super) fn line(&self, node: Node, state: &mut State) -> Result<()> {
         let Ok(work) = &self.work[node.core][node.line] else { return Ok(()) };
-        self.step(node, work, state).map_err(|problem| {
-            let name = self.programs[node.core].lines[node.line].inst.mnemonic();
-            let problem = problem.at(Place::Line(node.number()));
-            problem.with_note(format!("in {name} of core {}", node.core))
-        })
+        self.step(node, work, state).map_err(|problem| self.located(node, problem))
+    }
+
+    /// A problem with its line.
+    pub(super) fn located(&self, node: Node, problem: Diagnostic) -> Diagnostic {
+        let name = self.programs[node.core].lines[node.line].inst.mnemonic();
+        let problem = problem.at(Place::Line(node.number()));
+        problem.with_note(format!("in {name} of core {}", node.core))
     }
 
     /// The machine.

@@ -136,12 +136,9 @@ impl Fast {
         for (&node, step) in self.executor.order().iter().zip(&self.steps) {
             match step {
                 Step::Line => self.executor.line(node, state)?,
-                // Without room in DRAM the executor says which line it was.
-                Step::Copy(copy) => {
-                    if copy.run(state, &mut self.scratch).is_err() {
-                        self.executor.line(node, state)?;
-                    }
-                }
+                Step::Copy(copy) => copy
+                    .run(state, &mut self.scratch)
+                    .map_err(|problem| self.executor.located(node, problem))?,
                 Step::Weights(weights) => weights.run(state),
                 Step::Reorder(reorder) => reorder.run(state),
                 Step::Conv(conv) => {

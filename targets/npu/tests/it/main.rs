@@ -5,6 +5,7 @@ mod common;
 mod compiled;
 mod compiled_damage;
 mod compiled_forms;
+mod fast;
 mod frontend;
 mod functional;
 mod fuzz;
