@@ -89,6 +89,7 @@ pub(crate) mod sealed {
                 }
 
                 #[expect(private_interfaces, reason = "the trait is sealed")]
+                #[inline(always)]
                 fn lane(lanes: Lanes, number: impl Fn(usize) -> Option<$right>) -> [i16; 2] {
                     lanes.lane(|index| number(index).map_or(0, Into::into))
                 }
@@ -129,6 +130,7 @@ pub(crate) mod sealed {
         }
 
         #[expect(private_interfaces, reason = "the trait is sealed")]
+        #[inline(always)]
         fn lane(_: Lanes, number: impl Fn(usize) -> Option<f32>) -> [i16; 2] {
             bytemuck::cast(number(0).unwrap_or(0.0))
         }

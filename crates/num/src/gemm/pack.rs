@@ -19,9 +19,23 @@ pub(super) fn lines<L: Operand>(right: Matrix<'_, L::Right>, kernel: &Kernel) ->
         let place = first / width * groups * kernel.lines + first % width / LANES;
         let columns = first..right.columns().min(first + LANES);
         let out = lines[place..].iter_mut().step_by(kernel.lines).take(groups);
-        // Numbers that stay as wide as they are follow one another in a lane as in their column.
-        if right.row_stride() == 1 && kernel.lanes.number_size() == size_of::<L::Right>() {
-            whole_lanes(right, columns, kernel.lanes, out);
+        if right.row_stride() == 1 {
+            match kernel.lanes {
+                Lanes::Floats => whole_lanes(right, columns, out, |numbers: [_; 1]| {
+                    L::lane(Lanes::Floats, |index| numbers.get(index).copied())
+                }),
+                Lanes::Words => whole_lanes(right, columns, out, |numbers: [_; 2]| {
+                    L::lane(Lanes::Words, |index| numbers.get(index).copied())
+                }),
+                // Four bytes at once.
+                Lanes::Bytes | Lanes::OffsetBytes => {
+                    let flip = kernel.lanes.flip();
+                    whole_lanes(right, columns, out, |numbers: [L::Right; 4]| {
+                        let bytes: [u8; 4] = numbers.map(|number| bytemuck::bytes_of(&number)[0]);
+                        bytemuck::cast(u32::from_ne_bytes(bytes) ^ flip)
+                    });
+                }
+            }
             continue;
         }
         for (group, line) in out.enumerate() {
@@ -37,24 +51,22 @@ pub(super) fn lines<L: Operand>(right: Matrix<'_, L::Right>, kernel: &Kernel) ->
     lines
 }
 
-/// The lanes of up to 16 columns whose numbers follow one another: four bytes at a time.
-fn whole_lanes<'a, T: bytemuck::Pod>(
+/// The lanes of up to 16 columns whose numbers follow one another, `N` to a lane.
+#[inline(always)]
+fn whole_lanes<'a, T: bytemuck::Pod, const N: usize>(
     right: Matrix<'_, T>,
     columns: Range<usize>,
-    lanes: Lanes,
     mut lines: impl Iterator<Item = &'a mut Line>,
+    lane: impl Fn([T; N]) -> [i16; 2],
 ) {
-    let flip = lanes.flip();
-    let column = |lane: usize| -> &[u8] {
+    let column = |lane: usize| -> &[T] {
         // Lanes beyond the last column repeat it, which no result shows.
         let column = columns.end.min(columns.start + lane + 1) - 1;
-        bytemuck::cast_slice(&right.data()[column * right.column_stride()..][..right.rows()])
+        &right.data()[column * right.column_stride()..][..right.rows()]
     };
-    let bytes: [&[u8]; LANES] = std::array::from_fn(column);
-    let lane = |bytes: [u8; 4]| bytemuck::cast(u32::from_ne_bytes(bytes) ^ flip);
-    let groups = bytes.map(|bytes| bytes.as_chunks::<4>().0);
-    let count = groups[0].len();
-    let groups = groups.map(|groups| &groups[..count]);
+    let columns: [&[T]; LANES] = std::array::from_fn(column);
+    let count = right.rows() / N;
+    let groups = columns.map(|column| &column.as_chunks::<N>().0[..count]);
     for (group, line) in (0..count).zip(&mut lines) {
         for (out, groups) in line.0.iter_mut().zip(&groups) {
             *out = lane(groups[group]);
@@ -62,9 +74,9 @@ fn whole_lanes<'a, T: bytemuck::Pod>(
     }
     // The last group may be incomplete.
     if let Some(line) = lines.next() {
-        for (out, bytes) in line.0.iter_mut().zip(&bytes) {
-            let rest = bytes.as_chunks::<4>().1;
-            let mut last = [0; 4];
+        for (out, column) in line.0.iter_mut().zip(&columns) {
+            let rest = column.as_chunks::<N>().1;
+            let mut last = [T::zeroed(); N];
             last[..rest.len()].copy_from_slice(rest);
             *out = lane(last);
         }
