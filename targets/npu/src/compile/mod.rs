@@ -13,6 +13,7 @@ mod memory;
 mod schedule;
 mod steps;
 mod tiles;
+mod transfers;
 mod weights;
 mod writer;
 
@@ -96,9 +97,9 @@ pub(crate) fn compile(
 /// Where the search for a way to cut begins, for groups of so many images.
 fn start(group: u32) -> Knobs {
     let rows = if group == 1 { 8_000 } else { 1 << 40 };
-    let patience = if group == 1 { 0 } else { schedule::NEVER };
+    let direct = u32::from(group > 1);
     let (chunk, set, height, share, linger) = (group.min(2), 4, 16, 8, 2);
-    Knobs { group, chunk, rows, set, height, share, linger, patience }
+    Knobs { group, chunk, rows, set, height, share, linger, patience: 0, direct, lead: 8 }
 }
 
 /// Ways to cut that differ from one in one respect.
@@ -115,7 +116,9 @@ fn neighbours(knobs: Knobs) -> Vec<Knobs> {
     found.extend([8, 16, 24].map(|height| Knobs { height, ..knobs }));
     found.extend([4, 6, 8, 12, 16].map(|share| Knobs { share, ..knobs }));
     found.extend([0, 1, 2, 4, 8].map(|linger| Knobs { linger, ..knobs }));
-    found.extend([0, 4_000, 16_000, schedule::NEVER].map(|patience| Knobs { patience, ..knobs }));
+    found.extend([0, 4_000, 16_000].map(|patience| Knobs { patience, ..knobs }));
+    found.extend([0, 1, 2, 3, 4].map(|direct| Knobs { direct, ..knobs }));
+    found.extend([0, 4, 8, 16, 32].map(|lead| Knobs { lead, ..knobs }));
     found.retain(|&other| other != knobs);
     found
 }

@@ -6,23 +6,19 @@
 //! free it. Weights pass WL0 as a ring, in the order of their use.
 
 use super::layers::{Network, Operation};
-use super::memory::{ALIGN, Block, Occupied, pack};
+use super::memory::{Block, Occupied, pack};
 use super::steps::{Cut, Cutter, Step, Tile, Ways, format, image_bytes};
 use super::writer::{Op, Writer};
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Indices, Map, Program};
 use crate::time::{conv_line_cycles, vector_line_cycles};
 use crate::work::{
-    Conv, Copy, Extents, Place, Regions, WeightDest, WeightSource, Weights, Work, channel_bytes,
-    dense_row_bytes, element_bytes,
+    Conv, Copy, Extents, Place, Regions, Work, element_bytes,
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
-
-/// With this patience weights go through L2 only where nothing else is possible.
-pub(crate) const NEVER: u64 = 1 << 40;
 
 /// A tensor of the whole batch in DRAM, dense.
 #[derive(Clone, Copy, Debug)]
@@ -79,79 +75,100 @@ pub(crate) struct Scheduled {
 }
 
 /// A set of weights for the steps that use it.
-struct Instance {
-    layer: usize,
-    tiles: Vec<Tile>,
-    y: crate::isa::YCutMode,
+pub(super) struct Instance {
+    pub(super) layer: usize,
+    /// Number of its set.
+    pub(super) set: usize,
+    pub(super) tiles: Vec<Tile>,
+    pub(super) y: crate::isa::YCutMode,
     /// The first and the last step that use it.
-    steps: (usize, usize),
+    pub(super) steps: (usize, usize),
     /// Where every tile lies in WL0, once its load is written.
-    places: Vec<Option<u32>>,
+    pub(super) places: Vec<Option<u32>>,
     /// A tile came through L2, and no step has used it.
-    streamed: bool,
+    pub(super) streamed: bool,
 }
 
-/// What the DRAM port has to load.
+/// Rows of an image of an input that are to be loaded.
 #[derive(Clone, Copy)]
-enum Item {
-    /// Rows of images of an input.
-    Input { tensor: usize, images: (u32, u32), rows: (u32, u32), block: usize },
-    /// A tile of weights.
-    Weights { instance: usize, tile: usize },
+pub(super) struct Part {
+    pub(super) tensor: usize,
+    pub(super) image: u32,
+    /// First row and rows.
+    pub(super) rows: (u32, u32),
+    pub(super) block: usize,
+    /// The first step that reads it.
+    pub(super) need: usize,
+    /// Loads of weights that come before it.
+    pub(super) rank: usize,
 }
 
-/// Weights in L2 on their way to WL0.
-struct Staged {
-    instance: usize,
-    tile: usize,
-    block: Block,
+/// A tile of weights that is to be loaded.
+pub(super) struct Load {
+    pub(super) instance: usize,
+    pub(super) tile: usize,
+    pub(super) state: State,
+}
+
+/// Where a tile of weights is.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum State {
+    /// In DRAM.
+    Waiting,
+    /// On its way through L2.
+    Staged(Block),
+    /// In WL0.
+    Resident,
 }
 
 /// Weights in WL0.
-struct Resident {
-    start: u32,
-    end: u32,
-    instance: usize,
-    tile: usize,
+pub(super) struct Resident {
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) instance: usize,
+    pub(super) tile: usize,
 }
 
 /// A result that is to be stored.
-struct Store {
-    work: Work,
-    map: Map,
-    after: Op,
+pub(super) struct Store {
+    pub(super) work: Work,
+    pub(super) map: Map,
+    pub(super) after: Op,
     /// The step before which it must be written.
-    before: usize,
+    pub(super) before: usize,
 }
 
-struct Scheduler<'c, 'a> {
-    cutter: &'c mut Cutter<'a>,
-    job: &'c Job<'a>,
-    ways: &'c Ways,
-    steps: Vec<Step>,
-    cuts: FxHashMap<usize, Cut>,
+pub(super) struct Scheduler<'c, 'a> {
+    pub(super) cutter: &'c mut Cutter<'a>,
+    pub(super) job: &'c Job<'a>,
+    pub(super) ways: &'c Ways,
+    pub(super) steps: Vec<Step>,
+    pub(super) cuts: FxHashMap<usize, Cut>,
     /// Blocks of activations, by value and group.
-    blocks: Vec<Block>,
-    block_of: FxHashMap<(ValueId, u32), usize>,
-    occupied: Occupied,
-    instances: Vec<Instance>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) block_of: FxHashMap<(ValueId, u32), usize>,
+    pub(super) occupied: Occupied,
+    pub(super) instances: Vec<Instance>,
     /// The instance of a step with weights.
-    instance_of: Vec<Option<usize>>,
-    items: Vec<Item>,
-    /// The first step that needs each item.
-    needs: Vec<usize>,
-    next_item: usize,
-    staged: VecDeque<Staged>,
-    residents: Vec<Resident>,
+    pub(super) instance_of: Vec<Option<usize>>,
+    /// Inputs, in the order of need.
+    pub(super) inputs: VecDeque<Part>,
+    /// Weights, in the order of need; in this order they take their places in WL0.
+    pub(super) loads: Vec<Load>,
+    /// The first load that has no place in WL0 yet.
+    pub(super) next: usize,
+    /// The first load that may be staged.
+    pub(super) ahead: usize,
+    pub(super) residents: Vec<Resident>,
     /// Where the ring of WL0 goes on.
-    head: u32,
-    stores: VecDeque<Store>,
+    pub(super) head: u32,
+    pub(super) stores: VecDeque<Store>,
     /// The step that is next, and the tile of it.
-    step: usize,
-    tile: usize,
-    writer: Writer<'a>,
-    landings: Vec<Landing>,
-    firsts: Vec<(usize, usize)>,
+    pub(super) step: usize,
+    pub(super) tile: usize,
+    pub(super) writer: Writer<'a>,
+    pub(super) landings: Vec<Landing>,
+    pub(super) firsts: Vec<(usize, usize)>,
 }
 
 /// Writes the program of a network.
@@ -232,10 +249,10 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             occupied: Occupied::new(&[]),
             instances: Vec::new(),
             instance_of,
-            items: Vec::new(),
-            needs: Vec::new(),
-            next_item: 0,
-            staged: VecDeque::new(),
+            inputs: VecDeque::new(),
+            loads: Vec::new(),
+            next: 0,
+            ahead: 0,
             residents: Vec::new(),
             head: 0,
             stores: VecDeque::new(),
@@ -250,11 +267,11 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         Ok(scheduler)
     }
 
-    fn root(&self, value: ValueId) -> ValueId {
+    pub(super) fn root(&self, value: ValueId) -> ValueId {
         self.job.network.root(value)
     }
 
-    fn images_of(&self, group: u32) -> (u32, u32) {
+    pub(super) fn images_of(&self, group: u32) -> (u32, u32) {
         let first = group * self.ways.all.group;
         (first, self.ways.all.group.min(self.job.images - first))
     }
@@ -387,7 +404,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
 
     /// What the DRAM port has to load, in the order of need.
     fn gather(&mut self) {
-        let mut needed: Vec<(usize, Item)> = Vec::new();
+        let mut needs: Vec<usize> = Vec::new();
         let mut keys: FxHashMap<(usize, usize, u32), usize> = FxHashMap::default();
         for (index, step) in self.steps.iter().enumerate() {
             let Some(set) = step.set else { continue };
@@ -395,14 +412,17 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 let cut = &self.cuts[&step.layer];
                 let tiles = cut.sets[set].clone();
                 let instance = self.instances.len();
-                let items = (0..tiles.len()).map(|tile| (index, Item::Weights { instance, tile }));
-                needed.extend(items);
+                for tile in 0..tiles.len() {
+                    needs.push(index);
+                    self.loads.push(Load { instance, tile, state: State::Waiting });
+                }
                 let places = vec![None; tiles.len()];
-                let steps = (index, index);
+                let (layer, y, steps) = (step.layer, cut.y, (index, index));
                 self.instances.push(Instance {
-                    layer: step.layer,
+                    layer,
+                    set,
                     tiles,
-                    y: cut.y,
+                    y,
                     steps,
                     places,
                     streamed: false,
@@ -412,38 +432,30 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             self.instances[instance].steps.1 = index;
             self.instance_of[index] = Some(instance);
         }
+        let mut parts: Vec<Part> = Vec::new();
+        let groups = self.steps.last().map_or(0, |step| step.group + 1);
         for (tensor, input) in self.job.inputs.iter().enumerate() {
-            let groups = self.steps.last().map_or(0, |step| step.group + 1);
             for group in 0..groups {
                 let Some(&block) = self.block_of.get(&(input.value, group)) else { continue };
                 let (first, count) = self.images_of(group);
-                let [_, rows, _] = input.extents;
+                let [_, height, _] = input.extents;
                 // One image is loaded in four parts, so that work can begin sooner.
-                let parts = if count == 1 && rows >= 32 { 4 } else { 1 };
+                let pieces = if count == 1 && height >= 32 { 4 } else { 1 };
                 for image in first..first + count {
-                    for part in 0..parts {
-                        let [row, end] = [part, part + 1].map(|at| rows * at / parts);
+                    for piece in 0..pieces {
+                        let [row, end] = [piece, piece + 1].map(|at| height * at / pieces);
+                        let need = self.reader(input.value, group, image, row);
+                        // Of several images the first ones come before the weights that they meet.
+                        let ahead = (image - first).saturating_sub(self.ways.all.chunk - 1);
+                        let rank = needs.partition_point(|&other| other < need + 2 * ahead as usize);
                         let rows = (row, end - row);
-                        let images = (image, 1);
-                        let item = Item::Input { tensor, images, rows, block };
-                        needed.push((self.reader(input.value, group, image, row), item));
+                        parts.push(Part { tensor, image, rows, block, need, rank });
                     }
                 }
             }
         }
-        // Of several images the first ones come before the weights that they meet.
-        needed.sort_by_key(|&(step, item)| match item {
-            Item::Weights { .. } => (step, 1),
-            Item::Input { images, .. } => {
-                let ahead = images.0 - self.steps[step].piece.image;
-                (step + ahead.saturating_sub(self.ways.all.chunk - 1) as usize * 2, 0)
-            }
-        });
-        (self.needs, self.items) = needed.into_iter().unzip();
-        // What a step needs may lie behind what later ones need.
-        for index in (1..self.needs.len()).rev() {
-            self.needs[index - 1] = self.needs[index - 1].min(self.needs[index]);
-        }
+        parts.sort_by_key(|part| (part.rank, part.need, part.image, part.rows));
+        self.inputs = parts.into();
     }
 
     /// The first step that reads a row of an image of an input.
@@ -495,13 +507,13 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         }
     }
 
-    fn store(&mut self) {
+    pub(super) fn store(&mut self) {
         if let Some(store) = self.stores.pop_front() {
             self.writer.write(&store.work, &store.map, None);
         }
     }
 
-    fn map(&self, step: usize, tile: Option<i32>) -> Map {
+    pub(super) fn map(&self, step: usize, tile: Option<i32>) -> Map {
         let layer = self.steps[step].layer as i32;
         Map {
             slyr: layer,
@@ -514,7 +526,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     }
 
     /// The map of a transfer for a layer, as of the step that is next.
-    fn transfer_map(&self, layer: usize) -> Map {
+    pub(super) fn transfer_map(&self, layer: usize) -> Map {
         let step = self.step.min(self.steps.len() - 1);
         let indices = Indices::from_slice(&[layer as i32]);
         Map { clyr: indices.clone(), c_flyr: indices, ..self.map(step, None) }
@@ -535,7 +547,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     /// Writes the loads that a step waits for.
     fn supply(&mut self, step: usize) -> Result<()> {
         loop {
-            let loaded = self.needs.get(self.next_item).is_none_or(|&need| need > step);
+            let loaded = self.inputs.iter().all(|part| part.need > step);
             let resident = self.instance_of[step]
                 .is_none_or(|instance| self.instances[instance].places.iter().all(Option::is_some));
             if loaded && resident {
@@ -589,7 +601,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     }
 
     /// First byte of an image of a value.
-    fn image(&self, value: ValueId, group: u32, image: u32) -> u64 {
+    pub(super) fn image(&self, value: ValueId, group: u32, image: u32) -> u64 {
         let block = self.blocks[self.block_of[&(value, group)]];
         let form = self.cutter.form(value);
         let bytes = image_bytes(self.cutter.extents(value), format(form.grid));
@@ -656,216 +668,5 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             let before = step + 2;
             self.stores.push_back(Store { work: Work::Copy(copy), map, after: op, before });
         }
-    }
-
-    /// Writes one transfer that can start before a time; false when there is none.
-    fn advance(&mut self, until: u64) -> bool {
-        let free = self.writer.dram_free();
-        if self.stores.front().is_some_and(|store| self.writer.end(store.after) <= free) {
-            self.store();
-            return true;
-        }
-        if self.move_staged() {
-            return true;
-        }
-        let Some(&item) = self.items.get(self.next_item) else {
-            let waits = !self.stores.is_empty() && until == u64::MAX;
-            if waits {
-                self.store();
-            }
-            return waits;
-        };
-        match item {
-            Item::Input { tensor, images, rows, block } => {
-                self.load_input(tensor, images, rows, block, until)
-            }
-            Item::Weights { instance, tile } => self.load_weights(instance, tile, until),
-        }
-    }
-
-    fn load_input(
-        &mut self,
-        tensor: usize,
-        images: (u32, u32),
-        (row, rows): (u32, u32),
-        block: usize,
-        until: u64,
-    ) -> bool {
-        if self.blocks[block].first > self.step {
-            return false;
-        }
-        let input = self.job.inputs[tensor];
-        let group = images.0 / self.ways.all.group;
-        let [c, _, w] = input.extents;
-        let bytes = u64::from(element_bytes(input.format));
-        let dense = |rows: u64| rows * u64::from(w) * u64::from(c) * bytes;
-        let height = u64::from(input.extents[1]);
-        let pixel = u64::from(crate::work::pitch(c, bytes as u32));
-        let at = self.image(input.value, group, images.0);
-        let work = Work::Copy(Copy {
-            load: true,
-            bas: 0,
-            dense: true,
-            format: input.format,
-            dram: input.address + dense(height * u64::from(images.0) + u64::from(row)) as u32,
-            l2: Place { region: 0, address: (at + u64::from(row) * u64::from(w) * pixel) as i64 },
-            images: images.1,
-            tile: [c, rows, w],
-            dram_tensor: input.extents,
-            l2_tensor: input.extents,
-        });
-        if self.writer.plan(&work).start >= until {
-            return false;
-        }
-        let map = self.transfer_map(self.steps[self.needs[self.next_item]].layer);
-        let op = self.writer.write(&work, &map, None);
-        let is_last = row + rows == input.extents[1];
-        if let Some(op) = op.filter(|_| is_last) {
-            let line = self.writer.line(op);
-            self.landings.push(Landing { value: input.value, line, images, address: at });
-        }
-        self.next_item += 1;
-        true
-    }
-
-    /// The transfer of a tile from DRAM, to WL0 or L2.
-    fn weights(
-        &self,
-        instance: usize,
-        tile: usize,
-        source: WeightSource,
-        dest: WeightDest,
-    ) -> Work {
-        let own = &self.instances[instance];
-        let piece = self.steps[own.steps.0].piece;
-        let conv = self.cutter.conv(&self.job.network.layers[own.layer], piece);
-        let row = conv.weight_row();
-        Work::Weights(Weights {
-            source,
-            dest,
-            format: DataFmt::INT8,
-            mask: None,
-            y_cut: matches!(dest, WeightDest::Wl0(_)).then_some(own.y),
-            source_row: row,
-            dest_row: row,
-            channels: own.tiles[tile].channels,
-            row,
-        })
-    }
-
-    fn dram_source(&self, instance: usize, tile: usize) -> (WeightSource, u64) {
-        let own = &self.instances[instance];
-        let piece = self.steps[own.steps.0].piece;
-        let conv = self.cutter.conv(&self.job.network.layers[own.layer], piece);
-        let row = dense_row_bytes(conv.weight_row(), 1);
-        let offset = channel_bytes(own.tiles[tile].first, row);
-        let address = self.job.weights[&own.layer] + offset as u32;
-        let bytes = channel_bytes(own.tiles[tile].channels, row);
-        (WeightSource::Dram { bas: 1, address }, bytes)
-    }
-
-    fn load_weights(&mut self, instance: usize, tile: usize, until: u64) -> bool {
-        let (source, bytes) = self.dram_source(instance, tile);
-        let layer = self.instances[instance].layer;
-        let patience = self.ways.of(layer).patience;
-        let direct = self.staged.is_empty().then(|| self.room(instance, tile)).flatten();
-        let direct = direct.map(|at| {
-            let work = self.weights(instance, tile, source, WeightDest::Wl0(at));
-            (self.writer.plan(&work).start, at, work)
-        });
-        let free = self.writer.dram_free();
-        let prompt = direct.as_ref().is_some_and(|plan| plan.0 <= free.saturating_add(patience));
-        // Without a place in WL0 yet it is not known how long one takes to be free.
-        let waits = direct.is_none() && patience >= NEVER && until != u64::MAX;
-        let staged = match prompt || waits {
-            true => None,
-            false => self.stage(instance, tile, source, bytes),
-        };
-        let map = self.transfer_map(layer);
-        match (direct, staged) {
-            (Some((start, at, work)), other)
-                if start < until && other.as_ref().is_none_or(|other| other.0 >= start) =>
-            {
-                self.writer.write(&work, &map, None);
-                self.reside(instance, tile, at);
-            }
-            (_, Some((start, block, work))) if start < until => {
-                self.writer.write(&work, &map, None);
-                self.staged.push_back(Staged { instance, tile, block });
-            }
-            _ => return false,
-        }
-        self.next_item += 1;
-        true
-    }
-
-    /// A place in L2 for a tile until its step.
-    fn stage(
-        &self,
-        instance: usize,
-        tile: usize,
-        source: WeightSource,
-        bytes: u64,
-    ) -> Option<(u64, Block, Work)> {
-        let (first, last) = (self.step, self.instances[instance].steps.0);
-        let others: Vec<Block> = self.staged.iter().map(|staged| staged.block).collect();
-        let limit = u64::from(self.cutter.arch.l2_bytes);
-        let bytes = bytes.next_multiple_of(ALIGN);
-        let start = self.occupied.find(bytes, first, last, &others, limit)?;
-        let place = Place { region: 0, address: start as i64 };
-        let work = self.weights(instance, tile, source, WeightDest::L2(place));
-        let plan = self.writer.plan(&work);
-        Some((plan.start, Block { start, bytes, first, last }, work))
-    }
-
-    /// Moves the first staged tile to WL0 if there is room.
-    fn move_staged(&mut self) -> bool {
-        let Some(staged) = self.staged.front() else { return false };
-        let (instance, tile, block) = (staged.instance, staged.tile, staged.block);
-        let Some(at) = self.room(instance, tile) else { return false };
-        let source = WeightSource::L2(Place { region: 0, address: block.start as i64 });
-        let work = self.weights(instance, tile, source, WeightDest::Wl0(at));
-        let map = self.transfer_map(self.instances[instance].layer);
-        self.writer.write(&work, &map, None);
-        self.reside(instance, tile, at);
-        self.instances[instance].streamed = true;
-        self.staged.pop_front();
-        true
-    }
-
-    fn units(&self, instance: usize, tile: usize) -> u32 {
-        let own = &self.instances[instance];
-        let piece = self.steps[own.steps.0].piece;
-        let conv = self.cutter.conv(&self.job.network.layers[own.layer], piece);
-        self.cutter.units(&conv, own.tiles[tile].channels)
-    }
-
-    /// True when no line that is still to be written uses the weights.
-    fn is_done(&self, resident: &Resident) -> bool {
-        let last = self.instances[resident.instance].steps.1;
-        last < self.step || last == self.step && resident.tile < self.tile
-    }
-
-    /// Where the ring goes on with room for a tile, if it has room.
-    fn room(&self, instance: usize, tile: usize) -> Option<u32> {
-        let units = self.units(instance, tile);
-        let arch = self.cutter.arch;
-        let head = self.head.next_multiple_of(arch.wl0_align);
-        let at = if head + units <= arch.wl0_units { head } else { 0 };
-        // What lies between is passed over, so that nothing of it may be in use either.
-        let mut busy = self.residents.iter().filter(|resident| {
-            resident.start < at + units && at < resident.end && !self.is_done(resident)
-        });
-        (at + units <= arch.wl0_units && busy.next().is_none()).then_some(at)
-    }
-
-    fn reside(&mut self, instance: usize, tile: usize, at: u32) {
-        let end = at + self.units(instance, tile);
-        let residents = std::mem::take(&mut self.residents);
-        let keep = |resident: &Resident| resident.end <= at || end <= resident.start;
-        self.residents = residents.into_iter().filter(keep).collect();
-        self.residents.push(Resident { start: at, end, instance, tile });
-        self.instances[instance].places[tile] = Some(at);
-        self.head = end;
     }
 }

@@ -36,6 +36,10 @@ pub(crate) struct Knobs {
     pub(crate) linger: usize,
     /// Cycles that the DRAM port waits for room in WL0 before weights go through L2.
     pub(crate) patience: u64,
+    /// Weights of every so many sets of a layer do not go through L2; 0: of none.
+    pub(crate) direct: u32,
+    /// Inputs are loaded when this many tiles of weights or fewer come before them.
+    pub(crate) lead: usize,
 }
 
 /// Ways to cut of a network: one for all layers, others for some.
