@@ -2,6 +2,8 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
+mod flow;
+
 use crate::arch::NpuArch;
 use crate::binary::{self, Attached};
 use crate::isa::Queue;
@@ -18,7 +20,7 @@ use bytes::Bytes;
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
-use quincunx_diag::{Diagnostic, Result, first};
+use quincunx_diag::{Diagnostic, Result, any_error, first};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::Tensors;
 use quincunx_timeline::{Event, EventId, Timeline};
@@ -361,7 +363,13 @@ impl quincunx_contract::Program for Artifact {
 
     fn verify(&self) -> Vec<Diagnostic> {
         let list = self.list();
-        verify(&Subject { programs: &list, work: &self.work, arch: &self.arch })
+        let subject = Subject { programs: &list, work: &self.work, arch: &self.arch };
+        let mut problems = verify(&subject);
+        if self.taps.values().next().is_some() && !any_error(&problems) {
+            let order = replay(&list, &self.work, &|_| 0).order;
+            problems.extend(flow::check(&subject, &order, &self.tensors, &self.taps));
+        }
+        problems
     }
 
     fn checks(&self) -> Vec<Check> {
@@ -391,6 +399,7 @@ impl quincunx_contract::Program for Artifact {
                 "bytes are written before they are read",
                 &[("Q4033", "Q4033"), ("Q4048", "Q4048")],
             ),
+            order("values lie where the interface says", &[("Q4043", "Q4043")]),
             order("nothing is overwritten too early", &[("Q4040", "Q4041")]),
             family(
                 "maps and configurations are plausible",

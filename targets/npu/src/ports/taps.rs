@@ -162,6 +162,11 @@ impl Taps {
         Ok(taps)
     }
 
+    /// The values with their names.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &Tap)> {
+        self.taps.iter().map(|(layer, tap)| (layer.value.as_str(), tap))
+    }
+
     /// Nothing seen yet.
     pub(crate) fn start(&self) -> Vec<Vec<Vec<f64>>> {
         self.taps.iter().map(|(_, tap)| vec![Vec::new(); tap.parts.len()]).collect()

@@ -1,0 +1,532 @@
+//! Values of a compiled program lie where its interface says, and lines read them as what they are.
+//!
+//! A line that writes to L2 writes a part of the value that is complete there next. When a value is
+//! said to be complete, all of its bytes were written as parts of it. What a line reads is one
+//! value, in the layout of that value, at the place that belongs to what the line writes; what it
+//! stores is the output of that name. Values that the interface does not name are not judged.
+
+use crate::ports::{NamedTensor, Taps};
+use crate::regions::{Region, RegionTable};
+use crate::replay::Node;
+use crate::verify::Subject;
+use crate::work::{
+    Access, Conv, Copy, Extents, Memory, Place, Vector, VectorKind, Work, accesses, element_bytes,
+    pitch, product, wide,
+};
+use quincunx_diag::{Diagnostic, Place as At};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::num::Saturating;
+
+/// Bytes with a label of their own.
+const WORD: i64 = 8;
+
+/// Bytes that are no part of a value: unknown, and weights.
+const NOTHING: u32 = 0;
+const WEIGHTS: u32 = 1;
+const VALUES: u32 = 2;
+
+/// What lies in L2: images, or a tile of them.
+#[derive(Clone, Copy)]
+struct Tensor {
+    address: i64,
+    extents: Extents,
+    bytes: u32,
+}
+
+impl Tensor {
+    fn pixel(&self) -> Saturating<i64> {
+        wide(pitch(self.extents[0], self.bytes))
+    }
+
+    fn row(&self) -> Saturating<i64> {
+        self.pixel() * wide(self.extents[2])
+    }
+
+    fn image(&self) -> Saturating<i64> {
+        self.row() * wide(self.extents[1])
+    }
+
+    /// Image, channel, row and column of a byte; `None` before the first, and within an element.
+    fn place(&self, address: i64) -> Option<[i64; 4]> {
+        let rest = wide(address) - wide(self.address);
+        let [image, row, pixel] = [self.image().0, self.row().0, self.pixel().0];
+        let channel = rest.0.checked_rem(pixel)?;
+        let aligned = rest.0 >= 0 && channel.checked_rem(self.bytes.into())? == 0;
+        let place = [
+            rest.0.checked_div(image)?,
+            channel.checked_div(self.bytes.into())?,
+            rest.0.checked_rem(image)?.checked_div(row)?,
+            rest.0.checked_rem(row)?.checked_div(pixel)?,
+        ];
+        aligned.then_some(place)
+    }
+}
+
+/// Images of a value that lie together until the next ones come.
+struct Held<'a> {
+    names: Vec<&'a str>,
+    value: usize,
+    core: usize,
+    tensor: Tensor,
+    /// Image of the batch with which they begin, and how many they are.
+    images: (i64, i64),
+    /// Images that are complete together: how many, and the position in the order of execution
+    /// after which they are.
+    parts: Vec<(i64, usize)>,
+}
+
+impl Held<'_> {
+    /// A byte and a tile (images, channels, rows, columns) from there on as a place in the value.
+    fn place(&self, address: i64, tile: [u32; 4]) -> Option<[i64; 4]> {
+        let mut place = self.tensor.place(address)?;
+        let [c, h, w] = self.tensor.extents.map(i64::from);
+        let ends = place.iter().zip(tile).map(|(&at, extent)| (wide(at) + wide(extent)).0);
+        let inside = ends.zip([self.images.1, c, h, w]).all(|(end, extent)| end <= extent);
+        place[0] = (wide(place[0]) + wide(self.images.0)).0;
+        inside.then_some(place)
+    }
+
+    /// The position after which the image of a place is complete.
+    fn complete(&self, place: [i64; 4]) -> Option<usize> {
+        let mut end = Saturating(self.images.0);
+        let part = self.parts.iter().find(|(images, _)| {
+            end += *images;
+            place[0] < end.0
+        });
+        part.map(|&(_, position)| position)
+    }
+}
+
+/// An operand of a line.
+struct Operand {
+    tensor: Tensor,
+    /// Images, channels, rows and columns that belong to it.
+    tile: [u32; 4],
+    /// First row and column of the first window, strides, and the first channel for an output
+    /// channel: numerator and denominator.
+    start: [i32; 2],
+    stride: [u32; 2],
+    channel: (u32, u32),
+}
+
+/// What is wrong with the values of a program, the first problem of them.
+pub(super) fn check(
+    subject: &Subject<'_>,
+    order: &[Node],
+    tensors: &[NamedTensor],
+    taps: &Taps,
+) -> Option<Diagnostic> {
+    let words = usize::try_from(i64::from(subject.arch.l2_bytes).checked_div(WORD)?).ok()?;
+    let held = held(taps, order);
+    let mut flow = Flow {
+        completed: completed(&held),
+        held,
+        labels: vec![vec![NOTHING; words]; subject.programs.len()],
+        tensors,
+        stored: BTreeMap::new(),
+        pads: BTreeMap::new(),
+    };
+    for (position, &node) in order.iter().enumerate() {
+        let Ok(work) = &subject.work[node.core][node.line] else { continue };
+        if let Work::Regions(cuts) = work {
+            let mut table = RegionTable::default();
+            table.set(cuts);
+            let whole = |(number, region): (u8, Region)| {
+                number == 0 && region == Region::whole(subject.arch)
+            };
+            // Rings divide values in ways that are not followed here.
+            if !table.iter().all(whole) {
+                return None;
+            }
+        }
+        let list = accesses(work, subject.arch);
+        if let Err(what) = flow.line(node.core, position, work, &list) {
+            let problem = Diagnostic::invalid("Q4043", what).at(At::Line(node.number()));
+            return Some(problem.help("the program is not what was compiled: compile it again"));
+        }
+    }
+    let whole = |tensor: &&NamedTensor| {
+        let all = product(tensor.extents.map(u64::from));
+        !tensor.output || flow.stored.get(&*tensor.name).is_none_or(|&stored| stored == all)
+    };
+    let part = tensors.iter().find(|tensor| !whole(tensor))?;
+    let what = format!("not all of the output {:?} is stored, or some of it twice", part.name);
+    Some(Diagnostic::invalid("Q4043", what))
+}
+
+/// The values of an interface; names of one value are together, and so are parts that follow one
+/// another in L2.
+fn held<'a>(taps: &'a Taps, order: &[Node]) -> Vec<Held<'a>> {
+    let positions: BTreeMap<Node, usize> =
+        order.iter().enumerate().map(|(position, &node)| (node, position)).collect();
+    let mut held = Vec::<Held<'a>>::new();
+    let mut known: BTreeMap<_, usize> = BTreeMap::new();
+    for (value, (name, tap)) in taps.values().enumerate() {
+        let [c, h, w] = tap.extents;
+        let columns = w.checked_div(tap.fold).unwrap_or(w);
+        let extents = [c.saturating_mul(tap.fold), h, columns];
+        let (mut first, mut buffers) = (0_i64, Vec::<Held<'a>>::new());
+        for part in &tap.parts {
+            let images = i64::try_from(part.images).unwrap_or(i64::MAX);
+            let node = Node { core: part.core, line: part.line };
+            let position = positions.get(&node).copied().unwrap_or(usize::MAX);
+            let address = i64::try_from(part.address).unwrap_or(i64::MAX);
+            let tensor = Tensor { address, extents, bytes: element_bytes(tap.format) };
+            let follows = |last: &&mut Held<'a>| {
+                let end = wide(last.tensor.address) + tensor.image() * wide(last.images.1);
+                last.core == part.core && end.0 == address
+            };
+            match buffers.last_mut().filter(follows) {
+                Some(last) => {
+                    last.images.1 = last.images.1.saturating_add(images);
+                    last.parts.push((images, position));
+                }
+                None => buffers.push(Held {
+                    names: vec![name],
+                    value,
+                    core: part.core,
+                    tensor,
+                    images: (first, images),
+                    parts: vec![(images, position)],
+                }),
+            }
+            first = first.saturating_add(images);
+        }
+        for buffer in buffers {
+            let key = (buffer.core, buffer.tensor.address, buffer.parts.clone());
+            match known.entry(key) {
+                Entry::Occupied(other) => held[*other.get()].names.push(name),
+                Entry::Vacant(place) => {
+                    place.insert(held.len());
+                    held.push(buffer);
+                }
+            }
+        }
+    }
+    held
+}
+
+/// What is complete when.
+fn completed(held: &[Held<'_>]) -> BTreeMap<usize, Vec<(usize, i64, i64)>> {
+    let mut completed: BTreeMap<usize, Vec<(usize, i64, i64)>> = BTreeMap::new();
+    for (index, held) in held.iter().enumerate() {
+        let mut first = 0_i64;
+        for &(images, position) in &held.parts {
+            completed.entry(position).or_default().push((index, first, images));
+            first = first.saturating_add(images);
+        }
+    }
+    completed
+}
+
+struct Flow<'a> {
+    held: Vec<Held<'a>>,
+    /// Value, first image and number of images that are complete after a position.
+    completed: BTreeMap<usize, Vec<(usize, i64, i64)>>,
+    /// Of every word of every core.
+    labels: Vec<Vec<u32>>,
+    tensors: &'a [NamedTensor],
+    /// Elements stored, by output.
+    stored: BTreeMap<&'a str, u64>,
+    /// Rows and columns of padding, by value and operand.
+    pads: BTreeMap<(usize, usize), [i64; 2]>,
+}
+
+type Outcome<T> = Result<T, String>;
+
+impl<'a> Flow<'a> {
+    fn line(&mut self, core: usize, position: usize, work: &Work, list: &[Access]) -> Outcome<()> {
+        let target = result(work).and_then(|(tensor, tile)| {
+            let index = self.target(core, position, tensor, tile)?;
+            Some((index, self.held[index].place(tensor.address, tile)?))
+        });
+        let reads = list.iter().filter(|access| !access.write && access.memory == Memory::L2(0));
+        for (number, (operand, access)) in operands(work).iter().zip(reads).enumerate() {
+            let label = self.label(core, access)?;
+            let Some(index) = label.checked_sub(VALUES) else {
+                if label == WEIGHTS {
+                    return Err("weights are read as numbers of an image".to_owned());
+                }
+                continue;
+            };
+            let source = self.place_of(index as usize, operand)?;
+            if let Some((target, place)) = target {
+                self.belongs((target, place), number, operand, source)?;
+            }
+            if let Work::Copy(copy) = work {
+                self.store(index as usize, copy, source)?;
+            }
+        }
+        if let (Work::Copy(copy), Some((index, place))) = (work, target) {
+            self.load(index, copy, place)?;
+        }
+        let label = match (work, target) {
+            (Work::Weights(_), _) => WEIGHTS,
+            (_, Some((index, _))) => VALUES.saturating_add(index as u32),
+            (_, None) => NOTHING,
+        };
+        for access in list.iter().filter(|access| access.write) {
+            let core = match access.memory {
+                Memory::L2(_) => core,
+                Memory::Remote(core, _) | Memory::RemoteWhole(core) => core.into(),
+                Memory::Wl0 | Memory::Dram(_) => continue,
+            };
+            self.words(core, access, |word| *word = label);
+        }
+        self.complete(position)
+    }
+
+    /// The value that a tile is a part of: of those with its layout, the one that is complete next.
+    fn target(&self, core: usize, now: usize, tensor: Tensor, tile: [u32; 4]) -> Option<usize> {
+        let complete = |(index, held): (usize, &Held<'_>)| {
+            let same = (held.core, held.tensor.bytes) == (core, tensor.bytes)
+                && tensor.address >= held.tensor.address
+                && alike(&held.tensor, &tensor, tile[0]);
+            let place = same.then(|| held.place(tensor.address, tile)).flatten()?;
+            Some((held.complete(place).filter(|&complete| complete >= now)?, index))
+        };
+        self.held.iter().enumerate().filter_map(complete).min().map(|(_, index)| index)
+    }
+
+    /// The label of all words of an access.
+    fn label(&mut self, core: usize, access: &Access) -> Outcome<u32> {
+        let (mut label, mut mixed) = (None, false);
+        self.words(core, access, |word| mixed |= *label.get_or_insert(*word) != *word);
+        match mixed {
+            true => Err("what is read is not one value".to_owned()),
+            false => Ok(label.unwrap_or(NOTHING)),
+        }
+    }
+
+    fn words(&mut self, core: usize, access: &Access, mut each: impl FnMut(&mut u32)) {
+        let Some(labels) = self.labels.get_mut(core) else { return };
+        let pattern = access.pattern.merged();
+        for start in pattern.starts() {
+            let first = wide(access.span.start) + wide(start);
+            let last = first + wide(pattern.bytes) - Saturating(1);
+            let word = |at: Saturating<i64>| usize::try_from(at.0.checked_div(WORD)?).ok();
+            let words = word(first).zip(word(last));
+            let words = words.and_then(|(first, last)| labels.get_mut(first..=last));
+            words.into_iter().flatten().for_each(&mut each);
+        }
+    }
+
+    /// Where in a value an operand begins.
+    fn place_of(&self, index: usize, operand: &Operand) -> Outcome<[i64; 4]> {
+        let held = &self.held[index];
+        let layout = (held.tensor.bytes, operand.tensor.bytes);
+        let place = held.place(operand.tensor.address, operand.tile);
+        match place.filter(|_| layout.0 == layout.1) {
+            Some(place) if alike(&held.tensor, &operand.tensor, operand.tile[0]) => Ok(place),
+            _ => Err(format!("the value {:?} is read as something else", held.names[0])),
+        }
+    }
+
+    /// The place that is read belongs to the one that is written: the same image, the channels, and
+    /// rows and columns that lie as far off as for every other part of the result.
+    fn belongs(
+        &mut self,
+        (target, place): (usize, [i64; 4]),
+        number: usize,
+        operand: &Operand,
+        source: [i64; 4],
+    ) -> Outcome<()> {
+        let held = &self.held[target];
+        let axis = |axis: usize| {
+            let at = wide(source[axis.saturating_add(2)]) + wide(operand.start[axis]);
+            (wide(place[axis.saturating_add(2)]) * wide(operand.stride[axis]) - at).0
+        };
+        let pads = [axis(0), axis(1)];
+        let known = *self.pads.entry((held.value, number)).or_insert(pads);
+        let (per, of) = operand.channel;
+        let channel = (wide(place[1]) * wide(per)).0.checked_div(of.into()).unwrap_or(0);
+        if source[0] != place[0]
+            || channel != source[1]
+            || known != pads
+            || pads.iter().any(|&p| p < 0)
+        {
+            let name = held.names[0];
+            return Err(format!(
+                "a part of the value {name:?} is made of another part of its operand"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What is stored is the output of that name, at the same place.
+    fn store(&mut self, index: usize, copy: &Copy, place: [i64; 4]) -> Outcome<()> {
+        let held = &self.held[index];
+        let tensors = self.tensors;
+        let is_it = |tensor: &&NamedTensor| {
+            tensor.output
+                && held.names.contains(&&*tensor.name)
+                && offset(tensor, copy) == Some(linear(held, place))
+        };
+        let mut found = tensors.iter().filter(is_it).peekable();
+        if found.peek().is_none() {
+            let name = held.names[0];
+            return Err(format!("the value {name:?} is stored where it is no output"));
+        }
+        let [c, h, w] = copy.tile;
+        let elements = product([copy.images, c, h, w].map(u64::from));
+        for tensor in found {
+            let stored = self.stored.entry(&tensor.name).or_default();
+            *stored = stored.saturating_add(elements);
+        }
+        Ok(())
+    }
+
+    /// What is loaded comes from the same place of an input.
+    fn load(&self, index: usize, copy: &Copy, place: [i64; 4]) -> Outcome<()> {
+        let held = &self.held[index];
+        let mut inputs = self.tensors.iter().filter(|tensor| !tensor.output);
+        match !copy.load || inputs.any(|tensor| offset(tensor, copy) == Some(linear(held, place))) {
+            true => Ok(()),
+            false => Err(format!("the value {:?} is loaded from another place", held.names[0])),
+        }
+    }
+
+    /// Values that are said to be complete now are.
+    fn complete(&self, position: usize) -> Outcome<()> {
+        for &(index, first, images) in self.completed.get(&position).into_iter().flatten() {
+            let held = &self.held[index];
+            let label = VALUES.saturating_add(index as u32);
+            let start = wide(held.tensor.address) + held.tensor.image() * wide(first);
+            let end = start + held.tensor.image() * wide(images);
+            let word = |at: Saturating<i64>| usize::try_from(at.0.checked_div(WORD)?).ok();
+            let words = word(start).zip(word(end));
+            let words = words.and_then(|(start, end)| self.labels.get(held.core)?.get(start..end));
+            if !words.is_some_and(|words| words.iter().all(|&word| word == label)) {
+                let name = held.names[0];
+                return Err(format!("the value {name:?} is not complete where it should be"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Two tensors have the same layout; of one image also where one has fewer rows.
+fn alike(value: &Tensor, tile: &Tensor, images: u32) -> bool {
+    let ([c, h, w], [other_c, other_h, other_w]) = (value.extents, tile.extents);
+    (c, w) == (other_c, other_w) && (h == other_h || images == 1 && other_h < h)
+}
+
+/// The element of a batch at a place.
+fn linear(held: &Held<'_>, [n, c, y, x]: [i64; 4]) -> i64 {
+    let [channels, rows, columns] = held.tensor.extents.map(|extent| wide(extent));
+    (((wide(n) * rows + wide(y)) * columns + wide(x)) * channels + wide(c)).0
+}
+
+/// The element of a tensor in DRAM with which a copy begins.
+fn offset(tensor: &NamedTensor, copy: &Copy) -> Option<i64> {
+    let own = u64::from(element_bytes(NamedTensor::format_of(&tensor.format)?));
+    let bytes = u64::from(copy.dram).checked_sub(tensor.address.into())?;
+    let elements = product(tensor.extents.map(u64::from));
+    let offset = bytes.checked_div(own).filter(|&offset| offset < elements)?;
+    let fits = copy.bas == tensor.base && copy.dense && element_bytes(copy.format) == own as u32;
+    (fits && bytes.checked_rem(own)? == 0).then_some(offset as i64)
+}
+
+fn tensor(place: Place, extents: Extents, bytes: u32) -> Option<Tensor> {
+    (place.region == 0).then_some(Tensor { address: place.address, extents, bytes })
+}
+
+/// The tensor in L2 that a line writes a tile of: images, channels, rows and columns.
+#[deny(clippy::wildcard_enum_match_arm)]
+fn result(work: &Work) -> Option<(Tensor, [u32; 4])> {
+    let (tensor, tile) = match work {
+        Work::Conv(conv) => {
+            let [n, k, _, h, w] = conv.tile;
+            (tensor(conv.output, conv.dest, element_bytes(conv.formats[2])), [n, k, h, w])
+        }
+        Work::Vector(vector) => {
+            let [c, h, w] = vector.config.tile;
+            (tensor(vector.output, vector.config.dest, vector.output_bytes()), [1, c, h, w])
+        }
+        Work::Copy(copy) if copy.load => {
+            let [c, h, w] = copy.tile;
+            let bytes = element_bytes(copy.format);
+            (tensor(copy.l2, copy.l2_tensor, bytes), [copy.images, c, h, w])
+        }
+        Work::Copy(_) | Work::Weights(_) | Work::Reorder(_) | Work::Remote(_) => return None,
+        Work::Begin | Work::End | Work::Regions(_) | Work::Configure => return None,
+    };
+    Some((tensor?, tile))
+}
+
+/// What a line reads from L2, in the order of its accesses.
+#[deny(clippy::wildcard_enum_match_arm)]
+fn operands(work: &Work) -> Vec<Operand> {
+    match work {
+        Work::Conv(conv) => of_conv(conv).into_iter().collect(),
+        Work::Vector(vector) => of_vector(vector),
+        Work::Copy(copy) if !copy.load => {
+            let [c, h, w] = copy.tile;
+            let tensor = tensor(copy.l2, copy.l2_tensor, element_bytes(copy.format));
+            let operand = |tensor| Operand {
+                tensor,
+                tile: [copy.images, c, h, w],
+                start: [0; 2],
+                stride: [1; 2],
+                channel: (1, 1),
+            };
+            tensor.map(operand).into_iter().collect()
+        }
+        Work::Copy(_) | Work::Weights(_) | Work::Reorder(_) | Work::Remote(_) => Vec::new(),
+        Work::Begin | Work::End | Work::Regions(_) | Work::Configure => Vec::new(),
+    }
+}
+
+/// The image whose row and column `start` would lie at `place`.
+fn behind(place: Place, start: [i32; 2], extents: Extents, bytes: u32) -> Option<Tensor> {
+    let at = tensor(place, extents, bytes)?;
+    let before = wide(start[0]) * at.row() + wide(start[1]) * at.pixel();
+    Some(Tensor { address: (wide(at.address) - before).0, ..at })
+}
+
+fn of_conv(conv: &Conv) -> Option<Operand> {
+    let [_, rows, columns] = conv.source;
+    // Sums in parts begin at any channel.
+    if conv.accumulate.is_some() || conv.insert != [1, 1] {
+        return None;
+    }
+    let per = |channels: u32| channels.checked_div(conv.groups.max(1)).unwrap_or(0);
+    let channel = match conv.groups {
+        0 | 1 => (0, 1),
+        _ => (per(conv.tile[2]), per(conv.tile[1])),
+    };
+    Some(Operand {
+        tensor: behind(conv.input, conv.start, conv.source, element_bytes(conv.formats[0]))?,
+        tile: [conv.tile[0], conv.tile[2], rows, columns],
+        start: conv.start,
+        stride: conv.stride,
+        channel,
+    })
+}
+
+fn of_vector(vector: &Vector) -> Vec<Operand> {
+    let (config, bytes) = (&vector.config, vector.input_bytes());
+    let [c, h, w] = config.source;
+    let operand = |tensor: Tensor, start| Operand {
+        tensor,
+        tile: [1, c, h, w],
+        start,
+        stride: config.stride,
+        channel: (1, 1),
+    };
+    let whole = |axes: u8| axes & 7 == 7;
+    let list = match vector.kind {
+        VectorKind::Pool => vec![(vector.input, vector.start)],
+        VectorKind::Single if !whole(config.first_axes) => Vec::new(),
+        VectorKind::Single if whole(config.second_axes) => {
+            vec![(vector.input, [0; 2]), (vector.second, [0; 2])]
+        }
+        VectorKind::Single => vec![(vector.input, [0; 2])],
+        VectorKind::Enlarge => Vec::new(),
+    };
+    let operands = list.into_iter().map(|(place, start)| {
+        behind(place, start, config.source, bytes).map(|tensor| operand(tensor, start))
+    });
+    operands.collect::<Option<_>>().unwrap_or_default()
+}
