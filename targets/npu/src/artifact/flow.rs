@@ -414,7 +414,7 @@ fn alike(value: &Tensor, tile: &Tensor, images: u32) -> bool {
 
 /// The element of a batch at a place.
 fn linear(held: &Held<'_>, [n, c, y, x]: [i64; 4]) -> i64 {
-    let [channels, rows, columns] = held.tensor.extents.map(|extent| wide(extent));
+    let [channels, rows, columns] = held.tensor.extents.map(wide);
     (((wide(n) * rows + wide(y)) * columns + wide(x)) * channels + wide(c)).0
 }
 

@@ -7,6 +7,7 @@ use crate::common::{Random, shuffled};
 use crate::compiled::{compile, complaints, machines};
 use quincunx_contract::{Engine, File, Interface, Log, Target as _};
 use quincunx_npu::binary::{self, Attached};
+use quincunx_npu::isa::Inst;
 use quincunx_npu::ports::Ports;
 use quincunx_npu::program::Program;
 use quincunx_npu::simulate::{Executor, Settings};
@@ -125,7 +126,35 @@ fn damaged_fields_are_refused_or_harmless() {
         kinds.entry(kind).or_default()[usize::from(is_harmless)] += 1;
         Some(verdict)
     });
-    eprintln!("{refused} {harmless} {kinds:?}");
     assert!(refused > 600, "{refused} refused, {harmless} harmless");
-    let _ = CORRUPTIONS;
+    // Every kind that these programs have room for was refused somewhere.
+    assert!(kinds.len() >= CORRUPTIONS.len(), "{kinds:?}");
+    assert!(kinds.values().all(|[refused, _]| *refused > 0), "{kinds:?}");
+}
+
+/// Lines that no longer do what the interface says: results that lie elsewhere, operands of which
+/// another part is read, stores of other bytes.
+#[test]
+fn values_in_wrong_places_are_found() {
+    let programs = all();
+    for (mnemonic, operand) in
+        [("pe_conv", "dtaddr"), ("pe_conv", "staddr"), ("sta_mov", "staddr"), ("lda_mov", "dtaddr")]
+    {
+        let mut found = 0;
+        for sound in &programs {
+            for line in 0..sound.program.lines.len() {
+                let mut program = sound.program.clone();
+                let inst = program.lines[line].inst;
+                let mut raw = inst.to_raw();
+                let mut operands = inst.spec().operands.iter();
+                let index = operands.position(|spec| spec.name == operand);
+                let Some(index) = index.filter(|_| inst.mnemonic() == mnemonic) else { continue };
+                raw.values[index] += 8;
+                program.lines[line].inst = Inst::from_raw(&raw).unwrap();
+                let problems = sound.opened(&program).map_or_else(Vec::new, |p| p.verify());
+                found += usize::from(problems.iter().any(|problem| problem.code() == "Q4043"));
+            }
+        }
+        assert!(found > 0, "{mnemonic}, {operand}");
+    }
 }
