@@ -12,7 +12,7 @@ use quincunx_npu::work::resolve;
 use quincunx_npu::{TARGET, text};
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const STEM: &str = "f05_streamed_weights_4_tiles";
 
@@ -31,16 +31,20 @@ impl Folder {
     }
 
     fn bench(&self) -> Result<Vec<Row>> {
-        let suite = TARGET.suites().iter().find(|suite| suite.name == "replay").unwrap();
-        let dir = ("dir".to_owned(), self.0.to_str().unwrap().to_owned());
-        let options = Options::new(suite.options, &[dir]).unwrap();
-        let one = NonZeroUsize::MIN;
-        (suite.run)(&Run { threads: one, repeat: one, options })
+        bench(&self.0)
     }
 
     fn refused(&self) -> Diagnostic {
         self.bench().unwrap_err()
     }
+}
+
+fn bench(folder: &Path) -> Result<Vec<Row>> {
+    let suite = TARGET.suites().iter().find(|suite| suite.name == "replay").unwrap();
+    let dir = ("dir".to_owned(), folder.to_str().unwrap().to_owned());
+    let options = Options::new(suite.options, &[dir]).unwrap();
+    let one = NonZeroUsize::MIN;
+    (suite.run)(&Run { threads: one, repeat: one, options })
 }
 
 impl Drop for Folder {
@@ -161,4 +165,20 @@ fn odd_folders_are_refused() {
     let options = Options::new(suite.options, &[]).unwrap();
     let run = Run { threads: NonZeroUsize::MIN, repeat: NonZeroUsize::MIN, options };
     assert_eq!((suite.run)(&run).unwrap_err().code(), "Q4085");
+}
+
+/// What the model gets wrong in files of the original tool, where they are present.
+#[test]
+fn published_traces_agree_with_the_model() {
+    let Some(folder) = crate::upstream::folder() else { return };
+    let rows = bench(&folder).unwrap();
+    for (name, durations, clobbered) in
+        [("resnet34_b4", 0.0, 0.0), ("resnet50_b1", 2.0, 0.0), ("resnet50_b4", 0.0, 1.0)]
+    {
+        assert_eq!(value(&rows, name, "start_mismatches"), 0.0, "{name}");
+        assert_eq!(value(&rows, name, "duration_mismatches"), durations, "{name}");
+        assert!(value(&rows, name, "total_error_percent") <= 0.001, "{name}");
+        assert_eq!(value(&rows, name, "hazards"), 0.0, "{name}");
+        assert_eq!(value(&rows, name, "clobbered"), clobbered, "{name}");
+    }
 }

@@ -12,7 +12,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The folder, unless it is absent.
-fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let shared = std::env::var_os("QUINCUNX_SHARED").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let folder = shared.unwrap_or(beside).join("golden/npu/upstream");
