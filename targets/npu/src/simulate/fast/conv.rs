@@ -150,13 +150,10 @@ impl Conv {
         for x in 0..self.columns {
             let first = self.pieces.len();
             for &offset in self.input.columns.of(x) {
-                let follows = |last: &&mut Piece| match (last.offset, offset) {
-                    (OUTSIDE, OUTSIDE) => true,
-                    (OUTSIDE, _) | (_, OUTSIDE) => false,
+                let follows = |last: &&mut Piece| match offset {
+                    OUTSIDE => last.offset == OUTSIDE,
                     // Neighbours without bytes between them that are not gathered.
-                    (last_offset, offset) => {
-                        pixel == width && offset == last_offset + last.length as isize
-                    }
+                    offset => pixel == width && offset == last.offset + last.length as isize,
                 };
                 match self.pieces[first..].last_mut().filter(follows) {
                     Some(last) => last.length += width,

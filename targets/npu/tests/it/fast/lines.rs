@@ -70,10 +70,23 @@ impl Draw {
             true => length,
             false => length.saturating_sub(bytes),
         };
-        let address = self.random.below(last / 8 + 1) * 8;
+        // Often it ends with the ring.
+        let address = match self.random.chance(20) {
+            true => last / 8 * 8,
+            false => self.random.below(last / 8 + 1) * 8,
+        };
         // Addresses count from anywhere in the ring.
         let turns = if self.random.chance(10) { length } else { 0 };
         (region as i128, address as i128 - turns as i128)
+    }
+
+    /// A place before or behind a tensor, or sharing a few of its bytes.
+    fn beside(&mut self, (region, address): Place, size: usize, own: usize) -> Place {
+        let shared = self.random.pick(&[0, 8, 16]);
+        match self.random.coin() {
+            true => (region, address + size as i128 - shared),
+            false => (region, address - own as i128 + shared),
+        }
     }
 
     fn channels(&mut self) -> usize {
@@ -121,11 +134,16 @@ impl Draw {
         let out_bytes = if df == FP16 { 2 } else { 1 };
         let source = [self.around(c), height, width];
         let dest = [self.around(k), self.around(out[0]), self.around(out[1])];
-        let mut input = self.place(n * pitch(source[0], 1) * height * width);
+        let input_size = n * pitch(source[0], 1) * height * width;
+        let output_size = n * pitch(dest[0], out_bytes) * dest[1] * dest[2];
+        let mut input = self.place(input_size);
         // The address is that of the first row and column.
         let first = (start[0] * width as i128 + start[1]) * pitch(source[0], 1) as i128;
         input.1 += first;
-        let mut output = self.place(n * pitch(dest[0], out_bytes) * dest[1] * dest[2]);
+        let mut output = self.place(output_size);
+        if self.random.chance(15) {
+            output = self.beside((input.0, input.1 - first), input_size, output_size);
+        }
         let (mut source, mut dest) = (source, dest);
         if out_bytes == 1 && self.random.chance(15) {
             // Inputs and outputs are channels of one tensor.
@@ -274,7 +292,10 @@ impl Draw {
         };
         let [source, dest] = [tensor(self), tensor(self)];
         let bytes = |[c, h, w]: [usize; 3]| n * pitch(c, 2) * h * w;
-        let (from, to) = (self.place(bytes(source)), self.place(bytes(dest)));
+        let (from, mut to) = (self.place(bytes(source)), self.place(bytes(dest)));
+        if self.random.chance(30) {
+            to = self.beside(from, bytes(source), bytes(dest));
+        }
         let places = [
             ("order", order),
             ("sbsg", from.0),
@@ -356,6 +377,8 @@ impl Draw {
             if self.random.chance(30) {
                 output.1 += 8;
             }
+        } else if self.random.chance(15) {
+            output = self.beside(input, input_size, output_size);
         }
         let first = (start[0] * source[2] as i128 + start[1]) * pitch(c, bytes(formats[0])) as i128;
         input.1 += first;
