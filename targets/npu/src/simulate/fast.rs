@@ -20,6 +20,7 @@ use super::state::State;
 use crate::replay::Node;
 use crate::work::{WeightDest, Work};
 use pack::{Block, Blocks, Pack};
+use place::Axes;
 use quincunx_diag::Result;
 use quincunx_num::Level;
 
@@ -83,11 +84,11 @@ impl Fast {
         assert!(level.is_available(), "this processor lacks {level}");
         // Only its region tables are used.
         let mut state = executor.state();
-        let mut blocks = Blocks::default();
+        let mut known = Known { blocks: Blocks::default(), axes: Axes::new(OFFSETS) };
         let mut coverage = Coverage::default();
         let mut steps = Vec::with_capacity(executor.order().len());
         for &node in executor.order() {
-            let step = prepare(&executor, node, &mut state, &mut blocks);
+            let step = prepare(&executor, node, &mut state, &mut known);
             if let Ok(work) = &executor.work()[node.core][node.line] {
                 let counts =
                     !matches!(work, Work::Begin | Work::End | Work::Configure | Work::Regions(_));
@@ -97,7 +98,7 @@ impl Fast {
             coverage.reused += usize::from(matches!(&step, Step::Conv(conv) if conv.reuses()));
             steps.push(step);
         }
-        let packs = std::iter::repeat_with(|| None).take(blocks.slots()).collect();
+        let packs = std::iter::repeat_with(|| None).take(known.blocks.slots()).collect();
         Fast { executor, steps, packs, scratch: Scratch::default(), level, coverage }
     }
 
@@ -152,14 +153,24 @@ impl Fast {
     }
 }
 
+/// Offsets of rows and columns that a prepared program may hold: 64 MiB, and at most twice that for
+/// the pieces between them.
+const OFFSETS: usize = 1 << 23;
+
+/// What lines have in common with those before them.
+struct Known {
+    blocks: Blocks,
+    axes: Axes,
+}
+
 /// The fast form of a line, if it has one; `state` has the region tables at that line.
-fn prepare(executor: &Executor, node: Node, state: &mut State, blocks: &mut Blocks) -> Step {
+fn prepare(executor: &Executor, node: Node, state: &mut State, known: &mut Known) -> Step {
     let Ok(work) = &executor.work()[node.core][node.line] else { return Step::Line };
     let (core, unit) = (node.core, executor.arch().wl0_unit);
     if let Work::Weights(weights) = work
         && let WeightDest::Wl0(at) = weights.dest
     {
-        blocks.overwrite(core, pack::written(weights, at, unit));
+        known.blocks.overwrite(core, pack::written(weights, at, unit));
     }
     if executor.check_lengths(core, work, state).is_err() {
         return Step::Line;
@@ -176,9 +187,9 @@ fn prepare(executor: &Executor, node: Node, state: &mut State, blocks: &mut Bloc
         Work::Reorder(reorder) => moves::Reorder::prepare(core, reorder, state).map(Step::from),
         Work::Conv(conv) if !executor.settings().float_accumulation => {
             let block = Block::of(core, conv, unit);
-            conv::Conv::prepare(core, conv, block, blocks, state).map(Step::from)
+            conv::Conv::prepare(core, conv, block, (&mut known.blocks, &mut known.axes), state).map(Step::from)
         }
-        Work::Vector(vector) => vector::Vector::prepare(core, vector, state).map(Step::from),
+        Work::Vector(vector) => vector::Vector::prepare(core, vector, &mut known.axes, state).map(Step::from),
         Work::Begin | Work::End | Work::Configure | Work::Remote(_) | Work::Conv(_) => None,
     };
     step.unwrap_or(Step::Line)

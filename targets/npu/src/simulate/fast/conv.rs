@@ -4,7 +4,7 @@
 use super::Scratch;
 use super::finish::{Finish, Output};
 use super::pack::{Block, Blocks, Pack, Products};
-use super::place::{Axis, Input, OUTSIDE, Tensor};
+use super::place::{Axes, Axis, Input, OUTSIDE, Steps, Tensor};
 use crate::isa::DataFmt;
 use crate::simulate::state::State;
 use crate::work::{self, element_bytes, pitch};
@@ -37,19 +37,7 @@ pub(super) struct Conv {
     signed: bool,
     /// Bytes from output position to output position where these are rows of the left-hand side.
     in_place: Option<usize>,
-    /// Of every output column, the pieces that the rows of its window consist of.
-    pieces: Vec<Piece>,
-    /// Where those of a column end.
-    ends: Vec<usize>,
     output: Output,
-}
-
-/// Bytes of a row of a window.
-struct Piece {
-    /// How many.
-    length: usize,
-    /// How far from the row's offset they lie; [`OUTSIDE`] for pads.
-    offset: isize,
 }
 
 impl Conv {
@@ -57,7 +45,7 @@ impl Conv {
         core: usize,
         conv: &work::Conv,
         block: Block,
-        blocks: &mut Blocks,
+        (blocks, axes): (&mut Blocks, &mut Axes),
         state: &State,
     ) -> Option<Conv> {
         let [n, k, c, h, w] = conv.tile;
@@ -68,20 +56,21 @@ impl Conv {
         let pixel = i64::from(pitch(conv.source[0], 1));
         let row = i64::from(conv.source[2]) * pixel;
         let image = i64::from(conv.source[1]) * row;
-        let axis = |axis: usize, outputs: u32, pitch: i64| {
-            let place = |output: i64, at: i64| {
-                let step =
-                    output * i64::from(conv.stride[axis]) + at * i64::from(conv.dilate[axis]);
-                let spread = i64::from(conv.start[axis]) + step;
-                let insert = i64::from(conv.insert[axis]);
-                let place = spread.div_euclid(insert);
-                let exists = spread.rem_euclid(insert) == 0
-                    && (0..i64::from(conv.source[axis + 1])).contains(&place);
-                exists.then_some(place - i64::from(conv.start[axis]))
-            };
-            Axis::new(outputs, conv.kernel[axis], pitch, place)
+        let mut axis = |axis: usize, outputs: u32, pitch: i64, width: usize| {
+            axes.get(Steps {
+                outputs,
+                window: conv.kernel[axis],
+                stride: conv.stride[axis],
+                dilate: conv.dilate[axis],
+                insert: conv.insert[axis],
+                start: conv.start[axis],
+                extent: conv.source[axis + 1],
+                pitch,
+                enlarge: None,
+                width,
+            })
         };
-        let axes = [axis(0, h, row), axis(1, w, pixel)];
+        let axes = [axis(0, h, row, 0)?, axis(1, w, pixel, block.width)?];
         let ring = state.region(core, conv.input).ok()?;
         let input =
             Input::new(ring, conv.input.address, axes, (pixel, c.into()), (n.into(), image))?;
@@ -109,14 +98,9 @@ impl Conv {
             pad: conv.pad.value() as i16 as u8,
             signed: conv.signed[0],
             in_place: None,
-            pieces: Vec::new(),
-            ends: Vec::new(),
             output: Output::new(conv, tensor),
         };
         prepared.in_place = prepared.distance();
-        if prepared.in_place.is_none() && !block.is_depthwise() {
-            prepared.divide(pixel as usize);
-        }
         Some(prepared)
     }
 
@@ -142,26 +126,6 @@ impl Conv {
         let even = row == pixel * self.columns as isize
             && (self.positions == self.columns * self.rows || image == self.image as isize);
         even.then(|| pixel.unsigned_abs())
-    }
-
-    /// Finds the pieces of all columns.
-    fn divide(&mut self, pixel: usize) {
-        let width = self.block.width;
-        for x in 0..self.columns {
-            let first = self.pieces.len();
-            for &offset in self.input.columns.of(x) {
-                let follows = |last: &&mut Piece| match offset {
-                    OUTSIDE => last.offset == OUTSIDE,
-                    // Neighbours without bytes between them that are not gathered.
-                    offset => pixel == width && offset == last.offset + last.length as isize,
-                };
-                match self.pieces[first..].last_mut().filter(follows) {
-                    Some(last) => last.length += width,
-                    None => self.pieces.push(Piece { length: width, offset }),
-                }
-            }
-            self.ends.push(self.pieces.len());
-        }
     }
 
     pub(super) fn run(
@@ -267,8 +231,7 @@ impl Loop for Gather<'_> {
         let [mut image, mut y, mut x] = conv.place(positions.start);
         let row_length = conv.input.columns.window * conv.block.width;
         for out in out.chunks_exact_mut(conv.block.depth()) {
-            let first = if x == 0 { 0 } else { conv.ends[x - 1] };
-            let pieces = &conv.pieces[first..conv.ends[x]];
+            let pieces = conv.input.columns.pieces(x);
             let origin = conv.input.origin + (image * conv.image + from) as isize;
             for (out, &row) in out.chunks_exact_mut(row_length).zip(conv.input.rows.of(y)) {
                 if row == OUTSIDE {

@@ -1,7 +1,7 @@
 //! Windows of vector instructions: pooling and enlarging.
 
 use super::codes::{Code, decode};
-use super::place::{Axis, Input, OUTSIDE, Tensor};
+use super::place::{Axes, Input, OUTSIDE, Steps, Tensor};
 use super::vector::Modules;
 use crate::isa::CMPS;
 use crate::simulate::state::State;
@@ -24,6 +24,7 @@ impl Windows {
         core: usize,
         vector: &work::Vector,
         output: &Tensor,
+        axes: &mut Axes,
         state: &State,
     ) -> Option<Windows> {
         let config = &vector.config;
@@ -31,20 +32,22 @@ impl Windows {
         let pixel = i64::from(pitch(config.source[0], bytes));
         let enlarges = vector.kind == VectorKind::Enlarge;
         let pad = (config.pad != i16::MIN).then(|| f32::from(config.pad));
-        let axis = |axis: usize, pitch: i64| {
-            let extent = i64::from(config.source[axis + 1]);
-            let (start, stride) = (i64::from(vector.start[axis]), i64::from(config.stride[axis]));
-            let place = |output: i64, at: i64| {
-                let step = if enlarges { output / stride } else { output * stride + at };
-                let place = start + step;
-                let inside = place.clamp(0, extent - 1);
+        let mut axis = |axis: usize, pitch: i64| {
+            axes.get(Steps {
+                outputs: config.tile[axis + 1],
+                window: if enlarges { 1 } else { config.window[axis] },
+                stride: config.stride[axis],
+                dilate: 1,
+                insert: 1,
+                start: vector.start[axis],
+                extent: config.source[axis + 1],
+                pitch,
                 // Without a value for the outside, the nearest position is enlarged.
-                (inside == place || (enlarges && pad.is_none())).then_some(inside - start)
-            };
-            let window = if enlarges { 1 } else { config.window[axis] };
-            Axis::new(config.tile[axis + 1], window, pitch, place)
+                enlarge: enlarges.then_some(pad.is_none()),
+                width: 0,
+            })
         };
-        let axes = [axis(0, i64::from(config.source[2]) * pixel), axis(1, pixel)];
+        let axes = [axis(0, i64::from(config.source[2]) * pixel)?, axis(1, pixel)?];
         let used = i64::from(config.source[0]) * i64::from(bytes);
         let ring = state.region(core, vector.input).ok()?;
         let input = Input::new(ring, vector.input.address, axes, (pixel, used), (1, 0))?;
@@ -93,8 +96,7 @@ impl Windows {
                 }
             }
         }
-        if is_first {
-            values.fill(0.0);
-        }
+        // `Q4035` else.
+        debug_assert!(!is_first, "every window has a position inside");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Scratch;
 use super::codes::{Code, decode, encode};
-use super::place::Tensor;
+use super::place::{Axes, Tensor};
 use super::pool::Windows;
 use crate::isa::{CMPS, Float2Fixed, MG0S, QSMD, SG0M, SG1M, SUMM};
 use crate::simulate::conv::rectified;
@@ -73,7 +73,12 @@ struct Post {
 }
 
 impl Vector {
-    pub(super) fn prepare(core: usize, vector: &work::Vector, state: &State) -> Option<Vector> {
+    pub(super) fn prepare(
+        core: usize,
+        vector: &work::Vector,
+        axes: &mut Axes,
+        state: &State,
+    ) -> Option<Vector> {
         let config = &vector.config;
         // The executor alone says which NaN 32-bit results are, and in which order scalars are summed.
         if vector.output_bytes() == 4 || matches!(vector.scalar_result, 1..=3) {
@@ -91,7 +96,7 @@ impl Vector {
                 Input::Single(first, second)
             }
             VectorKind::Pool | VectorKind::Enlarge => {
-                Input::Windows(Windows::new(core, vector, &output, state)?)
+                Input::Windows(Windows::new(core, vector, &output, axes, state)?)
             }
         };
         let [channels, rows, columns] = config.tile.map(|extent| extent as usize);

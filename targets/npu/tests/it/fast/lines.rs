@@ -10,6 +10,8 @@ pub(super) struct Draw {
     pub(super) random: Random,
     /// Where factors and offsets of sums lie in the weight buffer.
     parameters: Vec<usize>,
+    /// The unit of the weight buffer in which the last convolution's weights end.
+    last_unit: usize,
 }
 
 /// Region and address of a tensor.
@@ -25,7 +27,12 @@ fn pitch(channels: usize, bytes: usize) -> usize {
 
 impl Draw {
     pub(super) fn new(random: Random) -> Draw {
-        Draw { random, parameters: Vec::new() }
+        Draw { random, parameters: Vec::new(), last_unit: 0 }
+    }
+
+    /// Tells where factors and offsets lie.
+    pub(super) fn parameters(&mut self, places: impl Iterator<Item = usize>) {
+        self.parameters.extend(places.flat_map(|at| [at, at + 4]));
     }
 
     /// Three rings.
@@ -137,6 +144,10 @@ impl Draw {
         let input_size = n * pitch(source[0], 1) * height * width;
         let output_size = n * pitch(dest[0], out_bytes) * dest[1] * dest[2];
         let mut input = self.place(input_size);
+        if groups > 1 && self.random.chance(40) {
+            // At the end of L2, where nothing can be read behind the last channel.
+            input = (2, 8 * 1024 - input_size as i128);
+        }
         // The address is that of the first row and column.
         let first = (start[0] * width as i128 + start[1]) * pitch(source[0], 1) as i128;
         input.1 += first;
@@ -159,7 +170,8 @@ impl Draw {
         let row = (c / groups).div_ceil(8) * 8 * kernel[0] * kernel[1];
         let row = row.div_ceil(32) * 32;
         let parameters = (0..k).map(|k| unit * 64 + k * (row + 32) + row);
-        self.parameters.extend(parameters.flat_map(|at| [at, at + 4]));
+        self.last_unit = (unit * 64 + k * (row + 32) - 1) / 64;
+        self.parameters(parameters);
         let pad =
             if signed == 1 { self.random.range(-128, 127) } else { self.random.range(0, 255) };
         let fm = [("if_sign", signed), ("of_sign", out_signed), ("sf", 1), ("wf", 1), ("df", df)];
@@ -231,7 +243,10 @@ impl Draw {
         let bytes = k * (pitch(dest[0].max(source[0]), 2) * 9 + 32);
         let (region, address) = self.place(bytes);
         let dram = self.random.below(4096_u16).into();
-        let unit = self.random.below(60_u8).into();
+        let unit = match self.random.chance(30) {
+            true => self.last_unit as i128,
+            false => self.random.below(60_u8).into(),
+        };
         match self.random.below(3) {
             0 => vec![
                 with("ldw_cfg", &config, &rows),
