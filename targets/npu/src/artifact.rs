@@ -13,14 +13,14 @@ use crate::read::DATA;
 use crate::replay::{Node, Port, Replay, replay, replay_with};
 use crate::simulate::{Executor, Fast, Settings, State};
 use crate::text;
-use crate::time::{Model, VpCost, core_durations};
-use crate::verify::{Subject, executable, verify};
+use crate::time::{Model, VpCost, core_durations, dram_cycles};
+use crate::verify::{Subject, executable, mislabelled, verify};
 use crate::work::{Resolved, Work, element_bytes, product, products};
 use bytes::Bytes;
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
-use quincunx_diag::{Diagnostic, Result, any_error, first};
+use quincunx_diag::{Diagnostic, Place, Result, any_error, first};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::Tensors;
 use quincunx_timeline::{Event, EventId, Timeline};
@@ -151,6 +151,28 @@ impl Artifact {
     /// The programs, one per core.
     pub fn programs(&self) -> &[Program] {
         &self.programs
+    }
+
+    /// Calls `look` with the programs as checkers see them.
+    pub(crate) fn subject<T>(&self, look: impl FnOnce(&Subject<'_>) -> T) -> T {
+        let list = self.list();
+        look(&Subject { programs: &list, work: &self.work, arch: &self.arch })
+    }
+
+    /// Bytes that the DRAM port moves.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.volumes().1
+    }
+
+    /// Cycles that no program of the same multiplications, with the same inputs, outputs and weights
+    /// in DRAM, can fall below.
+    pub(crate) fn lower_bound(&self) -> u64 {
+        let array = product([self.arch.rows, self.arch.columns, 64].map(u64::from));
+        let tensors = self.tensors.iter().map(NamedTensor::bytes);
+        let memory = self.memory.iter().map(|(_, bytes)| bytes.len() as u64);
+        let bytes = tensors.chain(memory).fold(0, u64::saturating_add);
+        let (products, _) = self.volumes();
+        products.div_ceil(array.max(1)).max(dram_cycles(bytes, &self.arch))
     }
 
     fn list(&self) -> Vec<&Program> {
@@ -365,6 +387,14 @@ impl quincunx_contract::Program for Artifact {
         let list = self.list();
         let subject = Subject { programs: &list, work: &self.work, arch: &self.arch };
         let mut problems = verify(&subject);
+        if !self.tensors.is_empty() {
+            // The compiler's own labels must be right; those of other tools are only doubted.
+            problems.retain(|problem| problem.code() != "Q4042");
+            let wrong = mislabelled(&subject).into_iter();
+            problems.extend(wrong.map(|(node, what)| {
+                Diagnostic::invalid("Q4042", what).at(Place::Line(node.number()))
+            }));
+        }
         if self.taps.values().next().is_some() && !any_error(&problems) {
             let order = replay(&list, &self.work, &|_| 0).order;
             problems.extend(flow::check(&subject, &order, &self.tensors, &self.taps));
@@ -413,7 +443,7 @@ impl quincunx_contract::Program for Artifact {
         let executor = executor.map_err(first)?;
         let runner = match engine {
             Engine::Fast => Runner::Fast(Box::new(Fast::new(executor))),
-            Engine::Exec | Engine::Checked => Runner::Exec(executor),
+            Engine::Exec | Engine::Checked => Runner::Exec(Box::new(executor)),
         };
         Ok(Box::new(Exec {
             runner,
@@ -560,7 +590,7 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
 
 /// What executes lines.
 enum Runner {
-    Exec(Executor),
+    Exec(Box<Executor>),
     Fast(Box<Fast>),
 }
 

@@ -1,6 +1,10 @@
-//! How fast the readers, the writers and the timing are, and how well cycles agree with traces.
+//! How fast the readers, the writers, the timing, the compiler and the simulator are, how well cycles
+//! agree with traces, and how good schedules are.
 
+mod models;
 mod replay;
+mod run;
+mod schedule;
 mod text;
 
 use quincunx_contract::OptionInfo;
@@ -9,7 +13,7 @@ use quincunx_diag::{Diagnostic, Result};
 use std::path::{Path, PathBuf};
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[TEXT, REPLAY];
+pub(crate) static SUITES: &[Suite] = &[TEXT, REPLAY, SCHEDULE, RUN];
 
 const DIR: OptionInfo = OptionInfo::text("dir", "folder with the texts", "");
 
@@ -25,6 +29,32 @@ const REPLAY: Suite = Suite {
     doc: "cycles of assembly texts compared with the traces beside them",
     options: &[DIR],
     run: replay::measure,
+};
+
+const MODELS: OptionInfo =
+    OptionInfo::text("models", "folder with resnet34.onnx and resnet50.onnx", "");
+
+const SCHEDULE: Suite = Suite {
+    name: "schedule",
+    doc: "cycles of compiled networks, and how long compiling takes",
+    options: &[
+        MODELS,
+        OptionInfo::text("rows", "networks and images of a batch, as NAME/bIMAGES", schedule::ROWS),
+        OptionInfo::one_of(
+            "effort",
+            "How much is searched",
+            "default",
+            &["fast", "default", "max"],
+        ),
+    ],
+    run: schedule::measure,
+};
+
+const RUN: Suite = Suite {
+    name: "run",
+    doc: "a compiled ResNet-50 in the fast simulator, on one thread",
+    options: &[MODELS],
+    run: run::measure,
 };
 
 /// The files of a folder in the order of their names.

@@ -61,6 +61,14 @@ impl NamedTensor {
         [DataFmt::INT8, DataFmt::FP16].into_iter().find(|&f| NamedTensor::format_name(f) == name)
     }
 
+    /// Bytes in DRAM.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = NamedTensor::format_of(&self.format).map_or(1, element_bytes);
+        let elements =
+            self.extents.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent.into()));
+        elements.saturating_mul(bytes.into())
+    }
+
     /// Where its numbers lie; `None` for one that no program can have.
     fn place(&self) -> Option<Copy> {
         let [images, c, h, w] = self.extents;

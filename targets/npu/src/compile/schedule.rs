@@ -12,12 +12,11 @@ use super::writer::{Op, Writer};
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Indices, Map, Program};
 use crate::time::{conv_line_cycles, vector_line_cycles};
-use crate::work::{
-    Conv, Copy, Extents, Place, Regions, Work, element_bytes,
-};
+use crate::work::{Conv, Copy, Extents, Place, Regions, Work, element_bytes};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A tensor of the whole batch in DRAM, dense.
@@ -68,10 +67,6 @@ pub(crate) struct Scheduled {
     pub(crate) cycles: u64,
     /// Where values lie.
     pub(crate) landings: Vec<Landing>,
-    /// Bytes of L2 for activations.
-    pub(crate) activations: u64,
-    /// Workloads, by layer: the first line of each.
-    pub(crate) firsts: Vec<(usize, usize)>,
 }
 
 /// A set of weights for the steps that use it.
@@ -146,7 +141,7 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) cuts: FxHashMap<usize, Cut>,
     /// Blocks of activations, by value and group.
     pub(super) blocks: Vec<Block>,
-    pub(super) block_of: FxHashMap<(ValueId, u32), usize>,
+    pub(super) block_of: BTreeMap<(ValueId, u32), usize>,
     pub(super) occupied: Occupied,
     pub(super) instances: Vec<Instance>,
     /// The instance of a step with weights.
@@ -168,7 +163,6 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) tile: usize,
     pub(super) writer: Writer<'a>,
     pub(super) landings: Vec<Landing>,
-    pub(super) firsts: Vec<(usize, usize)>,
 }
 
 /// Writes the program of a network.
@@ -184,10 +178,9 @@ pub(crate) fn schedule<'a>(
     let (steps, cuts) = steps(cutter, job, ways)?;
     let mut scheduler = Scheduler::new(cutter, job, ways, steps, cuts)?;
     scheduler.run()?;
-    let Scheduler { writer, landings, firsts, blocks, .. } = scheduler;
+    let Scheduler { writer, landings, .. } = scheduler;
     let cycles = writer.total();
-    let activations = blocks.iter().map(Block::end).max().unwrap_or(0);
-    Ok(Scheduled { program: writer.finish(), cycles, landings, activations, firsts })
+    Ok(Scheduled { program: writer.finish(), cycles, landings })
 }
 
 /// The steps of all groups, and how layers with weights are cut.
@@ -215,10 +208,11 @@ fn steps(
                 pieces.into_iter().for_each(|piece| push(piece, None));
                 continue;
             }
-            if !cuts.contains_key(&index) {
-                cuts.insert(index, cutter.cut(layer, &pieces, knobs)?);
-            }
-            for set in 0..cuts[&index].sets.len() {
+            let sets = match cuts.entry(index) {
+                Entry::Occupied(cut) => cut.get().sets.len(),
+                Entry::Vacant(place) => place.insert(cutter.cut(layer, &pieces, knobs)?).sets.len(),
+            };
+            for set in 0..sets {
                 pieces.iter().for_each(|&piece| push(piece, Some(set)));
             }
         }
@@ -245,7 +239,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             steps,
             cuts,
             blocks: Vec::new(),
-            block_of: FxHashMap::default(),
+            block_of: BTreeMap::new(),
             occupied: Occupied::new(&[]),
             instances: Vec::new(),
             instance_of,
@@ -260,7 +254,6 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             tile: 0,
             writer,
             landings: Vec::new(),
-            firsts: Vec::new(),
         };
         scheduler.place()?;
         scheduler.gather();
@@ -381,7 +374,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 replaced.insert(output, operand);
             }
         }
-        for (_, block) in &mut self.block_of {
+        for block in self.block_of.values_mut() {
             while let Some(&operand) = replaced.get(block) {
                 *block = operand;
             }
@@ -447,7 +440,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                         let need = self.reader(input.value, group, image, row);
                         // Of several images the first ones come before the weights that they meet.
                         let ahead = (image - first).saturating_sub(self.ways.all.chunk - 1);
-                        let rank = needs.partition_point(|&other| other < need + 2 * ahead as usize);
+                        let rank =
+                            needs.partition_point(|&other| other < need + 2 * ahead as usize);
                         let rows = (row, end - row);
                         parts.push(Part { tensor, image, rows, block, need, rank });
                     }
@@ -535,7 +529,6 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     fn work(&mut self, step: usize) -> Result<()> {
         self.flush(step);
         self.supply(step)?;
-        self.firsts.push((self.steps[step].layer, step));
         match self.instance_of[step] {
             Some(instance) => self.convolve(step, instance)?,
             None => self.vectors(step),

@@ -98,6 +98,7 @@ impl Tap {
     }
 
     /// The real numbers of images that lie together, channel by channel.
+    #[expect(clippy::arithmetic_side_effects, reason = "the bytes were counted before")]
     fn decode(&self, bytes: &[u8], images: usize, out: &mut Vec<f64>) {
         let [c, h, w] = self.extents.map(|extent| extent as usize);
         let (code, fold) = (Code::of(self.format), self.fold as usize);
@@ -182,11 +183,11 @@ impl Taps {
         for &(number, index) in self.by_line.get(&node).into_iter().flatten() {
             let tap = &self.taps[number].1;
             let part = tap.parts[index];
-            let bytes = tap.image().unwrap_or(0) * part.images;
+            let bytes = tap.image().unwrap_or(0).saturating_mul(part.images);
             let memory = state.memory(part.core);
             let place = &mut seen[number][index];
             place.clear();
-            tap.decode(&memory[part.address..part.address + bytes], part.images, place);
+            tap.decode(&memory[part.address..part.address.saturating_add(bytes)], part.images, place);
         }
     }
 

@@ -187,9 +187,12 @@ fn prepare(executor: &Executor, node: Node, state: &mut State, known: &mut Known
         Work::Reorder(reorder) => moves::Reorder::prepare(core, reorder, state).map(Step::from),
         Work::Conv(conv) if !executor.settings().float_accumulation => {
             let block = Block::of(core, conv, unit);
-            conv::Conv::prepare(core, conv, block, (&mut known.blocks, &mut known.axes), state).map(Step::from)
+            conv::Conv::prepare(core, conv, block, (&mut known.blocks, &mut known.axes), state)
+                .map(Step::from)
         }
-        Work::Vector(vector) => vector::Vector::prepare(core, vector, &mut known.axes, state).map(Step::from),
+        Work::Vector(vector) => {
+            vector::Vector::prepare(core, vector, &mut known.axes, state).map(Step::from)
+        }
         Work::Begin | Work::End | Work::Configure | Work::Remote(_) | Work::Conv(_) => None,
     };
     step.unwrap_or(Step::Line)
