@@ -45,7 +45,7 @@ const MAX_DESCRIPTION: u64 = 16 << 20;
 const MAX_FILE: u64 = 1 << 30;
 
 /// Most elements of a port.
-const MAX_ELEMENTS: usize = 1 << 22;
+const MAX_ELEMENTS: usize = 1 << 24;
 
 /// A compiled graph as it is stored.
 #[derive(Clone, Debug, PartialEq)]

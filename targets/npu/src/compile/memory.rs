@@ -24,6 +24,9 @@ impl Block {
     }
 }
 
+/// Steps that are looked at together.
+const SPAN: usize = 32;
+
 /// Addresses are multiples of this.
 pub(crate) const ALIGN: u64 = 64;
 
@@ -32,13 +35,16 @@ pub(crate) const ALIGN: u64 = 64;
 pub(crate) fn pack(blocks: &mut [Block]) -> u64 {
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     order.sort_by_key(|&index| (std::cmp::Reverse(blocks[index].bytes), blocks[index].first));
-    let mut placed: Vec<usize> = Vec::new();
+    // Most blocks are in use for few steps: what is placed is looked for by its steps.
+    let last = blocks.iter().map(|block| block.last).max().unwrap_or(0);
+    let mut placed: Vec<Vec<usize>> = vec![Vec::new(); last / SPAN + 1];
     for index in order {
         let block = blocks[index];
-        let others = placed.iter().map(|&other| blocks[other]);
+        let spans = block.first / SPAN..=block.last / SPAN;
+        let others = placed[spans.clone()].iter().flatten().map(|&other| blocks[other]);
         let busy = others.filter(|other| other.meets(block.first, block.last));
         blocks[index].start = gap(busy.collect(), block.bytes);
-        placed.push(index);
+        placed[spans].iter_mut().for_each(|span| span.push(index));
     }
     blocks.iter().map(Block::end).max().unwrap_or(0)
 }

@@ -29,7 +29,7 @@ use quincunx_contract::{
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::{Graph, Op, ValueId};
 use rustc_hash::FxHashMap;
-use schedule::{DramTensor, Job, Scheduled, schedule};
+use schedule::{DramTensor, Job, Misfit, Scheduled, schedule};
 use std::collections::BTreeMap;
 use steps::{Cutter, Knobs, Ways, fold_frame, format};
 use weights::Rows;
@@ -86,6 +86,11 @@ pub(crate) fn compile(
     };
     let (ways, scheduled) = search(&mut cutter, &job, wishes.effort, graph)?;
     log.pass("schedule", format!("{} cycles, {:?}", scheduled.cycles, ways.all), String::new);
+    let cores = arch.cores_x * arch.cores_y;
+    if cores > 1 {
+        let message = format!("the program uses one of the machine's {cores} cores");
+        log.diagnostics.push(Diagnostic::note("Q4095", message));
+    }
     let interface = interface(graph, &network, &folds, &job, &scheduled);
     let named = named(graph, &job);
     let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
@@ -128,7 +133,7 @@ struct Search<'s, 'c, 'a> {
     cutter: &'c mut Cutter<'a>,
     job: &'s Job<'a>,
     best: Option<(Ways, Scheduled)>,
-    problem: Option<Diagnostic>,
+    misfit: Option<Misfit>,
     seen: Vec<Knobs>,
 }
 
@@ -154,11 +159,11 @@ impl Search<'_, '_, '_> {
                 }
                 Ok(false)
             }
-            Err(error) if error.class() == Class::Unsupported => {
-                self.problem = Some(error);
+            Err(misfit) if misfit.problem.class() == Class::Unsupported => {
+                self.misfit = Some(misfit);
                 Ok(false)
             }
-            Err(error) => Err(error.into()),
+            Err(misfit) => Err(misfit.problem.into()),
         }
     }
 
@@ -203,7 +208,7 @@ fn search<'a>(
     graph: &Graph,
 ) -> std::result::Result<(Ways, Scheduled), NotCompiled> {
     let trial = Job { images: job.images.min(8), ..job.clone() };
-    let mut search = Search { cutter, job: &trial, best: None, problem: None, seen: Vec::new() };
+    let mut search = Search { cutter, job: &trial, best: None, misfit: None, seen: Vec::new() };
     for group in [8, 4, 2, 1].into_iter().filter(|&group| group <= job.images) {
         for linger in [2, 0] {
             search.try_one(Knobs { linger, ..start(group) })?;
@@ -226,19 +231,20 @@ fn search<'a>(
         }
     }
     search.single_layers(effort)?;
-    let Search { best, problem, .. } = search;
-    let (ways, found) = best.ok_or_else(|| misfit(graph, cutter.network, problem))?;
+    let Search { best, misfit, .. } = search;
+    let (ways, found) = best.ok_or_else(|| refuse(graph, cutter.network, misfit))?;
     let found = match trial.images == job.images {
         true => found,
-        false => schedule(cutter, job, &ways)?,
+        false => schedule(cutter, job, &ways).map_err(|misfit| misfit.problem)?,
     };
     Ok((ways, found))
 }
 
-/// The node of a layer that does not fit goes to the host.
-fn misfit(graph: &Graph, network: &Network, problem: Option<Diagnostic>) -> NotCompiled {
-    let problem = problem.unwrap_or_else(|| Diagnostic::bug("no way to cut was tried"));
-    // The layer with the largest tensors is the one to leave out.
+/// The node of a layer that does not fit goes to the host: where all layers together do not fit, that
+/// of the layer with the largest tensors.
+fn refuse(graph: &Graph, network: &Network, misfit: Option<Misfit>) -> NotCompiled {
+    let misfit = misfit.unwrap_or_else(|| Diagnostic::bug("no way to cut was tried").into());
+    let Misfit { layer, problem } = misfit;
     let bytes = |layer: &&Layer| {
         let form = |value: &ValueId| {
             let Form { images, extents: [c, h, w], .. } = network.forms[&network.root(*value)];
@@ -249,7 +255,8 @@ fn misfit(graph: &Graph, network: &Network, problem: Option<Diagnostic>) -> NotC
         inputs + form(&layer.output)
     };
     let computes = |layer: &&Layer| !matches!(layer.operation, Operation::Enter | Operation::Alias);
-    match network.layers.iter().filter(computes).max_by_key(bytes) {
+    let largest = || network.layers.iter().filter(computes).max_by_key(bytes);
+    match layer.map(|index| &network.layers[index]).or_else(largest) {
         Some(layer) => NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem),
         None => problem.into(),
     }
@@ -316,7 +323,11 @@ fn weigh(
         if let Some(&fold) = folds.get(&root) {
             rows = rows.folded(fold as usize, fold_frame(frame, fold).1 as usize);
         }
-        places.insert(index, image.len() as u32);
+        let Ok(address) = u32::try_from(image.len() + rows.bytes() * rows.channels as usize) else {
+            let problem = Diagnostic::unsupported("Q4094", "the weights have more than 4 GiB");
+            return Err(NotCompiled::at_node(graph, node, problem));
+        };
+        places.insert(index, address - (rows.bytes() * rows.channels as usize) as u32);
         rows.write(&mut image);
     }
     Ok((image, places))

@@ -19,6 +19,9 @@ use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
+/// Steps that a program may have.
+const MAX_STEPS: usize = 1 << 18;
+
 /// A tensor of the whole batch in DRAM, dense.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DramTensor {
@@ -165,6 +168,20 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) landings: Vec<Landing>,
 }
 
+/// Why there is no schedule.
+pub(crate) struct Misfit {
+    /// The layer of which no piece fits, if it is one.
+    pub(crate) layer: Option<usize>,
+    /// Why.
+    pub(crate) problem: Diagnostic,
+}
+
+impl From<Diagnostic> for Misfit {
+    fn from(problem: Diagnostic) -> Self {
+        Misfit { layer: None, problem }
+    }
+}
+
 /// Writes the program of a network.
 ///
 /// # Errors
@@ -174,7 +191,7 @@ pub(crate) fn schedule<'a>(
     cutter: &mut Cutter<'a>,
     job: &Job<'a>,
     ways: &Ways,
-) -> Result<Scheduled> {
+) -> std::result::Result<Scheduled, Misfit> {
     let (steps, cuts) = steps(cutter, job, ways)?;
     let mut scheduler = Scheduler::new(cutter, job, ways, steps, cuts)?;
     scheduler.run()?;
@@ -188,7 +205,7 @@ fn steps(
     cutter: &mut Cutter<'_>,
     job: &Job<'_>,
     ways: &Ways,
-) -> Result<(Vec<Step>, FxHashMap<usize, Cut>)> {
+) -> std::result::Result<(Vec<Step>, FxHashMap<usize, Cut>), Misfit> {
     let mut steps = Vec::new();
     let mut cuts: FxHashMap<usize, Cut> = FxHashMap::default();
     let mut first = 0;
@@ -210,7 +227,11 @@ fn steps(
             }
             let sets = match cuts.entry(index) {
                 Entry::Occupied(cut) => cut.get().sets.len(),
-                Entry::Vacant(place) => place.insert(cutter.cut(layer, &pieces, knobs)?).sets.len(),
+                Entry::Vacant(place) => {
+                    let misfit = |problem| Misfit { layer: Some(index), problem };
+                    let cut = cutter.cut(layer, &pieces, knobs).map_err(misfit)?;
+                    place.insert(cut).sets.len()
+                }
             };
             for set in 0..sets {
                 pieces.iter().for_each(|&piece| push(piece, Some(set)));
@@ -218,6 +239,10 @@ fn steps(
         }
         first += images;
         group += 1;
+    }
+    if steps.len() > MAX_STEPS {
+        let message = format!("the batch has {} steps, at most {MAX_STEPS} are possible", steps.len());
+        return Err(Diagnostic::unsupported("Q4098", message).into());
     }
     Ok((steps, cuts))
 }
@@ -320,17 +345,13 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         let limit = u64::from(self.cutter.arch.l2_bytes);
         if total > limit {
             let worst = self.blocks.iter().max_by_key(|block| block.bytes).copied();
-            let step = worst.map_or(0, |block| block.first.min(self.steps.len() - 1));
             let message = format!(
                 "activations of {} images need {total} bytes of L2, which has {limit}; the largest \
                  tensor has {}",
                 self.ways.all.group,
                 worst.map_or(0, |block| block.bytes)
             );
-            let layer = &self.job.network.layers[self.steps[step].layer];
-            let problem = Diagnostic::unsupported("Q4090", message)
-                .with_note(format!("in layer {}", layer.nodes[0].index()));
-            return Err(problem);
+            return Err(Diagnostic::unsupported("Q4090", message));
         }
         self.occupied = Occupied::new(&self.blocks);
         Ok(())
@@ -474,7 +495,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             let last = (piece.row + piece.rows - 1) * stride + kernel;
             i64::from(last) + i64::from(start) > i64::from(row)
         };
-        self.steps.iter().position(reads).unwrap_or(0)
+        let first = self.steps.partition_point(|step| step.group < group);
+        first + self.steps[first..].iter().position(reads).unwrap_or(0)
     }
 
     fn run(&mut self) -> Result<()> {
