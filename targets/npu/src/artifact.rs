@@ -11,7 +11,7 @@ use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
 use crate::read::DATA;
 use crate::replay::{Node, Port, Replay, replay, replay_with};
-use crate::simulate::{Executor, Fast, Settings, State};
+use crate::simulate::{Dram, Executor, Fast, Settings, State};
 use crate::text;
 use crate::time::{Model, VpCost, core_durations, dram_cycles};
 use crate::verify::{Subject, executable, mislabelled, verify};
@@ -445,10 +445,14 @@ impl quincunx_contract::Program for Artifact {
             Engine::Fast => Runner::Fast(Box::new(Fast::new(executor))),
             Engine::Exec | Engine::Checked => Runner::Exec(Box::new(executor)),
         };
+        let mut dram: [Dram; 3] = Default::default();
+        for (base, bytes) in &self.memory {
+            dram[usize::from(*base)].write(0, bytes)?;
+        }
         Ok(Box::new(Exec {
             runner,
             ports: self.ports.clone(),
-            memory: self.memory.clone(),
+            dram,
             taps: self.taps.clone(),
             checked: engine == Engine::Checked,
             notes: Vec::new(),
@@ -617,7 +621,8 @@ impl Runner {
 struct Exec {
     runner: Runner,
     ports: Ports,
-    memory: Vec<(u8, Bytes)>,
+    /// What every run finds there; runs share the pages that they do not write.
+    dram: [Dram; 3],
     taps: Taps,
     /// A result that does not fit its format is a fault.
     checked: bool,
@@ -627,9 +632,7 @@ struct Exec {
 impl Exec {
     fn execute(&mut self, inputs: &Tensors, after: &mut dyn FnMut(Node, &State)) -> Result<State> {
         let mut state = self.runner.state();
-        for (base, bytes) in &self.memory {
-            state.dram[usize::from(*base)].write(0, bytes)?;
-        }
+        state.dram = self.dram.clone();
         self.ports.write(inputs, &mut state)?;
         self.runner.run(&mut state, after)?;
         let counts = state.counts;
