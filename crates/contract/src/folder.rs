@@ -44,8 +44,9 @@ const MAX_DESCRIPTION: u64 = 16 << 20;
 /// Largest native file.
 const MAX_FILE: u64 = 1 << 30;
 
-/// Most elements of a port.
-const MAX_ELEMENTS: usize = 1 << 24;
+/// Most elements of a port or layer: those of a batch of 64 images behind the first layer of a large
+/// network fit.
+const MAX_ELEMENTS: usize = 1 << 26;
 
 /// A compiled graph as it is stored.
 #[derive(Clone, Debug, PartialEq)]
