@@ -35,14 +35,18 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
 /// The layers of a graph, by results of its nodes.
 struct Machine {
     steps: BTreeMap<ValueId, Step>,
+    /// Inputs are rounded to halves where they enter.
+    half_inputs: bool,
 }
 
 impl Machine {
     fn new(graph: &Graph, numerics: &Numerics) -> Result<Machine> {
+        let numerics::Layering { groups, half_inputs } = numerics::layering(numerics, graph)?;
+        let form = if half_inputs { Form::Halves } else { Form::Reals };
         let mut forms: BTreeMap<ValueId, Form> =
-            graph.inputs().iter().map(|&id| (id, Form::Reals)).collect();
+            graph.inputs().iter().map(|&id| (id, form)).collect();
         let mut steps = BTreeMap::new();
-        for group in numerics::groups(numerics, graph)? {
+        for group in groups {
             let nodes: Vec<&Node> = group.iter().map(|&id| &graph[id]).collect();
             let [first, rest @ ..] = &nodes[..] else { continue };
             let layer = Layer::new(graph, &nodes, &forms);
@@ -60,7 +64,7 @@ impl Machine {
                 return Err(misfit(format!("the output {name:?} is no result of a layer")));
             }
         }
-        Ok(Machine { steps })
+        Ok(Machine { steps, half_inputs })
     }
 }
 
@@ -77,7 +81,10 @@ impl Layers for Machine {
             let message = format!("input \"{name}\" holds {bad}, expected finite numbers");
             return Err(Diagnostic::invalid("Q4097", message));
         }
-        Ok(Number::Reals(reals.into()))
+        Ok(match self.half_inputs {
+            true => Number::Halves(reals.iter().map(|&real| numbers::entering(real)).collect()),
+            false => Number::Reals(reals.into()),
+        })
     }
 
     fn layer(&self, node: &Node, values: &Values<'_, Number>) -> Result<Number> {

@@ -241,7 +241,8 @@ fn steps(
         group += 1;
     }
     if steps.len() > MAX_STEPS {
-        let message = format!("the batch has {} steps, at most {MAX_STEPS} are possible", steps.len());
+        let message =
+            format!("the batch has {} steps, at most {MAX_STEPS} are possible", steps.len());
         return Err(Diagnostic::unsupported("Q4098", message).into());
     }
     Ok((steps, cuts))

@@ -163,3 +163,8 @@ impl Form {
 fn half(x: f32) -> f32 {
     F16::from_f32(x, FloatOverflow::Infinity).map_or(f32::NAN, F16::to_f32)
 }
+
+/// A real number that enters as a half: rounded once.
+pub(super) fn entering(x: f64) -> f32 {
+    F16::from_f64(x, FloatOverflow::Infinity).map_or(f32::NAN, F16::to_f32)
+}

@@ -10,6 +10,9 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 struct Content {
     layers: Vec<Entry>,
+    /// Inputs enter as halves, and the machine quantises them.
+    #[serde(default)]
+    half_inputs: bool,
 }
 
 #[derive(Deserialize)]
@@ -19,12 +22,20 @@ struct Entry {
     nodes: Vec<String>,
 }
 
+/// Which nodes are one layer, and how inputs enter.
+pub(super) struct Layering {
+    /// The nodes of every layer.
+    pub(super) groups: Vec<Vec<NodeId>>,
+    /// Inputs are halves; otherwise real numbers, which the driver moves onto grids.
+    pub(super) half_inputs: bool,
+}
+
 /// The nodes of every layer, the layers in the order of their first nodes. No layer is empty, every
 /// node of the graph is in one of them, and what is between two nodes of a layer is read there only.
 ///
 /// # Errors
 /// `Q4096` for anything else.
-pub(super) fn groups(numerics: &Numerics, graph: &Graph) -> Result<Vec<Vec<NodeId>>> {
+pub(super) fn layering(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
     let content: Content = Deserialize::deserialize(&numerics.0)
         .map_err(|error| misfit(format!("they do not have the form of a program's: {error}")))?;
     let readers = graph.consumers();
@@ -52,7 +63,7 @@ pub(super) fn groups(numerics: &Numerics, graph: &Graph) -> Result<Vec<Vec<NodeI
         return Err(misfit(format!("the node {:?} is in no layer", node.name)));
     }
     groups.sort_unstable();
-    Ok(groups)
+    Ok(Layering { groups, half_inputs: content.half_inputs })
 }
 
 /// A node reads the one before it, and is the only one.

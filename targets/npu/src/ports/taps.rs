@@ -187,7 +187,11 @@ impl Taps {
             let memory = state.memory(part.core);
             let place = &mut seen[number][index];
             place.clear();
-            tap.decode(&memory[part.address..part.address.saturating_add(bytes)], part.images, place);
+            tap.decode(
+                &memory[part.address..part.address.saturating_add(bytes)],
+                part.images,
+                place,
+            );
         }
     }
 
