@@ -244,7 +244,7 @@ impl Walk<'_> {
             Op::Binary(Binary::Add) => self.add(id, node),
             Op::Unary(Unary::Relu) => {
                 let form = self.form(node, 0)?;
-                let tail = Tail { act: Act::Relu, ..self.tail(id, Unit::Vector, true)? };
+                let tail = Tail { act: Act::Relu, ..self.tail(id, Unit::Vector, false)? };
                 self.push(tail, Operation::Copy, node, 1, form, None)
             }
             other => Err(format!("{} has no form on this machine", other.name())),

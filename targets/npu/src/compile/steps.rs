@@ -316,15 +316,15 @@ impl Cutter<'_> {
         let all = sizes.clone();
         sizes.retain(|&size| self.units(conv, size) <= limit);
         if sizes.is_empty() {
-            let half = self.arch.wl0_units / 2;
-            sizes.extend(all.first().copied().filter(|&size| self.units(conv, size) <= half));
+            let most = self.arch.wl0_units;
+            sizes.extend(all.first().copied().filter(|&size| self.units(conv, size) <= most));
         }
         if sizes.is_empty() {
             let size = all.first().copied().unwrap_or(k);
             let message = format!(
-                "weights of {size} output channels need {} units of WL0, half of which are {}",
+                "weights of {size} output channels need {} units of WL0, which has {}",
                 self.units(conv, size),
-                self.arch.wl0_units / 2
+                self.arch.wl0_units
             );
             return Err(Diagnostic::unsupported("Q4092", message)
                 .help("the input channels of a sum cannot be divided exactly"));

@@ -325,7 +325,7 @@ fn sums_at_the_end_of_32_bits() {
             let a = 1.0_f32 / (1 << 24) as f32;
             state.wl0(0)[parameters..parameters + 4].copy_from_slice(&a.to_le_bytes());
         };
-        let coverage = compare("long", &[program.clone()], &arch, Settings::default(), &prepare)
+        let coverage = compare("long", std::slice::from_ref(&program), &arch, Settings::default(), &prepare)
             .unwrap_or_else(|| {
                 panic!("{:?}", Executor::new(vec![program], &arch, Settings::default()).err())
             });
@@ -350,7 +350,7 @@ fn failures_are_those_of_the_executor() {
         let program = chain(insts, Some(regions));
         let prepare = |state: &mut State| fill(state, 1, &mut Random::new(1));
         let coverage =
-            compare("failure", &[program.clone()], &arch, Settings::default(), &prepare).unwrap();
+            compare("failure", std::slice::from_ref(&program), &arch, Settings::default(), &prepare).unwrap();
         assert_eq!(coverage.fast, usize::from(!fails), "region {region}, {channels} channels");
         let executor = Executor::new(vec![program], &arch, Settings::default()).unwrap();
         let mut state = executor.state();

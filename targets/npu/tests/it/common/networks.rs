@@ -208,7 +208,7 @@ impl Net<'_> {
         self.note("dilated", window.dilations.iter().any(|&distance| distance > 1));
         self.note("grouped", groups > 1 && groups < channels);
         self.note("depthwise", groups > 1 && groups == channels);
-        self.note("channels not of 8", channels % 8 > 0 && outputs % 8 > 0);
+        self.note("channels not of 8", !channels.is_multiple_of(8) && !outputs.is_multiple_of(8));
         self.convolve(x, window, outputs, groups)
     }
 

@@ -406,7 +406,7 @@ impl Draw {
             | u8::from(tensor || self.random.chance(25)) << 3
             | u8::from(self.random.chance(85)) << 4
             | u8::from(pool && !compare) << 5;
-        let groups = u8::from(two) | self.flag(25) as u8 * 2 | 4 | self.flag(40) as u8 * 64;
+        let groups = u8::from(two) + self.flag(25) as u8 * 2 + 4 + self.flag(40) as u8 * 64;
         let registers = |draw: &mut Draw| if draw.random.chance(20) { draw.range(1, 3) } else { 0 };
         let cmpvs = if pool { 0 } else { registers(self) };
         let cmpv = if pool { num(0.0) } else { self.number(30.0) };
