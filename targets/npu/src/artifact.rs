@@ -5,11 +5,10 @@
 mod flow;
 
 use crate::arch::NpuArch;
-use crate::binary::{self, Attached};
+use crate::binary::{self, Attached, DATA};
 use crate::isa::Queue;
 use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
-use crate::read::DATA;
 use crate::replay::{Node, Port, Replay, replay, replay_with};
 use crate::simulate::{Dram, Executor, Fast, Settings, State};
 use crate::text;
@@ -266,20 +265,24 @@ impl Artifact {
                 }
             }
         }
-        let numbers = ["layer", "lines", "multiplications", "start", "cycles", "share"];
-        let columns = [Column::number("core")]
-            .into_iter()
-            .chain(numbers.map(Column::number))
-            .chain(["array_busy", "utilisation"].map(Column::number));
-        let mut table = Table::new("layers", columns.collect());
+        let names = self.names();
+        let mut columns = vec![Column::number("core"), Column::number("layer")];
+        if !names.is_empty() {
+            columns.push(Column::text("name"));
+        }
+        let numbers = ["lines", "multiplications", "start", "cycles", "share"];
+        columns.extend(numbers.into_iter().chain(["array_busy", "utilisation"]).map(Column::number));
+        let mut table = Table::new("layers", columns);
         // An element of the array is 8 input by 8 output channels.
         let array = [self.arch.rows, self.arch.columns].map(|extent| f64::from(extent) * 8.0);
         let share = |part: f64, whole: f64| Cell::Share(part / whole.max(1.0));
         for ((core, number), layer) in layers {
             let span = layer.end.saturating_sub(layer.start);
-            table.push(vec![
-                core.into(),
-                Cell::Integer(number.into()),
+            let mut row = vec![core.into(), Cell::Integer(number.into())];
+            if !names.is_empty() {
+                row.push(names.get(&number).copied().unwrap_or_default().into());
+            }
+            row.extend([
                 layer.lines.into(),
                 layer.products.into(),
                 layer.start.into(),
@@ -288,8 +291,19 @@ impl Artifact {
                 share(layer.busy as f64, span as f64),
                 share(layer.products as f64, span as f64 * array[0] * array[1]),
             ]);
+            table.push(row);
         }
         table
+    }
+
+    /// The names of the layers of a compiled program, by their numbers in maps.
+    fn names(&self) -> BTreeMap<i32, &str> {
+        let lines = self.programs.first().map_or(&[][..], |program| &program.lines);
+        let named = self.ports.interface.sections.iter().filter_map(|section| {
+            let map = lines.get(section.first)?.map.as_ref()?;
+            Some((map.slyr, &section.name[..]))
+        });
+        named.collect()
     }
 
     /// Multiplications of all convolutions, and bytes of the DRAM port.

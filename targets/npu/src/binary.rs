@@ -15,6 +15,9 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Bits, Kind, OperandValue as _, RawInst};
 use serde::{Deserialize, Serialize};
 
+/// Ending of files with the DRAM behind a base register.
+pub(crate) const DATA: &str = ".dram.bin";
+
 const MAGIC: &[u8] = b"QNPU";
 const VERSION: u32 = 1;
 /// Bytes of magic, version and count.

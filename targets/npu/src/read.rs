@@ -2,7 +2,7 @@
 
 use crate::arch::NpuArch;
 use crate::artifact::Artifact;
-use crate::binary::{self, Attached};
+use crate::binary::{self, Attached, DATA};
 use crate::document::ir_file;
 use crate::program::Program;
 use crate::text::{self, Schema};
@@ -17,9 +17,6 @@ pub(crate) fn recognises(file: &File) -> bool {
         || text::recognises(&file.bytes)
         || ir_file(file).is_some()
 }
-
-/// Ending of files with the DRAM behind a base register.
-pub(crate) const DATA: &str = ".dram.bin";
 
 /// True for a file of data, which only its name tells.
 fn is_data(file: &File) -> bool {
