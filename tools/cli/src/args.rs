@@ -276,7 +276,7 @@ pub(crate) struct Preparation {
     pub(crate) part: ModelPart,
     /// Data to quantise a float model with: .npy or .npz, random:SEED, zeros or ones [default:
     /// calib.npz beside the model]
-    #[arg(long, value_name = "FILE|random:SEED|zeros|ones")]
+    #[arg(long, value_name = "FILE|random:SEED")]
     pub(crate) calibrate: Option<String>,
     /// Keep batch normalisations as they are instead of folding them into the layers before them;
     /// targets that take float models (tcu) have their own options for that

@@ -325,10 +325,11 @@ fn sums_at_the_end_of_32_bits() {
             let a = 1.0_f32 / (1 << 24) as f32;
             state.wl0(0)[parameters..parameters + 4].copy_from_slice(&a.to_le_bytes());
         };
-        let coverage = compare("long", std::slice::from_ref(&program), &arch, Settings::default(), &prepare)
-            .unwrap_or_else(|| {
-                panic!("{:?}", Executor::new(vec![program], &arch, Settings::default()).err())
-            });
+        let coverage =
+            compare("long", std::slice::from_ref(&program), &arch, Settings::default(), &prepare)
+                .unwrap_or_else(|| {
+                    panic!("{:?}", Executor::new(vec![program], &arch, Settings::default()).err())
+                });
         let largest = if signed { 128 } else { 255 };
         let fits = depth as i64 * 128 * largest <= i64::from(i32::MAX);
         assert_eq!(coverage.fast == coverage.lines, fits, "{depth}");
@@ -349,8 +350,14 @@ fn failures_are_those_of_the_executor() {
         let regions = inst("ct_bc", &[("len0", 2), ("last0", 1), ("len1", 8), ("last1", 9)]);
         let program = chain(insts, Some(regions));
         let prepare = |state: &mut State| fill(state, 1, &mut Random::new(1));
-        let coverage =
-            compare("failure", std::slice::from_ref(&program), &arch, Settings::default(), &prepare).unwrap();
+        let coverage = compare(
+            "failure",
+            std::slice::from_ref(&program),
+            &arch,
+            Settings::default(),
+            &prepare,
+        )
+        .unwrap();
         assert_eq!(coverage.fast, usize::from(!fails), "region {region}, {channels} channels");
         let executor = Executor::new(vec![program], &arch, Settings::default()).unwrap();
         let mut state = executor.state();
