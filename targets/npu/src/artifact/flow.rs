@@ -508,12 +508,14 @@ fn of_conv(conv: &Conv) -> Option<Operand> {
 fn of_vector(vector: &Vector) -> Vec<Operand> {
     let (config, bytes) = (&vector.config, vector.input_bytes());
     let [c, h, w] = config.source;
+    // Tensors whose channels are joined are taken from their first channel on.
+    let channel = if config.tile[0] < config.dest[0] { (0, 1) } else { (1, 1) };
     let operand = |tensor: Tensor, start| Operand {
         tensor,
         tile: [1, c, h, w],
         start,
         stride: config.stride,
-        channel: (1, 1),
+        channel,
     };
     let whole = |axes: u8| axes & 7 == 7;
     let list = match vector.kind {

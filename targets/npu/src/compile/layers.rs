@@ -7,7 +7,8 @@
 use crate::work::Extents;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
-    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
+    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Resize, ResizeTaps,
+    Unary, ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
 use rustc_hash::FxHashMap;
@@ -102,6 +103,18 @@ pub(crate) enum Operation {
     Add,
     /// The same numbers on another grid.
     Copy,
+    /// The same numbers as some channels of the result.
+    Slice {
+        /// The first of these channels.
+        first: u32,
+        /// The result is complete with them.
+        is_last: bool,
+    },
+    /// Every row and column this often.
+    Enlarge {
+        /// How often.
+        factors: [u32; 2],
+    },
 }
 
 /// A layer.
@@ -242,6 +255,8 @@ impl Walk<'_> {
                 self.window(id, node, frame, node.op == Op::GlobalMaxPool)
             }
             Op::Binary(Binary::Add) => self.add(id, node),
+            Op::Concat { axis: 1 } => self.join(id, node),
+            Op::Resize(resize) => self.enlarge(id, node, resize),
             Op::Unary(Unary::Relu) => {
                 let form = self.form(node, 0)?;
                 let tail = Tail { act: Act::Relu, ..self.tail(id, Unit::Vector, false)? };
@@ -412,6 +427,65 @@ impl Walk<'_> {
         }
         let tail = self.tail(id, Unit::Vector, true)?;
         self.push(tail, Operation::Add, node, 2, form, None)
+    }
+
+    /// Channels behind each other: a layer for each operand, of which the first has the nodes.
+    fn join(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let tail = self.tail(id, Unit::Vector, false)?;
+        let forms = (0..node.inputs.len()).map(|operand| self.form(node, operand));
+        let forms = forms.collect::<Reason<Vec<Form>>>()?;
+        let is_half = |form: &Form| form.grid == Grid::Half;
+        let first = forms[0];
+        if forms.iter().any(|form| is_half(form) != is_half(&first)) {
+            return Err("its operands have different formats".to_owned());
+        }
+        let grain = if is_half(&first) { 4 } else { 8 };
+        let inner = &forms[..forms.len() - 1];
+        if inner.iter().any(|form| !form.extents[0].is_multiple_of(grain)) {
+            return Err(format!("channels of an operand are no multiple of {grain}"));
+        }
+        let kept = forms.iter().all(|form| form.grid == first.grid).then_some(first.grid);
+        let grid = tail.grid.or(kept).unwrap_or(Grid::Half);
+        let (images, extents) = shape(&self.graph[node.output].shape)?;
+        tail.nodes.iter().for_each(|node| self.taken[node.index()] = true);
+        self.network.forms.insert(tail.output, Form { images, extents, grid });
+        let mut nodes = tail.nodes;
+        let mut first = 0;
+        for (index, form) in forms.iter().enumerate() {
+            let is_last = index + 1 == forms.len();
+            self.network.layers.push(Layer {
+                nodes: std::mem::take(&mut nodes),
+                operation: Operation::Slice { first, is_last },
+                inputs: node.input(index).into_iter().collect(),
+                output: tail.output,
+                act: Act::None,
+            });
+            first += form.extents[0];
+        }
+        Ok(())
+    }
+
+    fn enlarge(&mut self, id: NodeId, node: &Node, resize: &Resize) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        let input = node.input(0).ok_or("an operand is missing")?;
+        let (from, to) = (&self.graph[input].shape, &self.graph[node.output].shape);
+        let mut factors = [1, 1];
+        let whole = |axis: usize, index: usize| {
+            let factor = to[axis] / from[axis].max(1);
+            let taps = resize.taps(index, from[axis], to[axis]);
+            let repeats = |(place, taps): (usize, &ResizeTaps)| taps[..] == [(place / factor, 1.0)];
+            let fits = (1..=15).contains(&factor) && taps.iter().enumerate().all(repeats);
+            fits.then_some(factor as u32)
+        };
+        for (index, &axis) in resize.axes.iter().enumerate() {
+            match (axis, whole(axis, index)) {
+                (2 | 3, Some(factor)) if from.len() == 4 => factors[axis - 2] = factor,
+                (0 | 1, Some(1)) => {}
+                _ => return Err("it does more than repeat rows and columns".to_owned()),
+            }
+        }
+        let tail = self.tail(id, Unit::Vector, false)?;
+        self.push(tail, Operation::Enlarge { factors }, node, 1, form, Some(form.grid))
     }
 
     /// Adds a layer. Without a quantiser behind it, it keeps the grid `kept` or gives half

@@ -254,7 +254,9 @@ fn refuse(graph: &Graph, network: &Network, misfit: Option<Misfit>) -> NotCompil
             layer.inputs.iter().filter(|v| network.forms.contains_key(v)).map(form).sum();
         inputs + form(&layer.output)
     };
-    let computes = |layer: &&Layer| !matches!(layer.operation, Operation::Enter | Operation::Alias);
+    let computes = |layer: &&Layer| {
+        !layer.nodes.is_empty() && !matches!(layer.operation, Operation::Enter | Operation::Alias)
+    };
     let largest = || network.layers.iter().filter(computes).max_by_key(bytes);
     match layer.map(|index| &network.layers[index]).or_else(largest) {
         Some(layer) => NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem),
@@ -456,6 +458,10 @@ fn taps(
     }
     let mut taps = Vec::new();
     for layer in &network.layers {
+        // A value of which a layer is a part has its place from the last one.
+        if let Operation::Slice { is_last: false, .. } = layer.operation {
+            continue;
+        }
         let root = network.root(layer.output);
         let Some(parts) = parts.get(&root) else { continue };
         let mut parts = parts.clone();
@@ -495,6 +501,9 @@ fn sections(graph: &Graph, network: &Network, scheduled: &Scheduled) -> Vec<Sect
         let Some(is_seen) = seen.get_mut(number).filter(|is_seen| !**is_seen) else { continue };
         *is_seen = true;
         let layer = &network.layers[number];
+        if layer.nodes.is_empty() {
+            continue;
+        }
         let nodes: Vec<String> = layer.nodes.iter().map(|&node| graph[node].name.clone()).collect();
         let macs = layer.nodes.iter().map(|&node| graph.macs(&graph[node])).sum();
         let name = nodes.first().cloned().unwrap_or_default();

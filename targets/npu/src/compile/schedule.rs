@@ -655,6 +655,9 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         if !ends {
             return;
         }
+        if let Operation::Slice { is_last: false, .. } = self.job.network.layers[layer].operation {
+            return;
+        }
         let value = self.job.network.layers[layer].output;
         let images = self.images_of(group);
         let address = self.image(value, group, images.0);

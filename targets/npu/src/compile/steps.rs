@@ -339,7 +339,11 @@ impl Cutter<'_> {
         let [input, output] = [self.form(layer.inputs[0]), self.network.forms[&layer.output]];
         let dest = self.extents(layer.output);
         let source = self.extents(layer.inputs[0]);
-        let tile = [dest[0], piece.rows, dest[2]];
+        let channels = match layer.operation {
+            Operation::Slice { .. } => source[0],
+            _ => dest[0],
+        };
+        let tile = [channels, piece.rows, dest[2]];
         let formats = [format(input.grid), format(output.grid)];
         let (qb, qk) = quantiser(output.grid);
         let mut vector = Vector {
@@ -378,10 +382,20 @@ impl Cutter<'_> {
                     vector.config.multiply.1.immediate = (1.0 / area) as f32;
                 }
             }
+            Operation::Enlarge { factors: [rows, columns] } => {
+                vector.kind = VectorKind::Enlarge;
+                vector.config.source = [source[0], piece.rows.div_ceil(rows), source[2]];
+                vector.config.stride = [rows, columns];
+                vector.config.pad = i16::MIN;
+                vector.input.address = row_offset(source, piece.row / rows, formats[0]);
+            }
             _ => {
                 vector.config.source = tile;
                 vector.input.address = row_offset(source, piece.row, formats[0]);
             }
+        }
+        if let Operation::Slice { first, .. } = layer.operation {
+            vector.output.address += i64::from(first * element_bytes(formats[1]));
         }
         if layer.operation == Operation::Add {
             let second = self.form(layer.inputs[1]);
@@ -434,7 +448,11 @@ impl Cutter<'_> {
             _ => vector_line_cycles(&self.vector(layer, whole), 1, self.arch, self.model),
         };
         let high = knobs.height.div_ceil(self.arch.rows.max(1)).max(1);
-        let most = u64::from((blocks / high).max(1));
+        let most = match layer.operation {
+            // Pieces would begin within the repeats of a row.
+            Operation::Enlarge { factors: [rows, _] } if !self.arch.rows.is_multiple_of(rows) => 1,
+            _ => u64::from((blocks / high).max(1)),
+        };
         ((cycles + knobs.rows / 2) / knobs.rows.max(1)).clamp(1, most) as u32
     }
 }

@@ -42,6 +42,8 @@ enum Operation {
     Product(Product),
     Add,
     Pool(Pooling),
+    /// Operands behind each other: images, and elements of an image of each.
+    Join(usize, Vec<usize>),
 }
 
 impl Layer {
@@ -85,6 +87,23 @@ impl Layer {
                 }
                 (Operation::Add, Form::Halves, rest)
             }
+            Op::Concat { axis: 1 } => {
+                let forms =
+                    (0..first.inputs.len()).map(|index| self::form(graph, forms, first, index));
+                let forms = forms.collect::<Result<Vec<Form>>>()?;
+                let is_half = |form: &Form| *form == Form::Halves;
+                if forms.contains(&Form::Reals) || forms.iter().any(|y| is_half(y) != is_half(&x)) {
+                    return Err(misfit("operands that are joined have two forms"));
+                }
+                let images = output.first().copied().unwrap_or(0);
+                let elements = |id: ValueId| shape(id).iter().skip(1).product();
+                let parts = first.operands().map(elements).collect();
+                let kept = if forms.iter().all(|&y| y == x) { x } else { Form::Halves };
+                (Operation::Join(images, parts), kept, rest)
+            }
+            Op::Resize(resize) => {
+                (Operation::Pool(Pooling::selecting(resize, input, output)?), x, rest)
+            }
             Op::Pool(pool) => {
                 let pooling = Pooling::new(pool, input, output)?;
                 let form = if pooling.is_average() { Form::Halves } else { x };
@@ -126,6 +145,17 @@ impl Layer {
                 let other = operand(1)?.opened().ok_or_else(unexpected)?;
                 sums.iter_mut().zip(other).for_each(|(sum, y)| *sum += y);
                 sums
+            }
+            Operation::Join(images, parts) => {
+                let opened = |index| operand(index)?.opened().ok_or_else(unexpected);
+                let opened = (0..parts.len()).map(opened).collect::<Result<Vec<_>>>()?;
+                let mut joined = Vec::new();
+                for image in 0..*images {
+                    for (numbers, &count) in opened.iter().zip(parts) {
+                        joined.extend_from_slice(&numbers[image * count..(image + 1) * count]);
+                    }
+                }
+                joined
             }
             Operation::Pool(pooling) => pooling.apply(&x.opened().ok_or_else(unexpected)?),
         };

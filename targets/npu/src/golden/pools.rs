@@ -2,7 +2,7 @@
 
 use super::misfit;
 use quincunx_diag::Result;
-use quincunx_graph::{Pool, PoolKind};
+use quincunx_graph::{Pool, PoolKind, Resize};
 
 /// The windows of a pooling over planes.
 pub(super) struct Pooling {
@@ -50,6 +50,34 @@ impl Pooling {
         let plane = height * width;
         let share = is_average.then_some((1.0 / plane as f64) as f32);
         Ok(Pooling { reads: vec![(0..plane as u32).collect()], plane, share })
+    }
+
+    /// Rows and columns that are selected: windows of one element.
+    ///
+    /// # Errors
+    /// `Q4096` for what is not an image, or mixes elements.
+    pub(super) fn selecting(resize: &Resize, input: &[usize], output: &[usize]) -> Result<Pooling> {
+        let (Some(&[height, width]), Some(&[rows, columns])) = (planes(input), planes(output))
+        else {
+            return Err(misfit("what is resized is not an image"));
+        };
+        let one = |axis: usize, from: usize, to: usize| -> Result<Vec<usize>> {
+            let Some(index) = resize.axes.iter().position(|&other| other == axis) else {
+                return Ok((0..to).collect());
+            };
+            let taps = resize.taps(index, from, to).into_iter().map(|taps| match taps[..] {
+                [(element, 1.0)] => Ok(element),
+                _ => Err(misfit("a resizing mixes elements")),
+            });
+            taps.collect()
+        };
+        let (y, x) = (one(2, height, rows)?, one(3, width, columns)?);
+        let place = |&row: &usize| {
+            let place = move |&column: &usize| vec![(row * width + column) as u32];
+            x.iter().map(place).collect::<Vec<_>>()
+        };
+        let reads = y.iter().flat_map(place).collect();
+        Ok(Pooling { reads, plane: height * width, share: None })
     }
 
     /// It averages.

@@ -4,7 +4,8 @@ use super::Random;
 use quincunx_graph::execute::{Keep, Session, Settings};
 use quincunx_graph::passes::{Scheme, calibrate, quantise};
 use quincunx_graph::{
-    Activation, Binary, Conv, Gemm, Graph, NodeId, Op, Pool, PoolKind, Unary, ValueId, Window,
+    Activation, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Nearest, NodeId, Op, Pool,
+    PoolKind, Resize, ResizeTarget, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor, Tensors};
 use std::collections::BTreeSet;
@@ -166,7 +167,7 @@ impl Net<'_> {
     }
 
     fn layer(&mut self, x: ValueId) -> ValueId {
-        match self.random.below(12) {
+        match self.random.below(14) {
             0..6 => {
                 let y = self.convolution(x);
                 self.activated(y)
@@ -174,7 +175,9 @@ impl Net<'_> {
             6..9 => self.sum(x),
             9 => self.pool(x),
             10 => self.node(Op::Unary(Unary::Relu), &[x]),
-            _ => self.node(Op::Identity, &[x]),
+            11 => self.node(Op::Identity, &[x]),
+            12 => self.joined(x),
+            _ => self.enlarged(x),
         }
     }
 
@@ -249,6 +252,42 @@ impl Net<'_> {
         let operands = if self.random.coin() { [x, y] } else { [y, x] };
         let sum = self.node(Op::Binary(Binary::Add), &operands);
         if self.random.coin() { self.node(Op::Unary(Unary::Relu), &[sum]) } else { sum }
+    }
+
+    /// Behind it another image with as many rows and columns, or itself; slices of channels begin at
+    /// multiples of 8.
+    fn joined(&mut self, x: ValueId) -> ValueId {
+        let [images, channels, height, width] = self.shape(x);
+        let others = self.images.iter().copied();
+        let fits = |&y: &ValueId| {
+            let [n, _, h, w] = self.shape(y);
+            (n, h, w) == (images, height, width)
+        };
+        let others: Vec<ValueId> = others.filter(fits).collect();
+        let y = self.random.pick(&others);
+        let x = match channels.is_multiple_of(8) {
+            true => x,
+            false => self.convolve(x, Window::new(&[1, 1]), 8, 1),
+        };
+        self.node(Op::Concat { axis: 1 }, &[x, y])
+    }
+
+    /// Rows and columns repeated.
+    fn enlarged(&mut self, x: ValueId) -> ValueId {
+        let [_, _, height, width] = self.shape(x);
+        let factors = [self.random.range(1, 3), self.random.range(1, 3)];
+        if height * factors[0] > 15 || width * factors[1] > 15 {
+            return self.node(Op::Unary(Unary::Relu), &[x]);
+        }
+        let resize = Resize {
+            axes: vec![2, 3],
+            target: ResizeTarget::Sizes(vec![height * factors[0], width * factors[1]]),
+            coordinates: Coordinates::Asymmetric,
+            interpolation: Interpolation::Nearest(Nearest::Floor),
+            exclude_outside: false,
+            roi: Vec::new(),
+        };
+        self.node(Op::Resize(resize), &[x])
     }
 
     fn pool(&mut self, x: ValueId) -> ValueId {
