@@ -1,6 +1,7 @@
 //! How fast the readers, the writers, the timing, the compiler and the simulator are, how well cycles
 //! agree with traces, and how good schedules are.
 
+mod cores;
 mod models;
 mod replay;
 mod run;
@@ -13,7 +14,7 @@ use quincunx_diag::{Diagnostic, Result};
 use std::path::{Path, PathBuf};
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[TEXT, REPLAY, SCHEDULE, RUN];
+pub(crate) static SUITES: &[Suite] = &[TEXT, REPLAY, SCHEDULE, CORES, RUN];
 
 const DIR: OptionInfo = OptionInfo::text("dir", "folder with the texts", "");
 
@@ -48,6 +49,13 @@ const SCHEDULE: Suite = Suite {
         ),
     ],
     run: schedule::measure,
+};
+
+const CORES: Suite = Suite {
+    name: "cores",
+    doc: "ResNet-50 on 16 images divided among 2 and 4 cores",
+    options: &[MODELS],
+    run: cores::measure,
 };
 
 const RUN: Suite = Suite {

@@ -302,6 +302,9 @@ impl Walk<'_> {
             let (inputs, operation) = (vec![*first], Operation::Alias);
             return self.place(id, node, operation, inputs, Form { images, extents, grid });
         }
+        if self.network.forms.values().any(|form| form.images != images) {
+            return Err("its batch has another size than that of other inputs".to_owned());
+        }
         self.entered.insert(input, (quantiser.clone(), node.output));
         if self.network.subset == Subset::Published {
             let form = Form { images, extents, grid: Grid::Half };

@@ -76,7 +76,14 @@ pub(crate) fn compile(
     log.pass("weights", format!("{} bytes", image.len()), String::new);
     let tensors = dram(graph, &network, &folds)?;
     let images = network.forms.values().map(|form| form.images).max().unwrap_or(1);
-    let job = Job { network: &network, inputs: tensors.0, outputs: tensors.1, weights, images };
+    let shares = shares(images, arch.cores_x * arch.cores_y);
+    let job = Job {
+        network: &network,
+        inputs: tensors.0,
+        outputs: tensors.1,
+        weights,
+        images: shares[0],
+    };
     let mut cutter = Cutter {
         arch,
         model: wishes.model,
@@ -84,19 +91,32 @@ pub(crate) fn compile(
         folds: &folds,
         minis: Default::default(),
     };
-    let (ways, scheduled) = search(&mut cutter, &job, wishes.effort, graph)?;
-    log.pass("schedule", format!("{} cycles, {:?}", scheduled.cycles, ways.all), String::new);
-    let cores = arch.cores_x * arch.cores_y;
-    if cores > 1 {
-        let message = format!("the program uses one of the machine's {cores} cores");
+    let (ways, first) = search(&mut cutter, &job, wishes.effort, graph)?;
+    log.pass("schedule", format!("{} cycles, {:?}", first.cycles, ways.all), String::new);
+    let mut cores = vec![first];
+    for &images in &shares[1..] {
+        let job = Job { images, ..job.clone() };
+        let found = schedule(&mut cutter, &job, &ways).map_err(|misfit| misfit.problem)?;
+        cores.push(found);
+    }
+    let all = arch.cores_x * arch.cores_y;
+    if cores.len() < all as usize {
+        let message = format!("the program uses {} of the machine's {all} cores", cores.len());
         log.diagnostics.push(Diagnostic::note("Q4095", message));
     }
-    let interface = interface(graph, &network, &folds, &job, &scheduled);
-    let named = named(graph, &job);
+    let interface = interface(graph, &network, &folds, &cores);
+    let named = named(graph, &job, images);
     let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
-    let program =
-        Artifact::compiled(vec![scheduled.program], named, memory, Some(interface), arch, options)?;
+    let programs = cores.into_iter().map(|core| core.program).collect();
+    let program = Artifact::compiled(programs, named, memory, Some(interface), arch, options)?;
     Ok(Compiled { program: Box::new(program), numerics: network.numerics(graph) })
+}
+
+/// First image and images of every core: as many for one as for another, about.
+fn shares(images: u32, cores: u32) -> Vec<(u32, u32)> {
+    let cores = cores.clamp(1, images.max(1));
+    let first = |core: u32| (u64::from(images) * u64::from(core)).div_ceil(cores.into()) as u32;
+    (0..cores).map(|core| (first(core), first(core + 1) - first(core))).collect()
 }
 
 /// Where the search for a way to cut begins, for groups of so many images.
@@ -207,9 +227,10 @@ fn search<'a>(
     effort: Effort,
     graph: &Graph,
 ) -> std::result::Result<(Ways, Scheduled), NotCompiled> {
-    let trial = Job { images: job.images.min(8), ..job.clone() };
+    let (first, images) = job.images;
+    let trial = Job { images: (first, images.min(8)), ..job.clone() };
     let mut search = Search { cutter, job: &trial, best: None, misfit: None, seen: Vec::new() };
-    for group in [8, 4, 2, 1].into_iter().filter(|&group| group <= job.images) {
+    for group in [8, 4, 2, 1].into_iter().filter(|&group| group <= images) {
         for linger in [2, 0] {
             search.try_one(Knobs { linger, ..start(group) })?;
         }
@@ -376,13 +397,13 @@ fn dram(
 }
 
 /// The names of the tensors in DRAM.
-fn named(graph: &Graph, job: &Job<'_>) -> Vec<NamedTensor> {
+fn named(graph: &Graph, job: &Job<'_>, images: u32) -> Vec<NamedTensor> {
     let record = |name: &str, output: bool, tensor: &DramTensor, extents: [u32; 3]| NamedTensor {
         name: name.to_owned(),
         output,
         base: 0,
         address: tensor.address,
-        extents: [job.images, extents[0], extents[1], extents[2]],
+        extents: [images, extents[0], extents[1], extents[2]],
         format: NamedTensor::format_name(tensor.format).to_owned(),
     };
     let extents = |tensor: &DramTensor| job.network.forms[&tensor.value].extents;
@@ -404,8 +425,7 @@ fn interface(
     graph: &Graph,
     network: &Network,
     folds: &FxHashMap<ValueId, u32>,
-    job: &Job<'_>,
-    scheduled: &Scheduled,
+    cores: &[Scheduled],
 ) -> Interface {
     let mut interface = Interface::default();
     let port = |value: ValueId, grid| Port {
@@ -433,8 +453,8 @@ fn interface(
         };
         interface.outputs.push(port(output, grid));
     }
-    interface.layers = taps(graph, network, folds, job, scheduled);
-    interface.sections = sections(graph, network, scheduled);
+    interface.layers = taps(graph, network, folds, cores);
+    interface.sections = sections(graph, network, &cores[0]);
     interface
 }
 
@@ -443,13 +463,14 @@ fn taps(
     graph: &Graph,
     network: &Network,
     folds: &FxHashMap<ValueId, u32>,
-    job: &Job<'_>,
-    scheduled: &Scheduled,
+    cores: &[Scheduled],
 ) -> Vec<LayerTap> {
     let mut parts: FxHashMap<ValueId, Vec<(u32, Part)>> = FxHashMap::default();
-    for landing in &scheduled.landings {
+    let landings = cores.iter().enumerate();
+    let landings = landings.flat_map(|(core, found)| found.landings.iter().map(move |l| (core, l)));
+    for (core, landing) in landings {
         let part = Part {
-            core: 0,
+            core,
             line: landing.line,
             address: landing.address as usize,
             images: landing.images.1 as usize,
@@ -466,7 +487,9 @@ fn taps(
         let Some(parts) = parts.get(&root) else { continue };
         let mut parts = parts.clone();
         parts.sort_by_key(|&(image, _)| image);
-        if parts.iter().map(|(_, part)| part.images as u32).sum::<u32>() != job.images {
+        if parts.iter().map(|(_, part)| part.images as u32).sum::<u32>()
+            != network.forms[&root].images
+        {
             continue;
         }
         let parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();

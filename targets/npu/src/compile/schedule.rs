@@ -45,8 +45,8 @@ pub(crate) struct Job<'a> {
     pub(crate) outputs: Vec<DramTensor>,
     /// First byte of the weights of every layer behind base 1.
     pub(crate) weights: FxHashMap<usize, u32>,
-    /// Images of the batch.
-    pub(crate) images: u32,
+    /// First image of the batch that is worked on, and how many are.
+    pub(crate) images: (u32, u32),
 }
 
 /// Where a part of a value lies when it is complete.
@@ -208,10 +208,11 @@ fn steps(
 ) -> std::result::Result<(Vec<Step>, FxHashMap<usize, Cut>), Misfit> {
     let mut steps = Vec::new();
     let mut cuts: FxHashMap<usize, Cut> = FxHashMap::default();
-    let mut first = 0;
+    let mut first = job.images.0;
     let mut group = 0;
-    while first < job.images {
-        let images = ways.all.group.min(job.images - first);
+    let end = job.images.0 + job.images.1;
+    while first < end {
+        let images = ways.all.group.min(end - first);
         for (index, layer) in job.network.layers.iter().enumerate() {
             if matches!(layer.operation, Operation::Enter | Operation::Alias) {
                 continue;
@@ -291,8 +292,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     }
 
     pub(super) fn images_of(&self, group: u32) -> (u32, u32) {
-        let first = group * self.ways.all.group;
-        (first, self.ways.all.group.min(self.job.images - first))
+        let first = self.job.images.0 + group * self.ways.all.group;
+        (first, self.ways.all.group.min(self.job.images.0 + self.job.images.1 - first))
     }
 
     /// Gives every value of every group its bytes in L2.

@@ -60,7 +60,7 @@ impl Scheduler<'_, '_> {
     /// The copy of a part of an input, and the first byte of its image.
     fn input(&self, part: Part) -> (Work, u64) {
         let input = self.job.inputs[part.tensor];
-        let group = part.image / self.ways.all.group;
+        let group = (part.image - self.job.images.0) / self.ways.all.group;
         let [c, height, w] = input.extents;
         let (row, rows) = part.rows;
         let bytes = element_bytes(input.format);

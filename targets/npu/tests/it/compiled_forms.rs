@@ -2,7 +2,7 @@
 
 use crate::common::Random;
 use crate::common::networks::{Network, Size, network};
-use crate::compiled::{compile, golden, machines};
+use crate::compiled::{compile, golden, machines, two_cores};
 use quincunx_contract::folder::{ArchRecord, Folder, SegmentFiles, ValueRecord, option_values};
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
@@ -45,6 +45,26 @@ fn check(program: &dyn Program, network: &Network, golden: &[Tensors]) {
         assert!(traced.len() >= layers);
         traced.iter().for_each(|(name, found)| same(found, &golden[name], name));
     }
+}
+
+/// A file for each core and one with the weights; one image needs one core.
+#[test]
+fn several_cores() {
+    let (arch, mut seen) = (two_cores(), [0; 2]);
+    for case in 2000..2012 {
+        let network = network(&mut Random::new(case), Size::SMALL);
+        let compiled = compile(&network.graph, &arch).unwrap();
+        let images = network.graph[network.graph.inputs()[0]].shape[0];
+        let cores = images.min(2);
+        seen[cores - 1] += 1;
+        assert_eq!(lines(&*compiled.program).len(), cores);
+        let files = compiled.program.emit("bin", "net").unwrap();
+        let interface = Some(compiled.program.interface().clone());
+        let program = read(&files, interface, &arch).unwrap();
+        assert_eq!(program.emit("bin", "net").unwrap(), files);
+        check(&*program, &network, &golden(&network, &compiled, &arch));
+    }
+    assert!(seen.iter().all(|&count| count > 1), "{seen:?}");
 }
 
 #[test]
