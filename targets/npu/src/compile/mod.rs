@@ -84,8 +84,11 @@ pub(crate) fn compile(
         weights,
         images: shares[0],
     };
+    // Cores share the DRAM port: each is planned as if it had its part of it.
+    let rate = arch.dram_bytes_per_second / shares.len() as f64;
+    let planned = NpuArch { dram_bytes_per_second: rate, ..arch.clone() };
     let mut cutter = Cutter {
-        arch,
+        arch: &planned,
         model: wishes.model,
         network: &network,
         folds: &folds,
