@@ -82,10 +82,10 @@ pub fn write(program: &Program, arch: &NpuArch, side: bool) -> Result<Vec<u8>> {
     write_with(program, arch, side.then(Attached::default).as_ref())
 }
 
-/// As [`write`], with a side section if anything is attached to it.
+/// As [`write()`], with a side section if anything is attached to it.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_with(program: &Program, arch: &NpuArch, side: Option<&Attached>) -> Result<Vec<u8>> {
     let layout = arch.layout()?;
     let mut out = Vec::with_capacity(end_of(program.lines.len()));
