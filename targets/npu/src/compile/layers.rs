@@ -405,6 +405,13 @@ impl Walk<'_> {
             i64::from(frame.start[axis]) + last + i64::from(frame.kernel[axis])
         };
         let [_, height, width] = form.extents;
+        let empty = |axis: usize, outputs: u32, extent: u32| {
+            let last = reach(axis, outputs) - i64::from(frame.kernel[axis]);
+            frame.start[axis] + frame.kernel[axis] as i32 <= 0 || last >= extent.into()
+        };
+        if empty(0, rows, height) || empty(1, columns, width) {
+            return Err("a window lies wholly in the padding".to_owned());
+        }
         let inside = frame.start == [0, 0]
             && reach(0, rows) <= height.into()
             && reach(1, columns) <= width.into();
@@ -450,6 +457,9 @@ impl Walk<'_> {
         let kept = forms.iter().all(|form| form.grid == first.grid).then_some(first.grid);
         let grid = tail.grid.or(kept).unwrap_or(Grid::Half);
         let (images, extents) = shape(&self.graph[node.output].shape)?;
+        if forms.iter().any(|form| form.extents[1..] != extents[1..]) {
+            return Err("an operand lies in memory as an image of other extents".to_owned());
+        }
         tail.nodes.iter().for_each(|node| self.taken[node.index()] = true);
         self.network.forms.insert(tail.output, Form { images, extents, grid });
         let mut nodes = tail.nodes;

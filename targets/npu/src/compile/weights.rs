@@ -89,6 +89,9 @@ pub(crate) fn check(graph: &Graph, node: &Node) -> Result<(), String> {
     {
         return Err("its bias is not constant".to_owned());
     }
+    if bias(graph, node, value.shape[axis]).is_none() {
+        return Err("its bias is not one number per output channel".to_owned());
+    }
     Ok(())
 }
 
@@ -121,7 +124,10 @@ fn bias(graph: &Graph, node: &Node, channels: usize) -> Option<Vec<f64>> {
             codes.into_iter().zip(&scalars).map(real).collect()
         }
     };
-    // The bias of a Gemm broadcasts from the right.
+    // The bias of a Gemm broadcasts from the right; one that differs by row is none of the channels.
+    if reals.len() > 1 && value.shape.last() != Some(&channels) {
+        return None;
+    }
     if reals.len() == 1 {
         reals.resize(channels, reals[0]);
     }

@@ -6,7 +6,7 @@ use crate::common::{Random, arch};
 use quincunx_contract::{Claim, Compiled, Compiler as _, Engine, Log, Refused};
 use quincunx_diag::{Diagnostic, Severity};
 use quincunx_graph::passes::extract_on_grids;
-use quincunx_graph::{Constant, Conv, Graph, NodeId, Op, Quantiser, Window};
+use quincunx_graph::{Constant, Conv, Gemm, Graph, NodeId, Op, Quantiser, Window};
 use quincunx_npu::{NpuArch, TARGET};
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::{options, same};
@@ -204,6 +204,47 @@ fn judges_agree_on_large_networks() {
     });
     let counts = counts.fold([0; 2], |sum, c| [sum[0] + c[0], sum[1] + c[1]]);
     assert!(counts[0] >= 9 && counts[1] >= 60, "{counts:?}");
+}
+
+/// Why the node of that name stays on the host.
+fn reason(graph: &Graph, name: &str) -> String {
+    let options = options(&TARGET, &[]);
+    let claims = TARGET.claim(graph, &arch(), &options, &Refused::default()).unwrap();
+    let id = graph.node_named(name).unwrap();
+    match &claims[id.index()] {
+        Claim::Host(reason) => reason.clone(),
+        Claim::Device => panic!("{name} is taken:\n{graph}"),
+    }
+}
+
+/// Forms of operators that look like others the machine has.
+#[test]
+fn what_has_no_form_stays_on_the_host() {
+    let grid = Quantiser::symmetric(true, 8, 0.125);
+    let mut graph = Graph::new("host");
+    let enter = |graph: &mut Graph, name: &str, shape: &[usize]| {
+        let x = graph.add_input(name, DType::F32, shape, &[]).unwrap();
+        let op = Op::Quantise(grid.clone());
+        graph.add_node(&format!("{name}_enter"), op, &[Some(x)], &format!("{name}_q")).unwrap()
+    };
+    let x = enter(&mut graph, "x", &[3, 8, 4, 4]);
+    // The rows of an image cannot follow the channels of another.
+    let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[Some(x)], "flat_out").unwrap();
+    let join = Op::Concat { axis: 1 };
+    let joined = graph.add_node("join", join, &[Some(flat), Some(flat)], "joined").unwrap();
+    // As many rows as output channels, and a number for each row.
+    let codes = Tensor::from_vec(&[3, 128], vec![1_i64; 384]).unwrap();
+    let weights = Constant { tensor: codes, quantiser: Some(grid.clone()) };
+    let weights = graph.add_constant("w", weights).unwrap();
+    let bias = Tensor::from_vec(&[3, 1], vec![1.0_f32, 2.0, 3.0]).unwrap();
+    let bias = graph.add_constant("b", bias).unwrap();
+    let gemm = Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: true };
+    let inputs = [Some(flat), Some(weights), Some(bias)];
+    let product = graph.add_node("gemm", Op::Gemm(gemm), &inputs, "product").unwrap();
+    graph.add_output(joined);
+    graph.add_output(product);
+    assert!(reason(&graph, "join").contains("other extents"));
+    assert!(reason(&graph, "gemm").contains("bias"));
 }
 
 /// An input that is an output as it is, or under another name, while its columns could become
