@@ -40,7 +40,12 @@ const SCHEDULE: Suite = Suite {
     doc: "cycles of compiled networks, and how long compiling takes",
     options: &[
         MODELS,
-        OptionInfo::text("rows", "networks and images of a batch, as NAME/bIMAGES", schedule::ROWS),
+        OptionInfo::text(
+            "rows",
+            "networks and images of a batch, separated by commas, such as resnet50/b4; ResNets of 1 to 64 \
+             images without",
+            "",
+        ),
         OptionInfo::one_of(
             "effort",
             "How much is searched",

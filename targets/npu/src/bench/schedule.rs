@@ -10,7 +10,7 @@ use quincunx_diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
 
 /// The rows that are measured unless others are asked for: network and images of a batch.
-pub(super) const ROWS: &str = "resnet50/b1,resnet50/b4,resnet50/b16,resnet50/b64,resnet34/b1,\
+const ROWS: &str = "resnet50/b1,resnet50/b4,resnet50/b16,resnet50/b64,resnet34/b1,\
                                resnet34/b4,resnet34/b16";
 
 /// Several rows for every network and batch. Programs use the instructions of published ones, and
@@ -28,7 +28,11 @@ pub(super) const ROWS: &str = "resnet50/b1,resnet50/b4,resnet50/b16,resnet50/b64
 pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
     let mut networks: BTreeMap<&str, Network> = BTreeMap::new();
     let mut rows = Vec::new();
-    for name in run.options.get("rows").split(',') {
+    let rows_wanted = match run.options.get("rows") {
+        "" => ROWS,
+        wanted => wanted,
+    };
+    for name in rows_wanted.split(',') {
         let (model, images) = parse(name)?;
         if !networks.contains_key(model) {
             networks.insert(model, Network::read(run.options.get("models"), model)?);
