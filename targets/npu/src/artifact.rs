@@ -14,7 +14,7 @@ use crate::simulate::{Dram, Executor, Fast, Settings, State};
 use crate::text;
 use crate::time::{Model, VpCost, core_durations, dram_cycles};
 use crate::verify::{Subject, executable, mislabelled, verify};
-use crate::work::{Resolved, Work, element_bytes, product, products};
+use crate::work::{Memory, Resolved, Work, accesses, element_bytes, product, products};
 use bytes::Bytes;
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
@@ -136,11 +136,16 @@ impl Artifact {
             let message = format!("data lies behind DRAM base {base}, expected 0 to 2");
             return Err(Diagnostic::invalid("Q4088", message));
         }
+        let is_raw = options.get("ports") == "raw";
+        if is_raw && interface.is_some() {
+            let message = "--ports raw is for native files: this program names its inputs";
+            return Err(Diagnostic::usage("Q4081", message));
+        }
         let mut artifact = Artifact::new(programs, arch, options)?;
         let lines: Vec<usize> = artifact.programs.iter().map(|p| p.lines.len()).collect();
         let layers = interface.as_ref().map_or(&[][..], |interface| &interface.layers);
         artifact.taps = Taps::new(layers, arch.l2_bytes as usize, &lines)?;
-        if options.get("ports") != "raw" {
+        if !is_raw {
             artifact.ports = Ports::named(&tensors, interface)?;
         }
         (artifact.tensors, artifact.memory) = (tensors, memory);
@@ -166,7 +171,9 @@ impl Artifact {
     /// Cycles that no program of the same multiplications, with the same inputs, outputs and weights
     /// in DRAM, can fall below.
     pub(crate) fn lower_bound(&self) -> u64 {
+        let cores = self.programs.len() as u64;
         let array = product([self.arch.rows, self.arch.columns, 64].map(u64::from));
+        let array = array.saturating_mul(cores);
         let tensors = self.tensors.iter().map(NamedTensor::bytes);
         let memory = self.memory.iter().map(|(_, bytes)| bytes.len() as u64);
         let bytes = tensors.chain(memory).fold(0, u64::saturating_add);
@@ -305,6 +312,28 @@ impl Artifact {
             Some((map.slyr, &section.name[..]))
         });
         named.collect()
+    }
+
+    /// Picojoules, if the machine file gives any: every byte that a line reads or writes counts once,
+    /// and every multiplication. What a parameter leaves out costs nothing.
+    fn energy(&self) -> Option<f64> {
+        let arch = &self.arch;
+        let given = [arch.dram_pj_per_byte, arch.l2_pj_per_byte, arch.wl0_pj_per_byte, arch.mac_pj];
+        given.iter().any(Option::is_some).then_some(())?;
+        let [dram, l2, wl0, mac] = given.map(Option::unwrap_or_default);
+        let mut sum = self.volumes().0 as f64 * mac;
+        for work in self.work.iter().flatten().flatten() {
+            for access in accesses(work, arch) {
+                let bytes = access.pattern.runs() as f64 * access.pattern.bytes as f64;
+                sum += bytes
+                    * match access.memory {
+                        Memory::Dram(_) => dram,
+                        Memory::Wl0 => wl0,
+                        Memory::L2(_) | Memory::Remote(..) | Memory::RemoteWhole(_) => l2,
+                    };
+            }
+        }
+        Some(sum)
     }
 
     /// Multiplications of all convolutions, and bytes of the DRAM port.
@@ -489,6 +518,7 @@ impl quincunx_contract::Program for Artifact {
         let lines = self.programs.iter().map(|program| program.lines.len() as u64).sum::<u64>();
         let tasks: usize = self.programs.iter().map(|program| program.tasks().len()).sum();
         let (_, replay) = self.replay();
+        let energy = self.energy().map(|energy| ("energy in pJ", format!("{energy:.0}")));
         Stats {
             instructions: lines,
             bytes: lines.saturating_mul(binary::WORD as u64),
@@ -500,7 +530,10 @@ impl quincunx_contract::Program for Artifact {
                 ("tasks", tasks.to_string()),
                 ("multiplications", products.to_string()),
                 ("DRAM bytes", bytes.to_string()),
-            ],
+            ]
+            .into_iter()
+            .chain(energy)
+            .collect(),
         }
     }
 
@@ -608,6 +641,9 @@ fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeli
     timeline.figure("multiplications", products);
     let total = cycles.iter().flatten().copied().fold(0, u64::saturating_add);
     timeline.figure("busy cycles of all queues", total);
+    if let Some(energy) = artifact.energy() {
+        timeline.figure("energy", format!("{energy:.0} pJ"));
+    }
     timeline
 }
 

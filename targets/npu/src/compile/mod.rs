@@ -222,7 +222,7 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// The best schedule of several ways to cut. Of long batches two groups are tried, since more of
+/// The best schedule of several ways to cut. Of long batches eight images are tried, since more of
 /// them repeat what these do.
 fn search<'a>(
     cutter: &mut Cutter<'a>,

@@ -47,6 +47,24 @@ fn check(program: &dyn Program, network: &Network, golden: &[Tensors]) {
     }
 }
 
+/// Energy is told of machines whose files say what an access costs.
+#[test]
+fn energy_is_that_of_the_machine_file() {
+    let plain = NpuArch::preset("gemini").unwrap();
+    let network = network(&mut Random::new(2000), Size::SMALL);
+    let figure = |arch: &NpuArch, name: &str| {
+        let stats = compile(&network.graph, arch).unwrap().program.stats();
+        let found = stats.figures.iter().find(|(figure, _)| *figure == name);
+        found.map(|(_, value)| value.parse::<f64>().unwrap())
+    };
+    assert_eq!(figure(&plain, "energy in pJ"), None);
+    let products = NpuArch { mac_pj: Some(2.0), ..plain.clone() };
+    let energy = figure(&products, "energy in pJ").unwrap();
+    assert_eq!(Some(energy), figure(&plain, "multiplications").map(|count| 2.0 * count));
+    let more = NpuArch { l2_pj_per_byte: Some(1.0), ..products };
+    assert!(figure(&more, "energy in pJ").unwrap() > energy);
+}
+
 /// A file for each core and one with the weights; one image needs one core.
 #[test]
 fn several_cores() {
