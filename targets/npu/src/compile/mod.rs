@@ -12,6 +12,7 @@ pub(crate) mod layers;
 mod memory;
 mod schedule;
 mod steps;
+mod team;
 mod tiles;
 mod transfers;
 mod weights;
@@ -21,6 +22,7 @@ use crate::arch::NpuArch;
 use crate::artifact::Artifact;
 use crate::isa::DataFmt;
 use crate::ports::{NamedTensor, Part, Tap};
+use crate::program::Program;
 use crate::time::Model;
 use layers::{Act, Form, Grid, Layer, Network, Operation, Subset};
 use quincunx_contract::{
@@ -32,6 +34,7 @@ use rustc_hash::FxHashMap;
 use schedule::{DramTensor, Job, Misfit, Scheduled, schedule};
 use std::collections::BTreeMap;
 use steps::{Cutter, Knobs, Ways, fold_frame, format};
+use team::Shares;
 use weights::Rows;
 
 /// DRAM tensors begin at multiples of this.
@@ -77,49 +80,34 @@ pub(crate) fn compile(
     let tensors = dram(graph, &network, &folds)?;
     let images = network.forms.values().map(|form| form.images).max().unwrap_or(1);
     let shares = shares(images, arch.cores_x * arch.cores_y);
-    let job = Job {
-        network: &network,
-        inputs: tensors.0,
-        outputs: tensors.1,
-        weights,
-        images: shares[0],
-    };
-    // Cores share the DRAM port: each is planned as if it had its part of it.
-    let rate = arch.dram_bytes_per_second / shares.len() as f64;
-    let planned = NpuArch { dram_bytes_per_second: rate, ..arch.clone() };
+    let job = Job { network: &network, inputs: tensors.0, outputs: tensors.1, weights, shares };
     let mut cutter = Cutter {
-        arch: &planned,
+        arch,
         model: wishes.model,
         network: &network,
         folds: &folds,
         minis: Default::default(),
     };
-    let (ways, first) = search(&mut cutter, &job, wishes.effort, graph)?;
-    log.pass("schedule", format!("{} cycles, {:?}", first.cycles, ways.all), String::new);
-    let mut cores = vec![first];
-    for &images in &shares[1..] {
-        let job = Job { images, ..job.clone() };
-        let found = schedule(&mut cutter, &job, &ways).map_err(|misfit| misfit.problem)?;
-        cores.push(found);
-    }
+    let (ways, found) = search(&mut cutter, &job, wishes.effort, graph)?;
+    log.pass("schedule", format!("{} cycles, {:?}", found.cycles, ways.all), String::new);
     let all = arch.cores_x * arch.cores_y;
-    if cores.len() < all as usize {
-        let message = format!("the program uses {} of the machine's {all} cores", cores.len());
+    if found.programs.len() < all as usize {
+        let used = found.programs.len();
+        let message = format!("the program uses {used} of the machine's {all} cores");
         log.diagnostics.push(Diagnostic::note("Q4095", message));
     }
-    let interface = interface(graph, &network, &folds, &cores);
+    let interface = interface(graph, &network, &folds, &found);
     let named = named(graph, &job, images);
     let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
-    let programs = cores.into_iter().map(|core| core.program).collect();
-    let program = Artifact::compiled(programs, named, memory, Some(interface), arch, options)?;
+    let program =
+        Artifact::compiled(found.programs, named, memory, Some(interface), arch, options)?;
     Ok(Compiled { program: Box::new(program), numerics: network.numerics(graph) })
 }
 
-/// First image and images of every core: as many for one as for another, about.
-fn shares(images: u32, cores: u32) -> Vec<(u32, u32)> {
+/// Images of every core: as many for one as for another, about, and the most for the first.
+fn shares(images: u32, cores: u32) -> Shares {
     let cores = cores.clamp(1, images.max(1));
-    let first = |core: u32| (u64::from(images) * u64::from(core)).div_ceil(cores.into()) as u32;
-    (0..cores).map(|core| (first(core), first(core + 1) - first(core))).collect()
+    (0..cores).map(|core| images / cores + u32::from(core < images % cores)).collect()
 }
 
 /// Where the search for a way to cut begins, for groups of so many images.
@@ -194,7 +182,7 @@ impl Search<'_, '_, '_> {
     fn single_layers(&mut self, effort: Effort) -> std::result::Result<(), NotCompiled> {
         let Some((_, found)) = &self.best else { return Ok(()) };
         // Long programs take longer to write.
-        let lines = found.program.lines.len().max(1);
+        let lines = found.programs.iter().map(|program| program.lines.len()).sum::<usize>().max(1);
         let trials = match effort {
             Effort::Fast => 0,
             Effort::Default => 400_000 / lines,
@@ -230,8 +218,9 @@ fn search<'a>(
     effort: Effort,
     graph: &Graph,
 ) -> std::result::Result<(Ways, Scheduled), NotCompiled> {
-    let (first, images) = job.images;
-    let trial = Job { images: (first, images.min(8)), ..job.clone() };
+    let images = job.shares[0];
+    let shares = job.shares.iter().map(|&share| share.min(8)).collect();
+    let trial = Job { shares, ..job.clone() };
     let mut search = Search { cutter, job: &trial, best: None, misfit: None, seen: Vec::new() };
     for group in [8, 4, 2, 1].into_iter().filter(|&group| group <= images) {
         for linger in [2, 0] {
@@ -257,7 +246,7 @@ fn search<'a>(
     search.single_layers(effort)?;
     let Search { best, misfit, .. } = search;
     let (ways, found) = best.ok_or_else(|| refuse(graph, cutter.network, misfit))?;
-    let found = match trial.images == job.images {
+    let found = match trial.shares == job.shares {
         true => found,
         false => schedule(cutter, job, &ways).map_err(|misfit| misfit.problem)?,
     };
@@ -428,7 +417,7 @@ fn interface(
     graph: &Graph,
     network: &Network,
     folds: &FxHashMap<ValueId, u32>,
-    cores: &[Scheduled],
+    found: &Scheduled,
 ) -> Interface {
     let mut interface = Interface::default();
     let port = |value: ValueId, grid| Port {
@@ -456,8 +445,8 @@ fn interface(
         };
         interface.outputs.push(port(output, grid));
     }
-    interface.layers = taps(graph, network, folds, cores);
-    interface.sections = sections(graph, network, &cores[0]);
+    interface.layers = taps(graph, network, folds, found);
+    interface.sections = sections(graph, network, &found.programs[0]);
     interface
 }
 
@@ -466,14 +455,12 @@ fn taps(
     graph: &Graph,
     network: &Network,
     folds: &FxHashMap<ValueId, u32>,
-    cores: &[Scheduled],
+    found: &Scheduled,
 ) -> Vec<LayerTap> {
     let mut parts: FxHashMap<ValueId, Vec<(u32, Part)>> = FxHashMap::default();
-    let landings = cores.iter().enumerate();
-    let landings = landings.flat_map(|(core, found)| found.landings.iter().map(move |l| (core, l)));
-    for (core, landing) in landings {
+    for landing in &found.landings {
         let part = Part {
-            core,
+            core: landing.core,
             line: landing.line,
             address: landing.address as usize,
             images: landing.images.1 as usize,
@@ -518,10 +505,10 @@ fn taps(
 }
 
 /// The layers of the program: where the first line of each begins.
-fn sections(graph: &Graph, network: &Network, scheduled: &Scheduled) -> Vec<Section> {
+fn sections(graph: &Graph, network: &Network, program: &Program) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     let mut seen = vec![false; network.layers.len()];
-    for (index, line) in scheduled.program.lines.iter().enumerate() {
+    for (index, line) in program.lines.iter().enumerate() {
         let Some(map) = line.map.as_ref().filter(|map| map.slyr >= 0) else { continue };
         let number = map.slyr as usize;
         let Some(is_seen) = seen.get_mut(number).filter(|is_seen| !**is_seen) else { continue };

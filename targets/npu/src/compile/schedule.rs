@@ -8,7 +8,7 @@
 use super::layers::{Network, Operation};
 use super::memory::{Block, Occupied, pack};
 use super::steps::{Cut, Cutter, Step, Tile, Ways, format, image_bytes};
-use super::writer::{Op, Writer};
+use super::team::{Ops, Shares, Staged, Team};
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Indices, Map, Program};
 use crate::time::{conv_line_cycles, vector_line_cycles};
@@ -45,8 +45,8 @@ pub(crate) struct Job<'a> {
     pub(crate) outputs: Vec<DramTensor>,
     /// First byte of the weights of every layer behind base 1.
     pub(crate) weights: FxHashMap<usize, u32>,
-    /// First image of the batch that is worked on, and how many are.
-    pub(crate) images: (u32, u32),
+    /// Images of every core.
+    pub(crate) shares: Shares,
 }
 
 /// Where a part of a value lies when it is complete.
@@ -54,6 +54,8 @@ pub(crate) struct Job<'a> {
 pub(crate) struct Landing {
     /// The value.
     pub(crate) value: ValueId,
+    /// The core.
+    pub(crate) core: usize,
     /// The line after which it is there.
     pub(crate) line: usize,
     /// First image and images.
@@ -64,8 +66,8 @@ pub(crate) struct Landing {
 
 /// A schedule.
 pub(crate) struct Scheduled {
-    /// The program.
-    pub(crate) program: Program,
+    /// The program of every core.
+    pub(crate) programs: Vec<Program>,
     /// Cycles by the model it was made for.
     pub(crate) cycles: u64,
     /// Where values lie.
@@ -114,7 +116,7 @@ pub(super) enum State {
     /// In DRAM.
     Waiting,
     /// On its way through L2.
-    Staged(Block),
+    Staged(Block, Staged),
     /// In WL0.
     Resident,
 }
@@ -131,7 +133,8 @@ pub(super) struct Resident {
 pub(super) struct Store {
     pub(super) work: Work,
     pub(super) map: Map,
-    pub(super) after: Op,
+    pub(super) images: (u32, u32),
+    pub(super) after: Ops,
     /// The step before which it must be written.
     pub(super) before: usize,
 }
@@ -164,7 +167,7 @@ pub(super) struct Scheduler<'c, 'a> {
     /// The step that is next, and the tile of it.
     pub(super) step: usize,
     pub(super) tile: usize,
-    pub(super) writer: Writer<'a>,
+    pub(super) team: Team<'a>,
     pub(super) landings: Vec<Landing>,
 }
 
@@ -195,9 +198,9 @@ pub(crate) fn schedule<'a>(
     let (steps, cuts) = steps(cutter, job, ways)?;
     let mut scheduler = Scheduler::new(cutter, job, ways, steps, cuts)?;
     scheduler.run()?;
-    let Scheduler { writer, landings, .. } = scheduler;
-    let cycles = writer.total();
-    Ok(Scheduled { program: writer.finish(), cycles, landings })
+    let Scheduler { team, landings, .. } = scheduler;
+    let cycles = team.total();
+    Ok(Scheduled { programs: team.finish(), cycles, landings })
 }
 
 /// The steps of all groups, and how layers with weights are cut.
@@ -208,9 +211,9 @@ fn steps(
 ) -> std::result::Result<(Vec<Step>, FxHashMap<usize, Cut>), Misfit> {
     let mut steps = Vec::new();
     let mut cuts: FxHashMap<usize, Cut> = FxHashMap::default();
-    let mut first = job.images.0;
+    let mut first = 0;
     let mut group = 0;
-    let end = job.images.0 + job.images.1;
+    let end = job.shares[0];
     while first < end {
         let images = ways.all.group.min(end - first);
         for (index, layer) in job.network.layers.iter().enumerate() {
@@ -257,7 +260,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         steps: Vec<Step>,
         cuts: FxHashMap<usize, Cut>,
     ) -> Result<Scheduler<'c, 'a>> {
-        let writer = Writer::new(cutter.arch, cutter.model);
+        let team = Team::new(cutter.arch, cutter.model, job.shares.clone());
         let instance_of = vec![None; steps.len()];
         let mut scheduler = Scheduler {
             cutter,
@@ -279,7 +282,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             stores: VecDeque::new(),
             step: 0,
             tile: 0,
-            writer,
+            team,
             landings: Vec::new(),
         };
         scheduler.place()?;
@@ -291,9 +294,10 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         self.job.network.root(value)
     }
 
+    /// Images of a group, counted from the first of each core.
     pub(super) fn images_of(&self, group: u32) -> (u32, u32) {
-        let first = self.job.images.0 + group * self.ways.all.group;
-        (first, self.ways.all.group.min(self.job.images.0 + self.job.images.1 - first))
+        let first = group * self.ways.all.group;
+        (first, self.ways.all.group.min(self.job.shares[0] - first))
     }
 
     /// Gives every value of every group its bytes in L2.
@@ -503,18 +507,18 @@ impl<'c, 'a> Scheduler<'c, 'a> {
 
     fn run(&mut self) -> Result<()> {
         let none = Map::none();
-        self.writer.write(&Work::Begin, &none, None);
+        self.team.write(&Work::Begin, &none, (0, 0), None);
         let kib = self.cutter.arch.l2_bytes / 1024;
         let cut = ((kib % 8192) as u16, (kib - 1) as u16);
         let regions = Regions { first: 0, cuts: [cut, (0, 0), (0, 0), (0, 0)] };
-        self.writer.write(&Work::Regions(regions), &none, None);
+        self.team.write(&Work::Regions(regions), &none, (0, 0), None);
         for step in 0..self.steps.len() {
             (self.step, self.tile) = (step, 0);
             self.work(step)?;
         }
         self.step = self.steps.len();
         self.flush(usize::MAX);
-        self.writer.write(&Work::End, &none, None);
+        self.team.write(&Work::End, &none, (0, 0), None);
         Ok(())
     }
 
@@ -527,7 +531,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
 
     pub(super) fn store(&mut self) {
         if let Some(store) = self.stores.pop_front() {
-            self.writer.write(&store.work, &store.map, None);
+            self.team.write(&store.work, &store.map, store.images, None);
         }
     }
 
@@ -578,7 +582,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
 
     /// Lets the DRAM port work on until a time.
     fn prefetch(&mut self, until: u64) {
-        while self.writer.dram_free() < until && self.advance(until) {}
+        while self.team.dram_free() < until && self.advance(until) {}
     }
 
     fn convolve(&mut self, step: usize, instance: usize) -> Result<()> {
@@ -608,13 +612,20 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             };
             let cycles = conv_line_cycles(&counted, tiles.len() as u64, streamed, arch, model);
             let work = Work::Conv(conv);
-            let start = self.writer.plan(&work).start;
+            let start = self.team.start(&work);
             self.prefetch(start);
             let map = self.map(step, Some(index as i32));
-            self.writer.write(&work, &map, Some(cycles));
+            self.team.write(&work, &map, (piece.image, piece.images), Some(cycles));
         }
         self.tile = tiles.len();
         Ok(())
+    }
+
+    /// Notes where images of a value lie in every core.
+    pub(super) fn lands(&mut self, value: ValueId, ops: &Ops, images: (u32, u32), address: u64) {
+        let parts = self.team.parts(ops, images);
+        let landing = |(core, line, images)| Landing { value, core, line, images, address };
+        self.landings.extend(parts.map(landing));
     }
 
     /// First byte of an image of a value.
@@ -642,9 +653,10 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             let (arch, model) = (self.cutter.arch, self.cutter.model);
             let cycles = vector_line_cycles(&vector, piece.images.into(), arch, model);
             let work = Work::Vector(vector);
-            let start = self.writer.plan(&work).start;
+            let start = self.team.start(&work);
             self.prefetch(start);
-            self.writer.write(&work, &self.map(step, Some(index as i32)), Some(cycles));
+            let map = self.map(step, Some(index as i32));
+            self.team.write(&work, &map, (image, 1), Some(cycles));
         }
     }
 
@@ -666,9 +678,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             Some(_) => Queue::Pe,
             None => Queue::Vp,
         };
-        let Some(op) = self.writer.newest(queue) else { return };
-        let line = self.writer.line(op);
-        self.landings.push(Landing { value, line, images, address });
+        let ops = self.team.newest(queue);
+        self.lands(value, &ops, images, address);
         for output in self.job.outputs.iter().filter(|output| output.value == value) {
             let dense = output.extents.map(u64::from).iter().product::<u64>()
                 * u64::from(element_bytes(output.format));
@@ -686,7 +697,8 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             };
             let map = self.transfer_map(layer);
             let before = step + 2;
-            self.stores.push_back(Store { work: Work::Copy(copy), map, after: op, before });
+            let after = ops.clone();
+            self.stores.push_back(Store { work: Work::Copy(copy), map, images, after, before });
         }
     }
 }

@@ -4,7 +4,7 @@
 //! goes to L2 meanwhile, unless its layer is to wait: then what is needed later is staged instead.
 
 use super::memory::{ALIGN, Block};
-use super::schedule::{Landing, Part, Resident, Scheduler, State};
+use super::schedule::{Part, Resident, Scheduler, State};
 use crate::isa::DataFmt;
 use crate::work::{
     Copy, Place, WeightDest, WeightSource, Weights, Work, channel_bytes, dense_row_bytes,
@@ -14,8 +14,8 @@ use crate::work::{
 impl Scheduler<'_, '_> {
     /// Writes one transfer that can start before a time; false when there is none.
     pub(super) fn advance(&mut self, until: u64) -> bool {
-        let free = self.writer.dram_free();
-        if self.stores.front().is_some_and(|store| self.writer.end(store.after) <= free) {
+        let free = self.team.dram_free();
+        if self.stores.front().is_some_and(|store| self.team.end(&store.after) <= free) {
             self.store();
             return true;
         }
@@ -42,16 +42,15 @@ impl Scheduler<'_, '_> {
             return false;
         }
         let (work, address) = self.input(part);
-        if self.writer.plan(&work).start >= until {
+        if self.team.start(&work) >= until {
             return false;
         }
         let map = self.transfer_map(self.steps[part.need].layer);
-        let op = self.writer.write(&work, &map, None);
+        let images = (part.image, 1);
+        let ops = self.team.write(&work, &map, images, None);
         let input = self.job.inputs[part.tensor];
-        let is_last = part.rows.0 + part.rows.1 == input.extents[1];
-        if let Some(op) = op.filter(|_| is_last) {
-            let (line, images) = (self.writer.line(op), (part.image, 1));
-            self.landings.push(Landing { value: input.value, line, images, address });
+        if part.rows.0 + part.rows.1 == input.extents[1] {
+            self.lands(input.value, &ops, images, address);
         }
         self.inputs.pop_front();
         true
@@ -60,7 +59,7 @@ impl Scheduler<'_, '_> {
     /// The copy of a part of an input, and the first byte of its image.
     fn input(&self, part: Part) -> (Work, u64) {
         let input = self.job.inputs[part.tensor];
-        let group = (part.image - self.job.images.0) / self.ways.all.group;
+        let group = part.image / self.ways.all.group;
         let [c, height, w] = input.extents;
         let (row, rows) = part.rows;
         let bytes = element_bytes(input.format);
@@ -90,12 +89,12 @@ impl Scheduler<'_, '_> {
         tile: usize,
         source: WeightSource,
         dest: WeightDest,
-    ) -> Work {
+    ) -> Weights {
         let own = &self.instances[instance];
         let piece = self.steps[own.steps.0].piece;
         let conv = self.cutter.conv(&self.job.network.layers[own.layer], piece);
         let row = conv.weight_row();
-        Work::Weights(Weights {
+        Weights {
             source,
             dest,
             format: DataFmt::INT8,
@@ -105,7 +104,7 @@ impl Scheduler<'_, '_> {
             dest_row: row,
             channels: own.tiles[tile].channels,
             row,
-        })
+        }
     }
 
     fn dram_source(&self, instance: usize, tile: usize) -> (WeightSource, u64) {
@@ -126,19 +125,23 @@ impl Scheduler<'_, '_> {
         if load.state != State::Waiting {
             return false;
         }
+        // Of several cores each would read the same from DRAM.
+        if self.team.is_several() && (prompt || until < u64::MAX) {
+            return false;
+        }
         let Some(at) = self.room(instance, tile) else { return false };
         let (source, _) = self.dram_source(instance, tile);
-        let work = self.weights(instance, tile, source, WeightDest::Wl0(at));
-        let start = self.writer.plan(&work).start;
+        let work = Work::Weights(self.weights(instance, tile, source, WeightDest::Wl0(at)));
+        let start = self.team.start(&work);
         let layer = self.instances[instance].layer;
         let patience = match self.is_held(self.next) {
             true => u64::MAX,
             false => self.ways.of(layer).patience,
         };
-        if start >= until || prompt && start > self.writer.dram_free().saturating_add(patience) {
+        if start >= until || prompt && start > self.team.dram_free().saturating_add(patience) {
             return false;
         }
-        self.writer.write(&work, &self.transfer_map(layer), None);
+        self.team.write(&work, &self.transfer_map(layer), self.users(instance), None);
         self.reside(at);
         true
     }
@@ -146,6 +149,10 @@ impl Scheduler<'_, '_> {
     /// Whether a tile waits for its place in WL0 whatever happens.
     fn is_held(&self, load: usize) -> bool {
         let own = &self.instances[self.loads[load].instance];
+        // Several cores load weights from each other's L2.
+        if self.team.is_several() {
+            return false;
+        }
         match self.ways.of(own.layer).direct {
             0 => false,
             every => own.set.is_multiple_of(every as usize),
@@ -173,13 +180,13 @@ impl Scheduler<'_, '_> {
             return false;
         };
         let place = Place { region: 0, address: start as i64 };
-        let work = self.weights(instance, tile, source, WeightDest::L2(place));
-        if self.writer.plan(&work).start >= until {
+        let work = Work::Weights(self.weights(instance, tile, source, WeightDest::L2(place)));
+        if self.team.start(&work) >= until {
             return false;
         }
         let map = self.transfer_map(self.instances[instance].layer);
-        self.writer.write(&work, &map, None);
-        self.loads[self.ahead].state = State::Staged(Block { start, bytes, first, last });
+        let Some(staged) = self.team.stage(&work, &map, self.users(instance)) else { return false };
+        self.loads[self.ahead].state = State::Staged(Block { start, bytes, first, last }, staged);
         true
     }
 
@@ -188,7 +195,7 @@ impl Scheduler<'_, '_> {
         let until = self.ahead.max(self.next);
         self.loads[self.next.min(until)..(until + 1).min(self.loads.len())].iter().filter_map(
             |load| match load.state {
-                State::Staged(block) => Some(block),
+                State::Staged(block, _) => Some(block),
                 State::Waiting | State::Resident => None,
             },
         )
@@ -198,15 +205,20 @@ impl Scheduler<'_, '_> {
     fn move_staged(&mut self) -> bool {
         let Some(load) = self.loads.get(self.next) else { return false };
         let (instance, tile) = (load.instance, load.tile);
-        let State::Staged(block) = load.state else { return false };
+        let State::Staged(block, staged) = load.state else { return false };
         let Some(at) = self.room(instance, tile) else { return false };
         let source = WeightSource::L2(Place { region: 0, address: block.start as i64 });
-        let work = self.weights(instance, tile, source, WeightDest::Wl0(at));
+        let weights = self.weights(instance, tile, source, WeightDest::Wl0(at));
         let map = self.transfer_map(self.instances[instance].layer);
-        self.writer.write(&work, &map, None);
+        self.team.fetch(staged, &weights, &map, self.users(instance));
         self.reside(at);
         self.instances[instance].streamed = true;
         true
+    }
+
+    /// The images that weights are for.
+    fn users(&self, instance: usize) -> (u32, u32) {
+        self.images_of(self.steps[self.instances[instance].steps.0].group)
     }
 
     fn units(&self, instance: usize, tile: usize) -> u32 {

@@ -116,6 +116,17 @@ pub(crate) struct Writer<'a> {
     regions: Option<Op>,
 }
 
+/// What a line needs besides what its accesses say.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Need {
+    /// It waits for this.
+    pub(crate) after: Option<Op>,
+    /// It does not start before.
+    pub(crate) from: u64,
+    /// It counts as a reader of these bytes of L2.
+    pub(crate) reads: Option<(u64, u64)>,
+}
+
 /// What a line would wait for.
 pub(crate) struct Plan {
     waits: Waits,
@@ -167,8 +178,8 @@ impl<'a> Writer<'a> {
     }
 
     /// What the work would wait for, and from when on it could run.
-    pub(crate) fn plan(&self, work: &Work) -> Plan {
-        let mut waits = Waits::new();
+    pub(crate) fn plan(&self, work: &Work, need: Need) -> Plan {
+        let mut waits: Waits = need.after.into_iter().collect();
         for access in accesses(work, self.arch) {
             let memory = match access.memory {
                 Memory::L2(_) => &self.l2,
@@ -189,12 +200,12 @@ impl<'a> Writer<'a> {
         }
         let ready = waits.iter().map(|&op| self.end(op)).max().unwrap_or(0);
         let queue = lines(work).map_or(0, |lines| lines.inst.queue().index());
-        Plan { waits, start: ready.max(self.free[queue]) }
+        Plan { waits, start: ready.max(self.free[queue]).max(need.from) }
     }
 
-    /// Writes the lines of a piece of work; `cycles` in place of those of the timing model.
-    pub(crate) fn write(&mut self, work: &Work, map: &Map, cycles: Option<u64>) -> Option<Op> {
-        let Plan { waits, .. } = self.plan(work);
+    /// Writes the lines of a piece of work that takes so many cycles.
+    pub(crate) fn write(&mut self, work: &Work, map: &Map, cycles: u64, need: Need) -> Option<Op> {
+        let Plan { waits, .. } = self.plan(work, need);
         let lines = lines(work)?;
         let queue = lines.inst.queue();
         for config in lines.configs {
@@ -203,8 +214,7 @@ impl<'a> Writer<'a> {
         let op = Op(self.done.len());
         let (prev, clock) = self.tokens(op, queue, waits);
         let start = prev.iter().map(|&op| self.end(op)).max().unwrap_or(0);
-        let start = start.max(self.free[queue.index()]);
-        let cycles = cycles.unwrap_or_else(|| line_cycles(work, self.arch, self.model));
+        let start = start.max(self.free[queue.index()]).max(need.from);
         let end = start + cycles;
         let from: Queues = prev.iter().map(|&op| self.done[op.0].queue).collect();
         for &op in &prev {
@@ -217,6 +227,10 @@ impl<'a> Writer<'a> {
         self.free[queue.index()] = end;
         self.last[queue.index()] = Some(op);
         self.touch(work, op);
+        if let Some((start, end)) = need.reads {
+            let Writer { l2, done, .. } = self;
+            l2.set(start, end, false, op, |op: Op| done[op.0].queue);
+        }
         Some(op)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::common::Random;
 use crate::common::networks::{Network, Size, network};
-use crate::compiled::{compile, golden, machines, two_cores};
+use crate::compiled::{compile, golden, machines, several_cores};
 use quincunx_contract::folder::{ArchRecord, Folder, SegmentFiles, ValueRecord, option_values};
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
@@ -10,6 +10,7 @@ use quincunx_contract::{
 };
 use quincunx_diag::Diagnostic;
 use quincunx_graph::ValueId;
+use quincunx_npu::isa::Inst;
 use quincunx_npu::{Artifact, NpuArch, TARGET};
 use quincunx_tensor::Tensors;
 use quincunx_testkit::{options, same};
@@ -65,17 +66,41 @@ fn energy_is_that_of_the_machine_file() {
     assert!(figure(&more, "energy in pJ").unwrap() > energy);
 }
 
-/// A file for each core and one with the weights; one image needs one core.
+/// Loads of weights from DRAM.
+fn weight_loads(program: &quincunx_npu::program::Program) -> Vec<u32> {
+    let (mut base, mut loads) = (0, Vec::new());
+    for line in &program.lines {
+        match line.inst {
+            Inst::LwCfg { bas, .. } => base = bas,
+            Inst::LdwMov { staddr, .. } => loads.push(staddr),
+            Inst::LwMov { ss: 1, staddr, .. } if base == 1 => loads.push(staddr as u32),
+            _ => {}
+        }
+    }
+    loads
+}
+
+/// A file for each core and one with the weights, which are read from DRAM once; a core has an image
+/// at least.
 #[test]
-fn several_cores() {
-    let (arch, mut seen) = (two_cores(), [0; 2]);
-    for case in 2000..2012 {
+fn cores_share_weights() {
+    let mut seen = [0; 4];
+    for case in 2000..2036 {
+        let arch = several_cores(2 + case as u32 % 3);
         let network = network(&mut Random::new(case), Size::SMALL);
         let compiled = compile(&network.graph, &arch).unwrap();
         let images = network.graph[network.graph.inputs()[0]].shape[0];
-        let cores = images.min(2);
+        let cores = images.min(arch.cores());
         seen[cores - 1] += 1;
         assert_eq!(lines(&*compiled.program).len(), cores);
+        if images <= cores {
+            let mut loads: Vec<u32> =
+                lines(&*compiled.program).iter().flat_map(weight_loads).collect();
+            let count = loads.len();
+            loads.sort_unstable();
+            loads.dedup();
+            assert_eq!(loads.len(), count, "weights are read twice");
+        }
         let files = compiled.program.emit("bin", "net").unwrap();
         let interface = Some(compiled.program.interface().clone());
         let program = read(&files, interface, &arch).unwrap();
