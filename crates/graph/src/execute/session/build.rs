@@ -63,8 +63,14 @@ impl<'g> Builder<'g> {
             self.forms[node.output.index()] = Some(form);
         }
         self.node = None;
-        let kept = self.kept()?;
+        let mut kept = self.kept()?;
         self.find_last_reads(&kept);
+        let mut order = vec![0; self.slots as usize];
+        for (index, step) in self.steps.iter().enumerate() {
+            order[step.write.index()] = index + 1;
+        }
+        kept.sort_by_key(|kept| order[kept.slot.index()]);
+        let early = kept.partition_point(|kept| order[kept.slot.index()] == 0);
         let mut constants = self.used_constants(&kept);
         constants.sort_unstable_by_key(|(slot, _)| *slot);
         Ok(Session {
@@ -75,6 +81,7 @@ impl<'g> Builder<'g> {
             inputs,
             steps: self.steps,
             kept,
+            early,
         })
     }
 
@@ -183,7 +190,14 @@ impl<'g> Builder<'g> {
             return Ok(self.constant(kernel(&threads, operands)?));
         }
         let write = self.new_slot();
-        self.steps.push(Step { node: self.node, reads, last: Vec::new(), write, kernel });
+        self.steps.push(Step {
+            node: self.node,
+            reads,
+            last: Vec::new(),
+            write,
+            is_shown: false,
+            kernel,
+        });
         Ok(write)
     }
 
@@ -288,6 +302,7 @@ impl<'g> Builder<'g> {
     fn kept(&mut self) -> Result<Vec<Kept>> {
         let mut kept = Vec::new();
         let all = self.settings.keep == Keep::All;
+        let before = self.steps.len();
         for (id, value) in self.graph.values() {
             let wanted = all && value.constant.is_none() || self.graph.outputs().contains(&id);
             if wanted {
@@ -295,7 +310,23 @@ impl<'g> Builder<'g> {
                 kept.push(Kept { name: value.name.clone(), slot, shape: value.shape.clone() });
             }
         }
+        self.show_early(before);
         Ok(kept)
+    }
+
+    /// Moves the steps from `before` on, which only show values, to where their operands are there.
+    fn show_early(&mut self, before: usize) {
+        let mut written = vec![0; self.slots as usize];
+        let mut steps: Vec<(usize, Step)> = Vec::new();
+        for (index, step) in std::mem::take(&mut self.steps).into_iter().enumerate() {
+            let ready = step.reads.iter().map(|read| written[read.index()]).max().unwrap_or(0);
+            let at = if index < before { index } else { ready };
+            written[step.write.index()] = at;
+            steps.push((at, step));
+        }
+        // Stable: what only shows comes behind what it shows.
+        steps.sort_by_key(|&(at, _)| at);
+        self.steps = steps.into_iter().map(|(_, step)| step).collect();
     }
 
     /// Drops steps that nothing needs, and finds the last reader of every slot.
@@ -303,11 +334,12 @@ impl<'g> Builder<'g> {
         let mut needed = vec![false; self.slots as usize];
         kept.iter().for_each(|kept| needed[kept.slot.index()] = true);
         let mut steps: Vec<Step> = Vec::new();
-        let mut seen = needed.clone();
+        let mut seen = vec![false; self.slots as usize];
         for mut step in std::mem::take(&mut self.steps).into_iter().rev() {
             if !needed[step.write.index()] {
                 continue;
             }
+            step.is_shown = !seen[step.write.index()];
             for read in &step.reads {
                 needed[read.index()] = true;
                 if !std::mem::replace(&mut seen[read.index()], true) {

@@ -36,7 +36,7 @@ use build::Builder;
 use data::{Data, Slot};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Level;
-use quincunx_tensor::{Shape, Tensors};
+use quincunx_tensor::{Shape, Tensor, Tensors};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use threads::Threads;
@@ -67,7 +67,10 @@ pub struct Session {
     constants: Vec<(Slot, Arc<Data>)>,
     inputs: Vec<(ValueId, Slot)>,
     steps: Vec<Step>,
+    /// First those that no step computes, then the others in the order of their steps.
     kept: Vec<Kept>,
+    /// How many of them no step computes.
+    early: usize,
 }
 
 /// What computes a slot from others. Operands come as shared pointers: one that nobody else holds
@@ -80,6 +83,8 @@ struct Step {
     /// Slots that nothing reads afterwards.
     last: Vec<Slot>,
     write: Slot,
+    /// Its result is only shown: no step reads it.
+    is_shown: bool,
     kernel: Kernel,
 }
 
@@ -101,12 +106,40 @@ impl Session {
         Builder::new(graph, settings).finish()
     }
 
+    /// Prepares a graph whose values are looked at one by one, and need not be there together.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn for_visits(graph: &Graph, settings: Settings) -> Result<Self> {
+        super::check_size(graph, super::float::MAX_ELEMENTS)?;
+        super::check_memory(graph, Keep::Outputs, 4)?;
+        Builder::new(graph, Settings { keep: Keep::All, ..settings }).finish()
+    }
+
     /// Runs the graph.
     ///
     /// # Errors
     /// `Q0310` for a missing input, or one of another type or shape; `Q0311` for an operator or
     /// type that the arithmetic does not cover.
     pub fn run(&self, inputs: &Tensors) -> Result<Tensors> {
+        let mut results = Tensors::new();
+        self.visit(inputs, &mut |name, tensor| {
+            results.insert(name.to_owned(), tensor);
+            Ok(())
+        })?;
+        Ok(results)
+    }
+
+    /// Runs the graph and shows every value that is kept once, when it is there; afterwards it is
+    /// freed as soon as nothing else reads it.
+    ///
+    /// # Errors
+    /// As [`Session::run`], and those of `visit`.
+    pub fn visit(
+        &self,
+        inputs: &Tensors,
+        visit: &mut dyn FnMut(&str, Tensor) -> Result<()>,
+    ) -> Result<()> {
         let mut slots: Vec<Option<Arc<Data>>> = vec![None; self.slots];
         for &(id, slot) in &self.inputs {
             let tensor = find_input(&self.graph, id, inputs)?;
@@ -115,16 +148,24 @@ impl Session {
         for (slot, data) in &self.constants {
             slots[slot.index()] = Some(Arc::clone(data));
         }
+        let (early, late) = self.kept.split_at(self.early);
+        let mut show = |Kept { name, slot, shape }: &Kept, slots: &[Option<Arc<Data>>]| {
+            let data = slots[slot.index()].as_ref().ok_or_else(|| absent(*slot))?;
+            visit(name, data.to_tensor(shape)?)
+        };
+        early.iter().try_for_each(|kept| show(kept, &slots))?;
+        let mut late = late.iter().peekable();
         for step in &self.steps {
             let result = self.step(step, &mut slots)?;
             slots[step.write.index()] = Some(Arc::new(result));
+            while let Some(kept) = late.next_if(|kept| kept.slot == step.write) {
+                show(kept, &slots)?;
+            }
+            if step.is_shown {
+                slots[step.write.index()] = None;
+            }
         }
-        let mut results = Tensors::new();
-        for Kept { name, slot, shape } in &self.kept {
-            let data = slots[slot.index()].as_ref().ok_or_else(|| absent(*slot))?;
-            results.insert(name.clone(), data.to_tensor(shape)?);
-        }
-        Ok(results)
+        Ok(())
     }
 
     fn step(&self, step: &Step, slots: &mut [Option<Arc<Data>>]) -> Result<Data> {

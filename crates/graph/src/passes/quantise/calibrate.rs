@@ -2,10 +2,10 @@
 
 use super::histogram::{FEWEST_BINS, Histogram, MOST_BINS};
 use super::{Method, Ranges};
-use crate::execute::{Keep, Session, Settings};
+use crate::execute::{Session, Settings};
 use crate::{Graph, Op};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_tensor::{DType, Tensors};
+use quincunx_tensor::{DType, Tensor, Tensors};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -93,8 +93,7 @@ impl<'a> Calibrator<'a> {
         let bins = most.clamp(FEWEST_BINS, MOST_BINS).next_power_of_two();
         let bins = if bins > most { (bins / 2).max(FEWEST_BINS) } else { bins };
         let bins = (method != Method::MinMax).then_some(bins);
-        let settings = Settings { keep: Keep::All, ..Settings::default() };
-        let session = Arc::new(Session::new(graph, settings)?);
+        let session = Arc::new(Session::for_visits(graph, Settings::default())?);
         let found = Observations { bins, ..Observations::default() };
         Ok(Calibrator { graph, session, found })
     }
@@ -111,24 +110,27 @@ impl<'a> Calibrator<'a> {
     /// # Errors
     /// `Q0313` when a value is not finite; otherwise those of [`Session`].
     pub fn add(&mut self, sample: &Tensors, number: usize) -> Result<()> {
-        for (name, tensor) in self.session.run(sample)? {
-            if self.graph.value_named(&name).is_none_or(|id| self.graph[id].constant.is_some()) {
-                continue;
-            }
-            let bins = self.found.bins.filter(|_| self.may_be_quantised(&name));
-            let statistics = self.found.values.entry(name.clone());
-            let statistics = statistics.or_insert_with(|| Statistics::empty(bins));
-            for x in tensor.to_f64() {
-                if !x.is_finite() {
-                    return Err(Diagnostic::invalid(
-                        "Q0313",
-                        format!("value \"{name}\" is not finite on calibration sample {number}"),
-                    ));
-                }
-                statistics.add(x);
-            }
-        }
+        let session = Arc::clone(&self.session);
+        session.visit(sample, &mut |name, tensor| self.note(name, &tensor, number))?;
         self.found.samples += 1;
+        Ok(())
+    }
+
+    fn note(&mut self, name: &str, tensor: &Tensor, number: usize) -> Result<()> {
+        if self.graph.value_named(name).is_none_or(|id| self.graph[id].constant.is_some()) {
+            return Ok(());
+        }
+        let bins = self.found.bins.filter(|_| self.may_be_quantised(name));
+        let statistics = self.found.values.entry(name.to_owned());
+        let statistics = statistics.or_insert_with(|| Statistics::empty(bins));
+        for x in tensor.to_f64() {
+            if !x.is_finite() {
+                let message =
+                    format!("value \"{name}\" is not finite on calibration sample {number}");
+                return Err(Diagnostic::invalid("Q0313", message));
+            }
+            statistics.add(x);
+        }
         Ok(())
     }
 
