@@ -4,7 +4,7 @@
 use crate::common::corrupt::{CORRUPTIONS, corrupt, corrupt_operand, unconfigure};
 use crate::common::networks::{Size, network};
 use crate::common::{Random, shuffled};
-use crate::compiled::{compile, complaints, machines};
+use crate::compiled::{compile, complaints, machines, several_cores};
 use quincunx_contract::{Engine, File, Interface, Log, Target as _};
 use quincunx_npu::binary::{self, Attached};
 use quincunx_npu::isa::Inst;
@@ -19,7 +19,9 @@ use std::collections::BTreeMap;
 /// A sound program in all its parts, and what it makes of a sample.
 struct Sound {
     arch: NpuArch,
-    program: Program,
+    /// Of every core.
+    programs: Vec<Program>,
+    /// What the file of the first core names.
     attached: Attached,
     data: Vec<File>,
     interface: Interface,
@@ -33,34 +35,43 @@ fn all() -> Vec<Sound> {
     let sound = |case: u64, arch: NpuArch| {
         let network = network(&mut Random::new(case), SIZE);
         let compiled = compile(&network.graph, &arch)?.program;
-        let mut files = compiled.emit("bin", "net").unwrap();
-        let code = files.remove(0);
-        let (program, attached) = binary::read_with(&code.bytes, &arch).unwrap();
+        let files = compiled.emit("bin", "net").unwrap();
+        let (code, data) = files.into_iter().partition(|file: &File| file.name.ends_with(".qnpu"));
+        let (code, data): (Vec<File>, Vec<File>) = (code, data);
+        let read = code.iter().map(|file| binary::read_with(&file.bytes, &arch).unwrap());
+        let (programs, mut attached): (Vec<Program>, Vec<Attached>) = read.unzip();
+        let attached = attached.remove(0);
         let sample = network.samples[0].clone();
         let outputs = compiled.load(Engine::Exec).unwrap().run(&sample).unwrap();
         let interface = compiled.interface().clone();
-        Some(Sound { arch, program, attached, data: files, interface, sample, outputs })
+        Some(Sound { arch, programs, attached, data, interface, sample, outputs })
     };
-    let cases = (3000..3016).flat_map(|case| machines().map(|arch| (case, arch)));
+    let several = |case: u64| several_cores(2 + case as u32 % 2);
+    let machines = |case| machines().into_iter().chain([several(case)]);
+    let cases = (3000..3016).flat_map(|case| machines(case).map(move |arch| (case, arch)));
     cases.filter_map(|(case, arch)| sound(case, arch)).collect()
 }
 
 impl Sound {
-    /// The program with other lines behind the same files.
-    fn opened(&self, program: &Program) -> Option<Box<dyn quincunx_contract::Program>> {
-        let code = binary::write_with(program, &self.arch, Some(&self.attached)).ok()?;
-        let code = std::iter::once(File::new("net.qnpu", code));
-        let files: Vec<File> = code.chain(self.data.iter().cloned()).collect();
+    /// The programs with other lines behind the same files.
+    fn opened(&self, programs: &[Program]) -> Option<Box<dyn quincunx_contract::Program>> {
+        let mut files = Vec::new();
+        for (core, program) in programs.iter().enumerate() {
+            let tensors = if core == 0 { self.attached.tensors.clone() } else { Vec::new() };
+            let attached = Attached { tensors, ..self.attached.clone() };
+            let code = binary::write_with(program, &self.arch, Some(&attached)).ok()?;
+            files.push(File::new(format!("net.{core}.qnpu"), code));
+        }
+        files.extend(self.data.iter().cloned());
         let options = options(&TARGET, &[]);
         let interface = Some(self.interface.clone());
         TARGET.read(&files, interface, &self.arch, &options, &mut Log::default()).ok()
     }
 
     /// Outputs when queues whose next line is ready go on at random.
-    fn outputs(&self, program: &Program, random: &mut Random) -> Option<Tensors> {
-        let programs = vec![program.clone()];
-        let order = shuffled(&programs, random);
-        let executor = Executor::new(programs, &self.arch, Settings::default()).ok()?;
+    fn outputs(&self, programs: &[Program], random: &mut Random) -> Option<Tensors> {
+        let order = shuffled(programs, random);
+        let executor = Executor::new(programs.to_vec(), &self.arch, Settings::default()).ok()?;
         let mut state = executor.state();
         for ((base, _), file) in self.attached.data.iter().zip(&self.data) {
             state.dram[usize::from(*base)].write(0, &file.bytes).ok()?;
@@ -72,20 +83,23 @@ impl Sound {
     }
 
     /// Maps and superfluous configurations do not count as problems.
-    fn judge(&self, program: &Program, random: &mut Random, what: &str) -> Verdict {
-        let Some(opened) = self.opened(program) else { return Verdict::Rejected };
+    fn judge(&self, programs: &[Program], random: &mut Random, what: &str) -> Verdict {
+        let Some(opened) = self.opened(programs) else { return Verdict::Rejected };
         let mut problems = complaints(opened.verify());
         problems.retain(|problem| problem.code() != "Q4037");
         if !problems.is_empty() {
             return Verdict::Rejected;
         }
-        let mut same = || self.outputs(program, random).as_ref() == Some(&self.outputs);
+        let mut same = || self.outputs(programs, random).as_ref() == Some(&self.outputs);
         if (0..4).all(|_| same()) {
             return Verdict::Harmless;
         }
-        let changed = program.lines.iter().zip(&self.program.lines);
-        let line = changed.into_iter().position(|(new, old)| new.inst != old.inst);
-        let shown = line.map(|line| (self.program.lines[line].inst, program.lines[line].inst));
+        let lines = |programs: &[Program]| -> Vec<Inst> {
+            programs.iter().flat_map(|program| &program.lines).map(|line| line.inst).collect()
+        };
+        let (new, old) = (lines(programs), lines(&self.programs));
+        let line = (0..new.len()).find(|&line| new[line] != old[line]);
+        let shown = line.map(|line| (old[line], new[line]));
         Verdict::Missed(format!("{what} at line {line:?} on {}: {shown:?}", self.arch.name))
     }
 }
@@ -93,7 +107,7 @@ impl Sound {
 #[test]
 fn sound_programs_are_judged_harmless() {
     for sound in all() {
-        let verdict = sound.judge(&sound.program, &mut Random::new(1), "nothing");
+        let verdict = sound.judge(&sound.programs, &mut Random::new(1), "nothing");
         assert!(matches!(verdict, Verdict::Harmless), "{verdict:?}");
     }
 }
@@ -103,9 +117,10 @@ fn damaged_tokens_are_refused_or_harmless() {
     let programs = all();
     let [refused, harmless] = campaign(|random| {
         let sound = &programs[random.below(programs.len())];
-        let mut program = sound.program.clone();
-        let what = corrupt(&mut program, random);
-        (program != sound.program).then(|| sound.judge(&program, random, &what))
+        let mut programs = sound.programs.clone();
+        let core = random.below(programs.len());
+        let what = corrupt(&mut programs[core], random);
+        (programs != sound.programs).then(|| sound.judge(&programs, random, &what))
     });
     assert!(refused > 500, "{refused} refused, {harmless} harmless");
 }
@@ -116,12 +131,13 @@ fn damaged_fields_are_refused_or_harmless() {
     let mut kinds: BTreeMap<&'static str, [usize; 2]> = BTreeMap::new();
     let [refused, harmless] = campaign(|random| {
         let sound = &programs[random.below(programs.len())];
-        let mut program = sound.program.clone();
+        let mut programs = sound.programs.clone();
+        let core = random.below(programs.len());
         let kind = match random.below(6) {
-            0 => unconfigure(&mut program, random),
-            _ => corrupt_operand(&mut program, random),
+            0 => unconfigure(&mut programs[core], random),
+            _ => corrupt_operand(&mut programs[core], random),
         }?;
-        let verdict = sound.judge(&program, random, kind);
+        let verdict = sound.judge(&programs, random, kind);
         let is_harmless = matches!(verdict, Verdict::Harmless);
         kinds.entry(kind).or_default()[usize::from(is_harmless)] += 1;
         Some(verdict)
@@ -142,16 +158,16 @@ fn values_in_wrong_places_are_found() {
     {
         let mut found = 0;
         for sound in &programs {
-            for line in 0..sound.program.lines.len() {
-                let mut program = sound.program.clone();
-                let inst = program.lines[line].inst;
+            for line in 0..sound.programs[0].lines.len() {
+                let mut programs = sound.programs.clone();
+                let inst = programs[0].lines[line].inst;
                 let mut raw = inst.to_raw();
                 let mut operands = inst.spec().operands.iter();
                 let index = operands.position(|spec| spec.name == operand);
                 let Some(index) = index.filter(|_| inst.mnemonic() == mnemonic) else { continue };
                 raw.values[index] += 8;
-                program.lines[line].inst = Inst::from_raw(&raw).unwrap();
-                let problems = sound.opened(&program).map_or_else(Vec::new, |p| p.verify());
+                programs[0].lines[line].inst = Inst::from_raw(&raw).unwrap();
+                let problems = sound.opened(&programs).map_or_else(Vec::new, |p| p.verify());
                 found += usize::from(problems.iter().any(|problem| problem.code() == "Q4043"));
             }
         }

@@ -31,7 +31,7 @@ fn run(
     let mut state = executor.state();
     ports.write(&case.inputs, &mut state).ok()?;
     let lines = match order {
-        Some(random) if programs.len() == 1 => shuffled(programs, random),
+        Some(random) => shuffled(programs, random),
         _ => executor.order().to_vec(),
     };
     executor.run_in(&lines, &mut state, after).ok()?;

@@ -18,6 +18,7 @@ pub const CORRUPTIONS: &[(&str, Corruption)] = &[
     ("size", size),
     ("capacity", capacity),
     ("registers", registers),
+    ("signals", signals),
 ];
 
 /// An address in L2 is a little off.
@@ -92,6 +93,15 @@ fn capacity(_: &Inst, operand: &str, value: i128, random: &mut Random) -> Option
 /// Another set of registers, which nothing configures.
 fn registers(inst: &Inst, operand: &str, value: i128, _: &mut Random) -> Option<i128> {
     (operand == "rs" && !inst.is_config()).then_some(1 - value)
+}
+
+/// A signal is not awaited or not given, or comes from another core.
+fn signals(inst: &Inst, operand: &str, value: i128, random: &mut Random) -> Option<i128> {
+    match (inst.mnemonic(), operand) {
+        ("si_syn_cfg" | "so_syn_cfg", "syn") => Some(value ^ (1 + random.below(3) as i128)),
+        ("si_syn_cfg" | "so_syn_cfg", "core") => Some(random.below(4) as i128),
+        _ => None,
+    }
 }
 
 /// The first configuration of its kind is missing, or comes when its queue has gone on.

@@ -127,37 +127,68 @@ pub fn only(queue: Queue) -> Queues {
     [queue].into_iter().collect()
 }
 
-/// Another order that queues and tokens allow: a random queue whose next line is ready goes on.
+/// Another order that queues, tokens and signals allow: a random queue whose next line is ready goes
+/// on.
 pub fn shuffled(programs: &[Program], random: &mut Random) -> Vec<Node> {
-    let [program] = programs else { panic!("one core") };
-    let mut queues: BTreeMap<Queue, Vec<usize>> = BTreeMap::new();
-    for (number, line) in program.lines.iter().enumerate().rev() {
-        queues.entry(line.inst.queue()).or_default().push(number);
+    type Lane = (usize, Queue);
+    let mut queues: BTreeMap<Lane, Vec<usize>> = BTreeMap::new();
+    for (core, program) in programs.iter().enumerate() {
+        for (number, line) in program.lines.iter().enumerate().rev() {
+            queues.entry((core, line.inst.queue())).or_default().push(number);
+        }
     }
-    let mut tokens: BTreeMap<(Queue, Queue), usize> = BTreeMap::new();
+    let mut tokens: BTreeMap<(usize, Queue, Queue), usize> = BTreeMap::new();
+    let mut signals: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    // The other core and the bits of the last configuration of SI and SO.
+    let mut partners: BTreeMap<Lane, (usize, u8)> = BTreeMap::new();
+    let partner = |lane: Lane, line: usize, partners: &BTreeMap<Lane, (usize, u8)>| match programs
+        [lane.0]
+        .lines[line]
+        .inst
+    {
+        Inst::SiaaMov { .. } | Inst::SopwMov { .. } => partners.get(&lane).copied(),
+        _ => None,
+    };
     let mut order = Vec::new();
     loop {
-        let ready: Vec<Queue> = queues
-            .iter()
-            .filter(|(queue, lines)| {
-                lines.last().is_some_and(|&line| {
-                    let (prev, _) = program.lines[line].inst.tokens().unwrap_or_default();
-                    prev.iter().all(|from| tokens.get(&(from, **queue)).is_some_and(|&n| n > 0))
-                })
-            })
-            .map(|(queue, _)| *queue)
-            .collect();
-        let Some(&queue) = ready.get(random.below(ready.len() as u64) as usize) else {
+        let is_ready = |lane: Lane, line: usize| {
+            let (prev, _) = programs[lane.0].lines[line].inst.tokens().unwrap_or_default();
+            let has = |from: Queue| tokens.get(&(lane.0, from, lane.1)).is_some_and(|&n| n > 0);
+            let signalled = match partner(lane, line, &partners) {
+                Some((other, bits)) if bits & 1 != 0 => {
+                    signals.get(&(other, lane.0)).is_some_and(|&n| n > 0)
+                }
+                _ => true,
+            };
+            prev.iter().all(has) && signalled
+        };
+        let next = |(lane, lines): (&Lane, &Vec<usize>)| {
+            lines.last().filter(|&&line| is_ready(*lane, line)).map(|_| *lane)
+        };
+        let ready: Vec<Lane> = queues.iter().filter_map(next).collect();
+        let Some(&lane) = ready.get(random.below(ready.len() as u64) as usize) else {
             return order;
         };
-        let line = queues.get_mut(&queue).unwrap().pop().unwrap();
-        let (prev, next) = program.lines[line].inst.tokens().unwrap_or_default();
+        let line = queues.get_mut(&lane).unwrap().pop().unwrap();
+        let inst = programs[lane.0].lines[line].inst;
+        if let Inst::SiSynCfg { core, syn, .. } | Inst::SoSynCfg { core, syn, .. } = inst {
+            partners.insert(lane, (core.into(), syn));
+        }
+        let (prev, next) = inst.tokens().unwrap_or_default();
         for from in prev.iter() {
-            *tokens.get_mut(&(from, queue)).unwrap() -= 1;
+            *tokens.get_mut(&(lane.0, from, lane.1)).unwrap() -= 1;
         }
         for to in next.iter() {
-            *tokens.entry((queue, to)).or_default() += 1;
+            *tokens.entry((lane.0, lane.1, to)).or_default() += 1;
         }
-        order.push(Node { core: 0, line });
+        if let Some((other, bits)) = partner(lane, line, &partners) {
+            if bits & 1 != 0 {
+                *signals.get_mut(&(other, lane.0)).unwrap() -= 1;
+            }
+            if bits & 2 != 0 {
+                *signals.entry((lane.0, other)).or_default() += 1;
+            }
+        }
+        order.push(Node { core: lane.0, line });
     }
 }
