@@ -3,11 +3,12 @@
 use crate::compare::NEAR;
 use quincunx_contract::{Clipped, Format, Grid, Port};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::execute::{Keep, Session, Settings};
-use quincunx_graph::passes::{Noise, Quantised};
+use quincunx_graph::execute::{Session, Settings, Values};
+use quincunx_graph::passes::{ActivationGrid, Noise, Quantised};
 use quincunx_graph::{Graph, Quantiser, Scalar, ValueId};
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensor, Tensors};
+use std::collections::BTreeMap;
 
 /// Most images that are looked at.
 const MAX_IMAGES: usize = 32;
@@ -66,24 +67,51 @@ pub(crate) fn on_grids(
     quantised: &Quantised,
     images: &[Tensors],
 ) -> Result<Vec<Range>> {
-    let settings = Settings { keep: Keep::All, ..Settings::default() };
-    let original = Session::new(graph, settings)?;
-    let own = Session::new(&quantised.graph, settings)?;
-    let grids = || quantised.layers.iter().filter_map(|layer| layer.activation.as_ref());
-    let range = |grid: &quincunx_graph::passes::ActivationGrid| {
+    let original = Session::for_values(graph, Settings::default())?;
+    let own = Session::for_values(&quantised.graph, Settings::default())?;
+    let grids = quantised.layers.iter().filter_map(|layer| layer.activation.as_ref());
+    let range = |grid: &ActivationGrid| {
         Some(Range::new(graph, graph.value_named(&grid.value)?, grid.quantiser.to_string()))
     };
-    let mut ranges: Vec<Range> = grids().filter_map(range).collect();
+    let known = grids.filter_map(|grid| Some((grid, range(grid)?)));
+    let (grids, mut ranges): (Vec<&ActivationGrid>, Vec<Range>) = known.unzip();
     for image in images.iter().take(MAX_IMAGES) {
-        let (expected, found) = (original.run(image)?, own.run(image)?);
-        for (range, grid) in ranges.iter_mut().zip(grids()) {
-            let pair = expected.get(&grid.value).zip(found.get(&grid.quantised));
-            let Some((expected, found)) = pair else { continue };
-            let beyond = beyond(&grid.quantiser, expected);
-            range.add(&expected.to_f64(), &found.to_f64(), beyond);
-        }
+        pairs(&grids, original.values(image)?, own.values(image)?, |index, expected, found| {
+            let beyond = beyond(&grids[index].quantiser, expected);
+            ranges[index].add(&expected.to_f64(), &found.to_f64(), beyond);
+        })?;
     }
     Ok(ranges)
+}
+
+/// Shows every value with what its grid makes of it. The quantised run goes on until it has the
+/// partner of a value, so that few values are there at a time.
+fn pairs(
+    grids: &[&ActivationGrid],
+    original: Values<'_>,
+    mut own: Values<'_>,
+    mut show: impl FnMut(usize, &Tensor, &Tensor),
+) -> Result<()> {
+    let mut values: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut quantised: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, grid) in grids.iter().enumerate() {
+        values.entry(&grid.value).or_default().push(index);
+        quantised.insert(&grid.quantised, index);
+    }
+    let mut found: BTreeMap<usize, Tensor> = BTreeMap::new();
+    for value in original {
+        let (name, expected) = value?;
+        for &index in values.get(name).into_iter().flatten() {
+            while !found.contains_key(&index)
+                && let Some(value) = own.next()
+            {
+                let (name, tensor) = value?;
+                found.extend(quantised.get(name).map(|&index| (index, tensor)));
+            }
+            found.remove(&index).iter().for_each(|found| show(index, &expected, found));
+        }
+    }
+    Ok(())
 }
 
 fn beyond(quantiser: &Quantiser, tensor: &Tensor) -> u64 {
@@ -102,7 +130,7 @@ pub(crate) fn in_formats(
     formats: &[Format],
     images: &[Tensors],
 ) -> Result<Vec<Vec<Range>>> {
-    let session = Session::new(graph, Settings { keep: Keep::All, ..Settings::default() })?;
+    let session = Session::for_values(graph, Settings::default())?;
     let is_real = |id: &ValueId| graph[*id].dtype.is_float();
     let computed = graph.nodes().map(|(_, node)| node.output);
     let ids: Vec<ValueId> =
@@ -111,10 +139,12 @@ pub(crate) fn in_formats(
     let grids: Vec<(&str, Scalar)> = formats.iter().filter_map(grid).collect();
     let empty = |name: &str| ids.iter().map(|&id| Range::new(graph, id, name.to_owned())).collect();
     let mut ranges: Vec<Vec<Range>> = grids.iter().map(|(name, _)| empty(name)).collect();
+    let indices: BTreeMap<&str, usize> =
+        ids.iter().enumerate().map(|(index, &id)| (graph[id].name.as_str(), index)).collect();
     for image in images.iter().take(MAX_IMAGES) {
-        let values = session.run(image)?;
-        for (index, &id) in ids.iter().enumerate() {
-            let Some(tensor) = values.get(&graph[id].name) else { continue };
+        for value in session.values(image)? {
+            let (name, tensor) = value?;
+            let Some(&index) = indices.get(name) else { continue };
             let reals = tensor.to_f64();
             for ((_, grid), ranges) in grids.iter().zip(&mut ranges) {
                 let (ends, step) = (grid.ends(), grid.scale);

@@ -22,7 +22,7 @@ mod window;
 
 pub use exact::ExactTensor;
 pub use float::elementwise::{real_activation, real_unary};
-pub use session::{Session, Settings};
+pub use session::{Session, Settings, Values};
 
 use crate::{Graph, Node, Value, ValueId};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};

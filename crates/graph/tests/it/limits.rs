@@ -144,5 +144,5 @@ fn memory_is_bounded_for_the_whole_graph() {
     assert_eq!(prepare(&chain, Keep::Outputs), Ok(()));
     assert_eq!(prepare(&chain, Keep::All), Err("Q0312"));
     // What is only looked at is freed as well.
-    assert!(Session::for_visits(&chain, Settings::default()).is_ok());
+    assert!(Session::for_values(&chain, Settings::default()).is_ok());
 }

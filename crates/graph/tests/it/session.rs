@@ -323,12 +323,11 @@ fn kept_values_are_not_written_over() {
         let all = Settings { keep: Keep::All, ..Settings::default() };
         let expected = Session::new(&graph, all).unwrap().run(&inputs).unwrap();
         let mut shown = Tensors::new();
-        let visits = Session::for_visits(&graph, Settings::default()).unwrap();
-        let show = &mut |name: &str, tensor| {
-            assert!(shown.insert(name.to_owned(), tensor).is_none(), "{name} is shown twice");
-            Ok(())
-        };
-        visits.visit(&inputs, show).unwrap();
+        let session = Session::for_values(&graph, Settings::default()).unwrap();
+        for value in session.values(&inputs).unwrap() {
+            let (name, tensor) = value.unwrap();
+            assert!(shown.insert(name.to_owned(), tensor).is_none(), "{name} comes twice");
+        }
         assert!(shown == expected, "seed {seed}\n{graph}");
         let results: Vec<ValueId> = graph.nodes().map(|(_, node)| node.output).collect();
         for id in results {

@@ -106,11 +106,12 @@ impl Session {
         Builder::new(graph, settings).finish()
     }
 
-    /// Prepares a graph whose values are looked at one by one, and need not be there together.
+    /// Prepares a graph whose values are looked at one by one with [`Session::values`], and need not be
+    /// there together.
     ///
     /// # Errors
     /// As [`Session::new`].
-    pub fn for_visits(graph: &Graph, settings: Settings) -> Result<Self> {
+    pub fn for_values(graph: &Graph, settings: Settings) -> Result<Self> {
         super::check_size(graph, super::float::MAX_ELEMENTS)?;
         super::check_memory(graph, Keep::Outputs, 4)?;
         Builder::new(graph, Settings { keep: Keep::All, ..settings }).finish()
@@ -122,24 +123,16 @@ impl Session {
     /// `Q0310` for a missing input, or one of another type or shape; `Q0311` for an operator or
     /// type that the arithmetic does not cover.
     pub fn run(&self, inputs: &Tensors) -> Result<Tensors> {
-        let mut results = Tensors::new();
-        self.visit(inputs, &mut |name, tensor| {
-            results.insert(name.to_owned(), tensor);
-            Ok(())
-        })?;
-        Ok(results)
+        let named = |value: Result<(&str, Tensor)>| value.map(|(name, x)| (name.to_owned(), x));
+        self.values(inputs)?.map(named).collect()
     }
 
-    /// Runs the graph and shows every value that is kept once, when it is there; afterwards it is
-    /// freed as soon as nothing else reads it.
+    /// Runs the graph value by value: each that is kept comes once, when it is there, and is freed
+    /// as soon as nothing else reads it.
     ///
     /// # Errors
-    /// As [`Session::run`], and those of `visit`.
-    pub fn visit(
-        &self,
-        inputs: &Tensors,
-        visit: &mut dyn FnMut(&str, Tensor) -> Result<()>,
-    ) -> Result<()> {
+    /// As [`Session::run`], here or with the values.
+    pub fn values(&self, inputs: &Tensors) -> Result<Values<'_>> {
         let mut slots: Vec<Option<Arc<Data>>> = vec![None; self.slots];
         for &(id, slot) in &self.inputs {
             let tensor = find_input(&self.graph, id, inputs)?;
@@ -148,24 +141,7 @@ impl Session {
         for (slot, data) in &self.constants {
             slots[slot.index()] = Some(Arc::clone(data));
         }
-        let (early, late) = self.kept.split_at(self.early);
-        let mut show = |Kept { name, slot, shape }: &Kept, slots: &[Option<Arc<Data>>]| {
-            let data = slots[slot.index()].as_ref().ok_or_else(|| absent(*slot))?;
-            visit(name, data.to_tensor(shape)?)
-        };
-        early.iter().try_for_each(|kept| show(kept, &slots))?;
-        let mut late = late.iter().peekable();
-        for step in &self.steps {
-            let result = self.step(step, &mut slots)?;
-            slots[step.write.index()] = Some(Arc::new(result));
-            while let Some(kept) = late.next_if(|kept| kept.slot == step.write) {
-                show(kept, &slots)?;
-            }
-            if step.is_shown {
-                slots[step.write.index()] = None;
-            }
-        }
-        Ok(())
+        Ok(Values { session: self, slots, step: 0, shown: 0 })
     }
 
     fn step(&self, step: &Step, slots: &mut [Option<Arc<Data>>]) -> Result<Data> {
@@ -177,6 +153,57 @@ impl Session {
             Some(node) => problem.at(self.graph.place(&self.graph[node])),
             None => problem,
         })
+    }
+}
+
+/// A run that gives the values that are kept one by one: [`Session::values`].
+pub struct Values<'s> {
+    session: &'s Session,
+    slots: Vec<Option<Arc<Data>>>,
+    /// Steps that were done.
+    step: usize,
+    /// Values that were given.
+    shown: usize,
+}
+
+impl<'s> Values<'s> {
+    /// The next value, if it is there already.
+    fn shown(&mut self) -> Option<Result<(&'s str, Tensor)>> {
+        let Kept { name, slot, shape } = self.session.kept.get(self.shown)?;
+        let newest = self.step.checked_sub(1).map(|step| self.session.steps[step].write);
+        if self.shown >= self.session.early && newest != Some(*slot) {
+            return None;
+        }
+        self.shown += 1;
+        let data = self.slots[slot.index()].as_ref().ok_or_else(|| absent(*slot));
+        Some(data.and_then(|data| Ok((name.as_str(), data.to_tensor(shape)?))))
+    }
+}
+
+impl<'s> Iterator for Values<'s> {
+    type Item = Result<(&'s str, Tensor)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(value) = self.shown() {
+                return Some(value);
+            }
+            let steps = &self.session.steps;
+            let before = self.step.checked_sub(1).map(|step| &steps[step]);
+            if let Some(before) = before.filter(|before| before.is_shown) {
+                self.slots[before.write.index()] = None;
+            }
+            let step = steps.get(self.step)?;
+            self.step += 1;
+            match self.session.step(step, &mut self.slots) {
+                Ok(result) => self.slots[step.write.index()] = Some(Arc::new(result)),
+                Err(problem) => {
+                    // Nothing follows.
+                    (self.step, self.shown) = (steps.len(), self.session.kept.len());
+                    return Some(Err(problem));
+                }
+            }
+        }
     }
 }
 

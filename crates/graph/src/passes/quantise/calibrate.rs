@@ -93,7 +93,7 @@ impl<'a> Calibrator<'a> {
         let bins = most.clamp(FEWEST_BINS, MOST_BINS).next_power_of_two();
         let bins = if bins > most { (bins / 2).max(FEWEST_BINS) } else { bins };
         let bins = (method != Method::MinMax).then_some(bins);
-        let session = Arc::new(Session::for_visits(graph, Settings::default())?);
+        let session = Arc::new(Session::for_values(graph, Settings::default())?);
         let found = Observations { bins, ..Observations::default() };
         Ok(Calibrator { graph, session, found })
     }
@@ -111,7 +111,10 @@ impl<'a> Calibrator<'a> {
     /// `Q0313` when a value is not finite; otherwise those of [`Session`].
     pub fn add(&mut self, sample: &Tensors, number: usize) -> Result<()> {
         let session = Arc::clone(&self.session);
-        session.visit(sample, &mut |name, tensor| self.note(name, &tensor, number))?;
+        for value in session.values(sample)? {
+            let (name, tensor) = value?;
+            self.note(name, &tensor, number)?;
+        }
         self.found.samples += 1;
         Ok(())
     }
