@@ -68,6 +68,19 @@ pub struct Row {
     pub decimals: usize,
 }
 
+impl Row {
+    /// Makes the rows of one thing that was measured: of metric, value, unit and decimals.
+    pub fn named(name: &str) -> impl Fn(&'static str, f64, &'static str, usize) -> Row + use<'_> {
+        move |metric, value, unit, decimals| Row {
+            name: name.to_owned(),
+            metric,
+            value,
+            unit,
+            decimals,
+        }
+    }
+}
+
 impl Run {
     /// The median of the rates of `amount` per call of `work`, per second.
     ///

@@ -96,8 +96,7 @@ fn rows(run: &Run, name: String, package: &Package) -> Result<Vec<Row>> {
     };
     image()?;
     let seconds = run.seconds(|| std::hint::black_box(image().is_ok()));
-    let row =
-        |metric, value, unit, decimals| Row { name: name.clone(), metric, value, unit, decimals };
+    let row = Row::named(&name);
     Ok(vec![
         row("gmacs", macs(package) / seconds / 1e9, "GMAC/s", 2),
         row("seconds", seconds, "s", 6),

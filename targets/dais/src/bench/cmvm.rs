@@ -64,8 +64,7 @@ fn kernels(run: &Run) -> Result<Vec<Row>> {
 }
 
 fn figures(name: &str, [adders, bits, depth, seconds]: [f64; 4]) -> [Row; 4] {
-    let row =
-        |metric, value, unit, decimals| Row { name: name.into(), metric, value, unit, decimals };
+    let row = Row::named(name);
     [
         row("adders", adders, "", 0),
         row("bits", bits, "", 0),
@@ -145,13 +144,7 @@ fn random(run: &Run) -> Result<Vec<Row>> {
             slowest = slowest.max(solved.seconds);
         }
         let mean = adders as f64 / problems.len() as f64;
-        let row = |metric, value, unit, decimals| Row {
-            name: name.into(),
-            metric,
-            value,
-            unit,
-            decimals,
-        };
+        let row = Row::named(name);
         rows.push(row("mean_adders", mean, "", 2));
         rows.push(row("max_seconds", slowest, "s", 5));
     }

@@ -46,8 +46,7 @@ fn measure_one(run: &Run, name: &str, model: &[u8]) -> Result<Vec<Row>> {
     let options = Options::new(TARGET.info().options, &chosen)?;
     let calls = run.calls(|| compile(model, arch, &options))?;
     let (adders, bits) = adders(&calls.last);
-    let row =
-        |metric, value, unit, decimals| Row { name: name.into(), metric, value, unit, decimals };
+    let row = Row::named(name);
     let mut rows = vec![
         row("seconds", calls.seconds, "s", 4),
         row("adders", adders as f64, "", 0),

@@ -72,10 +72,10 @@ fn measure_one(
         run.seconds(|| fast.run(SAMPLES, &inputs, run.threads).is_ok_and(|out| !out.is_empty()));
     let operations: usize = pipeline.stages.iter().map(|stage| stage.operations.len()).sum();
     let rate = SAMPLES as f64 / seconds;
-    let row = |metric, value, unit| Row { name: name.clone(), metric, value, unit, decimals: 0 };
+    let row = Row::named(&name);
     Ok(vec![
-        row("ops_per_second", operations as f64 * rate, "op/s"),
-        row("samples_per_second", rate, "sample/s"),
+        row("ops_per_second", operations as f64 * rate, "op/s", 0),
+        row("samples_per_second", rate, "sample/s", 0),
     ])
 }
 

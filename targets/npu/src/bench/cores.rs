@@ -17,13 +17,7 @@ pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, preset) in [("resnet50/b16x2", "gemini-2x1"), ("resnet50/b16x4", "gemini-2x2")] {
         let artifact = program(&graph, preset)?;
-        let row = |metric, value: f64, unit, decimals| Row {
-            name: name.to_owned(),
-            metric,
-            value,
-            unit,
-            decimals,
-        };
+        let row = Row::named(name);
         let statistics = artifact.subject(hazard_statistics);
         let hazards = statistics.unordered + statistics.unordered_dram;
         rows.push(row("honest_cycles", cycles(&artifact), "cycles", 0));

@@ -68,13 +68,7 @@ fn measure_pair(run: &Run, pair: &Pair, arch: &NpuArch) -> Result<Vec<Row>> {
     let subject = Subject { programs: &[&asm], work: &work, arch };
     let hazards = hazard_statistics(&subject);
     let hazards = hazards.unordered.saturating_add(hazards.unordered_dram);
-    let row = |metric, value: f64, unit, decimals| Row {
-        name: pair.name.clone(),
-        metric,
-        value,
-        unit,
-        decimals,
-    };
+    let row = Row::named(&pair.name);
     Ok(vec![
         row("start_mismatches", starts.count() as f64, "lines", 0),
         row("duration_mismatches", durations.count() as f64, "lines", 0),

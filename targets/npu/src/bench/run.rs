@@ -17,13 +17,7 @@ pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
     let mut machine = artifact.load(Engine::Fast)?;
     machine.run(&image)?;
     let calls = run.calls(|| machine.run(&image))?;
-    let row = |metric, value, unit, decimals| Row {
-        name: "resnet50/b1".to_owned(),
-        metric,
-        value,
-        unit,
-        decimals,
-    };
+    let row = Row::named("resnet50/b1");
     let mut rows = vec![row("seconds", calls.seconds, "s", 4)];
     rows.extend(calls.peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
     Ok(rows)

@@ -70,13 +70,7 @@ fn measure_one(run: &Run, name: &str, network: &Network, images: usize) -> Resul
     });
     let [first, second] = calls;
     let (first, second) = (first?, second?);
-    let row = |metric, value: f64, unit, decimals| Row {
-        name: name.to_owned(),
-        metric,
-        value,
-        unit,
-        decimals,
-    };
+    let row = Row::named(name);
     let cycles = |artifact: &Artifact| artifact.stats().cycles.unwrap_or(0) as f64;
     let found = Problems::of(&first.last) + Problems::of(&second.last);
     let mut rows = vec![

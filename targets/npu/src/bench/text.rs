@@ -32,13 +32,7 @@ pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
             }
         }
     });
-    let row = |metric, seconds: f64| Row {
-        name: folder.to_owned(),
-        metric,
-        value: megabytes / seconds,
-        unit: "MB/s",
-        decimals: 0,
-    };
+    let row = |metric, seconds: f64| Row::named(folder)(metric, megabytes / seconds, "MB/s", 0);
     Ok(vec![
         row("parse", reading),
         row("print", printing),

@@ -73,7 +73,7 @@ fn weight_loads(program: &quincunx_npu::program::Program) -> Vec<u32> {
         match line.inst {
             Inst::LwCfg { bas, .. } => base = bas,
             Inst::LdwMov { staddr, .. } => loads.push(staddr),
-            Inst::LwMov { ss: 1, staddr, .. } if base == 1 => loads.push(staddr as u32),
+            Inst::LwMov { ss: 1, staddr, .. } if base == 1 => loads.push(staddr),
             _ => {}
         }
     }

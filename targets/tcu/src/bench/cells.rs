@@ -136,8 +136,7 @@ fn measure_cell(
     let compat = cycles(&program(graph, &arch, Freedom::Compat)?);
     let clock = f64::from(arch.clock_mhz.unwrap_or(1)) * 1e6;
     let name = format!("{}/{array}", network.row);
-    let row =
-        |metric, value, unit, decimals| Row { name: name.clone(), metric, value, unit, decimals };
+    let row = Row::named(&name);
     let mut rows = vec![
         row("cycles", best as f64, "cycles", 0),
         row("compat_cycles", compat as f64, "cycles", 0),

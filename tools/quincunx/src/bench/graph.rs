@@ -40,8 +40,8 @@ fn measure(run: &Run, path: &Path) -> Result<[Row; 4]> {
         std::hint::black_box(session.run(&image).ok());
     });
     let macs: u64 = graph.nodes().map(|(_, node)| graph.macs(node)).sum();
-    let row =
-        |metric, value, unit, decimals| Row { name: model.stem(), metric, value, unit, decimals };
+    let name = model.stem();
+    let row = Row::named(&name);
     Ok([
         row("seconds_per_image", 1.0 / rate, "s", 4),
         row("gmacs", macs as f64 / 1e9 * rate, "GMAC/s", 2),

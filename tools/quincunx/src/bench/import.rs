@@ -19,12 +19,10 @@ fn run(run: &Run) -> Result<Vec<Row>> {
         let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let file = InputFile::open(&path)?;
         read(&file)?;
-        let mut row = |metric, value, unit, decimals| {
-            rows.push(Row { name: name.clone(), metric, value, unit, decimals });
-        };
-        row("read_seconds", run.seconds(|| InputFile::open(&path)), "s", 6);
-        row("import_seconds", run.seconds(|| read(&file)), "s", 6);
-        row("bytes", file.bytes.len() as f64, "B", 0);
+        let row = Row::named(&name);
+        rows.push(row("read_seconds", run.seconds(|| InputFile::open(&path)), "s", 6));
+        rows.push(row("import_seconds", run.seconds(|| read(&file)), "s", 6));
+        rows.push(row("bytes", file.bytes.len() as f64, "B", 0));
     }
     Ok(rows)
 }

@@ -23,13 +23,7 @@ pub(super) const SUITE: Suite = Suite {
 
 fn run(run: &Run) -> Result<Vec<Row>> {
     let (size, level) = (run.options.whole("size"), run.level()?);
-    let gmacs = |name: String, value: f64| Row {
-        name,
-        metric: "gmacs",
-        value,
-        unit: "GMAC/s",
-        decimals: 2,
-    };
+    let gmacs = |name: String, value: f64| Row::named(&name)("gmacs", value, "GMAC/s", 2);
     Ok(vec![
         gmacs(format!("u8s8_{size}"), product::<u8>(run, size, level, 0x5a, -0x35)),
         gmacs(format!("s8s8_{size}"), product::<i8>(run, size, level, -0x5a, -0x35)),
