@@ -25,8 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::Saturating;
 
 mod taps;
+mod view;
 
 pub(crate) use taps::{Part, Tap, Taps};
+pub(crate) use view::{Loop, View};
 
 /// Elements that the ports of a run may have together.
 const MAX_ELEMENTS: usize = 1 << 26;
@@ -48,6 +50,10 @@ pub struct NamedTensor {
     pub extents: [u32; 4],
     /// `int8` or `fp16`.
     pub format: String,
+    /// Extents and distances of the loops that go through its numbers in the order of the port, the
+    /// outermost first; empty where that order is images, channels, rows, columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub view: Vec<(u64, u64)>,
 }
 
 impl NamedTensor {
@@ -70,25 +76,15 @@ impl NamedTensor {
     }
 
     /// Where its numbers lie; `None` for one that no program can have.
-    fn place(&self) -> Option<Copy> {
-        let [images, c, h, w] = self.extents;
-        let tile = [c, h, w];
+    fn place(&self) -> Option<Place> {
         let shape = self.extents.map(|extent| extent as usize);
-        let count = element_count(&shape).filter(|&count| (1..=MAX_ELEMENTS).contains(&count));
-        (self.base < 3 && count.is_some()).then_some(())?;
-        let l2 = crate::work::Place { region: 0, address: 0 };
-        Some(Copy {
-            load: !self.output,
-            bas: self.base,
-            dense: true,
-            format: NamedTensor::format_of(&self.format)?,
-            dram: self.address,
-            l2,
-            images,
-            tile,
-            dram_tensor: tile,
-            l2_tensor: tile,
-        })
+        let count = element_count(&shape).filter(|&count| (1..=MAX_ELEMENTS).contains(&count))?;
+        let view = match self.view.is_empty() {
+            true => View::image(self.extents),
+            false => View::new(&self.view).filter(|view| view.count() == count as u64)?,
+        };
+        let format = NamedTensor::format_of(&self.format)?;
+        (self.base < 3).then_some(Place::Dense(self.base, self.address, format, view))
     }
 }
 
@@ -97,6 +93,8 @@ impl NamedTensor {
 enum Place {
     /// A tensor of activations.
     Tensor(Copy),
+    /// A tensor without gaps: base, first byte, format, and where its numbers lie.
+    Dense(u8, u32, DataFmt, View),
     /// Codes of weights.
     Weights(Weights, u8, u32),
     /// Factor (0) or offset (1) of each output channel.
@@ -133,13 +131,15 @@ impl Ports {
     pub fn named(tensors: &[NamedTensor], interface: Option<Interface>) -> Result<Ports> {
         let mut ports = Ports::default();
         for tensor in tensors {
-            let Some(copy) = tensor.place() else {
+            let place = tensor.place();
+            let format = NamedTensor::format_of(&tensor.format);
+            let Some((place, format)) = place.zip(format) else {
                 let message = format!("tensor {:?} is none that DRAM can hold", tensor.name);
                 return Err(Diagnostic::invalid("Q4088", message));
             };
             let shape = tensor.extents.map(|extent| extent as usize).to_vec();
-            let port = Port { name: tensor.name.clone(), shape, grid: grid(copy.format) };
-            ports.push(tensor.output, port, Place::Tensor(copy));
+            let port = Port { name: tensor.name.clone(), shape, grid: grid(format) };
+            ports.push(tensor.output, port, place);
         }
         let Some(wanted) = interface else { return Ok(ports) };
         let same = |own: &[Port], wanted: &[Port]| {
@@ -426,6 +426,12 @@ fn each(
             for (element, [image, channel, y, x]) in positions([copy.images, c, h, w]) {
                 let at = first + ((image * height + y) * width + x) * pixel + channel * bytes;
                 visit(element, (copy.bas, at.0), Code::of(copy.format))?;
+            }
+        }
+        Place::Dense(bas, address, format, view) => {
+            let [first, bytes] = [address, element_bytes(format)].map(whole);
+            for (element, place) in view.places().enumerate() {
+                visit(element, (bas, (first + Saturating(place) * bytes).0), Code::of(format))?;
             }
         }
         Place::Weights(weights, bas, address) => {

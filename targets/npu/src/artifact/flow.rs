@@ -69,6 +69,8 @@ struct Held<'a> {
     value: usize,
     core: usize,
     tensor: Tensor,
+    /// Extents under which it is read: names of one value may have different ones.
+    layouts: Vec<Extents>,
     /// Image of the batch with which they begin, and how many they are.
     images: (i64, i64),
     /// Images that are complete together: how many, and the position in the order of execution
@@ -77,10 +79,11 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// A byte and a tile (images, channels, rows, columns) from there on as a place in the value.
-    fn place(&self, address: i64, tile: [u32; 4]) -> Option<[i64; 4]> {
-        let mut place = self.tensor.place(address)?;
-        let [c, h, w] = self.tensor.extents.map(i64::from);
+    /// A byte and a tile (images, channels, rows, columns) from there on as a place in the value in
+    /// a layout.
+    fn place(&self, tensor: &Tensor, address: i64, tile: [u32; 4]) -> Option<[i64; 4]> {
+        let mut place = tensor.place(address)?;
+        let [c, h, w] = tensor.extents.map(i64::from);
         let ends = place.iter().zip(tile).map(|(&at, extent)| (wide(at) + wide(extent)).0);
         let inside = ends.zip([self.images.1, c, h, w]).all(|(end, extent)| end <= extent);
         place[0] = (wide(place[0]) + wide(self.images.0)).0;
@@ -187,6 +190,7 @@ fn held<'a>(taps: &'a Taps, order: &[Node]) -> Vec<Held<'a>> {
                     value,
                     core: part.core,
                     tensor,
+                    layouts: vec![extents],
                     images: (first, images),
                     parts: vec![(images, position)],
                 }),
@@ -196,7 +200,11 @@ fn held<'a>(taps: &'a Taps, order: &[Node]) -> Vec<Held<'a>> {
         for buffer in buffers {
             let key = (buffer.core, buffer.tensor.address, buffer.parts.clone());
             match known.entry(key) {
-                Entry::Occupied(other) => held[*other.get()].names.push(name),
+                Entry::Occupied(other) => {
+                    let other = &mut held[*other.get()];
+                    other.names.push(name);
+                    other.layouts.push(extents);
+                }
                 Entry::Vacant(place) => {
                     place.insert(held.len());
                     held.push(buffer);
@@ -239,7 +247,8 @@ impl<'a> Flow<'a> {
     fn line(&mut self, core: usize, position: usize, work: &Work, list: &[Access]) -> Outcome<()> {
         let target = result(work).and_then(|(tensor, tile)| {
             let index = self.target(core, position, tensor, tile)?;
-            Some((index, self.held[index].place(tensor.address, tile)?))
+            let held = &self.held[index];
+            Some((index, held.place(&held.tensor, tensor.address, tile)?))
         });
         let reads = list.iter().filter(|access| !access.write && access.memory == Memory::L2(0));
         for (number, (operand, access)) in operands(work).iter().zip(reads).enumerate() {
@@ -250,16 +259,16 @@ impl<'a> Flow<'a> {
                 }
                 continue;
             };
-            let source = self.place_of(index as usize, operand)?;
+            let (layout, source) = self.place_of(index as usize, operand)?;
             if let Some((target, place)) = target {
                 self.belongs((target, place), number, operand, source)?;
             }
             if let Work::Copy(copy) = work {
-                self.store(index as usize, copy, source)?;
+                self.store(index as usize, copy, linear(layout, source))?;
             }
         }
         if let (Work::Copy(copy), Some((index, place))) = (work, target) {
-            self.load(index, copy, place)?;
+            self.load(index, copy, linear(self.held[index].tensor, place))?;
         }
         let label = match (work, target) {
             (Work::Weights(_), _) => WEIGHTS,
@@ -283,7 +292,7 @@ impl<'a> Flow<'a> {
             let same = (held.core, held.tensor.bytes) == (core, tensor.bytes)
                 && tensor.address >= held.tensor.address
                 && alike(&held.tensor, &tensor, tile[0]);
-            let place = same.then(|| held.place(tensor.address, tile)).flatten()?;
+            let place = same.then(|| held.place(&held.tensor, tensor.address, tile)).flatten()?;
             Some((held.complete(place).filter(|&complete| complete >= now)?, index))
         };
         self.held.iter().enumerate().filter_map(complete).min().map(|(_, index)| index)
@@ -312,15 +321,14 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Where in a value an operand begins.
-    fn place_of(&self, index: usize, operand: &Operand) -> Outcome<[i64; 4]> {
-        let held = &self.held[index];
-        let layout = (held.tensor.bytes, operand.tensor.bytes);
-        let place = held.place(operand.tensor.address, operand.tile);
-        match place.filter(|_| layout.0 == layout.1) {
-            Some(place) if alike(&held.tensor, &operand.tensor, operand.tile[0]) => Ok(place),
-            _ => Err(format!("the value {:?} is read as something else", held.names[0])),
-        }
+    /// Where in a value an operand begins, and in which layout.
+    fn place_of(&self, index: usize, operand: &Operand) -> Outcome<(Tensor, [i64; 4])> {
+        let (held, other) = (&self.held[index], &operand.tensor);
+        let layouts = held.layouts.iter().map(|&extents| Tensor { extents, ..held.tensor });
+        let found = layouts
+            .filter(|layout| layout.bytes == other.bytes && alike(layout, other, operand.tile[0]))
+            .find_map(|layout| Some((layout, held.place(&layout, other.address, operand.tile)?)));
+        found.ok_or_else(|| format!("the value {:?} is read as something else", held.names[0]))
     }
 
     /// The place that is read belongs to the one that is written: the same image, the channels, and
@@ -355,13 +363,13 @@ impl<'a> Flow<'a> {
     }
 
     /// What is stored is the output of that name, at the same place.
-    fn store(&mut self, index: usize, copy: &Copy, place: [i64; 4]) -> Outcome<()> {
+    fn store(&mut self, index: usize, copy: &Copy, element: i64) -> Outcome<()> {
         let held = &self.held[index];
         let tensors = self.tensors;
         let is_it = |tensor: &&NamedTensor| {
             tensor.output
                 && held.names.contains(&&*tensor.name)
-                && offset(tensor, copy) == Some(linear(held, place))
+                && offset(tensor, copy) == Some(element)
         };
         let mut found = tensors.iter().filter(is_it).peekable();
         if found.peek().is_none() {
@@ -378,10 +386,10 @@ impl<'a> Flow<'a> {
     }
 
     /// What is loaded comes from the same place of an input.
-    fn load(&self, index: usize, copy: &Copy, place: [i64; 4]) -> Outcome<()> {
+    fn load(&self, index: usize, copy: &Copy, element: i64) -> Outcome<()> {
         let held = &self.held[index];
         let mut inputs = self.tensors.iter().filter(|tensor| !tensor.output);
-        match !copy.load || inputs.any(|tensor| offset(tensor, copy) == Some(linear(held, place))) {
+        match !copy.load || inputs.any(|tensor| offset(tensor, copy) == Some(element)) {
             true => Ok(()),
             false => Err(format!("the value {:?} is loaded from another place", held.names[0])),
         }
@@ -413,8 +421,8 @@ fn alike(value: &Tensor, tile: &Tensor, images: u32) -> bool {
 }
 
 /// The element of a batch at a place.
-fn linear(held: &Held<'_>, [n, c, y, x]: [i64; 4]) -> i64 {
-    let [channels, rows, columns] = held.tensor.extents.map(wide);
+fn linear(tensor: Tensor, [n, c, y, x]: [i64; 4]) -> i64 {
+    let [channels, rows, columns] = tensor.extents.map(wide);
     (((wide(n) * rows + wide(y)) * columns + wide(x)) * channels + wide(c)).0
 }
 

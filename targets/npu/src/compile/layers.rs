@@ -4,6 +4,7 @@
 //! Ours. A layer is a node that computes, with the activation and the quantiser behind it, if
 //! nothing else reads what lies between.
 
+use crate::ports::{Loop, View};
 use crate::work::Extents;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
@@ -36,6 +37,49 @@ pub(crate) struct Form {
     pub(crate) extents: Extents,
     /// Its numbers.
     pub(crate) grid: Grid,
+    /// Where its numbers lie, in the order of the graph. Shapes do not matter: a value of another
+    /// shape with the same numbers in the same order has the same view.
+    pub(crate) view: View,
+}
+
+impl Form {
+    /// The same positions with other channels, where those of a value of this shape are its last
+    /// axis; `None` where they are not.
+    fn with_channels(self, shape: &[usize], channels: usize) -> Reason<Option<Form>> {
+        let [c, h, w] = self.extents.map(|extent| extent as usize);
+        let Some((last, axes)) = self.view.split(shape).and_then(|axes| {
+            let (last, axes) = axes.split_last()?;
+            Some((last.clone(), axes.concat()))
+        }) else {
+            return Ok(None);
+        };
+        let innermost: &[Loop] = if c == 1 { &[] } else { &[(c as u64, 1)] };
+        if last != innermost {
+            return Ok(None);
+        }
+        self::shape(&[self.images as usize, channels, h, w])?;
+        let position = |(extent, step): Loop| (extent, step / c as u64 * channels as u64);
+        let loops: Vec<Loop> =
+            axes.into_iter().map(position).chain([(channels as u64, 1)]).collect();
+        let view = View::new(&loops).ok_or("its numbers lie in too many loops")?;
+        Ok(Some(Form { extents: [channels, h, w].map(|extent| extent as u32), view, ..self }))
+    }
+
+    /// A value of shape `[N, C, H, W]`.
+    fn image(images: u32, extents: Extents, grid: Grid) -> Form {
+        let [c, h, w] = extents;
+        Form { images, extents, grid, view: View::image([images, c, h, w]) }
+    }
+
+    /// The same memory as images of shape `[N, C, H, W]` or `[N, C]`, if that is what it holds.
+    fn as_image(self, shape: &[usize]) -> Reason<Form> {
+        let (images, extents) = self::shape(shape)?;
+        let image = Form::image(images, extents, self.grid);
+        let same = (image.images, image.extents[0], image.view)
+            == (self.images, self.extents[0], self.view);
+        same.then_some(image)
+            .ok_or_else(|| "an operand lies in memory as an image of other extents".to_owned())
+    }
 }
 
 /// What follows the sum of a layer.
@@ -237,19 +281,23 @@ impl Walk<'_> {
         }
         match &node.op {
             Op::Quantise(quantiser) => self.quantise(id, node, quantiser),
-            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => self.alias(id, node),
+            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => self.alias(id, node, None),
+            Op::Transpose { order } => self.alias(id, node, Some(order)),
             Op::Conv(conv) => {
                 let window = &conv.window;
                 if window.rank() != 2 {
                     return Err(format!("{}-D convolution; the array has two axes", window.rank()));
                 }
-                self.product(id, node, Frame::of(window), conv.groups as u32)
+                let form = self.image(node, 0)?;
+                let (_, extents) = shape(&self.graph[node.output].shape)?;
+                let result = Form::image(form.images, extents, form.grid);
+                self.product(id, node, Frame::of(window), conv.groups as u32, result)
             }
             Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
             Op::Gemm(_) | Op::MatMul => self.dense(id, node),
             Op::Pool(pool) => self.pool(id, node, pool),
             Op::GlobalMaxPool | Op::GlobalAveragePool => {
-                let form = self.form(node, 0)?;
+                let form = self.image(node, 0)?;
                 let [_, rows, columns] = form.extents;
                 let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
                 self.window(id, node, frame, node.op == Op::GlobalMaxPool)
@@ -282,6 +330,12 @@ impl Walk<'_> {
         })
     }
 
+    /// The form of an operand that is an image.
+    fn image(&self, node: &Node, operand: usize) -> Reason<Form> {
+        let form = self.form(node, operand)?;
+        form.as_image(node.input(operand).map_or(&[], |value| &self.graph[value].shape))
+    }
+
     fn quantise(&mut self, id: NodeId, node: &Node, quantiser: &Quantiser) -> Reason<()> {
         let grid = codes(quantiser)?;
         let input = node.input(0).ok_or("an operand is missing")?;
@@ -294,20 +348,20 @@ impl Walk<'_> {
         if value.constant.is_some() {
             return Err("it quantises a constant".to_owned());
         }
-        let (images, extents) = shape(&value.shape)?;
+        let form = entering(&value.shape, grid)?;
         if let Some((other, first)) = self.entered.get(&input) {
             if other != quantiser {
                 return Err("its input enters on the grid of another quantiser".to_owned());
             }
             let (inputs, operation) = (vec![*first], Operation::Alias);
-            return self.place(id, node, operation, inputs, Form { images, extents, grid });
+            return self.place(id, node, operation, inputs, form);
         }
-        if self.network.forms.values().any(|form| form.images != images) {
+        if self.network.forms.values().any(|other| other.images != form.images) {
             return Err("its batch has another size than that of other inputs".to_owned());
         }
         self.entered.insert(input, (quantiser.clone(), node.output));
         if self.network.subset == Subset::Published {
-            let form = Form { images, extents, grid: Grid::Half };
+            let form = Form { grid: Grid::Half, ..form };
             self.network.forms.insert(input, form);
             let (nodes, operation, act) = (Vec::new(), Operation::Enter, Act::None);
             let enter = Layer { nodes, operation, inputs: vec![input], output: input, act };
@@ -315,7 +369,7 @@ impl Walk<'_> {
             let tail = Tail { nodes: vec![id], act, grid: Some(grid), output: node.output };
             return self.push(tail, Operation::Copy, node, 1, form, None);
         }
-        self.place(id, node, Operation::Enter, vec![input], Form { images, extents, grid })
+        self.place(id, node, Operation::Enter, vec![input], form)
     }
 
     /// A layer of one node whose form is known.
@@ -339,33 +393,49 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The same numbers under another shape: rows of images stay together.
-    fn alias(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+    /// The same numbers under another shape, or with their axes in another order.
+    fn alias(&mut self, id: NodeId, node: &Node, order: Option<&[usize]>) -> Reason<()> {
         let form = self.form(node, 0)?;
-        let shape = &self.graph[node.output].shape;
-        let same = node.op == Op::Identity
-            || matches!(shape[..], [n, _] if n == form.images as usize)
-            || self::shape(shape)
-                .is_ok_and(|(n, extents)| (n, extents) == (form.images, form.extents));
-        if !same {
-            return Err("it moves numbers from one image to another".to_owned());
-        }
         let input = node.input(0).ok_or("an operand is missing")?;
+        let view = match order {
+            None => Some(form.view),
+            Some(order) => form.view.transposed(&self.graph[input].shape, order),
+        };
+        let view = view.ok_or("its axes cross those that its operand has in memory")?;
+        let form = Form { view, ..form };
+        let form = form.as_image(&self.graph[node.output].shape).unwrap_or(form);
         self.place(id, node, Operation::Alias, vec![input], form)
     }
 
     fn dense(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         let form = self.form(node, 0)?;
         let input = node.input(0).ok_or("an operand is missing")?;
-        if self.graph[input].shape.len() != 2 || self.graph[node.output].shape.len() != 2 {
-            return Err("its left operand is not of rank 2".to_owned());
+        let (from, to) = (&self.graph[input].shape, &self.graph[node.output].shape);
+        let (Some(&depth), Some(&outputs)) = (from.last(), to.last()) else {
+            return Err("an operand is a number".to_owned());
+        };
+        let [c, rows, columns] = form.extents;
+        // Every position is multiplied on its own, or all positions of an image together.
+        if let Some(result) = form.with_channels(from, outputs)? {
+            return self.product(id, node, Frame::POINT, 1, result);
         }
-        let [_, rows, columns] = form.extents;
-        let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
-        self.product(id, node, frame, 1)
+        let whole = u64::from(c) * u64::from(rows) * u64::from(columns);
+        if depth as u64 != whole || image_order(&form).is_none() {
+            return Err("its sums go over numbers of several positions in memory".to_owned());
+        }
+        let (_, extents) = shape(&[form.images as usize, outputs])?;
+        let result = Form::image(form.images, extents, form.grid);
+        self.product(id, node, Frame { kernel: [rows, columns], ..Frame::POINT }, 1, result)
     }
 
-    fn product(&mut self, id: NodeId, node: &Node, frame: Frame, groups: u32) -> Reason<()> {
+    fn product(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        frame: Frame,
+        groups: u32,
+        result: Form,
+    ) -> Reason<()> {
         let form = self.form(node, 0)?;
         if form.grid == Grid::Half {
             return Err(
@@ -385,7 +455,7 @@ impl Walk<'_> {
                 "published programs have no such instruction (--subset published)".to_owned()
             );
         }
-        self.push(tail, Operation::Conv { frame, groups }, node, 1, form, None)
+        self.push(tail, Operation::Conv { frame, groups }, node, 1, result, None)
     }
 
     fn pool(&mut self, id: NodeId, node: &Node, pool: &Pool) -> Reason<()> {
@@ -396,7 +466,7 @@ impl Walk<'_> {
         if window.dilations.iter().any(|&distance| distance > 1) {
             return Err("its windows are dilated".to_owned());
         }
-        let form = self.form(node, 0)?;
+        let form = self.image(node, 0)?;
         let frame = Frame::of(window);
         let largest = pool.kind == PoolKind::Max;
         let (_, [_, rows, columns]) = shape(&self.graph[node.output].shape)?;
@@ -422,17 +492,20 @@ impl Walk<'_> {
     }
 
     fn window(&mut self, id: NodeId, node: &Node, frame: Frame, largest: bool) -> Reason<()> {
-        let form = self.form(node, 0)?;
+        let form = self.image(node, 0)?;
         limits(&frame, 63)?;
         let tail = self.tail(id, Unit::Vector, !largest)?;
         let kept = (largest && tail.act == Act::None).then_some(form.grid);
-        self.push(tail, Operation::Pool { frame, largest }, node, 1, form, kept)
+        let (_, extents) = shape(&self.graph[node.output].shape)?;
+        let result = Form::image(form.images, extents, form.grid);
+        self.push(tail, Operation::Pool { frame, largest }, node, 1, result, kept)
     }
 
     fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         let (form, other) = (self.form(node, 0)?, self.form(node, 1)?);
-        let same = (form.images, form.extents) == (other.images, other.extents);
-        if !same || (form.grid == Grid::Half) != (other.grid == Grid::Half) {
+        let memory = |form: Form| (form.images, form.extents, form.view);
+        if memory(form) != memory(other) || (form.grid == Grid::Half) != (other.grid == Grid::Half)
+        {
             return Err("its operands have different shapes or formats".to_owned());
         }
         let tail = self.tail(id, Unit::Vector, true)?;
@@ -442,7 +515,7 @@ impl Walk<'_> {
     /// Channels behind each other: a layer for each operand, of which the first has the nodes.
     fn join(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         let tail = self.tail(id, Unit::Vector, false)?;
-        let forms = (0..node.inputs.len()).map(|operand| self.form(node, operand));
+        let forms = (0..node.inputs.len()).map(|operand| self.image(node, operand));
         let forms = forms.collect::<Reason<Vec<Form>>>()?;
         let is_half = |form: &Form| form.grid == Grid::Half;
         let first = forms[0];
@@ -457,11 +530,8 @@ impl Walk<'_> {
         let kept = forms.iter().all(|form| form.grid == first.grid).then_some(first.grid);
         let grid = tail.grid.or(kept).unwrap_or(Grid::Half);
         let (images, extents) = shape(&self.graph[node.output].shape)?;
-        if forms.iter().any(|form| form.extents[1..] != extents[1..]) {
-            return Err("an operand lies in memory as an image of other extents".to_owned());
-        }
         tail.nodes.iter().for_each(|node| self.taken[node.index()] = true);
-        self.network.forms.insert(tail.output, Form { images, extents, grid });
+        self.network.forms.insert(tail.output, Form::image(images, extents, grid));
         let mut nodes = tail.nodes;
         let mut first = 0;
         for (index, form) in forms.iter().enumerate() {
@@ -479,7 +549,7 @@ impl Walk<'_> {
     }
 
     fn enlarge(&mut self, id: NodeId, node: &Node, resize: &Resize) -> Reason<()> {
-        let form = self.form(node, 0)?;
+        let form = self.image(node, 0)?;
         let input = node.input(0).ok_or("an operand is missing")?;
         let (from, to) = (&self.graph[input].shape, &self.graph[node.output].shape);
         let mut factors = [1, 1];
@@ -498,30 +568,28 @@ impl Walk<'_> {
             }
         }
         let tail = self.tail(id, Unit::Vector, false)?;
-        self.push(tail, Operation::Enlarge { factors }, node, 1, form, Some(form.grid))
+        let (images, extents) = shape(to)?;
+        let result = Form::image(images, extents, form.grid);
+        self.push(tail, Operation::Enlarge { factors }, node, 1, result, Some(form.grid))
     }
 
-    /// Adds a layer. Without a quantiser behind it, it keeps the grid `kept` or gives half
-    /// precision.
+    /// Adds a layer whose result is held as `result` is, but for its grid. Without a quantiser behind
+    /// it, that is `kept` or half precision.
     fn push(
         &mut self,
         tail: Tail,
         operation: Operation,
         node: &Node,
         operands: usize,
-        input: Form,
+        result: Form,
         kept: Option<Grid>,
     ) -> Reason<()> {
         let grid = tail.grid.or(kept).unwrap_or(Grid::Half);
-        let (images, extents) = match operation {
-            Operation::Copy => (input.images, input.extents),
-            _ => shape(&self.graph[node.output].shape)?,
-        };
-        if images != input.images {
+        if node.input(0).is_some_and(|input| self.network.forms[&input].images != result.images) {
             return Err("it changes the number of images".to_owned());
         }
         tail.nodes.iter().for_each(|node| self.taken[node.index()] = true);
-        self.network.forms.insert(tail.output, Form { images, extents, grid });
+        self.network.forms.insert(tail.output, Form { grid, ..result });
         let inputs = (0..operands).filter_map(|index| node.input(index)).collect();
         let Tail { nodes, act, output, .. } = tail;
         self.network.layers.push(Layer { nodes, operation, inputs, output, act });
@@ -576,6 +644,27 @@ fn activation(op: &Op, unit: Unit) -> Option<Act> {
         }
         _ => None,
     }
+}
+
+/// For every number of an image in the order of a value, where it lies in memory; `None` where the
+/// images do not follow one another.
+pub(crate) fn image_order(form: &Form) -> Option<Vec<usize>> {
+    let whole = form.extents.iter().map(|&extent| extent as usize).product::<usize>();
+    let images = form.images as usize;
+    let axes = form.view.split(&[images, whole])?;
+    let outer: &[Loop] = if images == 1 { &[] } else { &[(images as u64, whole as u64)] };
+    let view = (axes[0] == outer).then(|| View::new(&axes[1]))??;
+    Some(view.places().map(|place| place as usize).collect())
+}
+
+/// How an input of this shape is held: one of three axes has its channels last.
+fn entering(shape: &[usize], grid: Grid) -> Reason<Form> {
+    let [n, t, c] = *shape else {
+        let (images, extents) = self::shape(shape)?;
+        return Ok(Form::image(images, extents, grid));
+    };
+    let (images, extents) = self::shape(&[n, c, t, 1])?;
+    Ok(Form { images, extents, grid, view: View::dense((n * t * c) as u64) })
 }
 
 /// Images and extents of a shape.

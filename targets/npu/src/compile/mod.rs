@@ -21,7 +21,7 @@ mod writer;
 use crate::arch::NpuArch;
 use crate::artifact::Artifact;
 use crate::isa::DataFmt;
-use crate::ports::{NamedTensor, Part, Tap};
+use crate::ports::{NamedTensor, Part, Tap, View};
 use crate::program::Program;
 use crate::time::Model;
 use layers::{Act, Form, Grid, Layer, Network, Operation, Subset};
@@ -260,7 +260,7 @@ fn refuse(graph: &Graph, network: &Network, misfit: Option<Misfit>) -> NotCompil
     let Misfit { layer, problem } = misfit;
     let bytes = |layer: &&Layer| {
         let form = |value: &ValueId| {
-            let Form { images, extents: [c, h, w], .. } = network.forms[&network.root(*value)];
+            let Form { images, extents: [c, h, w], .. } = network.forms[value];
             u64::from(images) * u64::from(c) * u64::from(h) * u64::from(w)
         };
         let inputs: u64 =
@@ -326,8 +326,8 @@ fn weigh(
     for (index, layer) in network.layers.iter().enumerate() {
         let Operation::Conv { frame, groups } = layer.operation else { continue };
         let root = network.root(layer.inputs[0]);
-        let Form { extents: [c, ..], grid, .. } = network.forms[&root];
-        let Grid::Codes { scale, zero } = grid else { continue };
+        let form = network.forms[&layer.inputs[0]];
+        let ([c, ..], Grid::Codes { scale, zero }) = (form.extents, form.grid) else { continue };
         let node = &graph[layer.nodes[0]];
         let row = [c / groups, frame.kernel[0], frame.kernel[1]];
         let Some(mut rows) = Rows::new(graph, node, row, scale, zero) else {
@@ -335,6 +335,9 @@ fn weigh(
                 Diagnostic::unsupported("Q4093", "its bias is not one number per channel");
             return Err(NotCompiled::at_node(graph, node, problem));
         };
+        if !matches!(node.op, Op::Conv(_)) && frame.kernel != [1, 1] {
+            rows = rows.reordered(&layers::image_order(&form).unwrap_or_default());
+        }
         if let Some(&fold) = folds.get(&root) {
             rows = rows.folded(fold as usize, fold_frame(frame, fold).1 as usize);
         }
@@ -390,24 +393,30 @@ fn dram(
 
 /// The names of the tensors in DRAM.
 fn named(graph: &Graph, job: &Job<'_>, images: u32) -> Vec<NamedTensor> {
-    let record = |name: &str, output: bool, tensor: &DramTensor, extents: [u32; 3]| NamedTensor {
-        name: name.to_owned(),
-        output,
-        base: 0,
-        address: tensor.address,
-        extents: [images, extents[0], extents[1], extents[2]],
-        format: NamedTensor::format_name(tensor.format).to_owned(),
+    let record = |value: ValueId, output: bool, tensor: &DramTensor, form: &Form| {
+        let [c, h, w] = form.extents;
+        let extents = [images, c, h, w];
+        let is_image = form.view == View::image(extents);
+        NamedTensor {
+            name: graph[value].name.clone(),
+            output,
+            base: 0,
+            address: tensor.address,
+            extents,
+            format: NamedTensor::format_name(tensor.format).to_owned(),
+            view: if is_image { Vec::new() } else { form.view.loops().to_vec() },
+        }
     };
-    let extents = |tensor: &DramTensor| job.network.forms[&tensor.value].extents;
+    let form = |value| &job.network.forms[&value];
     let entering = job.network.layers.iter().filter(|layer| layer.operation == Operation::Enter);
     let mut named = Vec::new();
     for (layer, tensor) in entering.zip(&job.inputs) {
-        named.push(record(&graph[layer.inputs[0]].name, false, tensor, extents(tensor)));
+        named.push(record(layer.inputs[0], false, tensor, form(layer.output)));
     }
     for &output in graph.outputs() {
         let root = job.network.root(output);
         let tensor = job.outputs.iter().chain(&job.inputs).find(|tensor| tensor.value == root);
-        named.extend(tensor.map(|t| record(&graph[output].name, true, t, extents(t))));
+        named.extend(tensor.map(|t| record(output, true, t, form(output))));
     }
     named
 }
@@ -483,7 +492,7 @@ fn taps(
             continue;
         }
         let parts: Vec<Part> = parts.into_iter().map(|(_, part)| part).collect();
-        let form = network.forms[&root];
+        let form = network.forms[&layer.output];
         let tap = Tap {
             format: format(form.grid),
             grid: match form.grid {
@@ -492,6 +501,7 @@ fn taps(
             },
             extents: form.extents,
             fold: folds.get(&root).copied().unwrap_or(1),
+            view: form.view,
             parts,
         };
         taps.push(LayerTap {

@@ -151,15 +151,15 @@ fn dequantiser(grid: Grid) -> (f32, f32) {
 }
 
 impl Cutter<'_> {
-    /// The form of a value where it lies.
+    /// The form of a value.
     pub(crate) fn form(&self, value: ValueId) -> Form {
-        self.network.forms[&self.network.root(value)]
+        self.network.forms[&value]
     }
 
     /// Extents of a value in memory.
     pub(crate) fn extents(&self, value: ValueId) -> Extents {
         let root = self.network.root(value);
-        folded(self.form(root).extents, self.folds.get(&root).copied().unwrap_or(1))
+        folded(self.form(value).extents, self.folds.get(&root).copied().unwrap_or(1))
     }
 
     /// Window of a layer on its input as it lies in memory.

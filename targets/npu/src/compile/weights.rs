@@ -172,6 +172,21 @@ impl Rows {
         Some(Rows { channels: channels as u32, row, codes, factors, addends })
     }
 
+    /// The same product when number i of every output channel lies at `places[i]` of an image, whose
+    /// channels are innermost.
+    #[must_use]
+    pub(crate) fn reordered(mut self, places: &[usize]) -> Rows {
+        let [c, r, s] = self.row.map(|extent| extent as usize);
+        let (channels, area) = (c.max(1), r * s);
+        for codes in self.codes.chunks_exact_mut((c * area).max(1)) {
+            let old = codes.to_vec();
+            for (&place, code) in places.iter().zip(old) {
+                codes[place % channels * area + place / channels] = code;
+            }
+        }
+        self
+    }
+
     /// Bytes of an output channel in DRAM.
     pub(crate) fn bytes(&self) -> usize {
         let [c, r, s] = self.row.map(|extent| extent as usize);

@@ -37,6 +37,8 @@ enum Operation {
     Enter(Grid),
     /// The same numbers.
     Alias,
+    /// The same numbers in another order: where each comes from.
+    Order(Vec<usize>),
     /// The operand, to be rounded again.
     Copy,
     Product(Product),
@@ -64,6 +66,7 @@ impl Layer {
         // What is done, what the result is without a quantiser, and the nodes of the rest.
         let (operation, form, rest) = match &first.op {
             Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => (Operation::Alias, x, rest),
+            Op::Transpose { order } => (Operation::Order(transposed(input, order)), x, rest),
             Op::Quantise(quantiser) if x == Form::Reals => {
                 let grid = Grid::new(quantiser)?;
                 (Operation::Enter(grid), Form::Codes(grid), rest)
@@ -115,7 +118,8 @@ impl Layer {
             Op::GlobalMaxPool => (Operation::Pool(Pooling::global(false, input)?), x, rest),
             other => return Err(misfit(format!("no layer begins with {}", other.name()))),
         };
-        let fixed = matches!(operation, Operation::Alias | Operation::Enter(_));
+        let fixed =
+            matches!(operation, Operation::Alias | Operation::Order(_) | Operation::Enter(_));
         if fixed && !rest.is_empty() {
             return Err(misfit("a layer that computes nothing has several nodes"));
         }
@@ -131,6 +135,7 @@ impl Layer {
         let x = operand(0)?;
         let numbers = match &self.operation {
             Operation::Alias => return Ok(x.clone()),
+            Operation::Order(places) => return x.ordered(places).ok_or_else(unexpected),
             Operation::Enter(grid) => match x {
                 Number::Reals(reals) => return Ok(Number::Codes(grid.enter(reals), *grid)),
                 _ => return Err(unexpected()),
@@ -161,6 +166,15 @@ impl Layer {
         };
         Ok(self.form.round(numbers, self.activation))
     }
+}
+
+/// Where the numbers of a tensor of this shape come from when axis i of the result is axis `order[i]`.
+fn transposed(shape: &[usize], order: &[usize]) -> Vec<usize> {
+    let step = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+    order.iter().fold(vec![0], |starts, &axis| {
+        let along = |start: usize| (0..shape[axis]).map(move |at| start + at * step(axis));
+        starts.into_iter().flat_map(along).collect()
+    })
 }
 
 /// A value has another form than the one with which the layers were prepared.

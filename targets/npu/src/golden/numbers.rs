@@ -102,6 +102,18 @@ impl Number {
         }
     }
 
+    /// The numbers at these places, one after the other; `None` inside of a layer.
+    pub(super) fn ordered(&self, places: &[usize]) -> Option<Number> {
+        Some(match self {
+            Number::Reals(reals) => Number::Reals(places.iter().map(|&at| reals[at]).collect()),
+            Number::Codes(codes, grid) => {
+                Number::Codes(places.iter().map(|&at| codes[at]).collect(), *grid)
+            }
+            Number::Halves(halves) => Number::Halves(places.iter().map(|&at| halves[at]).collect()),
+            Number::Pending(_) => return None,
+        })
+    }
+
     /// The numbers in f32, as vector instructions see them; `None` for what is not on the machine.
     pub(super) fn opened(&self) -> Option<Vec<f32>> {
         match self {

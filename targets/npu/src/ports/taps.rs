@@ -2,9 +2,10 @@
 //!
 //! Ours. A place is text: format, scale and zero of the codes, channels, rows and columns, and for
 //! every part of the batch the line after which it is there, its first byte and its images:
-//! `int8 0.5 -128 64x56x56 812@401408+4`.
+//! `int8 0.5 -128 64x56x56 812@401408+4`. `64x7x7/2` has two columns in a pixel, `64x7x7=3136*1` its
+//! own order of the numbers.
 
-use super::{Code, NamedTensor};
+use super::{Code, NamedTensor, View};
 use crate::isa::DataFmt;
 use crate::replay::Node;
 use crate::simulate::State;
@@ -38,6 +39,8 @@ pub(crate) struct Tap {
     pub(crate) extents: Extents,
     /// Columns that lie in the channels of one pixel.
     pub(crate) fold: u32,
+    /// The order of its numbers.
+    pub(crate) view: View,
     /// The batch in parts.
     pub(crate) parts: Vec<Part>,
 }
@@ -51,6 +54,9 @@ impl Tap {
         let mut text = format!("{format} {scale:?} {zero} {c}x{h}x{w}");
         if self.fold > 1 {
             text += &format!("/{}", self.fold);
+        }
+        if self.view != View::image([self.images(), c, h, w]) {
+            text += &format!("={}", self.view);
         }
         for part in &self.parts {
             let Part { core, line, address, images } = part;
@@ -67,6 +73,10 @@ impl Tap {
         let format = NamedTensor::format_of(words.next()?)?;
         let grid: (f64, i32) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let shape = words.next()?;
+        let (shape, given) = match shape.split_once('=') {
+            Some((shape, view)) => (shape, Some(view.parse().ok()?)),
+            None => (shape, None),
+        };
         let (extents, fold) = match shape.split_once('/') {
             Some((extents, fold)) => (extents, fold.parse().ok()?),
             None => (shape, 1),
@@ -86,7 +96,16 @@ impl Tap {
         };
         let parts = words.map(part).collect::<Option<Vec<_>>>()?;
         let sound = grid.0.is_finite() && (1..=16).contains(&fold) && !parts.is_empty();
-        sound.then_some(Tap { format, grid, extents, fold, parts })
+        let [c, h, w] = extents;
+        let tap = Tap { format, grid, extents, fold, view: View::dense(1), parts };
+        let view = given.unwrap_or_else(|| View::image([tap.images(), c, h, w]));
+        sound.then_some(Tap { view, ..tap })
+    }
+
+    /// Images of all parts.
+    fn images(&self) -> u32 {
+        let images = self.parts.iter().fold(0, |n: usize, part| n.saturating_add(part.images));
+        u32::try_from(images).unwrap_or(u32::MAX)
     }
 
     /// Bytes of an image in L2, if they can be counted.
@@ -97,24 +116,17 @@ impl Tap {
         pixel.checked_mul(h as usize)?.checked_mul(columns as usize)
     }
 
-    /// The real numbers of images that lie together, channel by channel.
+    /// The real numbers of images that lie together, in the order of memory.
     #[expect(clippy::arithmetic_side_effects, reason = "the bytes were counted before")]
-    fn decode(&self, bytes: &[u8], images: usize, out: &mut Vec<f64>) {
-        let [c, h, w] = self.extents.map(|extent| extent as usize);
-        let (code, fold) = (Code::of(self.format), self.fold as usize);
-        let size = code.bytes();
-        let pixel = pitch((c * fold) as u32, size as u32) as usize;
+    fn decode(&self, bytes: &[u8], out: &mut Vec<f64>) {
+        let code = Code::of(self.format);
+        let channels = self.extents[0] * self.fold;
+        let pixel = pitch(channels, code.bytes() as u32) as usize;
+        let used = channels as usize * code.bytes();
         let (scale, zero) = self.grid;
-        for n in 0..images {
-            for channel in 0..c {
-                for y in 0..h {
-                    for x in 0..w {
-                        let place = (n * h + y) * (w / fold) + x / fold;
-                        let at = place * pixel + (x % fold * c + channel) * size;
-                        let number = code.decode(&bytes[at..at + size]);
-                        out.push((number - f64::from(zero)) * scale);
-                    }
-                }
+        for pixel in bytes.chunks_exact(pixel.max(1)) {
+            for code_bytes in pixel[..used].chunks_exact(code.bytes()) {
+                out.push((code.decode(code_bytes) - f64::from(zero)) * scale);
             }
         }
     }
@@ -146,6 +158,7 @@ impl Taps {
                     (inside && line).then_some(())
                 };
                 w.is_multiple_of(tap.fold as usize)
+                    && Some(tap.view.count() as usize) == element_count(&layer.shape)
                     && element_count(&layer.shape) == element_count(&[images, c, h, w])
                     && tap.parts.iter().all(|p| part(p).is_some())
             };
@@ -187,19 +200,19 @@ impl Taps {
             let memory = state.memory(part.core);
             let place = &mut seen[number][index];
             place.clear();
-            tap.decode(
-                &memory[part.address..part.address.saturating_add(bytes)],
-                part.images,
-                place,
-            );
+            tap.decode(&memory[part.address..part.address.saturating_add(bytes)], place);
         }
     }
 
     /// What was seen, by name.
     pub(crate) fn finish(&self, seen: Vec<Vec<Vec<f64>>>) -> Result<Tensors> {
         let mut tensors = Tensors::new();
-        for ((layer, _), parts) in self.taps.iter().zip(seen) {
-            let tensor = Tensor::from_vec(&layer.shape, parts.concat())?;
+        for ((layer, tap), parts) in self.taps.iter().zip(seen) {
+            // Programs that end early have seen less.
+            let numbers = parts.concat();
+            let number = |place: u64| numbers.get(place as usize).copied();
+            let numbers = tap.view.places().map_while(number).collect();
+            let tensor = Tensor::from_vec::<f64>(&layer.shape, numbers)?;
             tensors.insert(layer.value.clone(), tensor);
         }
         Ok(tensors)
@@ -218,12 +231,15 @@ mod tests {
             grid: (0.5, -128),
             extents: [64, 56, 56],
             fold: 1,
+            view: View::image([4, 64, 56, 56]),
             parts: vec![part],
         };
         assert_eq!(tap.show(), "int8 0.5 -128 64x56x56 812@401408+4");
         assert_eq!(Tap::parse(&tap.show()), Some(tap.clone()));
         let parts = vec![Part { core: 3, ..part }, part];
-        let folded = Tap { format: DataFmt::FP16, fold: 2, parts, ..tap };
+        let view = View::dense(8 * 64 * 56 * 56);
+        let folded = Tap { format: DataFmt::FP16, fold: 2, view, parts, ..tap };
+        assert_eq!(folded.show().split(' ').nth(3), Some("64x56x56/2=1605632*1"));
         assert_eq!(Tap::parse(&folded.show()), Some(folded));
         for text in ["", "int8", "int8 nan 0 1x1x1 0@0+1", "int8 1 0 1x1 0@0+1", "int8 1 0 1x1x1"] {
             assert_eq!(Tap::parse(text), None, "{text}");

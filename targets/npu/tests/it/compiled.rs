@@ -86,7 +86,10 @@ fn judge(network: &Network, compiled: &Compiled, golden: &[Tensors], at: &str) -
     // Every layer that computes can be seen.
     for layer in layers(graph, compiled) {
         let (first, last) = (&graph[layer[0]], &graph[*layer.last().unwrap()]);
-        let moves = matches!(first.op, Op::Identity | Op::Flatten { .. } | Op::Reshape { .. });
+        let moves = matches!(
+            first.op,
+            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Transpose { .. }
+        );
         let enters = matches!(first.op, Op::Quantise(_))
             && graph.inputs().contains(&first.input(0).unwrap());
         let name = &graph[last.output].name;
@@ -168,6 +171,7 @@ const FEATURES: &[&str] = &[
     "Relu",
     "Reshape",
     "Resize",
+    "Transpose",
     "batch",
     "channels not of 8",
     "depthwise",
@@ -177,6 +181,7 @@ const FEATURES: &[&str] = &[
     "several outputs",
     "several positions of a product",
     "strided",
+    "tokens",
 ];
 
 #[test]

@@ -144,7 +144,15 @@ impl Net<'_> {
             self.random.range(low, high),
         ];
         self.note("batch", shape[0] > 1);
-        let x = self.graph.add_input("x", DType::F32, &shape, &[]).unwrap();
+        let x = match self.random.chance(15) {
+            true => {
+                let [n, c, h, w] = shape;
+                let x = self.graph.add_input("x", DType::F32, &[n, h * w, c], &[]).unwrap();
+                let x = self.products(x);
+                self.image_of(x, h, w)
+            }
+            false => self.graph.add_input("x", DType::F32, &shape, &[]).unwrap(),
+        };
         self.images.push(x);
         for _ in 0..self.random.range(layers[0], layers[1]) {
             let last = *self.images.last().unwrap();
@@ -167,7 +175,7 @@ impl Net<'_> {
     }
 
     fn layer(&mut self, x: ValueId) -> ValueId {
-        match self.random.below(14) {
+        match self.random.below(15) {
             0..6 => {
                 let y = self.convolution(x);
                 self.activated(y)
@@ -177,6 +185,7 @@ impl Net<'_> {
             10 => self.node(Op::Unary(Unary::Relu), &[x]),
             11 => self.node(Op::Identity, &[x]),
             12 => self.joined(x),
+            13 => self.tokens(x),
             _ => self.enlarged(x),
         }
     }
@@ -288,6 +297,51 @@ impl Net<'_> {
             roi: Vec::new(),
         };
         self.node(Op::Resize(resize), &[x])
+    }
+
+    /// Products of every position, with the channels last.
+    fn tokens(&mut self, x: ValueId) -> ValueId {
+        let [images, channels, height, width] = self.shape(x);
+        let x = match self.random.coin() {
+            true => {
+                let flat = vec![0, 0, (height * width) as i64];
+                let x = self.node(Op::Reshape { shape: flat }, &[x]);
+                self.node(Op::Transpose { order: vec![0, 2, 1] }, &[x])
+            }
+            false => {
+                let x = self.node(Op::Transpose { order: vec![0, 2, 3, 1] }, &[x]);
+                let flat = [images, height * width, channels].map(|extent| extent as i64).to_vec();
+                self.node(Op::Reshape { shape: flat }, &[x])
+            }
+        };
+        let y = self.products(x);
+        self.image_of(y, height, width)
+    }
+
+    /// A product with every row of tokens, perhaps with a sum.
+    fn products(&mut self, x: ValueId) -> ValueId {
+        self.note("tokens", true);
+        let mut y = self.product(x);
+        if self.random.coin() {
+            let z = self.product(y);
+            let alike = self.graph[y].shape == self.graph[z].shape;
+            y = if alike { self.node(Op::Binary(Binary::Add), &[y, z]) } else { z };
+        }
+        y
+    }
+
+    fn product(&mut self, x: ValueId) -> ValueId {
+        let depth = *self.graph[x].shape.last().unwrap();
+        let outputs = if self.random.coin() { depth } else { self.random.range(1, 40) };
+        let weights = self.numbers(&[depth, outputs], 2.0 / (depth as f64).sqrt());
+        let y = self.node(Op::MatMul, &[x, weights]);
+        if self.random.coin() { self.node(Op::Unary(Unary::Relu), &[y]) } else { y }
+    }
+
+    fn image_of(&mut self, x: ValueId, height: usize, width: usize) -> ValueId {
+        let x = self.node(Op::Transpose { order: vec![0, 2, 1] }, &[x]);
+        let shape = vec![0, 0, height as i64, width as i64];
+        self.node(Op::Reshape { shape }, &[x])
     }
 
     fn pool(&mut self, x: ValueId) -> ValueId {
