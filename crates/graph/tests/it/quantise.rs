@@ -322,6 +322,27 @@ fn what_stays_float() {
 }
 
 /// Layers with unusual parameters keep their meaning.
+/// Behind a product a leaky ReLU is part of the layer; behind a sum it is one of its own.
+#[test]
+fn leaky_relus_of_products_are_quantised_instead() {
+    let mut g = Graph::new("g");
+    let x = g.add_input("x", DType::F32, &[1, 2, 4, 4], &[]).unwrap();
+    let w = constant(&mut g, "w", &[2, 2, 1, 1], 3, 1.0);
+    let conv = Conv { window: Window::new(&[1, 1]), groups: 1 };
+    let leaky = || Op::Activation(Activation::LeakyRelu { alpha: 0.1 });
+    let y = node(&mut g, "conv", Op::Conv(conv), &[x, w]);
+    let y = node(&mut g, "leaky", leaky(), &[y]);
+    let y = node(&mut g, "sum", Op::Binary(Binary::Add), &[y, x]);
+    let y = node(&mut g, "leaky sum", leaky(), &[y]);
+    let y = node(&mut g, "neg", Op::Unary(Unary::Neg), &[y]);
+    g.add_output(y);
+    let result = quantised(&g, &affine());
+    let placed = |name| layer(&result, name).activation.is_some();
+    assert_eq!(["leaky", "sum", "leaky sum"].map(placed), [true; 3]);
+    assert!(!placed("conv"));
+    assert!(quality(&g, &result.graph) > 35.0);
+}
+
 #[test]
 fn biases_of_every_shape() {
     let gemm = Gemm { alpha: 0.5, beta: -2.0, transpose_a: false, transpose_b: false };

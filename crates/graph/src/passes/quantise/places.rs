@@ -158,23 +158,26 @@ impl Walk<'_> {
         first.is_some_and(|(grid, ..)| grid == Grid::Affine) && wishes.all(|w| Some(w) == first)
     }
 
-    /// The ReLU or Clip that is the only reader of a value, and is quantised instead of it.
+    /// The ReLU or Clip, or behind a product leaky ReLU, that is the only reader of a value and is
+    /// quantised instead of it.
     fn absorber(&self, value: ValueId) -> Option<NodeId> {
         let producer = self.graph[value].producer?;
-        let linear = matches!(
+        let product = matches!(
             self.graph[producer].op,
-            Op::Conv(_)
-                | Op::ConvTranspose(_)
-                | Op::Gemm(_)
-                | Op::MatMul
-                | Op::Binary(_)
-                | Op::GlobalAveragePool
-                | Op::BatchNorm(_)
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul
         );
+        let linear = product
+            || matches!(
+                self.graph[producer].op,
+                Op::Binary(_) | Op::GlobalAveragePool | Op::BatchNorm(_)
+            );
         let [reader] = self.consumers[value.index()][..] else { return None };
-        let op = &self.graph[reader].op;
-        let limits = matches!(op, Op::Unary(Unary::Relu) | Op::Activation(Activation::Clip { .. }));
-        (linear && limits && !self.is_output[value.index()]).then_some(reader)
+        let absorbs = match self.graph[reader].op {
+            Op::Unary(Unary::Relu) | Op::Activation(Activation::Clip { .. }) => linear,
+            Op::Activation(Activation::LeakyRelu { .. }) => product,
+            _ => false,
+        };
+        (absorbs && !self.is_output[value.index()]).then_some(reader)
     }
 
     /// True when the node's result is made of new numbers and needs a grid of its own.

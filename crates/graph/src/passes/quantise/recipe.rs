@@ -127,8 +127,9 @@ pub struct Recipe {
     pub method: Method,
     /// For every layer.
     pub default: Settings,
-    /// For single layers: by name of the node, or of the input for its activations. A ReLU or Clip
-    /// that is quantised in place of the layer before it also takes what is said about that layer.
+    /// For single layers: by name of the node, or of the input for its activations. A ReLU, leaky
+    /// ReLU or Clip that is quantised in place of the layer before it also takes what is said about
+    /// that layer.
     pub layers: BTreeMap<String, Overrides>,
 }
 

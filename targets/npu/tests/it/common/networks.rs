@@ -4,8 +4,8 @@ use super::Random;
 use quincunx_graph::execute::{Keep, Session, Settings};
 use quincunx_graph::passes::{Scheme, calibrate, quantise};
 use quincunx_graph::{
-    Activation, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Nearest, NodeId, Op, Pool,
-    PoolKind, Resize, ResizeTarget, Unary, ValueId, Window,
+    Activation, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Nearest, Op, Pool, PoolKind,
+    Resize, ResizeTarget, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor, Tensors};
 use std::collections::BTreeSet;
@@ -56,41 +56,8 @@ pub fn network(random: &mut Random, size: Size) -> Network {
     let samples: Vec<Tensors> = (0..2).map(|_| sample(random)).collect();
     let ranges = calibrate(&graph, samples.iter().cloned()).unwrap();
     let graph = quantise(&graph, &ranges, &Scheme::AFFINE_INT8).unwrap();
-    let graph = joined(&graph);
     assert!(graph.verify().is_empty(), "{:?}\n{graph}", graph.verify());
     Network { graph, samples, features }
-}
-
-/// Without the quantisers between products and leaky ReLUs, which the array computes at once.
-fn joined(graph: &Graph) -> Graph {
-    let mut new = Graph::new(&graph.name);
-    let mut map: Vec<Option<ValueId>> = vec![None; graph.values().len()];
-    for (id, value) in graph.values() {
-        map[id.index()] = match &value.constant {
-            Some(constant) => Some(new.add_constant(&value.name, constant.clone()).unwrap()),
-            None if value.producer.is_some() => None,
-            None => Some(new.add_input(&value.name, value.dtype, &value.shape, &[]).unwrap()),
-        };
-    }
-    let readers = graph.consumers();
-    let is_leaky =
-        |id: &NodeId| matches!(graph[*id].op, Op::Activation(Activation::LeakyRelu { .. }));
-    for (_, node) in graph.nodes() {
-        let inputs: Vec<_> =
-            node.inputs.iter().map(|id| id.and_then(|id| map[id.index()])).collect();
-        let between = matches!(node.op, Op::Quantise(_))
-            && readers[node.output.index()].iter().all(is_leaky)
-            && graph[node.input(0).unwrap()].producer.is_some();
-        map[node.output.index()] = match between && !readers[node.output.index()].is_empty() {
-            true => inputs[0],
-            false => {
-                let name = &graph[node.output].name;
-                Some(new.add_node(&node.name, node.op.clone(), &inputs, name).unwrap())
-            }
-        };
-    }
-    graph.outputs().iter().for_each(|id| new.add_output(map[id.index()].unwrap()));
-    new
 }
 
 /// What the graph's executor makes of a network.
