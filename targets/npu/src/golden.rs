@@ -8,6 +8,7 @@
 //! Values are codes of 8 bits or halves. A convolution sums exactly, scales the sum in f32 with one
 //! rounding per step, and moves it onto the grid of its result.
 
+mod functions;
 mod layers;
 mod numbers;
 mod numerics;

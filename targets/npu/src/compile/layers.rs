@@ -4,12 +4,14 @@
 //! Ours. A layer is a node that computes, with the activation and the quantiser behind it, if
 //! nothing else reads what lies between.
 
+use super::functions::Function;
+use super::weights;
 use crate::ports::{Loop, View};
 use crate::work::Extents;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
-    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Resize, ResizeTaps,
-    Unary, ValueId, Window,
+    Activation, Binary, Graph, LayerNorm, Node, NodeId, Op, Pool, PoolKind, Quantiser, Resize,
+    ResizeTaps, Unary, ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
 use rustc_hash::FxHashMap;
@@ -63,6 +65,19 @@ impl Form {
             axes.into_iter().map(position).chain([(channels as u64, 1)]).collect();
         let view = View::new(&loops).ok_or("its numbers lie in too many loops")?;
         Ok(Some(Form { extents: [channels, h, w].map(|extent| extent as u32), view, ..self }))
+    }
+
+    /// Whether an axis of a value of this shape is that of its channels.
+    fn is_channels(&self, shape: &[usize], axis: usize) -> bool {
+        let c = self.extents[0];
+        let innermost: &[Loop] = if c == 1 { &[] } else { &[(c.into(), 1)] };
+        let axes = self.view.split(shape);
+        axes.is_some_and(|axes| axes.get(axis).is_some_and(|axis| axis[..] == *innermost))
+    }
+
+    /// The axis of the channels.
+    pub(crate) fn channel_axis(&self, shape: &[usize]) -> Option<usize> {
+        (0..shape.len()).find(|&axis| self.is_channels(shape, axis))
     }
 
     /// A value of shape `[N, C, H, W]`.
@@ -145,6 +160,12 @@ pub(crate) enum Operation {
     },
     /// The sum of two values.
     Add,
+    /// The difference of two values.
+    Subtract,
+    /// The product of two values, element by element.
+    Multiply,
+    /// A function of a value.
+    Function(Function),
     /// The same numbers on another grid.
     Copy,
     /// The same numbers as some channels of the result.
@@ -159,6 +180,13 @@ pub(crate) enum Operation {
         /// How often.
         factors: [u32; 2],
     },
+}
+
+impl Operation {
+    /// It is an instruction on two values.
+    pub(crate) fn has_two(&self) -> bool {
+        matches!(self, Operation::Add | Operation::Subtract | Operation::Multiply)
+    }
 }
 
 /// A layer.
@@ -183,6 +211,8 @@ pub(crate) struct Network {
     pub(crate) layers: Vec<Layer>,
     /// The values on the machine.
     pub(crate) forms: FxHashMap<ValueId, Form>,
+    /// Numbers of every channel, of single precision, that layers read as operands.
+    pub(crate) constants: Vec<ValueId>,
     /// For every node that no layer has, why.
     pub(crate) reasons: FxHashMap<NodeId, String>,
     /// Which instructions are used.
@@ -271,7 +301,10 @@ struct Tail {
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Array,
+    /// The vector queue on single positions.
     Vector,
+    /// The vector queue on windows.
+    Window,
 }
 
 impl Walk<'_> {
@@ -302,7 +335,7 @@ impl Walk<'_> {
                 let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
                 self.window(id, node, frame, node.op == Op::GlobalMaxPool)
             }
-            Op::Binary(Binary::Add) => self.add(id, node),
+            Op::Binary(binary) => self.binary(id, node, *binary),
             Op::Concat { axis: 1 } => self.join(id, node),
             Op::Resize(resize) => self.enlarge(id, node, resize),
             Op::Unary(Unary::Relu) => {
@@ -310,14 +343,26 @@ impl Walk<'_> {
                 let tail = Tail { act: Act::Relu, ..self.tail(id, Unit::Vector, false)? };
                 self.push(tail, Operation::Copy, node, 1, form, None)
             }
-            other => Err(format!("{} has no form on this machine", other.name())),
+            Op::Unary(unary) => match function(*unary) {
+                Some(function) => self.function(id, node, function),
+                None => Err(no_form(&node.op)),
+            },
+            Op::Activation(activation) => self.activation(id, node, *activation),
+            Op::Softmax(softmax) if !softmax.log => {
+                self.over_channels(node, softmax.axis)?;
+                self.function(id, node, Function::Softmax)
+            }
+            Op::LayerNorm(norm) => self.normalise(id, node, norm),
+            other => Err(no_form(other)),
         }
     }
 
     /// The form of an operand.
     fn form(&self, node: &Node, operand: usize) -> Reason<Form> {
         let value = node.input(operand).ok_or("an operand is missing")?;
-        if let Some(&form) = self.network.forms.get(&value) {
+        if let Some(&form) = self.network.forms.get(&value)
+            && self.graph[value].constant.is_none()
+        {
             return Ok(form);
         }
         let name = &self.graph[value].name;
@@ -494,22 +539,210 @@ impl Walk<'_> {
     fn window(&mut self, id: NodeId, node: &Node, frame: Frame, largest: bool) -> Reason<()> {
         let form = self.image(node, 0)?;
         limits(&frame, 63)?;
-        let tail = self.tail(id, Unit::Vector, !largest)?;
+        let tail = self.tail(id, Unit::Window, !largest)?;
         let kept = (largest && tail.act == Act::None).then_some(form.grid);
         let (_, extents) = shape(&self.graph[node.output].shape)?;
         let result = Form::image(form.images, extents, form.grid);
         self.push(tail, Operation::Pool { frame, largest }, node, 1, result, kept)
     }
 
-    fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
-        let (form, other) = (self.form(node, 0)?, self.form(node, 1)?);
+    /// Two operands, of which one may be constant, or for some axes have one number for all of
+    /// another's.
+    fn binary(&mut self, id: NodeId, node: &Node, binary: Binary) -> Reason<()> {
+        if let Some(at) = (0..2).find(|&at| self.constant(node, at).is_some()) {
+            return self.with_constant(id, node, binary, at);
+        }
+        let operation = match binary {
+            Binary::Add => Operation::Add,
+            Binary::Sub => Operation::Subtract,
+            Binary::Mul => Operation::Multiply,
+            _ => return Err(no_form(&node.op)),
+        };
+        let shape = &self.graph[node.output].shape;
+        let is_whole = |at: usize| node.input(at).is_some_and(|x| self.graph[x].shape == *shape);
+        let swaps = !is_whole(0) && operation != Operation::Subtract;
+        let first = usize::from(swaps);
+        let (form, other) = (self.form(node, first)?, self.form(node, 1 - first)?);
         let memory = |form: Form| (form.images, form.extents, form.view);
-        if memory(form) != memory(other) || (form.grid == Grid::Half) != (other.grid == Grid::Half)
+        let axes = match memory(form) == memory(other) && is_whole(1 - first) {
+            true => Some(7),
+            false => self.part(node, first),
+        };
+        if !is_whole(first)
+            || axes.is_none()
+            || (form.grid == Grid::Half) != (other.grid == Grid::Half)
         {
             return Err("its operands have different shapes or formats".to_owned());
         }
+        if operation != Operation::Add || axes != Some(7) {
+            self.check_full()?;
+        }
         let tail = self.tail(id, Unit::Vector, true)?;
-        self.push(tail, Operation::Add, node, 2, form, None)
+        self.push(tail, operation, node, 2, form, None)?;
+        self.reads(|inputs| {
+            if swaps {
+                inputs.reverse()
+            }
+        });
+        Ok(())
+    }
+
+    /// The bits of the axes along which an operand, an image, is as large as the other one.
+    fn part(&self, node: &Node, whole: usize) -> Option<u8> {
+        let (form, other) = (self.image(node, whole).ok()?, self.image(node, 1 - whole).ok()?);
+        let rank = |at: usize| node.input(at).map(|x| self.graph[x].shape.len());
+        let same = form.images == other.images && rank(0) == rank(1);
+        axes(form.extents, other.extents).filter(|&axes| axes > 0 && same)
+    }
+
+    /// Changes what the newest layer reads.
+    fn reads(&mut self, change: impl FnOnce(&mut Vec<ValueId>)) {
+        if let Some(layer) = self.network.layers.last_mut() {
+            change(&mut layer.inputs);
+        }
+    }
+
+    /// What published programs do not have.
+    fn check_full(&self) -> Reason<()> {
+        match self.network.subset {
+            Subset::Full => Ok(()),
+            Subset::Published => {
+                Err("published programs have no such instruction (--subset published)".to_owned())
+            }
+        }
+    }
+
+    /// One operand, number `at`, is constant: one number, or one for every channel.
+    fn with_constant(&mut self, id: NodeId, node: &Node, binary: Binary, at: usize) -> Reason<()> {
+        let form = self.form(node, 1 - at)?;
+        let x = node.input(1 - at).ok_or("an operand is missing")?;
+        let shape = &self.graph[x].shape;
+        if *shape != self.graph[node.output].shape {
+            return Err("its constant has more numbers than its other operand".to_owned());
+        }
+        let channels = form.extents[0] as usize;
+        let axis = form.channel_axis(shape).ok_or("its channels are no axis in memory")?;
+        let numbers = weights::of_channels(self.graph, node, at, channels, axis);
+        let numbers = numbers.ok_or("its constant is not one finite number per channel")?;
+        let uniform = numbers.iter().all(|&number| number == numbers[0]);
+        let number = numbers[0] as f32;
+        let limit = match binary {
+            Binary::Max => Some(Function::Clip(Some(number), None)),
+            Binary::Min => Some(Function::Clip(None, Some(number))),
+            _ => None,
+        };
+        let affine = weights::affine(binary, at, numbers[0]);
+        match (limit, affine) {
+            (Some(function), _) if uniform => self.function(id, node, function)?,
+            (_, Some((factor, addend))) if uniform => {
+                let [factor, addend] = [factor, addend].map(|x| x.map(|x| x as f32));
+                self.function(id, node, Function::Affine(factor, addend))?;
+            }
+            (None, Some(_)) => {
+                self.check_full()?;
+                if form.grid == Grid::Half {
+                    return Err("its input is of half precision; the array takes codes of 8 bits"
+                        .to_owned());
+                }
+                let tail = self.tail(id, Unit::Array, true)?;
+                let (frame, groups) = (Frame::POINT, form.extents[0]);
+                self.push(tail, Operation::Conv { frame, groups }, node, 1, form, None)?;
+            }
+            _ => return Err(format!("{} with these constants", no_form(&node.op))),
+        }
+        self.reads(|inputs| *inputs = vec![x]);
+        Ok(())
+    }
+
+    fn constant(&self, node: &Node, operand: usize) -> Option<ValueId> {
+        node.input(operand).filter(|&value| self.graph[value].constant.is_some())
+    }
+
+    fn activation(&mut self, id: NodeId, node: &Node, activation: Activation) -> Reason<()> {
+        if let Some(act) = self::activation(&node.op, Unit::Vector) {
+            let form = self.form(node, 0)?;
+            let tail = Tail { act, ..self.tail(id, Unit::Vector, false)? };
+            return self.push(tail, Operation::Copy, node, 1, form, None);
+        }
+        let (function, numbers) = match activation {
+            Activation::LeakyRelu { alpha } => (Function::Leaky(alpha), [alpha, 0.0]),
+            Activation::HardSigmoid { alpha, beta } => {
+                (Function::HardSigmoid(alpha, beta), [alpha, beta])
+            }
+            Activation::Clip { min, max } if min.is_some() || max.is_some() => {
+                (Function::Clip(min, max), [min.unwrap_or(0.0), max.unwrap_or(0.0)])
+            }
+            _ => return Err(no_form(&node.op)),
+        };
+        if numbers.iter().any(|number| !number.is_finite()) {
+            return Err("its parameters are not finite".to_owned());
+        }
+        self.function(id, node, function)
+    }
+
+    /// A function on the vector queue.
+    fn function(&mut self, id: NodeId, node: &Node, function: Function) -> Reason<()> {
+        self.check_full()?;
+        let operand = (0..2).find(|&operand| self.constant(node, operand).is_none());
+        let form = self.form(node, operand.unwrap_or(0))?;
+        let tail = self.tail(id, Unit::Vector, false)?;
+        if !function.is_single() && form.grid == Grid::Half {
+            return Err(
+                "its input is of half precision; several instructions begin with codes of \
+                        8 bits"
+                    .to_owned(),
+            );
+        }
+        let positions = form.extents[1..].iter().map(|&extent| u64::from(extent)).product::<u64>();
+        let positions = positions * u64::from(form.images);
+        if function.reduces() && positions > MAX_POSITIONS {
+            return Err(format!(
+                "it reduces the channels of {positions} positions one by one, of which at most \
+                 {MAX_POSITIONS} are taken"
+            ));
+        }
+        self.push(tail, Operation::Function(function), node, 1, form, None)
+    }
+
+    /// Whether an axis is that of the channels.
+    fn over_channels(&self, node: &Node, axis: usize) -> Reason<()> {
+        let shape = node.input(0).map_or(&[][..], |x| &self.graph[x].shape);
+        match self.form(node, 0)?.is_channels(shape, axis) {
+            true => Ok(()),
+            false => Err("its axis is not that of the channels in memory".to_owned()),
+        }
+    }
+
+    fn normalise(&mut self, id: NodeId, node: &Node, norm: &LayerNorm) -> Reason<()> {
+        let shape = node.input(0).map_or(&[][..], |x| &self.graph[x].shape);
+        self.over_channels(node, norm.axis)?;
+        if norm.axis + 1 != shape.len() {
+            return Err("it normalises more than the channels of a position".to_owned());
+        }
+        let form = self.form(node, 0)?;
+        let (channels, epsilon) = (form.extents[0], norm.epsilon);
+        if !(epsilon.is_finite() && epsilon > 0.0) || channels > 8191 {
+            return Err("its epsilon is not positive, or it has more than 8191 channels".to_owned());
+        }
+        let (mut parameters, mut bounds) = (Vec::new(), [1.0, 0.0]);
+        for at in (1..3).filter(|&at| node.input(at).is_some()) {
+            let numbers = weights::of_channels(self.graph, node, at, channels as usize, norm.axis);
+            let numbers = numbers.ok_or("a parameter is not one finite number per channel")?;
+            bounds[at - 1] = numbers.iter().fold(0.0_f64, |most, number| most.max(number.abs()));
+            parameters.extend(node.input(at));
+        }
+        let [factor, addend] = [1, 2].map(|at| node.input(at).is_some());
+        self.function(id, node, Function::LayerNorm { epsilon, factor, addend, bounds })?;
+        for &value in &parameters {
+            // As halves of numbers of single precision.
+            let extents = [2 * channels, 1, 1];
+            self.network.forms.insert(value, Form { extents, grid: Grid::Half, ..form });
+            if !self.network.constants.contains(&value) {
+                self.network.constants.push(value);
+            }
+        }
+        self.reads(|inputs| inputs.extend(parameters));
+        Ok(())
     }
 
     /// Channels behind each other: a layer for each operand, of which the first has the nodes.
@@ -585,7 +818,8 @@ impl Walk<'_> {
         kept: Option<Grid>,
     ) -> Reason<()> {
         let grid = tail.grid.or(kept).unwrap_or(Grid::Half);
-        if node.input(0).is_some_and(|input| self.network.forms[&input].images != result.images) {
+        let form = |input| self.network.forms.get(&input);
+        if node.input(0).and_then(form).is_some_and(|form| form.images != result.images) {
             return Err("it changes the number of images".to_owned());
         }
         tail.nodes.iter().for_each(|node| self.taken[node.index()] = true);
@@ -607,6 +841,9 @@ impl Walk<'_> {
                     Err(_) => break,
                 },
                 op if acts && tail.act == Act::None => match activation(op, unit) {
+                    Some(Act::Cap(_)) if unit == Unit::Vector && self.check_full().is_err() => {
+                        break;
+                    }
                     Some(act) => tail.act = act,
                     None => break,
                 },
@@ -638,7 +875,7 @@ fn activation(op: &Op, unit: Unit) -> Option<Act> {
             alpha.is_finite().then_some(Act::Leaky(*alpha))
         }
         Op::Activation(Activation::Clip { min: Some(min), max: Some(max) })
-            if unit == Unit::Array && *min == 0.0 && *max > 0.0 && max.is_finite() =>
+            if unit != Unit::Window && *min == 0.0 && *max > 0.0 && max.is_finite() =>
         {
             Some(Act::Cap(*max))
         }
@@ -665,6 +902,41 @@ fn entering(shape: &[usize], grid: Grid) -> Reason<Form> {
     };
     let (images, extents) = self::shape(&[n, c, t, 1])?;
     Ok(Form { images, extents, grid, view: View::dense((n * t * c) as u64) })
+}
+
+/// Positions of which channels are reduced in a layer: each takes four lines.
+const MAX_POSITIONS: u64 = 1 << 13;
+
+fn no_form(op: &Op) -> String {
+    format!("{} has no form on this machine", op.name())
+}
+
+/// Functions of single numbers that have no attributes.
+fn function(unary: Unary) -> Option<Function> {
+    Some(match unary {
+        Unary::Sigmoid => Function::Sigmoid,
+        Unary::HardSwish => Function::HardSwish,
+        Unary::Tanh => Function::Tanh,
+        Unary::Erf => Function::Erf,
+        Unary::Gelu => Function::Gelu,
+        Unary::GeluTanh => Function::GeluTanh,
+        Unary::Neg => Function::Affine(Some(-1.0), None),
+        _ => return None,
+    })
+}
+
+/// The bits of the axes along which a tensor is another one's size (channels 1, rows 4, columns 2),
+/// if it has one number along the others.
+pub(crate) fn axes(whole: Extents, part: Extents) -> Option<u8> {
+    let mut axes = 0;
+    for (bit, (whole, part)) in [1, 4, 2].into_iter().zip(whole.into_iter().zip(part)) {
+        match (whole == part, part) {
+            (true, _) => axes |= bit,
+            (false, 1) => {}
+            _ => return None,
+        }
+    }
+    Some(axes)
 }
 
 /// Images and extents of a shape.

@@ -8,6 +8,7 @@
 //!
 //! The last two are done for several ways to cut, and the timing model chooses.
 
+mod functions;
 pub(crate) mod layers;
 mod memory;
 mod schedule;
@@ -75,9 +76,10 @@ pub(crate) fn compile(
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
     let folds = folds(graph, &network);
-    let (image, weights) = weigh(graph, &network, &folds)?;
+    let (mut image, weights) = weigh(graph, &network, &folds)?;
     log.pass("weights", format!("{} bytes", image.len()), String::new);
-    let tensors = dram(graph, &network, &folds)?;
+    let mut tensors = dram(graph, &network, &folds)?;
+    tensors.0.extend(constants(graph, &network, &mut image)?);
     let images = network.forms.values().map(|form| form.images).max().unwrap_or(1);
     let shares = shares(images, arch.cores_x * arch.cores_y);
     let job = Job { network: &network, inputs: tensors.0, outputs: tensors.1, weights, shares };
@@ -330,7 +332,17 @@ fn weigh(
         let ([c, ..], Grid::Codes { scale, zero }) = (form.extents, form.grid) else { continue };
         let node = &graph[layer.nodes[0]];
         let row = [c / groups, frame.kernel[0], frame.kernel[1]];
-        let Some(mut rows) = Rows::new(graph, node, row, scale, zero) else {
+        let rows = match node.op {
+            Op::Binary(binary) => {
+                let axis = form.channel_axis(&graph[node.output].shape);
+                let rows = |axis| {
+                    Rows::of_channels(graph, node, binary, [c as usize, axis], (scale, zero))
+                };
+                axis.and_then(rows)
+            }
+            _ => Rows::new(graph, node, row, scale, zero),
+        };
+        let Some(mut rows) = rows else {
             let problem =
                 Diagnostic::unsupported("Q4093", "its bias is not one number per channel");
             return Err(NotCompiled::at_node(graph, node, problem));
@@ -367,7 +379,10 @@ fn dram(
         let address = next;
         next = (next + bytes).next_multiple_of(ALIGN.into());
         match u32::try_from(next) {
-            Ok(_) => Ok(DramTensor { value, address: address as u32, extents, format }),
+            Ok(_) => {
+                let (address, is_constant) = (address as u32, false);
+                Ok(DramTensor { value, address, is_constant, extents, format })
+            }
             Err(_) => {
                 let message = "inputs and outputs have more than 4 GiB";
                 Err(Diagnostic::unsupported("Q4094", message))
@@ -389,6 +404,22 @@ fn dram(
         }
     }
     Ok((inputs, outputs))
+}
+
+/// Appends the numbers of channels that layers read to the data of the weights.
+fn constants(graph: &Graph, network: &Network, image: &mut Vec<u8>) -> Result<Vec<DramTensor>> {
+    let tensor = |&value: &ValueId| {
+        let Form { extents, grid, .. } = network.forms[&value];
+        image.resize(image.len().next_multiple_of(ALIGN as usize), 0);
+        let address = u32::try_from(image.len())
+            .map_err(|_| Diagnostic::unsupported("Q4094", "the weights have more than 4 GiB"))?;
+        let channels = extents[0] as usize / 2;
+        for number in weights::numbers(&graph[value], channels).into_iter().flatten() {
+            image.extend((number as f32).to_le_bytes());
+        }
+        Ok(DramTensor { value, address, is_constant: true, extents, format: format(grid) })
+    };
+    network.constants.iter().map(tensor).collect()
 }
 
 /// The names of the tensors in DRAM.

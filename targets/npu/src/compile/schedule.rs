@@ -5,6 +5,7 @@
 //! next goes, into WL0 if there is room, else through L2; what has no room waits for the steps that
 //! free it. Weights pass WL0 as a ring, in the order of their use.
 
+use super::functions::{self, Base};
 use super::layers::{Network, Operation};
 use super::memory::{Block, Occupied, pack};
 use super::steps::{Cut, Cutter, Step, Tile, Ways, format, image_bytes};
@@ -27,8 +28,10 @@ const MAX_STEPS: usize = 1 << 18;
 pub(crate) struct DramTensor {
     /// The value.
     pub(crate) value: ValueId,
-    /// First byte behind base 0.
+    /// First byte behind its base.
     pub(crate) address: u32,
+    /// It is constant: numbers for all images, behind base 1. Otherwise the base is 0.
+    pub(crate) is_constant: bool,
     /// Channels, rows and columns.
     pub(crate) extents: Extents,
     /// Format of the elements.
@@ -148,6 +151,8 @@ pub(super) struct Scheduler<'c, 'a> {
     /// Blocks of activations, by value and group.
     pub(super) blocks: Vec<Block>,
     pub(super) block_of: BTreeMap<(ValueId, u32), usize>,
+    /// Blocks that only one layer uses, by layer and group.
+    own_block_of: BTreeMap<(usize, u32), usize>,
     pub(super) occupied: Occupied,
     pub(super) instances: Vec<Instance>,
     /// The instance of a step with weights.
@@ -168,6 +173,8 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) step: usize,
     pub(super) tile: usize,
     pub(super) team: Team<'a>,
+    /// Workloads so far beyond one for each step.
+    more_workloads: usize,
     pub(super) landings: Vec<Landing>,
 }
 
@@ -270,6 +277,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             cuts,
             blocks: Vec::new(),
             block_of: BTreeMap::new(),
+            own_block_of: BTreeMap::new(),
             occupied: Occupied::new(&[]),
             instances: Vec::new(),
             instance_of,
@@ -283,11 +291,16 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             step: 0,
             tile: 0,
             team,
+            more_workloads: 0,
             landings: Vec::new(),
         };
         scheduler.place()?;
         scheduler.gather();
         Ok(scheduler)
+    }
+
+    fn is_constant(&self, value: ValueId) -> bool {
+        self.job.network.constants.contains(&value)
     }
 
     pub(super) fn root(&self, value: ValueId) -> ValueId {
@@ -321,6 +334,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 let images = self.images_of(step.group).1;
                 let form = self.cutter.form(value);
                 let bytes = image_bytes(self.cutter.extents(value), format(form.grid));
+                let images = if self.is_constant(value) { 1 } else { images };
                 let bytes = bytes * u64::from(images);
                 // Inputs are loaded ahead, while the group before is still worked on.
                 let is_input = self.job.inputs.iter().any(|input| input.value == value);
@@ -332,6 +346,15 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 let first = if is_input { ahead } else { index };
                 self.block_of.insert(key, self.blocks.len());
                 self.blocks.push(Block { start: 0, bytes, first, last: index });
+            }
+            if let Operation::Function(_) = layer.operation {
+                let bytes = functions::scratch(self.cutter, layer, step.piece.rows);
+                let key = (step.layer, step.group);
+                let block = *self.own_block_of.entry(key).or_insert(self.blocks.len());
+                match self.blocks.get_mut(block) {
+                    Some(block) => (block.bytes, block.last) = (block.bytes.max(bytes), index),
+                    None => self.blocks.push(Block { start: 0, bytes, first: index, last: index }),
+                }
             }
         }
         // Results stay until they are stored.
@@ -458,6 +481,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             for group in 0..groups {
                 let Some(&block) = self.block_of.get(&(input.value, group)) else { continue };
                 let (first, count) = self.images_of(group);
+                let count = if input.is_constant { 1 } else { count };
                 let [_, height, _] = input.extents;
                 // One image is loaded in four parts, so that work can begin sooner.
                 let pieces = if count == 1 && height >= 32 { 4 } else { 1 };
@@ -542,7 +566,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             clyr: Indices::new(),
             s_flyr: layer,
             c_flyr: Indices::new(),
-            wkl: step as i32,
+            wkl: (step + self.more_workloads) as i32,
             tile: Some(tile.unwrap_or(-1)),
         }
     }
@@ -554,11 +578,16 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         Map { clyr: indices.clone(), c_flyr: indices, ..self.map(step, None) }
     }
 
+    fn operation(&self, step: usize) -> &'c Operation {
+        &self.job.network.layers[self.steps[step].layer].operation
+    }
+
     fn work(&mut self, step: usize) -> Result<()> {
         self.flush(step);
         self.supply(step)?;
         match self.instance_of[step] {
             Some(instance) => self.convolve(step, instance)?,
+            None if matches!(self.operation(step), Operation::Function(_)) => self.sequence(step),
             None => self.vectors(step),
         }
         self.land(step);
@@ -633,7 +662,35 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         let block = self.blocks[self.block_of[&(value, group)]];
         let form = self.cutter.form(value);
         let bytes = image_bytes(self.cutter.extents(value), format(form.grid));
-        block.start + bytes * u64::from(image - self.images_of(group).0)
+        let before = if self.is_constant(value) { 0 } else { image - self.images_of(group).0 };
+        block.start + bytes * u64::from(before)
+    }
+
+    /// The sequence of a function, each line of which is a workload.
+    fn sequence(&mut self, step: usize) {
+        let Step { layer, piece, group, .. } = self.steps[step];
+        let own = self.own_block_of.get(&(layer, group)).map_or(0, |&own| self.blocks[own].start);
+        let layer = &self.job.network.layers[layer];
+        for (index, line) in functions::lines(self.cutter, layer, piece).into_iter().enumerate() {
+            self.more_workloads += usize::from(index > 0);
+            let at = |base: Base| match base {
+                Base::Operand(index) => {
+                    self.image(self.root(layer.inputs[index]), group, piece.image)
+                }
+                Base::Output => self.image(layer.output, group, piece.image),
+                Base::Scratch => own,
+            };
+            let [input, second, output] = line.bases.map(|base| at(base) as i64);
+            let mut vector = line.vector;
+            vector.input.address += input;
+            vector.second.address += second;
+            vector.output.address += output;
+            let work = Work::Vector(vector);
+            let start = self.team.start(&work);
+            self.prefetch(start);
+            let map = self.map(step, Some(0));
+            self.team.write(&work, &map, (piece.image, 1), None);
+        }
     }
 
     fn vectors(&mut self, step: usize) {

@@ -1,6 +1,7 @@
 //! Layers cut into steps: which images, rows and output channels are worked on one after the other.
 
-use super::layers::{Act, Form, Frame, Grid, Layer, Network, Operation};
+use super::functions;
+use super::layers::{Act, Form, Frame, Grid, Layer, Network, Operation, axes};
 use super::tiles::{CUTS, Minis};
 use crate::arch::NpuArch;
 use crate::isa::{
@@ -143,7 +144,7 @@ pub(crate) fn quantiser(grid: Grid) -> (f64, f64) {
     }
 }
 
-fn dequantiser(grid: Grid) -> (f32, f32) {
+pub(crate) fn dequantiser(grid: Grid) -> (f32, f32) {
     match grid {
         Grid::Codes { scale, zero } => ((-f64::from(zero) * scale) as f32, scale as f32),
         Grid::Half => (0.0, 0.0),
@@ -352,7 +353,7 @@ impl Cutter<'_> {
             dequantise: input.grid != Grid::Half,
             quantise: if output.grid == Grid::Half { 0 } else { 3 },
             shift: 0,
-            groups: if layer.act == Act::Relu { 4 | 64 } else { 4 },
+            groups: if layer.act == Act::None { 4 } else { 4 | 64 },
             reserved: [0; 4],
             scalar_result: 0,
             modules: 16,
@@ -397,15 +398,38 @@ impl Cutter<'_> {
         if let Operation::Slice { first, .. } = layer.operation {
             vector.output.address += i64::from(first * element_bytes(formats[1]));
         }
-        if layer.operation == Operation::Add {
-            let second = self.form(layer.inputs[1]);
-            vector.groups |= 1;
-            vector.modules = 18;
-            vector.config.second_axes = 7;
-            vector.config.dequantisers[1] = dequantiser(second.grid);
-        }
         vector.second = vector.input;
+        if let Act::Cap(limit) = layer.act {
+            vector.modules |= 1;
+            vector.config.compare = (CMPS::MIN, Scalar { register: 0, immediate: limit });
+        }
+        if layer.operation.has_two() {
+            self.second(layer, piece, &mut vector);
+        }
         vector
+    }
+
+    /// What an instruction does with the second operand of a layer.
+    fn second(&self, layer: &Layer, piece: Piece, vector: &mut Vector) {
+        let second = self.form(layer.inputs[1]);
+        let extents = self.extents(layer.inputs[1]);
+        let axes = axes(self.extents(layer.inputs[0]), extents).unwrap_or(7);
+        let row = if axes & 4 == 0 { 0 } else { piece.row };
+        vector.second.address = row_offset(extents, row, vector.config.formats[0]);
+        vector.groups |= 1;
+        vector.config.second_axes = axes;
+        vector.config.dequantisers[1] = dequantiser(second.grid);
+        match layer.operation {
+            Operation::Multiply => {
+                vector.modules |= 8;
+                vector.config.multiply.0 = MG0S::TENSOR;
+            }
+            Operation::Subtract => {
+                vector.modules |= 2;
+                vector.config.sum0.0 = SG0M::SUB;
+            }
+            _ => vector.modules |= 2,
+        }
     }
 
     /// Pieces of a layer's result of a group of images.
@@ -415,6 +439,9 @@ impl Cutter<'_> {
         images: (u32, u32),
         knobs: &Knobs,
     ) -> Vec<Piece> {
+        if let Operation::Function(_) = layer.operation {
+            return functions::pieces(self, layer, images);
+        }
         let (first, count) = images;
         let [_, rows, _] = self.extents(layer.output);
         let has_weights = matches!(layer.operation, Operation::Conv { .. });
@@ -492,7 +519,7 @@ impl Rows {
 }
 
 /// Byte of a row of an image.
-fn row_offset(extents: Extents, row: u32, format: DataFmt) -> i64 {
+pub(crate) fn row_offset(extents: Extents, row: u32, format: DataFmt) -> i64 {
     let pixel = i64::from(pitch(extents[0], element_bytes(format)));
     i64::from(row) * i64::from(extents[2]) * pixel
 }
@@ -504,7 +531,7 @@ fn tiles(channels: u32, size: u32) -> Vec<Tile> {
 }
 
 /// Registers that leave numbers as they are.
-fn plain(formats: [DataFmt; 2], dest: Extents, tile: Extents) -> VpConfig {
+pub(crate) fn plain(formats: [DataFmt; 2], dest: Extents, tile: Extents) -> VpConfig {
     let none = Scalar { register: 0, immediate: 0.0 };
     VpConfig {
         formats,

@@ -139,7 +139,8 @@ impl<'a> Team<'a> {
         }
         let mut own = *work;
         match &mut own {
-            Work::Copy(copy) => {
+            // Constants are the same for all images.
+            Work::Copy(copy) if copy.bas == 0 => {
                 copy.dram += dense_bytes(copy) as u32 * self.first(core);
                 copy.images = copy.images.min(count);
             }

@@ -64,12 +64,13 @@ impl Scheduler<'_, '_> {
         let (row, rows) = part.rows;
         let bytes = element_bytes(input.format);
         let dense = u64::from(w) * u64::from(c) * u64::from(bytes);
-        let above = u64::from(height) * u64::from(part.image) + u64::from(row);
+        let images = if input.is_constant { 0 } else { part.image };
+        let above = u64::from(height) * u64::from(images) + u64::from(row);
         let image = self.image(input.value, group, part.image);
         let address = image + u64::from(row) * u64::from(w) * u64::from(pitch(c, bytes));
         let work = Work::Copy(Copy {
             load: true,
-            bas: 0,
+            bas: u8::from(input.is_constant),
             dense: true,
             format: input.format,
             dram: input.address + (dense * above) as u32,

@@ -4,7 +4,7 @@
 //! parameters are ours.
 
 use crate::work::{Extents, PARAMETER_BYTES, ceil8};
-use quincunx_graph::{Graph, Node, Op, Quantiser, Value};
+use quincunx_graph::{Binary, Graph, Node, Op, Quantiser, Value};
 
 /// What a product multiplies with.
 pub(crate) struct Rows {
@@ -134,7 +134,73 @@ fn bias(graph: &Graph, node: &Node, channels: usize) -> Option<Vec<f64>> {
     (reals.len() == channels).then_some(reals)
 }
 
+/// Factor and addend that an operator with a constant, operand `at`, is; `None` for another one.
+pub(crate) fn affine(binary: Binary, at: usize, x: f64) -> Option<(Option<f64>, Option<f64>)> {
+    let found = match (binary, at) {
+        (Binary::Mul, _) => (Some(x), None),
+        (Binary::Add, _) => (None, Some(x)),
+        (Binary::Sub, 1) => (None, Some(-x)),
+        (Binary::Sub, _) => (Some(-1.0), Some(x)),
+        (Binary::Div, 1) => (Some(x.recip()), None),
+        _ => return None,
+    };
+    let is_finite = |x: Option<f64>| x.is_none_or(|x| (x as f32).is_finite());
+    (is_finite(found.0) && is_finite(found.1)).then_some(found)
+}
+
+/// The real numbers of a constant that has one, or one for every channel.
+pub(crate) fn numbers(value: &Value, channels: usize) -> Option<Vec<f64>> {
+    let constant = value.constant.as_ref()?;
+    let mut reals = constant.tensor.to_f64();
+    if let Some(quantiser) = &constant.quantiser {
+        for (real, scalar) in reals.iter_mut().zip(&quantiser.scalars(&value.shape)?) {
+            *real = (*real - scalar.zero as f64) * scalar.scale;
+        }
+    }
+    if let [real] = reals[..] {
+        reals.resize(channels, real);
+    }
+    let finite = reals.iter().all(|&real| (real as f32).is_finite());
+    (reals.len() == channels && finite).then_some(reals)
+}
+
+/// The same of an operand, where channels are along this axis of the result.
+pub(crate) fn of_channels(
+    graph: &Graph,
+    node: &Node,
+    operand: usize,
+    channels: usize,
+    axis: usize,
+) -> Option<Vec<f64>> {
+    let value = &graph[node.input(operand)?];
+    let missing = graph[node.output].shape.len().checked_sub(value.shape.len())?;
+    let mut long = (missing..).zip(&value.shape).filter(|&(_, &extent)| extent != 1);
+    let fits = long.next().is_none_or(|long| long == (axis, &channels)) && long.next().is_none();
+    numbers(value, channels).filter(|_| fits)
+}
+
 impl Rows {
+    /// An operator with a constant for every channel, as a product that each channel has on its own.
+    pub(crate) fn of_channels(
+        graph: &Graph,
+        node: &Node,
+        binary: Binary,
+        [channels, axis]: [usize; 2],
+        (scale, zero): (f64, i32),
+    ) -> Option<Rows> {
+        let at = (0..2).find(|&at| node.input(at).is_some_and(|x| graph[x].constant.is_some()))?;
+        let numbers = of_channels(graph, node, at, channels, axis)?;
+        let (mut factors, mut addends) = (Vec::new(), Vec::new());
+        for number in numbers {
+            let (factor, addend) = affine(binary, at, number)?;
+            let factor = scale * factor.unwrap_or(1.0);
+            factors.push(factor as f32);
+            addends.push((addend.unwrap_or(0.0) - factor * f64::from(zero)) as f32);
+        }
+        let (codes, channels) = (vec![1; channels], channels as u32);
+        Some(Rows { channels, row: [1, 1, 1], codes, factors, addends })
+    }
+
     /// The weights of a product whose input has this grid, and where its row has these extents.
     ///
     /// `None` for what [`check`] refuses, and a bias that is not one number per output channel.

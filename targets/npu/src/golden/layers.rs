@@ -1,11 +1,12 @@
 //! Layers of the machine: what nodes that are computed together mean.
 
+use super::functions::Function;
 use super::misfit;
 use super::numbers::{Activation, Form, Grid, Number};
 use super::pools::Pooling;
 use super::products::Product;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Activation as Function, Binary, Graph, Node, Op, Unary, ValueId};
+use quincunx_graph::{Activation as Kind, Graph, Node, Op, Unary, ValueId};
 use std::collections::BTreeMap;
 
 /// What a node of the graph is for the machine.
@@ -27,6 +28,8 @@ pub(super) enum Step {
 /// A layer.
 pub(super) struct Layer {
     operation: Operation,
+    /// The first operand that is no constant.
+    reads: usize,
     activation: Activation,
     /// What its result is.
     pub(super) form: Form,
@@ -42,7 +45,7 @@ enum Operation {
     /// The operand, to be rounded again.
     Copy,
     Product(Product),
-    Add,
+    Function(Function),
     Pool(Pooling),
     /// Operands behind each other: images, and elements of an image of each.
     Join(usize, Vec<usize>),
@@ -59,11 +62,15 @@ impl Layer {
         forms: &BTreeMap<ValueId, Form>,
     ) -> Result<Layer> {
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
-        let x = form(graph, forms, first, 0)?;
+        let is_computed =
+            |at: &usize| first.input(*at).is_some_and(|x| graph[x].constant.is_none());
+        let reads = (0..first.inputs.len()).find(is_computed).unwrap_or(0);
+        let x = form(graph, forms, first, reads)?;
         let shape = |id: ValueId| &graph[id].shape[..];
         let output = shape(first.output);
         let input = first.input(0).map(shape).unwrap_or_default();
         // What is done, what the result is without a quantiser, and the nodes of the rest.
+        let function = Function::new(graph, first, x)?.filter(|_| x != Form::Reals);
         let (operation, form, rest) = match &first.op {
             Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => (Operation::Alias, x, rest),
             Op::Transpose { order } => (Operation::Order(transposed(input, order)), x, rest),
@@ -72,23 +79,21 @@ impl Layer {
                 (Operation::Enter(grid), Form::Codes(grid), rest)
             }
             _ if x == Form::Reals => return Err(misfit("a layer reads an input that is no code")),
+            _ if let Some(function) = function => {
+                if function.is_pair() {
+                    let y = self::form(graph, forms, first, 1)?;
+                    let is_half = |form: Form| form == Form::Halves;
+                    if y == Form::Reals || is_half(x) != is_half(y) {
+                        return Err(misfit("the operands of an operator have two forms"));
+                    }
+                }
+                (Operation::Function(function), Form::Halves, rest)
+            }
             Op::Quantise(_) | Op::Unary(Unary::Relu) | Op::Activation(_) => {
                 (Operation::Copy, Form::Halves, nodes)
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 (Operation::Product(product(graph, first, x)?), Form::Halves, rest)
-            }
-            Op::Binary(Binary::Add) => {
-                let y = self::form(graph, forms, first, 1)?;
-                let is_alike = matches!(
-                    (x, y),
-                    (Form::Codes(_), Form::Codes(_)) | (Form::Halves, Form::Halves)
-                );
-                let shapes = [Some(input), first.input(1).map(shape)];
-                if !is_alike || shapes != [Some(output); 2] {
-                    return Err(misfit("operands of an addition have two forms or shapes"));
-                }
-                (Operation::Add, Form::Halves, rest)
             }
             Op::Concat { axis: 1 } => {
                 let forms =
@@ -124,7 +129,7 @@ impl Layer {
             return Err(misfit("a layer that computes nothing has several nodes"));
         }
         let (activation, quantiser) = tail(rest)?;
-        Ok(Layer { operation, activation, form: quantiser.map_or(form, Form::Codes) })
+        Ok(Layer { operation, reads, activation, form: quantiser.map_or(form, Form::Codes) })
     }
 
     /// The result, given the operands of the first node.
@@ -132,7 +137,7 @@ impl Layer {
         &self,
         operand: &dyn Fn(usize) -> Result<&'v Number>,
     ) -> Result<Number> {
-        let x = operand(0)?;
+        let x = operand(self.reads)?;
         let numbers = match &self.operation {
             Operation::Alias => return Ok(x.clone()),
             Operation::Order(places) => return x.ordered(places).ok_or_else(unexpected),
@@ -145,11 +150,9 @@ impl Layer {
                 _ => return Err(unexpected()),
             },
             Operation::Copy => x.opened().ok_or_else(unexpected)?,
-            Operation::Add => {
-                let mut sums = x.opened().ok_or_else(unexpected)?;
-                let other = operand(1)?.opened().ok_or_else(unexpected)?;
-                sums.iter_mut().zip(other).for_each(|(sum, y)| *sum += y);
-                sums
+            Operation::Function(function) => {
+                let other = if function.is_pair() { Some(operand(1)?) } else { None };
+                function.apply(x, other, self.form == Form::Halves).ok_or_else(unexpected)?
             }
             Operation::Join(images, parts) => {
                 let opened = |index| operand(index)?.opened().ok_or_else(unexpected);
@@ -220,8 +223,8 @@ fn tail(nodes: &[&Node]) -> Result<(Activation, Option<Grid>)> {
 fn activation(op: &Op) -> Result<Option<Activation>> {
     Ok(match *op {
         Op::Unary(Unary::Relu) => Some(Activation::Relu),
-        Op::Activation(Function::LeakyRelu { alpha }) => Some(Activation::Leaky(alpha)),
-        Op::Activation(Function::Clip { min: Some(0.0), max: Some(most) }) if most >= 0.0 => {
+        Op::Activation(Kind::LeakyRelu { alpha }) => Some(Activation::Leaky(alpha)),
+        Op::Activation(Kind::Clip { min: Some(0.0), max: Some(most) }) if most >= 0.0 => {
             Some(Activation::Limit(most))
         }
         Op::Activation(other) => {

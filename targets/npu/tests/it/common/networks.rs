@@ -4,8 +4,8 @@ use super::Random;
 use quincunx_graph::execute::{Keep, Session, Settings};
 use quincunx_graph::passes::{Scheme, calibrate, quantise};
 use quincunx_graph::{
-    Activation, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Nearest, Op, Pool, PoolKind,
-    Resize, ResizeTarget, Unary, ValueId, Window,
+    Activation, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, LayerNorm, Nearest, Op,
+    Pool, PoolKind, Resize, ResizeTarget, Softmax, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor, Tensors};
 use std::collections::BTreeSet;
@@ -142,7 +142,7 @@ impl Net<'_> {
     }
 
     fn layer(&mut self, x: ValueId) -> ValueId {
-        match self.random.below(15) {
+        match self.random.below(19) {
             0..6 => {
                 let y = self.convolution(x);
                 self.activated(y)
@@ -153,7 +153,10 @@ impl Net<'_> {
             11 => self.node(Op::Identity, &[x]),
             12 => self.joined(x),
             13 => self.tokens(x),
-            _ => self.enlarged(x),
+            14 => self.enlarged(x),
+            15..17 => self.function(x),
+            17 => self.with_constant(x),
+            _ => self.combined(x),
         }
     }
 
@@ -211,6 +214,61 @@ impl Net<'_> {
             _ => return x,
         };
         self.node(op, &[x])
+    }
+
+    /// A function of every number, or of the channels of every position.
+    fn function(&mut self, x: ValueId) -> ValueId {
+        let unary = [
+            Unary::Sigmoid,
+            Unary::Tanh,
+            Unary::Erf,
+            Unary::Gelu,
+            Unary::GeluTanh,
+            Unary::HardSwish,
+            Unary::Neg,
+        ];
+        let activations = [
+            Activation::LeakyRelu { alpha: 0.2 },
+            Activation::HardSigmoid { alpha: 0.3, beta: 0.4 },
+            Activation::Clip { min: Some(0.0), max: Some(0.8) },
+            Activation::Clip { min: Some(-0.3), max: Some(0.6) },
+            Activation::Clip { min: Some(-0.2), max: None },
+        ];
+        let op = match self.random.below(5) {
+            0..3 => Op::Unary(self.random.pick(&unary)),
+            3 => Op::Activation(self.random.pick(&activations)),
+            _ => Op::Softmax(Softmax { axis: 1, log: false }),
+        };
+        self.node(op, &[x])
+    }
+
+    /// An operator with one number, or one for every channel.
+    fn with_constant(&mut self, x: ValueId) -> ValueId {
+        let channels = self.shape(x)[1];
+        let shapes = [vec![], vec![1, 1], vec![channels, 1, 1], vec![1, channels, 1, 1]];
+        let shape = self.random.pick(&shapes);
+        self.note("numbers of channels", channels > 1 && shape.contains(&channels));
+        let constant = self.numbers(&shape, 2.0);
+        let sides = if self.random.coin() { [x, constant] } else { [constant, x] };
+        let op = self.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul]);
+        let y = self.node(Op::Binary(op), &sides);
+        if self.random.coin() { self.activated(y) } else { y }
+    }
+
+    /// The product with, or difference to another image, or the product with a number for every
+    /// channel.
+    fn combined(&mut self, x: ValueId) -> ValueId {
+        let shape = self.shape(x);
+        if self.random.coin() {
+            let mean = self.node(Op::GlobalAveragePool, &[x]);
+            let gate = self.node(Op::Unary(Unary::Sigmoid), &[mean]);
+            self.note("gates", true);
+            let sides = if self.random.coin() { [x, gate] } else { [gate, x] };
+            return self.node(Op::Binary(Binary::Mul), &sides);
+        }
+        let y = self.convolve(x, Window::new(&[1, 1]), shape[1], 1);
+        let op = self.random.pick(&[Binary::Mul, Binary::Sub]);
+        self.node(Op::Binary(op), &[x, y])
     }
 
     /// The sum with another image of the same shape, or with a branch.
@@ -285,10 +343,20 @@ impl Net<'_> {
         self.image_of(y, height, width)
     }
 
-    /// A product with every row of tokens, perhaps with a sum.
+    /// A product with every row of tokens, perhaps with a sum, and functions of their channels.
     fn products(&mut self, x: ValueId) -> ValueId {
         self.note("tokens", true);
+        let x = if self.random.coin() { self.normalised(x) } else { x };
         let mut y = self.product(x);
+        y = match self.random.below(4) {
+            0 => self.node(Op::Unary(Unary::Gelu), &[y]),
+            1 => self.node(Op::Softmax(Softmax { axis: 2, log: false }), &[y]),
+            2 => {
+                let numbers = self.numbers(&[self.graph[y].shape[2]], 1.0);
+                self.node(Op::Binary(Binary::Mul), &[y, numbers])
+            }
+            _ => y,
+        };
         if self.random.coin() {
             let z = self.product(y);
             let alike = self.graph[y].shape == self.graph[z].shape;
@@ -353,11 +421,26 @@ impl Net<'_> {
             true => self.node(Op::Flatten { axis: 1 }, &[x]),
             false => self.node(Op::Reshape { shape: vec![0, -1] }, &[x]),
         };
+        if rest == 1 && self.random.chance(50) {
+            x = self.normalised(x);
+        }
         if self.random.chance(30) {
             x = self.dense(x);
             x = self.activated(x);
         }
         self.dense(x)
+    }
+
+    /// A layer normalisation of the last axis, with or without an addend.
+    fn normalised(&mut self, x: ValueId) -> ValueId {
+        let axis = self.graph[x].shape.len() - 1;
+        let channels = self.graph[x].shape[axis];
+        let mut inputs = vec![x, self.numbers(&[channels], 1.0)];
+        if self.random.coin() {
+            inputs.push(self.numbers(&[channels], 0.5));
+        }
+        let epsilon = self.random.pick(&[1e-5, 1e-2]);
+        self.node(Op::LayerNorm(LayerNorm { axis, epsilon }), &inputs)
     }
 
     fn dense(&mut self, x: ValueId) -> ValueId {
