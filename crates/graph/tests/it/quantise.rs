@@ -321,7 +321,6 @@ fn what_stays_float() {
     assert_eq!(result.graph[square.input(1).unwrap()].name, "two");
 }
 
-/// Layers with unusual parameters keep their meaning.
 /// Behind a product a leaky ReLU is part of the layer; behind a sum it is one of its own.
 #[test]
 fn leaky_relus_of_products_are_quantised_instead() {
@@ -343,6 +342,7 @@ fn leaky_relus_of_products_are_quantised_instead() {
     assert!(quality(&g, &result.graph) > 35.0);
 }
 
+/// Layers with unusual parameters keep their meaning.
 #[test]
 fn biases_of_every_shape() {
     let gemm = Gemm { alpha: 0.5, beta: -2.0, transpose_a: false, transpose_b: false };

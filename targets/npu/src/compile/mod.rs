@@ -89,6 +89,7 @@ pub(crate) fn compile(
         network: &network,
         folds: &folds,
         minis: Default::default(),
+        cuts: FxHashMap::default(),
     };
     let (ways, found) = search(&mut cutter, &job, wishes.effort, graph)?;
     log.pass("schedule", format!("{} cycles, {:?}", found.cycles, ways.all), String::new);
@@ -122,21 +123,29 @@ fn start(group: u32) -> Knobs {
 
 /// Ways to cut that differ from one in one respect.
 fn neighbours(knobs: Knobs) -> Vec<Knobs> {
-    let mut found = Vec::new();
-    found.extend(
-        [1, 2, 4, 8]
-            .into_iter()
-            .filter(|&chunk| chunk <= knobs.group)
-            .map(|chunk| Knobs { chunk, ..knobs }),
-    );
-    found.extend([4_000, 8_000, 16_000, 1 << 40].map(|rows| Knobs { rows, ..knobs }));
-    found.extend([1, 2, 4, 32].map(|set| Knobs { set, ..knobs }));
-    found.extend([8, 16, 24].map(|height| Knobs { height, ..knobs }));
-    found.extend([4, 6, 8, 12, 16].map(|share| Knobs { share, ..knobs }));
+    let mut found = layer_neighbours(knobs, true);
     found.extend([0, 1, 2, 4, 8].map(|linger| Knobs { linger, ..knobs }));
-    found.extend([0, 4_000, 16_000].map(|patience| Knobs { patience, ..knobs }));
-    found.extend([0, 1, 2, 3, 4].map(|direct| Knobs { direct, ..knobs }));
     found.extend([0, 4, 8, 16, 32].map(|lead| Knobs { lead, ..knobs }));
+    found.retain(|&other| other != knobs);
+    found
+}
+
+/// The same in what counts for a layer with or without weights.
+fn layer_neighbours(knobs: Knobs, has_weights: bool) -> Vec<Knobs> {
+    let mut found = Vec::new();
+    // Several images are not cut into rows.
+    if knobs.group == 1 {
+        found.extend([4_000, 8_000, 16_000, 1 << 40].map(|rows| Knobs { rows, ..knobs }));
+        found.extend([8, 16, 24].map(|height| Knobs { height, ..knobs }));
+    }
+    if has_weights {
+        let chunks = [1, 2, 4, 8].into_iter().filter(|&chunk| chunk <= knobs.group);
+        found.extend(chunks.map(|chunk| Knobs { chunk, ..knobs }));
+        found.extend([1, 2, 4, 32].map(|set| Knobs { set, ..knobs }));
+        found.extend([4, 6, 8, 12, 16].map(|share| Knobs { share, ..knobs }));
+        found.extend([0, 4_000, 16_000].map(|patience| Knobs { patience, ..knobs }));
+        found.extend([0, 1, 2, 3, 4].map(|direct| Knobs { direct, ..knobs }));
+    }
     found.retain(|&other| other != knobs);
     found
 }
@@ -182,19 +191,23 @@ impl Search<'_, '_, '_> {
 
     /// Cuts one layer after the other in another way, at random, and keeps what is no slower.
     fn single_layers(&mut self, effort: Effort) -> std::result::Result<(), NotCompiled> {
-        let Some((_, found)) = &self.best else { return Ok(()) };
+        let Some(best) = &self.best else { return Ok(()) };
+        let found = &best.1;
         // Long programs take longer to write.
         let lines = found.programs.iter().map(|program| program.lines.len()).sum::<usize>().max(1);
         let trials = match effort {
             Effort::Fast => 0,
-            Effort::Default => 400_000 / lines,
+            Effort::Default => 1_000_000 / lines,
             Effort::Max => 8_000_000 / lines,
         };
-        let computes = |(_, layer): &(usize, &Layer)| {
-            !matches!(layer.operation, Operation::Enter | Operation::Alias)
+        let network = self.job.network;
+        let others = |ways: &Ways, layer: usize| match network.layers[layer].operation {
+            Operation::Enter | Operation::Alias => Vec::new(),
+            Operation::Conv { .. } => layer_neighbours(ways.of(layer), true),
+            _ => layer_neighbours(ways.of(layer), false),
         };
-        let layers: Vec<usize> =
-            self.job.network.layers.iter().enumerate().filter(computes).map(|(at, _)| at).collect();
+        let is_cut = |layer: &usize| !others(&best.0, *layer).is_empty();
+        let layers: Vec<usize> = (0..network.layers.len()).filter(is_cut).collect();
         let mut random = 1_u64;
         let mut below = |count: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -203,8 +216,8 @@ impl Search<'_, '_, '_> {
         for _ in 0..trials.min(20_000) {
             let Some((best, _)) = &self.best else { break };
             let mut ways = best.clone();
-            let layer = layers[below(layers.len())];
-            let others = neighbours(ways.of(layer));
+            let Some(&layer) = layers.get(below(layers.len())) else { break };
+            let others = others(&ways, layer);
             ways.layers.insert(layer, others[below(others.len())]);
             self.try_ways(ways)?;
         }

@@ -19,6 +19,7 @@ use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 /// Steps that a program may have.
 const MAX_STEPS: usize = 1 << 18;
@@ -147,7 +148,7 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) job: &'c Job<'a>,
     pub(super) ways: &'c Ways,
     pub(super) steps: Vec<Step>,
-    pub(super) cuts: FxHashMap<usize, Cut>,
+    pub(super) cuts: FxHashMap<usize, Rc<Cut>>,
     /// Blocks of activations, by value and group.
     pub(super) blocks: Vec<Block>,
     pub(super) block_of: BTreeMap<(ValueId, u32), usize>,
@@ -215,9 +216,9 @@ fn steps(
     cutter: &mut Cutter<'_>,
     job: &Job<'_>,
     ways: &Ways,
-) -> std::result::Result<(Vec<Step>, FxHashMap<usize, Cut>), Misfit> {
+) -> std::result::Result<(Vec<Step>, FxHashMap<usize, Rc<Cut>>), Misfit> {
     let mut steps = Vec::new();
-    let mut cuts: FxHashMap<usize, Cut> = FxHashMap::default();
+    let mut cuts: FxHashMap<usize, Rc<Cut>> = FxHashMap::default();
     let mut first = 0;
     let mut group = 0;
     let end = job.shares[0];
@@ -240,7 +241,7 @@ fn steps(
                 Entry::Occupied(cut) => cut.get().sets.len(),
                 Entry::Vacant(place) => {
                     let misfit = |problem| Misfit { layer: Some(index), problem };
-                    let cut = cutter.cut(layer, &pieces, knobs).map_err(misfit)?;
+                    let cut = cutter.cut(index, images, knobs).map_err(misfit)?;
                     place.insert(cut).sets.len()
                 }
             };
@@ -265,7 +266,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         job: &'c Job<'a>,
         ways: &'c Ways,
         steps: Vec<Step>,
-        cuts: FxHashMap<usize, Cut>,
+        cuts: FxHashMap<usize, Rc<Cut>>,
     ) -> Result<Scheduler<'c, 'a>> {
         let team = Team::new(cutter.arch, cutter.model, job.shares.clone());
         let instance_of = vec![None; steps.len()];

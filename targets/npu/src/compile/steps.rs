@@ -16,6 +16,7 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a search varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,7 +112,12 @@ pub(crate) struct Cutter<'a> {
     /// Columns of an input that are channels of the machine's tensor.
     pub(crate) folds: &'a FxHashMap<ValueId, u32>,
     pub(crate) minis: Minis,
+    /// Ways to cut that were found, by layer, images of a group, and the knobs that count.
+    pub(crate) cuts: FxHashMap<CutKey, Rc<Cut>>,
 }
+
+/// Layer, images of its group, chunk, rows, height, share and set.
+pub(crate) type CutKey = (usize, u32, u32, u64, u32, u32, u32);
 
 /// Extents of a tensor in memory whose columns are folded into channels.
 pub(crate) fn folded([c, h, w]: Extents, fold: u32) -> Extents {
@@ -257,8 +263,22 @@ impl Cutter<'_> {
         u32::try_from(units).unwrap_or(u32::MAX)
     }
 
+    /// The fastest way to cut layer number `index`, which has weights, for groups of so many images.
+    pub(crate) fn cut(&mut self, index: usize, images: u32, knobs: &Knobs) -> Result<Rc<Cut>> {
+        let &Knobs { chunk, rows, height, share, set, .. } = knobs;
+        let key = (index, images, chunk, rows, height, share, set);
+        if let Some(cut) = self.cuts.get(&key) {
+            return Ok(Rc::clone(cut));
+        }
+        let layer = &self.network.layers[index];
+        let pieces = self.pieces(layer, (0, images), knobs);
+        let cut = Rc::new(self.best_cut(layer, &pieces, knobs)?);
+        self.cuts.insert(key, Rc::clone(&cut));
+        Ok(cut)
+    }
+
     /// The fastest way to cut a layer with weights, all of whose pieces are given.
-    pub(crate) fn cut(&mut self, layer: &Layer, pieces: &[Piece], knobs: &Knobs) -> Result<Cut> {
+    fn best_cut(&mut self, layer: &Layer, pieces: &[Piece], knobs: &Knobs) -> Result<Cut> {
         let convs: Vec<Conv> = pieces.iter().map(|&piece| self.conv(layer, piece)).collect();
         let first = convs[0];
         let limit = (self.arch.wl0_units / knobs.share).max(1);
