@@ -28,7 +28,7 @@ mod taps;
 mod view;
 
 pub(crate) use taps::{Part, Tap, Taps};
-pub(crate) use view::{Loop, View};
+pub(crate) use view::{Loop, View, places};
 
 /// Elements that the ports of a run may have together.
 const MAX_ELEMENTS: usize = 1 << 26;

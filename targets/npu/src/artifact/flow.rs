@@ -10,21 +10,23 @@ use crate::regions::{Region, RegionTable};
 use crate::replay::Node;
 use crate::verify::Subject;
 use crate::work::{
-    Access, Conv, Copy, Extents, Memory, Place, Vector, VectorKind, Work, accesses, element_bytes,
-    pitch, product, wide,
+    Access, Conv, Copy, Extents, Memory, Place, Vector, VectorKind, WeightDest, WeightSource,
+    Weights, Work, accesses, element_bytes, pitch, product, wide,
 };
 use quincunx_diag::{Diagnostic, Place as At};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::Saturating;
 
 /// Bytes with a label of their own.
 const WORD: i64 = 8;
 
-/// Bytes that are no part of a value: unknown, and weights.
+/// Bytes that are no part of a value: unknown, weights, and operands of products that become
+/// weights.
 const NOTHING: u32 = 0;
 const WEIGHTS: u32 = 1;
-const VALUES: u32 = 2;
+const OPERANDS: u32 = 2;
+const VALUES: u32 = 3;
 
 /// What lies in L2: images, or a tile of them.
 #[derive(Clone, Copy)]
@@ -90,6 +92,14 @@ impl Held<'_> {
         inside.then_some(place)
     }
 
+    /// The first layout that a tensor has, and where it begins with a tile.
+    fn find(&self, other: &Tensor, tile: [u32; 4]) -> Option<(Tensor, [i64; 4])> {
+        let layouts = self.layouts.iter().map(|&extents| Tensor { extents, ..self.tensor });
+        layouts
+            .filter(|layout| layout.bytes == other.bytes && alike(layout, other, tile[0]))
+            .find_map(|layout| Some((layout, self.place(&layout, other.address, tile)?)))
+    }
+
     /// The position after which the image of a place is complete.
     fn complete(&self, place: [i64; 4]) -> Option<usize> {
         let mut end = Saturating(self.images.0);
@@ -128,6 +138,7 @@ pub(super) fn check(
         labels: vec![vec![NOTHING; words]; subject.programs.len()],
         tensors,
         stored: BTreeMap::new(),
+        operands: BTreeSet::new(),
         pads: BTreeMap::new(),
     };
     for (position, &node) in order.iter().enumerate() {
@@ -190,7 +201,7 @@ fn held<'a>(taps: &'a Taps, order: &[Node]) -> Vec<Held<'a>> {
                     value,
                     core: part.core,
                     tensor,
-                    layouts: vec![extents],
+                    layouts: vec![extents, in_a_column(extents)],
                     images: (first, images),
                     parts: vec![(images, position)],
                 }),
@@ -203,7 +214,7 @@ fn held<'a>(taps: &'a Taps, order: &[Node]) -> Vec<Held<'a>> {
                 Entry::Occupied(other) => {
                     let other = &mut held[*other.get()];
                     other.names.push(name);
-                    other.layouts.push(extents);
+                    other.layouts.extend([extents, in_a_column(extents)]);
                 }
                 Entry::Vacant(place) => {
                     place.insert(held.len());
@@ -237,6 +248,8 @@ struct Flow<'a> {
     tensors: &'a [NamedTensor],
     /// Elements stored, by output.
     stored: BTreeMap<&'a str, u64>,
+    /// Blocks of the weight buffer that are operands of products, by core and first unit.
+    operands: BTreeSet<(usize, u32)>,
     /// Rows and columns of padding, by value and operand.
     pads: BTreeMap<(usize, usize), [i64; 2]>,
 }
@@ -245,11 +258,8 @@ type Outcome<T> = Result<T, String>;
 
 impl<'a> Flow<'a> {
     fn line(&mut self, core: usize, position: usize, work: &Work, list: &[Access]) -> Outcome<()> {
-        let target = result(work).and_then(|(tensor, tile)| {
-            let index = self.target(core, position, tensor, tile)?;
-            let held = &self.held[index];
-            Some((index, held.place(&held.tensor, tensor.address, tile)?))
-        });
+        let target =
+            result(work).and_then(|(tensor, tile)| self.target(core, position, tensor, tile));
         let reads = list.iter().filter(|access| !access.write && access.memory == Memory::L2(0));
         for (number, (operand, access)) in operands(work).iter().zip(reads).enumerate() {
             let label = self.label(core, access)?;
@@ -261,7 +271,9 @@ impl<'a> Flow<'a> {
             };
             let (layout, source) = self.place_of(index as usize, operand)?;
             if let Some((target, place)) = target {
-                self.belongs((target, place), number, operand, source)?;
+                let is_free = matches!(work, Work::Conv(conv)
+                    if self.operands.contains(&(core, conv.weights)));
+                self.belongs((target, place), (number, is_free), operand, source)?;
             }
             if let Work::Copy(copy) = work {
                 self.store(index as usize, copy, linear(layout, source))?;
@@ -270,8 +282,20 @@ impl<'a> Flow<'a> {
         if let (Work::Copy(copy), Some((index, place))) = (work, target) {
             self.load(index, copy, linear(self.held[index].tensor, place))?;
         }
+        if let Work::Weights(Weights { source: WeightSource::L2(_), .. }) = work {
+            let read = list.iter().find(|access| !access.write);
+            let label = read.map_or(Ok(NOTHING), |access| self.label(core, access))?;
+            if !matches!(label, WEIGHTS | OPERANDS) {
+                return Err("what is loaded as weights is none".to_owned());
+            }
+            self.buffered(core, work, label == OPERANDS);
+        } else if let Work::Weights(_) = work {
+            self.buffered(core, work, false);
+        }
         let label = match (work, target) {
             (Work::Weights(_), _) => WEIGHTS,
+            (Work::Reorder(_), _) => OPERANDS,
+            (Work::Copy(copy), _) if copy.load && copy.bas != 0 => OPERANDS,
             (_, Some((index, _))) => VALUES.saturating_add(index as u32),
             (_, None) => NOTHING,
         };
@@ -286,16 +310,22 @@ impl<'a> Flow<'a> {
         self.complete(position)
     }
 
-    /// The value that a tile is a part of: of those with its layout, the one that is complete next.
-    fn target(&self, core: usize, now: usize, tensor: Tensor, tile: [u32; 4]) -> Option<usize> {
+    /// The value that a tile is a part of, and where in it: of those with its layout, the one that is
+    /// complete next.
+    fn target(
+        &self,
+        core: usize,
+        now: usize,
+        tensor: Tensor,
+        tile: [u32; 4],
+    ) -> Option<(usize, [i64; 4])> {
         let complete = |(index, held): (usize, &Held<'_>)| {
-            let same = (held.core, held.tensor.bytes) == (core, tensor.bytes)
-                && tensor.address >= held.tensor.address
-                && alike(&held.tensor, &tensor, tile[0]);
-            let place = same.then(|| held.place(&held.tensor, tensor.address, tile)).flatten()?;
-            Some((held.complete(place).filter(|&complete| complete >= now)?, index))
+            let same = held.core == core && tensor.address >= held.tensor.address;
+            let (_, place) = same.then(|| held.find(&tensor, tile)).flatten()?;
+            Some((held.complete(place).filter(|&complete| complete >= now)?, index, place))
         };
-        self.held.iter().enumerate().filter_map(complete).min().map(|(_, index)| index)
+        let next = self.held.iter().enumerate().filter_map(complete).min();
+        next.map(|(_, index, place)| (index, place))
     }
 
     /// The label of all words of an access.
@@ -323,20 +353,18 @@ impl<'a> Flow<'a> {
 
     /// Where in a value an operand begins, and in which layout.
     fn place_of(&self, index: usize, operand: &Operand) -> Outcome<(Tensor, [i64; 4])> {
-        let (held, other) = (&self.held[index], &operand.tensor);
-        let layouts = held.layouts.iter().map(|&extents| Tensor { extents, ..held.tensor });
-        let found = layouts
-            .filter(|layout| layout.bytes == other.bytes && alike(layout, other, operand.tile[0]))
-            .find_map(|layout| Some((layout, held.place(&layout, other.address, operand.tile)?)));
-        found.ok_or_else(|| format!("the value {:?} is read as something else", held.names[0]))
+        let held = &self.held[index];
+        held.find(&operand.tensor, operand.tile)
+            .ok_or_else(|| format!("the value {:?} is read as something else", held.names[0]))
     }
 
     /// The place that is read belongs to the one that is written: the same image, the channels, and
-    /// rows and columns that lie as far off as for every other part of the result.
+    /// rows and columns that lie as far off as for every other part of the result. Of the parts of a
+    /// value that is multiplied with another one only the images are known.
     fn belongs(
         &mut self,
         (target, place): (usize, [i64; 4]),
-        number: usize,
+        (number, is_free): (usize, bool),
         operand: &Operand,
         source: [i64; 4],
     ) -> Outcome<()> {
@@ -347,6 +375,9 @@ impl<'a> Flow<'a> {
         };
         let pads = [axis(0), axis(1)];
         let known = *self.pads.entry((held.value, number)).or_insert(pads);
+        if is_free && source[0] == place[0] {
+            return Ok(());
+        }
         let (per, of) = operand.channel;
         let channel = (wide(place[1]) * wide(per)).0.checked_div(of.into()).unwrap_or(0);
         if source[0] != place[0]
@@ -395,6 +426,16 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Notes whether a block of the weight buffer is an operand of a product.
+    fn buffered(&mut self, core: usize, work: &Work, is_operand: bool) {
+        if let Work::Weights(Weights { dest: WeightDest::Wl0(unit), .. }) = work {
+            match is_operand {
+                true => self.operands.insert((core, *unit)),
+                false => self.operands.remove(&(core, *unit)),
+            };
+        }
+    }
+
     /// Values that are said to be complete now are.
     fn complete(&self, position: usize) -> Outcome<()> {
         for &(index, first, images) in self.completed.get(&position).into_iter().flatten() {
@@ -412,6 +453,11 @@ impl<'a> Flow<'a> {
         }
         Ok(())
     }
+}
+
+/// The positions of an image in one column.
+fn in_a_column([c, h, w]: Extents) -> Extents {
+    [c, h.saturating_mul(w), 1]
 }
 
 /// Two tensors have the same layout; of one image also where one has fewer rows.
@@ -452,7 +498,7 @@ fn result(work: &Work) -> Option<(Tensor, [u32; 4])> {
             let [c, h, w] = vector.config.tile;
             (tensor(vector.output, vector.config.dest, vector.output_bytes()), [1, c, h, w])
         }
-        Work::Copy(copy) if copy.load => {
+        Work::Copy(copy) if copy.load && copy.bas == 0 => {
             let [c, h, w] = copy.tile;
             let bytes = element_bytes(copy.format);
             (tensor(copy.l2, copy.l2_tensor, bytes), [copy.images, c, h, w])

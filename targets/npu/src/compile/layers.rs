@@ -5,6 +5,7 @@
 //! nothing else reads what lies between.
 
 use super::functions::Function;
+use super::products::Product;
 use super::weights;
 use crate::ports::{Loop, View};
 use crate::work::Extents;
@@ -124,7 +125,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    const POINT: Frame = Frame { kernel: [1, 1], stride: [1, 1], dilate: [1, 1], start: [0, 0] };
+    pub(crate) const POINT: Frame =
+        Frame { kernel: [1, 1], stride: [1, 1], dilate: [1, 1], start: [0, 0] };
 
     fn of(window: &Window) -> Frame {
         let pair = |list: &[usize]| [list[0] as u32, list[1] as u32];
@@ -151,6 +153,8 @@ pub(crate) enum Operation {
         /// Groups of channels.
         groups: u32,
     },
+    /// Products of matrices of two values.
+    Product(Product),
     /// A reduction of windows.
     Pool {
         /// Window.
@@ -277,7 +281,7 @@ impl Network {
     }
 }
 
-type Reason<T> = Result<T, String>;
+pub(crate) type Reason<T> = Result<T, String>;
 
 struct Walk<'a> {
     graph: &'a Graph,
@@ -327,6 +331,7 @@ impl Walk<'_> {
                 self.product(id, node, Frame::of(window), conv.groups as u32, result)
             }
             Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
+            Op::MatMul if self.is_computed(node, 1) => self.matrices(id, node),
             Op::Gemm(_) | Op::MatMul => self.dense(id, node),
             Op::Pool(pool) => self.pool(id, node, pool),
             Op::GlobalMaxPool | Op::GlobalAveragePool => {
@@ -393,7 +398,7 @@ impl Walk<'_> {
         if value.constant.is_some() {
             return Err("it quantises a constant".to_owned());
         }
-        let form = entering(&value.shape, grid)?;
+        let form = entering(&value.shape, grid, self.is_matrix(node.output))?;
         if let Some((other, first)) = self.entered.get(&input) {
             if other != quantiser {
                 return Err("its input enters on the grid of another quantiser".to_owned());
@@ -471,6 +476,33 @@ impl Walk<'_> {
         let (_, extents) = shape(&[form.images as usize, outputs])?;
         let result = Form::image(form.images, extents, form.grid);
         self.product(id, node, Frame { kernel: [rows, columns], ..Frame::POINT }, 1, result)
+    }
+
+    /// Products of two values read it.
+    fn is_matrix(&self, value: ValueId) -> bool {
+        let mut readers = self.consumers[value.index()].iter().map(|&reader| &self.graph[reader]);
+        readers.any(|node| node.op == Op::MatMul && self.is_computed(node, 1))
+    }
+
+    fn is_computed(&self, node: &Node, operand: usize) -> bool {
+        node.input(operand).is_some_and(|value| self.graph[value].constant.is_none())
+    }
+
+    /// Products of matrices of two values.
+    fn matrices(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        if self.network.subset == Subset::Published {
+            return Err("published programs reorder nothing (--subset published)".to_owned());
+        }
+        let forms = [self.form(node, 0)?, self.form(node, 1)?];
+        let shape = |operand| node.input(operand).map_or(&[][..], |x| &self.graph[x].shape);
+        let tail = self.tail(id, Unit::Array, true)?;
+        // What is transposed next becomes slices of channels, as the operands of attention are.
+        let readers = &self.consumers[tail.output.index()];
+        let turns = readers.iter().any(|&r| matches!(self.graph[r].op, Op::Transpose { .. }));
+        let grain = if tail.grid.is_some() { 8 } else { 4 };
+        let operands = [(forms[0], shape(0)), (forms[1], shape(1))];
+        let (product, result) = Product::new(operands, turns.then_some(grain))?;
+        self.push(tail, Operation::Product(product), node, 2, result, None)
     }
 
     fn product(
@@ -894,14 +926,19 @@ pub(crate) fn image_order(form: &Form) -> Option<Vec<usize>> {
     Some(view.places().map(|place| place as usize).collect())
 }
 
-/// How an input of this shape is held: one of three axes has its channels last.
-fn entering(shape: &[usize], grid: Grid) -> Reason<Form> {
-    let [n, t, c] = *shape else {
-        let (images, extents) = self::shape(shape)?;
-        return Ok(Form::image(images, extents, grid));
+/// How an input of this shape is held: one of three axes has its channels last, and one of four if
+/// asked for.
+fn entering(shape: &[usize], grid: Grid, last: bool) -> Reason<Form> {
+    let [n, h, w, c] = match *shape {
+        [n, t, c] => [n, t, 1, c],
+        [n, h, w, c] if last => [n, h, w, c],
+        _ => {
+            let (images, extents) = self::shape(shape)?;
+            return Ok(Form::image(images, extents, grid));
+        }
     };
-    let (images, extents) = self::shape(&[n, c, t, 1])?;
-    Ok(Form { images, extents, grid, view: View::dense((n * t * c) as u64) })
+    let (images, extents) = self::shape(&[n, c, h, w])?;
+    Ok(Form { images, extents, grid, view: View::dense((n * h * w * c) as u64) })
 }
 
 /// Positions of which channels are reduced in a layer: each takes four lines.
@@ -940,7 +977,7 @@ pub(crate) fn axes(whole: Extents, part: Extents) -> Option<u8> {
 }
 
 /// Images and extents of a shape.
-fn shape(shape: &[usize]) -> Reason<(u32, Extents)> {
+pub(crate) fn shape(shape: &[usize]) -> Reason<(u32, Extents)> {
     let [n, c, h, w] = match *shape {
         [n, c] => [n, c, 1, 1],
         [n, c, h, w] => [n, c, h, w],

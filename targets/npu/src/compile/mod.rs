@@ -11,6 +11,7 @@
 mod functions;
 pub(crate) mod layers;
 mod memory;
+mod products;
 mod schedule;
 mod steps;
 mod team;
@@ -339,6 +340,19 @@ fn weigh(
 ) -> std::result::Result<(Vec<u8>, FxHashMap<usize, u32>), NotCompiled> {
     let (mut image, mut places) = (Vec::new(), FxHashMap::default());
     for (index, layer) in network.layers.iter().enumerate() {
+        if let Operation::Product(product) = &layer.operation {
+            let scale = |value: ValueId| match network.forms[&value].grid {
+                Grid::Codes { scale, .. } => scale,
+                Grid::Half => 1.0,
+            };
+            let factor = scale(layer.inputs[0]) * scale(layer.inputs[1]);
+            let address = u32::try_from(image.len()).map_err(|_| {
+                Diagnostic::unsupported("Q4094", "the weights have more than 4 GiB")
+            })?;
+            places.insert(index, address);
+            image.extend(product.parameters(factor as f32));
+            continue;
+        }
         let Operation::Conv { frame, groups } = layer.operation else { continue };
         let root = network.root(layer.inputs[0]);
         let form = network.forms[&layer.inputs[0]];

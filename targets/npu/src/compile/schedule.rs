@@ -8,18 +8,22 @@
 use super::functions::{self, Base};
 use super::layers::{Network, Operation};
 use super::memory::{Block, Occupied, pack};
+use super::products;
 use super::steps::{Cut, Cutter, Step, Tile, Ways, format, image_bytes};
 use super::team::{Ops, Shares, Staged, Team};
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Indices, Map, Program};
 use crate::time::{conv_line_cycles, vector_line_cycles};
-use crate::work::{Conv, Copy, Extents, Place, Regions, Work, element_bytes};
+use crate::work::{Conv, Copy, Extents, Place, Regions, Work, element_bytes, pitch};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+
+/// Steps before a product in which its parameters are loaded.
+const AHEAD: usize = 8;
 
 /// Steps that a program may have.
 const MAX_STEPS: usize = 1 << 18;
@@ -119,6 +123,10 @@ pub(super) struct Load {
 pub(super) enum State {
     /// In DRAM.
     Waiting,
+    /// An operand of a product, which is not a block of weights yet.
+    Operand,
+    /// An operand of a product that is weights at this byte of L2.
+    Packed(u64),
     /// On its way through L2.
     Staged(Block, Staged),
     /// In WL0.
@@ -154,6 +162,8 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) block_of: BTreeMap<(ValueId, u32), usize>,
     /// Blocks that only one layer uses, by layer and group.
     own_block_of: BTreeMap<(usize, u32), usize>,
+    /// Parameters of products that are to be loaded: before which step, layer and group.
+    parameters: VecDeque<(usize, usize, u32)>,
     pub(super) occupied: Occupied,
     pub(super) instances: Vec<Instance>,
     /// The instance of a step with weights.
@@ -233,7 +243,12 @@ fn steps(
             let mut push = |piece, set| {
                 steps.push(Step { layer: index, group, piece, set });
             };
-            if !matches!(layer.operation, Operation::Conv { .. }) {
+            let heads = match &layer.operation {
+                Operation::Conv { .. } => 1,
+                Operation::Product(product) => product.heads.len(),
+                _ => 0,
+            };
+            if heads == 0 {
                 pieces.into_iter().for_each(|piece| push(piece, None));
                 continue;
             }
@@ -245,8 +260,12 @@ fn steps(
                     place.insert(cut).sets.len()
                 }
             };
-            for set in 0..sets {
-                pieces.iter().for_each(|&piece| push(piece, Some(set)));
+            // Every image of a product has its own weights.
+            let is_product = matches!(layer.operation, Operation::Product(_));
+            for pieces in pieces.chunk_by(|a, b| !is_product || a.image == b.image) {
+                for set in 0..sets * heads {
+                    pieces.iter().for_each(|&piece| push(piece, Some(set)));
+                }
             }
         }
         first += images;
@@ -279,6 +298,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             blocks: Vec::new(),
             block_of: BTreeMap::new(),
             own_block_of: BTreeMap::new(),
+            parameters: VecDeque::new(),
             occupied: Occupied::new(&[]),
             instances: Vec::new(),
             instance_of,
@@ -358,6 +378,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 }
             }
         }
+        self.place_operands();
         // Results stay until they are stored.
         for output in &self.job.outputs {
             for group in 0..starts.len() as u32 {
@@ -385,6 +406,26 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         }
         self.occupied = Occupied::new(&self.blocks);
         Ok(())
+    }
+
+    /// Gives right operands of products the bytes in which they are weights.
+    fn place_operands(&mut self) {
+        for (index, step) in self.steps.iter().enumerate() {
+            let Operation::Product(product) = &self.job.network.layers[step.layer].operation else {
+                continue;
+            };
+            let key = (step.layer, step.group);
+            if let Some(&block) = self.own_block_of.get(&key) {
+                self.blocks[block].last = index;
+                continue;
+            }
+            let count = product.heads.len() as u64 * u64::from(self.images_of(step.group).1);
+            let bytes = product.bytes() * count.min(products::SLOTS.into());
+            let first = index.saturating_sub(AHEAD);
+            self.parameters.push_back((first, step.layer, step.group));
+            self.own_block_of.insert(key, self.blocks.len());
+            self.blocks.push(Block { start: 0, bytes, first, last: index });
+        }
     }
 
     /// Sums that are the last to read an operand of the same size are written over it.
@@ -449,16 +490,21 @@ impl<'c, 'a> Scheduler<'c, 'a> {
     /// What the DRAM port has to load, in the order of need.
     fn gather(&mut self) {
         let mut needs: Vec<usize> = Vec::new();
-        let mut keys: FxHashMap<(usize, usize, u32), usize> = FxHashMap::default();
+        let mut keys: FxHashMap<(usize, usize, u32, u32), usize> = FxHashMap::default();
         for (index, step) in self.steps.iter().enumerate() {
             let Some(set) = step.set else { continue };
-            let instance = *keys.entry((step.layer, set, step.group)).or_insert_with(|| {
+            let layer = &self.job.network.layers[step.layer];
+            let (image, state) = match layer.operation {
+                Operation::Product(_) => (step.piece.image, State::Operand),
+                _ => (0, State::Waiting),
+            };
+            let instance = *keys.entry((step.layer, set, step.group, image)).or_insert_with(|| {
                 let cut = &self.cuts[&step.layer];
-                let tiles = cut.sets[set].clone();
+                let tiles = cut.sets[set % cut.sets.len()].clone();
                 let instance = self.instances.len();
                 for tile in 0..tiles.len() {
                     needs.push(index);
-                    self.loads.push(Load { instance, tile, state: State::Waiting });
+                    self.loads.push(Load { instance, tile, state });
                 }
                 let places = vec![None; tiles.len()];
                 let (layer, y, steps) = (step.layer, cut.y, (index, index));
@@ -517,6 +563,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 return false;
             }
             let (stride, kernel, start) = match layer.operation {
+                Operation::Product(_) => return true,
                 Operation::Conv { frame, .. } | Operation::Pool { frame, .. } => {
                     let span = (frame.kernel[0] - 1) * frame.dilate[0] + 1;
                     (frame.stride[0], span, frame.start[0])
@@ -585,6 +632,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
 
     fn work(&mut self, step: usize) -> Result<()> {
         self.flush(step);
+        self.pack(step);
         self.supply(step)?;
         match self.instance_of[step] {
             Some(instance) => self.convolve(step, instance)?,
@@ -619,14 +667,22 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         let Step { layer, piece, group, .. } = self.steps[step];
         let network = self.job.network;
         let layer = &network.layers[layer];
-        let mut whole = self.cutter.conv(layer, piece);
+        let (mut whole, mut result) = (self.cutter.conv(layer, piece), 0);
+        if let Operation::Product(product) = &layer.operation {
+            let head = product.heads[self.head(instance)];
+            let byte = |(position, channel): (u32, u32), channels: u32, bytes: u32| {
+                i64::from(position) * i64::from(pitch(channels, bytes)) + i64::from(channel * bytes)
+            };
+            whole.input.address += byte(head.left, whole.source[0], 1);
+            result = byte(head.result, whole.dest[0], element_bytes(whole.formats[2]));
+        }
         let input = self.image(self.root(layer.inputs[0]), group, piece.image);
         let output = self.image(layer.output, group, piece.image);
         let form = network.forms[&layer.output];
-        let pixel = crate::work::pitch(whole.dest[0], element_bytes(format(form.grid)));
+        let pixel = pitch(whole.dest[0], element_bytes(format(form.grid)));
         let rows = u64::from(piece.row) * u64::from(whole.dest[2]) * u64::from(pixel);
         whole.input.address += input as i64;
-        whole.output.address = (output + rows) as i64;
+        whole.output.address = (output + rows) as i64 + result;
         let (tiles, y) = (self.instances[instance].tiles.clone(), self.instances[instance].y);
         let streamed = std::mem::take(&mut self.instances[instance].streamed);
         let mut first: Option<Conv> = None;
@@ -649,6 +705,58 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         }
         self.tile = tiles.len();
         Ok(())
+    }
+
+    /// The product of a layer that weights are for.
+    fn head(&self, instance: usize) -> usize {
+        let own = &self.instances[instance];
+        own.set / self.cuts[&own.layer].sets.len().max(1)
+    }
+
+    /// Loads the parameters of products that come soon, and makes weights of the right operand of the
+    /// next one.
+    fn pack(&mut self, step: usize) {
+        while let Some(&(_, layer, group)) = self.parameters.front().filter(|next| next.0 <= step) {
+            self.parameters.pop_front();
+            let Operation::Product(product) = &self.job.network.layers[layer].operation else {
+                continue;
+            };
+            let block = self.blocks[self.own_block_of[&(layer, group)]];
+            let slots = (block.start..block.end()).step_by(product.bytes().max(1) as usize);
+            for copy in slots.flat_map(|slot| product.loads(self.job.weights[&layer], slot)) {
+                self.team.write(&Work::Copy(copy), &self.transfer_map(layer), (0, 0), None);
+            }
+        }
+        let Some(instance) = self.instance_of[step] else { return };
+        let Step { layer, group, piece, .. } = self.steps[step];
+        let Operation::Product(product) = &self.job.network.layers[layer].operation else { return };
+        let first = self.loads[self.next.min(self.loads.len())..].first();
+        if first.is_none_or(|load| load.instance != instance || load.state != State::Operand) {
+            return;
+        }
+        let (head, bytes) = (self.head(instance), product.bytes());
+        let block = self.blocks[self.own_block_of[&(layer, group)]];
+        let image = piece.image - self.images_of(group).0;
+        let number = u64::from(image) * product.heads.len() as u64 + head as u64;
+        let slot = block.start + number % (block.bytes / bytes.max(1)).max(1) * bytes;
+        let right = self.job.network.layers[layer].inputs[1];
+        let from = self.image(self.root(right), group, piece.image);
+        for line in product.packs(head, self.cutter.extents(right), from, slot) {
+            let map = self.map(step, None);
+            self.team.write(&Work::Reorder(line), &map, (piece.image, 1), None);
+        }
+        for at in self.next..self.loads.len() {
+            let Load { instance: other, tile, .. } = self.loads[at];
+            let own = &self.instances[other];
+            let start = &self.steps[own.steps.0];
+            if (own.layer, start.piece.image, start.group, self.head(other))
+                != (layer, piece.image, group, head)
+            {
+                break;
+            }
+            let row = bytes / u64::from(product.columns);
+            self.loads[at].state = State::Packed(slot + u64::from(own.tiles[tile].first) * row);
+        }
     }
 
     /// Notes where images of a value lie in every core.

@@ -2,6 +2,7 @@
 
 use super::functions;
 use super::layers::{Act, Form, Frame, Grid, Layer, Network, Operation, axes};
+use super::products::Product;
 use super::tiles::{CUTS, Minis};
 use crate::arch::NpuArch;
 use crate::isa::{
@@ -178,17 +179,19 @@ impl Cutter<'_> {
         }
     }
 
-    /// A convolution of all output channels of a piece, without addresses and mini tile.
+    /// A convolution of all output channels of a piece, without addresses and mini tile; of products
+    /// the first.
     pub(crate) fn conv(&self, layer: &Layer, piece: Piece) -> Conv {
-        let Operation::Conv { frame, groups } = layer.operation else {
-            unreachable!("the layer has weights")
+        let (frame, groups) = match &layer.operation {
+            Operation::Conv { frame, groups } => (self.frame(layer, *frame), *groups),
+            Operation::Product(product) => return self.product(layer, product, piece),
+            _ => unreachable!("the layer has weights"),
         };
-        let frame = self.frame(layer, frame);
-        let [input, output] = [self.form(layer.inputs[0]), self.network.forms[&layer.output]];
         let source = self.extents(layer.inputs[0]);
-        let [k, ..] = output.extents;
-        let (qb, qk) = quantiser(output.grid);
-        let Grid::Codes { zero, .. } = input.grid else { unreachable!("the input is of codes") };
+        let output = self.form(layer.output);
+        let Grid::Codes { zero, .. } = self.form(layer.inputs[0]).grid else {
+            unreachable!("the input is of codes")
+        };
         let kind = match (groups, frame.dilate) {
             (1, [1, 1]) => ConvKind::Plain,
             (1, _) => ConvKind::Dilated,
@@ -197,36 +200,33 @@ impl Cutter<'_> {
         let rows = Rows::of(frame, piece, source, 0);
         Conv {
             kind,
-            formats: [DataFmt::INT8, DataFmt::INT8, format(output.grid)],
-            signed: [true, true],
             pad: number(zero.into()),
             source: [source[0], rows.height, source[2]],
             dest: output.extents,
-            activation: match layer.act {
-                Act::None => (ActMode::DISABLE, number(0.0)),
-                Act::Relu => (ActMode::RELU, number(0.0)),
-                Act::Leaky(slope) => (ActMode::LEAKY_RELU, number(slope.into())),
-                Act::Cap(limit) => (ActMode::RELU_X, number(limit.into())),
-            },
-            quantiser: match output.grid {
-                Grid::Codes { .. } => (Float2Fixed::ROUND, number(qb), number(qk)),
-                Grid::Half => (Float2Fixed::ROUND, Number::whole(0), Number::whole(0)),
-            },
-            accumulate: None,
             stride: frame.stride,
-            y_cut: YCutMode::CUT_H,
             kernel: frame.kernel,
-            tile: [piece.images, k, source[0], piece.rows, output.extents[2]],
-            mini: [1, 1],
-            mini_image: [0, 0],
+            tile: [piece.images, output.extents[0], source[0], piece.rows, output.extents[2]],
             dilate: frame.dilate,
-            insert: [1, 1],
             groups,
-            phase: 0,
             start: [rows.start, frame.start[1]],
             input: Place { region: 0, address: rows.offset(source, frame, DataFmt::INT8) },
-            weights: 0,
-            output: Place { region: 0, address: 0 },
+            ..plain_conv(layer.act, output.grid)
+        }
+    }
+
+    /// The convolution of the first product of a layer, whose right operand is weights.
+    fn product(&self, layer: &Layer, product: &Product, piece: Piece) -> Conv {
+        let [input, output] = [layer.inputs[0], layer.output].map(|value| self.form(value));
+        let channels = input.extents[0];
+        let address = i64::from(piece.row) * i64::from(pitch(channels, 1));
+        Conv {
+            pad: number(product.taps.1.into()),
+            source: [channels, product.rows - piece.row, 1],
+            dest: [output.extents[0], product.rows, 1],
+            kernel: product.kernel(),
+            tile: [piece.images, product.columns, product.depth, piece.rows, 1],
+            input: Place { region: 0, address },
+            ..plain_conv(layer.act, output.grid)
         }
     }
 
@@ -464,8 +464,11 @@ impl Cutter<'_> {
         }
         let (first, count) = images;
         let [_, rows, _] = self.extents(layer.output);
-        let has_weights = matches!(layer.operation, Operation::Conv { .. });
-        let chunk = if has_weights { knobs.chunk } else { knobs.group };
+        let (rows, chunk) = match &layer.operation {
+            Operation::Conv { .. } => (rows, knobs.chunk),
+            Operation::Product(product) => (product.rows, 1),
+            _ => (rows, knobs.group),
+        };
         let whole = Piece { image: first, images: 1, row: 0, rows };
         let parts = if count == 1 { self.parts(layer, whole, knobs) } else { 1 };
         let step = self.arch.rows.max(1);
@@ -487,7 +490,7 @@ impl Cutter<'_> {
     fn parts(&mut self, layer: &Layer, whole: Piece, knobs: &Knobs) -> u32 {
         let blocks = whole.rows.div_ceil(self.arch.rows.max(1));
         let cycles = match layer.operation {
-            Operation::Conv { .. } => {
+            Operation::Conv { .. } | Operation::Product(_) => {
                 let conv = self.conv(layer, whole);
                 let tile = Tile { first: 0, channels: conv.tile[1] };
                 self.part(&conv, YCutMode::CUT_H, tile).map_or(0, |(_, cycles)| cycles as u64)
@@ -548,6 +551,45 @@ pub(crate) fn row_offset(extents: Extents, row: u32, format: DataFmt) -> i64 {
 fn tiles(channels: u32, size: u32) -> Vec<Tile> {
     let block = |first: u32| Tile { first, channels: size.min(channels - first) };
     (0..channels).step_by(size.max(1) as usize).map(block).collect()
+}
+
+/// A convolution of single positions that ends like this, without its tensors.
+fn plain_conv(act: Act, grid: Grid) -> Conv {
+    let (qb, qk) = quantiser(grid);
+    let place = Place { region: 0, address: 0 };
+    Conv {
+        kind: ConvKind::Plain,
+        formats: [DataFmt::INT8, DataFmt::INT8, format(grid)],
+        signed: [true, true],
+        pad: number(0.0),
+        source: [1; 3],
+        dest: [1; 3],
+        activation: match act {
+            Act::None => (ActMode::DISABLE, number(0.0)),
+            Act::Relu => (ActMode::RELU, number(0.0)),
+            Act::Leaky(slope) => (ActMode::LEAKY_RELU, number(slope.into())),
+            Act::Cap(limit) => (ActMode::RELU_X, number(limit.into())),
+        },
+        quantiser: match grid {
+            Grid::Codes { .. } => (Float2Fixed::ROUND, number(qb), number(qk)),
+            Grid::Half => (Float2Fixed::ROUND, Number::whole(0), Number::whole(0)),
+        },
+        accumulate: None,
+        stride: [1, 1],
+        y_cut: YCutMode::CUT_H,
+        kernel: [1, 1],
+        tile: [1; 5],
+        mini: [1, 1],
+        mini_image: [0, 0],
+        dilate: [1, 1],
+        insert: [1, 1],
+        groups: 1,
+        phase: 0,
+        start: [0, 0],
+        input: place,
+        weights: 0,
+        output: place,
+    }
 }
 
 /// Registers that leave numbers as they are.

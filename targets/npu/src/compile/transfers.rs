@@ -197,7 +197,7 @@ impl Scheduler<'_, '_> {
         self.loads[self.next.min(until)..(until + 1).min(self.loads.len())].iter().filter_map(
             |load| match load.state {
                 State::Staged(block, _) => Some(block),
-                State::Waiting | State::Resident => None,
+                State::Waiting | State::Resident | State::Operand | State::Packed(_) => None,
             },
         )
     }
@@ -206,12 +206,23 @@ impl Scheduler<'_, '_> {
     fn move_staged(&mut self) -> bool {
         let Some(load) = self.loads.get(self.next) else { return false };
         let (instance, tile) = (load.instance, load.tile);
-        let State::Staged(block, staged) = load.state else { return false };
+        let (start, staged) = match load.state {
+            State::Staged(block, staged) => (block.start, Some(staged)),
+            State::Packed(start) => (start, None),
+            State::Waiting | State::Operand | State::Resident => return false,
+        };
         let Some(at) = self.room(instance, tile) else { return false };
-        let source = WeightSource::L2(Place { region: 0, address: block.start as i64 });
+        let source = WeightSource::L2(Place { region: 0, address: start as i64 });
         let weights = self.weights(instance, tile, source, WeightDest::Wl0(at));
         let map = self.transfer_map(self.instances[instance].layer);
-        self.team.fetch(staged, &weights, &map, self.users(instance));
+        match staged {
+            Some(staged) => self.team.fetch(staged, &weights, &map, self.users(instance)),
+            // Every core has its own operand.
+            None => {
+                let image = self.steps[self.instances[instance].steps.0].piece.image;
+                self.team.write(&Work::Weights(weights), &map, (image, 1), None);
+            }
+        }
         self.reside(at);
         self.instances[instance].streamed = true;
         true

@@ -4,7 +4,7 @@ use super::functions::Function;
 use super::misfit;
 use super::numbers::{Activation, Form, Grid, Number};
 use super::pools::Pooling;
-use super::products::Product;
+use super::products::{Matrices, Product};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Activation as Kind, Graph, Node, Op, Unary, ValueId};
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ enum Operation {
     Copy,
     Product(Product),
     Function(Function),
+    /// Products of the matrices of two values.
+    Matrices(Matrices),
     Pool(Pooling),
     /// Operands behind each other: images, and elements of an image of each.
     Join(usize, Vec<usize>),
@@ -91,6 +93,11 @@ impl Layer {
             }
             Op::Quantise(_) | Op::Unary(Unary::Relu) | Op::Activation(_) => {
                 (Operation::Copy, Form::Halves, nodes)
+            }
+            Op::MatMul if is_computed(&1) => {
+                let y = self::form(graph, forms, first, 1)?;
+                let shapes = [Some(input), first.input(1).map(shape)];
+                (Operation::Matrices(matrices(shapes, [x, y])?), Form::Halves, rest)
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 (Operation::Product(product(graph, first, x)?), Form::Halves, rest)
@@ -149,6 +156,10 @@ impl Layer {
                 Number::Codes(codes, _) => product.apply(codes),
                 _ => return Err(unexpected()),
             },
+            Operation::Matrices(matrices) => match (x, operand(1)?) {
+                (Number::Codes(x, _), Number::Codes(y, _)) => matrices.apply(x, y),
+                _ => return Err(unexpected()),
+            },
             Operation::Copy => x.opened().ok_or_else(unexpected)?,
             Operation::Function(function) => {
                 let other = if function.is_pair() { Some(operand(1)?) } else { None };
@@ -192,6 +203,21 @@ fn form(graph: &Graph, forms: &BTreeMap<ValueId, Form>, node: &Node, index: usiz
         let name = node.input(index).map_or("", |id| graph[id].name.as_str());
         misfit(format!("operand {index}, {name:?}, is no value of the machine"))
     })
+}
+
+/// Products of as many matrices of codes as of others.
+fn matrices(shapes: [Option<&[usize]>; 2], forms: [Form; 2]) -> Result<Matrices> {
+    let [Form::Codes(x), Form::Codes(y)] = forms else {
+        return Err(misfit("a product reads numbers of 16 bits"));
+    };
+    match shapes {
+        [Some([batch @ .., _, k]), Some([others @ .., depth, n])]
+            if batch == others && k == depth =>
+        {
+            Ok(Matrices { grids: [x, y], depth: *k, columns: *n })
+        }
+        _ => Err(misfit("operands of a product are not as many matrices")),
+    }
 }
 
 /// A product with weights.

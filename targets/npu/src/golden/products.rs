@@ -139,6 +139,41 @@ impl Product {
     }
 }
 
+/// Products of the matrices of two values.
+pub(super) struct Matrices {
+    /// Of both.
+    pub(super) grids: [Grid; 2],
+    /// Columns of the left matrices, rows of the right ones.
+    pub(super) depth: usize,
+    /// Columns of the right ones.
+    pub(super) columns: usize,
+}
+
+impl Matrices {
+    /// The sums of all products, scaled in f32, row by row.
+    pub(super) fn apply(&self, left: &[i8], right: &[i8]) -> Vec<f32> {
+        let [x, y] = self.grids;
+        let (depth, columns) = (self.depth, self.columns);
+        let scale = (x.scale * y.scale) as f32;
+        let size = (depth * columns).max(1);
+        let rows = left.len() / depth.max(1) / (right.len() / size).max(1);
+        let mut results = Vec::with_capacity(left.len() / depth.max(1) * columns);
+        for (left, right) in left.chunks_exact((rows * depth).max(1)).zip(right.chunks_exact(size))
+        {
+            for row in left.chunks_exact(depth) {
+                results.extend((0..columns).map(|column| {
+                    let term = |(k, &code): (usize, &i8)| {
+                        let [a, b] = [code, right[k * columns + column]].map(i64::from);
+                        (a - i64::from(x.zero)) * (b - i64::from(y.zero))
+                    };
+                    row.iter().enumerate().map(term).sum::<i64>() as f32 * scale
+                }));
+            }
+        }
+        results
+    }
+}
+
 fn product(code: i8, weight: i8) -> i64 {
     i64::from(code) * i64::from(weight)
 }

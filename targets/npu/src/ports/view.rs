@@ -106,18 +106,20 @@ impl View {
 
     /// Where every number lies, in numbers from the first one of memory.
     pub(crate) fn places(&self) -> impl Iterator<Item = u64> + use<> {
-        let (inner, outer) = self.loops().split_last().unwrap_or((&(1, 1), &[]));
-        let numbers = |(extent, step): Loop| (0..extent).map(move |at| at.saturating_mul(step));
-        let mut starts = vec![0_u64];
-        for &outer in outer {
-            let from = |&start: &u64| numbers(outer).map(move |at| at.saturating_add(start));
-            starts = starts.iter().flat_map(from).collect();
-        }
-        let inner = *inner;
-        starts
-            .into_iter()
-            .flat_map(move |start| numbers(inner).map(move |at| at.saturating_add(start)))
+        places(self.loops())
     }
+}
+
+/// Where loops go, from 0 on.
+pub(crate) fn places(loops: &[Loop]) -> impl Iterator<Item = u64> + use<> {
+    let (&inner, outer) = loops.split_last().unwrap_or((&(1, 1), &[]));
+    let numbers = |(extent, step): Loop| (0..extent).map(move |at| at.saturating_mul(step));
+    let mut starts = vec![0_u64];
+    for &outer in outer {
+        let from = |&start: &u64| numbers(outer).map(move |at| at.saturating_add(start));
+        starts = starts.iter().flat_map(from).collect();
+    }
+    starts.into_iter().flat_map(move |start| numbers(inner).map(move |at| at.saturating_add(start)))
 }
 
 impl fmt::Display for View {

@@ -132,7 +132,7 @@ fn layers_are_near(graph: &Graph, layers: &[Vec<NodeId>], golden: &Tensors) {
 
 /// Compiles a network for every machine and compares what all judges say; how many programs and
 /// values that were.
-fn judges_agree(network: &Network, effort: &str, case: u64) -> [usize; 2] {
+pub(crate) fn judges_agree(network: &Network, effort: &str, case: u64) -> [usize; 2] {
     let (graph, mut counts) = (&network.graph, [0; 2]);
     let expected = reference(graph, &network.samples[0]);
     let several = several_cores(2 + case as u32 % 3);

@@ -1,5 +1,6 @@
 //! Tests of the npu target from outside: one program, one file per subject.
 
+mod attention;
 mod bench;
 mod common;
 mod compiled;

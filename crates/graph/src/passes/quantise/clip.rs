@@ -25,8 +25,14 @@ const STEPS: u32 = 64;
 /// Exponents below that of the whole range that are tried.
 const EXPONENTS: i32 = 6;
 
-/// The quantiser of numbers that were observed.
-pub(super) fn choose(found: &Statistics, settings: &Settings, method: Method) -> Quantiser {
+/// The quantiser of numbers that were observed; with `centred` an affine grid reaches as far below 0 as
+/// above.
+pub(super) fn choose(
+    found: &Statistics,
+    settings: &Settings,
+    method: Method,
+    centred: bool,
+) -> Quantiser {
     if let Grid::Uniform { point } = settings.grid {
         return uniform(settings.activations, point);
     }
@@ -36,24 +42,29 @@ pub(super) fn choose(found: &Statistics, settings: &Settings, method: Method) ->
             let (low, high) = histogram.without_tails((100.0 - percent) / 200.0);
             (low.max(whole.0), high.min(whole.1))
         }
-        (Method::Mse, Some(_)) => return least_error(found, settings),
+        (Method::Mse, Some(_)) => return least_error(found, settings, centred),
         _ => whole,
     };
-    covering(settings, low, high)
+    covering(settings, low, high, centred)
 }
 
-fn covering(settings: &Settings, low: f64, high: f64) -> Quantiser {
+fn covering(settings: &Settings, low: f64, high: f64, centred: bool) -> Quantiser {
     let (width, signed) = (settings.activations, settings.signed);
     match settings.grid {
+        Grid::Affine if centred => {
+            let most = high.max(-low);
+            affine(-most, most, width, signed.unwrap_or(false))
+        }
         Grid::PowerOfTwo => power_of_two(low, high, width, signed),
         Grid::Affine => affine(low, high, width, signed.unwrap_or(false)),
         Grid::Uniform { point } => uniform(width, point),
     }
 }
 
-fn least_error(found: &Statistics, settings: &Settings) -> Quantiser {
+fn least_error(found: &Statistics, settings: &Settings, centred: bool) -> Quantiser {
     let (low, high) = found.range();
     let (low, high) = (low.min(0.0), high.max(0.0));
+    let covering = |settings, low, high| covering(settings, low, high, centred);
     let mut best = Best { found, error: f64::INFINITY, quantiser: covering(settings, low, high) };
     if settings.grid == Grid::PowerOfTwo {
         for exponent in 0..=EXPONENTS {
@@ -169,8 +180,8 @@ mod tests {
         for width in [2, 3, 4, 6, 8] {
             let scheme = Scheme::Affine { weights: 8, activations: width };
             let settings = Settings::from(&scheme);
-            let chosen = true_error(&numbers, &choose(&found, &settings, Method::Mse));
-            let whole = true_error(&numbers, &choose(&found, &settings, Method::MinMax));
+            let chosen = true_error(&numbers, &choose(&found, &settings, Method::Mse, false));
+            let whole = true_error(&numbers, &choose(&found, &settings, Method::MinMax, false));
             assert!(chosen <= whole * 1.02, "{width} bits: {chosen} {whole}");
             // Brute force over both ends.
             let parts = || (1..=40).map(|step| f64::from(step) / 40.0);
@@ -181,7 +192,7 @@ mod tests {
             assert!(chosen <= best * 1.05, "{width} bits: {chosen} {best}");
         }
         let settings = Settings::from(&Scheme::PowerOfTwo { weights: 4, activations: 4 });
-        let chosen = true_error(&numbers, &choose(&found, &settings, Method::Mse));
+        let chosen = true_error(&numbers, &choose(&found, &settings, Method::Mse, false));
         let tried = (-8..8).map(|e| Quantiser::symmetric(true, 4, 2.0_f64.powi(e)));
         let best = tried.map(|q| true_error(&numbers, &q)).fold(f64::INFINITY, f64::min);
         assert!(chosen <= best * 1.01, "{chosen} {best}");
@@ -195,7 +206,7 @@ mod tests {
         let found = found(&numbers);
         let settings = Settings::from(&Scheme::AFFINE_INT8);
         let scale = |percent| {
-            let chosen = choose(&found, &settings, Method::Percentile(percent));
+            let chosen = choose(&found, &settings, Method::Percentile(percent), false);
             chosen.scale.as_uniform().unwrap() * 255.0
         };
         let expected = sorted[sorted.len() - 1 - 40] - sorted[40];

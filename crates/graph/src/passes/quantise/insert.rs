@@ -10,7 +10,7 @@ use crate::passes::rewrite::Rewrite;
 use crate::{Graph, Node, Op, Quantiser, ValueId};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::Tensor;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 struct Insert<'a> {
     graph: &'a Graph,
@@ -83,6 +83,14 @@ fn shared_grids(
         group.0.merge(statistics(graph, id, found)?);
         group.1 = group.1.or(settings);
     }
+    // What a product takes as weights has no zero point, as weights do not.
+    let right = |node: &Node| match (&node.op, node.input(0), node.input(1)) {
+        (Op::MatMul, Some(left), Some(right)) if graph[left].constant.is_none() => {
+            places.origin[right.index()].map(|origin| places.leader(origin))
+        }
+        _ => None,
+    };
+    let centred: BTreeSet<ValueId> = graph.nodes().filter_map(|(_, node)| right(node)).collect();
     let mut grids = BTreeMap::new();
     for (leader, (statistics, settings)) in groups {
         // A group has at least one value that is computed.
@@ -96,7 +104,7 @@ fn shared_grids(
             ))
             .help("use signed codes for it, or an affine grid"));
         }
-        let quantiser = choose(&statistics, &settings, recipe.method);
+        let quantiser = choose(&statistics, &settings, recipe.method, centred.contains(&leader));
         grids.insert(leader, SharedGrid { low, high, quantiser });
     }
     Ok(grids)

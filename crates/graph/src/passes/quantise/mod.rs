@@ -41,7 +41,8 @@ pub fn quantise(graph: &Graph, ranges: &Ranges, scheme: &Scheme) -> Result<Graph
 /// are left alone.
 ///
 /// Operators that move or select elements keep the grid of their operand. With [`Grid::Affine`],
-/// all operands of a Concat share one grid.
+/// all operands of a Concat share one grid, and the right operand of a product of two results has
+/// its zero in the middle.
 ///
 /// # Errors
 /// `Q0313` when a value was not calibrated; `Q0315` for a recipe that cannot be followed.

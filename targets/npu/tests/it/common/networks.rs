@@ -49,6 +49,11 @@ pub fn network(random: &mut Random, size: Size) -> Network {
     };
     net.body();
     let Net { random, graph, features, .. } = net;
+    Network { features, ..calibrated(graph, random) }
+}
+
+/// A float graph on grids of 8 bits that cover what random samples make of it.
+pub fn calibrated(graph: Graph, random: &mut Random) -> Network {
     let sample = |random: &mut Random| {
         let inputs = graph.inputs().iter().map(|&id| &graph[id]);
         inputs.map(|x| (x.name.clone(), random.tensor(&x.shape, 2.0))).collect::<Tensors>()
@@ -57,7 +62,7 @@ pub fn network(random: &mut Random, size: Size) -> Network {
     let ranges = calibrate(&graph, samples.iter().cloned()).unwrap();
     let graph = quantise(&graph, &ranges, &Scheme::AFFINE_INT8).unwrap();
     assert!(graph.verify().is_empty(), "{:?}\n{graph}", graph.verify());
-    Network { graph, samples, features }
+    Network { graph, samples, features: BTreeSet::new() }
 }
 
 /// What the graph's executor makes of a network.
