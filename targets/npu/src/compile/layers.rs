@@ -653,7 +653,8 @@ impl Walk<'_> {
             return Err("its constant has more numbers than its other operand".to_owned());
         }
         let channels = form.extents[0] as usize;
-        let axis = form.channel_axis(shape).ok_or("its channels are no axis in memory")?;
+        // Where channels are no axis, only one number fits.
+        let axis = form.channel_axis(shape).unwrap_or(shape.len());
         let numbers = weights::of_channels(self.graph, node, at, channels, axis);
         let numbers = numbers.ok_or("its constant is not one finite number per channel")?;
         let uniform = numbers.iter().all(|&number| number == numbers[0]);

@@ -1,10 +1,14 @@
 //! Networks of tokens: products of two values.
 
-use crate::common::Random;
-use crate::common::networks::{Network, calibrated};
-use crate::compiled::judges_agree;
-use quincunx_graph::{Graph, Op, Unary, ValueId};
-use quincunx_tensor::DType;
+use crate::common::networks::{Network, calibrated, distance};
+use crate::common::{Random, arch};
+use crate::compiled::{compile, judges_agree};
+use quincunx_contract::Engine;
+use quincunx_graph::{Binary, Graph, LayerNorm, Op, Softmax, Unary, ValueId};
+use quincunx_import::{ExportOptions, write_onnx};
+use quincunx_tensor::{DType, Tensor, Tensors, npy};
+use quincunx_testkit::python;
+use std::process::Command;
 
 /// A graph that is being built.
 struct Net<'r> {
@@ -31,6 +35,44 @@ impl Net<'_> {
         let depth = *self.graph[x].shape.last().unwrap();
         let weights = self.constant(&[depth, outputs], 2.0 / (depth as f64).sqrt());
         self.node(Op::MatMul, &[x, weights])
+    }
+
+    fn linear(&mut self, x: ValueId, outputs: usize) -> ValueId {
+        let x = self.dense(x, outputs);
+        let bias = self.constant(&[outputs], 0.5);
+        self.node(Op::Binary(Binary::Add), &[bias, x])
+    }
+
+    fn normalised(&mut self, x: ValueId) -> ValueId {
+        let channels = *self.graph[x].shape.last().unwrap();
+        let [factor, addend] = [1.5, 0.5].map(|magnitude| self.constant(&[channels], magnitude));
+        self.node(Op::LayerNorm(LayerNorm { axis: 2, epsilon: 1e-5 }), &[x, factor, addend])
+    }
+
+    fn sum(&mut self, x: ValueId, y: ValueId) -> ValueId {
+        self.node(Op::Binary(Binary::Add), &[x, y])
+    }
+
+    fn attention(&mut self, x: ValueId, heads: usize) -> ValueId {
+        let [n, t, c] = self.graph[x].shape[..] else { panic!("tokens") };
+        let [q, k, v] = [0; 3].map(|_| self.linear(x, c));
+        let q = self.heads(q, heads);
+        let k = self.node(
+            Op::Reshape { shape: [n, t, heads, c / heads].map(|extent| extent as i64).to_vec() },
+            &[k],
+        );
+        let k = self.node(Op::Transpose { order: vec![0, 2, 3, 1] }, &[k]);
+        let v = self.heads(v, heads);
+        let factor = Tensor::from_vec(&[], vec![((c / heads) as f32).sqrt().recip()]).unwrap();
+        let factor = self.graph.add_constant("scale", factor).unwrap();
+        let q = self.node(Op::Binary(Binary::Mul), &[q, factor]);
+        let scores = self.node(Op::MatMul, &[q, k]);
+        let shares = self.node(Op::Softmax(Softmax { axis: 3, log: false }), &[scores]);
+        let z = self.node(Op::MatMul, &[shares, v]);
+        let z = self.node(Op::Transpose { order: vec![0, 2, 1, 3] }, &[z]);
+        let shape = [n, t, c].map(|extent| extent as i64).to_vec();
+        let z = self.node(Op::Reshape { shape }, &[z]);
+        self.linear(z, c)
     }
 
     /// `[N, T, h * d]` as `[N, h, T, d]`.
@@ -81,4 +123,67 @@ fn products_of_two_values() {
         counts = [counts[0] + found[0], counts[1] + found[1]];
     }
     assert!(counts[0] >= 60, "{counts:?}");
+}
+
+/// An encoder block as PyTorch exports one that normalises first.
+fn encoder(random: &mut Random, [n, t, c]: [usize; 3], heads: usize) -> Graph {
+    let mut net = Net { random, graph: Graph::new("encoder"), count: 0 };
+    let x = net.graph.add_input("x", DType::F32, &[n, t, c], &[]).unwrap();
+    let y = net.normalised(x);
+    let y = net.attention(y, heads);
+    let x = net.sum(x, y);
+    let y = net.normalised(x);
+    let y = net.linear(y, 4 * c);
+    let y = net.node(Op::Unary(Unary::Gelu), &[y]);
+    let y = net.linear(y, c);
+    let x = net.sum(x, y);
+    net.graph.add_output(x);
+    net.graph
+}
+
+const ONNXRUNTIME: &str = "
+import sys, numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])
+found = session.run(None, {'x': numpy.load(sys.argv[2])})[0]
+numpy.save(sys.argv[3], found.astype(numpy.float64))
+";
+
+/// What onnxruntime gives for a sample.
+fn by_onnxruntime(python: &str, graph: &Graph, sample: &Tensors) -> Tensor {
+    let place = tempfile::tempdir().unwrap();
+    let [model, input, output] =
+        ["model.onnx", "input.npy", "output.npy"].map(|name| place.path().join(name));
+    std::fs::write(&model, write_onnx(graph, &ExportOptions::default()).unwrap()).unwrap();
+    let x = &sample["x"];
+    let reals = x.to_f64().into_iter().map(|real| real as f32).collect();
+    let x = Tensor::from_vec::<f32>(x.shape(), reals).unwrap();
+    std::fs::write(&input, npy::write_npy(&x)).unwrap();
+    let mut command = Command::new(python);
+    let run = command.args(["-c", ONNXRUNTIME]).args([&model, &input, &output]).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    npy::read_npy(std::fs::read(&output).unwrap()).unwrap()
+}
+
+/// All of a block is on the machine, whose simulators and golden model agree at every layer; its
+/// results are near those of onnxruntime, on the same grids and without grids.
+#[test]
+fn encoder_blocks() {
+    for (case, (shape, heads)) in [([1, 19, 48], 3), ([2, 8, 32], 2)].into_iter().enumerate() {
+        let random = &mut Random::new(5000 + case as u64);
+        let float = encoder(random, shape, heads);
+        let network = calibrated(float.clone(), random);
+        let [programs, values] = judges_agree(&network, "fast", case as u64);
+        assert!(programs == 3 && values > 40, "{programs} programs, {values} values");
+        let Some(python) = python("onnxruntime") else { continue };
+        let compiled = compile(&network.graph, &arch()).unwrap();
+        for sample in &network.samples {
+            let outputs = compiled.program.load(Engine::Fast).unwrap().run(sample).unwrap();
+            let found = outputs.values().next().unwrap();
+            let largest = found.to_f64().iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+            for (graph, most) in [(&network.graph, 0.03), (&float, 0.1)] {
+                let off = distance(found, &by_onnxruntime(&python, graph, sample)) / largest;
+                assert!(off <= most, "case {case}: off by {off}");
+            }
+        }
+    }
 }
