@@ -271,8 +271,10 @@ impl<'a> Flow<'a> {
             };
             let (layout, source) = self.place_of(index as usize, operand)?;
             if let Some((target, place)) = target {
-                let is_free = matches!(work, Work::Conv(conv)
-                    if self.operands.contains(&(core, conv.weights)));
+                let is_free = match work {
+                    Work::Conv(conv) => self.operands.contains(&(core, conv.weights)),
+                    _ => matches!(work, Work::Reorder(_)),
+                };
                 self.belongs((target, place), (number, is_free), operand, source)?;
             }
             if let Work::Copy(copy) = work {
@@ -294,7 +296,7 @@ impl<'a> Flow<'a> {
         }
         let label = match (work, target) {
             (Work::Weights(_), _) => WEIGHTS,
-            (Work::Reorder(_), _) => OPERANDS,
+            (Work::Reorder(_), None) => OPERANDS,
             (Work::Copy(copy), _) if copy.load && copy.bas != 0 => OPERANDS,
             (_, Some((index, _))) => VALUES.saturating_add(index as u32),
             (_, None) => NOTHING,
@@ -359,8 +361,8 @@ impl<'a> Flow<'a> {
     }
 
     /// The place that is read belongs to the one that is written: the same image, the channels, and
-    /// rows and columns that lie as far off as for every other part of the result. Of the parts of a
-    /// value that is multiplied with another one only the images are known.
+    /// rows and columns that lie as far off as for every other part of the result. Where values
+    /// are transposed or multiplied with each other, only that they are of the same image.
     fn belongs(
         &mut self,
         (target, place): (usize, [i64; 4]),
@@ -503,6 +505,12 @@ fn result(work: &Work) -> Option<(Tensor, [u32; 4])> {
             let bytes = element_bytes(copy.format);
             (tensor(copy.l2, copy.l2_tensor, bytes), [copy.images, c, h, w])
         }
+        // Blocks of operands hold more than numbers of values.
+        Work::Reorder(reorder) if reorder.permuted()[0] == reorder.tensors[1][0] => {
+            let [c, h, w] = reorder.permuted();
+            let bytes = element_bytes(reorder.format);
+            (tensor(reorder.places[1], reorder.tensors[1], bytes), [reorder.images, c, h, w])
+        }
         Work::Copy(_) | Work::Weights(_) | Work::Reorder(_) | Work::Remote(_) => return None,
         Work::Begin | Work::End | Work::Regions(_) | Work::Configure => return None,
     };
@@ -527,7 +535,19 @@ fn operands(work: &Work) -> Vec<Operand> {
             };
             tensor.map(operand).into_iter().collect()
         }
-        Work::Copy(_) | Work::Weights(_) | Work::Reorder(_) | Work::Remote(_) => Vec::new(),
+        Work::Reorder(reorder) => {
+            let [c, h, w] = reorder.tile;
+            let bytes = element_bytes(reorder.format);
+            let operand = |tensor| Operand {
+                tensor,
+                tile: [reorder.images, c, h, w],
+                start: [0; 2],
+                stride: [1; 2],
+                channel: (1, 1),
+            };
+            tensor(reorder.places[0], reorder.tensors[0], bytes).map(operand).into_iter().collect()
+        }
+        Work::Copy(_) | Work::Weights(_) | Work::Remote(_) => Vec::new(),
         Work::Begin | Work::End | Work::Regions(_) | Work::Configure => Vec::new(),
     }
 }

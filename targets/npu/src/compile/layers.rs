@@ -6,6 +6,7 @@
 
 use super::functions::Function;
 use super::products::Product;
+use super::turns::{Turn, turn};
 use super::weights;
 use crate::ports::{Loop, View};
 use crate::work::Extents;
@@ -98,6 +99,16 @@ impl Form {
     }
 }
 
+impl Form {
+    /// The same memory as tokens of shape `[N, T, C]`, if that is what it holds.
+    fn as_tokens(self, shape: &[usize]) -> Option<Form> {
+        let [n, _, c] = *shape else { return None };
+        let tokens = entering(shape, self.grid, true).ok()?;
+        let same = (n, c) == (self.images as usize, self.extents[0] as usize);
+        (same && tokens.view == self.view).then_some(tokens)
+    }
+}
+
 /// What follows the sum of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
@@ -155,6 +166,8 @@ pub(crate) enum Operation {
     },
     /// Products of matrices of two values.
     Product(Product),
+    /// The same numbers with other axes innermost.
+    Turn(Turn),
     /// A reduction of windows.
     Pool {
         /// Window.
@@ -453,8 +466,44 @@ impl Walk<'_> {
         };
         let view = view.ok_or("its axes cross those that its operand has in memory")?;
         let form = Form { view, ..form };
-        let form = form.as_image(&self.graph[node.output].shape).unwrap_or(form);
+        let last = self.graph[node.output].shape.last().copied().unwrap_or(1);
+        if order.is_some()
+            && self.check_full().is_ok()
+            && let Some((turn, result)) =
+                turn(&form, last).filter(|(_, result)| self.wants(node, &form, result))
+        {
+            let tail = Tail { nodes: vec![id], act: Act::None, grid: None, output: node.output };
+            return self.push(tail, Operation::Turn(turn), node, 1, result, Some(form.grid));
+        }
+        let shape = &self.graph[node.output].shape;
+        let form = form.as_image(shape).ok().or(form.as_tokens(shape)).unwrap_or(form);
         self.place(id, node, Operation::Alias, vec![input], form)
+    }
+
+    /// Whether a reader of a transposed value can read it only when its numbers were moved.
+    fn wants(&self, node: &Node, now: &Form, turned: &Form) -> bool {
+        let shape = &self.graph[node.output].shape;
+        let last = shape.len().wrapping_sub(1);
+        let wants = |reader: &NodeId| {
+            let reader = &self.graph[*reader];
+            let axis = match &reader.op {
+                Op::MatMul | Op::Gemm(_) if self.is_computed(reader, 1) => return false,
+                Op::MatMul | Op::Gemm(_) => last,
+                Op::Softmax(softmax) => softmax.axis,
+                Op::LayerNorm(norm) => norm.axis,
+                Op::Binary(_) => {
+                    let memory = |form: &Form| (form.extents, form.view);
+                    let mut others = reader.operands().filter(|&other| other != node.output);
+                    let other = others.find_map(|other| self.network.forms.get(&other));
+                    return other.is_some_and(|other| {
+                        memory(other) == memory(turned) && memory(other) != memory(now)
+                    });
+                }
+                _ => return false,
+            };
+            axis == last && !now.is_channels(shape, last) && turned.is_channels(shape, last)
+        };
+        self.consumers[node.output.index()].iter().any(wants)
     }
 
     fn dense(&mut self, id: NodeId, node: &Node) -> Reason<()> {

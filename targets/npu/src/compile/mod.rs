@@ -17,6 +17,7 @@ mod steps;
 mod team;
 mod tiles;
 mod transfers;
+mod turns;
 mod weights;
 mod writer;
 

@@ -11,10 +11,11 @@ use super::memory::{Block, Occupied, pack};
 use super::products;
 use super::steps::{Cut, Cutter, Step, Tile, Ways, format, image_bytes};
 use super::team::{Ops, Shares, Staged, Team};
+use super::turns::Turn;
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Indices, Map, Program};
 use crate::time::{conv_line_cycles, vector_line_cycles};
-use crate::work::{Conv, Copy, Extents, Place, Regions, Work, element_bytes, pitch};
+use crate::work::{Conv, Copy, Extents, Place, Regions, Reorder, Work, element_bytes, pitch};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
@@ -563,7 +564,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
                 return false;
             }
             let (stride, kernel, start) = match layer.operation {
-                Operation::Product(_) => return true,
+                Operation::Product(_) | Operation::Turn(_) => return true,
                 Operation::Conv { frame, .. } | Operation::Pool { frame, .. } => {
                     let span = (frame.kernel[0] - 1) * frame.dilate[0] + 1;
                     (frame.stride[0], span, frame.start[0])
@@ -637,7 +638,10 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         match self.instance_of[step] {
             Some(instance) => self.convolve(step, instance)?,
             None if matches!(self.operation(step), Operation::Function(_)) => self.sequence(step),
-            None => self.vectors(step),
+            None => match self.operation(step) {
+                Operation::Turn(turn) => self.turn(step, *turn),
+                _ => self.vectors(step),
+            },
         }
         self.land(step);
         Ok(())
@@ -802,6 +806,21 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         }
     }
 
+    fn turn(&mut self, step: usize, turn: Turn) {
+        let Step { layer, piece, group, .. } = self.steps[step];
+        let layer = &self.job.network.layers[layer];
+        let Turn { order, tile } = turn;
+        let tensors = [tile, self.cutter.extents(layer.output)];
+        let format = format(self.cutter.form(layer.output).grid);
+        for image in piece.image..piece.image + piece.images {
+            let places = [self.root(layer.inputs[0]), layer.output]
+                .map(|value| Place { region: 0, address: self.image(value, group, image) as i64 });
+            let work = Work::Reorder(Reorder { order, format, tensors, places, images: 1, tile });
+            self.prefetch(self.team.start(&work));
+            self.team.write(&work, &self.map(step, None), (image, 1), None);
+        }
+    }
+
     fn vectors(&mut self, step: usize) {
         let Step { layer, piece, group, .. } = self.steps[step];
         let layer = &self.job.network.layers[layer];
@@ -842,6 +861,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         let address = self.image(value, group, images.0);
         let queue = match self.instance_of[step] {
             Some(_) => Queue::Pe,
+            None if matches!(self.operation(step), Operation::Turn(_)) => Queue::Dt,
             None => Queue::Vp,
         };
         let ops = self.team.newest(queue);

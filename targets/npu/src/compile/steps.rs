@@ -470,7 +470,11 @@ impl Cutter<'_> {
             _ => (rows, knobs.group),
         };
         let whole = Piece { image: first, images: 1, row: 0, rows };
-        let parts = if count == 1 { self.parts(layer, whole, knobs) } else { 1 };
+        let parts = match layer.operation {
+            Operation::Turn(_) => 1,
+            _ if count > 1 => 1,
+            _ => self.parts(layer, whole, knobs),
+        };
         let step = self.arch.rows.max(1);
         let mut pieces = Vec::new();
         let mut image = first;

@@ -369,12 +369,15 @@ impl List {
 }
 
 impl Reorder {
+    /// What the orders are: axes (of rows, columns, channels of the source) that become rows, columns
+    /// and channels of the destination.
+    pub(crate) const ORDERS: [[usize; 3]; 6] =
+        [[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0], [2, 1, 0]];
+
     /// Axes (of rows, columns, channels of the source) that become rows, columns and channels of
     /// the destination; `None` for an order that is not defined.
     pub fn axes(&self) -> Option<[usize; 3]> {
-        const ORDERS: [[usize; 3]; 6] =
-            [[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0], [2, 1, 0]];
-        ORDERS.get(usize::from(self.order)).copied()
+        Reorder::ORDERS.get(usize::from(self.order)).copied()
     }
 
     /// The tile as channels, rows and columns of the destination.

@@ -125,6 +125,45 @@ fn products_of_two_values() {
     assert!(counts[0] >= 60, "{counts:?}");
 }
 
+/// Products along every axis of images, in any order of the axes, and rows mixed as channels are.
+fn mixed(random: &mut Random) -> Network {
+    let mut net = Net { random, graph: Graph::new("mixed"), count: 0 };
+    let [n, c, h, w] = [2, 40, 6, 6].map(|most| net.random.range(1, most));
+    let x = net.graph.add_input("x", DType::F32, &[n, c, h, w], &[]).unwrap();
+    let order = net.random.pick(&[
+        [0, 1, 2, 3],
+        [0, 1, 3, 2],
+        [0, 2, 1, 3],
+        [0, 2, 3, 1],
+        [0, 3, 1, 2],
+        [0, 3, 2, 1],
+    ]);
+    let y = net.node(Op::Transpose { order: order.to_vec() }, &[x]);
+    let y = net.dense(y, 12);
+    net.graph.add_output(y);
+    let shape = [n, c, h * w].map(|extent| extent as i64).to_vec();
+    let x = net.node(Op::Reshape { shape }, &[x]);
+    let x = net.node(Op::Transpose { order: vec![0, 2, 1] }, &[x]);
+    let x = net.dense(x, 16);
+    let y = net.node(Op::Transpose { order: vec![0, 2, 1] }, &[x]);
+    let y = net.dense(y, h * w);
+    let y = net.node(Op::Transpose { order: vec![0, 2, 1] }, &[y]);
+    let x = net.sum(x, y);
+    net.graph.add_output(x);
+    calibrated(net.graph, random)
+}
+
+#[test]
+fn transpositions_that_move_numbers() {
+    let mut counts = [0; 2];
+    for case in 0..24 {
+        let network = mixed(&mut Random::new(6000 + case));
+        let found = judges_agree(&network, "fast", case);
+        counts = [counts[0] + found[0], counts[1] + found[1]];
+    }
+    assert!(counts[0] >= 60 && counts[1] >= 400, "{counts:?}");
+}
+
 /// An encoder block as PyTorch exports one that normalises first.
 fn encoder(random: &mut Random, [n, t, c]: [usize; 3], heads: usize) -> Graph {
     let mut net = Net { random, graph: Graph::new("encoder"), count: 0 };
