@@ -224,8 +224,8 @@ pub trait Target: Sync {
 }
 
 /// The verbs that take options of targets.
-pub const VERBS: [&str; 8] =
-    ["compile", "run", "verify", "time", "compare", "asm", "disasm", "inspect"];
+pub const VERBS: [&str; 9] =
+    ["compile", "run", "verify", "time", "compare", "sweep", "asm", "disasm", "inspect"];
 
 impl dyn Target + '_ {
     /// The verbs in which an option of the target changes anything.

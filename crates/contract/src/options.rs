@@ -50,7 +50,7 @@ impl Use {
     pub(crate) fn verbs(self, compiles: bool) -> &'static [&'static str] {
         match (self, compiles) {
             (Use::Read, _) => &["run", "verify", "time", "asm", "disasm", "inspect"],
-            (Use::Compile, true) => &["compile", "run", "compare"],
+            (Use::Compile, true) => &["compile", "run", "compare", "sweep"],
             // With a model, `verify` runs the program.
             (Use::Run, true) => &["run", "verify", "compare"],
             (Use::Run, false) | (Use::Notes, _) => &["run"],

@@ -135,7 +135,8 @@ pub(crate) fn csv(parts: &[Part]) -> String {
 }
 
 fn csv_table(table: &Table) -> String {
-    let mut out = table.columns().iter().map(|c| c.key).collect::<Vec<_>>().join(",") + "\n";
+    let mut out =
+        table.columns().iter().map(|c| escape::csv(&c.key)).collect::<Vec<_>>().join(",") + "\n";
     for row in table.rows() {
         let fields: Vec<String> = row.iter().map(|cell| escape::csv(&cell.raw())).collect();
         out += &(fields.join(",") + "\n");

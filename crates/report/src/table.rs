@@ -2,11 +2,12 @@
 
 use crate::Cell;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use std::borrow::Cow;
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    pub(crate) key: &'static str,
+    pub(crate) key: Cow<'static, str>,
     pub(crate) unit: Option<&'static str>,
     pub(crate) title: Option<&'static str>,
     pub(crate) right: bool,
@@ -14,13 +15,13 @@ pub struct Column {
 
 impl Column {
     /// A column of words, aligned left. The key is the heading and the name in JSON.
-    pub fn text(key: &'static str) -> Self {
-        Column { key, unit: None, title: None, right: false }
+    pub fn text(key: impl Into<Cow<'static, str>>) -> Self {
+        Column { key: key.into(), unit: None, title: None, right: false }
     }
 
     /// A column of numbers, aligned right.
-    pub fn number(key: &'static str) -> Self {
-        Column { key, unit: None, title: None, right: true }
+    pub fn number(key: impl Into<Cow<'static, str>>) -> Self {
+        Column { key: key.into(), unit: None, title: None, right: true }
     }
 
     /// Names the unit; people see it in the heading.
@@ -164,7 +165,7 @@ impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.row.len()))?;
         for (column, cell) in self.columns.iter().zip(self.row) {
-            map.serialize_entry(column.key, cell)?;
+            map.serialize_entry(&column.key, cell)?;
         }
         map.end()
     }

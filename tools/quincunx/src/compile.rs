@@ -125,23 +125,36 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let numbers = compiler.numbers(&*setup.arch, &setup.options);
     let Prepared { graph, calibrated, ranges } =
         prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
+    let (plan, result) = build(&graph, setup, job.strict, &mut log)?;
+    check_dump_names(&log)?;
+    let file_stem = compiler.file_stem(&job.model.file_name(), &*setup.arch);
+    let calibrated = calibrated.map(|ranges| ranges.into_iter().collect());
+    let reading = job.model.reading.clone();
+    let preparation = Preparation { reading, fold_batch_norm: job.fold_batch_norm, calibrated };
+    Ok(Compilation { graph, plan, file_stem, log, ranges, preparation, result })
+}
+
+/// Divides a graph that is ready for the machine, and compiles its segments.
+///
+/// # Errors
+/// A graph that cannot be divided; failures of the machine's own compiler are in the result.
+pub(crate) fn build(
+    graph: &Graph,
+    setup: &Setup<'_>,
+    strict: bool,
+    log: &mut Log,
+) -> Outcome<(Plan, Outcome<Executable>)> {
     let (target, arch, options) = (setup.target, &*setup.arch, &setup.options);
-    let division = Division { graph: &graph, target, arch, options };
-    let Built { plan, programs } = division.build(job.strict, &mut log)?;
+    let Built { plan, programs } = Division { graph, target, arch, options }.build(strict, log)?;
     let result = match programs {
         Ok(programs) => {
-            let executable = executable(&graph, &plan, programs)?;
+            let executable = executable(graph, &plan, programs)?;
             log.diagnostics.extend(executable.clipped().map(Clipped::warning));
             Ok(executable)
         }
         Err(problems) => Err(problems.into()),
     };
-    check_dump_names(&log)?;
-    let file_stem = compiler.file_stem(&job.model.file_name(), arch);
-    let calibrated = calibrated.map(|ranges| ranges.into_iter().collect());
-    let reading = job.model.reading.clone();
-    let preparation = Preparation { reading, fold_batch_norm: job.fold_batch_norm, calibrated };
-    Ok(Compilation { graph, plan, file_stem, log, ranges, preparation, result })
+    Ok((plan, result))
 }
 
 /// The stages of a plan; `programs` are those of its segments.

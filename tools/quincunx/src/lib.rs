@@ -10,6 +10,7 @@
 //! | `verify` | [`mod@verify`] |
 //! | `time` | [`mod@time`] |
 //! | `compare` | [`mod@compare`] |
+//! | `sweep` | [`mod@sweep`] |
 //! | `quantise` | [`mod@quantise`] |
 //! | `diff` | [`mod@diff`] |
 //! | `asm`, `disasm` | [`mod@assemble`] |
@@ -48,6 +49,7 @@ mod registry;
 pub mod run;
 mod selection;
 mod setup;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod time;

@@ -13,6 +13,7 @@ mod isa;
 mod man;
 mod quantise;
 mod run;
+mod sweep;
 mod targets;
 mod time;
 mod verify;
@@ -29,6 +30,7 @@ pub(crate) enum Verb {
     Verify(verify::Verify),
     Time(time::Time),
     Compare(compare::Compare),
+    Sweep(sweep::Sweep),
     Quantise(quantise::Quantise),
     Diff(diff::Diff),
     Asm(asm::Asm),
@@ -50,6 +52,7 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Verify(verb) => verb.run(console),
         Verb::Time(verb) => verb.run(console),
         Verb::Compare(verb) => verb.run(console),
+        Verb::Sweep(verb) => verb.run(console),
         Verb::Quantise(verb) => verb.run(console),
         Verb::Diff(verb) => verb.run(console),
         Verb::Asm(verb) => verb.run(console),
@@ -74,6 +77,7 @@ impl Verb {
             | Verb::Verify(_)
             | Verb::Time(_)
             | Verb::Compare(_)
+            | Verb::Sweep(_)
             | Verb::Quantise(_)
             | Verb::Diff(_)
             | Verb::Inspect(_)

@@ -54,11 +54,15 @@ fn an_option_that_changes_nothing_is_refused_with_the_verbs_that_take_it() {
         assert!(!verbs.is_empty(), "{name} {} changes nothing", option.name);
         let program = program(name);
         for verb in VERBS.into_iter().filter(|verb| !verbs.contains(verb)) {
-            let file = if ["compile", "compare"].contains(&verb) { &model } else { &program };
+            let takes_model = ["compile", "compare", "sweep"].contains(&verb);
+            let file = if takes_model { &model } else { &program };
             let set = format!("{}={}", option.name, option.default);
             let mut arguments = vec![verb, file, "--target", name, "--set", &set];
             if ["run", "compare"].contains(&verb) {
                 arguments.extend(["--data", "zeros"]);
+            }
+            if verb == "sweep" {
+                arguments.extend(["--vary", "name=a"]);
             }
             let run = quincunx(&arguments);
             assert_eq!((run.code, run.stdout.len()), (2, 0), "{arguments:?} {}", run.stderr);

@@ -5,3 +5,4 @@ mod formats;
 mod layout;
 mod legality;
 mod quantise;
+mod sweep;

@@ -1,0 +1,171 @@
+//! `sweep`: every row is what `compile` makes for that machine alone.
+
+use quincunx::compile::{Job, compile};
+use quincunx::report::Format;
+use quincunx::sweep::{Sweep, Variation, nothing_fits, report, sweep};
+use quincunx::target::ArchSource;
+use quincunx::{Calibration, InputFile, Model, Outcome, Setup, Silent, find_target};
+use serde_json::{Map, Value};
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+fn digits() -> Model {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/digits.onnx");
+    Model::read(&InputFile::open(&path).unwrap()).unwrap()
+}
+
+fn setup(target: &str, options: &[(&str, &str)], file: Option<&str>) -> Setup<'static> {
+    let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    let source = file.map_or(ArchSource::Default, |text| ArchSource::Text {
+        name: "machine".to_owned(),
+        text: text.to_owned(),
+    });
+    let options: Vec<_> = options.iter().map(own).collect();
+    Setup::new(find_target(target).unwrap(), &source, &options).unwrap()
+}
+
+struct Case {
+    setup: Setup<'static>,
+    vary: Vec<Variation>,
+    strict: bool,
+}
+
+fn case(target: &str, options: &[(&str, &str)], vary: &[&str]) -> Case {
+    let vary = vary.iter().map(|text| text.parse().unwrap()).collect();
+    Case { setup: setup(target, options, None), vary, strict: false }
+}
+
+impl Case {
+    /// The rows and all that is told, as JSON.
+    fn run(&self, threads: usize) -> Outcome<(Vec<Map<String, Value>>, String)> {
+        let model = digits();
+        let job = Sweep {
+            model: &model,
+            setup: &self.setup,
+            vary: &self.vary,
+            strict: self.strict,
+            fold_batch_norm: true,
+            calibration: Calibration::default(),
+            threads: NonZeroUsize::new(threads).unwrap(),
+        };
+        let rows = sweep(&job, &Silent)?;
+        let none = rows.iter().all(|row| row.result.is_err());
+        assert_eq!(nothing_fits(&rows).is_some(), none);
+        let text = report(&job, &rows).render(Format::Json);
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let rows = json["rows"].as_array().unwrap().iter();
+        Ok((rows.map(|row| row.as_object().unwrap().clone()).collect(), text))
+    }
+
+    fn rows(&self) -> Vec<Map<String, Value>> {
+        self.run(1).unwrap().0
+    }
+
+    fn problem(&self) -> (String, Option<String>) {
+        let problem = self.run(1).err().unwrap().diagnostics.remove(0);
+        (problem.code().to_owned(), problem.help_text().map(str::to_owned))
+    }
+}
+
+/// The same machines by files that are written here, one by one.
+#[test]
+fn rows_are_what_compile_makes() {
+    let model = digits();
+    let options = [("effort", "fast")];
+    let rows = case("npu", &options, &["rows=2,8", "wl0_units=64,128,18944"]).rows();
+    assert_eq!(rows.len(), 6);
+    for (index, row) in rows.iter().enumerate() {
+        let (height, units) = ([2, 8][index / 3], [64, 128, 18944][index % 3]);
+        assert_eq!((&row["rows"], &row["wl0_units"]), (&height.into(), &units.into()));
+        let file = format!("name = \"a\"\nrows = {height}\nwl0_units = {units}\n");
+        let setup = setup("npu", &options, Some(&file));
+        let compilation = compile(&Job::new(&model, &setup)).unwrap();
+        let stats = compilation.result.unwrap().stats();
+        assert_eq!(row["cycles"], stats.cycles.unwrap());
+        assert_eq!(row["bytes"], stats.bytes);
+        assert_eq!(row["device_mac_share"], compilation.plan.device_share());
+        // One layer needs more than 64 units.
+        let whole = units > 64;
+        assert_eq!(row["status"], if whole { "ok" } else { "in part" });
+        assert_eq!(row["problem"].as_str().is_some_and(|why| why.contains("WL0")), !whole);
+    }
+}
+
+/// Points by hand: as (time, share, numbers), smaller is better in all but the share.
+#[test]
+fn no_other_machine_beats_those_that_are_marked() {
+    let case = case(
+        "tcu",
+        &[],
+        &["array_size=2,4,8", "local_depth=256,2048", "data_type=FP16BP8,FP32B16"],
+    );
+    let rows = case.rows();
+    assert_eq!(rows.len(), 12);
+    let key = |row: &Map<String, Value>| {
+        let number = |name: &str| row[name].as_f64().unwrap();
+        let values = [number("cycles"), -number("device_mac_share"), number("array_size")];
+        (row["data_type"].clone(), [&values[..], &[number("local_depth")]].concat())
+    };
+    let mut marked = 0;
+    for row in &rows {
+        let (word, own) = key(row);
+        let beaten = rows.iter().map(key).any(|(other, point)| {
+            let pairs = || point.iter().zip(&own);
+            other == word && pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
+        });
+        assert_eq!(row["pareto"].is_null(), beaten, "{row:?}");
+        marked += usize::from(!beaten);
+    }
+    assert!((2..rows.len()).contains(&marked), "{marked}");
+}
+
+#[test]
+fn threads_change_nothing() {
+    let case = case("npu", &[("effort", "fast")], &["rows=2,4,8", "wl0_units=64,128"]);
+    let [one, two, many] = [1, 2, 7].map(|threads| case.run(threads).unwrap().1);
+    assert!(one == two && one == many);
+}
+
+/// What does not fit says so in its row, and the others are compiled.
+#[test]
+fn misfits_are_rows() {
+    let mut case = case("npu", &[("effort", "fast")], &["al1_words=1,256", "wl0_units=1,18944"]);
+    case.strict = true;
+    let rows = case.rows();
+    let status: Vec<_> = rows.iter().map(|row| row["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["misfit", "misfit", "misfit", "ok"]);
+    for (row, words) in rows.iter().zip(["WL0", "AL1", "WL0"]) {
+        let problem = row["problem"].as_str().unwrap();
+        assert!(problem.contains("conv1") && problem.contains(words), "{problem}");
+        assert!(row["cycles"].is_null() && row["pareto"].is_null());
+    }
+    case.vary.truncate(1);
+    case.vary[0].values.truncate(1);
+    assert_eq!(case.rows()[0]["status"], "misfit");
+}
+
+/// A machine that there cannot be is a row, unless a value is to blame alone.
+#[test]
+fn refused_machines_are_rows_and_refused_values_errors() {
+    let options = [("effort", "fast")];
+    let rows = case("npu", &options, &["cores_x=1,16", "cores_y=1,5"]).rows();
+    assert_eq!(rows[3]["status"], "no machine");
+    assert!(rows[3]["problem"].as_str().unwrap().contains("expected at most 64"));
+    assert!(rows[..3].iter().all(|row| row["status"] == "ok"));
+    for (vary, code, help) in [
+        (&["rows=8,0"][..], "Q4002", None),
+        (&["columns=8", "rows=0,8"], "Q4002", None),
+        (&["colums=8"], "Q0652", Some("did you mean \"columns\"?")),
+        (&["rows=8,4,8"], "Q0653", None),
+        (&["rows=8", "rows=4"], "Q0653", None),
+    ] {
+        let (found, hint) = case("npu", &options, vary).problem();
+        assert_eq!((&*found, hint.as_deref()), (code, help), "{vary:?}");
+    }
+    let numbers: Vec<String> = (1..=70).map(|number| number.to_string()).collect();
+    let long = ["rows", "columns"].map(|name| format!("{name}={}", numbers.join(",")));
+    assert_eq!(case("npu", &options, &[&*long[0], &*long[1]]).problem().0, "Q0653");
+    for text in ["", "rows", "=4", "rows=", "rows=4,,8"] {
+        assert!(text.parse::<Variation>().is_err(), "{text}");
+    }
+}
