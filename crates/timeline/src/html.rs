@@ -24,8 +24,11 @@ impl Timeline {
     pub fn html(&self, heading: &Heading) -> String {
         let tracks = self.tracks();
         let (before, after) = BODY.split_once(PLACE).unwrap_or((BODY, ""));
-        let picture = self.roofline().map(|roofline| roofline.svg(heading)).unwrap_or_default();
-        let mut out = before.replace(PICTURES, &picture);
+        let roofline = self.roofline().map(|roofline| roofline.svg(heading));
+        let memories = self.memories().iter();
+        let memories = memories.map(|map| map.svg(self.total(), self.unit(), heading));
+        let pictures: String = roofline.into_iter().chain(memories).collect();
+        let mut out = before.replace(PICTURES, &pictures);
         let mut field = |name: &str, value: Value| {
             let _ = writeln!(out, "{name}: {},", script(&value));
         };

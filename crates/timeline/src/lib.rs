@@ -5,17 +5,19 @@
 //! [`Timeline::usage`]) and is drawn as text ([`Timeline::chart`], [`Timeline::listing`]), as
 //! Perfetto JSON ([`Timeline::perfetto`]) and as a page for a browser ([`Timeline::html`]). Runs of
 //! millions of events are drawn after [`Timeline::condensed`]. A [`Roofline`] shows what the parts
-//! of a program reach of what the machine can do.
+//! of a program reach of what the machine can do; a [`MemoryMap`] shows who holds which bytes when.
 
 mod analysis;
 mod condense;
 mod html;
+mod memory;
 mod perfetto;
 mod roofline;
 mod text;
 mod tracks;
 
 pub use analysis::{Step, Usage};
+pub use memory::{Block, MemoryMap};
 pub use roofline::{Point, Roofline};
 
 /// A unit of a machine that does one thing at a time: a queue, an engine, a thread.
@@ -124,6 +126,7 @@ pub struct Timeline {
     figures: Vec<Figure>,
     parts: Vec<Part>,
     roofline: Option<Roofline>,
+    memories: Vec<MemoryMap>,
 }
 
 impl Timeline {
@@ -140,6 +143,7 @@ impl Timeline {
             figures: Vec::new(),
             parts: Vec::new(),
             roofline: None,
+            memories: Vec::new(),
         }
     }
 
@@ -211,6 +215,11 @@ impl Timeline {
         self.roofline = Some(roofline);
     }
 
+    /// Adds the use of a memory.
+    pub fn memory(&mut self, map: MemoryMap) {
+        self.memories.push(map);
+    }
+
     /// Lets the run last at least this long, for work after the last event.
     pub fn extend(&mut self, total: u64) {
         self.total = self.total.max(total);
@@ -264,6 +273,11 @@ impl Timeline {
     /// What the machine could do at most, when that is known.
     pub fn roofline(&self) -> Option<&Roofline> {
         self.roofline.as_ref()
+    }
+
+    /// The use of memories, where that is known.
+    pub fn memories(&self) -> &[MemoryMap] {
+        &self.memories
     }
 
     /// Numbers about the whole run.

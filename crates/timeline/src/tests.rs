@@ -330,3 +330,30 @@ fn the_page_has_a_heading_a_legend_and_numbers_of_what_one_points_at() {
     }
     assert_eq!(page, example().html(&heading));
 }
+
+#[test]
+fn a_memory_is_drawn_with_its_largest_blocks() {
+    use crate::{Block, MemoryMap};
+    let block = |name: &str, bytes, time| Block { name: name.to_owned(), bytes, time };
+    let mut blocks = vec![
+        block("a<b>", (0, 512), (0, 20)),
+        block("c", (512, 1024), (10, 40)),
+        // Neither bytes nor time: still something to point at.
+        block("c", (0, 0), (40, 40)),
+    ];
+    let map = |blocks: Vec<Block>| MemoryMap { name: "L2".to_owned(), size: 1024, blocks };
+    let svg = map(blocks.clone()).svg(40, "cycles", &Heading::new("").of("net"));
+    assert!(svg.contains("L2 of net"), "{svg}");
+    assert_eq!(svg.matches("<title>").count(), 4);
+    assert!(svg.contains("a&lt;b&gt;: bytes 0 to 512, cycles 0 to 20"), "{svg}");
+    // Half of the height and of the width, from the lower left.
+    assert!(svg.contains("x=\"80.00\" y=\"230.00\" width=\"405.00\" height=\"160.00\""), "{svg}");
+    assert!(!svg.contains("left out"));
+    blocks.extend((0..5000).map(|n| block("tiny", (n % 1024, n % 1024 + 1), (5, 6))));
+    let long = map(blocks.clone()).svg(40, "cycles", &Heading::new(""));
+    assert_eq!(long.matches("<title>").count(), 4001);
+    assert!(long.contains("a&lt;b&gt;") && long.contains("1003 smaller blocks are left out"));
+    let mut timeline = example();
+    timeline.memory(map(blocks));
+    assert!(timeline.html(&Heading::new("t")).contains("smaller blocks"));
+}
