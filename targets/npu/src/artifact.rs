@@ -6,7 +6,6 @@ mod flow;
 
 use crate::arch::NpuArch;
 use crate::binary::{self, Attached, DATA};
-use crate::isa::Queue;
 use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
 use crate::replay::{Node, Port, Replay, replay, replay_with};
@@ -14,15 +13,14 @@ use crate::simulate::{Dram, Executor, Fast, Settings, State};
 use crate::text;
 use crate::time::{Model, VpCost, core_durations, dram_cycles};
 use crate::verify::{Subject, executable, mislabelled, verify};
-use crate::work::{Memory, Resolved, Work, accesses, element_bytes, product, products};
+use crate::views::{Run, VIEWS, dram_bytes, timeline};
+use crate::work::{Memory, Resolved, Work, accesses, product, products};
 use bytes::Bytes;
-use quincunx_contract::{
-    Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
-};
+use quincunx_contract::{Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, View};
 use quincunx_diag::{Diagnostic, Place, Result, any_error, first};
-use quincunx_report::{Cell, Column, Table};
+use quincunx_report::Table;
 use quincunx_tensor::Tensors;
-use quincunx_timeline::{Event, EventId, Timeline};
+use quincunx_timeline::Timeline;
 use std::any::Any;
 use std::collections::BTreeMap;
 
@@ -210,11 +208,31 @@ impl Artifact {
     /// Replay with the chosen cycles. Traces have their own order of DRAM operations.
     pub(crate) fn replay(&self) -> (Vec<Vec<u64>>, Replay) {
         let cycles = self.cycles();
-        let traced = self.programs.iter().any(|program| self.is_traced(program));
-        let port = if traced { Port::Many } else { self.model.port };
         let cost = |node: Node| cycles[node.core][node.line];
-        let replay = replay_with(&self.list(), &self.work, &cost, port);
+        let replay = replay_with(&self.list(), &self.work, &cost, self.port());
         (cycles, replay)
+    }
+
+    /// Who uses DRAM at a time.
+    fn port(&self) -> Port {
+        match self.programs.iter().any(|program| self.is_traced(program)) {
+            true => Port::Many,
+            false => self.model.port,
+        }
+    }
+
+    /// The programs with when their lines run, for views.
+    fn run(&self) -> Run<'_> {
+        let (cycles, replay) = self.replay();
+        Run {
+            programs: &self.programs,
+            work: &self.work,
+            arch: &self.arch,
+            cycles,
+            port: self.port(),
+            replay,
+            names: self.names(),
+        }
     }
 
     /// A name per core: without a number when there is one core.
@@ -248,60 +266,6 @@ impl Artifact {
             }
         }
         Ok(programs)
-    }
-
-    /// A row per layer of a core, by the maps of the lines: how long it takes from the first line
-    /// that computes to the last, and what part of the products is computed that the array could
-    /// compute then. Its data may be loaded long before.
-    fn layers(&self, cycles: &[Vec<u64>], replay: &Replay) -> Table {
-        let mut layers: BTreeMap<(usize, i32), Layer> = BTreeMap::new();
-        for (core, program) in self.programs.iter().enumerate() {
-            for (index, line) in program.lines.iter().enumerate() {
-                let Some(map) = line.map.as_ref().filter(|map| map.slyr >= 0) else { continue };
-                let Ok(work) = &self.work[core][index] else { continue };
-                if !matches!(work, Work::Conv(_) | Work::Vector(_)) {
-                    continue;
-                }
-                let (start, end) = replay.times[core][index];
-                let layer = layers.entry((core, map.slyr)).or_insert(Layer::starting(start));
-                layer.lines = layer.lines.saturating_add(1);
-                (layer.start, layer.end) = (layer.start.min(start), layer.end.max(end));
-                if let Work::Conv(conv) = work {
-                    layer.products = layer.products.saturating_add(products(conv));
-                    layer.busy = layer.busy.saturating_add(cycles[core][index]);
-                }
-            }
-        }
-        let names = self.names();
-        let mut columns = vec![Column::number("core"), Column::number("layer")];
-        if !names.is_empty() {
-            columns.push(Column::text("name"));
-        }
-        let numbers = ["lines", "multiplications", "start", "cycles", "share"];
-        columns
-            .extend(numbers.into_iter().chain(["array_busy", "utilisation"]).map(Column::number));
-        let mut table = Table::new("layers", columns);
-        // An element of the array is 8 input by 8 output channels.
-        let array = [self.arch.rows, self.arch.columns].map(|extent| f64::from(extent) * 8.0);
-        let share = |part: f64, whole: f64| Cell::Share(part / whole.max(1.0));
-        for ((core, number), layer) in layers {
-            let span = layer.end.saturating_sub(layer.start);
-            let mut row = vec![core.into(), Cell::Integer(number.into())];
-            if !names.is_empty() {
-                row.push(names.get(&number).copied().unwrap_or_default().into());
-            }
-            row.extend([
-                layer.lines.into(),
-                layer.products.into(),
-                layer.start.into(),
-                span.into(),
-                share(span as f64, replay.total() as f64),
-                share(layer.busy as f64, span as f64),
-                share(layer.products as f64, span as f64 * array[0] * array[1]),
-            ]);
-            table.push(row);
-        }
-        table
     }
 
     /// The names of the layers of a compiled program, by their numbers in maps.
@@ -340,52 +304,15 @@ impl Artifact {
     fn volumes(&self) -> (u64, u64) {
         let (mut sum, mut bytes) = (0_u64, 0_u64);
         for work in self.work.iter().flatten().flatten() {
-            match work {
-                Work::Conv(conv) => sum = sum.saturating_add(products(conv)),
-                Work::Copy(copy) => {
-                    let ([c, h, w], element) = (copy.tile, element_bytes(copy.format));
-                    let moved = product([copy.images, c, h, w, element].map(u64::from));
-                    bytes = bytes.saturating_add(moved);
-                }
-                Work::Weights(weights) if weights.uses_dram() => {
-                    bytes = bytes.saturating_add(weights.dense_bytes(weights.source_row));
-                }
-                _ => {}
+            if let Work::Conv(conv) = work {
+                sum = sum.saturating_add(products(conv));
             }
+            let (read, written) = dram_bytes(work);
+            bytes = bytes.saturating_add(read).saturating_add(written);
         }
         (sum, bytes)
     }
 }
-
-/// What is summed over the lines of a layer.
-struct Layer {
-    lines: u64,
-    products: u64,
-    /// Cycles of the array.
-    busy: u64,
-    start: u64,
-    end: u64,
-}
-
-impl Layer {
-    fn starting(start: u64) -> Layer {
-        Layer { lines: 0, products: 0, busy: 0, start, end: start }
-    }
-}
-
-/// Views of a program.
-static VIEWS: &[View] = &[
-    View {
-        name: "kinds",
-        doc: "how often instructions are executed, and for how long",
-        verb: Verb::Inspect,
-    },
-    View {
-        name: "layers",
-        doc: "cycles of layers, and how well they use the array",
-        verb: Verb::Time,
-    },
-];
 
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
@@ -509,8 +436,11 @@ impl quincunx_contract::Program for Artifact {
 
     fn time(&self) -> Result<Timeline> {
         self.check_deadlock()?;
-        let (cycles, replay) = self.replay();
-        Ok(timeline(self, &cycles, &replay))
+        let mut timeline = timeline(&self.run());
+        if let Some(energy) = self.energy() {
+            timeline.figure("energy", format!("{energy:.0} pJ"));
+        }
+        Ok(timeline)
     }
 
     fn stats(&self) -> Stats {
@@ -542,109 +472,12 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn tables(&self, view: &str) -> Result<Vec<Table>> {
-        let (cycles, replay) = self.replay();
-        if view == "layers" {
-            // Without maps, as in machine code without its side section, layers are not known.
-            let table = self.layers(&cycles, &replay);
-            return Ok(if table.is_empty() { Vec::new() } else { vec![table] });
-        }
-        let mut kinds: BTreeMap<(Queue, &str), (u64, u64)> = BTreeMap::new();
-        for (program, cycles) in self.programs.iter().zip(&cycles) {
-            for (inst, cycles) in program.instructions().zip(cycles) {
-                let entry = kinds.entry((inst.queue(), inst.mnemonic())).or_default();
-                *entry = (entry.0.saturating_add(1), entry.1.saturating_add(*cycles));
-            }
-        }
-        let columns = vec![
-            Column::text("queue"),
-            Column::text("instruction"),
-            Column::number("count"),
-            Column::number("busy").unit("cycles"),
-        ];
-        let mut table = Table::new("kinds", columns);
-        for ((queue, name), (count, busy)) in kinds {
-            table.push(vec![
-                queue.name().into(),
-                name.into(),
-                Cell::Count(count),
-                Cell::Count(busy),
-            ]);
-        }
-        Ok(vec![table])
+        Ok(self.run().tables(view))
     }
 
     fn as_any(&self) -> &dyn Any {
         self
     }
-}
-
-/// The replay as lanes (one per queue of each core), events and token dependencies.
-fn timeline(artifact: &Artifact, cycles: &[Vec<u64>], replay: &Replay) -> Timeline {
-    let mut timeline = Timeline::new("cycles");
-    timeline.set_hertz(artifact.arch.hertz);
-    let cores = artifact.programs.len();
-    let mut lanes = Vec::new();
-    for core in 0..cores {
-        lanes.push(Queue::ALL.map(|queue| {
-            timeline.lane(match cores {
-                1 => queue.name().to_owned(),
-                _ => format!("{core} {queue}"),
-            })
-        }));
-    }
-    let mut events: Vec<Vec<Option<EventId>>> =
-        artifact.programs.iter().map(|program| vec![None; program.lines.len()]).collect();
-    let mut dram = Vec::new();
-    for &node in &replay.order {
-        let line = &artifact.programs[node.core].lines[node.line];
-        let (start, end) = replay.times[node.core][node.line];
-        let map = line.map.as_ref();
-        let mut detail = format!("line {}", node.number());
-        if let Some(map) = map {
-            detail += &format!(", workload {}", map.wkl);
-            if let Some(tile) = map.tile.filter(|&tile| tile >= 0) {
-                detail += &format!(", tile {tile}");
-            }
-        }
-        let event = timeline.event(Event {
-            lane: lanes[node.core][line.inst.queue().index()],
-            start,
-            duration: end.saturating_sub(start),
-            name: line.inst.mnemonic().to_owned(),
-            detail,
-        });
-        events[node.core][node.line] = Some(event);
-        for &(from, kind) in replay.sources(node) {
-            if let Some(from) = events[from.core][from.line] {
-                timeline.depend(from, event, kind);
-            }
-        }
-        if artifact.work[node.core][node.line].as_ref().is_ok_and(Work::uses_dram) {
-            dram.push((start, end));
-        }
-    }
-    let counter = timeline.counter("DRAM port", "operations");
-    // Ends come before starts, so that a chain of operations never counts two.
-    let mut changes: Vec<(u64, i32)> =
-        dram.iter().flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
-    changes.sort_unstable();
-    let mut running = 0_i32;
-    for (time, change) in changes {
-        running = running.saturating_add(change);
-        timeline.sample(counter, time, f64::from(running));
-    }
-    let busy = dram.iter().map(|&(start, end)| u64::saturating_sub(end, start));
-    let busy = busy.fold(0, u64::saturating_add);
-    let (products, bytes) = artifact.volumes();
-    timeline.figure("DRAM port busy", format!("{busy} cycles"));
-    timeline.figure("DRAM bytes", bytes);
-    timeline.figure("multiplications", products);
-    let total = cycles.iter().flatten().copied().fold(0, u64::saturating_add);
-    timeline.figure("busy cycles of all queues", total);
-    if let Some(energy) = artifact.energy() {
-        timeline.figure("energy", format!("{energy:.0} pJ"));
-    }
-    timeline
 }
 
 /// What executes lines.

@@ -22,6 +22,7 @@ pub mod simulate;
 pub mod text;
 pub mod time;
 pub mod verify;
+mod views;
 pub mod work;
 
 pub use arch::NpuArch;

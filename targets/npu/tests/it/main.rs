@@ -17,3 +17,4 @@ mod roundtrip;
 mod time;
 mod upstream;
 mod verify;
+mod views;
