@@ -5,11 +5,13 @@
 //! large a share of the multiplications and varied numbers as small, with one of these better.
 
 mod machine;
+mod picture;
 
 use crate::compile::build;
 use crate::model::{Prepared, prepare};
 use crate::{Calibration, Executable, Model, Outcome, Progress, Setup, parallel};
 use machine::MachineFile;
+pub use picture::picture;
 use quincunx_contract::plan::{Place, Plan};
 use quincunx_contract::{Log, Numbers, Stats, compiler_of};
 use quincunx_diag::{Class, Diagnostic, Result};

@@ -3,9 +3,9 @@
 use crate::args::{Machine, Preparation, TextOutput};
 use crate::console::Console;
 use crate::input;
-use crate::output;
+use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
-use quincunx::sweep::{self, Variation, nothing_fits, report, sweep};
+use quincunx::sweep::{self, Variation, nothing_fits, picture, report, sweep};
 use quincunx::{Calibration, Outcome, find_target};
 use std::path::PathBuf;
 
@@ -34,6 +34,9 @@ pub(crate) struct Sweep {
     /// A machine that does not take a node does not fit
     #[arg(long)]
     strict: bool,
+    /// Draw cycles over the first varied parameter as a picture (SVG)
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     #[command(flatten)]
     preparation: Preparation,
     #[command(flatten)]
@@ -43,7 +46,13 @@ pub(crate) struct Sweep {
 impl Sweep {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
         let target = find_target(&self.target)?;
-        output::expect(&self.output.output)?;
+        let results = [&self.picture, &self.output.output];
+        let is_stream = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
+        let streams = results.iter().filter(|path| is_stream(path)).count();
+        if streams + usize::from(self.output.output.is_none()) > 1 {
+            return Err(two_on_stdout().into());
+        }
+        output::expect(results.into_iter().flatten())?;
         let calibration = input::calibration(&self.preparation)?;
         let model = input::model(&input::open(&self.model)?, &self.preparation, &calibration)?;
         input::note_data_beside(&self.preparation, &model)?;
@@ -62,8 +71,11 @@ impl Sweep {
             threads: console.threads,
         };
         let rows = sweep(&job, console.progress())?;
-        let report = report(&job, &rows).headed(setup.heading("Sweep", &model.file_name()));
-        console.report(&report, self.output.output.as_deref())?;
+        let heading = setup.heading("Sweep", &model.file_name());
+        if let Some(path) = &self.picture {
+            console.write(Some(path), picture(&job, &rows, &heading).as_bytes())?;
+        }
+        console.report(&report(&job, &rows).headed(heading), self.output.output.as_deref())?;
         match nothing_fits(&rows) {
             None => Ok(0),
             Some(problem) => {

@@ -1,8 +1,8 @@
 //! `sweep`: every row is what `compile` makes for that machine alone.
 
 use quincunx::compile::{Job, compile};
-use quincunx::report::Format;
-use quincunx::sweep::{Sweep, Variation, nothing_fits, report, sweep};
+use quincunx::report::{Format, Heading};
+use quincunx::sweep::{Sweep, Variation, nothing_fits, picture, report, sweep};
 use quincunx::target::ArchSource;
 use quincunx::{Calibration, InputFile, Model, Outcome, Setup, Silent, find_target};
 use serde_json::{Map, Value};
@@ -52,6 +52,11 @@ impl Case {
         let none = rows.iter().all(|row| row.result.is_err());
         assert_eq!(nothing_fits(&rows).is_some(), none);
         let text = report(&job, &rows).render(Format::Json);
+        let drawn = picture(&job, &rows, &Heading::new(""));
+        let compiled = rows.iter().filter(|row| row.result.is_ok()).count();
+        assert_eq!(drawn.matches("<circle").count(), compiled);
+        let pareto = rows.iter().filter(|row| row.pareto).count();
+        assert_eq!(drawn.matches("cycles, nothing beats it").count(), pareto);
         let json: Value = serde_json::from_str(&text).unwrap();
         let rows = json["rows"].as_array().unwrap().iter();
         Ok((rows.map(|row| row.as_object().unwrap().clone()).collect(), text))
