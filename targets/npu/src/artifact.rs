@@ -17,7 +17,7 @@ use crate::views::{Run, VIEWS, dram_bytes, timeline};
 use crate::work::{Memory, Resolved, Work, accesses, product, products};
 use bytes::Bytes;
 use quincunx_contract::{Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, View};
-use quincunx_diag::{Diagnostic, Place, Result, any_error, first};
+use quincunx_diag::{Diagnostic, Result, any_error, first};
 use quincunx_report::Table;
 use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
@@ -362,9 +362,9 @@ impl quincunx_contract::Program for Artifact {
             // The compiler's own labels must be right; those of other tools are only doubted.
             problems.retain(|problem| problem.code() != "Q4042");
             let wrong = mislabelled(&subject).into_iter();
-            problems.extend(wrong.map(|(node, what)| {
-                Diagnostic::invalid("Q4042", what).at(Place::Line(node.number()))
-            }));
+            problems.extend(
+                wrong.map(|(node, what)| subject.at(node, Diagnostic::invalid("Q4042", what))),
+            );
         }
         if self.taps.values().next().is_some() && !any_error(&problems) {
             let order = replay(&list, &self.work, &|_| 0).order;

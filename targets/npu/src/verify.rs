@@ -109,7 +109,7 @@ impl Subject<'_> {
     }
 
     /// Places a problem at a line.
-    fn at(&self, node: Node, problem: Diagnostic) -> Diagnostic {
+    pub(crate) fn at(&self, node: Node, problem: Diagnostic) -> Diagnostic {
         let problem = problem.at(Place::Line(node.number()));
         match self.programs.len() {
             1 => problem,

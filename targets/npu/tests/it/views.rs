@@ -3,7 +3,7 @@
 
 use crate::common::networks::{Size, network};
 use crate::common::{Random, arch, fragment, fragments, parse};
-use crate::compiled::{compile, machines, two_cores};
+use crate::compiled::{compile, machines, several_cores};
 use quincunx_contract::{File, Log};
 use quincunx_npu::isa::Queue;
 use quincunx_npu::program::Program;
@@ -30,7 +30,7 @@ fn cases() -> Vec<Case> {
     let runs = |stem: &String| stem.starts_with('f');
     let mut cases: Vec<Case> = fragments().into_iter().filter(runs).map(read).collect();
     for seed in 3000..3008 {
-        for machine in machines().into_iter().chain([two_cores()]) {
+        for machine in machines().into_iter().chain([several_cores(2)]) {
             let network = network(&mut Random::new(seed), Size::SMALL);
             let compiled = compile(&network.graph, &machine);
             let name = format!("{seed} on {}", machine.name);
@@ -173,11 +173,11 @@ fn tasks_and_the_port_hold_lines_too() {
     assert!(path.iter().any(|step| step.reason == "task"));
     assert_eq!(path.iter().filter(|step| step.reason == "start").count(), 1);
     let both = [file("a.core00.asm.txt", text.clone()), file("a.core01.asm.txt", text)];
-    let two = read(&both, "physical", &two_cores());
+    let two = read(&both, "physical", &several_cores(2));
     let waiting = held(&*two, "DRAM port");
     assert!(!waiting.is_empty());
     assert!(waiting.iter().any(|row| row["core"] != row["of_core"]));
-    assert!(held(&*read(&both, "upstream", &two_cores()), "DRAM port").is_empty());
+    assert!(held(&*read(&both, "upstream", &several_cores(2)), "DRAM port").is_empty());
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn bounds_hold_at_one_port() {
     for seed in 3100..3110 {
         let network = network(&mut Random::new(seed), Size::SMALL);
         let Ok(compiled) =
-            TARGET.compile(&network.graph, &two_cores(), &options, &mut Log::default())
+            TARGET.compile(&network.graph, &several_cores(2), &options, &mut Log::default())
         else {
             continue;
         };
