@@ -26,6 +26,9 @@ use std::rc::Rc;
 /// Steps before a product in which its parameters are loaded.
 const AHEAD: usize = 8;
 
+/// How layers with weights are cut.
+type Cuts = FxHashMap<usize, Rc<Cut>>;
+
 /// Steps that a program may have.
 const MAX_STEPS: usize = 1 << 18;
 
@@ -157,7 +160,7 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) job: &'c Job<'a>,
     pub(super) ways: &'c Ways,
     pub(super) steps: Vec<Step>,
-    pub(super) cuts: FxHashMap<usize, Rc<Cut>>,
+    pub(super) cuts: Cuts,
     /// Blocks of activations, by value and group.
     pub(super) blocks: Vec<Block>,
     pub(super) block_of: BTreeMap<(ValueId, u32), usize>,
@@ -227,9 +230,9 @@ fn steps(
     cutter: &mut Cutter<'_>,
     job: &Job<'_>,
     ways: &Ways,
-) -> std::result::Result<(Vec<Step>, FxHashMap<usize, Rc<Cut>>), Misfit> {
+) -> std::result::Result<(Vec<Step>, Cuts), Misfit> {
     let mut steps = Vec::new();
-    let mut cuts: FxHashMap<usize, Rc<Cut>> = FxHashMap::default();
+    let mut cuts = Cuts::default();
     let mut first = 0;
     let mut group = 0;
     let end = job.shares[0];
@@ -286,7 +289,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
         job: &'c Job<'a>,
         ways: &'c Ways,
         steps: Vec<Step>,
-        cuts: FxHashMap<usize, Rc<Cut>>,
+        cuts: Cuts,
     ) -> Result<Scheduler<'c, 'a>> {
         let team = Team::new(cutter.arch, cutter.model, job.shares.clone());
         let instance_of = vec![None; steps.len()];
