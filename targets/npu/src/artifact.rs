@@ -17,7 +17,7 @@ use crate::views::{Run, VIEWS, dram_bytes, timeline};
 use crate::work::{Memory, Resolved, Work, accesses, product, products};
 use bytes::Bytes;
 use quincunx_contract::{Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, View};
-use quincunx_diag::{Diagnostic, Result, any_error, first};
+use quincunx_diag::{Class, Diagnostic, Result, any_error, first};
 use quincunx_report::Table;
 use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
@@ -57,6 +57,8 @@ pub struct Artifact {
     /// DRAM behind bases as the program finds it.
     memory: Vec<(u8, Bytes)>,
     taps: Taps,
+    /// Weights that others overwrite are no reason to refuse it.
+    clobbers: bool,
 }
 
 impl Artifact {
@@ -114,7 +116,15 @@ impl Artifact {
             tensors,
             memory,
             taps,
+            clobbers: false,
         })
+    }
+
+    /// A program as the original tool would write it, whose weights may be overwritten: that breaks
+    /// a rule and is reported, but the program is written and run.
+    pub(crate) fn with_clobbers(mut self) -> Artifact {
+        self.clobbers = true;
+        self
     }
 
     /// A compiled program: named tensors, and DRAM that is there before it runs.
@@ -370,6 +380,13 @@ impl quincunx_contract::Program for Artifact {
             let order = replay(&list, &self.work, &|_| 0).order;
             problems.extend(flow::check(&subject, &order, &self.tensors, &self.taps));
         }
+        problems
+    }
+
+    fn illegal(&self) -> Vec<Diagnostic> {
+        let mut problems = self.verify();
+        problems.retain(|problem| problem.is_error() && problem.class() == Class::Invalid);
+        problems.retain(|problem| !self.clobbers || problem.code() != "Q4032");
         problems
     }
 

@@ -8,6 +8,7 @@ mod bench;
 pub mod binary;
 mod compare;
 mod compile;
+mod derive;
 mod document;
 pub mod files;
 mod golden;

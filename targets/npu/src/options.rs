@@ -14,6 +14,13 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     )
     .used_by(&[Use::Read]),
     OptionInfo::one_of(
+        "derive",
+        "programs of a schedule: without the errors of the original tool, or as it derives them",
+        "ours",
+        &["ours", "compat"],
+    )
+    .used_by(&[Use::Read]),
+    OptionInfo::one_of(
         "ports",
         "inputs and outputs: the tensors that the program moves, or DRAM as raw bytes",
         "tensors",

@@ -3,7 +3,9 @@
 use crate::arch::NpuArch;
 use crate::artifact::Artifact;
 use crate::binary::{self, Attached, DATA};
+use crate::derive::{Manner, derive};
 use crate::document::ir_file;
+use crate::files::Kind;
 use crate::program::Program;
 use crate::text::{self, Schema};
 use bytes::Bytes;
@@ -38,6 +40,14 @@ pub(crate) fn read(
             format!("an npu program is one file per core, 1 to 64, found {}", files.len());
         return Err(one(Diagnostic::usage("Q4080", message)));
     }
+    if files.iter().any(|file| ir_file(file).is_some()) {
+        let program = derived(&files, arch, options, warnings)?;
+        let artifact = Artifact::new(vec![program], arch, options).map_err(one)?;
+        return Ok(match manner(options) {
+            Manner::Compat => artifact.with_clobbers(),
+            Manner::Ours => artifact,
+        });
+    }
     let schema = Schema::new(arch).map_err(one)?;
     let lenient = options.flag("lenient");
     let (mut programs, mut attached) = (Vec::new(), Attached::default());
@@ -63,6 +73,35 @@ pub(crate) fn read(
             Err(one(Diagnostic::invalid("Q4081", message)))
         }
         _ => Ok(artifact),
+    }
+}
+
+/// The program of a schedule and its network.
+fn derived(
+    files: &[&File],
+    arch: &NpuArch,
+    options: &Options,
+    warnings: &mut Vec<Diagnostic>,
+) -> std::result::Result<Program, Vec<Diagnostic>> {
+    let read: Vec<_> = files.iter().filter_map(|f| Some((f.name.as_str(), ir_file(f)?))).collect();
+    let of = |kind: Kind| read.iter().filter(move |(_, file)| file.kind == kind);
+    let [schedule, network, scales] = [Kind::Scheduler, Kind::Frontend, Kind::Scales].map(of);
+    let mut scales = scales;
+    let (schedule, network): (Vec<_>, Vec<_>) = (schedule.collect(), network.collect());
+    let known = read.len() == files.len() && read.len() <= 3;
+    let ([(schedule, s)], [(network, n)], true) = (&schedule[..], &network[..], known) else {
+        let message = "a program is derived from one scheduler IR, one frontend IR and at most one \
+                       file of quantisation scales";
+        return Err(vec![Diagnostic::usage("Q4101", message)]);
+    };
+    let scales = scales.next().map(|(name, file)| (*name, file));
+    derive((schedule, s), (network, n), scales, arch, manner(options), warnings)
+}
+
+fn manner(options: &Options) -> Manner {
+    match options.get("derive") {
+        "compat" => Manner::Compat,
+        _ => Manner::Ours,
     }
 }
 

@@ -19,7 +19,7 @@ mod tiles;
 mod transfers;
 mod turns;
 mod weights;
-mod writer;
+pub(crate) mod writer;
 
 use crate::arch::NpuArch;
 use crate::artifact::Artifact;

@@ -9,7 +9,7 @@ use crate::arch::NpuArch;
 use crate::isa::{Inst, Queue, Queues};
 use crate::program::{Indices, Line, Map, Program};
 use crate::time::{Model, line_cycles};
-use crate::work::{Memory, Work, accesses, lines};
+use crate::work::{Lines, Memory, Work, accesses, lines};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -205,8 +205,19 @@ impl<'a> Writer<'a> {
 
     /// Writes the lines of a piece of work that takes so many cycles.
     pub(crate) fn write(&mut self, work: &Work, map: &Map, cycles: u64, need: Need) -> Option<Op> {
+        Some(self.write_lines(work, lines(work)?, map, cycles, need))
+    }
+
+    /// Writes these lines, which do the work.
+    pub(crate) fn write_lines(
+        &mut self,
+        work: &Work,
+        lines: Lines,
+        map: &Map,
+        cycles: u64,
+        need: Need,
+    ) -> Op {
         let Plan { waits, .. } = self.plan(work, need);
-        let lines = lines(work)?;
         let queue = lines.inst.queue();
         for config in lines.configs {
             self.configure(config, map);
@@ -231,7 +242,7 @@ impl<'a> Writer<'a> {
             let Writer { l2, done, .. } = self;
             l2.set(start, end, false, op, |op: Op| done[op.0].queue);
         }
-        Some(op)
+        op
     }
 
     fn give(&mut self, line: usize, to: Queue) {

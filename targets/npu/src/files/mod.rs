@@ -5,12 +5,16 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
+mod at;
 mod frontend;
 mod graph;
 mod json;
+pub(crate) mod layers;
 mod scales;
+pub(crate) mod schedule;
 mod scheduler;
 
+pub(crate) use at::At;
 pub use json::{Json, Style};
 
 use quincunx_diag::{Diagnostic, Problems, Result, any_error};

@@ -86,8 +86,8 @@ pub(super) fn check(file: &Json, problems: &mut Problems) {
     let empty = Json::Null;
     let dram = file.get("-1").unwrap_or(&empty);
     transfers(dram, &work, problems);
-    for (_, workload) in &work {
-        workload_rules(workload, size, problems);
+    for (core, workload) in &work {
+        workload_rules(*core, workload, size, problems);
     }
 }
 
@@ -200,9 +200,10 @@ fn related(dram: &Json, problems: &mut Problems) {
     }
 }
 
-fn workload_rules(workload: &Json, size: i64, problems: &mut Problems) {
+fn workload_rules(core: i64, workload: &Json, size: i64, problems: &mut Problems) {
     let id = number(workload, "workload_id").unwrap_or(-1);
-    let place = format!("workload {id}");
+    // Identifiers count up from 0.
+    let place = format!("workload {id} ($.{core}[{id}])");
     let kind = text(workload, "layer_type");
     problems
         .rule(["pe", "vp"].contains(&kind), "Q4072", || format!("{place} has layer_type {kind:?}"));
@@ -313,7 +314,9 @@ const WL0_ALIGN: i64 = 32;
 
 fn weight_buffer(place: &str, workload: &Json, problems: &mut Problems) {
     let entries = match (workload.get("wl0_buffer"), workload.get("wl1_buffer")) {
-        (Some(Json::List(list)), _) | (None, Some(Json::List(list))) => &list[..],
+        (Some(Json::List(list)), _) | (None | Some(Json::Null), Some(Json::List(list))) => {
+            &list[..]
+        }
         _ => &[],
     };
     let mut spans = Spans::new();

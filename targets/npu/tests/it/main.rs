@@ -6,6 +6,7 @@ mod common;
 mod compiled;
 mod compiled_damage;
 mod compiled_forms;
+mod derive;
 mod fast;
 mod frontend;
 mod functional;

@@ -113,7 +113,7 @@ const NEEDED: &[&str] = &[
 const OWN_ROOMS: &[(&str, &[&str])] = &[
     ("dais", &["rtl", "tap", "words"]),
     ("dpas", &["layout", "precision", "shape", "swsb"]),
-    ("npu", &["compare", "regions", "replay", "work"]),
+    ("npu", &["compare", "derive", "regions", "replay", "work"]),
     ("scamp", &["expand", "fix", "goal", "meaning", "readout", "symbolic"]),
     ("tcu", &["package"]),
 ];
