@@ -5,6 +5,7 @@
 
 mod build;
 mod costs;
+mod derive;
 mod functional;
 
 use crate::report::Report;
@@ -383,7 +384,7 @@ fn run_upstream(path: &Path, report: &mut Report) -> Result<()> {
         };
         report.case(stem, result);
     }
-    Ok(())
+    derive::run(path, report)
 }
 
 fn check_document(bytes: &[u8]) -> Check {
