@@ -4,6 +4,10 @@
 //! said to be complete, all of its bytes were written as parts of it. What a line reads is one
 //! value, in the layout of that value, at the place that belongs to what the line writes; what it
 //! stores is the output of that name. Values that the interface does not name are not judged.
+//!
+//! Numbers of single precision, and what else their lines write, lie between two values: they are
+//! read in the layout in which they were written, before the next value is complete and not after,
+//! and belong to the same positions as what is made of them.
 
 use crate::ports::{NamedTensor, Taps};
 use crate::regions::{Region, RegionTable};
@@ -27,6 +31,8 @@ const NOTHING: u32 = 0;
 const WEIGHTS: u32 = 1;
 const OPERANDS: u32 = 2;
 const VALUES: u32 = 3;
+/// Numbers between two values: from here on, the number of the line that wrote them.
+const BETWEEN: u32 = 1 << 31;
 
 /// What lies in L2: images, or a tile of them.
 #[derive(Clone, Copy)]
@@ -140,7 +146,15 @@ pub(super) fn check(
         stored: BTreeMap::new(),
         operands: BTreeSet::new(),
         pads: BTreeMap::new(),
+        between: vec![Between::default(); subject.programs.len()],
+        ends: vec![Vec::new(); subject.programs.len()],
     };
+    for &position in flow.completed.keys() {
+        let Some(node) = order.get(position) else { continue };
+        if matches!(subject.work[node.core][node.line], Ok(Work::Vector(_))) {
+            flow.ends[node.core].push(position);
+        }
+    }
     for (position, &node) in order.iter().enumerate() {
         let Ok(work) = &subject.work[node.core][node.line] else { continue };
         if let Work::Regions(cuts) = work {
@@ -252,15 +266,92 @@ struct Flow<'a> {
     operands: BTreeSet<(usize, u32)>,
     /// Rows and columns of padding, by value and operand.
     pads: BTreeMap<(usize, usize), [i64; 2]>,
+    /// Of every core, what lies between two values.
+    between: Vec<Between>,
+    /// Of every core, the positions of vector lines after which a value is complete.
+    ends: Vec<Vec<usize>>,
+}
+
+/// Numbers between two values of a core.
+#[derive(Clone, Default)]
+struct Between {
+    /// Lines whose results are not read yet.
+    unread: BTreeSet<u32>,
+    /// What every label is.
+    written: BTreeMap<u32, Numbers>,
+    /// What the numbers in scalar registers are of.
+    scalars: [Origin; 3],
+}
+
+/// Image and position in it that numbers belong to, if a value with a name says so.
+type Origin = Option<(i64, i64)>;
+
+/// What a line between two values wrote: channels and positions of a tensor.
+#[derive(Clone, Copy)]
+struct Numbers {
+    tensor: Tensor,
+    channels: u32,
+    positions: i64,
+    origin: Origin,
+}
+
+impl Numbers {
+    /// What a tensor belongs to that is read as these numbers, as one of several parts, or as some
+    /// positions of them; `None` for one that is neither.
+    fn seen_as(&self, tensor: &Tensor) -> Option<Origin> {
+        let ([c, h, w], pixel) = (tensor.extents, tensor.pixel());
+        let offset = wide(tensor.address) - wide(self.tensor.address);
+        let alike = (c, tensor.bytes) == (self.channels, self.tensor.bytes)
+            && pixel == self.tensor.pixel()
+            && (w == self.tensor.extents[2] || 1 == (wide(h) * wide(w)).0 || self.positions == 1);
+        let first = Saturating(offset.0.checked_div(pixel.0)?);
+        let last = first + wide(h) * wide(w);
+        let end = self.positions;
+        let within = first.0 >= 0 && last.0 <= end || first.0 <= 0 && last.0 >= end;
+        let fits = alike && within && offset == first * pixel;
+        fits.then(|| self.origin.map(|(image, at)| (image, (Saturating(at) + first).0)))
+    }
+}
+
+/// Image and position of a place whose channel is the first one.
+fn position_of(tensor: &Tensor, [image, channel, y, x]: [i64; 4]) -> Origin {
+    let position = wide(y) * wide(tensor.extents[2]) + wide(x);
+    Some((image, if channel == 0 { position.0 } else { -1 }))
+}
+
+/// The scalar registers that a vector instruction reads, from 0.
+fn scalars(vector: &Vector) -> impl Iterator<Item = usize> {
+    let config = &vector.config;
+    let sum = (vector.modules & 2 != 0 && !vector.has_second()).then_some(config.sum0.1);
+    let scale = (vector.modules & 4 != 0).then_some([config.scalar.1, config.scalar.2]);
+    let registers = sum.into_iter().chain(scale.into_iter().flatten());
+    registers.filter_map(|scalar| usize::from(scalar.register).checked_sub(1)).filter(|&at| at < 3)
+}
+
+/// The tensors that a vector instruction reads position by position.
+fn tensors(vector: &Vector) -> Vec<Tensor> {
+    let second = vector.has_second().then_some((vector.second, vector.config.second_axes));
+    let list = [(vector.input, vector.config.first_axes)].into_iter().chain(second);
+    let tensors =
+        list.map(|(place, axes)| tensor(place, vector.masked(axes), vector.input_bytes()));
+    match vector.kind {
+        VectorKind::Single => tensors.collect::<Option<_>>().unwrap_or_default(),
+        VectorKind::Pool | VectorKind::Enlarge => Vec::new(),
+    }
 }
 
 type Outcome<T> = Result<T, String>;
 
 impl<'a> Flow<'a> {
     fn line(&mut self, core: usize, position: usize, work: &Work, list: &[Access]) -> Outcome<()> {
-        let target =
-            result(work).and_then(|(tensor, tile)| self.target(core, position, tensor, tile));
+        let target = self.part(core, position, work)?;
         let reads = list.iter().filter(|access| !access.write && access.memory == Memory::L2(0));
+        let single = matches!(work, Work::Vector(vector) if vector.config.single);
+        let mut origins = match work {
+            Work::Vector(vector) => self.origins(core, vector, reads.clone())?,
+            _ => Vec::new(),
+        };
+        let comes_from_between = !origins.is_empty();
         for (number, (operand, access)) in operands(work).iter().zip(reads).enumerate() {
             let label = self.label(core, access)?;
             let Some(index) = label.checked_sub(VALUES) else {
@@ -270,37 +361,52 @@ impl<'a> Flow<'a> {
                 continue;
             };
             let (layout, source) = self.place_of(index as usize, operand)?;
-            if let Some((target, place)) = target {
-                let is_free = match work {
-                    Work::Conv(conv) => self.operands.contains(&(core, conv.weights)),
-                    _ => matches!(work, Work::Reorder(_)),
-                };
-                self.belongs((target, place), (number, is_free), operand, source)?;
+            match target {
+                Some(target) => {
+                    let is_free = match work {
+                        Work::Conv(conv) => self.operands.contains(&(core, conv.weights)),
+                        _ => matches!(work, Work::Reorder(_)),
+                    };
+                    self.belongs(target, (number, is_free), operand, source)?;
+                }
+                None if single => origins.push(position_of(&layout, source)),
+                None => {}
             }
             if let Work::Copy(copy) = work {
                 self.store(index as usize, copy, linear(layout, source))?;
             }
         }
+        if let Some((index, place)) = target.filter(|_| comes_from_between) {
+            origins.push(position_of(&self.held[index].tensor, place));
+        }
+        let mut known = origins.iter().flatten();
+        let origin = known.next().copied();
+        if known.any(|&other| Some(other) != origin) {
+            return Err("what a value is made of are numbers of several positions".to_owned());
+        }
         if let (Work::Copy(copy), Some((index, place))) = (work, target) {
             self.load(index, copy, linear(self.held[index].tensor, place))?;
         }
-        if let Work::Weights(Weights { source: WeightSource::L2(_), .. }) = work {
-            let read = list.iter().find(|access| !access.write);
-            let label = read.map_or(Ok(NOTHING), |access| self.label(core, access))?;
-            if !matches!(label, WEIGHTS | OPERANDS) {
-                return Err("what is loaded as weights is none".to_owned());
-            }
-            self.buffered(core, work, label == OPERANDS);
-        } else if let Work::Weights(_) = work {
-            self.buffered(core, work, false);
+        if let Work::Vector(Vector { scalar_result: register @ 1..=3, .. }) = work {
+            self.between[core].scalars[usize::from(*register).saturating_sub(1)] = origin;
+        }
+        if let Work::Weights(weights) = work {
+            self.weights(core, work, weights, list)?;
         }
         let label = match (work, target) {
             (Work::Weights(_), _) => WEIGHTS,
             (Work::Reorder(_), None) => OPERANDS,
             (Work::Copy(copy), _) if copy.load && copy.bas != 0 => OPERANDS,
             (_, Some((index, _))) => VALUES.saturating_add(index as u32),
+            (_, None) if single => BETWEEN.saturating_add(position as u32),
             (_, None) => NOTHING,
         };
+        if let (true, Some((tensor, [_, channels, h, w]))) = (label >= BETWEEN, result(work)) {
+            let positions = (wide(h) * wide(w)).0;
+            let between = &mut self.between[core];
+            between.unread.insert(label);
+            between.written.insert(label, Numbers { tensor, channels, positions, origin });
+        }
         for access in list.iter().filter(|access| access.write) {
             let core = match access.memory {
                 Memory::L2(_) => core,
@@ -309,22 +415,132 @@ impl<'a> Flow<'a> {
             };
             self.words(core, access, |word| *word = label);
         }
-        self.complete(position)
+        self.complete(position)?;
+        self.all_read(core, position)
+    }
+
+    /// The value that a line writes a part of, and where in it that begins.
+    fn part(
+        &self,
+        core: usize,
+        position: usize,
+        work: &Work,
+    ) -> Outcome<Option<(usize, [i64; 4])>> {
+        let found = result(work).and_then(|(tensor, tile)| {
+            let at = (core, position, matches!(work, Work::Vector(_)));
+            let (index, place) = self.target(at, tensor, tile)?;
+            Some((index, place, tensor, tile))
+        });
+        let Some((index, place, tensor, [_, channels, ..])) = found else { return Ok(None) };
+        // Channels of one word are written together.
+        let end = wide(place[1]) + wide(channels);
+        let rest = (end * wide(tensor.bytes)).0.checked_rem(WORD);
+        match end == wide(tensor.extents[0]) || rest == Some(0) {
+            true => Ok(Some((index, place))),
+            false => Err("some channels of a value are left out".to_owned()),
+        }
+    }
+
+    /// What the numbers between values belong to that a vector instruction takes.
+    fn origins<'l>(
+        &mut self,
+        core: usize,
+        vector: &Vector,
+        reads: impl Iterator<Item = &'l Access>,
+    ) -> Outcome<Vec<Origin>> {
+        let mut origins = Vec::new();
+        for (number, (tensor, access)) in tensors(vector).into_iter().zip(reads).enumerate() {
+            let found = self.read_between(core, tensor, access)?;
+            let of_channels = number == 1 && vector.config.second_axes == 1;
+            if found.is_none() && vector.config.single && tensor.bytes == 4 && !of_channels {
+                return Err("numbers are read that no line of the value wrote".to_owned());
+            }
+            origins.extend(found);
+        }
+        origins.extend(scalars(vector).map(|index| self.between[core].scalars[index]));
+        Ok(origins)
+    }
+
+    /// When a vector line completes a value, all numbers before it were read.
+    fn all_read(&mut self, core: usize, position: usize) -> Outcome<()> {
+        let is_end = self.ends[core].binary_search(&position).is_ok();
+        let between = &mut self.between[core];
+        if is_end {
+            between.written.clear();
+        }
+        match is_end && !between.unread.is_empty() {
+            true => Err("numbers that a value comes from are not read".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// What numbers between values belong to that a tensor is made of; `None` for other tensors.
+    fn read_between(
+        &mut self,
+        core: usize,
+        tensor: Tensor,
+        access: &Access,
+    ) -> Outcome<Option<Origin>> {
+        let (mut labels, mut others) = (BTreeSet::new(), false);
+        self.words(core, access, |word| {
+            if *word >= BETWEEN {
+                labels.insert(*word);
+            } else {
+                others = true;
+            }
+        });
+        if labels.is_empty() {
+            return Ok(None);
+        }
+        let between = &mut self.between[core];
+        between.unread.retain(|line| !labels.contains(line));
+        let mut found = labels.iter().map(|label| between.written.get(label)?.seen_as(&tensor));
+        let origin = found.next().flatten().filter(|_| !others);
+        match origin.filter(|origin| found.all(|other| other == Some(*origin))) {
+            Some(origin) => Ok(Some(origin)),
+            None => Err("what is read is not there any more, or is something else".to_owned()),
+        }
+    }
+
+    /// A load into the weight buffer: from L2, of what is weights there.
+    fn weights(
+        &mut self,
+        core: usize,
+        work: &Work,
+        weights: &Weights,
+        list: &[Access],
+    ) -> Outcome<()> {
+        let mut is_operand = false;
+        if matches!(weights.source, WeightSource::L2(_)) {
+            let read = list.iter().find(|access| !access.write);
+            let label = read.map_or(Ok(NOTHING), |access| self.label(core, access))?;
+            if !matches!(label, WEIGHTS | OPERANDS) {
+                return Err("what is loaded as weights is none".to_owned());
+            }
+            is_operand = label == OPERANDS;
+        }
+        self.buffered(core, work, is_operand);
+        Ok(())
     }
 
     /// The value that a tile is a part of, and where in it: of those with its layout, the one that is
-    /// complete next.
+    /// complete next; of vector lines the one that such a line completes next.
     fn target(
         &self,
-        core: usize,
-        now: usize,
+        (core, now, vector): (usize, usize, bool),
         tensor: Tensor,
         tile: [u32; 4],
     ) -> Option<(usize, [i64; 4])> {
+        let ends = &self.ends[core];
+        let end = ends.get(ends.partition_point(|&end| end < now)).copied();
         let complete = |(index, held): (usize, &Held<'_>)| {
             let same = held.core == core && tensor.address >= held.tensor.address;
             let (_, place) = same.then(|| held.find(&tensor, tile)).flatten()?;
-            Some((held.complete(place).filter(|&complete| complete >= now)?, index, place))
+            let is_next = |complete: &usize| match vector {
+                true => Some(*complete) == end,
+                false => *complete >= now,
+            };
+            Some((held.complete(place).filter(is_next)?, index, place))
         };
         let next = self.held.iter().enumerate().filter_map(complete).min();
         next.map(|(_, index, place)| (index, place))
@@ -333,7 +549,11 @@ impl<'a> Flow<'a> {
     /// The label of all words of an access.
     fn label(&mut self, core: usize, access: &Access) -> Outcome<u32> {
         let (mut label, mut mixed) = (None, false);
-        self.words(core, access, |word| mixed |= *label.get_or_insert(*word) != *word);
+        // Lines between values are checked by themselves.
+        self.words(core, access, |word| {
+            let word = if *word < BETWEEN { *word } else { NOTHING };
+            mixed |= *label.get_or_insert(word) != word;
+        });
         match mixed {
             true => Err("what is read is not one value".to_owned()),
             false => Ok(label.unwrap_or(NOTHING)),
@@ -387,10 +607,7 @@ impl<'a> Flow<'a> {
             || known != pads
             || pads.iter().any(|&p| p < 0)
         {
-            let name = held.names[0];
-            return Err(format!(
-                "a part of the value {name:?} is made of another part of its operand"
-            ));
+            return Err(of_another_part(held.names[0]));
         }
         Ok(())
     }
@@ -460,6 +677,10 @@ impl<'a> Flow<'a> {
 /// The positions of an image in one column.
 fn in_a_column([c, h, w]: Extents) -> Extents {
     [c, h.saturating_mul(w), 1]
+}
+
+fn of_another_part(name: &str) -> String {
+    format!("a part of the value {name:?} is made of another part of its operand")
 }
 
 /// Two tensors have the same layout; of one image also where one has fewer rows.

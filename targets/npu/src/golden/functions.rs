@@ -428,3 +428,110 @@ fn root(x: f32, grid: Grid, count: f64, epsilon: f64) -> f32 {
     (0..steps)
         .fold(most.sqrt().recip() as f32, |result, _| result * (result * result * x * -0.5 + 1.5))
 }
+
+/// How far functions are from the exact ones, as `docs/npu.md` says.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_graph::Quantiser;
+    use quincunx_testkit::Random;
+
+    /// Numbers from -30 to 30, closer to each other near 0.
+    fn numbers() -> impl Iterator<Item = f32> {
+        (-30_000..=30_000).map(|step| (step as f32 / 30_000.0).powi(3) * 30.0)
+    }
+
+    /// The largest distance of a function from the exact one.
+    fn error(each: Each, exact: impl Fn(f64) -> f64) -> f64 {
+        let off = |x: f32| (f64::from(each.of(x, x > 0.0)) - exact(x.into())).abs();
+        numbers().map(off).fold(0.0, f64::max)
+    }
+
+    fn sigmoid(x: f64) -> f64 {
+        1.0 / (1.0 + (-x).exp())
+    }
+
+    /// The error function by its power series, which is exact to ten digits up to 4.
+    fn erf(x: f64) -> f64 {
+        if x.abs() > 4.0 {
+            return x.signum() * (1.0 - 1.5e-8);
+        }
+        let terms = (0..200).scan(x, |power, n| {
+            let term = *power / f64::from(2 * n + 1);
+            *power *= -x * x / f64::from(n + 1);
+            Some(term)
+        });
+        terms.sum::<f64>() * std::f64::consts::FRAC_2_SQRT_PI
+    }
+
+    #[test]
+    fn functions_of_numbers_are_near_the_exact_ones() {
+        let tanh =
+            |x: f64| sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3)));
+        let errors = [
+            error(Each::Sigmoid, sigmoid),
+            error(Each::Tanh, f64::tanh),
+            error(Each::Erf, erf),
+            error(Each::Gelu, |x| x / 2.0 * (1.0 + erf(x / std::f64::consts::SQRT_2))),
+            error(Each::GeluTanh, |x| x * tanh(x)),
+        ];
+        let bounds = [4e-6, 8e-6, 4e-6, 1e-5, 1e-5];
+        assert!(errors.iter().zip(bounds).all(|(error, bound)| *error <= bound), "{errors:?}");
+        let powers = numbers().filter(|x| *x <= 0.0);
+        let off = powers.map(|x| (f64::from(power(x)) - f64::from(x).exp()).abs());
+        let most = off.fold(0.0, f64::max);
+        assert!(most <= 4e-6, "{most}");
+    }
+
+    #[test]
+    fn iterations_give_single_precision() {
+        for most in [1.0, 2.0, 2.45, 10.0, 100.0, 1000.0, 16_383.0] {
+            for step in 0..=1000 {
+                let x = f64::from(((most - 1.0) * f64::from(step) / 1000.0 + 1.0) as f32);
+                let off = (f64::from(reciprocal(x as f32, most)) * x - 1.0).abs();
+                assert!(off <= 4e-7, "1 / {x} of 1 to {most}: {off}");
+            }
+        }
+        for scale in [1e-4, 0.02, 1.0, 30.0] {
+            let grid = Grid::new(&Quantiser::symmetric(true, 8, scale)).unwrap();
+            for (count, epsilon) in [(2.0, 1e-5), (7.0, 1e-3), (64.0, 1e-12), (8191.0, 1e-6)] {
+                let least = scale * scale * (count - 1.0) / (count * count) + epsilon;
+                let most = (127.5 * scale).powi(2) + epsilon;
+                for step in 0..=1000 {
+                    let x = least * (most / least).powf(f64::from(step) / 1000.0);
+                    let off = f64::from(root(x as f32, grid, count, epsilon)) * x.sqrt() - 1.0;
+                    assert!(off.abs() <= 4e-7, "1 / sqrt({x}), scale {scale}, {count}: {off}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn functions_of_channels_are_near_the_exact_ones() {
+        let (mut softmax_error, mut norm_error) = (0.0_f64, 0.0_f64);
+        for case in 0..300 {
+            let random = &mut Random::new(case);
+            let count = random.range(2, 1000);
+            let scale = random.pick(&[0.001, 0.05, 0.3]);
+            let grid = Grid::new(&Quantiser::symmetric(true, 8, scale)).unwrap();
+            let codes: Vec<i8> = (0..count).map(|_| random.next() as i8).collect();
+            let reals: Vec<f64> = codes.iter().map(|&code| f64::from(code) * scale).collect();
+            let singles: Vec<f32> = reals.iter().map(|&real| real as f32).collect();
+            let largest = |found: Vec<f32>, exact: &dyn Fn(f64) -> f64| {
+                let pairs = found.into_iter().zip(&reals);
+                pairs.map(|(x, &real)| (f64::from(x) - exact(real)).abs()).fold(0.0, f64::max)
+            };
+            let sum: f64 = reals.iter().map(|real| real.exp()).sum();
+            let mut line = singles.clone();
+            softmax(&mut line);
+            softmax_error = softmax_error.max(largest(line, &|real| real.exp() / sum));
+            let mean = reals.iter().sum::<f64>() / count as f64;
+            let variance = reals.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count as f64;
+            let root = (variance + f64::from(1e-5_f32)).sqrt();
+            let mut line = singles;
+            normalise(&mut line, grid, 1e-5);
+            norm_error = norm_error.max(largest(line, &|real| (real - mean) / root));
+        }
+        assert!(softmax_error <= 3e-5 && norm_error <= 4e-6, "{softmax_error} {norm_error}");
+    }
+}

@@ -279,12 +279,13 @@ fn poolings_keep_the_grid_or_round() {
 fn values_can_be_rounded_again() {
     let (mut net, x) = image();
     let y = net.quantise("y", x, grid(true, 4.0, 7));
-    net.node("relu", Op::Activation(Activation::LeakyRelu { alpha: 0.25 }), &[y]);
-    let layers: [&[&str]; 3] = [&["xq"], &["y"], &["relu"]];
+    let relu = net.node("relu", Op::Activation(Activation::LeakyRelu { alpha: 0.25 }), &[y]);
+    net.quantise("z", relu, grid(true, 0.5, 0));
+    let layers: [&[&str]; 3] = [&["xq"], &["y"], &["relu", "z"]];
     // -2 and -6 lie in the middle; sums with the zero decide: 6.5 and 5.5 become 6.
     let results = net.run(&layers).unwrap();
     assert_eq!(results["y"].to_f64(), [0.0, -4.0, -4.0, -4.0, -4.0, -4.0]);
-    assert_eq!(results["relu"].to_f64(), [0.0, -1.0, -1.0, -1.0, -1.0, -1.0]);
+    assert_eq!(results["z"].to_f64(), [0.0, -1.0, -1.0, -1.0, -1.0, -1.0]);
 }
 
 #[test]
@@ -320,8 +321,8 @@ fn what_does_not_fit_is_refused() {
     of_input(Op::Unary(Unary::Relu), "an input that is no code");
     of_input(Op::Quantise(Quantiser::symmetric(true, 7, 1.0)), "one grid of 8 bits");
     let (mut net, y) = padded();
-    net.node("z", Op::Unary(Unary::Neg), &[y]);
-    refused(&net, &[&["xq"], &["y"], &["z"]], "no layer begins with Neg");
+    net.node("z", Op::Unary(Unary::Sqrt), &[y]);
+    refused(&net, &[&["xq"], &["y"], &["z"]], "no layer begins with Sqrt");
 
     let of_weights = |codes: [i64; 2], scales: Vec<f64>, what: &str| {
         let mut net = Net::new();

@@ -9,7 +9,7 @@ use quincunx_contract::{Engine, File, Interface, Log, Target as _};
 use quincunx_npu::binary::{self, Attached};
 use quincunx_npu::isa::Inst;
 use quincunx_npu::ports::Ports;
-use quincunx_npu::program::Program;
+use quincunx_npu::program::{Line, Program};
 use quincunx_npu::simulate::{Executor, Settings};
 use quincunx_npu::{NpuArch, TARGET};
 use quincunx_tensor::Tensors;
@@ -82,6 +82,33 @@ impl Sound {
         ports.read(&state).ok()
     }
 
+    /// A line of a function that takes another tensor of the same function's computes another function.
+    fn is_another_function(&self, program: &Program, core: usize) -> bool {
+        let sound = &self.programs[core];
+        let same = |at: &usize| {
+            program.lines.get(*at).map(|line| line.inst) == Some(sound.lines[*at].inst)
+        };
+        let Some(at) = (0..sound.lines.len()).find(|at| !same(at)) else { return false };
+        let (Some(new), old) = (program.lines.get(at), &sound.lines[at]) else { return false };
+        let formats = sound.lines[..at].iter().rev().find_map(|line| match line.inst {
+            Inst::VpCfgFm { vf32, .. } => Some(vf32),
+            _ => None,
+        });
+        if formats != Some(1) {
+            return false;
+        }
+        let addresses = |inst: &Inst| match *inst {
+            Inst::VpSelf { staddr, staddr1, dtaddr, .. } => vec![staddr, staddr1, dtaddr],
+            _ => Vec::new(),
+        };
+        let layer = |line: &Line| line.map.as_ref().map(|map| map.slyr);
+        let same = sound.lines.iter().filter(|line| layer(line) == layer(old));
+        let of_layer: Vec<i32> = same.flat_map(|line| addresses(&line.inst)).collect();
+        let [new, old] = [new, old].map(|line| addresses(&line.inst));
+        let changed = new.iter().zip(&old).find(|(new, old)| new != old);
+        changed.is_some_and(|(new, _)| of_layer.contains(new))
+    }
+
     /// Maps and superfluous configurations do not count as problems.
     fn judge(&self, programs: &[Program], random: &mut Random, what: &str) -> Verdict {
         let Some(opened) = self.opened(programs) else { return Verdict::Rejected };
@@ -137,6 +164,9 @@ fn damaged_fields_are_refused_or_harmless() {
             0 => unconfigure(&mut programs[core], random),
             _ => corrupt_operand(&mut programs[core], random),
         }?;
+        if sound.is_another_function(&programs[core], core) {
+            return None;
+        }
         let verdict = sound.judge(&programs, random, kind);
         let is_harmless = matches!(verdict, Verdict::Harmless);
         kinds.entry(kind).or_default()[usize::from(is_harmless)] += 1;

@@ -144,7 +144,7 @@ fn reasons_lead_back_to_the_start() {
         }
         assert_eq!((number(row, "start"), Some(sum)), (0, program.stats().cycles), "{name}");
     }
-    assert_eq!(crossings, 0, "no core waits for another one in the upstream model");
+    assert!(crossings > 0, "cores wait for weights that others load");
 }
 
 /// Two tasks one after the other, and two cores at one DRAM port: there are no tokens between them.
@@ -274,7 +274,7 @@ fn layers_add_up() {
         assert!(roofline.points.iter().all(|point| point.rate <= roofline.peak), "{name}");
         assert_eq!(roofline.points.is_empty(), expected == 0, "{name}");
     }
-    assert_eq!(paths.into_iter().collect::<Vec<_>>(), ["", "L2", "direct", "resident"]);
+    assert_eq!(paths.into_iter().collect::<Vec<_>>(), ["", "L2", "core", "direct", "resident"]);
 }
 
 /// The way of weights and the cut, as the fragment was written.

@@ -235,13 +235,14 @@ impl Net<'_> {
         let activations = [
             Activation::LeakyRelu { alpha: 0.2 },
             Activation::HardSigmoid { alpha: 0.3, beta: 0.4 },
+            Activation::HardSigmoid { alpha: 0.2, beta: 0.5 },
             Activation::Clip { min: Some(0.0), max: Some(0.8) },
             Activation::Clip { min: Some(-0.3), max: Some(0.6) },
             Activation::Clip { min: Some(-0.2), max: None },
         ];
         let op = match self.random.below(5) {
-            0..3 => Op::Unary(self.random.pick(&unary)),
-            3 => Op::Activation(self.random.pick(&activations)),
+            0..2 => Op::Unary(self.random.pick(&unary)),
+            2..4 => Op::Activation(self.random.pick(&activations)),
             _ => Op::Softmax(Softmax { axis: 1, log: false }),
         };
         self.node(op, &[x])
