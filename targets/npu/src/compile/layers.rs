@@ -12,8 +12,8 @@ use crate::ports::{Loop, View};
 use crate::work::Extents;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
-    Activation, Binary, Graph, LayerNorm, Node, NodeId, Op, Pool, PoolKind, Quantiser, Resize,
-    ResizeTaps, Unary, ValueId, Window,
+    Activation, Binary, ConvTranspose, Graph, LayerNorm, Node, NodeId, Op, Pool, PoolKind,
+    Quantiser, Resize, ResizeTaps, Unary, ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
 use rustc_hash::FxHashMap;
@@ -131,13 +131,15 @@ pub(crate) struct Frame {
     pub(crate) stride: [u32; 2],
     /// Distances of kernel points.
     pub(crate) dilate: [u32; 2],
+    /// Distances of input points, between which zeros are inserted.
+    pub(crate) insert: [u32; 2],
     /// First input row and column: minus the padding.
     pub(crate) start: [i32; 2],
 }
 
 impl Frame {
     pub(crate) const POINT: Frame =
-        Frame { kernel: [1, 1], stride: [1, 1], dilate: [1, 1], start: [0, 0] };
+        Frame { kernel: [1, 1], stride: [1, 1], dilate: [1, 1], insert: [1, 1], start: [0, 0] };
 
     fn of(window: &Window) -> Frame {
         let pair = |list: &[usize]| [list[0] as u32, list[1] as u32];
@@ -145,8 +147,26 @@ impl Frame {
             kernel: pair(&window.kernel),
             stride: pair(&window.strides),
             dilate: pair(&window.dilations),
+            insert: [1, 1],
             start: [0, 1].map(|axis| -(window.pads[axis].0 as i32)),
         }
+    }
+
+    /// The window with which a turned kernel passes over an image with zeros between its points.
+    fn transposed(conv: &ConvTranspose) -> Reason<Frame> {
+        let window = &conv.window;
+        if window.rank() != 2 {
+            return Err(format!("{}-D convolution; the array has two axes", window.rank()));
+        }
+        if conv.groups > 1 || window.dilations.iter().any(|&distance| distance > 1) {
+            return Err("it is transposed, and grouped or dilated".to_owned());
+        }
+        let plain = Frame::of(window);
+        let start = [0, 1].map(|axis| -(plain.kernel[axis] as i32 - 1) - plain.start[axis]);
+        if start.iter().any(|&start| start > 0) {
+            return Err("its padding cuts off whole points of the image".to_owned());
+        }
+        Ok(Frame { stride: [1, 1], insert: plain.stride, start, ..plain })
     }
 }
 
@@ -342,6 +362,12 @@ impl Walk<'_> {
                 let (_, extents) = shape(&self.graph[node.output].shape)?;
                 let result = Form::image(form.images, extents, form.grid);
                 self.product(id, node, Frame::of(window), conv.groups as u32, result)
+            }
+            Op::ConvTranspose(conv) => {
+                let frame = Frame::transposed(conv)?;
+                let form = self.image(node, 0)?;
+                let (_, extents) = shape(&self.graph[node.output].shape)?;
+                self.product(id, node, frame, 1, Form::image(form.images, extents, form.grid))
             }
             Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
             Op::MatMul if self.is_computed(node, 1) => self.matrices(id, node),
@@ -575,7 +601,9 @@ impl Walk<'_> {
             return Err("it is both grouped and dilated".to_owned());
         }
         let tail = self.tail(id, Unit::Array, true)?;
-        let unknown = special > 0 || matches!(tail.act, Act::Leaky(_) | Act::Cap(_));
+        let unknown = special > 0
+            || frame.insert != [1, 1]
+            || matches!(tail.act, Act::Leaky(_) | Act::Cap(_));
         if self.network.subset == Subset::Published && unknown {
             return Err(
                 "published programs have no such instruction (--subset published)".to_owned()
@@ -1049,7 +1077,7 @@ pub(crate) fn shape(shape: &[usize]) -> Reason<(u32, Extents)> {
 fn limits(frame: &Frame, kernel: u32) -> Reason<()> {
     let fits = frame.kernel.iter().all(|&extent| extent <= kernel)
         && frame.stride.iter().all(|&stride| stride <= 15)
-        && frame.dilate.iter().all(|&distance| distance <= 15)
+        && frame.dilate.iter().chain(&frame.insert).all(|&distance| distance <= 15)
         && frame.start.iter().all(|&start| start >= -16);
     let [r, s] = frame.kernel;
     let fail =

@@ -375,7 +375,7 @@ fn weigh(
                 Diagnostic::unsupported("Q4093", "its bias is not one number per channel");
             return Err(NotCompiled::at_node(graph, node, problem));
         };
-        if !matches!(node.op, Op::Conv(_)) && frame.kernel != [1, 1] {
+        if !matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_)) && frame.kernel != [1, 1] {
             rows = rows.reordered(&layers::image_order(&form).unwrap_or_default());
         }
         if let Some(&fold) = folds.get(&root) {

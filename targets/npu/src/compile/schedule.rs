@@ -568,6 +568,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             }
             let (stride, kernel, start) = match layer.operation {
                 Operation::Product(_) | Operation::Turn(_) => return true,
+                Operation::Conv { frame, .. } if frame.insert != [1, 1] => return true,
                 Operation::Conv { frame, .. } | Operation::Pool { frame, .. } => {
                     let span = (frame.kernel[0] - 1) * frame.dilate[0] + 1;
                     (frame.stride[0], span, frame.start[0])

@@ -192,9 +192,10 @@ impl Cutter<'_> {
         let Grid::Codes { zero, .. } = self.form(layer.inputs[0]).grid else {
             unreachable!("the input is of codes")
         };
-        let kind = match (groups, frame.dilate) {
-            (1, [1, 1]) => ConvKind::Plain,
-            (1, _) => ConvKind::Dilated,
+        let kind = match (groups, frame.dilate, frame.insert) {
+            (1, [1, 1], [1, 1]) => ConvKind::Plain,
+            (1, [1, 1], _) => ConvKind::Transposed,
+            (1, ..) => ConvKind::Dilated,
             _ => ConvKind::Grouped,
         };
         let rows = Rows::of(frame, piece, source, 0);
@@ -207,6 +208,7 @@ impl Cutter<'_> {
             kernel: frame.kernel,
             tile: [piece.images, output.extents[0], source[0], piece.rows, output.extents[2]],
             dilate: frame.dilate,
+            insert: frame.insert,
             groups,
             start: [rows.start, frame.start[1]],
             input: Place { region: 0, address: rows.offset(source, frame, DataFmt::INT8) },
@@ -505,6 +507,8 @@ impl Cutter<'_> {
         let most = match layer.operation {
             // Pieces would begin within the repeats of a row.
             Operation::Enlarge { factors: [rows, _] } if !self.arch.rows.is_multiple_of(rows) => 1,
+            // Or between the rows of the image.
+            Operation::Conv { frame, .. } if frame.insert != [1, 1] => 1,
             _ => u64::from((blocks / high).max(1)),
         };
         ((cycles + knobs.rows / 2) / knobs.rows.max(1)).clamp(1, most) as u32
@@ -634,6 +638,7 @@ pub(crate) fn fold_frame(frame: Frame, fold: u32) -> (Frame, u32) {
         kernel: [frame.kernel[0], columns],
         stride: [frame.stride[0], frame.stride[1] / fold],
         dilate: frame.dilate,
+        insert: frame.insert,
         start: [frame.start[0], start],
     };
     (folded, before)

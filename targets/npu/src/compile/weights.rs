@@ -34,7 +34,7 @@ fn operand<'g>(graph: &'g Graph, node: &Node) -> Result<(&'g Value, &'g Quantise
 /// The axis of output channels of the weights.
 fn axis(node: &Node) -> usize {
     match &node.op {
-        Op::MatMul => 1,
+        Op::MatMul | Op::ConvTranspose(_) => 1,
         Op::Gemm(gemm) if !gemm.transpose_b => 1,
         _ => 0,
     }
@@ -217,9 +217,13 @@ impl Rows {
         let mut codes: Vec<i8> =
             integers(value, quantiser, axis)?.into_iter().map(|code| code as i8).collect();
         if axis == 1 {
-            let inner = value.shape[0];
-            codes =
-                (0..channels * inner).map(|at| codes[at % inner * channels + at / inner]).collect();
+            // Kernels of transposed convolutions are turned.
+            let (inner, area) = (value.shape[0], value.shape[2..].iter().product::<usize>());
+            let place = |at: usize| {
+                let (block, point) = (at / area.max(1), at % area.max(1));
+                (block % inner * channels + block / inner) * area + (area - 1 - point)
+            };
+            codes = (0..codes.len()).map(|at| codes[place(at)]).collect();
         }
         let (alpha, beta) = match &node.op {
             Op::Gemm(gemm) => (f64::from(gemm.alpha), f64::from(gemm.beta)),

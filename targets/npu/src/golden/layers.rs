@@ -99,7 +99,7 @@ impl Layer {
                 let shapes = [Some(input), first.input(1).map(shape)];
                 (Operation::Matrices(matrices(shapes, [x, y])?), Form::Halves, rest)
             }
-            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul => {
                 (Operation::Product(product(graph, first, x)?), Form::Halves, rest)
             }
             Op::Concat { axis: 1 } => {
@@ -225,6 +225,7 @@ fn product(graph: &Graph, node: &Node, x: Form) -> Result<Product> {
     let Form::Codes(grid) = x else { return Err(misfit("a product reads numbers of 16 bits")) };
     match &node.op {
         Op::Conv(conv) => Product::of_conv(graph, node, conv, grid),
+        Op::ConvTranspose(conv) => Product::of_transposed(graph, node, conv, grid),
         Op::Gemm(gemm) => Product::of_matrix(graph, node, Some(gemm), grid),
         _ => Product::of_matrix(graph, node, None, grid),
     }

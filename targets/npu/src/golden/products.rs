@@ -3,7 +3,7 @@
 use super::misfit;
 use super::numbers::Grid;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Gemm, Graph, Node, Value, Window};
+use quincunx_graph::{Conv, ConvTranspose, Gemm, Graph, Node, Value, Window};
 use quincunx_num::{ConvShape, Convolution, ImageLayout, Matrix, Packed};
 
 /// A product of codes with constant weights.
@@ -25,6 +25,8 @@ enum Sums {
     Deep(Box<DeepConvolution>),
     /// Of rows, in 64 bits: the weights of every output.
     DeepRows(Vec<i8>),
+    /// Of images that every point spreads.
+    Spread(Box<Spread>),
 }
 
 impl Sums {
@@ -57,6 +59,46 @@ impl Product {
         Ok(Product { sums, finish, part })
     }
 
+    /// A transposed convolution of values of shape `[N, C, H, W]`.
+    ///
+    /// # Errors
+    /// As [`Product::of_conv`].
+    pub(super) fn of_transposed(
+        graph: &Graph,
+        node: &Node,
+        conv: &ConvTranspose,
+        x: Grid,
+    ) -> Result<Product> {
+        let (image, weights) = (operand(graph, node, 0)?, operand(graph, node, 1)?);
+        let shapes = (&image.shape[..], &graph[node.output].shape[..]);
+        let ([_, channels, h, w], [_, outputs, rows, columns]) = shapes else {
+            return Err(misfit("a convolution is not one of images"));
+        };
+        let kernel: usize = conv.window.kernel.iter().product();
+        if conv.groups != 1 || !weights.shape.starts_with(&[*channels, *outputs]) {
+            return Err(misfit("a transposed convolution has groups"));
+        }
+        if kernel * channels * h * w == 0 {
+            return Err(misfit("a transposed convolution has no elements"));
+        }
+        let mut weights = Weights::new(weights, 1)?;
+        let own = |at: usize| {
+            let (output, rest) = (at / (channels * kernel), at % (channels * kernel));
+            (rest / kernel * outputs + output) * kernel + rest % kernel
+        };
+        weights.codes = (0..weights.codes.len()).map(|at| weights.codes[own(at)]).collect();
+        let finish = weights.finish(graph, node, x, [1.0, 1.0])?;
+        let spread = Spread {
+            window: conv.window.clone(),
+            channels: *channels,
+            size: [*h, *w],
+            result: [*rows, *columns],
+            weights: weights.codes,
+            zero: i64::from(x.zero),
+        };
+        Ok(Product { sums: Sums::Spread(Box::new(spread)), finish, part: channels * h * w })
+    }
+
     /// A product of rows; without Gemm's attributes a plain one.
     ///
     /// # Errors
@@ -69,6 +111,9 @@ impl Product {
     ) -> Result<Product> {
         if gemm.is_some_and(|gemm| gemm.transpose_a) {
             return Err(misfit("the left operand of a product is transposed"));
+        }
+        if operand(graph, node, 1)?.shape.len() != 2 {
+            return Err(misfit("the right operand of a product is no matrix"));
         }
         let by_outputs = gemm.is_some_and(|gemm| gemm.transpose_b);
         let mut weights = Weights::new(operand(graph, node, 1)?, usize::from(!by_outputs))?;
@@ -126,6 +171,14 @@ impl Product {
                     }
                 }
             }
+            Sums::Spread(spread) => {
+                for image in codes.chunks_exact(self.part) {
+                    for (output, &of) in self.finish.iter().enumerate() {
+                        let sums = spread.plane(image, output);
+                        finish(&mut sums.into_iter().map(|sum| sum as f32), of);
+                    }
+                }
+            }
             Sums::DeepRows(weights) => {
                 for row in codes.chunks_exact(self.part) {
                     for (weights, &of) in weights.chunks_exact(self.part).zip(&self.finish) {
@@ -136,6 +189,50 @@ impl Product {
             }
         }
         results
+    }
+}
+
+/// A transposed convolution written out: every point of an image adds the kernel, times its number,
+/// to the result.
+struct Spread {
+    window: Window,
+    channels: usize,
+    /// Rows and columns of an image, and of the result.
+    size: [usize; 2],
+    result: [usize; 2],
+    /// `[outputs, channels, rows, columns]`.
+    weights: Vec<i8>,
+    /// What no point gives.
+    zero: i64,
+}
+
+impl Spread {
+    /// The sums of an output channel, row by row.
+    fn plane(&self, image: &[i8], output: usize) -> Vec<i64> {
+        let taps: usize = self.window.kernel.iter().product();
+        let weights = &self.weights[output * self.channels * taps..][..self.channels * taps];
+        // As if no point held anything but zero.
+        let outside = weights.iter().map(|&w| i64::from(w)).sum::<i64>() * self.zero;
+        let mut sums = vec![outside; self.result[0] * self.result[1]];
+        for (at, &code) in image.iter().enumerate() {
+            let (channel, point) =
+                (at / (self.size[0] * self.size[1]), at % (self.size[0] * self.size[1]));
+            let point = [point / self.size[1], point % self.size[1]];
+            for (tap, &weight) in weights[channel * taps..][..taps].iter().enumerate() {
+                let tap = [tap / self.window.kernel[1], tap % self.window.kernel[1]];
+                let place = |axis: usize| {
+                    let spread = point[axis] * self.window.strides[axis]
+                        + tap[axis] * self.window.dilations[axis];
+                    let place = spread.checked_sub(self.window.pads[axis].0)?;
+                    (place < self.result[axis]).then_some(place)
+                };
+                if let Some((y, x)) = place(0).zip(place(1)) {
+                    sums[y * self.result[1] + x] +=
+                        (i64::from(code) - self.zero) * i64::from(weight);
+                }
+            }
+        }
+        sums
     }
 }
 
@@ -227,19 +324,16 @@ struct Weights {
 }
 
 impl Weights {
-    /// Weights whose outputs are along an axis, which is the first or the last one.
+    /// Weights whose outputs are along the first or the second axis.
     fn new(value: &Value, axis: usize) -> Result<Weights> {
         let wrong = |what: &str| misfit(format!("the weights {:?} {what}", value.name));
         let constant = value.constant.as_ref().ok_or_else(|| wrong("are computed"))?;
         let quantiser = constant.quantiser.as_ref().ok_or_else(|| wrong("are no codes"))?;
-        if value.shape.len() < 2 || value.shape.contains(&0) || (axis == 1 && value.shape.len() > 2)
-        {
+        if value.shape.len() < 2 || value.shape.contains(&0) {
             return Err(wrong("have another rank, or no elements"));
         }
-        let along = |index: usize| match axis {
-            0 => index / value.shape[1..].iter().product::<usize>(),
-            _ => index % value.shape[1],
-        };
+        let inner: usize = value.shape[axis + 1..].iter().product();
+        let along = |index: usize| index / inner % value.shape[axis];
         let outputs = value.shape[axis];
         let codes = constant.tensor.to_i64().ok_or_else(|| wrong("are no codes"))?;
         let expanded =

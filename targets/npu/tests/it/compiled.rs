@@ -1,12 +1,14 @@
 //! Compiled networks: the simulators give what the golden model says at every layer, that is what
 //! the graph's executor says but for a code, and programs survive every form.
 
-use crate::common::networks::{Network, Size, distance, network, reference};
+use crate::common::networks::{Network, Size, calibrated, distance, network, reference};
 use crate::common::{Random, arch};
 use quincunx_contract::{Claim, Compiled, Compiler as _, Engine, Log, Refused};
 use quincunx_diag::{Diagnostic, Severity};
 use quincunx_graph::passes::extract_on_grids;
-use quincunx_graph::{Constant, Conv, Gemm, Graph, NodeId, Op, Quantiser, Window};
+use quincunx_graph::{
+    Constant, Conv, ConvTranspose, Gemm, Graph, NodeId, Op, Quantiser, Unary, Window,
+};
 use quincunx_npu::{NpuArch, TARGET};
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::{options, same};
@@ -226,6 +228,42 @@ fn judges_agree_on_large_networks() {
     });
     let counts = counts.fold([0; 2], |sum, c| [sum[0] + c[0], sum[1] + c[1]]);
     assert!(counts[0] >= 9 && counts[1] >= 60, "{counts:?}");
+}
+
+/// Kernels, strides and paddings of every kind, between an input and a convolution.
+#[test]
+fn transposed_convolutions() {
+    for case in 4000..4030 {
+        let mut random = Random::new(case);
+        let mut window = Window::new(&[1, 1]);
+        let mut output_padding = window.strides.clone();
+        for axis in 0..2 {
+            window.kernel[axis] = random.range(1, 5);
+            window.strides[axis] = random.range(1, 3);
+            let most = window.kernel[axis] - 1;
+            window.pads[axis] = (random.below(most + 1), random.below(most + 1));
+            output_padding[axis] = random.below(window.strides[axis]);
+        }
+        let [c, k] = [random.range(1, 20), random.range(1, 20)];
+        let mut graph = Graph::new("transposed");
+        let shape = [random.range(1, 3), c, random.range(4, 7), random.range(4, 7)];
+        let x = graph.add_input("x", DType::F32, &shape, &[]).unwrap();
+        let mut constant = |graph: &mut Graph, name: &str, shape: &[usize]| {
+            graph.add_constant(name, random.tensor(shape, 0.5)).unwrap()
+        };
+        let w = constant(&mut graph, "w", &[c, k, window.kernel[0], window.kernel[1]]);
+        let b = constant(&mut graph, "b", &[k]);
+        let v = constant(&mut graph, "v", &[3, k, 1, 1]);
+        let op = Op::ConvTranspose(ConvTranspose { window, groups: 1, output_padding });
+        let inputs = [Some(x), Some(w), Some(b)];
+        let y = graph.add_node("transposed", op, &inputs[..2 + case as usize % 2], "y").unwrap();
+        let y = graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(y)], "r").unwrap();
+        let point = Op::Conv(Conv { window: Window::new(&[1, 1]), groups: 1 });
+        let z = graph.add_node("point", point, &[Some(y), Some(v)], "z").unwrap();
+        graph.add_output(z);
+        let network = calibrated(graph, &mut random);
+        assert!(judges_agree(&network, "fast", case)[0] >= 3);
+    }
 }
 
 /// Why the node of that name stays on the host.
