@@ -5,7 +5,7 @@ use crate::artifact::Artifact;
 use crate::binary::{self, Attached, DATA};
 use crate::derive::{Manner, derive};
 use crate::document::ir_file;
-use crate::files::Kind;
+use crate::files::{self, IrFile, Kind};
 use crate::program::Program;
 use crate::text::{self, Schema};
 use bytes::Bytes;
@@ -41,7 +41,8 @@ pub(crate) fn read(
         return Err(one(Diagnostic::usage("Q4080", message)));
     }
     if files.iter().any(|file| ir_file(file).is_some()) {
-        let program = derived(&files, arch, options, warnings)?;
+        let all: Vec<&File> = files.into_iter().chain(data).collect();
+        let program = derived(&all, arch, options, warnings)?;
         let artifact = Artifact::new(vec![program], arch, options).map_err(one)?;
         return Ok(match manner(options) {
             Manner::Compat => artifact.with_clobbers(),
@@ -83,7 +84,17 @@ fn derived(
     options: &Options,
     warnings: &mut Vec<Diagnostic>,
 ) -> std::result::Result<Program, Vec<Diagnostic>> {
-    let read: Vec<_> = files.iter().filter_map(|f| Some((f.name.as_str(), ir_file(f)?))).collect();
+    let mut read: Vec<(&str, IrFile)> = Vec::new();
+    for file in files {
+        match ir_file(file) {
+            Some(ir) => read.push((file.name.as_str(), ir)),
+            // JSON that is damaged rather than a file of another kind.
+            None if file.bytes.trim_ascii_start().starts_with(b"{") => {
+                files::read(&file.bytes).map_err(|problem| vec![problem.name_file(&file.name)])?;
+            }
+            None => {}
+        }
+    }
     let of = |kind: Kind| read.iter().filter(move |(_, file)| file.kind == kind);
     let [schedule, network, scales] = [Kind::Scheduler, Kind::Frontend, Kind::Scales].map(of);
     let mut scales = scales;

@@ -191,7 +191,11 @@ fn check(vary: &[Variation], choices: &[Vec<Value>]) -> Result<()> {
         if !names.insert(parameter) {
             return wrong(format!("{parameter} is varied twice"));
         }
-        let twice = (0..choices.len()).find(|&index| choices[..index].contains(&choices[index]));
+        let same = |a: &Value, b: &Value| {
+            a == b || a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a == b)
+        };
+        let is_known = |&index: &usize| choices[..index].iter().any(|x| same(x, &choices[index]));
+        let twice = (0..choices.len()).find(is_known);
         if let Some(index) = twice {
             return wrong(format!("{parameter} has the value {} twice", values[index]));
         }

@@ -841,6 +841,12 @@ impl Walk<'_> {
             bounds[at - 1] = numbers.iter().fold(0.0_f64, |most, number| most.max(number.abs()));
             parameters.extend(node.input(at));
         }
+        let other = |value: &ValueId| {
+            self.network.forms.get(value).is_some_and(|form| form.extents[0] != 2 * channels)
+        };
+        if parameters.iter().any(other) {
+            return Err("a parameter is also one of another number of channels".to_owned());
+        }
         let [factor, addend] = [1, 2].map(|at| node.input(at).is_some());
         self.function(id, node, Function::LayerNorm { epsilon, factor, addend, bounds })?;
         for &value in &parameters {

@@ -87,6 +87,9 @@ fn contradiction(schedule: &Schedule<'_>, message: String) -> Diagnostic {
     }
 }
 
+/// Bytes of a unit of WL0 in schedules of the original tool.
+const UNIT_BYTES: u32 = 64;
+
 struct Deriver<'a> {
     schedule: &'a Schedule<'a>,
     layers: &'a Layers<'a>,
@@ -116,6 +119,16 @@ impl<'a> Deriver<'a> {
                 format!("$.buffersize: the schedule is for {need} bytes of L2, of {have}");
             let problem = Diagnostic::unsupported("Q4102", message);
             return Err(problem.help("take a machine with more L2"));
+        }
+        if schedule.bytes % 1024 != 0 {
+            let message = format!("buffersize {} is no multiple of 1024", schedule.bytes);
+            return Err(contradiction(schedule, message));
+        }
+        if arch.wl0_unit != UNIT_BYTES {
+            let message =
+                format!("schedules have WL0 units of {UNIT_BYTES} bytes, not of {}", arch.wl0_unit);
+            let problem = Diagnostic::unsupported("Q4102", message);
+            return Err(problem.help("take a machine with this unit"));
         }
         let cuts = schedule.workloads.iter().enumerate().filter_map(|(position, workload)| {
             let cut = workload.tiles.first()?.cut?;

@@ -105,7 +105,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// One transfer for a later workload.
+    /// One load that this workload or an earlier one lists, usually for a later one.
     fn ahead(&mut self, position: usize, steps: &mut Vec<Step>) {
         let Some(next) = self.transfers.get(self.next) else { return };
         let stores = matches!(next.moved, Moved::Store(..));

@@ -98,6 +98,11 @@ fn inputs<'a>(
     operands: &[&str],
     manner: Manner,
 ) -> Result<Vec<Part<'a>>> {
+    if workload.inputs.len() != operands.len() {
+        let message =
+            format!("reads {} tensors, its layer {}", workload.inputs.len(), operands.len());
+        return Err(workload.at.wrong("Q4073", message));
+    }
     let mut found = Vec::new();
     for (area, transfers) in &workload.inputs {
         let brings = |buffer: &&Buffer<'_>| {
@@ -111,10 +116,6 @@ fn inputs<'a>(
             return Err(workload.at.wrong("Q4073", message));
         };
         found.push((buffer, Part::new(buffer, area.lower)?, transfers));
-    }
-    if found.len() != operands.len() {
-        let message = format!("reads {} tensors, its layer {}", found.len(), operands.len());
-        return Err(workload.at.wrong("Q4073", message));
     }
     if manner == Manner::Compat || operands.len() < 2 {
         return Ok(found.into_iter().map(|(_, held, _)| held).collect());

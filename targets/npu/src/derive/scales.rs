@@ -3,6 +3,7 @@
 use crate::files::layers::{Layer, Layers, Operation};
 use crate::files::{At, IrFile};
 use quincunx_diag::Result;
+use std::collections::BTreeMap;
 
 /// Relative difference of a scale and the factor of a layer: they are inverse in single precision.
 const CLOSE: f64 = 1e-6;
@@ -12,7 +13,7 @@ const CLOSE: f64 = 1e-6;
 /// # Errors
 /// `Q4073` with the path in the file of scales.
 pub(super) fn check(layers: &Layers<'_>, file: &IrFile) -> Result<()> {
-    let records = At::root(&file.value);
+    let records: BTreeMap<&str, At<'_>> = At::root(&file.value).members()?.into_iter().collect();
     for (name, layer) in &layers.layers {
         let Operation::Conv(conv) = &layer.operation else { continue };
         if let Some(record) = records.get(name)
@@ -47,7 +48,11 @@ pub(super) fn check(layers: &Layers<'_>, file: &IrFile) -> Result<()> {
 }
 
 /// The record of what a layer computes, under the name that the node had in the model.
-fn producer<'a>(records: &At<'a>, name: &str, layer: &Layer<'_>) -> Result<Option<At<'a>>> {
+fn producer<'r, 'a>(
+    records: &'r BTreeMap<&str, At<'a>>,
+    name: &str,
+    layer: &Layer<'_>,
+) -> Result<Option<&'r At<'a>>> {
     let original = layer.at.get("ori_name").map(|name| name.text()).transpose()?;
     Ok(records.get(original.unwrap_or(name)))
 }

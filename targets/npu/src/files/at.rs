@@ -3,24 +3,43 @@
 use super::Json;
 use crate::isa::Number;
 use quincunx_diag::{Diagnostic, Result};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 /// A value and where it stands: `$.0[3].tile_info.tile_num_0`.
 #[derive(Clone, Debug)]
 pub(crate) struct At<'a> {
     value: &'a Json,
-    path: String,
+    /// How it is reached from the value around it; `None` for a whole file.
+    step: Option<(Rc<At<'a>>, Step<'a>)>,
+}
+
+/// From a value to one in it.
+#[derive(Clone, Debug)]
+enum Step<'a> {
+    Member(Cow<'a, str>),
+    Element(usize),
 }
 
 impl<'a> At<'a> {
     /// The value of a file.
     pub(crate) fn root(value: &'a Json) -> At<'a> {
-        At { value, path: "$".to_owned() }
+        At { value, step: None }
+    }
+
+    /// The path, which is only written down for messages.
+    fn path(&self) -> String {
+        match &self.step {
+            None => "$".to_owned(),
+            Some((up, Step::Member(key))) => format!("{}.{key}", up.path()),
+            Some((up, Step::Element(index))) => format!("{}[{index}]", up.path()),
+        }
     }
 
     /// A problem with the value.
     pub(crate) fn wrong(&self, code: &'static str, message: impl std::fmt::Display) -> Diagnostic {
-        Diagnostic::invalid(code, format!("{}: {message}", self.path))
+        Diagnostic::invalid(code, format!("{}: {message}", self.path()))
     }
 
     fn expected(&self, what: &str) -> Diagnostic {
@@ -30,7 +49,8 @@ impl<'a> At<'a> {
     /// A member that may be missing; `null` counts as missing.
     pub(crate) fn get(&self, key: &str) -> Option<At<'a>> {
         let value = self.value.get(key).filter(|value| **value != Json::Null)?;
-        Some(At { value, path: format!("{}.{key}", self.path) })
+        let step = Step::Member(Cow::Owned(key.to_owned()));
+        Some(At { value, step: Some((Rc::new(self.clone()), step)) })
     }
 
     /// A member.
@@ -47,7 +67,8 @@ impl<'a> At<'a> {
     /// `Q4072` for what is no list.
     pub(crate) fn list(&self) -> Result<Vec<At<'a>>> {
         let list = self.value.list().ok_or_else(|| self.expected("a list"))?;
-        let at = |(index, value)| At { value, path: format!("{}[{index}]", self.path) };
+        let up = Rc::new(self.clone());
+        let at = |(index, value)| At { value, step: Some((Rc::clone(&up), Step::Element(index))) };
         Ok(list.iter().enumerate().map(at).collect())
     }
 
@@ -65,8 +86,10 @@ impl<'a> At<'a> {
     /// `Q4072` for what is no object.
     pub(crate) fn members(&self) -> Result<Vec<(&'a str, At<'a>)>> {
         let members = self.value.members().ok_or_else(|| self.expected("an object"))?;
+        let up = Rc::new(self.clone());
         let at = |(key, value): &'a (String, Json)| {
-            (key.as_str(), At { value, path: format!("{}.{key}", self.path) })
+            let step = Step::Member(Cow::Borrowed(key));
+            (key.as_str(), At { value, step: Some((Rc::clone(&up), step)) })
         };
         Ok(members.iter().map(at).collect())
     }

@@ -82,7 +82,7 @@ pub(super) fn check(file: &Json, problems: &mut Problems) {
     let cores: BTreeSet<i64> = work.iter().map(|(core, _)| *core).collect();
     let too_many = cores.last().is_some_and(|&last| last >= xlen.saturating_mul(ylen));
     problems.rule(!too_many, "Q4073", || format!("there are more cores than {xlen} by {ylen}"));
-    identifiers(&work, &cores, problems);
+    identifiers(&work, problems);
     let empty = Json::Null;
     let dram = file.get("-1").unwrap_or(&empty);
     transfers(dram, &work, problems);
@@ -92,15 +92,15 @@ pub(super) fn check(file: &Json, problems: &mut Problems) {
 }
 
 /// Workload ids of a core count up from 0.
-fn identifiers(work: &[(i64, &Json)], cores: &BTreeSet<i64>, problems: &mut Problems) {
-    for core in cores {
-        let own = work.iter().filter(|(other, _)| other == core);
-        for (position, (_, workload)) in own.enumerate() {
-            let id = number(workload, "workload_id");
-            problems.rule(id == Some(position as i64), "Q4073", || {
-                format!("workload {position} of core {core} has workload_id {id:?}")
-            });
-        }
+fn identifiers(work: &[(i64, &Json)], problems: &mut Problems) {
+    let mut positions: BTreeMap<i64, i64> = BTreeMap::new();
+    for (core, workload) in work {
+        let position = positions.entry(*core).or_default();
+        let id = number(workload, "workload_id");
+        problems.rule(id == Some(*position), "Q4073", || {
+            format!("workload {position} of core {core} has workload_id {id:?}")
+        });
+        *position = position.saturating_add(1);
     }
 }
 
@@ -369,7 +369,7 @@ fn tiles(place: &str, workload: &Json, problems: &mut Problems) {
                 boxes.push(area);
             }
         }
-        if boxes.len() > 4096 {
+        if index >= 4096 {
             return problems.error("Q4074", format!("{place} has more than 4096 tiles"));
         }
     }

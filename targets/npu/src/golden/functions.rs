@@ -91,7 +91,12 @@ impl Function {
             &Op::Activation(Activation::HardSigmoid { alpha, beta }) => {
                 Function::Each(Each::HardSigmoid(alpha, beta))
             }
-            Op::Activation(Activation::Clip { min: Some(0.0), max: Some(_) }) => return Ok(None),
+            // The array and the vector queue have it behind what they compute.
+            Op::Activation(Activation::Clip { min: Some(0.0), max: Some(most) })
+                if *most >= 0.0 =>
+            {
+                return Ok(None);
+            }
             &Op::Activation(Activation::Clip { min, max }) => Function::Each(Each::Clip(min, max)),
             &Op::Activation(Activation::LeakyRelu { alpha }) => Function::Each(Each::Leaky(alpha)),
             Op::Binary(binary) => Function::binary(graph, node, *binary, x)?,

@@ -149,7 +149,7 @@ impl Taps {
         let mut taps = Taps::default();
         for layer in layers {
             let fits = |tap: &Tap| {
-                let images: usize = tap.parts.iter().map(|part| part.images).sum();
+                let images = tap.images() as usize;
                 let [c, h, w] = tap.extents.map(|extent| extent as usize);
                 let part = |part: &Part| {
                     let bytes = tap.image()?.checked_mul(part.images)?;

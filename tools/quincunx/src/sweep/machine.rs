@@ -174,7 +174,7 @@ mod tests {
             ("npu", "mac_pj", "0.5", Value::from(0.5)),
             ("tcu", "array_size", "16", Value::from(16)),
             ("tcu", "clock_mhz", "80", Value::from(80)),
-            ("dais", "dialect", "alkaid", Value::from("alkaid")),
+            ("dais", "dialect", "a4", Value::from("a4")),
             // In a table of the file.
             ("scamp", "cost.clock_mhz", "5", Value::from(5.0)),
         ] {
