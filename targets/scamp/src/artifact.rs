@@ -7,10 +7,10 @@ use crate::options::Chosen;
 use crate::ports::{input_shape, ports};
 use crate::program::{Named, Program};
 use crate::simulate::Executor;
-use crate::symbolic::Level;
+use crate::symbolic::{Level, computed};
 use crate::text::{Dialect, Listing, print};
 use crate::time;
-use crate::verify::{computed, verify, verify_kernels_within};
+use crate::verify::{verify, verify_kernels_within};
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Port, Stats, Verb, View,
 };

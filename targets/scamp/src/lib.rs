@@ -21,6 +21,7 @@ mod read;
 pub mod readout;
 pub mod simulate;
 pub mod symbolic;
+pub mod task;
 pub mod text;
 pub mod time;
 pub mod verify;

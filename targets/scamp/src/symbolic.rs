@@ -6,6 +6,10 @@
 
 #![deny(clippy::arithmetic_side_effects, clippy::wildcard_enum_match_arm)]
 
+mod computed;
+
+pub use computed::{Computed, computed};
+
 use crate::expand::expand;
 use crate::isa::{Class, Gate, Inst, Reg};
 use crate::meaning::{Assignment, meaning};

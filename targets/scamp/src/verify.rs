@@ -5,7 +5,7 @@
 mod digital;
 mod kernels;
 
-pub use kernels::{Computed, computed, verify_kernels, verify_kernels_within};
+pub use kernels::{verify_kernels, verify_kernels_within};
 
 use crate::arch::ScampArch;
 use crate::expand::{expand, is_macro};

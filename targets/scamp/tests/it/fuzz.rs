@@ -11,10 +11,10 @@ use quincunx_scamp::fix::fix;
 use quincunx_scamp::isa::Class;
 use quincunx_scamp::program::Program;
 use quincunx_scamp::simulate::{Executor, Settings};
-use quincunx_scamp::symbolic::Level;
+use quincunx_scamp::symbolic::{Level, computed};
 use quincunx_scamp::text::{self, Dialect, print};
 use quincunx_scamp::time::{Model, timeline};
-use quincunx_scamp::verify::{computed, verify};
+use quincunx_scamp::verify::verify;
 use quincunx_testkit::damaged_text;
 
 /// Everything that can be done with a program that the reader has accepted.

@@ -7,9 +7,9 @@ use quincunx_scamp::ScampArch;
 use quincunx_scamp::files::{KernelFile, read_kernels};
 use quincunx_scamp::fix::fix;
 use quincunx_scamp::isa::Reg;
-use quincunx_scamp::symbolic::{Level, run};
+use quincunx_scamp::symbolic::{Level, computed, run};
 use quincunx_scamp::text;
-use quincunx_scamp::verify::{computed, verify, verify_kernels};
+use quincunx_scamp::verify::{verify, verify_kernels};
 
 fn arch(text: &str) -> ScampArch {
     let text = format!("name = \"x\"\n{text}");
