@@ -19,6 +19,7 @@ mod ports;
 pub mod program;
 mod read;
 pub mod readout;
+pub mod search;
 pub mod simulate;
 pub mod symbolic;
 pub mod task;

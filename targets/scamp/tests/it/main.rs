@@ -8,4 +8,5 @@ mod golden;
 mod mutation;
 mod readme;
 mod roundtrip;
+mod search;
 mod verify;

@@ -114,7 +114,7 @@ const OWN_ROOMS: &[(&str, &[&str])] = &[
     ("dais", &["rtl", "tap", "words"]),
     ("dpas", &["layout", "precision", "shape", "swsb"]),
     ("npu", &["compare", "derive", "regions", "replay", "work"]),
-    ("scamp", &["expand", "fix", "goal", "meaning", "readout", "symbolic", "task"]),
+    ("scamp", &["expand", "fix", "goal", "meaning", "readout", "search", "symbolic", "task"]),
     ("tcu", &["package"]),
 ];
 

@@ -1,0 +1,148 @@
+//! The default search: right, repeatable, never shorter than what is proved, not longer than Cain's
+//! programs where these are short.
+
+use crate::common::{Random, golden, golden_text, is_legal, program, reg, scamp5};
+use quincunx_contract::ArchSource;
+use quincunx_scamp::ScampArch;
+use quincunx_scamp::files::read_kernels;
+use quincunx_scamp::goal::{Bag, Goal};
+use quincunx_scamp::isa::Reg;
+use quincunx_scamp::program::Program;
+use quincunx_scamp::search::{Effort, Settings, find};
+use quincunx_scamp::task::{Task, Wanted};
+
+fn arch(macros: &str) -> ScampArch {
+    let text = format!("name = \"m\"\nmacros = \"{macros}\"\n");
+    ScampArch::from_source(&ArchSource::Text { name: "m".into(), text }).unwrap()
+}
+
+fn settings(leftovers: bool, effort: u64) -> Settings {
+    Settings { leftovers, effort: Effort(effort), seed: 1 }
+}
+
+/// A task of goals in outputs A, B, … with the input in A.
+fn task(goals: Vec<Goal>, depth: u32, arch: &ScampArch) -> Task {
+    let outputs = arch.analogue[..goals.len()].to_vec();
+    task_of(goals, depth, outputs, arch)
+}
+
+fn task_of(goals: Vec<Goal>, depth: u32, outputs: Vec<Reg>, arch: &ScampArch) -> Task {
+    let wanted = Wanted { goals: Bag(goals), depth, inputs: vec![reg("A")], outputs };
+    Task::new(wanted, arch.analogue.clone(), arch).unwrap()
+}
+
+fn assert_right(task: &Task, found: &Program, what: &str) {
+    assert!(is_legal(found), "{what}");
+    assert_eq!(task.wanted.check(found).unwrap(), [], "{what}");
+    let stray = found.instructions.iter().flat_map(|inst| inst.registers());
+    assert!(stray.into_iter().all(|r| task.pool.contains(&r) || r == reg("A")), "{what}");
+}
+
+/// Cain's files: a program for each, by the first plan alone and after some search; the short ones
+/// are as short as Cain's.
+#[test]
+fn files_of_cain() {
+    let mut compared = 0;
+    for case in golden("programs.json").as_array().unwrap() {
+        let (id, ops) = (case["id"].as_str().unwrap(), case["ops"].as_str().unwrap());
+        let file = read_kernels(&golden_text(&format!("cain_inputs/{id}.json"))).unwrap();
+        let task = Task::of_file(&file, &arch(ops)).unwrap();
+        let first = find(&task, &arch(ops), settings(false, 0)).unwrap();
+        assert_right(&task, &first, id);
+        let found = find(&task, &arch(ops), settings(false, 5_000_000)).unwrap();
+        assert_right(&task, &found, id);
+        let length = case["length"].as_u64().unwrap();
+        assert!(found.length() <= first.length(), "{id} {ops}");
+        if length <= 6 {
+            assert!(found.length() <= length, "{id} {ops}: {} > {length}", found.length());
+            compared += 1;
+        }
+    }
+    assert!(compared > 3, "{compared}");
+}
+
+/// No program is shorter than what is proved, and those of at most 4 instructions are found.
+#[test]
+fn proved_lengths() {
+    for case in golden("optimal.json")["cases"].as_array().unwrap() {
+        let mode = case["mode"].as_str().unwrap();
+        let arch = arch(if mode == "basic" { "basic" } else { "all" });
+        let rows = case["goal"].as_array().unwrap().iter().map(|row| {
+            row.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect::<Vec<_>>()
+        });
+        let goal = Goal::from_rows(&rows.collect::<Vec<_>>());
+        let depth = case["approx_depth"].as_u64().unwrap() as u32;
+        let output = reg(case["out"].as_str().unwrap_or("A"));
+        let task = task_of(vec![goal], depth, vec![output], &arch);
+        let leftovers = mode == "all_with_div_leftovers";
+        let found = find(&task, &arch, settings(leftovers, 2_000_000)).unwrap();
+        assert_right(&task, &found, case["id"].as_str().unwrap());
+        match case["optimal_length"].as_u64() {
+            // Outputs of the proof are in any register, here in that of the input.
+            Some(length) if length <= 4 => {
+                assert!(
+                    (length..=length + 1).contains(&found.length()),
+                    "{case}: {}",
+                    found.length()
+                );
+            }
+            Some(length) => assert!(found.length() >= length, "{case}"),
+            None => assert!(found.length() >= case["lower_bound"].as_u64().unwrap(), "{case}"),
+        }
+    }
+}
+
+#[test]
+fn random_kernels() {
+    let mut random = Random::new(16);
+    for round in 0..60 {
+        let arch = arch(["all", "basic", "every"][round % 3]);
+        let kernel = |random: &mut Random| {
+            let rows = (0..3).map(|_| (0..3).map(|_| random.below(9) as i64 - 4).collect());
+            Goal::from_rows(&rows.collect::<Vec<Vec<i64>>>())
+        };
+        let goals = (0..=round % 2).map(|_| kernel(&mut random)).collect();
+        let task = task(goals, (round % 4) as u32, &arch);
+        let leftovers = round % 5 == 0;
+        let found = find(&task, &arch, settings(leftovers, 300_000)).unwrap();
+        assert_right(&task, &found, &format!("{round}"));
+        assert_eq!(found, find(&task, &arch, settings(leftovers, 300_000)).unwrap(), "{round}");
+    }
+}
+
+#[test]
+fn too_few_registers_or_macros() {
+    let text = "name = \"m\"\nanalogue = [\"A\", \"B\"]\n";
+    let two = ScampArch::from_source(&ArchSource::Text { name: "m".into(), text: text.into() });
+    let two = two.unwrap();
+    let kernel = Goal::from_rows(&[vec![1, 2, 1]]);
+    let problem = find(&task(vec![kernel.clone()], 0, &two), &two, settings(false, 0)).unwrap_err();
+    assert_eq!(problem.code(), "Q5091");
+    assert!(problem.help_text().unwrap().contains("suffice"));
+    let text = "name = \"m\"\nmacros = [\"add\", \"sub\", \"mov\"]\n";
+    let fixed = ScampArch::from_source(&ArchSource::Text { name: "m".into(), text: text.into() });
+    let fixed = fixed.unwrap();
+    let still = Goal::from_rows(&[vec![5]]);
+    assert!(find(&task(vec![still], 0, &fixed), &fixed, settings(false, 100_000)).is_ok());
+    let problem = find(&task(vec![kernel], 0, &fixed), &fixed, settings(false, 0)).unwrap_err();
+    assert_eq!(problem.code(), "Q5090");
+}
+
+/// An input outside of the pool is read and never written.
+#[test]
+fn inputs_may_be_read_only() {
+    let arch = scamp5();
+    let goal = Goal::from_rows(&[vec![1, -2, 1], vec![0, 3, 0]]);
+    let (input, pool) = (reg("F"), ["A", "B", "C", "D"].map(reg).to_vec());
+    let wanted =
+        Wanted { goals: Bag(vec![goal]), depth: 2, inputs: vec![input], outputs: vec![reg("A")] };
+    let task = Task::new(wanted, pool, &arch).unwrap();
+    for leftovers in [false, true] {
+        let found = find(&task, &arch, settings(leftovers, 2_000_000)).unwrap();
+        assert_eq!(task.wanted.check(&found).unwrap(), []);
+        assert!(found.written(&arch).into_iter().all(|(_, register)| register != input));
+        assert!(is_legal(&program(&serde_json::json!(
+            found.instructions.iter().map(|inst| inst.text()).collect::<Vec<_>>()
+        ))));
+    }
+}
