@@ -4,24 +4,31 @@
 
 use super::field::Residue;
 use super::plan::{Id, MAX_STEPS, Plan, Setting, Step};
+use super::random::Random;
+use super::share::{Pair, Sum, Term, share};
 use crate::goal::{Cell, Goal};
 use crate::task::Task;
 use quincunx_diag::{Diagnostic, Result};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// The plan with the fewest steps of those that fit.
+/// The plan with the fewest steps of those that fit; which common parts are shared depends on
+/// `random` as well.
 ///
 /// # Errors
 /// `Q5090` when the macros cannot do it, `Q5091` when there are too few registers, with the number
 /// that suffices; `Q5092` for a plan of too many steps.
-pub(super) fn first(task: &Task, setting: &Setting) -> Result<Plan> {
-    let ways = [Way::Halves, Way::Units];
-    let plans = ways.map(|way| Builder::new(setting).build(task, way));
-    let mut plans: Vec<Plan> = match plans {
-        [Err(_), Err(problem)] => return Err(problem),
-        [a, b] => [a, b].into_iter().flatten().collect(),
-    };
+pub(super) fn first(task: &Task, setting: &Setting, random: &mut Random) -> Result<Plan> {
+    let mut plans = Vec::new();
+    let mut problem = None;
+    for way in [Way::Halves, Way::Units] {
+        for shared in [0, 1, 2, 3, 4, 6, 8, 12, 16] {
+            match Builder::new(setting).build(task, way, shared, random) {
+                Ok(plan) => plans.push(plan),
+                Err(reason) => problem = Some(reason),
+            }
+        }
+    }
     plans.sort_by_key(|plan| plan.steps.len());
     let fits = |registers: usize| {
         let setting = Setting { registers, ..setting.clone() };
@@ -29,6 +36,9 @@ pub(super) fn first(task: &Task, setting: &Setting) -> Result<Plan> {
     };
     if let Some(plan) = fits(setting.registers) {
         return Ok(plan.clone());
+    }
+    if let Some(problem) = problem.filter(|_| plans.is_empty()) {
+        return Err(problem);
     }
     let enough = (setting.registers..=setting.registers + MAX_STEPS).find(|&n| fits(n).is_some());
     let message = format!("{} registers are too few for these kernels", setting.registers);
@@ -53,13 +63,18 @@ struct Builder<'a> {
     plan: Plan,
     /// Translations that one instruction makes, with its rule.
     moves: Vec<((i32, i32), u16)>,
+    /// Values that several sums share.
+    pairs: Vec<Pair>,
+    /// The inputs, or units of them, then the pairs that are there already.
+    values: Vec<Option<Id>>,
 }
 
 impl<'a> Builder<'a> {
     fn new(setting: &'a Setting) -> Self {
         let inputs = setting.inputs.len();
         let plan = Plan { inputs, steps: Vec::new(), outputs: Vec::new() };
-        let mut builder = Builder { setting, plan, moves: Vec::new() };
+        let (moves, pairs, values) = (Vec::new(), Vec::new(), Vec::new());
+        let mut builder = Builder { setting, plan, moves, pairs, values };
         for x in -2..=2_i32 {
             for y in -2..=2_i32 {
                 let form = [Residue::translation(x.into(), y.into())];
@@ -136,26 +151,36 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn build(mut self, task: &Task, way: Way) -> Result<Plan> {
-        let depth = task.wanted.depth;
-        let mut units: Vec<Id> = (0..self.plan.inputs as Id).collect();
+    fn build(mut self, task: &Task, way: Way, shared: usize, random: &mut Random) -> Result<Plan> {
+        let (depth, inputs) = (task.wanted.depth, self.plan.inputs);
+        let mut goals: Vec<Bits> = task.wanted.goals.0.iter().map(bits).collect();
+        let mut sums: Vec<Sum> = goals.iter().flat_map(|bits| bits.values().cloned()).collect();
+        self.pairs = share(&mut sums, inputs, shared, random);
+        for (new, old) in sums.into_iter().zip(goals.iter_mut().flat_map(|bits| bits.values_mut()))
+        {
+            *old = new;
+            old.sort_by_key(|term| term.negative);
+        }
+        self.values = (0..inputs).map(|input| Some(input as Id)).collect();
+        self.values.resize(inputs + self.pairs.len(), None);
         if way == Way::Units {
-            for unit in &mut units {
+            for input in 0..inputs {
+                let mut unit = input as Id;
                 for _ in 0..depth {
-                    *unit = self.half(*unit)?;
+                    unit = self.half(unit)?;
                 }
+                self.values[input] = Some(unit);
             }
         }
         // Outputs in the registers of inputs come last, when the inputs are read no more.
         let is_home = |output: &usize| self.setting.homes.iter().any(|(home, _)| home == output);
-        let mut order: Vec<usize> = (0..task.wanted.goals.0.len()).collect();
+        let mut order: Vec<usize> = (0..goals.len()).collect();
         order.sort_by_key(is_home);
         self.plan.outputs = vec![0; order.len()];
         for index in order {
-            let bits = bits(&task.wanted.goals.0[index]);
             let sum = match way {
-                Way::Halves => self.by_halves(&bits, depth, &units)?,
-                Way::Units => self.by_doubles(&bits, &units)?,
+                Way::Halves => self.by_halves(&goals[index], depth)?,
+                Way::Units => self.by_doubles(&goals[index])?,
             };
             let output = match sum {
                 Some(sum) => sum,
@@ -167,77 +192,86 @@ impl<'a> Builder<'a> {
         Ok(self.plan)
     }
 
-    /// Adds the cells of one bit to a sum, the positive ones first.
-    fn with_bit(
-        &mut self,
-        mut sum: Option<Id>,
-        cells: &[(Cell, bool)],
-        units: &[Id],
-    ) -> Result<Option<Id>> {
-        for &(Cell { x, y, z }, is_negative) in cells {
-            let term = self.moved(units[z as usize], (x, y))?;
-            sum = Some(self.add(sum, term, is_negative)?);
+    /// A value of terms, made when it is needed first.
+    fn value(&mut self, value: usize) -> Result<Id> {
+        if let Some(id) = self.values[value] {
+            return Ok(id);
+        }
+        let Pair { first, second } = self.pairs[value - self.plan.inputs];
+        let first = self.value(first)?;
+        let id = self.with_term(Some(first), second)?;
+        self.values[value] = Some(id);
+        Ok(id)
+    }
+
+    fn with_term(&mut self, sum: Option<Id>, term: Term) -> Result<Id> {
+        let value = self.value(term.value)?;
+        let moved = self.moved(value, (term.x, term.y))?;
+        self.add(sum, moved, term.negative)
+    }
+
+    /// Adds the terms of one bit to a sum.
+    fn with_bit(&mut self, mut sum: Option<Id>, terms: &Sum) -> Result<Option<Id>> {
+        for &term in terms {
+            sum = Some(self.with_term(sum, term)?);
         }
         Ok(sum)
     }
 
-    fn by_halves(&mut self, bits: &Bits, depth: u32, units: &[Id]) -> Result<Option<Id>> {
+    fn by_halves(&mut self, bits: &Bits, depth: u32) -> Result<Option<Id>> {
         let (mut sum, top) = (None, bits.keys().max().copied().unwrap_or(0));
         for bit in 0..=depth {
             if let Some(id) = sum {
                 sum = Some(self.half(id)?);
             }
-            if let Some(cells) = bits.get(&bit) {
-                sum = self.with_bit(sum, cells, units)?;
+            if let Some(terms) = bits.get(&bit) {
+                sum = self.with_bit(sum, terms)?;
             }
         }
         if top <= depth {
             return Ok(sum);
         }
-        let above: Bits =
-            bits.range(depth + 1..).map(|(bit, cells)| (bit - depth, cells.clone())).collect();
-        let whole = self.by_doubles(&above, units)?;
+        let above = bits.range(depth + 1..).map(|(bit, terms)| (bit - depth, terms.clone()));
+        let whole = self.by_doubles(&above.collect())?;
         match (sum, whole) {
             (Some(sum), Some(whole)) => self.add(Some(sum), whole, false).map(Some),
             (sum, whole) => Ok(sum.or(whole)),
         }
     }
 
-    fn by_doubles(&mut self, bits: &Bits, units: &[Id]) -> Result<Option<Id>> {
+    fn by_doubles(&mut self, bits: &Bits) -> Result<Option<Id>> {
         let mut sum = None;
         for bit in (0..=bits.keys().max().copied().unwrap_or(0)).rev() {
             if let Some(id) = sum {
                 let copy = self.copy(id)?;
                 sum = Some(self.add(Some(id), copy, false)?);
             }
-            if let Some(cells) = bits.get(&bit) {
-                sum = self.with_bit(sum, cells, units)?;
+            if let Some(terms) = bits.get(&bit) {
+                sum = self.with_bit(sum, terms)?;
             }
         }
         Ok(sum)
     }
 }
 
-/// The cells of each bit, with whether they count negatively; positive ones first.
-type Bits = BTreeMap<u32, Vec<(Cell, bool)>>;
+/// The terms of each bit.
+type Bits = BTreeMap<u32, Sum>;
 
 /// Counts as sums of powers of two with signs, no two of them neighbours.
 fn bits(goal: &Goal) -> Bits {
     let mut bits = Bits::new();
-    for (cell, count) in goal.cells() {
+    for (Cell { x, y, z }, count) in goal.cells() {
         let (mut rest, mut bit) = (i128::from(count), 0);
         while rest != 0 {
             if rest & 1 == 1 {
                 let digit = 2 - (rest & 3);
-                bits.entry(bit).or_default().push((cell, digit < 0));
+                let term = Term { value: z as usize, x, y, negative: digit < 0 };
+                bits.entry(bit).or_default().push(term);
                 rest -= digit;
             }
             rest >>= 1;
             bit += 1;
         }
-    }
-    for cells in bits.values_mut() {
-        cells.sort_by_key(|(_, is_negative)| *is_negative);
     }
     bits
 }

@@ -8,6 +8,7 @@ mod plan;
 mod random;
 mod reach;
 mod rules;
+mod share;
 mod window;
 
 use crate::arch::ScampArch;
@@ -17,6 +18,7 @@ use field::Residue;
 use improve::Walk;
 use plan::{Plan, Setting};
 use quincunx_diag::{Diagnostic, Result, first_error};
+use random::Random;
 
 /// How hard to search, in combinations of values that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,18 +45,20 @@ const PATIENCE: u64 = 2;
 /// a number that suffices where one is known, `Q5092` for more instructions than a plan may have.
 pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
     let setting = setting(task, arch, settings.leftovers);
-    let first = first::first(task, &setting)?;
+    let mut random = Random(settings.seed);
+    let mut first = || first::first(task, &setting, &mut random);
+    let plan = first()?;
     let place = |plan: &Plan| place::program(plan, &setting, task);
     let cost = |plan: &Plan| (plan.steps.len(), plan.bus(&setting));
-    let mut best = place(&first).map(|program| (cost(&first), program));
-    let mut walk = Walk::new(&setting, first.clone(), settings.seed);
+    let mut best = place(&plan).map(|program| (cost(&plan), program));
+    let mut walk = Walk::new(&setting, plan, settings.seed);
     let patience = settings.effort.0 / PATIENCE;
-    let (mut shortest, mut since) = (cost(&first), 0);
+    let (mut shortest, mut since) = (cost(&walk.plan), 0);
     while walk.work() < settings.effort.0 {
         if walk.work() > since + patience {
             // It goes round in circles: begin again.
-            walk.plan = first.clone();
-            (shortest, since) = (cost(&first), walk.work());
+            walk.plan = first()?;
+            (shortest, since) = (cost(&walk.plan), walk.work());
         }
         if !walk.step(|plan| place(plan).is_some()) {
             continue;
