@@ -7,6 +7,7 @@
 
 pub mod arch;
 mod artifact;
+pub mod cain;
 mod document;
 pub mod expand;
 pub mod files;
