@@ -74,7 +74,8 @@ impl Scan<'_> {
             self.free.retain(|&register| register != output);
         }
         for (index, step) in plan.iter().enumerate() {
-            let mut placed = Placed { op: step.op, uppers: SmallVec::new(), lowers: SmallVec::new() };
+            let mut placed =
+                Placed { op: step.op, uppers: SmallVec::new(), lowers: SmallVec::new() };
             for &upper in &step.uppers {
                 let at = live.iter().rposition(|&value| self.values[value].id == upper)?;
                 let value = live.remove(at);

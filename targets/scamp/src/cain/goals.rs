@@ -56,9 +56,8 @@ struct Powers {
 static POWERS: LazyLock<Powers> = LazyLock::new(|| {
     let powers = |base: u64| {
         // Newton's method doubles the correct bits of the inverse of an odd number.
-        let step = |inverse: u64, _| {
-            inverse.wrapping_mul(2_u64.wrapping_sub(base.wrapping_mul(inverse)))
-        };
+        let step =
+            |inverse: u64, _| inverse.wrapping_mul(2_u64.wrapping_sub(base.wrapping_mul(inverse)));
         let inverse = (0..6).fold(base, step);
         let start = (0..MIDDLE).fold(1_u64, |power, _| power.wrapping_mul(inverse));
         let next = |power: &u64| Some(power.wrapping_mul(base));

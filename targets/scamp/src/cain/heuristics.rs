@@ -88,8 +88,7 @@ impl Cost {
         let mut sum = 0.0;
         for (index, goal) in goals.iter().enumerate() {
             let mut others = goals.iter().enumerate().filter(|(at, _)| *at != index);
-            let is_part =
-                self.most_relief() > 1 && others.any(|(_, other)| goal.is_within(other));
+            let is_part = self.most_relief() > 1 && others.any(|(_, other)| goal.is_within(other));
             let ways = self.ways(goal.way, goal.minus) as f64;
             sum += goal.total as f64 + ways / self.heuristic.relief(is_part) as f64;
         }

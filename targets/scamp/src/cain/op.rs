@@ -181,7 +181,8 @@ impl Step {
                 Some(earlier) if matches!(self.op, Op::Sub(_)) => Origin::Same(earlier),
                 _ if self.op == Op::Div => Origin::New,
                 _ => {
-                    let is_free = |&at: &usize| bag[at] == lower && !list.contains(&Origin::Old(at));
+                    let is_free =
+                        |&at: &usize| bag[at] == lower && !list.contains(&Origin::Old(at));
                     (0..bag.len()).find(is_free).map_or(Origin::New, Origin::Old)
                 }
             };

@@ -216,9 +216,8 @@ impl<'a> Maker<'a> {
             OpSet::Task => &self.sets[2],
         }
         .clone();
-        let hash = bag.iter().fold(self.cost.seed, |sum, &id| {
-            sum.wrapping_add(mix(goals.get(id).hash))
-        });
+        let hash =
+            bag.iter().fold(self.cost.seed, |sum, &id| sum.wrapping_add(mix(goals.get(id).hash)));
         let mut pass = Pass {
             goals,
             bag,
@@ -299,7 +298,8 @@ fn build(goals: &Goals, bag: &[Id], choice: Choice, table: Option<&Parts>) -> Op
         }
         (Made::Near { x, y, negated }, _) => {
             let (x, y) = (i32::from(x), i32::from(y));
-            let part = common(upper, goals.get(bag[usize::from(other)]), (x, y), negated, at == other);
+            let part =
+                common(upper, goals.get(bag[usize::from(other)]), (x, y), negated, at == other);
             near(upper, part, (x, y), negated, at == other, op)?
         }
         (Made::Split(_) | Made::Triple(..), None) => return None,
@@ -571,15 +571,16 @@ impl Pass<'_> {
             if code <= other {
                 let base = total + self.bound(&rest, &[a.brief, b.brief]);
                 for &way in &ops.add {
-                    let near = dist(a, way, a.minus) / reliefs[0] + dist(b, way, b.minus) / reliefs[1];
+                    let near =
+                        dist(a, way, a.minus) / reliefs[0] + dist(b, way, b.minus) / reliefs[1];
                     self.consider(base + near, choice(Op::Add(way)), Some(table));
                 }
             }
             let negated = Brief { form: b.negated_form(), ..b.brief };
             let base = total + self.bound(&rest, &[a.brief, negated]);
             for &way in &ops.sub {
-                let near = dist(a, way, a.minus) / reliefs[0]
-                    + dist(b, 0, b.total - b.minus) / reliefs[1];
+                let near =
+                    dist(a, way, a.minus) / reliefs[0] + dist(b, 0, b.total - b.minus) / reliefs[1];
                 self.consider(base + near, choice(Op::Sub(way)), Some(table));
             }
             if triples {
@@ -646,7 +647,8 @@ impl Pass<'_> {
         }
         let index = self.sink.index;
         self.sink.index += 1;
-        let fits = build(self.goals, self.bag, choice, None).is_some_and(|pair| self.judge(&pair).is_some());
+        let fits = build(self.goals, self.bag, choice, None)
+            .is_some_and(|pair| self.judge(&pair).is_some());
         if fits {
             self.sink.push(f64::from(distance) - size as f64 * 4096.0, index, choice);
         }

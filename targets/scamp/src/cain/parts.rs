@@ -1,6 +1,6 @@
 //! All parts of a goal with what bounds need of them, as a table.
 
-use super::goals::{Cells, Shape, factor, moved, weight, way, x_of, y_of};
+use super::goals::{Cells, Shape, factor, moved, way, weight, x_of, y_of};
 use super::heuristics::Brief;
 use super::op::{WAYS, Way, offset};
 use smallvec::SmallVec;
@@ -71,7 +71,13 @@ impl Parts {
             let aways: [i32; WAYS.len()] = std::array::from_fn(away);
             for atoms in 1..=n.abs() {
                 for base in 0..size {
-                    let part = parts.list[base].with((x_of(place), y_of(place)), n < 0, atoms, hash, &aways);
+                    let part = parts.list[base].with(
+                        (x_of(place), y_of(place)),
+                        n < 0,
+                        atoms,
+                        hash,
+                        &aways,
+                    );
                     parts.list.push(part);
                 }
             }

@@ -57,8 +57,8 @@ pub enum OpSet {
 
 /// Rows of Cain's sets.
 const ALL: [&str; 16] = [
-    "Mov", "Movx", "Mov2x", "Add", "Addx", "Add2x", "Add3", "Sub", "Subx", "Sub2x", "Div", "DivFrom",
-    "Diva", "Res", "Res2", "Neg",
+    "Mov", "Movx", "Mov2x", "Add", "Addx", "Add2x", "Add3", "Sub", "Subx", "Sub2x", "Div",
+    "DivFrom", "Diva", "Res", "Res2", "Neg",
 ];
 const BASIC: [&str; 7] = ["Mov", "Movx", "Add", "Sub", "Neg", "Divq", "Res"];
 
@@ -251,7 +251,8 @@ impl Fields<'_> {
 
     fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
         let Some(text) = self.get(name) else { return Ok(default) };
-        let wrong = || Diagnostic::invalid("Q5052", format!("`{name}`: {text:?} is no such number"));
+        let wrong =
+            || Diagnostic::invalid("Q5052", format!("`{name}`: {text:?} is no such number"));
         text.parse().map_err(|_| wrong().help("expected a whole number of at least 0"))
     }
 
@@ -308,8 +309,7 @@ impl Fields<'_> {
         let (heuristic, ops) = outer.unwrap_or((Heuristic::Pattern, OpSet::All));
         let ops = self.word(&format!("{name}.ops"), ops, &sets)?;
         let heuristic = self.word(&format!("{name}.heuristic"), heuristic, &Heuristic::ALL)?;
-        let heuristic =
-            self.word(&format!("{name}.heuristic.name"), heuristic, &Heuristic::ALL)?;
+        let heuristic = self.word(&format!("{name}.heuristic.name"), heuristic, &Heuristic::ALL)?;
         let kinds = [
             ("Threshold", Strategy::threshold(0, heuristic, ops)),
             ("Exhaustive", Strategy::Exhaustive { heuristic, ops }),

@@ -6,18 +6,22 @@ use super::random::Random;
 use super::reach::Reach;
 use super::window::Window;
 
+/// What a step costs even if it looks at nothing.
+const WORK_OF_A_STEP: u64 = 100;
+
 /// A walk.
 pub(super) struct Walk<'a> {
     setting: &'a Setting,
     reach: Reach,
     random: Random,
-    /// Where it is.
+    /// Where it is: a plan that fits.
     pub(super) plan: Plan,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that begins with a plan that fits.
-    pub(super) fn new(setting: &'a Setting, plan: Plan, seed: u64) -> Walk<'a> {
+    /// A walk that has no plan yet.
+    pub(super) fn new(setting: &'a Setting, seed: u64) -> Walk<'a> {
+        let plan = Plan { inputs: 0, steps: Vec::new(), outputs: Vec::new() };
         Walk { setting, reach: Reach::new(&setting.rules), random: Random(seed), plan }
     }
 
@@ -29,6 +33,7 @@ impl<'a> Walk<'a> {
     /// One step of the walk: true if the plan is another one now. Plans with fewer steps than before
     /// are taken if `accepts` does.
     pub(super) fn step(&mut self, accepts: impl Fn(&Plan) -> bool) -> bool {
+        self.reach.work += WORK_OF_A_STEP;
         for _ in 0..self.random.below(3) {
             self.shuffle();
         }

@@ -3,6 +3,7 @@
 mod field;
 mod first;
 mod improve;
+mod lift;
 mod place;
 mod plan;
 mod random;
@@ -12,6 +13,7 @@ mod share;
 mod window;
 
 use crate::arch::ScampArch;
+use crate::cain;
 use crate::program::Program;
 use crate::task::Task;
 use field::Residue;
@@ -38,6 +40,9 @@ pub struct Settings {
 /// A walk that has found nothing better for this part of the effort begins again.
 const PATIENCE: u64 = 2;
 
+/// Combinations of values that take as long as a node of Cain's search.
+const WORK_OF_A_NODE: u64 = 60_000;
+
 /// Finds a program for a task.
 ///
 /// # Errors
@@ -45,42 +50,94 @@ const PATIENCE: u64 = 2;
 /// a number that suffices where one is known, `Q5092` for more instructions than a plan may have.
 pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
     let setting = setting(task, arch, settings.leftovers);
-    let mut random = Random(settings.seed);
-    let mut first = || first::first(task, &setting, &mut random);
-    let plan = first()?;
-    let place = |plan: &Plan| place::program(plan, &setting, task);
-    let cost = |plan: &Plan| (plan.steps.len(), plan.bus(&setting));
-    let mut best = place(&plan).map(|program| (cost(&plan), program));
-    let mut walk = Walk::new(&setting, plan, settings.seed);
-    let patience = settings.effort.0 / PATIENCE;
-    let (mut shortest, mut since) = (cost(&walk.plan), 0);
-    while walk.work() < settings.effort.0 {
-        if walk.work() > since + patience {
-            // It goes round in circles: begin again.
-            walk.plan = first()?;
-            (shortest, since) = (cost(&walk.plan), walk.work());
-        }
-        if !walk.step(|plan| place(plan).is_some()) {
-            continue;
-        }
-        let cost = cost(&walk.plan);
-        if cost < shortest {
-            (shortest, since) = (cost, walk.work());
-        }
-        if best.as_ref().is_none_or(|(old, _)| cost < *old)
-            && let Some(program) = place(&walk.plan)
-        {
-            best = Some((cost, program));
-        }
-    }
-    let Some((_, program)) = best else {
-        return Err(Diagnostic::unsupported(
-            "Q5091",
-            "the registers are too few for these kernels",
-        ));
+    let starts = starts(task, &setting, arch, settings)?;
+    let mut best = Best { task, setting: &setting, found: None };
+    starts.iter().for_each(|plan| best.offer(plan));
+    walk(&starts, settings, &mut best);
+    let Some((_, program)) = best.found else {
+        let message = "the registers are too few for these kernels and places of the outputs";
+        return Err(Diagnostic::unsupported("Q5091", message));
     };
     first_error(task.wanted.check(&program)?)?;
     Ok(program)
+}
+
+/// Instructions, then bus steps.
+type Cost = (usize, u64);
+
+/// The cheapest program so far.
+struct Best<'a> {
+    task: &'a Task,
+    setting: &'a Setting,
+    found: Option<(Cost, Program)>,
+}
+
+impl Best<'_> {
+    fn cost(&self, plan: &Plan) -> Cost {
+        (plan.steps.len(), plan.bus(self.setting))
+    }
+
+    fn place(&self, plan: &Plan) -> Option<Program> {
+        place::program(plan, self.setting, self.task)
+    }
+
+    /// Takes a plan that is cheaper, if its values have registers.
+    fn offer(&mut self, plan: &Plan) {
+        let cost = self.cost(plan);
+        if self.found.as_ref().is_none_or(|(old, _)| cost < *old)
+            && let Some(program) = self.place(plan)
+        {
+            self.found = Some((cost, program));
+        }
+    }
+}
+
+/// Walks from one plan after the other until the effort is spent.
+fn walk(starts: &[Plan], settings: Settings, best: &mut Best<'_>) {
+    let (effort, mut starts) = (settings.effort.0, starts.iter().cycle());
+    let mut walk = Walk::new(best.setting, settings.seed);
+    let (mut shortest, mut since) = ((usize::MAX, 0), 0);
+    // Nothing is shorter than one instruction, but none where none is needed.
+    let is_done = |best: &Best<'_>| best.found.as_ref().is_some_and(|((steps, _), _)| *steps < 2);
+    while walk.work() < effort && !is_done(best) {
+        if shortest.0 == usize::MAX || walk.work() > since + effort / PATIENCE {
+            // It goes round in circles: begin elsewhere.
+            walk.plan = starts.next().expect("there is a plan").clone();
+            (shortest, since) = (best.cost(&walk.plan), walk.work());
+        }
+        if walk.step(|plan| best.place(plan).is_some()) {
+            let cost = best.cost(&walk.plan);
+            if cost < shortest {
+                (shortest, since) = (cost, walk.work());
+            }
+            best.offer(&walk.plan);
+        }
+    }
+}
+
+/// Plans to begin with, the shortest first: those of Cain's search, and some by rule.
+fn starts(
+    task: &Task,
+    setting: &Setting,
+    arch: &ScampArch,
+    settings: Settings,
+) -> Result<Vec<Plan>> {
+    let mut random = Random(settings.seed);
+    let mut plans = vec![first::first(task, setting, &mut random)];
+    let max_nodes = settings.effort.0 / WORK_OF_A_NODE;
+    if max_nodes > 0 {
+        let cain = cain::Settings { max_nodes, seed: settings.seed, ..cain::Settings::default() };
+        // What it does not find is no loss: there are plans by rule.
+        let found = cain::search(task, &cain, arch).map_or(Vec::new(), |outcome| outcome.plans);
+        let found = found.iter().filter_map(|plan| lift::lift(&plan.program, setting, task));
+        plans.extend(found.map(Ok));
+    }
+    let mut starts: Vec<Plan> = plans.iter().flatten().cloned().collect();
+    if starts.is_empty() {
+        return Err(plans.swap_remove(0).expect_err("no plan is there"));
+    }
+    starts.sort_by_key(|plan| plan.steps.len());
+    Ok(starts)
 }
 
 fn setting(task: &Task, arch: &ScampArch, leftovers: bool) -> Setting {

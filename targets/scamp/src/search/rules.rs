@@ -128,9 +128,12 @@ struct Effect {
     left: Option<Vec<Summand>>,
 }
 
+/// Names of the operands of templates.
+const NAMES: [&str; 4] = ["O0", "O1", "O2", "O3"];
+
 /// The instructions of a row with every choice of directions, each operand in a register of its own.
 fn instances(row: usize) -> Vec<Inst> {
-    let mut registers = ["O0", "O1", "O2", "O3"].into_iter().filter_map(Reg::new);
+    let mut registers = NAMES.into_iter().filter_map(Reg::new);
     let mut list = vec![Values::new()];
     for operand in TABLE.rows[row].operands {
         let choices: Vec<i128> = match operand.kind {
@@ -144,6 +147,13 @@ fn instances(row: usize) -> Vec<Inst> {
         list = list.iter().flat_map(with).collect::<Vec<Values>>();
     }
     list.into_iter().filter_map(|values| Inst::from_raw(&RawInst { row, values })).collect()
+}
+
+/// What the documented result of an instruction is of which of its operands.
+pub(super) fn template(inst: &Inst) -> Option<(Form, Vec<usize>)> {
+    let mut names = NAMES.into_iter().filter_map(Reg::new);
+    let effect = effect(inst.map_registers(|own| names.next().unwrap_or(own)))?;
+    Some((effect.form(&effect.main)?, effect.sources))
 }
 
 fn effect(inst: Inst) -> Option<Effect> {

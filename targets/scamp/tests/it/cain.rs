@@ -18,23 +18,43 @@ fn trace() {
     let outcome = search(&task, &settings, &scamp5()).unwrap();
     for plan in &outcome.plans {
         println!("{} {}", plan.nodes, plan.length);
-        for i in &plan.program.instructions { println!("   {}", i.text()); }
+        for i in &plan.program.instructions {
+            println!("   {}", i.text());
+        }
     }
     println!("{:?} {:?}", start.elapsed(), outcome.counts);
     let trace = golden("search_trace_gauss3.json");
-    println!("{:?}", trace["plans"].as_array().unwrap().iter().map(|p| (p[0].as_u64(), p[1].as_u64())).collect::<Vec<_>>());
+    println!(
+        "{:?}",
+        trace["plans"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|p| (p[0].as_u64(), p[1].as_u64()))
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn allof() {
-    let mut names: Vec<String> = std::fs::read_dir(crate::common::root().join("cain_inputs")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(crate::common::root().join("cain_inputs"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     for name in names {
         let (task, mut settings) = input(name.strip_suffix(".json").unwrap());
         settings.max_nodes = 1000;
         let start = std::time::Instant::now();
         match search(&task, &settings, &scamp5()) {
-            Ok(outcome) => println!("{name} {} first {} {:?} {} visits {}", outcome.best.length(), outcome.plans[0].nodes, start.elapsed(), outcome.counts.nodes, outcome.counts.visits),
+            Ok(outcome) => println!(
+                "{name} {} first {} {:?} {} visits {}",
+                outcome.best.length(),
+                outcome.plans[0].nodes,
+                start.elapsed(),
+                outcome.counts.nodes,
+                outcome.counts.visits
+            ),
             Err(e) => println!("{name} {} {:?}", e.message(), start.elapsed()),
         }
     }
