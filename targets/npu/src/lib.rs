@@ -25,6 +25,7 @@ pub mod time;
 pub mod verify;
 mod views;
 pub mod work;
+mod writer;
 
 pub use arch::NpuArch;
 pub use artifact::Artifact;

@@ -3,8 +3,8 @@
 //! 1. [`layers`]: nodes become layers of the machine, or stay on the host for a reason.
 //! 2. [`weights`]: constants become blocks of weights in DRAM.
 //! 3. [`steps`], [`tiles`]: layers are cut into steps: images, rows, blocks of output channels.
-//! 4. [`memory`], [`schedule`], [`team`], [`writer`]: places, transfers and lines with tokens, of every
-//!    core, simulated as they are written.
+//! 4. [`memory`], [`schedule`], [`team`]: places, transfers and lines with tokens, of every core,
+//!    simulated as they are written.
 //!
 //! The last two are done for several ways to cut, and the timing model chooses.
 
@@ -19,7 +19,6 @@ mod tiles;
 mod transfers;
 mod turns;
 mod weights;
-pub(crate) mod writer;
 
 use crate::arch::NpuArch;
 use crate::artifact::Artifact;

@@ -4,13 +4,13 @@
 //! read from DRAM once: by one core into its L2, from where the others load them. A signal says that
 //! they are there, another that they were loaded and the bytes are free.
 
-use super::writer::{Need, Op, Writer};
 use crate::arch::NpuArch;
 use crate::isa::{DataFmt, Queue};
 use crate::program::{Map, Program};
 use crate::replay::Port;
 use crate::time::{Model, hop_cycles, line_cycles};
 use crate::work::{Copy, Place, Remote, WeightSource, Weights, Work, element_bytes, product};
+use crate::writer::{Need, Op, Writer};
 use smallvec::SmallVec;
 
 /// The lines of all cores for one piece of work, by core; `None` for a core that has no part of it.

@@ -43,7 +43,23 @@ pub(super) fn narrow<T: TryFrom<i64>>(value: i64, at: &At<'_>) -> Result<T> {
     T::try_from(value).map_err(|_| at.wrong("Q4073", format!("{value} is too large for its field")))
 }
 
-/// A convolution.
+/// What a tile reads and its padding must be enough for its windows.
+fn check_windows(layer: &Layer<'_>, tile: &Tile<'_>) -> Result<()> {
+    let (size, read) = (tile.output.extents(), tile.input.extents());
+    let [kernel, stride] = layer.window;
+    for axis in 0..2 {
+        let need = (size[axis + 2] - 1) * stride[axis] + kernel[axis];
+        let found = read[axis + 2] + tile.padding[0][axis] + tile.padding[1][axis];
+        if need > found {
+            let message = format!("reads {found} positions of axis {}, needs {need}", axis + 2);
+            return Err(tile.at.wrong("Q4073", message));
+        }
+    }
+    Ok(())
+}
+
+/// A convolution. Published programs count rows of the source from the first row of the buffer, also
+/// where they begin to read further below.
 pub(super) fn conv(
     workload: &Workload<'_>,
     layer: &Layer<'_>,
@@ -51,6 +67,7 @@ pub(super) fn conv(
     tile: &Tile<'_>,
     held: &Held<'_>,
     weights: i64,
+    manner: Manner,
 ) -> Result<Written> {
     let at = &tile.at;
     let cut = tile.cut.ok_or_else(|| at.wrong("Q4072", "expected a member \"cut_mode\""))?;
@@ -58,19 +75,17 @@ pub(super) fn conv(
     let size = tile.output.extents();
     let read = tile.input.extents();
     let [kernel, stride] = layer.window;
-    for axis in 0..2 {
-        let need = (size[axis + 2] - 1) * stride[axis] + kernel[axis];
-        let found = read[axis + 2] + tile.padding[0][axis] + tile.padding[1][axis];
-        if need > found {
-            let message = format!("reads {found} positions of axis {}, needs {need}", axis + 2);
-            return Err(at.wrong("Q4073", message));
-        }
-    }
+    check_windows(layer, tile)?;
     if read[1] != conv.weights[1] || output.format != layer.format {
         let message = format!("reads {} channels, its layer {}", read[1], conv.weights[1]);
         return Err(at.wrong("Q4073", message));
     }
-    let mut from_input = input.place(from(held.origin, tile.input.lower), read)?;
+    let offset = from(held.origin, tile.input.lower);
+    let mut from_input = input.place(offset, read)?;
+    let mut source = input.extents();
+    if manner == Manner::Ours {
+        source[1] -= (input.first[2] + offset[2]) as u32;
+    }
     let [top, left] = tile.padding[0];
     let columns = i64::from(input.extents()[2]);
     from_input.address -= (top * columns + left) * input.pixel();
@@ -80,7 +95,7 @@ pub(super) fn conv(
         formats: [input.format, DataFmt::INT8, layer.format],
         signed: [true, true],
         pad: conv.pad,
-        source: input.extents(),
+        source,
         dest: output.extents(),
         activation: (if conv.relu { ActMode::RELU } else { ActMode::DISABLE }, zero()),
         quantiser: (Float2Fixed::ROUND, offset, factor),
@@ -121,9 +136,14 @@ pub(super) fn vector(
     if input.extents() != second.extents() || input.format != second.format {
         return Err(workload.at.wrong("Q4073", "its two inputs lie in buffers of other extents"));
     }
-    if output.format != layer.format || tile.output.extents()[0] != 1 {
+    let [images, channels, ..] = tile.output.extents();
+    if output.format != layer.format || images != 1 {
         return Err(at.wrong("Q4073", "expected one image, in the format of its layer"));
     }
+    if tile.input.extents()[1] != channels {
+        return Err(at.wrong("Q4073", "reads another number of channels than it computes"));
+    }
+    check_windows(layer, tile)?;
     let place = |part: &Part<'_>, area: &Area, origin: [i64; 4]| {
         let offset = match manner {
             Manner::Compat => [0; 4],
@@ -134,13 +154,18 @@ pub(super) fn vector(
     let mut sources =
         [place(&input, &tile.input, held.origin)?, place(second, &tile.input, held.origin)?];
     let target = place(&output, &tile.output, workload.area.lower)?;
+    let dest = output.extents().map(i64::from);
     let is_pool = matches!(vector.kind, VectorOperation::Largest | VectorOperation::Average(_));
     let [top, left] = tile.padding[0];
     let columns = i64::from(input.extents()[2]);
     for source in sources.iter_mut().filter(|_| is_pool) {
         source.address -= (top * columns + left) * input.pixel();
     }
-    let configs = configs(layer, vector, tile, [&input, &output])?;
+    let mut source = input.extents().map(i64::from);
+    if manner == Manner::Ours {
+        source[1] = tile.input.extents()[2];
+    }
+    let configs = configs(layer, vector, tile, [(source, input.format), (dest, output.format)])?;
     let inst = match is_pool {
         true => pool(vector, sources[0], target, tile)?,
         false => single(vector, input.format, sources, target, at)?,
@@ -154,7 +179,7 @@ fn configs(
     layer: &Layer<'_>,
     vector: &VectorLayer,
     tile: &Tile<'_>,
-    [input, output]: [&Part<'_>; 2],
+    [(source, idf), (dest, odf)]: [([i64; 3], DataFmt); 2],
 ) -> Result<[Inst; 8]> {
     let at = &tile.at;
     let whole = Number::whole;
@@ -166,8 +191,8 @@ fn configs(
     let [[iqb0, iqk0], [iqb1, iqk1]] = vector.dequantisers;
     let [qb, qk] = vector.quantiser;
     let [[kernel_h, kernel_w], [stride_h, stride_w]] = layer.window;
-    let [source_c, source_h, source_w] = input.extents().map(i64::from);
-    let [dest_c, dest_h, dest_w] = output.extents().map(i64::from);
+    let [source_c, source_h, source_w] = source;
+    let [dest_c, dest_h, dest_w] = dest;
     let [_, tile_c, tile_h, tile_w] = tile.output.extents();
     Ok([
         Inst::VpCfgGcs {
@@ -201,8 +226,8 @@ fn configs(
         Inst::VpCfgFm {
             if_sign: DataSign::SIGNED,
             of_sign: DataSign::SIGNED,
-            idf: input.format,
-            odf: output.format,
+            idf,
+            odf,
             vf32: 0,
             source_c: narrow(source_c, at)?,
             source_h: narrow(source_h, at)?,
@@ -348,8 +373,12 @@ pub(super) fn activations(
             (buffer, source.layer, true, area.lower)
         }
         Moved::Store(buffer, layer) => {
-            let whole = buffer.area.extents() == workload.area.extents();
-            (buffer, layer, false, if whole { workload.area.lower } else { [0; 4] })
+            let store = schedule.store(layer, workload.id);
+            let fits = |area: &Area| area.extents() == buffer.area.extents();
+            let Some(area) = store.filter(fits) else {
+                return Err(buffer.at.wrong("Q4073", "nothing in $.-1.in is this tensor"));
+            };
+            (buffer, layer, false, area.lower)
         }
         Moved::Weights(buffer) => return Err(buffer.at.wrong("Q4073", "holds weights")),
         Moved::Resident(slot, _) => return Err(slot.at.wrong("Q4073", "holds weights")),

@@ -5,7 +5,7 @@
 //! 2. [`order`]: the order of lines.
 //! 3. [`place`], [`lines`]: addresses and fields.
 //!
-//! Tokens are those of [`writer`](crate::compile::writer). Facts: `gemini`, `npu-measured`
+//! Tokens are those of [`writer`](crate::writer). Facts: `gemini`, `npu-measured`
 //! (`docs/bibliography.md`).
 
 mod lines;
@@ -15,7 +15,6 @@ mod scales;
 mod transfers;
 
 use crate::arch::NpuArch;
-use crate::compile::writer::{Need, Op, Writer};
 use crate::files::layers::{Layer, Layers, Operation};
 use crate::files::schedule::{Area, Holds, Schedule, Workload};
 use crate::files::{At, IrFile};
@@ -23,6 +22,7 @@ use crate::isa::YCutMode;
 use crate::program::{Map, Program};
 use crate::time::Model;
 use crate::work::{Place, Regions, WeightDest, WeightSource, Work, lines as lines_of};
+use crate::writer::{Need, Op, Writer};
 use lines::{Written, narrow};
 use order::{Order, Step};
 use place::{Blocks, Held};
@@ -161,7 +161,7 @@ impl<'a> Deriver<'a> {
             self.begun.push(self.newest);
             last = self.map(workload, None, -1);
             let layer = self.layer(workload)?;
-            let held = Held::new(workload, &layer.operands, self.manner)?;
+            let held = Held::new(workload, &layer.operands, self.schedule, self.manner)?;
             for step in order.steps(position) {
                 self.step(step, workload, layer, &held)?;
             }
@@ -241,7 +241,7 @@ impl<'a> Deriver<'a> {
                 let written = match &layer.operation {
                     Operation::Conv(conv) => {
                         let unit = self.blocks.unit(workload, position, conv.weights)?;
-                        lines::conv(workload, layer, conv, tile, held, unit)?
+                        lines::conv(workload, layer, conv, tile, held, unit, self.manner)?
                     }
                     Operation::Vector(vector) => {
                         lines::vector(workload, layer, vector, tile, held, self.manner)?

@@ -6,7 +6,7 @@
 
 use super::Manner;
 use super::transfers::{Moved, Transfer};
-use crate::files::schedule::{Holds, Schedule, Slot, Workload};
+use crate::files::schedule::{Area, Buffer, Holds, Schedule, Slot, Tile, Workload};
 use std::collections::BTreeMap;
 
 /// Addresses in WL0 are multiples of so many units.
@@ -25,10 +25,34 @@ pub(super) enum Step {
     Copy,
 }
 
-/// The slot whose weights come from L2 while the workload runs.
-pub(super) fn stream<'a>(workload: &'a Workload<'a>) -> Option<&'a Slot<'a>> {
-    let own = |slot: &&Slot<'_>| slot.layer == workload.layer && slot.dram.is_none();
-    workload.slots.iter().find(own).filter(|_| workload.pe)
+/// The slot of WL0 with the weights of a tile, and the box of the layer's weights that it is for;
+/// those from L2 come first.
+pub(super) fn slot<'a>(
+    workload: &'a Workload<'a>,
+    tile: &Tile<'_>,
+) -> Option<(&'a Slot<'a>, &'a Area)> {
+    let own = workload.slots.iter().filter(|slot| workload.owns(slot.layer, &slot.transfers));
+    let held = own.filter_map(|slot| {
+        let area = slot.areas.iter().find(|area| area.holds_channels(&tile.output))?;
+        Some((slot, area))
+    });
+    held.min_by_key(|(slot, _)| slot.order.is_some())
+}
+
+/// The buffer of L2 with the weights of a tile.
+pub(super) fn in_l2<'a>(workload: &'a Workload<'a>, tile: &Tile<'_>) -> Option<&'a Buffer<'a>> {
+    workload.buffers.iter().find(|buffer| {
+        let is_own = matches!(
+            buffer.holds,
+            Holds::Weights(layer) if workload.owns(layer, &buffer.transfers)
+        );
+        is_own && buffer.area.holds_channels(&tile.output)
+    })
+}
+
+/// The tiles for which a part of WL0 has room one after the other.
+pub(super) fn shared(workload: &Workload<'_>, area: &Area) -> usize {
+    workload.tiles.iter().filter(|tile| area.holds_channels(&tile.output)).count()
 }
 
 /// Puts the lines in order, workload by workload.
@@ -58,27 +82,28 @@ impl<'a> Order<'a> {
         let count = workload.tiles.len();
         let (weights, inputs) = self.needs(workload);
         let mut steps = Vec::new();
-        let streams = stream(workload).is_some();
-        if streams {
+        let streams: Vec<bool> = (0..count).map(|tile| self.streams(position, tile)).collect();
+        let any = streams.contains(&true);
+        if any {
             self.up_to(weights, &mut steps);
         }
         // What waited for its turn.
         while self.transfers.get(self.next).is_some_and(|next| next.workload < position) {
             self.take(&mut steps);
         }
-        let together = streams && count > 1 && self.together(workload);
-        if streams {
+        let together = any && count > 1 && self.together(workload);
+        if any {
             let first = if together { vec![0, 1] } else { vec![0] };
-            steps.extend(self.loads(first, count));
+            steps.extend(self.loads(first, &streams));
         }
         self.up_to(weights.max(inputs), &mut steps);
         if together {
             self.ahead(position, &mut steps);
         }
         for tile in 0..count {
-            if tile > 0 && streams {
+            if tile > 0 && any {
                 let late = (tile == 1 && !together).then_some(1);
-                steps.extend(self.loads(late.into_iter().chain([tile + 1]).collect(), count));
+                steps.extend(self.loads(late.into_iter().chain([tile + 1]).collect(), &streams));
             }
             if tile == 1 {
                 self.ahead(position, &mut steps);
@@ -116,12 +141,13 @@ impl<'a> Order<'a> {
 
     /// Up to which transfers a workload needs its weights, and its inputs.
     fn needs(&self, workload: &Workload<'_>) -> (usize, usize) {
-        let own = |layer: &str| layer == workload.layer;
         let after = |order: usize| if order < self.transfers.len() { order + 1 } else { 0 };
         let buffers = workload.buffers.iter();
-        let weights = buffers.clone().filter(|b| matches!(b.holds, Holds::Weights(l) if own(l)));
-        let slots = workload.slots.iter().filter(|slot| own(slot.layer));
-        let slots = slots.filter_map(|slot| slot.dram.map(|(_, order)| after(order)));
+        let weights = buffers.clone().filter(
+            |b| matches!(b.holds, Holds::Weights(layer) if workload.owns(layer, &b.transfers)),
+        );
+        let slots = workload.slots.iter().filter(|s| workload.owns(s.layer, &s.transfers));
+        let slots = slots.filter_map(|slot| slot.order.map(after));
         let weights = weights.map(|buffer| after(buffer.order)).chain(slots).max();
         let inputs = buffers.filter(|buffer| buffer.holds == Holds::Input && buffer.current);
         let inputs = inputs.map(|buffer| after(buffer.order)).max();
@@ -129,18 +155,34 @@ impl<'a> Order<'a> {
     }
 
     /// Loads of these tiles; published programs have the later one first.
-    fn loads(&self, mut tiles: Vec<usize>, count: usize) -> Vec<Step> {
-        tiles.retain(|&tile| tile < count);
+    fn loads(&self, mut tiles: Vec<usize>, streams: &[bool]) -> Vec<Step> {
+        tiles.retain(|&tile| streams.get(tile) == Some(&true));
         if self.manner == Manner::Compat {
             tiles.reverse();
         }
         tiles.into_iter().map(Step::Stream).collect()
     }
 
+    /// True when the weights of a tile come from L2 for this workload. What L2 no longer has has
+    /// stayed in WL0 since the workload before.
+    fn streams(&self, position: usize, tile: usize) -> bool {
+        let workload = &self.schedule.workloads[position];
+        let tile = &workload.tiles[tile];
+        let Some((slot, area)) = slot(workload, tile).filter(|(slot, _)| slot.order.is_none())
+        else {
+            return false;
+        };
+        let before = position.checked_sub(1).map(|before| &self.schedule.workloads[before]);
+        let kept = before.is_some_and(|before| before.slots.iter().any(|other| other.is(slot)));
+        in_l2(workload, tile).is_some() || !kept || shared(workload, area) > 1
+    }
+
     /// True when the weights of the first two tiles are loaded before the first: in published
     /// programs where the same workload used both places last.
     fn together(&self, workload: &Workload<'_>) -> bool {
-        let Some(slot) = stream(workload) else { return false };
+        let Some((slot, _)) = workload.tiles.first().and_then(|tile| slot(workload, tile)) else {
+            return false;
+        };
         let half = slot.size / 2;
         let newest = |start: i64| {
             let cells = start / CELL..(start + half + CELL - 1) / CELL;

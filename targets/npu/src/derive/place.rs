@@ -1,9 +1,9 @@
 //! Where the data of workloads lies in L2 and WL0.
 
 use super::Manner;
-use super::order::stream;
+use super::order::{in_l2, shared, slot};
 use super::transfers::{row_bytes, units};
-use crate::files::schedule::{Area, Buffer, Holds, Schedule, Tile, Workload};
+use crate::files::schedule::{Buffer, Holds, Schedule, Tile, Workload};
 use crate::isa::DataFmt;
 use crate::work::{Extents, Place, element_bytes, pitch};
 use quincunx_diag::Result;
@@ -49,7 +49,7 @@ impl<'a> Part<'a> {
     pub(super) fn place(&self, offset: [i64; 4], size: [i64; 4]) -> Result<Place> {
         let room = self.buffer.area.extents();
         let at: [i64; 4] = std::array::from_fn(|axis| self.first[axis] + offset[axis]);
-        if let Some(axis) = (0..4).find(|&axis| at[axis] + size[axis] > room[axis]) {
+        if let Some(axis) = (0..4).find(|&a| at[a] < 0 || at[a] + size[a] > room[a]) {
             let message = format!(
                 "{} of axis {axis} from {} on do not fit the {} of the buffer",
                 size[axis], at[axis], room[axis]
@@ -83,9 +83,10 @@ impl<'a> Held<'a> {
     pub(super) fn new(
         workload: &'a Workload<'a>,
         operands: &[&str],
+        schedule: &Schedule<'_>,
         manner: Manner,
     ) -> Result<Held<'a>> {
-        let (output, copy) = outputs(workload)?;
+        let (output, copy) = outputs(workload, schedule)?;
         let inputs = inputs(workload, operands, manner)?;
         Ok(Held { inputs, output, copy, origin: origin(workload) })
     }
@@ -139,12 +140,14 @@ fn inputs<'a>(
 
 /// Where the workload's results go: to a buffer that is stored, or one that others read; the second
 /// gets a copy of the first.
-fn outputs<'a>(workload: &'a Workload<'a>) -> Result<(Part<'a>, Option<Part<'a>>)> {
-    let own = workload.area.extents();
+fn outputs<'a>(
+    workload: &'a Workload<'a>,
+    schedule: &Schedule<'_>,
+) -> Result<(Part<'a>, Option<Part<'a>>)> {
+    let base = schedule.store(workload.layer, workload.id).map_or([0; 4], |area| area.lower);
     let stored = workload.buffers.iter().filter_map(|buffer| {
         let is_own = buffer.holds == Holds::Output(workload.layer);
-        let whole = buffer.area.extents() == own;
-        is_own.then_some((buffer, if whole { [0; 4] } else { workload.area.lower }))
+        is_own.then_some((buffer, from(base, workload.area.lower)))
     });
     let read = workload.buffers.iter().filter_map(|buffer| {
         let source = buffer.sources.iter().find(|source| {
@@ -183,7 +186,8 @@ impl<'a> Blocks<'a> {
     pub(super) fn new(schedule: &'a Schedule<'a>, manner: Manner) -> Blocks<'a> {
         let mut first = BTreeMap::new();
         for workload in schedule.workloads.iter().filter(|_| manner == Manner::Compat) {
-            if let Some(slot) = stream(workload) {
+            let slot = workload.tiles.first().and_then(|tile| slot(workload, tile));
+            if let Some((slot, _)) = slot.filter(|(slot, _)| slot.order.is_none()) {
                 first.entry(workload.layer).or_insert([slot.address, slot.size]);
             }
         }
@@ -202,21 +206,20 @@ impl<'a> Blocks<'a> {
     ) -> Result<i64> {
         let tile = &workload.tiles[position];
         let (first, count) = (tile.output.lower[1], tile.output.extents()[1]);
-        if let Some(slot) = stream(workload) {
+        let held = slot(workload, tile);
+        if let Some((slot, area)) = held.filter(|(slot, _)| slot.order.is_none()) {
             let known = self.first.get(workload.layer).copied();
             let [address, size] = known.unwrap_or([slot.address, slot.size]);
-            let room = if workload.tiles.len() > 1 { size / 2 } else { size };
+            let room = if shared(workload, area) > 1 { size / 2 } else { size };
             let need = units(weights, count);
             if need > room {
                 let message =
                     format!("weights of {count} channels need {need} units, found {room}");
                 return Err(slot.at.wrong("Q4073", message));
             }
-            return Ok(address + (position % 2) as i64 * room);
+            let second = shared(workload, area) > 1 && !position.is_multiple_of(2);
+            return Ok(address + i64::from(second) * room);
         }
-        let own = workload.slots.iter().filter(|slot| slot.layer == workload.layer);
-        let mut own = own.filter_map(|slot| Some((slot, slot.dram?.0)));
-        let held = own.find(|(_, area)| holds(area, first, count));
         let Some((slot, area)) = held.filter(|(_, area)| (first - area.lower[1]) % 64 == 0) else {
             let message = format!("no slot of WL0 has the weights of channels {first} on");
             return Err(tile.at.wrong("Q4073", message));
@@ -234,19 +237,11 @@ impl<'a> Blocks<'a> {
         tile: &Tile<'_>,
         weights: [i64; 4],
     ) -> Result<i64> {
-        let (first, count) = (tile.output.lower[1], tile.output.extents()[1]);
-        let own = |buffer: &&Buffer<'_>| {
-            buffer.holds == Holds::Weights(workload.layer) && holds(&buffer.area, first, count)
-        };
-        let Some(buffer) = workload.buffers.iter().find(own) else {
+        let first = tile.output.lower[1];
+        let Some(buffer) = in_l2(workload, tile) else {
             let message = format!("no buffer of L2 has the weights of channels {first} on");
             return Err(tile.at.wrong("Q4073", message));
         };
         Ok(buffer.address + (first - buffer.area.lower[1]) * row_bytes(weights))
     }
-}
-
-/// True when the box of weights has these output channels.
-fn holds(area: &Area, first: i64, count: i64) -> bool {
-    area.lower[1] <= first && first + count - 1 <= area.upper[1]
 }

@@ -4,7 +4,7 @@ use super::contradiction;
 use crate::files::layers::{Layers, Operation};
 use crate::files::schedule::{Area, Buffer, Holds, Schedule, Slot, Workload};
 use crate::isa::DataFmt;
-use crate::work::{PARAMETER_BYTES, element_bytes};
+use crate::work::{Extents, buffer_row_bytes, channel_bytes, dense_row_bytes, element_bytes};
 use quincunx_diag::Result;
 use std::collections::BTreeMap;
 
@@ -98,8 +98,8 @@ fn listed<'a>(
         (buffer.order, &buffer.at, moved)
     });
     let slots = workload.slots.iter().filter_map(|slot| {
-        let (area, order) = slot.dram?;
-        Some((order, &slot.at, Moved::Resident(slot, area)))
+        let area = *slot.areas.first()?;
+        Some((slot.order?, &slot.at, Moved::Resident(slot, area)))
     });
     buffers.chain(slots)
 }
@@ -171,12 +171,17 @@ impl<'a> Dram<'a> {
 }
 
 /// Bytes of the weights of an output channel in DRAM and L2, parameters included.
-pub(super) fn row_bytes([_, c, r, s]: [i64; 4]) -> i64 {
-    (c + 7) / 8 * 8 * r * s + PARAMETER_BYTES as i64
+pub(super) fn row_bytes(weights: [i64; 4]) -> i64 {
+    channel_bytes(1, dense_row_bytes(row(weights), 1)) as i64
 }
 
 /// Units of WL0 of so many output channels.
-pub(super) fn units([_, c, r, s]: [i64; 4], channels: i64) -> i64 {
-    let row = ((c + 7) / 8 * 8 * r * s + 31) / 32 * 32 + PARAMETER_BYTES as i64;
-    (channels + 63) / 64 * row
+pub(super) fn units(weights: [i64; 4], channels: i64) -> i64 {
+    let blocks = (channels as u32).div_ceil(64);
+    channel_bytes(blocks, buffer_row_bytes(row(weights), 1)) as i64
+}
+
+/// Input channels, rows and columns of an output channel.
+pub(super) fn row([_, c, r, s]: [i64; 4]) -> Extents {
+    [c, r, s].map(|extent| extent as u32)
 }

@@ -47,6 +47,13 @@ impl Area {
     }
 }
 
+impl Area {
+    /// True for a box of weights that has the channels of a result.
+    pub(crate) fn holds_channels(&self, result: &Area) -> bool {
+        self.lower[1] <= result.lower[1] && result.upper[1] <= self.upper[1]
+    }
+}
+
 /// A schedule of one core.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
@@ -54,6 +61,8 @@ pub(crate) struct Schedule<'a> {
     pub(crate) bytes: i64,
     /// What comes from DRAM: where in its tensor, by transfer.
     pub(crate) loads: BTreeMap<i64, Area>,
+    /// What goes there: where in the result of this layer, which this workload completes.
+    pub(crate) stores: BTreeMap<(&'a str, i64), Area>,
     /// Transfers from and to DRAM.
     pub(crate) transfers: usize,
     /// In the order in which they run.
@@ -76,6 +85,8 @@ pub(crate) struct Workload<'a> {
     pub(crate) inputs: Vec<(Area, BTreeSet<i64>)>,
     /// The transfers of its results.
     pub(crate) outputs: BTreeSet<i64>,
+    /// The transfers of its weights.
+    pub(crate) weights: BTreeSet<i64>,
     /// In the order of the file.
     pub(crate) tiles: Vec<Tile<'a>>,
     /// L2 while it runs.
@@ -135,6 +146,8 @@ pub(crate) struct Buffer<'a> {
     pub(crate) bits: i64,
     /// Position among the transfers of DRAM; at least their number for what none brings.
     pub(crate) order: usize,
+    /// The transfers that fill it.
+    pub(crate) transfers: BTreeSet<i64>,
     /// Who fills it.
     pub(crate) sources: Vec<Source<'a>>,
     /// The workload reads it.
@@ -158,11 +171,35 @@ pub(crate) struct Slot<'a> {
     pub(crate) layer: &'a str,
     pub(crate) address: i64,
     pub(crate) size: i64,
-    /// Of weights from DRAM: their box and position among the transfers. Others come from L2.
-    pub(crate) dram: Option<(Area, usize)>,
+    /// The transfers that bring its weights from DRAM.
+    pub(crate) transfers: BTreeSet<i64>,
+    /// Boxes of the weights.
+    pub(crate) areas: Vec<Area>,
+    /// Of weights from DRAM: position among the transfers. Others come from L2.
+    pub(crate) order: Option<usize>,
+}
+
+impl Workload<'_> {
+    /// True for weights of this layer and these transfers when they are those of the workload.
+    pub(crate) fn owns(&self, layer: &str, transfers: &BTreeSet<i64>) -> bool {
+        self.pe && layer == self.layer && !transfers.is_disjoint(&self.weights)
+    }
+}
+
+impl Slot<'_> {
+    /// True when the other slot is the same one with the same weights.
+    pub(crate) fn is(&self, other: &Slot<'_>) -> bool {
+        self.address == other.address && self.transfers == other.transfers
+    }
 }
 
 impl<'a> Schedule<'a> {
+    /// What of a layer's result goes to DRAM that no workload behind this one completes.
+    pub(crate) fn store(&self, layer: &str, workload: i32) -> Option<Area> {
+        let before = (layer, i64::MIN)..=(layer, workload.into());
+        self.stores.range(before).next_back().map(|(_, area)| *area)
+    }
+
     /// Reads a schedule whose rules [`IrFile::validate`] has checked.
     ///
     /// # Errors
@@ -175,6 +212,11 @@ impl<'a> Schedule<'a> {
         let load = |at: &At<'a>| {
             Ok((at.need("transfer_id")?.whole(NUMBERS)?, Area::of(at, "lower", "upper")?))
         };
+        let store = |at: &At<'a>| {
+            let (layer, area) = (at.need("layer_name")?.text()?, Area::of(at, "lower", "upper")?);
+            Ok(((layer, at.need("workload_id")?.whole(NUMBERS)?), area))
+        };
+        let loads: BTreeMap<i64, Area> = out.iter().map(load).collect::<Result<_>>()?;
         let mut workloads = Vec::new();
         for (key, list) in root.members()? {
             match key.parse::<i64>() {
@@ -190,9 +232,13 @@ impl<'a> Schedule<'a> {
         }
         Ok(Schedule {
             bytes,
-            loads: out.iter().map(load).collect::<Result<_>>()?,
+            stores: back.iter().map(store).collect::<Result<_>>()?,
             transfers: out.len().saturating_add(back.len()),
-            workloads: workloads.into_iter().map(workload).collect::<Result<_>>()?,
+            workloads: workloads
+                .into_iter()
+                .map(|at| workload(at, &loads))
+                .collect::<Result<_>>()?,
+            loads,
         })
     }
 }
@@ -201,7 +247,7 @@ fn identifiers(at: &At<'_>) -> Result<BTreeSet<i64>> {
     at.items("transfer_id")?.iter().map(|id| id.whole(NUMBERS)).collect()
 }
 
-fn workload(at: At<'_>) -> Result<Workload<'_>> {
+fn workload<'a>(at: At<'a>, loads: &BTreeMap<i64, Area>) -> Result<Workload<'a>> {
     let kind = at.need("layer_type")?.text()?;
     let area = at.need("workload")?.list()?;
     let [lower, upper] = &area[..] else {
@@ -209,6 +255,7 @@ fn workload(at: At<'_>) -> Result<Workload<'_>> {
     };
     let inputs = at.items("ifmap")?;
     let input = |at: &At<'_>| Ok((Area::of(at, "lower", "upper")?, identifiers(at)?));
+    let weights = at.get("weight").map(|at| identifiers(&at)).transpose()?;
     let output = |at: &At<'_>| at.need("transfer_id")?.whole(NUMBERS);
     // The key has two names.
     let slots = match at.get("wl0_buffer") {
@@ -223,9 +270,10 @@ fn workload(at: At<'_>) -> Result<Workload<'_>> {
         area: Area::read(lower, upper)?,
         inputs: inputs.iter().map(input).collect::<Result<_>>()?,
         outputs: at.items("ofmap")?.iter().map(output).collect::<Result<_>>()?,
+        weights: weights.unwrap_or_default(),
         tiles: at.need("tile_info")?.members()?.into_iter().map(tile).collect::<Result<_>>()?,
         buffers: at.items("buffer")?.into_iter().map(buffer).collect::<Result<_>>()?,
-        slots: slots.into_iter().map(slot).collect::<Result<_>>()?,
+        slots: slots.into_iter().map(|at| slot(at, loads)).collect::<Result<_>>()?,
         rings: rings.iter().map(|ring| ring.wholes(NUMBERS)).collect::<Result<_>>()?,
         at,
     })
@@ -278,6 +326,7 @@ fn buffer(at: At<'_>) -> Result<Buffer<'_>> {
         area: Area::of(&at, "lower", "upper")?,
         bits: at.need("bitwidth")?.whole(1..=64)?,
         order: at.need("tensor_order")?.whole(NUMBERS)? as usize,
+        transfers: identifiers(&at)?,
         sources: sources.into_iter().map(source).collect::<Result<_>>()?,
         current: at.get("cur_wl_ifmap").is_some_and(|current| current.is_true()),
         at,
@@ -293,13 +342,13 @@ fn source(at: At<'_>) -> Result<Source<'_>> {
     })
 }
 
-fn slot(at: At<'_>) -> Result<Slot<'_>> {
-    let from = at.need("source")?;
-    let dram = match from.text()? {
-        "CORE" => None,
+fn slot<'a>(at: At<'a>, loads: &BTreeMap<i64, Area>) -> Result<Slot<'a>> {
+    let (from, transfers) = (at.need("source")?, identifiers(&at)?);
+    let (areas, order) = match from.text()? {
+        "CORE" => (transfers.iter().filter_map(|id| loads.get(id)).copied().collect(), None),
         "DDR" => {
             let order = at.need("tensor_order")?.whole(NUMBERS)? as usize;
-            Some((Area::of(&at, "lower", "upper")?, order))
+            (vec![Area::of(&at, "lower", "upper")?], Some(order))
         }
         other => {
             return Err(from.wrong("Q4072", format!("expected DDR or CORE, found {other:?}")));
@@ -309,7 +358,9 @@ fn slot(at: At<'_>) -> Result<Slot<'_>> {
         layer: at.need("layer_name")?.text()?,
         address: at.need("address")?.whole(NUMBERS)?,
         size: at.need("size")?.whole(NUMBERS)?,
-        dram,
+        transfers,
+        areas,
+        order,
         at,
     })
 }

@@ -306,6 +306,11 @@ fn contradictions_have_a_path() {
         ("/0/3/buffer/2/tensor_order", json!(77), "order 3"),
         ("/0/3/ifmap/1/transfer_id/0", json!(3), "$.0[3]"),
         ("/0/2/wl0_buffer/0/size", json!(64), "$.0[2].wl0_buffer[0]"),
+        ("/0/2/buffer/3/transfer_id/0", json!(0), "$.0[2].tile_info.tile_num_0"),
+        ("/0/0/tile_info/tile_num_0/ifmap_upper/2", json!(2), "$.0[0].tile_info.tile_num_0"),
+        ("/0/0/tile_info/tile_num_0/ifmap_upper/1", json!(6), "$.0[0].tile_info.tile_num_0"),
+        ("/-1/in/0/upper/1", json!(63), "$.0[3].buffer[2]"),
+        ("/-1/in/0/layer_name", json!("a"), "$.0[3].buffer[2]"),
         (
             "/0/1/tile_info/tile_num_0/mtc0_mtk0",
             json!([1]),

@@ -113,7 +113,7 @@ const NEEDED: &[&str] = &[
 const OWN_ROOMS: &[(&str, &[&str])] = &[
     ("dais", &["rtl", "tap", "words"]),
     ("dpas", &["layout", "precision", "shape", "swsb"]),
-    ("npu", &["compare", "derive", "regions", "replay", "work"]),
+    ("npu", &["compare", "derive", "regions", "replay", "work", "writer"]),
     ("scamp", &["expand", "fix", "goal", "meaning", "readout", "search", "symbolic", "task"]),
     ("tcu", &["package"]),
 ];
