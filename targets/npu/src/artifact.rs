@@ -6,6 +6,7 @@ mod flow;
 
 use crate::arch::NpuArch;
 use crate::binary::{self, Attached, DATA};
+use crate::files::IrFile;
 use crate::ports::{NamedTensor, Ports, Taps};
 use crate::program::Program;
 use crate::replay::{Node, Port, Replay, replay, replay_with};
@@ -29,6 +30,9 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "bin", doc: "machine code of 16-byte words with a side section (.qnpu)" },
     EmitKind { name: "asm", doc: "assembly text (.asm.txt)" },
     EmitKind { name: "trace", doc: "assembly text with start and end of every line (.trace.txt)" },
+    EmitKind { name: "sched", doc: "scheduler IR of a compiled program (.sched.json)" },
+    EmitKind { name: "frontend", doc: "frontend IR of a compiled program (.frontend.json)" },
+    EmitKind { name: "scales", doc: "quantisation scales of a compiled program (.scales.json)" },
 ];
 
 /// Where durations come from.
@@ -38,6 +42,15 @@ enum Durations {
     Auto,
     Model,
     Traced,
+}
+
+/// What knows a compiled program as files of the ecosystem.
+pub(crate) trait Describe: std::fmt::Debug + Send + Sync {
+    /// Scheduler IR, frontend IR and quantisation scales, with the kinds of the files.
+    ///
+    /// # Errors
+    /// `Q4103` for programs that the formats cannot hold.
+    fn files(&self, program: &Program, arch: &NpuArch) -> Result<[(&'static str, IrFile); 3]>;
 }
 
 /// The programs of all cores with everything the options chose.
@@ -59,6 +72,8 @@ pub struct Artifact {
     taps: Taps,
     /// Weights that others overwrite are no reason to refuse it.
     clobbers: bool,
+    /// Of a program that was just compiled.
+    description: Option<Box<dyn Describe>>,
 }
 
 impl Artifact {
@@ -117,6 +132,7 @@ impl Artifact {
             memory,
             taps,
             clobbers: false,
+            description: None,
         })
     }
 
@@ -125,6 +141,28 @@ impl Artifact {
     pub(crate) fn with_clobbers(mut self) -> Artifact {
         self.clobbers = true;
         self
+    }
+
+    /// A program that can be written as a schedule.
+    pub(crate) fn with_description(mut self, description: Box<dyn Describe>) -> Artifact {
+        self.description = Some(description);
+        self
+    }
+
+    /// The file of a schedule of this kind.
+    fn described(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        let problem = |message: String, help| Diagnostic::unsupported("Q4103", message).help(help);
+        let Some(description) = &self.description else {
+            let message = format!("{kind} files need the network, which the program does not hold");
+            return Err(problem(message, "write them when the network is compiled"));
+        };
+        let [program] = &self.programs[..] else {
+            let message = format!("schedules have one core, the program {}", self.programs.len());
+            return Err(problem(message, "compile for one core"));
+        };
+        let files = description.files(program, &self.arch)?;
+        let own = files.into_iter().filter(|(own, _)| *own == kind);
+        Ok(own.map(|(_, file)| File::new(format!("{stem}.{kind}.json"), file.write())).collect())
     }
 
     /// A compiled program: named tensors, and DRAM that is there before it runs.
@@ -339,6 +377,7 @@ impl quincunx_contract::Program for Artifact {
             "bin" => self.programs.clone(),
             "asm" => self.programs.iter().map(plain).collect(),
             "trace" => self.traced()?,
+            "sched" | "frontend" | "scales" => return self.described(kind, stem),
             _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         let data = |(base, _): &(u8, Bytes)| (*base, format!("{stem}.{base}{DATA}"));

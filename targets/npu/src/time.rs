@@ -158,8 +158,19 @@ pub fn conv_line_cycles(
         let read = if model.moves { accumulate_cycles(first, arch) } else { 0 };
         return started(rounded(tile.floor()).saturating_add(read), arch);
     }
-    let count = count.max(1) as f64;
-    let total = if streamed && !model.moves {
+    let total = conv_workload_cycles(first, count, streamed && !model.moves, arch);
+    started(rounded(total as f64 / count.max(1) as f64), arch)
+}
+
+/// Cycles of a workload of `count` convolutions, at least 1, of which `first` is the first.
+pub(crate) fn conv_workload_cycles(
+    first: &Conv,
+    count: u64,
+    streamed: bool,
+    arch: &NpuArch,
+) -> u64 {
+    let (tile, count) = (tile_cycles(first, arch), count.max(1) as f64);
+    let total = if streamed {
         // The first tile waits for its weights; later ones for the slower of weights and work.
         let row = buffer_row_bytes(first.weight_row(), element_bytes(first.formats[1]));
         // A whole number of cycles and one more.
@@ -169,7 +180,7 @@ pub fn conv_line_cycles(
     } else {
         count * tile
     };
-    started(rounded(total.floor() / count), arch)
+    total.floor() as u64
 }
 
 /// Cycles of reading the destination of a convolution that adds to it; 0 of one that does not.
@@ -222,7 +233,7 @@ fn weight_cycles(weights: &Weights, arch: &NpuArch, model: Model) -> u64 {
 }
 
 /// Cycles of the vector unit for one image.
-fn vector_cycles(vector: &Vector, arch: &NpuArch) -> u64 {
+pub(crate) fn vector_cycles(vector: &Vector, arch: &NpuArch) -> u64 {
     let config = &vector.config;
     let bytes = vector.input_bytes().max(vector.output_bytes());
     let [channels, h, w] = match vector.kind {

@@ -8,6 +8,7 @@
 //!
 //! The last two are done for several ways to cut, and the timing model chooses.
 
+mod export;
 mod functions;
 pub(crate) mod layers;
 mod memory;
@@ -26,6 +27,7 @@ use crate::isa::DataFmt;
 use crate::ports::{NamedTensor, Part, Tap, View};
 use crate::program::Program;
 use crate::time::Model;
+use export::Record;
 use layers::{Act, Form, Grid, Layer, Network, Operation, Subset};
 use quincunx_contract::{
     Compiled, Interface, LayerTap, Log, NotCompiled, Options, Port, Refused, Section,
@@ -105,7 +107,11 @@ pub(crate) fn compile(
     let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
     let program =
         Artifact::compiled(found.programs, named, memory, Some(interface), arch, options)?;
-    Ok(Compiled { program: Box::new(program), numerics: network.numerics(graph) })
+    let numerics = network.numerics(graph);
+    let (tensors, weights) = ((job.inputs, job.outputs), job.weights);
+    let record = Record::new(graph, network, folds, tensors, weights, found.layout);
+    let program = Box::new(program.with_description(Box::new(record)));
+    Ok(Compiled { program, numerics })
 }
 
 /// Images of every core: as many for one as for another, about, and the most for the first.

@@ -21,13 +21,13 @@ use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Steps before a product in which its parameters are loaded.
 const AHEAD: usize = 8;
 
 /// How layers with weights are cut.
-type Cuts = FxHashMap<usize, Rc<Cut>>;
+pub(crate) type Cuts = FxHashMap<usize, Arc<Cut>>;
 
 /// Steps that a program may have.
 const MAX_STEPS: usize = 1 << 18;
@@ -76,6 +76,19 @@ pub(crate) struct Landing {
     pub(crate) address: u64,
 }
 
+/// Steps and places of a schedule.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Images that go through the network together.
+    pub(crate) group: u32,
+    /// The workloads.
+    pub(crate) steps: Vec<Step>,
+    /// How layers with weights are cut.
+    pub(crate) cuts: Cuts,
+    /// First byte in L2 of every value of a group.
+    pub(crate) places: BTreeMap<(ValueId, u32), u64>,
+}
+
 /// A schedule.
 pub(crate) struct Scheduled {
     /// The program of every core.
@@ -84,6 +97,8 @@ pub(crate) struct Scheduled {
     pub(crate) cycles: u64,
     /// Where values lie.
     pub(crate) landings: Vec<Landing>,
+    /// Steps and places.
+    pub(crate) layout: Layout,
 }
 
 /// A set of weights for the steps that use it.
@@ -180,6 +195,9 @@ pub(super) struct Scheduler<'c, 'a> {
     pub(super) next: usize,
     /// The first load that may be staged.
     pub(super) ahead: usize,
+    /// Where weights were staged that are in WL0 and still to be used. Other weights take these bytes
+    /// only where nothing else is free, so that they need not wait and a schedule can list them.
+    pub(super) moved: Vec<Block>,
     pub(super) residents: Vec<Resident>,
     /// Where the ring of WL0 goes on.
     pub(super) head: u32,
@@ -220,9 +238,12 @@ pub(crate) fn schedule<'a>(
     let (steps, cuts) = steps(cutter, job, ways)?;
     let mut scheduler = Scheduler::new(cutter, job, ways, steps, cuts)?;
     scheduler.run()?;
-    let Scheduler { team, landings, .. } = scheduler;
+    let Scheduler { team, landings, steps, cuts, blocks, block_of, .. } = scheduler;
+    let place = |(key, block): (_, usize)| (key, blocks[block].start);
+    let places = block_of.into_iter().map(place).collect();
+    let layout = Layout { group: ways.all.group, steps, cuts, places };
     let cycles = team.total();
-    Ok(Scheduled { programs: team.finish(), cycles, landings })
+    Ok(Scheduled { programs: team.finish(), cycles, landings, layout })
 }
 
 /// The steps of all groups, and how layers with weights are cut.
@@ -310,6 +331,7 @@ impl<'c, 'a> Scheduler<'c, 'a> {
             loads: Vec::new(),
             next: 0,
             ahead: 0,
+            moved: Vec::new(),
             residents: Vec::new(),
             head: 0,
             stores: VecDeque::new(),

@@ -17,7 +17,7 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::ValueId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a search varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,7 +114,7 @@ pub(crate) struct Cutter<'a> {
     pub(crate) folds: &'a FxHashMap<ValueId, u32>,
     pub(crate) minis: Minis,
     /// Ways to cut that were found, by layer, images of a group, and the knobs that count.
-    pub(crate) cuts: FxHashMap<CutKey, Rc<Cut>>,
+    pub(crate) cuts: FxHashMap<CutKey, Arc<Cut>>,
 }
 
 /// Layer, images of its group, chunk, rows, height, share and set.
@@ -151,10 +151,11 @@ pub(crate) fn quantiser(grid: Grid) -> (f64, f64) {
     }
 }
 
+/// Offset and factor that codes are read with; numbers of half precision stay what they are.
 pub(crate) fn dequantiser(grid: Grid) -> (f32, f32) {
     match grid {
         Grid::Codes { scale, zero } => ((-f64::from(zero) * scale) as f32, scale as f32),
-        Grid::Half => (0.0, 0.0),
+        Grid::Half => (0.0, 1.0),
     }
 }
 
@@ -266,16 +267,16 @@ impl Cutter<'_> {
     }
 
     /// The fastest way to cut layer number `index`, which has weights, for groups of so many images.
-    pub(crate) fn cut(&mut self, index: usize, images: u32, knobs: &Knobs) -> Result<Rc<Cut>> {
+    pub(crate) fn cut(&mut self, index: usize, images: u32, knobs: &Knobs) -> Result<Arc<Cut>> {
         let &Knobs { chunk, rows, height, share, set, .. } = knobs;
         let key = (index, images, chunk, rows, height, share, set);
         if let Some(cut) = self.cuts.get(&key) {
-            return Ok(Rc::clone(cut));
+            return Ok(Arc::clone(cut));
         }
         let layer = &self.network.layers[index];
         let pieces = self.pieces(layer, (0, images), knobs);
-        let cut = Rc::new(self.best_cut(layer, &pieces, knobs)?);
-        self.cuts.insert(key, Rc::clone(&cut));
+        let cut = Arc::new(self.best_cut(layer, &pieces, knobs)?);
+        self.cuts.insert(key, Arc::clone(&cut));
         Ok(cut)
     }
 

@@ -174,12 +174,13 @@ impl Scheduler<'_, '_> {
         let (instance, tile) = (load.instance, load.tile);
         let (source, bytes) = self.dram_source(instance, tile);
         let (first, last) = (self.step, self.instances[instance].steps.0);
-        let others: Vec<Block> = self.staged().collect();
+        let mut others: Vec<Block> = self.staged().collect();
         let limit = u64::from(self.cutter.arch.l2_bytes);
         let bytes = bytes.next_multiple_of(ALIGN);
-        let Some(start) = self.occupied.find(bytes, first, last, &others, limit) else {
-            return false;
-        };
+        let find = |others: &[Block]| self.occupied.find(bytes, first, last, others, limit);
+        let staged = others.len();
+        others.extend(&self.moved);
+        let Some(start) = find(&others).or_else(|| find(&others[..staged])) else { return false };
         let place = Place { region: 0, address: start as i64 };
         let work = Work::Weights(self.weights(instance, tile, source, WeightDest::L2(place)));
         if self.team.start(&work) >= until {
@@ -207,7 +208,7 @@ impl Scheduler<'_, '_> {
         let Some(load) = self.loads.get(self.next) else { return false };
         let (instance, tile) = (load.instance, load.tile);
         let (start, staged) = match load.state {
-            State::Staged(block, staged) => (block.start, Some(staged)),
+            State::Staged(block, staged) => (block.start, Some((block, staged))),
             State::Packed(start) => (start, None),
             State::Waiting | State::Operand | State::Resident => return false,
         };
@@ -216,7 +217,11 @@ impl Scheduler<'_, '_> {
         let weights = self.weights(instance, tile, source, WeightDest::Wl0(at));
         let map = self.transfer_map(self.instances[instance].layer);
         match staged {
-            Some(staged) => self.team.fetch(staged, &weights, &map, self.users(instance)),
+            Some((block, staged)) => {
+                self.team.fetch(staged, &weights, &map, self.users(instance));
+                self.moved.retain(|moved| moved.last >= self.step);
+                self.moved.push(block);
+            }
             // Every core has its own operand.
             None => {
                 let image = self.steps[self.instances[instance].steps.0].piece.image;

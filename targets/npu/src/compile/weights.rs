@@ -31,6 +31,17 @@ fn operand<'g>(graph: &'g Graph, node: &Node) -> Result<(&'g Value, &'g Quantise
     Ok((value, quantiser))
 }
 
+/// The factors of a product's codes, one for every output channel.
+pub(crate) fn scales(graph: &Graph, node: &Node) -> Option<Vec<f64>> {
+    let (value, quantiser) = operand(graph, node).ok()?;
+    let scales = per_channel(&quantiser.scale, &value.shape, axis(node))?;
+    let alpha = match &node.op {
+        Op::Gemm(gemm) => f64::from(gemm.alpha),
+        _ => 1.0,
+    };
+    Some(scales.into_iter().map(|scale| scale * alpha).collect())
+}
+
 /// The axis of output channels of the weights.
 fn axis(node: &Node) -> usize {
     match &node.op {

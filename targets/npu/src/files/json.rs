@@ -1,5 +1,6 @@
 //! JSON with its order, digits and layout.
 
+use crate::isa::Number;
 use quincunx_diag::{Diagnostic, Result};
 
 /// Deepest nesting; files have less than 12 levels.
@@ -71,6 +72,46 @@ impl Json {
     /// A number.
     pub fn real(&self) -> Option<f64> {
         if let Json::Number(digits) = self { digits.parse().ok() } else { None }
+    }
+}
+
+impl From<i64> for Json {
+    fn from(number: i64) -> Json {
+        Json::Number(number.to_string())
+    }
+}
+
+impl From<bool> for Json {
+    fn from(truth: bool) -> Json {
+        Json::Bool(truth)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Json {
+        let quoted = serde_json::Value::from(text).to_string();
+        Json::Text(quoted[1..quoted.len().saturating_sub(1)].to_owned())
+    }
+}
+
+impl From<Number> for Json {
+    fn from(number: Number) -> Json {
+        let mut digits = Vec::new();
+        number.print(&mut digits);
+        Json::Number(String::from_utf8_lossy(&digits).into_owned())
+    }
+}
+
+impl FromIterator<Json> for Json {
+    fn from_iter<I: IntoIterator<Item = Json>>(elements: I) -> Json {
+        Json::List(elements.into_iter().collect())
+    }
+}
+
+impl<'k> FromIterator<(&'k str, Json)> for Json {
+    fn from_iter<I: IntoIterator<Item = (&'k str, Json)>>(members: I) -> Json {
+        let member = |(key, value): (&str, Json)| (key.to_owned(), value);
+        Json::Object(members.into_iter().map(member).collect())
     }
 }
 

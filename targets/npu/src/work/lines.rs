@@ -61,7 +61,7 @@ fn l2(place: Place) -> i32 {
 }
 
 /// A number of single precision as text has it.
-fn real(value: f32) -> Number {
+pub(crate) fn real(value: f32) -> Number {
     match value.is_sign_positive() && value == 0.0 {
         true => Number::whole(0),
         false => Number::real(value.into()).unwrap_or(Number::whole(0)),

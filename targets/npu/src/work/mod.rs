@@ -11,6 +11,7 @@ mod lines;
 mod registers;
 
 pub use footprint::{Access, Memory, Pattern, Span, accesses};
+pub(crate) use lines::real;
 pub use lines::{Lines, lines};
 pub use registers::{Registers, Scalar, VpConfig};
 

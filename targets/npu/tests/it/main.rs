@@ -7,6 +7,7 @@ mod compiled;
 mod compiled_damage;
 mod compiled_forms;
 mod derive;
+mod described;
 mod fast;
 mod frontend;
 mod functional;
