@@ -7,6 +7,7 @@
 
 pub mod arch;
 mod artifact;
+mod bench;
 pub mod cain;
 mod document;
 pub mod expand;
@@ -94,5 +95,9 @@ impl Target for Scamp {
 
     fn isa(&self) -> &'static [&'static Table] {
         TABLES
+    }
+
+    fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
+        bench::SUITES
     }
 }

@@ -165,6 +165,11 @@ impl Shape {
         Shape::new(Cells::from_slice(&[(place(0, 0, channel), 1 << depth)]))
     }
 
+    /// What the goal adds to the hash of a bag; 0 atoms are something as well.
+    pub(super) fn key(&self) -> u64 {
+        mix(self.hash.wrapping_add(0x9e37_79b9_7f4a_7c15))
+    }
+
     /// True where all atoms are in one element.
     pub(super) fn is_point(&self) -> bool {
         self.bounds[0] == self.bounds[1] && self.bounds[2] == self.bounds[3]

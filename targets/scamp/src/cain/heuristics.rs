@@ -32,7 +32,7 @@ impl Heuristic {
         ("Random", Heuristic::Random),
     ];
 
-    fn is_of_paper(self) -> bool {
+    pub(super) fn is_of_paper(self) -> bool {
         matches!(self, Heuristic::Paper | Heuristic::PaperAsPrinted)
     }
 
@@ -120,7 +120,7 @@ impl Cost {
     /// What a bag costs; `copies` for one that a plain `mov` makes.
     pub(super) fn of(&self, goals: &[&Shape], copies: bool) -> f64 {
         if self.heuristic == Heuristic::Random {
-            let sum = goals.iter().fold(self.seed, |sum, goal| sum.wrapping_add(mix(goal.hash)));
+            let sum = goals.iter().fold(self.seed, |sum, goal| sum.wrapping_add(goal.key()));
             return (mix(sum) >> 12) as f64;
         }
         let briefs: SmallVec<[Brief; 8]> = goals.iter().map(|goal| Brief::of(goal)).collect();

@@ -5,6 +5,13 @@
 //! comes from a strategy, ordered by a heuristic; in which order nodes are visited is the traversal's
 //! choice. A search is counted in nodes, never in seconds, so that it gives the same on any machine.
 //!
+//! Memory is bounded: 2^22 bags are remembered, 2^20 nodes wait, and 2^21 different goals end a search,
+//! together less than 1 GiB. A node keeps a few of its children only.
+//!
+//! Ours: zeros are set, and copies are made, wherever AtomDistance is used; a goal of more than 65536
+//! parts is split as AtomDistance does; a plan of the direct solver that finds no registers does not
+//! end its branch; halvings take the form that the registers allow.
+//!
 //! Facts: `cain-paper`, `cain` (`docs/bibliography.md`).
 
 mod allocate;
@@ -147,7 +154,11 @@ fn nothing(task: &Task, settings: &Settings, counts: &Counts) -> Diagnostic {
     );
     let help = "allow more registers, more nodes (maxNodes), longer plans (initialMaxDepth) or more \
                 instructions (ops)";
-    Diagnostic::unsupported("Q5085", message).help(help)
+    let culled = format!(
+        "culled: {} by registers, {} by depth, {} by cost, {} by goals, {} by atoms, {} as repeated",
+        counts.registers, counts.depth, counts.cost, counts.goals, counts.atoms, counts.repeated
+    );
+    Diagnostic::unsupported("Q5085", message).with_note(culled).help(help)
 }
 
 fn table(counts: &Counts) -> Table {

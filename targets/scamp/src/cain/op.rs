@@ -156,7 +156,7 @@ pub(super) struct Step {
 pub(super) struct Pair {
     pub(super) op: Op,
     pub(super) uppers: SmallVec<[Id; 2]>,
-    pub(super) lowers: SmallVec<[Shape; 3]>,
+    pub(super) lowers: Vec<Shape>,
 }
 
 /// Where the value of an operand comes from.

@@ -16,16 +16,9 @@ pub(super) struct Part {
     pub(super) minus: i64,
     /// Distances of the atoms after the goal was moved back by a way.
     pub(super) ways: [i32; WAYS.len()],
-    hash: u64,
+    pub(super) hash: u64,
     west: i32,
     south: i32,
-}
-
-impl Part {
-    /// The form of the part with all signs changed.
-    pub(super) fn negated_form(&self) -> u64 {
-        self.brief.form.wrapping_neg()
-    }
 }
 
 /// The parts of a goal by their code: how many atoms each cell gives, as a number in mixed radix.
@@ -95,6 +88,16 @@ impl Parts {
             }
         }
         cells
+    }
+
+    /// Number of pairs of parts that make a part, neither of them nothing.
+    pub(super) fn pairs_of(&self, code: u32) -> u64 {
+        let digits = self
+            .cells
+            .iter()
+            .zip(&self.strides)
+            .map(|(&(_, n), &stride)| u64::from(code / stride % (n.unsigned_abs() + 1)) + 1);
+        digits.product::<u64>().div_ceil(2) - 1
     }
 
     /// Calls with the codes of all parts of a part, in ascending order.

@@ -4,7 +4,6 @@
 
 use super::allocate::allocate;
 use super::goals::{ByHash, Goals, Id, Shape, mix};
-use super::heuristics::Cost;
 use super::op::{Bag, Held, Ops, Step, before};
 use super::pairs::{Maker, Order};
 use super::settings::{CostFunction, Settings, Traversal};
@@ -268,7 +267,7 @@ impl<'a> Search<'a> {
             self.counts.atoms += 1;
             return true;
         }
-        let hash = shapes().fold(0_u64, |sum, shape| sum.wrapping_add(mix(shape.hash)));
+        let hash = shapes().fold(0_u64, |sum, shape| sum.wrapping_add(shape.key()));
         let cost = cost(self.settings, u64::from(node.depth), node.circuit);
         let is_full = self.seen.len() >= MAX_SEEN;
         match self.seen.get_mut(&hash) {
@@ -412,23 +411,21 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What orders a heap: the number of children made, or what the next child costs.
+    /// What orders a heap: the number of children made, or what the next child costs; where children
+    /// are not ordered by cost, what the node costs, more with every child.
     fn key(&mut self, node: &mut Node) -> u64 {
         if self.settings.traversal == Traversal::Hos {
             return u64::from(node.children);
         }
-        let bag = ids(&node.bag);
-        let cost = match &mut node.order {
-            Some(order) => self.maker.peek(&self.goals, &bag, &self.settings.strategy, order),
-            None => {
-                let shapes: SmallVec<[&Shape; 8]> =
-                    bag.iter().map(|&id| self.goals.get(id)).collect();
-                let heuristic = self.settings.strategy.heuristic();
-                Some(Cost { heuristic, ..self.maker.cost }.of(&shapes, false))
-            }
-        };
-        // In units that tell halves and quarters apart; negative ranks are larger sizes first.
-        (cost.unwrap_or(0.0) * 64.0) as u64
+        let (bag, strategy) = (ids(&node.bag), &self.settings.strategy);
+        let order = node.order.as_mut();
+        let next = order.and_then(|order| self.maker.peek(&self.goals, &bag, strategy, order));
+        let cost = next.unwrap_or_else(|| {
+            let shapes: SmallVec<[&Shape; 8]> = bag.iter().map(|&id| self.goals.get(id)).collect();
+            self.maker.cost.of(&shapes, false) * f64::from(node.children + 1)
+        });
+        // In units that tell halves from quarters.
+        (cost * 64.0) as u64
     }
 }
 

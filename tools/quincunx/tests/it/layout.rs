@@ -114,7 +114,10 @@ const OWN_ROOMS: &[(&str, &[&str])] = &[
     ("dais", &["rtl", "tap", "words"]),
     ("dpas", &["layout", "precision", "shape", "swsb"]),
     ("npu", &["compare", "derive", "regions", "replay", "work", "writer"]),
-    ("scamp", &["expand", "fix", "goal", "meaning", "readout", "search", "symbolic", "task"]),
+    (
+        "scamp",
+        &["cain", "expand", "fix", "goal", "meaning", "readout", "search", "symbolic", "task"],
+    ),
     ("tcu", &["package"]),
 ];
 
