@@ -26,7 +26,13 @@ pub fn exercise_graph(graph: &Graph) {
     if graph.nodes().len() > MOST_NODES {
         return;
     }
-    for pass in [passes::fold_constants, passes::fold_batch_norm, passes::remove_dead] {
+    let all = [
+        passes::fold_constants,
+        passes::recognise_functions,
+        passes::fold_batch_norm,
+        passes::remove_dead,
+    ];
+    for pass in all {
         if let Ok(after) = pass(graph) {
             assert!(after.verify().is_empty(), "a pass made an invalid graph");
         }

@@ -264,8 +264,9 @@ pub(crate) struct Prepared {
     pub(crate) ranges: Vec<Range>,
 }
 
-/// The graph that is compiled: constants and, if wanted, batch normalisations folded, dead nodes
-/// removed, and quantised if the machine needs that and the model is not.
+/// The graph that is compiled: constants and, if wanted, batch normalisations folded, functions in
+/// simple operators recognised, dead nodes removed, and quantised if the machine needs that and the
+/// model is not.
 pub(crate) fn prepare(
     model: &Model,
     fold_batch_norm: bool,
@@ -285,6 +286,10 @@ pub(crate) fn prepare(
         // The machine decides itself what is folded.
         Numbers::Own { .. } => (false, None),
     };
+    if !matches!(numbers, Numbers::Own { .. }) {
+        graph = passes::recognise_functions(&graph)?;
+        log.pass("recognise-functions", summary(&graph), || graph.to_string());
+    }
     if fold_batch_norm && fold {
         graph = passes::fold_batch_norm(&graph)?;
         log.pass("fold-batch-norm", summary(&graph), || graph.to_string());

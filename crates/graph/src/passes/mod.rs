@@ -5,6 +5,7 @@ mod extract;
 mod fold_batch_norm;
 mod fold_constants;
 mod quantise;
+mod recognise;
 mod rewrite;
 
 pub use extract::{extract, extract_on_grids};
@@ -15,4 +16,5 @@ pub use quantise::{
     Quantised, Ranges, Recipe, Scheme, Settings, calibrate, check_quantisable, quantise,
     quantise_by,
 };
+pub use recognise::recognise_functions;
 pub use rewrite::remove_dead;

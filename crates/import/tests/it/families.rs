@@ -2,9 +2,11 @@
 //! computes.
 //!
 //! `families.py` makes at least 20 small models per operator, `quantised.py` networks that
-//! onnxruntime quantises; each is imported and run here.
+//! onnxruntime quantises, `spelled.py` functions in simple operators; each is imported and run here.
 
+use quincunx_graph::Graph;
 use quincunx_graph::execute::{Keep, Session, Settings, float};
+use quincunx_graph::passes::{fold_constants, recognise_functions};
 use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{Tensor, Tensors, npy};
 use std::collections::BTreeMap;
@@ -78,12 +80,21 @@ fn read(path: &Path) -> Tensors {
         .unwrap_or_else(|problem| panic!("{}: {problem}", path.display()))
 }
 
-fn run(folder: &Path, name: &str, tolerance: &Tolerance) -> Result<(), String> {
+/// What is done with a graph of a family before it is run.
+type Prepare = fn(Graph, &str) -> Result<Graph, String>;
+
+fn run(
+    folder: &Path,
+    [name, family]: [&str; 2],
+    tolerance: &Tolerance,
+    prepare: Prepare,
+) -> Result<(), String> {
     let path = |ending: &str| folder.join(format!("{name}.{ending}"));
     let file = fs::read(path("onnx")).unwrap();
     let graph = read_onnx(file.into(), &Options::default()).map_err(|problems| {
         problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     })?;
+    let graph = prepare(graph, family)?;
     if let Some(problem) = graph.verify().first() {
         return Err(format!("the graph is invalid: {problem}"));
     }
@@ -102,7 +113,7 @@ fn run(folder: &Path, name: &str, tolerance: &Tolerance) -> Result<(), String> {
 }
 
 #[expect(clippy::print_stderr, reason = "the counts are the result of this test")]
-fn check(script: &str, least: usize) {
+fn check(script: &str, least: usize, prepare: Prepare) {
     let folder = tempfile::tempdir().unwrap();
     let Some(()) = make(script, folder.path()) else { return };
     let lines = fs::read_to_string(folder.path().join("cases.txt")).unwrap();
@@ -112,7 +123,7 @@ fn check(script: &str, least: usize) {
         let [name, family, tolerance] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{line:?} is not a case");
         };
-        match run(folder.path(), name, &Tolerance::parse(tolerance)) {
+        match run(folder.path(), [name, family], &Tolerance::parse(tolerance), prepare) {
             Ok(()) => *passed.entry(family.to_owned()).or_default() += 1,
             Err(why) => failed.entry(family.to_owned()).or_default().push(format!("{name}: {why}")),
         }
@@ -132,10 +143,27 @@ fn check(script: &str, least: usize) {
 
 #[test]
 fn operators() {
-    check("families.py", 3000);
+    check("families.py", 3000, |graph, _| Ok(graph));
 }
 
 #[test]
 fn networks_of_onnxruntimes_quantiser() {
-    check("quantised.py", 70);
+    check("quantised.py", 70, |graph, _| Ok(graph));
+}
+
+/// The graph with functions recognised: the nodes are those of the family, or none is a function.
+fn recognised(graph: Graph, family: &str) -> Result<Graph, String> {
+    let folded = fold_constants(&graph).map_err(|problem| problem.to_string())?;
+    let graph = recognise_functions(&folded).map_err(|problem| problem.to_string())?;
+    let names: Vec<&str> = graph.nodes().map(|(_, node)| node.op.name()).collect();
+    let right = match family {
+        "none" => !names.iter().any(|name| ["LayerNormalization", "Gelu"].contains(name)),
+        _ => names.join("+") == family,
+    };
+    if right { Ok(graph) } else { Err(format!("recognised as {names:?}")) }
+}
+
+#[test]
+fn functions_that_are_spelled_out() {
+    check("spelled.py", 140, recognised);
 }

@@ -4,7 +4,8 @@ use crate::common::networks::{Network, calibrated, distance};
 use crate::common::{Random, arch};
 use crate::compiled::{compile, judges_agree};
 use quincunx_contract::Engine;
-use quincunx_graph::{Binary, Graph, LayerNorm, Op, Softmax, Unary, ValueId};
+use quincunx_graph::passes::recognise_functions;
+use quincunx_graph::{Binary, Graph, LayerNorm, Op, Reduce, ReduceKind, Softmax, Unary, ValueId};
 use quincunx_import::{ExportOptions, write_onnx};
 use quincunx_tensor::{DType, Tensor, Tensors, npy};
 use quincunx_testkit::python;
@@ -15,6 +16,8 @@ struct Net<'r> {
     random: &'r mut Random,
     graph: Graph,
     count: usize,
+    /// Functions are written in simple operators.
+    spelled: bool,
 }
 
 impl Net<'_> {
@@ -43,9 +46,56 @@ impl Net<'_> {
         self.node(Op::Binary(Binary::Add), &[bias, x])
     }
 
+    fn number(&mut self, number: f32) -> ValueId {
+        self.count += 1;
+        let tensor = Tensor::from_vec(&[], vec![number]).unwrap();
+        self.graph.add_constant(&format!("c{}", self.count), tensor).unwrap()
+    }
+
+    fn binary(&mut self, op: Binary, x: ValueId, y: ValueId) -> ValueId {
+        self.node(Op::Binary(op), &[x, y])
+    }
+
+    fn mean(&mut self, x: ValueId) -> ValueId {
+        let reduce = Reduce { kind: ReduceKind::Mean, axes: vec![2], keep_dims: true };
+        self.node(Op::Reduce(reduce), &[x])
+    }
+
+    /// As PyTorch exports it for opsets below 17.
+    fn standardised(&mut self, x: ValueId) -> ValueId {
+        let mean = self.mean(x);
+        let centred = self.binary(Binary::Sub, x, mean);
+        let two = self.number(2.0);
+        let squares = self.binary(Binary::Pow, centred, two);
+        let variance = self.mean(squares);
+        let epsilon = self.number(1e-5);
+        let sum = self.binary(Binary::Add, variance, epsilon);
+        let deviation = self.node(Op::Unary(Unary::Sqrt), &[sum]);
+        self.binary(Binary::Div, centred, deviation)
+    }
+
+    /// As PyTorch exports it for opsets below 20.
+    fn gelu(&mut self, x: ValueId) -> ValueId {
+        if !self.spelled {
+            return self.node(Op::Unary(Unary::Gelu), &[x]);
+        }
+        let [root, one, half] =
+            [std::f32::consts::SQRT_2, 1.0, 0.5].map(|number| self.number(number));
+        let y = self.binary(Binary::Div, x, root);
+        let y = self.node(Op::Unary(Unary::Erf), &[y]);
+        let y = self.binary(Binary::Add, y, one);
+        let y = self.binary(Binary::Mul, x, y);
+        self.binary(Binary::Mul, y, half)
+    }
+
     fn normalised(&mut self, x: ValueId) -> ValueId {
         let channels = *self.graph[x].shape.last().unwrap();
         let [factor, addend] = [1.5, 0.5].map(|magnitude| self.constant(&[channels], magnitude));
+        if self.spelled {
+            let x = self.standardised(x);
+            let x = self.binary(Binary::Mul, x, factor);
+            return self.binary(Binary::Add, x, addend);
+        }
         self.node(Op::LayerNorm(LayerNorm { axis: 2, epsilon: 1e-5 }), &[x, factor, addend])
     }
 
@@ -89,7 +139,7 @@ fn products(random: &mut Random) -> Network {
     let heads = random.range(1, 3);
     let [n, t, s] = [random.range(1, 3), random.range(1, 40), random.range(1, 40)];
     let (d, e) = (8 * random.range(1, 4), random.pick(&[8, 16, 24]));
-    let mut net = Net { random, graph: Graph::new("products"), count: 0 };
+    let mut net = Net { random, graph: Graph::new("products"), count: 0, spelled: false };
     let c = net.random.range(1, 30);
     let x = net.graph.add_input("x", DType::F32, &[n, t, c], &[]).unwrap();
     let y = net.graph.add_input("y", DType::F32, &[n, s, c], &[]).unwrap();
@@ -127,7 +177,7 @@ fn products_of_two_values() {
 
 /// Products along every axis of images, in any order of the axes, and rows mixed as channels are.
 fn mixed(random: &mut Random) -> Network {
-    let mut net = Net { random, graph: Graph::new("mixed"), count: 0 };
+    let mut net = Net { random, graph: Graph::new("mixed"), count: 0, spelled: false };
     let [n, c, h, w] = [2, 40, 6, 6].map(|most| net.random.range(1, most));
     let x = net.graph.add_input("x", DType::F32, &[n, c, h, w], &[]).unwrap();
     let order = net.random.pick(&[
@@ -165,19 +215,19 @@ fn transpositions_that_move_numbers() {
 }
 
 /// An encoder block as PyTorch exports one that normalises first.
-fn encoder(random: &mut Random, [n, t, c]: [usize; 3], heads: usize) -> Graph {
-    let mut net = Net { random, graph: Graph::new("encoder"), count: 0 };
+fn encoder(random: &mut Random, [n, t, c]: [usize; 3], heads: usize, spelled: bool) -> Graph {
+    let mut net = Net { random, graph: Graph::new("encoder"), count: 0, spelled };
     let x = net.graph.add_input("x", DType::F32, &[n, t, c], &[]).unwrap();
     let y = net.normalised(x);
     let y = net.attention(y, heads);
     let x = net.sum(x, y);
     let y = net.normalised(x);
     let y = net.linear(y, 4 * c);
-    let y = net.node(Op::Unary(Unary::Gelu), &[y]);
+    let y = net.gelu(y);
     let y = net.linear(y, c);
     let x = net.sum(x, y);
     net.graph.add_output(x);
-    net.graph
+    recognise_functions(&net.graph).unwrap()
 }
 
 const ONNXRUNTIME: &str = "
@@ -207,9 +257,10 @@ fn by_onnxruntime(python: &str, graph: &Graph, sample: &Tensors) -> Tensor {
 /// results are near those of onnxruntime, on the same grids and without grids.
 #[test]
 fn encoder_blocks() {
-    for (case, (shape, heads)) in [([1, 19, 48], 3), ([2, 8, 32], 2)].into_iter().enumerate() {
+    let cases = [([1, 19, 48], 3, false), ([2, 8, 32], 2, false), ([1, 12, 32], 4, true)];
+    for (case, (shape, heads, spelled)) in cases.into_iter().enumerate() {
         let random = &mut Random::new(5000 + case as u64);
-        let float = encoder(random, shape, heads);
+        let float = encoder(random, shape, heads, spelled);
         let network = calibrated(float.clone(), random);
         let [programs, values] = judges_agree(&network, "fast", case as u64);
         assert!(programs == 3 && values > 40, "{programs} programs, {values} values");
