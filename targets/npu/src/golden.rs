@@ -96,10 +96,13 @@ impl Layers for Machine {
         let missing = || Diagnostic::bug(format!("no layer has the node {:?}", node.name));
         let (number, is_last) = match self.steps.get(&node.output).ok_or_else(missing)? {
             Step::First { layer, is_last } => (layer.apply(&operand)?, *is_last),
-            Step::Passed { is_last } => match operand(0)? {
-                Number::Pending(number) => ((**number).clone(), *is_last),
-                _ => return Err(Diagnostic::bug("a layer has ended before its last node")),
-            },
+            // A constant operand is no number here.
+            Step::Passed { is_last } => {
+                match (0..node.inputs.len()).find_map(|at| operand(at).ok()) {
+                    Some(Number::Pending(number)) => ((**number).clone(), *is_last),
+                    _ => return Err(Diagnostic::bug("a layer has ended before its last node")),
+                }
+            }
         };
         Ok(if is_last { number } else { Number::Pending(Box::new(number)) })
     }

@@ -322,6 +322,43 @@ fn what_stays_float() {
 }
 
 /// Behind a product a leaky ReLU is part of the layer; behind a sum it is one of its own.
+/// A constant row behind a product with weights is a bias: no quantiser lies between, and its codes have
+/// 32 bits. Machines of one format round before the sum.
+#[test]
+fn rows_added_to_products_are_biases() {
+    let mut g = Graph::new("tokens");
+    let x = g.add_input("x", DType::F32, &[1, 2, 4, 4], &[]).unwrap();
+    let w = constant(&mut g, "w", &[4, 6], 3, 1.0);
+    let product = node(&mut g, "product", Op::MatMul, &[x, w]);
+    let b = constant(&mut g, "b", &[1, 6], 5, 0.5);
+    let sum = node(&mut g, "sum", Op::Binary(Binary::Add), &[b, product]);
+    let y = node(&mut g, "relu", Op::Unary(Unary::Relu), &[sum]);
+    let y = node(&mut g, "neg", Op::Unary(Unary::Neg), &[y]);
+    g.add_output(y);
+    let bias = |result: &Quantised| {
+        let parameters = &layer(result, "sum").parameters;
+        (parameters[0].bias, parameters[0].quantiser.clone())
+    };
+    let result = quantised(&g, &affine());
+    let (is_bias, codes) = bias(&result);
+    assert!(is_bias && codes.width.as_uniform() == Some(32));
+    let weights = &layer(&result, "product").parameters[0].quantiser.scale;
+    let step = grid(&result, "x").scale.as_uniform().unwrap();
+    let expected: Vec<f64> =
+        weights.values().iter().map(|scale| f64::from((scale * step) as f32)).collect();
+    assert_eq!(codes.scale.values(), expected);
+    for (recipe, between) in [
+        (affine(), false),
+        (Recipe::from(&Scheme::POWER_OF_TWO_8), false),
+        (Recipe::from(&Scheme::Uniform { width: 16, point: 8 }), true),
+    ] {
+        let result = quantised(&g, &recipe);
+        assert_eq!(layer(&result, "product").activation.is_some(), between);
+        assert_eq!(layer(&result, "sum").parameters[0].bias, !between);
+        assert!(quality(&g, &result.graph) > 20.0);
+    }
+}
+
 #[test]
 fn leaky_relus_of_products_are_quantised_instead() {
     let mut g = Graph::new("g");

@@ -600,7 +600,11 @@ impl Walk<'_> {
         if special > 1 {
             return Err("it is both grouped and dilated".to_owned());
         }
-        let tail = self.tail(id, Unit::Array, true)?;
+        let bias = self.bias(node, &result);
+        let mut tail = self.tail(bias.unwrap_or(id), Unit::Array, true)?;
+        if bias.is_some() {
+            tail.nodes.insert(0, id);
+        }
         let unknown = special > 0
             || frame.insert != [1, 1]
             || matches!(tail.act, Act::Leaky(_) | Act::Cap(_));
@@ -610,6 +614,19 @@ impl Walk<'_> {
             );
         }
         self.push(tail, Operation::Conv { frame, groups }, node, 1, result, None)
+    }
+
+    /// The sum with a number for every channel that alone reads a product.
+    fn bias(&self, node: &Node, result: &Form) -> Option<NodeId> {
+        let (id, sum) = self.only_reader(node.output)?;
+        let at = (0..2).find(|&at| self.constant(sum, at).is_some())?;
+        let shape = &self.graph[sum.output].shape;
+        let channels = result.extents[0] as usize;
+        let fits = node.op == Op::MatMul
+            && sum.op == Op::Binary(Binary::Add)
+            && *shape == self.graph[node.output].shape
+            && weights::of_channels(self.graph, sum, at, channels, shape.len() - 1).is_some();
+        fits.then_some(id)
     }
 
     fn pool(&mut self, id: NodeId, node: &Node, pool: &Pool) -> Reason<()> {

@@ -33,7 +33,7 @@ use quincunx_contract::{
     Compiled, Interface, LayerTap, Log, NotCompiled, Options, Port, Refused, Section,
 };
 use quincunx_diag::{Class, Diagnostic, Result};
-use quincunx_graph::{Graph, Op, ValueId};
+use quincunx_graph::{Binary, Graph, Op, ValueId};
 use rustc_hash::FxHashMap;
 use schedule::{DramTensor, Job, Misfit, Scheduled, schedule};
 use std::collections::BTreeMap;
@@ -373,7 +373,11 @@ fn weigh(
                 };
                 axis.and_then(rows)
             }
-            _ => Rows::new(graph, node, row, scale, zero),
+            _ => {
+                let sum = layer.nodes.get(1).map(|&id| &graph[id]);
+                let sum = sum.filter(|node| node.op == Op::Binary(Binary::Add));
+                Rows::new(graph, node, sum, row, (scale, zero))
+            }
         };
         let Some(mut rows) = rows else {
             let problem =

@@ -4,7 +4,7 @@
 //! parameters are ours.
 
 use crate::work::{Extents, PARAMETER_BYTES, ceil8};
-use quincunx_graph::{Binary, Graph, Node, Op, Quantiser, Value};
+use quincunx_graph::{Binary, Graph, Node, Op, Quantiser, Value, ValueId};
 
 /// What a product multiplies with.
 pub(crate) struct Rows {
@@ -100,7 +100,7 @@ pub(crate) fn check(graph: &Graph, node: &Node) -> Result<(), String> {
     {
         return Err("its bias is not constant".to_owned());
     }
-    if bias(graph, node, value.shape[axis]).is_none() {
+    if bias(graph, node.input(2), value.shape[axis]).is_none() {
         return Err("its bias is not one number per output channel".to_owned());
     }
     Ok(())
@@ -120,8 +120,8 @@ fn integers(value: &Value, quantiser: &Quantiser, axis: usize) -> Option<Vec<i64
 }
 
 /// The real numbers of a bias: one per output channel.
-fn bias(graph: &Graph, node: &Node, channels: usize) -> Option<Vec<f64>> {
-    let Some(id) = node.input(2) else { return Some(vec![0.0; channels]) };
+fn bias(graph: &Graph, bias: Option<ValueId>, channels: usize) -> Option<Vec<f64>> {
+    let Some(id) = bias else { return Some(vec![0.0; channels]) };
     let value = &graph[id];
     let constant = value.constant.as_ref()?;
     let mut reals = match &constant.quantiser {
@@ -212,15 +212,16 @@ impl Rows {
         Some(Rows { channels, row: [1, 1, 1], codes, factors, addends })
     }
 
-    /// The weights of a product whose input has this grid, and where its row has these extents.
+    /// The weights of a product whose input has this grid, and where its row has these extents. The
+    /// bias is an operand of it or of the sum behind it.
     ///
     /// `None` for what [`check`] refuses, and a bias that is not one number per output channel.
     pub(crate) fn new(
         graph: &Graph,
         node: &Node,
+        sum: Option<&Node>,
         row: Extents,
-        scale: f64,
-        zero: i32,
+        (scale, zero): (f64, i32),
     ) -> Option<Rows> {
         let (value, quantiser) = operand(graph, node).ok()?;
         let axis = axis(node);
@@ -241,7 +242,8 @@ impl Rows {
             _ => (1.0, 1.0),
         };
         let scales = per_channel(&quantiser.scale, &value.shape, axis)?;
-        let bias = bias(graph, node, channels)?;
+        let added = |sum: &Node| sum.operands().find(|&operand| graph[operand].constant.is_some());
+        let bias = bias(graph, sum.map_or(node.input(2), added), channels)?;
         let length = codes.len() / channels.max(1);
         let (mut factors, mut addends) = (Vec::new(), Vec::new());
         for (k, codes) in codes.chunks_exact(length.max(1)).enumerate() {

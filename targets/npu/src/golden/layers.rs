@@ -6,7 +6,7 @@ use super::numbers::{Activation, Form, Grid, Number};
 use super::pools::Pooling;
 use super::products::{Matrices, Product};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Activation as Kind, Graph, Node, Op, Unary, ValueId};
+use quincunx_graph::{Activation as Kind, Binary, Graph, Node, Op, Unary, ValueId};
 use std::collections::BTreeMap;
 
 /// What a node of the graph is for the machine.
@@ -100,7 +100,8 @@ impl Layer {
                 (Operation::Matrices(matrices(shapes, [x, y])?), Form::Halves, rest)
             }
             Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul => {
-                (Operation::Product(product(graph, first, x)?), Form::Halves, rest)
+                let (bias, rest) = bias(graph, first, rest);
+                (Operation::Product(product(graph, first, bias, x)?), Form::Halves, rest)
             }
             Op::Concat { axis: 1 } => {
                 let forms =
@@ -220,14 +221,28 @@ fn matrices(shapes: [Option<&[usize]>; 2], forms: [Form; 2]) -> Result<Matrices>
     }
 }
 
+/// The bias of a product, which a sum behind it can add, and the nodes behind them.
+fn bias<'n>(graph: &Graph, node: &Node, rest: &'n [&'n Node]) -> (Option<ValueId>, &'n [&'n Node]) {
+    let is_constant = |&operand: &ValueId| graph[operand].constant.is_some();
+    match rest {
+        [sum, behind @ ..] if node.op == Op::MatMul && sum.op == Op::Binary(Binary::Add) => {
+            match sum.operands().find(is_constant) {
+                Some(bias) => (Some(bias), behind),
+                None => (None, rest),
+            }
+        }
+        _ => (node.input(2), rest),
+    }
+}
+
 /// A product with weights.
-fn product(graph: &Graph, node: &Node, x: Form) -> Result<Product> {
+fn product(graph: &Graph, node: &Node, bias: Option<ValueId>, x: Form) -> Result<Product> {
     let Form::Codes(grid) = x else { return Err(misfit("a product reads numbers of 16 bits")) };
     match &node.op {
         Op::Conv(conv) => Product::of_conv(graph, node, conv, grid),
         Op::ConvTranspose(conv) => Product::of_transposed(graph, node, conv, grid),
-        Op::Gemm(gemm) => Product::of_matrix(graph, node, Some(gemm), grid),
-        _ => Product::of_matrix(graph, node, None, grid),
+        Op::Gemm(gemm) => Product::of_matrix(graph, node, Some(gemm), bias, grid),
+        _ => Product::of_matrix(graph, node, None, bias, grid),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::misfit;
 use super::numbers::Grid;
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, ConvTranspose, Gemm, Graph, Node, Value, Window};
+use quincunx_graph::{Conv, ConvTranspose, Gemm, Graph, Node, Value, ValueId, Window};
 use quincunx_num::{ConvShape, Convolution, ImageLayout, Matrix, Packed};
 
 /// A product of codes with constant weights.
@@ -51,7 +51,7 @@ impl Product {
             .ok_or_else(|| misfit("a convolution is not one of images"))?;
         let part = image.shape[1..].iter().product();
         let weights = Weights::new(weights, 0)?;
-        let finish = weights.finish(graph, node, x, [1.0, 1.0])?;
+        let finish = weights.finish(graph, node.input(2), x, [1.0, 1.0])?;
         let sums = match weights.fit_32_bits() {
             true => Sums::images(shape, &weights.codes, x),
             false => Sums::deep_images(shape, conv.window.clone(), weights.codes, x),
@@ -87,7 +87,7 @@ impl Product {
             (rest / kernel * outputs + output) * kernel + rest % kernel
         };
         weights.codes = (0..weights.codes.len()).map(|at| weights.codes[own(at)]).collect();
-        let finish = weights.finish(graph, node, x, [1.0, 1.0])?;
+        let finish = weights.finish(graph, node.input(2), x, [1.0, 1.0])?;
         let spread = Spread {
             window: conv.window.clone(),
             channels: *channels,
@@ -107,6 +107,7 @@ impl Product {
         graph: &Graph,
         node: &Node,
         gemm: Option<&Gemm>,
+        bias: Option<ValueId>,
         x: Grid,
     ) -> Result<Product> {
         if gemm.is_some_and(|gemm| gemm.transpose_a) {
@@ -124,7 +125,7 @@ impl Product {
         }
         let part = weights.depth;
         let factors = gemm.map_or([1.0, 1.0], |gemm| [gemm.alpha.into(), gemm.beta.into()]);
-        let finish = weights.finish(graph, node, x, factors)?;
+        let finish = weights.finish(graph, bias, x, factors)?;
         let sums = match weights.fit_32_bits() {
             true => {
                 let right = Matrix::row_major(&weights.codes, finish.len(), part);
@@ -369,11 +370,11 @@ impl Weights {
     fn finish(
         &self,
         graph: &Graph,
-        node: &Node,
+        bias: Option<ValueId>,
         x: Grid,
         [alpha, beta]: [f64; 2],
     ) -> Result<Vec<(f32, f32)>> {
-        let bias = bias(graph, node, self.scales.len())?;
+        let bias = self::bias(graph, bias, self.scales.len())?;
         let parameters = self.outputs().zip(&self.scales).zip(bias);
         let finish = parameters.map(|((weights, scale), bias)| {
             let sum: i64 = weights.iter().map(|&w| i64::from(w)).sum();
@@ -386,8 +387,8 @@ impl Weights {
 }
 
 /// The bias of every output, which may be one for all of them or absent.
-fn bias(graph: &Graph, node: &Node, outputs: usize) -> Result<Vec<f64>> {
-    let Some(id) = node.input(2) else { return Ok(vec![0.0; outputs]) };
+fn bias(graph: &Graph, bias: Option<ValueId>, outputs: usize) -> Result<Vec<f64>> {
+    let Some(id) = bias else { return Ok(vec![0.0; outputs]) };
     let value = &graph[id];
     let wrong = |what: &str| misfit(format!("the bias {:?} {what}", value.name));
     let constant = value.constant.as_ref().ok_or_else(|| wrong("is computed"))?;

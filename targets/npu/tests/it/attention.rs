@@ -3,7 +3,7 @@
 use crate::common::networks::{Network, calibrated, distance};
 use crate::common::{Random, arch};
 use crate::compiled::{compile, judges_agree};
-use quincunx_contract::Engine;
+use quincunx_contract::{Compiled, Engine};
 use quincunx_graph::passes::recognise_functions;
 use quincunx_graph::{Binary, Graph, LayerNorm, Op, Reduce, ReduceKind, Softmax, Unary, ValueId};
 use quincunx_import::{ExportOptions, write_onnx};
@@ -215,7 +215,12 @@ fn transpositions_that_move_numbers() {
 }
 
 /// An encoder block as PyTorch exports one that normalises first.
-fn encoder(random: &mut Random, [n, t, c]: [usize; 3], heads: usize, spelled: bool) -> Graph {
+fn encoder(
+    random: &mut Random,
+    [n, t, c]: [usize; 3],
+    heads: usize,
+    spelled: bool,
+) -> Graph {
     let mut net = Net { random, graph: Graph::new("encoder"), count: 0, spelled };
     let x = net.graph.add_input("x", DType::F32, &[n, t, c], &[]).unwrap();
     let y = net.normalised(x);
@@ -253,6 +258,20 @@ fn by_onnxruntime(python: &str, graph: &Graph, sample: &Tensors) -> Tensor {
     npy::read_npy(std::fs::read(&output).unwrap()).unwrap()
 }
 
+/// Layers that are a product and the sum with its bias.
+fn biased(graph: &Graph, compiled: &Compiled) -> usize {
+    let layers = compiled.numerics.0["layers"].as_array().unwrap().iter();
+    let op =
+        |name: &serde_json::Value| &graph[graph.node_named(name.as_str().unwrap()).unwrap()].op;
+    layers
+        .filter(|layer| {
+            let nodes = layer["nodes"].as_array().unwrap();
+            let ops: Vec<&Op> = nodes.iter().take(2).map(op).collect();
+            ops == [&Op::MatMul, &Op::Binary(Binary::Add)]
+        })
+        .count()
+}
+
 /// All of a block is on the machine, whose simulators and golden model agree at every layer; its
 /// results are near those of onnxruntime, on the same grids and without grids.
 #[test]
@@ -264,8 +283,9 @@ fn encoder_blocks() {
         let network = calibrated(float.clone(), random);
         let [programs, values] = judges_agree(&network, "fast", case as u64);
         assert!(programs == 3 && values > 40, "{programs} programs, {values} values");
-        let Some(python) = python("onnxruntime") else { continue };
         let compiled = compile(&network.graph, &arch()).unwrap();
+        assert_eq!(biased(&network.graph, &compiled), 6);
+        let Some(python) = python("onnxruntime") else { continue };
         for sample in &network.samples {
             let outputs = compiled.program.load(Engine::Fast).unwrap().run(sample).unwrap();
             let found = outputs.values().next().unwrap();

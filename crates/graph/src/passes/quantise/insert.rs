@@ -2,7 +2,9 @@
 
 use super::calibrate::{Observations, Statistics};
 use super::clip::choose;
-use super::parameters::{Role, bias, bounds, codes, plain_floats, role, weight_quantiser};
+use super::parameters::{
+    Role, bias, biased_product, bounds, codes, plain_floats, role, weight_quantiser,
+};
 use super::places::Places;
 use super::recipe::{Grid, Recipe, Settings, cannot};
 use super::report::{ActivationGrid, Layer, Noise, ParameterGrid, Quantised};
@@ -234,7 +236,17 @@ impl Insert<'_> {
         {
             return Ok(Some((tensor.clone(), grid.quantiser.clone(), false)));
         }
-        Ok(match role(self.graph, node, index, settings.grid) {
+        // Where a quantiser lies between, this is a layer of its own.
+        let product = biased_product(self.graph, node)
+            .filter(|&(_, constant)| constant == index)
+            .and_then(|_| self.rewrite.new[inputs[1 - index]?].producer)
+            .map(|id| &self.rewrite.new[id])
+            .filter(|product| product.op == Op::MatMul);
+        let (node, inputs, role) = match product {
+            Some(product) => (product, &product.inputs[..], Role::Bias),
+            None => (node, inputs, role(self.graph, node, index, settings.grid)),
+        };
+        Ok(match role {
             Role::Float => None,
             Role::Bias if matches!(settings.grid, Grid::Uniform { .. }) => {
                 let quantiser = weight_quantiser(tensor, None, settings, self.recipe.method)?;

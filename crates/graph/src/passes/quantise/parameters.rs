@@ -62,6 +62,21 @@ pub(super) fn role(graph: &Graph, node: &Node, index: usize, grid: Grid) -> Role
     }
 }
 
+/// If a node adds a constant row to a product of rows with constant weights: the product, and the
+/// operand that is the constant.
+pub(super) fn biased_product<'g>(graph: &'g Graph, sum: &Node) -> Option<(&'g Node, usize)> {
+    let is_constant =
+        |index: &usize| sum.input(*index).is_some_and(|x| graph[x].constant.is_some());
+    let index = (0..2).find(is_constant).filter(|_| sum.op == Op::Binary(Binary::Add))?;
+    let product = &graph[graph[sum.input(1 - index)?].producer?];
+    let weights = product.input(1).map(|id| &graph[id]).filter(|w| w.constant.is_some())?;
+    let (&[_, columns], Op::MatMul) = (&weights.shape[..], &product.op) else { return None };
+    let (&last, outer) = graph[sum.input(index)?].shape.split_last()?;
+    let is_row = last == columns && outer.iter().all(|&extent| extent == 1);
+    let same = graph[product.output].shape == graph[sum.output].shape;
+    (is_row && same).then_some((product, index))
+}
+
 /// True for infinities that only decide what is chosen: no grid has them.
 fn is_mask(graph: &Graph, node: &Node, index: usize) -> bool {
     let chooses = matches!(node.op, Op::Binary(Binary::Max | Binary::Min) | Op::Where | Op::Pad(_));
@@ -179,7 +194,7 @@ pub(super) fn bias(
 fn channels(node: &Node, scale: &Param<f64>) -> Option<Vec<f64>> {
     let values = scale.values();
     match &node.op {
-        Op::Gemm(Gemm { .. }) | Op::Conv(Conv { .. }) => Some(values.to_vec()),
+        Op::Gemm(Gemm { .. }) | Op::Conv(Conv { .. }) | Op::MatMul => Some(values.to_vec()),
         Op::ConvTranspose(ConvTranspose { groups, .. }) if values.len() > 1 => {
             Some(values.repeat(*groups))
         }

@@ -1,8 +1,9 @@
 //! Which values get a grid, and which share one.
 
+use super::parameters::biased_product;
 use super::recipe::{Grid, Overrides, Recipe, Settings};
 use crate::grid::moves;
-use crate::{Activation, Graph, Node, NodeId, Op, ReduceKind, Unary, ValueId};
+use crate::{Activation, Binary, Graph, Node, NodeId, Op, ReduceKind, Unary, ValueId};
 use quincunx_tensor::DType;
 
 /// What happens where in a graph.
@@ -53,7 +54,7 @@ pub(super) fn find(graph: &Graph, recipe: &Recipe) -> Places {
     let mut inherited = vec![Overrides::default(); count];
     for (id, node) in graph.nodes() {
         let own = recipe.layers.get(&node.name).copied().unwrap_or_default();
-        let before = node.input(0).filter(|&x| walk.absorber(x) == Some(id));
+        let before = node.operands().find(|&x| walk.absorber(x) == Some(id));
         let overrides = before.map_or(own, |x| inherited[x.index()].with(&own));
         inherited[node.output.index()] = overrides;
         walk.places.nodes.push(overrides.apply(recipe.default));
@@ -91,7 +92,7 @@ impl Walk<'_> {
             } else {
                 self.places.origin[output.index()] = origin;
             }
-        } else if self.computes(node, settings.grid == Grid::Affine) {
+        } else if self.computes(node, settings.grid) {
             self.place(output, settings);
         }
     }
@@ -158,30 +159,28 @@ impl Walk<'_> {
         first.is_some_and(|(grid, ..)| grid == Grid::Affine) && wishes.all(|w| Some(w) == first)
     }
 
-    /// The ReLU or Clip, or behind a product leaky ReLU, that is the only reader of a value and is
-    /// quantised instead of it.
+    /// The ReLU or Clip, or behind a product leaky ReLU or bias, that is the only reader of a value and
+    /// is quantised instead of it.
     fn absorber(&self, value: ValueId) -> Option<NodeId> {
-        let producer = self.graph[value].producer?;
-        let product = matches!(
-            self.graph[producer].op,
-            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul
-        );
+        let producer = &self.graph[self.graph[value].producer?];
+        let product =
+            matches!(producer.op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul)
+                || biased_product(self.graph, producer).is_some();
         let linear = product
-            || matches!(
-                self.graph[producer].op,
-                Op::Binary(_) | Op::GlobalAveragePool | Op::BatchNorm(_)
-            );
+            || matches!(producer.op, Op::Binary(_) | Op::GlobalAveragePool | Op::BatchNorm(_));
         let [reader] = self.consumers[value.index()][..] else { return None };
         let absorbs = match self.graph[reader].op {
             Op::Unary(Unary::Relu) | Op::Activation(Activation::Clip { .. }) => linear,
             Op::Activation(Activation::LeakyRelu { .. }) => product,
+            Op::Binary(Binary::Add) => biased_product(self.graph, &self.graph[reader]).is_some(),
             _ => false,
         };
         (absorbs && !self.is_output[value.index()]).then_some(reader)
     }
 
     /// True when the node's result is made of new numbers and needs a grid of its own.
-    fn computes(&self, node: &Node, affine: bool) -> bool {
+    fn computes(&self, node: &Node, grid: Grid) -> bool {
+        let affine = grid == Grid::Affine;
         let instead = self.absorber(node.output).map(|reader| &self.graph[reader].op);
         match &node.op {
             Op::Conv(_)
@@ -191,6 +190,8 @@ impl Walk<'_> {
             | Op::GlobalAveragePool
             | Op::BatchNorm(_) => match instead {
                 Some(Op::Unary(Unary::Relu)) => false,
+                // Fixed-point machines of one format round before a sum.
+                Some(Op::Binary(_)) => matches!(grid, Grid::Uniform { .. }),
                 Some(_) => !affine,
                 None => true,
             },
