@@ -89,6 +89,10 @@ pub trait Arch: Any + Send + Sync {
     fn name(&self) -> &str;
     /// Name and value of every parameter, in the order of the file format.
     fn parameters(&self) -> Vec<(&'static str, String)>;
+    /// Names of parameters that its file does not give and could.
+    fn absent(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
     /// The architecture file, so that [`Target::arch`] on it gives the same machine.
     fn to_file(&self) -> String;
     /// For the target to find its own type again.

@@ -275,14 +275,19 @@ impl NpuArch {
             whole("hop_cycles", self.hop_cycles, 0, 1 << 20),
             whole("link_bytes_per_cycle", self.link_bytes_per_cycle, 1, 1 << 20),
         ]);
-        let energies = [
+        let given = |(name, pj): (_, Option<f64>)| Some(real(name, pj?, 0.0, 1e9));
+        table.extend(self.energies().into_iter().filter_map(given));
+        table
+    }
+
+    /// Energies in pJ, which a file need not give.
+    fn energies(&self) -> [(&'static str, Option<f64>); 4] {
+        [
             ("dram_pj_per_byte", self.dram_pj_per_byte),
             ("l2_pj_per_byte", self.l2_pj_per_byte),
             ("wl0_pj_per_byte", self.wl0_pj_per_byte),
             ("mac_pj", self.mac_pj),
-        ];
-        table.extend(energies.into_iter().filter_map(|(n, pj)| Some(real(n, pj?, 0.0, 1e9))));
-        table
+        ]
     }
 
     fn check(&self) -> Result<()> {
@@ -350,6 +355,11 @@ impl Arch for NpuArch {
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
         self.table().into_iter().map(|(name, value, ..)| (name, value.to_string())).collect()
+    }
+
+    fn absent(&self) -> Vec<&'static str> {
+        let absent = |(name, pj): (&'static str, Option<f64>)| pj.is_none().then_some(name);
+        self.energies().into_iter().filter_map(absent).collect()
     }
 
     fn to_file(&self) -> String {

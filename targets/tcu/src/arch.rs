@@ -249,6 +249,21 @@ fn stem(path: &str) -> &str {
     name.strip_suffix(".tarch").unwrap_or(name)
 }
 
+impl TcuArch {
+    /// What a file need not give.
+    fn further(&self) -> [(&'static str, Option<String>); 6] {
+        let text = |number: Option<u32>| number.map(|number| number.to_string());
+        [
+            ("instruction_bytes", text(self.instruction_bytes)),
+            ("sample_block_size", text(self.sample_block_size)),
+            ("lookup_tables", text(self.lookup_tables)),
+            ("lookup_table_depth", text(self.lookup_table_depth)),
+            ("clock_mhz", text(self.clock_mhz)),
+            ("board", self.board.clone()),
+        ]
+    }
+}
+
 impl Arch for TcuArch {
     fn name(&self) -> &str {
         &self.name
@@ -268,16 +283,14 @@ impl Arch for TcuArch {
             ("number_of_threads", self.number_of_threads.to_string()),
             ("thread_queue_depth", self.thread_queue_depth.to_string()),
         ];
-        let further = [
-            ("instruction_bytes", self.instruction_bytes),
-            ("sample_block_size", self.sample_block_size),
-            ("lookup_tables", self.lookup_tables),
-            ("lookup_table_depth", self.lookup_table_depth),
-            ("clock_mhz", self.clock_mhz),
-        ];
-        list.extend(further.into_iter().filter_map(|(name, n)| Some((name, n?.to_string()))));
-        list.extend(self.board.clone().map(|board| ("board", board)));
+        list.extend(self.further().into_iter().filter_map(|(name, value)| Some((name, value?))));
         list
+    }
+
+    fn absent(&self) -> Vec<&'static str> {
+        let absent =
+            |(name, value): (&'static str, Option<String>)| value.is_none().then_some(name);
+        self.further().into_iter().filter_map(absent).collect()
     }
 
     fn to_file(&self) -> String {

@@ -125,6 +125,9 @@ pub fn describe(target: &dyn Target, arch: &ArchSource) -> Result<Report> {
     for (name, value) in arch.parameters() {
         parameters.push(vec![name.into(), value.into()]);
     }
+    for name in arch.absent() {
+        parameters.push(vec![name.into(), "not given".into()]);
+    }
     let tables = [presets, options, kinds, parameters];
     let heading = Heading::new("Target").of(info.name).on(format!("{} {}", info.name, arch.name()));
     let summary = format!("{}: {}", info.name, info.summary);

@@ -18,12 +18,15 @@ use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_report::{Cell, Column, Report, Table};
 use serde_json::Value;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 /// Most combinations of a sweep.
 pub const MAX_COMBINATIONS: usize = 4096;
+
+/// Most machines that a note names.
+const MAX_NAMED: usize = 8;
 
 /// What marks the machines that nothing beats, in words.
 const PARETO: &str = "no other machine is as fast, takes as much of the model and has varied numbers \
@@ -79,6 +82,8 @@ pub struct Row {
     pub result: std::result::Result<Figures, Misfit>,
     /// Nothing beats it.
     pub pareto: bool,
+    /// What the compiler warned of or noted.
+    told: Vec<Diagnostic>,
 }
 
 /// Why there is no program.
@@ -128,7 +133,7 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
         |(), index| {
             let result = match &machines[index].1 {
                 Ok(setup) => compiled(setup, sweep.strict, &prepared),
-                Err(problem) => Ok(Err(Misfit::Machine(problem.clone()))),
+                Err(problem) => Ok((Err(Misfit::Machine(problem.clone())), Vec::new())),
             };
             progress.step();
             // Failures have several diagnostics, so they are no errors of the threads.
@@ -136,7 +141,8 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
         },
     )?;
     let row = |((values, _), result): ((Vec<Value>, _), Outcome<_>)| {
-        Ok(Row { values, result: result?, pareto: false })
+        let (result, told) = result?;
+        Ok(Row { values, result, pareto: false, told })
     };
     let rows = machines.into_iter().zip(results).map(row).collect::<Outcome<Vec<Row>>>()?;
     Ok(marked(rows))
@@ -218,23 +224,26 @@ fn combinations(choices: &[Vec<Value>]) -> Vec<Vec<Value>> {
     })
 }
 
+/// What became of the model on a machine, and what the compiler told.
 fn compiled(
     setup: &Setup<'_>,
     strict: bool,
     prepared: &[(Numbers, Prepared)],
-) -> Outcome<std::result::Result<Figures, Misfit>> {
+) -> Outcome<(std::result::Result<Figures, Misfit>, Vec<Diagnostic>)> {
     let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
     let found = prepared.iter().find(|(known, _)| *known == numbers);
     let bug = || Diagnostic::bug("a machine wants other numbers than it did");
     let (_, Prepared { graph, .. }) = found.ok_or_else(bug)?;
-    let (plan, result) = build(graph, setup, strict, &mut Log::default())?;
-    match result {
-        Ok(executable) => Ok(Ok(Figures::of(&plan, &executable))),
+    let mut log = Log::default();
+    let (plan, result) = build(graph, setup, strict, &mut log)?;
+    let result = match result {
+        Ok(executable) => Ok(Figures::of(&plan, &executable)),
         Err(failure) if failure.exit_code() == Class::Unsupported.exit_code() => {
-            Ok(Err(Misfit::Model(quincunx_diag::first(failure.diagnostics))))
+            Err(Misfit::Model(quincunx_diag::first(failure.diagnostics)))
         }
-        Err(failure) => Err(failure),
-    }
+        Err(failure) => return Err(failure),
+    };
+    Ok((result, log.diagnostics))
 }
 
 impl Figures {
@@ -328,6 +337,38 @@ pub fn nothing_fits(rows: &[Row]) -> Option<Diagnostic> {
     let problem = Diagnostic::unsupported("Q0654", message);
     let problem = problem.help("the column problem says what each of them lacks");
     rows.iter().all(|row| row.result.is_err()).then_some(problem)
+}
+
+/// What the compiler warned of or noted, each once, with the machines concerned.
+pub fn told(sweep: &Sweep<'_>, rows: &[Row]) -> Vec<Diagnostic> {
+    let mut found: Vec<(&Diagnostic, Vec<&Row>)> = Vec::new();
+    let mut places = HashMap::new();
+    for row in rows {
+        for told in &row.told {
+            let place = *places.entry((told.code(), told.message())).or_insert(found.len());
+            match found.get_mut(place) {
+                Some((_, rows)) => rows.push(row),
+                None => found.push((told, vec![row])),
+            }
+        }
+    }
+    let machine = |row: &&Row| {
+        let names = sweep.vary.iter().map(|variation| &variation.parameter);
+        let pairs = names.zip(&row.values).map(|(name, value)| match value.as_str() {
+            Some(text) => format!("{name}={text}"),
+            None => format!("{name}={value}"),
+        });
+        pairs.collect::<Vec<_>>().join(" ")
+    };
+    let with_machines = |(told, with): (&Diagnostic, Vec<&Row>)| {
+        let mut list: Vec<String> = with.iter().take(MAX_NAMED).map(machine).collect();
+        if with.len() > MAX_NAMED {
+            list.push(format!("{} more", with.len() - MAX_NAMED));
+        }
+        let count = format!("on {} of {} machines", with.len(), rows.len());
+        told.clone().with_note(format!("{count}: {}", list.join("; ")))
+    };
+    found.into_iter().map(with_machines).collect()
 }
 
 /// What is the same for all machines, and a row for each.

@@ -5,7 +5,8 @@ use crate::console::Console;
 use crate::input;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
-use quincunx::sweep::{self, Variation, nothing_fits, picture, report, sweep};
+use quincunx::diag::Sources;
+use quincunx::sweep::{self, Variation, nothing_fits, picture, report, sweep, told};
 use quincunx::{Calibration, Outcome, find_target};
 use std::path::PathBuf;
 
@@ -71,6 +72,7 @@ impl Sweep {
             threads: console.threads,
         };
         let rows = sweep(&job, console.progress())?;
+        console.diagnostics(&told(&job, &rows), &Sources::new());
         let heading = setup.heading("Sweep", &model.file_name());
         if let Some(path) = &self.picture {
             console.write(Some(path), picture(&job, &rows, &heading).as_bytes())?;

@@ -299,6 +299,17 @@ fn help_documents_exit_codes_and_goes_to_stdout() {
     }
 }
 
+/// Parameters that the file of a machine does not give are listed too.
+#[test]
+fn optional_parameters_are_listed() {
+    for (target, parameter) in [("npu", "mac_pj"), ("tcu", "board")] {
+        let listed = quincunx(&["targets", target]);
+        let text = listed.text();
+        let row = text.lines().find(|line| line.starts_with(parameter)).unwrap();
+        assert!(row.ends_with("not given"), "{row}");
+    }
+}
+
 #[test]
 fn every_format_has_every_table() {
     for format in ["text", "json", "md", "csv", "html"] {

@@ -10,6 +10,8 @@ pub(super) struct MachineFile {
     /// Name of the machine.
     name: String,
     values: Value,
+    /// Parameters that the file does not give and could.
+    absent: Vec<&'static str>,
     /// Its form: JSON, otherwise TOML.
     is_json: bool,
 }
@@ -28,7 +30,8 @@ impl MachineFile {
         };
         let values = values.filter(Value::is_object);
         let bug = || Diagnostic::bug("the file of a machine is neither TOML nor JSON");
-        Ok(MachineFile { name: arch.name().to_owned(), values: values.ok_or_else(bug)?, is_json })
+        let (name, absent) = (arch.name().to_owned(), arch.absent());
+        Ok(MachineFile { name, values: values.ok_or_else(bug)?, absent, is_json })
     }
 
     /// Every parameter with its value; those in tables as `table.name`.
@@ -97,7 +100,7 @@ impl MachineFile {
     fn unknown(&self, parameter: &str) -> Diagnostic {
         let known = self.parameters();
         let message = format!("machine {} has no parameter {parameter:?}", self.name);
-        let names = known.keys().map(String::as_str);
+        let names = known.keys().map(String::as_str).chain(self.absent.iter().copied());
         Diagnostic::usage("Q0652", message).help(suggestion(parameter, "parameters", names))
     }
 }
@@ -188,6 +191,7 @@ mod tests {
             ("npu", "row", "4", "Q0652", Some("did you mean \"rows\"?")),
             ("tcu", "array_sise", "4", "Q0652", Some("did you mean \"array_size\"?")),
             ("scamp", "cost.clock_mz", "4", "Q0652", Some("did you mean \"cost.clock_mhz\"?")),
+            ("npu", "mac_pi", "4", "Q0652", Some("did you mean \"mac_pj\"?")),
             ("npu", "banana", "4", "Q0652", None),
             ("npu", "rows.of", "4", "Q0652", None),
             ("scamp", "cost", "4", "Q0652", None),

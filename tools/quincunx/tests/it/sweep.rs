@@ -2,7 +2,7 @@
 
 use quincunx::compile::{Job, compile};
 use quincunx::report::{Format, Heading};
-use quincunx::sweep::{Sweep, Variation, nothing_fits, picture, report, sweep};
+use quincunx::sweep::{Sweep, Variation, nothing_fits, picture, report, sweep, told};
 use quincunx::target::ArchSource;
 use quincunx::{Calibration, InputFile, Model, Outcome, Setup, Silent, find_target};
 use serde_json::{Map, Value};
@@ -60,6 +60,23 @@ impl Case {
         let json: Value = serde_json::from_str(&text).unwrap();
         let rows = json["rows"].as_array().unwrap().iter();
         Ok((rows.map(|row| row.as_object().unwrap().clone()).collect(), text))
+    }
+
+    /// What the compiler told, with notes.
+    fn told(&self) -> Vec<String> {
+        let model = digits();
+        let job = Sweep {
+            model: &model,
+            setup: &self.setup,
+            vary: &self.vary,
+            strict: false,
+            fold_batch_norm: true,
+            calibration: Calibration::default(),
+            threads: NonZeroUsize::MIN,
+        };
+        let rows = sweep(&job, &Silent).unwrap();
+        let text = |d: &quincunx::diag::Diagnostic| format!("{d}: {}", d.notes().join("; "));
+        told(&job, &rows).iter().map(text).collect()
     }
 
     fn rows(&self) -> Vec<Map<String, Value>> {
@@ -147,6 +164,22 @@ fn misfits_are_rows() {
     case.vary.truncate(1);
     case.vary[0].values.truncate(1);
     assert_eq!(case.rows()[0]["status"], "misfit");
+}
+
+/// What the compiler tells of several machines is shown once.
+#[test]
+fn notes_name_their_machines() {
+    let told = case("npu", &[("effort", "fast")], &["cores_x=1,3", "rows=4,8"]).told();
+    let message = "note[Q4095]: the program uses 1 of the machine's 3 cores";
+    assert_eq!(
+        told,
+        [format!("{message}: on 2 of 4 machines: cores_x=3 rows=4; cores_x=3 rows=8")]
+    );
+    let told = case("tcu", &[], &["array_size=4,8", "data_type=FP16BP8,FP8BP4"]).told();
+    let [clipped] = &told[..] else { panic!("{told:?}") };
+    let machines = "array_size=4 data_type=FP8BP4; array_size=8 data_type=FP8BP4";
+    assert!(clipped.starts_with("warning[Q0521]: scale of bn2: 8 of 8 numbers"), "{clipped}");
+    assert!(clipped.ends_with(&format!(": on 2 of 4 machines: {machines}")), "{clipped}");
 }
 
 /// A machine that there cannot be is a row, unless a value is to blame alone.
