@@ -33,7 +33,7 @@ use quincunx_contract::{
     Compiled, Interface, LayerTap, Log, NotCompiled, Options, Port, Refused, Section,
 };
 use quincunx_diag::{Class, Diagnostic, Result};
-use quincunx_graph::{Binary, Graph, Op, ValueId};
+use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
 use rustc_hash::FxHashMap;
 use schedule::{DramTensor, Job, Misfit, Scheduled, schedule};
 use std::collections::BTreeMap;
@@ -582,21 +582,29 @@ fn taps(
     taps
 }
 
-/// The layers of the program: where the first line of each begins.
+/// The layers of the program: where the first line of each begins, in every group of images. All
+/// multiplications of a layer are told with its first section.
 fn sections(graph: &Graph, network: &Network, program: &Program) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
-    let mut seen = vec![false; network.layers.len()];
+    // The newest workload that has begun, its layer, and which layers have begun.
+    let (mut newest, mut current) = (-1, None);
+    let mut begun = vec![false; network.layers.len()];
     for (index, line) in program.lines.iter().enumerate() {
-        let Some(map) = line.map.as_ref().filter(|map| map.slyr >= 0) else { continue };
+        let map = line.map.as_ref().filter(|map| map.slyr >= 0 && map.wkl > newest);
+        let Some(map) = map else { continue };
+        newest = map.wkl;
         let number = map.slyr as usize;
-        let Some(is_seen) = seen.get_mut(number).filter(|is_seen| !**is_seen) else { continue };
-        *is_seen = true;
+        if current.replace(number) == Some(number) || number >= begun.len() {
+            continue;
+        }
         let layer = &network.layers[number];
         if layer.nodes.is_empty() {
             continue;
         }
         let nodes: Vec<String> = layer.nodes.iter().map(|&node| graph[node].name.clone()).collect();
-        let macs = layer.nodes.iter().map(|&node| graph.macs(&graph[node])).sum();
+        let is_first = !std::mem::replace(&mut begun[number], true);
+        let macs = |node: &Node| if is_first { graph.macs(node) } else { 0 };
+        let macs = layer.nodes.iter().map(|&node| macs(&graph[node])).sum();
         let name = nodes.first().cloned().unwrap_or_default();
         sections.push(Section { name, nodes, first: index, macs, ..Section::default() });
     }

@@ -1,6 +1,7 @@
 //! Layers: how long they take, what bounds them, and how near they are to the roof.
 
 use super::{Run, order, transfers};
+use crate::program::Program;
 use crate::replay::Node;
 use crate::work::Work;
 use quincunx_report::{Cell, Column, Table};
@@ -12,25 +13,32 @@ const WAITING: &str = "waiting";
 
 /// What is summed over the lines of a layer that compute, and over those of the critical path that
 /// compute or move its data.
+#[derive(Default)]
 struct Layer {
     lines: u64,
     products: u64,
     /// Cycles of the array.
     busy: u64,
-    start: u64,
-    end: u64,
+    /// From the first line that computes to the last, of every time that the layer is computed.
+    spans: BTreeMap<usize, (u64, u64)>,
     /// Cycles of the critical path, by what works.
     critical: BTreeMap<&'static str, u64>,
 }
 
 impl Layer {
-    fn starting(start: u64) -> Layer {
-        let critical = BTreeMap::new();
-        Layer { lines: 0, products: 0, busy: 0, start, end: start, critical }
+    fn start(&self) -> u64 {
+        self.spans.values().map(|span| span.0).min().unwrap_or(0)
     }
 
     fn span(&self) -> u64 {
-        self.end.saturating_sub(self.start)
+        let spans = self.spans.values().map(|(start, end)| end.saturating_sub(*start));
+        spans.fold(0, u64::saturating_add)
+    }
+
+    /// Adds the time from one cycle to another to a time that the layer is computed.
+    fn extend(&mut self, visit: usize, (start, end): (u64, u64)) {
+        let span = self.spans.entry(visit).or_insert((start, end));
+        *span = (span.0.min(start), span.1.max(end));
     }
 
     fn critical_cycles(&self) -> u64 {
@@ -47,13 +55,12 @@ impl Layer {
 /// The layers of every core that compute, by their numbers in maps.
 fn layers(run: &Run<'_>) -> BTreeMap<(usize, i32), Layer> {
     let mut layers: BTreeMap<(usize, i32), Layer> = BTreeMap::new();
+    let visits = visits(run);
     for &node in &run.replay.order {
-        let computes = matches!(run.work(node), Some(Work::Conv(_) | Work::Vector(_)));
-        let Some(number) = run.layer(node).filter(|_| computes) else { continue };
-        let (start, end) = run.time(node);
-        let layer = layers.entry((node.core, number)).or_insert(Layer::starting(start));
+        let Some(number) = computed(run, node) else { continue };
+        let layer = layers.entry((node.core, number)).or_default();
         layer.lines = layer.lines.saturating_add(1);
-        (layer.start, layer.end) = (layer.start.min(start), layer.end.max(end));
+        layer.extend(visits[node.core][node.line], run.time(node));
         layer.products = layer.products.saturating_add(run.products(node));
         if run.conv(node).is_some() {
             layer.busy = layer.busy.saturating_add(run.cycles[node.core][node.line]);
@@ -69,12 +76,37 @@ fn layers(run: &Run<'_>) -> BTreeMap<(usize, i32), Layer> {
     layers
 }
 
+/// The layer that a line computes.
+fn computed(run: &Run<'_>, node: Node) -> Option<i32> {
+    let computes = matches!(run.work(node), Some(Work::Conv(_) | Work::Vector(_)));
+    run.layer(node).filter(|_| computes)
+}
+
+/// For every line of every core, how often another layer was begun up to it: where a batch is computed
+/// in groups of images, its layers are computed several times.
+fn visits(run: &Run<'_>) -> Vec<Vec<usize>> {
+    let of_core = |(core, program): (usize, &Program)| {
+        let (mut visit, mut current) = (0_usize, None);
+        let of_line = |line| {
+            if let Some(layer) = computed(run, Node { core, line })
+                && current.replace(layer) != Some(layer)
+            {
+                visit = visit.saturating_add(1);
+            }
+            visit
+        };
+        (0..program.lines.len()).map(of_line).collect()
+    };
+    run.programs.iter().enumerate().map(of_core).collect()
+}
+
 /// What does the work of a line: the DRAM port, or a queue.
 fn worker(run: &Run<'_>, node: Node) -> &'static str {
     if run.uses_dram(node) { "DRAM" } else { run.queue(node).name() }
 }
 
-/// A row per layer of a core: how long it takes from the first line that computes to the last, what
+/// A row per layer of a core: how long it takes from the first line that computes to the last (summed over
+/// groups of images that are computed one after the other), what
 /// part of the products is computed that the array could compute then, how much of the critical path
 /// is of its lines and its data, and what does most of that. Its data may be loaded long before.
 pub(super) fn table(run: &Run<'_>) -> Table {
@@ -97,7 +129,7 @@ pub(super) fn table(run: &Run<'_>) -> Table {
         row.extend([
             layer.lines.into(),
             layer.products.into(),
-            layer.start.into(),
+            layer.start().into(),
             span.into(),
             share(span as f64, run.replay.total() as f64),
             share(layer.busy as f64, span as f64),
@@ -115,8 +147,10 @@ pub(super) fn table(run: &Run<'_>) -> Table {
 pub(super) fn roofline(run: &Run<'_>) -> Roofline {
     let mut all: BTreeMap<i32, Layer> = BTreeMap::new();
     for ((_, number), layer) in layers(run) {
-        let sum = all.entry(number).or_insert(Layer::starting(layer.start));
-        (sum.start, sum.end) = (sum.start.min(layer.start), sum.end.max(layer.end));
+        let sum = all.entry(number).or_default();
+        for (place, &span) in layer.spans.values().enumerate() {
+            sum.extend(place, span);
+        }
         sum.products = sum.products.saturating_add(layer.products);
     }
     let moved = transfers::moved(run);

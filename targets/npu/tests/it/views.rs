@@ -236,6 +236,49 @@ fn bounds_hold_at_one_port() {
     assert!(batches > 2, "{batches}");
 }
 
+/// Where a batch is computed in groups of images, the cycles of a layer are those of all groups
+/// together, and what lies between them is not; the layer has a section in every group.
+#[test]
+fn layers_are_computed_in_groups() {
+    let mut several = 0;
+    for (name, machine, program) in cases() {
+        let sections = &program.interface().sections;
+        if sections.is_empty() {
+            continue;
+        }
+        let mut cycles: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for (core, file) in program.emit("trace", "net").unwrap().iter().enumerate() {
+            let traced = parse(&file.bytes);
+            let work = resolve(&traced);
+            let computes =
+                |line: &usize| matches!(work[*line], Ok(Work::Conv(_) | Work::Vector(_)));
+            let layer = |line: usize| traced.lines[line].map.as_ref().unwrap().slyr;
+            let lines: Vec<usize> = (0..traced.lines.len()).filter(computes).collect();
+            for group in lines.chunk_by(|&a, &b| layer(a) == layer(b)) {
+                let times = || group.iter().map(|&line| traced.lines[line].time.unwrap());
+                let span =
+                    times().map(|t| t.1).max().unwrap() - times().map(|t| t.0).min().unwrap();
+                *cycles.entry((core as u64, layer(group[0]) as u64)).or_default() += span;
+            }
+            if core > 0 {
+                continue;
+            }
+            let named: Vec<i32> = sections.iter().map(|section| layer(section.first)).collect();
+            several += usize::from((1..named.len()).any(|at| named[..at].contains(&named[at])));
+            for &line in lines.iter().filter(|&&line| named.contains(&layer(line))) {
+                let section = sections.partition_point(|section| section.first <= line) - 1;
+                assert_eq!(named[section], layer(line), "{name} on {}: line {line}", machine.name);
+            }
+        }
+        let rows = rows(&*program, "layers");
+        let found = rows
+            .iter()
+            .map(|row| ((number(row, "core"), number(row, "layer")), number(row, "cycles")));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), cycles, "{name}");
+    }
+    assert!(several > 3, "{several}");
+}
+
 /// Sums over layers are those over lines.
 #[test]
 fn layers_add_up() {
