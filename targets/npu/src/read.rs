@@ -38,7 +38,11 @@ pub(crate) fn read(
     if files.is_empty() || files.len() > 64 {
         let message =
             format!("an npu program is one file per core, 1 to 64, found {}", files.len());
-        return Err(one(Diagnostic::usage("Q4080", message)));
+        let problem = Diagnostic::usage("Q4080", message);
+        return Err(one(match (data.first(), files.is_empty()) {
+            (Some(data), true) => problem.in_file(&data.name).help(program_of(data)),
+            _ => problem,
+        }));
     }
     if files.iter().any(|file| ir_file(file).is_some()) {
         let all: Vec<&File> = files.into_iter().chain(data).collect();
@@ -75,6 +79,14 @@ pub(crate) fn read(
         }
         _ => Ok(artifact),
     }
+}
+
+/// Which file to give instead of one of data.
+fn program_of(data: &File) -> String {
+    let name = data.name.strip_suffix(DATA).unwrap_or(&data.name);
+    format!(
+        "this is what the DRAM of a program holds; give the program, {name}.qnpu, which names it"
+    )
 }
 
 /// The program of a schedule and its network.

@@ -97,7 +97,7 @@ pub(super) fn conv(
         pad: conv.pad,
         source,
         dest: output.extents(),
-        activation: (if conv.relu { ActMode::RELU } else { ActMode::DISABLE }, zero()),
+        activation: (if conv.relu { ActMode::RELU } else { ActMode::DISABLE }, Number::ZERO),
         quantiser: (Float2Fixed::ROUND, offset, factor),
         accumulate: None,
         stride: stride.map(|stride| stride as u32),
@@ -116,10 +116,6 @@ pub(super) fn conv(
         output: output.place(from(workload.area.lower, tile.output.lower), size)?,
     };
     written(Work::Conv(work), at)
-}
-
-fn zero() -> Number {
-    Number::real(0.0).unwrap_or(Number::whole(0))
 }
 
 /// Vector work. Published programs have the addresses of a workload's first image in all its lines.

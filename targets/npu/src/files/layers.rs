@@ -179,8 +179,9 @@ fn conv(at: &At<'_>) -> Result<ConvLayer> {
     let info = at.need("quant_info")?;
     let zero = info.need("input_zero_point1")?.number()?;
     let pad = match zero.as_whole() {
-        Some(whole) => Some(Number::whole(whole.saturating_neg())),
-        None => Number::real(0.0 - zero.value()),
+        Some(whole) => Number::whole(whole.saturating_neg()),
+        // A finite number is its own negative; minus nothing is 0.
+        None => Number::real(0.0 - zero.value()).unwrap_or(Number::ZERO),
     };
     let quantiser = match format(&first(at, "output_dtype")?)? {
         DataFmt::FP16 => None,
@@ -197,7 +198,7 @@ fn conv(at: &At<'_>) -> Result<ConvLayer> {
     });
     Ok(ConvLayer {
         weights: extents(weights)?,
-        pad: pad.unwrap_or(Number::whole(0)),
+        pad,
         quantiser,
         relu: relu.transpose()?.unwrap_or(false),
     })
@@ -206,11 +207,10 @@ fn conv(at: &At<'_>) -> Result<ConvLayer> {
 fn vector(at: &At<'_>, kind: VectorOperation) -> Result<Operation> {
     let modules = at.need("module_list")?;
     let (before, after) = (modules.need("pre_cal")?, modules.need("post_cal")?);
-    let zero = [Number::real(0.0).unwrap_or(Number::whole(0)); 2];
     let first = [before.need("requan_zp_a")?.number()?, before.need("requan_scale_a")?.number()?];
     let second = match (before.get("requan_zp_b"), before.get("requan_scale_b")) {
         (Some(offset), Some(factor)) => [offset.number()?, factor.number()?],
-        (None, None) if kind != VectorOperation::Add => zero,
+        (None, None) if kind != VectorOperation::Add => [Number::ZERO; 2],
         _ => return Err(before.wrong("Q4072", "expected requan_scale_b and requan_zp_b")),
     };
     let round = after.get("carry_sel").map(|mode| mode.text()).transpose()? == Some("round");

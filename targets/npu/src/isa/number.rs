@@ -13,6 +13,9 @@ pub struct Number(u64);
 const WHOLE: u64 = 0xfff8_0001_0000_0000;
 
 impl Number {
+    /// 0 with a decimal point.
+    pub const ZERO: Number = Number(0);
+
     /// A number with a decimal point; `None` for infinities and NaN.
     pub fn real(value: f64) -> Option<Number> {
         value.is_finite().then_some(Number(value.to_bits()))

@@ -158,6 +158,11 @@ fn files_without_lines_are_no_programs() {
     };
     assert_eq!(read(b"QNPU\x01\0\0\0\0\0\0\0"), Some("Q4082"));
     assert_eq!(read(b""), Some("Q4082"));
+    let options = quincunx_testkit::options(&TARGET, &[]);
+    let data = [File::new("net.dram.bin", vec![0; 64])];
+    let problems = TARGET.read(&data, None, &arch(), &options, &mut Log::default()).err().unwrap();
+    assert_eq!(problems[0].code(), "Q4080");
+    assert!(problems[0].help_text().unwrap().contains("net.qnpu"), "{problems:?}");
 }
 
 /// Every operand of every instruction at both ends of its field.
