@@ -8,6 +8,11 @@
 //! Numbers of single precision, and what else their lines write, lie between two values: they are
 //! read in the layout in which they were written, before the next value is complete and not after,
 //! and belong to the same positions as what is made of them.
+//!
+//! Which of several operands of one form a line takes is in none of this: numbers of one function,
+//! heads of a product, axes of a transposition. For these the interface says from what a value is
+//! made, as a number: the sum over all lines that write parts of it, of what each does to which
+//! parts of which values. Where those lie does not matter, nor in which order lines run.
 
 use crate::ports::{NamedTensor, Taps};
 use crate::regions::{Region, RegionTable};
@@ -31,6 +36,9 @@ const NOTHING: u32 = 0;
 const WEIGHTS: u32 = 1;
 const OPERANDS: u32 = 2;
 const VALUES: u32 = 3;
+/// In L2, weights and operands of products have the number of the line that wrote them from here on.
+const WEIGHTS_OF: u32 = 1 << 29;
+const OPERANDS_OF: u32 = 1 << 30;
 /// Numbers between two values: from here on, the number of the line that wrote them.
 const BETWEEN: u32 = 1 << 31;
 
@@ -136,15 +144,52 @@ pub(super) fn check(
     tensors: &[NamedTensor],
     taps: &Taps,
 ) -> Option<Diagnostic> {
+    let made = match follow(subject, order, tensors, taps)? {
+        Ok(made) => made,
+        Err(problem) => return Some(problem),
+    };
+    let mut named = taps.values().zip(made).filter_map(|((name, tap), made)| {
+        let known = tap.made.zip(made)?;
+        Some((name, known))
+    });
+    let (name, _) = named.find(|(_, (before, now))| before != now)?;
+    let what = format!("the value {name:?} is not made of what it was when it was compiled");
+    Some(Diagnostic::invalid("Q4043", what).help(AGAIN))
+}
+
+/// From what every value is made; `None` for another name of one, and where that is not followed.
+pub(super) fn made(
+    subject: &Subject<'_>,
+    order: &[Node],
+    tensors: &[NamedTensor],
+    taps: &Taps,
+) -> Vec<Option<u64>> {
+    follow(subject, order, tensors, taps).and_then(Result::ok).unwrap_or_default()
+}
+
+const AGAIN: &str = "the program is not what was compiled: compile it again";
+
+/// Follows values through the lines: from what each is made, or what is wrong. `None` where regions
+/// divide L2.
+fn follow(
+    subject: &Subject<'_>,
+    order: &[Node],
+    tensors: &[NamedTensor],
+    taps: &Taps,
+) -> Option<Result<Vec<Option<u64>>, Diagnostic>> {
     let words = usize::try_from(i64::from(subject.arch.l2_bytes).checked_div(WORD)?).ok()?;
     let held = held(taps, order);
     let mut flow = Flow {
         completed: completed(&held),
+        made: vec![None; taps.values().count()],
+        parts: Vec::new(),
+        blocks: BTreeMap::new(),
         held,
         labels: vec![vec![NOTHING; words]; subject.programs.len()],
         tensors,
         stored: BTreeMap::new(),
-        operands: BTreeSet::new(),
+        buffered: BTreeMap::new(),
+        unit: subject.arch.wl0_unit,
         pads: BTreeMap::new(),
         between: vec![Between::default(); subject.programs.len()],
         ends: vec![Vec::new(); subject.programs.len()],
@@ -171,16 +216,18 @@ pub(super) fn check(
         let list = accesses(work, subject.arch);
         if let Err(what) = flow.line(node.core, position, work, &list) {
             let problem = Diagnostic::invalid("Q4043", what).at(At::Line(node.number()));
-            return Some(problem.help("the program is not what was compiled: compile it again"));
+            return Some(Err(problem.help(AGAIN)));
         }
     }
     let whole = |tensor: &&NamedTensor| {
         let all = product(tensor.extents.map(u64::from));
         !tensor.output || flow.stored.get(&*tensor.name).is_none_or(|&stored| stored == all)
     };
-    let part = tensors.iter().find(|tensor| !whole(tensor))?;
+    let Some(part) = tensors.iter().find(|tensor| !whole(tensor)) else {
+        return Some(Ok(flow.made));
+    };
     let what = format!("not all of the output {:?} is stored, or some of it twice", part.name);
-    Some(Diagnostic::invalid("Q4043", what))
+    Some(Err(Diagnostic::invalid("Q4043", what)))
 }
 
 /// The values of an interface; names of one value are together, and so are parts that follow one
@@ -262,8 +309,17 @@ struct Flow<'a> {
     tensors: &'a [NamedTensor],
     /// Elements stored, by output.
     stored: BTreeMap<&'a str, u64>,
-    /// Blocks of the weight buffer that are operands of products, by core and first unit.
-    operands: BTreeSet<(usize, u32)>,
+    /// Blocks of the weight buffer, by core and first unit: from what they are made, and whether they
+    /// are operands of products.
+    buffered: BTreeMap<(usize, u32), (u64, bool)>,
+    /// Bytes of such a unit.
+    unit: u32,
+    /// Blocks of weights and operands in L2, by label: from what they are made, and the first byte.
+    blocks: BTreeMap<u32, (u64, i64)>,
+    /// From what every value is made.
+    made: Vec<Option<u64>>,
+    /// What the line that is followed reads.
+    parts: Vec<u64>,
     /// Rows and columns of padding, by value and operand.
     pads: BTreeMap<(usize, usize), [i64; 2]>,
     /// Of every core, what lies between two values.
@@ -279,12 +335,15 @@ struct Between {
     unread: BTreeSet<u32>,
     /// What every label is.
     written: BTreeMap<u32, Numbers>,
-    /// What the numbers in scalar registers are of.
-    scalars: [Origin; 3],
+    /// What the numbers in scalar registers are of, and from what they are made.
+    scalars: [(Origin, u64); 3],
 }
 
 /// Image and position in it that numbers belong to, if a value with a name says so.
 type Origin = Option<(i64, i64)>;
+
+/// The value of which a line writes a part, and where in it that begins.
+type Target = Option<(usize, [i64; 4])>;
 
 /// What a line between two values wrote: channels and positions of a tensor.
 #[derive(Clone, Copy)]
@@ -293,6 +352,8 @@ struct Numbers {
     channels: u32,
     positions: i64,
     origin: Origin,
+    /// From what they are made.
+    made: u64,
 }
 
 impl Numbers {
@@ -317,6 +378,11 @@ impl Numbers {
 fn position_of(tensor: &Tensor, [image, channel, y, x]: [i64; 4]) -> Origin {
     let position = wide(y) * wide(tensor.extents[2]) + wide(x);
     Some((image, if channel == 0 { position.0 } else { -1 }))
+}
+
+/// It computes in single precision.
+fn is_single(work: &Work) -> bool {
+    matches!(work, Work::Vector(vector) if vector.config.single)
 }
 
 /// The scalar registers that a vector instruction reads, from 0.
@@ -345,8 +411,41 @@ type Outcome<T> = Result<T, String>;
 impl<'a> Flow<'a> {
     fn line(&mut self, core: usize, position: usize, work: &Work, list: &[Access]) -> Outcome<()> {
         let target = self.part(core, position, work)?;
+        self.parts.clear();
+        let origin = self.read(core, work, target, list)?;
+        if let (Work::Copy(copy), Some((index, place))) = (work, target) {
+            self.load(index, copy, linear(self.held[index].tensor, place))?;
+        }
+        if let Work::Weights(weights) = work {
+            self.weights((core, position), weights, list)?;
+        }
+        let made = self.make(core, work, target);
+        if let Work::Vector(Vector { scalar_result: register @ 1..=3, .. }) = work {
+            let scalar = (origin, made);
+            self.between[core].scalars[usize::from(*register).saturating_sub(1)] = scalar;
+        }
+        let label = self.written((core, position), (work, target), (origin, made));
+        for access in list.iter().filter(|access| access.write) {
+            let core = match access.memory {
+                Memory::L2(_) => core,
+                Memory::Remote(core, _) | Memory::RemoteWhole(core) => core.into(),
+                Memory::Wl0 | Memory::Dram(_) => continue,
+            };
+            self.words(core, access, |word| *word = label);
+        }
+        self.complete(position)?;
+        self.all_read(core, position)
+    }
+
+    /// What a line reads, and which position numbers between values are of that it takes or writes.
+    fn read(
+        &mut self,
+        core: usize,
+        work: &Work,
+        target: Target,
+        list: &[Access],
+    ) -> Outcome<Origin> {
         let reads = list.iter().filter(|access| !access.write && access.memory == Memory::L2(0));
-        let single = matches!(work, Work::Vector(vector) if vector.config.single);
         let mut origins = match work {
             Work::Vector(vector) => self.origins(core, vector, reads.clone())?,
             _ => Vec::new(),
@@ -361,15 +460,17 @@ impl<'a> Flow<'a> {
                 continue;
             };
             let (layout, source) = self.place_of(index as usize, operand)?;
+            let value = self.held[index as usize].value as i64;
+            self.parts.push(digest(0, [&[value][..], &source].concat()));
             match target {
                 Some(target) => {
                     let is_free = match work {
-                        Work::Conv(conv) => self.operands.contains(&(core, conv.weights)),
+                        Work::Conv(conv) => self.found(core, conv).is_some_and(|found| found.1),
                         _ => matches!(work, Work::Reorder(_)),
                     };
                     self.belongs(target, (number, is_free), operand, source)?;
                 }
-                None if single => origins.push(position_of(&layout, source)),
+                None if is_single(work) => origins.push(position_of(&layout, source)),
                 None => {}
             }
             if let Work::Copy(copy) = work {
@@ -381,51 +482,59 @@ impl<'a> Flow<'a> {
         }
         let mut known = origins.iter().flatten();
         let origin = known.next().copied();
-        if known.any(|&other| Some(other) != origin) {
-            return Err("what a value is made of are numbers of several positions".to_owned());
+        match known.any(|&other| Some(other) != origin) {
+            true => Err("what a value is made of are numbers of several positions".to_owned()),
+            false => Ok(origin),
         }
-        if let (Work::Copy(copy), Some((index, place))) = (work, target) {
-            self.load(index, copy, linear(self.held[index].tensor, place))?;
+    }
+
+    /// From what a line makes what it writes; added to what a value is made from.
+    fn make(&mut self, core: usize, work: &Work, target: Target) -> u64 {
+        if let Work::Conv(conv) = work {
+            self.parts.extend(self.found(core, conv).map(|found| found.0));
         }
-        if let Work::Vector(Vector { scalar_result: register @ 1..=3, .. }) = work {
-            self.between[core].scalars[usize::from(*register).saturating_sub(1)] = origin;
+        let Some(doing) = doing(work) else { return 0 };
+        let made = self.parts.iter().fold(doing, |sum, &part| digest(sum, [part as i64]));
+        if let Some((index, place)) = target
+            && let Some(sum) = self.made.get_mut(self.held[index].value)
+        {
+            *sum = Some(sum.unwrap_or(0).wrapping_add(digest(made, place)));
         }
-        if let Work::Weights(weights) = work {
-            self.weights(core, work, weights, list)?;
-        }
+        made
+    }
+
+    /// The label of what a line writes.
+    fn written(
+        &mut self,
+        (core, position): (usize, usize),
+        (work, target): (&Work, Target),
+        (origin, made): (Origin, u64),
+    ) -> u32 {
+        let number = position as u32;
         let label = match (work, target) {
-            (Work::Weights(_), _) => WEIGHTS,
-            (Work::Reorder(_), None) => OPERANDS,
+            (Work::Weights(_), _) => WEIGHTS_OF.saturating_add(number),
+            (Work::Reorder(reorder), None) => {
+                let label = OPERANDS_OF.saturating_add(number);
+                self.blocks.insert(label, (made, reorder.places[1].address));
+                label
+            }
             (Work::Copy(copy), _) if copy.load && copy.bas != 0 => OPERANDS,
             (_, Some((index, _))) => VALUES.saturating_add(index as u32),
-            (_, None) if single => BETWEEN.saturating_add(position as u32),
+            (_, None) if is_single(work) => BETWEEN.saturating_add(number),
             (_, None) => NOTHING,
         };
         if let (true, Some((tensor, [_, channels, h, w]))) = (label >= BETWEEN, result(work)) {
             let positions = (wide(h) * wide(w)).0;
             let between = &mut self.between[core];
             between.unread.insert(label);
-            between.written.insert(label, Numbers { tensor, channels, positions, origin });
+            let numbers = Numbers { tensor, channels, positions, origin, made };
+            between.written.insert(label, numbers);
         }
-        for access in list.iter().filter(|access| access.write) {
-            let core = match access.memory {
-                Memory::L2(_) => core,
-                Memory::Remote(core, _) | Memory::RemoteWhole(core) => core.into(),
-                Memory::Wl0 | Memory::Dram(_) => continue,
-            };
-            self.words(core, access, |word| *word = label);
-        }
-        self.complete(position)?;
-        self.all_read(core, position)
+        label
     }
 
     /// The value that a line writes a part of, and where in it that begins.
-    fn part(
-        &self,
-        core: usize,
-        position: usize,
-        work: &Work,
-    ) -> Outcome<Option<(usize, [i64; 4])>> {
+    fn part(&self, core: usize, position: usize, work: &Work) -> Outcome<Target> {
         let found = result(work).and_then(|(tensor, tile)| {
             let at = (core, position, matches!(work, Work::Vector(_)));
             let (index, place) = self.target(at, tensor, tile)?;
@@ -457,7 +566,11 @@ impl<'a> Flow<'a> {
             }
             origins.extend(found);
         }
-        origins.extend(scalars(vector).map(|index| self.between[core].scalars[index]));
+        for index in scalars(vector) {
+            let (origin, made) = self.between[core].scalars[index];
+            origins.push(origin);
+            self.parts.push(made);
+        }
         Ok(origins)
     }
 
@@ -494,6 +607,14 @@ impl<'a> Flow<'a> {
         }
         let between = &mut self.between[core];
         between.unread.retain(|line| !labels.contains(line));
+        let part = |sum: u64, label: &u32| match between.written.get(label) {
+            Some(numbers) => {
+                let offset = wide(tensor.address) - wide(numbers.tensor.address);
+                sum.wrapping_add(digest(numbers.made, [offset.0]))
+            }
+            None => sum,
+        };
+        self.parts.push(labels.iter().fold(0, part));
         let mut found = labels.iter().map(|label| between.written.get(label)?.seen_as(&tensor));
         let origin = found.next().flatten().filter(|_| !others);
         match origin.filter(|origin| found.all(|other| other == Some(*origin))) {
@@ -502,25 +623,61 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// A load into the weight buffer: from L2, of what is weights there.
+    /// A copy of weights: from L2, of what is weights there.
     fn weights(
         &mut self,
-        core: usize,
-        work: &Work,
+        (core, position): (usize, usize),
         weights: &Weights,
         list: &[Access],
     ) -> Outcome<()> {
-        let mut is_operand = false;
-        if matches!(weights.source, WeightSource::L2(_)) {
-            let read = list.iter().find(|access| !access.write);
-            let label = read.map_or(Ok(NOTHING), |access| self.label(core, access))?;
-            if !matches!(label, WEIGHTS | OPERANDS) {
+        let (mut made, mut is_operand) = (0, false);
+        let read = list.iter().find(|access| !access.write);
+        let from = match weights.source {
+            WeightSource::L2(place) => Some((core, place.address)),
+            WeightSource::Remote { core, address } => Some((core.into(), address.into())),
+            WeightSource::Dram { bas, address } => {
+                made = digest(bas.into(), [address.into()]);
+                None
+            }
+        };
+        if let (Some((owner, first)), Some(read)) = (from, read) {
+            let label = self.label(owner, read)?;
+            if owner == core && !matches!(label, WEIGHTS | OPERANDS) {
                 return Err("what is loaded as weights is none".to_owned());
             }
             is_operand = label == OPERANDS;
+            let mut labels = BTreeSet::new();
+            self.words(owner, read, |word| labels.extend([*word]));
+            let part = |sum: u64, &(made, start): &(u64, i64)| {
+                sum.wrapping_add(digest(made, [(wide(first) - wide(start)).0]))
+            };
+            made = labels.iter().filter_map(|label| self.blocks.get(label)).fold(0, part);
         }
-        self.buffered(core, work, is_operand);
+        let made = digest(made, [i64::from(weights.channels)]);
+        match weights.dest {
+            WeightDest::L2(place) => {
+                let label = WEIGHTS_OF.saturating_add(position as u32);
+                self.blocks.insert(label, (made, place.address));
+            }
+            WeightDest::Wl0(first) => {
+                let units = weights.buffer_bytes().div_ceil(self.unit.into());
+                let end = first.saturating_add(u32::try_from(units).unwrap_or(u32::MAX));
+                let inside: Vec<(usize, u32)> =
+                    self.buffered.range((core, first)..(core, end)).map(|(&at, _)| at).collect();
+                for at in inside {
+                    self.buffered.remove(&at);
+                }
+                self.buffered.insert((core, first), (made, is_operand));
+            }
+        }
         Ok(())
+    }
+
+    /// From what the weights of a convolution are made, and whether they are an operand of a product.
+    fn found(&self, core: usize, conv: &Conv) -> Option<(u64, bool)> {
+        let (&(_, first), &(made, is_operand)) =
+            self.buffered.range((core, 0)..=(core, conv.weights)).next_back()?;
+        Some((digest(made, [(wide(conv.weights) - wide(first)).0]), is_operand))
     }
 
     /// The value that a tile is a part of, and where in it: of those with its layout, the one that is
@@ -551,7 +708,12 @@ impl<'a> Flow<'a> {
         let (mut label, mut mixed) = (None, false);
         // Lines between values are checked by themselves.
         self.words(core, access, |word| {
-            let word = if *word < BETWEEN { *word } else { NOTHING };
+            let word = match *word {
+                BETWEEN.. => NOTHING,
+                OPERANDS_OF.. => OPERANDS,
+                WEIGHTS_OF.. => WEIGHTS,
+                other => other,
+            };
             mixed |= *label.get_or_insert(word) != word;
         });
         match mixed {
@@ -645,16 +807,6 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Notes whether a block of the weight buffer is an operand of a product.
-    fn buffered(&mut self, core: usize, work: &Work, is_operand: bool) {
-        if let Work::Weights(Weights { dest: WeightDest::Wl0(unit), .. }) = work {
-            match is_operand {
-                true => self.operands.insert((core, *unit)),
-                false => self.operands.remove(&(core, *unit)),
-            };
-        }
-    }
-
     /// Values that are said to be complete now are.
     fn complete(&self, position: usize) -> Outcome<()> {
         for &(index, first, images) in self.completed.get(&position).into_iter().flatten() {
@@ -672,6 +824,32 @@ impl<'a> Flow<'a> {
         }
         Ok(())
     }
+}
+
+/// What a line does to what it reads, wherever that lies; `None` for lines that compute nothing.
+#[deny(clippy::wildcard_enum_match_arm)]
+fn doing(work: &Work) -> Option<u64> {
+    let text = match work {
+        Work::Vector(vector) => {
+            let Vector { kind, config, dequantise, quantise, modules, start, .. } = vector;
+            format!("{kind:?} {config:?} {dequantise} {quantise} {modules} {start:?}")
+        }
+        Work::Reorder(reorder) => {
+            format!("{} {:?} {:?}", reorder.order, reorder.tensors, reorder.tile)
+        }
+        Work::Conv(conv) => format!("{:?} {:?} {:?}", conv.tile, conv.kernel, conv.start),
+        Work::Copy(_) | Work::Weights(_) | Work::Remote(_) => return None,
+        Work::Begin | Work::End | Work::Regions(_) | Work::Configure => return None,
+    };
+    Some(digest(0, text.bytes().map(i64::from)))
+}
+
+/// FNV-1a of numbers, from that of others on.
+fn digest(before: u64, numbers: impl IntoIterator<Item = i64>) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let bytes = numbers.into_iter().flat_map(i64::to_le_bytes);
+    bytes.fold(BASIS ^ before, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 /// The positions of an image in one column.

@@ -106,7 +106,7 @@ pub(crate) fn compile(
     let named = named(graph, &job, images);
     let memory = if image.is_empty() { Vec::new() } else { vec![(1, image.into())] };
     let program =
-        Artifact::compiled(found.programs, named, memory, Some(interface), arch, options)?;
+        Artifact::compiled(found.programs, named, memory, Some(interface), arch, options)?.sealed();
     let numerics = network.numerics(graph);
     let (tensors, weights) = ((job.inputs, job.outputs), job.weights);
     let record = Record::new(graph, network, folds, tensors, weights, found.layout);
@@ -571,6 +571,7 @@ fn taps(
             fold: folds.get(&root).copied().unwrap_or(1),
             view: form.view,
             parts,
+            made: None,
         };
         taps.push(LayerTap {
             value: graph[layer.output].name.clone(),

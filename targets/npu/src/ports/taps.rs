@@ -3,7 +3,7 @@
 //! Ours. A place is text: format, scale and zero of the codes, channels, rows and columns, and for
 //! every part of the batch the line after which it is there, its first byte and its images:
 //! `int8 0.5 -128 64x56x56 812@401408+4`. `64x7x7/2` has two columns in a pixel, `64x7x7=3136*1` its
-//! own order of the numbers.
+//! own order of the numbers. `#` and 16 digits at the end say from what the value is made.
 
 use super::{Code, NamedTensor, View};
 use crate::isa::DataFmt;
@@ -43,6 +43,8 @@ pub(crate) struct Tap {
     pub(crate) view: View,
     /// The batch in parts.
     pub(crate) parts: Vec<Part>,
+    /// What lines make it of which other values, as a number.
+    pub(crate) made: Option<u64>,
 }
 
 impl Tap {
@@ -65,10 +67,17 @@ impl Tap {
                 _ => format!(" {core}:{line}@{address}+{images}"),
             };
         }
+        if let Some(made) = self.made {
+            text += &format!(" #{made:016x}");
+        }
         text
     }
 
     fn parse(text: &str) -> Option<Tap> {
+        let (text, made) = match text.split_once(" #") {
+            Some((text, made)) => (text, Some(u64::from_str_radix(made, 16).ok()?)),
+            None => (text, None),
+        };
         let mut words = text.split(' ');
         let format = NamedTensor::format_of(words.next()?)?;
         let grid: (f64, i32) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -97,7 +106,7 @@ impl Tap {
         let parts = words.map(part).collect::<Option<Vec<_>>>()?;
         let sound = grid.0.is_finite() && (1..=16).contains(&fold) && !parts.is_empty();
         let [c, h, w] = extents;
-        let tap = Tap { format, grid, extents, fold, view: View::dense(1), parts };
+        let tap = Tap { format, grid, extents, fold, view: View::dense(1), parts, made };
         let view = given.unwrap_or_else(|| View::image([tap.images(), c, h, w]));
         sound.then_some(Tap { view, ..tap })
     }
@@ -181,6 +190,16 @@ impl Taps {
         self.taps.iter().map(|(layer, tap)| (layer.value.as_str(), tap))
     }
 
+    /// Adds from what every value is made; gives the places anew.
+    pub(crate) fn set_made(&mut self, made: Vec<Option<u64>>) -> Vec<String> {
+        self.taps.iter_mut().zip(made).for_each(|((_, tap), made)| tap.made = made);
+        let show = |(layer, tap): &mut (LayerTap, Tap)| {
+            layer.place = tap.show();
+            layer.place.clone()
+        };
+        self.taps.iter_mut().map(show).collect()
+    }
+
     /// Nothing seen yet.
     pub(crate) fn start(&self) -> Vec<Vec<Vec<f64>>> {
         self.taps.iter().map(|(_, tap)| vec![Vec::new(); tap.parts.len()]).collect()
@@ -233,12 +252,14 @@ mod tests {
             fold: 1,
             view: View::image([4, 64, 56, 56]),
             parts: vec![part],
+            made: None,
         };
         assert_eq!(tap.show(), "int8 0.5 -128 64x56x56 812@401408+4");
         assert_eq!(Tap::parse(&tap.show()), Some(tap.clone()));
         let parts = vec![Part { core: 3, ..part }, part];
         let view = View::dense(8 * 64 * 56 * 56);
-        let folded = Tap { format: DataFmt::FP16, fold: 2, view, parts, ..tap };
+        let folded = Tap { format: DataFmt::FP16, fold: 2, view, parts, made: Some(255), ..tap };
+        assert!(folded.show().ends_with(" #00000000000000ff"));
         assert_eq!(folded.show().split(' ').nth(3), Some("64x56x56/2=1605632*1"));
         assert_eq!(Tap::parse(&folded.show()), Some(folded));
         for text in ["", "int8", "int8 nan 0 1x1x1 0@0+1", "int8 1 0 1x1 0@0+1", "int8 1 0 1x1x1"] {

@@ -135,7 +135,7 @@ impl Net<'_> {
 }
 
 /// `Q K^T V` for some heads, without what attention puts between.
-fn products(random: &mut Random) -> Network {
+pub(crate) fn products(random: &mut Random) -> Network {
     let heads = random.range(1, 3);
     let [n, t, s] = [random.range(1, 3), random.range(1, 40), random.range(1, 40)];
     let (d, e) = (8 * random.range(1, 4), random.pick(&[8, 16, 24]));
@@ -176,7 +176,7 @@ fn products_of_two_values() {
 }
 
 /// Products along every axis of images, in any order of the axes, and rows mixed as channels are.
-fn mixed(random: &mut Random) -> Network {
+pub(crate) fn mixed(random: &mut Random) -> Network {
     let mut net = Net { random, graph: Graph::new("mixed"), count: 0, spelled: false };
     let [n, c, h, w] = [2, 40, 6, 6].map(|most| net.random.range(1, most));
     let x = net.graph.add_input("x", DType::F32, &[n, c, h, w], &[]).unwrap();
@@ -215,7 +215,7 @@ fn transpositions_that_move_numbers() {
 }
 
 /// An encoder block as PyTorch exports one that normalises first.
-fn encoder(
+pub(crate) fn encoder(
     random: &mut Random,
     [n, t, c]: [usize; 3],
     heads: usize,

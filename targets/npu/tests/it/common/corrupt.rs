@@ -149,6 +149,48 @@ pub fn corrupt_operand(program: &mut Program, random: &mut Random) -> Option<&'s
     Some(kind)
 }
 
+/// A line takes or leaves another tensor of its layer, and axes come in another order: another legal
+/// program, but not one of the same network.
+pub fn misdirect(program: &mut Program, random: &mut Random) -> Option<&'static str> {
+    const PLACES: [&str; 3] = ["staddr", "staddr1", "dtaddr"];
+    let operands = |inst: &Inst| {
+        let RawInst { values, .. } = inst.to_raw();
+        let operands = inst.spec().operands.iter().map(|operand| operand.name).enumerate();
+        operands.map(|(index, name)| (index, name, values[index])).collect::<Vec<_>>()
+    };
+    let is_l2 = |inst: &Inst, name: &str| match inst.mnemonic() {
+        "vp_self" | "vp_pool" | "dt_cal" | "pe_conv" => PLACES.contains(&name),
+        "lw_mov" => name == "staddr",
+        _ => false,
+    };
+    let layer = |line: usize| program.lines[line].map.as_ref().map(|map| map.slyr);
+    let line = random.below(program.lines.len() as u64) as usize;
+    let inst = program.lines[line].inst;
+    let mut changes = Vec::new();
+    for (index, name, value) in operands(&inst) {
+        if is_l2(&inst, name) {
+            let others = (0..program.lines.len()).filter(|&other| layer(other) == layer(line));
+            let others = others.flat_map(|other| {
+                let other = program.lines[other].inst;
+                operands(&other).into_iter().filter(move |(_, name, _)| is_l2(&other, name))
+            });
+            let others = others.filter(|(.., other)| *other != value);
+            changes.extend(others.map(|(.., other)| (index, other, "another tensor of the layer")));
+        }
+        if (inst.mnemonic(), name) == ("dt_cal", "order") {
+            changes.push((index, (value + 1 + random.below(5) as i128) % 6, "another order"));
+        }
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    let (index, value, what) = changes.swap_remove(random.below(changes.len() as u64) as usize);
+    let RawInst { row, mut values } = inst.to_raw();
+    values[index] = value;
+    program.lines[line].inst = Inst::from_raw(&RawInst { row, values })?;
+    Some(what)
+}
+
 /// Whether a line is one of several configurations of its kind.
 fn repeated(program: &Program, line: usize) -> bool {
     let inst = &program.lines[line].inst;
