@@ -81,6 +81,10 @@ PYTHON
       done
       ;;
     npu_json) find tests/golden/npu -name '*.json' -size -64k -exec cp -t "$corpus" {} + ;;
+    npu_derive)
+      (cd tests/golden/npu/derived && printf '%s\0' "$(< pair.scheduler.json)" "$(< pair.frontend.json)") \
+        > "$corpus/pair"
+      ;;
     program_folder)
       local place
       place="$(mktemp -d)"

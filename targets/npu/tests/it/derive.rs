@@ -346,6 +346,20 @@ fn a_schedule_needs_its_network() {
     }
 }
 
+/// What `fuzz/run.sh` begins with. `QUINCUNX_BLESS=1` writes it anew.
+#[test]
+fn the_fuzzer_begins_with_this_pair() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/npu/derived");
+    for (kind, value) in [("scheduler", schedule()), ("frontend", network())] {
+        let path = format!("{folder}/pair.{kind}.json");
+        let text = format!("{value}\n");
+        if std::env::var("QUINCUNX_BLESS").is_ok_and(|value| value == "1") {
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert!(std::fs::read_to_string(&path).unwrap() == text, "{path} is out of date");
+    }
+}
+
 /// What stands in place of damaged bytes.
 const MARKS: &str = "0123456789-.[]{},:\"null";
 
