@@ -31,7 +31,7 @@ pub use machine::{key_hint, parse_toml, unknown_preset};
 pub use options::{OptionInfo, OptionKind, Options, Use};
 pub use program::{
     Check, ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program,
-    Sample, Scaling, Section, Stats, Verb, View,
+    Rim, Sample, Scaling, Section, Stats, Verb, View,
 };
 
 use quincunx_diag::{Diagnostic, Result};

@@ -289,6 +289,30 @@ pub struct Interface {
     /// Constants with numbers that the machine's type does not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clipped: Vec<Clipped>,
+    /// Values of which only a part is right.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rims: Vec<Rim>,
+}
+
+/// A value of which the machine computes only the inner part right; nobody judges the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rim {
+    /// Value name in the graph.
+    pub value: String,
+    /// For every axis the first index that is right, and the one behind the last.
+    pub inside: Vec<(usize, usize)>,
+}
+
+impl Rim {
+    /// True for the element with this number, in row-major order, of a value of this shape.
+    pub fn holds(&self, shape: &[usize], element: usize) -> bool {
+        let mut rest = element;
+        shape.iter().zip(&self.inside).rev().all(|(&extent, &(from, to))| {
+            let index = rest % extent.max(1);
+            rest /= extent.max(1);
+            (from..to).contains(&index)
+        })
+    }
 }
 
 /// Which simulator.

@@ -103,6 +103,14 @@ impl ScampArch {
         source.load(PRESETS, Self::preset, |text| file::ArchFile::parse(text)?.build())
     }
 
+    /// Row names of a set of macros: `every`, `all`, `basic`, or mnemonics between commas or blanks.
+    ///
+    /// # Errors
+    /// `Q5012` for a word that is no macro.
+    pub fn macro_set(text: &str) -> Result<BTreeSet<&'static str>> {
+        file::MacroSet::of(text).rows()
+    }
+
     /// The 1-bit register of a name, aliases resolved; `None` if the machine has none.
     pub fn digital(&self, name: Reg) -> Option<Reg> {
         let register = *self.aliases.get(&name).unwrap_or(&name);

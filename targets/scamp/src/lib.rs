@@ -9,11 +9,13 @@ pub mod arch;
 mod artifact;
 mod bench;
 pub mod cain;
+mod compile;
 mod document;
 pub mod expand;
 pub mod files;
 pub mod fix;
 pub mod goal;
+mod golden;
 pub mod isa;
 pub mod meaning;
 mod options;
@@ -33,9 +35,11 @@ pub use arch::ScampArch;
 pub use artifact::Artifact;
 
 use quincunx_contract::{
-    Arch, ArchSource, Document, File, Info, Interface, Log, ModelFile, Options, Program, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Golden, Info, Interface, Log,
+    ModelFile, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
 use quincunx_isa::Table;
 
 /// The target.
@@ -63,6 +67,10 @@ impl Target for Scamp {
 
     fn arch(&self, source: &ArchSource) -> Result<Box<dyn Arch>> {
         Ok(Box::new(ScampArch::from_source(source)?))
+    }
+
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        Some(self)
     }
 
     fn read(
@@ -99,5 +107,40 @@ impl Target for Scamp {
 
     fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
         bench::SUITES
+    }
+}
+
+impl Compiler for Scamp {
+    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
+        Numbers::Own { formats: Vec::new() }
+    }
+
+    fn claim(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        refused: &Refused,
+    ) -> Result<Vec<Claim>> {
+        compile::claim(graph, arch.of_target()?, options, refused)
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, NotCompiled> {
+        compile::compile(graph, arch.of_target()?, options, log)
+    }
+
+    fn prepare(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        numerics: &Numerics,
+    ) -> Result<Box<dyn Golden>> {
+        golden::prepare(graph, numerics)
     }
 }

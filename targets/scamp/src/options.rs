@@ -1,11 +1,17 @@
-//! Options of the target: what a reader keeps with the program.
+//! Options of the target: what a reader keeps with the program, and what a compiler is asked for.
 
 use crate::arch::ScampArch;
+use crate::files::{MAX_DEPTH, Mode};
+use crate::isa::Reg;
 use crate::readout::Readout;
 use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
+use std::collections::BTreeSet;
+
+/// Most registers that compiled programs may be told to use.
+const MAX_POOL: usize = 32;
 
 /// The options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
@@ -17,13 +23,13 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "zero",
         &["zero", "stale"],
     )
-    .used_by(&[Use::Run]),
+    .used_by(&[Use::Compile, Use::Run]),
     OptionInfo::text(
         "size",
         "elements of the array as WIDTHxHEIGHT; empty for those of the machine",
         "",
     )
-    .used_by(&[Use::Run, Use::Show]),
+    .used_by(&[Use::Compile, Use::Run, Use::Show]),
     OptionInfo::one_of("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES)
         .used_by(&[Use::Time, Use::Show]),
     OptionInfo::one_of("readout", "how results leave the array", "analogue", &Readout::NAMES)
@@ -73,7 +79,166 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         .used_by(&[Use::Write]),
     OptionInfo::text("function", "name of the function in the C++ header", "kernel")
         .used_by(&[Use::Write]),
+    OptionInfo::one_of("text-format", "how programs are written", "cain", &["cain", "jss"])
+        .used_by(&[Use::Write]),
+    OptionInfo::one_of("search", "how a program for kernels is found", "default", &Search::NAMES)
+        .used_by(&[Use::Compile]),
+    OptionInfo::text(
+        "ops",
+        "macros of compiled programs: all or basic (Cain's sets), every, or a list of mnemonics; empty for \
+         all where the machine has them, else those it has",
+        "",
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::whole("depth", "most halvings of weights", "auto", 0..=MAX_DEPTH as i128)
+        .or("auto")
+        .used_by(&[Use::Compile]),
+    OptionInfo::real("error", "largest sum of errors of the weights of a layer", "auto", 0.0..=1e9)
+        .or("auto")
+        .used_by(&[Use::Compile]),
+    OptionInfo::text("input-registers", "registers of the input channels; empty for any", "")
+        .used_by(&[Use::Compile]),
+    OptionInfo::text("output-registers", "registers of the results; empty for any", "")
+        .used_by(&[Use::Compile]),
+    OptionInfo::text("registers", "registers that programs may use; empty for all", "")
+        .used_by(&[Use::Compile]),
+    OptionInfo::one_of(
+        "mode",
+        "which registers compute",
+        "analogue",
+        &["analogue", "digital", "superpixel"],
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::text("cain", "settings of Cain as name=value, separated by semicolons", "")
+        .used_by(&[Use::Compile]),
 ];
+
+/// How a program for kernels is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Our own way.
+    Default,
+}
+
+impl Search {
+    /// Names for the option `search`.
+    pub(crate) const NAMES: [&'static str; 1] = ["default"];
+}
+
+/// What a compiler is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wishes {
+    /// The search.
+    pub(crate) search: Search,
+    /// Row names of the macros that programs may have.
+    pub(crate) macros: BTreeSet<&'static str>,
+    /// Most halvings of weights.
+    pub(crate) depth: Option<u32>,
+    /// Largest sum of errors.
+    pub(crate) error: Option<f64>,
+    /// Registers of the input channels; none for any.
+    pub(crate) inputs: Vec<Reg>,
+    /// Registers of the results; none for any.
+    pub(crate) outputs: Vec<Reg>,
+    /// Registers that programs may use.
+    pub(crate) pool: Vec<Reg>,
+    /// Which registers compute.
+    pub(crate) mode: Mode,
+    /// Columns of the array.
+    pub(crate) width: usize,
+    /// Rows of the array.
+    pub(crate) height: usize,
+    /// What lies beyond the edge.
+    pub(crate) edge: Edge,
+    /// Names of the settings of Cain.
+    pub(crate) cain: Vec<String>,
+}
+
+/// Words between commas and blanks.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', ' ']).filter(|word| !word.is_empty())
+}
+
+fn registers(options: &Options, name: &str, arch: &ScampArch) -> Result<Vec<Reg>> {
+    let mut list = Vec::new();
+    for word in words(options.get(name)) {
+        let register = Reg::new(word).filter(|register| arch.is_general(*register));
+        let register = register.ok_or_else(|| {
+            let message = format!("option {name}: {} has no analogue register {word}", arch.name);
+            let names: Vec<String> = arch.analogue.iter().map(Reg::to_string).collect();
+            Diagnostic::invalid("Q5055", message).help(format!("it has {}", names.join(" ")))
+        })?;
+        if list.contains(&register) {
+            let message = format!("option {name} has {register} twice");
+            return Err(Diagnostic::invalid("Q5055", message));
+        }
+        list.push(register);
+    }
+    match list.len() > MAX_POOL {
+        true => {
+            let message = format!("option {name} has {} registers, at most {MAX_POOL}", list.len());
+            Err(Diagnostic::invalid("Q5055", message))
+        }
+        false => Ok(list),
+    }
+}
+
+fn macros(text: &str, arch: &ScampArch) -> Result<BTreeSet<&'static str>> {
+    let wanted = ScampArch::macro_set(if text.is_empty() { "all" } else { text })
+        .map_err(|problem| wrong("ops", text, "all, basic, every or mnemonics").help(problem.message()))?;
+    let lacks = wanted.difference(&arch.macros).next();
+    match (lacks, text.is_empty()) {
+        (None, _) => Ok(wanted),
+        (Some(_), true) => Ok(arch.macros.clone()),
+        (Some(name), false) => {
+            let message = format!("option ops: {} does not have the macro {name}", arch.name);
+            Err(Diagnostic::invalid("Q5055", message))
+        }
+    }
+}
+
+impl Wishes {
+    /// # Errors
+    /// `Q5055` for registers and macros that the machine does not have, or that contradict each
+    /// other; `Q5013` for a value that means nothing.
+    pub(crate) fn new(options: &Options, arch: &ScampArch) -> Result<Wishes> {
+        let [inputs, outputs, mut pool] = ["input-registers", "output-registers", "registers"]
+            .map(|name| registers(options, name, arch));
+        if pool.as_ref().is_ok_and(Vec::is_empty) {
+            pool = Ok(arch.analogue.iter().copied().take(MAX_POOL).collect());
+        }
+        let (outputs, pool) = (outputs?, pool?);
+        if let Some(output) = outputs.iter().find(|output| !pool.contains(output)) {
+            let message = format!("option output-registers names {output}, which is not among the registers");
+            return Err(Diagnostic::invalid("Q5055", message)
+                .help("`--registers` names all registers that programs may use"));
+        }
+        let (width, height) = size(options.get("size"), arch)?;
+        let settings = options.get("cain").split(';').filter_map(|text| text.split_once('='));
+        Ok(Wishes {
+            search: Search::Default,
+            macros: macros(options.get("ops"), arch)?,
+            depth: options.whole_or("depth"),
+            error: options.real_or("error"),
+            inputs: inputs?,
+            outputs,
+            pool,
+            mode: match options.get("mode") {
+                "digital" => Mode::Digital,
+                "superpixel" => Mode::SuperPixel,
+                _ => Mode::Analogue,
+            },
+            width,
+            height,
+            edge: edge(options),
+            cain: settings.map(|(name, _)| name.to_owned()).collect(),
+        })
+    }
+}
+
+fn edge(options: &Options) -> Edge {
+    if options.get("edge") == "stale" { Edge::Stale } else { Edge::Zero }
+}
 
 /// The values of the options.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +252,8 @@ pub(crate) struct Chosen {
     pub(crate) half: bool,
     pub(crate) simulator: String,
     pub(crate) function: String,
+    /// Programs are written for a simulator unless another kind is asked for.
+    pub(crate) jss: bool,
 }
 
 fn wrong(name: &str, value: &str, expected: &str) -> Diagnostic {
@@ -125,7 +292,7 @@ impl Chosen {
         let (mismatch, seed) = (options.real("mismatch"), options.whole("seed"));
         let noisy = mismatch > 0.0 || sigma.iter().any(|&sigma| sigma > 0.0);
         let settings = Settings {
-            edge: if options.get("edge") == "stale" { Edge::Stale } else { Edge::Zero },
+            edge: edge(options),
             noise: noisy.then_some(Noise { sigma, mismatch, seed }),
             saturation: options.flag("saturate").then_some(arch.saturation),
             work: WorkLimit(1_000_000 * options.whole::<u64>("max-work")),
@@ -140,6 +307,7 @@ impl Chosen {
             half: options.get("input-range") == "half",
             simulator: word(options, "simulator-name")?,
             function: word(options, "function")?,
+            jss: options.get("text-format") == "jss",
         })
     }
 }

@@ -1,9 +1,13 @@
-//! Ports: input and output registers.
+//! Ports: input and output registers, and where the values of a network lie.
+
+#![deny(clippy::arithmetic_side_effects)]
 
 use crate::isa::Reg;
 use crate::options::Chosen;
-use crate::program::{Named, Space};
-use quincunx_contract::{Grid, Port};
+use crate::program::{Named, Program, Space};
+use quincunx_contract::{Grid, Interface, LayerTap, Port};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_tensor::element_count;
 
 /// Shape of a port that a register is.
 pub(crate) fn input_shape((_, register): Named, chosen: &Chosen) -> Vec<usize> {
@@ -24,4 +28,215 @@ pub(crate) fn ports(list: &[Named], shape: impl Fn(Named) -> Vec<usize>) -> Vec<
     list.iter()
         .map(|named| Port { name: name(named), shape: shape(*named), grid: Grid::Real })
         .collect()
+}
+
+/// Rows or columns of an array: `count` of them, `step` apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first: usize,
+    pub(crate) step: usize,
+    pub(crate) count: usize,
+}
+
+impl Span {
+    /// So many neighbours in the middle of `size`; `None` when there are more.
+    pub(crate) fn centred(count: usize, size: usize) -> Option<Span> {
+        let margin = size.checked_sub(count)?;
+        Some(Span { first: margin / 2, step: 1, count })
+    }
+
+    /// Behind the last one; `None` beyond any array.
+    pub(crate) fn end(&self) -> Option<usize> {
+        let last = self.count.checked_sub(1)?.checked_mul(self.step)?.checked_add(self.first)?;
+        last.checked_add(1)
+    }
+
+    fn positions(self) -> impl Iterator<Item = usize> + Clone {
+        (self.first..).step_by(self.step).take(self.count)
+    }
+}
+
+/// The elements in which the pixels of an image are; row 0 is northmost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) rows: Span,
+    pub(crate) columns: Span,
+}
+
+impl Area {
+    /// True when an array of this size has all of its elements.
+    pub(crate) fn fits(&self, height: usize, width: usize) -> bool {
+        let within = |span: &Span, size| span.step > 0 && span.end().is_some_and(|end| end <= size);
+        within(&self.rows, height) && within(&self.columns, width)
+    }
+
+    /// Its elements in the order of pixels, in an array that has so many columns.
+    pub(crate) fn elements(self, width: usize) -> impl Iterator<Item = usize> {
+        let rows = self.rows.positions();
+        rows.flat_map(move |row| {
+            self.columns.positions().map(move |column| row.wrapping_mul(width).wrapping_add(column))
+        })
+    }
+}
+
+/// Elements between images and the edges, in the order of directions.
+pub(crate) fn margin(areas: impl Iterator<Item = Area>, height: usize, width: usize) -> [i64; 4] {
+    let far = |span: Span, size: usize| size.saturating_sub(span.end().unwrap_or(size));
+    let all = areas.map(|Area { rows, columns }| {
+        [rows.first, far(columns, width), far(rows, height), columns.first]
+    });
+    let least = all.reduce(|a, b| std::array::from_fn(|side| a[side].min(b[side])));
+    least.unwrap_or_default().map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// A channel of a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Plane {
+    /// The register.
+    pub(crate) register: Reg,
+    /// The instruction after which it is read; of no account for inputs.
+    pub(crate) after: usize,
+    /// What the driver adds to every pixel.
+    pub(crate) bias: f64,
+}
+
+/// Where a value `[1, C, H, W]` lies: a register for each channel.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lie {
+    pub(crate) value: String,
+    pub(crate) area: Area,
+    pub(crate) planes: Vec<Plane>,
+}
+
+impl Lie {
+    /// Extents of the value.
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        vec![1, self.planes.len(), self.area.rows.count, self.area.columns.count]
+    }
+
+    /// The value as a port.
+    pub(crate) fn port(&self) -> Port {
+        Port { name: self.value.clone(), shape: self.shape(), grid: Grid::Real }
+    }
+
+    /// The value as a layer tap. Its place names first row, step and number of rows, the same of the
+    /// columns, then register, instruction and bias of every channel:
+    /// `rows 124/1x8 columns 124/1x8 A@12 B@20+0.5`.
+    pub(crate) fn tap(&self) -> LayerTap {
+        let span = |Span { first, step, count }: Span| format!("{first}/{step}x{count}");
+        let plane = |Plane { register, after, bias }: &Plane| match *bias == 0.0 {
+            true => format!(" {register}@{after}"),
+            false => format!(" {register}@{after}{bias:+}"),
+        };
+        let planes: String = self.planes.iter().map(plane).collect();
+        LayerTap {
+            value: self.value.clone(),
+            shape: self.shape(),
+            after: self.planes.iter().map(|plane| plane.after).max().unwrap_or(0),
+            place: format!(
+                "rows {} columns {}{planes}",
+                span(self.area.rows),
+                span(self.area.columns)
+            ),
+        }
+    }
+
+    /// The tap read back; `None` when its place is none, or its shape another one.
+    fn of(tap: &LayerTap) -> Option<Lie> {
+        let mut words = tap.place.split(' ');
+        let mut next = |name: &str| {
+            (words.next()? == name).then_some(())?;
+            parse_span(words.next()?)
+        };
+        let area = Area { rows: next("rows")?, columns: next("columns")? };
+        let planes = words.map(parse_plane).collect::<Option<_>>()?;
+        let lie = Lie { value: tap.value.clone(), area, planes };
+        // Places name every channel, so that no shape is larger than its text.
+        element_count(&tap.shape)?;
+        (lie.shape() == tap.shape).then_some(lie)
+    }
+}
+
+fn parse_span(text: &str) -> Option<Span> {
+    let (first, rest) = text.split_once('/')?;
+    let (step, count) = rest.split_once('x')?;
+    Some(Span { first: first.parse().ok()?, step: step.parse().ok()?, count: count.parse().ok()? })
+}
+
+fn parse_plane(text: &str) -> Option<Plane> {
+    let (register, rest) = text.split_once('@')?;
+    let (after, bias) = rest.split_at(rest.find(['+', '-']).unwrap_or(rest.len()));
+    let bias = if bias.is_empty() { 0.0 } else { bias.parse().ok()? };
+    let register = Reg::new(register)?;
+    Some(Plane { register, after: after.parse().ok()?, bias }).filter(|plane| plane.bias.is_finite())
+}
+
+/// Where the values of a compiled network lie.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wiring {
+    /// Its inputs, in the order of the ports.
+    pub(crate) inputs: Vec<Lie>,
+    /// Every value that can be read.
+    pub(crate) results: Vec<Lie>,
+}
+
+impl Wiring {
+    /// The wiring of a program whose interface names graph values.
+    ///
+    /// # Errors
+    /// `Q5070` for places that the program or the array does not have.
+    pub(crate) fn of(interface: &Interface, program: &Program, chosen: &Chosen) -> Result<Wiring> {
+        let lies = interface.layers.iter().map(|tap| {
+            let lie = Lie::of(tap).ok_or_else(|| misfit(format!("no place is {:?}", tap.place)))?;
+            let known = lie.planes.iter().all(|plane| plane.after < program.instructions.len());
+            match known && lie.area.fits(chosen.height, chosen.width) {
+                true => Ok(lie),
+                false => Err(misfit(format!("{:?} is not in the array or the program", tap.place))),
+            }
+        });
+        let lies = lies.collect::<Result<Vec<Lie>>>()?;
+        let find = |port: &Port| {
+            let lie = lies.iter().find(|lie| lie.port() == *port);
+            lie.ok_or_else(|| misfit(format!("the port {:?} has no place", port.name)))
+        };
+        for port in &interface.outputs {
+            find(port)?;
+        }
+        let inputs: Vec<Lie> =
+            interface.inputs.iter().map(|port| find(port).cloned()).collect::<Result<_>>()?;
+        let results = lies.iter().filter(|lie| !inputs.contains(lie)).cloned().collect();
+        Ok(Wiring { inputs, results })
+    }
+}
+
+fn misfit(what: String) -> Diagnostic {
+    Diagnostic::invalid("Q5070", format!("the interface does not fit the program: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_back() {
+        let span = |first, step, count| Span { first, step, count };
+        let area = Area { rows: span(3, 2, 4), columns: span(0, 1, 5) };
+        let register = |name: &str| Reg::new(name).unwrap();
+        let planes = vec![
+            Plane { register: register("A"), after: 12, bias: 0.0 },
+            Plane { register: register("B"), after: 3, bias: -1e-7 },
+            Plane { register: register("C"), after: 3, bias: 1.0 / 3.0 },
+        ];
+        let lie = Lie { value: "v".into(), area, planes };
+        assert_eq!(Lie::of(&lie.tap()), Some(lie.clone()));
+        assert_eq!(lie.tap().after, 12);
+        assert!(area.fits(10, 5) && !area.fits(9, 5) && !area.fits(10, 4));
+        let elements: Vec<usize> = area.elements(8).take(6).collect();
+        assert_eq!(elements, [24, 25, 26, 27, 28, 40]);
+        for place in ["", "rows 0/1x1", "rows 0/1x1 columns 0/1x1 A", "rows 0/1x1 columns 0/1x1 A@1+x"]
+        {
+            let tap = LayerTap { place: place.into(), shape: vec![1, 1, 1, 1], ..lie.tap() };
+            assert_eq!(Lie::of(&tap), None, "{place}");
+        }
+    }
 }

@@ -7,8 +7,10 @@
 #![deny(clippy::arithmetic_side_effects, clippy::wildcard_enum_match_arm)]
 
 mod computed;
+mod reach;
 
 pub use computed::{Computed, computed};
+pub use reach::{Reach, Reaches, reaches};
 
 use crate::expand::expand;
 use crate::isa::{Class, Gate, Inst, Reg};

@@ -51,6 +51,24 @@ pub(super) enum MacroSet {
     List(Vec<String>),
 }
 
+impl MacroSet {
+    /// The set that a text names.
+    pub(super) fn of(text: &str) -> MacroSet {
+        match text {
+            "every" | "all" | "basic" => MacroSet::Named(text.to_owned()),
+            list => {
+                let words = list.split([',', ' ']).filter(|word| !word.is_empty());
+                MacroSet::List(words.map(str::to_owned).collect())
+            }
+        }
+    }
+
+    /// Its rows.
+    pub(super) fn rows(&self) -> Result<BTreeSet<&'static str>> {
+        macro_rows(self)
+    }
+}
+
 impl fmt::Display for MacroSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -299,7 +317,7 @@ impl ArchFile {
             virtual_digital: self.virtual_digital,
             aliases,
             roles,
-            macros: macro_rows(&self.macros)?,
+            macros: self.macros.rows()?,
             macro_set: self.macros,
             max_sources: self.max_sources,
             max_receivers: self.max_receivers,

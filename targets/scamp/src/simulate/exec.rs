@@ -119,6 +119,47 @@ impl Executor {
     /// # Errors
     /// As [`Executor::run`].
     pub fn run_with(&self, inputs: &[(Named, Vec<f64>)], mutate: Mutate<'_>) -> Result<Outcome> {
+        match self.run_floats(inputs, mutate)? {
+            Some(outcome) => Ok(outcome),
+            None => self.run_exactly(inputs, &mut |_, _| {}),
+        }
+    }
+
+    /// As [`Executor::run`]; gives what registers hold after instructions too, each row 0 northmost,
+    /// in the order of `reads`.
+    ///
+    /// # Errors
+    /// As [`Executor::run`]; a bug for registers that the program does not know.
+    pub fn run_reading(
+        &self,
+        inputs: &[(Named, Vec<f64>)],
+        reads: &[(usize, Reg)],
+    ) -> Result<(Outcome, Vec<Vec<f64>>)> {
+        let known = |&(after, register): &(usize, Reg)| {
+            let plane = self.plane((Space::Analogue, register));
+            let unknown = || Diagnostic::bug(format!("no plane for {register}"));
+            Ok((after, plane.ok_or_else(unknown)?))
+        };
+        let places = reads.iter().map(known).collect::<Result<Vec<_>>>()?;
+        let mut found = vec![Vec::new(); reads.len()];
+        let floats = self.run_floats(inputs, &mut |index, planes| {
+            keep(&places, index, planes, &mut found);
+        })?;
+        let outcome = match floats {
+            Some(outcome) => outcome,
+            None => self.run_exactly(inputs, &mut |index, planes| {
+                keep(&places, index, planes, &mut found);
+            })?,
+        };
+        Ok((outcome, found))
+    }
+
+    /// The run in floats; `None` when they were not exact.
+    fn run_floats(
+        &self,
+        inputs: &[(Named, Vec<f64>)],
+        mutate: Mutate<'_>,
+    ) -> Result<Option<Outcome>> {
         let mut run = Run::<f64>::new(self);
         run.load(inputs)?;
         let mut last = None;
@@ -132,14 +173,16 @@ impl Executor {
         if let Some(last) = last {
             mutate(last, &mut run.planes);
         }
-        let is_ideal = self.settings.noise.is_none();
-        if run.exact || !is_ideal {
-            return Ok(self.outcome(run.planes, run.saturated, false));
-        }
-        self.run_exactly(inputs)
+        let done = run.exact || self.settings.noise.is_some();
+        Ok(done.then(|| self.outcome(run.planes, run.saturated, false)))
     }
 
-    fn run_exactly(&self, inputs: &[(Named, Vec<f64>)]) -> Result<Outcome> {
+    /// The run in fractions; `look` sees the planes after every instruction.
+    fn run_exactly(
+        &self,
+        inputs: &[(Named, Vec<f64>)],
+        look: &mut dyn FnMut(usize, &Planes<Ratio>),
+    ) -> Result<Outcome> {
         let numbers = self.width * self.height * self.lowered.analogue.len();
         if numbers > MAX_FRACTIONS {
             let message =
@@ -150,13 +193,17 @@ impl Executor {
         let (mut run, mut budget) =
             (Run::<Ratio>::new(self), Budget::new(self.settings.work, self.work));
         run.load(inputs)?;
-        for (number, step) in self.lowered.steps.iter().enumerate() {
+        let ends = self.lowered.steps.iter().skip(1).map(|next| Some(next.index)).chain([None]);
+        for ((number, step), next) in self.lowered.steps.iter().enumerate().zip(ends) {
             run.step(number, &step.op);
             let times = step.op.bus_length();
             if times > 0 {
                 budget
                     .spend(run.bus.iter().map(length), times, self.lowered.analogue.len())
                     .map_err(|p| p.at(At::Instruction(step.index)))?;
+            }
+            if next != Some(step.index) {
+                look(step.index, &run.planes);
             }
         }
         let Planes { width, height, analogue, digital, .. } = run.planes;
@@ -175,6 +222,20 @@ impl Executor {
             }
         }
         Outcome { planes, analogue, digital, saturated, used_fractions }
+    }
+}
+
+/// Keeps the planes that are read after an instruction.
+fn keep<T: Number>(
+    places: &[(usize, usize)],
+    index: usize,
+    planes: &Planes<T>,
+    found: &mut [Vec<f64>],
+) {
+    for (&(after, plane), found) in places.iter().zip(found) {
+        if after == index {
+            *found = planes.analogue[plane].iter().map(Number::float).collect();
+        }
     }
 }
 

@@ -1,0 +1,25 @@
+//! The choice of a search.
+
+use super::plain;
+use crate::arch::ScampArch;
+use crate::options::{Search, Wishes};
+use crate::program::Program;
+use crate::task::Task;
+use quincunx_diag::{Diagnostic, Result};
+
+/// A program for a task, by the search that is wished. Whatever the search, its program is checked.
+///
+/// # Errors
+/// What the search says; a bug when its program is wrong.
+pub(super) fn find(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Program> {
+    let program = match wishes.search {
+        Search::Default => plain::find(task, arch)?,
+    };
+    match task.wanted.check(&program)?.first() {
+        None => Ok(program),
+        Some(problem) => {
+            let message = format!("a search went wrong: {}", problem.message());
+            Err(Diagnostic::bug(message))
+        }
+    }
+}

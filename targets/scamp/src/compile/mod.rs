@@ -1,0 +1,433 @@
+//! Graph to program.
+//!
+//! 1. [`layers`]: which nodes the machine takes, and where their pixels are in the array.
+//! 2. [`weights`], [`goals`]: weights become whole numbers of units of `2^-d`.
+//! 3. [`find`]: a search finds a program for the kernels of a layer, all of them or some after the
+//!    others; what is complete is read out, so that its registers are free again.
+//! 4. Every program is checked: what its registers hold, and where the edge of the array spoils it.
+
+mod find;
+mod goals;
+pub(crate) mod layers;
+mod plain;
+mod weights;
+
+use crate::arch::ScampArch;
+use crate::artifact::Artifact;
+use crate::goal::Bag;
+use crate::isa::{Inst, Reg};
+use crate::options::Wishes;
+use crate::ports::{Area, Lie, Plane, Span, margin};
+use crate::program::Program;
+use crate::simulate::Edge;
+use crate::symbolic::{Reach, Reaches, reaches};
+use crate::task::{Task, Wanted};
+use goals::Kernels;
+use layers::{Layer, Network};
+use quincunx_contract::{
+    Claim, Compiled, Interface, Log, NotCompiled, Numerics, Options, Refused, Rim, Section,
+};
+use quincunx_diag::{Class, Diagnostic, Result};
+use quincunx_graph::{Graph, Node, Op, ValueId};
+use std::collections::{BTreeMap, BTreeSet};
+use weights::Nearness;
+
+/// One claim per node.
+///
+/// # Errors
+/// Options that contradict each other or the machine.
+pub(crate) fn claim(
+    graph: &Graph,
+    arch: &ScampArch,
+    options: &Options,
+    refused: &Refused,
+) -> Result<Vec<Claim>> {
+    let network = Network::new(graph, arch, &Wishes::new(options, arch)?, refused);
+    let claim = |id| match network.reasons.get(&id) {
+        None => Claim::Device,
+        Some(reason) => Claim::Host(reason.clone()),
+    };
+    Ok(graph.nodes().map(|(id, _)| claim(id)).collect())
+}
+
+/// Compiles a graph all of whose nodes are on the machine.
+///
+/// # Errors
+/// Layers that do not fit, or what went wrong.
+pub(crate) fn compile(
+    graph: &Graph,
+    arch: &ScampArch,
+    options: &Options,
+    log: &mut Log,
+) -> std::result::Result<Compiled, NotCompiled> {
+    log.start();
+    let wishes = Wishes::new(options, arch)?;
+    let network = Network::new(graph, arch, &wishes, &Refused::default());
+    if let Some((&node, reason)) = network.reasons.iter().next() {
+        let problem = Diagnostic::unsupported("Q5058", reason.clone());
+        return Err(NotCompiled::at_node(graph, &graph[node], problem));
+    }
+    log.pass("layers", format!("{} layers", network.layers.len()), || format!("{network:#?}"));
+    if !wishes.cain.is_empty() {
+        let message = format!("not used without `--search cain`: {}", wishes.cain.join(", "));
+        log.diagnostics.push(Diagnostic::note("Q5059", message));
+    }
+    let mut writer = Writer::new(graph, arch, &wishes, &network)?;
+    for (index, layer) in network.layers.iter().enumerate() {
+        let node = &graph[layer.conv];
+        writer.layer(index, layer).map_err(|problem| NotCompiled::at_node(graph, node, problem))?;
+    }
+    let length = writer.program.instructions.len();
+    log.pass("search", format!("{length} instructions"), || {
+        writer.program.instructions.iter().map(|inst| inst.text() + "\n").collect()
+    });
+    log.diagnostics.append(&mut writer.notes);
+    let interface = writer.interface();
+    log.diagnostics.extend(interface.rims.iter().map(spoilt));
+    let numerics = serde_json::json!({ "depths": writer.depths });
+    let artifact = Artifact::compiled(writer.program, interface, arch, options)?;
+    Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
+}
+
+/// The warning about what the edge of the array spoils.
+fn spoilt(rim: &Rim) -> Diagnostic {
+    let message = format!("the edge of the array spoils pixels of \"{}\"", rim.value);
+    let [.., rows, columns] = &rim.inside[..] else { return Diagnostic::warning("Q5065", message) };
+    let (rows, columns) = (format!("{} to {}", rows.0, rows.1), format!("{} to {}", columns.0, columns.1));
+    Diagnostic::warning("Q5065", message)
+        .with_note(format!("right are rows {rows} and columns {columns}, the ends not included"))
+        .help("nobody judges them; a smaller image, or a larger array (`--size`), has none")
+}
+
+/// A program as it is written.
+struct Writer<'a> {
+    graph: &'a Graph,
+    arch: &'a ScampArch,
+    wishes: &'a Wishes,
+    network: &'a Network,
+    program: Program,
+    /// Registers of the values that are still needed.
+    live: BTreeMap<ValueId, Vec<Reg>>,
+    inputs: Vec<Lie>,
+    results: Vec<Lie>,
+    sections: Vec<Section>,
+    /// The depth of the weights of every layer.
+    depths: BTreeMap<String, u32>,
+    notes: Vec<Diagnostic>,
+}
+
+impl<'a> Writer<'a> {
+    /// Gives the inputs their registers.
+    fn new(
+        graph: &'a Graph,
+        arch: &'a ScampArch,
+        wishes: &'a Wishes,
+        network: &'a Network,
+    ) -> std::result::Result<Self, NotCompiled> {
+        let mut writer = Writer {
+            graph,
+            arch,
+            wishes,
+            network,
+            program: Program::new(Vec::new()),
+            live: BTreeMap::new(),
+            inputs: Vec::new(),
+            results: Vec::new(),
+            sections: Vec::new(),
+            depths: BTreeMap::new(),
+            notes: Vec::new(),
+        };
+        let list = if wishes.inputs.is_empty() { &wishes.pool } else { &wishes.inputs };
+        let mut registers = list.iter().copied();
+        for &id in graph.inputs() {
+            let channels = graph[id].shape[1];
+            let own: Vec<Reg> = registers.by_ref().take(channels).collect();
+            if own.len() < channels {
+                let message = format!("{} registers for {channels} channels of images", own.len());
+                let problem = Diagnostic::unsupported("Q5056", message)
+                    .help("the machine has a register for each input channel and result");
+                return Err(writer.refuse_readers(id, &problem));
+            }
+            let plane = |&register: &Reg| Plane { register, after: 0, bias: 0.0 };
+            writer.inputs.push(writer.lie(id, own.iter().map(plane).collect()));
+            writer.live.insert(id, own);
+        }
+        let named = writer.inputs.iter().flat_map(|lie| lie.planes.iter().map(|p| p.register));
+        writer.program.inputs = Some(named.collect());
+        Ok(writer)
+    }
+
+    /// The layers that read a value do not fit.
+    fn refuse_readers(&self, id: ValueId, problem: &Diagnostic) -> NotCompiled {
+        let reads = |layer: &&Layer| self.graph[layer.conv].input(0) == Some(id);
+        let layer = self.network.layers.iter().find(reads);
+        match layer {
+            Some(layer) => NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem.clone()),
+            None => problem.clone().into(),
+        }
+    }
+
+    fn lie(&self, id: ValueId, planes: Vec<Plane>) -> Lie {
+        let area = self.network.areas[&id];
+        Lie { value: self.graph[id].name.clone(), area, planes }
+    }
+
+    /// The last layer that reads a value.
+    fn last_reader(&self, id: ValueId) -> Option<usize> {
+        let reads = |layer: &Layer| self.graph[layer.conv].input(0) == Some(id);
+        self.network.layers.iter().rposition(reads)
+    }
+
+    fn layer(&mut self, index: usize, layer: &Layer) -> Result<()> {
+        let (node, conv) = match &self.graph[layer.conv] {
+            node @ Node { op: Op::Conv(conv), .. } => (node, conv),
+            node => return Err(Diagnostic::bug(format!("{:?} is no convolution", node.name))),
+        };
+        let bug = || Diagnostic::bug(format!("nothing holds the operand of {:?}", node.name));
+        let x = node.input(0).ok_or_else(bug)?;
+        let nearness = Nearness { depth: self.wishes.depth, error: self.wishes.error };
+        let area = self.network.areas[&x];
+        let kernels = goals::kernels(self.graph, node, conv, area, nearness)?;
+        self.note(node, &kernels);
+        let result = layer.relu.map_or(node.output, |relu| self.graph[relu].output);
+        let part = Part {
+            inputs: self.live.get(&x).cloned().ok_or_else(bug)?,
+            is_last: self.last_reader(x) == Some(index),
+            is_kept: self.last_reader(result).is_some(),
+            relu: layer.relu.is_some(),
+        };
+        let first = self.program.instructions.len();
+        let planes = self.groups(&part, &kernels, x)?;
+        self.section(layer, first, &planes);
+        if part.is_last {
+            self.live.remove(&x);
+        }
+        if part.is_kept {
+            let registers = planes.iter().map(|plane| plane.sum.register).collect();
+            self.live.insert(result, registers);
+        }
+        self.results.push(self.lie(node.output, planes.iter().map(|plane| plane.sum).collect()));
+        if layer.relu.is_some() {
+            let planes = planes.iter().map(|plane| plane.result).collect();
+            self.results.push(self.lie(result, planes));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, node: &Node, kernels: &Kernels) {
+        self.depths.insert(node.name.clone(), kernels.depth);
+        if kernels.error > 0.0 {
+            let (name, depth, error) = (&node.name, kernels.depth, kernels.error);
+            let message = format!("\"{name}\": weights are multiples of 2^-{depth}");
+            let message = format!("{message}, the sum of their errors is {error:.3e}");
+            self.notes.push(Diagnostic::note("Q5066", message));
+        }
+    }
+
+    /// Results one group after the other, each of as many as registers suffice for.
+    fn groups(&mut self, part: &Part, kernels: &Kernels, x: ValueId) -> Result<Vec<Done>> {
+        let others = self.live.iter().filter(|(id, _)| **id != x).flat_map(|(_, list)| list);
+        let busy: BTreeSet<Reg> = others.copied().collect();
+        let pool: Vec<Reg> = self.wishes.pool.iter().copied().filter(|r| !busy.contains(r)).collect();
+        let spare: Vec<Reg> = pool.iter().copied().filter(|r| !part.inputs.contains(r)).collect();
+        let (total, mut done) = (kernels.goals.0.len(), Vec::new());
+        while done.len() < total {
+            let left = total - done.len();
+            let mut size = left;
+            loop {
+                let is_end = part.is_last && size == left;
+                let pool = if is_end { &pool } else { &spare };
+                match self.group(part, kernels, done.len()..done.len() + size, pool) {
+                    Ok(group) => {
+                        done.extend(group);
+                        break;
+                    }
+                    Err(problem)
+                        if problem.class() == Class::Unsupported && size > 1 && !part.is_whole(self.wishes) =>
+                    {
+                        size -= 1;
+                    }
+                    Err(problem) => return Err(problem),
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Some results at once.
+    fn group(
+        &mut self,
+        part: &Part,
+        kernels: &Kernels,
+        range: std::ops::Range<usize>,
+        pool: &[Reg],
+    ) -> Result<Vec<Done>> {
+        let named = &self.wishes.outputs;
+        if !named.is_empty() && (named.len() != kernels.goals.0.len() || self.network.layers.len() > 1) {
+            let message = format!("option output-registers names {} registers", named.len());
+            let message = format!("{message} for {} results", kernels.goals.0.len());
+            return Err(Diagnostic::invalid("Q5055", message));
+        }
+        let free = pool.iter().filter(|register| !part.inputs.contains(register));
+        let own = pool.iter().filter(|register| part.inputs.contains(register));
+        let outputs: Vec<Reg> = match named.is_empty() {
+            true => free.chain(own).copied().take(range.len()).collect(),
+            false => named.clone(),
+        };
+        if outputs.len() < range.len() || outputs.iter().any(|output| !pool.contains(output)) {
+            let message = format!("{} results, {} registers are free", range.len(), pool.len());
+            return Err(Diagnostic::unsupported("Q5056", message));
+        }
+        // Outputs come first in a pool.
+        let rest = pool.iter().filter(|register| !outputs.contains(register));
+        let pool: Vec<Reg> = outputs.iter().chain(rest).copied().collect();
+        let goals = Bag(kernels.goals.0[range.clone()].to_vec());
+        let inputs = part.inputs.clone();
+        let wanted = Wanted { goals, depth: kernels.depth, inputs, outputs: outputs.clone() };
+        let task = Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
+        let found = find::find(&task, self.arch, self.wishes)?;
+        self.program.instructions.extend(found.instructions);
+        if let (true, Some(&x)) = (self.program.instructions.is_empty(), outputs.first()) {
+            // Values are read after an instruction.
+            self.program.instructions.push(Inst::Mov { y: x, x });
+        }
+        let after = self.program.instructions.len().saturating_sub(1);
+        let mut done = Vec::new();
+        for (&register, &bias) in outputs.iter().zip(&kernels.bias[range]) {
+            if part.relu {
+                self.relu(register);
+            }
+            let result = self.program.instructions.len().saturating_sub(1);
+            done.push(Done {
+                sum: Plane { register, after, bias },
+                result: Plane { register, after: result, bias },
+            });
+        }
+        Ok(done)
+    }
+
+    /// Sets a register to 0 where it is below 0. Only own registers are written while FLAG is not set
+    /// everywhere.
+    fn relu(&mut self, register: Reg) {
+        let none = Reg::NONE;
+        let negated = bus(Reg::NEWS, register);
+        let list = &mut self.program.instructions;
+        list.extend([
+            negated,
+            Inst::Where { s0: Reg::NEWS, s1: none, s2: none },
+            Inst::Res { y: register },
+            Inst::All {},
+        ]);
+    }
+
+    fn section(&mut self, layer: &Layer, first: usize, planes: &[Done]) {
+        let ends: BTreeSet<usize> = planes.iter().map(|plane| plane.result.after).collect();
+        let mut pieces: Vec<usize> = ends.into_iter().map(|after| after + 1).collect();
+        if pieces.len() < 2 {
+            pieces.clear();
+        }
+        self.sections.push(Section {
+            name: self.graph[layer.conv].name.clone(),
+            nodes: layer.nodes().map(|id| self.graph[id].name.clone()).collect(),
+            first,
+            macs: self.graph.macs(&self.graph[layer.conv]),
+            figures: BTreeMap::new(),
+            pieces,
+        });
+    }
+
+    /// Ports, layer taps, and what the edge spoils; the program's list of outputs.
+    fn interface(&mut self) -> Interface {
+        let mut outputs: Vec<Reg> = Vec::new();
+        for plane in self.results.iter().flat_map(|lie| &lie.planes) {
+            if !outputs.contains(&plane.register) {
+                outputs.push(plane.register);
+            }
+        }
+        self.program.outputs = Some(outputs);
+        let port = |id: &ValueId| {
+            let mut lies = self.inputs.iter().chain(&self.results);
+            lies.find(|lie| lie.value == self.graph[*id].name).map(Lie::port)
+        };
+        Interface {
+            inputs: self.graph.inputs().iter().flat_map(port).collect(),
+            outputs: self.graph.outputs().iter().flat_map(port).collect(),
+            layers: self.inputs.iter().chain(&self.results).map(Lie::tap).collect(),
+            sections: std::mem::take(&mut self.sections),
+            rims: self.rims(),
+            ..Interface::default()
+        }
+    }
+
+    /// The results that the edge spoils.
+    fn rims(&self) -> Vec<Rim> {
+        let (height, width) = (self.wishes.height, self.wishes.width);
+        let margin = margin(self.inputs.iter().map(|lie| lie.area), height, width);
+        let inputs = self.program.inputs.clone().unwrap_or_default();
+        let state = Reaches::new(&inputs, margin, self.wishes.edge == Edge::Stale);
+        let planes = || self.results.iter().flat_map(|lie| &lie.planes);
+        let reads: Vec<_> = planes().map(|plane| (plane.after, plane.register)).collect();
+        let Some((reached, _)) = reaches(&self.program, state, &reads) else { return Vec::new() };
+        let mut reached = reached.into_iter();
+        let rim = |lie: &Lie| {
+            let of_lie = reached.by_ref().take(lie.planes.len());
+            rim(lie, &of_lie.collect::<Vec<_>>(), height, width)
+        };
+        self.results.iter().filter_map(rim).collect()
+    }
+}
+
+/// The part of a result that is not spoilt, where some of it is.
+fn rim(lie: &Lie, reached: &[Reach], height: usize, width: usize) -> Option<Rim> {
+    let most = |side: usize| reached.iter().map(|reach| reach.spoilt[side]).max().unwrap_or(0);
+    let inside = |span: Span, before: i64, after: i64, size: usize| {
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        let right = |at: &usize| {
+            let position = i64::try_from(span.first + at * span.step).unwrap_or(i64::MAX);
+            (before..size.saturating_sub(after)).contains(&position)
+        };
+        let from = (0..span.count).find(right).unwrap_or(0);
+        let to = (0..span.count).rfind(right).map_or(from, |last| last + 1);
+        (from, to)
+    };
+    let Area { rows, columns } = lie.area;
+    let rows = inside(rows, most(0), most(2), height);
+    let columns = inside(columns, most(3), most(1), width);
+    let rim = Rim {
+        value: lie.value.clone(),
+        inside: vec![(0, 1), (0, lie.planes.len()), rows, columns],
+    };
+    let whole = lie.shape().iter().zip(&rim.inside).all(|(&extent, &range)| range == (0, extent));
+    (!whole).then_some(rim)
+}
+
+fn bus(receiver: Reg, source: Reg) -> Inst {
+    let n = Reg::NONE;
+    let (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11) = (n, n, n, n, n, n, n, n, n, n, n);
+    Inst::Bus { d0: receiver, s0: source, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11 }
+}
+
+/// What is known about a layer before its program is found.
+struct Part {
+    inputs: Vec<Reg>,
+    /// No later layer reads the inputs.
+    is_last: bool,
+    /// A later layer reads the result.
+    is_kept: bool,
+    relu: bool,
+}
+
+impl Part {
+    /// All results must be there at once.
+    fn is_whole(&self, wishes: &Wishes) -> bool {
+        self.is_kept || !wishes.outputs.is_empty()
+    }
+}
+
+/// A channel of a result that is computed.
+struct Done {
+    /// The convolution.
+    sum: Plane,
+    /// Behind the ReLU, if there is one.
+    result: Plane,
+}

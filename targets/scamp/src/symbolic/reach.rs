@@ -1,0 +1,155 @@
+//! How far values reach over the array, and where its edge spoils them.
+//!
+//! An element is spoilt where the array gives another value than one without an edge would: a value
+//! that is not 0 left the array, and came back as 0. Bounds are kept for each side, so that an
+//! element may count as spoilt that is not.
+
+use crate::expand::expand;
+use crate::isa::{Class, Direction, Inst, Reg};
+use crate::program::Program;
+use std::collections::BTreeMap;
+
+/// Where a value may differ from 0, and where it is spoilt, by the sides of [`Direction::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// How many elements the value reaches beyond the images; negative where it stays within.
+    pub beyond: [i64; 4],
+    /// How many elements are spoilt along each edge.
+    pub spoilt: [i64; 4],
+}
+
+/// The reach of every register that may not be 0, as a program goes on.
+#[derive(Clone, Debug)]
+pub struct Reaches {
+    /// Elements between images and the edges.
+    margin: [i64; 4],
+    /// What comes in from beyond the edge is always wrong.
+    stale: bool,
+    registers: BTreeMap<Reg, Reach>,
+    /// What FLAG depends on, while it is not set everywhere.
+    flag: Option<Reach>,
+    /// The largest reach of any value so far.
+    most: [i64; 4],
+}
+
+impl Reach {
+    fn join(self, other: Reach) -> Reach {
+        let most = |a: [i64; 4], b: [i64; 4]| std::array::from_fn(|side| a[side].max(b[side]));
+        Reach { beyond: most(self.beyond, other.beyond), spoilt: most(self.spoilt, other.spoilt) }
+    }
+
+    /// What an element sees that reads its neighbour in a direction.
+    fn from(self, direction: Direction, margin: &[i64; 4], stale: bool) -> Reach {
+        let (side, back) = (direction as usize, direction.opposite() as usize);
+        let mut seen = self;
+        // The value moves away from where it is read.
+        seen.beyond[side] -= 1;
+        seen.beyond[back] += 1;
+        let leaves = stale || self.beyond[side] > margin[side];
+        let is_spoilt = leaves || self.spoilt[side] > 0;
+        seen.spoilt[side] = if is_spoilt { self.spoilt[side] + 1 } else { 0 };
+        seen.spoilt[back] = (self.spoilt[back] - 1).max(0);
+        seen
+    }
+}
+
+impl Reaches {
+    /// The registers that hold images at first, with so many elements between them and the edges.
+    pub fn new(inputs: &[Reg], margin: [i64; 4], stale: bool) -> Reaches {
+        let registers = inputs.iter().map(|&register| (register, Reach::default())).collect();
+        Reaches { margin, stale, registers, flag: None, most: [0; 4] }
+    }
+
+    /// The reach of a register; `None` where it is 0 everywhere.
+    pub fn of(&self, register: Reg) -> Option<Reach> {
+        self.registers.get(&register).copied()
+    }
+
+    /// The largest reach of any value so far.
+    pub fn most(&self) -> [i64; 4] {
+        self.most
+    }
+
+    /// Goes over an instruction; `None` for one that does more than the bus and its masks do.
+    pub fn step(&mut self, inst: &Inst) -> Option<()> {
+        expand(inst).iter().try_for_each(|step| self.bus_step(step))
+    }
+
+    fn read(&self, sources: &[Reg]) -> Option<Reach> {
+        let read = |source: &Reg| match source.direction() {
+            Some(direction) => {
+                let news = self.of(Reg::NEWS);
+                let edge = if self.stale { Some(news.unwrap_or_default()) } else { news };
+                edge.map(|reach| reach.from(direction, &self.margin, self.stale))
+            }
+            None => self.of(*source),
+        };
+        sources.iter().filter_map(read).reduce(Reach::join)
+    }
+
+    fn bus_step(&mut self, inst: &Inst) -> Option<()> {
+        match inst.class() {
+            Class::Frame => return Some(()),
+            Class::All => {
+                self.flag = None;
+                return Some(());
+            }
+            Class::Condition => {
+                self.flag = Some(self.read(&inst.split().1).unwrap_or_default());
+                return Some(());
+            }
+            _ => {}
+        }
+        let bus = inst.bus()?;
+        let sum = self.read(&bus.sources);
+        for &receiver in &bus.receivers {
+            let (target, value) = match receiver.direction() {
+                Some(direction) => {
+                    let back = direction.opposite();
+                    (Reg::NEWS, sum.map(|reach| reach.from(back, &self.margin, self.stale)))
+                }
+                None => (receiver, sum),
+            };
+            self.write(target, value);
+        }
+        Some(())
+    }
+
+    fn write(&mut self, register: Reg, value: Option<Reach>) {
+        let value = match self.flag {
+            None => value,
+            // The old value stays in some elements, and FLAG itself may be wrong.
+            Some(flag) => {
+                [value, self.of(register), Some(flag)].into_iter().flatten().reduce(Reach::join)
+            }
+        };
+        match value {
+            Some(reach) => {
+                for (most, beyond) in self.most.iter_mut().zip(reach.beyond) {
+                    *most = (*most).max(beyond);
+                }
+                self.registers.insert(register, reach);
+            }
+            None => drop(self.registers.remove(&register)),
+        }
+    }
+}
+
+/// The reach of registers after instructions, and the largest reach of any value; `None` for programs
+/// that do more than the bus and its masks do.
+pub fn reaches(
+    program: &Program,
+    mut state: Reaches,
+    reads: &[(usize, Reg)],
+) -> Option<(Vec<Reach>, [i64; 4])> {
+    let mut found = vec![Reach::default(); reads.len()];
+    for (index, inst) in program.instructions.iter().enumerate() {
+        state.step(inst)?;
+        for (found, (_, register)) in
+            found.iter_mut().zip(reads).filter(|(_, (after, _))| *after == index)
+        {
+            *found = state.of(*register).unwrap_or_default();
+        }
+    }
+    Some((found, state.most()))
+}
