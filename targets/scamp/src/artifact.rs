@@ -3,8 +3,8 @@
 use crate::arch::ScampArch;
 use crate::files::KernelFile;
 use crate::isa::Class;
-use crate::options::Chosen;
 use crate::isa::Reg;
+use crate::options::Chosen;
 use crate::ports::{Area, Wiring, input_shape, margin, ports};
 use crate::program::{Named, Program, Space};
 use crate::simulate::{Edge, Executor, Outcome};
@@ -81,7 +81,8 @@ impl Artifact {
             ..Interface::default()
         };
         let given = interface.filter(|given| *given != raw);
-        let wiring = given.as_ref().map(|given| Wiring::of(given, &program, &chosen)).transpose()?;
+        let wiring =
+            given.as_ref().map(|given| Wiring::of(given, &program, &chosen)).transpose()?;
         let (interface, arch) = (given.unwrap_or(raw), arch.clone());
         Ok(Artifact { program, spans, arch, chosen, wanted, interface, inputs, outputs, wiring })
     }

@@ -1,7 +1,7 @@
 //! Kernel files as documents: what `inspect` shows of them.
 
 use crate::arch::ScampArch;
-use crate::files::{KernelFile, is_kernel_file, kernels, to_graph};
+use crate::files::{KernelFile, Mode, is_kernel_file, kernels, to_graph};
 use crate::options::Chosen;
 use quincunx_contract::{ArchSource, Document, File, ModelFile, Options};
 use quincunx_diag::{Diagnostic, Result};
@@ -44,10 +44,55 @@ pub(crate) fn model(file: &File) -> std::result::Result<Option<ModelFile>, Vec<D
         return Ok(None);
     }
     let arch = ScampArch::from_source(&ArchSource::Default)?;
-    let graph = to_graph(&kernels(file)?, arch.height, arch.width);
+    let kernels = kernels(file)?;
+    let graph = to_graph(&kernels, arch.height, arch.width);
     let graph = graph.map_err(|problem| problem.name_file(&file.name))?;
-    Ok(Some(ModelFile { kind: "Cain kernels", graph, options: Vec::new() }))
+    Ok(Some(ModelFile { kind: "Cain kernels", graph, options: given(&kernels) }))
 }
+
+/// The options that a kernel file gives. Its weights are approximated already, so that its depth
+/// takes them as they are.
+fn given(file: &KernelFile) -> Vec<(&'static str, String)> {
+    let mode = match file.mode {
+        Mode::Analogue => "analogue",
+        Mode::Digital => "digital",
+        Mode::SuperPixel => "superpixel",
+    };
+    let mut options = vec![("mode", mode.to_owned())];
+    if file.mode != Mode::Analogue {
+        return options;
+    }
+    options.push(("depth", file.approximation().0.to_string()));
+    options.push(("input-registers", file.inputs.join(" ")));
+    options.push(("output-registers", file.outputs().join(" ")));
+    if !file.registers.is_empty() {
+        options.push(("registers", file.registers.join(" ")));
+    }
+    let setting = |name: &str| file.settings.get(name);
+    options.extend(setting(OPS).map(|ops| ("ops", ops.clone())));
+    if setting("pairGen.outputFormat.name").is_some_and(|name| name == "jssFormat") {
+        options.push(("text-format", "jss".to_owned()));
+        let name = setting("pairGen.outputFormat.simulatorName");
+        options.extend(name.map(|name| ("simulator-name", name.clone())));
+    }
+    let is_of_search = |name: &str| {
+        let fields = ["runConfig.", "pairGen.strategy.", "goalSystem", "verifier"];
+        name != OPS && fields.iter().any(|field| name.starts_with(field))
+    };
+    let search: serde_json::Map<String, serde_json::Value> = file
+        .settings
+        .iter()
+        .filter(|(name, _)| is_of_search(name))
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    if !search.is_empty() {
+        options.push(("cain", serde_json::Value::Object(search).to_string()));
+    }
+    options
+}
+
+/// The setting that names the macros.
+const OPS: &str = "pairGen.strategy.ops";
 
 /// What a kernel file holds. The graph is for an image of so many rows and columns.
 fn contents(file: &KernelFile, height: usize, width: usize) -> Result<Document> {

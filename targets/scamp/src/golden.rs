@@ -78,7 +78,8 @@ impl Layers for Machine {
         match self.products.get(&node.output) {
             Some(product) => Ok(product.apply(pixels)),
             None => {
-                let positive = |x: &Dyadic| if *x.mantissa() > Int::ZERO { x.clone() } else { Dyadic::ZERO };
+                let positive =
+                    |x: &Dyadic| if *x.mantissa() > Int::ZERO { x.clone() } else { Dyadic::ZERO };
                 Ok(Number { pixels: pixels.iter().map(positive).collect(), bias: Vec::new() })
             }
         }
@@ -213,8 +214,10 @@ mod tests {
 
     #[test]
     fn weights_round_upwards_at_halves() {
-        let cases = [(0.5, 0, 1.0), (-0.5, 0, 0.0), (0.3, 2, 0.25), (-0.7, 2, -0.75), (1e-30, 60, 0.0)];
-        for (weight, depth, expected) in cases.into_iter().chain([(-1e-30, 3, 0.0), (8.0, 5, 8.0)]) {
+        let cases =
+            [(0.5, 0, 1.0), (-0.5, 0, 0.0), (0.3, 2, 0.25), (-0.7, 2, -0.75), (1e-30, 60, 0.0)];
+        for (weight, depth, expected) in cases.into_iter().chain([(-1e-30, 3, 0.0), (8.0, 5, 8.0)])
+        {
             assert_eq!(nearest(weight, depth).unwrap().to_f64(), expected, "{weight} {depth}");
         }
     }

@@ -8,7 +8,7 @@ use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most registers that compiled programs may be told to use.
 const MAX_POOL: usize = 32;
@@ -109,7 +109,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         &["analogue", "digital", "superpixel"],
     )
     .used_by(&[Use::Compile]),
-    OptionInfo::text("cain", "settings of Cain as name=value, separated by semicolons", "")
+    OptionInfo::text("cain", "settings of Cain's search: JSON, an object of dotted names and texts", "")
         .used_by(&[Use::Compile]),
 ];
 
@@ -150,8 +150,8 @@ pub(crate) struct Wishes {
     pub(crate) height: usize,
     /// What lies beyond the edge.
     pub(crate) edge: Edge,
-    /// Names of the settings of Cain.
-    pub(crate) cain: Vec<String>,
+    /// Settings of Cain's search by their dotted names.
+    pub(crate) cain: BTreeMap<String, String>,
 }
 
 /// Words between commas and blanks.
@@ -184,8 +184,10 @@ fn registers(options: &Options, name: &str, arch: &ScampArch) -> Result<Vec<Reg>
 }
 
 fn macros(text: &str, arch: &ScampArch) -> Result<BTreeSet<&'static str>> {
-    let wanted = ScampArch::macro_set(if text.is_empty() { "all" } else { text })
-        .map_err(|problem| wrong("ops", text, "all, basic, every or mnemonics").help(problem.message()))?;
+    let wanted =
+        ScampArch::macro_set(if text.is_empty() { "all" } else { text }).map_err(|problem| {
+            wrong("ops", text, "all, basic, every or mnemonics").help(problem.message())
+        })?;
     let lacks = wanted.difference(&arch.macros).next();
     match (lacks, text.is_empty()) {
         (None, _) => Ok(wanted),
@@ -209,12 +211,12 @@ impl Wishes {
         }
         let (outputs, pool) = (outputs?, pool?);
         if let Some(output) = outputs.iter().find(|output| !pool.contains(output)) {
-            let message = format!("option output-registers names {output}, which is not among the registers");
+            let message =
+                format!("option output-registers names {output}, which is not among the registers");
             return Err(Diagnostic::invalid("Q5055", message)
                 .help("`--registers` names all registers that programs may use"));
         }
         let (width, height) = size(options.get("size"), arch)?;
-        let settings = options.get("cain").split(';').filter_map(|text| text.split_once('='));
         Ok(Wishes {
             search: Search::Default,
             macros: macros(options.get("ops"), arch)?,
@@ -231,9 +233,17 @@ impl Wishes {
             width,
             height,
             edge: edge(options),
-            cain: settings.map(|(name, _)| name.to_owned()).collect(),
+            cain: settings(options.get("cain"))?,
         })
     }
+}
+
+/// The settings of Cain in a text; none in an empty one.
+fn settings(text: &str) -> Result<BTreeMap<String, String>> {
+    if text.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    serde_json::from_str(text).map_err(|error| wrong("cain", text, &format!("JSON: {error}")))
 }
 
 fn edge(options: &Options) -> Edge {

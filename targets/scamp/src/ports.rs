@@ -168,7 +168,8 @@ fn parse_plane(text: &str) -> Option<Plane> {
     let (after, bias) = rest.split_at(rest.find(['+', '-']).unwrap_or(rest.len()));
     let bias = if bias.is_empty() { 0.0 } else { bias.parse().ok()? };
     let register = Reg::new(register)?;
-    Some(Plane { register, after: after.parse().ok()?, bias }).filter(|plane| plane.bias.is_finite())
+    Some(Plane { register, after: after.parse().ok()?, bias })
+        .filter(|plane| plane.bias.is_finite())
 }
 
 /// Where the values of a compiled network lie.
@@ -195,6 +196,9 @@ impl Wiring {
             }
         });
         let lies = lies.collect::<Result<Vec<Lie>>>()?;
+        if lies.is_empty() {
+            return Err(misfit("its ports are not the registers".to_owned()));
+        }
         let find = |port: &Port| {
             let lie = lies.iter().find(|lie| lie.port() == *port);
             lie.ok_or_else(|| misfit(format!("the port {:?} has no place", port.name)))
@@ -233,7 +237,8 @@ mod tests {
         assert!(area.fits(10, 5) && !area.fits(9, 5) && !area.fits(10, 4));
         let elements: Vec<usize> = area.elements(8).take(6).collect();
         assert_eq!(elements, [24, 25, 26, 27, 28, 40]);
-        for place in ["", "rows 0/1x1", "rows 0/1x1 columns 0/1x1 A", "rows 0/1x1 columns 0/1x1 A@1+x"]
+        for place in
+            ["", "rows 0/1x1", "rows 0/1x1 columns 0/1x1 A", "rows 0/1x1 columns 0/1x1 A@1+x"]
         {
             let tap = LayerTap { place: place.into(), shape: vec![1, 1, 1, 1], ..lie.tap() };
             assert_eq!(Lie::of(&tap), None, "{place}");

@@ -187,26 +187,20 @@ impl Reference {
         Ok(Reference { session, outputs })
     }
 
-    /// How far the outputs of an image are from those of the model, by name.
-    fn distances(&self, index: usize, outputs: &Tensors) -> BTreeMap<String, Distance> {
-        let distance = |(name, found): (&String, &Tensor)| {
-            let expected = self.outputs[index].get(name)?;
-            Some((name.clone(), Distance::of(found, expected)?))
-        };
-        outputs.iter().filter_map(distance).collect()
-    }
-
     /// An output is of real numbers, whose distance says how good they are; classes are right or
     /// wrong.
     fn is_real(&self, name: &str) -> bool {
         let output = self.outputs.first().and_then(|outputs| outputs.get(name));
         output.is_some_and(|output| output.dtype().is_float())
     }
+}
 
-    /// The class of an image.
-    fn class(&self, index: usize, output: Option<&String>) -> Option<usize> {
-        output.and_then(|output| self.outputs[index].get(output)).and_then(top1)
-    }
+/// How far the outputs of an image are from those of the model, by name.
+fn distances(outputs: &Tensors, expected: &Tensors) -> BTreeMap<String, Distance> {
+    let distance = |(name, found): (&String, &Tensor)| {
+        Some((name.clone(), Distance::of(found, expected.get(name)?)?))
+    };
+    outputs.iter().filter_map(distance).collect()
 }
 
 fn row(
@@ -403,13 +397,18 @@ fn verdict(
 ) -> Result<Verdict> {
     let image = &comparison.data.images[index];
     let started = Instant::now();
-    let trace =
+    let mut trace =
         if comparison.layers { session.run_layers(image)? } else { session.run_traced(image)? };
     let seconds = started.elapsed().as_secs_f64();
-    let golden = case.executable.golden(&case.goldens, image)?;
+    let mut golden = case.executable.golden(&case.goldens, image)?;
+    let mut expected = reference.outputs[index].clone();
+    for values in [&mut trace.device, &mut trace.outputs, &mut golden.device, &mut expected] {
+        case.executable.blank(values)?;
+    }
     let layers = match comparison.layers {
         true => {
-            let given = reference.session.run(image)?;
+            let mut given = reference.session.run(image)?;
+            case.executable.blank(&mut given)?;
             layers::layers(&comparison.model.graph, &given, &trace, &golden)
         }
         false => Layers::new(),
@@ -418,10 +417,10 @@ fn verdict(
     let class = output.and_then(|output| trace.outputs.get(output)).and_then(top1);
     Ok(Verdict {
         class,
-        agrees: class == reference.class(index, output),
+        agrees: class == output.and_then(|output| expected.get(output)).and_then(top1),
         difference: first_difference(&trace.device, &golden.device),
-        error: error(case.compilation, image, &golden)?,
-        distances: reference.distances(index, &trace.outputs),
+        error: error(case, image, &golden)?,
+        distances: distances(&trace.outputs, &expected),
         clipped: trace.clipped,
         layers,
         seconds,
@@ -454,18 +453,23 @@ fn difference(found: &Tensor, expected: &Tensor) -> Option<String> {
 
 /// Largest difference between the golden model and exact arithmetic on any value of the machine;
 /// `None` when exact arithmetic does not cover the graph.
-fn error(compilation: &Compilation, image: &Tensors, golden: &Trace) -> Result<Option<f64>> {
-    let exact = match execute::exact(&compilation.graph, image, Keep::All) {
+fn error(case: &Case<'_>, image: &Tensors, golden: &Trace) -> Result<Option<f64>> {
+    let exact = match execute::exact(&case.compilation.graph, image, Keep::All) {
         Ok(exact) => exact,
         Err(problem) if problem.class() == Class::Unsupported => return Ok(None),
         Err(problem) => return Err(problem),
     };
-    let mut worst = 0.0;
+    let mut known = Tensors::new();
     for (name, tensor) in &golden.device {
         if let Some(exact) = exact.get(name) {
-            let pairs = tensor.to_f64().into_iter().zip(exact.to_f64());
-            worst = pairs.map(|(a, b)| (a - b).abs()).fold(worst, larger);
+            known.insert(name.clone(), Tensor::from_vec(tensor.shape(), exact.to_f64())?);
         }
+    }
+    case.executable.blank(&mut known)?;
+    let mut worst = 0.0;
+    for (name, exact) in &known {
+        let pairs = golden.device[name].to_f64().into_iter().zip(exact.to_f64());
+        worst = pairs.map(|(a, b)| (a - b).abs()).fold(worst, larger);
     }
     Ok(Some(worst))
 }

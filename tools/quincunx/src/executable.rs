@@ -210,6 +210,21 @@ impl Executable {
         self.programs().flat_map(|(_, program)| &program.interface().clipped)
     }
 
+    /// Sets what nobody judges to 0: the parts of values that a machine does not compute right.
+    pub(crate) fn blank(&self, values: &mut Tensors) -> Result<()> {
+        for rim in self.programs().flat_map(|(_, program)| &program.interface().rims) {
+            let Some(tensor) = values.get_mut(&rim.value) else { continue };
+            let mut numbers = tensor.to_f64();
+            for (element, number) in numbers.iter_mut().enumerate() {
+                if !rim.holds(tensor.shape(), element) {
+                    *number = 0.0;
+                }
+            }
+            *tensor = Tensor::from_vec(tensor.shape(), numbers)?;
+        }
+        Ok(())
+    }
+
     /// Size of all programs together. Cycles are known when they are for every program; without a
     /// program there are none to know. Programs that overlap their inferences are different parts
     /// of the machine, and the slowest one decides.

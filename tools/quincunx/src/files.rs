@@ -29,11 +29,20 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// Reads a file.
+    /// Reads a file. Where there is none, and the name has a `#`, it is the file named before that;
+    /// what follows names a part of it, which is for whoever reads the contents.
     ///
     /// # Errors
     /// `Q0602` when it cannot be read or is larger than 2 GiB; `Q0651` for a model of another tool.
     pub fn open(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        if let Some((whole, _)) = name.rsplit_once('#').filter(|_| !path.exists()) {
+            return Ok(InputFile { name: name.clone(), ..Self::open_whole(Path::new(whole))? });
+        }
+        Self::open_whole(path)
+    }
+
+    fn open_whole(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let fail = |error: io::Error| read_error(&error).in_file(&name);
         if path.is_dir() {

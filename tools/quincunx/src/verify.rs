@@ -127,9 +127,11 @@ pub fn against_model(
         || executable.load(),
         |session, index| {
             let image = &data.images[index];
-            let observed =
+            let mut observed =
                 session.run_traced(image).map_err(|problem| data.at_image(index, problem))?;
-            let golden = executable.golden(&goldens, image)?;
+            let mut golden = executable.golden(&goldens, image)?;
+            executable.blank(&mut observed.device)?;
+            executable.blank(&mut golden.device)?;
             let departures = match with_departures {
                 true => executable.departures(&goldens, image)?,
                 false => Vec::new(),

@@ -66,7 +66,12 @@ pub(super) fn kernels(
 }
 
 /// Elements from the middle of a window to a tap.
-fn offset<E>(at: usize, middle: usize, dilation: std::result::Result<i64, E>, step: usize) -> Option<i32> {
+fn offset<E>(
+    at: usize,
+    middle: usize,
+    dilation: std::result::Result<i64, E>,
+    step: usize,
+) -> Option<i32> {
     let taps = i64::try_from(at).ok()? - i64::try_from(middle).ok()?;
     let elements = taps.checked_mul(dilation.ok()?)?.checked_mul(i64::try_from(step).ok()?)?;
     i32::try_from(elements).ok().filter(|offset| *offset > i32::MIN)

@@ -118,11 +118,8 @@ impl Builder<'_> {
         self.check_constants(node)?;
         let (rows, columns) = (self.arch_size().0, self.arch_size().1);
         let centred = Span::centred(height, rows).zip(Span::centred(width, columns));
-        let fresh = |(rows, columns)| Held {
-            area: Area { rows, columns },
-            clean: true,
-            whole: true,
-        };
+        let fresh =
+            |(rows, columns)| Held { area: Area { rows, columns }, clean: true, whole: true };
         let held = self.held.get(&x).copied().or(centred.map(fresh));
         let held = held.ok_or_else(|| {
             format!("an image of {width} x {height} does not fit the array of {columns} x {rows}")
@@ -175,9 +172,8 @@ impl Builder<'_> {
         if self.arch.max_where == 0 || !self.arch.macros.contains("Res") {
             return Err("the machine lacks `where` or `res`".to_owned());
         }
-        let computes = |layer: &&mut Layer| {
-            layer.relu.is_none() && self.graph[layer.conv].output == x
-        };
+        let computes =
+            |layer: &&mut Layer| layer.relu.is_none() && self.graph[layer.conv].output == x;
         let layer = self.network.layers.iter_mut().find(computes).ok_or(behind)?;
         layer.relu = Some(id);
         self.held.insert(node.output, held);

@@ -69,13 +69,18 @@ pub(crate) fn compile(
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || format!("{network:#?}"));
     if !wishes.cain.is_empty() {
-        let message = format!("not used without `--search cain`: {}", wishes.cain.join(", "));
+        let names: Vec<&str> = wishes.cain.keys().map(String::as_str).collect();
+        let message = format!("not used without `--search cain`: {}", names.join(", "));
         log.diagnostics.push(Diagnostic::note("Q5059", message));
     }
     let mut writer = Writer::new(graph, arch, &wishes, &network)?;
     for (index, layer) in network.layers.iter().enumerate() {
         let node = &graph[layer.conv];
-        writer.layer(index, layer).map_err(|problem| NotCompiled::at_node(graph, node, problem))?;
+        writer.layer(index, layer).map_err(|problem| match problem.code() {
+            // Who asks for an error wants no host in its place.
+            "Q5057" => problem.at(graph.place(node)).into(),
+            _ => NotCompiled::at_node(graph, node, problem),
+        })?;
     }
     let length = writer.program.instructions.len();
     log.pass("search", format!("{length} instructions"), || {
@@ -93,7 +98,8 @@ pub(crate) fn compile(
 fn spoilt(rim: &Rim) -> Diagnostic {
     let message = format!("the edge of the array spoils pixels of \"{}\"", rim.value);
     let [.., rows, columns] = &rim.inside[..] else { return Diagnostic::warning("Q5065", message) };
-    let (rows, columns) = (format!("{} to {}", rows.0, rows.1), format!("{} to {}", columns.0, columns.1));
+    let (rows, columns) =
+        (format!("{} to {}", rows.0, rows.1), format!("{} to {}", columns.0, columns.1));
     Diagnostic::warning("Q5065", message)
         .with_note(format!("right are rows {rows} and columns {columns}, the ends not included"))
         .help("nobody judges them; a smaller image, or a larger array (`--size`), has none")
@@ -162,7 +168,9 @@ impl<'a> Writer<'a> {
         let reads = |layer: &&Layer| self.graph[layer.conv].input(0) == Some(id);
         let layer = self.network.layers.iter().find(reads);
         match layer {
-            Some(layer) => NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem.clone()),
+            Some(layer) => {
+                NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem.clone())
+            }
             None => problem.clone().into(),
         }
     }
@@ -228,7 +236,8 @@ impl<'a> Writer<'a> {
     fn groups(&mut self, part: &Part, kernels: &Kernels, x: ValueId) -> Result<Vec<Done>> {
         let others = self.live.iter().filter(|(id, _)| **id != x).flat_map(|(_, list)| list);
         let busy: BTreeSet<Reg> = others.copied().collect();
-        let pool: Vec<Reg> = self.wishes.pool.iter().copied().filter(|r| !busy.contains(r)).collect();
+        let pool: Vec<Reg> =
+            self.wishes.pool.iter().copied().filter(|r| !busy.contains(r)).collect();
         let spare: Vec<Reg> = pool.iter().copied().filter(|r| !part.inputs.contains(r)).collect();
         let (total, mut done) = (kernels.goals.0.len(), Vec::new());
         while done.len() < total {
@@ -243,7 +252,9 @@ impl<'a> Writer<'a> {
                         break;
                     }
                     Err(problem)
-                        if problem.class() == Class::Unsupported && size > 1 && !part.is_whole(self.wishes) =>
+                        if problem.class() == Class::Unsupported
+                            && size > 1
+                            && !part.is_whole(self.wishes) =>
                     {
                         size -= 1;
                     }
@@ -263,7 +274,9 @@ impl<'a> Writer<'a> {
         pool: &[Reg],
     ) -> Result<Vec<Done>> {
         let named = &self.wishes.outputs;
-        if !named.is_empty() && (named.len() != kernels.goals.0.len() || self.network.layers.len() > 1) {
+        if !named.is_empty()
+            && (named.len() != kernels.goals.0.len() || self.network.layers.len() > 1)
+        {
             let message = format!("option output-registers names {} registers", named.len());
             let message = format!("{message} for {} results", kernels.goals.0.len());
             return Err(Diagnostic::invalid("Q5055", message));
@@ -284,7 +297,8 @@ impl<'a> Writer<'a> {
         let goals = Bag(kernels.goals.0[range.clone()].to_vec());
         let inputs = part.inputs.clone();
         let wanted = Wanted { goals, depth: kernels.depth, inputs, outputs: outputs.clone() };
-        let task = Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
+        let task =
+            Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
         let found = find::find(&task, self.arch, self.wishes)?;
         self.program.instructions.extend(found.instructions);
         if let (true, Some(&x)) = (self.program.instructions.is_empty(), outputs.first()) {

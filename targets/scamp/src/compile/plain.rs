@@ -55,7 +55,8 @@ impl Planner<'_> {
         // Results that belong where an input is wait elsewhere until no input is read any more.
         let mut late = Vec::new();
         let count = goals().filter(|(output, _)| is_input(output)).count();
-        for (number, (&output, goal)) in goals().filter(|(output, _)| is_input(output)).enumerate() {
+        for (number, (&output, goal)) in goals().filter(|(output, _)| is_input(output)).enumerate()
+        {
             let free = self.free(&busy, Reg::NONE);
             let [place, scratch @ ..] = &free[..] else { return Err(few(1)) };
             let is_last = number + 1 == count;
@@ -118,7 +119,14 @@ impl Planner<'_> {
     }
 
     /// Adds the atom of a cell; `first` sets the register to it.
-    fn add(&mut self, cell: Cell, negative: bool, to: Reg, scratch: &[Reg], first: bool) -> Result<()> {
+    fn add(
+        &mut self,
+        cell: Cell,
+        negative: bool,
+        to: Reg,
+        scratch: &[Reg],
+        first: bool,
+    ) -> Result<()> {
         let source = self.task.wanted.inputs[cell.z as usize];
         let moves = cell.x.unsigned_abs() as usize + cell.y.unsigned_abs() as usize;
         if self.instructions.len().saturating_add(moves) > MAX_INSTRUCTIONS {
@@ -167,7 +175,9 @@ impl Planner<'_> {
                 self.instructions.push(Inst::Divq { y: copy, x: register });
                 self.instructions.push(Inst::Mov { y: register, x: copy });
             }
-            [y, z, ..] if has("Diva") => self.instructions.push(Inst::Diva { y: register, z: y, t: z }),
+            [y, z, ..] if has("Diva") => {
+                self.instructions.push(Inst::Diva { y: register, z: y, t: z })
+            }
             [half, z, ..] if has("Div") => {
                 self.instructions.push(Inst::Div { y: half, z, x: register });
                 self.instructions.push(Inst::Mov { y: register, x: half });

@@ -27,7 +27,9 @@ pub(crate) fn reals(value: &Value) -> Option<Vec<f64>> {
     let numbers = constant.tensor.to_f64();
     let Some(quantiser) = &constant.quantiser else { return Some(numbers) };
     let scalars = quantiser.scalars(&value.shape)?;
-    Some(numbers.iter().zip(&scalars).map(|(code, of)| (code - of.zero as f64) * of.scale).collect())
+    Some(
+        numbers.iter().zip(&scalars).map(|(code, of)| (code - of.zero as f64) * of.scale).collect(),
+    )
 }
 
 /// The nearest whole number of units of `2^-depth`, halves upwards.
@@ -65,14 +67,16 @@ pub(crate) fn approximate(weights: &[f64], nearness: Nearness) -> Result<(u32, f
         }
         Nearness { depth, error: Some(error) } => {
             let most = depth.unwrap_or(MAX_DEPTH);
-            first(most, error).ok_or_else(|| unreached(weights, most, error, first(MAX_DEPTH, error)))
+            first(most, error)
+                .ok_or_else(|| unreached(weights, most, error, first(MAX_DEPTH, error)))
         }
     }
 }
 
 fn unreached(weights: &[f64], depth: u32, error: f64, needed: Option<(u32, f64)>) -> Diagnostic {
     let found = error_at(weights, depth);
-    let message = format!("the sum of errors is {found} at depth {depth}, expected {error}");
+    let message = format!("the sum of errors of the weights is {found} at depth {depth}");
+    let message = format!("{message}, expected at most {error}");
     Diagnostic::unsupported("Q5057", message).help(match needed {
         Some((depth, _)) => format!("depth {depth} is needed"),
         None => format!("depths up to {MAX_DEPTH} do not reach it"),

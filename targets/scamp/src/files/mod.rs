@@ -2,6 +2,7 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
+mod filters;
 mod graph;
 mod kernel;
 mod layout;
@@ -13,14 +14,19 @@ pub use layout::{Bit, DigitalLayout};
 use quincunx_contract::File;
 use quincunx_diag::Diagnostic;
 
-/// True for JSON that says it is Cain's.
+/// True for kernels: a file of Cain, or a list of filters.
 pub(crate) fn is_kernel_file(text: &str) -> bool {
-    text.trim_start().starts_with('{')
-        && ["\"target\"", "\"scamp5\"", "\"filter\""].iter().all(|word| text.contains(word))
+    let is_cains = text.trim_start().starts_with('{')
+        && ["\"target\"", "\"scamp5\"", "\"filter\""].iter().all(|word| text.contains(word));
+    is_cains || filters::is_filter_list(text)
 }
 
-/// Reads a kernel file.
+/// Reads the kernels of a file.
 pub(crate) fn kernels(file: &File) -> std::result::Result<KernelFile, Vec<Diagnostic>> {
     let text = file.text()?;
-    read_kernels(text).map_err(|problem| problem.name_file(&file.name).into())
+    let kernels = match filters::is_filter_list(text) {
+        true => filters::read_filter(text, &file.name),
+        false => read_kernels(text),
+    };
+    kernels.map_err(|problem| problem.name_file(&file.name).into())
 }

@@ -43,12 +43,12 @@ impl Reach {
         let (side, back) = (direction as usize, direction.opposite() as usize);
         let mut seen = self;
         // The value moves away from where it is read.
-        seen.beyond[side] -= 1;
-        seen.beyond[back] += 1;
+        seen.beyond[side] = self.beyond[side].saturating_sub(1);
+        seen.beyond[back] = self.beyond[back].saturating_add(1);
         let leaves = stale || self.beyond[side] > margin[side];
         let is_spoilt = leaves || self.spoilt[side] > 0;
-        seen.spoilt[side] = if is_spoilt { self.spoilt[side] + 1 } else { 0 };
-        seen.spoilt[back] = (self.spoilt[back] - 1).max(0);
+        seen.spoilt[side] = if is_spoilt { self.spoilt[side].saturating_add(1) } else { 0 };
+        seen.spoilt[back] = self.spoilt[back].saturating_sub(1).max(0);
         seen
     }
 }
@@ -98,7 +98,8 @@ impl Reaches {
                 self.flag = Some(self.read(&inst.split().1).unwrap_or_default());
                 return Some(());
             }
-            _ => {}
+            Class::Emulator | Class::Bus | Class::Macro | Class::Sensor => {}
+            Class::Digital(_) | Class::Pattern => return None,
         }
         let bus = inst.bus()?;
         let sum = self.read(&bus.sources);

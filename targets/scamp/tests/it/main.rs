@@ -3,6 +3,7 @@
 mod artifact;
 mod cain;
 mod common;
+mod compile;
 mod differential;
 mod fuzz;
 mod golden;

@@ -1,0 +1,75 @@
+//! Lists of filters (`kernels.json`): the neutral form of kernels, of which `FILE#ID` names one.
+
+use super::kernel::{Kernel, KernelFile, MAX_DEPTH, Mode};
+use quincunx_diag::{Diagnostic, suggestion};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The fields that are used; others are for readers.
+#[derive(Deserialize)]
+struct Filters {
+    filters: Vec<Filter>,
+}
+
+#[derive(Deserialize)]
+struct Filter {
+    id: String,
+    kernels: Vec<Entry>,
+    input_register: String,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    out: String,
+    log2_scale: i32,
+    coeffs: Vec<Vec<f64>>,
+}
+
+/// True for JSON that looks like such a list.
+pub(crate) fn is_filter_list(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && ["\"filters\"", "\"kernels\"", "\"coeffs\""].iter().all(|word| text.contains(word))
+}
+
+/// The filter of a list that `name` ends with, behind `#`.
+///
+/// # Errors
+/// `Q5050` for text that is no such list, `Q5052` for a value that no kernel has, `Q5069` for a name
+/// that no filter has.
+pub(super) fn read_filter(text: &str, name: &str) -> Result<KernelFile, Diagnostic> {
+    let list: Filters = serde_json::from_str(text).map_err(|error| {
+        let message = format!("not a list of filters, line {}: {error}", error.line());
+        Diagnostic::invalid("Q5050", message)
+    })?;
+    let id = name.rsplit_once('#').map_or("", |(_, id)| id);
+    let ids = list.filters.iter().map(|filter| filter.id.as_str());
+    let help = suggestion(id, "filters", ids);
+    let filter = list.filters.into_iter().find(|filter| filter.id == id).ok_or_else(|| {
+        Diagnostic::invalid("Q5069", "one filter of the list is expected: FILE#ID").help(help)
+    })?;
+    let mut kernels = BTreeMap::new();
+    for Entry { out, log2_scale, coeffs } in filter.kernels {
+        if log2_scale.unsigned_abs() > MAX_DEPTH {
+            let message = format!("`log2_scale` of {out}: {log2_scale} is beyond {MAX_DEPTH}");
+            return Err(Diagnostic::invalid("Q5052", message));
+        }
+        let entries = |row: Vec<f64>| row.into_iter().map(|entry| vec![entry]).collect();
+        let array = coeffs.into_iter().map(entries).collect();
+        kernels.insert(out, Kernel { array, scale: 1.0, depth: log2_scale });
+    }
+    if kernels.is_empty() {
+        return Err(Diagnostic::invalid("Q5052", "the filter holds no kernel"));
+    }
+    Ok(KernelFile {
+        name: filter.id,
+        mode: Mode::Analogue,
+        kernels,
+        inputs: vec![filter.input_register],
+        registers: Vec::new(),
+        max_depth: MAX_DEPTH,
+        max_error: 0.0,
+        digital: None,
+        settings: BTreeMap::new(),
+        warnings: Vec::new(),
+    })
+}

@@ -1,0 +1,383 @@
+//! Compiled kernels and convolutions before all judges.
+
+use crate::common::{Random, golden_text, root, scamp5};
+use quincunx_contract::{
+    Arch, Claim, Compiled, Engine, File, Interface, Log, NotCompiled, Options, Program, Refused,
+    Target, compiler_of,
+};
+use quincunx_diag::{Diagnostic, any_error};
+use quincunx_graph::execute::{Keep, exact};
+use quincunx_graph::{Conv, Graph, Op, Unary, Window};
+use quincunx_scamp::files::{read_kernels, to_graph};
+use quincunx_scamp::verify::verify_kernels;
+use quincunx_scamp::{Artifact, ScampArch, TARGET};
+use quincunx_tensor::{DType, Tensor, Tensors};
+use std::fs;
+
+type Given<'a> = [(&'a str, String)];
+
+fn options(given: &Given<'_>) -> Options {
+    let given: Vec<_> = given.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
+    Options::new(TARGET.info().options, &given).unwrap()
+}
+
+/// An option for small arrays, on which tests are fast.
+fn size(width: usize, height: usize) -> (&'static str, String) {
+    ("size", format!("{width}x{height}"))
+}
+
+/// A graph on a machine.
+struct Case<'a> {
+    graph: &'a Graph,
+    arch: ScampArch,
+    options: Options,
+}
+
+impl Case<'_> {
+    fn new<'a>(graph: &'a Graph, given: &Given<'_>) -> Case<'a> {
+        Case { graph, arch: scamp5(), options: options(given) }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let compiler = compiler_of(&TARGET).unwrap();
+        compiler.claim(self.graph, &self.arch, &self.options, &Refused::default()).unwrap()
+    }
+
+    fn compile(&self, log: &mut Log) -> Result<Compiled, NotCompiled> {
+        let compiler = compiler_of(&TARGET).unwrap();
+        compiler.compile(self.graph, &self.arch, &self.options, log)
+    }
+
+    /// The problem that keeps the graph from being compiled.
+    fn problem(&self) -> Diagnostic {
+        match self.compile(&mut Log::default()) {
+            Ok(_) => panic!("it was compiled"),
+            Err(problem) => problem.first(),
+        }
+    }
+
+    /// The program after all judges agreed: both simulators and the golden model bit for bit on every
+    /// value, and the program that is read back from its text.
+    fn judged(&self, images: &Tensors) -> (Compiled, Tensors) {
+        let compiled =
+            self.compile(&mut Log::default()).unwrap_or_else(|p| panic!("{}", p.first()));
+        let compiler = compiler_of(&TARGET).unwrap();
+        let golden = compiler.prepare(self.graph, &self.arch, &compiled.numerics).unwrap();
+        let expected = golden.run(images).unwrap();
+        let program = &compiled.program;
+        assert!(!any_error(&program.verify()), "{:?}", program.verify());
+        let interface = program.interface().clone();
+        let files = program.emit("asm", "program").unwrap();
+        let again = TARGET.read(
+            &files,
+            Some(interface.clone()),
+            &self.arch,
+            &self.options,
+            &mut Log::default(),
+        );
+        let again = again.unwrap_or_else(|problems| panic!("{problems:?}"));
+        assert_eq!(*again.interface(), interface);
+        let exec = same(&**program, Engine::Exec, images, &expected);
+        assert_eq!(exec, same(&**program, Engine::Fast, images, &expected));
+        assert_eq!(exec, same(&*again, Engine::Exec, images, &expected));
+        (compiled, exec)
+    }
+}
+
+/// What a program computes, which must be what is expected where anybody judges it.
+fn same(program: &dyn Program, engine: Engine, images: &Tensors, expected: &Tensors) -> Tensors {
+    let found = program.load(engine).unwrap().run_traced(images).unwrap();
+    let rims = &program.interface().rims;
+    assert!(!found.is_empty());
+    for (name, tensor) in &found {
+        let rim = rims.iter().find(|rim| rim.value == *name);
+        let judged = |at: usize| rim.is_none_or(|rim| rim.holds(tensor.shape(), at));
+        let pairs = tensor.to_f64().into_iter().zip(expected[name].to_f64());
+        for (at, (a, b)) in pairs.enumerate().filter(|(at, _)| judged(*at)) {
+            assert_eq!(a.to_bits(), b.to_bits(), "{name} at {at}: {a} {b}, {engine:?}");
+        }
+    }
+    found
+}
+
+fn image(random: &mut Random, shape: &[usize]) -> Tensor {
+    let count = shape.iter().product();
+    let values = (0..count).map(|_| (random.range(0, 513) as f32 - 256.0) / 64.0).collect();
+    Tensor::from_vec::<f32>(shape, values).unwrap()
+}
+
+/// A network of one image.
+fn network(shape: &[usize]) -> Graph {
+    let mut graph = Graph::new("net");
+    graph.add_input("x", DType::F32, shape, &[]).unwrap();
+    graph
+}
+
+/// What a convolution is drawn from.
+struct Draw {
+    outputs: usize,
+    kernel: [usize; 2],
+    stride: usize,
+    pad: usize,
+    groups: usize,
+    bias: bool,
+}
+
+/// Adds a convolution behind the value `from`.
+fn convolve(graph: &mut Graph, random: &mut Random, from: &str, to: &str, draw: &Draw) {
+    let x = graph.value_named(from).unwrap();
+    let inner = graph[x].shape[1] / draw.groups;
+    let shape = [draw.outputs, inner, draw.kernel[0], draw.kernel[1]];
+    let weights: Vec<f32> = (0..shape.iter().product::<usize>())
+        .map(|_| if random.chance(30) { 0.0 } else { (random.range(0, 33) as f32 - 16.0) / 8.0 })
+        .collect();
+    let w = graph.add_constant(&format!("{to}.w"), Tensor::from_vec(&shape, weights).unwrap());
+    let mut inputs = vec![Some(x), Some(w.unwrap())];
+    if draw.bias {
+        let bias: Vec<f32> = (0..draw.outputs).map(|at| at as f32 * 0.1 - 0.2).collect();
+        let bias = Tensor::from_vec(&[draw.outputs], bias).unwrap();
+        inputs.push(Some(graph.add_constant(&format!("{to}.b"), bias).unwrap()));
+    }
+    let mut window = Window::new(&draw.kernel);
+    window.strides.fill(draw.stride);
+    window.pads.fill((draw.pad, draw.pad));
+    let op = Op::Conv(Conv { window, groups: draw.groups });
+    graph.add_node(&format!("{to}.conv"), op, &inputs, to).unwrap();
+}
+
+fn output(graph: &mut Graph, name: &str) {
+    let id = graph.value_named(name).unwrap();
+    graph.add_output(id);
+}
+
+fn inputs(random: &mut Random, graph: &Graph) -> Tensors {
+    let id = graph.inputs()[0];
+    Tensors::from([(graph[id].name.clone(), image(random, &graph[id].shape))])
+}
+
+/// Every kernel file becomes a program that computes its kernels for all images, and the same twice.
+#[test]
+fn kernel_files_become_their_programs() {
+    let mut files: Vec<_> = fs::read_dir(root().join("cain_inputs")).unwrap().flatten().collect();
+    files.sort_by_key(fs::DirEntry::path);
+    assert!(files.len() > 3);
+    for entry in files {
+        let text = fs::read_to_string(entry.path()).unwrap();
+        let file = File::new("k.json", text.clone());
+        let model = TARGET.model(&file).unwrap().unwrap();
+        let kernels = read_kernels(&text).unwrap();
+        let graph = to_graph(&kernels, 9, 10).unwrap();
+        let given = [&model.options[..], &[size(16, 15)]].concat();
+        let case = Case::new(&graph, &given);
+        let mut random = Random::new(3);
+        let (compiled, found) = case.judged(&inputs(&mut random, &graph));
+        let artifact: &Artifact = compiled.program.as_any().downcast_ref().unwrap();
+        let program = artifact.program();
+        assert_eq!(verify_kernels(program, &kernels, &case.arch).unwrap(), []);
+        let names = |list: &Option<Vec<_>>| {
+            list.iter().flatten().map(ToString::to_string).collect::<Vec<String>>()
+        };
+        assert_eq!(names(&program.inputs), kernels.inputs);
+        assert_eq!(names(&program.outputs), kernels.outputs());
+        assert_eq!(found["filtered"].shape()[1], kernels.outputs().len());
+        let again = case.compile(&mut Log::default()).unwrap();
+        assert_eq!(text_of(&*again.program), text_of(&*compiled.program));
+    }
+}
+
+fn text_of(program: &dyn Program) -> Vec<File> {
+    program.emit("asm", "p").unwrap()
+}
+
+/// Fifty random convolutions: channels, strides, paddings, groups, more results than registers.
+#[test]
+fn random_convolutions() {
+    let mut random = Random::new(17);
+    for number in 0..50 {
+        let groups = random.range(1, 3);
+        let kernel = [random.range(1, 4), random.range(1, 4)];
+        let draw = Draw {
+            outputs: groups * random.range(1, 4),
+            kernel,
+            stride: random.range(1, 3),
+            pad: random.range(0, 1 + kernel[0].min(kernel[1]) / 2),
+            groups,
+            bias: random.chance(50),
+        };
+        let mut graph = network(&[1, groups, random.range(4, 8), random.range(4, 8)]);
+        convolve(&mut graph, &mut random, "x", "y", &draw);
+        output(&mut graph, "y");
+        let case = Case::new(&graph, &[size(16, 14)]);
+        assert_eq!(case.claims(), [Claim::Device], "{number}");
+        let images = inputs(&mut random, &graph);
+        let (_, found) = case.judged(&images);
+        // All weights are multiples of 1/8, so that the network is computed exactly but for the
+        // rounding of its biases.
+        let expected = exact(&graph, &images, Keep::Outputs).unwrap()["y"].to_f64();
+        for (a, b) in found["y"].to_f64().iter().zip(expected) {
+            assert!((a - b).abs() < 1e-12, "{number}: {a} {b}");
+        }
+    }
+}
+
+/// One convolution behind the other, and ReLUs; what is between them is observed too.
+#[test]
+fn several_layers_in_registers() {
+    let mut random = Random::new(5);
+    let draw =
+        |outputs| Draw { outputs, kernel: [3, 3], stride: 1, pad: 0, groups: 1, bias: false };
+    for stride in [1, 2] {
+        let mut graph = network(&[1, 1, 10, 9]);
+        convolve(&mut graph, &mut random, "x", "a", &Draw { stride, ..draw(1) });
+        let a = graph.value_named("a").unwrap();
+        graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(a)], "b").unwrap();
+        convolve(&mut graph, &mut random, "b", "c", &Draw { bias: true, ..draw(5) });
+        output(&mut graph, "c");
+        let case = Case::new(&graph, &[size(32, 30)]);
+        assert_eq!(case.claims(), vec![Claim::Device; 3]);
+        let images = inputs(&mut random, &graph);
+        let (compiled, found) = case.judged(&images);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+        let interface = compiled.program.interface();
+        // Five results and their operand do not fit six registers and what a sum needs.
+        assert!(interface.sections.iter().any(|section| section.pieces.len() > 1));
+        let expected = exact(&graph, &images, Keep::All).unwrap();
+        for name in ["a", "b"] {
+            assert_eq!(found[name].to_f64(), expected[name].to_f64());
+        }
+        assert!(found["b"].to_f64().contains(&0.0) && found["b"].to_f64().iter().any(|&b| b > 0.0));
+    }
+}
+
+/// Why nodes stay on the host.
+#[test]
+fn reasons() {
+    let reason = |graph: &Graph, given: &Given<'_>| {
+        let claims = Case::new(graph, given).claims();
+        claims.into_iter().find_map(|claim| match claim {
+            Claim::Host(reason) => Some(reason),
+            Claim::Device => None,
+        })
+    };
+    let mut random = Random::new(1);
+    let draw = Draw { outputs: 1, kernel: [3, 3], stride: 1, pad: 1, groups: 1, bias: true };
+    let mut graph = network(&[1, 1, 8, 8]);
+    convolve(&mut graph, &mut random, "x", "y", &draw);
+    let y = graph.value_named("y").unwrap();
+    graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(y)], "z").unwrap();
+    assert!(reason(&graph, &[]).unwrap().contains("bias"));
+    assert!(reason(&graph, &[size(7, 7)]).unwrap().contains("does not fit the array of 7 x 7"));
+    assert!(reason(&graph, &[("mode", "digital".to_owned())]).unwrap().contains("1-bit"));
+    let mut graph = network(&[1, 1, 8, 8]);
+    convolve(&mut graph, &mut random, "x", "y", &Draw { bias: false, ..draw });
+    convolve(&mut graph, &mut random, "y", "z", &Draw { bias: false, ..draw });
+    assert!(reason(&graph, &[]).unwrap().contains("no zeros"));
+    let graph = network_of_images(2);
+    assert!(reason(&graph, &[]).unwrap().contains("2 images"));
+}
+
+fn network_of_images(images: usize) -> Graph {
+    let draw = Draw { outputs: 1, kernel: [1, 1], stride: 1, pad: 0, groups: 1, bias: false };
+    let mut graph = network(&[images, 1, 4, 4]);
+    convolve(&mut graph, &mut Random::new(2), "x", "y", &draw);
+    graph
+}
+
+/// Options that contradict the machine or each other, and weights that are not reached.
+#[test]
+fn problems_name_what_is_expected() {
+    let mut random = Random::new(9);
+    let draw = Draw { outputs: 2, kernel: [3, 3], stride: 1, pad: 1, groups: 1, bias: false };
+    let mut graph = network(&[1, 1, 8, 8]);
+    convolve(&mut graph, &mut random, "x", "y", &draw);
+    output(&mut graph, "y");
+    let problem = |given: &[(&str, &str)]| {
+        let given: Vec<_> =
+            given.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let problem = Case::new(&graph, &given).problem();
+        (problem.code(), problem.message().to_owned(), problem.help_text().unwrap_or("").to_owned())
+    };
+    let (code, message, help) = problem(&[("registers", "A B Q")]);
+    assert!(code == "Q5055" && message.contains('Q') && help.contains("A B C D E F"));
+    assert_eq!(problem(&[("registers", "A A")]).0, "Q5055");
+    assert_eq!(problem(&[("registers", "A B"), ("output-registers", "C D")]).0, "Q5055");
+    assert_eq!(problem(&[("output-registers", "C")]).0, "Q5055");
+    assert_eq!(problem(&[("registers", "A B")]).0, "Q5056");
+    assert_eq!(problem(&[("ops", "mov")]).0, "Q5056");
+    assert_eq!(problem(&[("ops", "move")]).0, "Q5013");
+    assert_eq!(problem(&[("cain", "x")]).0, "Q5013");
+    let (code, _, help) = problem(&[("depth", "1"), ("error", "0")]);
+    assert_eq!((code, &*help), ("Q5057", "depth 3 is needed"));
+}
+
+/// A value that is moved two to the east and one back is wrong in one column, unless a margin of two
+/// holds all of it.
+#[test]
+fn rims_are_what_differs() {
+    use quincunx_scamp::symbolic::{Reaches, reaches};
+    let program = crate::common::parse("movx(B, A, west); movx(B, B, west); movx(B, B, east)");
+    let a = crate::common::reg("A");
+    let reach = |margin: i64| {
+        let state = Reaches::new(&[a], [margin; 4], false);
+        reaches(&program, state, &[(2, crate::common::reg("B"))]).unwrap().0[0]
+    };
+    assert_eq!((reach(0).spoilt, reach(0).beyond), ([0, 1, 0, 0], [0, 1, 0, -1]));
+    assert_eq!(reach(1).spoilt, [0, 1, 0, 0]);
+    assert_eq!(reach(2).spoilt, [0; 4]);
+}
+
+/// A list of filters gives the same as the file of Cain.
+#[test]
+fn filters_of_a_list_are_models() {
+    let list = golden_text("kernels.json");
+    let model = |name: &str| TARGET.model(&File::new(name, list.clone()));
+    let cain = golden_text("cain_inputs/gauss3.json");
+    let cain = TARGET.model(&File::new("gauss3.json", cain)).unwrap().unwrap();
+    let gauss3 = model("kernels.json#gauss3").unwrap().unwrap();
+    let weights = |graph: &Graph| {
+        let id = graph.value_named("kernels").unwrap();
+        graph[id].constant.clone()
+    };
+    assert_eq!(gauss3.graph.to_string(), cain.graph.to_string());
+    assert_eq!(weights(&gauss3.graph), weights(&cain.graph));
+    let problem = model("kernels.json#gaus3").unwrap_err().remove(0);
+    assert_eq!((problem.code(), problem.help_text()), ("Q5069", Some("did you mean \"gauss3\"?")));
+    assert_eq!(model("kernels.json").unwrap_err()[0].code(), "Q5069");
+}
+
+/// Interfaces that are none of the program are refused.
+#[test]
+fn interfaces_are_checked() {
+    let graph = network_of_images(1);
+    let mut graph = graph;
+    output(&mut graph, "y");
+    let case = Case::new(&graph, &[size(8, 8)]);
+    let compiled = case.compile(&mut Log::default()).unwrap();
+    let files = text_of(&*compiled.program);
+    let good = compiled.program.interface().clone();
+    let read = |interface: Interface| {
+        let read =
+            TARGET.read(&files, Some(interface), &case.arch, &case.options, &mut Log::default());
+        read.err().map(|problems| problems[0].code())
+    };
+    assert_eq!(read(good.clone()), None);
+    let damage = |change: &dyn Fn(&mut Interface)| {
+        let mut interface = good.clone();
+        change(&mut interface);
+        read(interface)
+    };
+    assert_eq!(
+        damage(&|i| i.layers[0].place = "rows 7/1x4 columns 0/1x4 A@0".into()),
+        Some("Q5070")
+    );
+    assert_eq!(
+        damage(&|i| i.layers[1].place = i.layers[1].place.replace('@', "@99")),
+        Some("Q5070")
+    );
+    assert_eq!(damage(&|i| i.layers[1].shape[2] = 5), Some("Q5070"));
+    assert_eq!(damage(&|i| i.outputs[0].name = "q".into()), Some("Q5070"));
+    assert_eq!(damage(&|i| i.layers.clear()), Some("Q5070"));
+    let far = "rows 18446744073709551615/9x4 columns 0/1x4 A@0";
+    assert_eq!(damage(&|i| i.layers[0].place = far.into()), Some("Q5070"));
+    assert_eq!(case.arch.name(), "scamp5");
+}
