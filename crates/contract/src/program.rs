@@ -551,6 +551,13 @@ pub trait Machine: Send {
 mod tests {
     use super::*;
 
+    #[test]
+    fn rims_hold_the_inner_elements() {
+        let rim = Rim { value: "v".to_owned(), inside: vec![(0, 1), (1, 3), (0, 2)] };
+        let held: Vec<usize> = (0..12).filter(|&at| rim.holds(&[1, 4, 3], at)).collect();
+        assert_eq!(held, [3, 4, 6, 7]);
+    }
+
     fn encoded(grid: Grid, reals: &[f64]) -> Result<Vec<f64>> {
         let port = Port { name: "x".to_owned(), shape: vec![reals.len()], grid };
         port.encode(&Tensor::from_vec(&port.shape, reals.to_vec())?)

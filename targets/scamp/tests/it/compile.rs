@@ -326,6 +326,30 @@ fn rims_are_what_differs() {
     assert_eq!(reach(2).spoilt, [0; 4]);
 }
 
+/// What the edge of the array spoils is named, and everything else is right: with the edge of Cain's
+/// emulator a kernel of three by three spoils the outermost pixels of an image that fills the array.
+#[test]
+fn spoilt_pixels_are_recorded() {
+    let file = File::new("k.json", golden_text("cain_inputs/gauss3.json"));
+    let model = TARGET.model(&file).unwrap().unwrap();
+    let kernels = read_kernels(file.text().unwrap()).unwrap();
+    let graph = to_graph(&kernels, 7, 8).unwrap();
+    let with = |edge: &str, size: (&'static str, String)| {
+        let case =
+            Case::new(&graph, &[&model.options[..], &[size, ("edge", edge.into())]].concat());
+        let (compiled, _) = case.judged(&inputs(&mut Random::new(4), &graph));
+        let mut log = Log::default();
+        assert!(case.compile(&mut log).is_ok());
+        let warned = log.diagnostics.iter().any(|problem| problem.code() == "Q5065");
+        let rims = compiled.program.interface().rims.clone();
+        assert_eq!(warned, !rims.is_empty());
+        rims.into_iter().map(|rim| rim.inside).collect::<Vec<_>>()
+    };
+    assert_eq!(with("stale", size(8, 7)), [[(0, 1), (0, 1), (1, 6), (1, 7)]]);
+    assert_eq!(with("zero", size(8, 7)), <[Vec<(usize, usize)>; 0]>::default());
+    assert_eq!(with("zero", size(12, 11)), <[Vec<(usize, usize)>; 0]>::default());
+}
+
 /// A list of filters gives the same as the file of Cain.
 #[test]
 fn filters_of_a_list_are_models() {
