@@ -7,7 +7,7 @@ use quincunx_contract::folder::{
 };
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
-    Clipped, ConstantUse, File, Grid, Interface, LayerTap, Numerics, Port, Scaling, Section,
+    Clipped, ConstantUse, File, Grid, Interface, LayerTap, Numerics, Port, Rim, Scaling, Section,
 };
 use quincunx_diag::Diagnostic;
 use quincunx_graph::Quantiser;
@@ -39,6 +39,7 @@ fn sample() -> Folder {
                 after: 7,
                 place: "%7".to_owned(),
             }],
+            rims: vec![Rim { value: "h".to_owned(), inside: vec![(0, 1)] }],
             scalings: vec![Scaling {
                 output: "y".to_owned(),
                 factors: vec!["3/7".to_owned()],
