@@ -83,6 +83,19 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         .used_by(&[Use::Write]),
     OptionInfo::one_of("search", "how a program for kernels is found", "default", &Search::NAMES)
         .used_by(&[Use::Compile]),
+    OptionInfo::one_of(
+        "effort",
+        "how long the default search is",
+        "default",
+        &["fast", "default", "max"],
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::flag(
+        "leftovers",
+        "the default search uses what macros leave in further registers, such as -x/2 of div",
+        false,
+    )
+    .used_by(&[Use::Compile]),
     OptionInfo::text(
         "ops",
         "macros of compiled programs: all or basic (Cain's sets), every, or a list of mnemonics; empty for \
@@ -118,11 +131,24 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
 pub(crate) enum Search {
     /// Our own way.
     Default,
+    /// Cain's.
+    Cain,
 }
 
 impl Search {
     /// Names for the option `search`.
-    pub(crate) const NAMES: [&'static str; 1] = ["default"];
+    pub(crate) const NAMES: [&'static str; 2] = ["default", "cain"];
+}
+
+/// How long a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// The first program.
+    Fast,
+    /// A second or so for a filter.
+    Default,
+    /// A minute or so.
+    Max,
 }
 
 /// What a compiler is asked for.
@@ -130,6 +156,10 @@ impl Search {
 pub(crate) struct Wishes {
     /// The search.
     pub(crate) search: Search,
+    /// Its length.
+    pub(crate) effort: Effort,
+    /// What macros leave in further registers may be used.
+    pub(crate) leftovers: bool,
     /// Row names of the macros that programs may have.
     pub(crate) macros: BTreeSet<&'static str>,
     /// Most halvings of weights.
@@ -218,7 +248,13 @@ impl Wishes {
         }
         let (width, height) = size(options.get("size"), arch)?;
         Ok(Wishes {
-            search: Search::Default,
+            search: if options.get("search") == "cain" { Search::Cain } else { Search::Default },
+            effort: match options.get("effort") {
+                "fast" => Effort::Fast,
+                "max" => Effort::Max,
+                _ => Effort::Default,
+            },
+            leftovers: options.flag("leftovers"),
             macros: macros(options.get("ops"), arch)?,
             depth: options.whole_or("depth"),
             error: options.real_or("error"),

@@ -210,7 +210,15 @@ impl Settings {
     /// # Errors
     /// `Q5052` for a field with an impossible value.
     pub fn of_file(file: &KernelFile) -> Result<Settings> {
-        let fields = Fields(&file.settings);
+        Settings::of_fields(&file.settings)
+    }
+
+    /// The same of fields by their dotted names.
+    ///
+    /// # Errors
+    /// As [`Settings::of_file`].
+    pub fn of_fields(fields: &BTreeMap<String, String>) -> Result<Settings> {
+        let fields = Fields(fields);
         let default = Settings::default();
         let run = |name: &str| format!("runConfig.{name}");
         let time = fields.number(&run("searchTime"), default.max_nodes)?;

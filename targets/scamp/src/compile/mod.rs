@@ -16,7 +16,7 @@ use crate::arch::ScampArch;
 use crate::artifact::Artifact;
 use crate::goal::Bag;
 use crate::isa::{Inst, Reg};
-use crate::options::Wishes;
+use crate::options::{Search, Wishes};
 use crate::ports::{Area, Lie, Plane, Span, margin};
 use crate::program::Program;
 use crate::simulate::Edge;
@@ -68,7 +68,7 @@ pub(crate) fn compile(
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || format!("{network:#?}"));
-    if !wishes.cain.is_empty() {
+    if !wishes.cain.is_empty() && wishes.search != Search::Cain {
         let names: Vec<&str> = wishes.cain.keys().map(String::as_str).collect();
         let message = format!("not used without `--search cain`: {}", names.join(", "));
         log.diagnostics.push(Diagnostic::note("Q5059", message));
