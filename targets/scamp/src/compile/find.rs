@@ -1,12 +1,11 @@
 //! The choice of a search.
 
-use super::plain;
 use crate::arch::ScampArch;
 use crate::options::{Effort, Search, Wishes};
 use crate::program::Program;
 use crate::task::Task;
 use crate::{cain, search};
-use quincunx_diag::{Class, Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result};
 
 /// Where random walks begin.
 const SEED: u64 = 1;
@@ -17,7 +16,10 @@ const SEED: u64 = 1;
 /// What the search says; a bug when its program is wrong.
 pub(super) fn find(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Program> {
     let program = match wishes.search {
-        Search::Default => short(task, arch, wishes)?,
+        Search::Default => {
+            let (leftovers, effort) = (wishes.leftovers, effort(wishes.effort));
+            search::find(task, arch, search::Settings { leftovers, effort, seed: SEED })?
+        }
         Search::Cain => cain::search(task, &cain::Settings::of_fields(&wishes.cain)?, arch)?.best,
     };
     match task.wanted.check(&program)?.first() {
@@ -29,18 +31,11 @@ pub(super) fn find(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Pro
     }
 }
 
-/// A short program; where none is found, the plain one.
-fn short(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Program> {
-    let effort = search::Effort(match wishes.effort {
-        Effort::Fast => 0,
-        Effort::Default => 1_000_000,
-        Effort::Max => 50_000_000,
-    });
-    let settings = search::Settings { leftovers: wishes.leftovers, effort, seed: SEED };
-    match search::find(task, arch, settings) {
-        Err(problem) if problem.class() == Class::Unsupported => {
-            plain::find(task, arch).map_err(|_| problem)
-        }
-        found => found,
-    }
+/// The effort of the default search: some hundredths of a second, about a second, half a minute.
+fn effort(effort: Effort) -> search::Effort {
+    search::Effort(match effort {
+        Effort::Fast => 2_000_000,
+        Effort::Default => 100_000_000,
+        Effort::Max => 3_000_000_000,
+    })
 }

@@ -9,7 +9,6 @@
 mod find;
 mod goals;
 pub(crate) mod layers;
-mod plain;
 mod weights;
 
 use crate::arch::ScampArch;
