@@ -24,7 +24,7 @@ pub fn verify_kernels(
 /// all images; digital ones by simulation on some images, which may cost `limit` altogether.
 ///
 /// # Errors
-/// As [`run`] and the simulator; `Q5054` for kernels that are too large, `Q5043` for programs whose
+/// As [`Wanted::check`] and the simulator; `Q5054` for kernels that are too large, `Q5043` for programs whose
 /// results cannot be compared.
 pub fn verify_kernels_within(
     program: &Program,
