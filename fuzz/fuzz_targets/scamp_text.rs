@@ -9,9 +9,9 @@ use quincunx_scamp::ScampArch;
 use quincunx_scamp::fix::fix;
 use quincunx_scamp::program::Program;
 use quincunx_scamp::simulate::{Executor, Settings};
-use quincunx_scamp::symbolic::Level;
+use quincunx_scamp::symbolic::{Level, computed};
 use quincunx_scamp::text::{self, Dialect, print};
-use quincunx_scamp::verify::{computed, verify};
+use quincunx_scamp::verify::verify;
 
 /// Rules, rewriting, writing and reading again, following, running.
 fn exercise(program: &Program, arch: &ScampArch) {
