@@ -1,8 +1,9 @@
-//! How fast searches are: `quincunx bench scamp:cain`.
+//! How good and how fast searches are: `quincunx bench scamp:lengths` and the others.
 
 mod cain;
+mod lengths;
 
 use quincunx_contract::bench::Suite;
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[cain::SUITE];
+pub(crate) static SUITES: &[Suite] = &[lengths::SUITE, cain::SUITE];

@@ -4,6 +4,7 @@ use crate::arch::ScampArch;
 use crate::files::{MAX_DEPTH, Mode};
 use crate::isa::Reg;
 use crate::readout::Readout;
+use crate::search::Effort;
 use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options, Use};
@@ -85,9 +86,9 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         .used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "effort",
-        "how long the default search is",
+        "how hard the default search tries",
         "default",
-        &["fast", "default", "max"],
+        &Effort::NAMES,
     )
     .used_by(&[Use::Compile]),
     OptionInfo::flag(
@@ -140,23 +141,12 @@ impl Search {
     pub(crate) const NAMES: [&'static str; 2] = ["default", "cain"];
 }
 
-/// How long a search is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
-    /// The first program.
-    Fast,
-    /// A second or so for a filter.
-    Default,
-    /// A minute or so.
-    Max,
-}
-
 /// What a compiler is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wishes {
     /// The search.
     pub(crate) search: Search,
-    /// Its length.
+    /// How hard it searches.
     pub(crate) effort: Effort,
     /// What macros leave in further registers may be used.
     pub(crate) leftovers: bool,
@@ -249,11 +239,7 @@ impl Wishes {
         let (width, height) = size(options.get("size"), arch)?;
         Ok(Wishes {
             search: if options.get("search") == "cain" { Search::Cain } else { Search::Default },
-            effort: match options.get("effort") {
-                "fast" => Effort::Fast,
-                "max" => Effort::Max,
-                _ => Effort::Default,
-            },
+            effort: Effort::named(options.get("effort")),
             leftovers: options.flag("leftovers"),
             macros: macros(options.get("ops"), arch)?,
             depth: options.whole_or("depth"),

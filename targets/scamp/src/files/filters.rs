@@ -31,45 +31,62 @@ pub(crate) fn is_filter_list(text: &str) -> bool {
         && ["\"filters\"", "\"kernels\"", "\"coeffs\""].iter().all(|word| text.contains(word))
 }
 
-/// The filter of a list that `name` ends with, behind `#`.
-///
-/// # Errors
-/// `Q5050` for text that is no such list, `Q5052` for a value that no kernel has, `Q5069` for a name
-/// that no filter has.
-pub(super) fn read_filter(text: &str, name: &str) -> Result<KernelFile, Diagnostic> {
+fn parse(text: &str) -> Result<Vec<Filter>, Diagnostic> {
     let list: Filters = serde_json::from_str(text).map_err(|error| {
         let message = format!("not a list of filters, line {}: {error}", error.line());
         Diagnostic::invalid("Q5050", message)
     })?;
+    Ok(list.filters)
+}
+
+/// All filters of a list.
+///
+/// # Errors
+/// `Q5050` for text that is no such list, `Q5052` for a value that no kernel has.
+pub(crate) fn read_filters(text: &str) -> Result<Vec<KernelFile>, Diagnostic> {
+    parse(text)?.into_iter().map(Filter::kernels).collect()
+}
+
+/// The filter of a list that `name` ends with, behind `#`.
+///
+/// # Errors
+/// As [`read_filters`], and `Q5069` for a name that no filter has.
+pub(super) fn read_filter(text: &str, name: &str) -> Result<KernelFile, Diagnostic> {
+    let filters = parse(text)?;
     let id = name.rsplit_once('#').map_or("", |(_, id)| id);
-    let ids = list.filters.iter().map(|filter| filter.id.as_str());
-    let help = suggestion(id, "filters", ids);
-    let filter = list.filters.into_iter().find(|filter| filter.id == id).ok_or_else(|| {
+    let help = suggestion(id, "filters", filters.iter().map(|filter| filter.id.as_str()));
+    let filter = filters.into_iter().find(|filter| filter.id == id).ok_or_else(|| {
         Diagnostic::invalid("Q5069", "one filter of the list is expected: FILE#ID").help(help)
     })?;
-    let mut kernels = BTreeMap::new();
-    for Entry { out, log2_scale, coeffs } in filter.kernels {
-        if log2_scale.unsigned_abs() > MAX_DEPTH {
-            let message = format!("`log2_scale` of {out}: {log2_scale} is beyond {MAX_DEPTH}");
-            return Err(Diagnostic::invalid("Q5052", message));
+    filter.kernels()
+}
+
+impl Filter {
+    fn kernels(self) -> Result<KernelFile, Diagnostic> {
+        let mut kernels = BTreeMap::new();
+        for Entry { out, log2_scale, coeffs } in self.kernels {
+            if log2_scale.unsigned_abs() > MAX_DEPTH {
+                let message = format!("`log2_scale` of {out}: {log2_scale} is beyond {MAX_DEPTH}");
+                return Err(Diagnostic::invalid("Q5052", message));
+            }
+            let entries = |row: Vec<f64>| row.into_iter().map(|entry| vec![entry]).collect();
+            let array = coeffs.into_iter().map(entries).collect();
+            kernels.insert(out, Kernel { array, scale: 1.0, depth: log2_scale });
         }
-        let entries = |row: Vec<f64>| row.into_iter().map(|entry| vec![entry]).collect();
-        let array = coeffs.into_iter().map(entries).collect();
-        kernels.insert(out, Kernel { array, scale: 1.0, depth: log2_scale });
+        if kernels.is_empty() {
+            return Err(Diagnostic::invalid("Q5052", "the filter holds no kernel"));
+        }
+        Ok(KernelFile {
+            name: self.id,
+            mode: Mode::Analogue,
+            kernels,
+            inputs: vec![self.input_register],
+            registers: Vec::new(),
+            max_depth: MAX_DEPTH,
+            max_error: 0.0,
+            digital: None,
+            settings: BTreeMap::new(),
+            warnings: Vec::new(),
+        })
     }
-    if kernels.is_empty() {
-        return Err(Diagnostic::invalid("Q5052", "the filter holds no kernel"));
-    }
-    Ok(KernelFile {
-        name: filter.id,
-        mode: Mode::Analogue,
-        kernels,
-        inputs: vec![filter.input_register],
-        registers: Vec::new(),
-        max_depth: MAX_DEPTH,
-        max_error: 0.0,
-        digital: None,
-        settings: BTreeMap::new(),
-        warnings: Vec::new(),
-    })
 }

@@ -7,6 +7,7 @@ mod graph;
 mod kernel;
 mod layout;
 
+pub(crate) use filters::read_filters;
 pub use graph::to_graph;
 pub use kernel::{Kernel, KernelFile, MAX_DEPTH, Mode, read_kernels};
 pub use layout::{Bit, DigitalLayout};

@@ -26,6 +26,24 @@ use random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
+impl Effort {
+    /// Names for options.
+    pub const NAMES: [&str; 3] = ["fast", "default", "max"];
+
+    /// The effort of a name: some hundredths of a second, a second or so, half a minute; the middle
+    /// one for any other name.
+    pub fn named(name: &str) -> Effort {
+        Effort(match name {
+            "fast" => 2_000_000,
+            "max" => 3_000_000_000,
+            _ => 100_000_000,
+        })
+    }
+}
+
+/// Where random walks begin, unless another number is given.
+pub const SEED: u64 = 1;
+
 /// What a search needs to know besides its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {

@@ -1,0 +1,65 @@
+//! Lengths of the programs of the default search: `quincunx bench scamp:lengths --dir DIR`.
+
+use crate::arch::ScampArch;
+use crate::files::read_filters;
+use crate::search::{Effort, SEED, Settings, find};
+use crate::task::{Task, Wanted};
+use crate::verify::verify;
+use quincunx_contract::OptionInfo;
+use quincunx_contract::bench::{Row, Run, Suite};
+use quincunx_diag::{Diagnostic, Result, any_error};
+use std::path::Path;
+
+/// Every filter of a list.
+pub(super) const SUITE: Suite = Suite {
+    name: "lengths",
+    doc: "programs for every filter of DIR/kernels.json: macros, bus steps, seconds",
+    options: &[
+        OptionInfo::text("dir", "folder with a list of filters, kernels.json", ""),
+        OptionInfo::one_of("ops", "Cain's set of macros", "all", &["all", "basic"]),
+        OptionInfo::flag("leftovers", "what macros leave in further registers may be used", false),
+        OptionInfo::one_of("effort", "how hard to search", "default", &Effort::NAMES),
+    ],
+    run: measure,
+};
+
+/// Several rows per filter.
+///
+/// * `macros`, `bus`: instructions and bus steps of the program.
+/// * `first_seconds`: until there is a first program, by rule.
+/// * `seconds`: of the search.
+/// * `verified`: 1 for a legal program that computes the kernels exactly.
+fn measure(run: &Run) -> Result<Vec<Row>> {
+    let path = Path::new(run.options.get("dir")).join("kernels.json");
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Diagnostic::system("Q5094", "read it", &error).in_file(path.to_string_lossy())
+    })?;
+    let mut arch = ScampArch::preset("scamp5")?;
+    arch.macros = ScampArch::macro_set(run.options.get("ops"))?;
+    let mut rows = Vec::new();
+    for file in read_filters(&text).map_err(|problem| problem.name_file(&path.to_string_lossy()))? {
+        let wanted = Wanted::of_file(&file)?;
+        let rest = arch.analogue.iter().filter(|register| !wanted.outputs.contains(register));
+        let pool = wanted.outputs.iter().chain(rest).copied().collect();
+        rows.extend(of_task(run, &file.name, &Task::new(wanted, pool, &arch)?, &arch)?);
+    }
+    Ok(rows)
+}
+
+fn of_task(run: &Run, name: &str, task: &Task, arch: &ScampArch) -> Result<Vec<Row>> {
+    let leftovers = run.options.flag("leftovers");
+    let settings = |effort| Settings { leftovers, effort, seed: SEED };
+    let first = run.calls(|| find(task, arch, settings(Effort(0))))?;
+    let effort = Effort::named(run.options.get("effort"));
+    let found = run.calls(|| find(task, arch, settings(effort)))?;
+    let program = &found.last;
+    let is_right = task.wanted.check(program)?.is_empty() && !any_error(&verify(program, arch));
+    let row = Row::named(name);
+    Ok(vec![
+        row("macros", program.length() as f64, "instructions", 0),
+        row("bus", program.bus_steps() as f64, "steps", 0),
+        row("first_seconds", first.seconds, "s", 4),
+        row("seconds", found.seconds, "s", 3),
+        row("verified", f64::from(u8::from(is_right)), "", 0),
+    ])
+}
