@@ -9,9 +9,25 @@ use crate::task::Task;
 /// Choices that are tried before a plan is given up.
 const MAX_CHOICES: usize = 20_000;
 
+/// Steps of a plan that are placed on the stack of the caller, each inside the one before.
+const SHALLOW: usize = 256;
+
+/// Stack for the longest plans, in bytes; a step takes some 4 KiB at most.
+const STACK: usize = 64 << 20;
+
 /// The program of a plan that fits. `None` where the names of inputs and outputs leave no way to
 /// give every value a register.
 pub(super) fn program(plan: &Plan, setting: &Setting, task: &Task) -> Option<Program> {
+    if plan.steps.len() <= SHALLOW {
+        return placed(plan, setting, task);
+    }
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK);
+        builder.spawn_scoped(scope, || placed(plan, setting, task)).ok()?.join().ok()?
+    })
+}
+
+fn placed(plan: &Plan, setting: &Setting, task: &Task) -> Option<Program> {
     let inputs = &task.wanted.inputs;
     let mut names = inputs.clone();
     names.extend(task.pool.iter().filter(|name| !inputs.contains(name)));

@@ -128,6 +128,20 @@ fn too_few_registers_or_macros() {
     assert_eq!(problem.code(), "Q5090");
 }
 
+/// Long programs do not exhaust the stack of a thread; what is too long is refused.
+#[test]
+fn far_cells() {
+    let far = |cells: usize| {
+        let mut row = vec![0; cells];
+        (row[0], row[cells - 1]) = (1, 1);
+        task(vec![Goal::from_rows(&[row])], 0, &scamp5())
+    };
+    let found = find(&far(7000), &scamp5(), settings(false, 0)).unwrap();
+    assert!(found.length() > 3000);
+    let problem = find(&far(20_000), &scamp5(), settings(false, 0)).unwrap_err();
+    assert_eq!(problem.code(), "Q5092");
+}
+
 /// The input as it is takes no instruction.
 #[test]
 fn nothing_to_do() {
