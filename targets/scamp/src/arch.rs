@@ -2,7 +2,7 @@
 
 mod file;
 
-use crate::isa::{Inst, MAX_SOURCES, Reg, TABLE};
+use crate::isa::{Inst, Reg, TABLE};
 use quincunx_contract::{Arch, ArchSource, Preset, unknown_preset};
 use quincunx_diag::Result;
 use std::any::Any;
@@ -18,6 +18,10 @@ pub const MAX_REGISTERS: usize = 256;
 pub const PRESETS: &[Preset] = &[
     Preset { name: "scamp5", summary: "SCAMP-5: 256 x 256 elements, registers A to F" },
     Preset { name: "scamp5-18reg", summary: "SCAMP-5 with 18 registers A to R, as in the paper" },
+    Preset {
+        name: "scamp5-wide",
+        summary: "SCAMP-5 without the API's limits: 12 sources for any number of receivers",
+    },
 ];
 
 /// The registers with a part to play in digital instructions.
@@ -45,7 +49,7 @@ pub struct Cost {
 /// A machine.
 ///
 /// Invariants: names are unique and legal; every role and alias is a 1-bit register or FLAG; sizes
-/// and limits are positive; `width * height` is at most [`MAX_ELEMENTS`].
+/// and limits are positive, `max_sources` has an entry; `width * height` is at most [`MAX_ELEMENTS`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScampArch {
     /// Name of the machine.
@@ -68,8 +72,9 @@ pub struct ScampArch {
     pub macros: BTreeSet<&'static str>,
     /// How the file names the set of macros.
     macro_set: file::MacroSet,
-    /// Most sources of a bus instruction.
-    pub max_sources: usize,
+    /// Most sources of a bus instruction with one receiver, two and so on; the last one holds for
+    /// more receivers as well.
+    pub max_sources: Vec<usize>,
     /// Most receivers of a bus instruction.
     pub max_receivers: usize,
     /// Most operands of `where`.
@@ -86,12 +91,13 @@ impl ScampArch {
     /// # Errors
     /// `Q5010` for an unknown name.
     pub fn preset(name: &str) -> Result<Self> {
-        let registers = match name {
-            "scamp5" => 6,
-            "scamp5-18reg" => 18,
+        let file = match name {
+            "scamp5" => file::ArchFile::preset(name, 6),
+            "scamp5-18reg" => file::ArchFile::preset(name, 18),
+            "scamp5-wide" => file::ArchFile::preset(name, 6).wide(),
             _ => return Err(unknown_preset("Q5010", "scamp", PRESETS, name)),
         };
-        file::ArchFile::preset(name, registers).build()
+        file.build()
     }
 
     /// A preset or the TOML text of a machine description.
@@ -129,6 +135,12 @@ impl ScampArch {
         special || register.direction().is_some() || self.is_general(register)
     }
 
+    /// Most sources of a bus instruction with so many receivers.
+    pub fn most_sources(&self, receivers: usize) -> usize {
+        let limit = self.max_sources.get(receivers.saturating_sub(1));
+        limit.or(self.max_sources.last()).copied().unwrap_or(0)
+    }
+
     /// True for an instruction that is not a macro, or one that the machine has.
     pub fn has(&self, inst: &Inst) -> bool {
         !crate::expand::is_macro(inst) || self.macros.contains(TABLE.rows[inst.row()].name)
@@ -150,7 +162,7 @@ impl Arch for ScampArch {
             ("digital", list(&self.digital)),
             ("virtual_digital", self.virtual_digital.to_string()),
             ("macros", self.macro_set.to_string()),
-            ("max_sources", self.max_sources.to_string()),
+            ("max_sources", numbers(&self.max_sources)),
             ("max_receivers", self.max_receivers.to_string()),
             ("max_where", self.max_where.to_string()),
             ("saturation", self.saturation.to_string()),
@@ -172,9 +184,15 @@ impl Arch for ScampArch {
     }
 }
 
-/// The limits that the instruction table sets.
-const LIMITS: [(&str, usize); 3] =
-    [("max_sources", MAX_SOURCES), ("max_receivers", 6), ("max_where", 3)];
+/// Most receivers of a bus instruction of the table.
+const MAX_RECEIVERS: usize = 6;
+
+/// Most operands of `where` of the table.
+const MAX_WHERE: usize = 3;
+
+fn numbers(list: &[usize]) -> String {
+    list.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
+}
 
 #[cfg(test)]
 mod tests {
@@ -211,6 +229,15 @@ mod tests {
     }
 
     #[test]
+    fn sources_are_limited_by_the_number_of_receivers() {
+        let limits = |arch: &ScampArch| [1, 2, 3, 6].map(|n| arch.most_sources(n));
+        assert_eq!(limits(&ScampArch::preset("scamp5").unwrap()), [4, 2, 1, 1]);
+        assert_eq!(limits(&ScampArch::preset("scamp5-wide").unwrap()), [12; 4]);
+        assert_eq!(limits(&parse("name = \"m\"\nmax_sources = 5").unwrap()), [5; 4]);
+        assert_eq!(limits(&parse("name = \"m\"\nmax_sources = [7, 3]").unwrap()), [7, 3, 3, 3]);
+    }
+
+    #[test]
     fn bad_files_are_refused() {
         for (text, code) in [
             ("", "Q5011"),
@@ -226,6 +253,11 @@ mod tests {
             ("name = \"a\"\nmacros = \"some\"", "Q5012"),
             ("name = \"a\"\nmacros = [\"bus\"]", "Q5012"),
             ("name = \"a\"\nmax_sources = 13", "Q5012"),
+            ("name = \"a\"\nmax_sources = [4, 0]", "Q5012"),
+            ("name = \"a\"\nmax_sources = []", "Q5012"),
+            ("name = \"a\"\nmax_sources = [1, 1, 1, 1, 1, 1, 1]", "Q5012"),
+            ("name = \"a\"\nmax_sources = \"many\"", "Q5011"),
+            ("name = \"a\"\nmax_where = 4", "Q5012"),
             ("name = \"a\"\nmax_receivers = 0", "Q5012"),
             ("name = \"a\"\nsaturation = -1.0", "Q5012"),
             ("name = \"a\"\n[cost]\nbus_us = nan", "Q5012"),

@@ -37,7 +37,8 @@ instructions! {
         /// Numerator over 128.
         value: i32 = Operand::free(Kind::Signed).within(-(1 << 31), (1 << 31) - 1),
     }
-    /// Sets `d0` to minus the sum of the sources; to 0 without sources.
+    /// Sets `d0` to minus the sum of the sources; to 0 without sources. The machine limits the number
+    /// of sources: `scamp5` has 4.
     Bus = "bus" "bus({d0}[, {s0}][, {s1}][, {s2}][, {s3}][, {s4}][, {s5}][, {s6}][, {s7}][, {s8}][, {s9}][, {s10}][, {s11}])" []
         is [Class::Bus.writes(1)] fixup GAPLESS {
         #[doc = "A receiver."] d0: Reg = to(),
@@ -45,7 +46,7 @@ instructions! {
         #[doc = "A source."] s4: Reg = from(), #[doc = "A source."] s5: Reg = from(), #[doc = "A source."] s6: Reg = from(), #[doc = "A source."] s7: Reg = from(),
         #[doc = "A source."] s8: Reg = from(), #[doc = "A source."] s9: Reg = from(), #[doc = "A source."] s10: Reg = from(), #[doc = "A source."] s11: Reg = from(),
     }
-    /// Sets 2 registers, each to minus one half of the sum of the sources.
+    /// Sets 2 registers, each to minus one half of the sum of the sources; `scamp5` has 2 of these.
     Bus2 = "bus2" "bus2({d0}, {d1}[, {s0}][, {s1}][, {s2}][, {s3}][, {s4}][, {s5}][, {s6}][, {s7}][, {s8}][, {s9}][, {s10}][, {s11}])" []
         is [Class::Bus.writes(2)] fixup GAPLESS {
         #[doc = "A receiver."] d0: Reg = to(), #[doc = "A receiver."] d1: Reg = to(),
@@ -53,7 +54,7 @@ instructions! {
         #[doc = "A source."] s4: Reg = from(), #[doc = "A source."] s5: Reg = from(), #[doc = "A source."] s6: Reg = from(), #[doc = "A source."] s7: Reg = from(),
         #[doc = "A source."] s8: Reg = from(), #[doc = "A source."] s9: Reg = from(), #[doc = "A source."] s10: Reg = from(), #[doc = "A source."] s11: Reg = from(),
     }
-    /// Sets 3 registers, each to minus one third of the sum of the sources.
+    /// Sets 3 registers, each to minus one third of the sum of the sources; `scamp5` has 1 of these.
     Bus3 = "bus3" "bus3({d0}, {d1}, {d2}[, {s0}][, {s1}][, {s2}][, {s3}][, {s4}][, {s5}][, {s6}][, {s7}][, {s8}][, {s9}][, {s10}][, {s11}])" []
         is [Class::Bus.writes(3)] fixup GAPLESS {
         #[doc = "A receiver."] d0: Reg = to(), #[doc = "A receiver."] d1: Reg = to(), #[doc = "A receiver."] d2: Reg = to(),

@@ -206,7 +206,7 @@ impl Checker<'_> {
         }
         let limits = [
             (receivers.len(), self.arch.max_receivers, "receivers"),
-            (sources.len(), self.arch.max_sources, "sources"),
+            (sources.len(), self.arch.most_sources(receivers.len()), "sources"),
         ];
         for (count, limit, what) in limits {
             if count > limit {

@@ -1,7 +1,7 @@
 //! The TOML form of a machine description, and its validation.
 
-use super::{Cost, LIMITS, MAX_ELEMENTS, MAX_REGISTERS, Roles, ScampArch};
-use crate::isa::{Direction, Reg, TABLE};
+use super::{Cost, MAX_ELEMENTS, MAX_RECEIVERS, MAX_REGISTERS, MAX_WHERE, Roles, ScampArch};
+use crate::isa::{Direction, MAX_SOURCES, Reg, TABLE};
 use quincunx_contract::parse_toml;
 use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(super) struct ArchFile {
     #[serde(default = "every")]
     macros: MacroSet,
     #[serde(default = "max_sources")]
-    max_sources: usize,
+    max_sources: Sources,
     #[serde(default = "max_receivers")]
     max_receivers: usize,
     #[serde(default = "max_where")]
@@ -39,6 +39,39 @@ pub(super) struct ArchFile {
     aliases: BTreeMap<String, String>,
     #[serde(default)]
     cost: CostFile,
+}
+
+/// Most sources of a bus instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Sources {
+    /// Whatever the number of receivers.
+    Same(usize),
+    /// With one receiver, two and so on; the last one holds for more as well.
+    Each(Vec<usize>),
+}
+
+impl Sources {
+    fn limits(self) -> Result<Vec<usize>> {
+        let list = match self {
+            Sources::Same(limit) => vec![limit],
+            Sources::Each(list) => list,
+        };
+        if !(1..=MAX_RECEIVERS).contains(&list.len()) {
+            let message = format!("max_sources has {} entries", list.len());
+            return Err(wrong(format!("{message}, expected 1 to {MAX_RECEIVERS}")));
+        }
+        list.iter().try_for_each(|&limit| within("max_sources", limit, MAX_SOURCES))?;
+        Ok(list)
+    }
+}
+
+/// A limit that is positive, and not above that of the instruction table.
+fn within(key: &str, value: usize, limit: usize) -> Result<()> {
+    match (1..=limit).contains(&value) {
+        true => Ok(()),
+        false => Err(wrong(format!("{key} is {value}, expected 1 to {limit}"))),
+    }
 }
 
 /// A named set of macros, or mnemonics.
@@ -133,8 +166,9 @@ fn every() -> MacroSet {
     MacroSet::Named("every".to_owned())
 }
 
-fn max_sources() -> usize {
-    LIMITS[0].1
+/// The limits of the API (`scamp5d`).
+fn max_sources() -> Sources {
+    Sources::Each(vec![4, 2, 1])
 }
 
 fn max_receivers() -> usize {
@@ -142,7 +176,7 @@ fn max_receivers() -> usize {
 }
 
 fn max_where() -> usize {
-    LIMITS[2].1
+    MAX_WHERE
 }
 
 fn saturation() -> f64 {
@@ -234,6 +268,11 @@ impl ArchFile {
         }
     }
 
+    /// The same with as many sources as the instruction table has.
+    pub(super) fn wide(self) -> ArchFile {
+        ArchFile { max_sources: Sources::Same(MAX_SOURCES), ..self }
+    }
+
     /// Reads the text.
     pub(super) fn parse(text: &str) -> Result<ArchFile> {
         parse_toml("Q5011", text)
@@ -251,7 +290,7 @@ impl ArchFile {
             digital: names(&arch.digital),
             virtual_digital: arch.virtual_digital,
             macros: arch.macro_set.clone(),
-            max_sources: arch.max_sources,
+            max_sources: Sources::Each(arch.max_sources.clone()),
             max_receivers: arch.max_receivers,
             max_where: arch.max_where,
             saturation: arch.saturation,
@@ -288,13 +327,9 @@ impl ArchFile {
             return Err(wrong("analogue names no register".to_owned()));
         }
         let digital = registers(&self.digital, &[Reg::FLAG], "digital")?;
-        for (value, (key, limit)) in
-            [self.max_sources, self.max_receivers, self.max_where].into_iter().zip(LIMITS)
-        {
-            if !(1..=limit).contains(&value) {
-                return Err(wrong(format!("{key} is {value}, expected 1 to {limit}")));
-            }
-        }
+        let max_sources = self.max_sources.clone().limits()?;
+        within("max_receivers", self.max_receivers, MAX_RECEIVERS)?;
+        within("max_where", self.max_where, MAX_WHERE)?;
         let (bus_us, clock_mhz) = (self.cost.bus_us, self.cost.clock_mhz);
         // Times are whole nanoseconds.
         for (key, value, low, high) in [
@@ -319,7 +354,7 @@ impl ArchFile {
             roles,
             macros: self.macros.rows()?,
             macro_set: self.macros,
-            max_sources: self.max_sources,
+            max_sources,
             max_receivers: self.max_receivers,
             max_where: self.max_where,
             saturation: self.saturation,

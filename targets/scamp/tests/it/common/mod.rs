@@ -141,6 +141,7 @@ pub fn legal_instruction(row: usize, random: &mut Random) -> Inst {
 pub fn generous() -> ScampArch {
     let mut arch = scamp5();
     arch.max_receivers = 6;
+    arch.max_sources = vec![12];
     arch
 }
 
