@@ -141,9 +141,11 @@ impl ScampArch {
         limit.or(self.max_sources.last()).copied().unwrap_or(0)
     }
 
-    /// True for an instruction that is not a macro, or one that the machine has.
+    /// True for an instruction that is not a macro, or one that the machine has; every controller has
+    /// what it does outside of kernels.
     pub fn has(&self, inst: &Inst) -> bool {
-        !crate::expand::is_macro(inst) || self.macros.contains(TABLE.rows[inst.row()].name)
+        let is_macro = crate::expand::is_macro(inst) && !inst.class().is_controller();
+        !is_macro || self.macros.contains(TABLE.rows[inst.row()].name)
     }
 }
 

@@ -145,7 +145,7 @@ impl quincunx_contract::Program for Artifact {
             family("kernels begin and end", &[("Q5028", "Q5028")]),
             family(
                 "what is used was written, outputs are written",
-                &[("Q5031", "Q5031"), ("Q5036", "Q5036")],
+                &[("Q5031", "Q5031"), ("Q5036", "Q5036"), ("Q5110", "Q5110")],
             ),
             family(
                 "FLAG masks nothing that others need",
@@ -190,7 +190,10 @@ impl quincunx_contract::Program for Artifact {
         let model = self.chosen.model;
         let total = time::total(&self.program, model, &self.arch);
         let mut figures = vec![
-            ("macros", count(|class| matches!(class, Class::Macro | Class::Sensor))),
+            (
+                "macros",
+                count(|class| matches!(class, Class::Macro | Class::Sensor | Class::LoadMacro)),
+            ),
             ("bus steps", self.program.bus_steps().to_string()),
             ("digital", count(|class| matches!(class, Class::Digital(_) | Class::Pattern))),
             ("cost", format!("{total} {}", model.unit())),

@@ -83,6 +83,7 @@ fn compile_argument(of: usize, text: &str) -> Option<Argument> {
         (_, Some(index)) => Some(Argument::Operand(index)),
         ("N", None) => Some(Argument::Fixed(Reg::NEWS)),
         ("PIX", None) => Some(Argument::Fixed(Reg::PIX)),
+        ("IN", None) => Some(Argument::Fixed(Reg::IN)),
         _ => None,
     }
 }
@@ -122,7 +123,8 @@ mod tests {
                 (state >> 33) % n
             };
             let inst = Inst::from_raw(&TABLE.random_of(index, &mut below, &layout)).unwrap();
-            let is_macro_by_class = matches!(inst.class(), Class::Macro | Class::Sensor);
+            let is_macro_by_class =
+                matches!(inst.class(), Class::Macro | Class::Sensor | Class::LoadMacro);
             assert_eq!(is_macro_by_class, is_macro(&inst), "{}", row.name);
             assert!(expand(&inst).iter().all(|step| !is_macro(step)), "{}", row.name);
         }

@@ -11,7 +11,7 @@ pub use operand::{Direction, MAX_NAME, Reg};
 pub use view::{Bus, Class, Facts, Gate, Logic};
 
 pub(crate) use operand::register;
-use operand::{GAPLESS, bit, byte, direction, from, more_bits, to};
+use operand::{GAPLESS, bit, byte, direction, from, level, more_bits, to};
 use quincunx_isa::{Kind, Operand, Term, instructions};
 
 /// Most sources of one bus instruction; `scamp5` has 13 registers on its bus.
@@ -527,5 +527,20 @@ instructions! {
         rx: u8 = byte(),
         /// Bits of the column that do not matter.
         cx: u8 = byte(),
+    }
+    /// IN := `v`, in the units of values: 8-bit read-out gives `v + 128`.
+    /// Ours: that, and that it is outside of a kernel, as patterns are.
+    LoadIn = "scamp5_load_in" "scamp5_load_in({v})" [] is [Class::Load.writes(0)] {
+        /// What IN holds from now on.
+        v: i8 = level(),
+    }
+    /// IN := `v`, and `y` := `v` in the elements with FLAG.
+    /// Ours: the documents name the instruction, not its bus steps.
+    LoadInto = "scamp5_load_in" "scamp5_load_in({y}, {v})" []
+        is [Class::LoadMacro.means(&["IN = v", "N = -v", "y = v"])] steps ["scamp5_load_in(v)", "bus(N, IN)", "bus(y, N)"] {
+        /// Destination.
+        y: Reg = register(),
+        /// What IN holds from now on.
+        v: i8 = level(),
     }
 }

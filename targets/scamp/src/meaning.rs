@@ -9,7 +9,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use crate::isa::{Direction, Facts, Inst, Reg, TABLE};
-use quincunx_isa::OperandValue;
+use quincunx_isa::{Kind, OperandValue};
 use quincunx_num::Ratio;
 use std::sync::LazyLock;
 
@@ -25,7 +25,7 @@ pub struct Assignment {
 /// A summand: `factor` times a register of the element at the end of `steps`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summand {
-    /// The register.
+    /// The register; [`Reg::NONE`] for the number 1.
     pub register: Reg,
     /// The factor.
     pub factor: Ratio,
@@ -33,11 +33,13 @@ pub struct Summand {
     pub steps: Vec<Direction>,
 }
 
-/// A register of a formula.
+/// A register or a number of a formula.
 #[derive(Clone, Copy)]
 enum Name {
     Fixed(Reg),
     Operand(usize),
+    /// An operand that is a number.
+    Number(usize),
 }
 
 struct Formula {
@@ -60,7 +62,11 @@ static COMPILED: LazyLock<Vec<Vec<Formula>>> = LazyLock::new(|| {
 
 fn compile_name(row: usize, word: &str) -> Option<Name> {
     match (word, TABLE.rows[row].operand(word)) {
+        (_, Some((index, operand))) if matches!(operand.kind, Kind::Signed) => {
+            Some(Name::Number(index))
+        }
         (_, Some((index, _))) => Some(Name::Operand(index)),
+        ("IN", None) => Some(Name::Fixed(Reg::IN)),
         ("N", None) => Some(Name::Fixed(Reg::NEWS)),
         ("PIX", None) => Some(Name::Fixed(Reg::PIX)),
         _ => None,
@@ -82,7 +88,7 @@ fn compile_formula(row: usize, text: &str) -> Option<Formula> {
         let register = compile_name(row, parts.next()?)?;
         let direction = |part: &str| match compile_name(row, part)? {
             Name::Operand(index) => Some(index),
-            Name::Fixed(_) => None,
+            Name::Fixed(_) | Name::Number(_) => None,
         };
         terms.push((register, sign, divisor, parts.map(direction).collect::<Option<_>>()?));
     }
@@ -99,12 +105,17 @@ pub fn meaning(inst: &Inst) -> Option<Vec<Assignment>> {
     let register = |name: Name| match name {
         Name::Fixed(register) => Some(register),
         Name::Operand(index) => Reg::from_raw(*values.get(index)?),
+        Name::Number(_) => Some(Reg::NONE),
+    };
+    let number = |name: Name| match name {
+        Name::Number(index) => values.get(index).and_then(|&value| i64::try_from(value).ok()),
+        Name::Fixed(_) | Name::Operand(_) => Some(1),
     };
     let assignment = |formula: &Formula| {
         let summand = |(name, sign, divisor, steps): &(Name, i64, u64, Vec<usize>)| {
             Some(Summand {
                 register: register(*name)?,
-                factor: Ratio::from_parts((*sign).into(), (*divisor).into()),
+                factor: Ratio::from_parts((sign * number(*name)?).into(), (*divisor).into()),
                 steps: steps
                     .iter()
                     .map(|&index| Direction::from_raw(*values.get(index)?))

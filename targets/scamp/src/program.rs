@@ -60,7 +60,8 @@ pub(crate) fn flag_after(inst: &Inst) -> Option<bool> {
             Class::Condition | Class::Digital(Gate::Where) => Some(false),
             Class::Digital(gate) => names().then_some(gate == Gate::Constant(true)),
             Class::Pattern => names().then_some(false),
-            Class::Frame | Class::Emulator | Class::Bus | Class::Macro | Class::Sensor => None,
+            Class::Frame | Class::Emulator | Class::Load | Class::LoadMacro => None,
+            Class::Bus | Class::Macro | Class::Sensor => None,
         }
     };
     expand(inst).iter().rev().find_map(of_step)
@@ -71,9 +72,13 @@ pub fn access(inst: &Inst) -> Access {
     let mut access = Access::default();
     for step in expand(inst) {
         let space = match step.class() {
+            Class::Load => {
+                access.writes.insert((Space::Analogue, Reg::IN));
+                continue;
+            }
             Class::Emulator | Class::Bus | Class::Condition => Space::Analogue,
             Class::Digital(_) | Class::Pattern => Space::Digital,
-            Class::Frame | Class::All | Class::Macro | Class::Sensor => continue,
+            Class::Frame | Class::All | Class::Macro | Class::Sensor | Class::LoadMacro => continue,
         };
         let (writes, reads) = step.split();
         for register in reads {
@@ -176,7 +181,7 @@ fn access_on(inst: &Inst, arch: &ScampArch) -> Access {
         Class::Digital(Gate::Neighbours { .. }) => access.reads.extend(roles.directions.map(bit)),
         Class::Pattern | Class::Digital(_) => {}
         Class::Frame | Class::Emulator | Class::Bus | Class::Condition => {}
-        Class::All | Class::Macro | Class::Sensor => {}
+        Class::All | Class::Macro | Class::Sensor | Class::Load | Class::LoadMacro => {}
     }
     if access.writes.contains(&bit(roles.masked)) {
         access.reads.insert(bit(roles.mask));
@@ -277,7 +282,7 @@ impl Program {
         list
     }
 
-    /// The outputs: those the text names, else everything that is written but NEWS and PIX.
+    /// The outputs: those the text names, else everything that is written but NEWS, PIX and IN.
     pub fn output_registers(&self, arch: &ScampArch) -> Vec<Named> {
         match &self.outputs {
             Some(outputs) => {
@@ -286,7 +291,7 @@ impl Program {
                 list.filter(|&named| seen.insert(named)).collect()
             }
             None => {
-                let hidden = [Reg::NEWS, Reg::PIX, Reg::FLAG];
+                let hidden = [Reg::NEWS, Reg::PIX, Reg::IN, Reg::FLAG];
                 self.written(arch).into_iter().filter(|(_, r)| !hidden.contains(r)).collect()
             }
         }

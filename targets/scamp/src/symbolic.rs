@@ -70,6 +70,12 @@ pub fn run(program: &Program, level: Level) -> Result<Symbolic> {
     Ok(state)
 }
 
+/// The same number in every element.
+fn constant(number: Ratio) -> Value {
+    let term = Term { source: Reg::NONE, x: 0, y: 0 };
+    [(term, number)].into_iter().filter(|(_, number)| *number != Ratio::ZERO).collect()
+}
+
 /// A value seen from an element whose neighbour at (x, y) holds it.
 fn translated(value: &Value, (x, y): (i32, i32)) -> Value {
     let moved = |term: &Term| match term.source {
@@ -96,10 +102,11 @@ impl Symbolic {
 
     fn bus_step(&mut self, inst: &Inst) -> Result<()> {
         if let Inst::Input { y, value } = *inst {
-            let term = Term { source: Reg::NONE, x: 0, y: 0 };
-            let factor = Ratio::from_parts(value.into(), 128_u8.into());
-            let value = [(term, factor)].into_iter().filter(|(_, f)| *f != Ratio::ZERO).collect();
-            self.values.insert(y, value);
+            self.values.insert(y, constant(Ratio::from_parts(value.into(), 128_u8.into())));
+            return Ok(());
+        }
+        if let Inst::LoadIn { v } = *inst {
+            self.values.insert(Reg::IN, constant(Ratio::from(v)));
             return Ok(());
         }
         if matches!(inst.class(), Class::Condition | Class::Digital(Gate::Where)) {

@@ -100,8 +100,10 @@ fn simulator_cycles(inst: &Inst) -> u64 {
             cycles + hops
         }
         Class::Condition => hops + if read == 1 { 2 } else { read + 2 },
-        Class::Macro | Class::Sensor => expand(inst).iter().map(simulator_cycles).sum(),
-        Class::All | Class::Pattern => 1,
+        Class::Macro | Class::Sensor | Class::LoadMacro => {
+            expand(inst).iter().map(simulator_cycles).sum()
+        }
+        Class::All | Class::Pattern | Class::Load => 1,
         Class::Digital(gate) => match gate {
             Gate::Or | Gate::And | Gate::Not => read + 2,
             Gate::Nor | Gate::Nand | Gate::Xor | Gate::Imply | Gate::Mux => read + 3,
@@ -138,7 +140,9 @@ pub fn timeline(program: &Program, model: Model, arch: &ScampArch) -> Timeline {
             Class::Bus | Class::Condition | Class::All | Class::Macro => lanes[0],
             Class::Sensor => lanes[1],
             Class::Digital(_) => lanes[2],
-            Class::Frame | Class::Pattern | Class::Emulator => lanes[3],
+            Class::Frame | Class::Pattern | Class::Load | Class::LoadMacro | Class::Emulator => {
+                lanes[3]
+            }
         };
         let duration = model.cost(inst, arch);
         let (name, detail) = (inst.mnemonic().to_owned(), inst.text());

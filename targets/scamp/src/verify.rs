@@ -10,7 +10,7 @@ pub use kernels::{verify_kernels, verify_kernels_within};
 use crate::arch::ScampArch;
 use crate::expand::{expand, is_macro};
 use crate::isa::{Class, Direction, Inst, Reg};
-use crate::program::{Program, Space, flag_after};
+use crate::program::{Program, Space, access, flag_after};
 use quincunx_diag::{Diagnostic, Place, Problems};
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 /// | `Q5025` | IN is not written, and PIX is only reset |
 /// | `Q5026` | the machine has the macro |
 /// | `Q5027` | 1-bit registers exist |
-/// | `Q5028` | kernel begin and end alternate; patterns are outside, all else inside |
+/// | `Q5028` | kernel begin and end alternate; what the controller does is outside, all else inside |
 /// | `Q5030` | warning: a deprecated spelling |
 /// | `Q5031` | warning: what is not an input is written, in all elements, before it is used |
 /// | `Q5032` | warning: elements exchange values while FLAG may be 0 |
@@ -34,12 +34,14 @@ use smallvec::SmallVec;
 /// | `Q5034` | warning: two steps in opposite directions lead nowhere |
 /// | `Q5035` | warning: FLAG is set everywhere in the end |
 /// | `Q5036` | warning: outputs are written, or are inputs |
+/// | `Q5110` | a program that loads IN does not use it before |
 pub fn verify(program: &Program, arch: &ScampArch) -> Vec<Diagnostic> {
     let mut checker = Checker {
         arch,
         has_frames: program.instructions.iter().any(|inst| inst.class() == Class::Frame),
         inside: false,
         masked: false,
+        unloaded: program.instructions.iter().any(loads),
         place: None,
         problems: Problems::default(),
     };
@@ -52,6 +54,10 @@ pub fn verify(program: &Program, arch: &ScampArch) -> Vec<Diagnostic> {
     checker.problems.finish()
 }
 
+fn loads(inst: &Inst) -> bool {
+    matches!(inst.class(), Class::Load | Class::LoadMacro)
+}
+
 struct Checker<'a> {
     arch: &'a ScampArch,
     has_frames: bool,
@@ -59,6 +65,8 @@ struct Checker<'a> {
     inside: bool,
     /// FLAG may be 0 somewhere.
     masked: bool,
+    /// The program loads IN, and has not yet.
+    unloaded: bool,
     place: Option<usize>,
     problems: Problems,
 }
@@ -94,6 +102,7 @@ impl Checker<'_> {
             }
         }
         self.lint(inst);
+        self.level(inst);
         if let Some(everywhere) = flag_after(inst) {
             self.masked = !everywhere;
         }
@@ -105,7 +114,9 @@ impl Checker<'_> {
             Inst::KernelBegin {} => (!self.inside, "the kernel has begun already"),
             Inst::KernelEnd {} => (self.inside, "no kernel has begun"),
             _ if !self.has_frames => (true, ""),
-            _ if class == Class::Pattern => (!self.inside, "patterns are loaded outside a kernel"),
+            _ if class.is_controller() => {
+                (!self.inside, "the controller does that outside a kernel")
+            }
             _ => (self.inside, "it is outside a kernel"),
         };
         if !ok {
@@ -116,13 +127,12 @@ impl Checker<'_> {
         }
     }
 
-    /// Operands of macros are general registers; a reset level may be IN.
+    /// Operands of macros are general registers; what is only read may be IN.
     fn operands(&mut self, inst: &Inst) -> bool {
-        let level = match *inst {
-            Inst::GetpixFrom { r, .. } | Inst::Getpix2 { r, .. } if r == Reg::IN => Some(r),
-            _ => None,
-        };
-        let wrong = |register: &Reg| !self.arch.is_general(*register) && level != Some(*register);
+        let takes_in = !access(inst).writes.contains(&(Space::Analogue, Reg::IN));
+        let fits =
+            |register: Reg| self.arch.is_general(register) || register == Reg::IN && takes_in;
+        let wrong = |register: &Reg| !fits(*register);
         let Some(register) = inst.registers().find(wrong) else { return true };
         let (text, known) = (inst.text(), self.arch.is_on_bus(register));
         match known {
@@ -175,9 +185,22 @@ impl Checker<'_> {
                     self.unknown(&text, y);
                 }
             }
-            Class::Frame | Class::All | Class::Macro | Class::Sensor => {}
+            Class::Frame | Class::All | Class::Load => {}
+            Class::Macro | Class::Sensor | Class::LoadMacro => {}
         }
         true
+    }
+
+    /// IN is loaded before it is used, unless it is an input.
+    fn level(&mut self, inst: &Inst) {
+        let access = access(inst);
+        let in_ = (Space::Analogue, Reg::IN);
+        if self.unloaded && access.reads.contains(&in_) {
+            let text = inst.text();
+            let problem = Diagnostic::invalid("Q5110", format!("{text}: IN is not loaded yet"));
+            self.push(problem.help("put `scamp5_load_in(value)` before it"));
+        }
+        self.unloaded &= !access.writes.contains(&in_);
     }
 
     fn known(&mut self, text: &str, registers: &[Reg]) -> bool {
@@ -220,7 +243,7 @@ impl Checker<'_> {
             self.error("Q5024", format!("{text} writes NEWS of an element from two sides"));
         }
         if receivers.contains(&Reg::IN) {
-            self.error("Q5025", format!("{text} writes IN, which the host sets"));
+            self.error("Q5025", format!("{text} writes IN, which `scamp5_load_in` sets"));
         }
         if receivers.contains(&Reg::PIX) && all.len() > 1 {
             self.error("Q5025", format!("{text}: PIX can only be reset, with bus(PIX)"));

@@ -1,7 +1,7 @@
 //! The TOML form of a machine description, and its validation.
 
 use super::{Cost, MAX_ELEMENTS, MAX_RECEIVERS, MAX_REGISTERS, MAX_WHERE, Roles, ScampArch};
-use crate::isa::{Direction, MAX_SOURCES, Reg, TABLE};
+use crate::isa::{Direction, Inst, MAX_SOURCES, Reg, TABLE};
 use quincunx_contract::parse_toml;
 use quincunx_diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};
@@ -219,7 +219,12 @@ fn registers(names: &[String], taken: &[Reg], key: &str) -> Result<Vec<Reg>> {
 
 /// The rows of a set of macros.
 fn macro_rows(set: &MacroSet) -> Result<BTreeSet<&'static str>> {
-    let macros = || TABLE.rows.iter().filter(|row| !row.steps.is_empty());
+    let is_macro = |index: usize| {
+        let class = Inst::FACTS[index].class;
+        !TABLE.rows[index].steps.is_empty() && !class.is_controller()
+    };
+    let macros =
+        || (0..TABLE.rows.len()).filter(|&index| is_macro(index)).map(|index| &TABLE.rows[index]);
     // Cain's sets (`cain` in `docs/bibliography.md`).
     const ALL: &str =
         "Mov Movx Mov2x Add Addx Add2x Add3 Sub Subx Sub2x Div DivFrom Diva Res Res2 Neg";

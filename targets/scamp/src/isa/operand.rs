@@ -256,6 +256,11 @@ pub(super) const fn byte() -> Operand {
     Operand::free(Kind::Custom(&BYTE))
 }
 
+/// What IN can hold.
+pub(super) const fn level() -> Operand {
+    Operand::free(Kind::Signed).within(i8::MIN as i128, i8::MAX as i128)
+}
+
 /// Refuses an absent operand before one that is present; no text says that.
 pub(super) const GAPLESS: Fixup = Fixup { to_fields: refuse_gaps, to_values: keep };
 

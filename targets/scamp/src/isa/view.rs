@@ -42,6 +42,10 @@ pub enum Class {
     Digital(Gate),
     /// A pattern loaded by the controller, outside a kernel.
     Pattern,
+    /// IN set by the controller, outside a kernel.
+    Load,
+    /// The same, and bus steps that copy it.
+    LoadMacro,
 }
 
 /// What a step on 1-bit registers computes.
@@ -92,6 +96,11 @@ pub struct Facts {
 }
 
 impl Class {
+    /// True for what the controller does outside of kernels.
+    pub fn is_controller(self) -> bool {
+        matches!(self, Class::Pattern | Class::Load | Class::LoadMacro)
+    }
+
     /// The facts of a step that writes its first registers, at most so many.
     pub(super) const fn writes(self, writes: usize) -> Facts {
         Facts { class: self, writes, meaning: &[] }

@@ -171,7 +171,8 @@ impl Lowered {
             }),
             Class::Condition => Op::Where(reads.into_iter().map(|r| self.place(r)).collect()),
             Class::All => Op::All,
-            Class::Macro | Class::Sensor => {
+            Class::Load => Op::Fill(self.plane(Reg::IN), f64::from(inst.operands_of::<i8>()[0])),
+            Class::Macro | Class::Sensor | Class::LoadMacro => {
                 return Err(Diagnostic::bug(format!("{} is not a step", inst.text())));
             }
             Class::Digital(gate) => {

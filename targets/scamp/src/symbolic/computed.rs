@@ -58,11 +58,17 @@ impl Computed {
         Some((goal, depth))
     }
 
-    /// The kernel in words: `1/2^2 <0 1 0>`, or the sum of what it is made of.
+    /// The kernel in words: `1/2^2 <0 1 0>`, perhaps with a number that is added, or the sum of what
+    /// it is made of.
     pub fn describe(&self) -> String {
-        match self.goal() {
-            Some((goal, 0)) => goal.compact(),
-            Some((goal, depth)) => format!("1/2^{depth} {}", goal.compact()),
+        let mut kernel = self.clone();
+        let added = kernel.value.remove(&Term { source: Reg::NONE, x: 0, y: 0 });
+        let added = added.map_or(String::new(), |number| format!(" + {number}"));
+        let is_kernel = kernel.value.keys().any(|term| term.source != Reg::IN);
+        match kernel.goal() {
+            Some(_) if !added.is_empty() && !is_kernel => sum(&self.value),
+            Some((goal, 0)) => goal.compact() + &added,
+            Some((goal, depth)) => format!("1/2^{depth} {}{added}", goal.compact()),
             None => sum(&self.value),
         }
     }

@@ -33,6 +33,9 @@ pub struct Reaches {
 }
 
 impl Reach {
+    /// Of what is in every element.
+    const EVERYWHERE: Reach = Reach { beyond: [1 << 40; 4], spoilt: [0; 4] };
+
     fn join(self, other: Reach) -> Reach {
         let most = |a: [i64; 4], b: [i64; 4]| std::array::from_fn(|side| a[side].max(b[side]));
         Reach { beyond: most(self.beyond, other.beyond), spoilt: most(self.spoilt, other.spoilt) }
@@ -98,7 +101,12 @@ impl Reaches {
                 self.flag = Some(self.read(&inst.split().1).unwrap_or_default());
                 return Some(());
             }
-            Class::Emulator | Class::Bus | Class::Macro | Class::Sensor => {}
+            Class::Load => {
+                let is_zero = inst.operands_of::<i8>()[0] == 0;
+                self.write_everywhere(Reg::IN, (!is_zero).then_some(Reach::EVERYWHERE));
+                return Some(());
+            }
+            Class::Emulator | Class::Bus | Class::Macro | Class::Sensor | Class::LoadMacro => {}
             Class::Digital(_) | Class::Pattern => return None,
         }
         let bus = inst.bus()?;
@@ -114,6 +122,13 @@ impl Reaches {
             self.write(target, value);
         }
         Some(())
+    }
+
+    /// Writes a register whatever FLAG is.
+    fn write_everywhere(&mut self, register: Reg, value: Option<Reach>) {
+        let flag = self.flag.take();
+        self.write(register, value);
+        self.flag = flag;
     }
 
     fn write(&mut self, register: Reg, value: Option<Reach>) {

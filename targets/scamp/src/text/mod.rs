@@ -6,15 +6,17 @@
 
 mod clean;
 mod csim;
+mod frame;
 mod print;
 
 pub use csim::CSIM;
 pub use print::{Dialect, print};
 
-use crate::isa::{Inst, Reg, TABLE};
+use crate::isa::{Class, Inst, Reg, TABLE};
 use crate::program::{MAX_INSTRUCTIONS, Program, access};
 use clean::Clean;
 use csim::Csim;
+use frame::framed;
 use quincunx_diag::{Diagnostic, SourceId, Span, any_error};
 use quincunx_isa::{Cursor, Style, parse_lines};
 use std::collections::BTreeSet;
@@ -85,19 +87,15 @@ pub fn read(text: &str, source: SourceId) -> Result<Listing, Vec<Diagnostic>> {
     Ok(Listing { program, spans })
 }
 
-/// Drops the only kernel begin and end when they are the first and the last instruction; printing
-/// adds them again.
-fn without_frame(mut instructions: Vec<(Span, Inst)>) -> Vec<(Span, Inst)> {
-    let is_frame =
-        |(_, inst): &&(Span, Inst)| matches!(inst, Inst::KernelBegin {} | Inst::KernelEnd {});
-    let frames = instructions.iter().filter(is_frame).count();
-    if let [(_, Inst::KernelBegin {}), .., (_, Inst::KernelEnd {})] = instructions[..]
-        && frames == 2
-    {
-        instructions.pop();
-        instructions.remove(0);
+/// Drops kernel begins and ends that stand where printing puts them.
+fn without_frame(instructions: Vec<(Span, Inst)>) -> Vec<(Span, Inst)> {
+    let is_frame = |inst: &Inst| inst.class() == Class::Frame;
+    let all: Vec<Inst> = instructions.iter().map(|(_, inst)| *inst).collect();
+    let inner: Vec<Inst> = all.iter().copied().filter(|inst| !is_frame(inst)).collect();
+    match framed(&inner) == all {
+        true => instructions.into_iter().filter(|(_, inst)| !is_frame(inst)).collect(),
+        false => instructions,
     }
-    instructions
 }
 
 type Declared = (Option<Vec<Reg>>, Option<Vec<Reg>>);

@@ -1,7 +1,8 @@
 //! Writing programs.
 
 use super::csim;
-use crate::expand::{expand, is_macro};
+use super::frame::{Frames, framed};
+use crate::expand::{Steps, expand, is_macro};
 use crate::isa::{Class, Inst, Reg, TABLE};
 use crate::program::Program;
 use quincunx_diag::Result;
@@ -42,10 +43,6 @@ pub(super) fn list(registers: &[Reg]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-fn has_frame(program: &Program) -> bool {
-    program.instructions.iter().any(|inst| inst.class() == Class::Frame)
-}
-
 /// Cain's formats: lines with a blank at their end, blank lines, and a count of all of it.
 struct Cain<'a> {
     simulator: Option<&'a str>,
@@ -64,23 +61,27 @@ struct Counts {
 impl Cain<'_> {
     fn print(&self, program: &Program) -> String {
         let (mut out, mut counts) = (String::new(), Counts::default());
-        let frame = !has_frame(program);
+        let (mut frames, begin) = Frames::new(&program.instructions);
         self.comment("Kernel Code!", &mut out, &mut counts);
         self.blank(&mut out, &mut counts);
         if let Some(inputs) = &program.inputs {
             self.comment(&format!("Inputs in: {}", list(inputs)), &mut out, &mut counts);
             self.blank(&mut out, &mut counts);
         }
-        if frame {
-            self.instruction(&Inst::KernelBegin {}, &mut out, &mut counts);
+        if let Some(begin) = begin {
+            self.instruction(&begin, &mut out, &mut counts);
             self.blank(&mut out, &mut counts);
         }
         for inst in &program.instructions {
+            let mut steps = Steps::from_slice(&[*inst]);
             if self.by_steps && is_macro(inst) {
                 self.comment(&inst.text(), &mut out, &mut counts);
-                expand(inst).iter().for_each(|i| self.instruction(i, &mut out, &mut counts));
-            } else {
-                self.instruction(inst, &mut out, &mut counts);
+                steps = expand(inst);
+            }
+            for step in &steps {
+                let frame = frames.before(step);
+                frame.iter().for_each(|frame| self.instruction(frame, &mut out, &mut counts));
+                self.instruction(step, &mut out, &mut counts);
             }
         }
         if let Some(outputs) = &program.outputs {
@@ -88,8 +89,8 @@ impl Cain<'_> {
             self.comment(&text, &mut out, &mut counts);
             self.blank(&mut out, &mut counts);
         }
-        if frame {
-            self.instruction(&Inst::KernelEnd {}, &mut out, &mut counts);
+        if let Some(end) = frames.end() {
+            self.instruction(&end, &mut out, &mut counts);
             self.blank(&mut out, &mut counts);
         }
         let Counts { ops, selects, comments, other } = counts;
@@ -158,16 +159,11 @@ fn header(program: &Program, name: &str) -> String {
     }
     let _ = writeln!(out, "inline void {name}() {{");
     out.push_str("    using namespace SCAMP5_PE;\n");
-    let frame = !has_frame(program);
-    if frame {
-        out.push_str("    scamp5_kernel_begin();\n");
-    }
-    for inst in &program.instructions {
-        let depth = if inst.class() == Class::Frame { 4 } else { 8 };
+    let list = framed(&program.instructions);
+    for inst in &list {
+        let is_outside = inst.class() == Class::Frame || inst.class().is_controller();
+        let depth = if is_outside { 4 } else { 8 };
         let _ = writeln!(out, "{:depth$}{};", "", inst.text());
-    }
-    if frame {
-        out.push_str("    scamp5_kernel_end();\n");
     }
     out.push_str("}\n");
     out

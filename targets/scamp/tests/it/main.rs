@@ -6,6 +6,7 @@ mod common;
 mod compile;
 mod differential;
 mod fuzz;
+mod global_input;
 mod golden;
 mod mutation;
 mod readme;

@@ -62,6 +62,9 @@ impl Reference {
     }
 
     pub fn value(&self, register: Reg, at: At) -> Ratio {
+        if register == Reg::NONE {
+            return Ratio::ONE;
+        }
         self.values.get(&(register, at)).cloned().unwrap_or(Ratio::ZERO)
     }
 
@@ -112,6 +115,11 @@ impl Reference {
             Inst::Input { y, value } => {
                 for at in old.elements() {
                     self.values.insert((y, at), Ratio::from_parts(value.into(), 128_u8.into()));
+                }
+            }
+            Inst::LoadIn { v } => {
+                for at in old.elements() {
+                    self.values.insert((Reg::IN, at), Ratio::from(v));
                 }
             }
             Inst::Abs { y, x } => {
