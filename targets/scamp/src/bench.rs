@@ -2,8 +2,9 @@
 
 mod cain;
 mod lengths;
+mod run;
 
 use quincunx_contract::bench::Suite;
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[lengths::SUITE, cain::SUITE];
+pub(crate) static SUITES: &[Suite] = &[lengths::SUITE, run::SUITE, cain::SUITE];

@@ -17,6 +17,7 @@ pub mod fix;
 pub mod goal;
 mod golden;
 pub mod isa;
+mod machine;
 pub mod meaning;
 mod options;
 mod ports;

@@ -64,6 +64,12 @@ pub(crate) struct Area {
 }
 
 impl Area {
+    /// All elements of an array.
+    pub(crate) fn whole(height: usize, width: usize) -> Area {
+        let span = |count| Span { first: 0, step: 1, count };
+        Area { rows: span(height), columns: span(width) }
+    }
+
     /// True when an array of this size has all of its elements.
     pub(crate) fn fits(&self, height: usize, width: usize) -> bool {
         let within = |span: &Span, size| span.step > 0 && span.end().is_some_and(|end| end <= size);

@@ -105,6 +105,19 @@ impl Executor {
         }
     }
 
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn lowered(&self) -> &Lowered {
+        &self.lowered
+    }
+
+    /// Columns and rows of the array.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.width, self.height)
+    }
+
     /// Runs the program on images, row 0 northmost; registers that are not given hold 0, and FLAG 1.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 mod budget;
 mod exec;
+mod fast;
 mod lower;
 mod noise;
 mod number;
@@ -13,6 +14,7 @@ mod state;
 
 pub use budget::WorkLimit;
 pub use exec::{Executor, Mutate, Outcome};
+pub use fast::{Fast, Inputs};
 pub use noise::Noise;
 pub(crate) use number::length;
 pub use state::Planes;

@@ -5,6 +5,7 @@ mod cain;
 mod common;
 mod compile;
 mod differential;
+mod fast;
 mod fuzz;
 mod global_input;
 mod golden;

@@ -1,0 +1,328 @@
+//! The simulators behind the ports of a program: registers by name, or the values of a network.
+
+use crate::artifact::Artifact;
+use crate::isa::Reg;
+use crate::options::Chosen;
+use crate::ports::{Area, Lie, Wiring, margin};
+use crate::program::{Named, Space};
+use crate::simulate::{Edge, Executor, Fast, Inputs, Outcome};
+use crate::symbolic::{Reaches, reaches};
+use quincunx_contract::{Engine, Interface, Machine, Port};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::execute::given;
+use quincunx_num::Level;
+use quincunx_tensor::{Tensor, Tensors, element_count};
+use std::borrow::Cow;
+
+/// The simulator of a legal program.
+///
+/// # Errors
+/// `Q5027`, `Q5060`, as [`Executor::new`].
+pub(crate) fn load(artifact: &Artifact, engine: Engine) -> Result<Box<dyn Machine>> {
+    Ok(match &artifact.wiring {
+        Some(wiring) => Box::new(Network::new(artifact, wiring, engine)?),
+        None => Box::new(Registers::new(artifact, engine)?),
+    })
+}
+
+/// The fast simulator, where it is wished and can run the program.
+fn fast(executor: &Executor, reads: &[(usize, Named)], engine: Engine) -> Option<Fast> {
+    match engine {
+        Engine::Fast => Fast::new(executor, reads, Level::best()),
+        Engine::Exec | Engine::Checked => None,
+    }
+}
+
+/// An image of the last run.
+fn image(fast: &Fast, read: usize) -> Vec<f64> {
+    let mut image = Vec::new();
+    fast.read(read, &mut image);
+    image
+}
+
+/// The images as the executor takes them.
+fn owned(images: &Inputs<'_>) -> Vec<(Named, Vec<f64>)> {
+    images.iter().map(|(named, image)| (*named, image.to_vec())).collect()
+}
+
+/// Half of all values, if so wished.
+fn halved(mut values: Cow<'_, [f64]>, half: bool) -> Cow<'_, [f64]> {
+    if half {
+        values.to_mut().iter_mut().for_each(|value| *value /= 2.0);
+    }
+    values
+}
+
+/// What a run noticed besides numbers.
+fn notes(outcome: &Outcome) -> Vec<Diagnostic> {
+    let mut notes = Vec::new();
+    if outcome.saturated > 0 {
+        let text = format!("{} writes saturated", outcome.saturated);
+        notes.push(Diagnostic::warning("Q5063", text));
+    }
+    if outcome.used_fractions {
+        let text = "floats would have rounded; the run was computed in fractions";
+        notes.push(Diagnostic::note("Q5064", text));
+    }
+    notes
+}
+
+/// Ports are registers.
+struct Registers {
+    executor: Executor,
+    fast: Option<Fast>,
+    interface: Interface,
+    chosen: Chosen,
+    inputs: Vec<Named>,
+    outputs: Vec<Named>,
+    notes: Vec<Diagnostic>,
+}
+
+impl Registers {
+    fn new(artifact: &Artifact, engine: Engine) -> Result<Registers> {
+        let Artifact { program, arch, chosen, interface, inputs, outputs, .. } = artifact;
+        let settings = chosen.settings.clone();
+        let executor = Executor::new(program, arch, chosen.width, chosen.height, settings)?;
+        let last = program.instructions.len().saturating_sub(1);
+        let reads: Vec<_> = outputs.iter().map(|&named| (last, named)).collect();
+        Ok(Registers {
+            fast: fast(&executor, &reads, engine),
+            executor,
+            interface: interface.clone(),
+            chosen: chosen.clone(),
+            inputs: inputs.clone(),
+            outputs: outputs.clone(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// The image of an input port.
+    fn image<'t>(&self, port: &Port, tensor: &'t Tensor) -> Result<Cow<'t, [f64]>> {
+        let values = halved(port.finite(tensor)?, self.chosen.half);
+        Ok(match element_count(&port.shape) == Some(1) {
+            // The global input is the same in every element.
+            true => vec![values[0]; self.chosen.width * self.chosen.height].into(),
+            false => values,
+        })
+    }
+
+    /// The images of the output registers.
+    fn results(&mut self, images: &Inputs<'_>) -> Result<Vec<Vec<f64>>> {
+        self.notes.clear();
+        if let Some(fast) = self.fast.as_mut()
+            && fast.run(images)
+        {
+            return Ok((0..self.outputs.len()).map(|read| image(fast, read)).collect());
+        }
+        let outcome = self.executor.run(&owned(images))?;
+        self.notes = notes(&outcome);
+        let image = |&named: &Named| {
+            let none = || Diagnostic::bug(format!("no plane for {}", named.1));
+            outcome.register(named).ok_or_else(none)
+        };
+        self.outputs.iter().map(image).collect()
+    }
+}
+
+impl Machine for Registers {
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        let mut images = Vec::new();
+        for (port, &named) in self.interface.inputs.iter().zip(&self.inputs) {
+            images.push((named, self.image(port, given(inputs, &port.name)?)?));
+        }
+        let results = self.results(&images)?;
+        let mut outputs = Tensors::new();
+        let ports = self.interface.outputs.iter().zip(&self.outputs);
+        for ((port, named), image) in ports.zip(&results) {
+            let values = self.chosen.readout.apply(image, named.0, self.chosen.width);
+            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, values)?);
+        }
+        Ok(outputs)
+    }
+
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.run(inputs)
+    }
+
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// A part of the array.
+#[derive(Clone, Copy)]
+struct Region {
+    row: usize,
+    column: usize,
+    height: usize,
+    width: usize,
+}
+
+impl Region {
+    fn array(artifact: &Artifact) -> Region {
+        Region { row: 0, column: 0, height: artifact.chosen.height, width: artifact.chosen.width }
+    }
+
+    /// The part of the array in which numbers can differ from 0, and those that are read: the others
+    /// need not be simulated. All of it where that is not known.
+    fn used(artifact: &Artifact, wiring: &Wiring) -> Region {
+        let array = Region::array(artifact);
+        let settings = &artifact.chosen.settings;
+        let areas = || wiring.inputs.iter().chain(&wiring.results).map(|lie| lie.area);
+        if settings.noise.is_some() || settings.edge == Edge::Stale {
+            return array;
+        }
+        let registers = wiring.inputs.iter().flat_map(|lie| &lie.planes);
+        let registers: Vec<Reg> = registers.map(|plane| plane.register).collect();
+        let known = artifact.inputs.iter().all(|(_, register)| registers.contains(register));
+        let margin = margin(areas(), array.height, array.width);
+        let reached = reaches(&artifact.program, Reaches::new(&registers, margin, false), &[]);
+        let Some((_, most)) = reached.filter(|_| known) else { return array };
+        let keep = |side: usize| usize::try_from((margin[side] - most[side]).max(0)).unwrap_or(0);
+        let (row, column) = (keep(0), keep(3));
+        let (height, width) = (array.height - row - keep(2), array.width - column - keep(1));
+        Region { row, column, height, width }
+    }
+
+    /// The area as seen from the corner of the part.
+    fn of(&self, mut area: Area) -> Area {
+        area.rows.first -= self.row;
+        area.columns.first -= self.column;
+        area
+    }
+
+    fn is_all(&self, area: Area) -> bool {
+        self.of(area) == Area::whole(self.height, self.width)
+    }
+
+    /// The numbers of an area, in the order of pixels.
+    fn pixels<'i>(&self, area: Area, image: &'i [f64]) -> impl Iterator<Item = f64> + use<'i> {
+        self.of(area).elements(self.width).map(|element| image[element])
+    }
+
+    /// An image of the part with pixels in an area, and zeros around them.
+    fn image<'p>(&self, area: Area, pixels: &'p [f64]) -> Cow<'p, [f64]> {
+        if self.is_all(area) {
+            return pixels.into();
+        }
+        let mut image = vec![0.0; self.height * self.width];
+        for (element, &pixel) in self.of(area).elements(self.width).zip(pixels) {
+            image[element] = pixel;
+        }
+        image.into()
+    }
+}
+
+/// Ports are values of a network.
+struct Network {
+    executor: Executor,
+    fast: Option<Fast>,
+    wiring: Wiring,
+    /// What is simulated.
+    region: Region,
+    /// Registers after instructions, in the order of the results.
+    reads: Vec<(usize, Reg)>,
+    half: bool,
+    outputs: Vec<String>,
+    notes: Vec<Diagnostic>,
+}
+
+impl Network {
+    fn new(artifact: &Artifact, wiring: &Wiring, engine: Engine) -> Result<Network> {
+        let Artifact { program, arch, chosen, interface, .. } = artifact;
+        let region = match engine {
+            Engine::Fast => Region::used(artifact, wiring),
+            Engine::Exec | Engine::Checked => Region::array(artifact),
+        };
+        let settings = chosen.settings.clone();
+        let executor = Executor::new(program, arch, region.width, region.height, settings)?;
+        let planes = wiring.results.iter().flat_map(|lie| &lie.planes);
+        let reads: Vec<_> = planes.map(|plane| (plane.after, plane.register)).collect();
+        let named: Vec<_> =
+            reads.iter().map(|&(after, register)| (after, (Space::Analogue, register))).collect();
+        Ok(Network {
+            fast: fast(&executor, &named, engine),
+            executor,
+            wiring: wiring.clone(),
+            region,
+            reads,
+            half: chosen.half,
+            outputs: interface.outputs.iter().map(|port| port.name.clone()).collect(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Runs the program; the images that the executor read, none where the fast simulator ran.
+    fn start(&mut self, inputs: &Tensors) -> Result<Option<Vec<Vec<f64>>>> {
+        let half = self.half;
+        let pixels = |lie: &Lie| Ok(halved(lie.port().finite(given(inputs, &lie.value)?)?, half));
+        let values = self.wiring.inputs.iter().map(pixels).collect::<Result<Vec<_>>>()?;
+        let mut images = Vec::new();
+        for (lie, pixels) in self.wiring.inputs.iter().zip(&values) {
+            let size = (pixels.len() / lie.planes.len()).max(1);
+            for (plane, pixels) in lie.planes.iter().zip(pixels.chunks_exact(size)) {
+                let named = (Space::Analogue, plane.register);
+                images.push((named, self.region.image(lie.area, pixels)));
+            }
+        }
+        self.notes.clear();
+        if self.fast.as_mut().is_some_and(|fast| fast.run(&images)) {
+            return Ok(None);
+        }
+        let (outcome, found) = self.executor.run_reading(&owned(&images), &self.reads)?;
+        self.notes = notes(&outcome);
+        Ok(Some(found))
+    }
+
+    /// Appends a channel of a result.
+    fn read(&self, found: Option<&[Vec<f64>]>, read: usize, area: Area, pixels: &mut Vec<f64>) {
+        match (found, &self.fast) {
+            (None, Some(fast)) if self.region.is_all(area) => fast.read(read, pixels),
+            (None, Some(fast)) => pixels.extend(self.region.pixels(area, &image(fast, read))),
+            (found, _) => {
+                let image = &found.unwrap_or_default()[read];
+                pixels.extend(self.region.pixels(area, image));
+            }
+        }
+    }
+
+    /// The values that are wanted.
+    fn values(&mut self, inputs: &Tensors, wanted: impl Fn(&str) -> bool) -> Result<Tensors> {
+        let found = self.start(inputs)?;
+        let (mut values, mut reads) = (Tensors::new(), 0..);
+        for lie in &self.wiring.results {
+            let reads = reads.by_ref().take(lie.planes.len());
+            if !wanted(&lie.value) {
+                reads.for_each(drop);
+                continue;
+            }
+            let shape = lie.shape();
+            let mut pixels = Vec::with_capacity(element_count(&shape).unwrap_or(0));
+            for (read, plane) in reads.zip(&lie.planes) {
+                let start = pixels.len();
+                self.read(found.as_deref(), read, lie.area, &mut pixels);
+                // Without a bias -0 stays what it is.
+                if plane.bias != 0.0 {
+                    pixels[start..].iter_mut().for_each(|pixel| *pixel += plane.bias);
+                }
+            }
+            values.insert(lie.value.clone(), Tensor::from_vec(&shape, pixels)?);
+        }
+        Ok(values)
+    }
+}
+
+impl Machine for Network {
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        let outputs = self.outputs.clone();
+        self.values(inputs, |name| outputs.iter().any(|output| output == name))
+    }
+
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.values(inputs, |_| true)
+    }
+
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.notes)
+    }
+}

@@ -1,0 +1,162 @@
+//! The fast simulator against the executor.
+
+use crate::common::{
+    Images, Random, generous, kernel_programs, legal_instruction, parse, reg, rows, scamp5,
+};
+use quincunx_num::Level;
+use quincunx_scamp::isa::{Class, Inst};
+use quincunx_scamp::program::{Named, Program, Space};
+use quincunx_scamp::simulate::{Edge, Executor, Fast, Noise, Settings};
+
+const ANALOGUE: [&str; 9] = ["A", "B", "C", "D", "E", "F", "NEWS", "PIX", "IN"];
+
+fn images(size: usize, scale: f64, random: &mut Random) -> Images {
+    let image = |name: &&str| {
+        let codes = random.codes(size).into_iter();
+        ((Space::Analogue, reg(name)), codes.map(|code| code * scale).collect())
+    };
+    ANALOGUE.iter().map(image).collect()
+}
+
+fn reads(program: &Program, executor: &Executor, random: &mut Random) -> Vec<(usize, Named)> {
+    let known = |name: &&str| executor.plane((Space::Analogue, reg(name))).is_some();
+    let names: Vec<&str> = ANALOGUE.into_iter().filter(known).collect();
+    let length = program.instructions.len();
+    let last = names.iter().map(|name| (length - 1, (Space::Analogue, reg(name))));
+    let some = (0..4).map(|_| {
+        let name = names[random.below(names.len() as u64) as usize];
+        (random.below(length as u64) as usize, (Space::Analogue, reg(name)))
+    });
+    last.chain(some.collect::<Vec<_>>()).collect()
+}
+
+/// What is read by the executor, bit by bit.
+fn expected(executor: &Executor, images: &Images, reads: &[(usize, Named)]) -> Vec<Vec<u64>> {
+    let registers: Vec<_> = reads.iter().map(|&(after, (_, register))| (after, register)).collect();
+    let (_, found) = executor.run_reading(images, &registers).unwrap();
+    bits(&found)
+}
+
+fn bits(images: &[Vec<f64>]) -> Vec<Vec<u64>> {
+    images.iter().map(|image| image.iter().map(|number| number.to_bits()).collect()).collect()
+}
+
+/// What is read by the fast simulator; none where it cannot run the program on these images.
+fn run(fast: &mut Fast, images: &Images, reads: usize) -> Option<Vec<Vec<f64>>> {
+    let inputs: Vec<_> = images.iter().map(|(name, image)| (*name, image.into())).collect();
+    let is_done = fast.run(&inputs);
+    let image = |read| {
+        let mut image = Vec::new();
+        fast.read(read, &mut image);
+        image
+    };
+    is_done.then(|| (0..reads).map(image).collect())
+}
+
+fn analogue_rows() -> Vec<usize> {
+    let is_analogue = |row: &usize| {
+        let inst = legal_instruction(*row, &mut Random::new(1));
+        !matches!(inst.class(), Class::Digital(_) | Class::Pattern | Class::Emulator)
+    };
+    rows().filter(is_analogue).collect()
+}
+
+#[test]
+fn random_programs_agree() {
+    let mut random = Random::new(31);
+    let rows = analogue_rows();
+    let (mut fast_runs, mut masked) = (0, 0);
+    for case in 0..120 {
+        let length = 1 + random.below(16);
+        let instructions = (0..length).map(|_| {
+            let row = rows[random.below(rows.len() as u64) as usize];
+            legal_instruction(row, &mut random)
+        });
+        let program = Program::new(instructions.collect());
+        let (width, height) = (1 + random.below(24) as usize, 1 + random.below(12) as usize);
+        let executor =
+            Executor::new(&program, &generous(), width, height, Settings::default()).unwrap();
+        let reads = reads(&program, &executor, &mut random);
+        for level in Level::available() {
+            let Some(mut fast) = Fast::new(&executor, &reads, level) else { continue };
+            // Whole numbers, then finer ones, then larger ones in the same buffers.
+            for scale in [1.0, 1.0 / 256.0, 40.0, 1e5] {
+                let images = images(width * height, scale, &mut random);
+                let Some(found) = run(&mut fast, &images, reads.len()) else { continue };
+                let expected = expected(&executor, &images, &reads);
+                assert_eq!(
+                    bits(&found),
+                    expected,
+                    "case {case} {scale}: {:?}",
+                    program.instructions
+                );
+                fast_runs += 1;
+                let masks = |inst: &Inst| matches!(inst, Inst::Where { .. });
+                masked += usize::from(program.instructions.iter().any(masks));
+            }
+        }
+    }
+    assert!(fast_runs > 300 && masked > 20, "{fast_runs} {masked}");
+}
+
+/// The programs of the study, which the fast simulator must be able to run.
+#[test]
+fn kernels_agree() {
+    let mut random = Random::new(32);
+    for (name, program) in kernel_programs() {
+        let executor = Executor::new(&program, &scamp5(), 40, 30, Settings::default()).unwrap();
+        let reads = reads(&program, &executor, &mut random);
+        let mut fast = Fast::new(&executor, &reads, Level::best()).expect(&name);
+        for scale in [1.0, 0.125] {
+            let images = images(40 * 30, scale, &mut random);
+            let found = run(&mut fast, &images, reads.len()).expect(&name);
+            assert_eq!(bits(&found), expected(&executor, &images, &reads), "{name}");
+        }
+    }
+}
+
+fn executor(text: &str, settings: Settings) -> Executor {
+    Executor::new(&parse(text), &scamp5(), 4, 4, settings).unwrap()
+}
+
+#[test]
+fn what_it_cannot_do_is_left_to_the_executor() {
+    let read = [(0, (Space::Analogue, reg("B")))];
+    let fast = |text, settings| Fast::new(&executor(text, settings), &read, Level::Scalar);
+    let noise = Noise { sigma: [0.1; 3], mismatch: 0.0, seed: 1 };
+    for settings in [
+        Settings { edge: Edge::Stale, ..Settings::default() },
+        Settings { saturation: Some(128.0), ..Settings::default() },
+        Settings { noise: Some(noise), ..Settings::default() },
+    ] {
+        assert!(fast("movx(B, A, north)", settings).is_none());
+    }
+    for text in ["SET(R1); mov(B, A)", "bus3(A, B, C, D)", "where(A); movx(B, A, north); all()"] {
+        let read = [(1.min(parse(text).instructions.len() - 1), (Space::Analogue, reg("B")))];
+        assert!(Fast::new(&executor(text, Settings::default()), &read, Level::Scalar).is_none());
+    }
+}
+
+#[test]
+fn numbers_it_cannot_hold_are_left_to_the_executor() {
+    let read = [(0, (Space::Analogue, reg("B")))];
+    let executor = executor("add(B, A, C)", Settings::default());
+    let mut fast = Fast::new(&executor, &read, Level::best()).unwrap();
+    let mut sum = |a: f64, c: f64| {
+        let images = vec![
+            ((Space::Analogue, reg("A")), vec![a; 16]),
+            ((Space::Analogue, reg("C")), vec![c; 16]),
+        ];
+        run(&mut fast, &images, 1).map(|found| found[0][5])
+    };
+    assert_eq!(sum(1.0, 2.5), Some(3.5));
+    assert_eq!(sum(-0.0, 1.0), None);
+    assert_eq!(sum(f64::NAN, 1.0), None);
+    assert_eq!(sum(f64::INFINITY, 1.0), None);
+    assert_eq!(sum(1e300, 1.0), None);
+    assert_eq!(sum(0.1, 1.0), None);
+    // Neither 16 bits nor 32 are passed without notice.
+    assert_eq!(sum(20_000.0, 20_000.0), Some(40_000.0));
+    let near = f64::from(1 << 29);
+    assert_eq!(sum(near, near - 1.0), None);
+}
