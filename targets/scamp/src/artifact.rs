@@ -1,9 +1,10 @@
 //! A program as the toolchain sees it: ports, files, simulator, time.
 
+mod machine;
+
 use crate::arch::ScampArch;
 use crate::files::KernelFile;
 use crate::isa::Class;
-use crate::machine;
 use crate::options::Chosen;
 use crate::ports::{Wiring, input_shape, ports};
 use crate::program::{Named, Program};
@@ -30,18 +31,18 @@ pub(crate) const KINDS: &[EmitKind] = &[
 
 /// A program on a machine, with the options it was read with.
 pub struct Artifact {
-    pub(crate) program: Program,
+    program: Program,
     /// Where the instructions stand in the text; empty when they were rewritten.
-    pub(crate) spans: Vec<Span>,
-    pub(crate) arch: ScampArch,
-    pub(crate) chosen: Chosen,
+    spans: Vec<Span>,
+    arch: ScampArch,
+    chosen: Chosen,
     /// The kernels it is to compute, where a kernel file was given with it.
-    pub(crate) wanted: Option<KernelFile>,
-    pub(crate) interface: Interface,
-    pub(crate) inputs: Vec<Named>,
-    pub(crate) outputs: Vec<Named>,
+    wanted: Option<KernelFile>,
+    interface: Interface,
+    inputs: Vec<Named>,
+    outputs: Vec<Named>,
     /// Where the values of a network lie, if it is a compiled one.
-    pub(crate) wiring: Option<Wiring>,
+    wiring: Option<Wiring>,
 }
 
 impl Artifact {

@@ -17,7 +17,6 @@ pub mod fix;
 pub mod goal;
 mod golden;
 pub mod isa;
-mod machine;
 pub mod meaning;
 mod options;
 mod ports;

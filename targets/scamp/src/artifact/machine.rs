@@ -1,6 +1,6 @@
 //! The simulators behind the ports of a program: registers by name, or the values of a network.
 
-use crate::artifact::Artifact;
+use super::Artifact;
 use crate::isa::Reg;
 use crate::options::Chosen;
 use crate::ports::{Area, Lie, Wiring, margin};
@@ -18,7 +18,7 @@ use std::borrow::Cow;
 ///
 /// # Errors
 /// `Q5027`, `Q5060`, as [`Executor::new`].
-pub(crate) fn load(artifact: &Artifact, engine: Engine) -> Result<Box<dyn Machine>> {
+pub(super) fn load(artifact: &Artifact, engine: Engine) -> Result<Box<dyn Machine>> {
     Ok(match &artifact.wiring {
         Some(wiring) => Box::new(Network::new(artifact, wiring, engine)?),
         None => Box::new(Registers::new(artifact, engine)?),
