@@ -8,6 +8,7 @@
 pub mod arch;
 mod artifact;
 mod bench;
+pub mod bus;
 pub mod cain;
 mod compile;
 mod document;

@@ -1,6 +1,7 @@
 //! Options of the target: what a reader keeps with the program, and what a compiler is asked for.
 
 use crate::arch::ScampArch;
+use crate::bus::Halving;
 use crate::files::{MAX_DEPTH, Mode};
 use crate::isa::Reg;
 use crate::readout::Readout;
@@ -97,6 +98,15 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         false,
     )
     .used_by(&[Use::Compile]),
+    OptionInfo::flag("bus", "programs of bus steps instead of macros", false)
+        .used_by(&[Use::Compile]),
+    OptionInfo::one_of(
+        "halving",
+        "how --bus halves: quick, with the mismatch of the receivers, or corrected, in more steps",
+        "quick",
+        &Halving::NAMES,
+    )
+    .used_by(&[Use::Compile]),
     OptionInfo::text(
         "ops",
         "macros of compiled programs: all or basic (Cain's sets), every, or a list of mnemonics; empty for \
@@ -146,6 +156,8 @@ impl Search {
 pub(crate) struct Wishes {
     /// The search.
     pub(crate) search: Search,
+    /// Programs are of bus steps, which halve so.
+    pub(crate) bus: Option<Halving>,
     /// How hard it searches.
     pub(crate) effort: Effort,
     /// What macros leave in further registers may be used.
@@ -237,7 +249,13 @@ impl Wishes {
                 .help("`--registers` names all registers that programs may use"));
         }
         let (width, height) = size(options.get("size"), arch)?;
+        let bus = options.flag("bus").then(|| Halving::named(options.get("halving")));
+        if bus.is_some() && options.get("search") != "default" {
+            let message = format!("--search {} finds no bus steps", options.get("search"));
+            return Err(Diagnostic::invalid("Q5055", message).help("leave out --bus or --search"));
+        }
         Ok(Wishes {
+            bus,
             search: if options.get("search") == "cain" { Search::Cain } else { Search::Default },
             effort: Effort::named(options.get("effort")),
             leftovers: options.flag("leftovers"),

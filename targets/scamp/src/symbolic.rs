@@ -7,9 +7,11 @@
 #![deny(clippy::arithmetic_side_effects, clippy::wildcard_enum_match_arm)]
 
 mod computed;
+mod mismatch;
 mod reach;
 
 pub use computed::{Computed, computed};
+pub use mismatch::mismatches;
 pub use reach::{Reach, Reaches, reaches};
 
 use crate::expand::expand;

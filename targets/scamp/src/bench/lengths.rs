@@ -1,6 +1,7 @@
 //! Lengths of the programs of the default search: `quincunx bench scamp:lengths --dir DIR`.
 
 use crate::arch::ScampArch;
+use crate::bus::{self, Halving};
 use crate::files::read_filters;
 use crate::search::{Effort, SEED, Settings, find};
 use crate::task::{Task, Wanted};
@@ -18,6 +19,8 @@ pub(super) const SUITE: Suite = Suite {
         OptionInfo::text("dir", "folder with a list of filters, kernels.json", ""),
         OptionInfo::one_of("ops", "Cain's set of macros", "all", &["all", "basic"]),
         OptionInfo::flag("leftovers", "what macros leave in further registers may be used", false),
+        OptionInfo::flag("bus", "programs of bus steps instead of macros", false),
+        OptionInfo::one_of("halving", "how values are halved with --bus", "quick", &Halving::NAMES),
         OptionInfo::one_of("effort", "how hard to search", "default", &Effort::NAMES),
     ],
     run: measure,
@@ -29,6 +32,8 @@ pub(super) const SUITE: Suite = Suite {
 /// * `first_seconds`: until there is a first program, by rule.
 /// * `seconds`: of the search.
 /// * `verified`: 1 for a legal program that computes the kernels exactly.
+/// * With `--bus` besides `macro_bus`: bus steps of the program of macros with the same halving, and
+///   `ratio`: `bus` to these.
 fn measure(run: &Run) -> Result<Vec<Row>> {
     let path = Path::new(run.options.get("dir")).join("kernels.json");
     let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -36,6 +41,9 @@ fn measure(run: &Run) -> Result<Vec<Row>> {
     })?;
     let mut arch = ScampArch::preset("scamp5")?;
     arch.macros = ScampArch::macro_set(run.options.get("ops"))?;
+    if run.options.flag("bus") {
+        arch.macros = halving(run).macros(&arch.macros);
+    }
     let mut rows = Vec::new();
     for file in read_filters(&text).map_err(|problem| problem.name_file(&path.to_string_lossy()))? {
         let wanted = Wanted::of_file(&file)?;
@@ -46,20 +54,35 @@ fn measure(run: &Run) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+fn halving(run: &Run) -> Halving {
+    Halving::named(run.options.get("halving"))
+}
+
 fn of_task(run: &Run, name: &str, task: &Task, arch: &ScampArch) -> Result<Vec<Row>> {
     let leftovers = run.options.flag("leftovers");
     let settings = |effort| Settings { leftovers, effort, seed: SEED };
-    let first = run.calls(|| find(task, arch, settings(Effort(0))))?;
+    let is_bus = run.options.flag("bus");
+    let search = |effort| match is_bus {
+        false => find(task, arch, settings(effort)),
+        true => bus::find(task, arch, bus::Settings { halving: halving(run), effort, seed: SEED }),
+    };
+    let first = run.calls(|| search(Effort(0)))?;
     let effort = Effort::named(run.options.get("effort"));
-    let found = run.calls(|| find(task, arch, settings(effort)))?;
+    let found = run.calls(|| search(effort))?;
     let program = &found.last;
     let is_right = task.wanted.check(program)?.is_empty() && !any_error(&verify(program, arch));
     let row = Row::named(name);
-    Ok(vec![
+    let mut rows = vec![
         row("macros", program.length() as f64, "instructions", 0),
         row("bus", program.bus_steps() as f64, "steps", 0),
         row("first_seconds", first.seconds, "s", 4),
         row("seconds", found.seconds, "s", 3),
         row("verified", f64::from(u8::from(is_right)), "", 0),
-    ])
+    ];
+    if is_bus {
+        let macros = find(task, arch, settings(effort))?.bus_steps() as f64;
+        rows.push(row("macro_bus", macros, "steps", 0));
+        rows.push(row("ratio", program.bus_steps() as f64 / macros.max(1.0), "", 3));
+    }
+    Ok(rows)
 }

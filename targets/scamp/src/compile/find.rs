@@ -4,7 +4,7 @@ use crate::arch::ScampArch;
 use crate::options::{Search, Wishes};
 use crate::program::Program;
 use crate::task::Task;
-use crate::{cain, search};
+use crate::{bus, cain, search};
 use quincunx_diag::{Diagnostic, Result};
 
 /// A program for a task, by the search that is wished. Whatever the search, its program is checked.
@@ -13,6 +13,10 @@ use quincunx_diag::{Diagnostic, Result};
 /// What the search says; a bug when its program is wrong.
 pub(super) fn find(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Program> {
     let program = match wishes.search {
+        Search::Default if let Some(halving) = wishes.bus => {
+            let effort = wishes.effort;
+            bus::find(task, arch, bus::Settings { halving, effort, seed: search::SEED })?
+        }
         Search::Default => {
             let (leftovers, effort) = (wishes.leftovers, wishes.effort);
             search::find(task, arch, search::Settings { leftovers, effort, seed: search::SEED })?

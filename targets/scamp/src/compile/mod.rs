@@ -14,7 +14,7 @@ mod weights;
 use crate::arch::ScampArch;
 use crate::artifact::Artifact;
 use crate::goal::Bag;
-use crate::isa::{Inst, Reg};
+use crate::isa::{Bus, Inst, Reg};
 use crate::options::{Search, Wishes};
 use crate::ports::{Area, Lie, Plane, Span, margin};
 use crate::program::Program;
@@ -28,6 +28,7 @@ use quincunx_contract::{
 };
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::{Graph, Node, Op, ValueId};
+use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use weights::Nearness;
 
@@ -323,7 +324,8 @@ impl<'a> Writer<'a> {
     /// everywhere.
     fn relu(&mut self, register: Reg) {
         let none = Reg::NONE;
-        let negated = bus(Reg::NEWS, register);
+        let negated =
+            Inst::of_bus(&Bus { receivers: smallvec![Reg::NEWS], sources: smallvec![register] });
         let list = &mut self.program.instructions;
         list.extend([
             negated,
@@ -412,12 +414,6 @@ fn rim(lie: &Lie, reached: &[Reach], height: usize, width: usize) -> Option<Rim>
     };
     let whole = lie.shape().iter().zip(&rim.inside).all(|(&extent, &range)| range == (0, extent));
     (!whole).then_some(rim)
-}
-
-fn bus(receiver: Reg, source: Reg) -> Inst {
-    let n = Reg::NONE;
-    let (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11) = (n, n, n, n, n, n, n, n, n, n, n);
-    Inst::Bus { d0: receiver, s0: source, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11 }
 }
 
 /// What is known about a layer before its program is found.

@@ -1,7 +1,8 @@
 //! What an instruction is, as its row says: class, receivers and sources, registers.
 
 use super::{Inst, Reg, TABLE};
-use smallvec::SmallVec;
+use quincunx_isa::{OperandValue, RawInst, Values};
+use smallvec::{SmallVec, smallvec};
 
 /// A bus instruction: who receives, who drives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +133,21 @@ impl Inst {
     pub fn bus(&self) -> Option<Bus> {
         let (receivers, sources) = self.split();
         (self.class() == Class::Bus).then_some(Bus { receivers, sources })
+    }
+
+    /// The bus instruction with these receivers and sources.
+    ///
+    /// # Panics
+    /// Where the table has no row for so many.
+    pub(crate) fn of_bus(bus: &Bus) -> Inst {
+        let is_it =
+            |facts: &Facts| facts.class == Class::Bus && facts.writes == bus.receivers.len();
+        let row = Inst::FACTS.iter().position(is_it).expect("a row for so many receivers");
+        let mut values: Values = smallvec![Reg::NONE.to_raw(); TABLE.rows[row].operands.len()];
+        for (value, register) in values.iter_mut().zip(bus.receivers.iter().chain(&bus.sources)) {
+            *value = register.to_raw();
+        }
+        Inst::from_raw(&RawInst { row, values }).expect("registers are operands of the bus")
     }
 
     /// Sources of `where`.

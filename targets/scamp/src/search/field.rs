@@ -16,35 +16,35 @@ const Y: Residue = Residue(0x1c86_2e90_57f4_3ab1);
 
 /// An element of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Residue(u64);
+pub(crate) struct Residue(u64);
 
 impl Residue {
     /// 0.
-    pub(super) const ZERO: Residue = Residue(0);
+    pub(crate) const ZERO: Residue = Residue(0);
     /// 1: what the first input channel holds.
-    pub(super) const ONE: Residue = Residue(1);
+    pub(crate) const ONE: Residue = Residue(1);
 
     /// A whole number.
-    pub(super) fn of(number: i64) -> Residue {
+    pub(crate) fn of(number: i64) -> Residue {
         let magnitude = Residue(number.unsigned_abs() % PRIME);
         if number < 0 { magnitude.negated() } else { magnitude }
     }
 
     /// What the input of a channel holds.
-    pub(super) fn channel(z: usize) -> Residue {
+    pub(crate) fn channel(z: usize) -> Residue {
         // Powers of a third unit.
         Residue(0x13f0_77a5_8c2b_d94e).power(z as u64)
     }
 
     /// The factor of a translation by (x, y).
-    pub(super) fn translation(x: i64, y: i64) -> Residue {
+    pub(crate) fn translation(x: i64, y: i64) -> Residue {
         X.signed_power(x).times(Y.signed_power(y))
     }
 
     /// The sum.
     #[inline]
     #[must_use]
-    pub(super) fn plus(self, other: Residue) -> Residue {
+    pub(crate) fn plus(self, other: Residue) -> Residue {
         let sum = self.0 + other.0;
         Residue(if sum >= PRIME { sum - PRIME } else { sum })
     }
@@ -52,21 +52,21 @@ impl Residue {
     /// The difference.
     #[inline]
     #[must_use]
-    pub(super) fn minus(self, other: Residue) -> Residue {
+    pub(crate) fn minus(self, other: Residue) -> Residue {
         self.plus(other.negated())
     }
 
     /// The additive inverse.
     #[inline]
     #[must_use]
-    pub(super) fn negated(self) -> Residue {
+    pub(crate) fn negated(self) -> Residue {
         Residue(if self.0 == 0 { 0 } else { PRIME - self.0 })
     }
 
     /// The product.
     #[inline]
     #[must_use]
-    pub(super) fn times(self, other: Residue) -> Residue {
+    pub(crate) fn times(self, other: Residue) -> Residue {
         let product = u128::from(self.0) * u128::from(other.0);
         let (low, high) = (product as u64 & PRIME, (product >> 61) as u64);
         Residue(low).plus(Residue(high))
@@ -74,7 +74,7 @@ impl Residue {
 
     /// The multiplicative inverse; 0 for 0.
     #[must_use]
-    pub(super) fn inverse(self) -> Residue {
+    pub(crate) fn inverse(self) -> Residue {
         self.power(PRIME - 2)
     }
 
@@ -97,7 +97,7 @@ impl Residue {
 
     /// Bits that spread evenly, for tables.
     #[inline]
-    pub(super) fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         self.0
     }
 }

@@ -1,12 +1,12 @@
 //! The default search: a first plan by rule, then shorter ones by a random walk.
 
-mod field;
+pub(crate) mod field;
 mod first;
 mod improve;
 mod lift;
 mod place;
 mod plan;
-mod random;
+pub(crate) mod random;
 mod reach;
 mod rules;
 mod share;

@@ -221,6 +221,24 @@ fn random_convolutions() {
     }
 }
 
+/// Networks in bus steps before all judges.
+#[test]
+fn networks_in_bus_steps() {
+    let mut random = Random::new(23);
+    for halving in ["quick", "corrected"] {
+        let draw = Draw { outputs: 2, kernel: [3, 3], stride: 1, pad: 1, groups: 1, bias: true };
+        let mut graph = network(&[1, 1, 6, 6]);
+        convolve(&mut graph, &mut random, "x", "y", &draw);
+        output(&mut graph, "y");
+        let given = [size(12, 12), ("bus", "true".into()), ("halving", halving.into())];
+        let case = Case::new(&graph, &given);
+        let (compiled, _) = case.judged(&inputs(&mut random, &graph));
+        let text = compiled.program.emit("asm", "program").unwrap();
+        let text = text[0].text().unwrap();
+        assert!(text.contains("bus2(") && !text.contains("add"), "{text}");
+    }
+}
+
 /// One convolution behind the other, and ReLUs; what is between them is observed too.
 #[test]
 fn several_layers_in_registers() {
@@ -307,6 +325,7 @@ fn problems_name_what_is_expected() {
     assert_eq!(problem(&[("ops", "mov")]).0, "Q5090");
     assert_eq!(problem(&[("ops", "move")]).0, "Q5013");
     assert_eq!(problem(&[("cain", "x")]).0, "Q5013");
+    assert_eq!(problem(&[("bus", "true"), ("search", "cain")]).0, "Q5055");
     let (code, _, help) = problem(&[("depth", "1"), ("error", "0")]);
     assert_eq!((code, &*help), ("Q5057", "depth 3 is needed"));
 }

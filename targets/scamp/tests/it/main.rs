@@ -1,6 +1,7 @@
 //! Tests of the scamp target from outside: one program, one file per subject.
 
 mod artifact;
+mod bus;
 mod cain;
 mod common;
 mod compile;

@@ -116,7 +116,10 @@ const OWN_ROOMS: &[(&str, &[&str])] = &[
     ("npu", &["compare", "derive", "regions", "replay", "work", "writer"]),
     (
         "scamp",
-        &["cain", "expand", "fix", "goal", "meaning", "readout", "search", "symbolic", "task"],
+        &[
+            "bus", "cain", "expand", "fix", "goal", "meaning", "readout", "search", "symbolic",
+            "task",
+        ],
     ),
     ("tcu", &["package"]),
 ];
