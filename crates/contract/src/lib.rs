@@ -167,6 +167,11 @@ pub trait Target: Sync {
         None
     }
 
+    /// True for a file of which `FILE#NAME` names a part.
+    fn has_parts(&self, _file: &File) -> bool {
+        false
+    }
+
     /// A file of the machine's ecosystem that is a model: a kernel, an intermediate representation
     /// of a network. `None` for any other file.
     ///

@@ -49,7 +49,7 @@ impl Artifact {
     /// A compiled program with its ports.
     ///
     /// # Errors
-    /// `Q5070` for an interface that is not of the program, which is a bug of the compiler.
+    /// As [`Artifact::new`], which is a bug of the compiler.
     pub(crate) fn compiled(
         program: Program,
         interface: Interface,
@@ -64,7 +64,8 @@ impl Artifact {
     /// interface names.
     ///
     /// # Errors
-    /// `Q5070` when an interface is given that is not that of the program.
+    /// `Q5070` when an interface is given that is not that of the program; `Q5044`, `Q5045` where the
+    /// edge of the array leaves nothing right, or nobody knows what.
     pub(crate) fn new(
         Listing { program, spans }: Listing,
         arch: &ScampArch,
@@ -78,9 +79,13 @@ impl Artifact {
             outputs: ports(&outputs, |_| chosen.readout.shape(chosen.height, chosen.width)),
             ..Interface::default()
         };
-        let given = interface.filter(|given| *given != raw);
-        let wiring =
-            given.as_ref().map(|given| Wiring::of(given, &program, &chosen)).transpose()?;
+        let mut given = interface.filter(|given| *given != raw);
+        let mut wiring = None;
+        if let Some(given) = &mut given {
+            let wires = Wiring::of(given, &program, arch, &chosen)?;
+            given.rims = wires.rims(&given.rims, &program, &chosen)?;
+            wiring = Some(wires);
+        }
         let (interface, arch) = (given.unwrap_or(raw), arch.clone());
         Ok(Artifact { program, spans, arch, chosen, wanted, interface, inputs, outputs, wiring })
     }

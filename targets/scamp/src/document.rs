@@ -76,8 +76,7 @@ fn given(file: &KernelFile) -> Vec<(&'static str, String)> {
         options.extend(name.map(|name| ("simulator-name", name.clone())));
     }
     let is_of_search = |name: &str| {
-        let fields = ["runConfig.", "pairGen.strategy.", "goalSystem", "verifier"];
-        name != OPS && fields.iter().any(|field| name.starts_with(field))
+        name != OPS && ["runConfig.", "pairGen.strategy."].iter().any(|f| name.starts_with(f))
     };
     let search: serde_json::Map<String, serde_json::Value> = file
         .settings

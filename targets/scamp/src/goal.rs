@@ -58,6 +58,12 @@ impl Goal {
         self.0.iter().map(|(&cell, &count)| (cell, count))
     }
 
+    /// True when no cell is further from the centre than [`MAX_OFFSET`].
+    pub fn is_near(&self) -> bool {
+        let is_near = |offset: i32| offset.unsigned_abs() <= MAX_OFFSET;
+        self.0.keys().all(|cell| is_near(cell.x) && is_near(cell.y))
+    }
+
     /// Number of atoms.
     pub fn total(&self) -> u64 {
         self.0.values().fold(0, |sum, count| sum.saturating_add(count.unsigned_abs()))
@@ -115,6 +121,9 @@ pub fn position(i: usize, j: usize, height: usize, width: usize) -> (i32, i32) {
     let from = |a: usize, b: usize| (a as i32).saturating_sub(b as i32);
     (from(j, width / 2), from(height / 2, i))
 }
+
+/// Most elements from the centre of a kernel to one of its cells, along an axis.
+pub const MAX_OFFSET: u32 = 1 << 15;
 
 /// How far a matrix reaches from its centre, and how many channels it has.
 #[derive(Clone, Copy)]

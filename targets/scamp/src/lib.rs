@@ -89,6 +89,10 @@ impl Target for Scamp {
         read::recognises(file)
     }
 
+    fn has_parts(&self, file: &File) -> bool {
+        file.text().is_ok_and(files::is_filter_list)
+    }
+
     fn model(&self, file: &File) -> std::result::Result<Option<ModelFile>, Vec<Diagnostic>> {
         document::model(file)
     }

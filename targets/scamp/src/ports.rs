@@ -2,12 +2,19 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
+mod rims;
+
+pub(crate) use rims::{Array, lost, rims};
+
+use crate::arch::ScampArch;
 use crate::isa::Reg;
 use crate::options::Chosen;
 use crate::program::{Named, Program, Space};
-use quincunx_contract::{Grid, Interface, LayerTap, Port};
+use crate::simulate::Edge;
+use quincunx_contract::{Grid, Interface, LayerTap, Port, Rim};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::element_count;
+use std::collections::BTreeSet;
 
 /// Shape of a port that a register is.
 pub(crate) fn input_shape((_, register): Named, chosen: &Chosen) -> Vec<usize> {
@@ -191,11 +198,20 @@ impl Wiring {
     /// The wiring of a program whose interface names graph values.
     ///
     /// # Errors
-    /// `Q5070` for places that the program or the array does not have.
-    pub(crate) fn of(interface: &Interface, program: &Program, chosen: &Chosen) -> Result<Wiring> {
+    /// `Q5070` for places that the program or the array does not have, and for inputs that are not
+    /// those of the program.
+    pub(crate) fn of(
+        interface: &Interface,
+        program: &Program,
+        arch: &ScampArch,
+        chosen: &Chosen,
+    ) -> Result<Wiring> {
+        let is_known = |plane: &Plane| {
+            plane.after < program.instructions.len() && arch.is_general(plane.register)
+        };
         let lies = interface.layers.iter().map(|tap| {
             let lie = Lie::of(tap).ok_or_else(|| misfit(format!("no place is {:?}", tap.place)))?;
-            let known = lie.planes.iter().all(|plane| plane.after < program.instructions.len());
+            let known = lie.planes.iter().all(is_known);
             match known && lie.area.fits(chosen.height, chosen.width) {
                 true => Ok(lie),
                 false => Err(misfit(format!("{:?} is not in the array or the program", tap.place))),
@@ -214,8 +230,49 @@ impl Wiring {
         }
         let inputs: Vec<Lie> =
             interface.inputs.iter().map(|port| find(port).cloned()).collect::<Result<_>>()?;
+        check_inputs(&inputs, &program.input_registers(arch))?;
         let results = lies.iter().filter(|lie| !inputs.contains(lie)).cloned().collect();
         Ok(Wiring { inputs, results })
+    }
+
+    /// What the edge of the array spoils, which must be what the interface says; it may say so for
+    /// either edge.
+    ///
+    /// # Errors
+    /// `Q5070` when it says something else, `Q5044` when nothing of a value is right, `Q5045` for
+    /// programs of which it is not known.
+    pub(crate) fn rims(
+        &self,
+        stored: &[Rim],
+        program: &Program,
+        chosen: &Chosen,
+    ) -> Result<Vec<Rim>> {
+        let (height, width) = (chosen.height, chosen.width);
+        let of = |edge| rims(program, &self.inputs, &self.results, Array { height, width, edge });
+        let found = of(chosen.settings.edge)?;
+        if let Some((_, problem)) = lost(&found) {
+            return Err(problem);
+        }
+        if stored != found && stored != of(Edge::Zero)? && stored != of(Edge::Stale)? {
+            let array = format!("the edge of an array of {width} x {height} spoils other pixels");
+            return Err(misfit(array));
+        }
+        Ok(found)
+    }
+}
+
+/// The registers of images are the inputs of the program, each once.
+fn check_inputs(lies: &[Lie], inputs: &[Named]) -> Result<()> {
+    let mut given = BTreeSet::new();
+    for plane in lies.iter().flat_map(|lie| &lie.planes) {
+        let named = (Space::Analogue, plane.register);
+        if !inputs.contains(&named) || !given.insert(named) {
+            return Err(misfit(format!("{} is not one input of the program", plane.register)));
+        }
+    }
+    match inputs.iter().find(|named| !given.contains(named)) {
+        Some((_, register)) => Err(misfit(format!("no image is put into {register}"))),
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::arch::ScampArch;
 use crate::files::KernelFile;
-use crate::goal::{Bag, Cell, Goal};
+use crate::goal::{Bag, Cell, Goal, MAX_OFFSET};
 use crate::isa::Reg;
 use crate::program::Program;
 use crate::symbolic::{Computed, Level, Term, Value, run};
@@ -87,7 +87,8 @@ impl Task {
     /// Checks the invariants; the macros are all that the machine has.
     ///
     /// # Errors
-    /// `Q5020` for registers that the machine lacks, `Q5052` for a list that breaks an invariant.
+    /// `Q5020` for registers that the machine lacks, `Q5052` for a list that breaks an invariant,
+    /// `Q5054` for a kernel that reaches too far.
     pub fn new(wanted: Wanted, pool: Vec<Reg>, arch: &ScampArch) -> Result<Task> {
         let Wanted { goals, inputs, outputs, .. } = &wanted;
         let mut all = inputs.iter().chain(outputs).chain(&pool);
@@ -110,6 +111,10 @@ impl Task {
             let message =
                 format!("the kernels have {channels} channels, there are {} inputs", inputs.len());
             return Err(Diagnostic::invalid("Q5052", message));
+        }
+        if !goals.0.iter().all(Goal::is_near) {
+            let message = format!("a kernel reaches further than {MAX_OFFSET} elements");
+            return Err(Diagnostic::unsupported("Q5054", message));
         }
         if goals.0.len() != outputs.len() || outputs.iter().any(|output| !pool.contains(output)) {
             let message =

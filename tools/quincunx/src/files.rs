@@ -1,6 +1,7 @@
 //! Files in.
 
 use crate::foreign::{refuse, refuse_folder};
+use crate::targets;
 use bytes::Bytes;
 use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, Result};
@@ -29,15 +30,19 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// Reads a file. Where there is none, and the name has a `#`, it is the file named before that;
-    /// what follows names a part of it, which is for whoever reads the contents.
+    /// Reads a file. Where there is none, and the name has a `#`, it is the file named before that, if
+    /// that is one of parts; what follows names a part, which is for whoever reads the contents.
     ///
     /// # Errors
     /// `Q0602` when it cannot be read or is larger than 2 GiB; `Q0651` for a model of another tool.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        if let Some((whole, _)) = name.rsplit_once('#').filter(|_| !path.exists()) {
-            return Ok(InputFile { name: name.clone(), ..Self::open_whole(Path::new(whole))? });
+        let whole = name.rsplit_once('#').map(|(whole, _)| Path::new(whole));
+        if let Some(whole) = whole.filter(|whole| !path.exists() && whole.is_file()) {
+            let file = InputFile { name: name.clone(), ..Self::open_whole(whole)? };
+            if targets().iter().any(|target| target.has_parts(&file.to_file())) {
+                return Ok(file);
+            }
         }
         Self::open_whole(path)
     }

@@ -5,8 +5,8 @@
 //! comes from a strategy, ordered by a heuristic; in which order nodes are visited is the traversal's
 //! choice. A search is counted in nodes, never in seconds, so that it gives the same on any machine.
 //!
-//! Memory is bounded: 2^22 bags are remembered, 2^20 nodes wait, and 2^21 different goals end a search,
-//! together less than 1 GiB. A node keeps a few of its children only.
+//! Memory is bounded: 2^22 bags are remembered, 2^20 nodes wait, and 2^21 expanded nodes or different
+//! goals end a search, together about 1 GiB. A node keeps a few of its children only.
 //!
 //! Ours: zeros are set, and copies are made, wherever AtomDistance is used; a goal of more than 65536
 //! parts is split as AtomDistance does; a plan of the direct solver that finds no registers does not

@@ -23,6 +23,10 @@ const MAX_WAITING: usize = 1 << 20;
 /// Most goals that are remembered, about 500 MB: then the search ends.
 const MAX_GOALS: usize = 1 << 21;
 
+/// Most steps that are remembered, one for every node that is expanded, about 130 MB: then the search
+/// ends.
+const MAX_TRAIL: usize = 1 << 21;
+
 /// Visits for every node that may be expanded: then the search ends.
 const VISITS: u64 = 200;
 
@@ -205,6 +209,7 @@ impl<'a> Search<'a> {
         while self.counts.nodes < self.settings.max_nodes
             && self.counts.visits < most
             && self.goals.len() < MAX_GOALS
+            && self.trail.len() < MAX_TRAIL
         {
             let mut node = self.take()?;
             self.counts.visits += 1;
@@ -442,5 +447,33 @@ fn cost(settings: &Settings, length: u64, circuit: u32) -> u64 {
         CostFunction::InstructionCost => length.saturating_mul(2),
         CostFunction::CircuitDepthThenLength => circuit.saturating_mul(major) + length,
         CostFunction::LengthThenCircuitDepth => length.saturating_mul(major) + circuit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::op::Op;
+    use super::*;
+    use crate::arch::ScampArch;
+    use crate::goal::{Bag as Goals, Goal};
+    use crate::isa::Reg;
+    use crate::task::Wanted;
+
+    /// A search whose memory of steps is full ends.
+    #[test]
+    fn steps_are_bounded() {
+        let arch = ScampArch::preset("scamp5").unwrap();
+        let (a, goal) = (Reg::new("A").unwrap(), Goal::from_rows(&[vec![1, 1]]));
+        let shapes = vec![Shape::of_goal(&goal).unwrap()];
+        let wanted =
+            Wanted { goals: Goals(vec![goal]), depth: 0, inputs: vec![a], outputs: vec![a] };
+        let task = Task::new(wanted, arch.analogue.clone(), &arch).unwrap();
+        let (settings, identities) = (Settings::default(), [Shape::identity(0, 0)]);
+        let mut search = Search::new(&task, &settings, shapes, &identities);
+        let step = Step { op: Op::Res, uppers: SmallVec::new(), lowers: SmallVec::new() };
+        search.trail = vec![(0, step); MAX_TRAIL];
+        assert!(search.next().is_none());
+        search.trail.clear();
+        assert!(search.next().is_some());
     }
 }

@@ -7,7 +7,8 @@ use super::op::Ops;
 use crate::files::KernelFile;
 use crate::task::Task;
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 /// In which order nodes are visited. A visit of a node makes one child.
@@ -204,27 +205,77 @@ const NODES_PER_MILLISECOND: u64 = 1;
 impl Settings {
     /// The settings of a kernel file; what it leaves out is as in [`Settings::default`]. Time is
     /// never measured: `searchTime` and `workers` become a number of nodes, one for every
-    /// millisecond of a worker, unless `maxNodes` gives it. `Random` as heuristic is ours, and so
+    /// millisecond of a worker, unless `maxNodes` gives it; without `timeOut` the search goes on
+    /// until it is exhausted or its memory is full. `Random` as heuristic is ours, and so
     /// are `Paper` and `PaperAsPrinted`.
     ///
     /// # Errors
     /// `Q5052` for a field with an impossible value.
     pub fn of_file(file: &KernelFile) -> Result<Settings> {
-        Settings::of_fields(&file.settings)
+        Settings::of_fields(&file.settings, OpSet::All)
     }
 
-    /// The same of fields by their dotted names.
+    /// The same of fields by their dotted names; strategies that name no instructions have those of
+    /// `ops`.
     ///
     /// # Errors
     /// As [`Settings::of_file`].
-    pub fn of_fields(fields: &BTreeMap<String, String>) -> Result<Settings> {
-        let fields = Fields(fields);
+    pub fn of_fields(fields: &BTreeMap<String, String>, ops: OpSet) -> Result<Settings> {
+        Fields::new(fields).settings(ops)
+    }
+
+    /// What is odd about fields: a warning for each that is unknown or has no effect beside the
+    /// others, and a note about those that are for Cain's terminal.
+    pub fn odd(fields: &BTreeMap<String, String>) -> Vec<Diagnostic> {
+        let asked = Fields::new(fields);
+        if asked.settings(OpSet::All).is_err() {
+            return Vec::new();
+        }
+        let known = asked.asked.into_inner();
+        let is_of_terminal = |name: &&String| OF_TERMINAL.contains(&name.as_str());
+        let mut odd = Vec::new();
+        for name in fields.keys().filter(|name| !known.contains(*name) && !is_of_terminal(name)) {
+            let names = known.iter().map(String::as_str).chain(OF_TERMINAL);
+            let message = format!("the setting `{name}` of Cain's search has no effect");
+            let problem = Diagnostic::warning("Q5053", message);
+            odd.push(problem.help_if(did_you_mean(name, names)));
+        }
+        let of_terminal: Vec<&str> =
+            fields.keys().filter(is_of_terminal).map(String::as_str).collect();
+        if !of_terminal.is_empty() {
+            let message = format!("for Cain's terminal only: {}", of_terminal.join(", "));
+            odd.push(Diagnostic::note("Q5059", message));
+        }
+        odd
+    }
+}
+
+/// Fields of `runConfig` that say what Cain shows while it searches.
+const OF_TERMINAL: [&str; 3] =
+    ["runConfig.liveCounter", "runConfig.livePrintPlans", "runConfig.quiet"];
+
+/// Fields of a kernel file by dotted names.
+struct Fields<'a> {
+    fields: &'a BTreeMap<String, String>,
+    /// Names that were looked up.
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl Fields<'_> {
+    fn new(fields: &BTreeMap<String, String>) -> Fields<'_> {
+        Fields { fields, asked: RefCell::default() }
+    }
+
+    fn settings(&self, ops: OpSet) -> Result<Settings> {
+        let fields = self;
         let default = Settings::default();
         let run = |name: &str| format!("runConfig.{name}");
-        let time = fields.number(&run("searchTime"), default.max_nodes)?;
+        let time: u64 = fields.number(&run("searchTime"), default.max_nodes)?;
         let time = time.saturating_mul(fields.number(&run("workers"), 1)?);
+        let is_timed = fields.word(&run("timeOut"), true, &[("true", true), ("false", false)])?;
         let nodes = match fields.number(&run("maxNodes"), 0)? {
-            0 => time.saturating_mul(NODES_PER_MILLISECOND),
+            0 if is_timed => time.saturating_mul(NODES_PER_MILLISECOND),
+            0 => u64::MAX,
             nodes => nodes,
         };
         Ok(Settings {
@@ -238,23 +289,19 @@ impl Settings {
             forced_cost_reduction: fields
                 .number(&run("forcedCostReduction"), default.forced_cost_reduction)?,
             allowable_atoms_coefficient: fields
-                .number(&run("allowableAtomsCoefficient"), default.allowable_atoms_coefficient)?,
+                .real(&run("allowableAtomsCoefficient"), default.allowable_atoms_coefficient)?,
             goal_reductions_per_step: fields
                 .number(&run("goalReductionsPerStep"), default.goal_reductions_per_step)?,
             goal_reductions_tolerance: fields
                 .number(&run("goalReductionsTolerance"), default.goal_reductions_tolerance)?,
-            strategy: fields.strategy("pairGen.strategy", None, 0)?,
+            strategy: fields.strategy("pairGen.strategy", (Heuristic::Pattern, ops), 0)?,
             seed: default.seed,
         })
     }
-}
 
-/// Fields of a kernel file by dotted names.
-struct Fields<'a>(&'a BTreeMap<String, String>);
-
-impl Fields<'_> {
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.asked.borrow_mut().insert(name.to_owned());
+        self.fields.get(name).map(String::as_str)
     }
 
     fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
@@ -262,6 +309,15 @@ impl Fields<'_> {
         let wrong =
             || Diagnostic::invalid("Q5052", format!("`{name}`: {text:?} is no such number"));
         text.parse().map_err(|_| wrong().help("expected a whole number of at least 0"))
+    }
+
+    fn real(&self, name: &str, default: f64) -> Result<f64> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        number.ok_or_else(|| {
+            let message = format!("`{name}`: {text:?} is no such number");
+            Diagnostic::invalid("Q5052", message).help("expected a number of at least 0")
+        })
     }
 
     fn word<T: Copy>(&self, name: &str, default: T, words: &[(&str, T)]) -> Result<T> {
@@ -310,11 +366,10 @@ impl Fields<'_> {
     fn strategy(
         &self,
         name: &str,
-        outer: Option<(Heuristic, OpSet)>,
+        (heuristic, ops): (Heuristic, OpSet),
         level: usize,
     ) -> Result<Strategy> {
         let sets = [("all", OpSet::All), ("basic", OpSet::Basic)];
-        let (heuristic, ops) = outer.unwrap_or((Heuristic::Pattern, OpSet::All));
         let ops = self.word(&format!("{name}.ops"), ops, &sets)?;
         let heuristic = self.word(&format!("{name}.heuristic"), heuristic, &Heuristic::ALL)?;
         let heuristic = self.word(&format!("{name}.heuristic.name"), heuristic, &Heuristic::ALL)?;
@@ -332,8 +387,8 @@ impl Fields<'_> {
         };
         for (part, place) in [("above", &mut above), ("below", &mut below)] {
             let nested = format!("{name}.{part}");
-            if self.0.contains_key(&format!("{nested}.name")) && level < MAX_NESTED {
-                **place = self.strategy(&nested, Some((heuristic, ops)), level + 1)?;
+            if self.get(&format!("{nested}.name")).is_some() && level < MAX_NESTED {
+                **place = self.strategy(&nested, (heuristic, ops), level + 1)?;
             }
         }
         let threshold = self.number(&format!("{name}.threshold"), 10)?;

@@ -21,7 +21,11 @@ pub(super) fn find(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Pro
             let (leftovers, effort) = (wishes.leftovers, wishes.effort);
             search::find(task, arch, search::Settings { leftovers, effort, seed: search::SEED })?
         }
-        Search::Cain => cain::search(task, &cain::Settings::of_fields(&wishes.cain)?, arch)?.best,
+        Search::Cain => {
+            // The task has the macros that are wished already.
+            let settings = cain::Settings::of_fields(&wishes.cain, cain::OpSet::Task)?;
+            cain::search(task, &settings, arch)?.best
+        }
     };
     match task.wanted.check(&program)?.first() {
         None => Ok(program),

@@ -1,7 +1,7 @@
 //! The kernels of a convolution as goals.
 
 use super::weights::{Nearness, approximate, reals, units};
-use crate::goal::{Bag, Cell, Goal};
+use crate::goal::{Bag, Cell, Goal, MAX_OFFSET};
 use crate::ports::Area;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Conv, Graph, Node};
@@ -54,7 +54,8 @@ pub(super) fn kernels(
                 let south = offset(row, rows / 2, dy, input.rows.step);
                 let east = offset(column, columns / 2, dx, input.columns.step);
                 let (Some(east), Some(south)) = (east, south) else {
-                    return Err(Diagnostic::unsupported("Q5054", "a kernel spans too many cells"));
+                    let message = format!("a kernel reaches further than {MAX_OFFSET} elements");
+                    return Err(Diagnostic::unsupported("Q5054", message));
                 };
                 let z = u32::try_from(channel).unwrap_or(u32::MAX);
                 goal.set(Cell { x: east, y: -south, z }, count as i64);
@@ -65,7 +66,7 @@ pub(super) fn kernels(
     Ok(Kernels { goals: Bag(goals), depth: d, error, bias })
 }
 
-/// Elements from the middle of a window to a tap.
+/// Elements from the middle of a window to a tap; `None` for one that is too far.
 fn offset<E>(
     at: usize,
     middle: usize,
@@ -74,5 +75,5 @@ fn offset<E>(
 ) -> Option<i32> {
     let taps = i64::try_from(at).ok()? - i64::try_from(middle).ok()?;
     let elements = taps.checked_mul(dilation.ok()?)?.checked_mul(i64::try_from(step).ok()?)?;
-    i32::try_from(elements).ok().filter(|offset| *offset > i32::MIN)
+    i32::try_from(elements).ok().filter(|offset| offset.unsigned_abs() <= MAX_OFFSET)
 }

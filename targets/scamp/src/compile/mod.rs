@@ -13,13 +13,12 @@ mod weights;
 
 use crate::arch::ScampArch;
 use crate::artifact::Artifact;
+use crate::cain;
 use crate::goal::Bag;
 use crate::isa::{Bus, Inst, Reg};
 use crate::options::{Search, Wishes};
-use crate::ports::{Area, Lie, Plane, Span, margin};
+use crate::ports::{Array, Lie, Plane, lost, rims};
 use crate::program::Program;
-use crate::simulate::Edge;
-use crate::symbolic::{Reach, Reaches, reaches};
 use crate::task::{Task, Wanted};
 use goals::Kernels;
 use layers::{Layer, Network};
@@ -27,7 +26,7 @@ use quincunx_contract::{
     Claim, Compiled, Interface, Log, NotCompiled, Numerics, Options, Refused, Rim, Section,
 };
 use quincunx_diag::{Class, Diagnostic, Result};
-use quincunx_graph::{Graph, Node, Op, ValueId};
+use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
 use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use weights::Nearness;
@@ -68,7 +67,9 @@ pub(crate) fn compile(
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || format!("{network:#?}"));
-    if !wishes.cain.is_empty() && wishes.search != Search::Cain {
+    if wishes.search == Search::Cain {
+        log.diagnostics.extend(cain::Settings::odd(&wishes.cain));
+    } else if !wishes.cain.is_empty() {
         let names: Vec<&str> = wishes.cain.keys().map(String::as_str).collect();
         let message = format!("not used without `--search cain`: {}", names.join(", "));
         log.diagnostics.push(Diagnostic::note("Q5059", message));
@@ -87,7 +88,10 @@ pub(crate) fn compile(
         writer.program.instructions.iter().map(|inst| inst.text() + "\n").collect()
     });
     log.diagnostics.append(&mut writer.notes);
-    let interface = writer.interface();
+    let interface = writer.interface()?;
+    if let Some((value, problem)) = lost(&interface.rims) {
+        return Err(writer.refuse_maker(value, problem));
+    }
     log.diagnostics.extend(interface.rims.iter().map(spoilt));
     let numerics = serde_json::json!({ "depths": writer.depths });
     let artifact = Artifact::compiled(writer.program, interface, arch, options)?;
@@ -172,6 +176,16 @@ impl<'a> Writer<'a> {
                 NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem.clone())
             }
             None => problem.clone().into(),
+        }
+    }
+
+    /// The layer that makes a value does not fit.
+    fn refuse_maker(&self, value: &str, problem: Diagnostic) -> NotCompiled {
+        let is_value = |id: NodeId| self.graph[self.graph[id].output].name == value;
+        let makes = |layer: &&Layer| layer.nodes().any(is_value);
+        match self.network.layers.iter().find(makes) {
+            Some(layer) => NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem),
+            None => problem.into(),
         }
     }
 
@@ -352,7 +366,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Ports, layer taps, and what the edge spoils; the program's list of outputs.
-    fn interface(&mut self) -> Interface {
+    ///
+    /// # Errors
+    /// A bug for a program of which nobody knows what the edge spoils.
+    fn interface(&mut self) -> Result<Interface> {
         let mut outputs: Vec<Reg> = Vec::new();
         for plane in self.results.iter().flat_map(|lie| &lie.planes) {
             if !outputs.contains(&plane.register) {
@@ -364,56 +381,18 @@ impl<'a> Writer<'a> {
             let mut lies = self.inputs.iter().chain(&self.results);
             lies.find(|lie| lie.value == self.graph[*id].name).map(Lie::port)
         };
-        Interface {
+        let Wishes { height, width, edge, .. } = *self.wishes;
+        let rims = rims(&self.program, &self.inputs, &self.results, Array { height, width, edge });
+        let rims = rims.map_err(|problem| Diagnostic::bug(problem.message()))?;
+        Ok(Interface {
             inputs: self.graph.inputs().iter().flat_map(port).collect(),
             outputs: self.graph.outputs().iter().flat_map(port).collect(),
             layers: self.inputs.iter().chain(&self.results).map(Lie::tap).collect(),
             sections: std::mem::take(&mut self.sections),
-            rims: self.rims(),
+            rims,
             ..Interface::default()
-        }
+        })
     }
-
-    /// The results that the edge spoils.
-    fn rims(&self) -> Vec<Rim> {
-        let (height, width) = (self.wishes.height, self.wishes.width);
-        let margin = margin(self.inputs.iter().map(|lie| lie.area), height, width);
-        let inputs = self.program.inputs.clone().unwrap_or_default();
-        let state = Reaches::new(&inputs, margin, self.wishes.edge == Edge::Stale);
-        let planes = || self.results.iter().flat_map(|lie| &lie.planes);
-        let reads: Vec<_> = planes().map(|plane| (plane.after, plane.register)).collect();
-        let Some((reached, _)) = reaches(&self.program, state, &reads) else { return Vec::new() };
-        let mut reached = reached.into_iter();
-        let rim = |lie: &Lie| {
-            let of_lie = reached.by_ref().take(lie.planes.len());
-            rim(lie, &of_lie.collect::<Vec<_>>(), height, width)
-        };
-        self.results.iter().filter_map(rim).collect()
-    }
-}
-
-/// The part of a result that is not spoilt, where some of it is.
-fn rim(lie: &Lie, reached: &[Reach], height: usize, width: usize) -> Option<Rim> {
-    let most = |side: usize| reached.iter().map(|reach| reach.spoilt[side]).max().unwrap_or(0);
-    let inside = |span: Span, before: i64, after: i64, size: usize| {
-        let size = i64::try_from(size).unwrap_or(i64::MAX);
-        let right = |at: &usize| {
-            let position = i64::try_from(span.first + at * span.step).unwrap_or(i64::MAX);
-            (before..size.saturating_sub(after)).contains(&position)
-        };
-        let from = (0..span.count).find(right).unwrap_or(0);
-        let to = (0..span.count).rfind(right).map_or(from, |last| last + 1);
-        (from, to)
-    };
-    let Area { rows, columns } = lie.area;
-    let rows = inside(rows, most(0), most(2), height);
-    let columns = inside(columns, most(3), most(1), width);
-    let rim = Rim {
-        value: lie.value.clone(),
-        inside: vec![(0, 1), (0, lie.planes.len()), rows, columns],
-    };
-    let whole = lie.shape().iter().zip(&rim.inside).all(|(&extent, &range)| range == (0, extent));
-    (!whole).then_some(rim)
 }
 
 /// What is known about a layer before its program is found.

@@ -3,7 +3,7 @@
 use super::kernel::{Kernel, KernelFile, MAX_DEPTH, Mode};
 use quincunx_diag::{Diagnostic, suggestion};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The fields that are used; others are for readers.
 #[derive(Deserialize)]
@@ -31,18 +31,27 @@ pub(crate) fn is_filter_list(text: &str) -> bool {
         && ["\"filters\"", "\"kernels\"", "\"coeffs\""].iter().all(|word| text.contains(word))
 }
 
+/// The filters of a list, each with a name of its own.
 fn parse(text: &str) -> Result<Vec<Filter>, Diagnostic> {
     let list: Filters = serde_json::from_str(text).map_err(|error| {
         let message = format!("not a list of filters, line {}: {error}", error.line());
         Diagnostic::invalid("Q5050", message)
     })?;
-    Ok(list.filters)
+    let mut ids = BTreeSet::new();
+    match list.filters.iter().find(|filter| !ids.insert(&filter.id)) {
+        Some(Filter { id, .. }) => {
+            let message = format!("two filters of the list are called {id:?}");
+            Err(Diagnostic::invalid("Q5052", message))
+        }
+        None => Ok(list.filters),
+    }
 }
 
 /// All filters of a list.
 ///
 /// # Errors
-/// `Q5050` for text that is no such list, `Q5052` for a value that no kernel has.
+/// `Q5050` for text that is no such list, `Q5052` for a value that no kernel has and a name that is
+/// there twice.
 pub(crate) fn read_filters(text: &str) -> Result<Vec<KernelFile>, Diagnostic> {
     parse(text)?.into_iter().map(Filter::kernels).collect()
 }
@@ -71,7 +80,11 @@ impl Filter {
             }
             let entries = |row: Vec<f64>| row.into_iter().map(|entry| vec![entry]).collect();
             let array = coeffs.into_iter().map(entries).collect();
-            kernels.insert(out, Kernel { array, scale: 1.0, depth: log2_scale });
+            let kernel = Kernel { array, scale: 1.0, depth: log2_scale };
+            if kernels.insert(out.clone(), kernel).is_some() {
+                let message = format!("two kernels of the filter {:?} go to {out}", self.id);
+                return Err(Diagnostic::invalid("Q5052", message));
+            }
         }
         if kernels.is_empty() {
             return Err(Diagnostic::invalid("Q5052", "the filter holds no kernel"));

@@ -7,7 +7,7 @@ mod graph;
 mod kernel;
 mod layout;
 
-pub(crate) use filters::read_filters;
+pub(crate) use filters::{is_filter_list, read_filters};
 pub use graph::to_graph;
 pub use kernel::{Kernel, KernelFile, MAX_DEPTH, Mode, read_kernels};
 pub use layout::{Bit, DigitalLayout};
@@ -19,13 +19,13 @@ use quincunx_diag::Diagnostic;
 pub(crate) fn is_kernel_file(text: &str) -> bool {
     let is_cains = text.trim_start().starts_with('{')
         && ["\"target\"", "\"scamp5\"", "\"filter\""].iter().all(|word| text.contains(word));
-    is_cains || filters::is_filter_list(text)
+    is_cains || is_filter_list(text)
 }
 
 /// Reads the kernels of a file.
 pub(crate) fn kernels(file: &File) -> std::result::Result<KernelFile, Vec<Diagnostic>> {
     let text = file.text()?;
-    let kernels = match filters::is_filter_list(text) {
+    let kernels = match is_filter_list(text) {
         true => filters::read_filter(text, &file.name),
         false => read_kernels(text),
     };

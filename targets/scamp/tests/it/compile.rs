@@ -2,7 +2,7 @@
 
 use crate::common::{Random, golden_text, root, scamp5};
 use quincunx_contract::{
-    Arch, Claim, Compiled, Engine, File, Interface, Log, NotCompiled, Options, Program, Refused,
+    Claim, Compiled, Engine, File, Interface, Log, NotCompiled, Options, Program, Refused, Rim,
     Target, compiler_of,
 };
 use quincunx_diag::{Diagnostic, any_error};
@@ -390,13 +390,39 @@ fn filters_of_a_list_are_models() {
     let problem = model("kernels.json#gaus3").unwrap_err().remove(0);
     assert_eq!((problem.code(), problem.help_text()), ("Q5069", Some("did you mean \"gauss3\"?")));
     assert_eq!(model("kernels.json").unwrap_err()[0].code(), "Q5069");
+    let kernel = r#"{"out": "A", "log2_scale": 0, "coeffs": [[1]]}"#;
+    let filter = |id: &str, kernels: &str| {
+        format!(r#"{{"id": "{id}", "input_register": "A", "kernels": [{kernels}]}}"#)
+    };
+    let code = |filters: &[String]| {
+        let list = format!(r#"{{"filters": [{}]}}"#, filters.join(", "));
+        TARGET.model(&File::new("k.json#a", list)).map(drop).map_err(|list| list[0].code())
+    };
+    let (one, two) = (filter("a", kernel), filter("a", &format!("{kernel}, {kernel}")));
+    assert_eq!(code(&[one.clone(), filter("b", kernel)]), Ok(()));
+    assert_eq!(code(&[one.clone(), one]), Err("Q5052"));
+    assert_eq!(code(&[two]), Err("Q5052"));
+}
+
+/// Kernels that reach further than any array are refused before a search.
+#[test]
+fn far_cells_are_refused() {
+    let mut graph = network(&[1, 1, 8, 8]);
+    let x = graph.value_named("x").unwrap();
+    let weights = Tensor::from_vec(&[1, 1, 1, 3], vec![1.0_f32; 3]).unwrap();
+    let w = graph.add_constant("w", weights).unwrap();
+    let mut window = Window::new(&[1, 3]);
+    (window.dilations[1], window.pads[1]) = (40_000, (40_000, 40_000));
+    let op = Op::Conv(Conv { window, groups: 1 });
+    graph.add_node("far", op, &[Some(x), Some(w)], "y").unwrap();
+    output(&mut graph, "y");
+    assert_eq!(Case::new(&graph, &[size(16, 16)]).problem().code(), "Q5054");
 }
 
 /// Interfaces that are none of the program are refused.
 #[test]
 fn interfaces_are_checked() {
-    let graph = network_of_images(1);
-    let mut graph = graph;
+    let mut graph = network_of_images(1);
     output(&mut graph, "y");
     let case = Case::new(&graph, &[size(8, 8)]);
     let compiled = case.compile(&mut Log::default()).unwrap();
@@ -426,5 +452,112 @@ fn interfaces_are_checked() {
     assert_eq!(damage(&|i| i.layers.clear()), Some("Q5070"));
     let far = "rows 18446744073709551615/9x4 columns 0/1x4 A@0";
     assert_eq!(damage(&|i| i.layers[0].place = far.into()), Some("Q5070"));
-    assert_eq!(case.arch.name(), "scamp5");
+    let register = |from: &str, to: &str, at: usize| {
+        assert!(good.layers[at].place.contains(from), "{}", good.layers[at].place);
+        damage(&|i| i.layers[at].place = i.layers[at].place.replace(from, to))
+    };
+    assert_eq!(register("A@", "G@", 0), Some("Q5070"));
+    assert_eq!(register("A@", "XN@", 0), Some("Q5070"));
+    // Another register than the program reads, and one that holds two channels.
+    assert_eq!(register("A@", "F@", 0), Some("Q5070"));
+    let twice = |i: &mut Interface| {
+        i.layers[0].place += " A@0";
+        i.layers[0].shape[1] = 2;
+        i.inputs[0].shape[1] = 2;
+    };
+    assert_eq!(damage(&twice), Some("Q5070"));
+    let rim = Rim { value: "y".into(), inside: vec![(0, 1), (0, 1), (1, 3), (1, 3)] };
+    assert_eq!(damage(&|i| i.rims = vec![rim.clone()]), Some("Q5070"));
+}
+
+/// What the edge spoils is found again when a program is read, for the edge and the array that it
+/// then has; what `program.json` says must be true of one of the edges.
+#[test]
+fn rims_are_not_believed() {
+    let file = File::new("k.json", golden_text("cain_inputs/gauss3.json"));
+    let model = TARGET.model(&file).unwrap().unwrap();
+    let graph = to_graph(&read_kernels(file.text().unwrap()).unwrap(), 7, 8).unwrap();
+    let of = |edge: &str, size: (&'static str, String)| {
+        [&model.options[..], &[size, ("edge", edge.to_owned())]].concat()
+    };
+    let case = Case::new(&graph, &of("stale", size(8, 7)));
+    let compiled = case.compile(&mut Log::default()).unwrap_or_else(|p| panic!("{}", p.first()));
+    let (files, good) = (text_of(&*compiled.program), compiled.program.interface().clone());
+    let read = |interface: &Interface, given: &Given<'_>| {
+        let (interface, log) = (Some(interface.clone()), &mut Log::default());
+        let read = TARGET.read(&files, interface, &case.arch, &options(given), log);
+        read.map(|program| program.interface().rims.clone()).map_err(|list| list[0].code())
+    };
+    assert!(!good.rims.is_empty());
+    assert_eq!(read(&good, &of("stale", size(8, 7))), Ok(good.rims.clone()));
+    // With zeros beyond the edge less is wrong.
+    let zero = read(&good, &of("zero", size(8, 7))).unwrap();
+    assert_ne!(zero, good.rims);
+    for rims in [vec![], vec![Rim { inside: vec![(0, 0); 4], ..good.rims[0].clone() }]] {
+        let damaged = Interface { rims, ..good.clone() };
+        assert_eq!(read(&damaged, &of("stale", size(8, 7))).err(), Some("Q5070"));
+    }
+    assert_eq!(read(&good, &of("stale", size(30, 30))).err(), Some("Q5070"));
+}
+
+/// A layer of which the edge spoils everything is not the machine's.
+#[test]
+fn values_without_a_right_pixel_are_refused() {
+    let mut random = Random::new(8);
+    let draw = Draw { outputs: 1, kernel: [5, 5], stride: 1, pad: 2, groups: 1, bias: false };
+    let mut graph = network(&[1, 1, 2, 2]);
+    convolve(&mut graph, &mut random, "x", "y", &draw);
+    output(&mut graph, "y");
+    let case = Case::new(&graph, &[size(2, 2), ("edge", "stale".to_owned())]);
+    match case.compile(&mut Log::default()) {
+        Err(NotCompiled::Refused(list)) => {
+            assert_eq!((&*list[0].node, list[0].problem.code()), ("y.conv", "Q5044"));
+        }
+        Err(problem) => panic!("{}", problem.first()),
+        Ok(_) => panic!("it was compiled"),
+    }
+}
+
+/// Cain's search takes the macros that are wished; of its settings, names that mean nothing are told.
+#[test]
+fn cain_takes_its_settings() {
+    let file = File::new("k.json", golden_text("cain_inputs/gauss3.json"));
+    let model = TARGET.model(&file).unwrap().unwrap();
+    let kernels = read_kernels(file.text().unwrap()).unwrap();
+    let graph = to_graph(&kernels, 9, 9).unwrap();
+    let case = |given: &[(&'static str, &str)]| {
+        let given = given.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let own = [size(16, 16), ("search", "cain".to_owned())];
+        let given: Vec<_> = model.options.iter().cloned().chain(own).chain(given).collect();
+        Case::new(&graph, &given)
+    };
+    let few = r#"{"runConfig.maxNodes": "3000"}"#;
+    for (ops, has_divq) in [("basic", true), ("all", false)] {
+        let (compiled, _) =
+            case(&[("ops", ops), ("cain", few)]).judged(&inputs(&mut Random::new(2), &graph));
+        let text = String::from_utf8(text_of(&*compiled.program)[0].bytes.to_vec()).unwrap();
+        assert_eq!(text.contains("divq("), has_divq, "{ops}: {text}");
+        assert_eq!(text.contains("diva("), !has_divq, "{ops}: {text}");
+    }
+    let told = |cain: &str| {
+        let mut log = Log::default();
+        let compiled = case(&[("cain", cain)]).compile(&mut log).map(drop);
+        let told =
+            log.diagnostics.iter().filter(|problem| ["Q5053", "Q5059"].contains(&problem.code()));
+        let told: Vec<_> = told
+            .map(|problem| (problem.code(), problem.help_text().unwrap_or("").to_owned()))
+            .collect();
+        compiled.map(|()| told).map_err(|problem| problem.first().code())
+    };
+    assert_eq!(told(few), Ok(vec![]));
+    let odd = r#"{"runConfig.maxNodes": "3000", "runConfig.quiet": "true", "runConfig.searchtime": "9",
+        "pairGen.strategy.name": "Exhaustive", "pairGen.strategy.threshold": "3"}"#;
+    let told_of_odd = told(odd).unwrap();
+    let codes: Vec<&str> = told_of_odd.iter().map(|(code, _)| *code).collect();
+    assert_eq!(codes, ["Q5053", "Q5053", "Q5059"]);
+    assert!(told_of_odd[1].1.contains("runConfig.searchTime"), "{told_of_odd:?}");
+    for number in ["NaN", "-1", "inf", "x"] {
+        let cain = format!(r#"{{"runConfig.allowableAtomsCoefficient": "{number}"}}"#);
+        assert_eq!(told(&cain), Err("Q5052"), "{number}");
+    }
 }

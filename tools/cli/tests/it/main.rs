@@ -20,6 +20,7 @@ mod peers;
 mod quantise;
 mod rtl;
 mod run;
+mod scamp;
 mod support;
 mod tensorflow;
 mod time;
