@@ -129,6 +129,15 @@ impl ScampArch {
         self.analogue.contains(&register)
     }
 
+    /// The machine with so many more general registers, and these.
+    pub(crate) fn with_more(&self, more: usize) -> (ScampArch, Vec<Reg>) {
+        let names = (0..).filter_map(|number| Reg::new(&format!("Q{number}")));
+        let new: Vec<Reg> = names.filter(|&name| !self.is_on_bus(name)).take(more).collect();
+        let mut arch = self.clone();
+        arch.analogue.extend(&new);
+        (arch, new)
+    }
+
     /// True for a register that can be on the analogue bus.
     pub fn is_on_bus(&self, register: Reg) -> bool {
         let special = [Reg::NEWS, Reg::PIX, Reg::IN].contains(&register);

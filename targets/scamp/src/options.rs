@@ -13,7 +13,7 @@ use quincunx_diag::{Diagnostic, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most registers that compiled programs may be told to use.
-const MAX_POOL: usize = 32;
+pub(crate) const MAX_POOL: usize = 32;
 
 /// The options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
@@ -233,8 +233,8 @@ fn macros(text: &str, arch: &ScampArch) -> Result<BTreeSet<&'static str>> {
 
 impl Wishes {
     /// # Errors
-    /// `Q5055` for registers and macros that the machine does not have, or that contradict each
-    /// other; `Q5013` for a value that means nothing.
+    /// `Q5055` for registers and macros that the machine does not have, and options that contradict
+    /// each other; `Q5013` for a value that means nothing.
     pub(crate) fn new(options: &Options, arch: &ScampArch) -> Result<Wishes> {
         let [inputs, outputs, mut pool] = ["input-registers", "output-registers", "registers"]
             .map(|name| registers(options, name, arch));
@@ -254,6 +254,7 @@ impl Wishes {
             let message = format!("--search {} finds no bus steps", options.get("search"));
             return Err(Diagnostic::invalid("Q5055", message).help("leave out --bus or --search"));
         }
+        of_default_search(options)?;
         Ok(Wishes {
             bus,
             search: if options.get("search") == "cain" { Search::Cain } else { Search::Default },
@@ -275,6 +276,17 @@ impl Wishes {
             edge: edge(options),
             cain: settings(options.get("cain"))?,
         })
+    }
+}
+
+/// Refuses what only the default search does beside another one.
+fn of_default_search(options: &Options) -> Result<()> {
+    match options.get("search") {
+        other if options.flag("leftovers") && other != "default" => {
+            let message = format!("option leftovers is one of the default search, not of {other}");
+            Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"))
+        }
+        _ => Ok(()),
     }
 }
 

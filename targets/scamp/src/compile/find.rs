@@ -19,7 +19,7 @@ pub(super) fn find(task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Pro
         }
         Search::Default => {
             let (leftovers, effort) = (wishes.leftovers, wishes.effort);
-            search::find(task, arch, search::Settings { leftovers, effort, seed: search::SEED })?
+            search::attempt(task, arch, search::Settings { leftovers, effort, seed: search::SEED })?
         }
         Search::Cain => {
             // The task has the macros that are wished already.

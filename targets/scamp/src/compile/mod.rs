@@ -9,6 +9,7 @@
 mod find;
 mod goals;
 pub(crate) mod layers;
+mod suffice;
 mod weights;
 
 use crate::arch::ScampArch;
@@ -19,6 +20,7 @@ use crate::isa::{Bus, Inst, Reg};
 use crate::options::{Search, Wishes};
 use crate::ports::{Array, Lie, Plane, lost, rims};
 use crate::program::Program;
+use crate::search::Effort;
 use crate::task::{Task, Wanted};
 use goals::Kernels;
 use layers::{Layer, Network};
@@ -69,20 +71,17 @@ pub(crate) fn compile(
     log.pass("layers", format!("{} layers", network.layers.len()), || format!("{network:#?}"));
     if wishes.search == Search::Cain {
         log.diagnostics.extend(cain::Settings::odd(&wishes.cain));
+        if wishes.effort != Effort::named("default") {
+            let message = "not used with `--search cain`: effort";
+            log.diagnostics.push(Diagnostic::note("Q5059", message));
+        }
     } else if !wishes.cain.is_empty() {
         let names: Vec<&str> = wishes.cain.keys().map(String::as_str).collect();
         let message = format!("not used without `--search cain`: {}", names.join(", "));
         log.diagnostics.push(Diagnostic::note("Q5059", message));
     }
-    let mut writer = Writer::new(graph, arch, &wishes, &network)?;
-    for (index, layer) in network.layers.iter().enumerate() {
-        let node = &graph[layer.conv];
-        writer.layer(index, layer).map_err(|problem| match problem.code() {
-            // Who asks for an error wants no host in its place.
-            "Q5057" => problem.at(graph.place(node)).into(),
-            _ => NotCompiled::at_node(graph, node, problem),
-        })?;
-    }
+    let mut writer = written(graph, arch, &wishes, &network)
+        .map_err(|problem| suffice::advise(problem, graph, arch, &wishes, &network))?;
     let length = writer.program.instructions.len();
     log.pass("search", format!("{length} instructions"), || {
         writer.program.instructions.iter().map(|inst| inst.text() + "\n").collect()
@@ -96,6 +95,25 @@ pub(crate) fn compile(
     let numerics = serde_json::json!({ "depths": writer.depths });
     let artifact = Artifact::compiled(writer.program, interface, arch, options)?;
     Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
+}
+
+/// The program of all layers.
+fn written<'a>(
+    graph: &'a Graph,
+    arch: &'a ScampArch,
+    wishes: &'a Wishes,
+    network: &'a Network,
+) -> std::result::Result<Writer<'a>, NotCompiled> {
+    let mut writer = Writer::new(graph, arch, wishes, network)?;
+    for (index, layer) in network.layers.iter().enumerate() {
+        let node = &graph[layer.conv];
+        writer.layer(index, layer).map_err(|problem| match problem.code() {
+            // Who asks for an error wants no host in its place.
+            "Q5057" => problem.at(graph.place(node)).into(),
+            _ => NotCompiled::at_node(graph, node, problem),
+        })?;
+    }
+    Ok(writer)
 }
 
 /// The warning about what the edge of the array spoils.
@@ -148,14 +166,19 @@ impl<'a> Writer<'a> {
             notes: Vec::new(),
         };
         let list = if wishes.inputs.is_empty() { &wishes.pool } else { &wishes.inputs };
+        let channels: usize = graph.inputs().iter().map(|&id| graph[id].shape[1]).sum();
+        if !wishes.inputs.is_empty() && wishes.inputs.len() != channels {
+            let message = format!("option input-registers names {} registers", list.len());
+            let message = format!("{message} for {channels} channels of images");
+            return Err(Diagnostic::invalid("Q5055", message).into());
+        }
         let mut registers = list.iter().copied();
         for &id in graph.inputs() {
             let channels = graph[id].shape[1];
             let own: Vec<Reg> = registers.by_ref().take(channels).collect();
             if own.len() < channels {
                 let message = format!("{} registers for {channels} channels of images", own.len());
-                let problem = Diagnostic::unsupported("Q5056", message)
-                    .help("the machine has a register for each input channel and result");
+                let problem = Diagnostic::unsupported("Q5056", message);
                 return Err(writer.refuse_readers(id, &problem));
             }
             let plane = |&register: &Reg| Plane { register, after: 0, bias: 0.0 };
@@ -291,9 +314,11 @@ impl<'a> Writer<'a> {
         if !named.is_empty()
             && (named.len() != kernels.goals.0.len() || self.network.layers.len() > 1)
         {
+            let (results, layers) = (kernels.goals.0.len(), self.network.layers.len());
             let message = format!("option output-registers names {} registers", named.len());
-            let message = format!("{message} for {} results", kernels.goals.0.len());
-            return Err(Diagnostic::invalid("Q5055", message));
+            let message = format!("{message} for {results} results of {layers} layers");
+            return Err(Diagnostic::invalid("Q5055", message)
+                .help("it names one for each result of a single layer"));
         }
         let free = pool.iter().filter(|register| !part.inputs.contains(register));
         let own = pool.iter().filter(|register| part.inputs.contains(register));
@@ -302,8 +327,8 @@ impl<'a> Writer<'a> {
             false => named.clone(),
         };
         if outputs.len() < range.len() || outputs.iter().any(|output| !pool.contains(output)) {
-            let message = format!("{} results, {} registers are free", range.len(), pool.len());
-            return Err(Diagnostic::unsupported("Q5056", message));
+            let message = format!("{} results at once, {} registers", range.len(), pool.len());
+            return Err(Diagnostic::unsupported("Q5056", format!("{message} are free")));
         }
         // Outputs come first in a pool.
         let rest = pool.iter().filter(|register| !outputs.contains(register));

@@ -6,6 +6,7 @@ use super::field::Residue;
 use super::plan::{Id, MAX_STEPS, Plan, Setting, Step};
 use super::random::Random;
 use super::share::{Pair, Sum, Term, share};
+use super::too_few;
 use crate::goal::{Cell, Goal};
 use crate::task::Task;
 use quincunx_diag::{Diagnostic, Result};
@@ -16,37 +17,42 @@ use std::collections::BTreeMap;
 /// `random` as well.
 ///
 /// # Errors
-/// `Q5090` when the macros cannot do it, `Q5091` when there are too few registers, with the number
-/// that suffices; `Q5092` for a plan of too many steps.
+/// `Q5090` when the macros cannot do it, `Q5091` when there are too few registers, `Q5092` for a plan
+/// of too many steps.
 pub(super) fn first(task: &Task, setting: &Setting, random: &mut Random) -> Result<Plan> {
-    let mut plans = Vec::new();
-    let mut problem = None;
+    if let Some(plan) = shortest(task, setting, random, false)? {
+        return Ok(plan);
+    }
+    // Results can be in the way of what others still read.
+    let late = match setting.homes.len() {
+        0 | 1 => None,
+        _ => shortest(task, setting, random, true)?,
+    };
+    late.ok_or_else(|| too_few(task))
+}
+
+/// The plan with the fewest steps of those that fit; `late` moves results into the registers of
+/// inputs at the end. `None` where none fits.
+fn shortest(
+    task: &Task,
+    setting: &Setting,
+    random: &mut Random,
+    late: bool,
+) -> Result<Option<Plan>> {
+    let (mut plans, mut problem) = (Vec::new(), None);
     for way in [Way::Halves, Way::Units] {
         for shared in [0, 1, 2, 3, 4, 6, 8, 12, 16] {
-            match Builder::new(setting).build(task, way, shared, random) {
+            match Builder::new(setting, late).build(task, way, shared, random) {
                 Ok(plan) => plans.push(plan),
                 Err(reason) => problem = Some(reason),
             }
         }
     }
-    plans.sort_by_key(|plan| plan.steps.len());
-    let fits = |registers: usize| {
-        let setting = Setting { registers, ..setting.clone() };
-        plans.iter().find(|plan| plan.fits(&setting))
-    };
-    if let Some(plan) = fits(setting.registers) {
-        return Ok(plan.clone());
-    }
     if let Some(problem) = problem.filter(|_| plans.is_empty()) {
         return Err(problem);
     }
-    let enough = (setting.registers..=setting.registers + MAX_STEPS).find(|&n| fits(n).is_some());
-    let message = format!("{} registers are too few for these kernels", setting.registers);
-    let problem = Diagnostic::unsupported("Q5091", message);
-    Err(match enough {
-        Some(enough) => problem.help(format!("{enough} registers suffice")),
-        None => problem,
-    })
+    plans.sort_by_key(|plan| plan.steps.len());
+    Ok(plans.into_iter().find(|plan| plan.fits(setting)))
 }
 
 /// How the weights of bits come about.
@@ -60,6 +66,8 @@ enum Way {
 
 struct Builder<'a> {
     setting: &'a Setting,
+    /// Results move into the registers of inputs at the end.
+    late: bool,
     plan: Plan,
     /// Translations that one instruction makes, with its rule.
     moves: Vec<((i32, i32), u16)>,
@@ -70,11 +78,11 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(setting: &'a Setting) -> Self {
+    fn new(setting: &'a Setting, late: bool) -> Self {
         let inputs = setting.inputs.len();
         let plan = Plan { inputs, steps: Vec::new(), outputs: Vec::new() };
         let (moves, pairs, values) = (Vec::new(), Vec::new(), Vec::new());
-        let mut builder = Builder { setting, plan, moves, pairs, values };
+        let mut builder = Builder { setting, late, plan, moves, pairs, values };
         for x in -2..=2_i32 {
             for y in -2..=2_i32 {
                 let form = [Residue::translation(x.into(), y.into())];
@@ -152,6 +160,7 @@ impl<'a> Builder<'a> {
     }
 
     fn build(mut self, task: &Task, way: Way, shared: usize, random: &mut Random) -> Result<Plan> {
+        let setting = self.setting;
         let (depth, inputs) = (task.wanted.depth, self.plan.inputs);
         let mut goals: Vec<Bits> = task.wanted.goals.0.iter().map(bits).collect();
         let mut sums: Vec<Sum> = goals.iter().flat_map(|bits| bits.values().cloned()).collect();
@@ -187,6 +196,10 @@ impl<'a> Builder<'a> {
                 None => self.make(&[], &[], "makes a zero")?,
             };
             self.plan.outputs[index] = output;
+        }
+        let late = if self.late { &setting.homes[..] } else { &[] };
+        for &(output, _) in late {
+            self.plan.outputs[output] = self.copy(self.plan.outputs[output])?;
         }
         self.plan.remove_dead();
         Ok(self.plan)

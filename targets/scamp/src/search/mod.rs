@@ -1,5 +1,6 @@
 //! The default search: a first plan by rule, then shorter ones by a random walk.
 
+mod enough;
 pub(crate) mod field;
 mod first;
 mod improve;
@@ -14,6 +15,7 @@ mod window;
 
 use crate::arch::ScampArch;
 use crate::cain;
+use crate::isa::Reg;
 use crate::program::Program;
 use crate::task::Task;
 use field::Residue;
@@ -65,19 +67,42 @@ const WORK_OF_A_NODE: u64 = 60_000;
 ///
 /// # Errors
 /// `Q5090` when the macros cannot compute the kernels, `Q5091` when there are too few registers, with
-/// a number that suffices where one is known, `Q5092` for more instructions than a plan may have.
+/// a number that suffices where one was found, `Q5092` for more instructions than a plan may have.
 pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
+    attempt(task, arch, settings).map_err(|problem| match problem.code() {
+        "Q5091" => {
+            let enough = enough::enough(task, arch, settings.leftovers);
+            let besides = match task.wanted.inputs.iter().all(|input| task.pool.contains(input)) {
+                true => "",
+                false => ", inputs that are not written aside",
+            };
+            problem.help_if(enough.map(|enough| format!("{enough} registers suffice{besides}")))
+        }
+        _ => problem,
+    })
+}
+
+/// As [`find`]; without the number of registers that suffices, which takes a while to find.
+pub(crate) fn attempt(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
     let setting = setting(task, arch, settings.leftovers);
     let starts = starts(task, &setting, arch, settings)?;
     let mut best = Best { task, setting: &setting, found: None };
     starts.iter().for_each(|plan| best.offer(plan));
     walk(&starts, settings, &mut best);
     let Some((_, program)) = best.found else {
-        let message = "the registers are too few for these kernels and places of the outputs";
-        return Err(Diagnostic::unsupported("Q5091", message));
+        return Err(too_few(task));
     };
     first_error(task.wanted.check(&program)?)?;
     Ok(program)
+}
+
+/// The problem of a task whose registers do not suffice.
+fn too_few(task: &Task) -> Diagnostic {
+    let names = |list: &[Reg]| list.iter().map(Reg::to_string).collect::<Vec<_>>().join(" ");
+    let message = format!("the registers {} are too few for these kernels", names(&task.pool));
+    let (inputs, outputs) = (names(&task.wanted.inputs), names(&task.wanted.outputs));
+    Diagnostic::unsupported("Q5091", message)
+        .with_note(format!("inputs are in {inputs}, outputs in {outputs}"))
 }
 
 /// Instructions, then bus steps.

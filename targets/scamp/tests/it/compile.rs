@@ -2,8 +2,8 @@
 
 use crate::common::{Random, golden_text, root, scamp5};
 use quincunx_contract::{
-    Claim, Compiled, Engine, File, Interface, Log, NotCompiled, Options, Program, Refused, Rim,
-    Target, compiler_of,
+    ArchSource, Claim, Compiled, Engine, File, Interface, Log, NotCompiled, Options, Program,
+    Refused, Rim, Target, compiler_of,
 };
 use quincunx_diag::{Diagnostic, any_error};
 use quincunx_graph::execute::{Keep, exact};
@@ -321,13 +321,50 @@ fn problems_name_what_is_expected() {
     assert_eq!(problem(&[("registers", "A A")]).0, "Q5055");
     assert_eq!(problem(&[("registers", "A B"), ("output-registers", "C D")]).0, "Q5055");
     assert_eq!(problem(&[("output-registers", "C")]).0, "Q5055");
-    assert_eq!(problem(&[("registers", "A B")]).0, "Q5091");
+    assert_eq!(problem(&[("input-registers", "C D")]).0, "Q5055");
+    assert_eq!(problem(&[("leftovers", "true"), ("search", "cain")]).0, "Q5055");
     assert_eq!(problem(&[("ops", "mov")]).0, "Q5090");
     assert_eq!(problem(&[("ops", "move")]).0, "Q5013");
     assert_eq!(problem(&[("cain", "x")]).0, "Q5013");
     assert_eq!(problem(&[("bus", "true"), ("search", "cain")]).0, "Q5055");
     let (code, _, help) = problem(&[("depth", "1"), ("error", "0")]);
     assert_eq!((code, &*help), ("Q5057", "depth 3 is needed"));
+}
+
+/// The number of registers that a diagnostic names suffices, with inputs and outputs where they are.
+#[test]
+fn named_registers_suffice() {
+    let mut random = Random::new(11);
+    let draw =
+        |outputs, groups| Draw { outputs, kernel: [3, 3], stride: 1, pad: 1, groups, bias: false };
+    for (channels, outputs, given) in [
+        (1, 1, &[("registers", "A B")][..]),
+        (1, 2, &[("registers", "A B C"), ("input-registers", "C"), ("output-registers", "B C")]),
+        (8, 8, &[]),
+        (1, 7, &[("registers", "A")]),
+    ] {
+        let mut graph = network(&[1, channels, 6, 6]);
+        convolve(&mut graph, &mut random, "x", "y", &draw(outputs, channels));
+        output(&mut graph, "y");
+        let mut given: Vec<(&str, String)> =
+            given.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let problem = Case::new(&graph, &given).problem();
+        assert!(["Q5056", "Q5091"].contains(&problem.code()), "{problem:?}");
+        let help = problem.help_text().unwrap();
+        let enough: usize =
+            help.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{help}"));
+        // A machine that has them.
+        let names = ["A", "B", "C", "D", "E", "F"].map(str::to_owned).into_iter();
+        let names = names.chain((0..).map(|number| format!("G{number}")));
+        let names: Vec<String> = names.take(enough).collect();
+        let list: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        let text = format!("name = \"m\"\nanalogue = [{}]\n", list.join(", "));
+        given.retain(|(name, _)| *name != "registers");
+        let source = ArchSource::Text { name: "m".into(), text };
+        let arch = ScampArch::from_source(&source).unwrap();
+        let case = Case { arch, ..Case::new(&graph, &given) };
+        case.judged(&inputs(&mut random, &graph));
+    }
 }
 
 /// A value that is moved two to the east and one back is wrong in one column, unless a margin of two
@@ -527,7 +564,8 @@ fn cain_takes_its_settings() {
     let graph = to_graph(&kernels, 9, 9).unwrap();
     let case = |given: &[(&'static str, &str)]| {
         let given = given.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let own = [size(16, 16), ("search", "cain".to_owned())];
+        let of_search = [("search", "cain".to_owned()), ("effort", "default".to_owned())];
+        let own = [size(16, 16)].into_iter().chain(of_search);
         let given: Vec<_> = model.options.iter().cloned().chain(own).chain(given).collect();
         Case::new(&graph, &given)
     };

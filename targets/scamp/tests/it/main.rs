@@ -1,5 +1,6 @@
 //! Tests of the scamp target from outside: one program, one file per subject.
 
+mod api;
 mod artifact;
 mod bus;
 mod cain;

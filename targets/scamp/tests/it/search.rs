@@ -5,7 +5,7 @@ use crate::common::{Random, golden, golden_text, is_legal, program, reg, scamp5}
 use quincunx_contract::ArchSource;
 use quincunx_scamp::ScampArch;
 use quincunx_scamp::files::read_kernels;
-use quincunx_scamp::goal::{Bag, Goal};
+use quincunx_scamp::goal::{Bag, Cell, Goal};
 use quincunx_scamp::isa::Reg;
 use quincunx_scamp::program::Program;
 use quincunx_scamp::search::{Effort, Settings, find};
@@ -169,4 +169,48 @@ fn inputs_may_be_read_only() {
             found.instructions.iter().map(|inst| inst.text()).collect::<Vec<_>>()
         ))));
     }
+}
+
+/// The number of registers that a diagnostic names suffices, and the search says so again with them;
+/// inputs and outputs stay where they are.
+#[test]
+fn named_registers_suffice() {
+    let arch = scamp5();
+    let kernels = [vec![vec![1, 2, 1], vec![2, 4, 2], vec![1, 2, 1]], vec![vec![3, -5, 7]]];
+    for (pool, outputs) in [("AB", "A"), ("B", "B"), ("ABC", "AB"), ("AB", "BA")] {
+        let list = |text: &str| -> Vec<Reg> { text.chars().map(|c| reg(&c.to_string())).collect() };
+        let goals = Bag(outputs.chars().zip(&kernels).map(|(_, k)| Goal::from_rows(k)).collect());
+        let wanted = Wanted { goals, depth: 4, inputs: list("A"), outputs: list(outputs) };
+        let task = |pool: Vec<Reg>| Task::new(wanted.clone(), pool, &arch).unwrap();
+        let problem = find(&task(list(pool)), &arch, settings(false, 0)).unwrap_err();
+        assert_eq!(problem.code(), "Q5091");
+        let help = problem.help_text().unwrap();
+        let enough: usize = help.split(' ').next().unwrap().parse().unwrap();
+        assert!(enough > pool.len() && enough <= 6, "{help}");
+        let is_new = |r: &Reg| !list(pool).contains(r) && *r != reg("A");
+        let more = arch.analogue.iter().copied().filter(is_new);
+        let wide: Vec<Reg> = list(pool).into_iter().chain(more).take(enough).collect();
+        let found = find(&task(wide.clone()), &arch, settings(false, 0)).unwrap();
+        assert_right(&task(wide), &found, help);
+    }
+}
+
+/// Results that leave in the registers of inputs which the others read.
+#[test]
+fn results_change_places() {
+    let arch = scamp5();
+    let (a, b) = (reg("A"), reg("B"));
+    let channel = |z: u32| {
+        let mut goal = Goal::default();
+        for (x, count) in [(0, 1), (1, 2)] {
+            goal.set(Cell { x, y: 0, z }, count);
+        }
+        goal.set(Cell { x: 0, y: 1, z: 1 - z }, 1);
+        goal
+    };
+    let goals = Bag(vec![channel(1), channel(0)]);
+    let wanted = Wanted { goals, depth: 1, inputs: vec![a, b], outputs: vec![a, b] };
+    let task = Task::new(wanted, arch.analogue.clone(), &arch).unwrap();
+    let found = find(&task, &arch, settings(false, 0)).unwrap();
+    assert_right(&task, &found, "places");
 }
