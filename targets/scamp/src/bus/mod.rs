@@ -147,7 +147,7 @@ fn starts(
     let effort = Effort(settings.effort.0 / START);
     for seed in 0..STARTS {
         let seed = settings.seed.wrapping_add(seed);
-        match search::find(&task, &arch, search::Settings { leftovers: false, effort, seed }) {
+        match search::attempt(&task, &arch, search::Settings { leftovers: false, effort, seed }) {
             Ok(program) if program.bus_steps() > plan::MAX_STEPS as u64 && plans.is_empty() => {
                 let message = format!("the kernels take more than {} bus steps", plan::MAX_STEPS);
                 return Err(Diagnostic::unsupported("Q5092", message)

@@ -8,6 +8,9 @@ use crate::search::Effort;
 use quincunx_contract::{NotCompiled, Refusal};
 use quincunx_graph::Graph;
 
+/// Problems of too few registers.
+const OF_REGISTERS: [&str; 3] = ["Q5056", "Q5091", "Q5100"];
+
 /// Weights of a network up to which numbers of registers are tried: each takes a search.
 const MAX_WEIGHTS: usize = 256;
 
@@ -20,7 +23,7 @@ pub(super) fn advise(
     network: &Network,
 ) -> NotCompiled {
     let NotCompiled::Refused(list) = problem else { return problem };
-    let is_of_registers = |refusal: &Refusal| ["Q5056", "Q5091"].contains(&refusal.problem.code());
+    let is_of_registers = |refusal: &Refusal| OF_REGISTERS.contains(&refusal.problem.code());
     if !list.iter().any(is_of_registers) {
         return NotCompiled::Refused(list);
     }
@@ -32,7 +35,7 @@ pub(super) fn advise(
         None => "allow more registers (`--registers`), or use a machine with more".to_owned(),
     };
     let advised = |Refusal { node, problem }: Refusal| {
-        let problem = match ["Q5056", "Q5091"].contains(&problem.code()) {
+        let problem = match OF_REGISTERS.contains(&problem.code()) {
             true => problem.help(help.clone()),
             false => problem,
         };

@@ -336,18 +336,18 @@ fn problems_name_what_is_expected() {
 fn named_registers_suffice() {
     let mut random = Random::new(11);
     let draw =
-        |outputs, groups| Draw { outputs, kernel: [3, 3], stride: 1, pad: 1, groups, bias: false };
+        |outputs| Draw { outputs, kernel: [3, 3], stride: 1, pad: 0, groups: 1, bias: false };
     for (channels, outputs, given) in [
         (1, 1, &[("registers", "A B")][..]),
         (1, 2, &[("registers", "A B C"), ("input-registers", "C"), ("output-registers", "B C")]),
-        (8, 8, &[]),
-        (1, 7, &[("registers", "A")]),
+        (7, 1, &[]),
+        (1, 2, &[("registers", "A")]),
     ] {
         let mut graph = network(&[1, channels, 6, 6]);
-        convolve(&mut graph, &mut random, "x", "y", &draw(outputs, channels));
+        convolve(&mut graph, &mut random, "x", "y", &draw(outputs));
         output(&mut graph, "y");
-        let mut given: Vec<(&str, String)> =
-            given.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let given = given.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let mut given: Vec<(&str, String)> = [size(12, 12)].into_iter().chain(given).collect();
         let problem = Case::new(&graph, &given).problem();
         assert!(["Q5056", "Q5091"].contains(&problem.code()), "{problem:?}");
         let help = problem.help_text().unwrap();
