@@ -2,10 +2,11 @@
 //!
 //! A value is a polynomial: the sum of `c X^dx Y^dy Z_channel` over its kernel. It is represented by
 //! what the polynomial is at one fixed point, so that a translation, a sum, and a half are single
-//! multiplications and additions. Equal polynomials always have equal residues. Different ones of
-//! the degrees that programs reach agree at a random point with a chance of less than 2^-50. A program
-//! that such a chance made wrong is found by the symbolic executor; that there is no shorter one is
-//! known up to this chance wherever values count as equal because their residues are.
+//! multiplications and additions. Different polynomials of the degrees that programs reach agree at
+//! a random point with a chance of less than 2^-50; where two did, the symbolic executor would find
+//! the program wrong. In the other direction there is no chance: equal polynomials always have equal
+//! residues, so that a search in residues misses no program. What proofs make of that, and what they
+//! assume besides, is written in `prove`.
 
 /// The prime 2^61 - 1.
 const PRIME: u64 = (1 << 61) - 1;

@@ -7,6 +7,7 @@ mod improve;
 mod lift;
 mod place;
 mod plan;
+mod prove;
 pub(crate) mod random;
 mod reach;
 mod rules;
@@ -21,6 +22,7 @@ use crate::task::Task;
 use field::Residue;
 use improve::Walk;
 use plan::{Plan, Setting};
+pub use prove::{Proof, prove};
 use quincunx_diag::{Diagnostic, Result, first_error};
 use random::Random;
 

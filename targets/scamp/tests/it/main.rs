@@ -12,6 +12,7 @@ mod fuzz;
 mod global_input;
 mod golden;
 mod mutation;
+mod prove;
 mod readme;
 mod roundtrip;
 mod search;

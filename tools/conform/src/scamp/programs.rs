@@ -9,11 +9,14 @@ use quincunx_diag::any_error;
 use quincunx_num::Ratio;
 use quincunx_scamp::files::read_kernels;
 use quincunx_scamp::fix::fix;
-use quincunx_scamp::goal::{Cell, Goal};
+use quincunx_scamp::goal::{Bag, Cell, Goal};
 use quincunx_scamp::isa::Reg;
 use quincunx_scamp::program::Program;
+use quincunx_scamp::search::{Proof, prove};
 use quincunx_scamp::symbolic::{Level, Term, Value as Sum, run as follow};
+use quincunx_scamp::task::{self, Task};
 use quincunx_scamp::verify::{verify, verify_kernels};
+use quincunx_scamp::{ScampArch, cain};
 use serde_json::Value;
 use std::path::Path;
 
@@ -120,25 +123,71 @@ pub(super) fn run_best(dir: &Path, value: &Value, report: &mut Report) {
     run_list(dir, cases(value, "programs"), report);
 }
 
-/// Witnesses of proved lengths. A lower bound without a witness needs a search to be checked.
+/// Shortest lengths and lower bounds: our own proof finds the same, and the witness is a program.
 pub(super) fn run_optimal(_: &Path, value: &Value, report: &mut Report) {
     for (index, case) in cases(value, "cases").iter().enumerate() {
         let mode = case["mode"].as_str().unwrap_or_default();
         let name = format!("{}.{mode}", name_of(case, index));
-        match case["program"].is_array() {
-            true => report.case(&name, check_witness(case)),
-            false => report.skip(&name, "a lower bound without program needs the compiler"),
-        }
+        let check = match case["program"].is_array() {
+            true => check_witness(case),
+            false => check_bound(case),
+        };
+        report.case(&name, check);
     }
 }
 
 fn check_witness(case: &Value) -> Check {
     let program = program(&case["program"])?;
-    let input = Reg::new("A").ok_or("no A")?;
+    let filter = optimal_filter(case)?;
+    check_program(&program, &filter)?;
+    check_length(case, "optimal_length", &program)?;
+    let (length, proof) = (program.length(), proof(case, &filter, None)?);
+    match proof.bound == length && proof.program.is_some() {
+        true => Ok(()),
+        false => Err(format!("proved: {}; expected {length}, with a program", proof.describe())),
+    }
+}
+
+/// Every shorter length is refuted by our proof as well.
+fn check_bound(case: &Value) -> Check {
+    let bound = number_of(case, "lower_bound")?;
+    let proof = proof(case, &optimal_filter(case)?, Some(bound))?;
+    match proof.bound == bound {
+        true => Ok(()),
+        false => Err(format!("proved: {}; expected {bound}", proof.describe())),
+    }
+}
+
+fn optimal_filter(case: &Value) -> Check<Filter> {
     let goal = Goal::from_rows(&rows_of(&case["goal"])?);
-    let outputs = vec![(register(&case["out"])?, goal)];
-    check_program(&program, &Filter { input, depth: depth_of(case)?, outputs })?;
-    check_length(case, "optimal_length", &program)
+    let output = if case["out"].is_null() { Reg::new("A") } else { Some(register(&case["out"])?) };
+    let (input, output) = (Reg::new("A").ok_or("no A")?, output.ok_or("no A")?);
+    Ok(Filter { input, depth: depth_of(case)?, outputs: vec![(output, goal)] })
+}
+
+/// Combinations that a proof may look at; those of the list take less than half as many.
+const EFFORT: u64 = 50_000_000;
+
+fn proof(case: &Value, filter: &Filter, below: Option<u64>) -> Check<Proof> {
+    let (macros, leftovers) = match text_of(case, "mode")? {
+        "all" => ("all", false),
+        "basic" => ("basic", false),
+        "all_with_div_leftovers" => ("all", true),
+        mode => return Err(format!("there is no mode {mode}")),
+    };
+    let mut arch = machine()?;
+    arch.macros = ScampArch::macro_set(macros).map_err(reason)?;
+    prove(&task(filter, &arch)?, &arch, leftovers, EFFORT, below).map_err(reason)
+}
+
+/// The filter as a task with all registers, the outputs first.
+fn task(filter: &Filter, arch: &ScampArch) -> Check<Task> {
+    let outputs: Vec<Reg> = filter.outputs.iter().map(|(output, _)| *output).collect();
+    let rest = arch.analogue.iter().filter(|register| !outputs.contains(register));
+    let pool = outputs.iter().chain(rest).copied().collect();
+    let goals = Bag(filter.outputs.iter().map(|(_, goal)| goal.clone()).collect());
+    let wanted = task::Wanted { goals, depth: filter.depth, inputs: vec![filter.input], outputs };
+    Task::new(wanted, pool, arch).map_err(reason)
 }
 
 /// The listings of the paper: Cain's is legal and computes AnalogNet2, AUKE's are illegal where the
@@ -274,8 +323,8 @@ fn check_impulse(value: &Value) -> Check {
     Ok(())
 }
 
-/// The plans that Cain found on its way: each computes the kernel. The order in which they were
-/// found is for the compiler's search.
+/// The plans that Cain found on its way: each computes the kernel. Our form of Cain's search finds a
+/// plan as short as the best of them within as many nodes.
 pub(super) fn run_trace(dir: &Path, value: &Value, report: &mut Report) {
     let filter = match filter(dir, "gauss3") {
         Ok(Some(filter)) => filter,
@@ -292,5 +341,21 @@ pub(super) fn run_trace(dir: &Path, value: &Value, report: &mut Report) {
         });
         report.case(&index.to_string(), check);
     }
-    report.skip("order", "the order of the plans needs the compiler");
+    report.case("search", check_search(cases(value, "plans"), &filter));
+}
+
+/// Nodes of the search of the trace, as its note says.
+const NODES: u64 = 1500;
+
+fn check_search(plans: &[Value], filter: &Filter) -> Check {
+    let shortest = plans.iter().filter_map(|plan| plan[1].as_u64()).min().ok_or("no plans")?;
+    let mut arch = machine()?;
+    arch.macros = ScampArch::macro_set("all").map_err(reason)?;
+    let settings = cain::Settings { max_nodes: NODES, ..cain::Settings::default() };
+    let found = cain::search(&task(filter, &arch)?, &settings, &arch).map_err(reason)?;
+    let length = found.plans.iter().map(|plan| plan.length).min().ok_or("no plan was found")?;
+    match length <= shortest {
+        true => Ok(()),
+        false => Err(format!("{length} instructions after {NODES} nodes, expected {shortest}")),
+    }
 }
