@@ -124,6 +124,15 @@ impl ScampArch {
         (known || self.virtual_digital).then_some(register)
     }
 
+    /// The 1-bit registers that have no part to play.
+    pub fn plain_bits(&self) -> Vec<Reg> {
+        let Roles { directions, mask, masked, select } = self.roles;
+        // RECT is the part of the array that is read out (`scamp5d`).
+        let special = directions.into_iter().chain([mask, masked, select, Reg::RECT, Reg::FLAG]);
+        let special: BTreeSet<Reg> = special.collect();
+        self.digital.iter().copied().filter(|register| !special.contains(register)).collect()
+    }
+
     /// True for a general analogue register.
     pub fn is_general(&self, register: Reg) -> bool {
         self.analogue.contains(&register)

@@ -1,13 +1,15 @@
 //! The golden model: what each layer of a network is in this machine's arithmetic.
 //!
 //! Written from the meaning of the layers: no instruction, no goal and nothing of the simulator is
-//! used. Weights are whole numbers of units of `2^-d`, where the numerics say `d`; everything else
-//! is exact, and results are rounded to floats once, where they are read out. A bias is added then.
+//! used. Weights are whole numbers of units of `2^-d`, where the numerics say `d`. What sums are
+//! compared with, and the biases that the numerics name, are whole numbers of units of `2^-scale`.
+//! Everything else is exact, and results are rounded to floats once, where they are read out. Other
+//! biases are added then.
 
 use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Graph, Node, Op, Unary, Value, ValueId};
+use quincunx_graph::{Compare, Conv, Graph, Node, Op, Pool, PoolKind, Unary, Value, ValueId};
 use quincunx_num::{Dyadic, Int};
 use std::collections::BTreeMap;
 
@@ -19,20 +21,40 @@ const MAX_DEPTH: i64 = 60;
 /// # Errors
 /// `Q5067` for numerics that do not fit the graph.
 pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
-    let mut products = BTreeMap::new();
+    let scale = numerics.0["scale"].as_i64().filter(|scale| scale.abs() <= MAX_DEPTH);
+    let scale = scale.ok_or_else(|| misfit("they have no scale".to_owned()))? as i32;
+    let biased = |node: &Node| {
+        let names = numerics.0["biased"].as_array();
+        names.is_some_and(|names| names.iter().any(|name| *name == *node.name))
+    };
+    let mut layers = BTreeMap::new();
     for (_, node) in graph.nodes() {
-        match &node.op {
+        let layer = match &node.op {
             Op::Conv(conv) => {
                 let depth = numerics.0["depths"][&node.name].as_i64();
                 let depth = depth.filter(|depth| (0..=MAX_DEPTH).contains(depth));
                 let depth = depth.ok_or_else(|| misfit(format!("{:?} has no depth", node.name)))?;
-                products.insert(node.output, Product::new(graph, node, conv, depth as i32)?);
+                let on_array = biased(node).then_some(scale);
+                Layer::Product(Product::new(graph, node, conv, depth as i32, on_array)?)
             }
-            Op::Unary(Unary::Relu) => {}
+            Op::Pool(pool) => Layer::Window(Windows::new(graph, node, pool)?),
+            Op::Compare(compare) => Layer::Compare(*compare, numbers(graph, node, scale)?),
+            Op::Unary(Unary::Relu) => Layer::Positive,
+            Op::Cast { .. } => Layer::Same,
             other => return Err(misfit(format!("the machine has no {}", other.name()))),
-        }
+        };
+        layers.insert(node.output, layer);
     }
-    Ok(Box::new(Walk::new(graph, Machine { products })?))
+    Ok(Box::new(Walk::new(graph, Machine { layers })?))
+}
+
+/// What a comparison compares with.
+fn numbers(graph: &Graph, node: &Node, scale: i32) -> Result<Vec<Dyadic>> {
+    let list = node.input(1).and_then(|id| constant(graph, id));
+    let list = list.map(|list| list.iter().map(|&number| nearest(number, scale)).collect());
+    let list: Option<Vec<Dyadic>> = list.flatten();
+    let wrong = || misfit(format!("{:?} compares with no constant", node.name));
+    list.filter(|list| !list.is_empty()).ok_or_else(wrong)
 }
 
 fn misfit(what: String) -> Diagnostic {
@@ -40,7 +62,18 @@ fn misfit(what: String) -> Diagnostic {
 }
 
 struct Machine {
-    products: BTreeMap<ValueId, Product>,
+    layers: BTreeMap<ValueId, Layer>,
+}
+
+/// What a node computes.
+enum Layer {
+    Product(Product),
+    Window(Windows),
+    /// Truth of a comparison with a number, or with one for each channel.
+    Compare(Compare, Vec<Dyadic>),
+    /// 0 in the place of what is below it.
+    Positive,
+    Same,
 }
 
 /// The pixels of a value, exactly, and what is added where a channel is read out.
@@ -75,14 +108,24 @@ impl Layers for Machine {
         if !bias.is_empty() {
             return Err(misfit(format!("{:?} reads what is read out with a bias", node.name)));
         }
-        match self.products.get(&node.output) {
-            Some(product) => Ok(product.apply(pixels)),
-            None => {
-                let positive =
-                    |x: &Dyadic| if *x.mantissa() > Int::ZERO { x.clone() } else { Dyadic::ZERO };
-                Ok(Number { pixels: pixels.iter().map(positive).collect(), bias: Vec::new() })
+        let pixels = match self.layers.get(&node.output).ok_or_else(missing)? {
+            Layer::Product(product) => return Ok(product.apply(pixels)),
+            Layer::Window(windows) => windows.apply(pixels),
+            Layer::Compare(compare, numbers) => {
+                let plane = (pixels.len() / numbers.len()).max(1);
+                let holds = |(at, pixel): (usize, &Dyadic)| {
+                    let number = numbers.get(at / plane).unwrap_or(&numbers[0]);
+                    let is_one = compare.holds(pixel, number);
+                    if is_one { Dyadic::new(Int::ONE, 0) } else { Dyadic::ZERO }
+                };
+                pixels.iter().enumerate().map(holds).collect()
             }
-        }
+            Layer::Positive => {
+                pixels.iter().map(|pixel| pixel.max(&Dyadic::ZERO).clone()).collect()
+            }
+            Layer::Same => pixels.clone(),
+        };
+        Ok(Number { pixels, bias: Vec::new() })
     }
 
     fn reals(&self, number: &Number) -> Option<Vec<f64>> {
@@ -93,6 +136,50 @@ impl Layers for Machine {
             _ => pixel.to_f64(),
         };
         Some(pixels.iter().enumerate().map(read).collect())
+    }
+}
+
+/// A pooling, which has no padding.
+struct Windows {
+    /// The pixels of a plane that each result joins.
+    reads: Vec<Vec<usize>>,
+    /// Pixels of a plane.
+    plane: usize,
+    is_mean: bool,
+}
+
+impl Windows {
+    fn new(graph: &Graph, node: &Node, pool: &Pool) -> Result<Windows> {
+        let wrong = || misfit(format!("{:?} is no pooling of images", node.name));
+        let shape = |id: ValueId| <[usize; 4]>::try_from(&graph[id].shape[..]).ok();
+        let [_, _, height, width] = node.input(0).and_then(shape).ok_or_else(wrong)?;
+        let [_, _, rows, columns] = shape(node.output).ok_or_else(wrong)?;
+        let places = (0..rows).flat_map(|row| (0..columns).map(move |column| [row, column]));
+        let reads = |at: [usize; 2]| {
+            let list = pool.window.reads(&at, &[height, width]);
+            list.into_iter().map(|(pixel, _)| pixel).collect::<Vec<_>>()
+        };
+        let reads: Vec<Vec<usize>> = places.map(reads).collect();
+        let is_mean = pool.kind != PoolKind::Max;
+        let count: usize = pool.window.kernel.iter().product();
+        let is_whole = reads.iter().all(|list| list.len() == count);
+        match is_whole && (!is_mean || count.is_power_of_two()) {
+            true => Ok(Windows { reads, plane: height * width, is_mean }),
+            false => Err(wrong()),
+        }
+    }
+
+    fn apply(&self, pixels: &[Dyadic]) -> Vec<Dyadic> {
+        let join = |plane: &[Dyadic], list: &[usize]| {
+            let all = list.iter().map(|&at| &plane[at]);
+            if !self.is_mean {
+                return all.max().cloned().unwrap_or(Dyadic::ZERO);
+            }
+            let sum = all.fold(Dyadic::ZERO, |sum, pixel| sum.add(pixel));
+            Dyadic::new(sum.mantissa().clone(), sum.exponent() - list.len().ilog2() as i32)
+        };
+        let planes = pixels.chunks(self.plane.max(1));
+        planes.flat_map(|plane| self.reads.iter().map(move |list| join(plane, list))).collect()
     }
 }
 
@@ -108,6 +195,9 @@ struct Tap {
 struct Product {
     /// Taps of every result that are not 0.
     taps: Vec<Vec<Tap>>,
+    /// Added on the array.
+    inner: Vec<Dyadic>,
+    /// Added by the driver.
     bias: Vec<f64>,
     /// Rows and columns of the operand and of the result.
     from: [usize; 2],
@@ -116,7 +206,14 @@ struct Product {
 }
 
 impl Product {
-    fn new(graph: &Graph, node: &Node, conv: &Conv, depth: i32) -> Result<Product> {
+    /// With a scale, the bias is added on the array.
+    fn new(
+        graph: &Graph,
+        node: &Node,
+        conv: &Conv,
+        depth: i32,
+        scale: Option<i32>,
+    ) -> Result<Product> {
         let wrong = || misfit(format!("{:?} is no convolution of images", node.name));
         let shape = |id: ValueId| <[usize; 4]>::try_from(&graph[id].shape[..]).ok();
         let (x, w) = (node.input(0).ok_or_else(wrong)?, node.input(1).ok_or_else(wrong)?);
@@ -142,12 +239,19 @@ impl Product {
             let all = (0..inner * rows * columns).map(|at| tap(output, at).ok_or_else(wrong));
             all.filter(|tap| !tap.as_ref().is_ok_and(|tap| tap.weight.is_zero())).collect()
         };
-        let bias = match node.input(2) {
+        let mut bias = match node.input(2) {
             Some(id) => constant(graph, id).ok_or_else(wrong)?,
             None => Vec::new(),
         };
+        let mut inner = vec![Dyadic::ZERO; outputs];
+        if let Some(scale) = scale {
+            for (inner, bias) in inner.iter_mut().zip(bias.drain(..)) {
+                *inner = nearest(bias, scale).ok_or_else(wrong)?;
+            }
+        }
         Ok(Product {
             taps: (0..outputs).map(taps).collect::<Result<_>>()?,
+            inner,
             bias,
             from: [height, width],
             to: [to_rows, to_columns],
@@ -157,10 +261,10 @@ impl Product {
 
     fn apply(&self, pixels: &[Dyadic]) -> Number {
         let mut sums = Vec::new();
-        for taps in &self.taps {
+        for (taps, inner) in self.taps.iter().zip(&self.inner) {
             for row in 0..self.to[0] {
                 for column in 0..self.to[1] {
-                    sums.push(self.sum(taps, [row, column], pixels));
+                    sums.push(self.sum(taps, [row, column], pixels).add(inner));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::arch::ScampArch;
 use crate::bus::Halving;
+use crate::compile::levels::COARSEST;
 use crate::files::{MAX_DEPTH, Mode};
 use crate::isa::Reg;
 use crate::readout::Readout;
@@ -120,6 +121,22 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::real("error", "largest sum of errors of the weights of a layer", "auto", 0.0..=1e9)
         .or("auto")
         .used_by(&[Use::Compile]),
+    OptionInfo::whole(
+        "scale",
+        "registers hold the values of a network times 2^SCALE; auto: as the numbers that IN brings in need it",
+        "auto",
+        COARSEST as i128..=-(COARSEST as i128),
+    )
+    .or("auto")
+    .used_by(&[Use::Compile]),
+    OptionInfo::one_of(
+        "bias",
+        "where biases are added: array, driver (exactly, as results are read), or auto: on the array where it \
+         goes on from there",
+        "auto",
+        &BiasPlace::NAMES,
+    )
+    .used_by(&[Use::Compile]),
     OptionInfo::text("input-registers", "registers of the input channels; empty for any", "")
         .used_by(&[Use::Compile]),
     OptionInfo::text("output-registers", "registers of the results; empty for any", "")
@@ -151,6 +168,29 @@ impl Search {
     pub(crate) const NAMES: [&'static str; 2] = ["default", "cain"];
 }
 
+/// Where biases are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BiasPlace {
+    /// On the array where it goes on from there.
+    Auto,
+    /// On the array.
+    Array,
+    /// By the driver.
+    Driver,
+}
+
+impl BiasPlace {
+    const NAMES: [&'static str; 3] = ["auto", "array", "driver"];
+
+    fn named(name: &str) -> BiasPlace {
+        match name {
+            "array" => BiasPlace::Array,
+            "driver" => BiasPlace::Driver,
+            _ => BiasPlace::Auto,
+        }
+    }
+}
+
 /// What a compiler is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wishes {
@@ -168,6 +208,12 @@ pub(crate) struct Wishes {
     pub(crate) depth: Option<u32>,
     /// Largest sum of errors.
     pub(crate) error: Option<f64>,
+    /// Registers hold the values of a network times 2 to the power of this.
+    pub(crate) scale: Option<i32>,
+    /// Where biases are added.
+    pub(crate) bias: BiasPlace,
+    /// 1-bit registers for results.
+    pub(crate) bits: Vec<Reg>,
     /// Registers of the input channels; none for any.
     pub(crate) inputs: Vec<Reg>,
     /// Registers of the results; none for any.
@@ -232,6 +278,11 @@ fn macros(text: &str, arch: &ScampArch) -> Result<BTreeSet<&'static str>> {
 }
 
 impl Wishes {
+    /// Programs may have all of these macros.
+    pub(crate) fn has(&self, rows: &[&str]) -> bool {
+        rows.iter().all(|row| self.macros.contains(row))
+    }
+
     /// # Errors
     /// `Q5055` for registers and macros that the machine does not have, and options that contradict
     /// each other; `Q5013` for a value that means nothing.
@@ -263,6 +314,9 @@ impl Wishes {
             macros: macros(options.get("ops"), arch)?,
             depth: options.whole_or("depth"),
             error: options.real_or("error"),
+            scale: options.whole_or("scale"),
+            bias: BiasPlace::named(options.get("bias")),
+            bits: arch.plain_bits(),
             inputs: inputs?,
             outputs,
             pool,

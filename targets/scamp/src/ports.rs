@@ -24,12 +24,15 @@ pub(crate) fn input_shape((_, register): Named, chosen: &Chosen) -> Vec<usize> {
     }
 }
 
+/// What stands before the names of 1-bit registers.
+const BIT: &str = "bit:";
+
 /// Ports named after registers; a 1-bit register whose name an analogue one has is `bit:NAME`.
 pub(crate) fn ports(list: &[Named], shape: impl Fn(Named) -> Vec<usize>) -> Vec<Port> {
     let name = |&(space, register): &Named| match space == Space::Digital
         && list.contains(&(Space::Analogue, register))
     {
-        true => format!("bit:{register}"),
+        true => format!("{BIT}{register}"),
         false => register.to_string(),
     };
     list.iter()
@@ -105,8 +108,8 @@ pub(crate) fn margin(areas: impl Iterator<Item = Area>, height: usize, width: us
 /// A channel of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Plane {
-    /// The register.
-    pub(crate) register: Reg,
+    /// The register; a 1-bit one holds 0 and 1.
+    pub(crate) register: Named,
     /// The instruction after which it is read; of no account for inputs.
     pub(crate) after: usize,
     /// What the driver adds to every pixel.
@@ -118,6 +121,8 @@ pub(crate) struct Plane {
 pub(crate) struct Lie {
     pub(crate) value: String,
     pub(crate) area: Area,
+    /// Registers hold the value times this, a power of two.
+    pub(crate) times: f64,
     pub(crate) planes: Vec<Plane>,
 }
 
@@ -133,13 +138,21 @@ impl Lie {
     }
 
     /// The value as a layer tap. Its place names first row, step and number of rows, the same of the
-    /// columns, then register, instruction and bias of every channel:
-    /// `rows 124/1x8 columns 124/1x8 A@12 B@20+0.5`.
+    /// columns, the factor of the array if it is not 1, then register, instruction and bias of every
+    /// channel: `rows 124/1x8 columns 124/1x8 times 128 A@12 B@20+0.5`. Before 1-bit registers stands
+    /// `bit:`.
     pub(crate) fn tap(&self) -> LayerTap {
         let span = |Span { first, step, count }: Span| format!("{first}/{step}x{count}");
-        let plane = |Plane { register, after, bias }: &Plane| match *bias == 0.0 {
-            true => format!(" {register}@{after}"),
-            false => format!(" {register}@{after}{bias:+}"),
+        let plane = |Plane { register: (space, register), after, bias }: &Plane| {
+            let space = if *space == Space::Digital { BIT } else { "" };
+            match *bias == 0.0 {
+                true => format!(" {space}{register}@{after}"),
+                false => format!(" {space}{register}@{after}{bias:+}"),
+            }
+        };
+        let times = match self.times == 1.0 {
+            true => String::new(),
+            false => format!(" times {}", self.times),
         };
         let planes: String = self.planes.iter().map(plane).collect();
         LayerTap {
@@ -147,7 +160,7 @@ impl Lie {
             shape: self.shape(),
             after: self.planes.iter().map(|plane| plane.after).max().unwrap_or(0),
             place: format!(
-                "rows {} columns {}{planes}",
+                "rows {} columns {}{times}{planes}",
                 span(self.area.rows),
                 span(self.area.columns)
             ),
@@ -156,18 +169,28 @@ impl Lie {
 
     /// The tap read back; `None` when its place is none, or its shape another one.
     fn of(tap: &LayerTap) -> Option<Lie> {
-        let mut words = tap.place.split(' ');
+        let mut words = tap.place.split(' ').peekable();
         let mut next = |name: &str| {
             (words.next()? == name).then_some(())?;
             parse_span(words.next()?)
         };
         let area = Area { rows: next("rows")?, columns: next("columns")? };
+        let mut times = 1.0;
+        if words.next_if_eq(&"times").is_some() {
+            times = words.next()?.parse::<f64>().ok().filter(|&times| is_power_of_two(times))?;
+        }
         let planes = words.map(parse_plane).collect::<Option<_>>()?;
-        let lie = Lie { value: tap.value.clone(), area, planes };
+        let lie = Lie { value: tap.value.clone(), area, times, planes };
         // Places name every channel, so that no shape is larger than its text.
         element_count(&tap.shape)?;
         (lie.shape() == tap.shape).then_some(lie)
     }
+}
+
+/// True for the powers that are normal numbers.
+fn is_power_of_two(number: f64) -> bool {
+    let fraction = number.to_bits() & ((1 << 52) - 1);
+    number.is_normal() && number > 0.0 && fraction == 0
 }
 
 fn parse_span(text: &str) -> Option<Span> {
@@ -180,7 +203,10 @@ fn parse_plane(text: &str) -> Option<Plane> {
     let (register, rest) = text.split_once('@')?;
     let (after, bias) = rest.split_at(rest.find(['+', '-']).unwrap_or(rest.len()));
     let bias = if bias.is_empty() { 0.0 } else { bias.parse().ok()? };
-    let register = Reg::new(register)?;
+    let register = match register.strip_prefix(BIT) {
+        Some(name) => (Space::Digital, Reg::new(name)?),
+        None => (Space::Analogue, Reg::new(register)?),
+    };
     Some(Plane { register, after: after.parse().ok()?, bias })
         .filter(|plane| plane.bias.is_finite())
 }
@@ -206,9 +232,13 @@ impl Wiring {
         arch: &ScampArch,
         chosen: &Chosen,
     ) -> Result<Wiring> {
-        let is_known = |plane: &Plane| {
-            plane.after < program.instructions.len() && arch.is_general(plane.register)
+        let written = program.written(arch);
+        let is_register = |named: Named| match named {
+            (Space::Analogue, register) => arch.is_general(register),
+            (Space::Digital, _) => written.contains(&named),
         };
+        let is_known =
+            |plane: &Plane| plane.after < program.instructions.len() && is_register(plane.register);
         let lies = interface.layers.iter().map(|tap| {
             let lie = Lie::of(tap).ok_or_else(|| misfit(format!("no place is {:?}", tap.place)))?;
             let known = lie.planes.iter().all(is_known);
@@ -265,9 +295,9 @@ impl Wiring {
 fn check_inputs(lies: &[Lie], inputs: &[Named]) -> Result<()> {
     let mut given = BTreeSet::new();
     for plane in lies.iter().flat_map(|lie| &lie.planes) {
-        let named = (Space::Analogue, plane.register);
+        let named = plane.register;
         if !inputs.contains(&named) || !given.insert(named) {
-            return Err(misfit(format!("{} is not one input of the program", plane.register)));
+            return Err(misfit(format!("{} is not one input of the program", named.1)));
         }
     }
     match inputs.iter().find(|named| !given.contains(named)) {
@@ -288,20 +318,26 @@ mod tests {
     fn places_are_read_back() {
         let span = |first, step, count| Span { first, step, count };
         let area = Area { rows: span(3, 2, 4), columns: span(0, 1, 5) };
-        let register = |name: &str| Reg::new(name).unwrap();
+        let register = |name: &str| (Space::Analogue, Reg::new(name).unwrap());
         let planes = vec![
             Plane { register: register("A"), after: 12, bias: 0.0 },
             Plane { register: register("B"), after: 3, bias: -1e-7 },
             Plane { register: register("C"), after: 3, bias: 1.0 / 3.0 },
+            Plane { register: (Space::Digital, Reg::new("R5").unwrap()), after: 3, bias: 0.0 },
         ];
-        let lie = Lie { value: "v".into(), area, planes };
-        assert_eq!(Lie::of(&lie.tap()), Some(lie.clone()));
+        for times in [1.0, 128.0, 2.0_f64.powi(-60), 2.0_f64.powi(60)] {
+            let lie = Lie { value: "v".into(), area, times, planes: planes.clone() };
+            assert_eq!(Lie::of(&lie.tap()), Some(lie.clone()));
+        }
+        let lie = Lie { value: "v".into(), area, times: 1.0, planes };
         assert_eq!(lie.tap().after, 12);
         assert!(area.fits(10, 5) && !area.fits(9, 5) && !area.fits(10, 4));
         let elements: Vec<usize> = area.elements(8).take(6).collect();
         assert_eq!(elements, [24, 25, 26, 27, 28, 40]);
         for place in
             ["", "rows 0/1x1", "rows 0/1x1 columns 0/1x1 A", "rows 0/1x1 columns 0/1x1 A@1+x"]
+                .into_iter()
+                .chain(["rows 0/1x1 columns 0/1x1 times 3 A@1", "rows 0/1x1 columns 0/1x1 times"])
         {
             let tap = LayerTap { place: place.into(), shape: vec![1, 1, 1, 1], ..lie.tap() };
             assert_eq!(Lie::of(&tap), None, "{place}");

@@ -8,10 +8,12 @@
 
 mod computed;
 mod mismatch;
+mod needs;
 mod reach;
 
 pub use computed::{Computed, computed};
 pub use mismatch::mismatches;
+pub use needs::needs;
 pub use reach::{Reach, Reaches, reaches};
 
 use crate::expand::expand;

@@ -4,9 +4,9 @@ use super::Artifact;
 use crate::isa::Reg;
 use crate::options::Chosen;
 use crate::ports::{Area, Lie, Wiring, margin};
-use crate::program::{Named, Space};
+use crate::program::Named;
 use crate::simulate::{Edge, Executor, Fast, Inputs, Outcome};
-use crate::symbolic::{Reaches, reaches};
+use crate::symbolic::{Reaches, needs, reaches};
 use quincunx_contract::{Engine, Interface, Machine, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
@@ -45,12 +45,17 @@ fn owned(images: &Inputs<'_>) -> Vec<(Named, Vec<f64>)> {
     images.iter().map(|(named, image)| (*named, image.to_vec())).collect()
 }
 
-/// Half of all values, if so wished.
-fn halved(mut values: Cow<'_, [f64]>, half: bool) -> Cow<'_, [f64]> {
-    if half {
-        values.to_mut().iter_mut().for_each(|value| *value /= 2.0);
+/// All values times a power of two.
+fn scaled(mut values: Cow<'_, [f64]>, times: f64) -> Cow<'_, [f64]> {
+    if times != 1.0 {
+        values.to_mut().iter_mut().for_each(|value| *value *= times);
     }
     values
+}
+
+/// What inputs are multiplied by.
+fn range(chosen: &Chosen) -> f64 {
+    if chosen.half { 0.5 } else { 1.0 }
 }
 
 /// What a run noticed besides numbers.
@@ -98,7 +103,7 @@ impl Registers {
 
     /// The image of an input port.
     fn image<'t>(&self, port: &Port, tensor: &'t Tensor) -> Result<Cow<'t, [f64]>> {
-        let values = halved(port.finite(tensor)?, self.chosen.half);
+        let values = scaled(port.finite(tensor)?, range(&self.chosen));
         Ok(match element_count(&port.shape) == Some(1) {
             // The global input is the same in every element.
             true => vec![values[0]; self.chosen.width * self.chosen.height].into(),
@@ -173,12 +178,17 @@ impl Region {
             return array;
         }
         let registers = wiring.inputs.iter().flat_map(|lie| &lie.planes);
-        let registers: Vec<Reg> = registers.map(|plane| plane.register).collect();
+        let registers: Vec<Reg> = registers.map(|plane| plane.register.1).collect();
         let known = artifact.inputs.iter().all(|(_, register)| registers.contains(register));
         let margin = margin(areas(), array.height, array.width);
         let reached = reaches(&artifact.program, Reaches::new(&registers, margin, false), &[]);
         let Some((_, most)) = reached.filter(|_| known) else { return array };
-        let keep = |side: usize| usize::try_from((margin[side] - most[side]).max(0)).unwrap_or(0);
+        // Beyond that there are zeros, or what is never read.
+        let planes = wiring.results.iter().flat_map(|lie| &lie.planes);
+        let reads: Vec<_> = planes.map(|plane| (plane.after, plane.register)).collect();
+        let seen = needs(&artifact.program, &reads).unwrap_or(most);
+        let far = |side: usize| margin[side] - most[side].min(seen[side]);
+        let keep = |side: usize| usize::try_from(far(side).max(0)).unwrap_or(0);
         let (row, column) = (keep(0), keep(3));
         let (height, width) = (array.height - row - keep(2), array.width - column - keep(1));
         Region { row, column, height, width }
@@ -221,8 +231,9 @@ struct Network {
     /// What is simulated.
     region: Region,
     /// Registers after instructions, in the order of the results.
-    reads: Vec<(usize, Reg)>,
-    half: bool,
+    reads: Vec<(usize, Named)>,
+    /// What inputs are multiplied by besides.
+    range: f64,
     outputs: Vec<String>,
     notes: Vec<Diagnostic>,
 }
@@ -238,15 +249,13 @@ impl Network {
         let executor = Executor::new(program, arch, region.width, region.height, settings)?;
         let planes = wiring.results.iter().flat_map(|lie| &lie.planes);
         let reads: Vec<_> = planes.map(|plane| (plane.after, plane.register)).collect();
-        let named: Vec<_> =
-            reads.iter().map(|&(after, register)| (after, (Space::Analogue, register))).collect();
         Ok(Network {
-            fast: fast(&executor, &named, engine),
+            fast: fast(&executor, &reads, engine),
             executor,
             wiring: wiring.clone(),
             region,
             reads,
-            half: chosen.half,
+            range: range(chosen),
             outputs: interface.outputs.iter().map(|port| port.name.clone()).collect(),
             notes: Vec::new(),
         })
@@ -254,15 +263,16 @@ impl Network {
 
     /// Runs the program; the images that the executor read, none where the fast simulator ran.
     fn start(&mut self, inputs: &Tensors) -> Result<Option<Vec<Vec<f64>>>> {
-        let half = self.half;
-        let pixels = |lie: &Lie| Ok(halved(lie.port().finite(given(inputs, &lie.value)?)?, half));
+        let range = self.range;
+        let pixels = |lie: &Lie| {
+            Ok(scaled(lie.port().finite(given(inputs, &lie.value)?)?, range * lie.times))
+        };
         let values = self.wiring.inputs.iter().map(pixels).collect::<Result<Vec<_>>>()?;
         let mut images = Vec::new();
         for (lie, pixels) in self.wiring.inputs.iter().zip(&values) {
             let size = (pixels.len() / lie.planes.len()).max(1);
             for (plane, pixels) in lie.planes.iter().zip(pixels.chunks_exact(size)) {
-                let named = (Space::Analogue, plane.register);
-                images.push((named, self.region.image(lie.area, pixels)));
+                images.push((plane.register, self.region.image(lie.area, pixels)));
             }
         }
         self.notes.clear();
@@ -301,6 +311,9 @@ impl Network {
             for (read, plane) in reads.zip(&lie.planes) {
                 let start = pixels.len();
                 self.read(found.as_deref(), read, lie.area, &mut pixels);
+                if lie.times != 1.0 {
+                    pixels[start..].iter_mut().for_each(|pixel| *pixel /= lie.times);
+                }
                 // Without a bias -0 stays what it is.
                 if plane.bias != 0.0 {
                     pixels[start..].iter_mut().for_each(|pixel| *pixel += plane.bias);

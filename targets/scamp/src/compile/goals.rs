@@ -22,6 +22,15 @@ pub(super) struct Kernels {
     pub(super) bias: Vec<f64>,
 }
 
+impl Kernels {
+    /// Every channel as it is.
+    pub(super) fn copy(channels: usize) -> Kernels {
+        let one = |channel| Goal::identity(u32::try_from(channel).unwrap_or(u32::MAX), 0);
+        let goals = Bag((0..channels).map(one).collect());
+        Kernels { goals, depth: 0, error: 0.0, bias: vec![0.0; channels] }
+    }
+}
+
 /// The kernels of a convolution of an image that lies so.
 ///
 /// # Errors
@@ -45,7 +54,7 @@ pub(super) fn kernels(
         for inner in 0..depth {
             let channel = output / share.max(1) * depth + inner;
             for (row, column) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
-                let count = units(*numbers.next().ok_or_else(missing)?, d);
+                let count = units(*numbers.next().ok_or_else(missing)?, d as i32);
                 if count.abs() >= MAX_COUNT {
                     let message = format!("a weight is {count} units of 2^-{d}");
                     return Err(Diagnostic::unsupported("Q5054", message));

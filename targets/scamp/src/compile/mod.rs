@@ -4,11 +4,14 @@
 //! 2. [`weights`], [`goals`]: weights become whole numbers of units of `2^-d`.
 //! 3. [`find`]: a search finds a program for the kernels of a layer, all of them or some after the
 //!    others; what is complete is read out, so that its registers are free again.
-//! 4. Every program is checked: what its registers hold, and where the edge of the array spoils it.
+//! 4. [`stages`]: what is behind the kernels, channel by channel: biases, ReLU, pooling, comparisons.
+//! 5. Every program is checked: what its registers hold, and where the edge of the array spoils it.
 
 mod find;
 mod goals;
 pub(crate) mod layers;
+pub(crate) mod levels;
+mod stages;
 mod suffice;
 mod weights;
 
@@ -16,20 +19,19 @@ use crate::arch::ScampArch;
 use crate::artifact::Artifact;
 use crate::cain;
 use crate::goal::Bag;
-use crate::isa::{Bus, Inst, Reg};
+use crate::isa::{Inst, Reg};
 use crate::options::{Search, Wishes};
 use crate::ports::{Array, Lie, Plane, lost, rims};
-use crate::program::Program;
+use crate::program::{Named, Program, Space};
 use crate::search::Effort;
 use crate::task::{Task, Wanted};
 use goals::Kernels;
-use layers::{Layer, Network};
+use layers::{Head, Kind, Layer, Network};
 use quincunx_contract::{
     Claim, Compiled, Interface, Log, NotCompiled, Numerics, Options, Refused, Rim, Section,
 };
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
-use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use weights::Nearness;
 
@@ -92,7 +94,11 @@ pub(crate) fn compile(
         return Err(writer.refuse_maker(value, problem));
     }
     log.diagnostics.extend(interface.rims.iter().map(spoilt));
-    let numerics = serde_json::json!({ "depths": writer.depths });
+    let numerics = serde_json::json!({
+        "depths": writer.depths,
+        "scale": network.scale,
+        "biased": writer.biased,
+    });
     let artifact = Artifact::compiled(writer.program, interface, arch, options)?;
     Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
 }
@@ -106,7 +112,7 @@ fn written<'a>(
 ) -> std::result::Result<Writer<'a>, NotCompiled> {
     let mut writer = Writer::new(graph, arch, wishes, network)?;
     for (index, layer) in network.layers.iter().enumerate() {
-        let node = &graph[layer.conv];
+        let node = writer.node(layer)?;
         writer.layer(index, layer).map_err(|problem| match problem.code() {
             // Who asks for an error wants no host in its place.
             "Q5057" => problem.at(graph.place(node)).into(),
@@ -141,6 +147,10 @@ struct Writer<'a> {
     sections: Vec<Section>,
     /// The depth of the weights of every layer.
     depths: BTreeMap<String, u32>,
+    /// Convolutions whose bias is added on the array.
+    biased: BTreeSet<String>,
+    /// What IN holds.
+    loaded: Option<i8>,
     notes: Vec<Diagnostic>,
 }
 
@@ -163,6 +173,8 @@ impl<'a> Writer<'a> {
             results: Vec::new(),
             sections: Vec::new(),
             depths: BTreeMap::new(),
+            biased: BTreeSet::new(),
+            loaded: None,
             notes: Vec::new(),
         };
         let list = if wishes.inputs.is_empty() { &wishes.pool } else { &wishes.inputs };
@@ -181,23 +193,21 @@ impl<'a> Writer<'a> {
                 let problem = Diagnostic::unsupported("Q5056", message);
                 return Err(writer.refuse_readers(id, &problem));
             }
-            let plane = |&register: &Reg| Plane { register, after: 0, bias: 0.0 };
+            let plane =
+                |&own: &Reg| Plane { register: (Space::Analogue, own), after: 0, bias: 0.0 };
             writer.inputs.push(writer.lie(id, own.iter().map(plane).collect()));
             writer.live.insert(id, own);
         }
-        let named = writer.inputs.iter().flat_map(|lie| lie.planes.iter().map(|p| p.register));
+        let named = writer.inputs.iter().flat_map(|lie| lie.planes.iter().map(|p| p.register.1));
         writer.program.inputs = Some(named.collect());
         Ok(writer)
     }
 
     /// The layers that read a value do not fit.
     fn refuse_readers(&self, id: ValueId, problem: &Diagnostic) -> NotCompiled {
-        let reads = |layer: &&Layer| self.graph[layer.conv].input(0) == Some(id);
-        let layer = self.network.layers.iter().find(reads);
-        match layer {
-            Some(layer) => {
-                NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem.clone())
-            }
+        let layer = self.network.layers.iter().find(|layer| layer.operand == id);
+        match layer.and_then(Layer::name_node) {
+            Some(node) => NotCompiled::at_node(self.graph, &self.graph[node], problem.clone()),
             None => problem.clone().into(),
         }
     }
@@ -206,86 +216,131 @@ impl<'a> Writer<'a> {
     fn refuse_maker(&self, value: &str, problem: Diagnostic) -> NotCompiled {
         let is_value = |id: NodeId| self.graph[self.graph[id].output].name == value;
         let makes = |layer: &&Layer| layer.nodes().any(is_value);
-        match self.network.layers.iter().find(makes) {
-            Some(layer) => NotCompiled::at_node(self.graph, &self.graph[layer.conv], problem),
+        let layer = self.network.layers.iter().find(makes);
+        match layer.and_then(Layer::name_node) {
+            Some(node) => NotCompiled::at_node(self.graph, &self.graph[node], problem),
             None => problem.into(),
         }
     }
 
     fn lie(&self, id: ValueId, planes: Vec<Plane>) -> Lie {
         let area = self.network.areas[&id];
-        Lie { value: self.graph[id].name.clone(), area, planes }
+        let is_analogue = planes.iter().all(|plane| plane.register.0 == Space::Analogue);
+        let times = if is_analogue { 2.0_f64.powi(self.network.scale) } else { 1.0 };
+        Lie { value: self.graph[id].name.clone(), area, times, planes }
+    }
+
+    /// The node that a layer is named by.
+    fn node(&self, layer: &Layer) -> Result<&'a Node> {
+        let node = layer.name_node().ok_or_else(|| Diagnostic::bug("a layer without nodes"))?;
+        Ok(&self.graph[node])
     }
 
     /// The last layer that reads a value.
     fn last_reader(&self, id: ValueId) -> Option<usize> {
-        let reads = |layer: &Layer| self.graph[layer.conv].input(0) == Some(id);
-        self.network.layers.iter().rposition(reads)
+        self.network.layers.iter().rposition(|layer| layer.operand == id)
     }
 
     fn layer(&mut self, index: usize, layer: &Layer) -> Result<()> {
-        let (node, conv) = match &self.graph[layer.conv] {
-            node @ Node { op: Op::Conv(conv), .. } => (node, conv),
-            node => return Err(Diagnostic::bug(format!("{:?} is no convolution", node.name))),
-        };
-        let bug = || Diagnostic::bug(format!("nothing holds the operand of {:?}", node.name));
-        let x = node.input(0).ok_or_else(bug)?;
-        let nearness = Nearness { depth: self.wishes.depth, error: self.wishes.error };
-        let area = self.network.areas[&x];
-        let kernels = goals::kernels(self.graph, node, conv, area, nearness)?;
-        self.note(node, &kernels);
-        let result = layer.relu.map_or(node.output, |relu| self.graph[relu].output);
+        let name = &self.node(layer)?.name;
+        let bug = || Diagnostic::bug(format!("nothing holds the operand of {name:?}"));
+        let x = layer.operand;
+        let kernels = self.kernels(layer)?;
+        let values: Vec<ValueId> = layer.nodes().map(|node| self.graph[node].output).collect();
+        let result = *values.last().ok_or_else(bug)?;
         let part = Part {
+            layer,
             inputs: self.live.get(&x).cloned().ok_or_else(bug)?,
             is_last: self.last_reader(x) == Some(index),
             is_kept: self.last_reader(result).is_some(),
-            relu: layer.relu.is_some(),
         };
+        for stage in &layer.stages {
+            if let Kind::Compare(_, numbers) = &stage.kind {
+                self.note_levels(&self.graph[stage.node].name, "compared numbers", numbers);
+            }
+        }
         let first = self.program.instructions.len();
         let planes = self.groups(&part, &kernels, x)?;
-        self.section(layer, first, &planes);
         if part.is_last {
             self.live.remove(&x);
         }
-        if part.is_kept {
-            let registers = planes.iter().map(|plane| plane.sum.register).collect();
-            self.live.insert(result, registers);
+        if let Some(last) = planes.last() {
+            self.section(layer, first, last)?;
+            if part.is_kept {
+                let registers = last.iter().map(|plane| plane.register.1).collect();
+                self.live.insert(result, registers);
+            }
         }
-        self.results.push(self.lie(node.output, planes.iter().map(|plane| plane.sum).collect()));
-        if layer.relu.is_some() {
-            let planes = planes.iter().map(|plane| plane.result).collect();
-            self.results.push(self.lie(result, planes));
+        for (&value, planes) in values.iter().zip(planes) {
+            self.results.push(self.lie(value, planes));
         }
         Ok(())
     }
 
-    fn note(&mut self, node: &Node, kernels: &Kernels) {
+    /// What the head of a layer computes.
+    fn kernels(&mut self, layer: &Layer) -> Result<Kernels> {
+        let x = layer.operand;
+        let Head::Conv(id) = layer.head else {
+            return Ok(Kernels::copy(self.graph[x].shape[1]));
+        };
+        let (node, conv) = match &self.graph[id] {
+            node @ Node { op: Op::Conv(conv), .. } => (node, conv),
+            node => return Err(Diagnostic::bug(format!("{:?} is no convolution", node.name))),
+        };
+        let nearness = Nearness { depth: self.wishes.depth, error: self.wishes.error };
+        let area = self.network.areas[&x];
+        let kernels = goals::kernels(self.graph, node, conv, area, nearness)?;
+        self.note(node, &kernels, layer.biased);
+        Ok(kernels)
+    }
+
+    fn note(&mut self, node: &Node, kernels: &Kernels, biased: bool) {
         self.depths.insert(node.name.clone(), kernels.depth);
+        let name = &node.name;
         if kernels.error > 0.0 {
-            let (name, depth, error) = (&node.name, kernels.depth, kernels.error);
+            let (depth, error) = (kernels.depth, kernels.error);
             let message = format!("\"{name}\": weights are multiples of 2^-{depth}");
             let message = format!("{message}, the sum of their errors is {error:.3e}");
             self.notes.push(Diagnostic::note("Q5066", message));
         }
+        if biased {
+            self.biased.insert(name.clone());
+            self.note_levels(name, "biases", &kernels.bias);
+        }
     }
 
-    /// Results one group after the other, each of as many as registers suffice for.
-    fn groups(&mut self, part: &Part, kernels: &Kernels, x: ValueId) -> Result<Vec<Done>> {
+    /// Says how far IN is from some numbers.
+    fn note_levels(&mut self, name: &str, what: &str, numbers: &[f64]) {
+        let scale = self.network.scale;
+        let error = numbers.iter().map(|&number| levels::error(number, scale)).fold(0.0, f64::max);
+        if error > 0.0 {
+            let message = format!("\"{name}\": {what} are multiples of 2^{}", -scale);
+            let message = format!("{message} on the array, the largest error is {error:.3e}");
+            self.notes.push(Diagnostic::note("Q5111", message).help("`--scale` sets the multiple"));
+        }
+    }
+
+    /// Results one group after the other, each of as many as registers suffice for: for every value of
+    /// the layer, its channels.
+    fn groups(&mut self, part: &Part, kernels: &Kernels, x: ValueId) -> Result<Vec<Vec<Plane>>> {
         let others = self.live.iter().filter(|(id, _)| **id != x).flat_map(|(_, list)| list);
         let busy: BTreeSet<Reg> = others.copied().collect();
         let pool: Vec<Reg> =
             self.wishes.pool.iter().copied().filter(|r| !busy.contains(r)).collect();
         let spare: Vec<Reg> = pool.iter().copied().filter(|r| !part.inputs.contains(r)).collect();
-        let (total, mut done) = (kernels.goals.0.len(), Vec::new());
-        while done.len() < total {
-            let left = total - done.len();
-            let mut size = left;
+        let (total, mut done) = (kernels.goals.0.len(), 0);
+        let mut values = vec![Vec::new(); part.layer.nodes().count()];
+        // What fitted once fits again; at the end, the registers of the operand are free as well.
+        let mut most = total;
+        while done < total {
+            let left = total - done;
+            let mut size = left.min(most + usize::from(part.is_last));
             loop {
                 let is_end = part.is_last && size == left;
                 let pool = if is_end { &pool } else { &spare };
-                match self.group(part, kernels, done.len()..done.len() + size, pool) {
+                match self.group(part, kernels, done..done + size, pool) {
                     Ok(group) => {
-                        done.extend(group);
+                        values.iter_mut().zip(group).for_each(|(all, own)| all.extend(own));
                         break;
                     }
                     Err(problem)
@@ -298,96 +353,110 @@ impl<'a> Writer<'a> {
                     Err(problem) => return Err(problem),
                 }
             }
+            (done, most) = (done + size, size);
         }
-        Ok(done)
+        Ok(values)
     }
 
-    /// Some results at once.
+    /// The registers of some results.
+    fn outputs(
+        &self,
+        part: &Part,
+        kernels: &Kernels,
+        count: usize,
+        pool: &[Reg],
+    ) -> Result<Vec<Reg>> {
+        let (named, all) = (&self.wishes.outputs, kernels.goals.0.len());
+        if !named.is_empty() && (named.len() != all || self.network.layers.len() > 1) {
+            let layers = self.network.layers.len();
+            let message = format!("option output-registers names {} registers", named.len());
+            let message = format!("{message} for {all} results of {layers} layers");
+            return Err(Diagnostic::invalid("Q5055", message)
+                .help("it names one for each result of a single layer"));
+        }
+        let is_copy = part.layer.head == Head::Copy && count == all;
+        let outputs: Vec<Reg> = if !named.is_empty() {
+            named.clone()
+        } else if is_copy && part.inputs.iter().all(|input| pool.contains(input)) {
+            part.inputs.clone()
+        } else {
+            let free = pool.iter().filter(|register| !part.inputs.contains(register));
+            let own = pool.iter().filter(|register| part.inputs.contains(register));
+            free.chain(own).copied().take(count).collect()
+        };
+        if outputs.len() < count || outputs.iter().any(|output| !pool.contains(output)) {
+            let message = format!("{count} results at once, {} registers are free", pool.len());
+            return Err(Diagnostic::unsupported("Q5056", message));
+        }
+        Ok(outputs)
+    }
+
+    /// Some results at once: for every value of the layer, their channels.
     fn group(
         &mut self,
         part: &Part,
         kernels: &Kernels,
         range: std::ops::Range<usize>,
         pool: &[Reg],
-    ) -> Result<Vec<Done>> {
-        let named = &self.wishes.outputs;
-        if !named.is_empty()
-            && (named.len() != kernels.goals.0.len() || self.network.layers.len() > 1)
-        {
-            let (results, layers) = (kernels.goals.0.len(), self.network.layers.len());
-            let message = format!("option output-registers names {} registers", named.len());
-            let message = format!("{message} for {results} results of {layers} layers");
-            return Err(Diagnostic::invalid("Q5055", message)
-                .help("it names one for each result of a single layer"));
-        }
-        let free = pool.iter().filter(|register| !part.inputs.contains(register));
-        let own = pool.iter().filter(|register| part.inputs.contains(register));
-        let outputs: Vec<Reg> = match named.is_empty() {
-            true => free.chain(own).copied().take(range.len()).collect(),
-            false => named.clone(),
-        };
-        if outputs.len() < range.len() || outputs.iter().any(|output| !pool.contains(output)) {
-            let message = format!("{} results at once, {} registers", range.len(), pool.len());
-            return Err(Diagnostic::unsupported("Q5056", format!("{message} are free")));
-        }
+    ) -> Result<Vec<Vec<Plane>>> {
+        let outputs = self.outputs(part, kernels, range.len(), pool)?;
+        let rest = pool.iter().filter(|register| !outputs.contains(register)).copied();
+        let means = self.means(part.layer, &outputs, rest.collect())?;
         // Outputs come first in a pool.
-        let rest = pool.iter().filter(|register| !outputs.contains(register));
-        let pool: Vec<Reg> = outputs.iter().chain(rest).copied().collect();
+        let pool: Vec<Reg> = outputs.iter().chain(&means.temporaries).copied().collect();
         let goals = Bag(kernels.goals.0[range.clone()].to_vec());
         let inputs = part.inputs.clone();
         let wanted = Wanted { goals, depth: kernels.depth, inputs, outputs: outputs.clone() };
         let task =
             Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
         let found = find::find(&task, self.arch, self.wishes)?;
+        let first = self.program.instructions.len();
         self.program.instructions.extend(found.instructions);
         if let (true, Some(&x)) = (self.program.instructions.is_empty(), outputs.first()) {
             // Values are read after an instruction.
             self.program.instructions.push(Inst::Mov { y: x, x });
         }
-        let after = self.program.instructions.len().saturating_sub(1);
-        let mut done = Vec::new();
-        for (&register, &bias) in outputs.iter().zip(&kernels.bias[range]) {
-            if part.relu {
-                self.relu(register);
-            }
-            let result = self.program.instructions.len().saturating_sub(1);
-            done.push(Done {
-                sum: Plane { register, after, bias },
-                result: Plane { register, after: result, bias },
-            });
+        let (mut values, mut after) = (Vec::new(), vec![0.0; range.len()]);
+        if part.layer.biased {
+            self.biases(&kernels.bias[range.clone()], &task.wanted, first)?;
+        } else {
+            after.copy_from_slice(&kernels.bias[range.clone()]);
         }
-        Ok(done)
+        if part.layer.head != Head::Copy {
+            let registers = outputs.iter().map(|&y| (Space::Analogue, y));
+            values.push(self.planes(registers, &after));
+        }
+        let none = vec![0.0; range.len()];
+        for stage in part.layer.stages.iter().enumerate() {
+            let registers = self.stage(stage, range.start, &outputs, &means)?;
+            values.push(self.planes(registers.into_iter(), &none));
+        }
+        Ok(values)
     }
 
-    /// Sets a register to 0 where it is below 0. Only own registers are written while FLAG is not set
-    /// everywhere.
-    fn relu(&mut self, register: Reg) {
-        let none = Reg::NONE;
-        let negated =
-            Inst::of_bus(&Bus { receivers: smallvec![Reg::NEWS], sources: smallvec![register] });
-        let list = &mut self.program.instructions;
-        list.extend([
-            negated,
-            Inst::Where { s0: Reg::NEWS, s1: none, s2: none },
-            Inst::Res { y: register },
-            Inst::All {},
-        ]);
+    /// What registers hold now.
+    fn planes(&self, registers: impl Iterator<Item = Named>, biases: &[f64]) -> Vec<Plane> {
+        let after = self.program.instructions.len().saturating_sub(1);
+        let plane = |(register, &bias)| Plane { register, after, bias };
+        registers.zip(biases).map(plane).collect()
     }
 
-    fn section(&mut self, layer: &Layer, first: usize, planes: &[Done]) {
-        let ends: BTreeSet<usize> = planes.iter().map(|plane| plane.result.after).collect();
+    fn section(&mut self, layer: &Layer, first: usize, planes: &[Plane]) -> Result<()> {
+        let ends: BTreeSet<usize> = planes.iter().map(|plane| plane.after).collect();
         let mut pieces: Vec<usize> = ends.into_iter().map(|after| after + 1).collect();
         if pieces.len() < 2 {
             pieces.clear();
         }
+        let names = |id: NodeId| self.graph[id].name.clone();
         self.sections.push(Section {
-            name: self.graph[layer.conv].name.clone(),
-            nodes: layer.nodes().map(|id| self.graph[id].name.clone()).collect(),
+            name: self.node(layer)?.name.clone(),
+            nodes: layer.nodes().map(names).collect(),
             first,
-            macs: self.graph.macs(&self.graph[layer.conv]),
+            macs: layer.nodes().map(|id| self.graph.macs(&self.graph[id])).sum(),
             figures: BTreeMap::new(),
             pieces,
         });
+        Ok(())
     }
 
     /// Ports, layer taps, and what the edge spoils; the program's list of outputs.
@@ -397,8 +466,8 @@ impl<'a> Writer<'a> {
     fn interface(&mut self) -> Result<Interface> {
         let mut outputs: Vec<Reg> = Vec::new();
         for plane in self.results.iter().flat_map(|lie| &lie.planes) {
-            if !outputs.contains(&plane.register) {
-                outputs.push(plane.register);
+            if !outputs.contains(&plane.register.1) {
+                outputs.push(plane.register.1);
             }
         }
         self.program.outputs = Some(outputs);
@@ -421,26 +490,18 @@ impl<'a> Writer<'a> {
 }
 
 /// What is known about a layer before its program is found.
-struct Part {
+struct Part<'a> {
+    layer: &'a Layer,
     inputs: Vec<Reg>,
     /// No later layer reads the inputs.
     is_last: bool,
     /// A later layer reads the result.
     is_kept: bool,
-    relu: bool,
 }
 
-impl Part {
+impl Part<'_> {
     /// All results must be there at once.
     fn is_whole(&self, wishes: &Wishes) -> bool {
         self.is_kept || !wishes.outputs.is_empty()
     }
-}
-
-/// A channel of a result that is computed.
-struct Done {
-    /// The convolution.
-    sum: Plane,
-    /// Behind the ReLU, if there is one.
-    result: Plane,
 }

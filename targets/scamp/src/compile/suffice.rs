@@ -1,6 +1,6 @@
 //! How many registers suffice for layers that the registers do not suffice for.
 
-use super::layers::Network;
+use super::layers::{Head, Layer, Network};
 use super::written;
 use crate::arch::ScampArch;
 use crate::options::{MAX_POOL, Search, Wishes};
@@ -47,7 +47,10 @@ pub(super) fn advise(
 /// A number of registers with which the network was compiled, by the default search without effort,
 /// after every smaller one that could be enough was tried.
 fn enough(graph: &Graph, arch: &ScampArch, wishes: &Wishes, network: &Network) -> Option<usize> {
-    let conv = |layer: &super::layers::Layer| graph[layer.conv].input(1).map(|id| &graph[id].shape);
+    let conv = |layer: &Layer| match layer.head {
+        Head::Conv(node) => graph[node].input(1).map(|id| &graph[id].shape),
+        Head::Copy => None,
+    };
     let shapes: Vec<_> = network.layers.iter().filter_map(conv).collect();
     let weights = shapes.iter().map(|shape| shape.iter().product::<usize>());
     if weights.fold(0, usize::saturating_add) > MAX_WEIGHTS {

@@ -33,14 +33,15 @@ pub(crate) fn reals(value: &Value) -> Option<Vec<f64>> {
 }
 
 /// The nearest whole number of units of `2^-depth`, halves upwards.
-pub(crate) fn units(weight: f64, depth: u32) -> f64 {
-    let count = weight * 2.0_f64.powi(depth as i32);
+pub(crate) fn units(weight: f64, depth: i32) -> f64 {
+    let count = weight * 2.0_f64.powi(depth);
     // Adding a half could round; the difference of a number and its integer part is exact.
     count.floor() + f64::from(u8::from(count - count.floor() >= 0.5))
 }
 
 fn error_at(weights: &[f64], depth: u32) -> f64 {
-    let unit = 2.0_f64.powi(-(depth as i32));
+    let depth = depth as i32;
+    let unit = 2.0_f64.powi(-depth);
     weights.iter().map(|&weight| (weight - units(weight, depth) * unit).abs()).sum()
 }
 

@@ -68,6 +68,9 @@ impl Reg {
     /// The mask of analogue instructions, as an operand of digital ones.
     pub const FLAG: Reg = Reg::of(b"FLAG");
 
+    /// The part of the array that the host looks at, a 1-bit register.
+    pub(crate) const RECT: Reg = Reg::of(b"RECT");
+
     const fn of(name: &[u8]) -> Reg {
         let (mut value, mut at) = (0, 0);
         while at < name.len() {

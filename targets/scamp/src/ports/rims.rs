@@ -29,7 +29,7 @@ pub(crate) fn rims(
 ) -> Result<Vec<Rim>> {
     let margin = margin(inputs.iter().map(|lie| lie.area), array.height, array.width);
     let planes = |lies: &[Lie]| lies.iter().flat_map(|lie| lie.planes.clone()).collect::<Vec<_>>();
-    let images: Vec<Reg> = planes(inputs).into_iter().map(|plane| plane.register).collect();
+    let images: Vec<Reg> = planes(inputs).into_iter().map(|plane| plane.register.1).collect();
     let reads: Vec<_> = planes(results).iter().map(|plane| (plane.after, plane.register)).collect();
     let state = Reaches::new(&images, margin, array.edge == Edge::Stale);
     let (reached, _) = reaches(program, state, &reads).ok_or_else(|| {

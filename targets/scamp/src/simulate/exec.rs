@@ -146,12 +146,11 @@ impl Executor {
     pub fn run_reading(
         &self,
         inputs: &[(Named, Vec<f64>)],
-        reads: &[(usize, Reg)],
+        reads: &[(usize, Named)],
     ) -> Result<(Outcome, Vec<Vec<f64>>)> {
-        let known = |&(after, register): &(usize, Reg)| {
-            let plane = self.plane((Space::Analogue, register));
-            let unknown = || Diagnostic::bug(format!("no plane for {register}"));
-            Ok((after, plane.ok_or_else(unknown)?))
+        let known = |&(after, named): &(usize, Named)| {
+            let unknown = || Diagnostic::bug(format!("no plane for {}", named.1));
+            Ok((after, named.0, self.plane(named).ok_or_else(unknown)?))
         };
         let places = reads.iter().map(known).collect::<Result<Vec<_>>>()?;
         let mut found = vec![Vec::new(); reads.len()];
@@ -240,15 +239,20 @@ impl Executor {
 
 /// Keeps the planes that are read after an instruction.
 fn keep<T: Number>(
-    places: &[(usize, usize)],
+    places: &[(usize, Space, usize)],
     index: usize,
     planes: &Planes<T>,
     found: &mut [Vec<f64>],
 ) {
-    for (&(after, plane), found) in places.iter().zip(found) {
-        if after == index {
-            *found = planes.analogue[plane].iter().map(Number::float).collect();
-        }
+    for (&(_, space, plane), found) in
+        places.iter().zip(found).filter(|((after, ..), _)| *after == index)
+    {
+        *found = match space {
+            Space::Analogue => planes.analogue[plane].iter().map(Number::float).collect(),
+            Space::Digital => {
+                planes.digital[plane].iter().map(|&bit| f64::from(u8::from(bit))).collect()
+            }
+        };
     }
 }
 

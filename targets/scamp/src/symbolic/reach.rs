@@ -5,8 +5,8 @@
 //! element may count as spoilt that is not.
 
 use crate::expand::expand;
-use crate::isa::{Class, Direction, Inst, Reg};
-use crate::program::Program;
+use crate::isa::{Class, Direction, Gate, Inst, Reg};
+use crate::program::{Named, Program, Space};
 use std::collections::BTreeMap;
 
 /// Where a value may differ from 0, and where it is spoilt, by the sides of [`Direction::ALL`].
@@ -25,7 +25,7 @@ pub struct Reaches {
     margin: [i64; 4],
     /// What comes in from beyond the edge is always wrong.
     stale: bool,
-    registers: BTreeMap<Reg, Reach>,
+    registers: BTreeMap<Named, Reach>,
     /// What FLAG depends on, while it is not set everywhere.
     flag: Option<Reach>,
     /// The largest reach of any value so far.
@@ -59,13 +59,17 @@ impl Reach {
 impl Reaches {
     /// The registers that hold images at first, with so many elements between them and the edges.
     pub fn new(inputs: &[Reg], margin: [i64; 4], stale: bool) -> Reaches {
-        let registers = inputs.iter().map(|&register| (register, Reach::default())).collect();
+        let image = |&register: &Reg| ((Space::Analogue, register), Reach::default());
+        let registers = inputs.iter().map(image).collect();
         Reaches { margin, stale, registers, flag: None, most: [0; 4] }
     }
 
     /// The reach of a register; `None` where it is 0 everywhere.
-    pub fn of(&self, register: Reg) -> Option<Reach> {
-        self.registers.get(&register).copied()
+    pub fn of(&self, named: Named) -> Option<Reach> {
+        match named {
+            (Space::Digital, Reg::FLAG) => Some(self.flag.unwrap_or(Reach::EVERYWHERE)),
+            _ => self.registers.get(&named).copied(),
+        }
     }
 
     /// The largest reach of any value so far.
@@ -81,11 +85,11 @@ impl Reaches {
     fn read(&self, sources: &[Reg]) -> Option<Reach> {
         let read = |source: &Reg| match source.direction() {
             Some(direction) => {
-                let news = self.of(Reg::NEWS);
+                let news = self.of((Space::Analogue, Reg::NEWS));
                 let edge = if self.stale { Some(news.unwrap_or_default()) } else { news };
                 edge.map(|reach| reach.from(direction, &self.margin, self.stale))
             }
-            None => self.of(*source),
+            None => self.of((Space::Analogue, *source)),
         };
         sources.iter().filter_map(read).reduce(Reach::join)
     }
@@ -103,10 +107,21 @@ impl Reaches {
             }
             Class::Load => {
                 let is_zero = inst.operands_of::<i8>()[0] == 0;
-                self.write_everywhere(Reg::IN, (!is_zero).then_some(Reach::EVERYWHERE));
+                self.write_everywhere(
+                    (Space::Analogue, Reg::IN),
+                    (!is_zero).then_some(Reach::EVERYWHERE),
+                );
                 return Some(());
             }
             Class::Emulator | Class::Bus | Class::Macro | Class::Sensor | Class::LoadMacro => {}
+            Class::Digital(Gate::Copy | Gate::Not) => {
+                let (writes, reads) = inst.split();
+                // What is not 1 is 1 after NOT, wherever it is.
+                let bit = self.of((Space::Digital, reads[0])).unwrap_or_default();
+                let bit = Reach { spoilt: bit.spoilt, ..Reach::EVERYWHERE };
+                self.write_everywhere((Space::Digital, writes[0]), Some(bit));
+                return (writes[0] != Reg::FLAG).then_some(());
+            }
             Class::Digital(_) | Class::Pattern => return None,
         }
         let bus = inst.bus()?;
@@ -119,19 +134,19 @@ impl Reaches {
                 }
                 None => (receiver, sum),
             };
-            self.write(target, value);
+            self.write((Space::Analogue, target), value);
         }
         Some(())
     }
 
     /// Writes a register whatever FLAG is.
-    fn write_everywhere(&mut self, register: Reg, value: Option<Reach>) {
+    fn write_everywhere(&mut self, register: Named, value: Option<Reach>) {
         let flag = self.flag.take();
         self.write(register, value);
         self.flag = flag;
     }
 
-    fn write(&mut self, register: Reg, value: Option<Reach>) {
+    fn write(&mut self, register: Named, value: Option<Reach>) {
         let value = match self.flag {
             None => value,
             // The old value stays in some elements, and FLAG itself may be wrong.
@@ -156,7 +171,7 @@ impl Reaches {
 pub fn reaches(
     program: &Program,
     mut state: Reaches,
-    reads: &[(usize, Reg)],
+    reads: &[(usize, Named)],
 ) -> Option<(Vec<Reach>, [i64; 4])> {
     let mut found = vec![Reach::default(); reads.len()];
     for (index, inst) in program.instructions.iter().enumerate() {

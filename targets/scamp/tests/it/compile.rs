@@ -9,12 +9,13 @@ use quincunx_diag::{Diagnostic, any_error};
 use quincunx_graph::execute::{Keep, exact};
 use quincunx_graph::{Conv, Graph, Op, Unary, Window};
 use quincunx_scamp::files::{read_kernels, to_graph};
+use quincunx_scamp::program::Space;
 use quincunx_scamp::verify::verify_kernels;
 use quincunx_scamp::{Artifact, ScampArch, TARGET};
 use quincunx_tensor::{DType, Tensor, Tensors};
 use std::fs;
 
-type Given<'a> = [(&'a str, String)];
+pub(crate) type Given<'a> = [(&'a str, String)];
 
 fn options(given: &Given<'_>) -> Options {
     let own = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -23,34 +24,34 @@ fn options(given: &Given<'_>) -> Options {
 }
 
 /// An option for small arrays, on which tests are fast.
-fn size(width: usize, height: usize) -> (&'static str, String) {
+pub(crate) fn size(width: usize, height: usize) -> (&'static str, String) {
     ("size", format!("{width}x{height}"))
 }
 
 /// A graph on a machine.
-struct Case<'a> {
-    graph: &'a Graph,
-    arch: ScampArch,
-    options: Options,
+pub(crate) struct Case<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) arch: ScampArch,
+    pub(crate) options: Options,
 }
 
 impl Case<'_> {
-    fn new<'a>(graph: &'a Graph, given: &Given<'_>) -> Case<'a> {
+    pub(crate) fn new<'a>(graph: &'a Graph, given: &Given<'_>) -> Case<'a> {
         Case { graph, arch: scamp5(), options: options(given) }
     }
 
-    fn claims(&self) -> Vec<Claim> {
+    pub(crate) fn claims(&self) -> Vec<Claim> {
         let compiler = compiler_of(&TARGET).unwrap();
         compiler.claim(self.graph, &self.arch, &self.options, &Refused::default()).unwrap()
     }
 
-    fn compile(&self, log: &mut Log) -> Result<Compiled, NotCompiled> {
+    pub(crate) fn compile(&self, log: &mut Log) -> Result<Compiled, NotCompiled> {
         let compiler = compiler_of(&TARGET).unwrap();
         compiler.compile(self.graph, &self.arch, &self.options, log)
     }
 
     /// The problem that keeps the graph from being compiled.
-    fn problem(&self) -> Diagnostic {
+    pub(crate) fn problem(&self) -> Diagnostic {
         match self.compile(&mut Log::default()) {
             Ok(_) => panic!("it was compiled"),
             Err(problem) => problem.first(),
@@ -59,7 +60,7 @@ impl Case<'_> {
 
     /// The program after all judges agreed: both simulators and the golden model bit for bit on every
     /// value, and the program that is read back from its text.
-    fn judged(&self, images: &Tensors) -> (Compiled, Tensors) {
+    pub(crate) fn judged(&self, images: &Tensors) -> (Compiled, Tensors) {
         let compiled =
             self.compile(&mut Log::default()).unwrap_or_else(|p| panic!("{}", p.first()));
         let compiler = compiler_of(&TARGET).unwrap();
@@ -101,31 +102,31 @@ fn same(program: &dyn Program, engine: Engine, images: &Tensors, expected: &Tens
     found
 }
 
-fn image(random: &mut Random, shape: &[usize]) -> Tensor {
+pub(crate) fn image(random: &mut Random, shape: &[usize]) -> Tensor {
     let count = shape.iter().product();
     let values = (0..count).map(|_| (random.range(0, 513) as f32 - 256.0) / 64.0).collect();
     Tensor::from_vec::<f32>(shape, values).unwrap()
 }
 
 /// A network of one image.
-fn network(shape: &[usize]) -> Graph {
+pub(crate) fn network(shape: &[usize]) -> Graph {
     let mut graph = Graph::new("net");
     graph.add_input("x", DType::F32, shape, &[]).unwrap();
     graph
 }
 
 /// What a convolution is drawn from.
-struct Draw {
-    outputs: usize,
-    kernel: [usize; 2],
-    stride: usize,
-    pad: usize,
-    groups: usize,
-    bias: bool,
+pub(crate) struct Draw {
+    pub(crate) outputs: usize,
+    pub(crate) kernel: [usize; 2],
+    pub(crate) stride: usize,
+    pub(crate) pad: usize,
+    pub(crate) groups: usize,
+    pub(crate) bias: bool,
 }
 
 /// Adds a convolution behind the value `from`.
-fn convolve(graph: &mut Graph, random: &mut Random, from: &str, to: &str, draw: &Draw) {
+pub(crate) fn convolve(graph: &mut Graph, random: &mut Random, from: &str, to: &str, draw: &Draw) {
     let x = graph.value_named(from).unwrap();
     let inner = graph[x].shape[1] / draw.groups;
     let shape = [draw.outputs, inner, draw.kernel[0], draw.kernel[1]];
@@ -146,12 +147,12 @@ fn convolve(graph: &mut Graph, random: &mut Random, from: &str, to: &str, draw: 
     graph.add_node(&format!("{to}.conv"), op, &inputs, to).unwrap();
 }
 
-fn output(graph: &mut Graph, name: &str) {
+pub(crate) fn output(graph: &mut Graph, name: &str) {
     let id = graph.value_named(name).unwrap();
     graph.add_output(id);
 }
 
-fn inputs(random: &mut Random, graph: &Graph) -> Tensors {
+pub(crate) fn inputs(random: &mut Random, graph: &Graph) -> Tensors {
     let id = graph.inputs()[0];
     Tensors::from([(graph[id].name.clone(), image(random, &graph[id].shape))])
 }
@@ -284,7 +285,9 @@ fn reasons() {
     convolve(&mut graph, &mut random, "x", "y", &draw);
     let y = graph.value_named("y").unwrap();
     graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(y)], "z").unwrap();
-    assert!(reason(&graph, &[]).unwrap().contains("bias"));
+    let driver = [("bias", "driver".to_owned())];
+    assert!(reason(&graph, &driver).unwrap().contains("bias"));
+    assert!(reason(&graph, &[("scale", "20".to_owned())]).unwrap().contains("127 of IN"));
     assert!(reason(&graph, &[size(7, 7)]).unwrap().contains("does not fit the array of 7 x 7"));
     assert!(reason(&graph, &[("mode", "digital".to_owned())]).unwrap().contains("1-bit"));
     let mut graph = network(&[1, 1, 8, 8]);
@@ -376,7 +379,7 @@ fn rims_are_what_differs() {
     let a = crate::common::reg("A");
     let reach = |margin: i64| {
         let state = Reaches::new(&[a], [margin; 4], false);
-        reaches(&program, state, &[(2, crate::common::reg("B"))]).unwrap().0[0]
+        reaches(&program, state, &[(2, (Space::Analogue, crate::common::reg("B")))]).unwrap().0[0]
     };
     assert_eq!((reach(0).spoilt, reach(0).beyond), ([0, 1, 0, 0], [0, 1, 0, -1]));
     assert_eq!(reach(1).spoilt, [0, 1, 0, 0]);

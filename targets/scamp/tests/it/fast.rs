@@ -32,8 +32,7 @@ fn reads(program: &Program, executor: &Executor, random: &mut Random) -> Vec<(us
 
 /// What is read by the executor, bit by bit.
 fn expected(executor: &Executor, images: &Images, reads: &[(usize, Named)]) -> Vec<Vec<u64>> {
-    let registers: Vec<_> = reads.iter().map(|&(after, (_, register))| (after, register)).collect();
-    let (_, found) = executor.run_reading(images, &registers).unwrap();
+    let (_, found) = executor.run_reading(images, reads).unwrap();
     bits(&found)
 }
 

@@ -150,7 +150,7 @@ fn constants_reach_everywhere() {
     use quincunx_scamp::symbolic::{Reaches, reaches};
     let spoilt = |source: &str| {
         let program = parse(source);
-        let reads = [(program.instructions.len() - 1, reg("A"))];
+        let reads = [(program.instructions.len() - 1, (Space::Analogue, reg("A")))];
         let state = Reaches::new(&[], [5; 4], false);
         reaches(&program, state, &reads).unwrap().0[0].spoilt
     };

@@ -12,6 +12,7 @@ mod fuzz;
 mod global_input;
 mod golden;
 mod mutation;
+mod networks;
 mod prove;
 mod readme;
 mod roundtrip;
