@@ -7,6 +7,7 @@
 
 pub mod arch;
 mod artifact;
+pub mod auke;
 mod bench;
 pub mod bus;
 pub mod cain;

@@ -88,7 +88,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         .used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "effort",
-        "how hard the default search tries",
+        "how hard the default search and AUKE's try",
         "default",
         &Effort::NAMES,
     )
@@ -110,7 +110,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     .used_by(&[Use::Compile]),
     OptionInfo::text(
         "ops",
-        "macros of compiled programs: all or basic (Cain's sets), every, or a list of mnemonics; empty for \
+        "macros of compiled programs, but for AUKE's: all or basic (Cain's sets), every, or a list of mnemonics; empty for \
          all where the machine has them, else those it has",
         "",
     )
@@ -161,11 +161,22 @@ pub(crate) enum Search {
     Default,
     /// Cain's.
     Cain,
+    /// AUKE's.
+    Auke,
 }
 
 impl Search {
     /// Names for the option `search`.
-    pub(crate) const NAMES: [&'static str; 2] = ["default", "cain"];
+    pub(crate) const NAMES: [&'static str; 3] = ["default", "cain", "auke"];
+
+    /// The search of a name; the default one for any other.
+    fn named(name: &str) -> Search {
+        match name {
+            "cain" => Search::Cain,
+            "auke" => Search::Auke,
+            _ => Search::Default,
+        }
+    }
 }
 
 /// Where biases are added.
@@ -308,7 +319,7 @@ impl Wishes {
         of_default_search(options)?;
         Ok(Wishes {
             bus,
-            search: if options.get("search") == "cain" { Search::Cain } else { Search::Default },
+            search: Search::named(options.get("search")),
             effort: Effort::named(options.get("effort")),
             leftovers: options.flag("leftovers"),
             macros: macros(options.get("ops"), arch)?,

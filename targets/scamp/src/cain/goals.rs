@@ -8,42 +8,42 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
 /// How far a goal may reach from the centre; what would move further is not tried.
-pub(super) const REACH: i32 = 500;
+pub(crate) const REACH: i32 = 500;
 
 /// Most channels.
-pub(super) const CHANNELS: u32 = 1 << 10;
+pub(crate) const CHANNELS: u32 = 1 << 10;
 
 /// Most atoms of a goal.
-pub(super) const ATOMS: i64 = 1 << 28;
+pub(crate) const ATOMS: i64 = 1 << 28;
 
 const MIDDLE: i32 = 512;
 
 /// A cell in one word, ordered by channel, x and y.
-pub(super) type Place = u32;
+pub(crate) type Place = u32;
 
-pub(super) fn place(x: i32, y: i32, z: u32) -> Place {
+pub(crate) fn place(x: i32, y: i32, z: u32) -> Place {
     z << 20 | ((x + MIDDLE) as u32) << 10 | (y + MIDDLE) as u32
 }
 
-pub(super) fn x_of(place: Place) -> i32 {
+pub(crate) fn x_of(place: Place) -> i32 {
     (place >> 10 & 1023) as i32 - MIDDLE
 }
 
-pub(super) fn y_of(place: Place) -> i32 {
+pub(crate) fn y_of(place: Place) -> i32 {
     (place & 1023) as i32 - MIDDLE
 }
 
-fn z_of(place: Place) -> u32 {
+pub(crate) fn z_of(place: Place) -> u32 {
     place >> 20
 }
 
 /// The place moved by (x, y).
-pub(super) fn moved(place: Place, x: i32, y: i32) -> Place {
+pub(crate) fn moved(place: Place, x: i32, y: i32) -> Place {
     place.wrapping_add_signed((x << 10) + y)
 }
 
 /// The distance of a place from the centre of channel 0.
-pub(super) fn way(place: Place) -> i64 {
+pub(crate) fn way(place: Place) -> i64 {
     i64::from(x_of(place).abs() + y_of(place).abs()) + i64::from(z_of(place))
 }
 
@@ -67,51 +67,51 @@ static POWERS: LazyLock<Powers> = LazyLock::new(|| {
 });
 
 /// Mixes the bits of a number.
-pub(super) fn mix(mut word: u64) -> u64 {
+pub(crate) fn mix(mut word: u64) -> u64 {
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
 }
 
 /// What a hash is multiplied with when a goal moves by (x, y).
-pub(super) fn factor(x: i32, y: i32) -> u64 {
+pub(crate) fn factor(x: i32, y: i32) -> u64 {
     POWERS.x[(x + MIDDLE) as usize].wrapping_mul(POWERS.y[(y + MIDDLE) as usize])
 }
 
 /// The hash of one atom.
-pub(super) fn weight(place: Place) -> u64 {
+pub(crate) fn weight(place: Place) -> u64 {
     let channel = mix(u64::from(z_of(place)) + 1) | 1;
     factor(x_of(place), y_of(place)).wrapping_mul(channel)
 }
 
 /// The cells of a goal in the order of places, with counts that are not 0.
-pub(super) type Cells = SmallVec<[(Place, i32); 9]>;
+pub(crate) type Cells = SmallVec<[(Place, i32); 9]>;
 
 /// A goal and what is known of it.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) cells: Cells,
+pub(crate) struct Shape {
+    pub(crate) cells: Cells,
     /// Number of atoms.
-    pub(super) total: i64,
+    pub(crate) total: i64,
     /// Distances of all atoms from the centre of channel 0.
-    pub(super) way: i64,
+    pub(crate) way: i64,
     /// Negative atoms.
-    pub(super) minus: i64,
+    pub(crate) minus: i64,
     /// Sum of the weights of atoms: equal goals have equal hashes.
-    pub(super) hash: u64,
+    pub(crate) hash: u64,
     /// The hash of the goal in the corner: equal for goals that are translations of each other.
-    pub(super) form: u64,
+    pub(crate) form: u64,
     /// Bits of the cells on a torus of 8 by 8.
     mask: u64,
     /// Least and largest count, signs aside; 0 without cells.
-    pub(super) low: i64,
-    pub(super) high: i64,
+    pub(crate) low: i64,
+    pub(crate) high: i64,
     /// Least and largest x and y.
-    pub(super) bounds: [i32; 4],
+    pub(crate) bounds: [i32; 4],
 }
 
 impl Shape {
-    pub(super) fn new(cells: Cells) -> Shape {
+    pub(crate) fn new(cells: Cells) -> Shape {
         let mut shape = Shape {
             cells: Cells::new(),
             total: 0,
@@ -148,7 +148,7 @@ impl Shape {
     }
 
     /// A goal of the interface; `None` where it reaches too far or has too many atoms.
-    pub(super) fn of_goal(goal: &Goal) -> Option<Shape> {
+    pub(crate) fn of_goal(goal: &Goal) -> Option<Shape> {
         let near = |offset: i32| (-REACH..=REACH).contains(&offset);
         let cell = |(Cell { x, y, z }, count): (Cell, i64)| {
             let fits = near(x) && near(y) && z < CHANNELS && count.abs() <= ATOMS;
@@ -160,41 +160,51 @@ impl Shape {
         (shape.total <= ATOMS).then_some(shape)
     }
 
+    /// The goal in the form of the interface.
+    pub(crate) fn to_goal(&self) -> Goal {
+        let mut goal = Goal::default();
+        for &(place, count) in &self.cells {
+            let cell = Cell { x: x_of(place), y: y_of(place), z: z_of(place) };
+            goal.set(cell, i64::from(count));
+        }
+        goal
+    }
+
     /// The identity of a channel.
-    pub(super) fn identity(channel: u32, depth: u32) -> Shape {
+    pub(crate) fn identity(channel: u32, depth: u32) -> Shape {
         Shape::new(Cells::from_slice(&[(place(0, 0, channel), 1 << depth)]))
     }
 
     /// What the goal adds to the hash of a bag; 0 atoms are something as well.
-    pub(super) fn key(&self) -> u64 {
+    pub(crate) fn key(&self) -> u64 {
         mix(self.hash.wrapping_add(0x9e37_79b9_7f4a_7c15))
     }
 
     /// True where all atoms are in one element.
-    pub(super) fn is_point(&self) -> bool {
+    pub(crate) fn is_point(&self) -> bool {
         self.bounds[0] == self.bounds[1] && self.bounds[2] == self.bounds[3]
     }
 
     /// True if the goal may be moved by (x, y).
-    pub(super) fn may_move(&self, x: i32, y: i32) -> bool {
+    pub(crate) fn may_move(&self, x: i32, y: i32) -> bool {
         let [west, east, south, north] = self.bounds;
         west + x >= -REACH && east + x <= REACH && south + y >= -REACH && north + y <= REACH
     }
 
-    pub(super) fn translated(&self, x: i32, y: i32) -> Shape {
+    pub(crate) fn translated(&self, x: i32, y: i32) -> Shape {
         Shape::new(self.cells.iter().map(|&(place, n)| (moved(place, x, y), n)).collect())
     }
 
-    pub(super) fn negated(&self) -> Shape {
+    pub(crate) fn negated(&self) -> Shape {
         Shape::new(self.cells.iter().map(|&(place, n)| (place, -n)).collect())
     }
 
-    pub(super) fn doubled(&self) -> Shape {
+    pub(crate) fn doubled(&self) -> Shape {
         Shape::new(self.cells.iter().map(|&(place, n)| (place, 2 * n)).collect())
     }
 
     /// The goal without atoms of another one, which may have more.
-    pub(super) fn minus(&self, other: &[(Place, i32)]) -> Shape {
+    pub(crate) fn minus(&self, other: &[(Place, i32)]) -> Shape {
         let (mut cells, mut rest) = (Cells::new(), other.iter().copied().peekable());
         for &(place, count) in &self.cells {
             while let Some((_, n)) = rest.next_if(|next| next.0 < place) {
@@ -210,7 +220,7 @@ impl Shape {
     }
 
     /// True if another goal has all atoms of this one.
-    pub(super) fn is_within(&self, other: &Shape) -> bool {
+    pub(crate) fn is_within(&self, other: &Shape) -> bool {
         if self.total > other.total || self.mask & !other.mask != 0 {
             return false;
         }
@@ -228,11 +238,11 @@ fn covers(more: i32, less: i32) -> bool {
 }
 
 /// The number of an interned goal.
-pub(super) type Id = u32;
+pub(crate) type Id = u32;
 
 /// Hashes are keys of maps as they are.
 #[derive(Default)]
-pub(super) struct Keep(u64);
+pub(crate) struct Keep(u64);
 
 impl Hasher for Keep {
     fn finish(&self) -> u64 {
@@ -250,18 +260,18 @@ impl Hasher for Keep {
     }
 }
 
-pub(super) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Keep>>;
+pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Keep>>;
 
 /// All goals that were met.
 #[derive(Default)]
-pub(super) struct Goals {
+pub(crate) struct Goals {
     list: Vec<Shape>,
     ids: ByHash<Id>,
 }
 
 impl Goals {
     /// The number of a goal.
-    pub(super) fn intern(&mut self, shape: Shape) -> Id {
+    pub(crate) fn intern(&mut self, shape: Shape) -> Id {
         let next = self.list.len() as Id;
         match self.ids.get(&shape.hash) {
             Some(&id) if self.list[id as usize].cells == shape.cells => return id,
@@ -273,11 +283,11 @@ impl Goals {
         next
     }
 
-    pub(super) fn get(&self, id: Id) -> &Shape {
+    pub(crate) fn get(&self, id: Id) -> &Shape {
         &self.list[id as usize]
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 }

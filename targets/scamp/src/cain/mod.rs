@@ -15,7 +15,7 @@
 //! Facts: `cain-paper`, `cain` (`docs/bibliography.md`).
 
 mod allocate;
-mod goals;
+pub(crate) mod goals;
 mod heuristics;
 mod op;
 mod pairs;
@@ -163,25 +163,31 @@ fn nothing(task: &Task, settings: &Settings, counts: &Counts) -> Diagnostic {
 
 fn table(counts: &Counts) -> Table {
     let mut table = Table::properties("search");
-    let rows = [
-        ("nodes", counts.nodes),
-        ("visits", counts.visits),
-        ("children", counts.children),
-        ("culled: registers", counts.registers),
-        ("culled: depth", counts.depth),
-        ("culled: cost", counts.cost),
-        ("culled: goals", counts.goals),
-        ("culled: atoms", counts.atoms),
-        ("culled: repeated", counts.repeated),
-        ("exhausted", counts.exhausted),
-        ("parents dropped", counts.dropped),
-        ("bags not noted", counts.unnoted),
-        ("solved directly", counts.solved),
-        ("registers do not suffice", counts.unallocated),
-        ("plans", counts.plans),
-    ];
-    for (name, count) in rows {
+    for (name, count) in counts.rows() {
         table.property(name, count);
     }
     table
+}
+
+impl Counts {
+    /// Nodes, children, culls by cause and plans, with their names.
+    pub fn rows(&self) -> [(&'static str, u64); 15] {
+        [
+            ("nodes", self.nodes),
+            ("visits", self.visits),
+            ("children", self.children),
+            ("culled: registers", self.registers),
+            ("culled: depth", self.depth),
+            ("culled: cost", self.cost),
+            ("culled: goals", self.goals),
+            ("culled: atoms", self.atoms),
+            ("culled: repeated", self.repeated),
+            ("exhausted", self.exhausted),
+            ("parents dropped", self.dropped),
+            ("bags not noted", self.unnoted),
+            ("solved directly", self.solved),
+            ("registers do not suffice", self.unallocated),
+            ("plans", self.plans),
+        ]
+    }
 }

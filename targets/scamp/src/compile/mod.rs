@@ -88,6 +88,7 @@ pub(crate) fn compile(
     log.pass("search", format!("{length} instructions"), || {
         writer.program.instructions.iter().map(|inst| inst.text() + "\n").collect()
     });
+    std::mem::take(&mut writer.told).log(log);
     log.diagnostics.append(&mut writer.notes);
     let interface = writer.interface()?;
     if let Some((value, problem)) = lost(&interface.rims) {
@@ -152,6 +153,7 @@ struct Writer<'a> {
     /// What IN holds.
     loaded: Option<i8>,
     notes: Vec<Diagnostic>,
+    told: find::Told,
 }
 
 impl<'a> Writer<'a> {
@@ -176,6 +178,7 @@ impl<'a> Writer<'a> {
             biased: BTreeSet::new(),
             loaded: None,
             notes: Vec::new(),
+            told: find::Told::default(),
         };
         let list = if wishes.inputs.is_empty() { &wishes.pool } else { &wishes.inputs };
         let channels: usize = graph.inputs().iter().map(|&id| graph[id].shape[1]).sum();
@@ -409,9 +412,12 @@ impl<'a> Writer<'a> {
         let wanted = Wanted { goals, depth: kernels.depth, inputs, outputs: outputs.clone() };
         let task =
             Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
-        let found = find::find(&task, self.arch, self.wishes)?;
+        let names: Vec<String> = outputs.iter().map(Reg::to_string).collect();
+        let of = format!("\"{}\" in {}", self.node(part.layer)?.name, names.join(" "));
+        let found = find::find(&of, &task, self.arch, self.wishes)?;
         let first = self.program.instructions.len();
-        self.program.instructions.extend(found.instructions);
+        self.told.add(found.told);
+        self.program.instructions.extend(found.program.instructions);
         if let (true, Some(&x)) = (self.program.instructions.is_empty(), outputs.first()) {
             // Values are read after an instruction.
             self.program.instructions.push(Inst::Mov { y: x, x });

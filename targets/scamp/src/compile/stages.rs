@@ -65,7 +65,7 @@ impl Writer<'_> {
         let wanted = Wanted { goals: Bag(vec![goal]), depth, inputs: vec![y], outputs: vec![y] };
         let task =
             Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
-        Ok(find::find(&task, self.arch, self.wishes)?.instructions)
+        Ok(find::find("a mean", &task, self.arch, self.wishes)?.program.instructions)
     }
 
     /// Does a stage to the channels from `first` on, and says where its results are.

@@ -2,6 +2,7 @@
 
 mod api;
 mod artifact;
+mod auke;
 mod bus;
 mod cain;
 mod common;
