@@ -3,6 +3,7 @@
 mod machine;
 
 use crate::arch::ScampArch;
+use crate::digital::ports as digital;
 use crate::files::KernelFile;
 use crate::isa::Class;
 use crate::options::Chosen;
@@ -43,6 +44,8 @@ pub struct Artifact {
     outputs: Vec<Named>,
     /// Where the values of a network lie, if it is a compiled one.
     wiring: Option<Wiring>,
+    /// The same of numbers in 1-bit registers.
+    digital: Option<digital::Wiring>,
 }
 
 impl Artifact {
@@ -80,14 +83,28 @@ impl Artifact {
             ..Interface::default()
         };
         let mut given = interface.filter(|given| *given != raw);
+        let size = (chosen.height, chosen.width);
+        let digital = given.as_ref().map(|g| digital::Wiring::of(g, &program, arch, size));
+        let digital = digital.transpose()?.flatten();
         let mut wiring = None;
-        if let Some(given) = &mut given {
+        if let Some(given) = given.as_mut().filter(|_| digital.is_none()) {
             let wires = Wiring::of(given, &program, arch, &chosen)?;
             given.rims = wires.rims(&given.rims, &program, &chosen)?;
             wiring = Some(wires);
         }
         let (interface, arch) = (given.unwrap_or(raw), arch.clone());
-        Ok(Artifact { program, spans, arch, chosen, wanted, interface, inputs, outputs, wiring })
+        Ok(Artifact {
+            program,
+            spans,
+            arch,
+            chosen,
+            wanted,
+            interface,
+            inputs,
+            outputs,
+            wiring,
+            digital,
+        })
     }
 
     /// The program.

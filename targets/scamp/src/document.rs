@@ -1,7 +1,7 @@
 //! Kernel files as documents: what `inspect` shows of them.
 
 use crate::arch::ScampArch;
-use crate::files::{KernelFile, Mode, is_kernel_file, kernels, to_graph};
+use crate::files::{KernelFile, Mode, is_kernel_file, kernels, layout_of, to_graph};
 use crate::options::Chosen;
 use quincunx_contract::{ArchSource, Document, File, ModelFile, Options};
 use quincunx_diag::{Diagnostic, Result};
@@ -45,7 +45,8 @@ pub(crate) fn model(file: &File) -> std::result::Result<Option<ModelFile>, Vec<D
     }
     let arch = ScampArch::from_source(&ArchSource::Default)?;
     let kernels = kernels(file)?;
-    let graph = to_graph(&kernels, arch.height, arch.width);
+    let block = kernels.digital.as_ref().map_or((1, 1), |layout| layout.block);
+    let graph = to_graph(&kernels, arch.height / block.1, arch.width / block.0);
     let graph = graph.map_err(|problem| problem.name_file(&file.name))?;
     Ok(Some(ModelFile { kind: "Cain kernels", graph, options: given(&kernels) }))
 }
@@ -60,6 +61,8 @@ fn given(file: &KernelFile) -> Vec<(&'static str, String)> {
     };
     let mut options = vec![("mode", mode.to_owned())];
     if file.mode != Mode::Analogue {
+        options.push(("layout", layout_of(file)));
+        options.extend(text_format(file));
         return options;
     }
     options.push(("depth", file.approximation().0.to_string()));
@@ -70,11 +73,7 @@ fn given(file: &KernelFile) -> Vec<(&'static str, String)> {
     }
     let setting = |name: &str| file.settings.get(name);
     options.extend(setting(OPS).map(|ops| ("ops", ops.clone())));
-    if setting("pairGen.outputFormat.name").is_some_and(|name| name == "jssFormat") {
-        options.push(("text-format", "jss".to_owned()));
-        let name = setting("pairGen.outputFormat.simulatorName");
-        options.extend(name.map(|name| ("simulator-name", name.clone())));
-    }
+    options.extend(text_format(file));
     let is_of_search = |name: &str| {
         name != OPS && ["runConfig.", "pairGen.strategy."].iter().any(|f| name.starts_with(f))
     };
@@ -88,6 +87,17 @@ fn given(file: &KernelFile) -> Vec<(&'static str, String)> {
         options.push(("cain", serde_json::Value::Object(search).to_string()));
     }
     options
+}
+
+/// The form of text that a kernel file asks for.
+fn text_format(file: &KernelFile) -> Vec<(&'static str, String)> {
+    let setting = |name: &str| file.settings.get(name);
+    if setting("pairGen.outputFormat.name").is_none_or(|name| name != "jssFormat") {
+        return Vec::new();
+    }
+    let name = setting("pairGen.outputFormat.simulatorName");
+    let name = name.map(|name| ("simulator-name", name.clone()));
+    [("text-format", "jss".to_owned())].into_iter().chain(name).collect()
 }
 
 /// The setting that names the macros.
@@ -118,7 +128,8 @@ fn contents(file: &KernelFile, height: usize, width: usize) -> Result<Document> 
         ("atoms".to_owned(), file.outputs().into_iter().zip(&bag.0).map(atoms).collect()),
     ];
     let mut problems = file.warnings.clone();
-    match to_graph(file, height, width) {
+    let block = file.digital.as_ref().map_or((1, 1), |layout| layout.block);
+    match to_graph(file, height / block.1, width / block.0) {
         Ok(graph) => texts.push(("graph".to_owned(), graph.to_string())),
         Err(problem) => problems.push(problem.as_warning()),
     }

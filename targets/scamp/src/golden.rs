@@ -9,8 +9,10 @@
 use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Compare, Conv, Graph, Node, Op, Pool, PoolKind, Unary, Value, ValueId};
-use quincunx_num::{Dyadic, Int};
+use quincunx_graph::{
+    Compare, Conv, Graph, Node, Op, Pool, PoolKind, Scalar, Unary, Value, ValueId,
+};
+use quincunx_num::{Dyadic, Int, Overflow, round_shift};
 use std::collections::BTreeMap;
 
 /// Deepest units that numerics may have.
@@ -41,6 +43,12 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
             Op::Compare(compare) => Layer::Compare(*compare, numbers(graph, node, scale)?),
             Op::Unary(Unary::Relu) => Layer::Positive,
             Op::Cast { .. } => Layer::Same,
+            Op::Quantise(grid) => {
+                let scalar = grid.scalars(&[]).filter(|scalars| scalars[0].zero == 0);
+                let steps = scalar.and_then(|scalars| Steps::of(scalars[0]));
+                let wrong = || misfit(format!("{:?} has no such grid", node.name));
+                Layer::Steps(steps.ok_or_else(wrong)?)
+            }
             other => return Err(misfit(format!("the machine has no {}", other.name()))),
         };
         layers.insert(node.output, layer);
@@ -74,6 +82,36 @@ enum Layer {
     /// 0 in the place of what is below it.
     Positive,
     Same,
+    /// What numbers in 1-bit registers can be.
+    Steps(Steps),
+}
+
+/// Whole numbers of units of a power of two, which wrap.
+struct Steps {
+    scalar: Scalar,
+    /// Exponent of the unit.
+    unit: i32,
+}
+
+impl Steps {
+    fn of(scalar: Scalar) -> Option<Steps> {
+        let unit = Dyadic::from_f64(scalar.scale)?;
+        (*unit.mantissa() == Int::ONE && scalar.overflow == Overflow::Wrap)
+            .then(|| Steps { scalar, unit: unit.exponent() })
+    }
+
+    fn nearest(&self, pixel: &Dyadic) -> Dyadic {
+        let steps = Dyadic::new(pixel.mantissa().clone(), pixel.exponent() - self.unit);
+        let whole = match steps.in_units(0) {
+            Some(whole) => whole,
+            None => {
+                let drop = i64::from(steps.exponent().unsigned_abs());
+                round_shift(steps.mantissa(), drop, self.scalar.rounding)
+            }
+        };
+        let Scalar { signed, width, overflow, .. } = self.scalar;
+        Dyadic::new(overflow.apply(&whole, signed, width), self.unit)
+    }
 }
 
 /// The pixels of a value, exactly, and what is added where a channel is read out.
@@ -124,6 +162,7 @@ impl Layers for Machine {
                 pixels.iter().map(|pixel| pixel.max(&Dyadic::ZERO).clone()).collect()
             }
             Layer::Same => pixels.clone(),
+            Layer::Steps(steps) => pixels.iter().map(|pixel| steps.nearest(pixel)).collect(),
         };
         Ok(Number { pixels, bias: Vec::new() })
     }

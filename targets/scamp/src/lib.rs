@@ -12,6 +12,7 @@ mod bench;
 pub mod bus;
 pub mod cain;
 mod compile;
+mod digital;
 mod document;
 pub mod expand;
 pub mod files;

@@ -150,6 +150,16 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         &["analogue", "digital", "superpixel"],
     )
     .used_by(&[Use::Compile]),
+    OptionInfo::whole("bits", "bits of a number in digital mode", "auto", 1..=32)
+        .or("auto")
+        .used_by(&[Use::Compile]),
+    OptionInfo::text(
+        "layout",
+        "where the bits of numbers are in digital and super-pixel mode: JSON, the fields of Cain's \
+         pairGen with inputs, outputs and registers",
+        "",
+    )
+    .used_by(&[Use::Compile]),
     OptionInfo::text("cain", "settings of Cain's search: JSON, an object of dotted names and texts", "")
         .used_by(&[Use::Compile]),
 ];
@@ -239,6 +249,10 @@ pub(crate) struct Wishes {
     pub(crate) height: usize,
     /// What lies beyond the edge.
     pub(crate) edge: Edge,
+    /// Bits of a number in digital mode.
+    pub(crate) word: Option<usize>,
+    /// Where the bits of numbers are, as JSON; nothing for anywhere.
+    pub(crate) layout: String,
     /// Settings of Cain's search by their dotted names.
     pub(crate) cain: BTreeMap<String, String>,
 }
@@ -339,6 +353,8 @@ impl Wishes {
             width,
             height,
             edge: edge(options),
+            word: options.whole_or("bits"),
+            layout: options.get("layout").to_owned(),
             cain: settings(options.get("cain"))?,
         })
     }

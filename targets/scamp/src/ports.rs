@@ -193,7 +193,7 @@ fn is_power_of_two(number: f64) -> bool {
     number.is_normal() && number > 0.0 && fraction == 0
 }
 
-fn parse_span(text: &str) -> Option<Span> {
+pub(crate) fn parse_span(text: &str) -> Option<Span> {
     let (first, rest) = text.split_once('/')?;
     let (step, count) = rest.split_once('x')?;
     Some(Span { first: first.parse().ok()?, step: step.parse().ok()?, count: count.parse().ok()? })
@@ -306,7 +306,7 @@ fn check_inputs(lies: &[Lie], inputs: &[Named]) -> Result<()> {
     }
 }
 
-fn misfit(what: String) -> Diagnostic {
+pub(crate) fn misfit(what: String) -> Diagnostic {
     Diagnostic::invalid("Q5070", format!("the interface does not fit the program: {what}"))
 }
 

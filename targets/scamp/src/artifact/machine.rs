@@ -1,6 +1,7 @@
 //! The simulators behind the ports of a program: registers by name, or the values of a network.
 
 use super::Artifact;
+use crate::digital::machine::Simulator;
 use crate::isa::Reg;
 use crate::options::Chosen;
 use crate::ports::{Area, Lie, Wiring, margin};
@@ -19,6 +20,12 @@ use std::borrow::Cow;
 /// # Errors
 /// `Q5027`, `Q5060`, as [`Executor::new`].
 pub(super) fn load(artifact: &Artifact, engine: Engine) -> Result<Box<dyn Machine>> {
+    if let Some(wiring) = &artifact.digital {
+        let Artifact { program, arch, chosen, .. } = artifact;
+        let (height, width) = (chosen.height, chosen.width);
+        let executor = Executor::new(program, arch, width, height, chosen.settings.clone())?;
+        return Ok(Box::new(Simulator::new(executor, wiring.clone(), (height, width))));
+    }
     Ok(match &artifact.wiring {
         Some(wiring) => Box::new(Network::new(artifact, wiring, engine)?),
         None => Box::new(Registers::new(artifact, engine)?),

@@ -7,7 +7,7 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Conv, Graph, Node};
 
 /// Most units in a cell.
-const MAX_COUNT: f64 = (1_u64 << 52) as f64;
+pub(super) const MAX_COUNT: f64 = (1_u64 << 52) as f64;
 
 /// What a convolution computes.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@
 use super::levels;
 use super::weights::reals;
 use crate::arch::ScampArch;
-use crate::files::Mode;
 use crate::options::{BiasPlace, Wishes};
 use crate::ports::{Area, Span};
 use quincunx_contract::Refused;
@@ -159,9 +158,6 @@ type Taken = Result<(), String>;
 impl Builder<'_> {
     fn take(&mut self, id: NodeId, node: &Node) -> Taken {
         match &node.op {
-            _ if self.wishes.mode != Mode::Analogue => {
-                Err("programs of 1-bit registers are not compiled".to_owned())
-            }
             Op::Conv(conv) => self.conv(id, node, conv),
             Op::Unary(Unary::Relu) => self.relu(id, node),
             Op::Pool(pool) => self.pool(id, node, pool),

@@ -7,6 +7,7 @@
 //! 4. [`stages`]: what is behind the kernels, channel by channel: biases, ReLU, pooling, comparisons.
 //! 5. Every program is checked: what its registers hold, and where the edge of the array spoils it.
 
+mod digital;
 mod find;
 mod goals;
 pub(crate) mod layers;
@@ -18,6 +19,7 @@ mod weights;
 use crate::arch::ScampArch;
 use crate::artifact::Artifact;
 use crate::cain;
+use crate::files::Mode;
 use crate::goal::Bag;
 use crate::isa::{Inst, Reg};
 use crate::options::{Search, Wishes};
@@ -45,7 +47,11 @@ pub(crate) fn claim(
     options: &Options,
     refused: &Refused,
 ) -> Result<Vec<Claim>> {
-    let network = Network::new(graph, arch, &Wishes::new(options, arch)?, refused);
+    let wishes = Wishes::new(options, arch)?;
+    if wishes.mode != Mode::Analogue {
+        return digital::claim(graph, &wishes, refused);
+    }
+    let network = Network::new(graph, arch, &wishes, refused);
     let claim = |id| match network.reasons.get(&id) {
         None => Claim::Device,
         Some(reason) => Claim::Host(reason.clone()),
@@ -65,6 +71,9 @@ pub(crate) fn compile(
 ) -> std::result::Result<Compiled, NotCompiled> {
     log.start();
     let wishes = Wishes::new(options, arch)?;
+    if wishes.mode != Mode::Analogue {
+        return digital::compile(graph, arch, &wishes, options, log);
+    }
     let network = Network::new(graph, arch, &wishes, &Refused::default());
     if let Some((&node, reason)) = network.reasons.iter().next() {
         let problem = Diagnostic::unsupported("Q5058", reason.clone());

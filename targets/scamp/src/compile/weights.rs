@@ -39,6 +39,11 @@ pub(crate) fn units(weight: f64, depth: i32) -> f64 {
     count.floor() + f64::from(u8::from(count - count.floor() >= 0.5))
 }
 
+/// The first depth at which all weights are whole.
+pub(super) fn exact_depth(weights: &[f64]) -> Option<u32> {
+    (0..=MAX_DEPTH).find(|&depth| error_at(weights, depth) == 0.0)
+}
+
 fn error_at(weights: &[f64], depth: u32) -> f64 {
     let depth = depth as i32;
     let unit = 2.0_f64.powi(-depth);

@@ -1,9 +1,10 @@
 //! Kernel files as graphs: one convolution with exact weights.
 
-use super::KernelFile;
+use super::{KernelFile, Mode};
 use crate::goal::{Cell, Goal};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Graph, Op, Window};
+use quincunx_graph::{Conv, Graph, Op, Param, Quantiser, Window};
+use quincunx_num::Rounding;
 use quincunx_tensor::{DType, Tensor, element_count};
 use std::num::Saturating;
 
@@ -12,7 +13,9 @@ const MAX_WEIGHTS: usize = 1 << 24;
 
 /// The network that a kernel file asks for: an image `[1, C, H, W]` with one channel for each input
 /// register, a convolution whose weights are exact multiples of 2^-d, and a result with one channel
-/// for each output register, of the same height and width; beyond the edge there are zeros.
+/// for each output register, of the same height and width; beyond the edge there are zeros. In digital
+/// and super-pixel mode there are quantisers before and behind the convolution: to the nearest whole
+/// numbers of so many bits, and down to them; both wrap.
 ///
 /// # Errors
 /// `Q5054` when a weight is not an exact f32, or the kernels are too large; `Q5052` for a mode
@@ -44,12 +47,29 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
         }
     }
     let mut graph = Graph::new(&file.name);
-    let x = graph.add_input("image", DType::F32, &[1, channels, height, width], &[])?;
+    let mut x = graph.add_input("image", DType::F32, &[1, channels, height, width], &[])?;
+    if let Some(layout) = &file.digital {
+        let grid = layout.grid(file.mode, Rounding::HalfEven);
+        x = graph.add_node("enter", Op::Quantise(grid), &[Some(x)], "numbers")?;
+    }
     let w = graph.add_constant("kernels", Tensor::from_vec(&size, weights)?)?;
     let mut window = Window::new(&[rows, columns]);
     window.pads = [(reach_y, reach_y), (reach_x, reach_x)].into_iter().collect();
     let conv = Op::Conv(Conv { window, groups: 1 });
-    let y = graph.add_node("filter", conv, &[Some(x), Some(w)], "filtered")?;
+    let name = if file.digital.is_some() { "sums" } else { "filtered" };
+    let mut y = graph.add_node("filter", conv, &[Some(x), Some(w)], name)?;
+    if let Some(layout) = &file.digital {
+        let grid = layout.grid(file.mode, Rounding::Floor);
+        if file.mode == Mode::SuperPixel && depth > 0 {
+            // Sums have no more bits than a bank: they wrap before they are halved.
+            let fine = Quantiser {
+                scale: Param::uniform(1.0 / 2.0_f64.powi(depth as i32)),
+                ..grid.clone()
+            };
+            y = graph.add_node("wrap", Op::Quantise(fine), &[Some(y)], "wrapped")?;
+        }
+        y = graph.add_node("leave", Op::Quantise(grid), &[Some(y)], "filtered")?;
+    }
     graph.add_output(y);
     Ok(graph)
 }

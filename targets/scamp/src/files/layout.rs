@@ -2,8 +2,11 @@
 //!
 //! Facts: `cain` (`docs/bibliography.md`).
 
-use super::kernel::{Read, collect_names, missing, object, wrong};
+use super::kernel::{KernelFile, Mode, Read, collect_names, missing, object, wrong};
 use crate::isa::Reg;
+use quincunx_diag::did_you_mean;
+use quincunx_graph::{Param, Quantiser};
+use quincunx_num::{Overflow, Rounding};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -36,6 +39,16 @@ pub struct DigitalLayout {
 }
 
 impl DigitalLayout {
+    /// The grid of its numbers: whole ones that wrap, with a sign in super-pixel mode.
+    pub(crate) fn grid(&self, mode: Mode, rounding: Rounding) -> Quantiser {
+        grid(mode == Mode::SuperPixel, self.bits, rounding)
+    }
+
+    /// Super-pixel mode: row and column of every bit of every bank, least significant bit first.
+    pub(crate) fn banks(&self) -> &[Vec<(usize, usize)>] {
+        &self.banks
+    }
+
     /// The bits of a number, least significant first: the virtual register `name` of digital mode,
     /// or `BANK:REGISTER` of super-pixel mode, where bank 0 need not be named. `None` for a name
     /// that is neither.
@@ -47,6 +60,15 @@ impl DigitalLayout {
         let (bank, name) = name.split_once(':').unwrap_or(("0", name));
         let (bank, register) = (self.banks.get(bank.parse::<usize>().ok()?)?, Reg::new(name)?);
         Some(bank.iter().map(|&(row, column)| Bit { register, row, column }).collect())
+    }
+}
+
+/// The grid of whole numbers of so many bits, which wrap.
+pub(crate) fn grid(signed: bool, bits: usize, rounding: Rounding) -> Quantiser {
+    Quantiser {
+        rounding: Param::uniform(rounding),
+        overflow: Param::uniform(Overflow::Wrap),
+        ..Quantiser::symmetric(signed, u32::try_from(bits).unwrap_or(u32::MAX), 1.0)
     }
 }
 
@@ -114,4 +136,116 @@ fn bank_of(name: &str, bank: &Value, (width, height): (usize, usize)) -> Read<Ve
         true => Ok(places.into_values().collect()),
         false => Err(wrong(name, "the bits of a bank are not numbered from 1 on".to_owned())),
     }
+}
+
+/// Fields of a layout: those of `pairGen` that say where bits are, then names of numbers.
+const FIELDS: [&str; 21] = [
+    "bits",
+    "regMapping",
+    "scratchRegs",
+    "width",
+    "height",
+    "bitOrder",
+    "selectReg",
+    "maskReg",
+    "maskedReg",
+    "northReg",
+    "eastReg",
+    "southReg",
+    "westReg",
+    "flagReg",
+    "adc",
+    "dac",
+    "bias",
+    "activation",
+    "inputs",
+    "outputs",
+    "registers",
+];
+
+/// What a compiler needs to know of digital and super-pixel mode.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Layout {
+    /// Where the bits of numbers are.
+    pub(crate) numbers: DigitalLayout,
+    /// The numbers of the input channels.
+    pub(crate) inputs: Vec<String>,
+    /// The numbers of the results.
+    pub(crate) outputs: Vec<String>,
+    /// Numbers whose registers may be written.
+    pub(crate) registers: Vec<String>,
+    /// Further registers that may be written.
+    pub(crate) scratch: Vec<Reg>,
+    /// Registers with a part to play, by the names of their fields.
+    pub(crate) roles: BTreeMap<&'static str, Reg>,
+}
+
+/// Reads a layout: a JSON object with the fields of `pairGen`, and `inputs`, `outputs` and
+/// `registers`.
+///
+/// # Errors
+/// `Q5050` for text that is not JSON, `Q5051` and `Q5052` for its fields.
+pub(crate) fn read_layout(text: &str, mode: Mode) -> Read<Layout> {
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| wrong("layout", error.to_string()))?;
+    let Value::Object(fields) = value else { return Err(missing("layout", "a JSON object")) };
+    if let Some(unknown) = fields.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+        let problem = wrong(unknown, "the field is unknown".to_owned());
+        return Err(problem.help_if(did_you_mean(unknown, FIELDS)));
+    }
+    let numbers = match mode {
+        Mode::SuperPixel => super_pixel(&fields)?,
+        Mode::Digital | Mode::Analogue => digital(&fields)?,
+    };
+    let names = |key: &str| {
+        let mut list = Vec::new();
+        match fields.get(key) {
+            Some(value) => collect_names(value, key, None, &mut list).map(|()| list),
+            None => Ok(list),
+        }
+    };
+    let register = |key: &str, name: &str| {
+        let expected = || wrong(key, format!("{name:?} is not the name of a register"));
+        Reg::new(name).ok_or_else(expected)
+    };
+    let scratch = names("scratchRegs")?;
+    let scratch = scratch.iter().map(|name| register("scratchRegs", name)).collect::<Read<_>>()?;
+    let mut roles = BTreeMap::new();
+    for key in FIELDS.into_iter().filter(|key| key.ends_with("Reg")) {
+        if let Some(value) = fields.get(key) {
+            let name = value.as_str().ok_or_else(|| missing(key, "a name"))?;
+            roles.insert(key, register(key, name)?);
+        }
+    }
+    let (inputs, outputs, registers) = (names("inputs")?, names("outputs")?, names("registers")?);
+    Ok(Layout { numbers, inputs, outputs, registers, scratch, roles })
+}
+
+/// The layout of a kernel file as text.
+pub(crate) fn layout_of(file: &KernelFile) -> String {
+    let mut fields = Map::new();
+    for (name, text) in &file.settings {
+        let Some(name) = name.strip_prefix("pairGen.") else { continue };
+        let value = || serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into());
+        let mut path = name.splitn(2, '.');
+        let (key, inner) = (path.next().unwrap_or(name), path.next());
+        if !FIELDS.contains(&key) {
+            continue;
+        }
+        match inner {
+            None => drop(fields.insert(key.to_owned(), value())),
+            Some(inner) => {
+                let object = fields.entry(key).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(object) = object {
+                    object.insert(inner.to_owned(), value());
+                }
+            }
+        }
+    }
+    let names = |list: Vec<String>| Value::from(list);
+    fields.insert("inputs".to_owned(), names(file.inputs.clone()));
+    let outputs = file.outputs().into_iter().map(str::to_owned).collect();
+    fields.insert("outputs".to_owned(), names(outputs));
+    fields.insert("registers".to_owned(), names(file.registers.clone()));
+    Value::Object(fields).to_string()
 }

@@ -11,6 +11,7 @@ pub(crate) use filters::{is_filter_list, read_filters};
 pub use graph::to_graph;
 pub use kernel::{Kernel, KernelFile, MAX_DEPTH, Mode, read_kernels};
 pub use layout::{Bit, DigitalLayout};
+pub(crate) use layout::{Layout, grid, layout_of, read_layout};
 
 use quincunx_contract::File;
 use quincunx_diag::Diagnostic;

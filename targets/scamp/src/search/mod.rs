@@ -24,7 +24,7 @@ use improve::Walk;
 use plan::{Plan, Setting};
 pub use prove::{Proof, prove};
 use quincunx_diag::{Diagnostic, Result, first_error};
-use random::Random;
+pub(crate) use random::Random;
 
 /// How hard to search, in combinations of values that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

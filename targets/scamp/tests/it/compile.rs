@@ -289,7 +289,8 @@ fn reasons() {
     assert!(reason(&graph, &driver).unwrap().contains("bias"));
     assert!(reason(&graph, &[("scale", "20".to_owned())]).unwrap().contains("127 of IN"));
     assert!(reason(&graph, &[size(7, 7)]).unwrap().contains("does not fit the array of 7 x 7"));
-    assert!(reason(&graph, &[("mode", "digital".to_owned())]).unwrap().contains("1-bit"));
+    let digital = [("mode", "digital".to_owned()), ("bits", "4".to_owned())];
+    assert!(reason(&graph, &digital).unwrap().contains("1-bit"));
     let mut graph = network(&[1, 1, 8, 8]);
     convolve(&mut graph, &mut random, "x", "y", &Draw { bias: false, ..draw });
     convolve(&mut graph, &mut random, "y", "z", &Draw { bias: false, ..draw });

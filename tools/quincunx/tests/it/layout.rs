@@ -117,8 +117,8 @@ const OWN_ROOMS: &[(&str, &[&str])] = &[
     (
         "scamp",
         &[
-            "auke", "bus", "cain", "expand", "fix", "goal", "meaning", "readout", "search",
-            "symbolic", "task",
+            "auke", "bus", "cain", "digital", "expand", "fix", "goal", "meaning", "readout",
+            "search", "symbolic", "task",
         ],
     ),
     ("tcu", &["package"]),
