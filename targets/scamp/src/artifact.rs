@@ -1,5 +1,6 @@
 //! A program as the toolchain sees it: ports, files, simulator, time.
 
+mod layers;
 mod machine;
 
 use crate::arch::ScampArch;
@@ -126,8 +127,14 @@ impl Artifact {
 }
 
 /// Views of a program.
-static VIEWS: &[View] =
-    &[View { name: "kernels", doc: "what outputs compute", verb: Verb::Inspect }];
+static VIEWS: &[View] = &[
+    View { name: "kernels", doc: "what outputs compute", verb: Verb::Inspect },
+    View {
+        name: "layers",
+        doc: "what the layers of a network cost on the array, and what reading them out costs",
+        verb: Verb::Inspect,
+    },
+];
 
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
@@ -222,7 +229,10 @@ impl quincunx_contract::Program for Artifact {
         VIEWS
     }
 
-    fn tables(&self, _view: &str) -> Result<Vec<Table>> {
+    fn tables(&self, view: &str) -> Result<Vec<Table>> {
+        if view == "layers" {
+            return Ok(self.wiring.iter().map(|wiring| layers::table(self, wiring)).collect());
+        }
         let columns = vec![Column::text("output"), Column::text("computes")];
         let mut table = Table::new("kernels", columns);
         match computed(&self.program, Level::Bus, &self.arch) {

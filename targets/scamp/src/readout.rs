@@ -53,6 +53,15 @@ impl Readout {
     }
 }
 
+/// Bytes in which so many pixels of a register leave the array: one for each analogue value, one for
+/// eight 1-bit ones.
+pub(crate) fn bytes(space: Space, pixels: usize) -> u64 {
+    match space {
+        Space::Analogue => pixels as u64,
+        Space::Digital => pixels.div_ceil(8) as u64,
+    }
+}
+
 /// The 8-bit code of a value.
 fn code(value: f64) -> f64 {
     (value + 128.5).floor().clamp(0.0, 255.0)

@@ -423,7 +423,11 @@ impl<'a> Writer<'a> {
             Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
         let names: Vec<String> = outputs.iter().map(Reg::to_string).collect();
         let of = format!("\"{}\" in {}", self.node(part.layer)?.name, names.join(" "));
-        let found = find::find(&of, &task, self.arch, self.wishes)?;
+        // The groups of a layer share the effort.
+        let share = self.wishes.effort.0.saturating_mul(range.len() as u64);
+        let effort = Effort(share / kernels.goals.0.len().max(1) as u64);
+        let wishes = Wishes { effort, ..self.wishes.clone() };
+        let found = find::find(&of, &task, self.arch, &wishes)?;
         let first = self.program.instructions.len();
         self.told.add(found.told);
         self.program.instructions.extend(found.program.instructions);

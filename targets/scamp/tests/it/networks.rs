@@ -5,6 +5,7 @@ use crate::compile::{Case, Draw, convolve, inputs, network, output, size};
 use quincunx_contract::{Claim, Log};
 use quincunx_graph::execute::{Keep, exact};
 use quincunx_graph::{Compare, Graph, Op, Pool, PoolKind, Unary, Window};
+use quincunx_report::{Format, Report};
 use quincunx_scamp::Artifact;
 use quincunx_scamp::isa::{Class, Inst};
 use quincunx_tensor::{DType, Tensor};
@@ -175,6 +176,12 @@ fn groups_of_channels() {
     let case = Case::new(&graph, &[size(16, 16)]);
     let (compiled, _) = case.judged(&inputs(&mut random, &graph));
     assert!(compiled.program.interface().sections[0].pieces.len() > 1);
+    // What leaves the array: nine 1-bit images of three by three pixels, two bytes each.
+    let table = compiled.program.tables("layers").unwrap().remove(0);
+    let report = Report::new().table(table).render(Format::Csv);
+    let (head, row) = report.trim().split_once('\n').unwrap();
+    let at = head.split(',').position(|name| name.starts_with("bytes")).unwrap();
+    assert_eq!(row.split(',').nth(at), Some("18"), "{report}");
 }
 
 /// What the array cannot do, or IN cannot hold, stays on the host.
