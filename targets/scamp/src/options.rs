@@ -6,7 +6,7 @@ use crate::compile::levels::COARSEST;
 use crate::files::{MAX_DEPTH, Mode};
 use crate::isa::Reg;
 use crate::readout::Readout;
-use crate::search::Effort;
+use crate::search::{Effort, Objective, Wish};
 use crate::simulate::{Edge, Noise, Settings, WorkLimit};
 use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options, Use};
@@ -97,6 +97,33 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "leftovers",
         "the default search uses what macros leave in further registers, such as -x/2 of div",
         false,
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::one_of(
+        "objective",
+        "what the default search makes least: instructions, bus steps, or noise of the outputs",
+        "macros",
+        &Objective::NAMES,
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::text(
+        "sigma",
+        "standard deviations of the noise of writes with one receiver, two, three and more, for --objective \
+         and --pareto",
+        "1 1 1",
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::flag(
+        "pareto",
+        "list the programs of which none is worse in instructions, bus steps and noise",
+        false,
+    )
+    .used_by(&[Use::Compile]),
+    OptionInfo::text(
+        "range",
+        "values of the inputs of layers, LO..HI, for which no value on the way to their sums may saturate; \
+         empty for no check",
+        "",
     )
     .used_by(&[Use::Compile]),
     OptionInfo::flag("bus", "programs of bus steps instead of macros", false)
@@ -217,6 +244,10 @@ impl BiasPlace {
 pub(crate) struct Wishes {
     /// The search.
     pub(crate) search: Search,
+    /// What programs are chosen by.
+    pub(crate) wish: Wish,
+    /// Programs that are good in other ways are listed.
+    pub(crate) pareto: bool,
     /// Programs are of bus steps, which halve so.
     pub(crate) bus: Option<Halving>,
     /// How hard it searches.
@@ -308,6 +339,11 @@ impl Wishes {
         rows.iter().all(|row| self.macros.contains(row))
     }
 
+    /// Programs are measured by more than their instructions.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.pareto || self.wish.range.is_some() || self.wish.objective != Objective::Macros
+    }
+
     /// # Errors
     /// `Q5055` for registers and macros that the machine does not have, and options that contradict
     /// each other; `Q5013` for a value that means nothing.
@@ -325,14 +361,11 @@ impl Wishes {
                 .help("`--registers` names all registers that programs may use"));
         }
         let (width, height) = size(options.get("size"), arch)?;
-        let bus = options.flag("bus").then(|| Halving::named(options.get("halving")));
-        if bus.is_some() && options.get("search") != "default" {
-            let message = format!("--search {} finds no bus steps", options.get("search"));
-            return Err(Diagnostic::invalid("Q5055", message).help("leave out --bus or --search"));
-        }
         of_default_search(options)?;
         Ok(Wishes {
-            bus,
+            wish: wish(options)?,
+            pareto: options.flag("pareto"),
+            bus: options.flag("bus").then(|| Halving::named(options.get("halving"))),
             search: Search::named(options.get("search")),
             effort: Effort::named(options.get("effort")),
             leftovers: options.flag("leftovers"),
@@ -360,15 +393,59 @@ impl Wishes {
     }
 }
 
-/// Refuses what only the default search does beside another one.
+/// Refuses what only the default search does beside another one, and what it does with macros beside
+/// bus steps.
 fn of_default_search(options: &Options) -> Result<()> {
-    match options.get("search") {
-        other if options.flag("leftovers") && other != "default" => {
-            let message = format!("option leftovers is one of the default search, not of {other}");
+    let objective = options.get("objective");
+    let given = [
+        ("leftovers", options.flag("leftovers")),
+        ("pareto", options.flag("pareto")),
+        ("objective", !["macros", "bus"].contains(&objective)),
+        ("objective", objective != "macros"),
+        ("range", !options.get("range").is_empty()),
+        ("bus", options.flag("bus")),
+    ];
+    let of_macros = if options.flag("bus") { &given[..3] } else { &[] };
+    let (list, beside) = match options.get("search") {
+        "default" => (of_macros, "bus"),
+        _ => (&given[..], "search"),
+    };
+    match list.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => {
+            let message = format!("option {name} does nothing beside option {beside}");
             Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
+}
+
+/// Three deviations.
+fn sigma(options: &Options) -> Result<[f64; 3]> {
+    let text = options.get("sigma");
+    let list: Option<Vec<f64>> = words(text).map(|word| word.parse().ok()).collect();
+    let list = list.and_then(|list| <[f64; 3]>::try_from(list).ok());
+    let is_noise = |list: &[f64; 3]| {
+        list.iter().all(|sigma| (0.0..=1e9).contains(sigma))
+            && list.iter().any(|&sigma| sigma > 0.0)
+    };
+    list.filter(is_noise).ok_or_else(|| wrong("sigma", text, "three deviations such as 1 1.5 2"))
+}
+
+/// What programs are chosen by.
+fn wish(options: &Options) -> Result<Wish> {
+    let text = options.get("range");
+    let range = match text.is_empty() {
+        true => None,
+        false => {
+            let expected = "LO..HI such as -128..127";
+            Some(text.parse().map_err(|()| wrong("range", text, expected))?)
+        }
+    };
+    Ok(Wish {
+        objective: Objective::named(options.get("objective")),
+        sigma: sigma(options)?,
+        range,
+    })
 }
 
 /// The settings of Cain in a text; none in an empty one.
@@ -427,11 +504,7 @@ impl Chosen {
     /// `Q5013` for a value that means nothing.
     pub(crate) fn new(options: &Options, arch: &ScampArch) -> Result<Chosen> {
         let (width, height) = size(options.get("size"), arch)?;
-        let names = ["noise-bus", "noise-bus2", "noise-bus3"];
-        let mut sigma = [0.0; 3];
-        for (sigma, name) in sigma.iter_mut().zip(names) {
-            *sigma = options.real(name);
-        }
+        let sigma = ["noise-bus", "noise-bus2", "noise-bus3"].map(|name| options.real(name));
         let (mismatch, seed) = (options.real("mismatch"), options.whole("seed"));
         let noisy = mismatch > 0.0 || sigma.iter().any(|&sigma| sigma > 0.0);
         let settings = Settings {

@@ -9,12 +9,16 @@
 mod computed;
 mod mismatch;
 mod needs;
+mod range;
 mod reach;
+mod variance;
 
 pub use computed::{Computed, computed};
 pub use mismatch::mismatches;
 pub use needs::needs;
+pub use range::{Peak, Range, peak};
 pub use reach::{Reach, Reaches, reaches};
+pub use variance::variances;
 
 use crate::expand::expand;
 use crate::isa::{Class, Gate, Inst, Reg};

@@ -62,9 +62,11 @@ fn of_task(run: &Run, name: &str, task: &Task, arch: &ScampArch) -> Result<Vec<R
     let leftovers = run.options.flag("leftovers");
     let settings = |effort| Settings { leftovers, effort, seed: SEED };
     let is_bus = run.options.flag("bus");
+    let bus_settings =
+        |effort| bus::Settings { halving: halving(run), effort, seed: SEED, range: None };
     let search = |effort| match is_bus {
         false => find(task, arch, settings(effort)),
-        true => bus::find(task, arch, bus::Settings { halving: halving(run), effort, seed: SEED }),
+        true => bus::find(task, arch, bus_settings(effort)),
     };
     let first = run.calls(|| search(Effort(0)))?;
     let effort = Effort::named(run.options.get("effort"));

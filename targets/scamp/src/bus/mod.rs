@@ -19,15 +19,15 @@ use crate::arch::ScampArch;
 use crate::program::Program;
 use crate::search::field::Residue;
 use crate::search::random::Random;
-use crate::search::{self, Effort};
-use crate::symbolic::mismatches;
+use crate::search::{self, Effort, Objective, Wish};
+use crate::symbolic::{Range, mismatches, peak};
 use crate::task::Task;
 use plan::{Plan, Setting, kinds};
 use quincunx_diag::{Diagnostic, Result, first_error};
 use walk::Walk;
 
 /// What a search needs to know besides its task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// How values are halved.
     pub halving: Halving,
@@ -35,6 +35,8 @@ pub struct Settings {
     pub effort: Effort,
     /// Where the random walk begins.
     pub seed: u64,
+    /// Values of inputs for which nothing may saturate.
+    pub range: Option<Range>,
 }
 
 /// The part of the effort for each of the programs of macros to begin with.
@@ -59,8 +61,9 @@ const ROUNDS: u64 = 4;
 /// fits, `Q5101` when steps of the machine cannot compute the kernels; else as [`search::find`].
 pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
     let setting = setting(task, arch, settings.halving);
-    let mut plans = starts(task, &setting, arch, settings)?;
-    plans.retain(|plan| place::program(plan, &setting, task).is_some());
+    let aim = Aim { task, arch, setting: &setting, settings };
+    let mut plans = aim.starts()?;
+    plans.retain(|plan| aim.program(plan).is_some());
     let cost = |plan: &Plan| plan.bus(&setting);
     let (mut seed, mut plans_left) = (settings.seed, ENTRANTS);
     while plans_left > 0 {
@@ -69,13 +72,13 @@ pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program
         plans.truncate(plans_left);
         let share = settings.effort.0 / ROUNDS / plans.len().max(1) as u64;
         for plan in &mut plans {
-            *plan = walked(plan, (&setting, task), share, seed);
+            *plan = aim.walked(plan, share, seed);
             seed = seed.wrapping_add(1);
         }
         plans_left /= 2;
     }
     let program = plans.iter().min_by_key(|plan| cost(plan));
-    let Some(program) = program.and_then(|plan| place::program(plan, &setting, task)) else {
+    let Some(program) = program.and_then(|plan| aim.program(plan)) else {
         return Err(impossible(&setting));
     };
     check(task, settings.halving, &program)?;
@@ -111,57 +114,85 @@ fn check(task: &Task, halving: Halving, program: &Program) -> Result<()> {
     }
 }
 
-/// The last of the cheapest plans of a walk whose values have registers.
-fn walked(start: &Plan, (setting, task): (&Setting, &Task), effort: u64, seed: u64) -> Plan {
-    let mut walk = Walk::new(setting, seed, start.clone());
-    let fits = |plan: &Plan| place::program(plan, setting, task).is_some();
-    // Nothing is cheaper than one step, but none where none is needed.
-    while walk.work() < effort && walk.plan.bus(setting) > 1 {
-        walk.step(fits);
-    }
-    let is_best = walk.plan.bus(setting) <= walk.placed.bus(setting);
-    if is_best && fits(&walk.plan) { walk.plan } else { walk.placed }
+/// What is searched.
+struct Aim<'a> {
+    task: &'a Task,
+    arch: &'a ScampArch,
+    setting: &'a Setting,
+    settings: Settings,
 }
 
-/// Plans to begin with: the programs of the default search, and plans by structure.
-fn starts(
-    task: &Task,
-    setting: &Setting,
-    arch: &ScampArch,
-    settings: Settings,
-) -> Result<Vec<Plan>> {
-    let mut random = Random(settings.seed);
-    let mut order: Vec<usize> = (0..task.wanted.goals.0.len()).collect();
-    let mut plans = Vec::new();
-    for _ in 0..FIRSTS {
-        plans.extend(first::first(task, setting, &order, &mut random));
-        for index in (1..order.len()).rev() {
-            order.swap(index, random.below(index + 1));
-        }
+impl Aim<'_> {
+    /// The program of a plan; `None` where its values have no registers, or can saturate.
+    fn program(&self, plan: &Plan) -> Option<Program> {
+        let program = place::program(plan, self.setting, self.task)?;
+        let holds = |range| matches!(peak(&program, range, self.arch.saturation), Ok(None));
+        self.settings.range.is_none_or(holds).then_some(program)
     }
-    plans.sort_by_key(|plan| plan.bus(setting));
-    plans.truncate(ENTRANTS - STARTS as usize);
-    let mut arch = arch.clone();
-    arch.macros = settings.halving.macros(&ScampArch::macro_set("all")?);
-    let task = Task { macros: arch.macros.clone(), ..task.clone() };
-    let effort = Effort(settings.effort.0 / START);
-    for seed in 0..STARTS {
-        let seed = settings.seed.wrapping_add(seed);
-        match search::attempt(&task, &arch, search::Settings { leftovers: false, effort, seed }) {
-            Ok(program) if program.bus_steps() > plan::MAX_STEPS as u64 && plans.is_empty() => {
-                let message = format!("the kernels take more than {} bus steps", plan::MAX_STEPS);
-                return Err(Diagnostic::unsupported("Q5092", message)
-                    .help("weights with fewer bits take fewer: --depth, --error"));
-            }
-            Ok(program) => plans.extend(lift::lift(&program, setting, &task)),
-            Err(problem) if plans.is_empty() && problem.code() == "Q5090" => {
-                return Err(impossible(setting));
-            }
-            Err(problem) if plans.is_empty() => return Err(problem),
-            Err(_) => {}
+
+    /// The last of the cheapest plans of a walk that have a program.
+    fn walked(&self, start: &Plan, effort: u64, seed: u64) -> Plan {
+        let setting = self.setting;
+        let mut walk = Walk::new(setting, seed, start.clone());
+        let has_program = |plan: &Plan| self.program(plan).is_some();
+        // Nothing is cheaper than one step, but none where none is needed.
+        while walk.work() < effort && walk.plan.bus(setting) > 1 {
+            walk.step(has_program);
         }
+        let is_best = walk.plan.bus(setting) <= walk.placed.bus(setting);
+        if is_best && has_program(&walk.plan) { walk.plan } else { walk.placed }
     }
-    Ok(plans)
+
+    /// Plans to begin with: the programs of the default search, and plans by structure.
+    fn starts(&self) -> Result<Vec<Plan>> {
+        let mut random = Random(self.settings.seed);
+        let mut order: Vec<usize> = (0..self.task.wanted.goals.0.len()).collect();
+        let mut plans = Vec::new();
+        for _ in 0..FIRSTS {
+            let plan = first::first(self.task, self.setting, &order, &mut random);
+            plans.extend(plan.filter(|plan| self.program(plan).is_some()));
+            for index in (1..order.len()).rev() {
+                order.swap(index, random.below(index + 1));
+            }
+        }
+        plans.sort_by_key(|plan| plan.bus(self.setting));
+        plans.truncate(ENTRANTS - STARTS as usize);
+        for seed in 0..STARTS {
+            match self.of_macros(self.settings.seed.wrapping_add(seed)) {
+                Ok(plan) => plans.extend(plan),
+                Err(problem) if plans.is_empty() => return Err(problem),
+                Err(_) => {}
+            }
+        }
+        Ok(plans)
+    }
+
+    /// A program of the default search in bus steps.
+    fn of_macros(&self, seed: u64) -> Result<Option<Plan>> {
+        let mut arch = self.arch.clone();
+        arch.macros = self.settings.halving.macros(&ScampArch::macro_set("all")?);
+        let task = Task { macros: arch.macros.clone(), ..self.task.clone() };
+        let effort = Effort(self.settings.effort.0 / START);
+        let settings = search::Settings { leftovers: false, effort, seed };
+        let program = match self.settings.range {
+            None => search::attempt(&task, &arch, settings),
+            Some(_) => {
+                let (objective, range) = (Objective::Bus, self.settings.range);
+                let wish = Wish { objective, sigma: [1.0; 3], range };
+                search::find_best(&task, &arch, settings, &wish).map(|found| found.program)
+            }
+        };
+        let program = program.map_err(|problem| match problem.code() {
+            "Q5090" => impossible(self.setting),
+            _ => problem,
+        })?;
+        if program.bus_steps() > plan::MAX_STEPS as u64 {
+            let message = format!("the kernels take more than {} bus steps", plan::MAX_STEPS);
+            return Err(Diagnostic::unsupported("Q5092", message)
+                .help("weights with fewer bits take fewer: --depth, --error"));
+        }
+        Ok(lift::lift(&program, self.setting, &task))
+    }
 }
 
 fn setting(task: &Task, arch: &ScampArch, halving: Halving) -> Setting {

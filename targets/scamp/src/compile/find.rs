@@ -81,14 +81,23 @@ fn others(program: &Program, wishes: &Wishes) -> Option<Diagnostic> {
 pub(super) fn find(of: &str, task: &Task, arch: &ScampArch, wishes: &Wishes) -> Result<Found> {
     let found = match wishes.search {
         Search::Default if let Some(halving) = wishes.bus => {
-            let effort = wishes.effort;
-            let settings = bus::Settings { halving, effort, seed: search::SEED };
+            let (effort, range) = (wishes.effort, wishes.wish.range);
+            let settings = bus::Settings { halving, effort, seed: search::SEED, range };
             Found { program: bus::find(task, arch, settings)?, told: Told::default() }
         }
         Search::Default => {
             let (leftovers, effort) = (wishes.leftovers, wishes.effort);
             let settings = search::Settings { leftovers, effort, seed: search::SEED };
-            Found { program: search::attempt(task, arch, settings)?, told: Told::default() }
+            match wishes.is_measured() {
+                false => {
+                    Found { program: search::attempt(task, arch, settings)?, told: Told::default() }
+                }
+                true => {
+                    let found = search::find_best(task, arch, settings, &wishes.wish)?;
+                    let notes = wishes.pareto.then(|| found.note(of)).into_iter().collect();
+                    Found { program: found.program, told: Told { notes, texts: Vec::new() } }
+                }
+            }
         }
         Search::Cain => {
             // The task has the macros that are wished already.

@@ -16,7 +16,7 @@ use quincunx_scamp::task::{Task, Wanted};
 use quincunx_scamp::verify::verify;
 
 fn settings(halving: Halving, effort: u64) -> Settings {
-    Settings { halving, effort: Effort(effort), seed: 1 }
+    Settings { halving, effort: Effort(effort), seed: 1, range: None }
 }
 
 fn machine(keys: &str) -> ScampArch {

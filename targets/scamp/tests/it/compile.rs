@@ -222,6 +222,28 @@ fn random_convolutions() {
     }
 }
 
+/// The list of programs that are good in different ways is a note.
+#[test]
+fn programs_by_objective() {
+    let mut random = Random::new(31);
+    let draw = Draw { outputs: 1, kernel: [3, 3], stride: 1, pad: 1, groups: 1, bias: false };
+    let mut graph = network(&[1, 1, 6, 6]);
+    convolve(&mut graph, &mut random, "x", "y", &draw);
+    output(&mut graph, "y");
+    let given = [
+        size(12, 12),
+        ("objective", "noise".into()),
+        ("pareto", "true".into()),
+        ("sigma", "1 2 3".into()),
+    ];
+    let case = Case::new(&graph, &given);
+    let mut log = Log::default();
+    case.compile(&mut log).unwrap_or_else(|p| panic!("{}", p.first()));
+    let note = log.diagnostics.iter().find(|d| d.code() == "Q5103").unwrap();
+    assert!(note.to_string().contains("bus steps") || !note.notes().is_empty());
+    case.judged(&inputs(&mut random, &graph));
+}
+
 /// Networks in bus steps before all judges.
 #[test]
 fn networks_in_bus_steps() {
@@ -330,7 +352,20 @@ fn problems_name_what_is_expected() {
     assert_eq!(problem(&[("ops", "mov")]).0, "Q5090");
     assert_eq!(problem(&[("ops", "move")]).0, "Q5013");
     assert_eq!(problem(&[("cain", "x")]).0, "Q5013");
-    assert_eq!(problem(&[("bus", "true"), ("search", "cain")]).0, "Q5055");
+    for (one, other) in [
+        (("bus", "true"), ("search", "cain")),
+        (("bus", "true"), ("objective", "noise")),
+        (("bus", "true"), ("pareto", "true")),
+        (("range", "0..9"), ("search", "cain")),
+    ] {
+        assert_eq!(problem(&[one, other]).0, "Q5055", "{one:?} {other:?}");
+    }
+    assert_eq!(problem(&[("range", "9..0")]).0, "Q5013");
+    for sigma in ["1 2", "1 2 x", "1 -2 3", "0 0 0", "1 2 inf"] {
+        assert_eq!(problem(&[("sigma", sigma)]).0, "Q5013", "{sigma}");
+    }
+    let (code, message, _) = problem(&[("range", "-100000..100000")]);
+    assert!(code == "Q5102" && message.contains("writes values up to"), "{message}");
     let (code, _, help) = problem(&[("depth", "1"), ("error", "0")]);
     assert_eq!((code, &*help), ("Q5057", "depth 3 is needed"));
 }
