@@ -127,6 +127,11 @@ pub(crate) fn super_pixel(
     (channels, results): (usize, usize),
     arch: &ScampArch,
 ) -> Result<Home> {
+    if let Some(stage) = layout.stages.first() {
+        let message = format!("`{stage}` of super-pixels is not compiled");
+        return Err(Diagnostic::unsupported("Q5127", message)
+            .help("disable it, and do that step outside of the kernels"));
+    }
     check_counts(layout, channels, results)?;
     check_roles(layout, arch)?;
     let banks = &layout.numbers;

@@ -178,6 +178,8 @@ pub(crate) struct Layout {
     pub(crate) scratch: Vec<Reg>,
     /// Registers with a part to play, by the names of their fields.
     pub(crate) roles: BTreeMap<&'static str, Reg>,
+    /// Enabled fields that ask for more than kernels.
+    pub(crate) stages: Vec<&'static str>,
 }
 
 /// Reads a layout: a JSON object with the fields of `pairGen`, and `inputs`, `outputs` and
@@ -218,7 +220,11 @@ pub(crate) fn read_layout(text: &str, mode: Mode) -> Read<Layout> {
         }
     }
     let (inputs, outputs, registers) = (names("inputs")?, names("outputs")?, names("registers")?);
-    Ok(Layout { numbers, inputs, outputs, registers, scratch, roles })
+    let is_enabled = |key: &&str| {
+        fields.get(*key).is_some_and(|value| value.to_string().contains("\"enabled\":true"))
+    };
+    let stages = ["adc", "dac", "bias", "activation"].into_iter().filter(is_enabled).collect();
+    Ok(Layout { numbers, inputs, outputs, registers, scratch, roles, stages })
 }
 
 /// The layout of a kernel file as text.

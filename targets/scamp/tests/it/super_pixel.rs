@@ -227,6 +227,8 @@ fn problems_of_super_pixels() {
     assert_eq!(code(&Setting { scratch: "\"X\"", ..small() }), "Q5123");
     assert_eq!(code(&Setting { inputs: "\"1:R5\"", ..small() }), "Q5120");
     assert_eq!(code(&Setting { more: ", \"northReg\": \"R4\"", ..small() }), "Q5120");
+    let relu = ", \"activation\": {\"name\": \"relu\", \"registers\": [], \"enabled\": true}";
+    assert_eq!(code(&Setting { more: relu, ..small() }), "Q5127");
     let bent = "[[[1, 2], [4, 3]], [[2, 1], [3, 4]]]";
     let other = small().job(filter, (4, 4), (4, 4));
     let text = other.text.replace("\"0:R6\"", "\"1:R6\"").replace("[[[1, 2], [4, 3]]]", bent);
