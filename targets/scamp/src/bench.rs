@@ -2,9 +2,10 @@
 
 mod cain;
 mod lengths;
+mod paper;
 mod run;
 
 use quincunx_contract::bench::Suite;
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[lengths::SUITE, run::SUITE, cain::SUITE];
+pub(crate) static SUITES: &[Suite] = &[lengths::SUITE, run::SUITE, cain::SUITE, paper::SUITE];
