@@ -2,7 +2,6 @@
 
 use crate::arch::ScampArch;
 use crate::bus::Halving;
-use crate::compile::levels::COARSEST;
 use crate::files::{MAX_DEPTH, Mode};
 use crate::isa::Reg;
 use crate::readout::Readout;
@@ -12,6 +11,9 @@ use crate::time::Model;
 use quincunx_contract::{OptionInfo, Options, Use};
 use quincunx_diag::{Diagnostic, Result};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest exponent of the scale of registers, and minus the least one.
+pub(crate) const MAX_SCALE: i32 = 60;
 
 /// Most registers that compiled programs may be told to use.
 pub(crate) const MAX_POOL: usize = 32;
@@ -152,7 +154,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "scale",
         "registers hold the values of a network times 2^SCALE; auto: as the numbers that IN brings in need it",
         "auto",
-        COARSEST as i128..=-(COARSEST as i128),
+        -(MAX_SCALE as i128)..=MAX_SCALE as i128,
     )
     .or("auto")
     .used_by(&[Use::Compile]),

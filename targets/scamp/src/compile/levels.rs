@@ -4,6 +4,7 @@
 //! to a multiple of `2^-scale`, halves upwards.
 
 use super::weights::units;
+use crate::options::MAX_SCALE;
 
 /// Largest magnitude that IN is given; its negative is one as well.
 pub(crate) const MAX: i8 = i8::MAX;
@@ -12,7 +13,7 @@ pub(crate) const MAX: i8 = i8::MAX;
 const FINEST: i32 = 7;
 
 /// The coarsest scale.
-pub(crate) const COARSEST: i32 = -60;
+const COARSEST: i32 = -MAX_SCALE;
 
 /// What IN is to hold; `None` beyond its range.
 pub(crate) fn level(number: f64, scale: i32) -> Option<i8> {
