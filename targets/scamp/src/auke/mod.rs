@@ -5,7 +5,7 @@
 //! another register. The search is counted in nodes, never in seconds, so that it gives the same on
 //! any machine. At most 2^20 goals are remembered.
 //!
-//! Ours: what may be split off besides what [`split`] says; the order of splits; a walk over the cells
+//! Ours: what may be split off besides what `split` says; the order of splits; a walk over the cells
 //! of the kernel as a first plan, which takes the fewest registers; twice a value is the value minus its
 //! negation, for which CSIM has words.
 //!
