@@ -2,10 +2,12 @@
 
 mod cain;
 mod lengths;
+mod optimal;
 mod paper;
 mod run;
 
 use quincunx_contract::bench::Suite;
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[lengths::SUITE, run::SUITE, cain::SUITE, paper::SUITE];
+pub(crate) static SUITES: &[Suite] =
+    &[lengths::SUITE, optimal::SUITE, run::SUITE, cain::SUITE, paper::SUITE];

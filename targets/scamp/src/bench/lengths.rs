@@ -3,7 +3,7 @@
 use crate::arch::ScampArch;
 use crate::bus::{self, Halving};
 use crate::files::read_filters;
-use crate::search::{Effort, SEED, Settings, find};
+use crate::search::{Effort, SEED, Settings, find, proved};
 use crate::task::{Task, Wanted};
 use crate::verify::verify;
 use quincunx_contract::OptionInfo;
@@ -31,6 +31,8 @@ pub(super) const SUITE: Suite = Suite {
 /// * `macros`, `bus`: instructions and bus steps of the program.
 /// * `first_seconds`: until there is a first program, by rule.
 /// * `seconds`: of the search.
+/// * `proved_lower_bound`: no program of these macros has fewer instructions, as the share of the
+///   effort that is for proofs shows.
 /// * `verified`: 1 for a legal program that computes the kernels exactly.
 /// * With `--bus` besides `macro_bus`: bus steps of the program of macros with the same halving, and
 ///   `ratio`: `bus` to these.
@@ -65,13 +67,21 @@ fn of_task(run: &Run, name: &str, task: &Task, arch: &ScampArch) -> Result<Vec<R
     let bus_settings =
         |effort| bus::Settings { halving: halving(run), effort, seed: SEED, range: None };
     let search = |effort| match is_bus {
-        false => find(task, arch, settings(effort)),
-        true => bus::find(task, arch, bus_settings(effort)),
+        false => {
+            let program = find(task, arch, settings(effort))?;
+            match effort {
+                Effort(0) => Ok((program, None)),
+                _ => {
+                    proved(program, task, arch, settings(effort)).map(|(p, proof)| (p, Some(proof)))
+                }
+            }
+        }
+        true => Ok((bus::find(task, arch, bus_settings(effort))?, None)),
     };
     let first = run.calls(|| search(Effort(0)))?;
     let effort = Effort::named(run.options.get("effort"));
     let found = run.calls(|| search(effort))?;
-    let program = &found.last;
+    let (program, proof) = &found.last;
     let is_right = task.wanted.check(program)?.is_empty() && !any_error(&verify(program, arch));
     let row = Row::named(name);
     let mut rows = vec![
@@ -81,6 +91,9 @@ fn of_task(run: &Run, name: &str, task: &Task, arch: &ScampArch) -> Result<Vec<R
         row("seconds", found.seconds, "s", 3),
         row("verified", f64::from(u8::from(is_right)), "", 0),
     ];
+    if let Some(proof) = proof {
+        rows.push(row("proved_lower_bound", proof.bound as f64, "instructions", 0));
+    }
     if is_bus {
         let macros = find(task, arch, settings(effort))?.bus_steps() as f64;
         rows.push(row("macro_bus", macros, "steps", 0));

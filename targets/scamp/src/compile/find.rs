@@ -90,7 +90,10 @@ pub(super) fn find(of: &str, task: &Task, arch: &ScampArch, wishes: &Wishes) -> 
             let settings = search::Settings { leftovers, effort, seed: search::SEED };
             match wishes.is_measured() {
                 false => {
-                    Found { program: search::attempt(task, arch, settings)?, told: Told::default() }
+                    let found = search::attempt(task, arch, settings)?;
+                    let (program, proof) = search::proved(found, task, arch, settings)?;
+                    let notes = vec![Diagnostic::note("Q5095", proof.of(&program))];
+                    Found { program, told: Told { notes, texts: Vec::new() } }
                 }
                 true => {
                     let found = search::find_best(task, arch, settings, &wishes.wish)?;

@@ -24,7 +24,7 @@ use field::Residue;
 use improve::Walk;
 pub use objective::{Found, Measures, Objective, Wish, find_best};
 use plan::{Plan, Setting};
-pub use prove::{Proof, prove};
+pub use prove::{Proof, prove, proved};
 use quincunx_diag::{Diagnostic, Result, first_error};
 pub(crate) use random::Random;
 

@@ -638,3 +638,23 @@ fn cain_takes_its_settings() {
         assert_eq!(told(&cain), Err("Q5052"), "{number}");
     }
 }
+
+/// What is proved of the length of a program is told, with macros and leftovers; the default effort
+/// is enough for five instructions.
+#[test]
+fn short_programs_are_proved_optimal() {
+    let file = File::new("k.json", golden_text("cain_inputs/laplace4.json"));
+    let model = TARGET.model(&file).unwrap().unwrap();
+    let graph = to_graph(&read_kernels(file.text().unwrap()).unwrap(), 12, 12).unwrap();
+    let options = [("effort", "default".into()), ("ops", "all".into())];
+    let case = Case::new(&graph, &[&model.options[..], &options].concat());
+    let mut log = Log::default();
+    let compiled = case.compile(&mut log).map_err(|p| p.first().message().to_owned()).unwrap();
+    let notes = log.diagnostics.iter().filter(|problem| problem.code() == "Q5095");
+    let notes: Vec<&str> = notes.map(|problem| problem.message()).collect();
+    let expected = "5 instructions, optimal (proved): no program of res mov add sub neg div diva movx mov2x \
+         addx add2x subx sub2x has fewer than 5 instructions, without what macros leave in further registers";
+    assert_eq!(notes, [expected]);
+    let text = String::from_utf8(text_of(&*compiled.program)[0].bytes.to_vec()).unwrap();
+    assert!(text.contains("ops: 5"), "{text}");
+}

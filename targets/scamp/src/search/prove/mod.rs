@@ -34,7 +34,7 @@ mod last;
 use super::field::Residue;
 use super::place;
 use super::plan::{Plan, Setting, Step};
-use super::setting;
+use super::{Settings, setting};
 use crate::arch::ScampArch;
 use crate::goal::{Cell, Goal};
 use crate::isa::TABLE;
@@ -63,6 +63,13 @@ pub struct Proof {
 }
 
 impl Proof {
+    /// What is proved of a program, in words.
+    pub fn of(&self, program: &Program) -> String {
+        let length = program.length();
+        let verdict = if length == self.bound { "optimal (proved)" } else { "not proved optimal" };
+        format!("{length} instructions, {verdict}: {}", self.describe())
+    }
+
     /// What is proved, in words.
     pub fn describe(&self) -> String {
         let leftovers = if self.leftovers { "with" } else { "without" };
@@ -80,6 +87,25 @@ const MAX_OFFERS: usize = 1000;
 
 /// Most instructions of a program that is looked for.
 const MAX_LENGTH: u64 = 24;
+
+/// One of so many parts of the effort of a search is for the proof.
+const SHARE: u64 = 10;
+
+/// A program of a search with what is proved of its length, by a share of the effort; a shorter program
+/// where there is one that the proof finds.
+///
+/// # Errors
+/// As [`prove`].
+pub fn proved(
+    program: Program,
+    task: &Task,
+    arch: &ScampArch,
+    settings: Settings,
+) -> Result<(Program, Proof)> {
+    let effort = settings.effort.0 / SHARE;
+    let proof = prove(task, arch, settings.leftovers, effort, Some(program.length()))?;
+    Ok((proof.program.clone().unwrap_or(program), proof))
+}
 
 /// Refutes one length after the other, until a program is found, `below` is reached, or so many
 /// combinations of values were looked at.
