@@ -14,11 +14,12 @@ use crate::symbolic::{Level, computed};
 use crate::text::{Dialect, Listing, print};
 use crate::time;
 use crate::verify::{verify, verify_kernels_within};
+use crate::views::page;
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, first_error};
-use quincunx_report::{Column, Table};
+use quincunx_report::{Column, Heading, Table};
 use quincunx_timeline::Timeline;
 use std::any::Any;
 
@@ -29,6 +30,7 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "cpp", doc: "C++ header with a kernel function" },
     EmitKind { name: "bus", doc: "bus listing: every macro as its bus steps" },
     EmitKind { name: "csim", doc: "AUKE's CSIM text" },
+    EmitKind { name: "steps", doc: "page with every register after each instruction" },
 ];
 
 /// A program on a machine, with the options it was read with.
@@ -126,6 +128,9 @@ impl Artifact {
     }
 }
 
+/// What pages with all steps are called.
+const STEPS: &str = "Registers step by step";
+
 /// Views of a program.
 static VIEWS: &[View] = &[
     View { name: "kernels", doc: "what outputs compute", verb: Verb::Inspect },
@@ -142,9 +147,22 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        if kind == "steps" {
+            return self.emit_headed(kind, stem, &Heading::new(STEPS));
+        }
         let (dialect, extension) = self.dialect(kind)?;
         let text = print(&self.program, &dialect)?;
         Ok(vec![File::new(format!("{stem}.{extension}"), text)])
+    }
+
+    fn emit_headed(&self, kind: &str, stem: &str, heading: &Heading) -> Result<Vec<File>> {
+        if kind != "steps" {
+            return self.emit(kind, stem);
+        }
+        first_error(verify(&self.program, &self.arch)).map_err(|p| located(p, &self.spans))?;
+        let heading = heading.clone().titled(STEPS);
+        let page = page(&self.program, &self.arch, &self.chosen.settings, &heading)?;
+        Ok(vec![File::new(format!("{stem}.html"), page)])
     }
 
     fn verify(&self) -> Vec<Diagnostic> {

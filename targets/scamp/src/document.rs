@@ -1,11 +1,13 @@
 //! Kernel files as documents: what `inspect` shows of them.
 
 use crate::arch::ScampArch;
+use crate::cain;
 use crate::files::{KernelFile, Mode, is_kernel_file, kernels, layout_of, to_graph};
 use crate::options::Chosen;
 use quincunx_contract::{ArchSource, Document, File, ModelFile, Options};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, SourceId};
 use quincunx_report::{Cell, Column, Table};
+use std::collections::BTreeMap;
 
 /// Most atoms of a goal that are listed one by one.
 const MAX_ATOMS: u64 = 256;
@@ -33,7 +35,7 @@ pub(crate) fn document(
         return Ok(None);
     }
     let chosen = Chosen::new(options, arch)?;
-    let contents = contents(&kernels(file)?, chosen.height, chosen.width);
+    let contents = contents(&kernels(file, SourceId(0))?, chosen.height, chosen.width);
     contents.map(Some).map_err(|problem| problem.name_file(&file.name).into())
 }
 
@@ -44,7 +46,7 @@ pub(crate) fn model(file: &File) -> std::result::Result<Option<ModelFile>, Vec<D
         return Ok(None);
     }
     let arch = ScampArch::from_source(&ArchSource::Default)?;
-    let kernels = kernels(file)?;
+    let kernels = kernels(file, SourceId(0))?;
     let block = kernels.digital.as_ref().map_or((1, 1), |layout| layout.block);
     let graph = to_graph(&kernels, arch.height / block.1, arch.width / block.0);
     let graph = graph.map_err(|problem| problem.name_file(&file.name))?;
@@ -74,15 +76,9 @@ fn given(file: &KernelFile) -> Vec<(&'static str, String)> {
     let setting = |name: &str| file.settings.get(name);
     options.extend(setting(OPS).map(|ops| ("ops", ops.clone())));
     options.extend(text_format(file));
-    let is_of_search = |name: &str| {
-        name != OPS && ["runConfig.", "pairGen.strategy."].iter().any(|f| name.starts_with(f))
-    };
-    let search: serde_json::Map<String, serde_json::Value> = file
-        .settings
-        .iter()
-        .filter(|(name, _)| is_of_search(name))
-        .map(|(name, value)| (name.clone(), value.as_str().into()))
-        .collect();
+    let search = search_settings(file).into_iter().filter(|(name, _)| name != OPS);
+    let search: serde_json::Map<String, serde_json::Value> =
+        search.map(|(name, value)| (name, value.into())).collect();
     if !search.is_empty() {
         options.push(("cain", serde_json::Value::Object(search).to_string()));
     }
@@ -98,6 +94,15 @@ fn text_format(file: &KernelFile) -> Vec<(&'static str, String)> {
     let name = setting("pairGen.outputFormat.simulatorName");
     let name = name.map(|name| ("simulator-name", name.clone()));
     [("text-format", "jss".to_owned())].into_iter().chain(name).collect()
+}
+
+/// The settings of Cain's search.
+fn search_settings(file: &KernelFile) -> BTreeMap<String, String> {
+    let is_of_search = |(name, _): &(&String, &String)| {
+        ["runConfig.", "pairGen.strategy."].iter().any(|fields| name.starts_with(fields))
+    };
+    let settings = file.settings.iter().filter(is_of_search);
+    settings.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The setting that names the macros.
@@ -129,6 +134,8 @@ fn contents(file: &KernelFile, height: usize, width: usize) -> Result<Document> 
     ];
     let mut problems = file.warnings.clone();
     let block = file.digital.as_ref().map_or((1, 1), |layout| layout.block);
+    let search = search_settings(file);
+    problems.extend(cain::Settings::odd(&search).into_iter().filter(|odd| odd.code() == "Q5053"));
     match to_graph(file, height / block.1, width / block.0) {
         Ok(graph) => texts.push(("graph".to_owned(), graph.to_string())),
         Err(problem) => problems.push(problem.as_warning()),

@@ -33,6 +33,7 @@ pub mod task;
 pub mod text;
 pub mod time;
 pub mod verify;
+mod views;
 
 pub use arch::ScampArch;
 pub use artifact::Artifact;

@@ -15,8 +15,8 @@ struct Sorted<'a> {
     program: &'a str,
     /// Its place among the files.
     index: usize,
-    /// The kernel file beside it.
-    kernel: Option<&'a File>,
+    /// The kernel file beside it, and its place.
+    kernel: Option<(usize, &'a File)>,
 }
 
 /// The program among the files, and the kernel file if there is one.
@@ -25,7 +25,7 @@ fn sort_files(files: &[File]) -> std::result::Result<Sorted<'_>, Vec<Diagnostic>
     for (index, file) in files.iter().enumerate() {
         let text = file.text()?;
         let taken = match is_kernel_file(text) {
-            true => kernel.replace(file).is_some(),
+            true => kernel.replace((index, file)).is_some(),
             false => program.replace((index, text)).is_some(),
         };
         if taken {
@@ -57,7 +57,7 @@ pub(crate) fn read(
 ) -> std::result::Result<Artifact, Vec<Diagnostic>> {
     let chosen = Chosen::new(options, arch)?;
     let Sorted { program: source, index, kernel } = sort_files(files)?;
-    let wanted = kernel.map(kernels).transpose()?;
+    let wanted = kernel.map(|(index, file)| kernels(file, SourceId::of(index))).transpose()?;
     let source_id = SourceId::of(index);
     let mut listing = text::read(source, source_id)?;
     if chosen.fix {

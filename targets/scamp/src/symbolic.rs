@@ -71,9 +71,22 @@ pub struct Symbolic {
 /// # Errors
 /// `Q5040` where FLAG would depend on data, `Q5041` when there are too many summands.
 pub fn run(program: &Program, level: Level) -> Result<Symbolic> {
+    follow(program, level, &mut |_, _| {})
+}
+
+/// The same, calling `see` after every instruction with its index.
+///
+/// # Errors
+/// As [`run`].
+pub fn follow(
+    program: &Program,
+    level: Level,
+    see: &mut dyn FnMut(usize, &Symbolic),
+) -> Result<Symbolic> {
     let mut state = Symbolic { values: BTreeMap::new(), work: 0 };
     for (index, inst) in program.instructions.iter().enumerate() {
         state.step(inst, level).map_err(|problem| problem.at(Place::Instruction(index)))?;
+        see(index, &state);
     }
     Ok(state)
 }

@@ -30,7 +30,7 @@ use crate::task::{Task, Wanted};
 use goals::Kernels;
 use layers::{Head, Kind, Layer, Network};
 use quincunx_contract::{
-    Claim, Compiled, Interface, Log, NotCompiled, Numerics, Options, Refused, Rim, Section,
+    Claim, Compiled, Interface, Log, NotCompiled, Numerics, Options, Refusal, Refused, Rim, Section,
 };
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
@@ -92,7 +92,12 @@ pub(crate) fn compile(
         log.diagnostics.push(Diagnostic::note("Q5059", message));
     }
     let mut writer = written(graph, arch, &wishes, &network)
-        .map_err(|problem| suffice::advise(problem, graph, arch, &wishes, &network))?;
+        .map_err(|problem| suffice::advise(problem, graph, arch, &wishes, &network))
+        .map_err(|problem| match wishes.outputs.is_empty() {
+            true => problem,
+            // Who names the registers of results wants no host in their place.
+            false => failed(graph, problem),
+        })?;
     let length = writer.program.instructions.len();
     log.pass("search", format!("{length} instructions"), || {
         writer.program.instructions.iter().map(|inst| inst.text() + "\n").collect()
@@ -111,6 +116,19 @@ pub(crate) fn compile(
     });
     let artifact = Artifact::compiled(writer.program, interface, arch, options)?;
     Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
+}
+
+/// Refusals that are failures.
+fn failed(graph: &Graph, problem: NotCompiled) -> NotCompiled {
+    let NotCompiled::Refused(list) = problem else { return problem };
+    let placed = |Refusal { node, problem }: Refusal| {
+        let node = graph.nodes().find(|(_, other)| other.name == node);
+        match node {
+            Some((_, node)) => problem.at(graph.place(node)),
+            None => problem,
+        }
+    };
+    NotCompiled::Failed(list.into_iter().map(placed).collect())
 }
 
 /// The program of all layers.

@@ -6,6 +6,7 @@ use crate::arch::ScampArch;
 use crate::options::{MAX_POOL, Search, Wishes};
 use crate::search::Effort;
 use quincunx_contract::{NotCompiled, Refusal};
+use quincunx_diag::Diagnostic;
 use quincunx_graph::Graph;
 
 /// Problems of too few registers.
@@ -27,19 +28,25 @@ pub(super) fn advise(
     if !list.iter().any(is_of_registers) {
         return NotCompiled::Refused(list);
     }
-    let help = match enough(graph, arch, wishes, network) {
-        Some(enough) => {
-            let has = arch.analogue.len();
-            format!("{enough} registers suffice (`--registers`); {} has {has}", arch.name)
-        }
-        None => "allow more registers (`--registers`), or use a machine with more".to_owned(),
-    };
+    let enough = enough(graph, arch, wishes, network);
+    let has = format!("; {} has {}", arch.name, arch.analogue.len());
     let advised = |Refusal { node, problem }: Refusal| {
-        let problem = match OF_REGISTERS.contains(&problem.code()) {
-            true => problem.help(help.clone()),
-            false => problem,
+        if !OF_REGISTERS.contains(&problem.code()) {
+            return Refusal { node, problem };
+        }
+        // Plans show the message only.
+        let (message, help) = match enough {
+            Some(enough) => (
+                format!("{}, {enough} registers suffice", problem.message()),
+                format!("{enough} registers suffice (`--registers`){has}"),
+            ),
+            None => {
+                (problem.message().to_owned(), format!("allow more registers (`--registers`){has}"))
+            }
         };
-        Refusal { node, problem }
+        let advised = Diagnostic::unsupported(problem.code(), message).help(help);
+        let notes = problem.notes().iter().cloned();
+        Refusal { node, problem: notes.fold(advised, Diagnostic::with_note) }
     };
     NotCompiled::Refused(list.into_iter().map(advised).collect())
 }

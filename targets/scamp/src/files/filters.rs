@@ -1,7 +1,8 @@
 //! Lists of filters (`kernels.json`): the neutral form of kernels, of which `FILE#ID` names one.
 
 use super::kernel::{Kernel, KernelFile, MAX_DEPTH, Mode};
-use quincunx_diag::{Diagnostic, suggestion};
+use super::places::at;
+use quincunx_diag::{Diagnostic, SourceId, suggestion};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,10 +33,11 @@ pub(crate) fn is_filter_list(text: &str) -> bool {
 }
 
 /// The filters of a list, each with a name of its own.
-fn parse(text: &str) -> Result<Vec<Filter>, Diagnostic> {
+fn parse(text: &str, source: SourceId) -> Result<Vec<Filter>, Diagnostic> {
     let list: Filters = serde_json::from_str(text).map_err(|error| {
+        let place = at(text, error.line(), error.column(), source);
         let message = format!("not a list of filters, line {}: {error}", error.line());
-        Diagnostic::invalid("Q5050", message)
+        Diagnostic::invalid("Q5050", message).label(place, "")
     })?;
     let mut ids = BTreeSet::new();
     match list.filters.iter().find(|filter| !ids.insert(&filter.id)) {
@@ -53,15 +55,19 @@ fn parse(text: &str) -> Result<Vec<Filter>, Diagnostic> {
 /// `Q5050` for text that is no such list, `Q5052` for a value that no kernel has and a name that is
 /// there twice.
 pub(crate) fn read_filters(text: &str) -> Result<Vec<KernelFile>, Diagnostic> {
-    parse(text)?.into_iter().map(Filter::kernels).collect()
+    parse(text, SourceId(0))?.into_iter().map(Filter::kernels).collect()
 }
 
 /// The filter of a list that `name` ends with, behind `#`.
 ///
 /// # Errors
 /// As [`read_filters`], and `Q5069` for a name that no filter has.
-pub(super) fn read_filter(text: &str, name: &str) -> Result<KernelFile, Diagnostic> {
-    let filters = parse(text)?;
+pub(super) fn read_filter(
+    text: &str,
+    name: &str,
+    source: SourceId,
+) -> Result<KernelFile, Diagnostic> {
+    let filters = parse(text, source)?;
     let id = name.rsplit_once('#').map_or("", |(_, id)| id);
     let help = suggestion(id, "filters", filters.iter().map(|filter| filter.id.as_str()));
     let filter = filters.into_iter().find(|filter| filter.id == id).ok_or_else(|| {
@@ -79,6 +85,10 @@ impl Filter {
                 return Err(Diagnostic::invalid("Q5052", message));
             }
             let entries = |row: Vec<f64>| row.into_iter().map(|entry| vec![entry]).collect();
+            if coeffs.iter().all(Vec::is_empty) {
+                let message = format!("the kernel of {out} has no entry");
+                return Err(Diagnostic::invalid("Q5052", message));
+            }
             let array = coeffs.into_iter().map(entries).collect();
             let kernel = Kernel { array, scale: 1.0, depth: log2_scale };
             if kernels.insert(out.clone(), kernel).is_some() {

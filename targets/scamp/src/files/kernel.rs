@@ -3,11 +3,12 @@
 //! Facts: `cain` (`docs/bibliography.md`).
 
 use super::layout::{self, DigitalLayout};
+use super::places::{at, located};
 use crate::goal::{Bag, Cell, Goal, position};
 use crate::isa::Reg;
-use quincunx_diag::{Diagnostic, did_you_mean};
+use quincunx_diag::{Diagnostic, SourceId, did_you_mean};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest depth of the approximation that is tried, and largest depth of a kernel.
 pub const MAX_DEPTH: u32 = 60;
@@ -70,14 +71,25 @@ pub(super) type Read<T> = Result<T, Diagnostic>;
 /// `Q5050` for text that is not a JSON object, `Q5051` for a field that is missing or has another
 /// type, `Q5052` for a value that no kernel has.
 pub fn read_kernels(text: &str) -> Read<KernelFile> {
+    read(text, SourceId(0))
+}
+
+/// The same of the source of this number, in which problems and warnings have places.
+pub(super) fn read(text: &str, source: SourceId) -> Read<KernelFile> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        let message = format!("not JSON, line {} column {}: {error}", error.line(), error.column());
-        Diagnostic::invalid("Q5050", message)
+        let (line, column) = (error.line(), error.column());
+        let message = format!("not JSON, line {line} column {column}: {error}");
+        Diagnostic::invalid("Q5050", message).label(at(text, line, column, source), "")
     })?;
     let Value::Object(object) = value else {
         return Err(Diagnostic::invalid("Q5050", "expected a JSON object"));
     };
-    Reader { warnings: Vec::new() }.file(&object)
+    let mut file = Reader { warnings: Vec::new() }
+        .file(&object)
+        .map_err(|problem| located(problem, text, source))?;
+    let warnings = std::mem::take(&mut file.warnings);
+    file.warnings = warnings.into_iter().map(|problem| located(problem, text, source)).collect();
+    Ok(file)
 }
 
 const KNOWN: [&str; 13] = [
@@ -135,7 +147,7 @@ fn word(object: &Map<String, Value>, name: &str, words: &[&str]) -> Read<usize> 
 impl Reader {
     fn file(mut self, object: &Map<String, Value>) -> Read<KernelFile> {
         for key in object.keys().filter(|key| !KNOWN.contains(&key.as_str())) {
-            let problem = Diagnostic::warning("Q5053", format!("the field `{key}` is unknown"));
+            let problem = Diagnostic::warning("Q5053", format!("`{key}`: the field is unknown"));
             self.warnings.push(problem.help_if(did_you_mean(key, KNOWN)));
         }
         let name = text(object, "name")?.to_owned();
@@ -202,7 +214,21 @@ impl Reader {
         if filter.is_empty() {
             return Err(wrong("filter", "it holds no kernel".to_owned()));
         }
-        filter.iter().map(|(name, value)| Ok((name.clone(), kernel(name, value)?))).collect()
+        let mut kernels = BTreeMap::new();
+        for (name, value) in filter {
+            let kernel = kernel(name, value)?;
+            let widths: BTreeSet<usize> = kernel.array.iter().map(Vec::len).collect();
+            if widths.iter().all(|width| *width == 0) {
+                return Err(wrong(&format!("filter.{name}"), "it has no entry".to_owned()));
+            }
+            if widths.len() > 1 {
+                let message = format!("`filter.{name}`: rows differ in length");
+                let problem = Diagnostic::warning("Q5053", message);
+                self.warnings.push(problem.help("shorter ones end in zeros, as Cain reads them"));
+            }
+            kernels.insert(name.clone(), kernel);
+        }
+        Ok(kernels)
     }
 
     /// Input registers and the pool: outputs, then the available registers that are not there yet.
@@ -222,7 +248,7 @@ impl Reader {
         };
         let (available, inputs) = (list("availableRegisters")?, list("initialRegisters")?);
         let mut pool: Vec<String> = kernels.keys().cloned().collect();
-        let mut known: std::collections::BTreeSet<String> = pool.iter().cloned().collect();
+        let mut known: BTreeSet<String> = pool.iter().cloned().collect();
         for name in available {
             if known.insert(name.clone()) {
                 pool.push(name);
@@ -231,10 +257,12 @@ impl Reader {
         if mode == Mode::Analogue
             && let Some(bad) = pool.iter().chain(&inputs).find(|name| Reg::new(name).is_none())
         {
-            return Err(wrong(
-                "registerAllocator",
-                format!("{bad:?} is not the name of a register"),
-            ));
+            let of = match (kernels.contains_key(bad), inputs.contains(bad)) {
+                (true, _) => "filter",
+                (_, true) => "registerAllocator.initialRegisters",
+                _ => "registerAllocator.availableRegisters",
+            };
+            return Err(wrong(of, format!("{bad:?} is not the name of a register")));
         }
         Ok((inputs, pool))
     }

@@ -6,6 +6,7 @@ mod filters;
 mod graph;
 mod kernel;
 mod layout;
+mod places;
 
 pub(crate) use filters::{is_filter_list, read_filters};
 pub use graph::to_graph;
@@ -14,7 +15,7 @@ pub use layout::{Bit, DigitalLayout};
 pub(crate) use layout::{Layout, grid, layout_of, read_layout};
 
 use quincunx_contract::File;
-use quincunx_diag::Diagnostic;
+use quincunx_diag::{Diagnostic, SourceId};
 
 /// True for kernels: a file of Cain, or a list of filters.
 pub(crate) fn is_kernel_file(text: &str) -> bool {
@@ -23,12 +24,18 @@ pub(crate) fn is_kernel_file(text: &str) -> bool {
     is_cains || is_filter_list(text)
 }
 
-/// Reads the kernels of a file.
-pub(crate) fn kernels(file: &File) -> std::result::Result<KernelFile, Vec<Diagnostic>> {
+/// Reads the kernels of a file, which is the source of this number.
+pub(crate) fn kernels(
+    file: &File,
+    source: SourceId,
+) -> std::result::Result<KernelFile, Vec<Diagnostic>> {
     let text = file.text()?;
     let kernels = match is_filter_list(text) {
-        true => filters::read_filter(text, &file.name),
-        false => read_kernels(text),
+        true => filters::read_filter(text, &file.name, source),
+        false => kernel::read(text, source),
     };
-    kernels.map_err(|problem| problem.name_file(&file.name).into())
+    kernels.map_err(|problem| match problem.labels().is_empty() {
+        true => problem.name_file(&file.name).into(),
+        false => problem.into(),
+    })
 }

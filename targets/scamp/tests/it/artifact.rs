@@ -109,6 +109,7 @@ fn files_and_interfaces() {
         let files = program.emit(kind.name, "x");
         match kind.name {
             "csim" => assert_eq!(files.unwrap_err().code(), "Q5004"),
+            "steps" => assert_eq!(files.unwrap()[0].name, "x.html"),
             _ => {
                 let text = files.unwrap()[0].text().unwrap().to_owned();
                 let source =
@@ -174,4 +175,54 @@ fn cost_models_and_timelines() {
         let timeline = timeline(&program, Model::from_name(name), &arch);
         assert_eq!(timeline.total(), cost(Model::from_name(name)), "{name}");
     }
+}
+
+/// The data of a page of steps.
+fn steps_of(source: &str) -> serde_json::Value {
+    let files = read(source, &[]).unwrap().emit("steps", "x").unwrap();
+    let page = files[0].text().unwrap();
+    assert!(!page.contains("src=") && !page.contains("http") && page.contains("ArrowRight"));
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+}
+
+/// A page has what every register holds after each instruction: the kernel, and the image that the
+/// kernel makes of the test picture.
+#[test]
+fn pages_of_steps() {
+    let data = steps_of("movx(B, A, east); add(C, A, B); divq(B, C); where(B); res(A); all()");
+    let steps = data["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 7);
+    assert_eq!(data["registers"], serde_json::json!(["A", "B", "C", "NEWS"]));
+    let written = |step: usize| {
+        let names = steps[step]["writes"].as_object().unwrap().keys();
+        names.map(String::as_str).collect::<Vec<_>>()
+    };
+    assert_eq!((written(0), written(2)), (vec!["A"], vec!["C", "NEWS"]));
+    assert!(written(4).is_empty());
+    let kernel = |step: usize, register: &str| steps[step]["writes"][register]["kernel"].clone();
+    let table = |rows: &[&[&str]], centre: [usize; 2]| serde_json::json!([{ "of": "A", "rows": rows, "centre": centre }]);
+    assert_eq!(kernel(1, "B"), table(&[&["0", "1"]], [0, 0]));
+    assert_eq!(kernel(2, "NEWS"), table(&[&["-1", "-1"]], [0, 0]));
+    assert_eq!(kernel(3, "B"), table(&[&["1/2", "1/2"]], [0, 0]));
+    // Behind a condition there is no kernel, but an image.
+    assert_eq!(kernel(5, "A"), "no kernel");
+    let grey = |step: usize, register: &str, at: usize| {
+        let image = steps[step]["writes"][register]["image"].as_str().unwrap();
+        assert_eq!(image.len(), 2 * 32 * 32);
+        f64::from(u8::from_str_radix(&image[2 * at..2 * at + 2], 16).unwrap()) - 127.5
+    };
+    for at in (0..32 * 32).filter(|at| at % 32 < 31) {
+        let sum = grey(0, "A", at) + grey(0, "A", at + 1);
+        assert!((grey(2, "C", at) - sum).abs() <= 2.0, "{at}");
+        assert!((grey(3, "B", at) - sum / 2.0).abs() <= 2.0, "{at}");
+    }
+    let bits = steps_of("NOT(R5, R6); MOV(R7, R5)");
+    let image =
+        |step: usize, register: &str| bits["steps"][step]["writes"][register]["image"].clone();
+    assert_eq!(image(1, "R5 (1 bit)"), image(2, "R7 (1 bit)"));
+    assert_ne!(image(0, "R6 (1 bit)"), image(1, "R5 (1 bit)"));
+    let long = read(&"res(A);".repeat(1001), &[]).unwrap();
+    assert_eq!(long.emit("steps", "x").unwrap_err().code(), "Q5046");
+    assert_eq!(read("neg(A, A)", &[]).unwrap().emit("steps", "x").unwrap_err().code(), "Q5022");
 }

@@ -1,0 +1,5 @@
+//! The program as pictures.
+
+mod steps;
+
+pub(crate) use steps::page;
