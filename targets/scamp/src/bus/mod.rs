@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 /// The part of the effort for each of the programs of macros to begin with.
-const START: u64 = 12;
+const START: u64 = 8;
 
 /// Programs of macros to begin with.
 const STARTS: u64 = 2;

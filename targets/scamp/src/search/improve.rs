@@ -1,6 +1,7 @@
 //! Shorter plans from longer ones: a random walk over plans of one length that steps down wherever
 //! a window can be filled with fewer steps.
 
+use super::Best;
 use super::plan::{Plan, Setting, Step};
 use super::random::Random;
 use super::reach::Reach;
@@ -9,20 +10,23 @@ use super::window::Window;
 /// What a step costs even if it looks at nothing.
 const WORK_OF_A_STEP: u64 = 100;
 
+/// What it costs besides for each step of the plan.
+const WORK_PER_STEP: u64 = 8;
+
 /// A walk.
 pub(super) struct Walk<'a> {
     setting: &'a Setting,
     reach: Reach,
-    random: Random,
+    pub(super) random: Random,
     /// Where it is: a plan that fits.
     pub(super) plan: Plan,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that has no plan yet.
-    pub(super) fn new(setting: &'a Setting, seed: u64) -> Walk<'a> {
+    /// A walk that has no plan and no random numbers yet.
+    pub(super) fn new(setting: &'a Setting) -> Walk<'a> {
         let plan = Plan { inputs: 0, steps: Vec::new(), outputs: Vec::new() };
-        Walk { setting, reach: Reach::new(&setting.rules), random: Random(seed), plan }
+        Walk { setting, reach: Reach::new(&setting.rules), random: Random(0), plan }
     }
 
     /// Combinations of values looked at so far.
@@ -31,9 +35,9 @@ impl<'a> Walk<'a> {
     }
 
     /// One step of the walk: true if the plan is another one now. Plans with fewer steps than before
-    /// are taken if `accepts` does.
-    pub(super) fn step(&mut self, accepts: impl Fn(&Plan) -> bool) -> bool {
-        self.reach.work += WORK_OF_A_STEP;
+    /// are taken if their values have registers.
+    pub(super) fn step(&mut self, best: &Best<'_>) -> bool {
+        self.reach.work += WORK_OF_A_STEP + WORK_PER_STEP * self.plan.steps.len() as u64;
         for _ in 0..self.random.below(3) {
             self.shuffle();
         }
@@ -62,12 +66,13 @@ impl<'a> Walk<'a> {
         let span = (start, start + size);
         let window =
             Window::new(&self.plan, self.setting, &values, span, (revived, &mut self.random));
-        let (mut better, length) = (None, self.plan.steps.len());
+        let (mut better, mut placing, length) = (None, 0, self.plan.steps.len());
         window.refill(count, &mut self.reach, &mut self.random, &mut |plan| {
-            let takes = plan.steps.len() == length || accepts(&plan);
+            let takes = plan.steps.len() == length || best.places(&plan, &mut placing);
             better = takes.then_some(plan);
             takes
         });
+        self.reach.work += placing;
         let changed = better.is_some();
         if let Some(plan) = better {
             self.plan = plan;
@@ -150,6 +155,39 @@ impl<'a> Walk<'a> {
         let moved = plan.reordered(&order);
         if place != chosen && moved.fits(self.setting) {
             self.plan = moved;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::ScampArch;
+    use crate::goal::{Bag, Goal};
+    use crate::isa::Reg;
+    use crate::search::{first, setting};
+    use crate::task::{Task, Wanted};
+
+    /// Steps of a walk over a long plan count for more than the combinations that they look at, so
+    /// that effort bounds the time.
+    #[test]
+    fn effort_counts_the_length_of_plans() {
+        let arch = ScampArch::preset("scamp5").unwrap();
+        let a = Reg::new("A").unwrap();
+        let rows: Vec<Vec<i64>> =
+            (0..14).map(|y| (0..14).map(|x| x * 7 % 11 + y).collect()).collect();
+        let goals = Bag(vec![Goal::from_rows(&rows)]);
+        let wanted = Wanted { goals, depth: 4, inputs: vec![a], outputs: vec![a] };
+        let task = Task::new(wanted, arch.analogue.clone(), &arch).unwrap();
+        let setting = setting(&task, &arch, false);
+        let plan = first::plans(&task, &setting, &mut Random(1)).unwrap().swap_remove(0);
+        let best = Best { task: &task, setting: &setting, found: None };
+        let mut walk = Walk::new(&setting);
+        walk.plan = plan;
+        for _ in 0..200 {
+            let (before, length) = (walk.work(), walk.plan.steps.len() as u64);
+            walk.step(&best);
+            assert!(length > 100 && walk.work() - before >= length * WORK_PER_STEP);
         }
     }
 }

@@ -11,17 +11,17 @@ mod plan;
 mod prove;
 pub(crate) mod random;
 mod reach;
+mod rounds;
 mod rules;
 mod share;
+mod starts;
 mod window;
 
 use crate::arch::ScampArch;
-use crate::cain;
 use crate::isa::Reg;
 use crate::program::Program;
 use crate::task::Task;
 use field::Residue;
-use improve::Walk;
 pub use objective::{Found, Measures, Objective, Wish, find_best};
 use plan::{Plan, Setting};
 pub use prove::{Proof, prove, proved};
@@ -36,13 +36,13 @@ impl Effort {
     /// Names for options.
     pub const NAMES: [&str; 3] = ["fast", "default", "max"];
 
-    /// The effort of a name: some hundredths of a second, a second or so, half a minute; the middle
+    /// The effort of a name: some hundredths of a second, a second or two, half a minute; the middle
     /// one for any other name.
     pub fn named(name: &str) -> Effort {
         Effort(match name {
             "fast" => 2_000_000,
             "max" => 3_000_000_000,
-            _ => 100_000_000,
+            _ => 150_000_000,
         })
     }
 }
@@ -60,12 +60,6 @@ pub struct Settings {
     /// Where the random walk begins.
     pub seed: u64,
 }
-
-/// A walk that has found nothing better for this part of the effort begins again.
-const PATIENCE: u64 = 2;
-
-/// Combinations of values that take as long as a node of Cain's search.
-const WORK_OF_A_NODE: u64 = 60_000;
 
 /// Finds a program for a task.
 ///
@@ -89,10 +83,10 @@ pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program
 /// As [`find`]; without the number of registers that suffices, which takes a while to find.
 pub(crate) fn attempt(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
     let setting = setting(task, arch, settings.leftovers);
-    let starts = starts(task, &setting, arch, settings)?;
+    let starts = starts::starts(task, &setting, arch, settings)?;
     let mut best = Best { task, setting: &setting, found: None };
     starts.iter().for_each(|plan| best.offer(plan));
-    walk(&starts, settings, &mut best);
+    rounds::walk(&starts, settings, &mut best);
     let Some((_, program)) = best.found else {
         return Err(too_few(task));
     };
@@ -120,71 +114,29 @@ struct Best<'a> {
 }
 
 impl Best<'_> {
+    /// Nothing is shorter than one instruction, but none where none is needed.
+    fn is_done(&self) -> bool {
+        self.found.as_ref().is_some_and(|((steps, _), _)| *steps < 2)
+    }
+
     fn cost(&self, plan: &Plan) -> Cost {
         (plan.steps.len(), plan.bus(self.setting))
     }
 
-    fn place(&self, plan: &Plan) -> Option<Program> {
-        place::program(plan, self.setting, self.task)
+    /// Whether the values of a plan have registers; adds what it takes to find out to the work.
+    fn places(&self, plan: &Plan, work: &mut u64) -> bool {
+        place::program(plan, self.setting, self.task, work).is_some()
     }
 
     /// Takes a plan that is cheaper, if its values have registers.
     fn offer(&mut self, plan: &Plan) {
         let cost = self.cost(plan);
         if self.found.as_ref().is_none_or(|(old, _)| cost < *old)
-            && let Some(program) = self.place(plan)
+            && let Some(program) = place::program(plan, self.setting, self.task, &mut 0)
         {
             self.found = Some((cost, program));
         }
     }
-}
-
-/// Walks from one plan after the other until the effort is spent.
-fn walk(starts: &[Plan], settings: Settings, best: &mut Best<'_>) {
-    let (effort, mut starts) = (settings.effort.0, starts.iter().cycle());
-    let mut walk = Walk::new(best.setting, settings.seed);
-    let (mut shortest, mut since) = ((usize::MAX, 0), 0);
-    // Nothing is shorter than one instruction, but none where none is needed.
-    let is_done = |best: &Best<'_>| best.found.as_ref().is_some_and(|((steps, _), _)| *steps < 2);
-    while walk.work() < effort && !is_done(best) {
-        if shortest.0 == usize::MAX || walk.work() > since + effort / PATIENCE {
-            // It goes round in circles: begin elsewhere.
-            walk.plan = starts.next().expect("there is a plan").clone();
-            (shortest, since) = (best.cost(&walk.plan), walk.work());
-        }
-        if walk.step(|plan| best.place(plan).is_some()) {
-            let cost = best.cost(&walk.plan);
-            if cost < shortest {
-                (shortest, since) = (cost, walk.work());
-            }
-            best.offer(&walk.plan);
-        }
-    }
-}
-
-/// Plans to begin with, the shortest first: those of Cain's search, and some by rule.
-fn starts(
-    task: &Task,
-    setting: &Setting,
-    arch: &ScampArch,
-    settings: Settings,
-) -> Result<Vec<Plan>> {
-    let mut random = Random(settings.seed);
-    let mut plans = vec![first::first(task, setting, &mut random)];
-    let max_nodes = settings.effort.0 / WORK_OF_A_NODE;
-    if max_nodes > 0 {
-        let cain = cain::Settings { max_nodes, seed: settings.seed, ..cain::Settings::default() };
-        // What it does not find is no loss: there are plans by rule.
-        let found = cain::search(task, &cain, arch).map_or(Vec::new(), |outcome| outcome.plans);
-        let found = found.iter().filter_map(|plan| lift::lift(&plan.program, setting, task));
-        plans.extend(found.map(Ok));
-    }
-    let mut starts: Vec<Plan> = plans.iter().flatten().cloned().collect();
-    if starts.is_empty() {
-        return Err(plans.swap_remove(0).expect_err("no plan is there"));
-    }
-    starts.sort_by_key(|plan| plan.steps.len());
-    Ok(starts)
 }
 
 fn setting(task: &Task, arch: &ScampArch, leftovers: bool) -> Setting {

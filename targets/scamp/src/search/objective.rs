@@ -4,7 +4,8 @@
 use super::improve::Walk;
 use super::place;
 use super::plan::{Plan, Setting, Step};
-use super::{Effort, Settings, attempt, lift, setting, starts, too_few};
+use super::random::Random;
+use super::{Best, Effort, Settings, attempt, lift, setting, starts, too_few};
 use crate::arch::ScampArch;
 use crate::program::Program;
 use crate::search::field::Residue;
@@ -120,7 +121,7 @@ pub fn find_best(task: &Task, arch: &ScampArch, settings: Settings, wish: &Wish)
     plans.extend(units(task, &setting, arch, half).unwrap_or_default());
     plans.sort_by_key(|plan| plan.steps.len());
     plans.truncate(STARTS / 2);
-    plans.extend(starts(task, &setting, arch, Settings { effort: Effort(0), ..half })?);
+    plans.extend(starts::starts(task, &setting, arch, Settings { effort: Effort(0), ..half })?);
     let shortest = attempt(task, arch, half)?;
     judge.measure(&shortest)?;
     plans.extend(lift::lift(&shortest, &setting, task));
@@ -130,7 +131,8 @@ pub fn find_best(task: &Task, arch: &ScampArch, settings: Settings, wish: &Wish)
     }
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
     costs.truncate(STARTS);
-    let mut walk = Walk::new(&setting, settings.seed);
+    let mut walk = Walk::new(&setting);
+    walk.random = Random(settings.seed);
     for (round, (cost, plan)) in (1..).zip(&costs) {
         judge.refine(&mut walk, plan, *cost, half.effort.0 * round / costs.len() as u64)?;
     }
@@ -172,7 +174,7 @@ fn units(
     };
     let halvings = task.wanted.depth as usize * task.wanted.inputs.len();
     let most = super::plan::MAX_STEPS.saturating_sub(halvings);
-    let plans = starts(&whole, setting, arch, Settings { effort: Effort(0), ..settings })?;
+    let plans = starts::starts(&whole, setting, arch, Settings { effort: Effort(0), ..settings })?;
     let short = plans.iter().filter(|plan| plan.steps.len() <= most);
     Ok(short.map(halved).filter(|plan| plan.fits(setting)).collect())
 }
@@ -211,7 +213,7 @@ impl Judge<'_> {
 
     /// The first measure of a plan; infinite if it has no registers or saturates.
     fn offer(&mut self, plan: &Plan) -> Result<f64> {
-        match place::program(plan, self.setting, self.task) {
+        match place::program(plan, self.setting, self.task, &mut self.work) {
             Some(program) => self.measure(&program),
             None => Ok(f64::INFINITY),
         }
@@ -220,11 +222,11 @@ impl Judge<'_> {
     /// Walks from a plan until the work is done, never far above the least cost.
     fn refine(&mut self, walk: &mut Walk<'_>, start: &Plan, cost: f64, work: u64) -> Result<()> {
         let (mut least, mut now) = (cost, cost);
+        let best = Best { task: self.task, setting: self.setting, found: None };
         walk.plan = start.clone();
         while walk.work() + self.work < work {
             let before = walk.plan.clone();
-            let (setting, task) = (self.setting, self.task);
-            if !walk.step(|plan| place::program(plan, setting, task).is_some()) {
+            if !walk.step(&best) {
                 continue;
             }
             let next = self.offer(&walk.plan)?;

@@ -9,6 +9,9 @@ use crate::task::Task;
 /// Choices that are tried before a plan is given up.
 const MAX_CHOICES: usize = 20_000;
 
+/// Combinations of values that take as long as a choice.
+const WORK_OF_A_CHOICE: u64 = 100;
+
 /// Steps of a plan that are placed on the stack of the caller, each inside the one before.
 const SHALLOW: usize = 256;
 
@@ -16,18 +19,29 @@ const SHALLOW: usize = 256;
 const STACK: usize = 64 << 20;
 
 /// The program of a plan that fits. `None` where the names of inputs and outputs leave no way to
-/// give every value a register.
-pub(super) fn program(plan: &Plan, setting: &Setting, task: &Task) -> Option<Program> {
+/// give every value a register. Adds what that took to the work.
+pub(super) fn program(
+    plan: &Plan,
+    setting: &Setting,
+    task: &Task,
+    work: &mut u64,
+) -> Option<Program> {
+    let mut placed = || {
+        let (choices, program) = placed(plan, setting, task);
+        *work += choices * WORK_OF_A_CHOICE;
+        program
+    };
     if plan.steps.len() <= SHALLOW {
-        return placed(plan, setting, task);
+        return placed();
     }
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(STACK);
-        builder.spawn_scoped(scope, || placed(plan, setting, task)).ok()?.join().ok()?
+        builder.spawn_scoped(scope, placed).ok()?.join().ok()?
     })
 }
 
-fn placed(plan: &Plan, setting: &Setting, task: &Task) -> Option<Program> {
+/// The number of choices tried, and the program.
+fn placed(plan: &Plan, setting: &Setting, task: &Task) -> (u64, Option<Program>) {
     let inputs = &task.wanted.inputs;
     let mut names = inputs.clone();
     names.extend(task.pool.iter().filter(|name| !inputs.contains(name)));
@@ -40,7 +54,8 @@ fn placed(plan: &Plan, setting: &Setting, task: &Task) -> Option<Program> {
     let writable = names.iter().map(is_writable).collect();
     let mut placer =
         Placer { plan, setting, task, last, names, writable, places: Vec::new(), choices: 0 };
-    placer.step(0, holds).then(|| placer.emit())
+    let program = placer.step(0, holds).then(|| placer.emit());
+    (placer.choices as u64, program)
 }
 
 /// Where the operands of a step are.

@@ -7,11 +7,15 @@ pub(crate) struct Random(pub u64);
 impl Random {
     /// A number below `n`, which is positive.
     pub(crate) fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+
+    /// 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let number = u128::from(z ^ (z >> 31));
-        ((number * n as u128) >> 64) as usize
+        z ^ (z >> 31)
     }
 }

@@ -1,10 +1,10 @@
 //! Common parts of sums: pairs of terms that occur at several places become values of their own.
 
 use super::random::Random;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 
-/// Most terms among which pairs are looked for.
-const MAX_TERMS: usize = 512;
+/// Most pairs of terms that are compared.
+const MAX_PAIRS: usize = 16_384;
 
 /// A value, seen from an element at (x, y), with a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,38 +46,53 @@ impl Pair {
 /// ones, until there are `limit` of them. Values from `inputs` on are the pairs.
 pub(super) fn share(
     sums: &mut [Sum],
+    pairs: &mut Vec<Pair>,
     inputs: usize,
     limit: usize,
     random: &mut Random,
-) -> Vec<Pair> {
-    let mut pairs = Vec::new();
-    while pairs.len() < limit && sums.iter().map(Vec::len).sum::<usize>() <= MAX_TERMS {
-        let mut counts: BTreeMap<Pair, usize> = BTreeMap::new();
-        for sum in sums.iter_mut() {
-            sum.sort_unstable();
-            for (index, &a) in sum.iter().enumerate() {
-                for &b in &sum[index + 1..] {
-                    *counts.entry(Pair::of(a, b)).or_default() += 1;
-                }
-            }
-        }
-        // Overlapping occurrences count once.
-        let often = counts.into_iter().filter(|(_, count)| *count > 1);
-        let mut often: Vec<(usize, Pair)> = often
-            .map(|(pair, _)| (sums.iter().map(|s| places(s, pair).len()).sum(), pair))
-            .collect();
-        let rank = |(count, pair): &(usize, Pair)| (*count, u32::MAX - pair.distance());
-        let Some(best) = often.iter().map(rank).max().filter(|(count, _)| *count > 1) else {
-            break;
-        };
-        often.retain(|entry| rank(entry) == best);
-        let (_, pair) = often[random.below(often.len())];
+) {
+    while pairs.len() < limit
+        && let Some(pair) = most_frequent(sums, random)
+    {
         for sum in sums.iter_mut() {
             replace(sum, pair, inputs + pairs.len());
         }
         pairs.push(pair);
     }
-    pairs
+}
+
+/// A pair that occurs more often than any other, and more than once.
+fn most_frequent(sums: &mut [Sum], random: &mut Random) -> Option<Pair> {
+    if sums.iter().map(|sum| sum.len() * sum.len() / 2).sum::<usize>() > MAX_PAIRS {
+        return None;
+    }
+    let mut all = Vec::new();
+    for sum in sums.iter_mut() {
+        sum.sort_unstable();
+        for (index, &a) in sum.iter().enumerate() {
+            all.extend(sum[index + 1..].iter().map(|&b| Pair::of(a, b)));
+        }
+    }
+    all.sort_unstable();
+    let mut counts: Vec<(usize, Pair)> =
+        all.chunk_by(|a, b| a == b).map(|same| (same.len(), same[0])).collect();
+    counts.retain(|(count, _)| *count > 1);
+    counts.sort_by_key(|(count, pair)| (Reverse(*count), pair.distance()));
+    // Overlapping occurrences count once, so that there are at most as many as were counted.
+    let (mut most, mut list): ((usize, u32), Vec<Pair>) = ((2, 0), Vec::new());
+    for (count, pair) in counts {
+        if count < most.0 {
+            break;
+        }
+        let rank = (sums.iter().map(|s| places(s, pair).len()).sum(), u32::MAX - pair.distance());
+        if rank > most {
+            (most, list) = (rank, Vec::new());
+        }
+        if rank == most {
+            list.push(pair);
+        }
+    }
+    (!list.is_empty()).then(|| list[random.below(list.len())])
 }
 
 /// Where a pair occurs in a sum, none of the terms twice.

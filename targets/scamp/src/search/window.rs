@@ -56,6 +56,11 @@ impl<'a> Window<'a> {
                 _ => {}
             }
         }
+        // With fewer values there is less to look at.
+        if random.below(4) > 0 {
+            let read = |id: &Id| plan.steps[start..end].iter().any(|s| s.sources.contains(id));
+            known.retain(|(id, _)| random.below(10) < if read(id) { 9 } else { 5 });
+        }
         for _ in 0..revived.min(dead.len()) {
             known.push(dead.swap_remove(random.below(dead.len())));
         }

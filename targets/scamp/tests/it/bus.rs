@@ -73,7 +73,7 @@ fn gauss_in_six_steps() {
     let file = read_kernels(&golden_text("cain_inputs/gauss3.json")).unwrap();
     let task = Task::of_file(&file, &scamp5()).unwrap();
     assert_right(&task, &scamp5(), &parse(text), "reference");
-    let found = find(&task, &scamp5(), settings(Halving::Quick, 20_000_000)).unwrap();
+    let found = find(&task, &scamp5(), settings(Halving::Quick, 60_000_000)).unwrap();
     assert_right(&task, &scamp5(), &found, "found");
     assert!(found.bus_steps() <= 6, "{}", found.bus_steps());
 }

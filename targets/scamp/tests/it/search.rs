@@ -116,7 +116,8 @@ fn too_few_registers_or_macros() {
     let two = ScampArch::from_source(&ArchSource::Text { name: "m".into(), text: text.into() });
     let two = two.unwrap();
     let kernel = Goal::from_rows(&[vec![1, 2, 1]]);
-    let problem = find(&task(vec![kernel.clone()], 0, &two), &two, settings(false, 0)).unwrap_err();
+    let odd = Goal::from_rows(&[vec![1, 7, 1], vec![5, -3, 2], vec![0, 3, 1]]);
+    let problem = find(&task(vec![odd], 0, &two), &two, settings(false, 0)).unwrap_err();
     assert_eq!(problem.code(), "Q5091");
     assert!(problem.help_text().unwrap().contains("suffice"));
     let text = "name = \"m\"\nmacros = [\"add\", \"sub\", \"mov\"]\n";
@@ -213,4 +214,21 @@ fn results_change_places() {
     let task = Task::new(wanted, arch.analogue.clone(), &arch).unwrap();
     let found = find(&task, &arch, settings(false, 0)).unwrap();
     assert_right(&task, &found, "places");
+}
+
+/// Large kernels: the effort bounds what is done, whatever their size, and what comes out is right.
+#[test]
+fn large_kernels() {
+    let mut random = Random::new(12);
+    for (size, most, effort) in [(5, 255, 20_000_000), (12, 255, 2_000_000), (22, 15, 100_000)] {
+        let row = |random: &mut Random| (0..size).map(|_| random.below(most) as i64 - 7).collect();
+        let rows: Vec<Vec<i64>> = (0..size).map(|_| row(&mut random)).collect();
+        let task = task(vec![Goal::from_rows(&rows)], 8, &scamp5());
+        let found = find(&task, &scamp5(), settings(false, effort)).unwrap();
+        assert_right(&task, &found, &format!("{size}"));
+        assert_eq!(found, find(&task, &scamp5(), settings(false, effort)).unwrap(), "{size}");
+        // About an instruction for every bit of a weight.
+        let digits: u32 = rows.iter().flatten().map(|n| n.unsigned_abs().count_ones()).sum();
+        assert!(found.length() <= u64::from(digits * 3 / 2), "{size}: {}", found.length());
+    }
 }

@@ -239,7 +239,9 @@ impl Prover<'_> {
     }
 
     fn program(&self, plan: &Plan) -> Option<Program> {
-        plan.fits(self.setting).then(|| place::program(plan, self.setting, self.task)).flatten()
+        plan.fits(self.setting)
+            .then(|| place::program(plan, self.setting, self.task, &mut 0))
+            .flatten()
     }
 
     /// Instructions as a plan; `None` if one is there for the sake of the proof only.
