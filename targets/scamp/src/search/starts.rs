@@ -1,8 +1,9 @@
-//! Plans to begin with: by rule, and from short runs of Cain's search.
+//! Plans to begin with: by rule, and from short runs of Cain's search and AUKE's.
 
 use super::random::Random;
 use super::{Settings, first, lift};
 use crate::arch::ScampArch;
+use crate::auke;
 use crate::cain::{self, Heuristic, OpSet, Strategy, Traversal};
 use crate::search::plan::{Plan, Setting};
 use crate::task::Task;
@@ -10,6 +11,9 @@ use quincunx_diag::{Class, Result};
 
 /// Combinations of values that take as long as a node of Cain's search, for kernels of few cells.
 const WORK_OF_A_NODE: u64 = 60_000;
+
+/// The same for a node of AUKE's search, of which there are fewer.
+const WORK_OF_A_SPLIT: u64 = 200_000;
 
 /// Cells of all kernels above which a node takes longer, by the square of their number.
 const FEW_CELLS: u64 = 30;
@@ -58,6 +62,7 @@ pub(super) fn starts(
             Err(problem) => return Err(problem),
         }
     }
+    plans.extend(of_auke(task, setting, arch, settings)?);
     match by_rule {
         Ok(some) => plans.extend(some),
         Err(problem) if plans.is_empty() => return Err(problem),
@@ -66,6 +71,24 @@ pub(super) fn starts(
     plans.sort_by_key(|plan| plan.steps.len());
     plans.dedup();
     Ok(plans)
+}
+
+/// The plan of AUKE's search, whose splits are those that kernels made of smaller ones ask for.
+fn of_auke(
+    task: &Task,
+    setting: &Setting,
+    arch: &ScampArch,
+    settings: Settings,
+) -> Result<Option<Plan>> {
+    let max_nodes = settings.effort.0 / WORK_OF_A_SPLIT;
+    if max_nodes == 0 {
+        return Ok(None);
+    }
+    match auke::search(task, auke::Settings { max_nodes }, arch) {
+        Ok(found) => Ok(lift::lift(&found.program, setting, task)),
+        Err(problem) if problem.class() == Class::Unsupported => Ok(None),
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Runs of Cain's search that begin with very different parts, the most useful first.
