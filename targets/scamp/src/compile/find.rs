@@ -37,6 +37,15 @@ impl Told {
         Told { notes: vec![note], texts }
     }
 
+    /// What is proved of the program for something: a note where it is that nothing is shorter.
+    fn proof(of: &str, program: &Program, proof: &search::Proof) -> Told {
+        let text = format!("{of}: {}", proof.of(program));
+        match program.length() == proof.bound {
+            true => Told { notes: vec![Diagnostic::note("Q5095", text)], texts: Vec::new() },
+            false => Told { notes: Vec::new(), texts: vec![("proof", text + "\n")] },
+        }
+    }
+
     /// Adds what another search told.
     pub(super) fn add(&mut self, told: Told) {
         self.notes.extend(told.notes);
@@ -92,8 +101,8 @@ pub(super) fn find(of: &str, task: &Task, arch: &ScampArch, wishes: &Wishes) -> 
                 false => {
                     let found = search::attempt(task, arch, settings)?;
                     let (program, proof) = search::proved(found, task, arch, settings)?;
-                    let notes = vec![Diagnostic::note("Q5095", proof.of(&program))];
-                    Found { program, told: Told { notes, texts: Vec::new() } }
+                    let told = Told::proof(of, &program, &proof);
+                    Found { program, told }
                 }
                 true => {
                     let found = search::find_best(task, arch, settings, &wishes.wish)?;

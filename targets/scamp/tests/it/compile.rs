@@ -654,7 +654,7 @@ fn short_programs_are_proved_optimal() {
     let notes: Vec<&str> = notes.map(|problem| problem.message()).collect();
     let expected = "5 instructions, optimal (proved): no program of res mov add sub neg div diva movx mov2x \
          addx add2x subx sub2x has fewer than 5 instructions, without what macros leave in further registers";
-    assert_eq!(notes, [expected]);
+    assert!(notes.len() == 1 && notes[0].ends_with(expected), "{notes:?}");
     let text = String::from_utf8(text_of(&*compiled.program)[0].bytes.to_vec()).unwrap();
     assert!(text.contains("ops: 5"), "{text}");
 }
