@@ -1,160 +1,215 @@
-//! Shorter plans from longer ones: a random walk over plans of one length that steps down wherever
-//! a window can be filled with fewer steps.
+//! Shorter plans from longer ones: a random walk over plans that are hardly longer than the
+//! shortest it has been at.
 
 use super::Best;
-use super::plan::{Plan, Setting, Step};
+use super::exchange::{Cut, Exchange, MAX_READERS};
+use super::plan::{Plan, Setting};
 use super::random::Random;
-use super::reach::Reach;
-use super::window::Window;
+use smallvec::{SmallVec, smallvec};
 
 /// What a step costs even if it looks at nothing.
-const WORK_OF_A_STEP: u64 = 100;
+const WORK_OF_A_STEP: u64 = 300;
 
 /// What it costs besides for each step of the plan.
 const WORK_PER_STEP: u64 = 8;
 
+/// Steps by which a plan may be longer than the shortest one.
+const SLACK: usize = 2;
+
+/// Steps of a walk after which it goes back to the shortest plan, if it was at no shorter one since.
+const PATIENCE: u32 = 20_000;
+
+/// Where a walk is, and where it was best.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// A plan that fits.
+    pub(super) plan: Plan,
+    /// The shortest plan so far, and of these the last; it has registers.
+    pub(super) shortest: Plan,
+    random: Random,
+    /// Steps since there was a shorter plan, or the walk went back.
+    since: u32,
+}
+
+impl Place {
+    /// At the beginning.
+    pub(super) fn new(plan: &Plan, random: Random) -> Place {
+        Place { plan: plan.clone(), shortest: plan.clone(), random, since: 0 }
+    }
+}
+
 /// A walk.
 pub(super) struct Walk<'a> {
     setting: &'a Setting,
-    reach: Reach,
-    pub(super) random: Random,
-    /// Where it is: a plan that fits.
-    pub(super) plan: Plan,
+    exchange: Exchange<'a>,
+    at: Place,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that has no plan and no random numbers yet.
-    pub(super) fn new(setting: &'a Setting) -> Walk<'a> {
-        let plan = Plan { inputs: 0, steps: Vec::new(), outputs: Vec::new() };
-        Walk { setting, reach: Reach::new(&setting.rules), random: Random(0), plan }
+    /// A walk that begins at a place.
+    pub(super) fn new(setting: &'a Setting, at: Place) -> Walk<'a> {
+        let mut exchange = Exchange::new(setting);
+        exchange.begin(&at.plan);
+        Walk { setting, exchange, at }
     }
 
     /// Combinations of values looked at so far.
     pub(super) fn work(&self) -> u64 {
-        self.reach.work
+        self.exchange.work
     }
 
-    /// One step of the walk: true if the plan is another one now. Plans with fewer steps than before
-    /// are taken if their values have registers.
+    /// Where it is.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.at.plan
+    }
+
+    /// Goes on elsewhere, and leaves where it was.
+    pub(super) fn swap(&mut self, other: &mut Place) {
+        std::mem::swap(&mut self.at, other);
+        self.exchange.begin(&self.at.plan);
+    }
+
+    /// Goes on from another plan.
+    pub(super) fn go_to(&mut self, plan: Plan) {
+        self.at.plan = plan;
+        self.exchange.begin(&self.at.plan);
+    }
+
+    /// One step of the walk: true if the plan is another one now. Plans that are shorter than all
+    /// before are taken if their values have registers.
     pub(super) fn step(&mut self, best: &Best<'_>) -> bool {
-        self.reach.work += WORK_OF_A_STEP + WORK_PER_STEP * self.plan.steps.len() as u64;
-        for _ in 0..self.random.below(3) {
+        self.exchange.work += WORK_OF_A_STEP + WORK_PER_STEP * self.at.plan.steps.len() as u64;
+        self.at.since += 1;
+        if self.at.since > PATIENCE {
+            self.at.since = 0;
+            self.go_to(self.at.shortest.clone());
+        }
+        if self.at.random.below(2) == 0 {
             self.shuffle();
         }
-        // Mostly small windows, which cost little; fewer steps than before, or as many.
-        let (size, count) = match self.random.below(1000) {
-            0..6 => (4, 3),
-            6..8 => (3, 3),
-            8..308 => (3, 2),
-            308..458 => (2, 1),
-            458..858 => (2, 2),
-            _ => (1, 1),
-        };
-        if size > self.plan.steps.len() {
+        let Some(cut) = self.cut() else {
             return false;
-        }
-        let start = match self.random.below(8) {
-            // Steps that have nothing to do with each other, now and then.
-            0 => self.random.below(self.plan.steps.len() - size + 1),
-            _ => match self.gather(size) {
-                Some(start) => start,
-                None => return false,
-            },
         };
-        let values = self.plan.values(self.setting);
-        let revived = self.random.below(3);
-        let span = (start, start + size);
-        let window =
-            Window::new(&self.plan, self.setting, &values, span, (revived, &mut self.random));
-        let (mut better, mut placing, length) = (None, 0, self.plan.steps.len());
-        window.refill(count, &mut self.reach, &mut self.random, &mut |plan| {
-            let takes = plan.steps.len() == length || best.places(&plan, &mut placing);
-            better = takes.then_some(plan);
-            takes
-        });
-        self.reach.work += placing;
-        let changed = better.is_some();
-        if let Some(plan) = better {
-            self.plan = plan;
+        let Some(plan) = self.exchange.attempt(&self.at.plan, &cut, &mut self.at.random) else {
+            return false;
+        };
+        let (length, shortest) = (plan.steps.len(), self.at.shortest.steps.len());
+        if length < shortest {
+            if !best.places(&plan, &mut self.exchange.work) {
+                return false;
+            }
+            self.at.shortest = plan.clone();
+            self.at.since = 0;
         }
-        changed
+        self.go_to(plan);
+        true
     }
 
-    /// Brings some steps that have to do with each other together; where the first of them is then.
-    fn gather(&mut self, size: usize) -> Option<usize> {
-        let length = self.plan.steps.len();
-        let mut chosen = vec![self.random.below(length)];
-        while chosen.len() < size {
-            let near: Vec<usize> = (0..length)
-                .filter(|step| {
-                    !chosen.contains(step) && chosen.iter().any(|&c| self.related(c, *step))
-                })
-                .collect();
-            if near.is_empty() {
-                return None;
-            }
-            chosen.push(near[self.random.below(near.len())]);
+    /// What a move changes, at random.
+    fn cut(&mut self) -> Option<Cut> {
+        let length = self.at.plan.steps.len();
+        if length == 0 {
+            return None;
         }
-        chosen.sort_unstable();
-        let (first, last) = (chosen[0], chosen[size - 1]);
-        let (mut before, mut after): (Vec<usize>, Vec<usize>) = ((0..first).collect(), Vec::new());
-        // Of the steps between, those that read chosen ones come after, the others may come before.
-        for step in first..=last {
-            if chosen.contains(&step) {
-                if after.iter().any(|&other| self.reads(step, other)) {
-                    return None;
+        let count = match self.at.random.below(100) {
+            0..25 => 0,
+            25..65 => 1,
+            65..95 => 2,
+            _ => 3,
+        };
+        let mut gone: SmallVec<[usize; 4]> = smallvec![];
+        while gone.len() < count {
+            let step = match gone.is_empty() {
+                true => self.at.random.below(length),
+                false => {
+                    let one = gone[self.at.random.below(gone.len())];
+                    self.related(one)?
                 }
-            } else if chosen.iter().chain(&after).any(|&other| self.reads(step, other)) {
-                after.push(step);
-            } else {
-                before.push(step);
-            }
-        }
-        let start = before.len();
-        if last - first + 1 > size {
-            let order: Vec<usize> =
-                before.into_iter().chain(chosen).chain(after).chain(last + 1..length).collect();
-            let gathered = self.plan.reordered(&order);
-            if !gathered.fits(self.setting) {
+            };
+            if gone.contains(&step) || self.makes_output(step) {
                 return None;
             }
-            self.plan = gathered;
+            gone.push(step);
         }
-        Some(start)
+        let reads_gone = |step: &usize| gone.iter().any(|&gone| self.reads(*step, gone));
+        let mut readers: SmallVec<[usize; MAX_READERS]> =
+            (0..length).filter(|step| !gone.contains(step) && reads_gone(step)).collect();
+        let besides = match gone.is_empty() {
+            true => 1 + self.at.random.below(2),
+            false => usize::from(self.at.random.below(8) == 0),
+        };
+        for _ in 0..besides {
+            let step = self.at.random.below(length);
+            if !gone.contains(&step) && !readers.contains(&step) {
+                readers.push(step);
+            }
+        }
+        readers.sort_unstable();
+        let first = *readers.first().filter(|_| readers.len() <= MAX_READERS)?;
+        let earliest = gone.iter().copied().min().unwrap_or(first).min(first);
+        let place = earliest + self.at.random.below(first - earliest + 1);
+        let limit = self.at.shortest.steps.len() + SLACK;
+        Some(Cut { gone, readers, place, limit })
+    }
+
+    /// A step that has to do with another one: its results are read by it, it reads its results, or
+    /// both read the same or are read by the same.
+    fn related(&mut self, step: usize) -> Option<usize> {
+        match self.at.random.below(4) {
+            0 => self.reader(step),
+            1 => self.source(step),
+            2 => self.source(step).and_then(|source| self.reader(source)),
+            _ => self.reader(step).and_then(|reader| self.source(reader)),
+        }
+    }
+
+    /// A step whose results a step reads, at random.
+    fn source(&mut self, step: usize) -> Option<usize> {
+        let sources = &self.at.plan.steps[step].sources;
+        let count = sources.len();
+        if count == 0 {
+            return None;
+        }
+        let source = sources[self.at.random.below(count)];
+        self.at.plan.step_of(source)
+    }
+
+    /// A step that reads the results of a step, at random.
+    fn reader(&mut self, step: usize) -> Option<usize> {
+        let length = self.at.plan.steps.len();
+        let readers: SmallVec<[usize; 8]> =
+            (step + 1..length).filter(|&reader| self.reads(reader, step)).collect();
+        (!readers.is_empty()).then(|| readers[self.at.random.below(readers.len())])
     }
 
     fn reads(&self, step: usize, other: usize) -> bool {
-        self.plan.steps[step].sources.iter().any(|&id| self.plan.step_of(id) == Some(other))
+        let plan = &self.at.plan;
+        plan.steps[step].sources.iter().any(|&id| plan.step_of(id) == Some(other))
     }
 
-    /// One step reads the other, or both read the same.
-    fn related(&self, a: usize, b: usize) -> bool {
-        let (of_a, of_b) = (&self.plan.steps[a].sources, &self.plan.steps[b].sources);
-        self.reads(a, b) || self.reads(b, a) || of_a.iter().any(|id| of_b.contains(id))
+    fn makes_output(&self, step: usize) -> bool {
+        let plan = &self.at.plan;
+        plan.outputs.iter().any(|&id| plan.step_of(id) == Some(step))
     }
 
     /// Moves one step to another place among those where its sources are there and its results are
     /// not read yet.
     fn shuffle(&mut self) {
-        let plan = &self.plan;
-        let length = plan.steps.len();
+        let length = self.at.plan.steps.len();
         if length < 2 {
             return;
         }
-        let chosen = self.random.below(length);
-        let reads = |step: &Step, other: usize| {
-            step.sources.iter().any(|&id| plan.step_of(id) == Some(other))
-        };
-        let earliest = (0..chosen).rev().find(|&other| reads(&plan.steps[chosen], other));
-        let latest = (chosen + 1..length).find(|&other| reads(&plan.steps[other], chosen));
+        let chosen = self.at.random.below(length);
+        let earliest = (0..chosen).rev().find(|&other| self.reads(chosen, other));
+        let latest = (chosen + 1..length).find(|&other| self.reads(other, chosen));
         let (low, high) = (earliest.map_or(0, |index| index + 1), latest.unwrap_or(length) - 1);
-        let place = low + self.random.below(high - low + 1);
+        let place = low + self.at.random.below(high - low + 1);
         let mut order: Vec<usize> = (0..length).collect();
         let step = order.remove(chosen);
         order.insert(place, step);
-        let moved = plan.reordered(&order);
+        let moved = self.at.plan.reordered(&order);
         if place != chosen && moved.fits(self.setting) {
-            self.plan = moved;
+            self.go_to(moved);
         }
     }
 }
@@ -182,10 +237,9 @@ mod tests {
         let setting = setting(&task, &arch, false);
         let plan = first::plans(&task, &setting, &mut Random(1)).unwrap().swap_remove(0);
         let best = Best { task: &task, setting: &setting, found: None };
-        let mut walk = Walk::new(&setting);
-        walk.plan = plan;
+        let mut walk = Walk::new(&setting, Place::new(&plan, Random(1)));
         for _ in 0..200 {
-            let (before, length) = (walk.work(), walk.plan.steps.len() as u64);
+            let (before, length) = (walk.work(), walk.plan().steps.len() as u64);
             walk.step(&best);
             assert!(length > 100 && walk.work() - before >= length * WORK_PER_STEP);
         }

@@ -1,6 +1,7 @@
 //! The default search: a first plan by rule, then shorter ones by a random walk.
 
 mod enough;
+mod exchange;
 pub(crate) mod field;
 mod first;
 mod improve;
@@ -15,7 +16,7 @@ mod rounds;
 mod rules;
 mod share;
 mod starts;
-mod window;
+mod wants;
 
 use crate::arch::ScampArch;
 use crate::isa::Reg;
@@ -42,7 +43,7 @@ impl Effort {
         Effort(match name {
             "fast" => 2_000_000,
             "max" => 3_000_000_000,
-            _ => 150_000_000,
+            _ => 220_000_000,
         })
     }
 }

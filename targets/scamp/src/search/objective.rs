@@ -1,7 +1,7 @@
 //! Programs that are best by other measures than their number of instructions, and programs in which
 //! nothing saturates: a walk that goes on from the default search, and measures programs.
 
-use super::improve::Walk;
+use super::improve::{Place, Walk};
 use super::place;
 use super::plan::{Plan, Setting, Step};
 use super::random::Random;
@@ -131,10 +131,10 @@ pub fn find_best(task: &Task, arch: &ScampArch, settings: Settings, wish: &Wish)
     }
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
     costs.truncate(STARTS);
-    let mut walk = Walk::new(&setting);
-    walk.random = Random(settings.seed);
     for (round, (cost, plan)) in (1..).zip(&costs) {
-        judge.refine(&mut walk, plan, *cost, half.effort.0 * round / costs.len() as u64)?;
+        let mut walk = Walk::new(&setting, Place::new(plan, Random(settings.seed + round)));
+        let share = half.effort.0 / costs.len() as u64;
+        judge.refine(&mut walk, *cost, share * round)?;
     }
     judge.found()
 }
@@ -220,22 +220,22 @@ impl Judge<'_> {
     }
 
     /// Walks from a plan until the work is done, never far above the least cost.
-    fn refine(&mut self, walk: &mut Walk<'_>, start: &Plan, cost: f64, work: u64) -> Result<()> {
+    fn refine(&mut self, walk: &mut Walk<'_>, cost: f64, work: u64) -> Result<()> {
         let (mut least, mut now) = (cost, cost);
         let best = Best { task: self.task, setting: self.setting, found: None };
-        walk.plan = start.clone();
         while walk.work() + self.work < work {
-            let before = walk.plan.clone();
+            let before = walk.plan().clone();
             if !walk.step(&best) {
                 continue;
             }
-            let next = self.offer(&walk.plan)?;
+            let next = self.offer(walk.plan())?;
             if next > least * SLACK && next > now {
-                walk.plan = before;
+                walk.go_to(before);
             } else {
                 (least, now) = (least.min(next), next);
             }
         }
+        self.work += walk.work();
         Ok(())
     }
 

@@ -1,403 +1,273 @@
-//! Which values one, two or three instructions make of others: forwards from what there is,
-//! backwards from what is wanted, and where the two meet.
+//! What one instruction makes of values, and which value it lacks to make a wanted one.
 
 use super::field::Residue;
-use super::plan::Id;
+use super::plan::{Id, Plan, Setting};
 use super::rules::{MAX_RESULTS, Rule};
-use smallvec::{SmallVec, smallvec};
 
-/// A value by its name and what it is.
-pub(super) type Known = (Id, Residue);
+/// Sources of an instruction, as many as its rule has.
+pub(super) type Sources = [Id; 3];
 
-/// Instructions in a row, each a rule and its sources.
-pub(super) type Steps = SmallVec<[Made; 3]>;
+/// Stands for a value that is not there.
+pub(super) const WANTED: Id = Id::MAX;
 
-/// One instruction of a solution.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Made {
-    /// The index of the rule.
-    pub(super) rule: u16,
-    /// The result that is wanted of it.
-    pub(super) result: u8,
-    /// The sources.
-    pub(super) sources: SmallVec<[Id; 4]>,
-}
+/// No source.
+pub(super) const NONE: Id = Id::MAX - 1;
 
 /// Result `result` of a rule with one source.
 struct Unary {
     rule: u16,
     result: u8,
-    factor: Residue,
-    inverse: Residue,
+    factor: usize,
+    inverse: usize,
 }
 
-/// A rule with two sources.
+/// A rule with two sources: `f a + g b`.
 struct Binary {
     rule: u16,
-    factors: [Residue; 2],
-    inverses: [Residue; 2],
+    factors: [usize; 2],
+    inverses: [usize; 2],
+    /// `g / f` and `f / g`.
+    ratios: [usize; 2],
     commutes: bool,
-    /// It takes one value twice.
     takes_equals: bool,
-    /// The inverse of what it makes of one value twice, where that is not 0.
-    of_equals: Option<Residue>,
+    /// What undoes `f + g`, where the rule takes one value twice and that is not 0.
+    of_equals: Option<usize>,
 }
 
-/// A rule with three sources.
+/// A rule with three sources, in any order: `f a + g b + h c`.
 struct Ternary {
     rule: u16,
-    factors: [Residue; 3],
-    inverses: [Residue; 3],
+    factors: [usize; 3],
+    inverse: usize,
+    /// `f / h` and `g / h`.
+    ratios: [usize; 2],
 }
 
-/// The rules by number of sources.
+/// The rules by number of sources. Factors are indices of a list, with which every value of a plan
+/// is multiplied once ([`Products`]).
 pub(super) struct Reach {
+    factors: Vec<Residue>,
     constant: Vec<u16>,
     unary: Vec<Unary>,
     binary: Vec<Binary>,
     ternary: Vec<Ternary>,
-    /// The factor of the second result of each rule with one source.
-    left: Vec<Option<Residue>>,
-    table: Table,
-    fresh: Table,
-    /// Combinations looked at, the measure of effort.
-    pub(super) work: u64,
+    /// Some rule has a second result.
+    pub(super) has_second: bool,
 }
 
-/// A value that one instruction makes.
-#[derive(Clone, Debug)]
-struct Entry {
-    value: Residue,
-    rule: u16,
-    result: u8,
-    /// Ids; as many as the rule has sources.
-    sources: [Id; 3],
-}
-
-/// Values by residue.
+/// The values of a plan, each times every factor of the rules.
 #[derive(Default)]
-struct Table {
-    entries: Vec<Entry>,
-    /// The next entry of the same slot, plus 1.
-    next: Vec<u32>,
-    /// The first entry of each slot, plus 1, with the age of the table in the upper half.
-    slots: Vec<u64>,
-    age: u32,
+pub(super) struct Products {
+    width: usize,
+    list: Vec<Residue>,
 }
 
-impl Table {
-    fn clear(&mut self) {
-        const SLOTS: usize = 1 << 12;
-        if self.slots.is_empty() || self.age == u32::MAX {
-            self.slots = vec![0; SLOTS];
-            self.age = 0;
-        }
-        self.age += 1;
-        self.entries.clear();
-        self.next.clear();
-    }
-
-    fn slot(&self, value: Residue) -> usize {
-        (value.bits() >> 20) as usize & (self.slots.len() - 1)
-    }
-
-    fn push(&mut self, entry: Entry) {
-        let slot = self.slot(entry.value);
-        self.next.push(self.first(slot));
-        self.entries.push(entry);
-        self.slots[slot] = u64::from(self.age) << 32 | self.entries.len() as u64;
-    }
-
-    /// The first entry of a slot, plus 1.
+impl Products {
+    /// The products of a value.
     #[inline]
-    fn first(&self, slot: usize) -> u32 {
-        let first = self.slots[slot];
-        if (first >> 32) as u32 == self.age { first as u32 } else { 0 }
+    pub(super) fn of(&self, id: Id) -> &[Residue] {
+        &self.list[usize::from(id) * self.width..][..self.width]
     }
 
-    /// The entries of a value.
+    /// A value itself.
     #[inline]
-    fn find(&self, value: Residue) -> impl Iterator<Item = &Entry> {
-        let mut at = self.first(self.slot(value));
-        std::iter::from_fn(move || {
-            while at > 0 {
-                let index = at as usize - 1;
-                at = self.next[index];
-                if self.entries[index].value == value {
-                    return Some(&self.entries[index]);
-                }
-            }
-            None
-        })
+    pub(super) fn value(&self, id: Id) -> Residue {
+        self.list[usize::from(id) * self.width]
     }
 }
-
-/// What a last instruction needs besides values that are known: a value, and its place.
-struct Want {
-    value: Residue,
-    rule: u16,
-    result: u8,
-    /// Sources, [`WANTED`] where the wanted value goes.
-    sources: [Id; 3],
-}
-
-/// Stands for the wanted value.
-const WANTED: Id = Id::MAX;
-
-/// No source.
-const NONE: Id = Id::MAX - 1;
 
 impl Reach {
     /// Prepares rules.
     pub(super) fn new(rules: &[Rule]) -> Reach {
+        let has_second = rules.iter().any(|rule| rule.results.len() > 1);
         let mut reach = Reach {
+            // What `Products::value` relies on.
+            factors: vec![Residue::ONE],
             constant: Vec::new(),
             unary: Vec::new(),
             binary: Vec::new(),
             ternary: Vec::new(),
-            left: rules.iter().map(|rule| rule.results.get(1).map(|form| form[0])).collect(),
-            table: Table::default(),
-            fresh: Table::default(),
-            work: 0,
+            has_second,
         };
         for (index, rule) in (0..).zip(rules) {
-            match rule.results[0][..] {
-                [] => reach.constant.push(index),
-                [_] => {
-                    for (result, form) in (0..).zip(&rule.results) {
-                        let (factor, inverse) = (form[0], form[0].inverse());
-                        reach.unary.push(Unary { rule: index, result, factor, inverse });
-                    }
-                }
-                [a, b] => reach.binary.push(Binary {
-                    rule: index,
-                    factors: [a, b],
-                    inverses: [a.inverse(), b.inverse()],
-                    commutes: rule.commutes,
-                    takes_equals: rule.takes_equals,
-                    of_equals: (rule.takes_equals && a.plus(b) != Residue::ZERO)
-                        .then(|| a.plus(b).inverse()),
-                }),
-                [a, b, c] => reach.ternary.push(Ternary {
-                    rule: index,
-                    factors: [a, b, c],
-                    inverses: [a.inverse(), b.inverse(), c.inverse()],
-                }),
-                _ => {}
-            }
+            reach.add(index, rule);
         }
         reach
     }
 
-    /// All that one instruction makes of known values, of which at least one is from index `from`
-    /// on.
-    fn forward(&mut self, known: &[Known], from: usize, out: &mut Table) {
-        let mut push = |value, rule, result, sources| {
-            out.push(Entry { value, rule, result, sources });
-        };
-        if from == 0 {
-            for &rule in &self.constant {
-                push(Residue::ZERO, rule, 0, [NONE; 3]);
+    fn add(&mut self, rule: u16, of: &Rule) {
+        match of.results[0][..] {
+            [] => self.constant.push(rule),
+            [_] => {
+                for (result, form) in (0..).zip(&of.results) {
+                    let (factor, inverse) = (self.index(form[0]), self.index(form[0].inverse()));
+                    self.unary.push(Unary { rule, result, factor, inverse });
+                }
             }
-        }
-        for &(id, value) in &known[from..] {
-            for unary in &self.unary {
-                push(unary.factor.times(value), unary.rule, unary.result, [id, NONE, NONE]);
+            [f, g] => {
+                let ratios = [g.times(f.inverse()), f.times(g.inverse())];
+                let sum = f.plus(g);
+                let of_equals = of.takes_equals && sum != Residue::ZERO;
+                let binary = Binary {
+                    rule,
+                    factors: [self.index(f), self.index(g)],
+                    inverses: [self.index(f.inverse()), self.index(g.inverse())],
+                    ratios: ratios.map(|ratio| self.index(ratio)),
+                    commutes: of.commutes,
+                    takes_equals: of.takes_equals,
+                    of_equals: of_equals.then(|| self.index(sum.inverse())),
+                };
+                self.binary.push(binary);
             }
+            [f, g, h] => {
+                let inverse = h.inverse();
+                let ternary = Ternary {
+                    rule,
+                    factors: [self.index(f), self.index(g), self.index(h)],
+                    inverse: self.index(inverse),
+                    ratios: [f, g].map(|factor| self.index(factor.times(inverse))),
+                };
+                self.ternary.push(ternary);
+            }
+            _ => {}
         }
-        for binary in &self.binary {
-            let [f, g] = binary.factors;
-            for (i, &(a, x)) in known.iter().enumerate() {
-                let fx = f.times(x);
-                for (j, &(b, y)) in known.iter().enumerate() {
-                    let is_new = i >= from || j >= from;
+    }
+
+    fn index(&mut self, factor: Residue) -> usize {
+        let known = self.factors.iter().position(|other| *other == factor);
+        known.unwrap_or_else(|| {
+            self.factors.push(factor);
+            self.factors.len() - 1
+        })
+    }
+
+    /// Most values that [`Reach::backward`] visits for so many known ones.
+    pub(super) fn most_wants(&self, known: usize) -> usize {
+        let ternary = self.ternary.len() * known * known / 2;
+        self.unary.len() + self.binary.len() * (2 * known + 1) + ternary
+    }
+
+    /// Multiplies the values of a plan, in the place of those of another.
+    pub(super) fn products(&self, plan: &Plan, setting: &Setting, products: &mut Products) {
+        products.width = self.factors.len();
+        products.list.clear();
+        for value in plan.values(setting) {
+            products.list.extend(self.factors.iter().map(|factor| factor.times(value)));
+        }
+    }
+
+    /// Visits all that one instruction makes of known values: its results, of which only rules with
+    /// one source have a second one, its rule and sources. Gives the number of visits.
+    #[inline(always)]
+    pub(super) fn forward(
+        &self,
+        known: &[Id],
+        products: &Products,
+        mut visit: impl FnMut([Option<Residue>; MAX_RESULTS], u16, Sources),
+    ) -> u64 {
+        let mut count = 0;
+        for &rule in &self.constant {
+            visit([Some(Residue::ZERO), None], rule, [NONE; 3]);
+        }
+        for &a in known {
+            let of_a = products.of(a);
+            for (index, unary) in self.unary.iter().enumerate() {
+                if unary.result == 0 {
+                    let next = self.unary.get(index + 1).filter(|next| next.rule == unary.rule);
+                    let second = next.map(|next| of_a[next.factor]);
+                    visit([Some(of_a[unary.factor]), second], unary.rule, [a, NONE, NONE]);
+                }
+            }
+            count += self.unary.len();
+        }
+        for (i, &a) in known.iter().enumerate() {
+            let of_a = products.of(a);
+            for (j, &b) in known.iter().enumerate() {
+                let of_b = products.of(b);
+                for binary in &self.binary {
                     let is_kind = match i == j {
                         true => binary.takes_equals,
                         false => !binary.commutes || i < j,
                     };
-                    if is_new && is_kind {
-                        push(fx.plus(g.times(y)), binary.rule, 0, [a, b, NONE]);
+                    if is_kind {
+                        let [f, g] = binary.factors;
+                        visit([Some(of_a[f].plus(of_b[g])), None], binary.rule, [a, b, NONE]);
                     }
                 }
+                count += self.binary.len();
             }
         }
         for ternary in &self.ternary {
             let [f, g, h] = ternary.factors;
-            for (i, &(a, x)) in known.iter().enumerate() {
-                for (j, &(b, y)) in known.iter().enumerate().skip(i + 1) {
-                    let sum = f.times(x).plus(g.times(y));
-                    for (k, &(c, z)) in known.iter().enumerate().skip(j + 1) {
-                        if i >= from || j >= from || k >= from {
-                            push(sum.plus(h.times(z)), ternary.rule, 0, [a, b, c]);
-                        }
+            for (i, &a) in known.iter().enumerate() {
+                for (j, &b) in known.iter().enumerate().skip(i + 1) {
+                    let sum = products.of(a)[f].plus(products.of(b)[g]);
+                    for &c in &known[j + 1..] {
+                        visit([Some(sum.plus(products.of(c)[h])), None], ternary.rule, [a, b, c]);
                     }
+                    count += known.len() - j - 1;
                 }
             }
         }
-        self.work += out.entries.len() as u64;
+        count as u64
     }
 
-    /// The values that would make the target in one instruction together with known ones. With
-    /// `from` above 0 only those where a known value from there on takes part.
-    fn backward(
-        &mut self,
-        known: &[Known],
-        from: usize,
+    /// Visits the values with which, together with known ones, one instruction makes the target: the
+    /// value, the rule, the number of the result that the target is, and the sources, [`WANTED`]
+    /// where the value goes. Gives the number of visits.
+    #[inline(always)]
+    pub(super) fn backward(
+        &self,
         target: Residue,
-        visit: &mut impl FnMut(&Want),
-    ) {
-        let mut count = 0;
-        let mut want = |value, rule, result, sources| {
-            count += 1;
-            visit(&Want { value, rule, result, sources });
-        };
-        if from == 0 {
-            for unary in &self.unary {
-                let value = unary.inverse.times(target);
-                want(value, unary.rule, unary.result, [WANTED, NONE, NONE]);
-            }
+        known: &[Id],
+        products: &Products,
+        mut visit: impl FnMut(Residue, u16, u8, Sources),
+    ) -> u64 {
+        let undone = |inverse: usize| self.factors[inverse].times(target);
+        for unary in &self.unary {
+            visit(undone(unary.inverse), unary.rule, unary.result, [WANTED, NONE, NONE]);
         }
         for binary in &self.binary {
-            let [f, g] = binary.factors;
-            let [over_f, over_g] = binary.inverses;
-            if let Some(inverse) = binary.of_equals.filter(|_| from == 0) {
-                want(inverse.times(target), binary.rule, 0, [WANTED, WANTED, NONE]);
+            let [first, second] = binary.inverses.map(undone);
+            if let Some(inverse) = binary.of_equals {
+                visit(undone(inverse), binary.rule, 0, [WANTED, WANTED, NONE]);
             }
-            for &(id, value) in &known[from..] {
-                let first = over_f.times(target.minus(g.times(value)));
-                want(first, binary.rule, 0, [WANTED, id, NONE]);
+            for &id in known {
+                let of = products.of(id);
+                visit(first.minus(of[binary.ratios[0]]), binary.rule, 0, [WANTED, id, NONE]);
                 if !binary.commutes {
-                    let second = over_g.times(target.minus(f.times(value)));
-                    want(second, binary.rule, 0, [id, WANTED, NONE]);
+                    visit(second.minus(of[binary.ratios[1]]), binary.rule, 0, [id, WANTED, NONE]);
                 }
             }
         }
-        // Rules with three sources take them in any order.
         for ternary in &self.ternary {
-            let [f, g, _] = ternary.factors;
-            for (i, &(a, x)) in known.iter().enumerate() {
-                for &(b, y) in known.iter().skip((i + 1).max(from)) {
-                    let rest = target.minus(f.times(x)).minus(g.times(y));
-                    want(ternary.inverses[2].times(rest), ternary.rule, 0, [a, b, WANTED]);
+            let rest = undone(ternary.inverse);
+            let [f, g] = ternary.ratios;
+            for (i, &a) in known.iter().enumerate() {
+                let rest = rest.minus(products.of(a)[f]);
+                for &b in &known[i + 1..] {
+                    visit(rest.minus(products.of(b)[g]), ternary.rule, 0, [a, b, WANTED]);
                 }
             }
         }
-        self.work += count;
+        self.most_wants(known.len()) as u64
     }
 
-    /// Every way to make the target in one instruction.
-    pub(super) fn one(&mut self, known: &[Known], target: Residue, found: &mut Vec<Steps>) {
-        if target == Residue::ZERO {
-            let constant = |&rule: &u16| smallvec![made(rule, 0, [NONE; 3], NONE)];
-            found.extend(self.constant.iter().map(constant));
-        }
-        self.backward(known, 0, target, &mut |want| {
-            for (position, &(id, value)) in known.iter().enumerate() {
-                if value == want.value && is_canonical(want, id, &known[position + 1..]) {
-                    found.push(smallvec![made(want.rule, want.result, want.sources, id)]);
-                }
-            }
-        });
-    }
-
-    /// Ways to make the target in two instructions, of which the second reads the first, whose
-    /// results are named `next` and so on; at most `limit`.
-    pub(super) fn two(
-        &mut self,
-        known: &[Known],
-        target: Residue,
-        next: Id,
-        limit: usize,
-        found: &mut Vec<Steps>,
+    /// As [`Reach::backward`], for an instruction that makes two values: the value, the rule, and the
+    /// numbers of their results.
+    pub(super) fn backward_both(
+        &self,
+        targets: [Residue; MAX_RESULTS],
+        mut visit: impl FnMut(Residue, u16, [u8; MAX_RESULTS]),
     ) {
-        let mut table = std::mem::take(&mut self.table);
-        table.clear();
-        self.forward(known, 0, &mut table);
-        let limit = found.len() + limit;
-        self.backward(known, 0, target, &mut |want| {
-            for entry in table.find(want.value) {
-                if found.len() < limit {
-                    found
-                        .push(smallvec![first(entry), second(want, next + Id::from(entry.result))]);
+        for one in &self.unary {
+            for other in self.unary.iter().filter(|other| other.rule == one.rule) {
+                let value = self.factors[one.inverse].times(targets[0]);
+                let makes_both = self.factors[other.factor].times(value) == targets[1];
+                if one.result != other.result && makes_both {
+                    visit(value, one.rule, [one.result, other.result]);
                 }
             }
-        });
-        self.table = table;
-    }
-
-    /// Ways to make the target in three instructions, of which each is read by a later one; the
-    /// first instruction is tried from number `start` on, and the search ends after the one that
-    /// brings the number of ways to `limit`.
-    pub(super) fn three(
-        &mut self,
-        known: &[Known],
-        target: Residue,
-        next: Id,
-        (start, limit): (usize, usize),
-        found: &mut Vec<Steps>,
-    ) {
-        let mut table = std::mem::take(&mut self.table);
-        let mut fresh = std::mem::take(&mut self.fresh);
-        table.clear();
-        self.forward(known, 0, &mut table);
-        let count = table.entries.len();
-        let limit = found.len() + limit;
-        let mut more: Vec<Known> = known.to_vec();
-        let after = next + MAX_RESULTS as Id;
-        for offset in 0..count {
-            let entry = &table.entries[(start + offset) % count];
-            if entry.result > 0 {
-                continue;
-            }
-            more.truncate(known.len());
-            more.extend(self.results(entry, known, next));
-            fresh.clear();
-            self.forward(&more, known.len(), &mut fresh);
-            for (from, others) in [(0, &fresh), (known.len(), &table)] {
-                self.backward(&more, from, target, &mut |want| {
-                    for other in others.find(want.value) {
-                        let last = second(want, after + Id::from(other.result));
-                        found.push(smallvec![first(entry), first(other), last]);
-                    }
-                });
-            }
-            if found.len() >= limit {
-                break;
-            }
         }
-        (self.table, self.fresh) = (table, fresh);
     }
-
-    /// The values of an instruction, with names from `next` on.
-    fn results(&self, entry: &Entry, known: &[Known], next: Id) -> SmallVec<[Known; MAX_RESULTS]> {
-        let mut results = smallvec![(next, entry.value)];
-        if let Some(factor) = self.left[usize::from(entry.rule)] {
-            let source = known.iter().find(|(id, _)| *id == entry.sources[0]);
-            results.extend(source.map(|(_, value)| (next + 1, factor.times(*value))));
-        }
-        results
-    }
-}
-
-/// A known value may be the wanted one: it is not among the other sources. Of the ways to write a sum
-/// of three only one counts, in which the wanted value is the last of the known ones.
-fn is_canonical(want: &Want, id: Id, after: &[Known]) -> bool {
-    let is_known = |&source: &Id| source != WANTED && source != NONE;
-    let mut named = want.sources.into_iter().filter(is_known);
-    let is_ternary = want.sources[2] == WANTED;
-    !named.any(|source| source == id || is_ternary && after.iter().any(|(id, _)| *id == source))
-}
-
-fn made(rule: u16, result: u8, sources: [Id; 3], wanted: Id) -> Made {
-    let sources = sources.into_iter().filter(|&id| id != NONE);
-    let sources = sources.map(|id| if id == WANTED { wanted } else { id }).collect();
-    Made { rule, result, sources }
-}
-
-fn first(entry: &Entry) -> Made {
-    made(entry.rule, entry.result, entry.sources, NONE)
-}
-
-fn second(want: &Want, wanted: Id) -> Made {
-    made(want.rule, want.result, want.sources, wanted)
 }

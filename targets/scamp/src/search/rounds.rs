@@ -1,6 +1,6 @@
 //! Many walks: each goes some way, the better half goes on, until one is left.
 
-use super::improve::Walk;
+use super::improve::{Place, Walk};
 use super::plan::Plan;
 use super::random::Random;
 use super::{Best, Settings};
@@ -17,17 +17,11 @@ const SET: u64 = 500_000_000;
 /// Walks of a set.
 const MOST_WALKS: usize = 64;
 
-/// One walk that is not under way now.
-struct Resting {
-    plan: Plan,
-    random: Random,
-}
-
-/// Walks from plans until the effort is spent.
+/// Walks from plans, of which there is at least one, until the effort is spent.
 pub(super) fn walk(starts: &[Plan], settings: Settings, best: &mut Best<'_>) {
     let effort = settings.effort.0;
-    let mut walk = Walk::new(best.setting);
     let mut seeds = Random(settings.seed);
+    let mut walk = Walk::new(best.setting, Place::new(&starts[0], Random(seeds.next())));
     let sets = effort.div_ceil(SET).max(1);
     let mut champion: Option<Plan> = None;
     for set in 1..=sets {
@@ -40,22 +34,20 @@ pub(super) fn walk(starts: &[Plan], settings: Settings, best: &mut Best<'_>) {
             let share = (end - walk.work()) / rounds / resting.len() as u64;
             for one in &mut resting {
                 let limit = walk.work() + share.max(1);
-                std::mem::swap(&mut walk.plan, &mut one.plan);
-                std::mem::swap(&mut walk.random, &mut one.random);
+                walk.swap(one);
                 while walk.work() < limit && !best.is_done() {
                     if walk.step(best) {
-                        best.offer(&walk.plan);
+                        best.offer(walk.plan());
                     }
                 }
-                std::mem::swap(&mut walk.plan, &mut one.plan);
-                std::mem::swap(&mut walk.random, &mut one.random);
+                walk.swap(one);
             }
-            resting.sort_by_key(|one| best.cost(&one.plan));
+            resting.sort_by_key(|one| best.cost(&one.shortest));
             if resting.len() > 1 {
                 resting.truncate(resting.len().div_ceil(2));
             }
         }
-        champion = resting.into_iter().map(|one| one.plan).next();
+        champion = resting.into_iter().map(|one| one.shortest).next();
     }
 }
 
@@ -64,13 +56,12 @@ fn begin<'a>(
     starts: impl Iterator<Item = &'a Plan> + Clone,
     effort: u64,
     seeds: &mut Random,
-) -> Vec<Resting> {
+) -> Vec<Place> {
     let steps = starts.clone().map(|plan| plan.steps.len() as u64).min().unwrap_or(0);
     let stretch = FIRST_STRETCH.max(STRETCH_OF_STEPS * steps * steps);
     let rounds = |walks: usize| u64::from(walks.trailing_zeros()) + 1;
     let fits = |walks: &usize| *walks as u64 * stretch * rounds(*walks) <= effort;
     let sizes = (0..).map(|power| 1 << power).take_while(|walks| *walks <= MOST_WALKS);
     let count = sizes.filter(fits).last().unwrap_or(1);
-    let resting = |plan: &Plan| Resting { plan: plan.clone(), random: Random(seeds.next()) };
-    starts.cycle().take(count).map(resting).collect()
+    starts.cycle().take(count).map(|plan| Place::new(plan, Random(seeds.next()))).collect()
 }
