@@ -3,7 +3,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use super::budget::{self, Budget};
-use super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Place, lower};
+use super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Pattern, Place, lower};
 use super::number::{Number, length};
 use super::state::Planes;
 use super::{Edge, Settings};
@@ -30,6 +30,8 @@ pub struct Executor {
     settings: Settings,
     width: usize,
     height: usize,
+    /// Elements of the whole array north and east of those that are run.
+    corner: [usize; 2],
     /// What a run costs in floats.
     work: u64,
 }
@@ -83,7 +85,19 @@ impl Executor {
         }
         let work = budget::work(&lowered, size, &settings);
         settings.work.check(work)?;
-        Ok(Executor { lowered, arch: arch.clone(), settings, width, height, work })
+        let (arch, corner) = (arch.clone(), [0; 2]);
+        Ok(Executor { lowered, arch, settings, width, height, corner, work })
+    }
+
+    /// The same as a part of a larger array, which goes on so far to the north and to the east:
+    /// patterns count rows and columns from there.
+    #[must_use]
+    pub fn within(self, north: usize, east: usize) -> Executor {
+        Executor { corner: [north, east], ..self }
+    }
+
+    pub(super) fn corner(&self) -> [usize; 2] {
+        self.corner
     }
 
     /// Refuses so many runs when all of them together are beyond the limit of the settings.
@@ -264,6 +278,7 @@ struct Run<'a, T> {
     planes: Planes<T>,
     /// What the bus of every element carries.
     bus: Vec<T>,
+    corner: [usize; 2],
     exact: bool,
     saturated: u64,
 }
@@ -278,6 +293,7 @@ impl<'a, T: Number> Run<'a, T> {
             settings: &executor.settings,
             arch: &executor.arch,
             bus: vec![T::zero(); width * height],
+            corner: executor.corner,
             planes,
             exact: true,
             saturated: 0,
@@ -316,7 +332,10 @@ impl<'a, T: Number> Run<'a, T> {
             Op::All => self.planes.digital[FLAG].fill(true),
             Op::Fill(plane, value) => self.planes.analogue[*plane].fill(T::of(*value)),
             Op::Logic(step) => self.logic(step),
-            Op::Pattern(plane, bytes) => self.assign(&[*plane], &self.pattern(*bytes)),
+            Op::Pattern(plane, bytes) => {
+                let pattern = Pattern { bytes: *bytes, corner: self.corner };
+                self.assign(&[*plane], &self.pattern(pattern));
+            }
             Op::Nothing => {}
         }
     }
@@ -502,19 +521,13 @@ impl<'a, T: Number> Run<'a, T> {
             .collect()
     }
 
-    /// 1 where row and column agree with a pattern; rows count from the north, columns from the east.
-    fn pattern(&self, [r, c, rx, cx]: [u8; 4]) -> Vec<bool> {
-        let agrees = |number: usize, value: u8, any: u8| {
-            let care = !usize::from(any);
-            number & care == usize::from(value) & care
-        };
+    /// 1 where row and column agree with a pattern.
+    fn pattern(&self, pattern: Pattern) -> Vec<bool> {
         let width = self.planes.width;
-        (0..self.bus.len())
-            .map(|element| {
-                let (row, column) = (element / width, width - 1 - element % width);
-                agrees(row, r, rx) && agrees(column, c, cx)
-            })
-            .collect()
+        let is_set = |element: usize| {
+            pattern.has_row(element / width) && pattern.has_column(element % width, width)
+        };
+        (0..self.bus.len()).map(is_set).collect()
     }
 }
 

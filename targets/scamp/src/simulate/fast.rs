@@ -1,21 +1,22 @@
-//! The fast simulator of analogue programs: planes of whole numbers in place of floats.
+//! The fast simulator: planes of whole numbers in place of floats and bits.
 //!
 //! Inputs that are multiples of a power of two stay multiples of a smaller one, as every step adds,
 //! negates and halves. A bound on what nodes can hold says whether 16 bits are enough for the
-//! numbers, or 32; sums may wrap on the way, as their results do not. All else is left to
-//! [`super::Executor`]: noise, saturation, 1-bit instructions, shares of thirds, the edge of Cain's
-//! emulator, inputs with -0 or too many digits.
+//! numbers, or 32; sums may wrap on the way, as their results do not. A bit is a number of all zeros
+//! or ones. All else is left to [`super::Executor`]: noise, saturation, 1-bit inputs, shares of thirds,
+//! the edge of Cain's emulator, inputs with -0 or too many digits.
 
 mod flow;
 mod rows;
 
 use super::exec::Executor;
+use super::lower::Pattern;
 use super::{Edge, Settings};
 use crate::isa::Reg;
 use crate::program::{Named, Space};
 use flow::{Flow, Form, Id, Node};
 use quincunx_num::Level;
-use rows::{Choice, Frame, Lane, Load, Source, Store, Sum, Then, whole};
+use rows::{Choice, Frame, Lane, Load, Logic, Source, Store, Sum, Then, pattern, whole};
 use std::borrow::Cow;
 
 /// Binary digits behind the point of inputs and constants.
@@ -26,9 +27,13 @@ const MAX_DIGITS: u32 = 24;
 pub struct Fast {
     flow: Flow,
     frame: Frame,
+    /// Elements of the whole array north and east of those that are run.
+    corner: [usize; 2],
     level: Level,
     /// The register of each analogue plane.
     planes: Vec<Named>,
+    /// The space of what is read.
+    spaces: Vec<Space>,
     /// The buffer of each node; nodes share those whose numbers nobody needs any more.
     slots: Vec<usize>,
     /// Halvings on the way from inputs to any node.
@@ -52,7 +57,8 @@ impl Fast {
         if *edge != Edge::Zero || noise.is_some() || saturation.is_some() {
             return None;
         }
-        let place = |&(after, named): &(usize, Named)| Some((after, executor.plane(named)?));
+        let place =
+            |&(after, named): &(usize, Named)| Some((after, named.0, executor.plane(named)?));
         let reads = reads.iter().map(place).collect::<Option<Vec<_>>>()?;
         let flow = Flow::of(executor.lowered(), &reads)?;
         let constants = flow.nodes.iter().map(|node| match node {
@@ -68,7 +74,9 @@ impl Fast {
             slots: slots(&flow),
             halvings: halvings(&flow),
             frame: Frame { width, height },
+            corner: executor.corner(),
             planes,
+            spaces: reads.iter().map(|&(_, space, _)| space).collect(),
             flow,
             level,
             digits,
@@ -106,14 +114,18 @@ impl Fast {
     /// they were asked for.
     pub fn read(&self, read: usize, image: &mut Vec<f64>) {
         let slot = self.slots[self.flow.reads[read]];
+        let scale = match self.spaces[read] {
+            Space::Analogue => power(self.digits + self.halvings).recip(),
+            Space::Digital => 1.0,
+        };
         match self.is_short {
-            true => self.store(&self.short[slot], image),
-            false => self.store(&self.long[slot], image),
+            true => self.store(&self.short[slot], scale, image),
+            false => self.store(&self.long[slot], scale, image),
         }
     }
 
-    fn store<T: Lane>(&self, plane: &[T], image: &mut Vec<f64>) {
-        let (frame, scale) = (self.frame, power(self.digits + self.halvings).recip());
+    fn store<T: Lane>(&self, plane: &[T], scale: f64, image: &mut Vec<f64>) {
+        let frame = self.frame;
         self.level.run(Store { frame, plane, scale, image });
     }
 
@@ -153,8 +165,15 @@ impl Fast {
                     }
                     (sum / power(*halvings), true)
                 }
-                Node::Positive(form) => (sum(form), true),
+                Node::Positive(form) => {
+                    let sum: f64 = sum(form);
+                    if sum > T::MAX {
+                        return false;
+                    }
+                    (1.0, false)
+                }
                 Node::Choice { set, clear, .. } => (bounds[*set].max(bounds[*clear]), false),
+                Node::Pattern(_) | Node::Logic(..) => (1.0, false),
             };
             if must_fit && bound > T::MAX {
                 return false;
@@ -202,6 +221,13 @@ impl Fast {
             Node::Choice { mask, set, clear } => {
                 let (mask, set, clear) = (plane(*mask), plane(*set), plane(*clear));
                 self.level.run(Choice { frame, target, mask, set, clear });
+            }
+            Node::Pattern(bytes) => {
+                pattern(frame, target, Pattern { bytes: *bytes, corner: self.corner });
+            }
+            Node::Logic(join, a, b) => {
+                let (join, a, b) = (*join, plane(*a), plane(*b));
+                self.level.run(Logic { frame, target, join, a, b });
             }
             Node::Input(at) => {
                 let given = inputs.iter().rfind(|(named, _)| *named == self.planes[*at]);

@@ -53,6 +53,34 @@ pub(super) enum Op {
     Nothing,
 }
 
+/// A pattern as a part of the array sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    /// Row, column, and the bits of each that do not matter.
+    pub(super) bytes: [u8; 4],
+    /// Elements of the array north and east of the part.
+    pub(super) corner: [usize; 2],
+}
+
+impl Pattern {
+    /// True for rows of the part, counted from the north, that agree.
+    pub(super) fn has_row(&self, row: usize) -> bool {
+        let [r, _, rx, _] = self.bytes;
+        agrees(row + self.corner[0], r, rx)
+    }
+
+    /// True for columns of the part, counted from the west, that agree; hosts count from the east.
+    pub(super) fn has_column(&self, column: usize, width: usize) -> bool {
+        let [_, c, _, cx] = self.bytes;
+        agrees(width - 1 - column + self.corner[1], c, cx)
+    }
+}
+
+fn agrees(number: usize, value: u8, any: u8) -> bool {
+    let care = !usize::from(any);
+    number & care == usize::from(value) & care
+}
+
 impl Op {
     /// How often a step on the bus computes a number, for each element.
     pub(super) fn bus_length(&self) -> u64 {

@@ -1,10 +1,12 @@
-//! What a program computes, as nodes: sums of nodes at neighbours, halved sums, comparisons, choices.
+//! What a program computes, as nodes: sums of nodes at neighbours, halved sums, comparisons, choices,
+//! and 1-bit planes, in which a 1 is a number of all ones.
 //!
 //! Copies, negations and NEWS on their way cost nothing here: a register holds a [`Form`], and a form
 //! becomes a node only where something needs its numbers.
 
-use super::super::lower::{BusStep, Lowered, NEWS, Op, Place};
-use crate::isa::Direction;
+use super::super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Place};
+use crate::isa::{Direction, Gate};
+use crate::program::Space;
 use std::collections::BTreeMap;
 
 /// Number of a node.
@@ -79,17 +81,31 @@ pub(super) enum Node {
     Positive(Form),
     /// One of two nodes, the first where the mask is set.
     Choice { mask: Id, set: Id, clear: Id },
+    /// All ones where row and column agree with a pattern.
+    Pattern([u8; 4]),
+    /// Two 1-bit planes, joined bit by bit.
+    Logic(Join, Id, Id),
+}
+
+/// How 1-bit planes are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Join {
+    And,
+    Or,
+    Xor,
+    Nor,
 }
 
 impl Node {
     /// The nodes that it reads.
     pub(super) fn operands(&self) -> Vec<Id> {
         match self {
-            Node::Input(_) | Node::Constant(_) => Vec::new(),
+            Node::Input(_) | Node::Constant(_) | Node::Pattern(_) => Vec::new(),
             Node::Sum(form, _) | Node::Positive(form) => {
                 form.terms().map(|(term, _)| term.node).collect()
             }
             Node::Choice { mask, set, clear } => vec![*mask, *set, *clear],
+            Node::Logic(_, a, b) => vec![*a, *b],
         }
     }
 }
@@ -102,10 +118,10 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// The nodes behind what planes hold after some instructions. `None` for programs with 1-bit
-    /// instructions, shares that are no halvings, and masked writes to neighbours.
-    pub(super) fn of(lowered: &Lowered, reads: &[(usize, usize)]) -> Option<Flow> {
-        let mut tracer = Tracer::new(lowered.analogue.len());
+    /// The nodes behind what planes hold after some instructions; 1-bit planes as 0 and 1. `None` for
+    /// programs with shares that are no halvings, and masked writes to neighbours.
+    pub(super) fn of(lowered: &Lowered, reads: &[(usize, Space, usize)]) -> Option<Flow> {
+        let mut tracer = Tracer::new(lowered);
         let mut found = vec![None; reads.len()];
         let ends = lowered.steps.iter().skip(1).map(|next| Some(next.index)).chain([None]);
         for (step, next) in lowered.steps.iter().zip(ends) {
@@ -113,9 +129,12 @@ impl Flow {
             if next == Some(step.index) {
                 continue;
             }
-            for (&(after, plane), found) in reads.iter().zip(&mut found) {
+            for (&(after, space, plane), found) in reads.iter().zip(&mut found) {
                 if after == step.index {
-                    *found = Some(tracer.held(plane));
+                    *found = Some(match space {
+                        Space::Analogue => tracer.held(plane),
+                        Space::Digital => tracer.count(plane),
+                    });
                 }
             }
         }
@@ -151,31 +170,38 @@ impl Node {
             Form(form.0.into_iter().map(term).collect())
         };
         match self {
-            Node::Input(_) | Node::Constant(_) => self,
+            Node::Input(_) | Node::Constant(_) | Node::Pattern(_) => self,
             Node::Sum(sum, halvings) => Node::Sum(form(sum), halvings),
             Node::Positive(sum) => Node::Positive(form(sum)),
             Node::Choice { mask, set, clear } => {
                 Node::Choice { mask: number[mask], set: number[set], clear: number[clear] }
             }
+            Node::Logic(join, a, b) => Node::Logic(join, number[a], number[b]),
         }
     }
 }
 
 /// What planes hold while a program is followed.
-struct Tracer {
+struct Tracer<'a> {
+    lowered: &'a Lowered,
     nodes: Vec<Node>,
     known: BTreeMap<Node, Id>,
     planes: Vec<Form>,
+    /// What 1-bit planes hold; of FLAG, `flag` says it.
+    bits: Vec<Id>,
     /// The mask of analogue writes; none where FLAG is set everywhere.
     flag: Option<Id>,
 }
 
-impl Tracer {
-    fn new(planes: usize) -> Tracer {
-        let mut tracer =
-            Tracer { nodes: Vec::new(), known: BTreeMap::new(), planes: Vec::new(), flag: None };
+impl<'a> Tracer<'a> {
+    /// 1-bit planes are 0 at first, and FLAG is set.
+    fn new(lowered: &'a Lowered) -> Tracer<'a> {
+        let (nodes, known, planes) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut tracer = Tracer { lowered, nodes, known, planes, bits: Vec::new(), flag: None };
+        let count = lowered.analogue.len();
         tracer.planes =
-            (0..planes).map(|plane| Form::of(tracer.intern(Node::Input(plane)))).collect();
+            (0..count).map(|plane| Form::of(tracer.intern(Node::Input(plane)))).collect();
+        tracer.bits = vec![tracer.constant(false); lowered.digital.len()];
         tracer
     }
 
@@ -210,10 +236,111 @@ impl Tracer {
             Op::Fill(plane, value) => {
                 self.planes[*plane] = Form::of(self.intern(Node::Constant(value.to_bits())));
             }
+            Op::Logic(step) => self.logic(step),
+            Op::Pattern(plane, bytes) => {
+                let bits = self.intern(Node::Pattern(*bytes));
+                self.assign(&[*plane], bits);
+            }
             Op::Nothing => {}
-            Op::Logic(_) | Op::Pattern(..) => return None,
         }
         Some(())
+    }
+
+    /// A 1-bit plane that is the same everywhere.
+    fn constant(&mut self, value: bool) -> Id {
+        let zero = self.intern(Node::Sum(Form::default(), 0));
+        if value { self.not(zero) } else { zero }
+    }
+
+    fn not(&mut self, bits: Id) -> Id {
+        self.intern(Node::Logic(Join::Nor, bits, bits))
+    }
+
+    fn bit(&mut self, plane: usize) -> Id {
+        match plane {
+            FLAG => self.flag.unwrap_or_else(|| self.constant(true)),
+            _ => self.bits[plane],
+        }
+    }
+
+    /// The 1-bit plane as a plane of 0 and 1.
+    fn count(&mut self, plane: usize) -> Id {
+        let bits = Form::of(self.bit(plane)).scaled(|times| -times);
+        self.intern(Node::Sum(bits, 0))
+    }
+
+    fn logic(&mut self, LogicStep { gate, writes, reads }: &LogicStep) {
+        let reads: Vec<Id> = reads.iter().map(|&plane| self.bit(plane)).collect();
+        let mut join = |join| {
+            let pairs = reads[1..].iter().copied();
+            pairs.fold(reads[0], |a, b| self.intern(Node::Logic(join, a, b)))
+        };
+        let bits = match *gate {
+            Gate::Copy => reads[0],
+            Gate::Or => join(Join::Or),
+            Gate::And => join(Join::And),
+            Gate::Xor => join(Join::Xor),
+            Gate::Nor | Gate::Not => {
+                let any = join(Join::Or);
+                self.not(any)
+            }
+            Gate::Nand => {
+                let all = join(Join::And);
+                self.not(all)
+            }
+            Gate::Imply => {
+                let not = self.not(reads[0]);
+                self.intern(Node::Logic(Join::Or, not, reads[1]))
+            }
+            Gate::Mux => {
+                let (mask, set, clear) = (reads[0], reads[1], reads[2]);
+                self.intern(Node::Choice { mask, set, clear })
+            }
+            Gate::Constant(value) => self.constant(value),
+            Gate::Neighbours { beyond } => self.neighbours(reads[0], beyond),
+            Gate::Where => return self.set_flag(reads[0]),
+            Gate::All => return self.flag = None,
+            Gate::Refresh => return,
+        };
+        self.assign(writes, bits);
+    }
+
+    /// The bit of any neighbour whose direction register is set.
+    fn neighbours(&mut self, bits: Id, beyond: bool) -> Id {
+        // Beyond the array there are zeros.
+        let bits = if beyond { self.not(bits) } else { bits };
+        let mut any = self.constant(false);
+        for direction in Direction::ALL {
+            let moved = self.moved(Form::of(bits), direction);
+            let mut seen = self.node(&moved);
+            if beyond {
+                seen = self.not(seen);
+            }
+            let wanted = self.bit(self.lowered.directions[direction as usize]);
+            let seen = self.intern(Node::Logic(Join::And, seen, wanted));
+            any = self.intern(Node::Logic(Join::Or, any, seen));
+        }
+        any
+    }
+
+    fn set_flag(&mut self, bits: Id) {
+        self.flag = (bits != self.constant(true)).then_some(bits);
+    }
+
+    /// Sets 1-bit planes; the masked one where the mask was 1 before.
+    fn assign(&mut self, targets: &[usize], bits: Id) {
+        let mask = self.bit(self.lowered.mask);
+        for &target in targets {
+            let clear = self.bit(target);
+            let new = match target == self.lowered.masked {
+                true => self.intern(Node::Choice { mask, set: bits, clear }),
+                false => bits,
+            };
+            match target {
+                FLAG => self.set_flag(new),
+                _ => self.bits[target] = new,
+            }
+        }
     }
 
     fn sum(&mut self, sources: &[Place]) -> Form {

@@ -1,10 +1,20 @@
 //! Loops over planes of whole numbers.
 
-use super::flow::MAX_OFFSET;
+use super::super::lower::Pattern;
+use super::flow::{Join, MAX_OFFSET};
 use quincunx_num::{Level, Loop};
+use std::ops::{BitAnd, BitOr, BitXor, Not};
 
 /// A whole number of a plane; sums and products are modulo its size.
-pub(super) trait Lane: Copy + Default + Eq {
+pub(super) trait Lane:
+    Copy
+    + Default
+    + Eq
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+    + Not<Output = Self>
+{
     /// Numbers up to this do not wrap.
     const MAX: f64;
     fn wrapped(value: i64) -> Self;
@@ -13,7 +23,6 @@ pub(super) trait Lane: Copy + Default + Eq {
     fn mul(self, other: Self) -> Self;
     fn shifted(self, count: u32) -> Self;
     fn is_positive(self) -> bool;
-    fn select(self, set: Self, clear: Self) -> Self;
 }
 
 macro_rules! lane {
@@ -43,10 +52,6 @@ macro_rules! lane {
             #[inline(always)]
             fn is_positive(self) -> bool {
                 self > 0
-            }
-            #[inline(always)]
-            fn select(self, set: Self, clear: Self) -> Self {
-                (self & set) | (!self & clear)
             }
         }
     };
@@ -179,8 +184,60 @@ impl<T: Lane> Loop for Choice<'_, T> {
             let numbers = self.mask[range.clone()].iter();
             let numbers = numbers.zip(&self.set[range.clone()]).zip(&self.clear[range.clone()]);
             for (target, ((mask, &set), &clear)) in self.target[range].iter_mut().zip(numbers) {
-                *target = mask.select(set, clear);
+                *target = (*mask & set) | (!*mask & clear);
             }
+        }
+    }
+}
+
+/// Two 1-bit planes, joined.
+pub(super) struct Logic<'a, T> {
+    pub(super) frame: Frame,
+    pub(super) target: &'a mut [T],
+    pub(super) join: Join,
+    pub(super) a: &'a [T],
+    pub(super) b: &'a [T],
+}
+
+impl<T: Lane> Logic<'_, T> {
+    #[inline(always)]
+    fn each(self, join: impl Fn(T, T) -> T) {
+        for row in 0..self.frame.height {
+            let at = self.frame.row(row, 0, 0);
+            let range = at..at + self.frame.width;
+            let bits = self.a[range.clone()].iter().zip(&self.b[range.clone()]);
+            for (target, (&a, &b)) in self.target[range].iter_mut().zip(bits) {
+                *target = join(a, b);
+            }
+        }
+    }
+}
+
+impl<T: Lane> Loop for Logic<'_, T> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        match self.join {
+            Join::And => self.each(|a, b| a & b),
+            Join::Or => self.each(|a, b| a | b),
+            Join::Xor => self.each(|a, b| a ^ b),
+            Join::Nor => self.each(|a, b| !(a | b)),
+        }
+    }
+}
+
+/// Sets a plane to all ones where a pattern holds.
+pub(super) fn pattern<T: Lane>(frame: Frame, target: &mut [T], pattern: Pattern) {
+    let bit = |is_set: bool| T::wrapped(-i64::from(is_set));
+    let columns = (0..frame.width).map(|at| bit(pattern.has_column(at, frame.width)));
+    let columns: Vec<T> = columns.collect();
+    for row in 0..frame.height {
+        let at = frame.row(row, 0, 0);
+        let target = &mut target[at..at + frame.width];
+        match pattern.has_row(row) {
+            true => target.copy_from_slice(&columns),
+            false => target.fill(T::default()),
         }
     }
 }
