@@ -92,7 +92,7 @@ impl Artifact {
         let mut wiring = None;
         if let Some(given) = given.as_mut().filter(|_| digital.is_none()) {
             let wires = Wiring::of(given, &program, arch, &chosen)?;
-            given.rims = wires.rims(&given.rims, &program, &chosen)?;
+            given.rims = wires.rims(&given.rims, &program, arch, &chosen)?;
             wiring = Some(wires);
         }
         let (interface, arch) = (given.unwrap_or(raw), arch.clone());

@@ -275,10 +275,12 @@ impl Wiring {
         &self,
         stored: &[Rim],
         program: &Program,
+        arch: &ScampArch,
         chosen: &Chosen,
     ) -> Result<Vec<Rim>> {
-        let (height, width) = (chosen.height, chosen.width);
-        let of = |edge| rims(program, &self.inputs, &self.results, Array { height, width, edge });
+        let (height, width, masked) = (chosen.height, chosen.width, arch.roles.masked);
+        let array = |edge| Array { height, width, edge, masked };
+        let of = |edge| rims(program, &self.inputs, &self.results, array(edge));
         let found = of(chosen.settings.edge)?;
         if let Some((_, problem)) = lost(&found) {
             return Err(problem);

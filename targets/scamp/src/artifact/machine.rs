@@ -188,7 +188,9 @@ impl Region {
         let registers: Vec<Reg> = registers.map(|plane| plane.register.1).collect();
         let known = artifact.inputs.iter().all(|(_, register)| registers.contains(register));
         let margin = margin(areas(), array.height, array.width);
-        let reached = reaches(&artifact.program, Reaches::new(&registers, margin, false), &[]);
+        let state = Reaches::new(&registers, margin, false)
+            .with_patterns([array.height, array.width], artifact.arch.roles.masked);
+        let reached = reaches(&artifact.program, state, &[]);
         let Some((_, most)) = reached.filter(|_| known) else { return array };
         // Beyond that there are zeros, or what is never read.
         let planes = wiring.results.iter().flat_map(|lie| &lie.planes);
@@ -254,6 +256,7 @@ impl Network {
         };
         let settings = chosen.settings.clone();
         let executor = Executor::new(program, arch, region.width, region.height, settings)?;
+        let executor = executor.within(region.row, chosen.width - region.width - region.column);
         let planes = wiring.results.iter().flat_map(|lie| &lie.planes);
         let reads: Vec<_> = planes.map(|plane| (plane.after, plane.register)).collect();
         Ok(Network {

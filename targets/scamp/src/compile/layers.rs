@@ -1,8 +1,8 @@
 //! Which nodes the machine takes: convolutions of images, and what follows in their registers: ReLU,
 //! pooling, comparisons with constants.
 
-use super::levels;
 use super::weights::reals;
+use super::{clear, levels};
 use crate::arch::ScampArch;
 use crate::options::{BiasPlace, Wishes};
 use crate::ports::{Area, Span};
@@ -24,6 +24,8 @@ pub(crate) struct Layer {
     pub(crate) stages: Vec<Stage>,
     /// The bias is added on the array.
     pub(crate) biased: bool,
+    /// Zeros are made around the operand first.
+    pub(crate) cleared: bool,
 }
 
 /// What the channels of a layer are at first.
@@ -238,8 +240,10 @@ impl Builder<'_> {
         let x = node.input(0).ok_or("it has no operand")?;
         let held = self.image(x)?;
         self.check_constants(node)?;
-        if !held.clean && conv.window.pads.iter().any(|&pads| pads != (0, 0)) {
-            return Err("around the image there are no zeros any more".to_owned());
+        let cleared = !held.clean && conv.window.pads.iter().any(|&pads| pads != (0, 0));
+        if cleared {
+            clear::check(held.area, self.arch, self.wishes)
+                .map_err(|why| format!("zeros around the image cannot be made: {why}"))?;
         }
         let middle = |axis: usize| {
             let elements =
@@ -248,12 +252,16 @@ impl Builder<'_> {
             ahead.checked_sub(i64::try_from(conv.window.pads[axis].0).ok()?)
         };
         let area = self.area(node, &conv.window, held.area, middle)?;
-        let layer = Layer { operand: x, head: Head::Conv(id), stages: Vec::new(), biased: false };
+        let (head, stages) = (Head::Conv(id), Vec::new());
+        let layer = Layer { operand: x, head, stages, biased: false, cleared };
         let has_bias = node.input(2).is_some();
         if has_bias && self.wishes.bias == BiasPlace::Array {
             self.loads("bias", &self.biases(&layer))?;
         }
         self.complete(held);
+        if let Some(operand) = self.held.get_mut(&x) {
+            operand.clean |= cleared;
+        }
         self.network.areas.entry(x).or_insert(held.area);
         self.network.areas.insert(node.output, area);
         let biased = has_bias && self.wishes.bias == BiasPlace::Array;
@@ -419,7 +427,8 @@ impl Builder<'_> {
             Some(layer) => layer.stages.push(stage),
             None => {
                 let stages = vec![stage];
-                let layer = Layer { operand: x, head: Head::Copy, stages, biased: false };
+                let (head, biased, cleared) = (Head::Copy, false, false);
+                let layer = Layer { operand: x, head, stages, biased, cleared };
                 self.network.areas.entry(x).or_insert(before.area);
                 self.network.layers.push(layer);
             }

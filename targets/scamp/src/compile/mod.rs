@@ -4,9 +4,11 @@
 //! 2. [`weights`], [`goals`]: weights become whole numbers of units of `2^-d`.
 //! 3. [`find`]: a search finds a program for the kernels of a layer, all of them or some after the
 //!    others; what is complete is read out, so that its registers are free again.
+//!    [`clear`] makes zeros around an image that a padding needs.
 //! 4. [`stages`]: what is behind the kernels, channel by channel: biases, ReLU, pooling, comparisons.
 //! 5. Every program is checked: what its registers hold, and where the edge of the array spoils it.
 
+mod clear;
 mod digital;
 mod find;
 mod goals;
@@ -23,7 +25,7 @@ use crate::files::Mode;
 use crate::goal::Bag;
 use crate::isa::{Inst, Reg};
 use crate::options::{Search, Wishes};
-use crate::ports::{Array, Lie, Plane, lost, rims};
+use crate::ports::{Area, Array, Lie, Plane, lost, rims};
 use crate::program::{Named, Program, Space};
 use crate::search::Effort;
 use crate::task::{Task, Wanted};
@@ -179,6 +181,8 @@ struct Writer<'a> {
     biased: BTreeSet<String>,
     /// What IN holds.
     loaded: Option<i8>,
+    /// The image around which a 1-bit register is 1.
+    outside: Option<Area>,
     notes: Vec<Diagnostic>,
     told: find::Told,
 }
@@ -204,6 +208,7 @@ impl<'a> Writer<'a> {
             depths: BTreeMap::new(),
             biased: BTreeSet::new(),
             loaded: None,
+            outside: None,
             notes: Vec::new(),
             told: find::Told::default(),
         };
@@ -290,6 +295,9 @@ impl<'a> Writer<'a> {
             }
         }
         let first = self.program.instructions.len();
+        if layer.cleared {
+            self.clear(self.network.areas[&x], &part.inputs)?;
+        }
         let planes = self.groups(&part, &kernels, x)?;
         if part.is_last {
             self.live.remove(&x);
@@ -513,7 +521,8 @@ impl<'a> Writer<'a> {
             lies.find(|lie| lie.value == self.graph[*id].name).map(Lie::port)
         };
         let Wishes { height, width, edge, .. } = *self.wishes;
-        let rims = rims(&self.program, &self.inputs, &self.results, Array { height, width, edge });
+        let array = Array { height, width, edge, masked: self.arch.roles.masked };
+        let rims = rims(&self.program, &self.inputs, &self.results, array);
         let rims = rims.map_err(|problem| Diagnostic::bug(problem.message()))?;
         Ok(Interface {
             inputs: self.graph.inputs().iter().flat_map(port).collect(),

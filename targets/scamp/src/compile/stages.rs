@@ -97,6 +97,7 @@ impl Writer<'_> {
             }
             Kind::Compare(compare, numbers) => {
                 let bits = &self.wishes.bits[..outputs.len()];
+                self.outside = None;
                 for (at, (&y, &bit)) in outputs.iter().zip(bits).enumerate() {
                     let number = numbers.get(first + at).unwrap_or(&numbers[0]);
                     self.compare(y, bit, *compare, *number)?;
@@ -111,7 +112,7 @@ impl Writer<'_> {
         Ok(outputs.iter().map(|&y| (Space::Analogue, y)).collect())
     }
 
-    fn push(&mut self, list: impl IntoIterator<Item = Inst>) {
+    pub(super) fn push(&mut self, list: impl IntoIterator<Item = Inst>) {
         self.program.instructions.extend(list);
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Array {
     pub(crate) height: usize,
     pub(crate) width: usize,
     pub(crate) edge: Edge,
+    /// The 1-bit register that is not always written.
+    pub(crate) masked: Reg,
 }
 
 /// The results of which the edge spoils something. A rim without a pixel inside is one of which
@@ -31,7 +33,8 @@ pub(crate) fn rims(
     let planes = |lies: &[Lie]| lies.iter().flat_map(|lie| lie.planes.clone()).collect::<Vec<_>>();
     let images: Vec<Reg> = planes(inputs).into_iter().map(|plane| plane.register.1).collect();
     let reads: Vec<_> = planes(results).iter().map(|plane| (plane.after, plane.register)).collect();
-    let state = Reaches::new(&images, margin, array.edge == Edge::Stale);
+    let state = Reaches::new(&images, margin, array.edge == Edge::Stale)
+        .with_patterns([array.height, array.width], array.masked);
     let (reached, _) = reaches(program, state, &reads).ok_or_else(|| {
         let message = "what the edge of the array spoils is known for programs of the bus only";
         Diagnostic::unsupported("Q5045", message)

@@ -33,7 +33,7 @@ fn toward(extent: Extent, direction: Direction) -> Extent {
 }
 
 /// The elements around those of `reads`, on each side, outside of which nothing counts for what is
-/// read; `None` for programs that do more than the bus, its masks and copies of FLAG do.
+/// read; `None` for programs that do more than the bus, its masks and gates do.
 pub fn needs(program: &Program, reads: &[(usize, Named)]) -> Option<[i64; 4]> {
     let mut flagged = true;
     let is_flagged = |inst: &Inst| {
@@ -87,15 +87,24 @@ impl Needs {
                     self.read(&reads, extent);
                 }
             }
-            Class::Digital(Gate::Copy | Gate::Not) => {
-                // Of a masked register some bits may stay.
-                if let Some(extent) = self.take((Space::Digital, writes[0]), false) {
+            Class::Digital(Gate::Where) => {
+                if let Some(extent) = self.take(FLAG, true) {
                     self.need((Space::Digital, reads[0]), extent);
                 }
             }
+            Class::Digital(Gate::All) => drop(self.take(FLAG, true)),
+            Class::Digital(Gate::Neighbours { .. }) => return None,
+            Class::Digital(_) => {
+                // Of a masked register some bits may stay.
+                let extents = writes.iter().filter_map(|&w| self.take((Space::Digital, w), false));
+                if let Some(extent) = extents.collect::<Vec<_>>().into_iter().reduce(join) {
+                    reads.iter().for_each(|&read| self.need((Space::Digital, read), extent));
+                }
+            }
+            // Patterns know where they are.
+            Class::Pattern => {}
             Class::Bus => self.bus(&writes, &reads, flagged),
             Class::Emulator | Class::Macro | Class::Sensor | Class::LoadMacro => return None,
-            Class::Digital(_) | Class::Pattern => return None,
         }
         Some(())
     }

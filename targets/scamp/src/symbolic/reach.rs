@@ -4,6 +4,7 @@
 //! that is not 0 left the array, and came back as 0. Bounds are kept for each side, so that an
 //! element may count as spoilt that is not.
 
+use super::mask::{Extent, Field, Mask, Masks};
 use crate::expand::expand;
 use crate::isa::{Class, Direction, Gate, Inst, Reg};
 use crate::program::{Named, Program, Space};
@@ -26,10 +27,22 @@ pub struct Reaches {
     /// What comes in from beyond the edge is always wrong.
     stale: bool,
     registers: BTreeMap<Named, Reach>,
-    /// What FLAG depends on, while it is not set everywhere.
-    flag: Option<Reach>,
+    /// The array, where patterns are followed.
+    field: Option<Field>,
+    masks: Masks,
+    /// What FLAG is, while it is not set everywhere.
+    flag: Option<Flag>,
     /// The largest reach of any value so far.
     most: [i64; 4],
+}
+
+/// Where FLAG is set.
+#[derive(Clone, Copy, Debug)]
+enum Flag {
+    /// Where values say so.
+    Data(Reach),
+    /// Where patterns say so.
+    Mask(Mask),
 }
 
 impl Reach {
@@ -54,6 +67,19 @@ impl Reach {
         seen.spoilt[back] = self.spoilt[back].saturating_sub(1).max(0);
         seen
     }
+
+    /// The part within a rectangle of what is 0 elsewhere.
+    fn within(self, extent: Extent, margin: &[i64; 4]) -> Option<Reach> {
+        let extent = extent?;
+        let is_free = |side: usize| {
+            // The rectangle begins behind what the edge spoils.
+            margin[side].saturating_sub(extent[side]) >= self.spoilt[side]
+        };
+        Some(Reach {
+            beyond: std::array::from_fn(|side| self.beyond[side].min(extent[side])),
+            spoilt: std::array::from_fn(|side| if is_free(side) { 0 } else { self.spoilt[side] }),
+        })
+    }
 }
 
 impl Reaches {
@@ -61,13 +87,24 @@ impl Reaches {
     pub fn new(inputs: &[Reg], margin: [i64; 4], stale: bool) -> Reaches {
         let image = |&register: &Reg| ((Space::Analogue, register), Reach::default());
         let registers = inputs.iter().map(image).collect();
-        Reaches { margin, stale, registers, flag: None, most: [0; 4] }
+        let (field, masks) = (None, Masks::default());
+        Reaches { margin, stale, registers, field, masks, flag: None, most: [0; 4] }
+    }
+
+    /// Follows patterns as well, on an array of so many rows and columns; `masked` is its 1-bit
+    /// register that is not always written.
+    #[must_use]
+    pub fn with_patterns(self, size: [usize; 2], masked: Reg) -> Reaches {
+        Reaches { field: Some(Field { size, masked }), ..self }
     }
 
     /// The reach of a register; `None` where it is 0 everywhere.
     pub fn of(&self, named: Named) -> Option<Reach> {
         match named {
-            (Space::Digital, Reg::FLAG) => Some(self.flag.unwrap_or(Reach::EVERYWHERE)),
+            (Space::Digital, Reg::FLAG) => Some(match self.flag {
+                Some(Flag::Data(reach)) => reach,
+                Some(Flag::Mask(_)) | None => Reach::EVERYWHERE,
+            }),
             _ => self.registers.get(&named).copied(),
         }
     }
@@ -102,7 +139,7 @@ impl Reaches {
                 return Some(());
             }
             Class::Condition => {
-                self.flag = Some(self.read(&inst.split().1).unwrap_or_default());
+                self.flag = Some(Flag::Data(self.read(&inst.split().1).unwrap_or_default()));
                 return Some(());
             }
             Class::Load => {
@@ -114,20 +151,15 @@ impl Reaches {
                 return Some(());
             }
             Class::Emulator | Class::Bus | Class::Macro | Class::Sensor | Class::LoadMacro => {}
-            Class::Digital(Gate::Copy | Gate::Not) => {
-                let (writes, reads) = inst.split();
-                // What is not 1 is 1 after NOT, wherever it is.
-                let bit = self.of((Space::Digital, reads[0])).unwrap_or_default();
-                let bit = Reach { spoilt: bit.spoilt, ..Reach::EVERYWHERE };
-                self.write_everywhere((Space::Digital, writes[0]), Some(bit));
-                return (writes[0] != Reg::FLAG).then_some(());
-            }
-            Class::Digital(_) | Class::Pattern => return None,
+            Class::Digital(gate) => return self.gate(inst, gate),
+            Class::Pattern => return self.masks.pattern(inst, &self.margin, self.field?),
         }
         let bus = inst.bus()?;
         let sum = self.read(&bus.sources);
         for &receiver in &bus.receivers {
             let (target, value) = match receiver.direction() {
+                // The mask is that of the neighbour.
+                Some(_) if matches!(self.flag, Some(Flag::Mask(_))) => return None,
                 Some(direction) => {
                     let back = direction.opposite();
                     (Reg::NEWS, sum.map(|reach| reach.from(back, &self.margin, self.stale)))
@@ -136,6 +168,37 @@ impl Reaches {
             };
             self.write((Space::Analogue, target), value);
         }
+        Some(())
+    }
+
+    /// 1-bit registers are masks that patterns give, or copies of FLAG and what NOT makes of them.
+    fn gate(&mut self, inst: &Inst, gate: Gate) -> Option<()> {
+        let (writes, reads) = inst.split();
+        match gate {
+            Gate::All => {
+                self.flag = None;
+                return Some(());
+            }
+            Gate::Where => {
+                self.flag = Some(match self.masks.get(reads[0]) {
+                    Some(mask) => Flag::Mask(mask),
+                    None => Flag::Data(self.of((Space::Digital, reads[0])).unwrap_or_default()),
+                });
+                return Some(());
+            }
+            _ => {}
+        }
+        if self.field.is_some_and(|field| self.masks.gate(inst, gate, field).is_some()) {
+            return Some(());
+        }
+        if !matches!(gate, Gate::Copy | Gate::Not) || writes[0] == Reg::FLAG {
+            return None;
+        }
+        // What is not 1 is 1 after NOT, wherever it is.
+        let bit = self.of((Space::Digital, reads[0])).unwrap_or_default();
+        let bit = Reach { spoilt: bit.spoilt, ..Reach::EVERYWHERE };
+        self.masks.forget(writes[0]);
+        self.write_everywhere((Space::Digital, writes[0]), Some(bit));
         Some(())
     }
 
@@ -150,11 +213,20 @@ impl Reaches {
         let value = match self.flag {
             None => value,
             // The old value stays in some elements, and FLAG itself may be wrong.
-            Some(flag) => {
+            Some(Flag::Data(flag)) => {
                 [value, self.of(register), Some(flag)].into_iter().flatten().reduce(Reach::join)
+            }
+            Some(Flag::Mask(mask)) => {
+                let new = value.and_then(|reach| reach.within(mask.ones, &self.margin));
+                let old = self.of(register);
+                let old = old.and_then(|reach| reach.within(mask.zeros, &self.margin));
+                [new, old].into_iter().flatten().reduce(Reach::join)
             }
         };
         match value {
+            Some(reach) if register.0 == Space::Digital => {
+                self.registers.insert(register, reach);
+            }
             Some(reach) => {
                 for (most, beyond) in self.most.iter_mut().zip(reach.beyond) {
                     *most = (*most).max(beyond);

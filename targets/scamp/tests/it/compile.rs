@@ -316,7 +316,13 @@ fn reasons() {
     let mut graph = network(&[1, 1, 8, 8]);
     convolve(&mut graph, &mut random, "x", "y", &Draw { bias: false, ..draw });
     convolve(&mut graph, &mut random, "y", "z", &Draw { bias: false, ..draw });
-    assert!(reason(&graph, &[]).unwrap().contains("no zeros"));
+    assert_eq!(reason(&graph, &[]), None);
+    // Patterns do not reach an image in the middle of such an array.
+    assert!(reason(&graph, &[size(600, 8)]).unwrap().contains("patterns reach 256"));
+    let mut case = Case::new(&graph, &[]);
+    case.arch.digital.retain(|register| register.to_string() != "R5");
+    case.arch.digital.truncate(7);
+    assert!(matches!(&case.claims()[1], Claim::Host(reason) if reason.contains("1-bit")));
     let graph = network_of_images(2);
     assert!(reason(&graph, &[]).unwrap().contains("2 images"));
 }

@@ -121,6 +121,51 @@ fn pooling() {
     }
 }
 
+/// Padding behind other layers: around an image, and between its pooled pixels, there are real zeros.
+/// Between the layers a bias and comparisons stand that leave something else there.
+#[test]
+fn padding_behind_layers() {
+    let mut random = Random::new(48);
+    let padded =
+        |outputs, pad| Draw { outputs, kernel: [3, 3], stride: 1, pad, groups: 1, bias: true };
+    for (kind, stride, edge) in
+        [(PoolKind::Max, 2, "zero"), (MEAN, 2, "zero"), (PoolKind::Max, 1, "stale")]
+    {
+        let mut graph = network(&[1, 1, 12, 11]);
+        convolve(&mut graph, &mut random, "x", "a", &padded(1, 1));
+        node(&mut graph, pool(kind, [2, 2], stride), "a", "b");
+        convolve(&mut graph, &mut random, "b", "c", &padded(1, 2));
+        node(&mut graph, Op::Unary(Unary::Relu), "c", "d");
+        compare(&mut graph, Compare::Greater, "d", "e", &[0.5]);
+        convolve(&mut graph, &mut random, "d", "f", &padded(3, 1));
+        output(&mut graph, "e");
+        output(&mut graph, "f");
+        let case = Case::new(&graph, &[size(40, 38), ("edge", edge.to_owned())]);
+        assert_eq!(case.claims(), vec![Claim::Device; 6]);
+        let images = inputs(&mut random, &graph);
+        let (compiled, _) = case.judged(&images);
+        assert!(compiled.program.interface().rims.is_empty());
+        let list = instructions(&compiled);
+        let count = |is: fn(&Inst) -> bool| list.iter().filter(|inst| is(inst)).count();
+        assert_eq!(count(|inst| matches!(inst, Inst::WhereBit { .. })), 2);
+        assert!(count(|inst| inst.class() == Class::Pattern) > 4);
+    }
+}
+
+/// The whole array has no elements around the image: its edge is what makes zeros.
+#[test]
+fn padding_at_the_edge() {
+    let mut random = Random::new(49);
+    let draw = Draw { outputs: 1, kernel: [3, 3], stride: 1, pad: 1, groups: 1, bias: true };
+    let mut graph = network(&[1, 1, 16, 16]);
+    convolve(&mut graph, &mut random, "x", "y", &draw);
+    convolve(&mut graph, &mut random, "y", "z", &draw);
+    output(&mut graph, "z");
+    let case = Case::new(&graph, &[size(16, 16)]);
+    assert_eq!(case.claims(), vec![Claim::Device; 2]);
+    case.judged(&inputs(&mut random, &graph));
+}
+
 /// A pooled image of its own, and values that several layers read.
 #[test]
 fn steps_on_copies() {
@@ -237,7 +282,8 @@ fn random_networks() {
                     let kernel = [random.range(1, 4), random.range(1, 4)];
                     let stride = random.range(1, 3);
                     let bias = random.chance(70);
-                    let draw = Draw { outputs: channels, kernel, stride, pad: 0, groups: 1, bias };
+                    let pad = random.range(0, 3);
+                    let draw = Draw { outputs: channels, kernel, stride, pad, groups: 1, bias };
                     convolve(&mut graph, &mut random, &from, &to, &draw);
                 }
                 1 => node(&mut graph, Op::Unary(Unary::Relu), &from, &to),
