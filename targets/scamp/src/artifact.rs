@@ -8,11 +8,11 @@ use crate::digital::ports as digital;
 use crate::files::KernelFile;
 use crate::isa::Class;
 use crate::options::Chosen;
-use crate::ports::{Wiring, input_shape, ports};
+use crate::ports::{Plane, Wiring, input_shape, ports};
 use crate::program::{Named, Program};
 use crate::symbolic::{Level, computed};
 use crate::text::{Dialect, Listing, print};
-use crate::time;
+use crate::time::{self, Read};
 use crate::verify::{verify, verify_kernels_within};
 use crate::views::page;
 use quincunx_contract::{
@@ -115,6 +115,24 @@ impl Artifact {
         &self.program
     }
 
+    /// What the host reads of the results of a network, in the order of the program.
+    fn reads(&self) -> Vec<Read> {
+        let is_output = |value: &str| self.interface.outputs.iter().any(|port| port.name == value);
+        let lies = self.wiring.iter().flat_map(|wiring| &wiring.results);
+        let size = [self.chosen.height, self.chosen.width];
+        let reads = lies.filter(|lie| is_output(&lie.value)).flat_map(|lie| {
+            let read = |plane: &Plane| Read {
+                after: plane.after,
+                value: lie.value.clone(),
+                bytes: lie.bytes(plane, size),
+            };
+            lie.planes.iter().map(read)
+        });
+        let mut reads: Vec<Read> = reads.collect();
+        reads.sort_by_key(|read| read.after);
+        reads
+    }
+
     fn dialect(&self, kind: &str) -> Result<(Dialect, &'static str)> {
         Ok(match kind {
             "asm" if self.chosen.jss => (Dialect::Jss(self.chosen.simulator.clone()), "scamp"),
@@ -211,7 +229,7 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn time(&self) -> Result<Timeline> {
-        Ok(time::timeline(&self.program, self.chosen.model, &self.arch))
+        Ok(time::timeline(&self.program, &self.reads(), self.chosen.model, &self.arch))
     }
 
     fn stats(&self) -> Stats {
@@ -230,7 +248,17 @@ impl quincunx_contract::Program for Artifact {
             ("digital", count(|class| matches!(class, Class::Digital(_) | Class::Pattern))),
             ("cost", format!("{total} {}", model.unit())),
         ];
-        if let Some(frames) = time::frames_per_second(&self.program, model, &self.arch) {
+        let reads = self.reads();
+        let bytes: u64 = reads.iter().map(|read| read.bytes).sum();
+        if !reads.is_empty() {
+            figures.push(("bytes read out", bytes.to_string()));
+            if model.hertz(&self.arch).is_some() {
+                let cost = model.read_out(bytes, &self.arch);
+                figures.push(("read-out", format!("{cost} {}", model.unit())));
+            }
+        }
+        let total = total.saturating_add(model.read_out(bytes, &self.arch));
+        if let Some(frames) = time::frames_per_second(total, model, &self.arch) {
             figures.push(("frames per second", frames.round().to_string()));
         }
         Stats {
@@ -249,7 +277,7 @@ impl quincunx_contract::Program for Artifact {
 
     fn tables(&self, view: &str) -> Result<Vec<Table>> {
         if view == "layers" {
-            return Ok(self.wiring.iter().map(|wiring| layers::table(self, wiring)).collect());
+            return Ok(self.wiring.iter().map(|_| layers::table(self, &self.reads())).collect());
         }
         let columns = vec![Column::text("output"), Column::text("computes")];
         let mut table = Table::new("kernels", columns);

@@ -4,7 +4,8 @@
 //! used. Weights are whole numbers of units of `2^-d`, where the numerics say `d`. What sums are
 //! compared with, and the biases that the numerics name, are whole numbers of units of `2^-scale`.
 //! Everything else is exact, and results are rounded to floats once, where they are read out. Other
-//! biases are added then.
+//! biases are added then. Results of 8-bit frames are whole numbers of units of `2^-scale`, from -128
+//! to 127; of 1-bit images that leave as events, only so many ones arrive.
 
 use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
@@ -13,7 +14,7 @@ use quincunx_graph::{
     Compare, Conv, Graph, Node, Op, Pool, PoolKind, Scalar, Unary, Value, ValueId,
 };
 use quincunx_num::{Dyadic, Int, Overflow, round_shift};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Deepest units that numerics may have.
 const MAX_DEPTH: i64 = 60;
@@ -29,6 +30,8 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
         let names = numerics.0["biased"].as_array();
         names.is_some_and(|names| names.iter().any(|name| *name == *node.name))
     };
+    let readout = numerics.0["readout"].as_str().and_then(Outlet::named);
+    let outlet = readout.ok_or_else(|| misfit("they have no read-out".to_owned()))?;
     let mut layers = BTreeMap::new();
     for (_, node) in graph.nodes() {
         let layer = match &node.op {
@@ -53,7 +56,8 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
         };
         layers.insert(node.output, layer);
     }
-    Ok(Box::new(Walk::new(graph, Machine { layers })?))
+    let outputs = graph.outputs().iter().copied().collect();
+    Ok(Box::new(Walk::new(graph, Machine { layers, outputs, outlet, scale })?))
 }
 
 /// What a comparison compares with.
@@ -71,6 +75,52 @@ fn misfit(what: String) -> Diagnostic {
 
 struct Machine {
     layers: BTreeMap<ValueId, Layer>,
+    outputs: BTreeSet<ValueId>,
+    outlet: Outlet,
+    scale: i32,
+}
+
+/// How outputs reach the host.
+#[derive(Clone, Copy)]
+enum Outlet {
+    /// As they are.
+    Plain,
+    /// Numbers as codes of 8 bits.
+    Codes,
+    /// Bits as a list of so many ones.
+    Ones(usize),
+}
+
+impl Outlet {
+    fn named(name: &str) -> Option<Outlet> {
+        match name {
+            "analogue" | "1bit" => Some(Outlet::Plain),
+            "8bit" => Some(Outlet::Codes),
+            _ => name.strip_prefix("events:")?.parse().ok().map(Outlet::Ones),
+        }
+    }
+
+    /// What reaches the host of pixels in rows of some length, `plane` of them in a channel.
+    fn through(self, pixels: &[Dyadic], width: usize, plane: usize, scale: i32) -> Vec<Dyadic> {
+        match self {
+            Outlet::Plain => pixels.to_vec(),
+            Outlet::Codes => {
+                let [least, most] = [-128, 127].map(|code| Dyadic::new(Int::from(code), -scale));
+                let code = |pixel| rounded(pixel, scale).max(least.clone()).min(most.clone());
+                pixels.iter().map(code).collect()
+            }
+            Outlet::Ones(most) => {
+                let mut kept = vec![Dyadic::ZERO; pixels.len()];
+                for (from, to) in pixels.chunks(plane).zip(kept.chunks_mut(plane)) {
+                    // Rows from the north, in each the columns from the east.
+                    let places = (0..plane).map(|at| at / width * width + width - 1 - at % width);
+                    let ones = places.filter(|&at| !from[at].is_zero()).take(most);
+                    ones.for_each(|at| to[at] = from[at].clone());
+                }
+                kept
+            }
+        }
+    }
 }
 
 /// What a node computes.
@@ -119,6 +169,14 @@ impl Steps {
 struct Number {
     pixels: Vec<Dyadic>,
     bias: Vec<f64>,
+    /// What reaches the host, where that is not the pixels.
+    received: Option<Vec<Dyadic>>,
+}
+
+impl Number {
+    fn new(pixels: Vec<Dyadic>) -> Number {
+        Number { pixels, bias: Vec::new(), received: None }
+    }
 }
 
 impl Layers for Machine {
@@ -137,12 +195,43 @@ impl Layers for Machine {
             })
         };
         let pixels = reals.iter().map(exact).collect::<Result<_>>()?;
-        Ok(Number { pixels, bias: Vec::new() })
+        Ok(Number::new(pixels))
     }
 
     fn layer(&self, node: &Node, values: &Values<'_, Number>) -> Result<Number> {
+        let number = self.number(node, values)?;
+        let is_bits =
+            matches!(self.layers.get(&node.output), Some(Layer::Compare(..) | Layer::Same));
+        let reaches = match self.outlet {
+            Outlet::Plain => false,
+            Outlet::Codes => !is_bits,
+            Outlet::Ones(_) => is_bits,
+        };
+        let &[.., height, width] = &values.graph[node.output].shape[..] else { return Ok(number) };
+        if !reaches || !self.outputs.contains(&node.output) || height * width == 0 {
+            return Ok(number);
+        }
+        let received = self.outlet.through(&number.pixels, width, height * width, self.scale);
+        Ok(Number { received: Some(received), ..number })
+    }
+
+    fn reals(&self, number: &Number) -> Option<Vec<f64>> {
+        let Number { pixels, bias, received } = number;
+        let pixels = received.as_ref().unwrap_or(pixels);
+        let plane = pixels.len().checked_div(bias.len()).unwrap_or(pixels.len()).max(1);
+        let read = |(at, pixel): (usize, &Dyadic)| match bias.get(at / plane) {
+            Some(&bias) if bias != 0.0 => pixel.to_f64() + bias,
+            _ => pixel.to_f64(),
+        };
+        Some(pixels.iter().enumerate().map(read).collect())
+    }
+}
+
+impl Machine {
+    /// What a node computes.
+    fn number(&self, node: &Node, values: &Values<'_, Number>) -> Result<Number> {
         let missing = || Diagnostic::bug("a layer reads what no layer computes");
-        let Number { pixels, bias } = values.operand(node, 0).ok_or_else(missing)?;
+        let Number { pixels, bias, .. } = values.operand(node, 0).ok_or_else(missing)?;
         if !bias.is_empty() {
             return Err(misfit(format!("{:?} reads what is read out with a bias", node.name)));
         }
@@ -164,17 +253,7 @@ impl Layers for Machine {
             Layer::Same => pixels.clone(),
             Layer::Steps(steps) => pixels.iter().map(|pixel| steps.nearest(pixel)).collect(),
         };
-        Ok(Number { pixels, bias: Vec::new() })
-    }
-
-    fn reals(&self, number: &Number) -> Option<Vec<f64>> {
-        let Number { pixels, bias } = number;
-        let plane = pixels.len().checked_div(bias.len()).unwrap_or(pixels.len()).max(1);
-        let read = |(at, pixel): (usize, &Dyadic)| match bias.get(at / plane) {
-            Some(&bias) if bias != 0.0 => pixel.to_f64() + bias,
-            _ => pixel.to_f64(),
-        };
-        Some(pixels.iter().enumerate().map(read).collect())
+        Ok(Number::new(pixels))
     }
 }
 
@@ -307,7 +386,7 @@ impl Product {
                 }
             }
         }
-        Number { pixels: sums, bias: self.bias.clone() }
+        Number { bias: self.bias.clone(), ..Number::new(sums) }
     }
 
     fn sum(&self, taps: &[Tap], at: [usize; 2], pixels: &[Dyadic]) -> Dyadic {
@@ -328,9 +407,13 @@ impl Product {
 
 /// The nearest multiple of `2^-depth`, halves upwards; `None` for what is no number.
 fn nearest(weight: f64, depth: i32) -> Option<Dyadic> {
-    let weight = Dyadic::from_f64(weight)?;
-    // floor(weight * 2^depth + 1/2) = floor((2 * weight * 2^depth + 1) / 2)
-    let doubled = Dyadic::new(weight.mantissa().clone(), weight.exponent() + depth + 1);
+    Dyadic::from_f64(weight).map(|weight| rounded(&weight, depth))
+}
+
+/// The same of an exact number.
+fn rounded(number: &Dyadic, depth: i32) -> Dyadic {
+    // floor(number * 2^depth + 1/2) = floor((2 * number * 2^depth + 1) / 2)
+    let doubled = Dyadic::new(number.mantissa().clone(), number.exponent() + depth + 1);
     let odd = doubled.add(&Dyadic::new(Int::ONE, 0));
     let halved = Dyadic::new(odd.mantissa().clone(), odd.exponent() - 1);
     let count = match halved.in_units(0) {
@@ -338,7 +421,7 @@ fn nearest(weight: f64, depth: i32) -> Option<Dyadic> {
         // A shift to the right rounds down.
         None => halved.mantissa() >> halved.exponent().unsigned_abs() as usize,
     };
-    Some(Dyadic::new(count, -depth))
+    Dyadic::new(count, -depth)
 }
 
 /// The real numbers of a constant.

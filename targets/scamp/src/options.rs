@@ -38,7 +38,15 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of("cost-model", "what instructions cost", "bus_0.19us", &Model::NAMES)
         .used_by(&[Use::Time, Use::Show]),
     OptionInfo::one_of("readout", "how results leave the array", "analogue", &Readout::NAMES)
-        .used_by(&[Use::Run, Use::Show]),
+        .used_by(&[Use::Compile, Use::Run, Use::Show]),
+    OptionInfo::whole(
+        "events",
+        "most events of an image that --readout events gives; auto: one for each element",
+        "auto",
+        1..=crate::arch::MAX_ELEMENTS as i128,
+    )
+    .or("auto")
+    .used_by(&[Use::Compile, Use::Run, Use::Show]),
     OptionInfo::one_of(
         "input-range",
         "raw: inputs as they are; half: halved, as cameras give 0 to 255",
@@ -123,8 +131,8 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     .used_by(&[Use::Compile]),
     OptionInfo::text(
         "range",
-        "values of the inputs of layers, LO..HI, for which no value on the way to their sums may saturate; \
-         empty for no check",
+        "values of the images that enter, LO..HI, for which no register of any layer may saturate; empty \
+         for no check",
         "",
     )
     .used_by(&[Use::Compile]),
@@ -282,6 +290,8 @@ pub(crate) struct Wishes {
     pub(crate) height: usize,
     /// What lies beyond the edge.
     pub(crate) edge: Edge,
+    /// How results leave the array.
+    pub(crate) readout: Readout,
     /// Bits of a number in digital mode.
     pub(crate) word: Option<usize>,
     /// Where the bits of numbers are, as JSON; nothing for anywhere.
@@ -364,6 +374,12 @@ impl Wishes {
         }
         let (width, height) = size(options.get("size"), arch)?;
         of_default_search(options)?;
+        let readout = readout(options, width.saturating_mul(height))?;
+        if options.get("mode") != "analogue" && readout != Readout::Analogue {
+            let message =
+                "option readout does nothing beside option mode: bits of numbers are read";
+            return Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"));
+        }
         Ok(Wishes {
             wish: wish(options)?,
             pareto: options.flag("pareto"),
@@ -388,6 +404,7 @@ impl Wishes {
             width,
             height,
             edge: edge(options),
+            readout,
             word: options.whole_or("bits"),
             layout: options.get("layout").to_owned(),
             cain: settings(options.get("cain"))?,
@@ -501,9 +518,22 @@ fn word(options: &Options, name: &str) -> Result<String> {
     is_word.then(|| text.to_owned()).ok_or_else(|| wrong(name, text, "a name"))
 }
 
+/// How results leave an array of so many elements.
+fn readout(options: &Options, elements: usize) -> Result<Readout> {
+    let events = options.whole_or("events");
+    let name = options.get("readout");
+    match events.is_some() && name != "events" {
+        true => {
+            Err(Diagnostic::invalid("Q5055", "option events does nothing without --readout events")
+                .help("leave it out, or name both"))
+        }
+        false => Ok(Readout::from_name(name, events.unwrap_or(elements).min(elements))),
+    }
+}
+
 impl Chosen {
     /// # Errors
-    /// `Q5013` for a value that means nothing.
+    /// `Q5013` for a value that means nothing, `Q5055` for options that contradict each other.
     pub(crate) fn new(options: &Options, arch: &ScampArch) -> Result<Chosen> {
         let (width, height) = size(options.get("size"), arch)?;
         let sigma = ["noise-bus", "noise-bus2", "noise-bus3"].map(|name| options.real(name));
@@ -521,7 +551,7 @@ impl Chosen {
             height,
             settings,
             model: Model::from_name(options.get("cost-model")),
-            readout: Readout::from_name(options.get("readout")),
+            readout: readout(options, width.saturating_mul(height))?,
             half: options.get("input-range") == "half",
             simulator: word(options, "simulator-name")?,
             function: word(options, "function")?,

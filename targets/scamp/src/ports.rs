@@ -10,6 +10,7 @@ use crate::arch::ScampArch;
 use crate::isa::Reg;
 use crate::options::Chosen;
 use crate::program::{Named, Program, Space};
+use crate::readout::Readout;
 use crate::simulate::Edge;
 use quincunx_contract::{Grid, Interface, LayerTap, Port, Rim};
 use quincunx_diag::{Diagnostic, Result};
@@ -123,6 +124,8 @@ pub(crate) struct Lie {
     pub(crate) area: Area,
     /// Registers hold the value times this, a power of two.
     pub(crate) times: f64,
+    /// How a result leaves the array; values that stay there are looked at as they are.
+    pub(crate) readout: Readout,
     pub(crate) planes: Vec<Plane>,
 }
 
@@ -134,11 +137,39 @@ impl Lie {
 
     /// The value as a port.
     pub(crate) fn port(&self) -> Port {
-        Port { name: self.value.clone(), shape: self.shape(), grid: Grid::Real }
+        let is_plain = self.planes.iter().all(|plane| plane.bias == 0.0);
+        let grid = match self.planes.first() {
+            // A bias that the driver adds leaves the grid.
+            Some(plane) if is_plain => self.readout.grid(plane.register.0, self.times),
+            _ => Grid::Real,
+        };
+        Port { name: self.value.clone(), shape: self.shape(), grid }
+    }
+
+    /// The bytes in which a channel leaves an array of this size.
+    pub(crate) fn bytes(&self, plane: &Plane, size: [usize; 2]) -> u64 {
+        let pixels = self.area.rows.count.saturating_mul(self.area.columns.count);
+        self.readout.bytes(plane.register.0, pixels, size)
+    }
+
+    /// Why the value cannot be read out in its form.
+    pub(crate) fn unreadable(&self) -> Option<String> {
+        let is_analogue = self.planes.iter().any(|plane| plane.register.0 == Space::Analogue);
+        let Area { rows, columns } = self.area;
+        let is_spread = [rows, columns].iter().any(|span| span.step != 1 && span.count > 1);
+        match self.readout {
+            Readout::OneBit | Readout::Events(_) if is_analogue => {
+                Some("it is analogue, and a bit says only where it is above 0".to_owned())
+            }
+            Readout::Events(_) if is_spread => {
+                Some("elements between its pixels would give events as well".to_owned())
+            }
+            _ => None,
+        }
     }
 
     /// The value as a layer tap. Its place names first row, step and number of rows, the same of the
-    /// columns, the factor of the array if it is not 1, then register, instruction and bias of every
+    /// columns, the factor of the array if it is not 1, how it is read out if not as it is, then register, instruction and bias of every
     /// channel: `rows 124/1x8 columns 124/1x8 times 128 A@12 B@20+0.5`. Before 1-bit registers stands
     /// `bit:`.
     pub(crate) fn tap(&self) -> LayerTap {
@@ -154,13 +185,17 @@ impl Lie {
             true => String::new(),
             false => format!(" times {}", self.times),
         };
+        let readout = match self.readout {
+            Readout::Analogue => String::new(),
+            other => format!(" read {other}"),
+        };
         let planes: String = self.planes.iter().map(plane).collect();
         LayerTap {
             value: self.value.clone(),
             shape: self.shape(),
             after: self.planes.iter().map(|plane| plane.after).max().unwrap_or(0),
             place: format!(
-                "rows {} columns {}{times}{planes}",
+                "rows {} columns {}{times}{readout}{planes}",
                 span(self.area.rows),
                 span(self.area.columns)
             ),
@@ -179,8 +214,12 @@ impl Lie {
         if words.next_if_eq(&"times").is_some() {
             times = words.next()?.parse::<f64>().ok().filter(|&times| is_power_of_two(times))?;
         }
+        let mut readout = Readout::Analogue;
+        if words.next_if_eq(&"read").is_some() {
+            readout = words.next()?.parse().ok()?;
+        }
         let planes = words.map(parse_plane).collect::<Option<_>>()?;
-        let lie = Lie { value: tap.value.clone(), area, times, planes };
+        let lie = Lie { value: tap.value.clone(), area, times, readout, planes };
         // Places name every channel, so that no shape is larger than its text.
         element_count(&tap.shape)?;
         (lie.shape() == tap.shape).then_some(lie)
@@ -225,7 +264,7 @@ impl Wiring {
     ///
     /// # Errors
     /// `Q5070` for places that the program or the array does not have, and for inputs that are not
-    /// those of the program.
+    /// those of the program; `Q5055` for another read-out than it was compiled for.
     pub(crate) fn of(
         interface: &Interface,
         program: &Program,
@@ -242,6 +281,11 @@ impl Wiring {
         let lies = interface.layers.iter().map(|tap| {
             let lie = Lie::of(tap).ok_or_else(|| misfit(format!("no place is {:?}", tap.place)))?;
             let known = lie.planes.iter().all(is_known);
+            let is_output = interface.outputs.iter().any(|port| port.name == lie.value);
+            let readout = if is_output { chosen.readout } else { Readout::Analogue };
+            if lie.readout != readout || lie.unreadable().is_some() {
+                return Err(other_readout(&lie, readout));
+            }
             match known && lie.area.fits(chosen.height, chosen.width) {
                 true => Ok(lie),
                 false => Err(misfit(format!("{:?} is not in the array or the program", tap.place))),
@@ -308,6 +352,13 @@ fn check_inputs(lies: &[Lie], inputs: &[Named]) -> Result<()> {
     }
 }
 
+/// The problem of a value that leaves the array in another form than is wished.
+fn other_readout(lie: &Lie, wished: Readout) -> Diagnostic {
+    let Lie { value, readout, .. } = lie;
+    let message = format!("option readout: \"{value}\" is read out as {readout}, not as {wished}");
+    Diagnostic::invalid("Q5055", message).help("the read-out is chosen with `compile`")
+}
+
 pub(crate) fn misfit(what: String) -> Diagnostic {
     Diagnostic::invalid("Q5070", format!("the interface does not fit the program: {what}"))
 }
@@ -328,10 +379,13 @@ mod tests {
             Plane { register: (Space::Digital, Reg::new("R5").unwrap()), after: 3, bias: 0.0 },
         ];
         for times in [1.0, 128.0, 2.0_f64.powi(-60), 2.0_f64.powi(60)] {
-            let lie = Lie { value: "v".into(), area, times, planes: planes.clone() };
-            assert_eq!(Lie::of(&lie.tap()), Some(lie.clone()));
+            for readout in [Readout::Analogue, Readout::EightBit, Readout::Events(20)] {
+                let lie = Lie { value: "v".into(), area, times, readout, planes: planes.clone() };
+                assert_eq!(Lie::of(&lie.tap()), Some(lie.clone()));
+            }
         }
-        let lie = Lie { value: "v".into(), area, times: 1.0, planes };
+        let readout = Readout::Analogue;
+        let lie = Lie { value: "v".into(), area, times: 1.0, readout, planes };
         assert_eq!(lie.tap().after, 12);
         assert!(area.fits(10, 5) && !area.fits(9, 5) && !area.fits(10, 4));
         let elements: Vec<usize> = area.elements(8).take(6).collect();

@@ -59,6 +59,16 @@ impl Model {
         }
     }
 
+    /// Cost of reading bytes out: each takes a cycle of the clock, which is ours. Models that count
+    /// something else than time have none.
+    pub(crate) fn read_out(self, bytes: u64, arch: &ScampArch) -> u64 {
+        match self {
+            Model::Macro | Model::Bus => 0,
+            Model::Device => (bytes as f64 * 1000.0 / arch.cost.clock_mhz).round() as u64,
+            Model::Simulator => bytes,
+        }
+    }
+
     /// The unit of its costs.
     pub fn unit(self) -> &'static str {
         match self {
@@ -121,21 +131,33 @@ pub fn total(program: &Program, model: Model, arch: &ScampArch) -> u64 {
     program.instructions.iter().map(|inst| model.cost(inst, arch)).fold(0, u64::saturating_add)
 }
 
-/// Images that are computed in a second.
-pub fn frames_per_second(program: &Program, model: Model, arch: &ScampArch) -> Option<f64> {
-    let total = total(program, model, arch);
+/// Images in a second that take so much each.
+pub fn frames_per_second(total: u64, model: Model, arch: &ScampArch) -> Option<f64> {
     model.hertz(arch).filter(|_| total > 0).map(|hertz| hertz / total as f64)
 }
 
-/// When what happens: one instruction after the other, in lanes by kind.
-pub fn timeline(program: &Program, model: Model, arch: &ScampArch) -> Timeline {
+/// A result that leaves the array.
+pub struct Read {
+    /// The instruction behind which it does.
+    pub after: usize,
+    /// The value of the network.
+    pub value: String,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// When what happens: one instruction after the other, in lanes by kind, and results that leave the
+/// array between them.
+pub fn timeline(program: &Program, reads: &[Read], model: Model, arch: &ScampArch) -> Timeline {
     let mut timeline = Timeline::new(model.unit());
     if let Some(hertz) = model.hertz(arch) {
         timeline.set_hertz(hertz);
     }
     let lanes = ["analogue", "sensor", "digital", "controller"].map(|name| timeline.lane(name));
+    let is_timed = !reads.is_empty() && model.hertz(arch).is_some();
+    let port = is_timed.then(|| timeline.lane("read-out"));
     let (mut now, mut last) = (0, None);
-    for inst in &program.instructions {
+    for (index, inst) in program.instructions.iter().enumerate() {
         let lane = match inst.class() {
             Class::Bus | Class::Condition | Class::All | Class::Macro => lanes[0],
             Class::Sensor => lanes[1],
@@ -152,10 +174,22 @@ pub fn timeline(program: &Program, model: Model, arch: &ScampArch) -> Timeline {
         }
         last = Some(event);
         now = u64::saturating_add(now, duration);
+        let Some(lane) = port else { continue };
+        for Read { value, bytes, .. } in reads.iter().filter(|read| read.after == index) {
+            let duration = model.read_out(*bytes, arch);
+            let (name, detail) = (value.clone(), format!("{bytes} bytes"));
+            let read = timeline.event(Event { lane, start: now, duration, name, detail });
+            timeline.depend(event, read, "order");
+            last = Some(read);
+            now = u64::saturating_add(now, duration);
+        }
     }
     timeline.figure("instructions", program.length());
     timeline.figure("bus steps", program.bus_steps());
-    if let Some(frames) = frames_per_second(program, model, arch) {
+    if !reads.is_empty() {
+        timeline.figure("bytes read out", reads.iter().map(|read| read.bytes).sum::<u64>());
+    }
+    if let Some(frames) = frames_per_second(now, model, arch) {
         timeline.figure("frames per second", frames.round());
     }
     timeline

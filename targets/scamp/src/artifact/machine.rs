@@ -309,6 +309,7 @@ impl Network {
     /// The values that are wanted.
     fn values(&mut self, inputs: &Tensors, wanted: impl Fn(&str) -> bool) -> Result<Tensors> {
         let found = self.start(inputs)?;
+        let mut lost = 0;
         let (mut values, mut reads) = (Tensors::new(), 0..);
         for lie in &self.wiring.results {
             let reads = reads.by_ref().take(lie.planes.len());
@@ -321,6 +322,8 @@ impl Network {
             for (read, plane) in reads.zip(&lie.planes) {
                 let start = pixels.len();
                 self.read(found.as_deref(), read, lie.area, &mut pixels);
+                let (space, columns) = (plane.register.0, lie.area.columns.count);
+                lost += lie.readout.received(&mut pixels[start..], space, columns);
                 if lie.times != 1.0 {
                     pixels[start..].iter_mut().for_each(|pixel| *pixel /= lie.times);
                 }
@@ -330,6 +333,11 @@ impl Network {
                 }
             }
             values.insert(lie.value.clone(), Tensor::from_vec(&shape, pixels)?);
+        }
+        if lost > 0 {
+            let message = format!("{lost} events were lost, the buffer was full");
+            let problem = Diagnostic::warning("Q5113", message);
+            self.notes.push(problem.help("`--events` of `compile` says how many it holds"));
         }
         Ok(values)
     }

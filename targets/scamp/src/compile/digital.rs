@@ -126,7 +126,7 @@ pub(super) fn compile(
         ..Interface::default()
     };
     let depths = BTreeMap::from([(network.filter.name.clone(), network.depth)]);
-    let numerics = serde_json::json!({ "depths": depths, "scale": 0 });
+    let numerics = serde_json::json!({ "depths": depths, "scale": 0, "readout": "analogue" });
     let artifact = Artifact::compiled(program, interface, arch, options)?;
     Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
 }

@@ -86,7 +86,7 @@ impl Layer {
     }
 
     /// Its last value.
-    fn last(&self, graph: &Graph) -> Option<ValueId> {
+    pub(crate) fn last(&self, graph: &Graph) -> Option<ValueId> {
         self.nodes().last().map(|node| graph[node].output)
     }
 }

@@ -14,6 +14,7 @@ mod find;
 mod goals;
 pub(crate) mod layers;
 pub(crate) mod levels;
+mod ranges;
 mod stages;
 mod suffice;
 mod weights;
@@ -27,7 +28,9 @@ use crate::isa::{Inst, Reg};
 use crate::options::{Search, Wishes};
 use crate::ports::{Area, Array, Lie, Plane, lost, rims};
 use crate::program::{Named, Program, Space};
-use crate::search::Effort;
+use crate::readout::Readout;
+use crate::search::{Effort, Wish};
+use crate::symbolic::Range;
 use crate::task::{Task, Wanted};
 use goals::Kernels;
 use layers::{Head, Kind, Layer, Network};
@@ -36,6 +39,7 @@ use quincunx_contract::{
 };
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
+use ranges::Ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use weights::Nearness;
 
@@ -106,6 +110,14 @@ pub(crate) fn compile(
     });
     std::mem::take(&mut writer.told).log(log);
     log.diagnostics.append(&mut writer.notes);
+    for lie in &writer.results {
+        if let Some(why) = lie.unreadable() {
+            let message = format!("\"{}\" cannot be read out as {}: {why}", lie.value, lie.readout);
+            let problem = Diagnostic::unsupported("Q5112", message)
+                .help("compare it with a constant on the array, or choose another --readout");
+            return Err(writer.refuse_maker(&lie.value, problem));
+        }
+    }
     let interface = writer.interface()?;
     if let Some((value, problem)) = lost(&interface.rims) {
         return Err(writer.refuse_maker(value, problem));
@@ -115,6 +127,7 @@ pub(crate) fn compile(
         "depths": writer.depths,
         "scale": network.scale,
         "biased": writer.biased,
+        "readout": wishes.readout.to_string(),
     });
     let artifact = Artifact::compiled(writer.program, interface, arch, options)?;
     Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
@@ -179,6 +192,8 @@ struct Writer<'a> {
     depths: BTreeMap<String, u32>,
     /// Convolutions whose bias is added on the array.
     biased: BTreeSet<String>,
+    /// How large values are in registers, where a range was asked for.
+    ranges: BTreeMap<ValueId, Range>,
     /// What IN holds.
     loaded: Option<i8>,
     /// The image around which a 1-bit register is 1.
@@ -207,6 +222,7 @@ impl<'a> Writer<'a> {
             sections: Vec::new(),
             depths: BTreeMap::new(),
             biased: BTreeSet::new(),
+            ranges: BTreeMap::new(),
             loaded: None,
             outside: None,
             notes: Vec::new(),
@@ -230,6 +246,10 @@ impl<'a> Writer<'a> {
             }
             let plane =
                 |&own: &Reg| Plane { register: (Space::Analogue, own), after: 0, bias: 0.0 };
+            if let Some(Range { low, high }) = wishes.wish.range {
+                let times = 2.0_f64.powi(network.scale);
+                writer.ranges.insert(id, Range { low: low * times, high: high * times });
+            }
             writer.inputs.push(writer.lie(id, own.iter().map(plane).collect()));
             writer.live.insert(id, own);
         }
@@ -262,7 +282,9 @@ impl<'a> Writer<'a> {
         let area = self.network.areas[&id];
         let is_analogue = planes.iter().all(|plane| plane.register.0 == Space::Analogue);
         let times = if is_analogue { 2.0_f64.powi(self.network.scale) } else { 1.0 };
-        Lie { value: self.graph[id].name.clone(), area, times, planes }
+        let is_output = self.graph.outputs().contains(&id) && !self.graph.inputs().contains(&id);
+        let readout = if is_output { self.wishes.readout } else { Readout::Analogue };
+        Lie { value: self.graph[id].name.clone(), area, times, readout, planes }
     }
 
     /// The node that a layer is named by.
@@ -439,7 +461,8 @@ impl<'a> Writer<'a> {
     ) -> Result<Vec<Vec<Plane>>> {
         let outputs = self.outputs(part, kernels, range.len(), pool)?;
         let rest = pool.iter().filter(|register| !outputs.contains(register)).copied();
-        let means = self.means(part.layer, &outputs, rest.collect())?;
+        let ranges = self.ranges(part, kernels, range.clone())?;
+        let means = self.means(part.layer, &outputs, rest.collect(), ranges.as_ref())?;
         // Outputs come first in a pool.
         let pool: Vec<Reg> = outputs.iter().chain(&means.temporaries).copied().collect();
         let goals = Bag(kernels.goals.0[range.clone()].to_vec());
@@ -452,7 +475,8 @@ impl<'a> Writer<'a> {
         // The groups of a layer share the effort.
         let share = self.wishes.effort.0.saturating_mul(range.len() as u64);
         let effort = Effort(share / kernels.goals.0.len().max(1) as u64);
-        let wishes = Wishes { effort, ..self.wishes.clone() };
+        let wish = Wish { range: ranges.as_ref().map(Ranges::operand), ..self.wishes.wish };
+        let wishes = Wishes { effort, wish, ..self.wishes.clone() };
         let found = find::find(&of, &task, self.arch, &wishes)?;
         let first = self.program.instructions.len();
         self.told.add(found.told);
@@ -476,7 +500,23 @@ impl<'a> Writer<'a> {
             let registers = self.stage(stage, range.start, &outputs, &means)?;
             values.push(self.planes(registers.into_iter(), &none));
         }
+        if let (Some(ranges), Some(result)) = (ranges, part.layer.last(self.graph)) {
+            let own = ranges.result();
+            self.ranges.entry(result).and_modify(|all| *all = all.or(own)).or_insert(own);
+        }
         Ok(values)
+    }
+
+    /// How large values of some results can be, where a range was asked for.
+    fn ranges(
+        &self,
+        part: &Part,
+        kernels: &Kernels,
+        channels: std::ops::Range<usize>,
+    ) -> Result<Option<Ranges>> {
+        let Some(&operand) = self.ranges.get(&part.layer.operand) else { return Ok(None) };
+        let limits = (self.network.scale, self.arch.saturation);
+        Ranges::new(part.layer, kernels, channels, operand, limits).map(Some)
     }
 
     /// What registers hold now.

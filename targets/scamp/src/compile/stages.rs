@@ -1,11 +1,14 @@
 //! What is done to the channels of a layer in their registers, behind its head.
 
 use super::layers::{Kind, Layer, Stage, Taps};
+use super::ranges::Ranges;
 use super::{Writer, find, levels};
 use crate::goal::{Bag, Cell, Goal};
 use crate::isa::{Bus, Direction, Inst, Reg};
+use crate::options::Wishes;
 use crate::program::{Named, Space};
-use crate::symbolic::{Level, Term, run};
+use crate::search::Wish;
+use crate::symbolic::{Level, Range, Term, run};
 use crate::task::{Task, Wanted};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Compare;
@@ -27,19 +30,23 @@ impl Writer<'_> {
         layer: &Layer,
         outputs: &[Reg],
         temporaries: Vec<Reg>,
+        ranges: Option<&Ranges>,
     ) -> Result<Means> {
         let few = |what: &str| {
             let message = format!("no register is free for {what} of {} channels", outputs.len());
             Diagnostic::unsupported("Q5056", message)
         };
         let mut programs = Vec::new();
-        for stage in &layer.stages {
+        for (number, stage) in layer.stages.iter().enumerate() {
             programs.push(match &stage.kind {
                 Kind::Largest(_) if temporaries.is_empty() => return Err(few("the largest")),
                 Kind::Compare(..) if outputs.len() > self.wishes.bits.len() => {
                     return Err(few("the 1-bit images"));
                 }
-                Kind::Mean(taps) => Some(self.mean(taps, outputs[0], &temporaries)?),
+                Kind::Mean(taps) => {
+                    let range = ranges.map(|ranges| ranges.before(number));
+                    Some(self.mean(taps, outputs[0], &temporaries, range)?)
+                }
                 Kind::Relu | Kind::Largest(_) | Kind::Compare(..) | Kind::Same => None,
             });
         }
@@ -47,7 +54,13 @@ impl Writer<'_> {
     }
 
     /// A program that makes the mean under a window in a register.
-    fn mean(&self, [rows, columns]: &[Taps; 2], y: Reg, free: &[Reg]) -> Result<Vec<Inst>> {
+    fn mean(
+        &self,
+        [rows, columns]: &[Taps; 2],
+        y: Reg,
+        free: &[Reg],
+        range: Option<Range>,
+    ) -> Result<Vec<Inst>> {
         let offset = |taps: &Taps, at: usize| {
             let elements = at.checked_mul(taps.apart).and_then(|count| i32::try_from(count).ok());
             let far = || Diagnostic::unsupported("Q5054", "a window spans too many cells");
@@ -65,7 +78,9 @@ impl Writer<'_> {
         let wanted = Wanted { goals: Bag(vec![goal]), depth, inputs: vec![y], outputs: vec![y] };
         let task =
             Task { macros: self.wishes.macros.clone(), ..Task::new(wanted, pool, self.arch)? };
-        Ok(find::find("a mean", &task, self.arch, self.wishes)?.program.instructions)
+        let wish = Wish { range, ..self.wishes.wish };
+        let wishes = Wishes { wish, ..self.wishes.clone() };
+        Ok(find::find("a mean", &task, self.arch, &wishes)?.program.instructions)
     }
 
     /// Does a stage to the channels from `first` on, and says where its results are.

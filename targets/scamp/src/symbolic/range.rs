@@ -43,6 +43,16 @@ pub struct Peak {
 }
 
 impl Range {
+    /// The least range around two.
+    pub(crate) fn or(self, other: Range) -> Range {
+        Range { low: self.low.min(other.low), high: self.high.max(other.high) }
+    }
+
+    /// The least range that holds this one and 0.
+    pub(crate) fn with_zero(self) -> Range {
+        self.or(Range { low: 0.0, high: 0.0 })
+    }
+
     /// The largest magnitude of a linear combination of inputs in this range: each summand is as far
     /// from 0 on the one side, or on the other, as its factor lets it.
     fn magnitude(self, value: &Value) -> f64 {

@@ -168,11 +168,11 @@ fn cost_models_and_timelines() {
     assert_eq!((cost(Model::Macro), cost(Model::Bus)), (4, 2 + 4 + 3));
     // Nine bus steps and one `where` at 190 ns, three cycles off the bus at 100 ns.
     assert_eq!(cost(Model::Device), 10 * 190 + 3 * 100);
-    let frames = frames_per_second(&program, Model::Device, &arch).unwrap();
+    let frames = frames_per_second(cost(Model::Device), Model::Device, &arch).unwrap();
     assert!((frames - 1e9 / 2200.0).abs() < 1e-6);
-    assert_eq!(frames_per_second(&program, Model::Bus, &arch), None);
+    assert_eq!(frames_per_second(10, Model::Bus, &arch), None);
     for name in Model::NAMES {
-        let timeline = timeline(&program, Model::from_name(name), &arch);
+        let timeline = timeline(&program, &[], Model::from_name(name), &arch);
         assert_eq!(timeline.total(), cost(Model::from_name(name)), "{name}");
     }
 }

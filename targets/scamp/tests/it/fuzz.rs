@@ -39,7 +39,7 @@ fn exercise(program: &Program) {
             list.iter().for_each(|computed| drop(computed.describe()));
         }
     }
-    let _ = timeline(program, Model::Device, &arch);
+    let _ = timeline(program, &[], Model::Device, &arch);
     if !any_error(&problems) {
         let executor = Executor::new(program, &arch, 3, 3, Settings::default()).unwrap();
         executor.run(&[]).unwrap();

@@ -18,6 +18,7 @@ mod networks;
 mod objective;
 mod prove;
 mod readme;
+mod readouts;
 mod roundtrip;
 mod search;
 mod super_pixel;

@@ -2,13 +2,13 @@
 
 use crate::common::Random;
 use crate::compile::{Case, Draw, convolve, inputs, network, output, size};
-use quincunx_contract::{Claim, Log};
+use quincunx_contract::{Claim, Engine, Log};
 use quincunx_graph::execute::{Keep, exact};
-use quincunx_graph::{Compare, Graph, Op, Pool, PoolKind, Unary, Window};
+use quincunx_graph::{Compare, Conv, Graph, Op, Pool, PoolKind, Unary, Window};
 use quincunx_report::{Format, Report};
 use quincunx_scamp::Artifact;
 use quincunx_scamp::isa::{Class, Inst};
-use quincunx_tensor::{DType, Tensor};
+use quincunx_tensor::{DType, Tensor, Tensors};
 
 fn node(graph: &mut Graph, op: Op, from: &str, to: &str) {
     let x = graph.value_named(from).unwrap();
@@ -23,7 +23,7 @@ fn pool(kind: PoolKind, kernel: [usize; 2], stride: usize) -> Op {
 
 const MEAN: PoolKind = PoolKind::Average { count_include_pad: false };
 
-fn compare(graph: &mut Graph, compare: Compare, from: &str, to: &str, numbers: &[f32]) {
+pub(crate) fn compare(graph: &mut Graph, compare: Compare, from: &str, to: &str, numbers: &[f32]) {
     let x = graph.value_named(from).unwrap();
     let shape = if numbers.len() == 1 { vec![] } else { vec![numbers.len(), 1, 1] };
     let tensor = Tensor::from_vec(&shape, numbers.to_vec()).unwrap();
@@ -227,6 +227,73 @@ fn groups_of_channels() {
     let (head, row) = report.trim().split_once('\n').unwrap();
     let at = head.split(',').position(|name| name.starts_with("bytes")).unwrap();
     assert_eq!(row.split(',').nth(at), Some("18"), "{report}");
+}
+
+/// Warnings of writes that saturate, with images of some pixels.
+fn saturated(case: &Case<'_>, pixel: &mut dyn FnMut(usize) -> f32) -> usize {
+    let compiled = case.compile(&mut Log::default()).unwrap_or_else(|p| panic!("{}", p.first()));
+    let mut machine = compiled.program.load(Engine::Exec).unwrap();
+    let id = case.graph.inputs()[0];
+    let shape = &case.graph[id].shape;
+    let pixels = (0..shape.iter().product()).map(pixel).collect();
+    let image = Tensor::from_vec::<f32>(shape, pixels).unwrap();
+    machine.run(&Tensors::from([(case.graph[id].name.clone(), image)])).unwrap();
+    machine.notes().iter().filter(|note| note.code() == "Q5063").count()
+}
+
+/// Ranges go through the layers: what one gives is what the next one is asked for. No image at the
+/// ends of the range saturates anything, and what could is refused.
+#[test]
+fn ranges_go_through_layers() {
+    let mut random = Random::new(50);
+    let mut refused = 0;
+    for number in 0..12 {
+        let mut graph = network(&[1, 1, 9, 8]);
+        let draw =
+            |outputs| Draw { outputs, kernel: [2, 2], stride: 1, pad: 1, groups: 1, bias: true };
+        convolve(&mut graph, &mut random, "x", "a", &draw(1));
+        node(&mut graph, Op::Unary(Unary::Relu), "a", "b");
+        let kind = if number % 2 == 0 { PoolKind::Max } else { MEAN };
+        node(&mut graph, pool(kind, [2, 2], 2), "b", "c");
+        convolve(&mut graph, &mut random, "c", "d", &draw(2));
+        output(&mut graph, "d");
+        let (low, high) = [(-6, 5), (0, 10), (3, 4), (-20, 20)][number % 4];
+        let given = |more: &[(&'static str, String)]| {
+            let own = [size(24, 24), ("scale", "2".to_owned()), ("saturate", "true".to_owned())];
+            [&own[..], more].concat()
+        };
+        let case = Case::new(&graph, &given(&[("range", format!("{low}..{high}"))]));
+        if case.compile(&mut Log::default()).is_err() {
+            assert_eq!(case.problem().code(), "Q5102");
+            refused += 1;
+            continue;
+        }
+        for _ in 0..6 {
+            let mut end = |_| if random.chance(50) { low as f32 } else { high as f32 };
+            assert_eq!(saturated(&case, &mut end), 0, "{number}");
+        }
+        assert_eq!(
+            saturated(&case, &mut |_| high as f32) + saturated(&case, &mut |_| low as f32),
+            0
+        );
+    }
+    assert!((2..9).contains(&refused), "{refused}");
+    // Each layer alone could take the range, the second one does not after the first.
+    let sum = |graph: &mut Graph, from: &str, to: &str| {
+        let x = graph.value_named(from).unwrap();
+        let w = Tensor::from_vec::<f32>(&[1, 1, 1, 4], vec![1.0; 4]).unwrap();
+        let w = graph.add_constant(&format!("{to}.w"), w).unwrap();
+        let op = Op::Conv(Conv { window: Window::new(&[1, 4]), groups: 1 });
+        graph.add_node(&format!("{to}.node"), op, &[Some(x), Some(w)], to).unwrap();
+    };
+    let mut graph = network(&[1, 1, 8, 12]);
+    sum(&mut graph, "x", "a");
+    output(&mut graph, "a");
+    let range = [size(20, 20), ("range", "0..20".to_owned())];
+    assert!(Case::new(&graph, &range).compile(&mut Log::default()).is_ok());
+    sum(&mut graph, "a", "b");
+    output(&mut graph, "b");
+    assert_eq!(Case::new(&graph, &range).problem().code(), "Q5102");
 }
 
 /// What the array cannot do, or IN cannot hold, stays on the host.
