@@ -171,7 +171,10 @@ impl Port {
     pub fn finite<'t>(&self, tensor: &'t Tensor) -> Result<Cow<'t, [f64]>> {
         self.check_shape(tensor)?;
         let reals = tensor.reals();
-        match reals.iter().find(|v| !v.is_finite()) {
+        // A part without branches at a time, which is several times as fast as each number alone.
+        let is_finite = |part: &&[f64]| part.iter().fold(true, |all, real| all & real.is_finite());
+        let bad = reals.chunks(256).find(|part| !is_finite(part));
+        match bad.and_then(|part| part.iter().find(|real| !real.is_finite())) {
             Some(bad) => Err(self.refuse(format!("holds {bad}, expected finite numbers"))),
             None => Ok(reals),
         }

@@ -43,7 +43,7 @@ fn blocks([mut first, end]: [usize; 2]) -> Vec<[u8; 2]> {
     let mut list = Vec::new();
     while first < end {
         let fits = |&any: &usize| first & any == 0 && first + any < end;
-        let any = (0..=8).map(|bits| (1 << bits) - 1).filter(fits).last().unwrap_or(0);
+        let any = (0..=8).rev().map(|bits| (1 << bits) - 1).find(fits).unwrap_or(0);
         list.push([first as u8, any as u8]);
         first += any + 1;
     }

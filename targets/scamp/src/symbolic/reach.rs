@@ -174,19 +174,16 @@ impl Reaches {
     /// 1-bit registers are masks that patterns give, or copies of FLAG and what NOT makes of them.
     fn gate(&mut self, inst: &Inst, gate: Gate) -> Option<()> {
         let (writes, reads) = inst.split();
-        match gate {
-            Gate::All => {
-                self.flag = None;
-                return Some(());
-            }
-            Gate::Where => {
-                self.flag = Some(match self.masks.get(reads[0]) {
-                    Some(mask) => Flag::Mask(mask),
-                    None => Flag::Data(self.of((Space::Digital, reads[0])).unwrap_or_default()),
-                });
-                return Some(());
-            }
-            _ => {}
+        if gate == Gate::All {
+            self.flag = None;
+            return Some(());
+        }
+        if gate == Gate::Where {
+            self.flag = Some(match self.masks.get(reads[0]) {
+                Some(mask) => Flag::Mask(mask),
+                None => Flag::Data(self.of((Space::Digital, reads[0])).unwrap_or_default()),
+            });
+            return Some(());
         }
         if self.field.is_some_and(|field| self.masks.gate(inst, gate, field).is_some()) {
             return Some(());
