@@ -520,14 +520,19 @@ fn word(options: &Options, name: &str) -> Result<String> {
 
 /// How results leave an array of so many elements.
 fn readout(options: &Options, elements: usize) -> Result<Readout> {
-    let events = options.whole_or("events");
-    let name = options.get("readout");
-    match events.is_some() && name != "events" {
-        true => {
-            Err(Diagnostic::invalid("Q5055", "option events does nothing without --readout events")
-                .help("leave it out, or name both"))
+    let (name, events) = (options.get("readout"), options.whole_or("events"));
+    let contradiction = if events.is_some() && name != "events" {
+        Some("option events does nothing without --readout events")
+    } else if options.get("mode") != "analogue" && name != "analogue" {
+        Some("option readout does nothing beside option mode: bits of numbers are read")
+    } else {
+        None
+    };
+    match contradiction {
+        Some(message) => {
+            Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"))
         }
-        false => Ok(Readout::from_name(name, events.unwrap_or(elements).min(elements))),
+        None => Ok(Readout::from_name(name, events.unwrap_or(elements).min(elements))),
     }
 }
 

@@ -283,7 +283,10 @@ impl Wiring {
             let known = lie.planes.iter().all(is_known);
             let is_output = interface.outputs.iter().any(|port| port.name == lie.value);
             let readout = if is_output { chosen.readout } else { Readout::Analogue };
-            if lie.readout != readout || lie.unreadable().is_some() {
+            if let Some(why) = lie.unreadable() {
+                return Err(misfit(format!("{:?} cannot be read out so: {why}", lie.value)));
+            }
+            if lie.readout != readout {
                 return Err(other_readout(&lie, readout));
             }
             match known && lie.area.fits(chosen.height, chosen.width) {
