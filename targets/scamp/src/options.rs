@@ -529,9 +529,7 @@ fn readout(options: &Options, elements: usize) -> Result<Readout> {
         None
     };
     match contradiction {
-        Some(message) => {
-            Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"))
-        }
+        Some(message) => Err(Diagnostic::invalid("Q5055", message).help("leave one of them out")),
         None => Ok(Readout::from_name(name, events.unwrap_or(elements).min(elements))),
     }
 }
