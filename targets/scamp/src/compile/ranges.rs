@@ -12,8 +12,8 @@ use quincunx_diag::{Diagnostic, Result};
 pub(super) struct Ranges(Vec<Range>);
 
 impl Ranges {
-    /// Those of some channels of a layer; `None` where no range was asked for. Whatever is not an
-    /// image is 0, as is what lies beyond the array.
+    /// Those of some channels of a layer, in registers. Around images there are zeros, and beyond the
+    /// array.
     ///
     /// # Errors
     /// `Q5102` for sums that are too large with their bias.
