@@ -35,6 +35,7 @@ use quincunx_contract::{
 };
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
+use suffice::OF_REGISTERS;
 use writer::Writer;
 
 /// One claim per node.
@@ -153,6 +154,7 @@ fn written<'a>(
         writer.layer(index, layer).map_err(|problem| match problem.code() {
             // Who asks for an error wants no host in its place.
             "Q5057" => problem.at(graph.place(node)).into(),
+            code if OF_REGISTERS.contains(&code) => writer.crowded(layer, node, problem),
             _ => NotCompiled::at_node(graph, node, problem),
         })?;
     }

@@ -10,7 +10,7 @@ use quincunx_diag::Diagnostic;
 use quincunx_graph::Graph;
 
 /// Problems of too few registers.
-const OF_REGISTERS: [&str; 3] = ["Q5056", "Q5091", "Q5100"];
+pub(super) const OF_REGISTERS: [&str; 3] = ["Q5056", "Q5091", "Q5100"];
 
 /// Weights of a network up to which numbers of registers are tried: each takes a search.
 const MAX_WEIGHTS: usize = 256;

@@ -105,6 +105,21 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Registers do not suffice for a layer. Where a later one needs all of its results at once, that
+    /// one is to blame: without it some can be read out after the others.
+    pub(super) fn crowded(&self, layer: &Layer, node: &Node, problem: Diagnostic) -> NotCompiled {
+        let result = layer.last(self.graph);
+        let reader = self.network.layers.iter().find(|other| Some(other.operand) == result);
+        match reader.and_then(Layer::name_node) {
+            Some(reader) => {
+                let message = format!("all channels of its operand at once: {}", problem.message());
+                let problem = Diagnostic::unsupported(problem.code(), message);
+                NotCompiled::at_node(self.graph, &self.graph[reader], problem)
+            }
+            None => NotCompiled::at_node(self.graph, node, problem),
+        }
+    }
+
     /// The layer that makes a value does not fit.
     pub(super) fn refuse_maker(&self, value: &str, problem: Diagnostic) -> NotCompiled {
         let is_value = |id: NodeId| self.graph[self.graph[id].output].name == value;

@@ -2,7 +2,7 @@
 
 use crate::common::Random;
 use crate::compile::{Case, Draw, convolve, inputs, network, output, size};
-use quincunx_contract::{Claim, Engine, Log};
+use quincunx_contract::{Claim, Engine, Log, NotCompiled};
 use quincunx_graph::execute::{Keep, exact};
 use quincunx_graph::{Compare, Conv, Graph, Op, Pool, PoolKind, Unary, Window};
 use quincunx_report::{Format, Report};
@@ -164,6 +164,27 @@ fn padding_at_the_edge() {
     let case = Case::new(&graph, &[size(16, 16)]);
     assert_eq!(case.claims(), vec![Claim::Device; 2]);
     case.judged(&inputs(&mut random, &graph));
+}
+
+/// A layer whose results a later one needs all at once, for which registers do not suffice: the later
+/// one is refused, so that the results can be read out one group after the other.
+#[test]
+fn who_needs_too_much_is_refused() {
+    let mut random = Random::new(51);
+    let draw =
+        |outputs, pad| Draw { outputs, kernel: [3, 3], stride: 1, pad, groups: 1, bias: false };
+    let mut graph = network(&[1, 1, 8, 8]);
+    convolve(&mut graph, &mut random, "x", "a", &draw(9, 1));
+    output(&mut graph, "a");
+    assert!(Case::new(&graph, &[size(24, 24)]).compile(&mut Log::default()).is_ok());
+    convolve(&mut graph, &mut random, "a", "b", &draw(2, 1));
+    output(&mut graph, "b");
+    let case = Case::new(&graph, &[size(24, 24)]);
+    let Err(NotCompiled::Refused(list)) = case.compile(&mut Log::default()) else {
+        panic!("nine channels have registers");
+    };
+    assert_eq!(list.iter().map(|refusal| &*refusal.node).collect::<Vec<_>>(), ["b.conv"]);
+    assert!(list[0].problem.message().contains("all channels"), "{}", list[0].problem.message());
 }
 
 /// A pooled image of its own, and values that several layers read.
