@@ -14,9 +14,9 @@ use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{
-    Compare, Conv, Graph, Node, Op, Pool, PoolKind, Scalar, Unary, Value, ValueId,
+    Binary, Compare, Conv, Graph, Node, Op, Pool, PoolKind, Scalar, Unary, Value, ValueId,
 };
-use quincunx_num::{Dyadic, Int, Overflow, round_shift};
+use quincunx_num::{Dyadic, Int, round_shift};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Deepest units that numerics may have.
@@ -47,13 +47,18 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
             }
             Op::Pool(pool) => Layer::Window(Windows::new(graph, node, pool)?),
             Op::Compare(compare) => Layer::Compare(*compare, numbers(graph, node, scale)?),
-            Op::Unary(Unary::Relu) => Layer::Positive,
+            Op::Unary(Unary::Relu) => Layer::Positive(vec![Dyadic::ZERO]),
+            Op::PRelu => Layer::Positive(each(graph, node)?),
+            Op::Binary(Binary::Add) => Layer::Plus(each(graph, node)?),
+            Op::Binary(Binary::Mul) => Layer::Times(each(graph, node)?),
             Op::Cast { .. } => Layer::Same,
             Op::Quantise(grid) => {
-                let scalar = grid.scalars(&[]).filter(|scalars| scalars[0].zero == 0);
-                let steps = scalar.and_then(|scalars| Steps::of(scalars[0]));
+                let channels = graph[node.output].shape.get(1).copied().unwrap_or(1);
+                let shape = if grid.is_uniform() { vec![] } else { vec![channels, 1, 1] };
+                let steps = grid.scalars(&shape).unwrap_or_default();
+                let steps = steps.into_iter().map(Steps::of).collect::<Option<Vec<_>>>();
                 let wrong = || misfit(format!("{:?} has no such grid", node.name));
-                Layer::Steps(steps.ok_or_else(wrong)?)
+                Layer::Steps(steps.filter(|steps| !steps.is_empty()).ok_or_else(wrong)?)
             }
             other => return Err(misfit(format!("the machine has no {}", other.name()))),
         };
@@ -61,6 +66,15 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
     }
     let outputs = graph.outputs().iter().copied().collect();
     Ok(Box::new(Walk::new(graph, Machine { layers, outputs, outlet, scale })?))
+}
+
+/// The constants of a node, one for all channels or one for each.
+fn each(graph: &Graph, node: &Node) -> Result<Vec<Dyadic>> {
+    let wrong = || misfit(format!("{:?} has no constant for each channel", node.name));
+    let list = node.input(1).and_then(|id| constant(graph, id)).ok_or_else(wrong)?;
+    let channels = graph[node.output].shape.get(1).copied().unwrap_or(0);
+    let list = list.into_iter().map(Dyadic::from_f64).collect::<Option<Vec<_>>>();
+    list.filter(|list| list.len() == 1 || list.len() == channels).ok_or_else(wrong)
 }
 
 /// What a comparison compares with.
@@ -89,14 +103,18 @@ enum Layer {
     Window(Windows),
     /// Truth of a comparison with a number, or with one for each channel.
     Compare(Compare, Vec<Dyadic>),
-    /// 0 in the place of what is below it.
-    Positive,
+    /// What is below 0, times a factor of the channel.
+    Positive(Vec<Dyadic>),
+    /// A summand of the channel is added.
+    Plus(Vec<Dyadic>),
+    /// Times a factor of the channel.
+    Times(Vec<Dyadic>),
     Same,
-    /// What numbers in 1-bit registers can be.
-    Steps(Steps),
+    /// What numbers in 1-bit registers can be, or those of a channel.
+    Steps(Vec<Steps>),
 }
 
-/// Whole numbers of units of a power of two, which wrap.
+/// Whole numbers of units of a power of two.
 struct Steps {
     scalar: Scalar,
     /// Exponent of the unit.
@@ -106,7 +124,7 @@ struct Steps {
 impl Steps {
     fn of(scalar: Scalar) -> Option<Steps> {
         let unit = Dyadic::from_f64(scalar.scale)?;
-        (*unit.mantissa() == Int::ONE && scalar.overflow == Overflow::Wrap)
+        (*unit.mantissa() == Int::ONE && scalar.zero == 0)
             .then(|| Steps { scalar, unit: unit.exponent() })
     }
 
@@ -199,22 +217,32 @@ impl Machine {
             Layer::Product(product) => return Ok(product.apply(pixels)),
             Layer::Window(windows) => windows.apply(pixels),
             Layer::Compare(compare, numbers) => {
-                let plane = (pixels.len() / numbers.len()).max(1);
-                let holds = |(at, pixel): (usize, &Dyadic)| {
-                    let number = numbers.get(at / plane).unwrap_or(&numbers[0]);
+                by_channel(pixels, numbers, |pixel, number| {
                     let is_one = compare.holds(pixel, number);
                     if is_one { Dyadic::new(Int::ONE, 0) } else { Dyadic::ZERO }
-                };
-                pixels.iter().enumerate().map(holds).collect()
+                })
             }
-            Layer::Positive => {
-                pixels.iter().map(|pixel| pixel.max(&Dyadic::ZERO).clone()).collect()
-            }
+            Layer::Positive(slopes) => by_channel(pixels, slopes, |pixel, slope| {
+                if *pixel < Dyadic::ZERO { pixel.mul(slope) } else { pixel.clone() }
+            }),
+            Layer::Plus(summands) => by_channel(pixels, summands, Dyadic::add),
+            Layer::Times(factors) => by_channel(pixels, factors, Dyadic::mul),
             Layer::Same => pixels.clone(),
-            Layer::Steps(steps) => pixels.iter().map(|pixel| steps.nearest(pixel)).collect(),
+            Layer::Steps(steps) => by_channel(pixels, steps, |pixel, steps| steps.nearest(pixel)),
         };
         Ok(Number::new(pixels))
     }
+}
+
+/// What a function makes of every pixel and the parameter of its channel, or the one of all.
+fn by_channel<T>(
+    pixels: &[Dyadic],
+    parameters: &[T],
+    of: impl Fn(&Dyadic, &T) -> Dyadic,
+) -> Vec<Dyadic> {
+    let plane = (pixels.len() / parameters.len()).max(1);
+    let channel = |at: usize| parameters.get(at / plane).unwrap_or(&parameters[0]);
+    pixels.iter().enumerate().map(|(at, pixel)| of(pixel, channel(at))).collect()
 }
 
 /// A pooling, which has no padding.

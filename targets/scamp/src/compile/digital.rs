@@ -1,17 +1,14 @@
-//! Networks of digital and super-pixel mode: one convolution of whole numbers between quantisers, as
-//! kernel files ask for it.
+//! Programs for networks of digital and super-pixel mode, which [`super::chain`] finds.
 
-use super::goals::MAX_COUNT;
-use super::weights::{exact_depth, reals, units};
+use super::chain::Network;
 use crate::arch::ScampArch;
 use crate::artifact::Artifact;
 use crate::digital::layout::{self, wished};
-use crate::digital::ports::{Numbers, Wiring};
-use crate::digital::ripple::Place;
-use crate::digital::{self, Code};
-use crate::files::{Bit, Layout, Mode, grid};
-use crate::goal::{Cell, Goal};
-use crate::isa::Inst;
+use crate::digital::ports::{Channel, Numbers, Wiring};
+use crate::digital::ripple::{Finish, Place};
+use crate::digital::{self, Code, convert};
+use crate::files::{Bit, Converter, Layout, Mode};
+use crate::isa::{Inst, Reg};
 use crate::options::Wishes;
 use crate::ports::{Area, Span};
 use crate::program::Program;
@@ -19,25 +16,8 @@ use quincunx_contract::{
     Claim, Compiled, Grid, Interface, Log, NotCompiled, Numerics, Options, Port, Refused, Section,
 };
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Graph, Node, NodeId, Op, Quantiser};
-use quincunx_num::Rounding;
+use quincunx_graph::{Graph, Node, NodeId};
 use std::collections::BTreeMap;
-
-/// The nodes of such a network.
-struct Network<'a> {
-    enter: &'a Node,
-    filter: &'a Node,
-    leave: &'a Node,
-    /// Bits of a number.
-    bits: usize,
-    goals: Vec<Goal>,
-    /// Exponent of the unit of the goals.
-    depth: u32,
-    /// Channels of the image.
-    channels: usize,
-    /// Its rows and columns.
-    size: [usize; 2],
-}
 
 /// One claim per node: all of them, or none.
 ///
@@ -46,7 +26,7 @@ struct Network<'a> {
 pub(super) fn claim(graph: &Graph, wishes: &Wishes, refused: &Refused) -> Result<Vec<Claim>> {
     let layout = wished(wishes)?;
     let bits = bits(layout.as_ref(), wishes);
-    let reason = Network::new(graph, wishes.mode, bits).err();
+    let reason = Network::new(graph, wishes.mode, bits, layout.as_ref()).err();
     let refusal =
         graph.nodes().find_map(|(id, _)| refused.reason(id).map(|_| "another node is refused"));
     let reason = reason.or_else(|| refusal.map(str::to_owned));
@@ -75,7 +55,7 @@ pub(super) fn compile(
 ) -> std::result::Result<Compiled, NotCompiled> {
     let layout = wished(wishes)?;
     let bits = bits(layout.as_ref(), wishes);
-    let network = Network::new(graph, wishes.mode, bits);
+    let network = Network::new(graph, wishes.mode, bits, layout.as_ref());
     let network = network.map_err(|reason| Diagnostic::unsupported("Q5058", reason))?;
     let refuse = |problem| NotCompiled::at_node(graph, network.filter, problem);
     let area = network.area(layout.as_ref(), wishes).map_err(refuse)?;
@@ -84,39 +64,33 @@ pub(super) fn compile(
         _ => network.digital(layout.as_ref(), arch, wishes),
     };
     let Made { mut instructions, inputs, outputs } = made.map_err(refuse)?;
-    if let (true, Some(bit)) = (instructions.is_empty(), inputs[0].first()) {
+    if let (true, Some(Channel::Number(bits))) = (instructions.is_empty(), inputs.first()) {
         // Values are read after an instruction.
-        instructions.push(Inst::Move { d: bit.register, a: bit.register });
+        instructions.extend(bits.first().map(|b| Inst::Move { d: b.register, a: b.register }));
     }
     let length = instructions.len();
     log.pass("search", format!("{length} instructions"), || {
         instructions.iter().map(|inst| inst.text() + "\n").collect()
     });
     let signed = wishes.mode == Mode::SuperPixel;
-    let numbers = |node: &Node, output: bool, channels: Vec<Vec<Bit>>| {
+    let numbers = |node: &Node, output: bool, channels: Vec<Channel>| {
         let id = if output { Some(node.output) } else { node.input(0) };
         let value = id.map_or_else(String::new, |id| graph[id].name.clone());
         Numbers { value, area, signed, channels }
     };
     let (input, result) =
-        (numbers(network.enter, false, inputs), numbers(network.leave, true, outputs));
+        (numbers(network.first, false, inputs), numbers(network.last, true, outputs));
     let mut program = Program::new(instructions);
     program.inputs = Some(distinct(&input));
     program.outputs = Some(distinct(&result));
-    let port = |numbers: &Numbers, grid: Grid| Port {
-        name: numbers.value.clone(),
-        shape: numbers.shape(),
-        grid,
-    };
-    let enters = Grid::Codes(grid(signed, bits, Rounding::HalfEven));
-    let wiring = Wiring { input: (port(&input, enters), input), results: vec![result] };
+    let wiring = Wiring { input, results: vec![result] };
     let size = (wishes.height, wishes.width);
     let rims = wiring.rims(&program, arch, size).map_err(refuse)?;
     log.diagnostics.extend(rims.iter().map(super::spoilt));
     let interface = Interface {
-        inputs: vec![wiring.input.0.clone()],
-        outputs: wiring.results.iter().map(|numbers| port(numbers, Grid::Real)).collect(),
-        layers: [&wiring.input.1]
+        inputs: vec![wiring.input.port()],
+        outputs: wiring.results.iter().map(|r| Port { grid: Grid::Real, ..r.port() }).collect(),
+        layers: [&wiring.input]
             .into_iter()
             .chain(&wiring.results)
             .map(|numbers| numbers.tap(length.max(1) - 1))
@@ -132,9 +106,9 @@ pub(super) fn compile(
 }
 
 /// Registers of numbers, each once.
-fn distinct(numbers: &Numbers) -> Vec<crate::isa::Reg> {
+fn distinct(numbers: &Numbers) -> Vec<Reg> {
     let mut list = Vec::new();
-    for register in numbers.registers() {
+    for ((_, register), _) in numbers.places() {
         if !list.contains(&register) {
             list.push(register);
         }
@@ -142,54 +116,14 @@ fn distinct(numbers: &Numbers) -> Vec<crate::isa::Reg> {
     list
 }
 
-/// A program, and the bits of its inputs and results.
+/// A program, and where its inputs and results are.
 struct Made {
     instructions: Vec<Inst>,
-    inputs: Vec<Vec<Bit>>,
-    outputs: Vec<Vec<Bit>>,
+    inputs: Vec<Channel>,
+    outputs: Vec<Channel>,
 }
 
-impl<'a> Network<'a> {
-    /// The network of a graph.
-    ///
-    /// # Errors
-    /// Why it is none.
-    fn new(graph: &'a Graph, mode: Mode, bits: usize) -> std::result::Result<Network<'a>, String> {
-        let nodes: Vec<&Node> = graph.nodes().map(|(_, node)| node).collect();
-        let (enter, filter, wrap, leave) = match nodes[..] {
-            [enter, filter, leave] => (enter, filter, None, leave),
-            [enter, filter, wrap, leave] => (enter, filter, Some(wrap), leave),
-            _ => return Err(ONLY.to_owned()),
-        };
-        let chain = [enter].into_iter().chain([filter]).chain(wrap).chain([leave]);
-        let pairs = chain.clone().zip(chain.skip(1));
-        let is_chain = pairs.clone().all(|(a, b)| b.input(0) == Some(a.output))
-            && enter.input(0).is_some_and(|id| graph.inputs() == [id])
-            && graph.outputs() == [leave.output];
-        let Op::Conv(conv) = &filter.op else { return Err(ONLY.to_owned()) };
-        if !is_chain {
-            return Err(ONLY.to_owned());
-        }
-        let signed = mode == Mode::SuperPixel;
-        check_grid(enter, &grid(signed, bits, Rounding::HalfEven))?;
-        check_grid(leave, &grid(signed, bits, Rounding::Floor))?;
-        let depth = depth(graph, filter, wrap)?;
-        if let Some(wrap) = wrap {
-            let mut fine = grid(signed, bits, Rounding::Floor);
-            fine.scale = fine.scale.map(|_: f64| 2.0_f64.powi(-(depth as i32)));
-            check_grid(wrap, &fine)?;
-        }
-        if wrap.is_some() != (signed && depth > 0) {
-            return Err(
-                "super-pixels wrap before they are halved, and nothing else does".to_owned()
-            );
-        }
-        let goals = kernels(graph, filter, conv, depth)?;
-        let shape = &graph[enter.output].shape;
-        let (channels, size) = (shape[1], [shape[2], shape[3]]);
-        Ok(Network { enter, filter, leave, bits, goals, depth, channels, size })
-    }
-
+impl Network<'_> {
     /// Corners of the blocks of the image, in the middle of the array.
     fn area(&self, layout: Option<&Layout>, wishes: &Wishes) -> Result<Area> {
         let block = layout.map_or((1, 1), |layout| layout.numbers.block);
@@ -220,9 +154,10 @@ impl<'a> Network<'a> {
         let room = layout::digital(layout, self.bits, (self.channels, self.goals.len()), arch)?;
         let code = digital::compile(&self.goals, self.depth, self.bits, &room, wishes.effort)?;
         let Code { instructions, outputs } = code;
-        let bits = |numbers: Vec<Vec<crate::isa::Reg>>| {
+        let bits = |numbers: Vec<Vec<Reg>>| {
             let bit = |register| Bit { register, row: 0, column: 0 };
-            numbers.into_iter().map(|list| list.into_iter().map(bit).collect()).collect()
+            let number = |list: Vec<Reg>| Channel::Number(list.into_iter().map(bit).collect());
+            numbers.into_iter().map(number).collect()
         };
         Ok(Made { instructions, inputs: bits(room.inputs), outputs: bits(outputs) })
     }
@@ -235,15 +170,42 @@ impl<'a> Network<'a> {
                 format!("patterns have 8 bits of a row, the array has {side} elements a side");
             return Err(Diagnostic::unsupported("Q5126", message).help("choose another `--size`"));
         }
-        let home = layout::super_pixel(layout, (self.channels, self.goals.len()), arch)?;
-        let instructions = digital::compile_blocks(&self.goals, self.depth, &home, wishes.effort)?;
-        let number = |place: &Place| {
-            let bit =
-                |&(row, column): &(usize, usize)| Bit { register: place.register, row, column };
-            home.banks[place.bank].iter().map(bit).collect()
+        let around = &self.around;
+        let counts = (self.channels, self.goals.len());
+        let home = layout::super_pixel(layout, counts, around, arch)?;
+        let has_converters = !around.adc.is_empty() || around.dac.iter().any(Option::is_some);
+        if has_converters && !(wishes.has(&convert::MACROS) && arch.max_where > 1) {
+            let message = "converters need the macros add, movx, neg, res and sub, and where of two";
+            return Err(Diagnostic::unsupported("Q5127", message).help("`--ops all` has them"));
+        }
+        let finish = |at: usize| Finish {
+            bias: around.bias.as_ref().map_or(0, |bias| bias[at]),
+            relu: around.relu[at],
         };
-        let numbers = |places: &[Place]| places.iter().map(number).collect();
-        Ok(Made { instructions, inputs: numbers(&home.inputs), outputs: numbers(&home.outputs) })
+        let finish: Vec<Finish> = (0..self.goals.len()).map(finish).collect();
+        let mut instructions = Vec::new();
+        if let Some(scratch) = layout.numbers.stages.scratch {
+            instructions = convert::adc(&home, &around.adc, scratch)?;
+        }
+        let effort = wishes.effort;
+        instructions
+            .extend(digital::compile_blocks(&self.goals, self.depth, &finish, &home, effort)?);
+        instructions.extend(convert::dac(&home, &around.dac)?);
+        let channel = |(place, converter): (&Place, Option<&Converter>)| match converter {
+            Some(converter) => {
+                let (row, column) = convert::element(&home, place.bank, converter);
+                Channel::Analogue(Bit { register: converter.analogue, row, column })
+            }
+            None => {
+                let bit =
+                    |&(row, column): &(usize, usize)| Bit { register: place.register, row, column };
+                Channel::Number(home.banks[place.bank].iter().map(bit).collect())
+            }
+        };
+        let inputs = home.inputs.iter().enumerate().map(|(at, place)| (place, around.adc.get(at)));
+        let outputs = home.outputs.iter().zip(around.dac.iter().map(Option::as_ref));
+        let (inputs, outputs) = (inputs.map(channel).collect(), outputs.map(channel).collect());
+        Ok(Made { instructions, inputs, outputs })
     }
 
     fn section(&self, graph: &Graph) -> Section {
@@ -258,68 +220,5 @@ impl<'a> Network<'a> {
     }
 }
 
-const ONLY: &str = "1-bit registers compute one convolution between quantisers only";
-
-fn check_grid(node: &Node, expected: &Quantiser) -> std::result::Result<(), String> {
-    match &node.op {
-        Op::Quantise(found) if found == expected => Ok(()),
-        Op::Quantise(found) => Err(format!("its grid is {found}, the mode has {expected}")),
-        other => Err(format!("{ONLY}, and it is {}", other.name())),
-    }
-}
-
-/// The depth of the weights: that of the quantiser that wraps sums, or the first one at which they are
-/// whole.
-fn depth(graph: &Graph, filter: &Node, wrap: Option<&Node>) -> std::result::Result<u32, String> {
-    let weights =
-        filter.input(1).and_then(|id| reals(&graph[id])).ok_or("its weights are computed")?;
-    let exact = exact_depth(&weights).ok_or("its weights are no multiples of a power of two")?;
-    let Some(Op::Quantise(fine)) = wrap.map(|node| &node.op) else { return Ok(exact) };
-    let scale = fine.scale.as_uniform().unwrap_or(1.0);
-    let depth = (exact..=crate::files::MAX_DEPTH).find(|d| 2.0_f64.powi(-(*d as i32)) == scale);
-    depth.ok_or_else(|| "sums wrap in another unit than that of the weights".to_owned())
-}
-
-/// The kernels of a convolution that leaves the image as large as it is.
-fn kernels(
-    graph: &Graph,
-    filter: &Node,
-    conv: &Conv,
-    depth: u32,
-) -> std::result::Result<Vec<Goal>, String> {
-    let (x, w) = filter.input(0).zip(filter.input(1)).ok_or("it has no operands")?;
-    let (from, to) = (&graph[x].shape, &graph[filter.output].shape);
-    let (&[1, channels, ..], &[outputs, inner, rows, columns]) = (&from[..], &graph[w].shape[..])
-    else {
-        return Err("only one image of rows and columns is convolved".to_owned());
-    };
-    let plain =
-        conv.groups == 1 && inner == channels && conv.window.strides.iter().all(|&s| s == 1);
-    if !plain || from[2..] != to[2..] || filter.input(2).is_some() {
-        return Err("it has strides, groups or a bias, or changes the size".to_owned());
-    }
-    let weights = reals(&graph[w]).ok_or("its weights are computed")?;
-    let mut goals = vec![Goal::default(); outputs];
-    for (at, weight) in weights.iter().enumerate() {
-        let (column, row) = (at % columns, at / columns % rows);
-        let (z, output) = (at / columns / rows % inner, at / columns / rows / inner);
-        let offset = |tap: usize, axis: usize| {
-            let [d, p] = [conv.window.dilations[axis], conv.window.pads[axis].0];
-            i32::try_from(tap as i64 * d as i64 - p as i64).ok().filter(|o| o.abs() < MAX_OFFSET)
-        };
-        let (south, east) =
-            offset(row, 0).zip(offset(column, 1)).ok_or("it spans too many cells")?;
-        let count = units(*weight, depth as i32);
-        if count.abs() >= MAX_COUNT {
-            return Err("a weight has too many units".to_owned());
-        }
-        goals[output].set(Cell { x: east, y: -south, z: z as u32 }, count as i64);
-    }
-    Ok(goals)
-}
-
 /// Longest side of an array of super-pixels.
 const MAX_SIDE: usize = 256;
-
-/// Farthest tap of a kernel.
-const MAX_OFFSET: i32 = 1 << 10;

@@ -9,6 +9,7 @@
 //! 4. [`stages`]: what is behind the kernels, channel by channel: biases, ReLU, pooling, comparisons.
 //! 5. Every program is checked: what its registers hold, and where the edge of the array spoils it.
 
+mod chain;
 mod clear;
 mod digital;
 mod find;

@@ -33,7 +33,7 @@ pub(crate) struct Block {
 }
 
 /// The direction in which an element sees its neighbour; `None` if they are not neighbours.
-fn toward(from: Element, to: Element) -> Option<Direction> {
+pub(super) fn toward(from: Element, to: Element) -> Option<Direction> {
     let offset = |to: usize, from: usize| to as i32 - from as i32;
     let step = (offset(to.1, from.1), -offset(to.0, from.0));
     Direction::ALL.into_iter().find(|direction| direction.step() == step)

@@ -5,7 +5,7 @@ use super::block::Block;
 use super::place::Room;
 use super::ripple::{Home, Place};
 use crate::arch::ScampArch;
-use crate::files::{Layout, Mode, read_layout};
+use crate::files::{Around, Converter, Layout, Mode, read_layout};
 use crate::isa::Reg;
 use crate::options::Wishes;
 use quincunx_diag::{Diagnostic, Result};
@@ -118,20 +118,17 @@ pub(crate) fn digital(
     Ok(Room { pool, inputs, outputs: Some(outputs), directions, lends: true })
 }
 
-/// The registers and banks of super-pixel mode for `channels` inputs and `results`.
+/// The registers and banks of super-pixel mode for `channels` inputs and `results`, with what is done
+/// around the kernels.
 ///
 /// # Errors
 /// As [`digital`].
 pub(crate) fn super_pixel(
     layout: &Layout,
     (channels, results): (usize, usize),
+    around: &Around,
     arch: &ScampArch,
 ) -> Result<Home> {
-    if let Some(stage) = layout.stages.first() {
-        let message = format!("`{stage}` of super-pixels is not compiled");
-        return Err(Diagnostic::unsupported("Q5127", message)
-            .help("disable it, and do that step outside of the kernels"));
-    }
     check_counts(layout, channels, results)?;
     check_roles(layout, arch)?;
     let banks = &layout.numbers;
@@ -146,7 +143,7 @@ pub(crate) fn super_pixel(
         Ok(Place { bank, register: own(register, arch)? })
     };
     let places = |names: &[String]| names.iter().map(place).collect::<Result<Vec<Place>>>();
-    let (inputs, outputs) = (places(&layout.inputs[..channels])?, places(&layout.outputs)?);
+    let (inputs, outputs) = (places(&layout.inputs[..channels])?, places(&around.outputs)?);
     for (what, list) in [("inputs", &inputs), ("outputs", &outputs)] {
         let mut seen = BTreeSet::new();
         let twice = list.iter().find(|place| !seen.insert((place.bank, place.register)));
@@ -161,9 +158,19 @@ pub(crate) fn super_pixel(
     }
     let mut seen = BTreeSet::new();
     pool.retain(|register| seen.insert(*register));
+    let of_bias = layout.numbers.stages.bias.as_ref().map(|bias| own(bias.register, arch));
+    let of_bias = of_bias.transpose()?;
+    pool.retain(|register| of_bias != Some(*register));
+    let mut ends = inputs.iter().chain(&outputs).map(|place| place.register);
+    if let Some(register) = of_bias.filter(|of_bias| ends.any(|end| end == *of_bias)) {
+        return Err(wrong(format!("{register} holds the constants of biases, and a number")));
+    }
+    check_converters(&around.adc, layout.numbers.stages.scratch, arch)?;
+    check_converters(around.dac.iter().flatten(), None, arch)?;
     let roles = &arch.roles;
     let special = [roles.mask, roles.masked, roles.select];
-    let mut used = pool.iter().chain(inputs.iter().map(|place| &place.register));
+    let own_places = inputs.iter().map(|place| &place.register).chain(&of_bias);
+    let mut used = pool.iter().chain(own_places);
     if let Some(bad) = used.find(|r| special.contains(r) || roles.directions.contains(r)) {
         return Err(wrong(format!("{bad} has a part of its own to play, it cannot hold a number")));
     }
@@ -177,11 +184,33 @@ pub(crate) fn super_pixel(
         pool,
         inputs,
         outputs,
+        of_bias,
         directions: roles.directions,
         mask: roles.mask,
         masked: roles.masked,
         select: roles.select,
     })
+}
+
+/// Refuses analogue registers that the machine lacks, and those that hold two values.
+fn check_converters<'a>(
+    list: impl IntoIterator<Item = &'a Converter>,
+    scratch: Option<Reg>,
+    arch: &ScampArch,
+) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for register in list.into_iter().map(|converter| converter.analogue).chain(scratch) {
+        if !arch.is_general(register) {
+            let message = format!("{} has no analogue register {register}", arch.name);
+            let names: Vec<String> = arch.analogue.iter().map(Reg::to_string).collect();
+            let problem = Diagnostic::invalid("Q5123", message);
+            return Err(problem.help(format!("it has {}", names.join(" "))));
+        }
+        if !seen.insert(register) {
+            return Err(wrong(format!("{register} holds two values of a converter")));
+        }
+    }
+    Ok(())
 }
 
 /// Banks are the same path at other places.

@@ -1,8 +1,7 @@
 //! The simulator behind numbers in 1-bit registers.
 
 use super::ports::Wiring;
-use crate::isa::Reg;
-use crate::program::Space;
+use crate::program::Named;
 use crate::simulate::Executor;
 use quincunx_contract::Machine;
 use quincunx_diag::{Diagnostic, Result};
@@ -28,24 +27,24 @@ impl Simulator {
 impl Machine for Simulator {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
         let (height, width) = self.size;
-        let (port, numbers) = &self.wiring.input;
-        let codes = port.encode(given(inputs, &port.name)?)?;
+        let numbers = &self.wiring.input;
+        let port = numbers.port();
+        let pixels = port.encode(given(inputs, &port.name)?)?;
         let blank = || vec![0.0; height * width];
-        let mut planes: BTreeMap<Reg, Vec<f64>> =
-            numbers.registers().map(|register| (register, blank())).collect();
-        let pixels = codes.len() / numbers.channels.len().max(1);
-        for (channel, codes) in codes.chunks(pixels.max(1)).enumerate() {
-            numbers.write(channel, codes, width, |register, element| {
+        let mut planes: BTreeMap<Named, Vec<f64>> =
+            numbers.places().map(|(register, _)| (register, blank())).collect();
+        let size = pixels.len() / numbers.channels.len().max(1);
+        for (channel, pixels) in pixels.chunks(size.max(1)).enumerate() {
+            numbers.write(channel, pixels, width, |register, element, value| {
                 if let Some(plane) = planes.get_mut(&register) {
-                    plane[element] = 1.0;
+                    plane[element] = value;
                 }
             });
         }
-        let named = |(register, plane)| ((Space::Digital, register), plane);
-        let outcome = self.executor.run(&planes.into_iter().map(named).collect::<Vec<_>>())?;
-        let plane = |register: Reg| {
-            let bug = || Diagnostic::bug(format!("no plane for {register}"));
-            outcome.register((Space::Digital, register)).ok_or_else(bug)
+        let outcome = self.executor.run(&planes.into_iter().collect::<Vec<_>>())?;
+        let plane = |register: Named| {
+            let bug = || Diagnostic::bug(format!("no plane for {}", register.1));
+            outcome.register(register).ok_or_else(bug)
         };
         let mut values = Tensors::new();
         for numbers in &self.wiring.results {

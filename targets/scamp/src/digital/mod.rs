@@ -8,13 +8,14 @@
 //! Many plans are drawn; the shortest program that fits the registers is taken.
 //!
 //! Super-pixels have plans of the same kind; [`block`] says where their bits are, [`ripple`] writes
-//! their programs.
+//! their programs, [`convert`] makes numbers of analogue values and these of numbers.
 //!
 //! [`reach`] says where the edge of the array spoils results, [`ports`] where numbers are put in and
 //! read out, [`machine`] does so, [`layout`] which registers there are.
 
 pub(crate) mod block;
 mod circuit;
+pub(crate) mod convert;
 pub(crate) mod layout;
 pub(crate) mod machine;
 mod moves;
@@ -33,7 +34,7 @@ use circuit::{Adder, Circuit};
 use place::Order;
 use plan::Plan;
 use quincunx_diag::{Diagnostic, Result};
-use ripple::Home;
+use ripple::{Finish, Home};
 
 /// Most summands that kernels may have together.
 const MAX_SUMMANDS: usize = 400;
@@ -122,13 +123,14 @@ fn write(plan: &Plan, bits: usize, depth: usize, room: &Room) -> std::result::Re
 }
 
 /// The shortest program found for kernels in units of `2^-depth`, on super-pixels. Sums wrap before
-/// results are halved and rounded down.
+/// results are halved, rounded down and finished.
 ///
 /// # Errors
 /// As [`compile`]; `Q5122` when halving leaves nothing of a number.
 pub(crate) fn compile_blocks(
     goals: &[Goal],
     depth: u32,
+    finish: &[Finish],
     home: &Home,
     effort: Effort,
 ) -> Result<Vec<Inst>> {
@@ -143,7 +145,7 @@ pub(crate) fn compile_blocks(
     let (mut best, mut missing): (Option<Vec<Inst>>, usize) = (None, usize::MAX);
     for _ in 0..draws(summands, effort) {
         let plan = plan::draw(goals, home.inputs.len(), bits as u32, &mut random);
-        match ripple::write(&plan, depth, home) {
+        match ripple::write(&plan, depth, finish, home) {
             Ok(list) if best.as_ref().is_none_or(|best| list.len() < best.len()) => {
                 best = Some(list);
             }
@@ -160,7 +162,7 @@ impl Code {
     }
 }
 
-fn too_few(count: usize, missing: usize) -> Diagnostic {
+pub(crate) fn too_few(count: usize, missing: usize) -> Diagnostic {
     let message = format!("{count} 1-bit registers are too few for these kernels");
     Diagnostic::unsupported("Q5121", message).help(format!(
         "{} suffice: `scratchRegs` and the numbers of the layout name them; so do fewer bits",

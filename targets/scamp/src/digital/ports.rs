@@ -1,18 +1,59 @@
-//! Numbers in 1-bit registers as values of a network.
+//! Numbers in 1-bit registers, and what converters make of them, as values of a network.
 
 use super::reach::Walk;
 use crate::arch::ScampArch;
 use crate::files::{Bit, grid};
 use crate::isa::Reg;
 use crate::ports::{Area, Span, margin, misfit, parse_span};
-use crate::program::Program;
+use crate::program::{Named, Program, Space};
 use quincunx_contract::{Grid, Interface, LayerTap, Port, Rim};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Rounding;
-use std::collections::BTreeSet;
 
 /// Most bits of a number.
 const MAX_BITS: usize = 32;
+
+/// What stands before an analogue register in the place of a tap.
+const ANALOGUE: &str = "analogue:";
+
+/// Where a channel of a value is in a block.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Channel {
+    /// The bits of a number, least significant first.
+    Number(Vec<Bit>),
+    /// An analogue register of one element.
+    Analogue(Bit),
+}
+
+impl Channel {
+    /// Its registers in their elements.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Named, &Bit)> {
+        let (space, bits) = match self {
+            Channel::Number(bits) => (Space::Digital, &bits[..]),
+            Channel::Analogue(place) => (Space::Analogue, std::slice::from_ref(place)),
+        };
+        bits.iter().map(move |bit| ((space, bit.register), bit))
+    }
+
+    /// Its text in the place of a tap.
+    fn text(&self) -> String {
+        let one = |bit: &Bit| match (bit.row, bit.column) {
+            (0, 0) => bit.register.to_string(),
+            (row, column) => format!("{}.{row}.{column}", bit.register),
+        };
+        match self {
+            Channel::Number(bits) => bits.iter().map(one).collect::<Vec<_>>().join("+"),
+            Channel::Analogue(place) => format!("{ANALOGUE}{}", one(place)),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Channel> {
+        match text.strip_prefix(ANALOGUE) {
+            Some(place) => parse_bit(place).map(Channel::Analogue),
+            None => text.split('+').map(parse_bit).collect::<Option<_>>().map(Channel::Number),
+        }
+    }
+}
 
 /// Where the numbers of a value `[1, C, H, W]` are: each in a block of elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +64,8 @@ pub(crate) struct Numbers {
     pub(crate) area: Area,
     /// The highest bit is the sign.
     pub(crate) signed: bool,
-    /// The bits of every channel, least significant first.
-    pub(crate) channels: Vec<Vec<Bit>>,
+    /// The channels.
+    pub(crate) channels: Vec<Channel>,
 }
 
 impl Numbers {
@@ -35,15 +76,10 @@ impl Numbers {
 
     /// The value as a layer tap. Its place names the corners as those of analogue values, then
     /// `signed` or `unsigned`, then the bits of every channel: `R5+R6`, with row and column in the
-    /// block where they are not both 0: `R5.0.1`.
+    /// block where they are not both 0: `R5.0.1`. What is in an analogue register is `analogue:A.0.1`.
     pub(crate) fn tap(&self, after: usize) -> LayerTap {
         let span = |Span { first, step, count }: Span| format!("{first}/{step}x{count}");
-        let bit = |bit: &Bit| match (bit.row, bit.column) {
-            (0, 0) => bit.register.to_string(),
-            (row, column) => format!("{}.{row}.{column}", bit.register),
-        };
-        let number = |bits: &Vec<Bit>| bits.iter().map(bit).collect::<Vec<_>>().join("+");
-        let numbers: Vec<String> = self.channels.iter().map(number).collect();
+        let numbers: Vec<String> = self.channels.iter().map(Channel::text).collect();
         let sign = if self.signed { "signed" } else { "unsigned" };
         let (rows, columns) = (span(self.area.rows), span(self.area.columns));
         LayerTap {
@@ -52,6 +88,19 @@ impl Numbers {
             after,
             place: format!("rows {rows} columns {columns} {sign} {}", numbers.join(" ")),
         }
+    }
+
+    /// The value as a port. Real numbers enter where converters make numbers of them.
+    pub(crate) fn port(&self) -> Port {
+        let bits = |channel: &Channel| match channel {
+            Channel::Number(bits) => Some(bits.len()),
+            Channel::Analogue(_) => None,
+        };
+        let grid = match self.channels.first().and_then(bits) {
+            Some(bits) => Grid::Codes(grid(self.signed, bits, Rounding::HalfEven)),
+            None => Grid::Real,
+        };
+        Port { name: self.value.clone(), shape: self.shape(), grid }
     }
 
     /// The tap read back; `None` when its place is none, or its shape another one.
@@ -67,27 +116,33 @@ impl Numbers {
             "unsigned" => false,
             _ => return None,
         };
-        let channels = words.map(parse_number).collect::<Option<_>>()?;
+        let channels = words.map(Channel::parse).collect::<Option<_>>()?;
         let numbers = Numbers { value: tap.value.clone(), area, signed, channels };
         (numbers.shape() == tap.shape).then_some(numbers)
     }
 
-    /// The registers of its bits.
-    pub(crate) fn registers(&self) -> impl Iterator<Item = Reg> {
-        self.channels.iter().flatten().map(|bit| bit.register)
+    /// Its registers in their elements.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Named, &Bit)> {
+        self.channels.iter().flat_map(Channel::places)
     }
 
-    /// True when all elements of its bits are in an array.
-    fn fits(&self, height: usize, width: usize) -> bool {
+    /// True when all elements of its bits are on a machine with an array of so many rows and columns.
+    fn fits(&self, arch: &ScampArch, height: usize, width: usize) -> bool {
         let within = |span: Span, inner: usize, size: usize| {
             inner < span.step
                 && span.end().and_then(|end| end.checked_add(inner)).is_some_and(|end| end <= size)
         };
-        let bit = |bit: &Bit| {
-            within(self.area.rows, bit.row, height) && within(self.area.columns, bit.column, width)
+        let is_known = |(space, register): Named| match space {
+            Space::Digital => arch.digital(register).is_some(),
+            Space::Analogue => arch.is_general(register),
         };
-        self.channels.iter().flatten().all(bit)
-            && self.channels.iter().all(|bits| (1..=MAX_BITS).contains(&bits.len()))
+        let place = |(register, bit): (Named, &Bit)| {
+            is_known(register)
+                && within(self.area.rows, bit.row, height)
+                && within(self.area.columns, bit.column, width)
+        };
+        self.places().all(place)
+            && self.channels.iter().all(|c| (1..=MAX_BITS).contains(&c.places().count()))
     }
 
     /// Width and height of a block.
@@ -101,34 +156,43 @@ impl Numbers {
         self.area.elements(width).map(move |element| element + offset)
     }
 
-    /// Puts numbers of a channel into the planes of its registers.
+    /// Puts the pixels of a channel into the planes of its registers, which hold 0.
     pub(crate) fn write(
         &self,
         channel: usize,
-        codes: &[f64],
+        pixels: &[f64],
         width: usize,
-        mut set: impl FnMut(Reg, usize),
+        mut set: impl FnMut(Named, usize, f64),
     ) {
-        for (position, bit) in self.channels[channel].iter().enumerate() {
-            for (element, code) in self.elements(bit, width).zip(codes) {
-                if (*code as i64) >> position & 1 == 1 {
-                    set(bit.register, element);
+        let is_number = matches!(self.channels[channel], Channel::Number(_));
+        for (position, (register, bit)) in self.channels[channel].places().enumerate() {
+            for (element, &pixel) in self.elements(bit, width).zip(pixels) {
+                match is_number {
+                    false => set(register, element, pixel),
+                    true if (pixel as i64) >> position & 1 == 1 => set(register, element, 1.0),
+                    true => {}
                 }
             }
         }
     }
 
-    /// Reads the numbers of a channel; `plane` gives the bits of a register.
+    /// Reads the pixels of a channel; `plane` gives what a register holds.
     pub(crate) fn read(
         &self,
         channel: usize,
         width: usize,
-        plane: impl Fn(Reg) -> Result<Vec<f64>>,
+        plane: impl Fn(Named) -> Result<Vec<f64>>,
     ) -> Result<Vec<f64>> {
-        let bits = &self.channels[channel];
+        let bits = match &self.channels[channel] {
+            Channel::Number(bits) => bits,
+            Channel::Analogue(place) => {
+                let plane = plane((Space::Analogue, place.register))?;
+                return Ok(self.elements(place, width).map(|element| plane[element]).collect());
+            }
+        };
         let mut codes = vec![0_i64; self.area.rows.count * self.area.columns.count];
         for (position, bit) in bits.iter().enumerate() {
-            let plane = plane(bit.register)?;
+            let plane = plane((Space::Digital, bit.register))?;
             // The highest bit of a number with a sign counts negative.
             let negative = self.signed && position + 1 == bits.len();
             let weight = if negative { -(1 << position) } else { 1 << position };
@@ -140,25 +204,22 @@ impl Numbers {
     }
 }
 
-fn parse_number(text: &str) -> Option<Vec<Bit>> {
-    let bit = |text: &str| {
-        let mut parts = text.split('.');
-        let register = Reg::new(parts.next()?)?;
-        let (row, column) = match (parts.next(), parts.next(), parts.next()) {
-            (None, None, None) => (0, 0),
-            (Some(row), Some(column), None) => (row.parse().ok()?, column.parse().ok()?),
-            _ => return None,
-        };
-        Some(Bit { register, row, column })
+fn parse_bit(text: &str) -> Option<Bit> {
+    let mut parts = text.split('.');
+    let register = Reg::new(parts.next()?)?;
+    let (row, column) = match (parts.next(), parts.next(), parts.next()) {
+        (None, None, None) => (0, 0),
+        (Some(row), Some(column), None) => (row.parse().ok()?, column.parse().ok()?),
+        _ => return None,
     };
-    text.split('+').map(bit).collect()
+    Some(Bit { register, row, column })
 }
 
 /// Where the numbers of a compiled network are.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wiring {
-    /// Its input, whose port has a grid.
-    pub(crate) input: (Port, Numbers),
+    /// Its input.
+    pub(crate) input: Numbers,
     /// Results, which are read in the end.
     pub(crate) results: Vec<Numbers>,
 }
@@ -183,8 +244,7 @@ impl Wiring {
         for tap in &interface.layers {
             let place = || format!("no place is {:?}", tap.place);
             let numbers = Numbers::of(tap).ok_or_else(|| misfit(place()))?;
-            let known = numbers.registers().all(|register| arch.digital(register).is_some());
-            if !known || !numbers.fits(height, width) {
+            if !numbers.fits(arch, height, width) {
                 return Err(misfit(format!("{:?} is not on the machine", tap.place)));
             }
             all.push(numbers);
@@ -195,19 +255,14 @@ impl Wiring {
         let input = all.iter().position(|numbers| numbers.value == port.name);
         let input = input.map(|at| all.remove(at)).filter(|numbers| numbers.shape() == port.shape);
         let input = input.ok_or_else(|| misfit("its input has no place".into()))?;
-        let expected = Grid::Codes(grid(
-            input.signed,
-            input.channels.first().map_or(1, Vec::len),
-            Rounding::HalfEven,
-        ));
         let places = |output: &Port| {
             all.iter()
                 .any(|numbers| numbers.value == output.name && numbers.shape() == output.shape)
         };
-        if port.grid != expected || !interface.outputs.iter().all(places) {
+        if *port != input.port() || !interface.outputs.iter().all(places) {
             return Err(misfit("its ports have no places".into()));
         }
-        let wiring = Wiring { input: (port.clone(), input), results: all };
+        let wiring = Wiring { input, results: all };
         match wiring.rims(program, arch, (height, width))? == interface.rims {
             true => Ok(Some(wiring)),
             false => Err(misfit("what the edge spoils is something else".into())),
@@ -224,43 +279,46 @@ impl Wiring {
         arch: &ScampArch,
         (height, width): (usize, usize),
     ) -> Result<Vec<Rim>> {
-        let input = &self.input.1;
-        let block = input.block();
-        let inner = |span: Span, block: usize| Span { first: span.first + block - 1, ..span };
-        let Area { rows, columns } = input.area;
-        let ends = Area { rows: inner(rows, block.1), columns: inner(columns, block.0) };
-        let margin = margin([input.area, ends].into_iter(), height, width);
-        let mut rims = Vec::new();
-        for numbers in &self.results {
-            let registers: BTreeSet<Reg> = input.registers().collect();
-            let walk = Walk::new(arch, block, margin, registers.into_iter());
-            let spoilt = walk.spoilt(program, numbers.registers());
-            let spoilt = spoilt.ok_or_else(|| misfit("its bits cannot be followed".into()))?;
-            rims.extend(rim(numbers, spoilt, block, (height, width))?);
+        let Numbers { area: Area { rows, columns }, .. } = self.input;
+        let block = self.input.block();
+        let divides = [height, rows.first].iter().all(|rows| rows.is_multiple_of(block.1))
+            && [width, columns.first].iter().all(|columns| columns.is_multiple_of(block.0));
+        if !divides {
+            return Err(misfit("blocks do not divide the array".into()));
         }
-        Ok(rims)
+        let blocks = |span: Span| Span { first: span.first / span.step, step: 1, ..span };
+        let area = Area { rows: blocks(rows), columns: blocks(columns) };
+        let margin = margin([area].into_iter(), height / block.1, width / block.0);
+        let inputs = self.input.places().map(|(register, _)| register);
+        let walk = Walk::new(arch, block, margin, inputs).follow(program);
+        let walk = walk.ok_or_else(|| misfit("its bits cannot be followed".into()))?;
+        let rims = self.results.iter().map(|numbers| {
+            let element = |bit: &Bit| bit.row * block.0 + bit.column;
+            let places = numbers.places().map(|(register, bit)| (register, element(bit)));
+            rim(numbers, walk.spoilt(places), (height, width))
+        });
+        rims.filter_map(Result::transpose).collect()
     }
 }
 
-/// The part of a result that is not spoilt, where some of it is.
+/// The part of a result that is not spoilt, where so many blocks are along each edge.
 fn rim(
     numbers: &Numbers,
     spoilt: [i64; 4],
-    block: (usize, usize),
     (height, width): (usize, usize),
 ) -> Result<Option<Rim>> {
-    let inside = |span: Span, before: i64, after: i64, size: usize, block: usize| {
+    let inside = |span: Span, before: i64, after: i64, size: usize| {
         let right = |at: &usize| {
-            let first = (span.first + at * span.step) as i64;
-            first >= before && first + block as i64 <= size as i64 - after
+            let block = (span.first / span.step + at) as i64;
+            block >= before && block < (size / span.step) as i64 - after
         };
         let from = (0..span.count).find(right)?;
         let to = (0..span.count).rfind(right).map_or(from, |last| last + 1);
         Some((from, to))
     };
     let Area { rows, columns } = numbers.area;
-    let rows = inside(rows, spoilt[0], spoilt[2], height, block.1);
-    let columns = inside(columns, spoilt[3], spoilt[1], width, block.0);
+    let rows = inside(rows, spoilt[0], spoilt[2], height);
+    let columns = inside(columns, spoilt[3], spoilt[1], width);
     let Some((rows, columns)) = rows.zip(columns) else {
         let message = format!("the edge of the array spoils all of \"{}\"", numbers.value);
         return Err(Diagnostic::unsupported("Q5125", message)
@@ -284,14 +342,20 @@ mod tests {
             area: Area { rows: span(2), columns: span(4) },
             signed: true,
             channels: vec![
-                vec![bit("R5", 0, 0), bit("R5", 0, 1)],
-                vec![bit("R[a]", 1, 0), bit("R6", 0, 0)],
+                Channel::Number(vec![bit("R5", 0, 0), bit("R5", 0, 1)]),
+                Channel::Number(vec![bit("R[a]", 1, 0), bit("R6", 0, 0)]),
+                Channel::Analogue(bit("B", 1, 3)),
             ],
         };
         let tap = numbers.tap(7);
-        assert_eq!(tap.place, "rows 3/2x4 columns 3/4x4 signed R5+R5.0.1 R[a].1.0+R6");
+        assert_eq!(tap.place, "rows 3/2x4 columns 3/4x4 signed R5+R5.0.1 R[a].1.0+R6 analogue:B.1.3");
         assert_eq!(Numbers::of(&tap), Some(numbers.clone()));
-        assert!(numbers.fits(11, 17) && !numbers.fits(10, 17) && !numbers.fits(11, 15));
+        let mut arch = ScampArch::preset("scamp5").unwrap();
+        arch.virtual_digital = true;
+        assert!(numbers.fits(&arch, 11, 19) && !numbers.fits(&arch, 10, 19));
+        assert!(!numbers.fits(&arch, 11, 18));
+        arch.analogue.clear();
+        assert!(!numbers.fits(&arch, 11, 19));
         for place in ["", "rows 3/2x4 columns 3/4x4 signed R5.0", "rows 3/2x4 columns 3/4x4 R5 R6"]
         {
             assert_eq!(Numbers::of(&LayerTap { place: place.into(), ..tap.clone() }), None);
@@ -306,10 +370,12 @@ mod tests {
         let bits = registers.map(|register| Bit { register, row: 0, column: 0 }).to_vec();
         for (signed, codes) in [(false, [0.0, 7.0, 5.0, 2.0]), (true, [0.0, -1.0, -3.0, 2.0])] {
             let area = Area { rows: span, columns: span };
-            let numbers = Numbers { value: "v".into(), area, signed, channels: vec![bits.clone()] };
-            let mut planes = std::collections::BTreeMap::from(registers.map(|r| (r, vec![0.0; 4])));
-            numbers.write(0, &codes, 2, |register, element| {
-                planes.get_mut(&register).unwrap()[element] = 1.0;
+            let channels = vec![Channel::Number(bits.clone())];
+            let numbers = Numbers { value: "v".into(), area, signed, channels };
+            let named = registers.map(|register| ((Space::Digital, register), vec![0.0; 4]));
+            let mut planes = std::collections::BTreeMap::from(named);
+            numbers.write(0, &codes, 2, |register, element, value| {
+                planes.get_mut(&register).unwrap()[element] = value;
             });
             let read = numbers.read(0, 2, |register| Ok(planes[&register].clone())).unwrap();
             assert_eq!(read, codes);

@@ -1,223 +1,260 @@
-//! How far bits reach over the array, and where its edge spoils them.
+//! How far values reach over the array, and where its edge spoils them.
 //!
 //! Away from the images a register holds what instructions make of nothing: a background that is
-//! the same in every block. An element is spoilt where the array gives another bit than one without
-//! an edge would. Bounds are kept for each side, so that an element may count as spoilt that is not.
+//! the same in every block. An element is spoilt where the array gives another value than one without
+//! an edge would. Bounds are kept for each element of a block and each side, in blocks, so that an
+//! element may count as spoilt that is not.
 
 use crate::arch::ScampArch;
-use crate::isa::{Class, Direction, Gate, Inst, Reg};
-use crate::program::Program;
+use crate::expand::expand;
+use crate::isa::{Bus, Class, Direction, Gate, Inst, Reg};
+use crate::program::{Named, Program, Space};
 use std::collections::BTreeMap;
 
 /// Nowhere.
-const NOWHERE: i64 = -(1 << 40);
+const NOWHERE: [i64; 4] = [-(1 << 40); 4];
 
-/// What a register holds.
-#[derive(Clone, Debug, PartialEq)]
-struct Held {
-    /// Bits of a block away from the images, row by row.
-    background: Vec<bool>,
-    /// How many elements it differs from that beyond the images; [`NOWHERE`] if it does not.
+/// What an element of every block holds in a register.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    /// What it is away from the images; bits are 0 and 1.
+    background: f64,
+    /// How many blocks it differs from that beyond the images; [`NOWHERE`] if it does not.
     beyond: [i64; 4],
-    /// How many elements are spoilt along each edge.
+    /// How many blocks are spoilt along each edge.
     spoilt: [i64; 4],
 }
 
-impl Held {
-    fn constant(background: Vec<bool>) -> Held {
-        Held { background, beyond: [NOWHERE; 4], spoilt: [0; 4] }
+impl Cell {
+    fn constant(background: f64) -> Cell {
+        Cell { background, beyond: NOWHERE, spoilt: [0; 4] }
     }
 
     fn is_constant(&self) -> bool {
-        self.beyond == [NOWHERE; 4] && self.spoilt == [0; 4]
+        self.beyond == NOWHERE && self.spoilt == [0; 4]
     }
 
-    /// The sides of both, with a background of one's own.
-    fn join(&self, other: &Held, background: Vec<bool>) -> Held {
+    fn bit(&self) -> bool {
+        self.background != 0.0
+    }
+
+    /// The bounds of all of some cells, with a background of its own.
+    fn join<'c>(background: f64, cells: impl IntoIterator<Item = &'c Cell>) -> Cell {
         let most = |a: [i64; 4], b: [i64; 4]| std::array::from_fn(|side| a[side].max(b[side]));
-        let (beyond, spoilt) = (most(self.beyond, other.beyond), most(self.spoilt, other.spoilt));
-        Held { background, beyond, spoilt }
+        cells.into_iter().fold(Cell::constant(background), |all, cell| Cell {
+            beyond: most(all.beyond, cell.beyond),
+            spoilt: most(all.spoilt, cell.spoilt),
+            ..all
+        })
+    }
+
+    /// `new` where a gate is 1, else `old`.
+    fn choose(gate: &Cell, new: &Cell, old: &Cell) -> Cell {
+        let chosen = if gate.bit() { new } else { old };
+        if gate.is_constant() {
+            return *chosen;
+        }
+        Cell::join(chosen.background, [gate, new, old])
     }
 }
+
+/// The cells of a block, row by row.
+type Held = Vec<Cell>;
 
 /// A walk through a program.
 pub(crate) struct Walk<'a> {
     arch: &'a ScampArch,
     /// Width and height of a block.
     block: (usize, usize),
-    /// Elements between images and the edges.
+    /// Blocks between images and the edges.
     margin: [i64; 4],
-    registers: BTreeMap<Reg, Held>,
+    registers: BTreeMap<Named, Held>,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that starts with images in some registers. Others hold 0 in the beginning.
+    /// A walk that starts with images in some registers. FLAG is 1 in the beginning; others hold 0.
     pub(crate) fn new(
         arch: &'a ScampArch,
         block: (usize, usize),
         margin: [i64; 4],
-        inputs: impl Iterator<Item = Reg>,
+        inputs: impl Iterator<Item = Named>,
     ) -> Walk<'a> {
-        let image =
-            Held { background: vec![false; block.0 * block.1], beyond: [0; 4], spoilt: [0; 4] };
-        let registers = inputs.map(|register| (register, image.clone())).collect();
-        Walk { arch, block, margin, registers }
+        let image = Cell { background: 0.0, beyond: [0; 4], spoilt: [0; 4] };
+        let mut walk = Walk { arch, block, margin, registers: BTreeMap::new() };
+        walk.write((Space::Digital, Reg::FLAG), walk.blank(1.0));
+        for input in inputs {
+            let own = walk.own(input);
+            walk.registers.insert(own, vec![image; block.0 * block.1]);
+        }
+        walk
     }
 
-    /// Elements that are spoilt along each edge in some registers after a program; `None` where it
-    /// has instructions whose reach is not known.
-    pub(crate) fn spoilt(
-        mut self,
-        program: &Program,
-        results: impl Iterator<Item = Reg>,
-    ) -> Option<[i64; 4]> {
-        program.instructions.iter().try_for_each(|inst| self.step(inst))?;
-        let held = results.map(|register| self.held(register));
-        let nothing = Held::constant(Vec::new());
-        Some(held.fold(nothing, |all, held| all.join(&held, Vec::new())).spoilt)
+    /// Follows a program; `None` where it has patterns that are not those of blocks.
+    pub(crate) fn follow(mut self, program: &Program) -> Option<Walk<'a>> {
+        for inst in &program.instructions {
+            expand(inst).iter().try_for_each(|step| self.step(step))?;
+        }
+        Some(self)
     }
 
-    fn blank(&self, bit: bool) -> Held {
-        Held::constant(vec![bit; self.block.0 * self.block.1])
+    /// Blocks that are spoilt along each edge in some elements of registers.
+    pub(crate) fn spoilt(&self, elements: impl Iterator<Item = (Named, usize)>) -> [i64; 4] {
+        let cells: Vec<Cell> = elements.map(|(register, at)| self.held(register)[at]).collect();
+        Cell::join(0.0, &cells).spoilt
     }
 
-    fn held(&self, register: Reg) -> Held {
-        let own = self.arch.digital(register).unwrap_or(register);
-        self.registers.get(&own).cloned().unwrap_or_else(|| self.blank(false))
+    fn blank(&self, value: f64) -> Held {
+        vec![Cell::constant(value); self.block.0 * self.block.1]
     }
 
+    /// A register under its own name.
+    fn own(&self, (space, register): Named) -> Named {
+        match space {
+            Space::Digital => (space, self.arch.digital(register).unwrap_or(register)),
+            Space::Analogue => (space, register),
+        }
+    }
+
+    fn held(&self, register: Named) -> Held {
+        let held = self.registers.get(&self.own(register));
+        held.cloned().unwrap_or_else(|| self.blank(0.0))
+    }
+
+    fn bit(&self, register: Reg) -> Held {
+        self.held((Space::Digital, register))
+    }
+
+    /// A value of every element of a block.
+    fn map(&self, cell: impl Fn(usize) -> Cell) -> Held {
+        (0..self.block.0 * self.block.1).map(cell).collect()
+    }
+
+    /// A step that is not a macro.
     fn step(&mut self, inst: &Inst) -> Option<()> {
-        let logic = inst.logic();
+        let (writes, reads) = inst.split();
         match inst.class() {
-            Class::Frame => Some(()),
+            Class::Frame | Class::Macro | Class::Sensor | Class::LoadMacro => {}
+            Class::Emulator => {
+                let value = f64::from(inst.operands_of::<i32>()[0]) / 128.0;
+                self.write((Space::Analogue, writes[0]), self.blank(value));
+            }
+            Class::Load => {
+                let value = f64::from(inst.operands_of::<i8>()[0]);
+                self.write((Space::Analogue, Reg::IN), self.blank(value));
+            }
+            Class::Bus => self.bus(&Bus { receivers: writes, sources: reads }),
+            Class::Condition => {
+                let sums = self.sums(&reads);
+                let flag = self.map(|at| {
+                    let is_above = f64::from(u8::from(sums[at].background > 0.0));
+                    Cell { background: is_above, ..sums[at] }
+                });
+                self.write((Space::Digital, Reg::FLAG), flag);
+            }
+            Class::All => self.write((Space::Digital, Reg::FLAG), self.blank(1.0)),
             Class::Pattern => {
                 let held = self.pattern(&inst.operands_of::<u8>())?;
-                let select = self.arch.roles.select;
-                let target = logic?.writes.first().copied().unwrap_or(select);
-                self.write(target, &held);
-                Some(())
+                let target = writes.first().copied().unwrap_or(self.arch.roles.select);
+                self.write((Space::Digital, target), held);
             }
-            Class::Digital(Gate::Refresh) => Some(()),
+            Class::Digital(Gate::Refresh) => {}
             Class::Digital(gate) => {
-                let logic = logic?;
-                let reads: Vec<Held> = logic.reads.iter().map(|&r| self.held(r)).collect();
-                let held = self.gate(gate, &reads)?;
-                logic.writes.iter().for_each(|&target| self.write(target, &held));
-                Some(())
-            }
-            Class::Emulator | Class::Bus | Class::Condition => None,
-            Class::All | Class::Macro | Class::Sensor | Class::Load | Class::LoadMacro => None,
-        }
-    }
-
-    fn write(&mut self, register: Reg, held: &Held) {
-        let own = self.arch.digital(register).unwrap_or(register);
-        if own != self.arch.roles.masked {
-            self.registers.insert(own, held.clone());
-            return;
-        }
-        let (mask, old) = (self.held(self.arch.roles.mask), self.held(own));
-        if mask.is_constant() && mask.background.iter().all(|&bit| bit) {
-            self.registers.insert(own, held.clone());
-            return;
-        }
-        let choose = |at: usize| match mask.background[at] {
-            true => held.background[at],
-            false => old.background[at],
-        };
-        let background: Vec<bool> = (0..held.background.len()).map(choose).collect();
-        let mixed = mask.join(&old, Vec::new()).join(held, background);
-        self.registers.insert(own, mixed);
-    }
-
-    fn gate(&self, gate: Gate, reads: &[Held]) -> Option<Held> {
-        let bits = |at: usize| reads.iter().map(move |held| held.background[at]);
-        let count = self.block.0 * self.block.1;
-        let background: Vec<bool> = match gate {
-            Gate::Constant(bit) => return Some(self.blank(bit)),
-            Gate::Neighbours { beyond } => return self.neighbours(reads.first()?, beyond),
-            Gate::Where | Gate::All | Gate::Refresh => return None,
-            Gate::Or | Gate::Copy => (0..count).map(|at| bits(at).any(|bit| bit)).collect(),
-            Gate::Nor | Gate::Not => (0..count).map(|at| !bits(at).any(|bit| bit)).collect(),
-            Gate::And => (0..count).map(|at| bits(at).all(|bit| bit)).collect(),
-            Gate::Nand => (0..count).map(|at| !bits(at).all(|bit| bit)).collect(),
-            Gate::Xor => (0..count).map(|at| bits(at).fold(false, |a, b| a ^ b)).collect(),
-            Gate::Imply => {
-                (0..count).map(|at| !reads[0].background[at] | reads[1].background[at]).collect()
-            }
-            Gate::Mux => (0..count)
-                .map(|at| reads[if reads[0].background[at] { 1 } else { 2 }].background[at])
-                .collect(),
-        };
-        let joined = reads.iter().fold(self.blank(false), |all, held| all.join(held, Vec::new()));
-        Some(Held { background, ..joined })
-    }
-
-    /// What elements see of their neighbours.
-    fn neighbours(&self, from: &Held, outside: bool) -> Option<Held> {
-        let looks = self.arch.roles.directions.map(|register| self.held(register));
-        if !looks.iter().all(Held::is_constant) {
-            return None;
-        }
-        let uniform = |held: &Held| held.background.iter().all(|&bit| bit == held.background[0]);
-        if looks.iter().all(uniform) {
-            let set = Direction::ALL.into_iter().filter(|d| looks[*d as usize].background[0]);
-            let nothing = self.blank(false);
-            return Some(set.fold(nothing, |all, direction| {
-                let seen = self.shifted(from, direction, outside);
-                let pairs = all.background.iter().zip(&seen.background);
-                let background = pairs.map(|(&a, &b)| a | b).collect();
-                all.join(&seen, background)
-            }));
-        }
-        self.within_blocks(from, &looks)
-    }
-
-    /// All elements look in one direction.
-    fn shifted(&self, from: &Held, direction: Direction, outside: bool) -> Held {
-        let (side, back) = (direction as usize, direction.opposite() as usize);
-        let count = from.background.len();
-        let seen = |at: usize| from.background[self.neighbour(at, direction).0];
-        let background: Vec<bool> = (0..count).map(seen).collect();
-        // What an element at the edge of the array sees, which is at the edge of a block.
-        let edge = (0..count).filter(|&at| self.neighbour(at, direction).1);
-        let differs = edge.map(|at| background[at]).any(|bit| bit != outside);
-        let (mut beyond, mut spoilt) = (from.beyond, from.spoilt);
-        if !from.is_constant() {
-            beyond[side] = (from.beyond[side] - 1).max(NOWHERE);
-            beyond[back] = (from.beyond[back] + 1).max(NOWHERE);
-        }
-        let leaves = differs || from.beyond[side] > self.margin[side];
-        spoilt[side] = if leaves || from.spoilt[side] > 0 { from.spoilt[side] + 1 } else { 0 };
-        spoilt[back] = (from.spoilt[back] - 1).max(0);
-        if from.is_constant() {
-            beyond = [NOWHERE; 4];
-        }
-        Held { background, beyond, spoilt }
-    }
-
-    /// Every element of a block looks in directions of its own, none of them out of the block.
-    fn within_blocks(&self, from: &Held, looks: &[Held; 4]) -> Option<Held> {
-        let mut background = vec![false; from.background.len()];
-        for direction in Direction::ALL {
-            for (at, bit) in background.iter_mut().enumerate() {
-                if looks[direction as usize].background[at] {
-                    let (neighbour, leaves) = self.neighbour(at, direction);
-                    if leaves {
-                        return None;
-                    }
-                    *bit |= from.background[neighbour];
+                let reads: Vec<Held> = reads.iter().map(|&register| self.bit(register)).collect();
+                let held = match gate {
+                    Gate::Neighbours { beyond } => self.neighbours(&reads[0], beyond),
+                    _ => self.map(|at| logic(gate, reads.iter().map(|held| held[at]).collect())),
+                };
+                let targets = match gate {
+                    Gate::Where | Gate::All => &[Reg::FLAG][..],
+                    _ => &writes[..],
+                };
+                for &target in targets {
+                    self.write((Space::Digital, target), held.clone());
                 }
             }
         }
-        // What is in a part of a block may come to all of it.
-        let whole = |count: i64, side: usize| {
-            let size = if side.is_multiple_of(2) { self.block.1 } else { self.block.0 } as i64;
-            if count <= NOWHERE / 2 { NOWHERE } else { (count + size - 1).div_euclid(size) * size }
-        };
-        let beyond = std::array::from_fn(|side| whole(from.beyond[side], side));
-        let spoilt = std::array::from_fn(|side| whole(from.spoilt[side], side));
-        Some(Held { background, beyond, spoilt })
+        Some(())
+    }
+
+    fn write(&mut self, register: Named, mut held: Held) {
+        let own = self.own(register);
+        if own == (Space::Digital, self.arch.roles.masked) {
+            let (mask, old) = (self.bit(self.arch.roles.mask), self.held(own));
+            held = self.map(|at| Cell::choose(&mask[at], &held[at], &old[at]));
+        }
+        self.registers.insert(own, held);
+    }
+
+    /// What the sources of a bus come to. NEWS of elements beyond the edge is not known.
+    fn sums(&self, sources: &[Reg]) -> Held {
+        let all = sources.iter().map(|&source| match source.direction() {
+            Some(direction) => {
+                let news = self.held((Space::Analogue, Reg::NEWS));
+                self.map(|at| self.seen(&news, at, direction, None))
+            }
+            None => self.held((Space::Analogue, source)),
+        });
+        let all: Vec<Held> = all.collect();
+        self.map(|at| {
+            let sum = all.iter().map(|held| held[at].background).sum();
+            Cell::join(sum, all.iter().map(|held| &held[at]))
+        })
+    }
+
+    fn bus(&mut self, bus: &Bus) {
+        let (sums, flag) = (self.sums(&bus.sources), self.bit(Reg::FLAG));
+        let share = bus.receivers.len() as f64;
+        let values = self.map(|at| Cell { background: -sums[at].background / share, ..sums[at] });
+        for &receiver in &bus.receivers {
+            let Some(direction) = receiver.direction() else {
+                let old = self.held((Space::Analogue, receiver));
+                let held = self.map(|at| Cell::choose(&flag[at], &values[at], &old[at]));
+                self.write((Space::Analogue, receiver), held);
+                continue;
+            };
+            // NEWS is written by the neighbour on the other side.
+            let news = (Space::Analogue, Reg::NEWS);
+            let (old, writer) = (self.held(news), direction.opposite());
+            let held = self.map(|at| {
+                let value = self.seen(&values, at, writer, None);
+                Cell::choose(&self.seen(&flag, at, writer, Some(1.0)), &value, &old[at])
+            });
+            self.write(news, held);
+        }
+    }
+
+    /// What DNEWS gives.
+    fn neighbours(&self, from: &Held, beyond: bool) -> Held {
+        let looks = self.arch.roles.directions.map(|register| self.bit(register));
+        let outside = f64::from(u8::from(beyond));
+        self.map(|at| {
+            let seen = Direction::ALL.into_iter().map(|direction| {
+                let look = looks[direction as usize][at];
+                let seen = self.seen(from, at, direction, Some(outside));
+                Cell::choose(&look, &seen, &Cell::constant(0.0))
+            });
+            logic(Gate::Or, seen.collect())
+        })
+    }
+
+    /// What an element sees of its neighbour in a direction; `outside` is what it sees beyond the
+    /// edge of the array, where that is known.
+    fn seen(&self, from: &Held, at: usize, direction: Direction, outside: Option<f64>) -> Cell {
+        let (neighbour, leaves) = self.neighbour(at, direction);
+        let mut cell = from[neighbour];
+        if !leaves {
+            return cell;
+        }
+        let (side, back) = (direction as usize, direction.opposite() as usize);
+        let differs = outside != Some(cell.background) || cell.beyond[side] > self.margin[side];
+        let is_spoilt = differs || cell.spoilt[side] > 0;
+        cell.spoilt[side] = if is_spoilt { cell.spoilt[side] + 1 } else { 0 };
+        cell.spoilt[back] = (cell.spoilt[back] - 1).max(0);
+        if cell.beyond != NOWHERE {
+            cell.beyond[side] -= 1;
+            cell.beyond[back] += 1;
+        }
+        cell
     }
 
     /// The element of a block that an element sees in a direction, and whether it is in another
@@ -247,6 +284,25 @@ impl<'a> Walk<'a> {
             number & care == usize::from(value) & care
         };
         let bit = |at: usize| agrees(at / width, r, rx) && agrees(width - 1 - at % width, c, cx);
-        Some(Held::constant((0..width * height).map(bit).collect()))
+        Some(self.map(|at| Cell::constant(f64::from(u8::from(bit(at))))))
     }
+}
+
+/// What a gate makes of cells of one element.
+fn logic(gate: Gate, cells: Vec<Cell>) -> Cell {
+    let mut bits = cells.iter().map(Cell::bit);
+    let bit = match gate {
+        Gate::Constant(bit) => bit,
+        Gate::All => true,
+        Gate::Or | Gate::Copy | Gate::Where | Gate::Refresh | Gate::Neighbours { .. } => {
+            bits.any(|bit| bit)
+        }
+        Gate::Nor | Gate::Not => !bits.any(|bit| bit),
+        Gate::And => bits.all(|bit| bit),
+        Gate::Nand => !bits.all(|bit| bit),
+        Gate::Xor => bits.fold(false, |a, b| a ^ b),
+        Gate::Imply => !cells[0].bit() | cells[1].bit(),
+        Gate::Mux => cells[if cells[0].bit() { 1 } else { 2 }].bit(),
+    };
+    Cell::join(f64::from(u8::from(bit)), &cells)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Home {
     pub(crate) inputs: Vec<Place>,
     /// The results.
     pub(crate) outputs: Vec<Place>,
+    /// What holds the constants of biases; `None` for any register.
+    pub(crate) of_bias: Option<Reg>,
     /// Direction registers, in the order of [`Direction::ALL`].
     pub(crate) directions: [Reg; 4],
     /// Where it is 1, [`Home::masked`] is written.
@@ -56,11 +58,25 @@ impl Home {
     }
 }
 
-/// The instructions of a plan; results are halved `depth` times.
+/// What becomes of results after the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Finish {
+    /// What is added to them.
+    pub(crate) bias: i64,
+    /// 0 stands in the place of what is below.
+    pub(crate) relu: bool,
+}
+
+/// The instructions of a plan; results are halved `depth` times, and finished.
 ///
 /// # Errors
 /// The number of registers that are missing.
-pub(super) fn write(plan: &Plan, depth: u32, home: &Home) -> Result<Vec<Inst>, usize> {
+pub(super) fn write(
+    plan: &Plan,
+    depth: u32,
+    finish: &[Finish],
+    home: &Home,
+) -> Result<Vec<Inst>, usize> {
     let mut writer = Writer::new(plan, home);
     writer.load_inputs();
     for (index, step) in plan.steps.iter().enumerate() {
@@ -70,24 +86,25 @@ pub(super) fn write(plan: &Plan, depth: u32, home: &Home) -> Result<Vec<Inst>, u
         let target = home.is_alone(place).then_some(place.register);
         part.map(|part| writer.result(part, depth, target))
     });
-    let results: Vec<Option<Reg>> = results.collect();
-    writer.store(results);
-    match writer.extra {
-        0 => Ok(writer.list),
-        missing => Err(missing),
+    let mut results: Vec<Option<Reg>> = results.collect();
+    for (result, finish) in results.iter_mut().zip(finish) {
+        *result = writer.biased(*result, finish.bias);
+        *result = result.map(|x| if finish.relu { writer.positive(x) } else { x });
     }
+    writer.store(results);
+    writer.end()
 }
 
 /// Where elements look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+pub(super) enum Look {
     Anywhere,
     All(Direction),
     Below,
     Above,
 }
 
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     home: &'a Home,
     look: Look,
     /// How often numbers will be read yet.
@@ -126,6 +143,21 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// A writer without a plan; what results hold is not overwritten.
+    pub(super) fn of_results(home: &'a Home) -> Writer<'a> {
+        let mut writer = Writer::new(&Plan { steps: Vec::new(), outputs: Vec::new() }, home);
+        writer.held = home.outputs.iter().map(|place| (place.register, 1)).collect();
+        writer
+    }
+
+    /// The instructions.
+    ///
+    /// # Errors
+    /// The number of registers that are missing.
+    pub(super) fn end(self) -> Result<Vec<Inst>, usize> {
+        if self.extra == 0 { Ok(self.list) } else { Err(self.extra) }
+    }
+
     /// Brings the inputs of other banks to that of computation; the others stay where they are.
     fn load_inputs(&mut self) {
         let home = self.home;
@@ -158,7 +190,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A free register, which is held from now on.
-    fn take(&mut self) -> Reg {
+    pub(super) fn take(&mut self) -> Reg {
         let targets = || self.home.outputs.iter().map(|place| place.register);
         let free = || self.home.pool.iter().copied().filter(|&r| self.is_free(r));
         let found = free().find(|&r| targets().all(|target| target != r)).or_else(|| free().next());
@@ -185,7 +217,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn release(&mut self, register: Reg) {
+    pub(super) fn release(&mut self, register: Reg) {
         if let Some(count) = self.held.get_mut(&register) {
             *count -= 1;
             if *count == 0 {
@@ -213,11 +245,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn push(&mut self, inst: Inst) {
+    pub(super) fn push(&mut self, inst: Inst) {
         self.list.push(inst);
     }
 
-    fn turn(&mut self, look: Look) {
+    pub(super) fn turn(&mut self, look: Look) {
         if self.look == look {
             return;
         }
@@ -355,7 +387,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `to` := 1 where `x` and `y` differ, or where they are equal; `x`, `y` and `t` are overwritten.
-    fn differ(&mut self, to: Reg, [x, y]: [Reg; 2], t: Reg, equal: bool) {
+    pub(super) fn differ(&mut self, to: Reg, [x, y]: [Reg; 2], t: Reg, equal: bool) {
         let (c, e) = (Reg::NONE, Reg::NONE);
         self.push(Inst::Nor { d: t, a: x, b: y, c, e });
         self.push(Inst::Nor { d: x, a: x, b: t, c, e });
@@ -408,6 +440,12 @@ impl<'a> Writer<'a> {
 
     /// `to` := `from` halved so often; the sign stays.
     fn halve(&mut self, to: Reg, from: Reg, times: u32) {
+        self.shift_down(from, times);
+        self.push(Inst::Move { d: to, a: self.home.masked });
+    }
+
+    /// The masked register := `from` halved so often; the sign stays.
+    fn shift_down(&mut self, from: Reg, times: u32) {
         let Home { mask, masked, select, .. } = *self.home;
         self.push(set(mask));
         self.push(Inst::Move { d: masked, a: from });
@@ -417,7 +455,66 @@ impl<'a> Writer<'a> {
         for _ in 0..times.min(self.home.block.path.len() as u32) {
             self.push(Inst::Dnews0 { d: masked, a: masked });
         }
-        self.push(Inst::Move { d: to, a: masked });
+    }
+
+    /// The masked register := the sign of `from`, in every element of the bank.
+    pub(super) fn sign(&mut self, from: Reg) {
+        self.shift_down(from, self.home.block.path.len() as u32 - 1);
+    }
+
+    /// The register of a result to which a constant is added, modulo the numbers of a bank.
+    fn biased(&mut self, result: Option<Reg>, bias: i64) -> Option<Reg> {
+        let path = &self.home.block.path;
+        let bits = path.iter().enumerate().filter(|(bit, _)| bias >> bit & 1 == 1);
+        let ones: Vec<(usize, usize)> = bits.map(|(_, &element)| element).collect();
+        if ones.is_empty() {
+            return result;
+        }
+        let constant = self.home.of_bias.unwrap_or_else(|| self.take());
+        let rest: Vec<_> = path.iter().copied().filter(|at| !ones.contains(at)).collect();
+        let patterns = self.home.block.bank(&ones, &rest);
+        self.list.extend(load(constant, &patterns, self.home.select));
+        let to = match result {
+            Some(x) => {
+                let to = self.writable(x);
+                let (s, t) = (self.take(), self.take());
+                self.add([to, x, constant], [s, t], false);
+                [s, t].into_iter().for_each(|register| self.release(register));
+                to
+            }
+            None => {
+                let to = self.take();
+                self.push(Inst::Move { d: to, a: constant });
+                to
+            }
+        };
+        if self.home.of_bias.is_none() {
+            self.release(constant);
+        }
+        Some(to)
+    }
+
+    /// The register of a result in which what is below 0 becomes 0.
+    fn positive(&mut self, x: Reg) -> Reg {
+        let Home { masked, .. } = *self.home;
+        self.sign(x);
+        let to = self.writable(x);
+        // What is 1 in a positive number is 1 in no sign.
+        self.push(Inst::Not { d: to, a: x });
+        self.push(Inst::Nor { d: to, a: to, b: masked, c: Reg::NONE, e: Reg::NONE });
+        to
+    }
+
+    /// The register of a result, if it may be overwritten, else another one in its place.
+    fn writable(&mut self, x: Reg) -> Reg {
+        let is_own = self.home.pool.contains(&x) || is_missing(x);
+        let is_shared = self.held.get(&x).is_some_and(|&count| count > 1);
+        if is_own && !is_shared {
+            return x;
+        }
+        let to = self.take();
+        self.release(x);
+        to
     }
 
     /// Puts the results where they belong.

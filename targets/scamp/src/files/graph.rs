@@ -1,9 +1,9 @@
 //! Kernel files as graphs: one convolution with exact weights.
 
-use super::{KernelFile, Mode};
+use super::{Around, KernelFile, Mode, grid};
 use crate::goal::{Cell, Goal};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Graph, Op, Param, Quantiser, Window};
+use quincunx_graph::{Binary, Conv, Graph, Op, Param, Quantiser, Unary, ValueId, Window};
 use quincunx_num::Rounding;
 use quincunx_tensor::{DType, Tensor, element_count};
 use std::num::Saturating;
@@ -15,11 +15,13 @@ const MAX_WEIGHTS: usize = 1 << 24;
 /// register, a convolution whose weights are exact multiples of 2^-d, and a result with one channel
 /// for each output register, of the same height and width; beyond the edge there are zeros. In digital
 /// and super-pixel mode there are quantisers before and behind the convolution: to the nearest whole
-/// numbers of so many bits, and down to them; both wrap.
+/// numbers of so many bits, and down to them; both wrap. Where super-pixels have converters, the image is
+/// multiplied by a power of two and rounded down to what they give, without wrapping, and the result
+/// likewise; biases and ReLU stand between.
 ///
 /// # Errors
-/// `Q5054` when a weight is not an exact f32, or the kernels are too large; `Q5052` for a mode
-/// whose numbers are not real numbers.
+/// `Q5054` when a weight or bias is not an exact f32, or the kernels are too large; `Q5052` and `Q5127`
+/// for stages on numbers that are no inputs or results, or on some inputs only.
 pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph> {
     let (depth, _) = file.approximation();
     let goals = file.goals(depth)?.0;
@@ -46,19 +48,26 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
             weights[at.0] = weight as f32;
         }
     }
-    let mut graph = Graph::new(&file.name);
-    let mut x = graph.add_input("image", DType::F32, &[1, channels, height, width], &[])?;
-    if let Some(layout) = &file.digital {
-        let grid = layout.grid(file.mode, Rounding::HalfEven);
-        x = graph.add_node("enter", Op::Quantise(grid), &[Some(x)], "numbers")?;
+    let outputs: Vec<String> = file.outputs().into_iter().map(str::to_owned).collect();
+    let around = |stages| Around::new(stages, &file.inputs[..channels], &outputs);
+    let around = file.digital.as_ref().map(|layout| around(&layout.stages)).transpose()?;
+    let mut chain = Chain { graph: Graph::new(&file.name), last: None };
+    let image = chain.graph.add_input("image", DType::F32, &[1, channels, height, width], &[])?;
+    chain.last = Some(image);
+    if let (Some(layout), Some(around)) = (&file.digital, &around) {
+        let (factors, grid) = around.enter(layout.grid(file.mode, Rounding::HalfEven));
+        if let Some(factors) = factors {
+            chain.with("scale", Op::Binary(Binary::Mul), &factors, "scaled")?;
+        }
+        chain.push("enter", Op::Quantise(grid), "numbers")?;
     }
-    let w = graph.add_constant("kernels", Tensor::from_vec(&size, weights)?)?;
+    let w = chain.graph.add_constant("kernels", Tensor::from_vec(&size, weights)?)?;
     let mut window = Window::new(&[rows, columns]);
     window.pads = [(reach_y, reach_y), (reach_x, reach_x)].into_iter().collect();
     let conv = Op::Conv(Conv { window, groups: 1 });
     let name = if file.digital.is_some() { "sums" } else { "filtered" };
-    let mut y = graph.add_node("filter", conv, &[Some(x), Some(w)], name)?;
-    if let Some(layout) = &file.digital {
+    chain.last = Some(chain.graph.add_node("filter", conv, &[chain.last, Some(w)], name)?);
+    if let (Some(layout), Some(around)) = (&file.digital, &around) {
         let grid = layout.grid(file.mode, Rounding::Floor);
         if file.mode == Mode::SuperPixel && depth > 0 {
             // Sums have no more bits than a bank: they wrap before they are halved.
@@ -66,12 +75,66 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
                 scale: Param::uniform(1.0 / 2.0_f64.powi(depth as i32)),
                 ..grid.clone()
             };
-            y = graph.add_node("wrap", Op::Quantise(fine), &[Some(y)], "wrapped")?;
+            chain.push("wrap", Op::Quantise(fine), "wrapped")?;
         }
-        y = graph.add_node("leave", Op::Quantise(grid), &[Some(y)], "filtered")?;
+        chain.push("leave", Op::Quantise(grid), "filtered")?;
+        chain.stages(around, layout.bits)?;
     }
-    graph.add_output(y);
+    let Chain { mut graph, last } = chain;
+    last.into_iter().for_each(|y| graph.add_output(y));
     Ok(graph)
+}
+
+/// A network each of whose nodes reads the one before it.
+struct Chain {
+    graph: Graph,
+    last: Option<ValueId>,
+}
+
+impl Chain {
+    fn push(&mut self, name: &str, op: Op, value: &str) -> Result<()> {
+        self.last = Some(self.graph.add_node(name, op, &[self.last], value)?);
+        Ok(())
+    }
+
+    /// A node with a constant for each channel.
+    fn with(&mut self, name: &str, op: Op, constants: &[f64], value: &str) -> Result<()> {
+        let exact = |&constant: &f64| {
+            let rounded = constant as f32;
+            let is_exact = f64::from(rounded) == constant;
+            is_exact
+                .then_some(rounded)
+                .ok_or_else(|| too_large(format!("{constant} is not exact in f32")))
+        };
+        let values = constants.iter().map(exact).collect::<Result<Vec<_>>>()?;
+        let tensor = Tensor::from_vec(&[constants.len(), 1, 1], values)?;
+        let constant = self.graph.add_constant(&format!("{name} by"), tensor)?;
+        self.last = Some(self.graph.add_node(name, op, &[self.last, Some(constant)], value)?);
+        Ok(())
+    }
+
+    /// What follows the kernels: biases, ReLU, converters.
+    fn stages(&mut self, around: &Around, bits: usize) -> Result<()> {
+        if let Some(bias) = &around.bias {
+            let bias: Vec<f64> = bias.iter().map(|&bias| bias as f64).collect();
+            self.with("bias", Op::Binary(Binary::Add), &bias, "biased")?;
+            self.push("keep", Op::Quantise(grid(true, bits, Rounding::Floor)), "kept")?;
+        }
+        if around.relu.iter().all(|&relu| relu) {
+            self.push("relu", Op::Unary(Unary::Relu), "positive")?;
+        } else if around.relu.contains(&true) {
+            // ReLU where slopes are 0.
+            let slopes: Vec<f64> = around.relu.iter().map(|&r| f64::from(u8::from(!r))).collect();
+            self.with("relu", Op::PRelu, &slopes, "positive")?;
+        }
+        if let Some((grid, factors)) = around.leave(bits) {
+            self.push("limit", Op::Quantise(grid), "limited")?;
+            if let Some(factors) = factors {
+                self.with("rescale", Op::Binary(Binary::Mul), &factors, "analogue")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn reach(goals: &[Goal]) -> (usize, usize) {

@@ -3,6 +3,7 @@
 //! Facts: `cain` (`docs/bibliography.md`).
 
 use super::kernel::{KernelFile, Mode, Read, collect_names, missing, object, wrong};
+use super::stages::Stages;
 use crate::isa::Reg;
 use quincunx_diag::did_you_mean;
 use quincunx_graph::{Param, Quantiser};
@@ -36,6 +37,8 @@ pub struct DigitalLayout {
     registers: BTreeMap<String, Vec<Reg>>,
     /// Super-pixel mode: row and column of every bit of a bank, least significant bit first.
     banks: Vec<Vec<(usize, usize)>>,
+    /// What is around the kernels in super-pixel mode.
+    pub(crate) stages: Stages,
 }
 
 impl DigitalLayout {
@@ -88,7 +91,12 @@ pub(super) fn digital(pair_gen: &Map<String, Value>) -> Read<DigitalLayout> {
         let list = list.ok_or_else(|| wrong(&name, format!("expected {bits} registers")))?;
         registers.insert(key.clone(), list);
     }
-    Ok(DigitalLayout { bits, block: (1, 1), registers, banks: Vec::new() })
+    let stages = Stages::read(pair_gen, bits)?;
+    if let Some(stage) = stages.enabled().next() {
+        let what = "digital mode has none, super-pixel mode has".to_owned();
+        return Err(wrong(&format!("pairGen.{stage}"), what));
+    }
+    Ok(DigitalLayout { bits, block: (1, 1), registers, banks: Vec::new(), stages })
 }
 
 /// `width`, `height` and `bitOrder` of super-pixel mode.
@@ -113,7 +121,8 @@ pub(super) fn super_pixel(pair_gen: &Map<String, Value>) -> Read<DigitalLayout> 
         let what = "expected banks that all have the same 1 to 32 bits";
         return Err(wrong(name, what.to_owned()));
     }
-    Ok(DigitalLayout { bits, block, registers: BTreeMap::new(), banks })
+    let stages = Stages::read(pair_gen, bits)?;
+    Ok(DigitalLayout { bits, block, registers: BTreeMap::new(), banks, stages })
 }
 
 /// The places of the bits of one bank: the file numbers them from 1, and 0 is not a bit.
@@ -178,8 +187,6 @@ pub(crate) struct Layout {
     pub(crate) scratch: Vec<Reg>,
     /// Registers with a part to play, by the names of their fields.
     pub(crate) roles: BTreeMap<&'static str, Reg>,
-    /// Enabled fields that ask for more than kernels.
-    pub(crate) stages: Vec<&'static str>,
 }
 
 /// Reads a layout: a JSON object with the fields of `pairGen`, and `inputs`, `outputs` and
@@ -220,11 +227,7 @@ pub(crate) fn read_layout(text: &str, mode: Mode) -> Read<Layout> {
         }
     }
     let (inputs, outputs, registers) = (names("inputs")?, names("outputs")?, names("registers")?);
-    let is_enabled = |key: &&str| {
-        fields.get(*key).is_some_and(|value| value.to_string().contains("\"enabled\":true"))
-    };
-    let stages = ["adc", "dac", "bias", "activation"].into_iter().filter(is_enabled).collect();
-    Ok(Layout { numbers, inputs, outputs, registers, scratch, roles, stages })
+    Ok(Layout { numbers, inputs, outputs, registers, scratch, roles })
 }
 
 /// The layout of a kernel file as text.

@@ -7,12 +7,14 @@ mod graph;
 mod kernel;
 mod layout;
 mod places;
+mod stages;
 
 pub(crate) use filters::{is_filter_list, read_filters};
 pub use graph::to_graph;
 pub use kernel::{Kernel, KernelFile, MAX_DEPTH, Mode, read_kernels};
 pub use layout::{Bit, DigitalLayout};
 pub(crate) use layout::{Layout, grid, layout_of, read_layout};
+pub(crate) use stages::{Around, Converter, Stages};
 
 use quincunx_contract::File;
 use quincunx_diag::{Diagnostic, SourceId};

@@ -21,5 +21,6 @@ mod readme;
 mod readouts;
 mod roundtrip;
 mod search;
+mod stages;
 mod super_pixel;
 mod verify;
