@@ -3,7 +3,7 @@
 use crate::common::{Random, scamp5};
 use crate::digital::{Done, Job};
 use crate::super_pixel::{Setting, bank, rows};
-use quincunx_scamp::files::read_kernels;
+use quincunx_scamp::files::{read_kernels, to_graph};
 use quincunx_scamp::isa::{Class, Gate, Inst, Reg};
 use quincunx_scamp::program::Program;
 use quincunx_scamp::verify::verify_kernels;
@@ -229,6 +229,66 @@ fn whole(relu: bool) -> Job {
         ..Setting::small()
     };
     setting.job("\"0:R5\": [[1, -2, 1]]", (4, 6), (3, 4))
+}
+
+/// Converters do not move values out of a block, so that images may fill the array.
+#[test]
+fn the_edge_spoils_nothing() {
+    let mut job = whole(true);
+    job.text = job.text.replace("[[1, -2, 1]]", "[[-1]]");
+    job.array = job.image;
+    let done = job.compile().unwrap_or_else(|problem| panic!("{}", problem.first()));
+    assert_eq!(done.artifact.interface().rims, []);
+    assert_eq!(done.log.diagnostics, []);
+}
+
+/// Every mistake is a diagnostic, and nothing that a file asks for is ignored.
+#[test]
+fn problems_of_stages() {
+    let whole = whole(true);
+    for (from, to, code) in [
+        ("\"bitDepth\": 4", "\"bitDepth\": 9", "Q5052"),
+        ("\"bitDepth\": 4", "\"bitDepth\": 6", "Q5052"),
+        ("\"unitBit\": 2", "\"unitBit\": 0", "Q5052"),
+        ("\"analogueScratchReg\": \"B\", ", "", "Q5051"),
+        ("\"weights\": [-1.75]", "\"weights\": []", "Q5052"),
+        ("\"weights\": [-1.75]", "\"weights\": [1e30]", "Q5051"),
+        ("\"weights\"", "\"weight\"", "Q5052"),
+        ("\"relu\"", "\"elu\"", "Q5052"),
+        ("\"relu\", \"enabled\": true", "\"relu\"", "Q5051"),
+        ("\"mode\": \"superpixel\"", "\"mode\": \"digital\", \"goalSystem\": \"atom\"", "Q5051"),
+    ] {
+        let text = whole.text.replacen(from, to, 1);
+        assert_ne!(text, whole.text, "{from}");
+        assert_eq!(read_kernels(&text).unwrap_err().code(), code, "{to}");
+    }
+    // Stages on what is no input or result.
+    for (from, to) in [
+        ("\"digitalReg\": \"R5\"", "\"digitalReg\": \"R6\""),
+        ("\"inRegisters\": [\"0:R5\"]", "\"inRegisters\": [\"0:R6\"]"),
+        ("\"registers\": [\"0:R7\"]", "\"registers\": [\"0:R5\"]"),
+        ("\"digitalReg\": \"0:R7\"", "\"digitalReg\": \"0:R5\""),
+    ] {
+        let text = whole.text.replacen(from, to, 1);
+        assert_ne!(text, whole.text, "{from}");
+        let problem = to_graph(&read_kernels(&text).unwrap(), 4, 4).unwrap_err();
+        assert_eq!(problem.code(), "Q5052", "{to}");
+    }
+    let code = |from: &str, to: &str| {
+        let job = Job { text: whole.text.replace(from, to), ..self::whole(true) };
+        job.problem().code()
+    };
+    assert_eq!(code("\"analogueReg\": \"A\"", "\"analogueReg\": \"B\""), "Q5120");
+    assert_eq!(code("\"analogueReg\": \"A\"", "\"analogueReg\": \"Q\""), "Q5123");
+    assert_eq!(code("\"biasReg\": \"R8\"", "\"biasReg\": \"R7\""), "Q5120");
+    assert_eq!(code("\"R8\", \"R9\", \"R10\", \"R11\"", "\"R8\""), "Q5121");
+    let few = Job { given: vec![("ops", "mov movx".into())], ..self::whole(true) };
+    assert_eq!(few.problem().code(), "Q5127");
+    // Two inputs, one of them converted.
+    let text = whole.text.replace("[\"0:R5\"]}, \"pairGen", "[\"0:R5\", \"0:R6\"]}, \"pairGen");
+    let text = text.replace("[[1, -2, 1]]", "[[[1, 1]]]");
+    let problem = to_graph(&read_kernels(&text).unwrap(), 4, 4).unwrap_err();
+    assert_eq!(problem.code(), "Q5127");
 }
 
 fn is_noticed(done: &Done, instructions: Vec<Inst>) -> bool {

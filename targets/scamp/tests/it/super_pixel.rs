@@ -173,6 +173,7 @@ fn random_filters() {
         let array = (5 + random.below(3) as usize, 6);
         let image = (4 + random.below(2) as usize, 4 + random.below(3) as usize);
         let done = setting.job(&filter, array, image).judged(number);
+        assert_eq!(verify_kernels(done.program(), &done.kernels, &scamp5()).unwrap(), []);
         halves += usize::from(done.kernels.approximation().0 > 0);
     }
     assert!(halves > 5, "{halves}");

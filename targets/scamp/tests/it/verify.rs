@@ -295,7 +295,9 @@ fn digital_programs_are_compared_by_simulation() {
     // Many moves are no long way.
     let often = format!("{SUM}; ").repeat(101);
     assert_eq!(check(&often, "[[0, 1, 1]]").unwrap(), []);
-    let far = format!("{SUM}; {}", "DNEWS0(R7, R7); ".repeat(210));
+    // What leaves the array does not come back.
+    let way = "DNEWS0(R7, R7); ".repeat(210);
+    let far = format!("{SUM}; {way} CLR(R4); SET(R2); {way}");
     assert_eq!(check(&far, "[[1]]").unwrap_err().code(), "Q5043");
 }
 
@@ -426,7 +428,8 @@ fn super_pixel_programs_are_compared_by_simulation() {
     }
     assert_eq!(check(EAST, "2:R7", "[[1]]").unwrap_err().code(), "Q5052");
     assert_eq!(check(&format!("{EAST};").repeat(61), "R7", "[[0, 0, 1]]").unwrap(), []);
-    let far = format!("{EAST}; {}", "DNEWS0(R7, R7); ".repeat(130));
+    let way = "DNEWS0(R7, R7); ".repeat(130);
+    let far = format!("{EAST}; {way} CLR(R4); SET(R2); {way}");
     assert_eq!(check(&far, "R7", "[[1]]").unwrap_err().code(), "Q5043");
     for (banks, code) in [
         ("3", "Q5051"),
