@@ -216,12 +216,10 @@ impl Machine {
         let pixels = match self.layers.get(&node.output).ok_or_else(missing)? {
             Layer::Product(product) => return Ok(product.apply(pixels)),
             Layer::Window(windows) => windows.apply(pixels),
-            Layer::Compare(compare, numbers) => {
-                by_channel(pixels, numbers, |pixel, number| {
-                    let is_one = compare.holds(pixel, number);
-                    if is_one { Dyadic::new(Int::ONE, 0) } else { Dyadic::ZERO }
-                })
-            }
+            Layer::Compare(compare, numbers) => by_channel(pixels, numbers, |pixel, number| {
+                let is_one = compare.holds(pixel, number);
+                if is_one { Dyadic::new(Int::ONE, 0) } else { Dyadic::ZERO }
+            }),
             Layer::Positive(slopes) => by_channel(pixels, slopes, |pixel, slope| {
                 if *pixel < Dyadic::ZERO { pixel.mul(slope) } else { pixel.clone() }
             }),

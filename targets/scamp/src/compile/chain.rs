@@ -233,12 +233,7 @@ fn depth(graph: &Graph, filter: &Node, wrap: Option<&Quantiser>) -> Parsed<u32> 
 }
 
 /// The kernels of a convolution that leaves the image as large as it is.
-fn kernels(
-    graph: &Graph,
-    filter: &Node,
-    conv: &Conv,
-    depth: u32,
-) -> Parsed<Vec<Goal>> {
+fn kernels(graph: &Graph, filter: &Node, conv: &Conv, depth: u32) -> Parsed<Vec<Goal>> {
     let (x, w) = filter.input(0).zip(filter.input(1)).ok_or("it has no operands")?;
     let (from, to) = (&graph[x].shape, &graph[filter.output].shape);
     let (&[1, channels, ..], &[outputs, inner, rows, columns]) = (&from[..], &graph[w].shape[..])

@@ -3,9 +3,10 @@
 use super::chain::Network;
 use crate::arch::ScampArch;
 use crate::artifact::Artifact;
+use crate::digital::finish::Finish;
 use crate::digital::layout::{self, wished};
 use crate::digital::ports::{Channel, Numbers, Wiring};
-use crate::digital::ripple::{Finish, Place};
+use crate::digital::ripple::Place;
 use crate::digital::{self, Code, convert};
 use crate::files::{Bit, Converter, Layout, Mode};
 use crate::isa::{Inst, Reg};
@@ -100,7 +101,11 @@ pub(super) fn compile(
         ..Interface::default()
     };
     let depths = BTreeMap::from([(network.filter.name.clone(), network.depth)]);
-    let numerics = serde_json::json!({ "depths": depths, "scale": 0, "readout": "analogue" });
+    let biased: Vec<&String> =
+        network.filter.input(2).map(|_| &network.filter.name).into_iter().collect();
+    let numerics = serde_json::json!({
+        "depths": depths, "scale": 0, "biased": biased, "readout": "analogue",
+    });
     let artifact = Artifact::compiled(program, interface, arch, options)?;
     Ok(Compiled { program: Box::new(artifact), numerics: Numerics(numerics) })
 }
@@ -175,7 +180,8 @@ impl Network<'_> {
         let home = layout::super_pixel(layout, counts, around, arch)?;
         let has_converters = !around.adc.is_empty() || around.dac.iter().any(Option::is_some);
         if has_converters && !(wishes.has(&convert::MACROS) && arch.max_where > 1) {
-            let message = "converters need the macros add, movx, neg, res and sub, and where of two";
+            let message =
+                "converters need the macros add, movx, neg, res and sub, and where of two";
             return Err(Diagnostic::unsupported("Q5127", message).help("`--ops all` has them"));
         }
         let finish = |at: usize| Finish {
@@ -188,8 +194,13 @@ impl Network<'_> {
             instructions = convert::adc(&home, &around.adc, scratch)?;
         }
         let effort = wishes.effort;
-        instructions
-            .extend(digital::compile_blocks(&self.goals, self.depth, &finish, &home, effort)?);
+        instructions.extend(digital::compile_blocks(
+            &self.goals,
+            self.depth,
+            &finish,
+            &home,
+            effort,
+        )?);
         instructions.extend(convert::dac(&home, &around.dac)?);
         let channel = |(place, converter): (&Place, Option<&Converter>)| match converter {
             Some(converter) => {

@@ -4,9 +4,9 @@
 //! others go along with it in all elements and do not matter. IN holds the weights of the bits.
 
 use super::block::{Block, load, toward};
-use super::too_few;
 use super::place::{clear, set};
 use super::ripple::{Home, Look, Place, Writer};
+use super::too_few;
 use crate::files::Converter;
 use crate::isa::{Direction, Inst, Reg};
 use quincunx_diag::Result;

@@ -8,7 +8,7 @@
 //! Many plans are drawn; the shortest program that fits the registers is taken.
 //!
 //! Super-pixels have plans of the same kind; [`block`] says where their bits are, [`ripple`] writes
-//! their programs, [`convert`] makes numbers of analogue values and these of numbers.
+//! their programs, [`finish`] what becomes of results, [`convert`] makes numbers of analogue values and these of numbers.
 //!
 //! [`reach`] says where the edge of the array spoils results, [`ports`] where numbers are put in and
 //! read out, [`machine`] does so, [`layout`] which registers there are.
@@ -16,6 +16,7 @@
 pub(crate) mod block;
 mod circuit;
 pub(crate) mod convert;
+pub(crate) mod finish;
 pub(crate) mod layout;
 pub(crate) mod machine;
 mod moves;
@@ -31,10 +32,11 @@ use crate::goal::Goal;
 use crate::isa::Inst;
 use crate::search::{Effort, Random, SEED};
 use circuit::{Adder, Circuit};
+use finish::Finish;
 use place::Order;
 use plan::Plan;
 use quincunx_diag::{Diagnostic, Result};
-use ripple::{Finish, Home};
+use ripple::Home;
 
 /// Most summands that kernels may have together.
 const MAX_SUMMANDS: usize = 400;

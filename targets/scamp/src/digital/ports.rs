@@ -348,7 +348,10 @@ mod tests {
             ],
         };
         let tap = numbers.tap(7);
-        assert_eq!(tap.place, "rows 3/2x4 columns 3/4x4 signed R5+R5.0.1 R[a].1.0+R6 analogue:B.1.3");
+        assert_eq!(
+            tap.place,
+            "rows 3/2x4 columns 3/4x4 signed R5+R5.0.1 R[a].1.0+R6 analogue:B.1.3"
+        );
         assert_eq!(Numbers::of(&tap), Some(numbers.clone()));
         let mut arch = ScampArch::preset("scamp5").unwrap();
         arch.virtual_digital = true;

@@ -4,7 +4,8 @@
 //! passes, the masked register takes the bit of the element below, again and again: one instruction
 //! for each bit of a number.
 
-use super::block::{Block, load};
+use super::block::Block;
+use super::finish::Finish;
 use super::place::{clear, is_missing, missing, set};
 use super::plan::{Part, Plan, Step};
 use crate::isa::{Direction, Inst, Reg};
@@ -52,19 +53,10 @@ impl Home {
     }
 
     /// Elements to the east and to the north from a bit of the bank of computation to that of another.
-    fn offset(&self, bank: usize) -> (i32, i32) {
+    pub(super) fn offset(&self, bank: usize) -> (i32, i32) {
         let ((row, column), (r, c)) = (self.block.path[0], self.banks[bank][0]);
         (c as i32 - column as i32, row as i32 - r as i32)
     }
-}
-
-/// What becomes of results after the kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Finish {
-    /// What is added to them.
-    pub(crate) bias: i64,
-    /// 0 stands in the place of what is below.
-    pub(crate) relu: bool,
 }
 
 /// The instructions of a plan; results are halved `depth` times, and finished.
@@ -87,9 +79,8 @@ pub(super) fn write(
         part.map(|part| writer.result(part, depth, target))
     });
     let mut results: Vec<Option<Reg>> = results.collect();
-    for (result, finish) in results.iter_mut().zip(finish) {
-        *result = writer.biased(*result, finish.bias);
-        *result = result.map(|x| if finish.relu { writer.positive(x) } else { x });
+    for (result, finish) in results.iter_mut().zip(finish.iter().copied()) {
+        *result = writer.finished(*result, finish);
     }
     writer.store(results);
     writer.end()
@@ -105,16 +96,16 @@ pub(super) enum Look {
 }
 
 pub(super) struct Writer<'a> {
-    home: &'a Home,
+    pub(super) home: &'a Home,
     look: Look,
     /// How often numbers will be read yet.
     readers: Vec<usize>,
-    register: Vec<Option<Reg>>,
+    pub(super) register: Vec<Option<Reg>>,
     /// Where numbers are wanted that are results as they are.
     targets: Vec<Option<Reg>>,
     /// Registers that must not be overwritten.
-    held: BTreeMap<Reg, usize>,
-    list: Vec<Inst>,
+    pub(super) held: BTreeMap<Reg, usize>,
+    pub(super) list: Vec<Inst>,
     extra: usize,
 }
 
@@ -210,7 +201,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Holds a register, if it is free.
-    fn claim(&mut self, register: Reg) -> Option<Reg> {
+    pub(super) fn claim(&mut self, register: Reg) -> Option<Reg> {
         self.is_free(register).then(|| {
             self.held.insert(register, 1);
             register
@@ -227,7 +218,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The register of a number that is read once more; true when it may be overwritten.
-    fn read(&mut self, value: usize) -> (Reg, bool) {
+    pub(super) fn read(&mut self, value: usize) -> (Reg, bool) {
         self.readers[value] -= 1;
         let register = self.register[value].unwrap_or(Reg::NONE);
         let is_own = self.home.pool.contains(&register) || is_missing(register);
@@ -236,7 +227,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Frees the register of a number that nobody reads any more, unless the result has it.
-    fn finish(&mut self, value: usize, result: Reg) {
+    pub(super) fn finish(&mut self, value: usize, result: Reg) {
         if let Some(register) = self.register[value].filter(|_| self.readers[value] == 0)
             && register != result
         {
@@ -272,7 +263,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `to` := what is at an offset, in elements.
-    fn travel(&mut self, to: Reg, from: Reg, (x, y): (i32, i32)) {
+    pub(super) fn travel(&mut self, to: Reg, from: Reg, (x, y): (i32, i32)) {
         let east = if x > 0 { Direction::East } else { Direction::West };
         let north = if y > 0 { Direction::North } else { Direction::South };
         let mut source = from;
@@ -311,7 +302,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A number shifted up: the register, and whether it may be overwritten.
-    fn shifted(&mut self, part: Part, other: usize) -> (Reg, bool) {
+    pub(super) fn shifted(&mut self, part: Part, other: usize) -> (Reg, bool) {
         let (from, mut dies) = self.read(part.value);
         if part.shift == 0 {
             return (from, dies);
@@ -358,7 +349,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `to` := `x + y`, or `x - y`. The other registers are overwritten; `to` may be any of them.
-    fn add(&mut self, [to, x, y]: [Reg; 3], [s, t]: [Reg; 2], minus: bool) {
+    pub(super) fn add(&mut self, [to, x, y]: [Reg; 3], [s, t]: [Reg; 2], minus: bool) {
         let Home { mask, masked, .. } = *self.home;
         let (none, c, e) = (Reg::NONE, Reg::NONE, Reg::NONE);
         self.push(Inst::Nor { d: s, a: x, b: y, c, e });
@@ -409,176 +400,5 @@ impl<'a> Writer<'a> {
         self.differ(to, [mask, s], t, true);
         self.release(s);
         self.release(t);
-    }
-
-    /// A result: a shifted number, halved.
-    fn result(&mut self, part: Part, depth: u32, target: Option<Reg>) -> Reg {
-        if depth == 0 && part.shift == 0 {
-            let (register, _) = self.read(part.value);
-            // Several results may be one number.
-            *self.held.entry(register).or_default() += 1;
-            self.finish(part.value, Reg::NONE);
-            return register;
-        }
-        let (from, dies) = self.shifted(part, usize::MAX);
-        if depth == 0 {
-            self.finish(part.value, from);
-            return from;
-        }
-        let to = match target.and_then(|target| self.claim(target)) {
-            Some(target) => target,
-            None if dies => from,
-            None => self.take(),
-        };
-        self.halve(to, from, depth);
-        if self.register[part.value] != Some(from) && from != to {
-            self.release(from);
-        }
-        self.finish(part.value, to);
-        to
-    }
-
-    /// `to` := `from` halved so often; the sign stays.
-    fn halve(&mut self, to: Reg, from: Reg, times: u32) {
-        self.shift_down(from, times);
-        self.push(Inst::Move { d: to, a: self.home.masked });
-    }
-
-    /// The masked register := `from` halved so often; the sign stays.
-    fn shift_down(&mut self, from: Reg, times: u32) {
-        let Home { mask, masked, select, .. } = *self.home;
-        self.push(set(mask));
-        self.push(Inst::Move { d: masked, a: from });
-        self.turn(Look::Above);
-        self.list.extend(self.home.block.sign(mask, select));
-        self.push(Inst::Not { d: mask, a: mask });
-        for _ in 0..times.min(self.home.block.path.len() as u32) {
-            self.push(Inst::Dnews0 { d: masked, a: masked });
-        }
-    }
-
-    /// The masked register := the sign of `from`, in every element of the bank.
-    pub(super) fn sign(&mut self, from: Reg) {
-        self.shift_down(from, self.home.block.path.len() as u32 - 1);
-    }
-
-    /// The register of a result to which a constant is added, modulo the numbers of a bank.
-    fn biased(&mut self, result: Option<Reg>, bias: i64) -> Option<Reg> {
-        let path = &self.home.block.path;
-        let bits = path.iter().enumerate().filter(|(bit, _)| bias >> bit & 1 == 1);
-        let ones: Vec<(usize, usize)> = bits.map(|(_, &element)| element).collect();
-        if ones.is_empty() {
-            return result;
-        }
-        let constant = self.home.of_bias.unwrap_or_else(|| self.take());
-        let rest: Vec<_> = path.iter().copied().filter(|at| !ones.contains(at)).collect();
-        let patterns = self.home.block.bank(&ones, &rest);
-        self.list.extend(load(constant, &patterns, self.home.select));
-        let to = match result {
-            Some(x) => {
-                let to = self.writable(x);
-                let (s, t) = (self.take(), self.take());
-                self.add([to, x, constant], [s, t], false);
-                [s, t].into_iter().for_each(|register| self.release(register));
-                to
-            }
-            None => {
-                let to = self.take();
-                self.push(Inst::Move { d: to, a: constant });
-                to
-            }
-        };
-        if self.home.of_bias.is_none() {
-            self.release(constant);
-        }
-        Some(to)
-    }
-
-    /// The register of a result in which what is below 0 becomes 0.
-    fn positive(&mut self, x: Reg) -> Reg {
-        let Home { masked, .. } = *self.home;
-        self.sign(x);
-        let to = self.writable(x);
-        // What is 1 in a positive number is 1 in no sign.
-        self.push(Inst::Not { d: to, a: x });
-        self.push(Inst::Nor { d: to, a: to, b: masked, c: Reg::NONE, e: Reg::NONE });
-        to
-    }
-
-    /// The register of a result, if it may be overwritten, else another one in its place.
-    fn writable(&mut self, x: Reg) -> Reg {
-        let is_own = self.home.pool.contains(&x) || is_missing(x);
-        let is_shared = self.held.get(&x).is_some_and(|&count| count > 1);
-        if is_own && !is_shared {
-            return x;
-        }
-        let to = self.take();
-        self.release(x);
-        to
-    }
-
-    /// Puts the results where they belong.
-    fn store(&mut self, mut results: Vec<Option<Reg>>) {
-        let home = self.home;
-        for (result, place) in results.iter_mut().zip(&home.outputs) {
-            let offset = home.offset(place.bank);
-            if let Some(register) = result.filter(|_| offset != (0, 0)) {
-                // What is to be in another bank is seen from there.
-                let to = self.take();
-                self.travel(to, register, (-offset.0, -offset.1));
-                self.release(register);
-                *result = Some(to);
-            }
-        }
-        let mut waiting: Vec<Reg> = home.outputs.iter().map(|place| place.register).collect();
-        waiting.sort_unstable();
-        waiting.dedup();
-        while !waiting.is_empty() {
-            let of = |register: Reg| {
-                let all = home.outputs.iter().zip(0..).filter(move |(p, _)| p.register == register);
-                all.map(|(_, index): (&Place, usize)| index)
-            };
-            let blocked = |to: Reg| {
-                let others = waiting.iter().filter(|other| **other != to).flat_map(|o| of(*o));
-                others.into_iter().any(|index| results[index] == Some(to))
-            };
-            if let Some(at) = waiting.iter().position(|&to| !blocked(to)) {
-                let to = waiting.remove(at);
-                let members: Vec<usize> = of(to).collect();
-                self.store_in(to, &members, &results);
-                continue;
-            }
-            // All wait for each other: one goes elsewhere meanwhile.
-            let (held, spare) = (waiting[0], self.take());
-            self.push(Inst::Move { d: spare, a: held });
-            results.iter_mut().filter(|r| **r == Some(held)).for_each(|r| *r = Some(spare));
-        }
-    }
-
-    /// Puts results into one register, each into its bank.
-    fn store_in(&mut self, to: Reg, members: &[usize], results: &[Option<Reg>]) {
-        let Home { mask, masked, select, .. } = *self.home;
-        if let &[only] = members {
-            match results[only] {
-                Some(a) if a == to => {}
-                Some(a) => self.push(Inst::Move { d: to, a }),
-                None => self.push(clear(&[to])),
-            }
-            return;
-        }
-        let banks: Vec<&Vec<(usize, usize)>> =
-            members.iter().map(|&index| &self.home.banks[self.home.outputs[index].bank]).collect();
-        for (position, &index) in members.iter().enumerate() {
-            let others = banks.iter().enumerate().filter(|(other, _)| *other != position);
-            let others: Vec<(usize, usize)> =
-                others.flat_map(|(_, bank)| (*bank).clone()).collect();
-            let patterns = self.home.block.bank(banks[position], &others);
-            self.list.extend(load(mask, &patterns, select));
-            self.push(match results[index] {
-                Some(a) => Inst::Move { d: masked, a },
-                None => clear(&[masked]),
-            });
-        }
-        self.push(Inst::Move { d: to, a: masked });
     }
 }

@@ -255,9 +255,11 @@ impl Around {
         around.adc = adc.into_iter().map(|(converter, _)| converter).collect();
         if let Some(bias) = &stages.bias {
             let mut amounts = vec![0; outputs.len()];
-            let twice = bias.from.iter().enumerate().find(|(at, name)| {
-                bias.from[..*at].iter().any(|other| is_same(name, other))
-            });
+            let twice = bias
+                .from
+                .iter()
+                .enumerate()
+                .find(|(at, name)| bias.from[..*at].iter().any(|other| is_same(name, other)));
             if let Some((_, name)) = twice {
                 let what = format!("{name:?} has two biases");
                 return Err(wrong("pairGen.bias.inRegisters", what));
@@ -292,7 +294,8 @@ impl Around {
     /// have `bits` bits.
     pub(crate) fn leave(&self, bits: usize) -> Option<(Quantiser, Option<Vec<f64>>)> {
         self.dac.iter().any(Option::is_some).then(|| {
-            let steps = |of: &Option<Converter>| of.as_ref().map_or((bits, 0), |c| (c.bits, c.unit));
+            let steps =
+                |of: &Option<Converter>| of.as_ref().map_or((bits, 0), |c| (c.bits, c.unit));
             let gain = |of: &Option<Converter>| of.as_ref().map_or(1.0, |c| 1.0 / c.gain());
             let grid = self.grid(self.dac.iter().map(steps).collect());
             (grid, factors(self.dac.iter().map(gain).collect()))

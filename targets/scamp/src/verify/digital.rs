@@ -272,7 +272,8 @@ impl<'a> Judge<'a> {
         for (cell, count) in self.goals[output].cells() {
             let row = row.checked_add_signed(-(cell.y as isize)).filter(|&row| row < rows);
             let column = column.checked_add_signed(cell.x as isize).filter(|&c| c < columns);
-            if let (Some(row), Some(column), Some(image)) = (row, column, images.get(cell.z as usize))
+            if let (Some(row), Some(column), Some(image)) =
+                (row, column, images.get(cell.z as usize))
             {
                 sum += i128::from(image[row * columns + column]) * i128::from(count);
             }
@@ -304,8 +305,7 @@ impl<'a> Judge<'a> {
         for row in margin.0..rows - margin.0 {
             for column in margin.1..columns - margin.1 {
                 let values = planes.iter().rev();
-                let values =
-                    values.map(|(plane, bit)| plane[self.grid.element(row, column, bit)]);
+                let values = values.map(|(plane, bit)| plane[self.grid.element(row, column, bit)]);
                 let found = match (channel, self.mode) {
                     (Channel::Analogue(_), _) => values.sum(),
                     (_, Mode::SuperPixel) => {

@@ -3,11 +3,16 @@
 use crate::common::{Random, scamp5};
 use crate::digital::{Done, Job};
 use crate::super_pixel::{Setting, bank, rows};
+use quincunx_contract::{Claim, Engine, Log, Options, Refused, Target, compiler_of};
+use quincunx_graph::execute::{Keep, exact};
+use quincunx_graph::{Conv, Graph, Op, Param, Quantiser, Unary, Window};
+use quincunx_num::{Overflow, Rounding};
+use quincunx_scamp::TARGET;
 use quincunx_scamp::files::{read_kernels, to_graph};
 use quincunx_scamp::isa::{Class, Gate, Inst, Reg};
 use quincunx_scamp::program::Program;
 use quincunx_scamp::verify::verify_kernels;
-use quincunx_tensor::{Tensor, Tensors};
+use quincunx_tensor::{DType, Tensor, Tensors};
 
 /// A channel of a converter: its bits, and the bit of the number, from 1, that its lowest one is.
 #[derive(Clone, Copy)]
@@ -72,7 +77,8 @@ impl Wanted {
         let mut text = String::new();
         if let Some(adc) = self.adc {
             let channel = adc.text("A", "R5");
-            text += &format!(", \"adc\": {{\"analogueScratchReg\": \"B\", \"channels\": [{channel}]}}");
+            text +=
+                &format!(", \"adc\": {{\"analogueScratchReg\": \"B\", \"channels\": [{channel}]}}");
         }
         let which = 0..self.bias.len();
         let list = |names: Vec<&str>| {
@@ -80,8 +86,10 @@ impl Wanted {
         };
         let biased: Vec<usize> = which.clone().filter(|&at| self.bias[at].is_some()).collect();
         if !biased.is_empty() {
-            let weights: Vec<String> =
-                biased.iter().map(|&at| (self.bias[at].unwrap() as f64 / 4.0).to_string()).collect();
+            let weights: Vec<String> = biased
+                .iter()
+                .map(|&at| (self.bias[at].unwrap() as f64 / 4.0).to_string())
+                .collect();
             text += &format!(
                 ", \"bias\": {{\"enabled\": true, \"unitBit\": {}, \"weights\": [{}], \"biasReg\": \"R8\", \
                  \"inRegisters\": [{}], \"outRegisters\": [{}]}}",
@@ -169,9 +177,8 @@ fn random_combinations() {
             ..Setting::small()
         };
         let depth = if random.chance(30) { 1 } else { 0 };
-        let kernels: Vec<[i64; 3]> = (0..outputs)
-            .map(|_| [0; 3].map(|_| random.below(7) as i64 - 3))
-            .collect();
+        let kernels: Vec<[i64; 3]> =
+            (0..outputs).map(|_| [0; 3].map(|_| random.below(7) as i64 - 3)).collect();
         let entry = |(kernel, name): (&[i64; 3], &str)| {
             format!("\"{name}\": {{\"array\": [{kernel:?}], \"depth\": {}}}", -depth)
         };
@@ -229,6 +236,124 @@ fn whole(relu: bool) -> Job {
         ..Setting::small()
     };
     setting.job("\"0:R5\": [[1, -2, 1]]", (4, 6), (3, 4))
+}
+
+/// The example: edges above a threshold, of numbers of five bits.
+#[test]
+fn the_example() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scamp/superpixel.json");
+    let text = std::fs::read_to_string(folder).unwrap();
+    let job = Job { text, arch: scamp5(), array: (6, 6), image: (4, 5), given: Vec::new() };
+    let mut random = Random::new(8);
+    let pixels: Vec<f32> = (0..20).map(|_| random.range(0, 255) as f32 - 128.0).collect();
+    let number = |row: Option<usize>, column: Option<usize>| match (row, column) {
+        (Some(row @ 0..4), Some(column @ 0..5)) => (pixels[row * 5 + column] / 8.0).floor() as i64,
+        _ => 0,
+    };
+    let pixel = |at: usize| {
+        let (row, column) = (at / 5, at % 5);
+        let near = number(row.checked_sub(1), Some(column))
+            + number(Some(row + 1), Some(column))
+            + number(Some(row), column.checked_sub(1))
+            + number(Some(row), Some(column + 1));
+        let edge = 4 * number(Some(row), Some(column)) - near - 6;
+        // A bit of the converter is two.
+        (wrapped(edge, 8).clamp(0, 63) * 2) as f64
+    };
+    let reference: Vec<f64> = (0..20).map(pixel).collect();
+    let tensor = Tensor::from_vec::<f32>(&[1, 1, 4, 5], pixels.clone()).unwrap();
+    let done = job.judged_on(&Tensors::from([("image".to_owned(), tensor)]), &reference);
+    assert_eq!(verify_kernels(done.program(), &done.kernels, &scamp5()).unwrap(), []);
+    assert_eq!(done.artifact.verify(), []);
+    assert!(done.program().length() <= 270);
+}
+
+/// Inputs and results that share a register in different banks, all of them converted.
+#[test]
+fn banks_with_converters() {
+    let wanted = |unit, depth| Wanted {
+        bits: 3,
+        adc: Some(Converter { depth, unit }),
+        bias: vec![None; 2],
+        unit: 1,
+        relu: vec![false; 2],
+        dac: vec![Some(Converter { depth: 2, unit }); 2],
+    };
+    for (unit, depth) in [(1, 3), (1, 2), (2, 2), (1, 1)] {
+        let wanted = wanted(unit, depth);
+        let [first, second] =
+            [("A", "0:R5"), ("C", "1:R5")].map(|(a, d)| wanted.adc.unwrap().text(a, d));
+        let [third, fourth] =
+            [("A", "0:R6"), ("C", "1:R6")].map(|(a, d)| wanted.dac[0].unwrap().text(a, d));
+        let setting = Setting {
+            block: (4, 2),
+            banks: "[[[1, 2, 0, 0], [0, 3, 0, 0]], [[0, 0, 1, 2], [0, 0, 0, 3]]]".into(),
+            inputs: "\"0:R5\", \"1:R5\"",
+            registers: "[[\"R5\", \"R6\", \"R7\"], [\"R5\", \"R6\"]]",
+            scratch: "\"R8\", \"R9\", \"R10\"",
+            more: format!(
+                ", \"adc\": {{\"analogueScratchReg\": \"B\", \"channels\": [{first}, {second}]}}, \
+                 \"dac\": {{\"channels\": [{third}, {fourth}]}}"
+            ),
+        };
+        let filter = "\"0:R6\": [[[1, 1]]], \"1:R6\": [[[-1, 1]]]";
+        let mut random = Random::new(5);
+        let image = wanted.image(&mut random, 2 * 12);
+        let number = |at: usize| wanted.number(image[at]);
+        let sum = (0..12).map(|at| wanted.result(0, wrapped(number(at) + number(12 + at), 3)));
+        let difference =
+            (0..12).map(|at| wanted.result(1, wrapped(number(12 + at) - number(at), 3)));
+        let reference: Vec<f64> = sum.chain(difference).collect();
+        let tensor = Tensor::from_vec::<f32>(&[1, 2, 3, 4], image.clone()).unwrap();
+        let job = setting.job(filter, (3, 4), (3, 4));
+        let done = job.judged_on(&Tensors::from([("image".to_owned(), tensor)]), &reference);
+        assert_eq!(verify_kernels(done.program(), &done.kernels, &scamp5()).unwrap(), []);
+    }
+}
+
+/// A network that no kernel file made: the convolution has a bias, and ReLU follows.
+#[test]
+fn networks_have_biases_and_relu() {
+    let grid = |rounding| Quantiser {
+        rounding: Param::uniform(rounding),
+        overflow: Param::uniform(Overflow::Wrap),
+        ..Quantiser::symmetric(true, 4, 1.0)
+    };
+    let mut graph = Graph::new("net");
+    let x = graph.add_input("x", DType::F32, &[1, 1, 3, 4], &[]).unwrap();
+    let x = graph.add_node("in", Op::Quantise(grid(Rounding::HalfEven)), &[Some(x)], "q").unwrap();
+    let weights = Tensor::from_vec::<f32>(&[2, 1, 1, 1], vec![1.0, -2.0]).unwrap();
+    let bias = Tensor::from_vec::<f32>(&[2], vec![3.0, -1.0]).unwrap();
+    let [w, b] =
+        [("w", weights), ("b", bias)].map(|(name, t)| graph.add_constant(name, t).unwrap());
+    let conv = Op::Conv(Conv { window: Window::new(&[1, 1]), groups: 1 });
+    let y = graph.add_node("conv", conv, &[Some(x), Some(w), Some(b)], "c").unwrap();
+    let y = graph.add_node("out", Op::Quantise(grid(Rounding::Floor)), &[Some(y)], "o").unwrap();
+    let y = graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(y)], "y").unwrap();
+    graph.add_output(y);
+    let layout = "{\"width\": 2, \"height\": 2, \"bitOrder\": [[[1, 2], [4, 3]]], \"inputs\": [\"R5\"], \
+        \"outputs\": [\"R6\", \"R7\"], \"registers\": [\"R6\", \"R7\", \"R8\"], \
+        \"scratchRegs\": [\"R9\", \"R10\", \"R11\"]}";
+    let options = [("mode", "superpixel"), ("layout", layout), ("size", "8x6")];
+    let options: Vec<_> = options.map(|(a, b)| (a.to_owned(), b.to_owned())).into();
+    let options = Options::new(TARGET.info().options, &options).unwrap();
+    let compiler = compiler_of(&TARGET).unwrap();
+    let claims = compiler.claim(&graph, &scamp5(), &options, &Refused::default()).unwrap();
+    assert!(claims.iter().all(|claim| *claim == Claim::Device), "{claims:?}");
+    let compiled = compiler.compile(&graph, &scamp5(), &options, &mut Log::default());
+    let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
+    let pixels: Vec<f32> = (-6..6).map(|n| n as f32).collect();
+    let expected: Vec<f64> = [(1, 3), (-2, -1)]
+        .iter()
+        .flat_map(|(w, b)| (-6..6).map(move |n| wrapped(w * n + b, 4).max(0) as f64))
+        .collect();
+    let tensor = Tensor::from_vec::<f32>(&[1, 1, 3, 4], pixels).unwrap();
+    let images = Tensors::from([("x".to_owned(), tensor)]);
+    let golden = compiler.prepare(&graph, &scamp5(), &compiled.numerics).unwrap();
+    assert_eq!(golden.run(&images).unwrap()["y"].to_f64(), expected);
+    assert_eq!(exact(&graph, &images, Keep::Outputs).unwrap()["y"].to_f64(), expected);
+    let found = compiled.program.load(Engine::Exec).unwrap().run(&images).unwrap();
+    assert_eq!(found["y"].to_f64(), expected);
 }
 
 /// Converters do not move values out of a block, so that images may fill the array.

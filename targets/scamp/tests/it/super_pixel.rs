@@ -112,7 +112,10 @@ fn nothing_is_mirrored() {
 
 /// A path through a block that never crosses itself, and its numbers.
 pub(crate) fn bank(
-    random: &mut Random, (width, height): (usize, usize), length: usize) -> Option<Vec<usize>> {
+    random: &mut Random,
+    (width, height): (usize, usize),
+    length: usize,
+) -> Option<Vec<usize>> {
     let mut path = vec![random.below((width * height) as u64) as usize];
     while path.len() < length {
         let last = path[path.len() - 1];
