@@ -7,6 +7,7 @@
 #![deny(clippy::arithmetic_side_effects, clippy::wildcard_enum_match_arm)]
 
 mod computed;
+pub(crate) mod edges;
 mod mask;
 mod mismatch;
 mod needs;

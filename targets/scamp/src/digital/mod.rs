@@ -8,10 +8,11 @@
 //! Many plans are drawn; the shortest program that fits the registers is taken.
 //!
 //! Super-pixels have plans of the same kind; [`block`] says where their bits are, [`ripple`] writes
-//! their programs, [`finish`] what becomes of results, [`convert`] makes numbers of analogue values and these of numbers.
+//! their programs, [`finish`] what becomes of results, [`convert`] makes numbers of analogue values and
+//! these of numbers.
 //!
-//! [`reach`] says where the edge of the array spoils results, [`ports`] where numbers are put in and
-//! read out, [`machine`] does so, [`layout`] which registers there are.
+//! [`ports`] says where numbers are put in and read out, and what of them the edge of the array spoils,
+//! [`machine`] does so, [`layout`] which registers there are.
 
 pub(crate) mod block;
 mod circuit;
@@ -23,7 +24,6 @@ mod moves;
 mod place;
 pub(crate) mod plan;
 pub(crate) mod ports;
-pub(crate) mod reach;
 pub(crate) mod ripple;
 
 pub(crate) use place::{Code, Room};

@@ -1,11 +1,11 @@
 //! Numbers in 1-bit registers, and what converters make of them, as values of a network.
 
-use super::reach::Walk;
 use crate::arch::ScampArch;
-use crate::files::{Bit, grid};
+use crate::files::{Bit, Channel, grid};
 use crate::isa::Reg;
 use crate::ports::{Area, Span, margin, misfit, parse_span};
 use crate::program::{Named, Program, Space};
+use crate::symbolic::edges::Walk;
 use quincunx_contract::{Grid, Interface, LayerTap, Port, Rim};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Rounding;
@@ -16,42 +16,22 @@ const MAX_BITS: usize = 32;
 /// What stands before an analogue register in the place of a tap.
 const ANALOGUE: &str = "analogue:";
 
-/// Where a channel of a value is in a block.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Channel {
-    /// The bits of a number, least significant first.
-    Number(Vec<Bit>),
-    /// An analogue register of one element.
-    Analogue(Bit),
+/// A channel in the place of a tap.
+fn channel_text(channel: &Channel) -> String {
+    let one = |bit: &Bit| match (bit.row, bit.column) {
+        (0, 0) => bit.register.to_string(),
+        (row, column) => format!("{}.{row}.{column}", bit.register),
+    };
+    match channel {
+        Channel::Number(bits) => bits.iter().map(one).collect::<Vec<_>>().join("+"),
+        Channel::Analogue(place) => format!("{ANALOGUE}{}", one(place)),
+    }
 }
 
-impl Channel {
-    /// Its registers in their elements.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Named, &Bit)> {
-        let (space, bits) = match self {
-            Channel::Number(bits) => (Space::Digital, &bits[..]),
-            Channel::Analogue(place) => (Space::Analogue, std::slice::from_ref(place)),
-        };
-        bits.iter().map(move |bit| ((space, bit.register), bit))
-    }
-
-    /// Its text in the place of a tap.
-    fn text(&self) -> String {
-        let one = |bit: &Bit| match (bit.row, bit.column) {
-            (0, 0) => bit.register.to_string(),
-            (row, column) => format!("{}.{row}.{column}", bit.register),
-        };
-        match self {
-            Channel::Number(bits) => bits.iter().map(one).collect::<Vec<_>>().join("+"),
-            Channel::Analogue(place) => format!("{ANALOGUE}{}", one(place)),
-        }
-    }
-
-    fn parse(text: &str) -> Option<Channel> {
-        match text.strip_prefix(ANALOGUE) {
-            Some(place) => parse_bit(place).map(Channel::Analogue),
-            None => text.split('+').map(parse_bit).collect::<Option<_>>().map(Channel::Number),
-        }
+fn parse_channel(text: &str) -> Option<Channel> {
+    match text.strip_prefix(ANALOGUE) {
+        Some(place) => parse_bit(place).map(Channel::Analogue),
+        None => text.split('+').map(parse_bit).collect::<Option<_>>().map(Channel::Number),
     }
 }
 
@@ -79,7 +59,7 @@ impl Numbers {
     /// block where they are not both 0: `R5.0.1`. What is in an analogue register is `analogue:A.0.1`.
     pub(crate) fn tap(&self, after: usize) -> LayerTap {
         let span = |Span { first, step, count }: Span| format!("{first}/{step}x{count}");
-        let numbers: Vec<String> = self.channels.iter().map(Channel::text).collect();
+        let numbers: Vec<String> = self.channels.iter().map(channel_text).collect();
         let sign = if self.signed { "signed" } else { "unsigned" };
         let (rows, columns) = (span(self.area.rows), span(self.area.columns));
         LayerTap {
@@ -116,7 +96,7 @@ impl Numbers {
             "unsigned" => false,
             _ => return None,
         };
-        let channels = words.map(Channel::parse).collect::<Option<_>>()?;
+        let channels = words.map(parse_channel).collect::<Option<_>>()?;
         let numbers = Numbers { value: tap.value.clone(), area, signed, channels };
         (numbers.shape() == tap.shape).then_some(numbers)
     }

@@ -5,6 +5,7 @@
 use super::kernel::{KernelFile, Mode, Read, collect_names, missing, object, wrong};
 use super::stages::Stages;
 use crate::isa::Reg;
+use crate::program::{Named, Space};
 use quincunx_diag::did_you_mean;
 use quincunx_graph::{Param, Quantiser};
 use quincunx_num::{Overflow, Rounding};
@@ -23,6 +24,26 @@ pub struct Bit {
     pub row: usize,
     /// Column of the element in its block, from the west.
     pub column: usize,
+}
+
+/// Where a channel of a value is in a block.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Channel {
+    /// The bits of a number, least significant first.
+    Number(Vec<Bit>),
+    /// An analogue register of one element.
+    Analogue(Bit),
+}
+
+impl Channel {
+    /// Its registers in their elements.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Named, &Bit)> {
+        let (space, bits) = match self {
+            Channel::Number(bits) => (Space::Digital, &bits[..]),
+            Channel::Analogue(place) => (Space::Analogue, std::slice::from_ref(place)),
+        };
+        bits.iter().map(move |bit| ((space, bit.register), bit))
+    }
 }
 
 /// Numbers in 1-bit registers. Sums wrap, so that it does not matter whether they have a sign.

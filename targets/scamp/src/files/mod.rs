@@ -13,7 +13,7 @@ pub(crate) use filters::{is_filter_list, read_filters};
 pub use graph::to_graph;
 pub use kernel::{Kernel, KernelFile, MAX_DEPTH, Mode, read_kernels};
 pub use layout::{Bit, DigitalLayout};
-pub(crate) use layout::{Layout, grid, layout_of, read_layout};
+pub(crate) use layout::{Channel, Layout, grid, layout_of, read_layout};
 pub(crate) use stages::{Around, Converter, Stages};
 
 use quincunx_contract::File;

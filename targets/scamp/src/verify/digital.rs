@@ -10,14 +10,13 @@
 )]
 
 use crate::arch::ScampArch;
-use crate::digital::ports::Channel;
-use crate::digital::reach::Walk;
 use crate::expand::expand;
-use crate::files::{Around, Bit, Converter, DigitalLayout, KernelFile, Mode};
+use crate::files::{Around, Bit, Channel, Converter, DigitalLayout, KernelFile, Mode};
 use crate::goal::Goal;
 use crate::isa::{Class, Gate, Inst, Reg};
 use crate::program::{Named, Program, Space};
 use crate::simulate::{Executor, Outcome, Settings, WorkLimit};
+use crate::symbolic::edges::Walk;
 use quincunx_diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
 

@@ -5,6 +5,12 @@
 //! an edge would. Bounds are kept for each element of a block and each side, in blocks, so that an
 //! element may count as spoilt that is not.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    reason = "blocks have at most as many elements as an array, and bounds are below the number of \
+              instructions, or 2^40"
+)]
+
 use crate::arch::ScampArch;
 use crate::expand::expand;
 use crate::isa::{Bus, Class, Direction, Gate, Inst, Reg};
@@ -160,14 +166,13 @@ impl<'a> Walk<'a> {
             Class::Digital(Gate::Refresh) => {}
             Class::Digital(gate) => {
                 let reads: Vec<Held> = reads.iter().map(|&register| self.bit(register)).collect();
-                let held = match gate {
-                    Gate::Neighbours { beyond } => self.neighbours(&reads[0], beyond),
-                    _ => self.map(|at| logic(gate, reads.iter().map(|held| held[at]).collect())),
+                let held = if let Gate::Neighbours { beyond } = gate {
+                    self.neighbours(&reads[0], beyond)
+                } else {
+                    self.map(|at| logic(gate, reads.iter().map(|held| held[at]).collect()))
                 };
-                let targets = match gate {
-                    Gate::Where | Gate::All => &[Reg::FLAG][..],
-                    _ => &writes[..],
-                };
+                let is_flag = matches!(gate, Gate::Where | Gate::All);
+                let targets = if is_flag { &[Reg::FLAG][..] } else { &writes };
                 for &target in targets {
                     self.write((Space::Digital, target), held.clone());
                 }
