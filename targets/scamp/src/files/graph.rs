@@ -49,7 +49,7 @@ pub fn to_graph(file: &KernelFile, height: usize, width: usize) -> Result<Graph>
         }
     }
     let outputs: Vec<String> = file.outputs().into_iter().map(str::to_owned).collect();
-    let around = |stages| Around::new(stages, &file.inputs[..channels], &outputs);
+    let around = |stages| Around::new(stages, file.channel_inputs(), &outputs);
     let around = file.digital.as_ref().map(|layout| around(&layout.stages)).transpose()?;
     let mut chain = Chain { graph: Graph::new(&file.name), last: None };
     let image = chain.graph.add_input("image", DType::F32, &[1, channels, height, width], &[])?;

@@ -423,6 +423,11 @@ impl KernelFile {
         self.kernels.keys().map(String::as_str).collect()
     }
 
+    /// The names of the inputs that the kernels read.
+    pub(crate) fn channel_inputs(&self) -> &[String] {
+        self.inputs.get(..self.channels()).unwrap_or(&self.inputs)
+    }
+
     /// Number of input channels that the kernels read.
     pub fn channels(&self) -> usize {
         let entries = self.kernels.values().flat_map(|kernel| kernel.array.iter().flatten());

@@ -124,7 +124,7 @@ impl<'a> Judge<'a> {
         let goals = file.goals(depth)?.0;
         let names = file.outputs();
         let outputs: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let around = Around::new(&layout.stages, &file.inputs[..file.channels()], &outputs)?;
+        let around = Around::new(&layout.stages, file.channel_inputs(), &outputs)?;
         let channel = |name: &String, converter: Option<&Converter>| {
             let bits = layout.number(name).ok_or_else(|| {
                 let message = format!("the bits of register {name:?} are not known");
@@ -135,7 +135,7 @@ impl<'a> Judge<'a> {
                 None => Channel::Number(bits),
             })
         };
-        let inputs = file.inputs[..file.channels()].iter().enumerate();
+        let inputs = file.channel_inputs().iter().enumerate();
         let inputs = inputs.map(|(at, name)| channel(name, around.adc.get(at)));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let outputs = around.outputs.iter().zip(&around.dac);

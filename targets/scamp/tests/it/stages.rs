@@ -409,6 +409,13 @@ fn problems_of_stages() {
     assert_eq!(code("\"R8\", \"R9\", \"R10\", \"R11\"", "\"R8\""), "Q5121");
     let few = Job { given: vec![("ops", "mov movx".into())], ..self::whole(true) };
     assert_eq!(few.problem().code(), "Q5127");
+    // Kernels without channels, and no input.
+    let text = whole
+        .text
+        .replace("[[1, -2, 1]]", "[[[]]]")
+        .replace("[\"0:R5\"]}, \"pairGen", "[]}, \"pairGen");
+    let problem = to_graph(&read_kernels(&text).unwrap(), 4, 4).unwrap_err();
+    assert_eq!(problem.code(), "Q5052");
     // Two inputs, one of them converted.
     let text = whole.text.replace("[\"0:R5\"]}, \"pairGen", "[\"0:R5\", \"0:R6\"]}, \"pairGen");
     let text = text.replace("[[1, -2, 1]]", "[[[1, 1]]]");
