@@ -51,8 +51,8 @@ impl Use {
         match (self, compiles) {
             (Use::Read, _) => &["run", "verify", "time", "asm", "disasm", "inspect"],
             (Use::Compile, true) => &["compile", "run", "compare", "sweep"],
-            // With a model, `verify` runs the program.
-            (Use::Run, true) => &["run", "verify", "compare"],
+            // With a model, `verify` runs the program; `sweep` does for accuracies.
+            (Use::Run, true) => &["run", "verify", "compare", "sweep"],
             (Use::Run, false) | (Use::Notes, _) => &["run"],
             (Use::Verify, _) => &["verify"],
             (Use::Time, _) => &["time"],
@@ -78,6 +78,8 @@ pub enum OptionKind {
     Real(f64, f64),
     /// Any text; whoever reads it checks more.
     Text,
+    /// The path of a file that the target reads; empty for none.
+    File,
 }
 
 impl OptionInfo {
@@ -132,6 +134,11 @@ impl OptionInfo {
         OptionInfo::new(name, doc, default, OptionKind::Text)
     }
 
+    /// An option that names a file, or none.
+    pub const fn file(name: &'static str, doc: &'static str) -> OptionInfo {
+        OptionInfo::new(name, doc, "", OptionKind::File)
+    }
+
     /// The same with a word that stands for no number.
     #[must_use]
     pub const fn or(self, word: &'static str) -> OptionInfo {
@@ -151,7 +158,7 @@ impl OptionInfo {
             OptionKind::OneOf(words) => words.join(", "),
             OptionKind::Whole(from, to) => format!("{from} to {to}"),
             OptionKind::Real(from, to) => format!("{from} to {to}"),
-            OptionKind::Text => String::new(),
+            OptionKind::Text | OptionKind::File => String::new(),
         };
         self.word.map_or(values.clone(), |word| format!("{word}, {values}"))
     }
@@ -167,7 +174,7 @@ impl OptionInfo {
                 OptionKind::Real(from, to) => {
                     value.parse().is_ok_and(|number| (from..=to).contains(&number))
                 }
-                OptionKind::Text => true,
+                OptionKind::Text | OptionKind::File => true,
             }
     }
 
@@ -176,7 +183,7 @@ impl OptionInfo {
         let kind = match self.kind {
             OptionKind::Flag | OptionKind::OneOf(_) => "one of ",
             OptionKind::Whole(..) => "a whole number: ",
-            OptionKind::Real(..) | OptionKind::Text => "a number: ",
+            OptionKind::Real(..) | OptionKind::Text | OptionKind::File => "a number: ",
         };
         let (name, shown, values) = (self.name, value.escape_debug(), self.values());
         let message = format!("option {name} is \"{shown}\", expected {kind}{values}");
@@ -209,8 +216,20 @@ impl Options {
     /// # Errors
     /// `Q0501` for an unknown name, `Q0502` for a value that is not allowed.
     pub fn new(declared: &'static [OptionInfo], given: &[(String, String)]) -> Result<Self> {
-        let mut values: BTreeMap<_, _> =
-            declared.iter().map(|o| (o.name, o.default.to_owned())).collect();
+        let values = declared.iter().map(|o| (o.name, o.default.to_owned())).collect();
+        Options { values }.with(declared, given)
+    }
+
+    /// These options with some values replaced.
+    ///
+    /// # Errors
+    /// As [`Options::new`].
+    pub fn with(
+        &self,
+        declared: &'static [OptionInfo],
+        given: &[(String, String)],
+    ) -> Result<Self> {
+        let mut values = self.values.clone();
         for (name, value) in given {
             let Some(option) = declared.iter().find(|o| o.name == name) else {
                 let names = declared.iter().map(|o| o.name);

@@ -2,7 +2,7 @@
 
 use crate::arch::ScampArch;
 use crate::bus::Halving;
-use crate::files::{MAX_DEPTH, Mode};
+use crate::files::{MAX_DEPTH, Mode, read_noise};
 use crate::isa::Reg;
 use crate::readout::Readout;
 use crate::search::{Effort, Objective, Wish};
@@ -54,30 +54,40 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         &["raw", "half"],
     )
     .used_by(&[Use::Run]),
+    OptionInfo::file("noise", "TOML file with the errors of the device; it also gives --sigma")
+        .used_by(&[Use::Compile, Use::Run]),
     OptionInfo::real(
         "noise-bus",
-        "standard deviation of the noise of a write with one receiver",
-        "0",
+        "standard deviation of the noise of a write with one receiver; auto: that of --noise, else 0",
+        "auto",
         0.0..=1e9,
     )
+    .or("auto")
     .used_by(&[Use::Run]),
-    OptionInfo::real("noise-bus2", "the same with two receivers", "0", 0.0..=1e9)
+    OptionInfo::real("noise-bus2", "the same with two receivers", "auto", 0.0..=1e9)
+        .or("auto")
         .used_by(&[Use::Run]),
-    OptionInfo::real("noise-bus3", "the same with three and more", "0", 0.0..=1e9)
+    OptionInfo::real("noise-bus3", "the same with three and more", "auto", 0.0..=1e9)
+        .or("auto")
         .used_by(&[Use::Run]),
     OptionInfo::real(
         "mismatch",
-        "deviation of the share a register takes, fixed per element",
-        "0",
+        "deviation of the share a register takes, fixed per element, for registers without a map; auto: \
+         that of --noise, else 0",
+        "auto",
         0.0..=1e9,
     )
+    .or("auto")
     .used_by(&[Use::Run]),
+    OptionInfo::real("noise-scale", "all errors of the device are so many times as large", "1", 0.0..=1e3)
+        .used_by(&[Use::Run]),
     OptionInfo::whole(
         "seed",
-        "which device and run the noise comes from",
-        "0",
+        "which run the noise comes from, and which device unless --noise says; auto: that of --noise, else 0",
+        "auto",
         0..=u64::MAX as i128,
     )
+    .or("auto")
     .used_by(&[Use::Run]),
     OptionInfo::flag("saturate", "values stop at the saturation of the machine", false)
         .used_by(&[Use::Run]),
@@ -119,8 +129,8 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::text(
         "sigma",
         "standard deviations of the noise of writes with one receiver, two, three and more, for --objective \
-         and --pareto",
-        "1 1 1",
+         and --pareto; empty for those of --noise, else 1 1 1",
+        "",
     )
     .used_by(&[Use::Compile]),
     OptionInfo::flag(
@@ -381,7 +391,7 @@ impl Wishes {
             return Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"));
         }
         Ok(Wishes {
-            wish: wish(options)?,
+            wish: wish(options, arch, (width, height))?,
             pareto: options.flag("pareto"),
             bus: options.flag("bus").then(|| Halving::named(options.get("halving"))),
             search: Search::named(options.get("search")),
@@ -438,20 +448,58 @@ fn of_default_search(options: &Options) -> Result<()> {
     }
 }
 
-/// Three deviations.
-fn sigma(options: &Options) -> Result<[f64; 3]> {
+/// Three deviations, of an option or of the noise file.
+fn sigma(options: &Options, arch: &ScampArch, size: (usize, usize)) -> Result<[f64; 3]> {
     let text = options.get("sigma");
-    let list: Option<Vec<f64>> = words(text).map(|word| word.parse().ok()).collect();
-    let list = list.and_then(|list| <[f64; 3]>::try_from(list).ok());
     let is_noise = |list: &[f64; 3]| {
         list.iter().all(|sigma| (0.0..=1e9).contains(sigma))
             && list.iter().any(|&sigma| sigma > 0.0)
     };
-    list.filter(is_noise).ok_or_else(|| wrong("sigma", text, "three deviations such as 1 1.5 2"))
+    if !text.is_empty() {
+        let list: Option<Vec<f64>> = words(text).map(|word| word.parse().ok()).collect();
+        let list = list.and_then(|list| <[f64; 3]>::try_from(list).ok());
+        let expected = "three deviations such as 1 1.5 2";
+        return list.filter(is_noise).ok_or_else(|| wrong("sigma", text, expected));
+    }
+    let file = of_file(options, arch, size)?.map(|noise| noise.sigma());
+    let counts = options.flag("pareto") || options.get("objective") == "noise";
+    match file {
+        Some(list) if is_noise(&list) => Ok(list),
+        Some(_) if counts => {
+            let message =
+                "the file of option noise has no sigma above 0, by which programs are compared";
+            Err(Diagnostic::invalid("Q5055", message).help("`--sigma` gives some"))
+        }
+        _ => Ok([1.0; 3]),
+    }
+}
+
+/// What the noise file says, if there is one, for an array of so many columns and rows.
+fn of_file(
+    options: &Options,
+    arch: &ScampArch,
+    (width, height): (usize, usize),
+) -> Result<Option<Noise>> {
+    let path = options.get("noise");
+    (!path.is_empty()).then(|| read_noise(path, arch, (height, width))).transpose()
+}
+
+/// The errors of the device: those of the noise file, where options do not say otherwise.
+fn noise(options: &Options, arch: &ScampArch, size: (usize, usize)) -> Result<Option<Noise>> {
+    let mut noise = of_file(options, arch, size)?.unwrap_or_default();
+    for (name, write) in
+        ["noise-bus", "noise-bus2", "noise-bus3"].into_iter().zip(&mut noise.writes)
+    {
+        write.sigma = options.real_or(name).unwrap_or(write.sigma);
+    }
+    noise.mismatch.sigma = options.real_or("mismatch").unwrap_or(noise.mismatch.sigma);
+    noise.seed = options.whole_or("seed").unwrap_or(noise.seed);
+    noise.scale(options.real("noise-scale"));
+    Ok((!noise.is_none()).then_some(noise))
 }
 
 /// What programs are chosen by.
-fn wish(options: &Options) -> Result<Wish> {
+fn wish(options: &Options, arch: &ScampArch, size: (usize, usize)) -> Result<Wish> {
     let text = options.get("range");
     let range = match text.is_empty() {
         true => None,
@@ -462,7 +510,7 @@ fn wish(options: &Options) -> Result<Wish> {
     };
     Ok(Wish {
         objective: Objective::named(options.get("objective")),
-        sigma: sigma(options)?,
+        sigma: sigma(options, arch, size)?,
         range,
     })
 }
@@ -539,12 +587,9 @@ impl Chosen {
     /// `Q5013` for a value that means nothing, `Q5055` for options that contradict each other.
     pub(crate) fn new(options: &Options, arch: &ScampArch) -> Result<Chosen> {
         let (width, height) = size(options.get("size"), arch)?;
-        let sigma = ["noise-bus", "noise-bus2", "noise-bus3"].map(|name| options.real(name));
-        let (mismatch, seed) = (options.real("mismatch"), options.whole("seed"));
-        let noisy = mismatch > 0.0 || sigma.iter().any(|&sigma| sigma > 0.0);
         let settings = Settings {
             edge: edge(options),
-            noise: noisy.then_some(Noise { sigma, mismatch, seed }),
+            noise: noise(options, arch, (width, height))?,
             saturation: options.flag("saturate").then_some(arch.saturation),
             work: WorkLimit(1_000_000 * options.whole::<u64>("max-work")),
         };

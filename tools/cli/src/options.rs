@@ -1,10 +1,12 @@
 //! Options of targets and of suites: declared by the library, offered as options of the verbs.
 
+use crate::output;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use quincunx::diag::Diagnostic;
 use quincunx::target::{OptionInfo, OptionKind, Target, Use};
 use quincunx::targets;
 use std::cell::RefCell;
+use std::path::Path;
 
 thread_local! {
     /// The verb of the command.
@@ -92,10 +94,11 @@ pub(crate) fn set_verb(name: &str) {
     VERB.set(name.to_owned());
 }
 
-/// Refuses options of a target that change nothing in what the verb of the command does.
+/// Refuses options of a target that change nothing in what the verb of the command does. No result
+/// may replace a file that an option names.
 ///
 /// # Errors
-/// `Q0718`, with the verbs that take the option.
+/// `Q0718`, with the verbs that take the option; a result that would replace a file.
 pub(crate) fn refuse_others(
     target: &dyn Target,
     given: &[(String, String)],
@@ -109,6 +112,10 @@ pub(crate) fn refuse_others(
                 format!("option {} of {} has no effect on {verb}", option.name, info.name);
             return Err(Diagnostic::usage("Q0718", message)
                 .help(format!("it is an option of {}", verbs.join(", "))));
+        }
+        if option.kind == OptionKind::File {
+            let named = given.iter().filter(|(name, path)| name == option.name && !path.is_empty());
+            output::reads(named.map(|(_, path)| Path::new(path)))?;
         }
     }
     Ok(())
@@ -132,7 +139,9 @@ impl Declared {
 
     /// The argument; one that is on or off needs no value.
     pub(crate) fn arg(&self) -> Arg {
-        let arg = Arg::new(self.name).long(self.name).value_name("VALUE").help(self.help());
+        let is_file = self.uses.iter().all(|declared| declared.option.kind == OptionKind::File);
+        let value = if is_file { "FILE" } else { "VALUE" };
+        let arg = Arg::new(self.name).long(self.name).value_name(value).help(self.help());
         // Numbers below 0 are values, as in `--depth-slack -1`.
         let arg = arg.allow_negative_numbers(true);
         if self.uses.iter().all(|declared| declared.option.kind == OptionKind::Flag) {

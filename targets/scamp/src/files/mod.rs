@@ -1,4 +1,4 @@
-//! Files of other tools: kernel files of Cain.
+//! Files that are no programs: kernel files of Cain, and noise files.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -6,6 +6,7 @@ mod filters;
 mod graph;
 mod kernel;
 mod layout;
+mod noise;
 mod places;
 mod stages;
 
@@ -14,6 +15,7 @@ pub use graph::to_graph;
 pub use kernel::{Kernel, KernelFile, MAX_DEPTH, Mode, read_kernels};
 pub use layout::{Bit, DigitalLayout};
 pub(crate) use layout::{Channel, Layout, grid, layout_of, read_layout};
+pub(crate) use noise::read_noise;
 pub(crate) use stages::{Around, Converter, Stages};
 
 use quincunx_contract::File;

@@ -2,13 +2,16 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use super::Settings;
 use super::lower::{Lowered, Op, Place};
+use super::{Noise, Settings};
 use crate::isa::Gate;
 use quincunx_diag::{Diagnostic, Result};
 
 /// Most bits of all fractions together: their length has no bound of its own.
 const MAX_BITS: u64 = 1 << 30;
+
+/// Units of a normally distributed number.
+const DRAW: u64 = 40;
 
 /// Most work of a run. A unit is about a nanosecond of one core of 2025 in a release build; what
 /// something costs was measured, and does not depend on the machine that runs it.
@@ -50,7 +53,9 @@ impl WorkLimit {
 
 /// What running a program costs in floats, for so many elements.
 pub(super) fn work(lowered: &Lowered, size: usize, settings: &Settings) -> u64 {
-    let per_element = lowered.steps.iter().map(|step| cost(&step.op, settings)).sum::<u64>();
+    let steps = lowered.steps.iter().map(|step| cost(&step.op, settings)).sum::<u64>();
+    let patterns = settings.noise.as_ref().map_or(0, Noise::patterns) * lowered.analogue.len();
+    let per_element = steps.saturating_add(DRAW * patterns as u64);
     per_element.saturating_mul(size as u64)
 }
 
@@ -63,12 +68,11 @@ fn cost(op: &Op, settings: &Settings) -> u64 {
     match op {
         Op::Bus(step) => {
             let receivers = step.receivers.len() as u64;
-            let draws = settings.noise.as_ref().map_or(0, |noise| {
-                let written = noise.sigma[step.receivers.len().clamp(1, 3) - 1] != 0.0;
-                let shared = noise.mismatch != 0.0 && receivers > 1;
-                receivers * (u64::from(written) + if shared { receivers } else { 0 })
+            let errors = settings.noise.as_ref().map_or(0, |noise| {
+                let draw = if noise.of(step.receivers.len()).sigma == 0.0 { 0 } else { DRAW };
+                receivers * (draw + 4 + receivers * noise.patterns() as u64)
             });
-            2 + places(&step.sources, 1, 3) + places(&step.receivers, 2, 4) + 40 * draws
+            2 + places(&step.sources, 1, 3) + places(&step.receivers, 2, 4) + errors
         }
         Op::Where(sources) => 1 + places(sources, 1, 3),
         Op::All | Op::Fill(..) => 1,

@@ -4,9 +4,10 @@
 
 use super::budget::{self, Budget};
 use super::lower::{BusStep, FLAG, LogicStep, Lowered, NEWS, Op, Pattern, Place, lower};
+use super::noise::{Device, Write};
 use super::number::{Number, length};
 use super::state::Planes;
-use super::{Edge, Settings};
+use super::{Edge, Noise, Settings};
 use crate::arch::ScampArch;
 use crate::isa::{Direction, Gate, Reg};
 use crate::program::{Named, Program, Space};
@@ -28,6 +29,8 @@ pub struct Executor {
     lowered: Lowered,
     arch: ScampArch,
     settings: Settings,
+    /// Errors of the device, if it has any.
+    device: Option<Device>,
     width: usize,
     height: usize,
     /// Elements of the whole array north and east of those that are run.
@@ -67,7 +70,7 @@ impl Executor {
     ///
     /// # Errors
     /// `Q5027` for unknown 1-bit registers, `Q5060` when the array is too large, or the work beyond
-    /// the limit of the settings.
+    /// the limit of the settings, `Q5142` for maps of another array.
     pub fn new(
         program: &Program,
         arch: &ScampArch,
@@ -77,16 +80,20 @@ impl Executor {
     ) -> Result<Executor> {
         let lowered = lower(program, arch)?;
         let size = width.saturating_mul(height);
-        let planes = lowered.analogue.len() + lowered.digital.len();
+        let patterns = settings.noise.as_ref().map_or(0, Noise::patterns);
+        let planes = (1 + patterns) * lowered.analogue.len() + lowered.digital.len();
         if size == 0 || size.saturating_mul(planes) > MAX_NUMBERS {
-            let message = format!("{width} x {height} elements with {planes} registers");
+            let message = format!("{width} x {height} elements with {planes} numbers each");
             return Err(Diagnostic::unsupported("Q5060", message + " are not simulated")
                 .help("`--size WIDTHxHEIGHT` makes the array smaller"));
         }
         let work = budget::work(&lowered, size, &settings);
         settings.work.check(work)?;
+        let noise = settings.noise.as_ref();
+        noise.map_or(Ok(()), |noise| noise.check(size))?;
+        let device = noise.map(|noise| Device::new(noise, &lowered.analogue, size));
         let (arch, corner) = (arch.clone(), [0; 2]);
-        Ok(Executor { lowered, arch, settings, width, height, corner, work })
+        Ok(Executor { lowered, arch, settings, device, width, height, corner, work })
     }
 
     /// The same as a part of a larger array, which goes on so far to the north and to the east:
@@ -274,6 +281,8 @@ fn keep<T: Number>(
 struct Run<'a, T> {
     lowered: &'a Lowered,
     settings: &'a Settings,
+    /// Errors of the device with the key of the run.
+    device: Option<(&'a Device, u64)>,
     arch: &'a ScampArch,
     planes: Planes<T>,
     /// What the bus of every element carries.
@@ -291,6 +300,7 @@ impl<'a, T: Number> Run<'a, T> {
         Run {
             lowered,
             settings: &executor.settings,
+            device: executor.device.as_ref().map(|device| (device, 0)),
             arch: &executor.arch,
             bus: vec![T::zero(); width * height],
             corner: executor.corner,
@@ -301,6 +311,9 @@ impl<'a, T: Number> Run<'a, T> {
     }
 
     fn load(&mut self, inputs: &[(Named, Vec<f64>)]) -> Result<()> {
+        if let Some((device, key)) = &mut self.device {
+            *key = device.key(inputs.iter().map(|(_, image)| &image[..]));
+        }
         for ((space, register), image) in inputs {
             let (size, found) = (self.bus.len(), image.len());
             if found != size || image.iter().any(|value| !value.is_finite()) {
@@ -394,15 +407,8 @@ impl<'a, T: Number> Run<'a, T> {
     /// What an element writes: what its bus carries, with the errors of the device.
     fn written(&mut self, element: usize, write: &Write<'_>) -> T {
         let mut value = self.bus[element].clone();
-        if let Some(noise) = &self.settings.noise {
-            let receivers = write.planes.len();
-            let mut error = noise.write(receivers, write.number, element, write.position);
-            if receivers > 1 && noise.mismatch != 0.0 {
-                let mut shares = [0.0; 6];
-                noise.shares(write.planes, element, &mut shares);
-                error += shares[write.position];
-            }
-            value = T::of(value.float() + error);
+        if let Some((device, run)) = self.device {
+            value = T::of(device.written(value.float(), run, element, write));
         }
         if let Some(limit) = self.settings.saturation {
             let float = value.float();
@@ -529,16 +535,6 @@ impl<'a, T: Number> Run<'a, T> {
         };
         (0..self.bus.len()).map(is_set).collect()
     }
-}
-
-/// Where a write belongs.
-struct Write<'a> {
-    /// Number of the step.
-    number: usize,
-    /// Position among the receivers.
-    position: usize,
-    /// Planes of all receivers.
-    planes: &'a [usize],
 }
 
 fn mux(select: &[bool], set: &[bool], clear: &[bool]) -> Vec<bool> {

@@ -15,7 +15,7 @@ mod state;
 pub use budget::WorkLimit;
 pub use exec::{Executor, Mutate, Outcome};
 pub use fast::{Fast, Inputs};
-pub use noise::Noise;
+pub use noise::{Noise, Pattern, WriteErrors};
 pub(crate) use number::length;
 pub use state::Planes;
 

@@ -164,7 +164,7 @@ fn machines_that_cannot() {
 /// The result of a program on a device that has mismatch and no other error, without the rim.
 fn results(program: &Program, mismatch: f64) -> Vec<f64> {
     let side = 24;
-    let noise = (mismatch > 0.0).then_some(Noise { sigma: [0.0; 3], mismatch, seed: 5 });
+    let noise = (mismatch > 0.0).then_some(Noise::of_mismatch(mismatch, 5));
     let settings = simulate::Settings { noise, ..simulate::Settings::default() };
     let executor = Executor::new(program, &scamp5(), side, side, settings).unwrap();
     let mut random = Random::new(7);

@@ -191,23 +191,10 @@ fn saturation_stops_and_is_counted() {
     assert_eq!(outcome.saturated, 256);
 }
 
-#[test]
-fn noise_depends_on_its_seed_only() {
-    let noisy = |seed| {
-        let noise = Noise { sigma: [0.1, 0.2, 0.3], mismatch: 0.0, seed };
-        let settings = Settings { noise: Some(noise), ..Settings::default() };
-        values(&run("divq(B, A)", settings, 50.0), "B")
-    };
-    assert_eq!(noisy(1), noisy(1));
-    assert_ne!(noisy(1), noisy(2));
-    let mean = noisy(1).iter().sum::<f64>() / 256.0;
-    assert!((mean - 25.0).abs() < 0.1 && noisy(1)[0] != noisy(1)[1]);
-}
-
 /// The five steps of div cancel the mismatch of the registers in both halves; divq keeps it.
 #[test]
 fn div_corrects_the_mismatch() {
-    let noise = Noise { sigma: [0.0; 3], mismatch: 1.0, seed: 4 };
+    let noise = Noise::of_mismatch(1.0, 4);
     let settings = Settings { noise: Some(noise), ..Settings::default() };
     let outcome = run("div(B, C, D, A); divq(E, A)", settings, 50.0);
     let off = |name: &str, ideal: f64| {

@@ -137,7 +137,7 @@ fn executor(text: &str, settings: Settings) -> Executor {
 fn what_it_cannot_do_is_left_to_the_executor() {
     let read = [(0, (Space::Analogue, reg("B")))];
     let fast = |text, settings| Fast::new(&executor(text, settings), &read, Level::Scalar);
-    let noise = Noise { sigma: [0.1; 3], mismatch: 0.0, seed: 1 };
+    let noise = Noise::of_writes([0.1; 3], 1);
     for settings in [
         Settings { edge: Edge::Stale, ..Settings::default() },
         Settings { saturation: Some(128.0), ..Settings::default() },

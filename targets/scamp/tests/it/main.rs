@@ -15,6 +15,7 @@ mod global_input;
 mod golden;
 mod mutation;
 mod networks;
+mod noise;
 mod objective;
 mod prove;
 mod readme;

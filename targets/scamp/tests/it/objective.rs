@@ -91,7 +91,7 @@ fn variances_are_those_of_simulations() {
         let mut squares = vec![0.0; outputs.len()];
         let seeds = 6;
         for seed in 0..seeds {
-            let noise = Some(Noise { sigma, mismatch: 0.0, seed });
+            let noise = Some(Noise::of_writes(sigma, seed));
             let settings = simulate::Settings { noise, ..Default::default() };
             let (planes, _) = run(&program, &outputs, &|_| 0.0, settings);
             for (sum, plane) in squares.iter_mut().zip(planes) {
