@@ -334,18 +334,11 @@ impl Judged {
     }
 
     fn figures(&self, data: &Dataset) -> Figures {
-        let classes = || self.verdicts.iter().map(|verdict| verdict.class);
-        let right = |labels: &Vec<i64>| {
-            let hits = classes().zip(labels).filter(|(class, label)| {
-                class.is_some_and(|class| i64::try_from(class) == Ok(**label))
-            });
-            hits.count() as f64 / labels.len() as f64
-        };
         let worst = self.verdicts.iter().map(|verdict| verdict.error);
         Figures {
             bit_exact: self.verdicts.iter().filter(|v| v.difference.is_none()).count(),
             agree: self.verdicts.iter().filter(|verdict| verdict.agrees).count(),
-            accuracy: data.labels.as_ref().map(right),
+            accuracy: data.accuracy(self.verdicts.iter().map(|verdict| verdict.class)),
             device_mac_share: 0.0,
             stats: Stats::default(),
             seconds_compile: 0.0,

@@ -77,6 +77,15 @@ impl Dataset {
         Self::from_file(file, inputs).map_err(|problem| problem.name_file(&file.name))
     }
 
+    /// The share of classes that are right; `None` where the right ones are not known.
+    pub(crate) fn accuracy(&self, classes: impl Iterator<Item = Option<usize>>) -> Option<f64> {
+        let labels = self.labels.as_ref()?;
+        let hits = classes.zip(labels).filter(|(class, label)| {
+            class.is_some_and(|class| i64::try_from(class) == Ok(**label))
+        });
+        Some(hits.count() as f64 / labels.len() as f64)
+    }
+
     /// Data made up on the spot: `zeros`, `ones`, or `random:SEED` for `images` images of numbers
     /// between -1 and 1 (of the whole range for integer types of up to 8 bits, else of -128 to 127
     /// or 0 to 255; for the raw memory of a program, words of its width). `None` when the text says none of these.

@@ -1,24 +1,29 @@
-//! `sweep`: one model on many machines, which differ in parameters of their files.
+//! `sweep`: one model on many machines, which differ in parameters of their files, or with options of
+//! the target that differ.
 //!
 //! The model is prepared once for all machines that want the same numbers, and compiled for every
-//! combination of values. Machines that nothing beats are marked: no other one has as few cycles, as
-//! large a share of the multiplications and varied numbers as small, with one of these better.
+//! combination of values. Images with classes give the accuracy of each. Machines that nothing beats
+//! are marked: no other one has as few cycles, as large a share of the multiplications, as good an
+//! accuracy and varied parameters as small, with one of these better.
 
+mod choices;
 mod machine;
 mod picture;
+mod report;
 
 use crate::compile::build;
+use crate::executable::top1;
 use crate::model::{Prepared, prepare};
-use crate::{Calibration, Executable, Model, Outcome, Progress, Setup, parallel};
-use machine::MachineFile;
+use crate::{Calibration, Dataset, Executable, Model, Outcome, Progress, Setup, parallel};
+use choices::{is_option, machines, word};
 pub use picture::picture;
 use quincunx_contract::plan::{Place, Plan};
-use quincunx_contract::{Log, Numbers, Stats, compiler_of};
+use quincunx_contract::{Engine, Log, Numbers, Stats, compiler_of};
 use quincunx_diag::{Class, Diagnostic, Result};
-use quincunx_report::{Cell, Column, Report, Table};
+pub use report::report;
 use serde_json::Value;
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
@@ -28,14 +33,10 @@ pub const MAX_COMBINATIONS: usize = 4096;
 /// Most machines that a note names.
 const MAX_NAMED: usize = 8;
 
-/// What marks the machines that nothing beats, in words.
-const PARETO: &str = "no other machine is as fast, takes as much of the model and has varied numbers \
-                      as small, with one of these better";
-
-/// A parameter and the values it takes.
+/// A parameter of a machine, or an option of its target, and the values it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variation {
-    /// Its name in the architecture file; in a table, `table.name`.
+    /// Its name in the architecture file, in a table `table.name`; or that of the option.
     pub parameter: String,
     /// The values, as in the file but without quotes.
     pub values: Vec<String>,
@@ -64,6 +65,11 @@ pub struct Sweep<'a> {
     pub setup: &'a Setup<'a>,
     /// What varies; the last one varies fastest.
     pub vary: &'a [Variation],
+    /// What varies within a row, which has the mean accuracy, the least and the largest one. The other
+    /// figures are those of the first values.
+    pub over: &'a [Variation],
+    /// Images with their classes, for the accuracy.
+    pub data: Option<&'a Dataset>,
     /// A node that a machine does not take is a misfit.
     pub strict: bool,
     /// Batch normalisations are folded into the layers before them.
@@ -102,6 +108,11 @@ pub struct Figures {
     pub share: f64,
     /// Why a layer that multiplies is on the host, if one is.
     pub left: Option<String>,
+    /// Shares of images whose class is right, one for each choice of what varies within the row;
+    /// empty without images.
+    pub accuracies: Vec<f64>,
+    /// Some of it runs on the machine.
+    uses_device: bool,
     /// What the target tells of every program.
     figures: Vec<(&'static str, Vec<String>)>,
 }
@@ -110,10 +121,15 @@ pub struct Figures {
 ///
 /// # Errors
 /// `Q0653` for values that cannot be combined; `Q0652` for an unknown parameter; what the target says
-/// about a value that it refuses in every combination; a model that cannot be prepared; bugs. What
-/// does not fit is a row.
+/// about a value that it refuses in every combination; `Q0655` for images without classes; a model that
+/// cannot be prepared; bugs. What does not fit is a row.
 pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
     let compiler = compiler_of(sweep.setup.target)?;
+    if sweep.data.is_some_and(|data| data.labels.is_none()) {
+        return Err(Diagnostic::usage("Q0655", "the data has no classes of its images")
+            .help("accuracy needs an array `labels` in an .npz file")
+            .into());
+    }
     let machines = machines(sweep)?;
     progress.start("prepare", 0);
     let mut prepared: Vec<(Numbers, Prepared)> = Vec::new();
@@ -132,7 +148,7 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
         || Ok(()),
         |(), index| {
             let result = match &machines[index].1 {
-                Ok(setup) => compiled(setup, sweep.strict, &prepared),
+                Ok(setup) => compiled(sweep, setup, &prepared),
                 Err(problem) => Ok((Err(Misfit::Machine(problem.clone())), Vec::new())),
             };
             progress.step();
@@ -140,110 +156,62 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
             Ok(result)
         },
     )?;
-    let row = |((values, _), result): ((Vec<Value>, _), Outcome<_>)| {
-        let (result, told) = result?;
-        Ok(Row { values, result, pareto: false, told })
+    let results = results.into_iter().collect::<Outcome<Vec<Compiled>>>()?;
+    let within = choices::count(sweep.over).max(1);
+    let mut results = results.into_iter();
+    let row = |(values, _): &(Vec<Value>, _)| {
+        let values = values[..sweep.vary.len()].to_vec();
+        Row::joined(values, results.by_ref().take(within))
     };
-    let rows = machines.into_iter().zip(results).map(row).collect::<Outcome<Vec<Row>>>()?;
-    Ok(marked(rows))
+    let rows = machines.iter().step_by(within).filter_map(row).collect();
+    let costs = sweep.vary.iter().map(|variation| !is_option(sweep.setup, variation));
+    Ok(marked(rows, &costs.collect::<Vec<_>>()))
 }
 
-/// The machine of a combination of values, or why there is none.
-type Machine<'a> = (Vec<Value>, Result<Setup<'a>>);
-
-/// Every combination with its machine.
-fn machines<'a>(sweep: &Sweep<'a>) -> Result<Vec<Machine<'a>>> {
-    let (setup, vary) = (sweep.setup, sweep.vary);
-    let file = MachineFile::of(&*setup.arch)?;
-    let values = |v: &Variation| v.values.iter().map(|w| file.value(&v.parameter, w)).collect();
-    let choices: Vec<Vec<Value>> = vary.iter().map(values).collect();
-    check(vary, &choices)?;
-    let machine = |values: Vec<Value>| {
-        let names = vary.iter().map(|variation| &*variation.parameter);
-        let changes: Vec<(&str, &Value)> = names.zip(&values).collect();
-        let arch = file.with(setup.target, &changes).map_err(|problem| placed(&changes, problem));
-        let (target, options) = (setup.target, &setup.options);
-        (values, arch.map(|arch| Setup { target, arch, options: options.clone() }))
-    };
-    let machines: Vec<Machine<'_>> = combinations(&choices).into_iter().map(machine).collect();
-    for (place, values) in choices.iter().enumerate() {
-        for value in values {
-            let mut with = machines.iter().filter(|(values, _)| values[place] == *value);
-            let refused = with.clone().all(|(_, setup)| setup.is_err());
-            if let Some((_, Err(problem))) = with.next().filter(|_| refused) {
-                return Err(problem.clone());
-            }
-        }
-    }
-    Ok(machines)
-}
-
-/// What the target says about a machine, which lies in no file: with its values.
-fn placed(changes: &[(&str, &Value)], problem: Diagnostic) -> Diagnostic {
-    if problem.code() == "Q0652" || problem.class() == Class::Bug {
-        return problem;
-    }
-    let values: Vec<String> =
-        changes.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let message = format!("no machine with {}: {}", values.join(" "), problem.message());
-    Diagnostic::invalid(problem.code(), message).help_if(problem.help_text().map(str::to_owned))
-}
-
-/// Refuses what gives rows twice, or too many.
-fn check(vary: &[Variation], choices: &[Vec<Value>]) -> Result<()> {
-    let wrong = |message: String| Err(Diagnostic::usage("Q0653", message));
-    let mut names = BTreeSet::new();
-    for (Variation { parameter, values }, choices) in vary.iter().zip(choices) {
-        if !names.insert(parameter) {
-            return wrong(format!("{parameter} is varied twice"));
-        }
-        let same = |a: &Value, b: &Value| {
-            a == b || a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a == b)
-        };
-        let is_known = |&index: &usize| choices[..index].iter().any(|x| same(x, &choices[index]));
-        let twice = (0..choices.len()).find(is_known);
-        if let Some(index) = twice {
-            return wrong(format!("{parameter} has the value {} twice", values[index]));
-        }
-    }
-    let count = choices.iter().fold(1, |count: usize, list| count.saturating_mul(list.len()));
-    if count > MAX_COMBINATIONS {
-        return wrong(format!(
-            "there are {count} combinations, expected at most {MAX_COMBINATIONS}"
-        ));
-    }
-    Ok(())
-}
-
-/// One of each list, in every way; the last list changes fastest.
-fn combinations(choices: &[Vec<Value>]) -> Vec<Vec<Value>> {
-    choices.iter().fold(vec![Vec::new()], |known, list| {
-        let longer =
-            |known: &Vec<Value>, value: &Value| [&known[..], std::slice::from_ref(value)].concat();
-        known.iter().flat_map(|known| list.iter().map(|value| longer(known, value))).collect()
-    })
-}
+/// What became of a combination of values, and what the compiler told.
+type Compiled = (std::result::Result<Figures, Misfit>, Vec<Diagnostic>);
 
 /// What became of the model on a machine, and what the compiler told.
 fn compiled(
+    sweep: &Sweep<'_>,
     setup: &Setup<'_>,
-    strict: bool,
     prepared: &[(Numbers, Prepared)],
-) -> Outcome<(std::result::Result<Figures, Misfit>, Vec<Diagnostic>)> {
+) -> Outcome<Compiled> {
     let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
     let found = prepared.iter().find(|(known, _)| *known == numbers);
     let bug = || Diagnostic::bug("a machine wants other numbers than it did");
     let (_, Prepared { graph, .. }) = found.ok_or_else(bug)?;
     let mut log = Log::default();
-    let (plan, result) = build(graph, setup, strict, &mut log)?;
+    let (plan, result) = build(graph, setup, sweep.strict, &mut log)?;
     let result = match result {
-        Ok(executable) => Ok(Figures::of(&plan, &executable)),
+        Ok(executable) => {
+            let figures = Figures::of(&plan, &executable);
+            match sweep.data.map(|data| accuracy(&executable, data)).transpose() {
+                Ok(share) => Ok(Figures { accuracies: share.into_iter().collect(), ..figures }),
+                Err(problem) if problem.class() == Class::Unsupported => {
+                    Err(Misfit::Model(problem))
+                }
+                Err(problem) => return Err(problem.into()),
+            }
+        }
         Err(failure) if failure.exit_code() == Class::Unsupported.exit_code() => {
             Err(Misfit::Model(quincunx_diag::first(failure.diagnostics)))
         }
         Err(failure) => return Err(failure),
     };
     Ok((result, log.diagnostics))
+}
+
+/// The share of images whose class is right on the machine.
+fn accuracy(executable: &Executable, data: &Dataset) -> Result<f64> {
+    let mut session = executable.load_with(Engine::Fast)?;
+    let mut classes = Vec::with_capacity(data.images.len());
+    for (index, image) in data.images.iter().enumerate() {
+        let trace = session.run(image).map_err(|problem| data.at_image(index, problem))?;
+        let output = executable.outputs.first();
+        classes.push(output.and_then(|output| trace.outputs.get(output)).and_then(top1));
+    }
+    data.accuracy(classes.into_iter()).ok_or_else(|| Diagnostic::bug("the data has no classes"))
 }
 
 impl Figures {
@@ -257,7 +225,20 @@ impl Figures {
             }
         }
         let (stats, share) = (executable.stats(), plan.device_share());
-        Figures { stats, share, left: left(plan), figures }
+        let (left, uses_device) = (left(plan), plan.uses_device());
+        Figures { stats, share, left, accuracies: Vec::new(), uses_device, figures }
+    }
+
+    /// The mean accuracy; `None` without images.
+    pub fn accuracy(&self) -> Option<f64> {
+        let list = &self.accuracies;
+        (!list.is_empty()).then(|| list.iter().sum::<f64>() / list.len() as f64)
+    }
+
+    /// The least accuracy and the largest one; `None` without images.
+    pub fn accuracy_range(&self) -> Option<(f64, f64)> {
+        let list = || self.accuracies.iter().copied();
+        list().reduce(f64::min).zip(list().reduce(f64::max))
     }
 
     /// Time where the clock is known, else cycles; infinite where nothing runs on the machine.
@@ -281,11 +262,15 @@ fn left(plan: &Plan) -> Option<String> {
     Some(format!("{} is on the host: {reason}{others}", most.node))
 }
 
-/// The rows with those marked that no other one beats.
-fn marked(mut rows: Vec<Row>) -> Vec<Row> {
+/// The rows with those marked that no other one beats; `costs` says which varied values are
+/// parameters of machines.
+fn marked(mut rows: Vec<Row>, costs: &[bool]) -> Vec<Row> {
     let is_best = |row: &Row| {
-        let runs = row.result.as_ref().is_ok_and(|figures| figures.stats.cycles.is_some());
-        runs && !rows.iter().any(|other| other.beats(row))
+        let is_measured = |figures: &Figures| {
+            figures.stats.cycles.is_some() || figures.uses_device && figures.accuracy().is_some()
+        };
+        row.result.as_ref().is_ok_and(is_measured)
+            && !rows.iter().any(|other| other.beats(row, costs))
     };
     let best: Vec<bool> = rows.iter().map(is_best).collect();
     rows.iter_mut().zip(best).for_each(|(row, best)| row.pareto = best);
@@ -293,12 +278,33 @@ fn marked(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 impl Row {
-    /// No worse in anything, and better in something. Machines that differ in words are not compared.
-    fn beats(&self, other: &Row) -> bool {
+    /// The row of what varies within it; `None` for nothing.
+    fn joined(values: Vec<Value>, list: impl Iterator<Item = Compiled>) -> Option<Row> {
+        let (result, told) = list.reduce(|(first, mut told), (other, own)| {
+            told.extend(own.into_iter().filter(|one| !told.contains(one)).collect::<Vec<_>>());
+            let result = match (first, other) {
+                (Ok(mut first), Ok(other)) => {
+                    first.accuracies.extend(other.accuracies);
+                    Ok(first)
+                }
+                (Err(misfit), _) | (_, Err(misfit)) => Err(misfit),
+            };
+            (result, told)
+        })?;
+        Some(Row { values, result, pareto: false, told })
+    }
+
+    /// No worse in anything, and better in something. Machines that differ in words are not compared;
+    /// options cost nothing.
+    fn beats(&self, other: &Row, costs: &[bool]) -> bool {
         let (Ok(mine), Ok(theirs)) = (&self.result, &other.result) else { return false };
         let mut orders =
             vec![mine.time().partial_cmp(&theirs.time()), theirs.share.partial_cmp(&mine.share)];
-        for pair in self.values.iter().zip(&other.values) {
+        if let Some(pair) = mine.accuracy().zip(theirs.accuracy()) {
+            orders.push(pair.1.partial_cmp(&pair.0));
+        }
+        let pairs = self.values.iter().zip(&other.values).zip(costs);
+        for (pair, _) in pairs.filter(|(_, is_cost)| **is_cost) {
             orders.push(match (pair.0.as_f64(), pair.1.as_f64()) {
                 (Some(mine), Some(theirs)) => mine.partial_cmp(&theirs),
                 _ => (pair.0 == pair.1).then_some(Ordering::Equal),
@@ -311,7 +317,7 @@ impl Row {
     /// What became of the model, in a word.
     fn status(&self) -> &'static str {
         match &self.result {
-            Ok(figures) if figures.stats.cycles.is_none() => "host",
+            Ok(figures) if !figures.uses_device => "host",
             Ok(figures) if figures.left.is_some() => "in part",
             Ok(_) => "ok",
             Err(Misfit::Machine(_)) => "no machine",
@@ -354,10 +360,7 @@ pub fn told(sweep: &Sweep<'_>, rows: &[Row]) -> Vec<Diagnostic> {
     }
     let machine = |row: &&Row| {
         let names = sweep.vary.iter().map(|variation| &variation.parameter);
-        let pairs = names.zip(&row.values).map(|(name, value)| match value.as_str() {
-            Some(text) => format!("{name}={text}"),
-            None => format!("{name}={value}"),
-        });
+        let pairs = names.zip(&row.values).map(|(name, value)| format!("{name}={}", word(value)));
         pairs.collect::<Vec<_>>().join(" ")
     };
     let with_machines = |(told, with): (&Diagnostic, Vec<&Row>)| {
@@ -369,112 +372,4 @@ pub fn told(sweep: &Sweep<'_>, rows: &[Row]) -> Vec<Diagnostic> {
         told.clone().with_note(format!("{count}: {}", list.join("; ")))
     };
     found.into_iter().map(with_machines).collect()
-}
-
-/// What is the same for all machines, and a row for each.
-pub fn report(sweep: &Sweep<'_>, rows: &[Row]) -> Report {
-    let figures = figures(sweep, rows);
-    let mut summary = Table::properties("summary");
-    summary.property("target", sweep.setup.name());
-    summary.property("machine", sweep.setup.arch.name());
-    summary.property("combinations", rows.len());
-    summary.property("compiled", rows.iter().filter(|row| row.result.is_ok()).count());
-    for figure in figures.iter().filter(|figure| !figure.differs()) {
-        let known = figure.cells.iter().find(|cell| **cell != Cell::Empty);
-        summary.property(figure.name, known.cloned().unwrap_or(Cell::Empty));
-    }
-    summary.property("pareto", PARETO);
-    Report::new().table(table(sweep, rows, &figures)).table(summary)
-}
-
-/// What targets tell of programs besides their speed: a cell for every row.
-struct Figure {
-    name: &'static str,
-    cells: Vec<Cell>,
-}
-
-impl Figure {
-    fn differs(&self) -> bool {
-        let mut known = self.cells.iter().filter(|cell| **cell != Cell::Empty);
-        let first = known.next();
-        known.any(|cell| Some(cell) != first)
-    }
-}
-
-/// The figures that are no varied parameters, in the order of the target.
-fn figures(sweep: &Sweep<'_>, rows: &[Row]) -> Vec<Figure> {
-    let of = |row: &Row| row.result.as_ref().map_or(&[][..], |figures| &figures.figures).to_vec();
-    let all: Vec<_> = rows.iter().map(of).collect();
-    let mut names: Vec<&'static str> = Vec::new();
-    for &(name, _) in all.iter().flatten() {
-        let varied = sweep.vary.iter().any(|variation| variation.parameter == name);
-        if !varied && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let cell = |row: &Vec<(&'static str, Vec<String>)>, name| {
-        let found = row.iter().find(|(known, _)| *known == name);
-        found.map_or(Cell::Empty, |(_, values)| figure(values))
-    };
-    let cells = |name| all.iter().map(|row| cell(row, name)).collect();
-    names.into_iter().map(|name| Figure { name, cells: cells(name) }).collect()
-}
-
-/// A figure of one program, or of several.
-fn figure(values: &[String]) -> Cell {
-    let one = |text: &String| match (text.parse(), text.parse::<f64>()) {
-        (Ok(count), _) => Cell::Count(count),
-        (_, Ok(number)) if number.is_finite() => Cell::Brief(number),
-        _ => text.as_str().into(),
-    };
-    match values {
-        [only] => one(only),
-        _ => Cell::List(values.iter().map(one).collect(), values.len()),
-    }
-}
-
-fn value(value: &Value) -> Cell {
-    match (value.as_i64(), value.as_f64(), value.as_str()) {
-        (Some(whole), ..) => Cell::Integer(whole),
-        (_, Some(number), _) => Cell::Number(number),
-        (.., Some(text)) => text.into(),
-        _ => value.to_string().into(),
-    }
-}
-
-fn table(sweep: &Sweep<'_>, rows: &[Row], figures: &[Figure]) -> Table {
-    let parameter = |(place, variation): (usize, &Variation)| {
-        let name = variation.parameter.clone();
-        match rows.iter().all(|row| row.values[place].is_number()) {
-            true => Column::number(name),
-            false => Column::text(name),
-        }
-    };
-    let mut columns: Vec<Column> = sweep.vary.iter().enumerate().map(parameter).collect();
-    columns.extend(["status", "pareto"].map(Column::text));
-    columns.extend(["cycles", "microseconds", "device_mac_share"].map(Column::number));
-    columns.extend(["instructions", "bytes"].map(Column::number));
-    let differing = || figures.iter().filter(|figure| figure.differs());
-    columns.extend(differing().map(|figure| Column::number(figure.name.replace(' ', "_"))));
-    columns.push(Column::text("problem"));
-    let mut table = Table::new("rows", columns);
-    for (index, row) in rows.iter().enumerate() {
-        let mut cells: Vec<Cell> = row.values.iter().map(value).collect();
-        cells.push(row.status().into());
-        cells.push(row.pareto.then_some("yes").into());
-        match &row.result {
-            Ok(Figures { stats, share, .. }) => cells.extend([
-                stats.cycles.into(),
-                stats.seconds().map(|seconds| Cell::Brief(seconds * 1e6)).into(),
-                Cell::Share(*share),
-                stats.instructions.into(),
-                stats.bytes.into(),
-            ]),
-            Err(_) => cells.extend(std::iter::repeat_n(Cell::Empty, 5)),
-        }
-        cells.extend(differing().map(|figure| figure.cells[index].clone()));
-        cells.push(row.problem().into());
-        table.push(cells);
-    }
-    table
 }

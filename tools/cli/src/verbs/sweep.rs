@@ -1,22 +1,28 @@
 //! `sweep`.
 
-use crate::args::{Machine, Preparation, TextOutput};
+use crate::args::{Data, Images, Machine, Preparation, TextOutput};
 use crate::console::Console;
 use crate::input;
+use crate::options::refuse_others;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
-use quincunx::diag::Sources;
+use quincunx::diag::{Diagnostic, Sources};
 use quincunx::sweep::{self, Variation, nothing_fits, picture, report, sweep, told};
-use quincunx::{Calibration, Outcome, find_target};
+use quincunx::target::{Target, Use};
+use quincunx::{Calibration, InputSpec, Outcome, find_target};
 use std::path::PathBuf;
 
-/// Compile one model for many machines that differ in their parameters
+/// Compile one model for many machines that differ in their parameters, or with different options
 ///
 /// Prints a row for every combination of values: what it takes on that machine, or why the model
 /// does not fit. pareto marks machines that nothing beats: no other one is as fast, takes as large a
 /// share of the multiplications and has varied numbers as small, with one of these better. Speed is
 /// time where the clock is known, otherwise cycles; that a smaller number is a cheaper machine is an
 /// assumption. What is the same for all of them follows in a second table.
+///
+/// With --data, which needs an array `labels`, the simulated machines also classify images: accuracy is
+/// the share that is right. --over then gives what varies within a row: the row has the mean, the least
+/// and the largest accuracy.
 ///
 /// Exits with 4 when the model fits none of the machines.
 #[derive(Args)]
@@ -26,16 +32,25 @@ pub(crate) struct Sweep {
     /// The target
     #[arg(short, long, value_name = "TARGET")]
     target: String,
-    /// A parameter of the machine and the values it takes; in a table of the architecture file, as
-    /// TABLE.NAME; may be repeated, for every combination (see `quincunx targets NAME`)
+    /// A parameter of the machine, in a table of the architecture file as TABLE.NAME, or an option of
+    /// the target, and the values it takes; may be repeated, for every combination (see `quincunx
+    /// targets NAME`)
     #[arg(long, value_name = "NAME=VALUE,...", required = true)]
     vary: Vec<Variation>,
+    /// The same for what varies within a row, as seed=0,1,2: the accuracy is that of all of them
+    #[arg(long, value_name = "NAME=VALUE,...", requires = "data")]
+    over: Vec<Variation>,
+    /// Inputs with an array `labels`, to simulate the machines with: .npz (arrays by input name)
+    #[arg(short, long, value_name = "FILE")]
+    data: Option<String>,
+    #[command(flatten)]
+    images: Images,
     #[command(flatten)]
     machine: Machine,
     /// A machine that does not take a node does not fit
     #[arg(long)]
     strict: bool,
-    /// Draw cycles over the first varied parameter as a picture (SVG)
+    /// Draw cycles, with --data the accuracy, over what varies first as a picture (SVG)
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     #[command(flatten)]
@@ -54,19 +69,30 @@ impl Sweep {
             return Err(two_on_stdout().into());
         }
         output::expect(results.into_iter().flatten())?;
+        self.check_options(target)?;
+        let file = input::open(&self.model)?;
+        let data = self.data.clone().map(|data| Data { data, images: self.images });
+        let data_file = data.as_ref().map(input::data_file).transpose()?.flatten();
         let calibration = input::calibration(&self.preparation)?;
-        let model = input::model(&input::open(&self.model)?, &self.preparation, &calibration)?;
+        let shaping = data_file.iter().chain(&calibration);
+        let model = input::model(&file, &self.preparation, shaping)?;
         input::note_data_beside(&self.preparation, &model)?;
         let setup = input::setup(target, &self.machine, &model)?;
+        let inputs = InputSpec::of(&model.graph);
+        let data = data.map(|data| input::dataset(&data, data_file.as_ref(), &inputs, console));
+        let data = data.transpose()?;
         let job = sweep::Sweep {
             model: &model,
             setup: &setup,
             vary: &self.vary,
+            over: &self.over,
+            data: data.as_ref(),
             strict: self.strict,
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
             calibration: Calibration {
                 file: calibration.as_ref(),
                 made_up: self.preparation.made_up(),
+                evaluated: data_file.as_ref(),
                 ..Calibration::default()
             },
             threads: console.threads,
@@ -85,6 +111,39 @@ impl Sweep {
                 console.failure(&failure);
                 Ok(failure.exit_code())
             }
+        }
+    }
+
+    /// Refuses options that change nothing: those that other verbs have, and without images those that
+    /// change runs alone.
+    fn check_options(&self, target: &dyn Target) -> Outcome<()> {
+        let is_option = |name: &str| target.info().options.iter().any(|o| o.name == name);
+        let vary = self.vary.iter().chain(&self.over);
+        let pairs = vary.flat_map(|v| v.values.iter().map(|w| (v.parameter.clone(), w.clone())));
+        let varied: Vec<_> = pairs.filter(|(name, _)| is_option(name)).collect();
+        refuse_others(target, &varied)?;
+        if self.data.is_none() {
+            let images = self.images.images.iter().map(|_| "--images");
+            input::without_effect(images, "a sweep without --data")?;
+        }
+        let given = self.machine.options()?;
+        if let Some((name, _)) = varied.iter().find(|(name, _)| given.iter().any(|g| g.0 == *name))
+        {
+            let message = format!("option {name} is given and varied");
+            return Err(Diagnostic::usage("Q0714", message).help("leave one of them out").into());
+        }
+        let of_runs = |name: &str| {
+            let option = target.info().options.iter().find(|option| option.name == name);
+            option.is_some_and(|option| option.uses == [Use::Run])
+        };
+        match given.iter().chain(&varied).find(|(name, _)| of_runs(name)) {
+            Some((name, _)) if self.data.is_none() => {
+                let message = format!("option {name} has no effect on a sweep without --data");
+                Err(Diagnostic::usage("Q0718", message)
+                    .help("give images with their classes")
+                    .into())
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -119,3 +119,72 @@ fn options_of_kernels_are_checked() {
     let (exit, text) = said(&["--registers", "A B"]);
     assert!(exit == 4 && text.contains("Q5091") && text.contains("registers suffice"), "{text}");
 }
+
+/// A noise file is read, and no result replaces it; what is wrong in it shows its place.
+#[test]
+fn noise_files_of_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let noise = place.path().join("noise.toml");
+    let noise = noise.to_str().unwrap();
+    let program = golden("sample_jss_format.txt");
+    let run = |text: &str, more: &[&str]| {
+        std::fs::write(noise, text).unwrap();
+        let own = ["run", &program, "--data", "ones", "--size", "6x4", "--noise", noise];
+        quincunx(&[&own[..], more].concat())
+    };
+    let ideal = run("", &[]);
+    let biased = run("[bus]\nbias = 0.5\n", &[]);
+    assert_eq!((ideal.code, biased.code), (0, 0), "{}", biased.stderr);
+    assert_ne!(ideal.stdout, biased.stdout);
+    let wrong = run("[bus]\nsigma = -0.5\n", &[]);
+    assert_eq!(wrong.code, 3, "{}", wrong.stderr);
+    let shown = "noise.toml:2:9";
+    assert!(wrong.stderr.contains("Q5142") && wrong.stderr.contains(shown), "{}", wrong.stderr);
+    let replaced = run("[bus]\nbias = 0.5\n", &["--output", noise]);
+    assert_eq!(replaced.code, 2, "{}", replaced.stderr);
+    assert_eq!(std::fs::read_to_string(noise).unwrap(), "[bus]\nbias = 0.5\n");
+}
+
+/// Options that would change nothing in a sweep are refused.
+#[test]
+fn options_of_sweeps_are_checked() {
+    let model = crate::support::digits("digits.onnx");
+    let data = crate::support::digits("test.npz");
+    let sweep = |more: &[&str]| {
+        let run = quincunx(&[&["sweep", &model, "--target", "scamp"], more].concat());
+        (run.code, run.stderr)
+    };
+    for (options, code) in [
+        (&["--vary", "noise-bus=0,1"][..], "Q0718"),
+        (&["--vary", "depth=1", "--noise-bus", "1"], "Q0718"),
+        (&["--vary", "depth=1", "--images", "1"], "Q0708"),
+        (&["--vary", "cost-model=bus", "--data", &data], "Q0718"),
+        (&["--vary", "depth=1", "--depth", "2"], "Q0714"),
+        (&["--vary", "width=16", "--vary", "depth=-1"], "Q0502"),
+    ] {
+        let (exit, said) = sweep(options);
+        assert!(exit == 2 && said.contains(code), "{options:?}: {said}");
+    }
+    // There is no accuracy over which it would be.
+    assert_eq!(sweep(&["--vary", "depth=1", "--over", "seed=1"]).0, 2);
+}
+
+/// `--objective noise` takes the deviations of the noise file.
+#[test]
+fn noise_files_of_objectives() {
+    let good = std::fs::read_to_string(golden("cain_inputs/gauss3.json")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let noise = place.path().join("noise.toml");
+    let said = |text: &str, more: &[&str]| {
+        std::fs::write(&noise, text).unwrap();
+        let own = ["--effort", "fast", "--pareto", "--noise", noise.to_str().unwrap()];
+        compile(place.path(), &good, &[&own[..], more].concat())
+    };
+    let file = "[bus]\nsigma = 2\n[bus2]\nsigma = 3\n[bus3]\nsigma = 4\n";
+    let given = said("", &["--sigma", "2 3 4"]);
+    assert!(given.0 == 0 && given.1.contains("Q5103"), "{}", given.1);
+    std::fs::remove_dir_all(place.path().join("out")).unwrap();
+    assert_eq!(said(file, &[]), given);
+    let (exit, text) = said("[bus]\nbias = 1\n", &[]);
+    assert!(exit == 3 && text.contains("Q5055") && text.contains("--sigma"), "{text}");
+}

@@ -146,6 +146,20 @@ mod tests {
         (target, MachineFile::of(&*target.arch(&ArchSource::Default).unwrap()).unwrap())
     }
 
+    /// A name says whether a parameter or an option is meant.
+    #[test]
+    fn no_option_is_named_like_a_parameter() {
+        for target in targets() {
+            let (_, file) = machine(target.info().name);
+            let known = file.parameters();
+            for option in target.info().options {
+                let is_known =
+                    known.contains_key(option.name) || file.absent.contains(&option.name);
+                assert!(!is_known, "{} {}", target.info().name, option.name);
+            }
+        }
+    }
+
     /// The value of a parameter in the file of the machine that has it set.
     fn changed(target: &str, parameter: &str, word: &str) -> Result<Value> {
         let (target, file) = machine(target);

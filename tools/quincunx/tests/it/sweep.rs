@@ -1,10 +1,13 @@
 //! `sweep`: every row is what `compile` makes for that machine alone.
 
+use quincunx::compare::{Comparison, compare};
 use quincunx::compile::{Job, compile};
 use quincunx::report::{Format, Heading};
 use quincunx::sweep::{Sweep, Variation, nothing_fits, picture, report, sweep, told};
 use quincunx::target::ArchSource;
-use quincunx::{Calibration, InputFile, Model, Outcome, Setup, Silent, find_target};
+use quincunx::{
+    Calibration, Dataset, InputFile, InputSpec, Model, Outcome, Setup, Silent, find_target,
+};
 use serde_json::{Map, Value};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -43,6 +46,8 @@ impl Case {
             model: &model,
             setup: &self.setup,
             vary: &self.vary,
+            over: &[],
+            data: None,
             strict: self.strict,
             fold_batch_norm: true,
             calibration: Calibration::default(),
@@ -69,6 +74,8 @@ impl Case {
             model: &model,
             setup: &self.setup,
             vary: &self.vary,
+            over: &[],
+            data: None,
             strict: false,
             fold_batch_norm: true,
             calibration: Calibration::default(),
@@ -206,4 +213,98 @@ fn refused_machines_are_rows_and_refused_values_errors() {
     for text in ["", "rows", "=4", "rows=", "rows=4,,8"] {
         assert!(text.parse::<Variation>().is_err(), "{text}");
     }
+}
+
+/// The first test images with their classes.
+fn images(model: &Model) -> Dataset {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/test.npz");
+    let inputs = InputSpec::of(&model.graph);
+    let all = Dataset::read(&InputFile::open(&path).unwrap(), &inputs).unwrap();
+    all.select(&"24".parse().unwrap()).unwrap()
+}
+
+const ARRAY: [(&str, &str); 2] = [("effort", "fast"), ("size", "16x16")];
+
+/// The rows of a sweep over options, with the accuracies, as JSON.
+fn accuracies(
+    data: &Dataset,
+    [vary, over]: [&[&str]; 2],
+    threads: usize,
+) -> Outcome<Vec<Map<String, Value>>> {
+    let parse = |list: &[&str]| list.iter().map(|v| v.parse().unwrap()).collect::<Vec<Variation>>();
+    let (model, setup) = (digits(), setup("scamp", &ARRAY, None));
+    let job = Sweep {
+        model: &model,
+        setup: &setup,
+        vary: &parse(vary),
+        over: &parse(over),
+        data: Some(data),
+        strict: false,
+        fold_batch_norm: true,
+        calibration: Calibration::default(),
+        threads: NonZeroUsize::new(threads).unwrap(),
+    };
+    let rows = sweep(&job, &Silent)?;
+    let drawn = picture(&job, &rows, &Heading::new(""));
+    assert_eq!(drawn.matches("<title>").count(), 1 + rows.len());
+    assert_eq!(drawn.matches(": accuracy").count(), rows.len());
+    let json: Value = serde_json::from_str(&report(&job, &rows).render(Format::Json)).unwrap();
+    let rows = json["rows"].as_array().unwrap().iter();
+    Ok(rows.map(|row| row.as_object().unwrap().clone()).collect())
+}
+
+/// What `compare` finds for one choice of options.
+fn compared(data: &Dataset, options: &[(&str, &str)]) -> f64 {
+    let model = digits();
+    let setup = setup("scamp", &[&ARRAY[..], options].concat(), None);
+    let comparison = Comparison {
+        model: &model,
+        data,
+        calibration: Calibration::default(),
+        fold_batch_norm: true,
+        layers: false,
+        threads: NonZeroUsize::MIN,
+    };
+    let rows = compare(&comparison, &[setup], &Silent).unwrap();
+    rows[0].figures.as_ref().unwrap().accuracy.unwrap()
+}
+
+/// Options vary; the accuracy is the one of `compare`, and that of what varies within a row its mean
+/// with the least and the largest.
+#[test]
+fn accuracies_are_what_compare_finds() {
+    let data = images(&digits());
+    let rows = accuracies(&data, [&["depth=0,8"], &[]], 1).unwrap();
+    for (row, depth) in rows.iter().zip([0, 8]) {
+        assert_eq!((&row["depth"], &row["status"]), (&depth.into(), &"in part".into()));
+        let found = compared(&data, &[("depth", &depth.to_string())]);
+        assert_eq!(row["accuracy"].as_f64().unwrap(), found);
+        assert!(!row.contains_key("least_accuracy"));
+    }
+    let vary: [&[&str]; 2] = [&["noise-bus=0,0.3"], &["seed=1,2"]];
+    let rows = accuracies(&data, vary, 1).unwrap();
+    assert_eq!(rows, accuracies(&data, vary, 2).unwrap());
+    let of = |seed| compared(&data, &[("noise-bus", "0.3"), ("seed", seed)]);
+    let (one, two) = (of("1"), of("2"));
+    let number = |name: &str| rows[1][name].as_f64().unwrap();
+    assert_eq!(number("accuracy"), (one + two) / 2.0);
+    assert_eq!(number("least_accuracy"), one.min(two));
+    assert_eq!(number("largest_accuracy"), one.max(two));
+    // The array without noise is more accurate, which beats the other one.
+    assert!(rows[0]["accuracy"].as_f64().unwrap() > number("accuracy"));
+    assert_eq!((&rows[0]["pareto"], &rows[1]["pareto"]), (&"yes".into(), &Value::Null));
+}
+
+#[test]
+fn options_and_data_that_do_not_do_are_refused() {
+    let data = images(&digits());
+    let refused = |data: &Dataset, vary: &str, over: &str| {
+        let problem = accuracies(data, [&[vary], &[over]], 1).err().unwrap();
+        problem.diagnostics[0].code()
+    };
+    assert_eq!(refused(&data, "noise-bus=-1", "seed=1"), "Q0502");
+    assert_eq!(refused(&data, "noise-buss=1", "seed=1"), "Q0652");
+    assert_eq!(refused(&data, "seed=1", "seed=2"), "Q0653");
+    let unknown = Dataset { labels: None, ..data };
+    assert_eq!(refused(&unknown, "depth=1", "seed=1"), "Q0655");
 }
