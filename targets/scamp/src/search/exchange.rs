@@ -310,16 +310,16 @@ impl<'a> Exchange<'a> {
 
     /// The plan after the move; `None` if it does not fit the registers, or is the same as before.
     fn fitting(&self, plan: &Plan, cut: &Cut, new: Option<&Step>, ways: &[Way]) -> Option<Plan> {
+        // The place of every step afterwards; what goes has one too, which nobody asks for.
         let mut order: Vec<Option<usize>> = Vec::with_capacity(plan.steps.len() + 1);
-        let mut at = vec![0; plan.steps.len()];
-        let mut place = 0;
+        let (mut at, mut place) = (Vec::with_capacity(plan.steps.len()), 0);
         for step in 0..plan.steps.len() {
             if step == cut.place && new.is_some() {
                 place = order.len();
                 order.push(None);
             }
+            at.push(order.len());
             if !cut.gone.contains(&step) {
-                at[step] = order.len();
                 order.push(Some(step));
             }
         }
