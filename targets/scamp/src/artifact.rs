@@ -14,7 +14,7 @@ use crate::symbolic::{Level, computed};
 use crate::text::{Dialect, Listing, print};
 use crate::time::{self, Read};
 use crate::verify::{verify, verify_kernels_within};
-use crate::views::page;
+use crate::views::{film, page};
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
@@ -31,6 +31,7 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "bus", doc: "bus listing: every macro as its bus steps" },
     EmitKind { name: "csim", doc: "AUKE's CSIM text" },
     EmitKind { name: "steps", doc: "page with every register after each instruction" },
+    EmitKind { name: "steps-gif", doc: "animated GIF with every register after each instruction" },
 ];
 
 /// A program on a machine, with the options it was read with.
@@ -133,6 +134,11 @@ impl Artifact {
         reads
     }
 
+    /// The first rule of the machine that the program breaks.
+    fn expect_legal(&self) -> Result<()> {
+        first_error(verify(&self.program, &self.arch)).map_err(|p| located(p, &self.spans))
+    }
+
     fn dialect(&self, kind: &str) -> Result<(Dialect, &'static str)> {
         Ok(match kind {
             "asm" if self.chosen.jss => (Dialect::Jss(self.chosen.simulator.clone()), "scamp"),
@@ -165,8 +171,14 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
-        if kind == "steps" {
-            return self.emit_headed(kind, stem, &Heading::new(STEPS));
+        match kind {
+            "steps" => return self.emit_headed(kind, stem, &Heading::new(STEPS)),
+            "steps-gif" => {
+                self.expect_legal()?;
+                let film = film(&self.program, &self.arch, &self.chosen.settings)?;
+                return Ok(vec![File::new(format!("{stem}.gif"), film)]);
+            }
+            _ => {}
         }
         let (dialect, extension) = self.dialect(kind)?;
         let text = print(&self.program, &dialect)?;
@@ -177,7 +189,7 @@ impl quincunx_contract::Program for Artifact {
         if kind != "steps" {
             return self.emit(kind, stem);
         }
-        first_error(verify(&self.program, &self.arch)).map_err(|p| located(p, &self.spans))?;
+        self.expect_legal()?;
         let heading = heading.clone().titled(STEPS);
         let page = page(&self.program, &self.arch, &self.chosen.settings, &heading)?;
         Ok(vec![File::new(format!("{stem}.html"), page)])
@@ -224,7 +236,7 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
-        first_error(verify(&self.program, &self.arch)).map_err(|p| located(p, &self.spans))?;
+        self.expect_legal()?;
         machine::load(self, engine)
     }
 

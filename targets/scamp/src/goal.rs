@@ -183,9 +183,13 @@ pub struct Bag(pub Vec<Goal>);
 impl Bag {
     /// The compact form of the paper: all goals in matrices of one size.
     pub fn compact(&self) -> String {
+        format!("{{{}}}", self.compact_goals().join(", "))
+    }
+
+    /// The goals of that form, one by one.
+    pub fn compact_goals(&self) -> Vec<String> {
         let frame = Frame::of(&self.0);
-        let goals: Vec<String> = self.0.iter().map(|goal| compact(goal, frame)).collect();
-        format!("{{{}}}", goals.join(", "))
+        self.0.iter().map(|goal| compact(goal, frame)).collect()
     }
 
     /// The bag before an instruction that makes `uppers` of `lowers`: without the uppers, with the

@@ -18,6 +18,10 @@ pub(crate) const MAX_SCALE: i32 = 60;
 /// Most registers that compiled programs may be told to use.
 pub(crate) const MAX_POOL: usize = 32;
 
+/// Most nodes of a drawing of Cain's search, and how many it has if nothing is said.
+const MAX_GRAPH: usize = 1000;
+const USUAL_GRAPH: usize = 50;
+
 /// The options.
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::flag("fix", "rewrite illegal and deprecated instructions when reading", false)
@@ -207,6 +211,15 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "",
     )
     .used_by(&[Use::Compile]),
+    OptionInfo::whole(
+        "search-graph",
+        "with --search cain: how many of its first nodes the passes search.dot and search.svg show \
+         (--dump-after); auto: 50",
+        "auto",
+        1..=MAX_GRAPH as i128,
+    )
+    .or("auto")
+    .used_by(&[Use::Compile]),
     OptionInfo::text("cain", "settings of Cain's search: JSON, an object of dotted names and texts", "")
         .used_by(&[Use::Compile]),
 ];
@@ -308,6 +321,8 @@ pub(crate) struct Wishes {
     pub(crate) layout: String,
     /// Settings of Cain's search by their dotted names.
     pub(crate) cain: BTreeMap<String, String>,
+    /// Nodes of the drawing of Cain's search.
+    pub(crate) graph: usize,
 }
 
 /// Words between commas and blanks.
@@ -385,11 +400,7 @@ impl Wishes {
         let (width, height) = size(options.get("size"), arch)?;
         of_default_search(options)?;
         let readout = readout(options, width.saturating_mul(height))?;
-        if options.get("mode") != "analogue" && readout != Readout::Analogue {
-            let message =
-                "option readout does nothing beside option mode: bits of numbers are read";
-            return Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"));
-        }
+        of_others(options, readout)?;
         Ok(Wishes {
             wish: wish(options, arch, (width, height))?,
             pareto: options.flag("pareto"),
@@ -418,6 +429,7 @@ impl Wishes {
             word: options.whole_or("bits"),
             layout: options.get("layout").to_owned(),
             cain: settings(options.get("cain"))?,
+            graph: options.whole_or("search-graph").unwrap_or(USUAL_GRAPH),
         })
     }
 }
@@ -446,6 +458,19 @@ fn of_default_search(options: &Options) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Refuses what does nothing beside a mode or a search.
+fn of_others(options: &Options, readout: Readout) -> Result<()> {
+    if options.get("mode") != "analogue" && readout != Readout::Analogue {
+        let message = "option readout does nothing beside option mode: bits of numbers are read";
+        return Err(Diagnostic::invalid("Q5055", message).help("leave one of them out"));
+    }
+    if options.get("search-graph") != "auto" && options.get("search") != "cain" {
+        let message = "option search-graph does nothing without --search cain";
+        return Err(Diagnostic::invalid("Q5055", message).help("leave it out, or search so"));
+    }
+    Ok(())
 }
 
 /// Three deviations, of an option or of the noise file.

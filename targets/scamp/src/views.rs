@@ -1,5 +1,8 @@
 //! The program as pictures.
 
+mod film;
+mod letters;
 mod steps;
 
+pub(crate) use film::film;
 pub(crate) use steps::page;

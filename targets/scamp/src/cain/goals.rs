@@ -67,7 +67,7 @@ static POWERS: LazyLock<Powers> = LazyLock::new(|| {
 });
 
 /// Mixes the bits of a number.
-pub(crate) fn mix(mut word: u64) -> u64 {
+pub(crate) const fn mix(mut word: u64) -> u64 {
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
@@ -78,10 +78,23 @@ pub(crate) fn factor(x: i32, y: i32) -> u64 {
     POWERS.x[(x + MIDDLE) as usize].wrapping_mul(POWERS.y[(y + MIDDLE) as usize])
 }
 
+/// What atoms of channel 0 are multiplied with.
+const FIRST_CHANNEL: u64 = mix(1) | 1;
+
 /// The hash of one atom.
 pub(crate) fn weight(place: Place) -> u64 {
-    let channel = mix(u64::from(z_of(place)) + 1) | 1;
-    factor(x_of(place), y_of(place)).wrapping_mul(channel)
+    let powers = &*POWERS;
+    let (x, y) = ((place >> 10 & 1023) as usize, (place & 1023) as usize);
+    let channel = match z_of(place) {
+        0 => FIRST_CHANNEL,
+        z => mix(u64::from(z) + 1) | 1,
+    };
+    powers.x[x].wrapping_mul(powers.y[y]).wrapping_mul(channel)
+}
+
+/// The bit of a place on a torus of 8 by 8.
+fn bit(place: Place) -> u64 {
+    1 << ((x_of(place) & 7) + 8 * (y_of(place) & 7))
 }
 
 /// The cells of a goal in the order of places, with counts that are not 0.
@@ -132,7 +145,7 @@ impl Shape {
             shape.minus += if count < 0 { atoms } else { 0 };
             shape.hash =
                 shape.hash.wrapping_add(weight(place).wrapping_mul(i64::from(count) as u64));
-            shape.mask |= 1 << ((x & 7) + 8 * (y & 7));
+            shape.mask |= bit(place);
             shape.low = if shape.low == 0 { atoms } else { shape.low.min(atoms) };
             shape.high = shape.high.max(atoms);
             let [west, east, south, north] = shape.bounds;
@@ -191,14 +204,40 @@ impl Shape {
         west + x >= -REACH && east + x <= REACH && south + y >= -REACH && north + y <= REACH
     }
 
+    /// The goal moved by (x, y).
     pub(crate) fn translated(&self, x: i32, y: i32) -> Shape {
-        Shape::new(self.cells.iter().map(|&(place, n)| (moved(place, x, y), n)).collect())
+        let [west, east, south, north] = self.bounds;
+        let mut shape = Shape {
+            cells: Cells::new(),
+            way: 0,
+            mask: 0,
+            hash: self.hash.wrapping_mul(factor(x, y)),
+            bounds: if self.total == 0 {
+                [0; 4]
+            } else {
+                [west + x, east + x, south + y, north + y]
+            },
+            ..*self
+        };
+        for &(place, n) in &self.cells {
+            let place = moved(place, x, y);
+            shape.way += i64::from(n.abs()) * way(place);
+            shape.mask |= bit(place);
+            shape.cells.push((place, n));
+        }
+        shape
     }
 
-    pub(crate) fn negated(&self) -> Shape {
-        Shape::new(self.cells.iter().map(|&(place, n)| (place, -n)).collect())
+    /// Minus the goal.
+    pub(crate) fn negated(mut self) -> Shape {
+        self.cells.iter_mut().for_each(|cell| cell.1 = -cell.1);
+        self.minus = self.total - self.minus;
+        self.hash = self.hash.wrapping_neg();
+        self.form = self.form.wrapping_neg();
+        self
     }
 
+    /// Two times the goal.
     pub(crate) fn doubled(&self) -> Shape {
         Shape::new(self.cells.iter().map(|&(place, n)| (place, 2 * n)).collect())
     }

@@ -117,16 +117,23 @@ impl Cost {
         (if low == 0 { 0 } else { unit / low } + high / unit) as f64
     }
 
-    /// What a bag costs; `copies` for one that a plain `mov` makes.
-    pub(super) fn of(&self, goals: &[&Shape], copies: bool) -> f64 {
+    /// What a bag costs; `copies` for one that a plain `mov` makes. What costs `limit` or more may get
+    /// any such number.
+    pub(super) fn of(&self, goals: &[&Shape], copies: bool, limit: f64) -> f64 {
         if self.heuristic == Heuristic::Random {
             let sum = goals.iter().fold(self.seed, |sum, goal| sum.wrapping_add(goal.key()));
             return (mix(sum) >> 12) as f64;
         }
         let briefs: SmallVec<[Brief; 8]> = goals.iter().map(|goal| Brief::of(goal)).collect();
         let (low, high) = range(&briefs);
-        let cost = self.dists(goals) + self.reps(&briefs) + self.divs(low, high);
-        if copies && !self.heuristic.is_of_paper() { 2.0 * cost } else { cost }
+        let times = if copies && !self.heuristic.is_of_paper() { 2.0 } else { 1.0 };
+        let (reps, divs) = (self.reps(&briefs), self.divs(low, high));
+        let relief = self.most_relief() as f64;
+        let nearest = goals
+            .iter()
+            .map(|goal| goal.total as f64 + self.ways(goal.way, goal.minus) as f64 / relief);
+        let least = times * (nearest.sum::<f64>() + reps + divs);
+        if least >= limit { least } else { times * (self.dists(goals) + reps + divs) }
     }
 }
 

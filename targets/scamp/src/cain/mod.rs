@@ -20,11 +20,14 @@ mod heuristics;
 mod op;
 mod pairs;
 mod parts;
+mod picture;
+mod record;
 mod search;
 mod settings;
 mod solver;
 
 pub use heuristics::Heuristic;
+pub use record::{Edge, Fate, Noted, SearchGraph};
 pub use search::Counts;
 pub use settings::{CostFunction, OpSet, Settings, Strategy, Traversal};
 
@@ -70,6 +73,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// Counts of nodes, children, culls by cause and plans, as properties.
     pub table: Table,
+    /// The first nodes, as many as the settings say.
+    pub graph: SearchGraph,
 }
 
 /// Searches for a program. The same task and settings give the same outcome.
@@ -93,7 +98,7 @@ pub fn search(task: &Task, settings: &Settings, arch: &ScampArch) -> Result<Outc
     }
     let counts = search.counts;
     let best = best.ok_or_else(|| nothing(task, settings, &counts))?.program;
-    Ok(Outcome { best, plans, counts, table: table(&counts) })
+    Ok(Outcome { best, plans, counts, table: table(&counts), graph: search.graph() })
 }
 
 /// Number of children that the outputs of a task have by the strategy of the settings.

@@ -82,7 +82,7 @@ impl Op {
     }
 
     /// Rows of the table that can do it.
-    fn rows(self) -> &'static [&'static str] {
+    pub(super) fn rows(self) -> &'static [&'static str] {
         let steps = |way: Way, names: &'static [[&'static str; 1]; 3]| {
             names[WAYS[usize::from(way)].len()].as_slice()
         };

@@ -109,6 +109,10 @@ struct Sink {
 
 impl Sink {
     fn push(&mut self, cost: f64, index: u64, choice: Choice) {
+        // Among equal ones the first stays.
+        if cost >= self.limit {
+            return;
+        }
         let ranked = Ranked { cost, index, choice };
         if self.after.is_some_and(|after| compare(ranked.key(), after).is_le()) {
             return;
@@ -116,6 +120,8 @@ impl Sink {
         self.heap.push(ranked);
         if self.heap.len() > self.wanted {
             self.heap.pop();
+        }
+        if self.heap.len() == self.wanted {
             self.limit = self.heap.peek().map_or(f64::INFINITY, |worst| worst.cost);
         }
     }
@@ -312,7 +318,7 @@ impl Pass<'_> {
         goals.extend(after.iter().map(|&id| self.goals.get(id)).filter(|shape| !is_lower(shape)));
         goals.extend(&pair.lowers);
         let fits = goals.len() + pair.op.extra() <= self.registers;
-        fits.then(|| self.cost.of(&goals, pair.op == Op::Mov(0)))
+        fits.then(|| self.cost.of(&goals, pair.op == Op::Mov(0), self.sink.limit))
     }
 
     /// Bag positions of different goals.

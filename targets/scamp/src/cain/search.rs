@@ -6,6 +6,7 @@ use super::allocate::allocate;
 use super::goals::{ByHash, Goals, Id, Shape, mix};
 use super::op::{Bag, Held, Ops, Step, before};
 use super::pairs::{Maker, Order};
+use super::record::{Fate, Mark, Record, SearchGraph};
 use super::settings::{CostFunction, Settings, Traversal};
 use super::solver::solve;
 use crate::program::Program;
@@ -44,6 +45,8 @@ struct Node {
     /// `None` before the first visit.
     order: Option<Order>,
     children: u32,
+    /// Its place in the record.
+    mark: Mark,
 }
 
 /// Why nodes were left out, and other counts of a search.
@@ -148,6 +151,7 @@ pub(super) struct Search<'a> {
     waiting: Waiting,
     order: u64,
     random: u64,
+    record: Record,
 }
 
 impl<'a> Search<'a> {
@@ -185,10 +189,12 @@ impl<'a> Search<'a> {
             waiting,
             order: 0,
             random: mix(settings.seed),
+            record: Record::new(settings.recorded_nodes),
         };
         let (bag, depth) = (search.root(), 0);
         let (circuit, trail, children) = (0, 0, 0);
-        let root = Node { depth, bag, circuit, trail, made: None, order: None, children };
+        let mark = search.record.add(None, None, &bag);
+        let root = Node { depth, bag, circuit, trail, made: None, order: None, children, mark };
         search.put(root, false);
         search
     }
@@ -197,6 +203,11 @@ impl<'a> Search<'a> {
     pub(super) fn children(&mut self) -> usize {
         let bag = ids(&self.root());
         self.maker.count(&self.goals, &bag, &self.settings.strategy)
+    }
+
+    /// The first nodes.
+    pub(super) fn graph(self) -> SearchGraph {
+        self.record.graph(&self.goals)
     }
 
     fn root(&self) -> Bag {
@@ -239,6 +250,7 @@ impl<'a> Search<'a> {
                 return Visit::Found(found);
             }
             self.counts.nodes += 1;
+            self.record.settle(node.mark, || Fate::Expanded);
             node.order = Some(Order::default());
         }
         self.child(node)
@@ -252,16 +264,17 @@ impl<'a> Search<'a> {
         let tolerance = i64::try_from(settings.goal_reductions_tolerance).unwrap_or(i64::MAX);
         let joined = left.max(0).saturating_mul(step).saturating_add(tolerance);
         let counts = &mut self.counts;
-        let count = if left < 0 {
-            &mut counts.depth
+        let (count, reason) = if left < 0 {
+            (&mut counts.depth, "depth")
         } else if cost(settings, u64::from(node.depth), node.circuit) > self.max_cost {
-            &mut counts.cost
+            (&mut counts.cost, "cost")
         } else if (node.bag.len() as i64).saturating_sub(joined) > 1 {
-            &mut counts.goals
+            (&mut counts.goals, "goals")
         } else {
             return false;
         };
         *count += 1;
+        self.record.settle(node.mark, || Fate::Culled(reason));
         true
     }
 
@@ -270,6 +283,7 @@ impl<'a> Search<'a> {
         let shapes = || node.bag.iter().map(|held| self.goals.get(held.id));
         if shapes().map(|shape| shape.total as f64).sum::<f64>() >= self.max_atoms {
             self.counts.atoms += 1;
+            self.record.settle(node.mark, || Fate::Culled("atoms"));
             return true;
         }
         let hash = shapes().fold(0_u64, |sum, shape| sum.wrapping_add(shape.key()));
@@ -278,6 +292,7 @@ impl<'a> Search<'a> {
         match self.seen.get_mut(&hash) {
             Some(least) if *least <= cost => {
                 self.counts.repeated += 1;
+                self.record.repeat(node.mark);
                 return true;
             }
             Some(least) => *least = cost,
@@ -309,6 +324,7 @@ impl<'a> Search<'a> {
         self.max_depth = self.max_depth.min(shorter);
         self.max_cost = self.max_cost.min(cost.saturating_sub(settings.forced_cost_reduction));
         self.counts.plans += 1;
+        self.record.plan(node.mark, &program);
         Some(Found { program, cost })
     }
 
@@ -339,8 +355,10 @@ impl<'a> Search<'a> {
             let bag = before(&node.bag, &step);
             self.counts.children += 1;
             node.children += 1;
+            let mark = self.record.add(node.mark, Some(&step), &bag);
             if bag.len() + op.extra() > self.maker.registers {
                 self.counts.registers += 1;
+                self.record.settle(mark, || Fate::Culled("registers"));
                 continue;
             }
             let level = bag.iter().map(|held| held.level).max().unwrap_or(0);
@@ -353,6 +371,7 @@ impl<'a> Search<'a> {
                 made: Some(step),
                 order: None,
                 children: 0,
+                mark,
             });
         }
     }
@@ -427,7 +446,7 @@ impl<'a> Search<'a> {
         let next = order.and_then(|order| self.maker.peek(&self.goals, &bag, strategy, order));
         let cost = next.unwrap_or_else(|| {
             let shapes: SmallVec<[&Shape; 8]> = bag.iter().map(|&id| self.goals.get(id)).collect();
-            self.maker.cost.of(&shapes, false) * f64::from(node.children + 1)
+            self.maker.cost.of(&shapes, false, f64::INFINITY) * f64::from(node.children + 1)
         });
         // In units that tell halves from quarters.
         (cost * 64.0) as u64

@@ -177,6 +177,8 @@ pub struct Settings {
     pub strategy: Strategy,
     /// Seed of everything random.
     pub seed: u64,
+    /// How many of the first nodes the outcome has as a graph.
+    pub recorded_nodes: usize,
 }
 
 impl Default for Settings {
@@ -194,6 +196,7 @@ impl Default for Settings {
             goal_reductions_tolerance: 1,
             strategy: Strategy::threshold(10, Heuristic::Pattern, OpSet::Task),
             seed: 0,
+            recorded_nodes: 0,
         }
     }
 }
@@ -296,6 +299,7 @@ impl Fields<'_> {
                 .number(&run("goalReductionsTolerance"), default.goal_reductions_tolerance)?,
             strategy: fields.strategy("pairGen.strategy", (Heuristic::Pattern, ops), 0)?,
             seed: default.seed,
+            recorded_nodes: default.recorded_nodes,
         })
     }
 

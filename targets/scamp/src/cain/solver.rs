@@ -67,7 +67,7 @@ fn chain(goals: &Goals, id: Id, identity: &Shape, ops: &Ops) -> Option<Vec<Op>> 
     if goal.cells == identity.cells {
         return Some(Vec::new());
     }
-    if ops.neg && goal.cells == identity.negated().cells {
+    if ops.neg && goal.cells == identity.clone().negated().cells {
         return Some(vec![Op::Neg]);
     }
     let (&[(place, n)], &[(home, unit)]) = (&goal.cells[..], &identity.cells[..]) else {

@@ -8,6 +8,7 @@ use crate::task::Task;
 use crate::{auke, bus, cain, search};
 use quincunx_contract::Log;
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_report::Heading;
 use std::collections::BTreeSet;
 
 /// Combinations of values that take as long as a node of AUKE's search.
@@ -28,27 +29,30 @@ pub(super) struct Told {
     notes: Vec<Diagnostic>,
     /// How they came to their programs: the name of a pass and a text.
     texts: Vec<(&'static str, String)>,
+    /// Passes that are files of their own.
+    files: Vec<(&'static str, String)>,
 }
 
 impl Told {
     fn new(of: &str, lines: Vec<String>, texts: Vec<(&'static str, String)>) -> Told {
         let note = Diagnostic::note("Q5134", format!("what the search for {of} did"));
         let note = lines.into_iter().fold(note, Diagnostic::with_note);
-        Told { notes: vec![note], texts }
+        Told { notes: vec![note], texts, ..Told::default() }
     }
 
     /// What is proved of the program for something: a note where it is that nothing is shorter.
     fn proof(of: &str, program: &Program, proof: &search::Proof) -> Told {
         let text = format!("{of}: {}", proof.of(program));
         match program.length() == proof.bound {
-            true => Told { notes: vec![Diagnostic::note("Q5095", text)], texts: Vec::new() },
-            false => Told { notes: Vec::new(), texts: vec![("proof", text + "\n")] },
+            true => Told { notes: vec![Diagnostic::note("Q5095", text)], ..Told::default() },
+            false => Told { texts: vec![("proof", text + "\n")], ..Told::default() },
         }
     }
 
     /// Adds what another search told.
     pub(super) fn add(&mut self, told: Told) {
         self.notes.extend(told.notes);
+        self.files.extend(told.files);
         for (name, text) in told.texts {
             match self.texts.iter_mut().find(|(old, _)| *old == name) {
                 Some((_, old)) => *old += &text,
@@ -59,7 +63,7 @@ impl Told {
 
     /// Passes and notes.
     pub(super) fn log(self, log: &mut Log) {
-        for (name, text) in self.texts {
+        for (name, text) in self.texts.into_iter().chain(self.files) {
             log.pass(name, format!("{} lines", text.lines().count()), || text);
         }
         log.diagnostics.extend(self.notes);
@@ -107,15 +111,20 @@ pub(super) fn find(of: &str, task: &Task, arch: &ScampArch, wishes: &Wishes) -> 
                 true => {
                     let found = search::find_best(task, arch, settings, &wishes.wish)?;
                     let notes = wishes.pareto.then(|| found.note(of)).into_iter().collect();
-                    Found { program: found.program, told: Told { notes, texts: Vec::new() } }
+                    Found { program: found.program, told: Told { notes, ..Told::default() } }
                 }
             }
         }
         Search::Cain => {
             // The task has the macros that are wished already.
-            let settings = cain::Settings::of_fields(&wishes.cain, cain::OpSet::Task)?;
+            let fields = cain::Settings::of_fields(&wishes.cain, cain::OpSet::Task)?;
+            let settings = cain::Settings { recorded_nodes: wishes.graph, ..fields };
             let found = cain::search(task, &settings, arch)?;
-            let told = Told::new(of, lines(&found.counts), Vec::new());
+            let mut told = Told::new(of, lines(&found.counts), Vec::new());
+            let machine = format!("scamp {}", arch.name);
+            let heading = Heading::new("Cain's search").of(of).on(machine);
+            told.files.push(("search.dot", found.graph.dot(of)));
+            told.files.push(("search.svg", found.graph.svg(&heading)));
             Found { program: found.best, told }
         }
         Search::Auke => {

@@ -16,13 +16,74 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Side of the array of a page.
-const SIDE: usize = 32;
+pub(super) const SIDE: usize = 32;
 
 /// Most instructions of a page; each takes some kilobytes.
 const MAX_INSTRUCTIONS: usize = 1000;
 
 /// Largest kernel that is shown as a table, in cells from its first to its last one.
 const MAX_CELLS: i64 = 225;
+
+/// What registers hold after each instruction of a program.
+pub(super) struct Steps<'a> {
+    program: &'a Program,
+    inputs: Vec<Named>,
+    /// What each instruction writes.
+    writes: Vec<BTreeSet<Named>>,
+    images: Images,
+}
+
+impl<'a> Steps<'a> {
+    /// Runs a legal program on the test picture.
+    ///
+    /// # Errors
+    /// `Q5046` for a program that is too long; what the simulator says.
+    pub(super) fn new(
+        program: &'a Program,
+        arch: &ScampArch,
+        settings: &Settings,
+    ) -> Result<Steps<'a>> {
+        let count = program.instructions.len();
+        if count > MAX_INSTRUCTIONS {
+            let message = format!("{count} instructions, at most {MAX_INSTRUCTIONS} are shown");
+            return Err(Diagnostic::unsupported("Q5046", message));
+        }
+        let inputs = program.input_registers(arch);
+        // 1-bit registers have several names.
+        let storage = |(space, register): Named| match space {
+            Space::Analogue => (space, register),
+            Space::Digital => (space, arch.digital(register).unwrap_or(register)),
+        };
+        let written = |inst| access(inst).writes.into_iter().map(storage).collect();
+        let writes: Vec<BTreeSet<Named>> = program.instructions.iter().map(written).collect();
+        let images = Images::new(program, arch, settings, &inputs, &writes)?;
+        Ok(Steps { program, inputs, writes, images })
+    }
+
+    /// All registers that are read or written.
+    pub(super) fn names(&self) -> BTreeSet<Named> {
+        self.inputs.iter().copied().chain(self.writes.iter().flatten().copied()).collect()
+    }
+
+    /// The texts of the steps: first the inputs, then the instructions.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> {
+        let instructions = self.program.instructions.iter().map(|inst| inst.text());
+        std::iter::once("inputs".to_owned()).chain(instructions)
+    }
+
+    /// The registers that a step writes, counted as the texts are, with their images.
+    pub(super) fn writes(&self, step: usize) -> Vec<(Named, &[f64])> {
+        let (names, start) = match step.checked_sub(1) {
+            None => (self.inputs.iter().copied().collect(), None),
+            Some(index) => (self.writes[index].clone(), Some(index)),
+        };
+        let image = |named: Named| match start {
+            None => Some((named, self.images.start.get(&named).map_or(&[][..], Vec::as_slice))),
+            Some(index) => Some((named, self.images.after.get(&(index, named))?.as_slice())),
+        };
+        names.into_iter().filter_map(image).collect()
+    }
+}
 
 /// The page of a legal program.
 ///
@@ -34,46 +95,25 @@ pub(crate) fn page(
     settings: &Settings,
     heading: &Heading,
 ) -> Result<String> {
-    let count = program.instructions.len();
-    if count > MAX_INSTRUCTIONS {
-        let message = format!("{count} instructions, a page shows {MAX_INSTRUCTIONS}");
-        return Err(Diagnostic::unsupported("Q5046", message));
-    }
-    let inputs = program.input_registers(arch);
-    // 1-bit registers have several names.
-    let storage = |(space, register): Named| match space {
-        Space::Analogue => (space, register),
-        Space::Digital => (space, arch.digital(register).unwrap_or(register)),
+    let steps = Steps::new(program, arch, settings)?;
+    let kernels = kernels(program, &steps.inputs, &steps.writes);
+    let kernel = |step: usize, named: Named| match step.checked_sub(1) {
+        None => own(named.1),
+        Some(index) => {
+            let kernel = kernels.get(&(index, named)).cloned();
+            kernel.unwrap_or_else(|| json!("no kernel"))
+        }
     };
-    let written = |inst| access(inst).writes.into_iter().map(storage).collect();
-    let writes: Vec<BTreeSet<Named>> = program.instructions.iter().map(written).collect();
-    let images = Images::new(program, arch, settings, &inputs, &writes)?;
-    let kernels = kernels(program, &inputs, &writes);
-    let names: BTreeSet<Named> =
-        inputs.iter().copied().chain(writes.iter().flatten().copied()).collect();
-    let start = |&named: &Named| {
-        let image = images.start.get(&named).map_or(&[][..], Vec::as_slice);
-        (label(named), images.shown(image, own(named.1)))
+    let of_step = |(step, text): (usize, String)| {
+        let shown = |(named, image)| (label(named), steps.images.shown(image, kernel(step, named)));
+        let writes: serde_json::Map<_, _> = steps.writes(step).into_iter().map(shown).collect();
+        json!({ "text": text, "writes": writes })
     };
-    let mut steps = vec![json!({
-        "text": "inputs",
-        "writes": inputs.iter().map(start).collect::<serde_json::Map<_, _>>(),
-    })];
-    for (index, inst) in program.instructions.iter().enumerate() {
-        let shown = |&named: &Named| {
-            let image = images.after.get(&(index, named))?;
-            let kernel = kernels.get(&(index, named));
-            let kernel = kernel.cloned().unwrap_or_else(|| json!("no kernel"));
-            Some((label(named), images.shown(image, kernel)))
-        };
-        let writes: serde_json::Map<_, _> = writes[index].iter().filter_map(shown).collect();
-        steps.push(json!({ "text": inst.text(), "writes": writes }));
-    }
     let data = json!({
         "width": SIDE,
         "height": SIDE,
-        "registers": names.into_iter().map(label).collect::<Vec<_>>(),
-        "steps": steps,
+        "registers": steps.names().into_iter().map(label).collect::<Vec<_>>(),
+        "steps": steps.texts().enumerate().map(of_step).collect::<Vec<_>>(),
     });
     // No text ends the script.
     let data = data.to_string().replace('<', "\\u003c");
@@ -89,7 +129,7 @@ pub(crate) fn page(
 }
 
 /// The name of a register; 1-bit registers are told apart.
-fn label((space, register): Named) -> String {
+pub(super) fn label((space, register): Named) -> String {
     match space {
         Space::Analogue => register.to_string(),
         Space::Digital => format!("{register} (1 bit)"),

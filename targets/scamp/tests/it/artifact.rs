@@ -1,8 +1,10 @@
 //! Programs behind ports: inputs, read-out, options, files, time.
 
-use crate::common::{parse, scamp5};
+use crate::common::{parse, reg, scamp5};
 use quincunx_contract::{Engine, File, Interface, Log, Options, Program, Target};
 use quincunx_diag::Diagnostic;
+use quincunx_scamp::program::Space;
+use quincunx_scamp::simulate::{Executor, Settings};
 use quincunx_scamp::time::{Model, frames_per_second, timeline, total};
 use quincunx_tensor::{Tensor, Tensors};
 
@@ -110,6 +112,7 @@ fn files_and_interfaces() {
         match kind.name {
             "csim" => assert_eq!(files.unwrap_err().code(), "Q5004"),
             "steps" => assert_eq!(files.unwrap()[0].name, "x.html"),
+            "steps-gif" => assert_eq!(files.unwrap()[0].name, "x.gif"),
             _ => {
                 let text = files.unwrap()[0].text().unwrap().to_owned();
                 let source =
@@ -225,4 +228,67 @@ fn pages_of_steps() {
     let long = read(&"res(A);".repeat(1001), &[]).unwrap();
     assert_eq!(long.emit("steps", "x").unwrap_err().code(), "Q5046");
     assert_eq!(read("neg(A, A)", &[]).unwrap().emit("steps", "x").unwrap_err().code(), "Q5022");
+}
+
+/// Frames of a film, as palette indices, with their width.
+fn film_of(source: &str) -> (Vec<Vec<u8>>, usize) {
+    let files = read(source, &[]).unwrap().emit("steps-gif", "x").unwrap();
+    let mut decoder = gif::DecodeOptions::new().read_info(&files[0].bytes[..]).unwrap();
+    let width = usize::from(decoder.width());
+    let palette = decoder.global_palette().unwrap();
+    assert_eq!(
+        (&palette[3 * 200..3 * 201], &palette[3 * 255..]),
+        (&[200; 3][..], &[255, 179, 0][..])
+    );
+    let mut frames = Vec::new();
+    while let Some(frame) = decoder.read_next_frame().unwrap() {
+        frames.push(frame.buffer.to_vec());
+    }
+    (frames, width)
+}
+
+/// Frames of a film hold what registers hold in the simulator, a square for every element.
+#[test]
+fn films_of_steps() {
+    let source = "movx(B, A, east); add(C, A, B); divq(B, C)";
+    let (frames, width) = film_of(source);
+    assert_eq!(frames.len(), 4);
+    // Registers stand in the order of their names, five in a row, 4 x 4 pixels an element.
+    let element = |step: usize, register: usize, at: usize| {
+        let (left, top) = (10 + register * 138, 50);
+        let corner = (top + at / 32 * 4) * width + left + at % 32 * 4;
+        let square = (0..16).map(|dot| frames[step][corner + dot / 4 * width + dot % 4]);
+        let square: Vec<u8> = square.collect();
+        assert!(square.iter().all(|grey| *grey == square[0]), "{step} {register} {at}");
+        square[0]
+    };
+    // The simulator on the picture of frame 0, whose greys have 0 in the middle.
+    let program = parse(source);
+    let executor = Executor::new(&program, &scamp5(), 32, 32, Settings::default()).unwrap();
+    let named = |name: &str| (Space::Analogue, reg(name));
+    let picture: Vec<f64> = (0..1024).map(|at| f64::from(element(0, 0, at)) - 127.0).collect();
+    assert!(
+        picture.iter().any(|value| *value > 20.0) && picture.iter().any(|value| *value < -20.0)
+    );
+    let written =
+        [(1, 1, "B"), (1, 3, "NEWS"), (2, 2, "C"), (2, 3, "NEWS"), (3, 1, "B"), (3, 3, "NEWS")];
+    let reads = written.map(|(step, _, name)| (step - 1, named(name)));
+    let (_, found) = executor.run_reading(&[(named("A"), picture)], &reads).unwrap();
+    for ((step, register, name), values) in written.into_iter().zip(found) {
+        // Every image has the greys to itself; those of the picture are its values.
+        let white = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+        for (at, value) in values.into_iter().enumerate() {
+            let grey = f64::from(element(step, register, at)) - 127.0;
+            assert_eq!(grey, (value / white * 127.0).round(), "{step} {name} {at}: {value}");
+        }
+    }
+    // What was not written stays, and what is not there yet is empty; the frame is about what changes.
+    assert!((0..1024).all(|at| element(3, 2, at) == element(2, 2, at)));
+    assert!((0..1024).all(|at| element(0, 1, at) == 30));
+    let rim = |step: usize, register: usize| frames[step][49 * width + 10 + register * 138];
+    assert_eq!([rim(1, 0), rim(1, 1), rim(1, 2)], [30, 255, 30]);
+    assert_ne!(frames[1][..20 * width], frames[2][..20 * width], "titles differ");
+    let long = read(&"res(A);".repeat(1001), &[]).unwrap();
+    assert_eq!(long.emit("steps-gif", "x").unwrap_err().code(), "Q5046");
+    assert_eq!(read("neg(A, A)", &[]).unwrap().emit("steps-gif", "x").unwrap_err().code(), "Q5022");
 }

@@ -2,9 +2,11 @@
 
 use crate::common::{Random, golden, golden_text, reg, scamp5};
 use quincunx_diag::any_error;
+use quincunx_report::Heading;
 use quincunx_scamp::ScampArch;
 use quincunx_scamp::cain::{
-    CostFunction, Heuristic, OpSet, Outcome, Settings, Strategy, Traversal, children, search,
+    CostFunction, Fate, Heuristic, OpSet, Outcome, SearchGraph, Settings, Strategy, Traversal,
+    children, search,
 };
 use quincunx_scamp::files::read_kernels;
 use quincunx_scamp::goal::{Bag, Cell, Goal};
@@ -299,4 +301,91 @@ fn children_of_the_paper() {
     // With divq, which the set `all` of today leaves out, it is the number of the paper.
     let ops = OpSet::Task;
     assert_eq!(count(Strategy::Exhaustive { heuristic, ops }), 37_163);
+}
+
+/// Nodes of a search for a kernel on a line, as many as that, with the usual settings.
+fn recorded(kernel: &[i64], recorded_nodes: usize) -> SearchGraph {
+    let settings = Settings { max_nodes: 100, recorded_nodes, ..Settings::default() };
+    search(&task(&[&[kernel]], 0), &settings, &scamp5()).unwrap().graph
+}
+
+/// The example of docs/scamp.md, after figure 2 of the paper: the seventh step is a plan, the fifth a
+/// move that makes two goals one, the eighth leads to a bag that was there before.
+#[test]
+fn a_search_on_a_line() {
+    let graph = recorded(&[-1, 2, -1], 12);
+    let nodes = &graph.nodes;
+    assert_eq!(nodes.len(), 12);
+    assert_eq!(nodes[0].edge, None);
+    assert_eq!(nodes[0].bag.compact(), "{<-1 2 -1>}");
+    assert!(nodes[..7].iter().all(|node| node.fate == Fate::Expanded));
+    let Fate::Plan(program) = &nodes[7].fate else { panic!("{:?}", nodes[7]) };
+    assert_eq!((program.len(), nodes[7].bag.compact()), (7, "{<1>}".to_owned()));
+    // The way to the plan is steps 1 to 7 one after the other.
+    let froms = nodes[1..8].iter().map(|node| node.edge.as_ref().unwrap().from);
+    assert_eq!(froms.collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+    let shared = nodes[5].edge.as_ref().unwrap();
+    assert!(shared.instruction.starts_with("mov"), "{shared:?}");
+    assert_eq!(nodes[5].bag.0.len() + 1, nodes[4].bag.0.len());
+    // Then it goes on with another child of the outputs.
+    assert_eq!(nodes[8].edge.as_ref().unwrap().from, 0);
+    assert_eq!(nodes[8].fate, Fate::Repeats(1));
+    assert_eq!(recorded(&[-1, 2, -1], 0), SearchGraph::default());
+    assert_eq!(recorded(&[-1, 2, -1], 3).nodes.len(), 3);
+}
+
+/// Every recorded child holds what its parent holds, without what the step makes, with what it reads.
+#[test]
+fn recorded_steps_are_steps() {
+    let set = |bag: &Bag| {
+        let mut goals: Vec<String> = bag.0.iter().map(Goal::compact).collect();
+        goals.sort();
+        goals.dedup();
+        goals
+    };
+    let (task, settings) = input("analognet2");
+    let settings = Settings { max_nodes: 200, recorded_nodes: 150, ..settings };
+    let graph = search(&task, &settings, &scamp5()).unwrap().graph;
+    assert_eq!(graph.nodes.len(), 150);
+    for node in &graph.nodes[1..] {
+        let edge = node.edge.as_ref().unwrap();
+        let before = graph.nodes[edge.from].bag.before(&edge.uppers, &edge.lowers).unwrap();
+        assert_eq!(set(&node.bag), set(&before), "{edge:?}");
+        if let Fate::Repeats(earlier) = node.fate {
+            assert_eq!(set(&node.bag), set(&graph.nodes[earlier].bag));
+        }
+    }
+    assert!(graph.nodes.iter().any(|node| matches!(node.fate, Fate::Plan(_))));
+}
+
+/// Drawings have every node and every step, once, and boxes do not overlap.
+#[test]
+fn drawings_of_searches() {
+    let graph = recorded(&[-1, 2, -1], 30);
+    let dot = graph.dot("a \"line\"");
+    assert!(dot.starts_with("digraph \"a \\\"line\\\"\" {\n") && dot.ends_with("}\n"));
+    let count = |text: &str, part: &str| text.matches(part).count();
+    assert_eq!((count(&dot, " [label="), count(&dot, " -> ")), (30 + 29, 29));
+    assert!(dot.contains("n0 -> n1 [label=\"1: "));
+    assert!(dot.contains("left out: the same as 1\\l") && dot.contains("plan: 7 instructions\\l"));
+    let svg = graph.svg(&Heading::new("Search").of("<line>"));
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("<line>"));
+    assert_eq!((count(&svg, "<rect class=\"paper\" x="), count(&svg, "<path fill")), (30, 29));
+    assert!(svg.contains(">29: ") && svg.contains("plan: 7 instructions"));
+    let number = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(&format!(" {name}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse::<f64>().unwrap()
+    };
+    let boxes = svg.lines().filter(|line| line.starts_with("<rect class=\"paper\" x="));
+    let boxes: Vec<[f64; 4]> =
+        boxes.map(|line| ["x", "y", "width", "height"].map(|name| number(line, name))).collect();
+    let size = ["width", "height"].map(|name| number(&svg, name));
+    for (at, a) in boxes.iter().enumerate() {
+        assert!(a[0] >= 0.0 && a[0] + a[2] <= size[0] && a[1] + a[3] <= size[1], "{a:?} {size:?}");
+        for b in &boxes[..at] {
+            let apart =
+                |axis: usize| a[axis] >= b[axis] + b[axis + 2] || b[axis] >= a[axis] + a[axis + 2];
+            assert!(apart(0) || apart(1), "{a:?} {b:?}");
+        }
+    }
 }

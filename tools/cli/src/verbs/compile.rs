@@ -155,7 +155,9 @@ impl Compile {
     fn dump(&self, log: &Log) -> Outcome<()> {
         let Some(folder) = &self.dump_dir else { return Ok(()) };
         for (index, (name, text)) in log.dumps.iter().enumerate() {
-            output::file(&folder.join(format!("{index:02}-{name}.txt")), text.as_bytes())?;
+            // Some passes are named as a file.
+            let ending = if name.contains('.') { "" } else { ".txt" };
+            output::file(&folder.join(format!("{index:02}-{name}{ending}")), text.as_bytes())?;
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ struct Example {
 /// The pages of the book, and the README.
 fn pages() -> Vec<PathBuf> {
     let book = fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path());
+    let book = book.filter(|path| path.is_file());
     book.chain([docs().join("../README.md")]).collect()
 }
 

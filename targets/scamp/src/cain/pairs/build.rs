@@ -51,25 +51,28 @@ pub(super) fn build(
 /// Operands of instructions that have one or none.
 fn whole(upper: &Shape, op: Op) -> Option<Vec<Shape>> {
     Some(match op {
-        Op::Neg => vec![upper.negated()],
+        Op::Neg => vec![upper.clone().negated()],
         Op::Div | Op::DivFrom | Op::Divq if 2 * upper.total <= ATOMS => vec![upper.doubled()],
-        Op::Mov(way) => vec![back(upper, way)?],
+        Op::Mov(way) => vec![back(upper.clone(), way)?],
         Op::Res | Op::Res2 => Vec::new(),
         _ => return None,
     })
 }
 
 /// A goal before it is moved by a way.
-fn back(goal: &Shape, way: Way) -> Option<Shape> {
+fn back(goal: Shape, way: Way) -> Option<Shape> {
     let (x, y) = offset(way);
+    if (x, y) == (0, 0) {
+        return Some(goal);
+    }
     goal.may_move(-x, -y).then(|| goal.translated(-x, -y))
 }
 
 /// Operands of an addition or subtraction whose result is the sum of two goals.
 fn operands(first: Shape, second: Shape, op: Op) -> Option<Vec<Shape>> {
     Some(match op {
-        Op::Add(way) => vec![back(&first, way)?, back(&second, way)?],
-        Op::Sub(way) => vec![back(&first, way)?, second.negated()],
+        Op::Add(way) => vec![back(first, way)?, back(second, way)?],
+        Op::Sub(way) => vec![back(first, way)?, second.negated()],
         _ => return None,
     })
 }
