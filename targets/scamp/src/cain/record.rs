@@ -61,7 +61,15 @@ pub(super) type Mark = Option<u32>;
 #[derive(Default)]
 pub(super) struct Record {
     most: usize,
-    nodes: Vec<(Mark, Option<Step>, SmallVec<[Id; 6]>, Fate)>,
+    nodes: Vec<Entry>,
+}
+
+/// A node before its goals are written out.
+struct Entry {
+    parent: Mark,
+    step: Option<Step>,
+    ids: SmallVec<[Id; 6]>,
+    fate: Fate,
 }
 
 impl Record {
@@ -76,15 +84,15 @@ impl Record {
             return None;
         }
         let ids = bag.iter().map(|held| held.id).collect();
-        self.nodes.push((parent, step.cloned(), ids, Fate::Waits));
+        self.nodes.push(Entry { parent, step: step.cloned(), ids, fate: Fate::Waits });
         u32::try_from(self.nodes.len() - 1).ok()
     }
 
     /// Notes what becomes of a node, if nothing did before.
     pub(super) fn settle(&mut self, mark: Mark, fate: impl FnOnce() -> Fate) {
         let node = mark.and_then(|mark| self.nodes.get_mut(mark as usize));
-        if let Some((.., old @ Fate::Waits)) = node {
-            *old = fate();
+        if let Some(node) = node.filter(|node| node.fate == Fate::Waits) {
+            node.fate = fate();
         }
     }
 
@@ -97,13 +105,14 @@ impl Record {
     pub(super) fn repeat(&mut self, mark: Mark) {
         let Some(at) = mark.map(|mark| mark as usize) else { return };
         let sorted = |at: usize| {
-            let mut ids = self.nodes[at].2.clone();
+            let mut ids = self.nodes[at].ids.clone();
             ids.sort_unstable();
             ids
         };
         let own = sorted(at);
         let is_same = |other: &usize| {
-            matches!(self.nodes[*other].3, Fate::Expanded | Fate::Plan(_)) && sorted(*other) == own
+            matches!(self.nodes[*other].fate, Fate::Expanded | Fate::Plan(_))
+                && sorted(*other) == own
         };
         let first = (0..at).find(is_same);
         self.settle(mark, || first.map_or(Fate::Culled("repeated"), Fate::Repeats));
@@ -112,7 +121,7 @@ impl Record {
     /// What was recorded.
     pub(super) fn graph(self, goals: &Goals) -> SearchGraph {
         let bag = |ids: &[Id]| Bag(ids.iter().map(|&id| goals.get(id).to_goal()).collect());
-        let nodes = self.nodes.into_iter().map(|(parent, step, ids, fate)| {
+        let nodes = self.nodes.into_iter().map(|Entry { parent, step, ids, fate }| {
             let edge = parent.zip(step).map(|(parent, step)| Edge {
                 from: parent as usize,
                 instruction: step.op.words(),

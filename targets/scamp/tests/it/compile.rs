@@ -664,3 +664,23 @@ fn short_programs_are_proved_optimal() {
     let text = String::from_utf8(text_of(&*compiled.program)[0].bytes.to_vec()).unwrap();
     assert!(text.contains("ops: 5"), "{text}");
 }
+
+/// Cain's search leaves drawings as passes, with as many nodes as wished; other searches have none.
+#[test]
+fn drawings_of_searches_are_passes() {
+    let file = read_kernels(&golden_text("cain_inputs/sobel_x.json")).unwrap();
+    let graph = to_graph(&file, 16, 16).unwrap();
+    let given = |search: &str| {
+        [size(16, 16), ("search", search.to_owned()), ("search-graph", "5".to_owned())]
+    };
+    let wanted = ["search.dot", "search.svg"];
+    let mut log = Log { dump_after: wanted.map(str::to_owned).to_vec(), ..Log::default() };
+    Case::new(&graph, &given("cain")).compile(&mut log).unwrap();
+    let [(dot, tree), (svg, picture)] = &log.dumps[..] else { panic!("{:?}", log.dumps) };
+    assert_eq!([*dot, *svg], wanted);
+    assert!(tree.starts_with("digraph") && tree.contains("  n4 [") && !tree.contains("  n5 ["));
+    assert!(picture.starts_with("<svg") && picture.contains(">4: ") && !picture.contains(">5: "));
+    for search in ["default", "auke"] {
+        assert_eq!(Case::new(&graph, &given(search)).problem().code(), "Q5055");
+    }
+}
