@@ -77,14 +77,17 @@ impl Lifter<'_> {
         Some(())
     }
 
-    /// One half of a register, as two negations.
+    /// One half of a register, as two negations. In NEWS, as macros have it, the first one takes no
+    /// register of its own; what is corrected needs NEWS for its copies.
     fn half(&mut self, assignment: &Assignment) -> Option<()> {
         let [term] = &assignment.terms[..] else { return None };
         let is_half = *term.factor.numerator() == 1.into() && term.steps.is_empty();
         let parts = term.factor.denominator().to_string().parse().ok().filter(|_| is_half)?;
         let source = self.source(term.register)?;
-        let step = self.push(parts, [source].into_iter().collect(), None)?;
-        let half = Source::of(self.plan.id(step, 0));
+        let is_corrected = self.setting.kinds.iter().any(|kind| kind.is_corrected);
+        let (news, slot) = if is_corrected { (None, 0) } else { (Some(0), NEWS) };
+        let step = self.push(parts, [source].into_iter().collect(), news)?;
+        let half = Source::of(self.plan.id(step, slot));
         let step = self.push(1, [half].into_iter().collect(), None)?;
         self.holds.insert(assignment.target, self.plan.id(step, 0));
         Some(())

@@ -1,8 +1,13 @@
 //! The bus back end: programs of bus steps instead of macros.
 //!
 //! A step sums up to as many values as the machine allows, several neighbours' NEWS among them,
-//! negates the sum, and halves it if it has two receivers. The search begins with the programs of the
-//! default search in bus steps, and makes them cheaper by a random walk; signs are carried along.
+//! negates the sum, and halves it if it has two receivers; signs are carried along. The search begins
+//! with plans by structure (`first`) and a program of the default search in bus steps (`lift`). Each
+//! goes a random walk (`walk`): a window of one to four steps is filled anew (`window`), with fewer
+//! steps where that is possible, with as many otherwise. In residues a step is a sum, so that what two
+//! steps can make is found where all sums forwards meet all sums backwards (`reach`). The better half
+//! of the plans walks on with twice the effort each, until one is left. Registers are counted on the
+//! way and given at the end (`place`).
 
 mod first;
 mod lift;
@@ -39,20 +44,17 @@ pub struct Settings {
     pub range: Option<Range>,
 }
 
-/// The part of the effort for each of the programs of macros to begin with.
-const START: u64 = 8;
+/// The part of the effort for the program of macros to begin with, and for plans by structure.
+const START: u64 = 16;
 
-/// Programs of macros to begin with.
-const STARTS: u64 = 2;
+/// Plans by structure that are made, at least and at most.
+const FIRSTS: (u64, u64) = (12, 40);
 
-/// Plans by structure to begin with.
-const FIRSTS: usize = 12;
+/// Combinations of values that take as long as one of these plans, for every cell of the kernels.
+const WORK_OF_A_CELL: u64 = 5_000;
 
-/// Plans of which each round takes the better half.
-const ENTRANTS: usize = 8;
-
-/// Rounds that take the same effort: with 8, 4, 2 plans and the best one.
-const ROUNDS: u64 = 4;
+/// Plans of which each round takes the better half, until one is left; all rounds take the same effort.
+const ENTRANTS: usize = 16;
 
 /// Finds a program for a task.
 ///
@@ -60,6 +62,9 @@ const ROUNDS: u64 = 4;
 /// `Q5092` for more steps than a plan may have, `Q5100` where the outputs' names leave no plan that
 /// fits, `Q5101` when steps of the machine cannot compute the kernels; else as [`search::find`].
 pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
+    // Here a combination takes a little less time than in the default search.
+    let effort = Effort(settings.effort.0 / 5 * 6);
+    let settings = Settings { effort, ..settings };
     let setting = setting(task, arch, settings.halving);
     let aim = Aim { task, arch, setting: &setting, settings };
     let mut plans = aim.starts()?;
@@ -70,7 +75,7 @@ pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program
         plans.sort_by_key(cost);
         plans.dedup();
         plans.truncate(plans_left);
-        let share = settings.effort.0 / ROUNDS / plans.len().max(1) as u64;
+        let share = settings.effort.0 / u64::from(ENTRANTS.ilog2() + 1) / plans.len().max(1) as u64;
         for plan in &mut plans {
             *plan = aim.walked(plan, share, seed);
             seed = seed.wrapping_add(1);
@@ -143,12 +148,14 @@ impl Aim<'_> {
         if is_best && has_program(&walk.plan) { walk.plan } else { walk.placed }
     }
 
-    /// Plans to begin with: the programs of the default search, and plans by structure.
+    /// Plans to begin with: the program of the default search, and plans by structure.
     fn starts(&self) -> Result<Vec<Plan>> {
         let mut random = Random(self.settings.seed);
         let mut order: Vec<usize> = (0..self.task.wanted.goals.0.len()).collect();
         let mut plans = Vec::new();
-        for _ in 0..FIRSTS {
+        let cells = self.task.wanted.goals.0.iter().map(|goal| goal.cells().count() as u64);
+        let work = WORK_OF_A_CELL * cells.sum::<u64>().max(1);
+        for _ in 0..(self.settings.effort.0 / START / work).clamp(FIRSTS.0, FIRSTS.1) {
             let plan = first::first(self.task, self.setting, &order, &mut random);
             plans.extend(plan.filter(|plan| self.program(plan).is_some()));
             for index in (1..order.len()).rev() {
@@ -156,24 +163,22 @@ impl Aim<'_> {
             }
         }
         plans.sort_by_key(|plan| plan.bus(self.setting));
-        plans.truncate(ENTRANTS - STARTS as usize);
-        for seed in 0..STARTS {
-            match self.of_macros(self.settings.seed.wrapping_add(seed)) {
-                Ok(plan) => plans.extend(plan),
-                Err(problem) if plans.is_empty() => return Err(problem),
-                Err(_) => {}
-            }
+        plans.truncate(ENTRANTS - 1);
+        match self.of_macros() {
+            Ok(plan) => plans.extend(plan),
+            Err(problem) if plans.is_empty() => return Err(problem),
+            Err(_) => {}
         }
         Ok(plans)
     }
 
     /// A program of the default search in bus steps.
-    fn of_macros(&self, seed: u64) -> Result<Option<Plan>> {
+    fn of_macros(&self) -> Result<Option<Plan>> {
         let mut arch = self.arch.clone();
         arch.macros = self.settings.halving.macros(&ScampArch::macro_set("all")?);
         let task = Task { macros: arch.macros.clone(), ..self.task.clone() };
         let effort = Effort(self.settings.effort.0 / START);
-        let settings = search::Settings { leftovers: false, effort, seed };
+        let settings = search::Settings { leftovers: false, effort, seed: self.settings.seed };
         let program = match self.settings.range {
             None => search::attempt(&task, &arch, settings),
             Some(_) => {

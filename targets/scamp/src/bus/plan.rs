@@ -8,6 +8,7 @@ use crate::isa::Direction;
 use crate::search::field::Residue;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// A value of a plan: an input, or what slot `s` of step `i` receives as `inputs + i * SLOTS + s`.
 pub(super) type Id = u16;
@@ -143,16 +144,23 @@ pub(super) enum Last {
     Kept,
 }
 
+/// The factors of [`read`] and of [`written`].
+static FACTORS: LazyLock<[[Residue; REACHED]; 2]> = LazyLock::new(|| {
+    let factor = |sign: i64, whose: usize| {
+        let (x, y) = way(whose as Whose);
+        Residue::translation(sign * x, sign * y)
+    };
+    [1, -1].map(|sign| std::array::from_fn(|whose| factor(sign, whose)))
+});
+
 /// What an element sees that reads this NEWS, as a factor.
 pub(super) fn read(whose: Whose) -> Residue {
-    let (x, y) = way(whose);
-    Residue::translation(x, y)
+    FACTORS[0][usize::from(whose)]
 }
 
 /// What an element gets when all write this NEWS.
 pub(super) fn written(whose: Whose) -> Residue {
-    let (x, y) = way(whose);
-    Residue::translation(-x, -y)
+    FACTORS[1][usize::from(whose)]
 }
 
 /// The way to the element.

@@ -53,8 +53,43 @@ impl State {
     }
 }
 
-/// Some of the known values, by index, and their sum.
-type Chosen = SmallVec<[u8; MAX_SOURCES]>;
+/// Some of the known values: of each its index plus 1, in a byte; the largest in the lowest.
+type Chosen = u32;
+
+const _: () = assert!(MAX_SOURCES * 8 <= Chosen::BITS as usize);
+
+/// All sums of a few known values.
+#[derive(Default)]
+struct Sums {
+    /// Those of fewer values come first.
+    list: Vec<(Residue, Chosen)>,
+    /// How many are of no more values than this.
+    ends: [usize; MAX_SOURCES + 1],
+}
+
+impl Sums {
+    /// The sums of at most `most` of these.
+    fn fill(&mut self, known: &[Known], most: usize) {
+        self.list.clear();
+        self.list.push((Residue::ZERO, 0));
+        self.ends = [1; MAX_SOURCES + 1];
+        let mut from = 0;
+        for size in 1..=most {
+            let to = self.list.len();
+            for index in from..to {
+                let (sum, chosen) = self.list[index];
+                let rest = (1..).zip(known).skip((chosen & 0xff) as usize);
+                self.list.extend(rest.map(|(at, one)| (sum.plus(one.1), chosen << 8 | at)));
+            }
+            from = to;
+            self.ends[size..].fill(self.list.len());
+        }
+    }
+
+    fn up_to(&self, most: usize) -> &[(Residue, Chosen)] {
+        &self.list[..self.ends[most]]
+    }
+}
 
 /// How a later step reads what an earlier one made.
 struct Pattern {
@@ -80,21 +115,16 @@ impl Pattern {
     }
 }
 
-/// A step that makes a value.
-struct Entry {
-    kind: u8,
-    chosen: Chosen,
-    reads_news: bool,
-}
-
 /// The kinds of steps, prepared.
 pub(super) struct Reach {
     kinds: Vec<Kind>,
     patterns: Vec<Pattern>,
-    written: [Residue; REACHED],
-    unwritten: [Residue; REACHED],
+    /// Sums of general registers only, and of all.
+    sums: [Sums; 2],
+    /// The sums of two, by their indices.
     pairs: Table<[u8; 2]>,
-    table: Table<Entry>,
+    /// What one step makes: the kind and its sources.
+    table: Table<(u8, Chosen)>,
     /// Combinations looked at, the measure of effort.
     pub(super) work: u64,
 }
@@ -106,10 +136,9 @@ impl Reach {
         Reach {
             kinds: kinds.to_vec(),
             patterns: patterns(most, kinds.iter().any(|kind| kind.results > 1)),
-            written: std::array::from_fn(|whose| written(whose as Whose)),
-            unwritten: std::array::from_fn(|whose| written(whose as Whose).inverse()),
-            pairs: Table::new(),
-            table: Table::new(),
+            sums: Default::default(),
+            pairs: Table::new(8),
+            table: Table::new(12),
             work: 0,
         }
     }
@@ -127,7 +156,7 @@ impl Reach {
             known.truncate(state.general.len());
         }
         self.fill_pairs(&known);
-        let choices = self.choices(place);
+        let choices = Self::choices(place);
         for (index, kind) in (0..).zip(&self.kinds) {
             for &(news, factor) in &choices {
                 let wanted = target.times(factor).times(kind.inverse);
@@ -141,10 +170,10 @@ impl Reach {
     }
 
     /// The receivers that a wanted value may have, with what it is multiplied by to be the result.
-    fn choices(&self, place: Place) -> SmallVec<[(Option<Whose>, Residue); REACHED]> {
+    fn choices(place: Place) -> SmallVec<[(Option<Whose>, Residue); REACHED]> {
         match place {
             Place::General => smallvec![(None, Residue::ONE)],
-            Place::News => (0..).zip(self.unwritten).map(|(w, factor)| (Some(w), factor)).collect(),
+            Place::News => (0..REACHED as Whose).map(|whose| (Some(whose), read(whose))).collect(),
         }
     }
 
@@ -158,16 +187,16 @@ impl Reach {
         self.work += self.pairs.entries.len() as u64;
     }
 
-    /// All that one step makes of known values, into the table.
+    /// All that one step makes of known values, into the table; sums of them into `sums`.
     fn forward(&mut self, known: &[Known], general: usize) {
+        let most = self.kinds.iter().map(|kind| kind.sources).max().unwrap_or(0);
+        self.sums[0].fill(&known[..general], most);
+        self.sums[1].fill(known, most);
         self.table.clear();
-        let Reach { kinds, table, .. } = self;
-        for (index, kind) in (0..).zip(kinds) {
-            subsets(known, kind.sources, &mut |chosen, sum| {
-                let reads_news = chosen.last().is_some_and(|&at| usize::from(at) >= general);
-                let entry = Entry { kind: index, chosen: chosen.clone(), reads_news };
-                table.push(sum.times(kind.factor), entry);
-            });
+        for (index, kind) in (0..).zip(&self.kinds) {
+            for &(sum, chosen) in self.sums[1].up_to(kind.sources) {
+                self.table.push(sum.times(kind.factor), (index, chosen));
+            }
         }
         self.work += self.table.entries.len() as u64;
     }
@@ -185,7 +214,7 @@ impl Reach {
         let (known, general) = (state.known(), state.general.len());
         self.forward(&known, general);
         let limit = found.len() + limit;
-        let choices = self.choices(place);
+        let choices = Self::choices(place);
         let mut work = 0;
         for (index, kind) in (0..).zip(&self.kinds) {
             for pattern in self.patterns.iter().filter(|p| p.sources() <= kind.sources) {
@@ -193,25 +222,26 @@ impl Reach {
                 if is_news && place == Place::News {
                     continue;
                 }
-                let is_all = !is_news && place == Place::General;
-                let others = if is_all { &known[..] } else { &known[..general] };
+                let reads_all = !is_news && place == Place::General;
+                let others = &self.sums[usize::from(reads_all)];
+                let others = others.up_to(kind.sources - pattern.sources());
+                work += (others.len() * choices.len()) as u64;
                 for &(news, factor) in &choices {
                     let wanted = target.times(factor).times(kind.inverse);
-                    subsets(others, kind.sources - pattern.sources(), &mut |chosen, sum| {
-                        work += 1;
+                    for &(sum, chosen) in others {
                         let value = wanted.minus(sum).times(pattern.inverse);
-                        for entry in self.table.find(value) {
-                            let kind_of_first = &self.kinds[usize::from(entry.kind)];
-                            let suits = pattern.results() <= kind_of_first.results
-                                && !(is_news && entry.reads_news);
+                        for &(kind_of_first, of_first) in self.table.find(value) {
+                            let reads_news = (of_first & 0xff) as usize > general;
+                            let results = self.kinds[usize::from(kind_of_first)].results;
+                            let suits = pattern.results() <= results && !(is_news && reads_news);
                             if suits && found.len() < limit {
-                                let first = made(entry.kind, &entry.chosen, &known, pattern.news);
+                                let first = made(kind_of_first, of_first, &known, pattern.news);
                                 let mut second = made(index, chosen, &known, news);
                                 second.sources.extend(pattern.named(next));
                                 found.push(smallvec![first, second]);
                             }
                         }
-                    });
+                    }
                 }
             }
         }
@@ -251,7 +281,7 @@ impl Reach {
         let general = kind.results - usize::from(made.news.is_some());
         after.general.extend((0..general).map(|slot| (next + slot as Id, result)));
         if let Some(whose) = made.news {
-            let value = result.times(self.written[usize::from(whose)]);
+            let value = result.times(written(whose));
             after.news = Some((next + NEWS as Id, value));
         }
         after
@@ -267,31 +297,9 @@ impl Pattern {
     }
 }
 
-fn made(kind: u8, chosen: &Chosen, known: &[Known], news: Option<Whose>) -> Made {
-    let sources = chosen.iter().map(|&at| known[usize::from(at)].0).collect();
-    Made { kind, sources, news }
-}
-
-/// Calls `visit` with every choice of at most `most` known values, the indices rising.
-fn subsets(known: &[Known], most: usize, visit: &mut impl FnMut(&Chosen, Residue)) {
-    fn grow(
-        known: &[Known],
-        (from, most): (usize, usize),
-        chosen: &mut Chosen,
-        sum: Residue,
-        visit: &mut impl FnMut(&Chosen, Residue),
-    ) {
-        visit(chosen, sum);
-        if most == 0 {
-            return;
-        }
-        for at in from..known.len() {
-            chosen.push(at as u8);
-            grow(known, (at + 1, most - 1), chosen, sum.plus(known[at].1), visit);
-            chosen.pop();
-        }
-    }
-    grow(known, (0, most), &mut Chosen::new(), Residue::ZERO, visit);
+fn made(kind: u8, chosen: Chosen, known: &[Known], news: Option<Whose>) -> Made {
+    let indices = chosen.to_be_bytes().into_iter().filter(|&at| at > 0);
+    Made { kind, sources: indices.map(|at| known[usize::from(at) - 1].0).collect(), news }
 }
 
 /// Calls `visit` with every choice of at most `most` known values, of which there is a table of pairs,

@@ -12,7 +12,7 @@ const NEW: Id = 1 << 15;
 const WAYS: usize = 64;
 
 /// How many first steps are tried where a value is to be made in three.
-const TRIES: usize = 24;
+const TRIES: usize = 8;
 
 /// Steps `start..end` of a plan, what is there before them, and what they must make.
 pub(super) struct Window<'a> {
@@ -118,13 +118,13 @@ impl<'a> Window<'a> {
         if missing.is_empty() {
             return self.plan_of(way).is_some_and(accept);
         }
-        // A step makes two of them at most.
-        if missing.len() > 2 * count || missing.len() > 1 && count == 0 {
+        // A step makes two of them at most, and one value.
+        let needed = distinct(&missing).max(missing.len().div_ceil(2));
+        if needed > count {
             return false;
         }
         for target in &missing {
-            let spare = (count + 1).saturating_sub(missing.len().div_ceil(2));
-            for free in 0..spare.min(3) {
+            for free in 0..(count + 1 - needed).min(3) {
                 for steps in self.ways(&way.state, target, free + 1, self.next(way), reach, random)
                 {
                     let mut next = way.clone();
@@ -259,4 +259,12 @@ impl<'a> Window<'a> {
         new.remove_dead();
         new.fits(self.setting).then_some(new)
     }
+}
+
+/// How many different values are wanted in general registers.
+fn distinct(missing: &[Missing]) -> usize {
+    let is_new = |(at, one): &(usize, &Missing)| {
+        one.2 == Place::General && missing[..*at].iter().all(|other| other.1 != one.1)
+    };
+    missing.iter().enumerate().filter(is_new).count()
 }

@@ -212,3 +212,162 @@ fn mismatch_of_macros() {
     assert!(!any_error(&verify(&parse("bus2(B, C, A); bus(D, B, C)"), &scamp5())));
     assert_eq!(mismatches(&parse("bus2(B, C, A); bus(D, B, C)")).get(&reg("D")), None);
 }
+
+/// A value as what its polynomial is at a point of a prime field, for brute force: apart from the
+/// search's own.
+mod point {
+    const PRIME: u128 = (1 << 61) - 1;
+    const X: u64 = 0x0123_4567_89ab_cdef;
+    const Y: u64 = 0x0fed_cba9_8765_4321;
+
+    pub fn plus(a: u64, b: u64) -> u64 {
+        let sum = a + b;
+        if u128::from(sum) >= PRIME { sum - PRIME as u64 } else { sum }
+    }
+
+    pub fn times(a: u64, b: u64) -> u64 {
+        (u128::from(a) * u128::from(b) % PRIME) as u64
+    }
+
+    pub fn power(base: u64, exponent: u64) -> u64 {
+        (0..64).rev().fold(1, |result, bit| {
+            let square = times(result, result);
+            if exponent >> bit & 1 == 1 { times(square, base) } else { square }
+        })
+    }
+
+    pub fn inverse(a: u64) -> u64 {
+        power(a, PRIME as u64 - 2)
+    }
+
+    /// A whole number.
+    pub fn number(n: i64) -> u64 {
+        i128::from(n).rem_euclid(PRIME as i128) as u64
+    }
+
+    /// What is (x, y) away, as a factor.
+    pub fn away(x: i32, y: i32) -> u64 {
+        let of = |unit, n: i32| {
+            let power = power(unit, n.unsigned_abs().into());
+            if n < 0 { inverse(power) } else { power }
+        };
+        times(of(X, x), of(Y, y))
+    }
+}
+
+/// What brute force needs to know: the factors of an element and its neighbours, of halving and of the
+/// target.
+struct Brute {
+    reached: [u64; 5],
+    half: u64,
+    target: u64,
+}
+
+impl Brute {
+    /// A program of at most so many steps makes the target of these values: all are tried that do not
+    /// read and write NEWS in one step. Nothing is overwritten but NEWS.
+    fn is_made(&self, general: &[u64], news: Option<u64>, steps: usize) -> bool {
+        let seen = news.iter().flat_map(|&value| self.reached.map(|way| point::times(value, way)));
+        let all: Vec<u64> = general.iter().copied().chain(seen).collect();
+        for chosen in (0_u32..1 << all.len()).filter(|chosen| chosen.count_ones() <= 4) {
+            let of = |at: &usize| chosen >> at & 1 == 1;
+            let sum = (0..all.len()).filter(of).fold(0, |sum, at| point::plus(sum, all[at]));
+            let result = point::times(sum, point::number(-1));
+            let half = point::times(result, self.half);
+            let can_halve = chosen.count_ones() <= 2;
+            if result == self.target || can_halve && half == self.target {
+                return true;
+            }
+            // NEWS is one of the receivers, unless it is read.
+            let writes = chosen >> general.len() == 0;
+            let with =
+                |more: &[u64], news| self.is_made(&[general, more].concat(), news, steps - 1);
+            let with_news = |more: &[u64], result| {
+                self.reached.iter().any(|&way| with(more, Some(point::times(result, way))))
+            };
+            let goes_on = || {
+                with(&[result], news)
+                    || writes && with_news(&[], result)
+                    || can_halve && (with(&[half; 2], news) || writes && with_news(&[half], half))
+            };
+            if steps > 1 && goes_on() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Brute force: where there is a program of up to three steps, the search finds one as short, and
+/// none that is shorter elsewhere.
+#[test]
+fn the_shortest_by_brute_force() {
+    let arch = scamp5();
+    let reached = [(0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)].map(|(x, y)| point::away(x, y));
+    let mut optimal = 0;
+    for (rows, depth) in [
+        (vec![vec![-1]], 0),
+        (vec![vec![1, 1]], 0),
+        (vec![vec![1], vec![0], vec![0]], 0),
+        (vec![vec![0, 1, 0], vec![1, 0, 1], vec![0, 1, 0]], 0),
+        (vec![vec![0, -1, 0], vec![-1, 1, -1], vec![0, -1, 0]], 0),
+        (vec![vec![1, 2, 1]], 2),
+        (vec![vec![1, 0, 1]], 1),
+        (vec![vec![0, 1], vec![1, 0]], 1),
+        (vec![vec![1, -1, 0]], 1),
+        (vec![vec![1, 1], vec![1, 1]], 0),
+    ] {
+        let goal = Goal::from_rows(&rows);
+        let cell = |(cell, count): (quincunx_scamp::goal::Cell, i64)| {
+            point::times(point::number(count), point::away(cell.x, cell.y))
+        };
+        let sum = goal.cells().map(cell).fold(0, point::plus);
+        let target = point::times(sum, point::inverse(1 << depth));
+        let brute = Brute { reached, half: point::inverse(2), target };
+        let shortest = (1..=3).find(|&steps| brute.is_made(&[1], None, steps));
+        let wanted = Wanted {
+            goals: Bag(vec![goal]),
+            depth,
+            inputs: vec![reg("A")],
+            outputs: vec![reg("B")],
+        };
+        let task = Task::new(wanted, arch.analogue.clone(), &arch).unwrap();
+        let found = find(&task, &arch, settings(Halving::Quick, 2_000_000)).unwrap();
+        assert_right(&task, &arch, &found, &format!("{rows:?}"));
+        match shortest {
+            Some(steps) => assert_eq!(found.bus_steps(), steps as u64, "{rows:?}"),
+            None => assert!(found.bus_steps() > 3, "{rows:?}"),
+        }
+        optimal += usize::from(shortest.is_some());
+    }
+    assert!((4..10).contains(&optimal), "{optimal}");
+}
+
+/// Kernels made of smaller ones, and several kernels, at the effort of a default run.
+#[test]
+fn lengths_of_the_study() {
+    for (id, most) in [("gauss3", 5), ("gauss5", 12), ("gauss5_3", 13), ("analognet2", 24)] {
+        let file = read_kernels(&golden_text(&format!("cain_inputs/{id}.json"))).unwrap();
+        let task = Task::of_file(&file, &scamp5()).unwrap();
+        let effort = Effort::named("default");
+        let settings = Settings { effort, ..settings(Halving::Quick, 0) };
+        let found = find(&task, &scamp5(), settings).unwrap();
+        assert_right(&task, &scamp5(), &found, id);
+        assert!(found.bus_steps() <= most, "{id}: {}", found.bus_steps());
+    }
+}
+
+/// Four results in six registers: there is a program even where registers are scarce.
+#[test]
+fn scarce_registers() {
+    let mut random = Random::new(8);
+    let kernel = |_| {
+        let rows = (0..3).map(|_| (0..3).map(|_| random.below(9) as i64).collect());
+        Goal::from_rows(&rows.collect::<Vec<Vec<i64>>>())
+    };
+    let task = task((0..4).map(kernel).collect(), 3, &scamp5());
+    for effort in [0, 2_000_000, 8_000_000] {
+        let found = find(&task, &scamp5(), settings(Halving::Quick, effort)).unwrap();
+        assert_right(&task, &scamp5(), &found, &format!("{effort}"));
+    }
+}
