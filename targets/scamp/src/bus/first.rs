@@ -1,7 +1,7 @@
 //! First plans by structure: a kernel is a sum of neighbours of a smaller kernel and a rest, or twice
 //! a smaller one and single cells. They are longer than need be, which the walk mends.
 
-use super::plan::{Id, MAX_STEPS, NEWS, Plan, REACHED, Setting, Source, Step, Whose, way};
+use super::plan::{Id, Kind, MAX_STEPS, NEWS, Plan, REACHED, Setting, Source, Step, Whose, way};
 use crate::goal::{Cell, Goal};
 use crate::search::random::Random;
 use crate::task::Task;
@@ -208,8 +208,18 @@ impl Builder<'_> {
         let (a, b) = (self.scaled(a, scale)?, self.scaled(b, scale)?);
         let (a, b) = (self.centred(a)?, self.centred(b)?);
         let b = self.signed(b, a.negative)?;
-        let id = self.push(1, [Source::of(a.id), Source::of(b.id)], None)?;
-        Some(Part { id, negative: !a.negative, ..a })
+        self.added(&[Source::of(a.id), Source::of(b.id)], a)
+    }
+
+    /// Minus the sum of sources that are alike apart from their kernels. Sometimes it is halved at once,
+    /// which is a step less later if a half will do, and steps more if not.
+    fn added(&mut self, sources: &[Source], like: Part) -> Option<Part> {
+        let halves =
+            |kind: &Kind| kind.bus == 1 && kind.receivers == 2 && kind.sources >= sources.len();
+        let can_halve = like.scale > 0 && self.setting.kinds.iter().any(halves);
+        let halved = can_halve && self.random.below(2) == 0;
+        let id = self.push(if halved { 2 } else { 1 }, sources.iter().copied(), None)?;
+        Some(Part { id, scale: like.scale - i32::from(halved), negative: !like.negative, ..like })
     }
 
     fn output(&mut self, goal: &Goal) -> Option<Id> {
@@ -269,7 +279,8 @@ impl Builder<'_> {
             let news = self.load(part.id, (-x, -y))?;
             let reads = places.iter().filter_map(|&place| whose(place));
             let sources: Vec<Source> = reads.map(|whose| Source { id: news, whose }).collect();
-            let sum = Part { id: self.push(1, sources, None)?, shift: (0, 0), ..part };
+            let in_news = Part { negative: !part.negative, shift: (0, 0), ..part };
+            let sum = self.added(&sources, in_news)?;
             return match self.part(&rest)? {
                 None => Some(sum),
                 Some(rest) => self.sum(sum, rest),

@@ -6,8 +6,8 @@
 //! goes a random walk (`walk`): a window of one to four steps is filled anew (`window`), with fewer
 //! steps where that is possible, with as many otherwise. In residues a step is a sum, so that what two
 //! steps can make is found where all sums forwards meet all sums backwards (`reach`). The better half
-//! of the plans walks on with twice the effort each, until one is left. Registers are counted on the
-//! way and given at the end (`place`).
+//! of the plans walks on with twice the effort each, until one is left; then other plans by structure
+//! begin. Registers are counted on the way and given at the end (`place`).
 
 mod first;
 mod lift;
@@ -53,8 +53,18 @@ const FIRSTS: (u64, u64) = (12, 40);
 /// Combinations of values that take as long as one of these plans, for every cell of the kernels.
 const WORK_OF_A_CELL: u64 = 5_000;
 
-/// Plans of which each round takes the better half, until one is left; all rounds take the same effort.
+/// Plans of which each round takes the better half, at most, until one is left; all rounds take the
+/// same effort.
 const ENTRANTS: usize = 16;
+
+/// Effort for each of these plans; with less there are fewer of them.
+const EFFORT_OF_AN_ENTRANT: u64 = 500_000;
+
+/// Effort for one set of walks, at least; what is beyond goes to further sets with other plans.
+const SET: u64 = 24_000_000;
+
+/// The same for plans of many steps, by the square of their number.
+const SET_OF_STEPS: u64 = 100_000;
 
 /// Finds a program for a task.
 ///
@@ -62,28 +72,27 @@ const ENTRANTS: usize = 16;
 /// `Q5092` for more steps than a plan may have, `Q5100` where the outputs' names leave no plan that
 /// fits, `Q5101` when steps of the machine cannot compute the kernels; else as [`search::find`].
 pub fn find(task: &Task, arch: &ScampArch, settings: Settings) -> Result<Program> {
-    // Here a combination takes a little less time than in the default search.
-    let effort = Effort(settings.effort.0 / 5 * 6);
-    let settings = Settings { effort, ..settings };
     let setting = setting(task, arch, settings.halving);
     let aim = Aim { task, arch, setting: &setting, settings };
-    let mut plans = aim.starts()?;
-    plans.retain(|plan| aim.program(plan).is_some());
-    let cost = |plan: &Plan| plan.bus(&setting);
-    let (mut seed, mut plans_left) = (settings.seed, ENTRANTS);
-    while plans_left > 0 {
-        plans.sort_by_key(cost);
-        plans.dedup();
-        plans.truncate(plans_left);
-        let share = settings.effort.0 / u64::from(ENTRANTS.ilog2() + 1) / plans.len().max(1) as u64;
-        for plan in &mut plans {
-            *plan = aim.walked(plan, share, seed);
-            seed = seed.wrapping_add(1);
+    let mut random = Random(settings.seed);
+    let of_macros = match aim.of_macros() {
+        Err(problem) if aim.firsts(&mut random).is_empty() => return Err(problem),
+        found => found.unwrap_or_default().filter(|plan| aim.program(plan).is_some()),
+    };
+    let (mut best, mut spent) = (None, 0);
+    loop {
+        let mut plans = aim.firsts(&mut random);
+        plans.extend(of_macros.clone());
+        let steps = plans.iter().map(|plan| plan.steps.len() as u64).min().unwrap_or(0);
+        let size = SET.max(SET_OF_STEPS * steps * steps).min(settings.effort.0 - spent);
+        let found = aim.tournament(plans, size, &mut random);
+        best = best.into_iter().chain(found).min_by_key(|plan: &Plan| plan.bus(&setting));
+        spent += size;
+        if spent >= settings.effort.0 {
+            break;
         }
-        plans_left /= 2;
     }
-    let program = plans.iter().min_by_key(|plan| cost(plan));
-    let Some(program) = program.and_then(|plan| aim.program(plan)) else {
+    let Some(program) = best.and_then(|plan| aim.program(&plan)) else {
         return Err(impossible(&setting));
     };
     check(task, settings.halving, &program)?;
@@ -148,15 +157,14 @@ impl Aim<'_> {
         if is_best && has_program(&walk.plan) { walk.plan } else { walk.placed }
     }
 
-    /// Plans to begin with: the program of the default search, and plans by structure.
-    fn starts(&self) -> Result<Vec<Plan>> {
-        let mut random = Random(self.settings.seed);
+    /// The cheapest of some plans by structure.
+    fn firsts(&self, random: &mut Random) -> Vec<Plan> {
         let mut order: Vec<usize> = (0..self.task.wanted.goals.0.len()).collect();
         let mut plans = Vec::new();
         let cells = self.task.wanted.goals.0.iter().map(|goal| goal.cells().count() as u64);
         let work = WORK_OF_A_CELL * cells.sum::<u64>().max(1);
         for _ in 0..(self.settings.effort.0 / START / work).clamp(FIRSTS.0, FIRSTS.1) {
-            let plan = first::first(self.task, self.setting, &order, &mut random);
+            let plan = first::first(self.task, self.setting, &order, random);
             plans.extend(plan.filter(|plan| self.program(plan).is_some()));
             for index in (1..order.len()).rev() {
                 order.swap(index, random.below(index + 1));
@@ -164,12 +172,25 @@ impl Aim<'_> {
         }
         plans.sort_by_key(|plan| plan.bus(self.setting));
         plans.truncate(ENTRANTS - 1);
-        match self.of_macros() {
-            Ok(plan) => plans.extend(plan),
-            Err(problem) if plans.is_empty() => return Err(problem),
-            Err(_) => {}
+        plans
+    }
+
+    /// The plan that is left when all walk some way and the better half goes on, until one is left.
+    fn tournament(&self, mut plans: Vec<Plan>, effort: u64, random: &mut Random) -> Option<Plan> {
+        let entrants = (effort / EFFORT_OF_AN_ENTRANT).clamp(1, ENTRANTS as u64);
+        let rounds = u64::from(entrants.ilog2()) + 1;
+        let mut left = entrants as usize;
+        while left > 0 {
+            plans.sort_by_key(|plan| plan.bus(self.setting));
+            plans.dedup();
+            plans.truncate(left);
+            let share = effort / rounds / plans.len().max(1) as u64;
+            for plan in &mut plans {
+                *plan = self.walked(plan, share, random.next());
+            }
+            left /= 2;
         }
-        Ok(plans)
+        plans.into_iter().min_by_key(|plan| plan.bus(self.setting))
     }
 
     /// A program of the default search in bus steps.

@@ -220,33 +220,33 @@ mod point {
     const X: u64 = 0x0123_4567_89ab_cdef;
     const Y: u64 = 0x0fed_cba9_8765_4321;
 
-    pub fn plus(a: u64, b: u64) -> u64 {
+    pub(super) fn plus(a: u64, b: u64) -> u64 {
         let sum = a + b;
         if u128::from(sum) >= PRIME { sum - PRIME as u64 } else { sum }
     }
 
-    pub fn times(a: u64, b: u64) -> u64 {
+    pub(super) fn times(a: u64, b: u64) -> u64 {
         (u128::from(a) * u128::from(b) % PRIME) as u64
     }
 
-    pub fn power(base: u64, exponent: u64) -> u64 {
+    pub(super) fn power(base: u64, exponent: u64) -> u64 {
         (0..64).rev().fold(1, |result, bit| {
             let square = times(result, result);
             if exponent >> bit & 1 == 1 { times(square, base) } else { square }
         })
     }
 
-    pub fn inverse(a: u64) -> u64 {
+    pub(super) fn inverse(a: u64) -> u64 {
         power(a, PRIME as u64 - 2)
     }
 
     /// A whole number.
-    pub fn number(n: i64) -> u64 {
+    pub(super) fn number(n: i64) -> u64 {
         i128::from(n).rem_euclid(PRIME as i128) as u64
     }
 
     /// What is (x, y) away, as a factor.
-    pub fn away(x: i32, y: i32) -> u64 {
+    pub(super) fn away(x: i32, y: i32) -> u64 {
         let of = |unit, n: i32| {
             let power = power(unit, n.unsigned_abs().into());
             if n < 0 { inverse(power) } else { power }
