@@ -152,7 +152,11 @@ impl Reach {
         products.width = self.factors.len();
         products.list.clear();
         for value in plan.values(setting) {
-            products.list.extend(self.factors.iter().map(|factor| factor.times(value)));
+            match value {
+                // Most of these are results that a rule does not have.
+                Residue::ZERO => products.list.resize(products.list.len() + products.width, value),
+                _ => products.list.extend(self.factors.iter().map(|factor| factor.times(value))),
+            }
         }
     }
 
