@@ -196,7 +196,10 @@ impl<'a> Exchange<'a> {
         (0..plan.inputs).for_each(|input| offer(input as Id));
         for step in (0..before).filter(|step| !cut.gone.contains(step)) {
             let results = &self.setting.rules[usize::from(plan.steps[step].rule)].results;
-            (0..results.len()).for_each(|result| offer(plan.id(step, result)));
+            let is_same = !cut.readers.contains(&step);
+            // Made anew, a step keeps only the results that were read before.
+            let ids = (0..results.len()).map(|result| plan.id(step, result));
+            ids.filter(|id| is_same || last[usize::from(*id)] > 0).for_each(&mut offer);
         }
         known
     }
