@@ -48,7 +48,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of("readout", "how results leave the array", "analogue", &Readout::NAMES)
         .used_by(&[Use::Compile, Use::Run, Use::Show]),
     OptionInfo::whole(
-        "events",
+        "event-buffer",
         "most events of an image that --readout events gives; auto: one for each element",
         "auto",
         1..=crate::arch::MAX_ELEMENTS as i128,
@@ -255,9 +255,9 @@ fn size(text: &str, arch: &ScampArch) -> Result<(usize, usize)> {
 
 /// How results leave an array of so many elements.
 fn readout(options: &Options, elements: usize) -> Result<Readout> {
-    let (name, events) = (options.get("readout"), options.whole_or("events"));
+    let (name, events) = (options.get("readout"), options.whole_or("event-buffer"));
     let contradiction = if events.is_some() && name != "events" {
-        Some("option events does nothing without --readout events")
+        Some("option event-buffer does nothing without --readout events")
     } else if options.get("mode") != "analogue" && name != "analogue" {
         Some("option readout does nothing beside option mode: bits of numbers are read")
     } else {

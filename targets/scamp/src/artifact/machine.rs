@@ -337,7 +337,7 @@ impl Network {
         if lost > 0 {
             let message = format!("{lost} events were lost, the buffer was full");
             let problem = Diagnostic::warning("Q5113", message);
-            self.notes.push(problem.help("`--events` of `compile` says how many it holds"));
+            self.notes.push(problem.help("`--event-buffer` of `compile` says how many it holds"));
         }
         Ok(values)
     }

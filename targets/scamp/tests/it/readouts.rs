@@ -21,7 +21,7 @@ fn thresholds(random: &mut Random, stride: usize) -> Graph {
 }
 
 fn given(readout: &str, more: &Given<'_>) -> Vec<(&'static str, String)> {
-    let events = more.iter().map(|(_, value)| ("events", value.clone()));
+    let events = more.iter().map(|(_, value)| ("event-buffer", value.clone()));
     [size(12, 12), ("readout", readout.to_owned())].into_iter().chain(events).collect()
 }
 
@@ -58,7 +58,7 @@ fn one_bit_images() {
         // A byte takes a cycle of 100 ns.
         assert_eq!(own, time + 100 * (expected - 18), "{readout}");
     }
-    let (found, (bytes, _), lost) = of("events", &[("events", "4".to_owned())]);
+    let (found, (bytes, _), lost) = of("events", &[("event-buffer", "4".to_owned())]);
     assert_eq!((bytes, lost), (3 * 2 * 4, 1));
     for (kept, all) in found.chunks(42).zip(bits.chunks(42)) {
         let ones = |image: &[f64]| image.iter().filter(|&&bit| bit == 1.0).count();
@@ -121,7 +121,7 @@ fn refusals() {
     output(&mut graph, "y");
     let problem = Case::new(&graph, &given("1bit", &[])).problem();
     assert!(problem.message().contains("analogue"), "{}", problem.message());
-    let buffer = [("events", "4".to_owned())];
+    let buffer = [("event-buffer", "4".to_owned())];
     assert_eq!(Case::new(&graph, &given("8bit", &buffer)).problem().code(), "Q5055");
     let digital = [given("8bit", &[]), vec![("mode", "digital".to_owned())]].concat();
     assert_eq!(Case::new(&graph, &digital).problem().code(), "Q5055");
