@@ -52,7 +52,7 @@ fn files_of_cain() {
         let id = case["id"].as_str().unwrap();
         let file = read_kernels(&golden_text(&format!("cain_inputs/{id}.json"))).unwrap();
         let task = Task::of_file(&file, &scamp5()).unwrap();
-        for (halving, effort) in [(Halving::Quick, 2_000_000), (Halving::Corrected, 500_000)] {
+        for (halving, effort) in [(Halving::Quick, 4_000_000), (Halving::Corrected, 1_000_000)] {
             let found = find(&task, &scamp5(), settings(halving, effort)).unwrap();
             assert_right(&task, &scamp5(), &found, id);
             let most = match (id, halving) {
