@@ -62,7 +62,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         &["raw", "half"],
     )
     .used_by(&[Use::Run]),
-    OptionInfo::file("noise", "TOML file with the errors of the device; it also gives --sigma")
+    OptionInfo::file("noise", "TOML file with the errors of the device; the objective `noise` is of its deviations")
         .used_by(&[Use::Compile, Use::Run]),
     OptionInfo::real(
         "noise-bus",

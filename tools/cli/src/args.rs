@@ -311,7 +311,7 @@ pub(crate) struct Data {
 }
 
 /// Which images.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct Images {
     /// Use only the first N images, or those from A up to but not including B, counted from 0
     /// [default: all images of a file, 1 of random:SEED, zeros or ones]

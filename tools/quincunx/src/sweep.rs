@@ -15,7 +15,8 @@ use crate::compile::build;
 use crate::executable::top1;
 use crate::model::{Prepared, prepare};
 use crate::{Calibration, Dataset, Executable, Model, Outcome, Progress, Setup, parallel};
-use choices::{is_option, machines, word};
+pub use choices::of_options;
+use choices::{machines, word};
 pub use picture::picture;
 use quincunx_contract::plan::{Place, Plan};
 use quincunx_contract::{Engine, Log, Numbers, Stats, compiler_of};
@@ -164,7 +165,8 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
         Row::joined(values, results.by_ref().take(within))
     };
     let rows = machines.iter().step_by(within).filter_map(row).collect();
-    let costs = sweep.vary.iter().map(|variation| !is_option(sweep.setup, variation));
+    let options = of_options(sweep.setup, sweep.vary)?;
+    let costs = sweep.vary.iter().map(|variation| !options.contains(&variation));
     Ok(marked(rows, &costs.collect::<Vec<_>>()))
 }
 

@@ -7,12 +7,12 @@ use crate::options::refuse_others;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
 use quincunx::diag::{Diagnostic, Sources};
-use quincunx::sweep::{self, Variation, nothing_fits, picture, report, sweep, told};
-use quincunx::target::{Target, Use};
-use quincunx::{Calibration, InputSpec, Outcome, find_target};
+use quincunx::sweep::{self, Variation, nothing_fits, of_options, picture, report, sweep, told};
+use quincunx::target::Use;
+use quincunx::{Calibration, InputSpec, Outcome, Setup, find_target};
 use std::path::PathBuf;
 
-/// Compile one model for many machines that differ in their parameters, or with different options
+/// Compile one model for many machines, or with options that differ
 ///
 /// Prints a row for every combination of values: what it takes on that machine, or why the model
 /// does not fit. pareto marks machines that nothing beats: no other one is as fast, takes as large a
@@ -69,15 +69,15 @@ impl Sweep {
             return Err(two_on_stdout().into());
         }
         output::expect(results.into_iter().flatten())?;
-        self.check_options(target)?;
         let file = input::open(&self.model)?;
-        let data = self.data.clone().map(|data| Data { data, images: self.images });
+        let data = self.data.clone().map(|data| Data { data, images: self.images.clone() });
         let data_file = data.as_ref().map(input::data_file).transpose()?.flatten();
         let calibration = input::calibration(&self.preparation)?;
         let shaping = data_file.iter().chain(&calibration);
         let model = input::model(&file, &self.preparation, shaping)?;
         input::note_data_beside(&self.preparation, &model)?;
         let setup = input::setup(target, &self.machine, &model)?;
+        self.check_options(&setup)?;
         let inputs = InputSpec::of(&model.graph);
         let data = data.map(|data| input::dataset(&data, data_file.as_ref(), &inputs, console));
         let data = data.transpose()?;
@@ -116,11 +116,12 @@ impl Sweep {
 
     /// Refuses options that change nothing: those that other verbs have, and without images those that
     /// change runs alone.
-    fn check_options(&self, target: &dyn Target) -> Outcome<()> {
-        let is_option = |name: &str| target.info().options.iter().any(|o| o.name == name);
-        let vary = self.vary.iter().chain(&self.over);
-        let pairs = vary.flat_map(|v| v.values.iter().map(|w| (v.parameter.clone(), w.clone())));
-        let varied: Vec<_> = pairs.filter(|(name, _)| is_option(name)).collect();
+    fn check_options(&self, setup: &Setup<'_>) -> Outcome<()> {
+        let target = setup.target;
+        let varied = of_options(setup, self.vary.iter().chain(&self.over))?.into_iter();
+        let pairs =
+            varied.flat_map(|v| v.values.iter().map(|word| (v.parameter.clone(), word.clone())));
+        let varied: Vec<(String, String)> = pairs.collect();
         refuse_others(target, &varied)?;
         if self.data.is_none() {
             let images = self.images.images.iter().map(|_| "--images");

@@ -11,19 +11,33 @@ use std::collections::BTreeSet;
 /// The machine of a combination of values, or why there is none.
 pub(super) type Machine<'a> = (Vec<Value>, Result<Setup<'a>>);
 
-/// The option of the target that varies; `None` for a parameter of its machines.
-fn option(setup: &Setup<'_>, variation: &Variation) -> Option<&'static OptionInfo> {
-    setup.target.info().options.iter().find(|option| option.name == variation.parameter)
+/// The option of the target that varies; `None` for a parameter of its machines, which is meant where
+/// both have the name.
+fn option(
+    file: &MachineFile,
+    setup: &Setup<'_>,
+    variation: &Variation,
+) -> Option<&'static OptionInfo> {
+    let mut options = setup.target.info().options.iter();
+    options.find(|option| option.name == variation.parameter && !file.knows(option.name))
 }
 
-/// The variation is of an option of the target, not of a parameter of its machines.
-pub(super) fn is_option(setup: &Setup<'_>, variation: &Variation) -> bool {
-    option(setup, variation).is_some()
+/// The variations that are of options of the target, not of parameters of its machines; a name that both
+/// have is the parameter.
+///
+/// # Errors
+/// None for a sound target.
+pub fn of_options<'v>(
+    setup: &Setup<'_>,
+    vary: impl IntoIterator<Item = &'v Variation>,
+) -> Result<Vec<&'v Variation>> {
+    let file = MachineFile::of(&*setup.arch)?;
+    Ok(vary.into_iter().filter(|variation| option(&file, setup, variation).is_some()).collect())
 }
 
 /// The values of a variation: numbers where these are meant.
 fn values(file: &MachineFile, setup: &Setup<'_>, variation: &Variation) -> Vec<Value> {
-    let kind = option(setup, variation).map(|option| option.kind);
+    let kind = option(file, setup, variation).map(|option| option.kind);
     let value = |word: &String| match kind {
         None | Some(OptionKind::Whole(..) | OptionKind::Real(..)) => {
             file.value(&variation.parameter, word)
@@ -53,7 +67,7 @@ pub(super) fn machines<'a>(sweep: &Sweep<'a>) -> Result<Vec<Machine<'a>>> {
     let machine = |values: Vec<Value>| {
         let pairs = vary.iter().copied().zip(&values);
         let (of_options, of_machine): (Vec<_>, Vec<_>) =
-            pairs.partition(|(variation, _)| is_option(setup, variation));
+            pairs.partition(|(variation, _)| option(&file, setup, variation).is_some());
         let given: Vec<(String, String)> =
             of_options.iter().map(|(v, value)| (v.parameter.clone(), word(value))).collect();
         let target = setup.target;

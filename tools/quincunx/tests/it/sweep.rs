@@ -3,7 +3,7 @@
 use quincunx::compare::{Comparison, compare};
 use quincunx::compile::{Job, compile};
 use quincunx::report::{Format, Heading};
-use quincunx::sweep::{Sweep, Variation, nothing_fits, picture, report, sweep, told};
+use quincunx::sweep::{Sweep, Variation, nothing_fits, of_options, picture, report, sweep, told};
 use quincunx::target::ArchSource;
 use quincunx::{
     Calibration, Dataset, InputFile, InputSpec, Model, Outcome, Setup, Silent, find_target,
@@ -293,6 +293,16 @@ fn accuracies_are_what_compare_finds() {
     // The array without noise is more accurate, which beats the other one.
     assert!(rows[0]["accuracy"].as_f64().unwrap() > number("accuracy"));
     assert_eq!((&rows[0]["pareto"], &rows[1]["pareto"]), (&"yes".into(), &Value::Null));
+}
+
+/// Machines of dais have a dialect, and its readers an option of this name.
+#[test]
+fn a_parameter_is_meant_where_an_option_has_its_name() {
+    let case = case("dais", &[("effort", "fast")], &["dialect=d1,a4"]);
+    assert_eq!(of_options(&case.setup, &case.vary).unwrap(), Vec::<&Variation>::new());
+    assert_ne!(case.rows()[0]["bytes"], case.rows()[1]["bytes"]);
+    let vary: Vec<Variation> = ["depth=1", "width=8"].map(|v| v.parse().unwrap()).into();
+    assert_eq!(of_options(&setup("scamp", &[], None), &vary).unwrap(), [&vary[0]]);
 }
 
 #[test]
