@@ -114,6 +114,11 @@ impl<'a> Exchange<'a> {
         self.reach.products(plan, self.setting, &mut self.products);
     }
 
+    /// In the plan of which moves are asked for, a step has another place now.
+    pub(super) fn step_moved(&mut self, inputs: usize, from: usize, to: usize) {
+        self.products.move_values(inputs, from, to);
+    }
+
     /// A plan after a move, one of several at random; `None` if there is none that fits.
     pub(super) fn attempt(&mut self, plan: &Plan, cut: &Cut, random: &mut Random) -> Option<Plan> {
         let last = self.last_reads(plan, cut);

@@ -209,7 +209,8 @@ impl<'a> Walk<'a> {
         order.insert(place, step);
         let moved = self.at.plan.reordered(&order);
         if place != chosen && moved.fits(self.setting) {
-            self.go_to(moved);
+            self.exchange.step_moved(moved.inputs, chosen, place);
+            self.at.plan = moved;
         }
     }
 }

@@ -74,6 +74,18 @@ impl Products {
     pub(super) fn value(&self, id: Id) -> Residue {
         self.list[usize::from(id) * self.width]
     }
+
+    /// The values of a step behind so many inputs go to the place of another step.
+    pub(super) fn move_values(&mut self, inputs: usize, from: usize, to: usize) {
+        let of_step = MAX_RESULTS * self.width;
+        let start = inputs * self.width;
+        let (first, last) = (from.min(to), from.max(to));
+        let between = &mut self.list[start + first * of_step..start + (last + 1) * of_step];
+        match from < to {
+            true => between.rotate_left(of_step),
+            false => between.rotate_right(of_step),
+        }
+    }
 }
 
 impl Reach {
