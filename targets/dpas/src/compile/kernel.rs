@@ -1,0 +1,345 @@
+//! Kernels as assembly text: what all of them consist of.
+//!
+//! Ours. A thread computes a tile: some pixels (rows) of some channels (columns). Addresses of 64
+//! bits lie as pairs of dwords, one pair a lane.
+
+mod add;
+mod largest;
+mod product;
+
+pub(super) use add::add;
+pub(super) use largest::largest;
+pub(super) use product::product;
+
+use crate::arch::Platform;
+use std::fmt::Write;
+
+/// Data sizes of messages, as their descriptors number them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// 32 bits.
+    Dword,
+    /// 64 bits.
+    Qword,
+}
+
+impl Unit {
+    pub(super) fn bytes(self) -> usize {
+        if self == Unit::Dword { 4 } else { 8 }
+    }
+
+    fn number(self) -> u32 {
+        if self == Unit::Dword { 2 } else { 3 }
+    }
+}
+
+/// A text that grows, and the registers that are taken.
+pub(super) struct Kernel {
+    text: String,
+    platform: Platform,
+    grfs: u32,
+    next: u32,
+    labels: u32,
+}
+
+impl Kernel {
+    /// An empty kernel for threads of so many registers. r0 and r1 hold what the launch gives.
+    pub(super) fn new(platform: Platform, grfs: u32) -> Kernel {
+        Kernel { text: String::new(), platform, grfs, next: 2, labels: 0 }
+    }
+
+    /// Lanes of an instruction: those of the systolic array.
+    pub(super) fn lanes(&self) -> usize {
+        self.platform.lanes() as usize
+    }
+
+    /// Takes registers; the last one is kept for the end of the thread.
+    pub(super) fn take(&mut self, count: usize) -> usize {
+        let first = self.next as usize;
+        self.next += count as u32;
+        first
+    }
+
+    /// Registers taken, with the last one.
+    pub(super) fn taken(&self) -> u32 {
+        self.next + 1
+    }
+
+    /// Appends an instruction.
+    pub(super) fn line(&mut self, line: impl std::fmt::Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "(W) {line}");
+    }
+
+    /// Puts dwords `at` and `at + 1` of r1 as an address into a register of its own.
+    pub(super) fn argument(&mut self, at: usize) -> usize {
+        let pointer = self.take(1);
+        self.copy_pointer(pointer, (1, 2 * at));
+        pointer
+    }
+
+    fn copy_pointer(&mut self, to: usize, (from, at): (usize, usize)) {
+        for half in 0..2 {
+            let from_at = at + half;
+            self.line(format_args!("mov (1|M0) r{to}.{half}<1>:ud r{from}.{from_at}<0;1,0>:ud"));
+        }
+    }
+
+    /// An address in a register of its own: a pointer and what is added to it.
+    pub(super) fn pointer(&mut self, base: usize, offsets: &[Offset]) -> usize {
+        let pointer = self.take(1);
+        self.copy_pointer(pointer, (base, 0));
+        for &offset in offsets {
+            self.advance(pointer, 1, offset);
+        }
+        pointer
+    }
+
+    /// Adds the same to the addresses of so many lanes.
+    pub(super) fn advance(&mut self, pairs: usize, lanes: usize, offset: Offset) {
+        if offset == Offset::Bytes(0) {
+            return;
+        }
+        let r = pairs;
+        if self.platform.is_second() {
+            let region = if lanes == 1 { "<0;1,0>" } else { "<1;1,0>" };
+            self.line(format_args!("add ({lanes}|M0) r{r}.0<1>:q r{r}.0{region}:q {offset}"));
+            return;
+        }
+        // No sums of 64 bits: the low halves, then what they carry.
+        let region = if lanes == 1 { "<0;1,0>" } else { "<2;1,0>" };
+        let (before, sign) = match offset {
+            Offset::Bytes(bytes) if bytes < 0 => (true, -1),
+            _ => (false, 1),
+        };
+        let limit = match offset {
+            Offset::Bytes(bytes) => format!("{}:ud", bytes.unsigned_abs()),
+            Offset::Scalar { .. } => offset.to_string(),
+        };
+        let compare =
+            format!("cmp ({lanes}|M0) (lt)f1.0 null<1>:ud r{r}.0{region}:ud {limit}");
+        if before {
+            self.line(&compare);
+        }
+        self.line(format_args!("add ({lanes}|M0) r{r}.0<2>:ud r{r}.0{region}:ud {offset}"));
+        if !before {
+            self.line(&compare);
+        }
+        self.text.push_str(&format!(
+            "(W&f1.0) add ({lanes}|M0) r{r}.1<2>:ud r{r}.1{region}:ud {sign}:w\n"
+        ));
+    }
+
+    /// The addresses of all lanes: a pointer, the offset of the row of a lane, and the bytes of a
+    /// vector of dwords. Row `first` of the table is that of lane 0, and `share` lanes have one row.
+    pub(super) fn lane_addresses(
+        &mut self,
+        pairs: usize,
+        base: usize,
+        (table, first, share): (usize, usize, usize),
+        lane_bytes: usize,
+        temporary: usize,
+    ) {
+        let lanes = self.lanes();
+        let (register, at) = (table + first / lanes, first % lanes);
+        let (t, r) = (temporary, pairs);
+        let rows = match share {
+            1 => "<1;1,0>".to_owned(),
+            _ if share == lanes => "<0;1,0>".to_owned(),
+            _ => format!("<1;{share},0>"),
+        };
+        self.line(format_args!(
+            "add ({lanes}|M0) r{t}.0<1>:ud r{register}.{at}{rows}:ud r{lane_bytes}.0<1;1,0>:ud"
+        ));
+        self.line(format_args!("mov ({lanes}|M0) r{r}.1<2>:ud r{base}.1<0;1,0>:ud"));
+        self.line(format_args!(
+            "add ({lanes}|M0) r{r}.0<2>:ud r{t}.0<1;1,0>:ud r{base}.0<0;1,0>:ud"
+        ));
+        self.line(format_args!(
+            "cmp ({lanes}|M0) (lt)f1.0 null<1>:ud r{r}.0<2;1,0>:ud r{base}.0<0;1,0>:ud"
+        ));
+        self.text.push_str(&format!(
+            "(W&f1.0) add ({lanes}|M0) r{r}.1<2>:ud r{r}.1<2;1,0>:ud 1:w\n"
+        ));
+    }
+
+    /// Loads consecutive bytes, 32 times a power of two and at most 512.
+    pub(super) fn load_block(&mut self, to: usize, bytes: usize, address: usize) {
+        let unit = if bytes >= 256 { Unit::Qword } else { Unit::Dword };
+        let size = match bytes / unit.bytes() {
+            count @ 1..=4 => count as u32 - 1,
+            count => count.ilog2() + 1,
+        };
+        let registers = bytes.div_ceil(self.platform.grf_bytes() as usize) as u32;
+        let descriptor =
+            0x180 | unit.number() << 9 | size << 12 | 1 << 15 | registers << 20 | 1 << 25;
+        self.line(format_args!("send.ugm (1|M0) r{to} r{address} null:0 0x0 {descriptor:#010x}"));
+    }
+
+    /// Loads a unit for every lane.
+    pub(super) fn gather(&mut self, to: usize, unit: Unit, addresses: usize) {
+        let registers = if unit == Unit::Qword { 2 } else { 1 };
+        let descriptor = 0x180 | unit.number() << 9 | registers << 20 | 2 << 25;
+        let lanes = self.lanes();
+        self.line(format_args!(
+            "send.ugm ({lanes}|M0) r{to} r{addresses} null:0 0x0 {descriptor:#010x}"
+        ));
+    }
+
+    /// Stores 64 bits of every lane.
+    pub(super) fn scatter(&mut self, addresses: usize, from: usize) {
+        let descriptor = 0x184 | Unit::Qword.number() << 9 | 2 << 25;
+        let lanes = self.lanes();
+        self.line(format_args!(
+            "send.ugm ({lanes}|M0) null r{addresses} r{from}:2 0x0 {descriptor:#010x}"
+        ));
+    }
+
+    /// Repeats what `body` writes; `counter` is a dword of a register.
+    pub(super) fn repeat(
+        &mut self,
+        count: usize,
+        counter: (usize, usize),
+        body: &mut dyn FnMut(&mut Kernel),
+    ) {
+        if count == 1 {
+            return body(self);
+        }
+        let (register, at) = counter;
+        let label = self.labels;
+        self.labels += 1;
+        self.line(format_args!("mov (1|M0) r{register}.{at}<1>:d {count}:d"));
+        self.text.push_str(&format!("L{label}:\n"));
+        body(self);
+        self.line(format_args!("add (1|M0) r{register}.{at}<1>:d r{register}.{at}<0;1,0>:d -1:w"));
+        self.line(format_args!(
+            "cmp (1|M0) (gt)f0.0 null<1>:d r{register}.{at}<0;1,0>:d 0:w"
+        ));
+        self.text.push_str(&format!("(W&f0.0) jmpi L{label}\n"));
+    }
+
+    /// Codes of a register of f32, packed into bytes: rounded to whole numbers already.
+    pub(super) fn pack(
+        &mut self,
+        (from, kind): (usize, &str),
+        (to, byte): (usize, usize),
+        bytes: &str,
+        temporary: usize,
+    ) {
+        let lanes = self.lanes();
+        let grf = self.platform.grf_bytes() as usize;
+        let (register, at) = (to + byte / grf, byte % grf);
+        let t = temporary;
+        self.line(format_args!(
+            "mov ({lanes}|M0) (sat)r{t}.0<4>:{bytes} r{from}.0<1;1,0>:{kind}"
+        ));
+        self.line(format_args!(
+            "mov ({lanes}|M0) r{register}.{at}<1>:{bytes} r{t}.0<4;1,0>:{bytes}"
+        ));
+    }
+
+    /// Ends the thread; the text and the registers taken.
+    pub(super) fn finish(mut self) -> String {
+        let (lanes, last) = (self.lanes(), self.grfs - 1);
+        self.line(format_args!("mov ({lanes}|M0) r{last}.0<1>:ud r0.0<1;1,0>:ud"));
+        self.line(format_args!("send.gtwy (1|M0) null r{last} null:0 0x0 0x02000010 {{EOT}}"));
+        self.text
+    }
+}
+
+/// What is added to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offset {
+    /// So many bytes.
+    Bytes(i64),
+    /// A dword of a register, without a sign.
+    Scalar {
+        /// The register.
+        register: usize,
+        /// The dword.
+        at: usize,
+    },
+}
+
+impl std::fmt::Display for Offset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Offset::Bytes(bytes) => write!(f, "{bytes}:d"),
+            Offset::Scalar { register, at } => write!(f, "r{register}.{at}<0;1,0>:ud"),
+        }
+    }
+}
+
+/// The part of the result that a thread computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    /// Blocks of eight rows.
+    pub(super) rows: usize,
+    /// Blocks of as many columns as there are lanes.
+    pub(super) columns: usize,
+}
+
+/// Where things lie in the constants of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Map {
+    /// For every lane of a load, its bytes within a row; a register.
+    pub(super) lanes_in: usize,
+    /// The same of a store.
+    pub(super) lanes_out: usize,
+    /// Addends of the columns.
+    pub(super) addends: usize,
+    /// Factors of the columns: high, low, bias.
+    pub(super) factors: [usize; 3],
+    /// Offsets of the rows in the operands.
+    pub(super) rows_in: [usize; 2],
+    /// Offsets of the rows in the result.
+    pub(super) rows_out: usize,
+    /// Weights.
+    pub(super) weights: usize,
+}
+
+/// How codes leave: zero, ends as differences from it, a sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leave {
+    pub(super) zero: i32,
+    pub(super) ends: [i32; 2],
+    pub(super) signed: bool,
+}
+
+impl Leave {
+    /// The type of the codes.
+    pub(super) fn bytes(self) -> &'static str {
+        bytes(self.signed)
+    }
+
+    /// Keeps differences of codes between the ends, where the type alone does not, and adds the zero.
+    pub(super) fn write(self, kernel: &mut Kernel, r: usize) {
+        let lanes = kernel.lanes();
+        let range = if self.signed { [-128, 127] } else { [0, 255] };
+        let [low, high] = self.ends;
+        for (end, own, condition) in [(low, range[0], "ge"), (high, range[1], "lt")] {
+            if end + self.zero != own {
+                kernel.line(format_args!(
+                    "sel ({lanes}|M0) ({condition})f0.0 r{r}.0<1>:f r{r}.0<1;1,0>:f {}",
+                    float(end as f32)
+                ));
+            }
+        }
+        if self.zero != 0 {
+            kernel.line(format_args!(
+                "add ({lanes}|M0) r{r}.0<1>:f r{r}.0<1;1,0>:f {}",
+                float(self.zero as f32)
+            ));
+        }
+    }
+}
+
+/// The type of bytes.
+pub(super) fn bytes(signed: bool) -> &'static str {
+    if signed { "b" } else { "ub" }
+}
+
+/// A float as an immediate operand.
+pub(super) fn float(value: f32) -> String {
+    format!("{:#010x}:f", value.to_bits())
+}

@@ -1,0 +1,269 @@
+//! Sums of products: the systolic array over all taps and channels, then codes or whole sums.
+
+use super::super::requantise::Steps;
+use super::{Kernel, Leave, Map, Offset, Tile, Unit, bytes, float};
+use crate::arch::Platform;
+
+/// Bytes of a row of A that an instruction multiplies.
+pub(in super::super) const STEP: usize = 32;
+
+/// A product as a kernel sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct Shape {
+    pub(in super::super) tile: Tile,
+    pub(in super::super) map: Map,
+    /// Loops over the bytes of A, outermost first: how often, and how far from one turn to the next.
+    /// The innermost is over steps of 32 bytes.
+    pub(in super::super) loops: Vec<(usize, usize)>,
+    /// Bytes of A from one group along y, and z, to the next.
+    pub(in super::super) spread: [usize; 2],
+    /// Groups along y.
+    pub(in super::super) blocks: usize,
+    /// Size of what a lane loads.
+    pub(in super::super) unit: Unit,
+    /// The codes of A have a sign.
+    pub(in super::super) signed: bool,
+    /// How codes are made and leave; whole sums leave without.
+    pub(in super::super) leave: Option<(Steps, Leave)>,
+}
+
+/// Registers of the parts of a product.
+struct Registers {
+    /// Scalars.
+    scalars: usize,
+    /// Sums, column block by column block.
+    sums: usize,
+    /// A, block of rows by block of rows.
+    a: usize,
+    /// The addresses of its lanes.
+    addresses: usize,
+    /// B, column block by column block.
+    b: usize,
+    /// Their addresses.
+    pointers: usize,
+}
+
+/// The kernel of a product; `None` when it needs more registers than there are. Its arguments are
+/// the addresses of A, of the result and of the constants.
+pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) -> Option<String> {
+    let mut kernel = Kernel::new(platform, grfs);
+    let k = &mut kernel;
+    let Tile { rows, columns } = shape.tile;
+    let (lanes, grf) = (k.lanes(), platform.grf_bytes() as usize);
+    let a_registers = 8 * STEP / grf;
+    let vectors = 8 * STEP / shape.unit.bytes() / lanes;
+    let registers = Registers {
+        scalars: k.take(1),
+        sums: k.take(8 * rows * columns),
+        a: k.take(rows * a_registers.max(8)),
+        addresses: k.take(2 * rows * vectors),
+        b: k.take(8 * columns),
+        pointers: k.take(columns),
+    };
+    let [a, c, constants] = [0, 1, 2].map(|at| k.argument(at));
+    let s = registers.scalars;
+    let place = |k: &mut Kernel, at: usize, offset: &[Offset]| {
+        let mut offsets = vec![Offset::Bytes(at as i64)];
+        offsets.extend(offset);
+        k.pointer(constants, &offsets)
+    };
+    // The rows of this thread, and the block of columns over all groups.
+    let row_bytes = 32 * rows;
+    k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {row_bytes}:w"));
+    k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:w", shape.blocks));
+    k.line(format_args!("add (1|M0) r{s}.1<1>:d r{s}.1<0;1,0>:d r0.6<0;1,0>:d"));
+    k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:w", columns * grf));
+    let rows_offset = Offset::Scalar { register: s, at: 0 };
+    let columns_offset = Offset::Scalar { register: s, at: 2 };
+    // A: its rows, for the groups along y and z.
+    for (at, from, spread) in [(3, 6, shape.spread[0]), (4, 7, shape.spread[1])] {
+        if spread > 0 {
+            k.line(format_args!("mul (1|M0) r{s}.{at}<1>:d r0.{from}<0;1,0>:d {spread}:w"));
+            k.advance(a, 1, Offset::Scalar { register: s, at });
+        }
+    }
+    let table = registers.b;
+    let pointer = place(k, shape.map.rows_in[0], &[rows_offset]);
+    k.load_block(table, row_bytes, pointer);
+    let lane_bytes = table + rows.max(1) * 32 / grf + 1;
+    let pointer = place(k, shape.map.lanes_in, &[]);
+    k.load_block(lane_bytes, grf, pointer);
+    let share = STEP / shape.unit.bytes();
+    for vector in 0..rows * vectors {
+        let pairs = registers.addresses + 2 * vector;
+        let first = vector * lanes / share;
+        k.lane_addresses(pairs, a, (table, first, share.min(lanes)), lane_bytes, lane_bytes + 1);
+        // A row can have more lanes than there are.
+        let within = vector * lanes % share;
+        k.advance(pairs, lanes, Offset::Bytes((within * shape.unit.bytes()) as i64));
+    }
+    // Sums begin with the addends of their columns.
+    let pointer = place(k, shape.map.addends, &[columns_offset]);
+    k.load_block(registers.b, columns * grf, pointer);
+    for block in 0..columns {
+        for row in 0..8 * rows {
+            let (to, from) = (registers.sums + block * 8 * rows + row, registers.b + block);
+            k.line(format_args!("mov ({lanes}|M0) r{to}.0<1>:d r{from}.0<1;1,0>:d"));
+        }
+    }
+    // B: blocks of columns behind one another, each with all its steps.
+    let steps: usize = shape.loops.iter().map(|&(count, _)| count).product();
+    let block_bytes = steps * columns * 8 * grf;
+    k.line(format_args!("mul (1|M0) r{s}.5<1>:ud r{s}.1<0;1,0>:ud {block_bytes}:ud"));
+    for block in 0..columns {
+        let pointer = registers.pointers + block;
+        let first = shape.map.weights + block * 8 * grf;
+        k.copy_pointer(pointer, (constants, 0));
+        k.advance(pointer, 1, Offset::Bytes(first as i64));
+        k.advance(pointer, 1, Offset::Scalar { register: s, at: 5 });
+    }
+    multiply(k, shape, &registers, &shape.loops, vectors);
+    leave(k, shape, &registers, (c, constants, s));
+    (kernel.taken() <= grfs).then(|| kernel.finish())
+}
+
+/// The loops.
+fn multiply(
+    k: &mut Kernel,
+    shape: &Shape,
+    registers: &Registers,
+    loops: &[(usize, usize)],
+    vectors: usize,
+) {
+    let Some((&(count, stride), inner)) = loops.split_first() else {
+        return step(k, shape, registers, vectors);
+    };
+    let depth = shape.loops.len() - inner.len() - 1;
+    let moved = inner.first().map_or(0, |&(count, stride)| count * stride);
+    k.repeat(count, (registers.scalars, 6 + depth), &mut |k: &mut Kernel| {
+        multiply(k, shape, registers, inner, vectors);
+        let lanes = k.lanes();
+        for vector in 0..shape.tile.rows * vectors {
+            let pairs = registers.addresses + 2 * vector;
+            k.advance(pairs, lanes, Offset::Bytes(stride as i64 - moved as i64));
+        }
+    });
+}
+
+/// One step: B and A are loaded and multiplied.
+fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
+    let Tile { rows, columns } = shape.tile;
+    let (lanes, grf) = (k.lanes(), k.platform.grf_bytes() as usize);
+    let unit_registers = shape.unit.bytes() / 4;
+    let a_registers = vectors * unit_registers;
+    for block in 0..columns {
+        k.load_block(registers.b + 8 * block, 8 * grf, registers.pointers + block);
+    }
+    for vector in 0..rows * vectors {
+        let to = registers.a + vector * unit_registers;
+        k.gather(to, shape.unit, registers.addresses + 2 * vector);
+    }
+    for block in 0..columns {
+        let next = Offset::Bytes((columns * 8 * grf) as i64);
+        k.advance(registers.pointers + block, 1, next);
+    }
+    let kind = bytes(shape.signed);
+    for block in 0..columns {
+        for row in 0..rows {
+            let d = registers.sums + 8 * (block * rows + row);
+            let (b, a) = (registers.b + 8 * block, registers.a + row * a_registers);
+            k.line(format_args!("dpas.8x8 ({lanes}|M0) r{d}:d r{d}:d r{b}:b r{a}.0:{kind}"));
+        }
+    }
+}
+
+/// Sums become what leaves, and leave.
+fn leave(
+    k: &mut Kernel,
+    shape: &Shape,
+    registers: &Registers,
+    (c, constants, s): (usize, usize, usize),
+) {
+    let Tile { rows, columns } = shape.tile;
+    let (lanes, grf) = (k.lanes(), k.platform.grf_bytes() as usize);
+    let size = if shape.leave.is_some() { 1 } else { 4 };
+    // Bytes of a row of the tile, and of the columns before it.
+    let width = columns * lanes * size;
+    k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {width}:w"));
+    k.advance(c, 1, Offset::Scalar { register: s, at: 3 });
+    let table = registers.a;
+    let pointer = k.pointer(
+        constants,
+        &[Offset::Bytes(shape.map.rows_out as i64), Offset::Scalar { register: s, at: 0 }],
+    );
+    k.load_block(table, 32 * rows, pointer);
+    let lane_bytes = table + 32 * rows / grf + 1;
+    let (temporary, pairs) = (lane_bytes + 1, registers.addresses);
+    let pointer = k.pointer(constants, &[Offset::Bytes(shape.map.lanes_out as i64)]);
+    k.load_block(lane_bytes, grf, pointer);
+    let factors = registers.b;
+    if let Some((steps, _)) = shape.leave {
+        for (at, place) in shape.map.factors.into_iter().enumerate() {
+            if at == 1 && steps == Steps::Plain {
+                continue;
+            }
+            let pointer = k.pointer(
+                constants,
+                &[Offset::Bytes(place as i64), Offset::Scalar { register: s, at: 2 }],
+            );
+            k.load_block(factors + at * columns, columns * grf, pointer);
+        }
+    }
+    let [q, e, t] = [0, 1, 2].map(|at| temporary + 1 + at);
+    let packed = factors + 3 * columns;
+    for block in 0..rows {
+        if let Some((steps, leave)) = shape.leave {
+            for row in 0..8 {
+                for column in 0..columns {
+                    let sum = registers.sums + 8 * (column * rows + block) + row;
+                    let constants = [0, 1, 2].map(|at| factors + at * columns + column);
+                    code(k, steps, constants, (sum, q, e));
+                    leave.write(k, q);
+                    let byte = (row * columns + column) * lanes;
+                    k.pack((q, "f"), (packed, byte), leave.bytes(), t);
+                }
+            }
+        }
+        let share = width / 8;
+        for vector in 0..(8 * width) / (8 * lanes) {
+            let from = match shape.leave {
+                Some(_) => packed + 2 * vector,
+                None => registers.sums + 8 * block + 2 * vector,
+            };
+            let first = 8 * block + vector * lanes / share;
+            k.lane_addresses(pairs, c, (table, first, share), lane_bytes, temporary);
+            k.scatter(pairs, from);
+        }
+    }
+}
+
+/// A sum becomes the difference of its code from zero, in f32.
+fn code(
+    k: &mut Kernel,
+    steps: Steps,
+    [high, low, bias]: [usize; 3],
+    (x, q, e): (usize, usize, usize),
+) {
+    let n = k.lanes();
+    k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:d"));
+    k.line(format_args!(
+        "mad ({n}|M0) r{q}.0<1>:f r{bias}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"
+    ));
+    k.line(format_args!("rnde ({n}|M0) r{q}.0<1>:f r{q}.0<1;1,0>:f"));
+    if steps == Steps::Plain {
+        return;
+    }
+    k.line(format_args!("mad ({n}|M0) r{e}.0<1>:f -r{q}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"));
+    k.line(format_args!("mad ({n}|M0) r{e}.0<1>:f r{e}.0<1;0>:f r{x}.0<1;0>:f r{low}.0<1>:f"));
+    k.line(format_args!("add ({n}|M0) r{e}.0<1>:f r{e}.0<1;1,0>:f r{bias}.0<1;1,0>:f"));
+    for (condition, limit) in [("gt", 0.5_f32), ("lt", -0.5)] {
+        k.line(format_args!(
+            "cmp ({n}|M0) ({condition})f0.0 null<1>:f r{e}.0<1;1,0>:f {}",
+            float(limit)
+        ));
+        k.text.push_str(&format!(
+            "(W&f0.0) add ({n}|M0) r{q}.0<1>:f r{q}.0<1;1,0>:f {}\n",
+            float(limit.signum())
+        ));
+    }
+}

@@ -1,0 +1,512 @@
+//! The graph as layers of the machine: which nodes become one kernel, in which codes their values
+//! are held, and why the other nodes stay on the host.
+//!
+//! Ours. A layer is a node that computes, with the ReLU and the quantiser behind it, if nothing else
+//! reads what lies between.
+
+use super::weights::{self, Product};
+use quincunx_contract::{Numerics, Refused};
+use quincunx_graph::{
+    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
+};
+use quincunx_num::{Overflow, Rounding};
+use rustc_hash::FxHashMap;
+
+/// Why a node stays on the host, otherwise a result.
+pub(super) type Reason<T> = Result<T, String>;
+
+/// Codes of 8 bits: `real = (code - zero) * scale`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Codes {
+    /// They have a sign.
+    pub(crate) signed: bool,
+    /// Distance between two codes.
+    pub(crate) scale: f64,
+    /// The code of 0.
+    pub(crate) zero: i32,
+}
+
+impl Codes {
+    /// The codes that a quantiser gives.
+    fn of(quantiser: &Quantiser) -> Reason<Codes> {
+        let scalars = quantiser.is_uniform().then(|| quantiser.scalars(&[])).flatten();
+        let Some([scalar]) = scalars.as_deref() else {
+            return Err("its grid differs by channel".to_owned());
+        };
+        if scalar.width != 8 {
+            return Err(format!("its codes have {} bits, the kernels have 8", scalar.width));
+        }
+        if scalar.rounding != Rounding::HalfEven || scalar.overflow != Overflow::Saturate {
+            return Err("it does not round half to even and saturate".to_owned());
+        }
+        Ok(Codes { signed: scalar.signed, scale: scalar.scale, zero: scalar.zero as i32 })
+    }
+
+    /// The lowest and the highest code.
+    pub(super) fn range(self) -> [i32; 2] {
+        if self.signed { [-128, 127] } else { [0, 255] }
+    }
+}
+
+/// How the elements of a graph's value are those of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// `[N, C, ...]`: channels are the second axis.
+    Second,
+    /// `[..., C]`: channels are the last axis, all others are positions.
+    Last,
+    /// `[N, C * H * W]`: an image flattened, channels outermost.
+    Flat,
+}
+
+/// What numbers a value holds on the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Numbers {
+    /// Codes of 8 bits.
+    Codes(Codes),
+    /// Whole sums of 32 bits, which the driver scales.
+    Sums,
+}
+
+/// A value on the machine: images whose channels are innermost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Form {
+    /// Images.
+    pub(super) images: usize,
+    /// Rows, columns, channels.
+    pub(super) extents: [usize; 3],
+    /// Its numbers.
+    pub(super) numbers: Numbers,
+    /// How the graph sees it.
+    pub(super) view: View,
+}
+
+impl Form {
+    /// The form of a value of a shape whose channels are the second axis, or the last.
+    fn of(shape: &[usize], numbers: Numbers, view: View) -> Reason<Form> {
+        let (images, extents) = match (view, shape) {
+            (View::Second, &[n, c]) => (n, [1, 1, c]),
+            (View::Second, &[n, c, w]) => (n, [1, w, c]),
+            (View::Second, &[n, c, h, w]) => (n, [h, w, c]),
+            (View::Last, [outer @ .., c]) => (1, [1, outer.iter().product(), *c]),
+            _ => return Err(format!("a value of rank {}", shape.len())),
+        };
+        if images == 0 || extents.contains(&0) {
+            return Err("a value without elements".to_owned());
+        }
+        Ok(Form { images, extents, numbers, view })
+    }
+
+    pub(super) fn codes(&self) -> Reason<Codes> {
+        match self.numbers {
+            Numbers::Codes(codes) => Ok(codes),
+            Numbers::Sums => Err("an operand is not quantised".to_owned()),
+        }
+    }
+}
+
+/// A window that passes over the rows and columns of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Rows and columns.
+    pub(super) kernel: [usize; 2],
+    /// Strides.
+    pub(super) stride: [usize; 2],
+    /// Distances of points.
+    pub(super) dilate: [usize; 2],
+    /// Padding before.
+    pub(super) before: [usize; 2],
+    /// Padding behind.
+    pub(super) behind: [usize; 2],
+}
+
+impl Frame {
+    /// One point.
+    pub(super) const POINT: Frame =
+        Frame { kernel: [1, 1], stride: [1, 1], dilate: [1, 1], before: [0, 0], behind: [0, 0] };
+
+    fn of(window: &Window) -> Reason<Frame> {
+        let pair = |list: &[usize], missing: usize| match *list {
+            [w] => Ok([missing, w]),
+            [h, w] => Ok([h, w]),
+            _ => Err(format!("a window of {} axes, images have two", list.len())),
+        };
+        let pads = |which: fn(&(usize, usize)) -> usize| -> Vec<usize> {
+            window.pads.iter().map(which).collect()
+        };
+        Ok(Frame {
+            kernel: pair(&window.kernel, 1)?,
+            stride: pair(&window.strides, 1)?,
+            dilate: pair(&window.dilations, 1)?,
+            before: pair(&pads(|pad| pad.0), 0)?,
+            behind: pair(&pads(|pad| pad.1), 0)?,
+        })
+    }
+}
+
+/// What a layer computes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operation {
+    /// The driver moves an input of the program onto its grid.
+    Enter,
+    /// The same numbers in the same places.
+    Alias,
+    /// Sums of products with constants over a window.
+    Product(Frame),
+    /// The largest code of a window.
+    Largest(Frame),
+    /// The sum of two values.
+    Add,
+}
+
+/// A layer.
+#[derive(Clone, Debug)]
+pub(super) struct Layer {
+    /// Its nodes, in graph order.
+    pub(super) nodes: Vec<NodeId>,
+    /// What it computes.
+    pub(super) operation: Operation,
+    /// Its operands on the machine; of [`Operation::Enter`] the graph's input.
+    pub(super) inputs: Vec<ValueId>,
+    /// Its result: that of the last node.
+    pub(super) output: ValueId,
+    /// Real numbers between which its results are kept before they are rounded.
+    pub(super) clip: [f64; 2],
+    /// The constants of a product.
+    pub(super) product: Option<Product>,
+}
+
+/// A graph as layers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Network {
+    /// Layers, in graph order of their first nodes.
+    pub(super) layers: Vec<Layer>,
+    /// The values on the machine.
+    pub(super) forms: FxHashMap<ValueId, Form>,
+    /// For every node that no layer has, why.
+    pub(super) reasons: FxHashMap<NodeId, String>,
+    /// Of values that are the same numbers in the same places, those they are.
+    aliases: FxHashMap<ValueId, ValueId>,
+}
+
+impl Network {
+    /// The layers of a graph without the nodes that are refused.
+    pub(super) fn new(graph: &Graph, refused: &Refused) -> Network {
+        let mut walk = Walk {
+            graph,
+            refused,
+            consumers: graph.consumers(),
+            taken: vec![false; graph.nodes().len()],
+            network: Network::default(),
+        };
+        for (id, node) in graph.nodes() {
+            if !walk.taken[id.index()]
+                && let Err(reason) = walk.visit(id, node)
+            {
+                walk.network.reasons.insert(id, reason);
+            }
+        }
+        walk.network
+    }
+
+    /// The names of every layer's nodes, for the golden model.
+    pub(super) fn numerics(&self, graph: &Graph) -> Numerics {
+        let names = |layer: &Layer| {
+            let names = layer.nodes.iter().map(|&node| graph[node].name.as_str());
+            serde_json::json!({ "nodes": names.collect::<Vec<_>>() })
+        };
+        let layers: Vec<serde_json::Value> = self.layers.iter().map(names).collect();
+        Numerics(serde_json::json!({ "precision": "int8", "layers": layers }))
+    }
+
+    /// The value whose memory a value has.
+    pub(super) fn root(&self, value: ValueId) -> ValueId {
+        self.aliases.get(&value).copied().unwrap_or(value)
+    }
+}
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    refused: &'a Refused,
+    consumers: Vec<Vec<NodeId>>,
+    taken: Vec<bool>,
+    network: Network,
+}
+
+/// What follows a computing node, as far as it belongs to its layer.
+struct Tail {
+    nodes: Vec<NodeId>,
+    clip: [f64; 2],
+    codes: Option<Codes>,
+    output: ValueId,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        if let Some(reason) = self.refused.reason(id) {
+            return Err(reason.to_owned());
+        }
+        match &node.op {
+            Op::Quantise(quantiser) if self.is_input(node) => self.enter(id, node, quantiser),
+            Op::Quantise(_) => self.product(id, node, Frame::POINT),
+            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => self.alias(id, node),
+            Op::Conv(conv) => self.product(id, node, Frame::of(&conv.window)?),
+            Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
+            Op::Gemm(_) | Op::MatMul => self.product(id, node, Frame::POINT),
+            Op::Pool(pool) => self.pool(id, node, pool),
+            Op::GlobalAveragePool | Op::GlobalMaxPool => {
+                let [rows, columns, _] = self.form(node, 0)?.extents;
+                let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
+                match node.op {
+                    Op::GlobalMaxPool => self.largest(id, node, frame),
+                    _ => self.product(id, node, frame),
+                }
+            }
+            Op::Binary(Binary::Add) => self.add(id, node),
+            op if clip(op).is_some() => self.product(id, node, Frame::POINT),
+            other => Err(format!("{} has no kernel", other.name())),
+        }
+    }
+
+    fn is_input(&self, node: &Node) -> bool {
+        node.input(0).is_some_and(|value| {
+            let value = &self.graph[value];
+            value.producer.is_none() && value.constant.is_none()
+        })
+    }
+
+    /// The form of an operand.
+    fn form(&self, node: &Node, operand: usize) -> Reason<Form> {
+        let value = node.input(operand).ok_or("an operand is missing")?;
+        let form = self.network.forms.get(&value).copied();
+        form.ok_or_else(|| match &self.graph[value] {
+            value if value.constant.is_some() => "an operand is constant".to_owned(),
+            value if value.producer.is_none() => "its input is not quantised".to_owned(),
+            _ => "its input is on the host".to_owned(),
+        })
+    }
+
+    /// An input enters. Its channels are the second axis for whatever has windows, else the last.
+    fn enter(&mut self, id: NodeId, node: &Node, quantiser: &Quantiser) -> Reason<()> {
+        let codes = Codes::of(quantiser)?;
+        let shape = &self.graph[node.output].shape;
+        let dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
+        let last = shape.len() != 4 && self.consumers[node.output.index()].iter().all(dense);
+        let view = if last { View::Last } else { View::Second };
+        let form = Form::of(shape, Numbers::Codes(codes), view)?;
+        let tail = self.alone(id);
+        self.push(tail, Operation::Enter, node, form, None)
+    }
+
+    fn alone(&self, id: NodeId) -> Tail {
+        let output = self.graph[id].output;
+        Tail { nodes: vec![id], clip: [f64::NEG_INFINITY, f64::INFINITY], codes: None, output }
+    }
+
+    /// The same numbers under another shape.
+    fn alias(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        let input = node.input(0).ok_or("an operand is missing")?;
+        let (from, to) = (&self.graph[input].shape, &self.graph[node.output].shape);
+        let [h, w, c] = form.extents;
+        let view = match (form.view, &to[..]) {
+            _ if from == to => form.view,
+            (View::Second, &[n, k]) if n == form.images && k == h * w * c => match h * w {
+                1 => View::Second,
+                _ => View::Flat,
+            },
+            (View::Second, &[n, k, ref ones @ ..])
+                if n == form.images && k == c && h * w == 1 && ones.iter().all(|&one| one == 1) =>
+            {
+                View::Second
+            }
+            (View::Last, [.., k]) if *k == c => View::Last,
+            _ => return Err("it changes the order of elements in memory".to_owned()),
+        };
+        let is_dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
+        let readers = &self.consumers[node.output.index()];
+        let ends = self.graph.outputs().contains(&node.output);
+        if view == View::Flat && (ends || !readers.iter().all(is_dense)) {
+            return Err("an image is flattened for something else than a product".to_owned());
+        }
+        let root = self.network.root(input);
+        let tail = self.alone(id);
+        self.network.aliases.insert(tail.output, root);
+        self.push(tail, Operation::Alias, node, Form { view, ..form }, None)
+    }
+
+    fn pool(&mut self, id: NodeId, node: &Node, pool: &Pool) -> Reason<()> {
+        let frame = Frame::of(&pool.window)?;
+        match pool.kind {
+            PoolKind::Max => self.largest(id, node, frame),
+            PoolKind::Average { .. } => self.product(id, node, frame),
+        }
+    }
+
+    fn largest(&mut self, id: NodeId, node: &Node, frame: Frame) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        let codes = form.codes()?;
+        let shape = &self.graph[node.output].shape;
+        let result = Form::of(shape, form.numbers, View::Second)?;
+        if form.view != View::Second {
+            return Err("its operand is no image".to_owned());
+        }
+        let frame = self.grown(frame, &form, &result);
+        if (frame.before, frame.behind) != ([0, 0], [0, 0]) && codes.zero != codes.range()[0] {
+            return Err("its padding would win: zero is not the lowest code".to_owned());
+        }
+        let tail = self.alone(id);
+        self.push(tail, Operation::Largest(frame), node, result, None)
+    }
+
+    /// A frame with as much padding behind as the result needs, which can be more than is declared
+    /// (extents rounded up) or less.
+    fn grown(&self, frame: Frame, form: &Form, result: &Form) -> Frame {
+        let behind = [0, 1].map(|axis| {
+            let reach = (result.extents[axis] - 1) * frame.stride[axis]
+                + (frame.kernel[axis] - 1) * frame.dilate[axis]
+                + 1;
+            reach.saturating_sub(frame.before[axis] + form.extents[axis])
+        });
+        Frame { behind, ..frame }
+    }
+
+    /// Sums of products with constants.
+    fn product(&mut self, id: NodeId, node: &Node, frame: Frame) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        form.codes()?;
+        let mut tail = self.tail(id);
+        match &node.op {
+            Op::Quantise(quantiser) => {
+                tail = Tail { codes: Some(Codes::of(quantiser)?), ..self.alone(id) };
+            }
+            op => tail.clip = clip(op).unwrap_or(tail.clip),
+        }
+        let keeps = form.view == View::Last && matches!(node.op, Op::Quantise(_));
+        let view = match &node.op {
+            Op::MatMul | Op::Gemm(_) => View::Last,
+            op if keeps || clip(op).is_some() => form.view,
+            _ => View::Second,
+        };
+        let numbers = tail.codes.map_or(Numbers::Sums, Numbers::Codes);
+        let shape = &self.graph[tail.output].shape;
+        let mut frame = frame;
+        let mut result = Form::of(shape, numbers, view)?;
+        match (&node.op, form.view) {
+            // An image is multiplied at once; its rows are then the only positions.
+            (Op::MatMul | Op::Gemm(_), View::Flat) => {
+                let [h, w, _] = form.extents;
+                frame = Frame { kernel: [h, w], ..Frame::POINT };
+                result = Form { images: form.images, extents: [1, 1, result.extents[2]], ..result };
+                result.view = View::Second;
+            }
+            (Op::MatMul | Op::Gemm(_), View::Second) if form.extents[0] * form.extents[1] == 1 => {
+                result = Form { images: form.images, extents: [1, 1, result.extents[2]], ..result };
+                result.view = View::Second;
+            }
+            (Op::MatMul | Op::Gemm(_), View::Last) => {}
+            (Op::MatMul | Op::Gemm(_), View::Second) => {
+                return Err("it multiplies along an axis that is not innermost".to_owned());
+            }
+            (_, View::Flat) => return Err("its operand is a flattened image".to_owned()),
+            (op, View::Last) if clip(op).is_none() && !matches!(op, Op::Quantise(_)) => {
+                return Err("its operand is no image".to_owned());
+            }
+            _ => {}
+        }
+        let frame = self.grown(frame, &form, &result);
+        let product = weights::product(self.graph, node, &form, &frame)?;
+        if numbers == Numbers::Sums {
+            if tail.nodes.len() > 1 || clip(&node.op).is_some() {
+                return Err("nothing quantises its result".to_owned());
+            }
+            if !self.graph.outputs().contains(&tail.output)
+                || !self.consumers[tail.output.index()].is_empty()
+            {
+                return Err("its sums are neither quantised nor an output".to_owned());
+            }
+        }
+        self.push(tail, Operation::Product(frame), node, result, Some(product))
+    }
+
+    fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let forms = [self.form(node, 0)?, self.form(node, 1)?];
+        for form in &forms {
+            form.codes()?;
+        }
+        let same = |a: &Form, b: &Form| (a.images, a.extents, a.view) == (b.images, b.extents, b.view);
+        if !same(&forms[0], &forms[1]) || forms[0].view == View::Flat {
+            return Err("its operands have different extents".to_owned());
+        }
+        let tail = self.tail(id);
+        let Some(codes) = tail.codes else {
+            return Err("nothing quantises its result".to_owned());
+        };
+        let result = Form { numbers: Numbers::Codes(codes), ..forms[0] };
+        self.push(tail, Operation::Add, node, result, None)
+    }
+
+    fn push(
+        &mut self,
+        tail: Tail,
+        operation: Operation,
+        node: &Node,
+        form: Form,
+        product: Option<Product>,
+    ) -> Reason<()> {
+        let Tail { nodes, clip, output, .. } = tail;
+        nodes.iter().for_each(|node| self.taken[node.index()] = true);
+        self.network.forms.insert(output, form);
+        let operands = if operation == Operation::Add { 2 } else { 1 };
+        let inputs = (0..operands).filter_map(|at| node.input(at)).collect();
+        self.network.layers.push(Layer { nodes, operation, inputs, output, clip, product });
+        Ok(())
+    }
+
+    /// The ReLU and the quantiser that only read the result of a node, and so on.
+    fn tail(&self, id: NodeId) -> Tail {
+        let mut tail = self.alone(id);
+        while let Some((next, node)) = self.only_reader(tail.output) {
+            match &node.op {
+                Op::Quantise(quantiser) => match Codes::of(quantiser) {
+                    Ok(codes) => tail.codes = Some(codes),
+                    Err(_) => break,
+                },
+                op => match clip(op) {
+                    Some(clip) if tail.nodes.len() == 1 => tail.clip = clip,
+                    _ => break,
+                },
+            }
+            tail.nodes.push(next);
+            tail.output = node.output;
+            if tail.codes.is_some() {
+                break;
+            }
+        }
+        // A ReLU that nothing quantises is left to the host.
+        if tail.codes.is_none() { self.alone(id) } else { tail }
+    }
+
+    fn only_reader(&self, value: ValueId) -> Option<(NodeId, &Node)> {
+        let [reader] = self.consumers[value.index()][..] else { return None };
+        let free = !self.graph.outputs().contains(&value) && self.refused.reason(reader).is_none();
+        let node = &self.graph[reader];
+        let once = node.operands().filter(|&operand| operand == value).count() == 1;
+        (free && once).then_some((reader, node))
+    }
+}
+
+/// The ends between which an operator keeps numbers, if it is such a one.
+fn clip(op: &Op) -> Option<[f64; 2]> {
+    match op {
+        Op::Unary(Unary::Relu) => Some([0.0, f64::INFINITY]),
+        Op::Activation(Activation::Clip { min, max }) => {
+            let ends = [
+                min.map_or(f64::NEG_INFINITY, f64::from),
+                max.map_or(f64::INFINITY, f64::from),
+            ];
+            (ends[0] <= ends[1]).then_some(ends)
+        }
+        _ => None,
+    }
+}

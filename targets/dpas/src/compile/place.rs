@@ -1,0 +1,78 @@
+//! Where values lie in memory: images with their channels innermost, around every image a border of
+//! zeros as wide as what reads it needs, so that windows never leave it.
+
+use super::layers::{Form, Numbers};
+
+/// What messages may read behind an image, beyond a pixel.
+const SLACK: usize = 128;
+
+/// A value in memory. Sizes are in bytes unless they are extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    /// Images.
+    pub(super) images: usize,
+    /// Rows and columns.
+    pub(super) extents: [usize; 2],
+    /// Rows above and columns left of them.
+    pub(super) before: [usize; 2],
+    /// Rows below and columns right of them.
+    pub(super) behind: [usize; 2],
+    /// From one pixel to the next.
+    pub(super) pixel: usize,
+}
+
+impl Image {
+    /// The image of a value whose pixels have so many bytes, without a border.
+    pub(super) fn new(form: &Form, pixel: usize) -> Image {
+        let [h, w, _] = form.extents;
+        Image { images: form.images, extents: [h, w], before: [0, 0], behind: [0, 0], pixel }
+    }
+
+    /// From one row to the next.
+    pub(super) fn row(&self) -> usize {
+        ((self.before[1] + self.extents[1] + self.behind[1]) * self.pixel).next_multiple_of(8)
+    }
+
+    /// From one image to the next.
+    pub(super) fn image(&self) -> usize {
+        (self.before[0] + self.extents[0] + self.behind[0]) * self.row()
+    }
+
+    /// The first byte of a pixel; rows and columns count from the first one of the border.
+    pub(super) fn at(&self, image: usize, row: usize, column: usize) -> usize {
+        image * self.image() + row * self.row() + column * self.pixel
+    }
+
+    /// Where results go that nobody reads: a pixel behind the images.
+    pub(super) fn dump(&self) -> usize {
+        self.images * self.image()
+    }
+
+    /// All of it.
+    pub(super) fn bytes(&self) -> usize {
+        self.dump() + self.pixel + SLACK
+    }
+
+    /// Elements from one index of an axis of the graph's value to the next, and the first byte.
+    pub(super) fn strides(&self, form: &Form, rank: usize) -> (Vec<usize>, usize) {
+        let size = size(form.numbers);
+        let [image, row, pixel] =
+            [self.image(), self.row(), self.pixel].map(|bytes| bytes / size);
+        let strides = match (form.view, rank) {
+            (super::layers::View::Last, _) => None,
+            (_, 2) => Some(vec![image, 1]),
+            (_, 3) => Some(vec![image, 1, pixel]),
+            _ => Some(vec![image, 1, row, pixel]),
+        };
+        let first = self.at(0, self.before[0], self.before[1]);
+        (strides.unwrap_or_else(|| vec![pixel]), first)
+    }
+}
+
+/// Bytes of an element.
+pub(super) fn size(numbers: Numbers) -> usize {
+    match numbers {
+        Numbers::Codes(_) => 1,
+        Numbers::Sums => 4,
+    }
+}

@@ -1,0 +1,204 @@
+//! The constants of products: whole numbers with the meaning of their sums.
+//!
+//! Ours. Zero points of inputs and the whole part of a bias become an addend of the sums, those of
+//! weights are taken off the codes.
+
+use super::layers::{Codes, Form, Frame, Reason};
+use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Value};
+use quincunx_num::Dyadic;
+
+/// What a layer multiplies with.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Product {
+    /// Groups of channels.
+    pub(super) groups: usize,
+    /// Input channels of a group.
+    pub(super) inputs: usize,
+    /// Output channels of all groups.
+    pub(super) outputs: usize,
+    /// For every output channel the rows and columns of the window, and the group's input channels
+    /// innermost.
+    pub(super) codes: Vec<i8>,
+    /// What is added to the sums of every output channel.
+    pub(super) addends: Vec<i32>,
+    /// What sums of every output channel mean.
+    pub(super) sums: Vec<Sum>,
+}
+
+/// What the sum of an output channel means: `(sum - whole) * scale + bias`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sum {
+    /// The scale is the product of these, over the divisor.
+    pub(super) scales: [f64; 2],
+    /// Divisor.
+    pub(super) divisor: u32,
+    /// Bias in real numbers.
+    pub(super) bias: f64,
+    /// The part of it that is in the sum.
+    pub(super) whole: i32,
+}
+
+impl Sum {
+    /// What is missing in the sum, in real numbers.
+    pub(super) fn rest(&self) -> Dyadic {
+        let exact = |x: f64| Dyadic::from_f64(x).unwrap_or(Dyadic::ZERO);
+        let [a, b] = self.scales.map(exact);
+        exact(self.bias).add(&exact(-f64::from(self.whole)).mul(&a).mul(&b))
+    }
+}
+
+/// The product that a node is.
+pub(super) fn product(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<Product> {
+    let codes = form.codes()?;
+    let [_, _, channels] = form.extents;
+    let divisor = match &node.op {
+        Op::GlobalAveragePool => frame.kernel[0] * frame.kernel[1],
+        Op::Pool(pool) => {
+            let padded = (frame.before, frame.behind) != ([0, 0], [0, 0]);
+            let is_even = pool.kind == PoolKind::Average { count_include_pad: true } && !pool.ceil;
+            if padded && !is_even {
+                return Err("its windows divide by different numbers".to_owned());
+            }
+            frame.kernel[0] * frame.kernel[1]
+        }
+        Op::Conv(_) | Op::Gemm(_) | Op::MatMul => return of_weights(graph, node, form, frame),
+        _ => 1,
+    };
+    let divisor = u32::try_from(divisor).map_err(|_| "its window is too large")?;
+    let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: 0.0, whole: 0 };
+    let area = frame.kernel[0] * frame.kernel[1];
+    let product = Product {
+        groups: channels,
+        inputs: 1,
+        outputs: channels,
+        codes: vec![1; channels * area],
+        addends: vec![0; channels],
+        sums: vec![sum; channels],
+    };
+    product.with_zero(codes)
+}
+
+fn of_weights(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<Product> {
+    let value = node.input(1).map(|id| &graph[id]).ok_or("an operand is missing")?;
+    let Some(constant) = &value.constant else {
+        return Err("its weights are not constant".to_owned());
+    };
+    let Some(quantiser) = &constant.quantiser else {
+        return Err("its weights are not quantised".to_owned());
+    };
+    let (axis, groups) = match &node.op {
+        Op::Conv(conv) => (0, conv.groups),
+        Op::Gemm(gemm) if gemm.alpha != 1.0 || (gemm.beta != 1.0 && node.input(2).is_some()) => {
+            return Err("it has factors besides those of its grids".to_owned());
+        }
+        Op::Gemm(gemm) if gemm.transpose_b => (0, 1),
+        _ if value.shape.len() != 2 => return Err("its right operand is no matrix".to_owned()),
+        _ => (1, 1),
+    };
+    if per_channel(&quantiser.width, &value.shape, axis).is_none_or(|w| w.iter().any(|&w| w > 8)) {
+        return Err("its weights have codes of more than 8 bits".to_owned());
+    }
+    let zeros = per_channel(&quantiser.zero, &value.shape, axis);
+    let scales = per_channel(&quantiser.scale, &value.shape, axis);
+    let (Some(zeros), Some(scales)) = (zeros, scales) else {
+        return Err("the grid of its weights differs within an output channel".to_owned());
+    };
+    let outputs = value.shape[axis];
+    let numbers = constant.tensor.to_i64().ok_or("its weights are no codes")?;
+    let length = numbers.len() / outputs.max(1);
+    let area = frame.kernel[0] * frame.kernel[1];
+    let inputs = length / area.max(1);
+    if inputs * groups != form.extents[2] || length * outputs != numbers.len() {
+        return Err("its weights do not fit its operand".to_owned());
+    }
+    // Where number `at` of an output channel lies: positions of the window are innermost, but for
+    // the rows of a matrix.
+    let place = |channel: usize, at: usize| match axis {
+        0 => channel * length + at,
+        _ => at * outputs + channel,
+    };
+    let mut codes = Vec::with_capacity(numbers.len());
+    for channel in 0..outputs {
+        for position in 0..area {
+            for input in 0..inputs {
+                let code = numbers[place(channel, input * area + position)] - zeros[channel];
+                let code = i8::try_from(code);
+                codes.push(code.map_err(|_| "its weights, less their zero points, leave 8 bits")?);
+            }
+        }
+    }
+    let input = form.codes()?;
+    let biases = bias(graph, node, outputs)?;
+    let sum = |(&scale, &bias): (&f64, &f64)| {
+        let whole = (bias / (input.scale * scale)).round();
+        if whole.abs() > f64::from(1 << 30) {
+            return Err("its bias leaves 32 bits".to_owned());
+        }
+        Ok(Sum { scales: [input.scale, scale], divisor: 1, bias, whole: whole as i32 })
+    };
+    let sums = scales.iter().zip(&biases).map(sum).collect::<Reason<Vec<Sum>>>()?;
+    let addends = sums.iter().map(|sum| sum.whole).collect();
+    Product { groups, inputs, outputs, codes, addends, sums }.with_zero(input)
+}
+
+/// The value of a parameter for every output channel; `None` when it varies otherwise.
+fn per_channel<T: Copy + PartialEq>(
+    param: &Param<T>,
+    shape: &[usize],
+    axis: usize,
+) -> Option<Vec<T>> {
+    if let Some(value) = param.as_uniform() {
+        return Some(vec![value; shape[axis]]);
+    }
+    let missing = shape.len().checked_sub(param.shape().len())?;
+    let own = param.shape().iter().enumerate();
+    let varies = own.filter(|&(_, &extent)| extent > 1).map(|(at, _)| at + missing);
+    (varies.eq([axis])).then(|| param.values().to_vec())
+}
+
+/// The real numbers of a bias: one per output channel.
+fn bias(graph: &Graph, node: &Node, channels: usize) -> Reason<Vec<f64>> {
+    let Some(id) = node.input(2) else { return Ok(vec![0.0; channels]) };
+    let value = &graph[id];
+    let reals = reals(value).ok_or("its bias is not constant")?;
+    let is_row = reals.len() == 1 || value.shape.last() == Some(&channels);
+    match reals[..] {
+        [one] => Ok(vec![one; channels]),
+        _ if is_row && reals.len() == channels => Ok(reals),
+        _ => Err("its bias is not one number per output channel".to_owned()),
+    }
+}
+
+/// The real numbers of a constant.
+fn reals(value: &Value) -> Option<Vec<f64>> {
+    let constant = value.constant.as_ref()?;
+    let mut reals = constant.tensor.to_f64();
+    if let Some(quantiser) = &constant.quantiser {
+        for (real, scalar) in reals.iter_mut().zip(&quantiser.scalars(&value.shape)?) {
+            *real = (*real - scalar.zero as f64) * scalar.scale;
+        }
+    }
+    reals.iter().all(|real| real.is_finite()).then_some(reals)
+}
+
+impl Product {
+    /// Takes the zero point of the input into the addends, and checks that sums stay in 32 bits.
+    fn with_zero(mut self, codes: Codes) -> Reason<Product> {
+        let length = (self.codes.len() / self.outputs.max(1)).max(1);
+        let [low, high] = codes.range();
+        let largest = i64::from(low.abs().max(high.abs()));
+        for (channel, weights) in self.codes.chunks_exact(length).enumerate() {
+            let (mut sum, mut most) = (0i64, 0i64);
+            for &weight in weights {
+                sum += i64::from(weight);
+                most += i64::from(weight).abs();
+            }
+            let addend = i64::from(self.addends[channel]) - sum * i64::from(codes.zero);
+            if most * largest + addend.abs() > i64::from(i32::MAX) {
+                return Err("its sums can leave 32 bits".to_owned());
+            }
+            self.addends[channel] = addend as i32;
+        }
+        Ok(self)
+    }
+}
