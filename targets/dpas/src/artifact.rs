@@ -1,11 +1,16 @@
 //! A program as the toolchain sees it: with ports, native files, a simulator and its timing.
 
+mod device;
+
+pub use device::DeviceArtifact;
+
 use crate::arch::DpasArch;
 use crate::binary;
-use crate::files::cisa;
+use crate::files::{cisa, zebin};
 use crate::layout;
 use crate::options::Settings;
 use crate::ports::Ports;
+use crate::program::device::Kernel;
 use crate::program::{Item, Listing, Program, Statement};
 use crate::simulate::lower::{Memory, listing_steps, visa_operation};
 use crate::simulate::{Rules, State, Step};
@@ -26,6 +31,8 @@ use std::any::Any;
 pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "bin", doc: "native machine code, or vISA byte code in its shell" },
     EmitKind { name: "asm", doc: "native assembly, or vISA text" },
+    EmitKind { name: "launch", doc: "launches: a TOML file with kernels and data beside it" },
+    EmitKind { name: "zebin", doc: "native kernels with their arguments, as drivers load them" },
     EmitKind { name: "stream", doc: "vISA byte code of the instructions alone" },
 ];
 
@@ -141,6 +148,28 @@ impl Artifact {
     }
 }
 
+/// The rules of so many instructions; dependencies belong to native ones.
+fn native_checks(known: usize, dependencies: bool) -> Vec<Check> {
+    let family = |holds, codes| Check::new(holds, codes, known, "instructions");
+    let mut checks = vec![
+        family(
+            "the platform has the shapes and precisions",
+            &[("Q6040", "Q6050"), ("Q6061", "Q6065")],
+        ),
+        family("variables have fitting types", &[("Q6051", "Q6053"), ("Q6060", "Q6060")]),
+        family("operands are aligned", &[("Q6054", "Q6057"), ("Q6065", "Q6065")]),
+        family(
+            "operands exist and share no bytes with a result",
+            &[("Q6058", "Q6059"), ("Q6066", "Q6067")],
+        ),
+    ];
+    if dependencies {
+        let codes = &[("Q6080", "Q6090")];
+        checks.push(family("every instruction waits for what it needs", codes));
+    }
+    checks
+}
+
 /// Views of a program.
 static VIEWS: &[View] =
     &[View { name: "operands", doc: "where operands lie", verb: Verb::Inspect }];
@@ -168,6 +197,16 @@ impl quincunx_contract::Program for Artifact {
                 let form = self.settings.form;
                 let bytes = binary::visa::write(&kernel.instructions, false, form)?;
                 File::new(format!("{stem}.visab"), bytes)
+            }
+            ("zebin", Program::Native(listing)) => {
+                let (grfs, simd) = (self.arch.grfs, self.arch.platform.lanes());
+                let kernel = Kernel::of_listing(stem, listing.clone(), grfs, simd);
+                File::new(format!("{stem}.zebin"), zebin::write(&[kernel], self.arch.platform)?)
+            }
+            ("launch" | "zebin", _) => {
+                let message = format!("{kind} files hold native kernels with their arguments");
+                let help = "write a launch file that names the listing (docs/dpas-launch.md)";
+                return Err(Diagnostic::unsupported("Q6121", message).help(help));
             }
             ("stream", Program::Native(_)) => {
                 let message = "a native listing has no byte code";
@@ -197,24 +236,8 @@ impl quincunx_contract::Program for Artifact {
             }
             Program::Visa(kernel) => kernel.instructions.len(),
         };
-        let family = |holds, codes| Check::new(holds, codes, known, "instructions");
-        let mut checks = vec![
-            family(
-                "the platform has the shapes and precisions",
-                &[("Q6040", "Q6050"), ("Q6061", "Q6065")],
-            ),
-            family("variables have fitting types", &[("Q6051", "Q6053"), ("Q6060", "Q6060")]),
-            family("operands are aligned", &[("Q6054", "Q6057"), ("Q6065", "Q6065")]),
-            family(
-                "operands exist and share no bytes with a result",
-                &[("Q6058", "Q6059"), ("Q6066", "Q6067")],
-            ),
-        ];
-        if matches!(self.program, Program::Native(_)) && self.settings.check_dependencies {
-            let codes = &[("Q6080", "Q6090")];
-            checks.push(family("every instruction waits for what it needs", codes));
-        }
-        checks
+        let native = matches!(self.program, Program::Native(_));
+        native_checks(known, native && self.settings.check_dependencies)
     }
 
     fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {

@@ -3,6 +3,8 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 pub mod cisa;
+pub mod launch;
+pub mod zebin;
 
 use crate::arch::Platform;
 use crate::binary::{self, visa::Form};
@@ -54,6 +56,11 @@ pub fn format(file: &File, platform: Platform) -> Option<Format> {
     is_stream.then_some(Format::VisaStream)
 }
 
+/// True for files of whole kernels and of launches.
+pub fn is_device(file: &File) -> bool {
+    zebin::recognises(&file.bytes) || launch::recognises(&file.bytes)
+}
+
 /// A program with the warnings of its reading.
 pub type Read = (Program, Vec<Diagnostic>);
 
@@ -65,6 +72,16 @@ pub fn read(
     file: &File,
     platform: Platform,
     form: Option<Form>,
+) -> std::result::Result<Read, Vec<Diagnostic>> {
+    read_at(file, platform, form, SourceId(0))
+}
+
+/// As [`read`], for a file that is not the first: places in its text carry its number.
+pub(crate) fn read_at(
+    file: &File,
+    platform: Platform,
+    form: Option<Form>,
+    source: SourceId,
 ) -> std::result::Result<Read, Vec<Diagnostic>> {
     let one = |problem: Diagnostic| vec![problem.name_file(&file.name)];
     let Some(format) = format(file, platform) else {
@@ -81,12 +98,11 @@ pub fn read(
         Format::NativeText => {
             let text = text_of(file)?;
             let (listing, warnings) =
-                text::native::read_with_warnings(text, platform, SourceId(0)).map_err(named)?;
+                text::native::read_with_warnings(text, platform, source).map_err(named)?;
             Ok(warned((Program::Native(listing), warnings)))
         }
         Format::VisaText => {
-            let (kernel, warnings) =
-                text::visa::read(text_of(file)?, SourceId(0)).map_err(named)?;
+            let (kernel, warnings) = text::visa::read(text_of(file)?, source).map_err(named)?;
             Ok(warned((Program::Visa(kernel), warnings)))
         }
         Format::NativeCode => {

@@ -20,9 +20,10 @@ pub mod swsb;
 pub mod text;
 pub mod time;
 pub mod verify;
+mod views;
 
 pub use arch::DpasArch;
-pub use artifact::Artifact;
+pub use artifact::{Artifact, DeviceArtifact};
 pub use options::Settings;
 
 use quincunx_contract::{Arch, ArchSource, File, Info, Interface, Log, Options, Program, Target};
@@ -42,7 +43,7 @@ static INFO: Info = Info {
     presets: arch::PRESETS,
     options: options::OPTIONS,
     kinds: artifact::KINDS,
-    folder_kind: "bin",
+    folder_kind: "launch",
 };
 
 impl Target for Dpas {
@@ -62,11 +63,18 @@ impl Target for Dpas {
         options: &Options,
         log: &mut Log,
     ) -> std::result::Result<Box<dyn Program>, Vec<Diagnostic>> {
-        Ok(Box::new(read::read(files, interface.as_ref(), arch.of_target()?, options, log)?))
+        read::read(files, interface, arch.of_target()?, options, log)
     }
 
     fn recognises(&self, file: &File) -> bool {
-        files::format(file, arch::Platform::XeHpg).is_some()
+        files::is_device(file) || files::format(file, arch::Platform::XeHpg).is_some()
+    }
+
+    fn companions(&self, file: &File) -> Vec<String> {
+        match files::launch::recognises(&file.bytes) {
+            true => files::launch::companions(&file.bytes),
+            false => Vec::new(),
+        }
     }
 
     fn isa(&self) -> &'static [&'static Table] {

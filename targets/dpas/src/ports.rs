@@ -1,6 +1,8 @@
 //! Ports: the register file of a native listing, the variables of a kernel. Numbers cross them as
 //! real numbers in the type of the port.
 
+pub(crate) mod buffers;
+
 use crate::arch::DpasArch;
 use crate::isa::visa::Virtual;
 use crate::precision::Precision;

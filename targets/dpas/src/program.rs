@@ -5,6 +5,10 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
+pub mod check;
+pub mod device;
+pub mod payload;
+
 use crate::isa::operands::Options;
 use crate::isa::{listing, native, visa};
 use quincunx_diag::Span;

@@ -6,7 +6,9 @@ pub mod definition;
 
 pub use quincunx_testkit::Random;
 
+use quincunx_contract::{Arch, ArchSource, File, Target};
 use quincunx_diag::SourceId;
+use quincunx_dpas::TARGET;
 use quincunx_dpas::arch::{DpasArch, Platform};
 use quincunx_dpas::precision::{Acc, Precision};
 use quincunx_dpas::program::{Listing, Statement};
@@ -14,6 +16,7 @@ use quincunx_dpas::shape::{RowStride, Shape};
 use quincunx_dpas::simulate::{Model, Operation, Rules, State, Step};
 use quincunx_dpas::text::{self, from_hex};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 pub fn arch(platform: Platform) -> DpasArch {
     DpasArch::preset(platform.name()).unwrap()
@@ -27,9 +30,19 @@ pub fn statement(text: &str, platform: Platform) -> Statement {
     listing(text, platform).items.remove(0).statement
 }
 
+/// The folder of golden data.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/dpas")
+}
+
+/// A machine, and a file for it.
+pub fn target_of(name: &str, bytes: Vec<u8>, preset: &str) -> (Box<dyn Arch>, File) {
+    let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned())).unwrap();
+    (arch, File::new(name, bytes))
+}
+
 pub fn golden(name: &str) -> Value {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/dpas");
-    let text = std::fs::read_to_string(format!("{folder}/{name}.json")).unwrap();
+    let text = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 

@@ -1,0 +1,219 @@
+//! A program of launches as the toolchain sees it.
+
+use crate::arch::DpasArch;
+use crate::binary;
+use crate::files::{launch, zebin};
+use crate::options::Settings;
+use crate::ports::buffers;
+use crate::program::check::check;
+use crate::program::device::{Device, Kernel};
+use crate::program::{Program, Statement};
+use crate::swsb;
+use crate::text;
+use crate::verify::verify;
+use crate::views;
+use quincunx_contract::{Check, Engine, File, Interface, Machine, Sample, Stats, View};
+use quincunx_diag::{Diagnostic, Problems, Result, first_error};
+use quincunx_report::Table;
+use quincunx_timeline::Timeline;
+use std::any::Any;
+
+/// A program of launches with its machine and settings.
+pub struct DeviceArtifact {
+    device: Device,
+    arch: DpasArch,
+    settings: Settings,
+    interface: Interface,
+}
+
+impl DeviceArtifact {
+    /// Puts ports on a program: its buffers. A given interface has those ports, with grids of its
+    /// own.
+    ///
+    /// # Errors
+    /// `Q6091` when a given interface is not that of the program.
+    pub fn new(
+        device: Device,
+        interface: Option<Interface>,
+        arch: DpasArch,
+        settings: Settings,
+    ) -> Result<DeviceArtifact> {
+        if let Some(given) = &interface {
+            buffers::fits(given, &device)?;
+        }
+        let interface = interface.unwrap_or_else(|| buffers::interface(&device));
+        Ok(DeviceArtifact { device, arch, settings, interface })
+    }
+
+    /// The program.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The machine as a kernel sees it: with its registers.
+    fn arch_of(&self, kernel: &Kernel) -> DpasArch {
+        DpasArch { grfs: kernel.environment.grfs, ..self.arch.clone() }
+    }
+
+    /// What is illegal in the instructions of a kernel.
+    fn verify_kernel(&self, kernel: &Kernel) -> Vec<Diagnostic> {
+        let arch = self.arch_of(kernel);
+        let program = Program::Native(kernel.listing.clone());
+        let mut found = verify(&program, &arch, &self.settings.allow);
+        if self.settings.check_dependencies {
+            found.extend(swsb::check(&kernel.listing, &arch, self.settings.allow.stride));
+        }
+        let named =
+            |problem: Diagnostic| problem.with_note(format!("in kernel \"{}\"", kernel.name));
+        found.into_iter().map(named).collect()
+    }
+
+    fn problems(&self) -> Vec<Diagnostic> {
+        let mut found = Problems::default();
+        found.extend(check(&self.device));
+        for kernel in &self.device.kernels {
+            found.extend(self.verify_kernel(kernel));
+        }
+        found.finish()
+    }
+
+    /// One file for each kernel; the only kernel has the name of the program.
+    fn each(
+        &self,
+        stem: &str,
+        extension: &str,
+        content: &dyn Fn(&Kernel) -> Result<Vec<u8>>,
+    ) -> Result<Vec<File>> {
+        let kernels = &self.device.kernels;
+        if kernels.is_empty() {
+            let message = "the program has no kernels".to_owned();
+            return Err(Diagnostic::unsupported("Q6121", message));
+        }
+        let file = |(at, kernel): (usize, &Kernel)| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+            let name = match kernels.len() {
+                1 => format!("{stem}.{extension}"),
+                _ if kernel.name.chars().all(is_plain) => {
+                    format!("{stem}.{}.{extension}", kernel.name)
+                }
+                _ => format!("{stem}.{at}.{extension}"),
+            };
+            content(kernel).map(|bytes| File::new(name, bytes))
+        };
+        kernels.iter().enumerate().map(file).collect()
+    }
+}
+
+/// The one code that says that launches cannot be run or timed.
+fn no_model(what: &str) -> Diagnostic {
+    Diagnostic::unsupported("Q6122", format!("programs of launches cannot be {what}"))
+}
+
+impl quincunx_contract::Program for DeviceArtifact {
+    fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn sample(&self, input: usize) -> Sample {
+        let port = self.interface.inputs.get(input);
+        port.map_or(Sample::Fractions, |port| buffers::sample(port, self.device.buffer(&port.name)))
+    }
+
+    fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        let platform = self.arch.platform;
+        match kind {
+            "launch" => {
+                first_error(check(&self.device))?;
+                launch::write(&self.device, platform, stem)
+            }
+            "zebin" => {
+                let bytes = zebin::write(&self.device.kernels, platform)?;
+                Ok(vec![File::new(format!("{stem}.zebin"), bytes)])
+            }
+            "asm" => self.each(stem, "xeasm", &|kernel| {
+                Ok(text::native::print(&kernel.listing).into_bytes())
+            }),
+            "bin" => {
+                self.each(stem, "xebin", &|kernel| binary::native::write(&kernel.listing, platform))
+            }
+            "stream" => {
+                let message = "native kernels have no byte code";
+                Err(Diagnostic::unsupported("Q6093", message).help("emit launch, zebin or asm"))
+            }
+            _ => Err(Diagnostic::bug(format!("no {kind} files are declared"))),
+        }
+    }
+
+    fn verify(&self) -> Vec<Diagnostic> {
+        self.problems()
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let known = |kernel: &Kernel| {
+            let items = kernel.listing.items.iter();
+            items.filter(|item| !matches!(item.statement, Statement::Raw(_))).count()
+        };
+        let instructions = self.device.kernels.iter().map(known).sum();
+        let mut checks = super::native_checks(instructions, self.settings.check_dependencies);
+        let arguments = &[("Q6104", "Q6105"), ("Q6116", "Q6116")];
+        let launches = self.device.launches.len();
+        checks.push(Check::new(
+            "kernels have an environment and get their arguments",
+            arguments,
+            launches,
+            "launches",
+        ));
+        let memory = &[("Q6111", "Q6113"), ("Q6117", "Q6120")];
+        checks.push(Check::new(
+            "names mean something, sizes fit and launches are in the order of layers",
+            memory,
+            launches + self.device.buffers.len(),
+            "launches and buffers",
+        ));
+        checks
+    }
+
+    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
+        first_error(self.problems())?;
+        Err(no_model("run"))
+    }
+
+    fn time(&self) -> Result<Timeline> {
+        Err(no_model("timed"))
+    }
+
+    fn stats(&self) -> Stats {
+        let device = &self.device;
+        let code = |kernel: &Kernel| {
+            let bytes = binary::native::write(&kernel.listing, self.arch.platform);
+            bytes.map_or(0, |bytes| bytes.len() as u64)
+        };
+        let data = device.buffers.iter().filter_map(|buffer| buffer.data.as_ref());
+        Stats {
+            instructions: device.kernels.iter().map(|k| k.listing.items.len() as u64).sum(),
+            bytes: device.kernels.iter().map(code).sum::<u64>()
+                + data.map(|data| data.len() as u64).sum::<u64>(),
+            cycles: None,
+            interval: None,
+            hertz: Some(self.arch.clock_ghz * 1e9),
+            figures: vec![
+                ("platform", self.arch.platform.name().to_owned()),
+                ("kernels", device.kernels.len().to_string()),
+                ("buffers", device.buffers.len().to_string()),
+                ("launches", device.launches.len().to_string()),
+            ],
+        }
+    }
+
+    fn views(&self) -> &'static [View] {
+        views::VIEWS
+    }
+
+    fn tables(&self, view: &str) -> Result<Vec<Table>> {
+        Ok(vec![views::table(&self.device, view)])
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,99 @@
+//! Ports of a program of launches: its buffers. Numbers cross them as real numbers.
+
+use crate::program::Element;
+use crate::program::device::{Buffer, Device, Role};
+use quincunx_contract::{Grid, Interface, LayerTap, Port, Sample, Section};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Param, Quantiser};
+use quincunx_tensor::{DType, element_count};
+
+/// The interface that a program has without one of its own.
+pub(crate) fn interface(device: &Device) -> Interface {
+    let of = |role: Role| device.buffers.iter().filter(move |buffer| buffer.role == role);
+    let mut interface = Interface {
+        inputs: of(Role::Input).map(port).collect(),
+        outputs: of(Role::Output).map(port).collect(),
+        ..Interface::default()
+    };
+    for layer in &device.layers {
+        let own = |at: &usize| device.launches[*at].layer.as_deref() == Some(&layer.name);
+        let mut launches = (0..device.launches.len()).filter(own);
+        let Some(first) = launches.next() else { continue };
+        let after = launches.last().unwrap_or(first);
+        interface.sections.push(Section {
+            name: layer.name.clone(),
+            nodes: layer.nodes.clone(),
+            first,
+            macs: layer.macs,
+            ..Section::default()
+        });
+        for (value, name) in &layer.values {
+            let shape = device.buffer(name).map_or_else(Vec::new, |buffer| buffer.shape.clone());
+            let (value, place) = (value.clone(), name.clone());
+            interface.layers.push(LayerTap { value, shape, after, place });
+        }
+    }
+    interface
+}
+
+fn port(buffer: &Buffer) -> Port {
+    Port { name: buffer.name.clone(), shape: buffer.shape.clone(), grid: grid(buffer) }
+}
+
+/// The grid of a buffer: that of its type, or of its scale.
+pub(crate) fn grid(buffer: &Buffer) -> Grid {
+    let float = match buffer.element {
+        Element::F => DType::F32,
+        Element::Df => DType::F64,
+        Element::Hf => DType::F16,
+        Element::Bf => DType::BF16,
+        Element::Ud | Element::Uw | Element::Ub | Element::Uq => return codes(buffer, false),
+        Element::D | Element::W | Element::B | Element::Q => return codes(buffer, true),
+    };
+    Grid::Float(float)
+}
+
+fn codes(buffer: &Buffer, signed: bool) -> Grid {
+    let Some((scale, zero)) = buffer.grid else { return Grid::Real };
+    let quantiser = Quantiser::symmetric(signed, 8 * buffer.element.bytes(), scale);
+    Grid::Codes(Quantiser { zero: Param::uniform(zero), ..quantiser })
+}
+
+/// A given interface is one of the program: its ports are those of the program, its taps read
+/// buffers.
+///
+/// # Errors
+/// `Q6091` if not.
+pub(crate) fn fits(given: &Interface, device: &Device) -> Result<()> {
+    let refuse = |message: String| Err(Diagnostic::invalid("Q6091", message));
+    let own = interface(device);
+    for (given, own) in [(&given.inputs, &own.inputs), (&given.outputs, &own.outputs)] {
+        let places = |ports: &[Port]| -> Vec<(String, Vec<usize>)> {
+            ports.iter().map(|port| (port.name.clone(), port.shape.clone())).collect()
+        };
+        if places(given) != places(own) {
+            return refuse("the interface has other ports than the program has buffers".to_owned());
+        }
+        if let Some(port) = given.iter().find(|port| !port.grid.fits(&port.shape)) {
+            return refuse(format!("the grid of port \"{}\" does not fit its shape", port.name));
+        }
+    }
+    for tap in &given.layers {
+        let buffer = device.buffer(&tap.place);
+        let holds = |buffer: &Buffer| element_count(&buffer.shape) == element_count(&tap.shape);
+        if !buffer.is_some_and(holds) || tap.after >= device.launches.len() {
+            return refuse(format!("the value \"{}\" lies in no buffer of the program", tap.value));
+        }
+    }
+    Ok(())
+}
+
+/// Made-up numbers for a port: any words for integers that stand for themselves.
+pub(crate) fn sample(port: &Port, buffer: Option<&Buffer>) -> Sample {
+    let words = buffer.filter(|_| port.grid == Grid::Real);
+    words.map_or(Sample::Fractions, |buffer| {
+        // Numbers up to 2^53 cross ports exactly.
+        let bits = (8 * buffer.element.bytes()).min(53);
+        Sample::Words { keep: (1 << bits) - 1, set: 0 }
+    })
+}

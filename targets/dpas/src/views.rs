@@ -1,0 +1,138 @@
+//! A program of launches as tables.
+
+use crate::program::device::{ArgumentKind, Device, Value};
+use crate::program::payload::placement;
+use quincunx_contract::{Verb, View};
+use quincunx_report::{Column, Table};
+use quincunx_tensor::show_shape;
+
+/// The views of a program of launches.
+pub(crate) static VIEWS: &[View] = &[
+    View { name: "kernels", doc: "kernels, and what they run in", verb: Verb::Inspect },
+    View { name: "arguments", doc: "what lies where in cross-thread data", verb: Verb::Table },
+    View { name: "buffers", doc: "buffers, and where they lie", verb: Verb::Inspect },
+    View { name: "launches", doc: "launches in order", verb: Verb::Inspect },
+];
+
+/// The table of one of [`VIEWS`].
+pub(crate) fn table(device: &Device, view: &str) -> Table {
+    match view {
+        "kernels" => kernels(device),
+        "arguments" => arguments(device),
+        "buffers" => buffers(device),
+        _ => launches(device),
+    }
+}
+
+fn kernels(device: &Device) -> Table {
+    let columns = vec![
+        Column::text("kernel"),
+        Column::number("instructions"),
+        Column::number("registers"),
+        Column::number("lanes"),
+        Column::number("slm").unit("B"),
+        Column::number("barriers"),
+        Column::number("arguments"),
+        Column::number("cross_thread").titled("cross-thread").unit("B"),
+        Column::number("inline").unit("B"),
+    ];
+    let mut table = Table::new("kernels", columns);
+    for kernel in &device.kernels {
+        let environment = kernel.environment;
+        table.push(vec![
+            kernel.name.clone().into(),
+            kernel.listing.items.len().into(),
+            u64::from(environment.grfs).into(),
+            u64::from(environment.simd).into(),
+            u64::from(environment.slm).into(),
+            u64::from(environment.barriers).into(),
+            u64::from(kernel.parameters()).into(),
+            u64::from(kernel.cross_bytes()).into(),
+            u64::from(environment.inline).into(),
+        ]);
+    }
+    table
+}
+
+fn arguments(device: &Device) -> Table {
+    let columns = vec![
+        Column::text("kernel"),
+        Column::number("offset"),
+        Column::number("bytes").unit("B"),
+        Column::number("argument"),
+        Column::text("holds"),
+    ];
+    let mut table = Table::new("arguments", columns);
+    for kernel in &device.kernels {
+        for argument in &kernel.arguments {
+            let holds = match &argument.kind {
+                ArgumentKind::Pointer { access, .. } => format!("address, {}", access.name()),
+                ArgumentKind::Surface { entry, .. } => format!("surface {entry}"),
+                ArgumentKind::Offset { .. } => "offset in the surface: 0".to_owned(),
+                ArgumentKind::Value { .. } => "number".to_owned(),
+                ArgumentKind::Implicit(what) => what.name().to_owned(),
+                ArgumentKind::Other(word) => word.clone(),
+            };
+            table.push(vec![
+                kernel.name.clone().into(),
+                u64::from(argument.offset).into(),
+                u64::from(argument.size).into(),
+                argument.kind.index().map(u64::from).into(),
+                holds.into(),
+            ]);
+        }
+    }
+    table
+}
+
+fn buffers(device: &Device) -> Table {
+    let columns = vec![
+        Column::text("buffer"),
+        Column::text("role"),
+        Column::text("type"),
+        Column::text("shape"),
+        Column::number("bytes").unit("B"),
+        Column::text("address"),
+    ];
+    let mut table = Table::new("buffers", columns);
+    for (buffer, address) in device.buffers.iter().zip(placement(&device.buffers)) {
+        table.push(vec![
+            buffer.name.clone().into(),
+            buffer.role.name().into(),
+            buffer.element.name().into(),
+            show_shape(&buffer.shape).into(),
+            buffer.bytes.into(),
+            format!("{address:#x}").into(),
+        ]);
+    }
+    table
+}
+
+fn launches(device: &Device) -> Table {
+    let columns = vec![
+        Column::number("launch"),
+        Column::text("layer"),
+        Column::text("kernel"),
+        Column::text("groups"),
+        Column::number("threads"),
+        Column::text("arguments"),
+    ];
+    let mut table = Table::new("launches", columns);
+    for (at, launch) in device.launches.iter().enumerate() {
+        let [x, y, z] = launch.groups;
+        let arguments = launch.arguments.iter().map(|value| match value {
+            Value::Buffer(name) => name.clone(),
+            Value::Whole(number) => number.to_string(),
+            Value::Real(real) => format!("{real:?}"),
+        });
+        table.push(vec![
+            at.into(),
+            launch.layer.clone().unwrap_or_default().into(),
+            launch.kernel.clone().into(),
+            format!("{x} x {y} x {z}").into(),
+            u64::from(launch.threads).into(),
+            arguments.collect::<Vec<_>>().join(" ").into(),
+        ]);
+    }
+    table
+}
