@@ -6,6 +6,7 @@
 pub mod arch;
 mod artifact;
 pub mod binary;
+mod compile;
 pub mod files;
 pub mod isa;
 mod layout;

@@ -3,11 +3,11 @@
 //! Ours. A thread computes a tile: some pixels (rows) of some channels (columns). Addresses of 64
 //! bits lie as pairs of dwords, one pair a lane.
 
-mod add;
-mod largest;
-mod product;
+pub(super) mod add;
+pub(super) mod largest;
+pub(super) mod product;
 
-pub(super) use add::add;
+pub(super) use add::{Term, add};
 pub(super) use largest::largest;
 pub(super) use product::product;
 
@@ -116,8 +116,7 @@ impl Kernel {
             Offset::Bytes(bytes) => format!("{}:ud", bytes.unsigned_abs()),
             Offset::Scalar { .. } => offset.to_string(),
         };
-        let compare =
-            format!("cmp ({lanes}|M0) (lt)f1.0 null<1>:ud r{r}.0{region}:ud {limit}");
+        let compare = format!("cmp ({lanes}|M0) (lt)f1.0 null<1>:ud r{r}.0{region}:ud {limit}");
         if before {
             self.line(&compare);
         }
@@ -158,9 +157,8 @@ impl Kernel {
         self.line(format_args!(
             "cmp ({lanes}|M0) (lt)f1.0 null<1>:ud r{r}.0<2;1,0>:ud r{base}.0<0;1,0>:ud"
         ));
-        self.text.push_str(&format!(
-            "(W&f1.0) add ({lanes}|M0) r{r}.1<2>:ud r{r}.1<2;1,0>:ud 1:w\n"
-        ));
+        self.text
+            .push_str(&format!("(W&f1.0) add ({lanes}|M0) r{r}.1<2>:ud r{r}.1<2;1,0>:ud 1:w\n"));
     }
 
     /// Loads consecutive bytes, 32 times a power of two and at most 512.
@@ -212,9 +210,7 @@ impl Kernel {
         self.text.push_str(&format!("L{label}:\n"));
         body(self);
         self.line(format_args!("add (1|M0) r{register}.{at}<1>:d r{register}.{at}<0;1,0>:d -1:w"));
-        self.line(format_args!(
-            "cmp (1|M0) (gt)f0.0 null<1>:d r{register}.{at}<0;1,0>:d 0:w"
-        ));
+        self.line(format_args!("cmp (1|M0) (gt)f0.0 null<1>:d r{register}.{at}<0;1,0>:d 0:w"));
         self.text.push_str(&format!("(W&f0.0) jmpi L{label}\n"));
     }
 
@@ -230,9 +226,7 @@ impl Kernel {
         let grf = self.platform.grf_bytes() as usize;
         let (register, at) = (to + byte / grf, byte % grf);
         let t = temporary;
-        self.line(format_args!(
-            "mov ({lanes}|M0) (sat)r{t}.0<4>:{bytes} r{from}.0<1;1,0>:{kind}"
-        ));
+        self.line(format_args!("mov ({lanes}|M0) (sat)r{t}.0<4>:{bytes} r{from}.0<1;1,0>:{kind}"));
         self.line(format_args!(
             "mov ({lanes}|M0) r{register}.{at}<1>:{bytes} r{t}.0<4;1,0>:{bytes}"
         ));

@@ -434,7 +434,8 @@ impl Walk<'_> {
         for form in &forms {
             form.codes()?;
         }
-        let same = |a: &Form, b: &Form| (a.images, a.extents, a.view) == (b.images, b.extents, b.view);
+        let same =
+            |a: &Form, b: &Form| (a.images, a.extents, a.view) == (b.images, b.extents, b.view);
         if !same(&forms[0], &forms[1]) || forms[0].view == View::Flat {
             return Err("its operands have different extents".to_owned());
         }
@@ -501,10 +502,8 @@ fn clip(op: &Op) -> Option<[f64; 2]> {
     match op {
         Op::Unary(Unary::Relu) => Some([0.0, f64::INFINITY]),
         Op::Activation(Activation::Clip { min, max }) => {
-            let ends = [
-                min.map_or(f64::NEG_INFINITY, f64::from),
-                max.map_or(f64::INFINITY, f64::from),
-            ];
+            let ends =
+                [min.map_or(f64::NEG_INFINITY, f64::from), max.map_or(f64::INFINITY, f64::from)];
             (ends[0] <= ends[1]).then_some(ends)
         }
         _ => None,

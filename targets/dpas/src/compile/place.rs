@@ -1,7 +1,7 @@
 //! Where values lie in memory: images with their channels innermost, around every image a border of
 //! zeros as wide as what reads it needs, so that windows never leave it.
 
-use super::layers::{Form, Numbers};
+use super::layers::{Form, Numbers, View};
 
 /// What messages may read behind an image, beyond a pixel.
 const SLACK: usize = 128;
@@ -54,18 +54,20 @@ impl Image {
     }
 
     /// Elements from one index of an axis of the graph's value to the next, and the first byte.
-    pub(super) fn strides(&self, form: &Form, rank: usize) -> (Vec<usize>, usize) {
+    pub(super) fn strides(&self, form: &Form, shape: &[usize]) -> (Vec<usize>, usize) {
         let size = size(form.numbers);
-        let [image, row, pixel] =
-            [self.image(), self.row(), self.pixel].map(|bytes| bytes / size);
-        let strides = match (form.view, rank) {
-            (super::layers::View::Last, _) => None,
-            (_, 2) => Some(vec![image, 1]),
-            (_, 3) => Some(vec![image, 1, pixel]),
-            _ => Some(vec![image, 1, row, pixel]),
+        let [image, row, pixel] = [self.image(), self.row(), self.pixel].map(|bytes| bytes / size);
+        let strides = match (form.view, shape.len()) {
+            (View::Second, 2) => vec![image, 1],
+            (View::Second, 3) => vec![image, 1, pixel],
+            (View::Second, rank) => [image, 1, row, pixel][..rank.min(4)].to_vec(),
+            // Positions are in order, channels innermost.
+            (View::Last | View::Flat, rank) => {
+                let inner = |axis: usize| shape[axis + 1..rank - 1].iter().product::<usize>();
+                (0..rank - 1).map(|axis| inner(axis) * pixel).chain([1]).collect()
+            }
         };
-        let first = self.at(0, self.before[0], self.before[1]);
-        (strides.unwrap_or_else(|| vec![pixel]), first)
+        (strides, self.at(0, self.before[0], self.before[1]))
     }
 }
 

@@ -140,11 +140,8 @@ impl Channel {
     pub(super) fn prove(&self, ends: Ends) -> Option<(Steps, Factors)> {
         let scale = self.scale();
         let high = scale as f32;
-        let factors = Factors {
-            high,
-            low: (scale - f64::from(high)) as f32,
-            bias: self.bias() as f32,
-        };
+        let factors =
+            Factors { high, low: (scale - f64::from(high)) as f32, bias: self.bias() as f32 };
         if !(high.is_normal() && factors.bias.is_finite()) {
             return None;
         }

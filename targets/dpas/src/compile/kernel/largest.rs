@@ -26,7 +26,7 @@ pub(in super::super) fn largest(shape: &Shape, platform: Platform, grfs: u32) ->
     let [a, c, constants] = [0, 1, 2].map(|at| k.argument(at));
     tile(k, s, width, &[a, c]);
     let rows = Offset::Scalar { register: s, at: 0 };
-    let mut pairs = |k: &mut Kernel, table: usize, places: [usize; 2], base: usize| {
+    let pairs = |k: &mut Kernel, table: usize, places: [usize; 2], base: usize| {
         let pointer = k.pointer(constants, &[Offset::Bytes(places[0] as i64), rows]);
         k.load_block(table, 32, pointer);
         let pointer = k.pointer(constants, &[Offset::Bytes(places[1] as i64)]);
@@ -78,7 +78,7 @@ pub(in super::super) fn largest(shape: &Shape, platform: Platform, grfs: u32) ->
 /// its columns.
 pub(super) fn tile(k: &mut Kernel, s: usize, width: usize, pointers: &[usize]) {
     k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d 32:w"));
-    k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.6<0;1,0>:d {width}:w"));
+    k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.6<0;1,0>:d {width}:d"));
     for &pointer in pointers {
         k.advance(pointer, 1, Offset::Scalar { register: s, at: 1 });
     }

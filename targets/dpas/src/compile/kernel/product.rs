@@ -53,7 +53,7 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
     let a_registers = 8 * STEP / grf;
     let vectors = 8 * STEP / shape.unit.bytes() / lanes;
     let registers = Registers {
-        scalars: k.take(1),
+        scalars: k.take(2),
         sums: k.take(8 * rows * columns),
         a: k.take(rows * a_registers.max(8)),
         addresses: k.take(2 * rows * vectors),
@@ -69,16 +69,16 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
     };
     // The rows of this thread, and the block of columns over all groups.
     let row_bytes = 32 * rows;
-    k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {row_bytes}:w"));
-    k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:w", shape.blocks));
+    k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {row_bytes}:d"));
+    k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:d", shape.blocks));
     k.line(format_args!("add (1|M0) r{s}.1<1>:d r{s}.1<0;1,0>:d r0.6<0;1,0>:d"));
-    k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:w", columns * grf));
+    k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:d", columns * grf));
     let rows_offset = Offset::Scalar { register: s, at: 0 };
     let columns_offset = Offset::Scalar { register: s, at: 2 };
     // A: its rows, for the groups along y and z.
     for (at, from, spread) in [(3, 6, shape.spread[0]), (4, 7, shape.spread[1])] {
         if spread > 0 {
-            k.line(format_args!("mul (1|M0) r{s}.{at}<1>:d r0.{from}<0;1,0>:d {spread}:w"));
+            k.line(format_args!("mul (1|M0) r{s}.{at}<1>:d r0.{from}<0;1,0>:d {spread}:d"));
             k.advance(a, 1, Offset::Scalar { register: s, at });
         }
     }
@@ -135,7 +135,7 @@ fn multiply(
     };
     let depth = shape.loops.len() - inner.len() - 1;
     let moved = inner.first().map_or(0, |&(count, stride)| count * stride);
-    k.repeat(count, (registers.scalars, 6 + depth), &mut |k: &mut Kernel| {
+    k.repeat(count, (registers.scalars + 1, depth), &mut |k: &mut Kernel| {
         multiply(k, shape, registers, inner, vectors);
         let lanes = k.lanes();
         for vector in 0..shape.tile.rows * vectors {
@@ -184,7 +184,7 @@ fn leave(
     let size = if shape.leave.is_some() { 1 } else { 4 };
     // Bytes of a row of the tile, and of the columns before it.
     let width = columns * lanes * size;
-    k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {width}:w"));
+    k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {width}:d"));
     k.advance(c, 1, Offset::Scalar { register: s, at: 3 });
     let table = registers.a;
     let pointer = k.pointer(
@@ -246,9 +246,7 @@ fn code(
 ) {
     let n = k.lanes();
     k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:d"));
-    k.line(format_args!(
-        "mad ({n}|M0) r{q}.0<1>:f r{bias}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"
-    ));
+    k.line(format_args!("mad ({n}|M0) r{q}.0<1>:f r{bias}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"));
     k.line(format_args!("rnde ({n}|M0) r{q}.0<1>:f r{q}.0<1;1,0>:f"));
     if steps == Steps::Plain {
         return;

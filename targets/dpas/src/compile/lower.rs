@@ -1,0 +1,527 @@
+//! A layer becomes a kernel's text, its constants and the groups of its launch.
+
+use super::kernel::product::{STEP, Shape as ProductShape};
+use super::kernel::{self, Leave, Map, Term, Tile, Unit};
+use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
+use super::place::{self, Image};
+use super::requantise::{Channel, Ends, Factors, Steps};
+use super::weights::Product;
+use crate::arch::{DpasArch, Platform};
+use crate::program::Listing;
+use crate::program::device::{
+    Access, Argument, ArgumentKind, Environment, Kernel, Launch, Place, Value,
+};
+use crate::text;
+use quincunx_diag::{Diagnostic, Result, SourceId, first};
+use quincunx_graph::{Scalar, ValueId};
+use quincunx_num::{Overflow, Rounding};
+
+/// A layer as the machine runs it.
+pub(super) struct Lowered {
+    /// What the kernel is called, before its number.
+    pub(super) kind: &'static str,
+    /// The kernel.
+    pub(super) text: String,
+    /// Operands and result of the kernel, before the constants.
+    pub(super) operands: usize,
+    /// Its constants.
+    pub(super) constants: Vec<u8>,
+    /// Groups along x, y and z.
+    pub(super) groups: [u32; 3],
+}
+
+/// Blocks of columns of a tile for so many channels: as many as divide their blocks.
+fn columns(numbers: Numbers, channels: usize, lanes: usize) -> usize {
+    let blocks = channels.div_ceil(lanes);
+    match numbers {
+        Numbers::Sums => 1,
+        Numbers::Codes(_) if blocks > 8 || blocks.is_multiple_of(4) => 4,
+        Numbers::Codes(_) if blocks > 2 || blocks == 2 => 2,
+        Numbers::Codes(_) => 1,
+    }
+}
+
+/// Bytes of a pixel of a result: whole tiles.
+pub(super) fn pixel(form: &Form, platform: Platform) -> usize {
+    let lanes = platform.lanes() as usize;
+    let width = columns(form.numbers, form.extents[2], lanes) * lanes;
+    form.extents[2].next_multiple_of(width) * place::size(form.numbers)
+}
+
+/// The layer on a machine.
+///
+/// # Errors
+/// What the kernels cannot do.
+pub(super) fn lower(
+    layer: &Layer,
+    network: &Network,
+    image: &dyn Fn(ValueId) -> Image,
+    arch: &DpasArch,
+) -> Result<Lowered> {
+    let form = |value: ValueId| network.forms[&value];
+    let work = Work {
+        layer,
+        inputs: layer.inputs.iter().map(|&value| (form(value), image(value))).collect(),
+        output: (form(layer.output), image(layer.output)),
+        arch,
+    };
+    match (&layer.operation, &layer.product) {
+        (Operation::Product(frame), Some(product)) => work.product(frame, product),
+        (Operation::Largest(frame), _) => work.largest(frame),
+        (Operation::Add, _) => work.add(),
+        _ => Err(Diagnostic::bug("a layer without a kernel is lowered")),
+    }
+}
+
+/// A layer with the forms and places of its values.
+struct Work<'a> {
+    layer: &'a Layer,
+    inputs: Vec<(Form, Image)>,
+    output: (Form, Image),
+    arch: &'a DpasArch,
+}
+
+/// Constants of a layer that grow.
+#[derive(Default)]
+struct Constants(Vec<u8>);
+
+impl Constants {
+    /// Appends dwords at a multiple of 64 bytes, and says where.
+    fn put(&mut self, dwords: impl IntoIterator<Item = u32>) -> usize {
+        self.0.resize(self.0.len().next_multiple_of(64), 0);
+        let at = self.0.len();
+        self.0.extend(dwords.into_iter().flat_map(u32::to_le_bytes));
+        at
+    }
+}
+
+fn unsupported(what: impl Into<String>) -> Diagnostic {
+    Diagnostic::unsupported("Q6152", what.into())
+}
+
+impl Work<'_> {
+    fn lanes(&self) -> usize {
+        self.arch.platform.lanes() as usize
+    }
+
+    fn columns(&self) -> usize {
+        columns(self.output.0.numbers, self.output.0.extents[2], self.lanes())
+    }
+
+    /// Positions of the result, over all images.
+    fn positions(&self) -> usize {
+        let (form, _) = &self.output;
+        form.images * form.extents[0] * form.extents[1]
+    }
+
+    /// For every lane of a message with so many lanes for a row, its bytes within the row.
+    fn lane_bytes(&self, share: usize, unit: usize) -> Vec<u32> {
+        (0..self.lanes()).map(|lane| (lane % share * unit) as u32).collect()
+    }
+
+    /// Where every row of the result begins, of whole tiles of rows.
+    fn rows_out(&self, rows: usize) -> Vec<u32> {
+        let (form, image) = &self.output;
+        let [h, w, _] = form.extents;
+        let at = |row: usize| {
+            if row >= self.positions() {
+                return image.dump() as u32;
+            }
+            let (n, y, x) = (row / (h * w), row / w % h, row % w);
+            image.at(n, y + image.before[0], x + image.before[1]) as u32
+        };
+        (0..self.positions().next_multiple_of(rows)).map(at).collect()
+    }
+
+    /// Where the first tap of every row lies in an operand.
+    fn rows_in(&self, operand: usize, frame: &Frame, rows: usize) -> Vec<u32> {
+        let [h, w, _] = self.output.0.extents;
+        let (_, image) = &self.inputs[operand];
+        let border = |axis: usize| image.before[axis] - frame.before[axis];
+        let at = |row: usize| {
+            if row >= self.positions() {
+                return 0;
+            }
+            let (n, y, x) = (row / (h * w), row / w % h, row % w);
+            let row = y * frame.stride[0] + border(0);
+            image.at(n, row, x * frame.stride[1] + border(1)) as u32
+        };
+        (0..self.positions().next_multiple_of(rows)).map(at).collect()
+    }
+
+    /// Offsets are dwords.
+    fn check_sizes(&self) -> Result<()> {
+        let images = self.inputs.iter().chain([&self.output]).map(|(_, image)| image.bytes());
+        match images.max().is_some_and(|bytes| bytes > i32::MAX as usize) {
+            true => Err(unsupported("a value has more than 2 GiB")),
+            false => Ok(()),
+        }
+    }
+
+    /// The ends of the codes of the result, as differences from zero.
+    fn ends(&self, codes: Codes) -> Ends {
+        let [low, high] = codes.range();
+        let scalar = Scalar {
+            signed: true,
+            width: 40,
+            scale: codes.scale,
+            zero: 0,
+            rounding: Rounding::HalfEven,
+            overflow: Overflow::Saturate,
+        };
+        let code = |real: f64, own: i32| match real.is_finite() {
+            true => (scalar.nearest(real) / codes.scale).round().clamp(-512.0, 512.0) as i32,
+            false => own,
+        };
+        let [least, most] = self.layer.clip;
+        let (low, high) = (low - codes.zero, high - codes.zero);
+        let (least, most) = (code(least, low).clamp(low, high), code(most, high).clamp(low, high));
+        Ends { low: least, high: most }
+    }
+
+    fn leave(codes: Codes, ends: Ends) -> Leave {
+        Leave { zero: codes.zero, ends: [ends.low, ends.high], signed: codes.signed }
+    }
+
+    fn product(&self, frame: &Frame, product: &Product) -> Result<Lowered> {
+        self.check_sizes()?;
+        let (input, image) = &self.inputs[0];
+        let codes = input.codes().map_err(unsupported)?;
+        let mut tile = Tile { rows: 4, columns: self.columns() };
+        while tile.rows > 1 && 4 * tile.rows >= self.positions() {
+            tile.rows /= 2;
+        }
+        let mut last = None;
+        // Smaller tiles until the registers suffice.
+        for _ in 0..4 {
+            let made = Plan::new(self, frame, product, tile, image)?;
+            let mut constants = Constants::default();
+            let (map, leave) = made.constants(self, frame, product, &mut constants)?;
+            let shape = ProductShape {
+                tile,
+                map,
+                loops: made.loops.clone(),
+                spread: made.spread,
+                blocks: made.blocks,
+                unit: made.unit,
+                signed: codes.signed,
+                leave,
+            };
+            let platform = self.arch.platform;
+            if let Some(text) = kernel::product(&shape, platform, self.arch.grfs) {
+                let rows = self.positions().div_ceil(8 * tile.rows);
+                let groups = [rows, made.blocks, made.groups].map(|count| count as u32);
+                let constants = constants.0;
+                return Ok(Lowered { kind: "product", text, operands: 2, constants, groups });
+            }
+            last = Some(tile);
+            match tile {
+                Tile { rows: 2.., .. } => tile.rows /= 2,
+                _ => tile.columns = (tile.columns / 2).max(1),
+            }
+        }
+        Err(unsupported(format!("a kernel with the tile {last:?} needs too many registers")))
+    }
+
+    fn largest(&self, frame: &Frame) -> Result<Lowered> {
+        self.check_sizes()?;
+        let (input, image) = &self.inputs[0];
+        let codes = input.codes().map_err(unsupported)?;
+        let mut constants = Constants::default();
+        let columns = self.columns();
+        let map = self.element_map(&mut constants, &[*frame]);
+        let shape = kernel::largest::Shape {
+            columns,
+            map,
+            loops: [
+                (frame.kernel[0], frame.dilate[0] * image.row()),
+                (frame.kernel[1], frame.dilate[1] * image.pixel),
+            ],
+            signed: codes.signed,
+        };
+        let text = kernel::largest(&shape, self.arch.platform, self.arch.grfs);
+        self.elements("largest", text, 2, constants)
+    }
+
+    fn add(&self) -> Result<Lowered> {
+        self.check_sizes()?;
+        let codes = self.output.0.codes().map_err(unsupported)?;
+        let mut terms = Vec::new();
+        for (form, _) in &self.inputs {
+            let term = form.codes().map_err(unsupported)?;
+            let factor = (term.scale / codes.scale) as f32;
+            terms.push(Term { factor, zero: term.zero, signed: term.signed });
+        }
+        let mut constants = Constants::default();
+        let map = self.element_map(&mut constants, &[Frame::POINT; 2]);
+        let leave = Self::leave(codes, self.ends(codes));
+        let shape =
+            kernel::add::Shape { columns: self.columns(), map, terms: [terms[0], terms[1]], leave };
+        let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
+        self.elements("add", text, 3, constants)
+    }
+
+    /// Constants of kernels that compute element by element.
+    fn element_map(&self, constants: &mut Constants, frames: &[Frame]) -> Map {
+        let lanes_out = constants.put(self.lane_bytes(self.columns() * self.lanes() / 8, 8));
+        let mut map = Map { lanes_out, ..Map::default() };
+        for (operand, frame) in frames.iter().enumerate() {
+            map.rows_in[operand] = constants.put(self.rows_in(operand, frame, 8));
+        }
+        map.rows_out = constants.put(self.rows_out(8));
+        map
+    }
+
+    fn elements(
+        &self,
+        kind: &'static str,
+        text: Option<String>,
+        operands: usize,
+        constants: Constants,
+    ) -> Result<Lowered> {
+        let text = text.ok_or_else(|| unsupported("its kernel needs too many registers"))?;
+        let width = self.columns() * self.lanes();
+        let groups = [self.positions().div_ceil(8), self.output.1.pixel / width, 1];
+        let groups = groups.map(|count| count as u32);
+        Ok(Lowered { kind, text, operands, constants: constants.0, groups })
+    }
+}
+
+/// How a product is cut.
+struct Plan {
+    tile: Tile,
+    loops: Vec<(usize, usize)>,
+    spread: [usize; 2],
+    /// Groups along y and z.
+    blocks: usize,
+    groups: usize,
+    unit: Unit,
+    /// The innermost loop passes over all columns of the window; otherwise over channels of one.
+    is_run: bool,
+}
+
+impl Plan {
+    fn new(
+        work: &Work<'_>,
+        frame: &Frame,
+        product: &Product,
+        tile: Tile,
+        image: &Image,
+    ) -> Result<Plan> {
+        let width = tile.columns * work.lanes();
+        let size = place::size(work.output.0.numbers);
+        let outputs = work.output.1.pixel / size;
+        let inputs = product.inputs;
+        let per_group = product.outputs / product.groups;
+        let (blocks, groups, spread, channels) = if product.groups == 1 {
+            (outputs / width, 1, [0, 0], inputs)
+        } else if per_group.is_multiple_of(width) {
+            (per_group / width, product.groups, [0, inputs], inputs)
+        } else if width.is_multiple_of(per_group) {
+            let step = width / per_group * inputs;
+            (outputs / width, 1, [step, 0], step)
+        } else {
+            let message =
+                format!("groups of {per_group} output channels do not fit tiles of {width}");
+            return Err(unsupported(message));
+        };
+        let [rows, columns] = frame.kernel;
+        let is_run = product.groups == 1 && (frame.dilate[1] == 1 || columns == 1);
+        let down = (rows, frame.dilate[0] * image.row());
+        let loops = match is_run {
+            true => {
+                let run = (columns - 1) * image.pixel + channels;
+                vec![down, (run.div_ceil(STEP), STEP)]
+            }
+            false => vec![
+                down,
+                (columns, frame.dilate[1] * image.pixel),
+                (channels.div_ceil(STEP), STEP),
+            ],
+        };
+        let steps = loops.iter().map(|&(_, stride)| stride).chain(spread);
+        let starts = work.rows_in(0, frame, 1);
+        let is_aligned =
+            steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
+        let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
+        let plan = Plan { tile, loops, spread, blocks, groups, unit, is_run };
+        if spread.iter().any(|step| step % 4 > 0) {
+            return Err(unsupported("channels of a group are no multiple of 4"));
+        }
+        Ok(plan)
+    }
+
+    /// The constants of the layer.
+    fn constants(
+        &self,
+        work: &Work<'_>,
+        frame: &Frame,
+        product: &Product,
+        constants: &mut Constants,
+    ) -> Result<(Map, Option<(Steps, Leave)>)> {
+        let (lanes, rows) = (work.lanes(), 8 * self.tile.rows);
+        let (output, image) = &work.output;
+        let size = place::size(output.numbers);
+        let unit = self.unit.bytes();
+        let share = (STEP / unit).min(lanes);
+        let mut map = Map {
+            lanes_in: constants.put(work.lane_bytes(share, unit)),
+            lanes_out: constants.put(work.lane_bytes(self.tile.columns * lanes * size / 8, 8)),
+            ..Map::default()
+        };
+        map.rows_in[0] = constants.put(work.rows_in(0, frame, rows));
+        map.rows_out = constants.put(work.rows_out(rows));
+        // Columns beyond the channels have no weights; their sums are zero.
+        let columns = image.pixel / size;
+        let channel = |at: usize| (at < product.outputs).then_some(at);
+        let addend = |at: usize| channel(at).map_or(0, |at| product.addends[at] as u32);
+        map.addends = constants.put((0..columns).map(addend));
+        let mut leave = None;
+        if let Numbers::Codes(codes) = output.numbers {
+            let ends = work.ends(codes);
+            let (steps, factors) = factors(product, codes, ends)?;
+            let part = |take: &dyn Fn(&Factors) -> f32| -> Vec<u32> {
+                let of = |at: usize| channel(at).map_or(0, |at| take(&factors[at]).to_bits());
+                (0..columns).map(of).collect()
+            };
+            map.factors = [
+                constants.put(part(&|factors| factors.high)),
+                constants.put(part(&|factors| factors.low)),
+                constants.put(part(&|factors| factors.bias)),
+            ];
+            leave = Some((steps, Work::leave(codes, ends)));
+        }
+        let weights = self.weights(work, frame, product);
+        map.weights = constants.put([]);
+        constants.0.extend(weights);
+        Ok((map, leave))
+    }
+
+    /// B: for every block of columns all steps, for every step the blocks of lanes, as the
+    /// instruction has them.
+    fn weights(&self, work: &Work<'_>, frame: &Frame, product: &Product) -> Vec<u8> {
+        let (lanes, tile) = (work.lanes(), self.tile.columns);
+        let pixel = work.inputs[0].1.pixel;
+        let per_group = product.outputs / product.groups;
+        let length = product.codes.len() / product.outputs;
+        let [_, across] = frame.kernel;
+        let steps: Vec<[usize; 3]> = self.steps();
+        let mut bytes =
+            Vec::with_capacity(self.groups * self.blocks * steps.len() * tile * 8 * 4 * lanes);
+        for block in 0..self.groups * self.blocks {
+            let (z, y) = (block / self.blocks, block % self.blocks);
+            // The first channel of A that the block's threads read.
+            let base = z * self.spread[1] + y * self.spread[0];
+            for &[row, column, at] in &steps {
+                for part in 0..tile {
+                    for group in 0..8 {
+                        for lane in 0..lanes {
+                            let output = (block * tile + part) * lanes + lane;
+                            for byte in 0..4 {
+                                let k = at + 4 * group + byte;
+                                let (column, channel) = match self.is_run {
+                                    true => (k / pixel, k % pixel),
+                                    false => (column, base + k),
+                                };
+                                let code = (output < product.outputs && column < across)
+                                    .then(|| {
+                                        let first = output / per_group * product.inputs;
+                                        let input = channel.checked_sub(first)?;
+                                        let position = row * across + column;
+                                        let inside = input < product.inputs;
+                                        let at =
+                                            output * length + position * product.inputs + input;
+                                        inside.then(|| product.codes[at])
+                                    })
+                                    .flatten();
+                                bytes.push(code.unwrap_or(0) as u8);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
+    /// The steps in their order: row and column of the window, first byte.
+    fn steps(&self) -> Vec<[usize; 3]> {
+        let mut steps = Vec::new();
+        let columns = if self.is_run { 1 } else { self.loops[1].0 };
+        let inner = self.loops[self.loops.len() - 1].0;
+        for row in 0..self.loops[0].0 {
+            for column in 0..columns {
+                steps.extend((0..inner).map(|step| [row, column, step * STEP]));
+            }
+        }
+        steps
+    }
+}
+
+/// The factors of all channels, with the same steps for all.
+fn factors(product: &Product, codes: Codes, ends: Ends) -> Result<(Steps, Vec<Factors>)> {
+    let channel = |at: usize| Channel { sum: product.sums[at], output: codes.scale };
+    let refuse = || unsupported("no steps in f32 give the codes of exact rounding");
+    let proved = (0..product.outputs).map(|at| channel(at).prove(ends).ok_or_else(refuse));
+    let proved = proved.collect::<Result<Vec<(Steps, Factors)>>>()?;
+    let steps = proved.iter().map(|&(steps, _)| steps).max().unwrap_or(Steps::Plain);
+    let of = |(at, (own, factors)): (usize, (Steps, Factors))| match own == steps {
+        true => Ok(factors),
+        false => channel(at).corrected(factors, ends).ok_or_else(refuse),
+    };
+    let factors = proved.into_iter().enumerate().map(of).collect::<Result<Vec<Factors>>>()?;
+    Ok((steps, factors))
+}
+
+/// The instructions of a text that we wrote.
+pub(super) fn assemble(text: &str, platform: Platform) -> Result<Listing> {
+    text::native::read(text, platform, SourceId(0)).map_err(|problems| {
+        let problem = first(problems);
+        Diagnostic::bug(format!("a kernel of ours is no text: {}", problem.message()))
+    })
+}
+
+/// A kernel whose arguments are addresses: operands that it reads, the result that it writes,
+/// constants.
+pub(super) fn kernel(name: &str, listing: Listing, arch: &DpasArch, operands: usize) -> Kernel {
+    let argument = |index: usize| Argument {
+        kind: ArgumentKind::Pointer {
+            index: index as u32,
+            access: if index + 1 == operands { Access::Write } else { Access::Read },
+        },
+        offset: 8 * index as u32,
+        size: 8,
+    };
+    Kernel {
+        name: name.to_owned(),
+        listing,
+        environment: Environment {
+            grfs: arch.grfs,
+            simd: arch.platform.lanes(),
+            slm: 0,
+            barriers: 0,
+            inline: arch.platform.grf_bytes(),
+            local_ids: 0,
+        },
+        arguments: (0..=operands).map(argument).collect(),
+        place: Place::default(),
+    }
+}
+
+/// A launch with one thread a group.
+pub(super) fn launch(
+    kernel: String,
+    groups: [u32; 3],
+    buffers: impl Iterator<Item = String>,
+    layer: &str,
+) -> Launch {
+    Launch {
+        kernel,
+        groups,
+        threads: 1,
+        local_size: None,
+        arguments: buffers.map(Value::Buffer).collect(),
+        layer: Some(layer.to_owned()),
+        place: Place::default(),
+    }
+}

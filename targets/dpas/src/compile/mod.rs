@@ -1,0 +1,296 @@
+//! Graph to program.
+//!
+//! 1. [`layers`]: nodes become layers of the machine, or stay on the host for a reason.
+//! 2. [`place`]: values become buffers of images with a border of zeros.
+//! 3. [`lower`]: every layer becomes a kernel, its constants and a launch; [`requantise`] proves
+//!    that the kernel's codes are those of exact rounding.
+//! 4. [`kernel`]: the kernel as text, which is assembled and gets its dependencies.
+
+mod kernel;
+mod layers;
+mod lower;
+mod place;
+mod requantise;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use crate::arch::DpasArch;
+use crate::artifact::DeviceArtifact;
+use crate::options::Settings;
+use crate::ports::buffers;
+use crate::program::Element;
+use crate::program::device::{Buffer, Device, Layer as DeviceLayer, Role};
+use crate::swsb;
+use bytes::Bytes;
+use layers::{Form, Layer, Network, Numbers, Operation};
+use lower::Lowered;
+use place::Image;
+use quincunx_contract::{Claim, Compiled, Interface, Log, NotCompiled, Refused, Scaling};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::{Graph, Op, ValueId};
+use quincunx_num::Dyadic;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// For every node, whether the machine takes it.
+pub(crate) fn claim(graph: &Graph, refused: &Refused) -> Vec<Claim> {
+    let network = Network::new(graph, refused);
+    let claim = |id| match network.reasons.get(&id) {
+        None => Claim::Device,
+        Some(reason) => Claim::Host(reason.clone()),
+    };
+    graph.nodes().map(|(id, _)| claim(id)).collect()
+}
+
+/// Compiles a graph all of whose nodes are on the machine.
+///
+/// # Errors
+/// Layers that do not fit, or what went wrong.
+pub(crate) fn compile(
+    graph: &Graph,
+    arch: &DpasArch,
+    settings: &Settings,
+    log: &mut Log,
+) -> std::result::Result<Compiled, NotCompiled> {
+    log.start();
+    let network = Network::new(graph, &Refused::default());
+    if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
+        let problem = Diagnostic::unsupported("Q6150", reason.clone());
+        return Err(NotCompiled::at_node(graph, &graph[node], problem));
+    }
+    log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
+    let images = images(graph, &network, arch);
+    let mut program = Builder { device: Device::default(), kernels: BTreeMap::new() };
+    for (value, image) in sorted(&images) {
+        program.device.buffers.push(buffer(graph, &network, value, image)?);
+    }
+    for layer in &network.layers {
+        if matches!(layer.operation, Operation::Enter | Operation::Alias) {
+            continue;
+        }
+        let place = |value: ValueId| images[&network.root(value)];
+        let lowered = lower::lower(layer, &network, &place, arch);
+        let lowered = lowered
+            .map_err(|problem| NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem))?;
+        program.add(graph, &network, layer, lowered, arch, settings)?;
+    }
+    let kernels = program.device.kernels.len();
+    log.pass("kernels", format!("{kernels} kernels"), String::new);
+    let mut interface = buffers::interface(&program.device);
+    finish(graph, &network, &mut interface);
+    let artifact =
+        DeviceArtifact::new(program.device, Some(interface), arch.clone(), settings.clone())?;
+    let numerics = network.numerics(graph);
+    Ok(Compiled { program: Box::new(artifact), numerics })
+}
+
+/// Roots in the order of their first layer.
+fn sorted(images: &FxHashMap<ValueId, Image>) -> Vec<(ValueId, Image)> {
+    let mut all: Vec<(ValueId, Image)> = images.iter().map(|(&id, &image)| (id, image)).collect();
+    all.sort_by_key(|(id, _)| id.index());
+    all
+}
+
+/// Where every value lies: with a border as wide as its readers need.
+fn images(graph: &Graph, network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
+    let mut images: FxHashMap<ValueId, Image> = FxHashMap::default();
+    for layer in &network.layers {
+        let form = &network.forms[&layer.output];
+        match layer.operation {
+            Operation::Alias => continue,
+            Operation::Enter => {
+                let pixel = match form.extents[2] {
+                    channels @ ..=4 => channels.next_power_of_two().max(4),
+                    channels => channels.next_multiple_of(8),
+                };
+                images.insert(layer.output, Image::new(form, pixel));
+            }
+            _ => {
+                let pixel = lower::pixel(form, arch.platform);
+                images.insert(layer.output, Image::new(form, pixel));
+            }
+        }
+    }
+    let _ = graph;
+    for layer in &network.layers {
+        let (Operation::Product(frame) | Operation::Largest(frame)) = layer.operation else {
+            continue;
+        };
+        if let Some(image) = images.get_mut(&network.root(layer.inputs[0])) {
+            for axis in 0..2 {
+                image.before[axis] = image.before[axis].max(frame.before[axis]);
+                image.behind[axis] = image.behind[axis].max(frame.behind[axis]);
+            }
+        }
+    }
+    images
+}
+
+/// The name of a root's buffer: that of the port, or of the value.
+fn name(graph: &Graph, network: &Network, root: ValueId) -> String {
+    let enters = network
+        .layers
+        .iter()
+        .find(|layer| layer.operation == Operation::Enter && layer.output == root);
+    let leaves = graph.outputs().iter().find(|&&output| network.root(output) == root);
+    let value = enters.map(|layer| layer.inputs[0]).or(leaves.copied()).unwrap_or(root);
+    graph[value].name.clone()
+}
+
+fn buffer(graph: &Graph, network: &Network, root: ValueId, image: Image) -> Result<Buffer> {
+    let enters = network
+        .layers
+        .iter()
+        .any(|layer| layer.operation == Operation::Enter && layer.output == root);
+    let leaves = graph.outputs().iter().filter(|&&output| network.root(output) == root).count();
+    if leaves > 1 || (enters && leaves > 0) {
+        let message = "a value leaves the machine under several names";
+        return Err(Diagnostic::unsupported("Q6151", message));
+    }
+    let role = match (enters, leaves) {
+        (true, _) => Role::Input,
+        (_, 1) => Role::Output,
+        _ => Role::Scratch,
+    };
+    let seen = graph.outputs().iter().find(|&&output| network.root(output) == root);
+    let value = seen.copied().unwrap_or(root);
+    let form = &network.forms[&value];
+    let shape = &graph[value].shape;
+    let (element, grid) = match form.numbers {
+        Numbers::Codes(codes) => {
+            let element = if codes.signed { Element::B } else { Element::Ub };
+            (element, Some((codes.scale, i64::from(codes.zero))))
+        }
+        Numbers::Sums => (Element::D, None),
+    };
+    let mut buffer = Buffer::new(name(graph, network, root), element, shape, role);
+    let (strides, first) = image.strides(form, shape);
+    buffer.strides = Some(strides);
+    buffer.offset = first as u64;
+    buffer.bytes = image.bytes() as u64;
+    buffer.grid = grid;
+    if let Numbers::Codes(codes) = form.numbers
+        && codes.zero != 0
+    {
+        buffer.data = Some(vec![codes.zero as u8; image.bytes()].into());
+    }
+    Ok(buffer)
+}
+
+/// Grids of ports as the graph has them, and what the driver makes of sums.
+fn finish(graph: &Graph, network: &Network, interface: &mut Interface) {
+    for layer in network.layers.iter().filter(|layer| layer.operation == Operation::Enter) {
+        let name = &graph[layer.inputs[0]].name;
+        let port = interface.inputs.iter_mut().find(|port| port.name == *name);
+        if let (Some(port), Op::Quantise(quantiser)) = (port, &graph[layer.nodes[0]].op) {
+            port.grid = quincunx_contract::Grid::Codes(quantiser.clone());
+        }
+    }
+    for layer in &network.layers {
+        let (Some(product), Numbers::Sums) = (&layer.product, network.forms[&layer.output].numbers)
+        else {
+            continue;
+        };
+        let channels = |text: &dyn Fn(&weights::Sum) -> String| -> Vec<String> {
+            product.sums.iter().map(text).collect()
+        };
+        let exact = |x: f64| Dyadic::from_f64(x).unwrap_or(Dyadic::ZERO);
+        let factors = channels(&|sum| {
+            let [a, b] = sum.scales.map(exact);
+            a.mul(&b).to_ratio().to_string()
+        });
+        let addends = channels(&|sum| sum.rest().to_ratio().to_string());
+        let shape = &graph[layer.output].shape;
+        let form = &network.forms[&layer.output];
+        let spread = |list: Vec<String>| spread(&list, shape, form);
+        let output = graph[layer.output].name.clone();
+        interface.scalings.push(Scaling {
+            output,
+            factors: spread(factors),
+            addends: spread(addends),
+        });
+    }
+}
+
+/// What every channel has, for every element; one for all where they are the same.
+fn spread(list: &[String], shape: &[usize], form: &Form) -> Vec<String> {
+    if list.iter().all(|one| *one == list[0]) {
+        return list[..1].to_vec();
+    }
+    let inner: usize = match form.view {
+        layers::View::Second => shape.iter().skip(2).product(),
+        _ => 1,
+    };
+    let count = shape.iter().product::<usize>();
+    (0..count).map(|at| list[at / inner % list.len()].clone()).collect()
+}
+
+/// A program that grows.
+struct Builder {
+    device: Device,
+    /// Names of kernels by their texts.
+    kernels: BTreeMap<String, String>,
+}
+
+impl Builder {
+    fn add(
+        &mut self,
+        graph: &Graph,
+        network: &Network,
+        layer: &Layer,
+        lowered: Lowered,
+        arch: &DpasArch,
+        settings: &Settings,
+    ) -> Result<()> {
+        let nodes: Vec<String> = layer.nodes.iter().map(|&id| graph[id].name.clone()).collect();
+        let layer_name = nodes[0].clone();
+        let kernel = match self.kernels.get(&lowered.text) {
+            Some(kernel) => kernel.clone(),
+            None => {
+                let kernel = format!("{}{}", lowered.kind, self.kernels.len());
+                let listing = lower::assemble(&lowered.text, arch.platform)?;
+                let listing = swsb::assign(&listing, arch, settings.allow.stride)?;
+                let made = lower::kernel(&kernel, listing, arch, lowered.operands);
+                self.device.kernels.push(made);
+                self.kernels.insert(lowered.text, kernel.clone());
+                kernel
+            }
+        };
+        let constants = format!("{layer_name}.constants");
+        let mut buffer =
+            Buffer::new(&constants, Element::Ub, &[lowered.constants.len()], Role::Constant);
+        buffer.data = Some(Bytes::from(lowered.constants));
+        self.device.buffers.push(buffer);
+        let operands = layer.inputs.iter().chain([&layer.output]);
+        let names = operands.map(|&value| name(graph, network, network.root(value)));
+        self.device.launches.push(lower::launch(
+            kernel,
+            lowered.groups,
+            names.chain([constants]),
+            &layer_name,
+        ));
+        let last = &graph[layer.output].name;
+        let values =
+            BTreeMap::from([(last.clone(), name(graph, network, network.root(layer.output)))]);
+        let macs = layer.nodes.iter().map(|&node| graph.macs(&graph[node])).sum();
+        self.device.layers.push(DeviceLayer {
+            name: layer_name,
+            nodes,
+            macs,
+            values,
+            ..DeviceLayer::default()
+        });
+        Ok(())
+    }
+}
+
+/// The layers as text.
+fn dump(graph: &Graph, network: &Network) -> String {
+    let line = |(index, layer): (usize, &Layer)| {
+        let names: Vec<&str> = layer.nodes.iter().map(|&node| graph[node].name.as_str()).collect();
+        let form = &network.forms[&layer.output];
+        format!("{index}: {} {:?} -> {form:?}\n", names.join("+"), layer.operation)
+    };
+    network.layers.iter().enumerate().map(line).collect()
+}
