@@ -7,6 +7,9 @@ pub mod arch;
 mod artifact;
 pub mod binary;
 pub mod files;
+// The compiler calls it.
+#[cfg_attr(not(test), expect(dead_code, reason = "the compiler is made now"))]
+mod golden;
 pub mod isa;
 mod layout;
 mod options;
