@@ -7,8 +7,7 @@ pub mod arch;
 mod artifact;
 pub mod binary;
 pub mod files;
-// The compiler calls it.
-#[cfg_attr(not(test), expect(dead_code, reason = "the compiler is made now"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "only the compiler calls it, which is made now"))]
 mod golden;
 pub mod isa;
 mod layout;

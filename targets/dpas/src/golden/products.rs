@@ -123,9 +123,9 @@ impl Product {
             let of_groups = image.chunks_exact(group_codes).zip(sums.chunks_exact_mut(group_sums));
             for (group, (image, sums)) in of_groups.enumerate() {
                 patches.fill(0);
-                for (reads, patch) in reads.iter().zip(patches.chunks_exact_mut(depth)) {
-                    for (plane, part) in image.chunks_exact(plane).zip(patch.chunks_exact_mut(taps))
-                    {
+                for (channel, plane) in image.chunks_exact(plane).enumerate() {
+                    for (reads, patch) in reads.iter().zip(patches.chunks_exact_mut(depth)) {
+                        let part = &mut patch[channel * taps..][..taps];
                         reads.iter().for_each(|&(element, tap)| part[tap] = plane[element]);
                     }
                 }

@@ -157,6 +157,18 @@ fn two_values_are_added_in_single_precision() {
     assert_eq!(of(true), [0.0, 1.0, 0.0, 17.0].map(|step| step * 0.6));
 }
 
+#[test]
+fn the_second_product_of_a_sum_is_not_rounded() {
+    let mut net = Net::new();
+    let a = net.coded("a", &[3], &[-5.9; 3], grid(true, 0.1, 0));
+    let b = net.coded("b", &[3], &[-8.8, -1.6, 6.2], grid(true, 0.2, 0));
+    let y = net.layer("sum", Op::Binary(Binary::Add), &[a, b]);
+    net.tail("y", Op::Quantise(grid(true, 0.6, 0)), &[y]);
+    // All near ties, computed with fractions; two products, each rounded, would give -24 first, and
+    // operands in the other order -24, -12 and 1.
+    assert_eq!(net.last(), [-25.0, -13.0, 0.0].map(|step| step * 0.6));
+}
+
 /// An image `[1, 1, 2, 3]` of codes whose zero is -3.
 fn image() -> (Net, ValueId) {
     let mut net = Net::new();
