@@ -8,6 +8,7 @@ mod artifact;
 pub mod binary;
 mod compile;
 pub mod files;
+mod golden;
 pub mod isa;
 mod layout;
 mod options;
@@ -27,8 +28,13 @@ pub use arch::DpasArch;
 pub use artifact::{Artifact, DeviceArtifact};
 pub use options::Settings;
 
-use quincunx_contract::{Arch, ArchSource, File, Info, Interface, Log, Options, Program, Target};
+use quincunx_contract::{
+    Arch, ArchSource, Claim, Compiled, Compiler, File, Golden, Info, Interface, Log, NotCompiled,
+    Numbers, Numerics, Options, Program, Refused, Target,
+};
 use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::Graph;
+use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
 
 /// The target.
@@ -56,6 +62,10 @@ impl Target for Dpas {
         Ok(Box::new(DpasArch::from_source(source)?))
     }
 
+    fn compiler(&self) -> Option<&dyn Compiler> {
+        Some(self)
+    }
+
     fn read(
         &self,
         files: &[File],
@@ -80,5 +90,41 @@ impl Target for Dpas {
 
     fn isa(&self) -> &'static [&'static Table] {
         isa::TABLES
+    }
+}
+
+impl Compiler for Dpas {
+    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
+        Numbers::Quantised(Scheme::AFFINE_INT8)
+    }
+
+    fn claim(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        _options: &Options,
+        refused: &Refused,
+    ) -> Result<Vec<Claim>> {
+        Ok(compile::claim(graph, refused))
+    }
+
+    fn compile(
+        &self,
+        graph: &Graph,
+        arch: &dyn Arch,
+        options: &Options,
+        log: &mut Log,
+    ) -> std::result::Result<Compiled, NotCompiled> {
+        let (settings, _) = options::settings(options)?;
+        compile::compile(graph, arch.of_target()?, &settings, log)
+    }
+
+    fn prepare(
+        &self,
+        graph: &Graph,
+        _arch: &dyn Arch,
+        numerics: &Numerics,
+    ) -> Result<Box<dyn Golden>> {
+        golden::prepare(graph, numerics)
     }
 }

@@ -443,6 +443,15 @@ impl Walk<'_> {
         let Some(codes) = tail.codes else {
             return Err("nothing quantises its result".to_owned());
         };
+        if tail.clip[1] != f64::INFINITY || (tail.clip[0] != 0.0 && tail.clip[0].is_finite()) {
+            return Err("its result is kept between other ends than those of ReLU".to_owned());
+        }
+        if forms.iter().any(|form| {
+            let factor = form.codes().map_or(0.0, |own| (own.scale / codes.scale) as f32);
+            !factor.is_normal()
+        }) {
+            return Err("the grids of its operands are too far from that of its result".to_owned());
+        }
         let result = Form { numbers: Numbers::Codes(codes), ..forms[0] };
         self.push(tail, Operation::Add, node, result, None)
     }

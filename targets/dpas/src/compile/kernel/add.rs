@@ -30,11 +30,13 @@ pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Opt
     let s = k.take(1);
     let loaded = [0, 1].map(|_| k.take(2 * columns));
     let (pairs, packed, table) = (k.take(2), k.take(2 * columns), k.take(2));
-    let [lane_bytes, t, x, y] = [0; 4].map(|_| k.take(1));
+    let [lane_bytes, t, x, y, factor] = [0; 5].map(|_| k.take(1));
     let [a, b, c, constants] = [0, 1, 2, 3].map(|at| k.argument(at));
     tile(k, s, width, &[a, b, c]);
     let pointer = k.pointer(constants, &[Offset::Bytes(shape.map.lanes_out as i64)]);
     k.load_block(lane_bytes, grf, pointer);
+    let second = float(shape.terms[1].factor);
+    k.line(format_args!("mov ({lanes}|M0) r{factor}.0<1>:f {second}"));
     let rows = Offset::Scalar { register: s, at: 0 };
     let [in_a, in_b] = shape.map.rows_in;
     for (place, base) in [(in_a, a), (in_b, b), (shape.map.rows_out, c)] {
@@ -43,7 +45,7 @@ pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Opt
         if base == c {
             for part in 0..8 * columns {
                 let [a, b] = loaded.map(|first| (first + part * lanes / grf, part * lanes % grf));
-                sum(k, shape, [a, b], [x, y]);
+                sum(k, shape, [a, b], [x, y, factor]);
                 k.pack((x, "f"), (packed, part * lanes), shape.leave.bytes(), y);
             }
         }
@@ -61,7 +63,7 @@ pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Opt
 }
 
 /// Codes of two operands become that of their sum, in f32.
-fn sum(k: &mut Kernel, shape: &Shape, places: [(usize, usize); 2], [x, y]: [usize; 2]) {
+fn sum(k: &mut Kernel, shape: &Shape, places: [(usize, usize); 2], [x, y, factor]: [usize; 3]) {
     let n = k.lanes();
     for (((register, at), term), to) in places.into_iter().zip(shape.terms).zip([x, y]) {
         let kind = bytes(term.signed);
@@ -72,10 +74,9 @@ fn sum(k: &mut Kernel, shape: &Shape, places: [(usize, usize); 2], [x, y]: [usiz
         }
         k.line(format_args!("mov ({n}|M0) r{to}.0<1>:f r{to}.0<1;1,0>:d"));
     }
-    let [a, b] = shape.terms.map(|term| float(term.factor));
-    k.line(format_args!("mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f {a}"));
-    k.line(format_args!("mul ({n}|M0) r{y}.0<1>:f r{y}.0<1;1,0>:f {b}"));
-    k.line(format_args!("add ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f r{y}.0<1;1,0>:f"));
+    let first = float(shape.terms[0].factor);
+    k.line(format_args!("mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f {first}"));
+    k.line(format_args!("mad ({n}|M0) r{x}.0<1>:f r{x}.0<1;0>:f r{y}.0<1;0>:f r{factor}.0<1>:f"));
     k.line(format_args!("rnde ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f"));
     shape.leave.write(k, x);
 }

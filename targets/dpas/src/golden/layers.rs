@@ -1,0 +1,214 @@
+//! Layers of the machine: what nodes that are computed together mean.
+
+use super::finish::{Finish, Tail, Unit, ratio};
+use super::misfit;
+use super::numbers::{Form, Grid, Number};
+use super::pools::Pooling;
+use super::products::{Product, addend};
+use quincunx_diag::Result;
+use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
+use quincunx_num::Ratio;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A layer.
+pub(super) struct Layer {
+    operation: Operation,
+    /// What its result is.
+    pub(super) form: Form,
+}
+
+enum Operation {
+    /// The same numbers.
+    Alias,
+    /// The same numbers in another order of axes.
+    Transpose {
+        shape: Vec<usize>,
+        order: Vec<usize>,
+    },
+    /// Real numbers go onto a grid before the machine sees them.
+    Enter(Grid),
+    /// Whole numbers, and what becomes of them.
+    Whole(Box<(Wholes, Finish)>),
+    Sum(Sum),
+}
+
+/// Exact layers before their ends.
+enum Wholes {
+    /// The codes themselves.
+    Codes,
+    Product(Product),
+    Pool(Pooling),
+}
+
+impl Layer {
+    /// The layer that these nodes are, each of which reads the one before it.
+    ///
+    /// # Errors
+    /// `Q6160` for nodes that are no layer of the machine.
+    pub(super) fn new(
+        graph: &Graph,
+        nodes: &[&Node],
+        forms: &BTreeMap<ValueId, Form>,
+    ) -> Result<Layer> {
+        let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
+        let x = form(graph, forms, first, 0)?;
+        let shape = |id: ValueId| &graph[id].shape[..];
+        let input = first.input(0).map(shape).unwrap_or_default();
+        let operation = match (&first.op, x) {
+            (Op::Identity | Op::Flatten { .. } | Op::Reshape { .. }, _) => Operation::Alias,
+            (Op::Transpose { order }, _) => {
+                Operation::Transpose { shape: input.to_vec(), order: order.clone() }
+            }
+            (Op::Quantise(quantiser), Form::Entering) => Operation::Enter(Grid::new(quantiser)?),
+            (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, grid),
+            (other, _) => return Err(misfit(format!("{} reads what is no code", other.name()))),
+        };
+        if !rest.is_empty() {
+            return Err(misfit("a layer that computes nothing has several nodes"));
+        }
+        let form = if let Operation::Enter(grid) = operation { Form::Codes(grid) } else { x };
+        Ok(Layer { operation, form })
+    }
+
+    /// A layer that computes with codes of a grid.
+    fn of_codes(
+        graph: &Graph,
+        nodes: &[&Node],
+        forms: &BTreeMap<ValueId, Form>,
+        x: Grid,
+    ) -> Result<Layer> {
+        let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
+        let shape = |id: ValueId| &graph[id].shape[..];
+        let input = first.input(0).map(shape).unwrap_or_default();
+        let (wholes, units, rest) = match &first.op {
+            Op::Binary(Binary::Add) => {
+                let sum = Sum::new(graph, first, [x, codes(graph, forms, first, 1)?], rest)?;
+                return Ok(Layer { form: Form::Codes(sum.grid), operation: Operation::Sum(sum) });
+            }
+            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+                let sum = rest.first().filter(|sum| {
+                    sum.op == Op::Binary(Binary::Add) && addend(graph, sum).is_some()
+                });
+                let (product, units) = Product::new(graph, first, sum.copied(), x)?;
+                (Wholes::Product(product), units, &rest[usize::from(sum.is_some())..])
+            }
+            Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool => {
+                let pooling = match &first.op {
+                    Op::Pool(pool) => Pooling::new(pool, input, shape(first.output))?,
+                    op => Pooling::global(*op == Op::GlobalMaxPool, input)?,
+                };
+                let one = ratio(x.scale) / Ratio::from(pooling.divisor);
+                (Wholes::Pool(pooling), vec![Unit { one, rest: Ratio::ZERO }], rest)
+            }
+            _ => {
+                let unit = Unit { one: ratio(x.scale), rest: Ratio::ZERO };
+                (Wholes::Codes, vec![unit], nodes)
+            }
+        };
+        let mut tail = Tail::new(rest)?;
+        let (run, keeps_grid) = match &wholes {
+            Wholes::Product(product) => (product.run(), false),
+            Wholes::Pool(pooling) => (1, pooling.keeps_grid()),
+            Wholes::Codes => (1, true),
+        };
+        if keeps_grid && tail.is_relu_at_most() {
+            tail.grid = tail.grid.or(Some(x));
+        }
+        let finish = Finish::new(units, run, tail);
+        Ok(Layer { form: finish.form(), operation: Operation::Whole(Box::new((wholes, finish))) })
+    }
+
+    /// The result, given the operands of the first node; `None` for operands of another form.
+    pub(super) fn apply<'v>(
+        &self,
+        operand: &dyn Fn(usize) -> Option<&'v Number>,
+    ) -> Option<Number> {
+        let x = operand(0)?;
+        match (&self.operation, x) {
+            (Operation::Alias, x) => Some(x.clone()),
+            (Operation::Transpose { shape, order }, x) => x.transposed(shape, order),
+            (Operation::Enter(grid), Number::Entering(reals)) => {
+                Some(Number::Codes(grid.codes(reals).into(), *grid))
+            }
+            (Operation::Whole(layer), Number::Codes(codes, _)) => {
+                let (wholes, finish) = &**layer;
+                let wholes = match wholes {
+                    Wholes::Codes => codes.iter().map(|&code| code.into()).collect(),
+                    Wholes::Product(product) => product.apply(codes),
+                    Wholes::Pool(pooling) => pooling.apply(codes),
+                };
+                Some(finish.apply(&wholes))
+            }
+            (Operation::Sum(sum), Number::Codes(a, _)) => match operand(1)? {
+                Number::Codes(b, _) => Some(Number::Codes(sum.apply(a, b), sum.grid)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The form of an operand.
+fn form(graph: &Graph, forms: &BTreeMap<ValueId, Form>, node: &Node, index: usize) -> Result<Form> {
+    let form = node.input(index).and_then(|id| forms.get(&id)).copied();
+    form.ok_or_else(|| {
+        let name = node.input(index).map_or("", |id| graph[id].name.as_str());
+        misfit(format!("operand {index}, {name:?}, is no value of the machine"))
+    })
+}
+
+/// The grid of an operand.
+fn codes(
+    graph: &Graph,
+    forms: &BTreeMap<ValueId, Form>,
+    node: &Node,
+    index: usize,
+) -> Result<Grid> {
+    match form(graph, forms, node, index)? {
+        Form::Codes(grid) => Ok(grid),
+        Form::Entering | Form::Results => {
+            Err(misfit(format!("{} reads what is no code", node.op.name())))
+        }
+    }
+}
+
+/// The sum of two values, computed in f32 in steps of the result: a product and a fused one, each
+/// rounded once.
+struct Sum {
+    /// Steps of the result in one of each operand.
+    ratios: [f32; 2],
+    grid: Grid,
+    /// The lowest code of the result.
+    low: i16,
+}
+
+impl Sum {
+    /// # Errors
+    /// `Q6160` for operands of several shapes, an end without a grid or with another activation
+    /// than ReLU, and for ratios of scales that are no normal numbers of f32.
+    fn new(graph: &Graph, node: &Node, grids: [Grid; 2], rest: &[&Node]) -> Result<Sum> {
+        let shape = &graph[node.output].shape;
+        if node.operands().any(|id| graph[id].shape != *shape) {
+            return Err(misfit("a sum repeats an operand"));
+        }
+        let tail = Tail::new(rest)?;
+        let (Some(grid), true) = (tail.grid, tail.is_relu_at_most()) else {
+            return Err(misfit("a sum does not end with ReLU and a grid, or a grid"));
+        };
+        let ratios = grids.map(|operand| (operand.scale / grid.scale) as f32);
+        if !ratios.iter().all(|ratio| ratio.is_normal()) {
+            return Err(misfit("the grids of a sum are too far from each other"));
+        }
+        let low = if tail.limits[0] == 0.0 { 0 } else { grid.low };
+        Ok(Sum { ratios, grid, low })
+    }
+
+    fn apply(&self, a: &[i16], b: &[i16]) -> Arc<[i16]> {
+        let code = |(&a, &b): (&i16, &i16)| {
+            let sum = f32::from(b).mul_add(self.ratios[1], f32::from(a) * self.ratios[0]);
+            (sum.round_ties_even() as i16).clamp(self.low, self.grid.high())
+        };
+        a.iter().zip(b).map(code).collect()
+    }
+}
