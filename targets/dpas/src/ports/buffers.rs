@@ -6,6 +6,7 @@ use quincunx_contract::{Grid, Interface, LayerTap, Port, Sample, Section};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Param, Quantiser};
 use quincunx_tensor::{DType, element_count};
+use std::collections::BTreeMap;
 
 /// The interface that a program has without one of its own.
 pub(crate) fn interface(device: &Device) -> Interface {
@@ -15,11 +16,16 @@ pub(crate) fn interface(device: &Device) -> Interface {
         outputs: of(Role::Output).map(port).collect(),
         ..Interface::default()
     };
+    let mut runs: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (at, launch) in device.launches.iter().enumerate() {
+        if let Some(layer) = &launch.layer {
+            runs.entry(layer).or_insert((at, at)).1 = at;
+        }
+    }
+    let shapes: BTreeMap<&str, &[usize]> =
+        device.buffers.iter().map(|buffer| (buffer.name.as_str(), &buffer.shape[..])).collect();
     for layer in &device.layers {
-        let own = |at: &usize| device.launches[*at].layer.as_deref() == Some(&layer.name);
-        let mut launches = (0..device.launches.len()).filter(own);
-        let Some(first) = launches.next() else { continue };
-        let after = launches.last().unwrap_or(first);
+        let Some(&(first, after)) = runs.get(layer.name.as_str()) else { continue };
         interface.sections.push(Section {
             name: layer.name.clone(),
             nodes: layer.nodes.clone(),
@@ -28,7 +34,7 @@ pub(crate) fn interface(device: &Device) -> Interface {
             ..Section::default()
         });
         for (value, name) in &layer.values {
-            let shape = device.buffer(name).map_or_else(Vec::new, |buffer| buffer.shape.clone());
+            let shape = shapes.get(name.as_str()).map_or_else(Vec::new, |shape| shape.to_vec());
             let (value, place) = (value.clone(), name.clone());
             interface.layers.push(LayerTap { value, shape, after, place });
         }

@@ -28,8 +28,23 @@ pub const MAX_LAUNCH: u64 = 1 << 28;
 /// Most parts of cross-thread data, and most parameters.
 const MAX_ARGUMENTS: usize = 256;
 
+/// Most kernels, buffers and layers, and most launches.
+const MAX_PARTS: usize = 1 << 14;
+const MAX_LAUNCHES: usize = 1 << 18;
+
 /// Everything that is wrong with a program, instructions of its kernels aside.
 pub fn check(device: &Device) -> Vec<Diagnostic> {
+    for (what, count, most) in [
+        ("kernels", device.kernels.len(), MAX_PARTS),
+        ("buffers", device.buffers.len(), MAX_PARTS),
+        ("layers", device.layers.len(), MAX_PARTS),
+        ("launches", device.launches.len(), MAX_LAUNCHES),
+    ] {
+        if count > most {
+            let message = format!("the program has {count} {what}, expected at most {most}");
+            return vec![Diagnostic::unsupported("Q6118", message)];
+        }
+    }
     // Of two parts with one name the first counts, as in lookups; that is an error in any case.
     let kernels = device.kernels.iter().rev().map(|kernel| (kernel.name.as_str(), kernel));
     let buffers = device.buffers.iter().rev().map(|buffer| (buffer.name.as_str(), buffer));

@@ -83,7 +83,7 @@ fn peers_read_what_is_written() {
 import sys, yaml
 from elftools.elf.elffile import ELFFile
 elf = ELFFile(open(sys.argv[1], "rb"))
-assert (elf.elfclass, elf.little_endian, elf["e_machine"]) == (64, True, "EM_INTELGT"), elf.header
+assert (elf.elfclass, elf.little_endian, elf["e_machine"]) == (64, True, "EM_INTEL205"), elf.header
 info = yaml.safe_load(elf.get_section_by_name(".ze_info").data())
 for kernel in info["kernels"]:
     name = kernel["name"]
