@@ -245,6 +245,9 @@ impl Checker<'_> {
 
     fn launch(&mut self, at: usize, launch: &Launch) {
         let place = launch.place;
+        if self.problems.is_full() {
+            return;
+        }
         let Some(&kernel) = self.kernels.get(launch.kernel.as_str()) else {
             let name = &launch.kernel;
             let names = self.device.kernels.iter().map(|kernel| kernel.name.as_str());
@@ -264,7 +267,9 @@ impl Checker<'_> {
         let is_number = |index: usize| number_size(kernel, index as u32) > 0;
         for (index, value) in launch.arguments.iter().enumerate().take(takes) {
             let Value::Buffer(name) = value else { continue };
-            if !self.buffers.contains_key(name.as_str()) && !is_number(index) {
+            let known = self.buffers.contains_key(name.as_str()) || is_number(index);
+            // Suggestions take time, and many errors are only counted.
+            if !known && !self.problems.is_full() {
                 let problem = self.unknown_buffer(name);
                 self.push(problem, place);
             }
@@ -343,6 +348,9 @@ impl Checker<'_> {
     }
 
     fn values(&mut self, layer: &Layer, runs: bool) {
+        if self.problems.is_full() {
+            return;
+        }
         for (value, name) in &layer.values {
             if !self.buffers.contains_key(name.as_str()) {
                 let problem = self.unknown_buffer(name);

@@ -334,7 +334,10 @@ fn kernels_of_other_tools_are_named() {
         let files = vec![File::new("x.toml", text.to_owned()), golden("ocl_xehpc.zebin")];
         program(&files, "xehpc")
     };
-    let read_kernel = |text: &str| read(text).err().unwrap()[0].clone();
+    let read_kernel = |text: &str| {
+        let found = read(text).err().unwrap();
+        found.into_iter().find(Diagnostic::is_error).unwrap()
+    };
     assert_eq!(device_of(&*read(text).unwrap()).kernels[0].name, "k");
     let found = read_kernel(&text.replace("\"fill\"", "\"fil\""));
     assert_eq!((found.code(), found.help_text()), ("Q6111", Some("did you mean \"fill\"?")));
