@@ -353,9 +353,14 @@ impl Machine for Exec {
         if std::mem::replace(&mut self.told, true) || !self.steps.iter().any(is_float) {
             return Vec::new();
         }
-        let Rules { model, ftz } = self.rules;
-        let ftz = if ftz { ", subnormal sums are flushed to zero" } else { "" };
-        let message = format!("float sums follow the model {}{ftz}", model.name());
-        vec![Diagnostic::note("Q6095", message)]
+        vec![float_note(self.rules)]
     }
+}
+
+/// How float sums are computed.
+fn float_note(rules: Rules) -> Diagnostic {
+    let Rules { model, ftz } = rules;
+    let ftz = if ftz { ", subnormal sums are flushed to zero" } else { "" };
+    let message = format!("float sums follow the model {}{ftz}", model.name());
+    Diagnostic::note("Q6095", message)
 }
