@@ -80,9 +80,8 @@ pub fn read(
     match format {
         Format::NativeText => {
             let text = text_of(file)?;
-            let (listing, warnings) =
-                text::native::read_with_warnings(text, platform, SourceId(0)).map_err(named)?;
-            Ok(warned((Program::Native(listing), warnings)))
+            let listing = text::native::read(text, platform, SourceId(0)).map_err(named)?;
+            Ok((Program::Native(listing), Vec::new()))
         }
         Format::VisaText => {
             let (kernel, warnings) =
