@@ -62,7 +62,7 @@ impl Table {
     }
 
     fn row_text(&self, row: &Row, layout: Option<&Layout>) -> String {
-        let mut text = format!("{}\n", row.syntax);
+        let mut text = format!("{}\n", row.form());
         for line in row.doc {
             text += &format!("    {}\n", line.trim());
         }
@@ -79,7 +79,7 @@ impl Table {
     }
 
     fn row_markdown(&self, row: &Row, layout: Option<&Layout>) -> String {
-        let mut text = format!("### `{}`\n\n", row.syntax);
+        let mut text = format!("### `{}`\n\n", row.form());
         for line in row.doc {
             text += &format!("{}\n", line.trim());
         }
@@ -130,7 +130,7 @@ impl Table {
                 json!({
                     "name": row.name,
                     "mnemonic": row.mnemonic,
-                    "syntax": row.syntax,
+                    "syntax": row.form(),
                     "doc": join(row.doc),
                     "operands": operands,
                     "fields": fields(row, layout),

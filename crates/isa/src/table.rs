@@ -120,7 +120,7 @@ pub struct Row {
     pub name: &'static str,
     /// Mnemonic; several rows may share it.
     pub mnemonic: &'static str,
-    /// Text form, mnemonic included. `{a}` is an operand, `{a?text}` a flag, `[...]` an optional
+    /// Text form, mnemonic included; `{mnemonic}` stands for it. `{a}` is an operand, `{a?text}` a flag, `[...]` an optional
     /// group that is absent when all its operands have their default; it is recognised by its text
     /// before its first operand, or else by that operand. A group without operands is text that
     /// may be missing when it is read: `Load[s]` prints as `Loads`. A doubled brace or bracket stands for
@@ -166,6 +166,11 @@ pub struct RawInst {
 }
 
 impl Row {
+    /// The text form with the mnemonic in its place.
+    pub fn form(&self) -> String {
+        self.syntax.replace("{mnemonic}", self.mnemonic)
+    }
+
     /// The operand with this name and its index.
     pub fn operand(&self, name: &str) -> Option<(usize, &'static Operand)> {
         self.operands.iter().enumerate().find(|(_, operand)| operand.name == name)

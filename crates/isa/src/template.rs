@@ -8,6 +8,9 @@ use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use smallvec::smallvec;
 use std::fmt::Write as _;
 
+/// What stands for the mnemonic in a syntax, behind its brace.
+const MNEMONIC: &str = "mnemonic}";
+
 /// A compiled syntax.
 #[derive(Debug)]
 pub(crate) struct Template {
@@ -122,6 +125,10 @@ impl Compiler<'_> {
             } else {
                 match next {
                     ' ' => elements.push(Element::Blank),
+                    '{' if self.rest.starts_with(MNEMONIC) => {
+                        self.rest = &self.rest[MNEMONIC.len()..];
+                        self.row.mnemonic.chars().for_each(|c| push_literal(&mut elements, c));
+                    }
                     '{' => elements.push(self.operand()?),
                     '[' if end.is_none() => {
                         elements.push(Element::Group(self.sequence(Some(']'))?))

@@ -19,11 +19,36 @@ impl Table {
     /// # Panics
     /// When the syntax of a row is malformed, which [`Table::check`] reports.
     pub fn parse(&self, cursor: &mut Cursor<'_>, layout: Option<&Layout>) -> Result<RawInst> {
+        self.parse_rows(cursor, layout, &could_start)
+    }
+
+    /// As [`Table::parse`], with the rows of one mnemonic only.
+    ///
+    /// # Errors
+    /// As [`Table::parse`].
+    ///
+    /// # Panics
+    /// As [`Table::parse`].
+    pub fn parse_as(
+        &self,
+        mnemonic: &str,
+        cursor: &mut Cursor<'_>,
+        layout: Option<&Layout>,
+    ) -> Result<RawInst> {
+        self.parse_rows(cursor, layout, &|row, _| row.mnemonic == mnemonic)
+    }
+
+    fn parse_rows(
+        &self,
+        cursor: &mut Cursor<'_>,
+        layout: Option<&Layout>,
+        wanted: &dyn Fn(&Row, &str) -> bool,
+    ) -> Result<RawInst> {
         cursor.skip_blanks();
         let start = cursor.position();
         let mut best: Option<(usize, Result<RawInst>)> = None;
         for (row, spec) in self.rows.iter().enumerate() {
-            if !could_start(spec, cursor.rest()) {
+            if !wanted(spec, cursor.rest()) {
                 continue;
             }
             let result = self.templates()[row].parse(row, spec, cursor, layout);

@@ -13,7 +13,7 @@ use crate::ports::Ports;
 use crate::program::device::Kernel;
 use crate::program::{Item, Listing, Program, Statement};
 use crate::simulate::lower::{Memory, listing_steps, visa_operation};
-use crate::simulate::{Rules, State, Step};
+use crate::simulate::{Rules, State, Step, thread};
 use crate::swsb;
 use crate::text;
 use crate::time;
@@ -247,8 +247,16 @@ impl quincunx_contract::Program for Artifact {
         first_error(found)?;
         let (steps, bytes) = self.steps()?;
         let threads = if steps.iter().any(Step::is_fused) { 2 } else { 1 };
+        let program = match &self.program {
+            Program::Native(listing) => {
+                Some(thread::Program::new(listing, &self.arch, self.settings.allow.stride)?)
+            }
+            Program::Visa(_) => None,
+        };
         Ok(Box::new(Exec {
             steps,
+            program,
+            arch: self.arch.clone(),
             state: State {
                 dispatch_mask: self.settings.dispatch_mask,
                 ..State::new(threads, bytes)
@@ -264,10 +272,11 @@ impl quincunx_contract::Program for Artifact {
         first_error(found)?;
         let (steps, bytes) = self.steps()?;
         let waits = |index: usize| match &self.program {
-            Program::Native(listing) if self.settings.check_dependencies => listing
-                .items
-                .get(index)
-                .map_or(time::Wait::default(), |i| time::Wait::of(&i.statement)),
+            Program::Native(listing) if self.settings.check_dependencies => {
+                listing.items.get(index).map_or(time::Wait::default(), |i| {
+                    time::Wait::of(&i.statement, self.arch.platform)
+                })
+            }
             _ => time::Wait::default(),
         };
         let names = match &self.program {
@@ -326,6 +335,9 @@ impl quincunx_contract::Program for Artifact {
 /// The executor behind the ports.
 struct Exec {
     steps: Vec<Step>,
+    /// A native program, which may branch.
+    program: Option<thread::Program>,
+    arch: DpasArch,
     state: State,
     rules: Rules,
     ports: Ports,
@@ -335,8 +347,11 @@ struct Exec {
 impl Machine for Exec {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
         self.ports.load(inputs, &mut self.state)?;
-        for step in &self.steps {
-            step.run(&mut self.state, self.rules)?;
+        match &self.program {
+            Some(program) => thread::run_state(program, &mut self.state, &self.arch, self.rules)?,
+            None => {
+                self.steps.iter().try_for_each(|step| step.run(&mut self.state, self.rules))?;
+            }
         }
         self.ports.store(&self.state)
     }
@@ -353,9 +368,14 @@ impl Machine for Exec {
         if std::mem::replace(&mut self.told, true) || !self.steps.iter().any(is_float) {
             return Vec::new();
         }
-        let Rules { model, ftz } = self.rules;
-        let ftz = if ftz { ", subnormal sums are flushed to zero" } else { "" };
-        let message = format!("float sums follow the model {}{ftz}", model.name());
-        vec![Diagnostic::note("Q6095", message)]
+        vec![float_note(self.rules)]
     }
+}
+
+/// How float sums are computed.
+fn float_note(rules: Rules) -> Diagnostic {
+    let Rules { model, ftz } = rules;
+    let ftz = if ftz { ", subnormal sums are flushed to zero" } else { "" };
+    let message = format!("float sums follow the model {}{ftz}", model.name());
+    Diagnostic::note("Q6095", message)
 }

@@ -97,9 +97,8 @@ pub(crate) fn read_at(
     match format {
         Format::NativeText => {
             let text = text_of(file)?;
-            let (listing, warnings) =
-                text::native::read_with_warnings(text, platform, source).map_err(named)?;
-            Ok(warned((Program::Native(listing), warnings)))
+            let listing = text::native::read(text, platform, source).map_err(named)?;
+            Ok((Program::Native(listing), Vec::new()))
         }
         Format::VisaText => {
             let (kernel, warnings) = text::visa::read(text_of(file)?, source).map_err(named)?;

@@ -1,15 +1,14 @@
 //! The instruction tables: every instruction once.
 //!
-//! * [`native`]: the 128-bit machine code, with its assembly text;
-//! * [`listing`]: instructions that appear in native listings around `dpas`. Their machine code is
-//!   in no document we have, so that they have a text and a meaning here and no encoding;
+//! * [`native`]: the 128-bit machine code of systolic instructions, with its assembly text;
+//! * [`vector`]: that of the others: arithmetic, branches, waits, messages;
 //! * [`visa`]: the virtual instruction, with its text and byte code.
 //!
 //! Facts: `visa`, `igc`, `iga` (`docs/bibliography.md`). What is marked "ours" is defined here.
 
-pub mod listing;
 pub mod native;
 pub mod operands;
+pub mod vector;
 pub mod visa;
 
 use crate::arch::Platform;
@@ -17,12 +16,18 @@ use quincunx_isa::{Layout, Table};
 use std::sync::OnceLock;
 
 /// Every table; the first is that of the machine code.
-pub static TABLES: &[&Table] = &[&native::TABLE, &listing::TABLE, &visa::TABLE];
+pub static TABLES: &[&Table] = &[&native::TABLE, &vector::TABLE, &visa::TABLE];
 
 /// The layout of the machine code of a platform.
 pub fn native_layout(platform: Platform) -> &'static Layout {
     static LAYOUTS: OnceLock<[Layout; 4]> = OnceLock::new();
     &LAYOUTS.get_or_init(|| Platform::ALL.map(native::layout))[platform as usize]
+}
+
+/// The layout of the machine code of vector instructions of a platform.
+pub fn vector_layout(platform: Platform) -> &'static Layout {
+    static LAYOUTS: OnceLock<[Layout; 4]> = OnceLock::new();
+    &LAYOUTS.get_or_init(|| Platform::ALL.map(vector::layout))[platform as usize]
 }
 
 /// The layout of byte code: with 2 or 4 bytes for a variable, and with or without the predicate

@@ -27,6 +27,12 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "lanes that are switched on, as a hexadecimal number of 32 bits",
         "0xffffffff",
     ).used_by(&[Use::Run, Use::Show]),
+    OptionInfo::whole(
+        "step-limit",
+        "instructions that all threads of a launch may execute together",
+        "0x100000000",
+        1..=1 << 48,
+    ).used_by(&[Use::Run]),
     OptionInfo::flag("one-bit", "allow the precisions u1 and s1, which no platform accepts", false).used_by(&[Use::Run, Use::Verify, Use::Time, Use::Show]),
     OptionInfo::flag("df", "allow operands of type df, whose layout is ours", false).used_by(&[Use::Read]),
     OptionInfo::one_of(
@@ -63,6 +69,8 @@ pub struct Settings {
     pub check_dependencies: bool,
     /// Layout of byte code that is written.
     pub form: Form,
+    /// Most instructions of a launch.
+    pub step_limit: u64,
     /// The instruction whose elements `inspect` lists.
     pub layout: Option<usize>,
 }
@@ -94,6 +102,7 @@ pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
         dispatch_mask,
         check_dependencies: options.get("swsb") != "ignore",
         form: form.unwrap_or_default(),
+        step_limit: options.whole("step-limit"),
         layout: options.whole_or("layout"),
     };
     Ok((settings, form))

@@ -10,7 +10,7 @@ pub mod device;
 pub mod payload;
 
 use crate::isa::operands::Options;
-use crate::isa::{listing, native, visa};
+use crate::isa::{native, vector, visa};
 use quincunx_diag::Span;
 
 /// A program.
@@ -27,6 +27,19 @@ pub enum Program {
 pub struct Listing {
     /// The statements.
     pub items: Vec<Item>,
+}
+
+impl Listing {
+    /// The byte at which each statement starts, and the end.
+    pub fn starts(&self) -> Vec<usize> {
+        let mut at = 0usize;
+        let mut starts = vec![at];
+        for item in &self.items {
+            at = at.saturating_add(item.statement.bytes());
+            starts.push(at);
+        }
+        starts
+    }
 }
 
 /// One statement of a listing and where it stands in its text; `None` for machine code.
@@ -56,8 +69,8 @@ impl From<Statement> for Item {
 pub enum Statement {
     /// A systolic instruction.
     Systolic(native::Inst),
-    /// A copy or a wait.
-    Listing(listing::Inst),
+    /// Any other instruction of a vector engine.
+    Vector(vector::Inst),
     /// Machine code of an instruction that this target does not know: at most 16 bytes.
     Raw(Vec<u8>),
 }
@@ -67,8 +80,16 @@ impl Statement {
     pub fn options(&self) -> Options {
         match self {
             Statement::Systolic(inst) => inst.native().options,
-            Statement::Listing(inst) => inst.operands_of().first().copied().unwrap_or(Options(0)),
+            Statement::Vector(inst) => inst.operands_of().first().copied().unwrap_or(Options(0)),
             Statement::Raw(_) => Options(0),
+        }
+    }
+
+    /// Bytes of its machine code.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Statement::Systolic(_) | Statement::Vector(_) => 16,
+            Statement::Raw(bytes) => bytes.len(),
         }
     }
 
@@ -78,7 +99,7 @@ impl Statement {
         let (mut statement, set) = (self.clone(), |own: &mut Options| *own = options);
         match &mut statement {
             Statement::Systolic(inst) => inst.visit_operands(set),
-            Statement::Listing(inst) => inst.visit_operands(set),
+            Statement::Vector(inst) => inst.visit_operands(set),
             Statement::Raw(_) => {}
         }
         statement

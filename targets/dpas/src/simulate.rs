@@ -4,8 +4,13 @@ pub mod decode;
 pub mod exact;
 pub(crate) mod exec;
 pub mod float;
+pub mod launch;
 pub mod lower;
+pub mod message;
 mod state;
+pub mod thread;
+mod value;
+mod vector;
 
 pub use decode::real;
 pub use exec::{Operation, Step, multiply};

@@ -12,14 +12,21 @@ mod waits;
 
 use crate::arch::{DpasArch, Platform};
 use crate::simulate::{Operation, Step};
+use crate::swsb::{Unit, vector_effects};
 use crate::verify::operand_bytes;
 use quincunx_timeline::{Event, EventId, Timeline};
 use std::ops::Range;
 pub use waits::Wait;
 use waits::{Done, Waits};
 
-/// Latency of a copy until its result can be used.
-const COPY_LATENCY: u64 = 10;
+/// Latency of vector instructions until their result can be used.
+const VECTOR_LATENCY: u64 = 10;
+/// Of `math`.
+const MATH_LATENCY: u64 = 17;
+/// Of messages that the first cache answers.
+const MESSAGE_LATENCY: u64 = 45;
+/// Index of the pipe of `math` in `PIPES`.
+const MATH_PIPE: u8 = 5;
 
 /// Cycles from the start of a systolic instruction until its result can be used.
 pub fn latency(platform: Platform, repeat: u32) -> u64 {
@@ -73,7 +80,7 @@ struct Cost {
     systolic: bool,
     name: &'static str,
     reads: Vec<Range<usize>>,
-    write: Range<usize>,
+    writes: Vec<Range<usize>>,
     duration: u64,
     latency: u64,
 }
@@ -84,25 +91,31 @@ fn cost(step: &Step, arch: &DpasArch) -> Option<Cost> {
         Step::Wait => return None,
         Step::Multiply(operation) => {
             let mut reads = operand_bytes(operation);
-            let write = reads.remove(0);
+            let writes = vec![reads.remove(0)];
             Cost {
                 systolic: true,
                 name: if operation.fused { "dpasw" } else { "dpas" },
                 reads,
-                write,
+                writes,
                 duration: issue_cycles(arch, operation),
                 latency: latency(arch.platform, operation.shape.repeat),
             }
         }
-        Step::Copy { dst, src, size, lanes, .. } => {
-            let length = size * *lanes as usize;
+        Step::Vector(terms) => {
+            let effects = vector_effects(terms, arch);
+            let (name, latency) = match effects.unit {
+                Unit::Wait | Unit::AllRead(_) | Unit::AllWrite(_) => return None,
+                Unit::Math | Unit::Pipe(MATH_PIPE) => ("math", MATH_LATENCY),
+                Unit::Message | Unit::Unknown => ("send", MESSAGE_LATENCY),
+                Unit::Pipe(_) | Unit::Systolic => ("vector", VECTOR_LATENCY),
+            };
             Cost {
                 systolic: false,
-                name: "mov",
-                reads: std::iter::once(*src..src + length).collect(),
-                write: *dst..dst + length,
+                name,
+                reads: effects.reads,
+                writes: effects.writes,
                 duration: 1,
-                latency: COPY_LATENCY,
+                latency,
             }
         }
     })
@@ -139,7 +152,7 @@ pub fn timeline(
             macs += u64::from(shape.repeat * shape.lanes * shape.k());
         }
         let mut sources = Vec::new();
-        cost.reads.iter().chain([&cost.write]).for_each(|range| writers.of(range, &mut sources));
+        cost.reads.iter().chain(&cost.writes).for_each(|range| writers.of(range, &mut sources));
         let ready = sources.iter().map(|&(_, ready)| ready).max().unwrap_or(0).max(waited);
         let (lane, free) = if cost.systolic { (array, array_free) } else { (pipe, 0) };
         let start = issue.max(ready).max(free);
@@ -156,7 +169,7 @@ pub fn timeline(
             array_free = start + duration;
         }
         end = end.max(written);
-        writers.set(&cost.write, event, written);
+        cost.writes.iter().for_each(|range| writers.set(range, event, written));
     }
     timeline.extend(end);
     figures(&mut timeline, arch, busy, macs);

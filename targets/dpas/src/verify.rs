@@ -5,6 +5,7 @@
 
 mod native;
 mod rules;
+mod vector;
 mod visa;
 
 use crate::arch::DpasArch;

@@ -1,5 +1,6 @@
 //! Golden cases of dpas; the layout is described in `tests/golden/dpas/README.md`.
 
+mod kernel;
 mod numeric;
 mod schedule;
 mod visa;
@@ -50,7 +51,10 @@ type Case = fn(&Value, &Value) -> Check;
 
 /// What is done with the cases of a file.
 fn runner(stem: &str) -> Option<Case> {
-    let kinds: [(&str, Case); 7] = [
+    let kinds: [(&str, Case); 10] = [
+        ("kernel_native_", native),
+        ("kernel_ldst_", kernel::spellings),
+        ("kernel_programs", kernel::program),
         ("native_", native),
         ("numeric_int", |_, case| numeric::check(case)),
         ("numeric_float", |_, case| numeric::check(case)),

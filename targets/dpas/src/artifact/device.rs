@@ -1,5 +1,8 @@
 //! A program of launches as the toolchain sees it.
 
+mod run;
+
+use super::{float_note, native_checks};
 use crate::arch::DpasArch;
 use crate::binary;
 use crate::files::{launch, zebin};
@@ -8,6 +11,7 @@ use crate::ports::buffers;
 use crate::program::check::check;
 use crate::program::device::{Device, Kernel};
 use crate::program::{Program, Statement};
+use crate::simulate;
 use crate::swsb;
 use crate::text;
 use crate::verify::verify;
@@ -17,10 +21,11 @@ use quincunx_diag::{Diagnostic, Problems, Result, first_error};
 use quincunx_report::Table;
 use quincunx_timeline::Timeline;
 use std::any::Any;
+use std::sync::Arc;
 
 /// A program of launches with its machine and settings.
 pub struct DeviceArtifact {
-    device: Device,
+    device: Arc<Device>,
     arch: DpasArch,
     settings: Settings,
     interface: Interface,
@@ -42,7 +47,7 @@ impl DeviceArtifact {
             buffers::fits(given, &device)?;
         }
         let interface = interface.unwrap_or_else(|| buffers::interface(&device));
-        Ok(DeviceArtifact { device, arch, settings, interface })
+        Ok(DeviceArtifact { device: Arc::new(device), arch, settings, interface })
     }
 
     /// The program.
@@ -55,11 +60,25 @@ impl DeviceArtifact {
         DpasArch { grfs: kernel.environment.grfs, ..self.arch.clone() }
     }
 
+    /// The rules that instructions of a kernel break.
+    fn rules_of(&self, kernel: &Kernel) -> Vec<Diagnostic> {
+        let program = Program::Native(kernel.listing.clone());
+        verify(&program, &self.arch_of(kernel), &self.settings.allow)
+    }
+
+    /// True if a kernel multiplies floats.
+    fn has_floats(&self) -> bool {
+        let items = self.device.kernels.iter().flat_map(|kernel| &kernel.listing.items);
+        items.into_iter().any(|item| match &item.statement {
+            Statement::Systolic(inst) => !inst.native().src1_type.is_integer(),
+            _ => false,
+        })
+    }
+
     /// What is illegal in the instructions of a kernel.
     fn verify_kernel(&self, kernel: &Kernel) -> Vec<Diagnostic> {
         let arch = self.arch_of(kernel);
-        let program = Program::Native(kernel.listing.clone());
-        let mut found = verify(&program, &arch, &self.settings.allow);
+        let mut found = self.rules_of(kernel);
         if self.settings.check_dependencies {
             found.extend(swsb::check(&kernel.listing, &arch, self.settings.allow.stride));
         }
@@ -102,11 +121,6 @@ impl DeviceArtifact {
         };
         kernels.iter().enumerate().map(file).collect()
     }
-}
-
-/// The one code that says that launches cannot be run or timed.
-fn no_model(what: &str) -> Diagnostic {
-    Diagnostic::unsupported("Q6122", format!("programs of launches cannot be {what}"))
 }
 
 impl quincunx_contract::Program for DeviceArtifact {
@@ -154,7 +168,7 @@ impl quincunx_contract::Program for DeviceArtifact {
             items.filter(|item| !matches!(item.statement, Statement::Raw(_))).count()
         };
         let instructions = self.device.kernels.iter().map(known).sum();
-        let mut checks = super::native_checks(instructions, self.settings.check_dependencies);
+        let mut checks = native_checks(instructions, self.settings.check_dependencies);
         let arguments = &[("Q6104", "Q6105"), ("Q6116", "Q6116")];
         let launches = self.device.launches.len();
         checks.push(Check::new(
@@ -174,12 +188,39 @@ impl quincunx_contract::Program for DeviceArtifact {
     }
 
     fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
-        first_error(self.problems())?;
-        Err(no_model("run"))
+        // Dependencies do not matter here: instructions are in order.
+        let rules = |kernel| self.rules_of(kernel);
+        first_error(
+            check(&self.device).into_iter().chain(self.device.kernels.iter().flat_map(rules)),
+        )?;
+        if self.device.launches.is_empty() {
+            let help = "write a launch file that names the kernels (docs/dpas-launch.md)";
+            let message = "the program has kernels and no launches";
+            return Err(Diagnostic::unsupported("Q6123", message).help(help));
+        }
+        let stride = self.settings.allow.stride;
+        let kernels = self.device.kernels.iter().map(|kernel| {
+            simulate::launch::Kernel::new(
+                &kernel.name,
+                &kernel.listing,
+                &self.arch_of(kernel),
+                stride,
+            )
+        });
+        let kernels = kernels.collect::<Result<Vec<_>>>()?;
+        let settings = run::Settings {
+            rules: self.settings.rules,
+            limit: self.settings.step_limit,
+            dispatch_mask: self.settings.dispatch_mask,
+        };
+        let note = self.has_floats().then(|| float_note(self.settings.rules));
+        let device = Arc::clone(&self.device);
+        Ok(Box::new(run::Launches::new(device, kernels, &self.interface, settings, note)?))
     }
 
     fn time(&self) -> Result<Timeline> {
-        Err(no_model("timed"))
+        let message = "programs of launches cannot be timed";
+        Err(Diagnostic::unsupported("Q6122", message))
     }
 
     fn stats(&self) -> Stats {

@@ -2,18 +2,18 @@
 //! compacted.
 
 use crate::arch::Platform;
-use crate::isa::{native, native_layout};
+use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
 use crate::text::to_hex;
 use quincunx_diag::{Diagnostic, Problems, Result};
-use quincunx_isa::Bits;
+use quincunx_isa::{Bits, Layout, RawInst, Table};
 
 /// Bytes of an instruction.
 const LENGTH: usize = 16;
 const COMPACTED: usize = 8;
 
-/// Reads a stream. What is not a systolic instruction that this target knows becomes raw bytes; a
-/// systolic instruction with bits that mean nothing here does so with a warning.
+/// Reads a stream. What is no instruction that this target knows becomes raw bytes; a known one
+/// with bits that mean nothing here does so with a warning.
 pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
     let (mut listing, mut warnings) = (Listing::default(), Problems::default());
     let mut rest = bytes;
@@ -23,7 +23,7 @@ pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
         let length = if compacted { COMPACTED } else { LENGTH };
         let (own, behind) = rest.split_at(length.min(rest.len()));
         let statement = match decode(own, platform) {
-            Some(Ok(inst)) => Statement::Systolic(inst),
+            Some(Ok(statement)) => statement,
             Some(Err(problem)) => {
                 let message = format!("kept as raw bytes: {}", problem.message());
                 warnings.push(Diagnostic::warning("Q6035", message).at_byte(at as u64));
@@ -37,19 +37,43 @@ pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
     (listing, warnings.finish())
 }
 
-/// The systolic instruction of 16 bytes; `None` for another opcode or length.
-fn decode(bytes: &[u8], platform: Platform) -> Option<Result<native::Inst>> {
+/// The instruction of 16 bytes; `None` for an unknown opcode or another length.
+fn decode(bytes: &[u8], platform: Platform) -> Option<Result<Statement>> {
     let opcode = i128::from(bytes.first()? & 0x7f);
-    let known =
-        native::TABLE.rows.iter().any(|row| row.matches.first() == Some(&("opcode", opcode)));
-    if bytes.len() != LENGTH || !known {
+    let knows = |table: &Table| {
+        table.rows.iter().any(|row| row.matches.first() == Some(&("opcode", opcode)))
+    };
+    if bytes.len() != LENGTH {
         return None;
     }
     let word = Bits::from_le_bytes(bytes)?;
-    let decoded = native::TABLE.decode(&word, native_layout(platform), false);
-    Some(decoded.and_then(|(raw, _)| {
-        native::Inst::from_raw(&raw).ok_or_else(|| Diagnostic::bug("a row decodes to no variant"))
-    }))
+    if knows(&native::TABLE) {
+        let raw = raw_of(&native::TABLE, &word, native_layout(platform));
+        let inst = raw.map(|raw| native::Inst::from_raw(&raw).map(Statement::Systolic));
+        return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
+    }
+    if knows(&vector::TABLE) && has_opcode(opcode, platform) {
+        let raw = raw_of(&vector::TABLE, &word, vector_layout(platform));
+        let inst = raw.map(|raw| vector::Inst::from_raw(&raw).map(Statement::Vector));
+        return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
+    }
+    None
+}
+
+fn raw_of(table: &'static Table, word: &Bits, layout: &Layout) -> Result<RawInst> {
+    table.decode(word, layout, false).map(|(raw, _)| raw)
+}
+
+fn no_variant() -> Diagnostic {
+    Diagnostic::bug("a row decodes to no variant")
+}
+
+/// Opcode of macl.
+const MACL: i128 = 0x53;
+
+/// False for instructions that only other platforms have.
+fn has_opcode(opcode: i128, platform: Platform) -> bool {
+    opcode != MACL || platform.is_second()
 }
 
 /// True if a stream has a systolic instruction in it.
@@ -61,7 +85,7 @@ pub fn recognises(bytes: &[u8], platform: Platform) -> bool {
 /// Writes a stream.
 ///
 /// # Errors
-/// `Q6033` for an instruction without known machine code, and what the platform cannot encode.
+/// What the platform cannot encode.
 pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(listing.items.len().saturating_mul(LENGTH));
     for item in &listing.items {
@@ -70,18 +94,11 @@ pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
             None => problem,
         };
         match &item.statement {
-            Statement::Systolic(inst) => {
-                bytes.extend(encode(inst, platform).map_err(place)?);
+            Statement::Systolic(inst) => bytes.extend(encode(inst, platform).map_err(place)?),
+            Statement::Vector(inst) => {
+                bytes.extend(encode_vector(inst, platform).map_err(place)?);
             }
             Statement::Raw(raw) => bytes.extend(raw),
-            Statement::Listing(inst) => {
-                let text = crate::isa::listing::TABLE.print(&inst.to_raw());
-                let message = format!("the machine code of `{text}` is not known");
-                return Err(place(Diagnostic::unsupported("Q6033", message)).help(
-                    "no public table gives it: put the bytes of the vendor's assembler in its \
-                         place as `.raw HEX`, or write the listing as text with `--emit asm`",
-                ));
-            }
         }
     }
     Ok(bytes)
@@ -93,6 +110,23 @@ pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
 /// What the platform cannot encode.
 pub fn encode(inst: &native::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
     let word = native::TABLE.encode(&inst.to_raw(), native_layout(platform))?;
+    let mut bytes = [0; LENGTH];
+    bytes.copy_from_slice(&word.to_le_bytes()[..LENGTH]);
+    debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{} is compacted", to_hex(&bytes));
+    Ok(bytes)
+}
+
+/// The 16 bytes of a vector instruction.
+///
+/// # Errors
+/// What the platform cannot encode.
+pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
+    let raw = inst.to_raw();
+    if inst.facts().op == vector::Op::Macl && !platform.is_second() {
+        let message = format!("{} has no macl", platform.name());
+        return Err(Diagnostic::invalid("Q6142", message).help("macl exists from xehpc on"));
+    }
+    let word = vector::TABLE.encode(&raw, vector_layout(platform))?;
     let mut bytes = [0; LENGTH];
     bytes.copy_from_slice(&word.to_le_bytes()[..LENGTH]);
     debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{} is compacted", to_hex(&bytes));

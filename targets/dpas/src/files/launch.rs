@@ -26,6 +26,9 @@ use toml::Spanned;
 /// The key that a launch file begins with.
 const MARK: &str = "dpas_launch";
 
+/// Most instructions of all kernels.
+const MAX_INSTRUCTIONS: usize = 1 << 21;
+
 /// The version of the form.
 const VERSION: u32 = 1;
 
@@ -79,34 +82,39 @@ pub fn read(
     let form: FileForm =
         parse_toml("Q6110", text).map_err(|problem| vec![problem.name_file(&file.name)])?;
     let source = SourceId::of(index);
+    let names = files.iter().enumerate().map(|(at, file)| (file.base_name(), at));
     let mut reader = Reader {
         files,
+        names: names.collect(),
         source,
         platform,
         problems: Problems::default(),
         code: BTreeMap::new(),
         data: 0,
+        instructions: 0,
     };
     reader.head(&form);
     let mut device = Device::default();
     for kernel in form.kernel {
         let read = reader.kernel(kernel);
-        device.kernels.extend(reader.kept(read));
+        device.kernels.extend(reader.kept(read)?);
     }
     for buffer in form.buffer {
         let read = reader.buffer(buffer);
-        device.buffers.extend(reader.kept(read));
+        device.buffers.extend(reader.kept(read)?);
     }
     device.layers = form.layer.into_iter().map(|layer| reader.layer(layer)).collect();
     for launch in form.launch {
         let read = reader.launch(launch);
-        device.launches.extend(reader.kept(read));
+        device.launches.extend(reader.kept(read)?);
     }
     reader.problems.warnings().map(|warnings| (device, warnings))
 }
 
 struct Reader<'f> {
     files: &'f [File],
+    /// Places of the files by their names.
+    names: BTreeMap<&'f str, usize>,
     source: SourceId,
     platform: Platform,
     problems: Problems,
@@ -114,11 +122,28 @@ struct Reader<'f> {
     code: BTreeMap<String, Vec<Kernel>>,
     /// Bytes of the buffers with data so far.
     data: u64,
+    /// Instructions of the kernels so far.
+    instructions: usize,
 }
 
 impl Reader<'_> {
-    fn kept<T>(&mut self, read: Result<T>) -> Option<T> {
-        read.map_err(|problem| self.problems.push(problem)).ok()
+    /// What was read, if it could be; no more is read once there are many errors.
+    fn kept<T>(&mut self, read: Result<T>) -> std::result::Result<Option<T>, Vec<Diagnostic>> {
+        let kept = read.map_err(|problem| self.problems.push(problem)).ok();
+        match self.problems.is_full() {
+            true => Err(std::mem::take(&mut self.problems).finish()),
+            false => Ok(kept),
+        }
+    }
+
+    /// Bounds the instructions of all kernels: many kernels may be of one file.
+    fn bounded(&mut self, kernel: Kernel, name: &Spanned<String>) -> Result<Kernel> {
+        self.instructions = self.instructions.saturating_add(kernel.listing.items.len());
+        if self.instructions <= MAX_INSTRUCTIONS {
+            return Ok(kernel);
+        }
+        let message = format!("the kernels have more than {MAX_INSTRUCTIONS} instructions");
+        Err(Diagnostic::unsupported("Q6118", message).label(self.span(name), ""))
     }
 
     fn span<T>(&self, value: &Spanned<T>) -> Span {
@@ -151,7 +176,10 @@ impl Reader<'_> {
                 let problem = self.wrong("Q6115", &form.platform, message);
                 problem.help(format!("choose it with --arch {made_for}"))
             }
-            None => self.unknown("Q6113", &form.platform, "platform", "platforms", PLATFORMS),
+            None => {
+                let names = Platform::ALL.map(Platform::name);
+                self.unknown("Q6113", &form.platform, "platform", "platforms", &names)
+            }
         };
         self.problems.push(problem);
     }
@@ -175,8 +203,7 @@ impl Reader<'_> {
 
     /// The place of a companion among the files.
     fn companion(&self, name: &Spanned<String>) -> Result<usize> {
-        let is_it = |file: &File| file.base_name() == name.get_ref();
-        self.files.iter().position(is_it).ok_or_else(|| {
+        self.names.get(name.get_ref().as_str()).copied().ok_or_else(|| {
             let names: Vec<&str> = self.files.iter().map(File::base_name).collect();
             self.unknown("Q6111", name, "file", "files", &names)
                 .with_note("files of code and data lie beside the launch file")
@@ -186,8 +213,8 @@ impl Reader<'_> {
     fn kernel(&mut self, form: KernelForm) -> Result<Kernel> {
         let index = self.companion(&form.file)?;
         let place = self.place(&form.name);
-        let kernels = self.kernels_of(&form.file, index)?;
-        if let Some(kernels) = kernels {
+        if self.read_kernels(&form.file, index)? {
+            let kernels = self.code.get(form.file.get_ref()).map_or(&[][..], |kernels| kernels);
             if let Some(given) = form.given() {
                 let message = format!("{given} is given, and stands in the file of the kernel");
                 return Err(self.wrong("Q6113", &form.name, message));
@@ -196,7 +223,9 @@ impl Reader<'_> {
             let found = kernels.iter().find(|kernel| kernel.name == *name.get_ref());
             return match found {
                 Some(found) => {
-                    Ok(Kernel { name: form.name.get_ref().clone(), place, ..found.clone() })
+                    let name = form.name.get_ref().clone();
+                    let kernel = Kernel { name, place, ..found.clone() };
+                    self.bounded(kernel, &form.name)
                 }
                 None => {
                     let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
@@ -211,10 +240,10 @@ impl Reader<'_> {
         self.listing(form, index)
     }
 
-    /// The kernels of a zebin; `None` for other files.
-    fn kernels_of(&mut self, name: &Spanned<String>, index: usize) -> Result<Option<Vec<Kernel>>> {
+    /// Reads the kernels of a zebin; false for other files.
+    fn read_kernels(&mut self, name: &Spanned<String>, index: usize) -> Result<bool> {
         let Some(file) = self.files.get(index).filter(|file| zebin::recognises(&file.bytes)) else {
-            return Ok(None);
+            return Ok(false);
         };
         if !self.code.contains_key(name.get_ref()) {
             let named = |problem: Diagnostic| problem.name_file(&file.name);
@@ -230,12 +259,11 @@ impl Reader<'_> {
             };
             self.code.insert(name.get_ref().clone(), kernels);
         }
-        let kernels = self.code.get(name.get_ref()).cloned().unwrap_or_default();
-        if kernels.is_empty() {
+        if self.code.get(name.get_ref()).is_none_or(Vec::is_empty) {
             let message = format!("no kernel of \"{}\" can be used", name.get_ref());
             return Err(self.wrong("Q6111", name, message));
         }
-        Ok(Some(kernels))
+        Ok(true)
     }
 
     /// A kernel of a listing or of plain machine code, whose environment the launch file gives.
@@ -268,8 +296,8 @@ impl Reader<'_> {
         let arguments = form.arguments.unwrap_or_default();
         let arguments =
             arguments.iter().map(|argument| self.argument(argument)).collect::<Result<_>>()?;
-        let place = self.place(&form.name);
-        Ok(Kernel { name: form.name.into_inner(), listing, environment, arguments, place })
+        let (name, place) = (form.name.get_ref().clone(), self.place(&form.name));
+        self.bounded(Kernel { name, listing, environment, arguments, place }, &form.name)
     }
 
     fn argument(&self, form: &Spanned<ArgumentForm>) -> Result<Argument> {
@@ -396,5 +424,3 @@ impl Reader<'_> {
         })
     }
 }
-
-const PLATFORMS: &[&str] = &["xehpg", "xehpc", "xe2", "xe3"];

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Type of the section `.ze_info`.
 const INFO: u32 = 0xff00_0011;
 
-/// Most bytes of machine code of a kernel.
+/// Most bytes of machine code of all kernels; sections may share bytes of the file.
 const MAX_CODE: usize = 16 << 20;
 
 /// Kernels and the warnings of their reading.
@@ -51,7 +51,11 @@ pub fn read(bytes: &[u8], platform: Platform) -> std::result::Result<Read, Vec<D
     let mut problems = Problems::default();
     problems.extend(warnings);
     problems.extend(other_product(&sections, platform));
-    let mut taken = BTreeSet::new();
+    if described.len() > MAX_KERNELS {
+        let message = format!("{} kernels, expected at most {MAX_KERNELS}", described.len());
+        return Err(Diagnostic::unsupported("Q6107", message).at_byte(info.at as u64).into());
+    }
+    let (mut taken, mut size) = (BTreeSet::new(), 0usize);
     let mut kernels = Vec::new();
     for (kernel, at) in described {
         if !taken.insert(kernel.name.clone()) {
@@ -61,6 +65,12 @@ pub fn read(bytes: &[u8], platform: Platform) -> std::result::Result<Read, Vec<D
         }
         match code(&kernel.name, &sections, &functions) {
             Ok((code, start)) => {
+                size = size.saturating_add(code.len());
+                if size > MAX_CODE {
+                    let message = format!("the kernels have more than {MAX_CODE} bytes of code");
+                    let problem = Diagnostic::unsupported("Q6107", message).at_byte(start as u64);
+                    return Err(problem.into());
+                }
                 let (listing, warnings) = binary::native::read(code, platform);
                 problems.extend(warnings.into_iter().map(|warning| shifted(warning, start)));
                 kernels.push(Kernel { listing, ..kernel });
@@ -102,10 +112,6 @@ fn code<'a>(
     let fail = |message: String| Diagnostic::invalid("Q6105", message).at_byte(section.at as u64);
     if section.kind != elf::PROGBITS {
         return Err(fail(format!(".text.{name} is of type {:#x}, expected 1", section.kind)));
-    }
-    if section.bytes.len() > MAX_CODE {
-        let message = format!("kernel {name:?} has more than {MAX_CODE} bytes of code");
-        return Err(Diagnostic::unsupported("Q6105", message).at_byte(section.at as u64));
     }
     let symbol = functions.iter().find(|symbol| symbol.section == index && symbol.name == name);
     let Some(symbol) = symbol else { return Ok((section.bytes, section.at)) };

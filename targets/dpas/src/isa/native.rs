@@ -9,7 +9,9 @@ mod terms;
 
 pub use terms::Native;
 
-use super::operands::{DEPENDENCY, GRF_OR_NULL, Grf, GrfOrNull, OPTIONS, Options, narrow, widen};
+use super::operands::{
+    Class, DEPENDENCY, GRF_OR_NULL, Grf, GrfOrNull, OPTIONS, Options, load_word, store_word,
+};
 use crate::arch::Platform;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{
@@ -239,7 +241,8 @@ fn subs(values: &[i128], acc: Width, factor: Width) -> [(usize, i128); 3] {
     ]
 }
 
-fn param(layout: &Layout, name: &str) -> i128 {
+/// A parameter of a platform.
+pub(super) fn param(layout: &Layout, name: &str) -> i128 {
     layout.param(name).map_or(0, i128::from)
 }
 
@@ -265,11 +268,9 @@ fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
     values[OFFSET] = exact(values[OFFSET], unit, &Diagnostic::invalid("Q6011", odd))?;
     let width = param(layout, "swsb_bits");
     let options = values[OPTION_LIST];
-    let mut word = options & i128::from(DEPENDENCY);
-    if width == 8 {
-        word = narrow(word).ok_or_else(no_such_dependency)?;
-    }
-    values[OPTION_LIST] = word | options >> 10 << width;
+    let word = store_word(options as u32 & DEPENDENCY, Class::Systolic, layout)?;
+    // Options of other instructions do not fit the field.
+    values[OPTION_LIST] = word | (options >> 10 & 3) << width | options >> 14 << width << 2;
     Ok(())
 }
 
@@ -282,17 +283,9 @@ fn to_values(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
     values[OFFSET] = values[OFFSET].saturating_mul(param(layout, "offset_unit"));
     let width = param(layout, "swsb_bits");
     let options = values[OPTION_LIST];
-    let mut word = options & !(-1 << width);
-    if width == 8 {
-        word = widen(word).ok_or_else(no_such_dependency)?;
-    }
-    values[OPTION_LIST] = word | options >> width << 10;
+    let word = load_word(options & !(-1 << width), Class::Systolic, layout)?;
+    values[OPTION_LIST] = i128::from(word) | options >> width << 10;
     check(values, layout)
-}
-
-fn no_such_dependency() -> Diagnostic {
-    Diagnostic::invalid("Q6013", "the machine has no such dependency")
-        .help("xehpg has tokens 0 to 15, and a distance with a token only where the token is set")
 }
 
 /// What both directions must refuse.
@@ -309,10 +302,6 @@ fn check(values: &[i128], layout: &Layout) -> Result<()> {
     }
     if values[SRC0] == 0 && values[SRC0_SUB] != 0 {
         return Err(Diagnostic::invalid("Q6015", "null has no sub-registers"));
-    }
-    let word = values[OPTION_LIST] as u16 & DEPENDENCY;
-    if (0x30..0x38).contains(&word) && param(layout, "scalar_pipe") == 0 {
-        return Err(no_such_dependency());
     }
     Ok(())
 }
@@ -400,7 +389,7 @@ rows! {
 }
 
 /// Parameters of a platform, by name.
-fn parameter(platform: Platform, name: &str) -> Option<u32> {
+pub(super) fn parameter(platform: Platform, name: &str) -> Option<u32> {
     let second = platform.is_second();
     let pick = |first, other| Some(if second { other } else { first });
     match name {

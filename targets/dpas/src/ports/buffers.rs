@@ -1,11 +1,13 @@
 //! Ports of a program of launches: its buffers. Numbers cross them as real numbers.
 
+use super::{decode, encode, whole};
 use crate::program::Element;
 use crate::program::device::{Buffer, Device, Role};
 use quincunx_contract::{Grid, Interface, LayerTap, Port, Sample, Section};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Param, Quantiser};
-use quincunx_tensor::{DType, element_count};
+use quincunx_graph::{Param, Quantiser, Scalar};
+use quincunx_tensor::{DType, Tensor, element_count};
+use std::collections::BTreeMap;
 
 /// The interface that a program has without one of its own.
 pub(crate) fn interface(device: &Device) -> Interface {
@@ -15,11 +17,16 @@ pub(crate) fn interface(device: &Device) -> Interface {
         outputs: of(Role::Output).map(port).collect(),
         ..Interface::default()
     };
+    let mut runs: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (at, launch) in device.launches.iter().enumerate() {
+        if let Some(layer) = &launch.layer {
+            runs.entry(layer).or_insert((at, at)).1 = at;
+        }
+    }
+    let shapes: BTreeMap<&str, &[usize]> =
+        device.buffers.iter().map(|buffer| (buffer.name.as_str(), &buffer.shape[..])).collect();
     for layer in &device.layers {
-        let own = |at: &usize| device.launches[*at].layer.as_deref() == Some(&layer.name);
-        let mut launches = (0..device.launches.len()).filter(own);
-        let Some(first) = launches.next() else { continue };
-        let after = launches.last().unwrap_or(first);
+        let Some(&(first, after)) = runs.get(layer.name.as_str()) else { continue };
         interface.sections.push(Section {
             name: layer.name.clone(),
             nodes: layer.nodes.clone(),
@@ -28,7 +35,7 @@ pub(crate) fn interface(device: &Device) -> Interface {
             ..Section::default()
         });
         for (value, name) in &layer.values {
-            let shape = device.buffer(name).map_or_else(Vec::new, |buffer| buffer.shape.clone());
+            let shape = shapes.get(name.as_str()).map_or_else(Vec::new, |shape| shape.to_vec());
             let (value, place) = (value.clone(), name.clone());
             interface.layers.push(LayerTap { value, shape, after, place });
         }
@@ -96,4 +103,54 @@ pub(crate) fn sample(port: &Port, buffer: Option<&Buffer>) -> Sample {
         let bits = (8 * buffer.element.bytes()).min(53);
         Sample::Words { keep: (1 << bits) - 1, set: 0 }
     })
+}
+
+/// The quantiser of every element, or of all; none where numbers stand for themselves.
+fn scalars(grid: &Grid, shape: &[usize]) -> Result<Vec<Scalar>> {
+    let Some(quantiser) = grid.quantiser() else { return Ok(Vec::new()) };
+    let shape = if quantiser.is_uniform() { &[][..] } else { shape };
+    let scalars = quantiser.scalars(shape);
+    scalars.ok_or_else(|| Diagnostic::bug("a quantiser does not broadcast to its port"))
+}
+
+/// Writes the numbers of an input into the bytes of its buffer.
+///
+/// # Errors
+/// `Q0505` as [`Port::encode`], `Q6092` for a number that the type does not have.
+pub(crate) fn store(port: &Port, buffer: &Buffer, tensor: &Tensor, bytes: &mut [u8]) -> Result<()> {
+    let numbers = port.encode(tensor)?;
+    let scalars = scalars(&port.grid, &port.shape)?;
+    let size = buffer.element.bytes() as usize;
+    for ((index, number), at) in numbers.iter().enumerate().zip(buffer.places()) {
+        let scalar = scalars.get(index).or(scalars.first());
+        // The number is on the grid: the quotient is whole but for its own rounding.
+        let code = scalar.map_or(*number, |s| (number / s.scale).round() + s.zero as f64);
+        let word = encode(buffer.element, code).ok_or_else(|| {
+            let (name, kind) = (&port.name, buffer.element.name());
+            let message = format!("input \"{name}\" holds {number}, which {kind} cannot hold");
+            Diagnostic::invalid("Q6092", message).help_if(whole(buffer.element))
+        })?;
+        let place = bytes.get_mut(at..at + size);
+        let place = place.ok_or_else(|| Diagnostic::bug("a port leaves its buffer"))?;
+        place.copy_from_slice(&word.to_le_bytes()[..size]);
+    }
+    Ok(())
+}
+
+/// The numbers in the bytes of a buffer, as a tensor of a shape with as many elements.
+///
+/// # Errors
+/// An internal error when the buffer is smaller than its value.
+pub(crate) fn load(grid: &Grid, shape: &[usize], buffer: &Buffer, bytes: &[u8]) -> Result<Tensor> {
+    let scalars = scalars(grid, shape)?;
+    let size = buffer.element.bytes() as usize;
+    let mut numbers = Vec::with_capacity(element_count(shape).unwrap_or(0));
+    for (index, at) in buffer.places().enumerate() {
+        let place = bytes.get(at..at + size);
+        let place = place.ok_or_else(|| Diagnostic::bug("a port leaves its buffer"))?;
+        let code = decode(buffer.element, place);
+        let scalar = scalars.get(index).or(scalars.first());
+        numbers.push(scalar.map_or(code, |s| (code - s.zero as f64) * s.scale));
+    }
+    Tensor::from_vec(shape, numbers)
 }

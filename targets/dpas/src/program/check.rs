@@ -28,8 +28,23 @@ pub const MAX_LAUNCH: u64 = 1 << 28;
 /// Most parts of cross-thread data, and most parameters.
 const MAX_ARGUMENTS: usize = 256;
 
+/// Most kernels, buffers and layers, and most launches.
+const MAX_PARTS: usize = 1 << 14;
+const MAX_LAUNCHES: usize = 1 << 18;
+
 /// Everything that is wrong with a program, instructions of its kernels aside.
 pub fn check(device: &Device) -> Vec<Diagnostic> {
+    for (what, count, most) in [
+        ("kernels", device.kernels.len(), MAX_PARTS),
+        ("buffers", device.buffers.len(), MAX_PARTS),
+        ("layers", device.layers.len(), MAX_PARTS),
+        ("launches", device.launches.len(), MAX_LAUNCHES),
+    ] {
+        if count > most {
+            let message = format!("the program has {count} {what}, expected at most {most}");
+            return vec![Diagnostic::unsupported("Q6118", message)];
+        }
+    }
     // Of two parts with one name the first counts, as in lookups; that is an error in any case.
     let kernels = device.kernels.iter().rev().map(|kernel| (kernel.name.as_str(), kernel));
     let buffers = device.buffers.iter().rev().map(|buffer| (buffer.name.as_str(), buffer));
@@ -230,6 +245,9 @@ impl Checker<'_> {
 
     fn launch(&mut self, at: usize, launch: &Launch) {
         let place = launch.place;
+        if self.problems.is_full() {
+            return;
+        }
         let Some(&kernel) = self.kernels.get(launch.kernel.as_str()) else {
             let name = &launch.kernel;
             let names = self.device.kernels.iter().map(|kernel| kernel.name.as_str());
@@ -249,7 +267,9 @@ impl Checker<'_> {
         let is_number = |index: usize| number_size(kernel, index as u32) > 0;
         for (index, value) in launch.arguments.iter().enumerate().take(takes) {
             let Value::Buffer(name) = value else { continue };
-            if !self.buffers.contains_key(name.as_str()) && !is_number(index) {
+            let known = self.buffers.contains_key(name.as_str()) || is_number(index);
+            // Suggestions take time, and many errors are only counted.
+            if !known && !self.problems.is_full() {
                 let problem = self.unknown_buffer(name);
                 self.push(problem, place);
             }
@@ -328,6 +348,9 @@ impl Checker<'_> {
     }
 
     fn values(&mut self, layer: &Layer, runs: bool) {
+        if self.problems.is_full() {
+            return;
+        }
         for (value, name) in &layer.values {
             if !self.buffers.contains_key(name.as_str()) {
                 let problem = self.unknown_buffer(name);

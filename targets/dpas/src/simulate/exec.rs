@@ -3,6 +3,7 @@
 use super::decode::{bits_at, integer, real};
 use super::float::{Real, Rules, dot};
 use super::state::State;
+use crate::isa::vector::Terms;
 use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
 use quincunx_diag::{Diagnostic, Result};
@@ -38,21 +39,8 @@ pub struct Operation {
 pub enum Step {
     /// A matrix product.
     Multiply(Operation),
-    /// Copies elements of `size` bytes, lane by lane.
-    Copy {
-        /// First byte of the destination.
-        dst: usize,
-        /// First byte of the source.
-        src: usize,
-        /// Bytes of an element.
-        size: usize,
-        /// Elements.
-        lanes: u32,
-        /// Dispatch-mask bit of lane 0.
-        offset: u32,
-        /// Copies all lanes.
-        no_mask: bool,
-    },
+    /// Any other instruction of a vector engine; a [`Thread`](super::thread::Thread) does it.
+    Vector(Terms),
     /// Nothing: instructions are in order here.
     Wait,
 }
@@ -72,20 +60,7 @@ impl Step {
         match *self {
             Step::Wait => Ok(()),
             Step::Multiply(operation) => operation.run(state, rules),
-            Step::Copy { dst, src, size, lanes, offset, no_mask } => {
-                let enabled = enabled(state.dispatch_mask, offset, no_mask);
-                for thread in &mut state.threads {
-                    let bytes = size * lanes as usize;
-                    part(thread, dst, bytes)?;
-                    // Sources are read before anything is written.
-                    let source = part(thread, src, bytes)?.to_vec();
-                    for lane in (0..lanes).filter(|&lane| enabled >> lane & 1 == 1) {
-                        let at = lane as usize * size;
-                        thread[dst + at..dst + at + size].copy_from_slice(&source[at..at + size]);
-                    }
-                }
-                Ok(())
-            }
+            Step::Vector(_) => Err(Diagnostic::bug("a vector instruction without a thread")),
         }
     }
 }
@@ -115,12 +90,10 @@ impl Operation {
                 .iter_mut()
                 .try_for_each(|bytes| multiply(self, &a[..length], bytes, rules, enabled));
         }
-        let length = self.shape.src2_bytes() as usize;
-        for bytes in &mut state.threads {
-            a[..length].copy_from_slice(part(bytes, self.src2, length)?);
-            multiply(self, &a[..length], bytes, rules, enabled)?;
-        }
-        Ok(())
+        state
+            .threads
+            .iter_mut()
+            .try_for_each(|bytes| multiply_in_thread(self, bytes, rules, enabled))
     }
 
     /// A of two fused threads: the first half of its 32-byte registers from the first one (the odd
@@ -136,6 +109,26 @@ impl Operation {
         a[own..length].copy_from_slice(part(second, self.src2, length - own)?);
         Ok(length)
     }
+}
+
+/// Multiplies with all operands in the bytes of one thread.
+///
+/// # Errors
+/// `Q6070` when an operand lies outside of the bytes, `Q6071` for a product of two fused threads.
+pub(crate) fn multiply_in_thread(
+    operation: &Operation,
+    bytes: &mut [u8],
+    rules: Rules,
+    enabled: u32,
+) -> Result<()> {
+    if operation.fused {
+        let message = "dpasw runs in two fused threads, found 1";
+        return Err(Diagnostic::invalid("Q6071", message));
+    }
+    let mut a = [0; 4 * MAX_K * 8];
+    let length = operation.shape.src2_bytes() as usize;
+    a[..length].copy_from_slice(part(bytes, operation.src2, length)?);
+    multiply(operation, &a[..length], bytes, rules, enabled)
 }
 
 /// Multiplies: A from its own bytes, everything else from and to the bytes of a thread. Bit n of

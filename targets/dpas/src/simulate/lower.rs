@@ -4,9 +4,9 @@
 
 use super::exec::{Operation, Step};
 use crate::arch::DpasArch;
+use crate::isa::native;
 use crate::isa::native::Native;
 use crate::isa::visa::{Var, Virtual};
-use crate::isa::{listing, native};
 use crate::precision::Acc;
 use crate::program::{Element, FIRST_VARIABLE, Kernel, Listing, Statement};
 use crate::shape::{RowStride, Shape, ops};
@@ -68,7 +68,7 @@ pub fn listing_steps(listing: &Listing, arch: &DpasArch, stride: RowStride) -> R
         Statement::Systolic(inst) => {
             native_operation(&native::Inst::native(inst), arch, stride).map(Step::Multiply)
         }
-        Statement::Listing(inst) => Ok(listing_step(inst, arch)),
+        Statement::Vector(inst) => Ok(Step::Vector(inst.terms())),
         Statement::Raw(_) => {
             Err(Diagnostic::unsupported("Q6072", "raw machine code cannot be simulated"))
         }
@@ -85,31 +85,6 @@ pub fn listing_steps(listing: &Listing, arch: &DpasArch, stride: RowStride) -> R
 /// The byte of the register file that is a byte of a register.
 pub(crate) fn byte_of(register: u8, byte: u32, arch: &DpasArch) -> u32 {
     arch.platform.grf_bytes().saturating_mul(register.into()).saturating_add(byte)
-}
-
-#[deny(clippy::wildcard_enum_match_arm)]
-fn listing_step(inst: &listing::Inst, arch: &DpasArch) -> Step {
-    match *inst {
-        listing::Inst::Mov {
-            no_mask, lanes, offset, dst, dst_sub, dst_type, src, src_sub, ..
-        } => {
-            let size = dst_type.bytes();
-            let at = |register: u8, sub: u8| {
-                byte_of(register, size.saturating_mul(sub.into()), arch) as usize
-            };
-            Step::Copy {
-                dst: at(dst.0, dst_sub),
-                src: at(src.0, src_sub),
-                size: size as usize,
-                lanes: 1 << lanes as u32,
-                offset: u32::from(offset),
-                no_mask,
-            }
-        }
-        listing::Inst::SyncNop { .. }
-        | listing::Inst::SyncAllRead { .. }
-        | listing::Inst::SyncAllWrite { .. } => Step::Wait,
-    }
 }
 
 /// Where the variables of a kernel lie in the bytes of a thread: each at a multiple of two

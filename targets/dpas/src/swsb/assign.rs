@@ -5,11 +5,14 @@
 //! takes the same token again, which waits for it. New tokens are the lowest free ones.
 
 use super::check::MAX_MACRO;
+mod blocks;
+
 use super::effects::{Effects, Unit, effects, macro_fault, overlap};
 use crate::arch::DpasArch;
+use crate::isa::native;
 use crate::isa::native::Native;
-use crate::isa::operands::{ATOMIC, BREAKPOINT, Dependency, Options, PIPES, TokenUse};
-use crate::isa::{listing, native};
+use crate::isa::operands::{ATOMIC, DEPENDENCY, Dependency, Options, PIPES, TokenUse};
+use crate::isa::vector::{self, Op};
 use crate::program::{Item, Listing, Statement};
 use crate::shape::RowStride;
 use quincunx_diag::{Diagnostic, Result};
@@ -20,15 +23,33 @@ const MAX_PENDING: usize = 1024;
 /// Farthest distance.
 const MAX_DISTANCE: usize = 7;
 
-/// The listing with dependencies. Those that it had are dropped, waits included.
+/// The listing with dependencies. Those that it had are dropped, waits included. Where it branches,
+/// everything is waited for.
 ///
 /// # Errors
-/// `Q6089` for an instruction whose effects are not known.
+/// `Q6089` for an instruction whose effects are not known, or a jump that leads to none.
 pub fn assign(listing: &Listing, arch: &DpasArch, stride: RowStride) -> Result<Listing> {
+    let blocks = blocks::split(listing)?;
+    let (mut items, mut starts) = (Vec::new(), Vec::new());
+    for block in &blocks {
+        starts.push(items.len());
+        items.extend(assign_block(&listing.items[block.clone()], arch, stride)?);
+    }
+    let mut assigned = Listing { items };
+    blocks::retarget(listing, &blocks, &mut assigned, &starts);
+    Ok(assigned)
+}
+
+/// A block with dependencies.
+fn assign_block(block: &[Item], arch: &DpasArch, stride: RowStride) -> Result<Vec<Item>> {
     let mut assigner =
         Assigner { out: Vec::new(), pending: Vec::new(), counts: [0; PIPES.len()], arch };
     let mut units: Vec<Vec<(Item, Effects)>> = Vec::new();
-    for item in &listing.items {
+    let (last, body) = match block.split_last() {
+        Some((last, body)) if blocks::ends_block(&last.statement) => (Some(last), body),
+        _ => (None, block),
+    };
+    for item in body {
         let effects = effects(&item.statement, arch, stride);
         match effects.unit {
             Unit::Unknown => {
@@ -44,13 +65,18 @@ pub fn assign(listing: &Listing, arch: &DpasArch, stride: RowStride) -> Result<L
                     unit.push((item.clone(), effects));
                 }
             }
-            Unit::Systolic | Unit::Pipe(_) => units.push(vec![(item.clone(), effects)]),
-            Unit::Wait | Unit::AllRead | Unit::AllWrite => {}
+            Unit::Systolic | Unit::Message | Unit::Math | Unit::Pipe(_) => {
+                units.push(vec![(item.clone(), effects)]);
+            }
+            Unit::Wait | Unit::AllRead(_) | Unit::AllWrite(_) => {}
         }
     }
     units.iter().for_each(|unit| assigner.unit(unit));
     assigner.finish();
-    Ok(Listing { items: assigner.out })
+    if let Some(last) = last {
+        assigner.emit(last, 0);
+    }
+    Ok(assigner.out)
 }
 
 fn native(item: &Item) -> Option<Native> {
@@ -120,12 +146,14 @@ impl Assigner<'_> {
 
     fn needs(&self, effects: &Effects, needs: &mut Needs) {
         for pending in &self.pending {
-            let same_pipe = pending.effects.unit == effects.unit && effects.unit != Unit::Systolic;
+            let same_unit = pending.effects.unit == effects.unit;
+            let same_pipe = same_unit && !effects.unit.takes_tokens();
             let reads = overlap(&pending.effects.writes, &effects.reads);
             let writes = !same_pipe && overlap(&pending.effects.writes, &effects.writes);
-            let same_unit = pending.effects.unit == effects.unit;
+            // Messages read in any order.
+            let in_order = same_unit && effects.unit != Unit::Message;
             let overwrites =
-                !same_unit && !pending.read && overlap(&pending.effects.reads, &effects.writes);
+                !in_order && !pending.read && overlap(&pending.effects.reads, &effects.writes);
             if !(reads || writes || overwrites) {
                 continue;
             }
@@ -165,8 +193,7 @@ impl Assigner<'_> {
 
     fn sync(&mut self, dependency: Dependency) {
         let options = Options(word_of(dependency));
-        let inst = listing::Inst::SyncNop { no_mask: true, options };
-        self.out.push(Statement::Listing(inst).into());
+        self.out.push(Statement::Vector(vector::Inst::wait(Op::SyncNop, options)).into());
     }
 
     fn syncs(&mut self, needs: &Needs) {
@@ -178,8 +205,8 @@ impl Assigner<'_> {
         }
     }
 
-    fn emit(&mut self, item: &Item, word: u16) {
-        let kept = item.statement.options().0 & BREAKPOINT;
+    fn emit(&mut self, item: &Item, word: u32) {
+        let kept = item.statement.options().0 & !(DEPENDENCY | ATOMIC);
         let statement = item.statement.with_options(Options(kept | word));
         self.out.push(Item { statement, span: item.span });
     }
@@ -262,12 +289,9 @@ impl Assigner<'_> {
 
     /// Waits for everything, as the peer does.
     fn finish(&mut self) {
-        let nothing = Options(0);
-        for inst in [
-            listing::Inst::SyncAllRead { no_mask: true, options: nothing },
-            listing::Inst::SyncAllWrite { no_mask: true, options: nothing },
-        ] {
-            self.out.push(Statement::Listing(inst).into());
+        for op in [Op::SyncAllRead, Op::SyncAllWrite] {
+            let inst = vector::Inst::wait(op, Options(0));
+            self.out.push(Statement::Vector(inst).into());
         }
         self.sync(Dependency::distance(1, 1));
     }
@@ -291,6 +315,6 @@ impl Needs {
     }
 }
 
-fn word_of(single: Dependency) -> u16 {
+fn word_of(single: Dependency) -> u32 {
     single.to_word().expect("a single dependency has a word")
 }

@@ -101,6 +101,7 @@ impl Checker<'_> {
         match effects.unit {
             Unit::Unknown => self.unknown(item, index),
             Unit::Systolic => self.systolic(index, effects),
+            Unit::Message | Unit::Math => self.message(index, effects),
             _ => {
                 self.wait(&item.statement, index, effects.unit);
                 self.conflicts(index, &effects, None);
@@ -129,13 +130,40 @@ impl Checker<'_> {
         self.report("Q6083", index, message, "the last instruction of a macro has no Atomic");
     }
 
+    /// An instruction that takes a token of its own.
+    fn message(&mut self, index: usize, effects: Effects) {
+        let statement = &self.listing.items[index].statement;
+        self.wait(statement, index, effects.unit);
+        self.conflicts(index, &effects, None);
+        let token = self.token(index);
+        // Nobody waits for what the end of a thread, or a store at that end, does.
+        if token.is_none() && !effects.writes.is_empty() {
+            self.no_token(index);
+        }
+        self.push(index, effects, token, None);
+    }
+
+    /// The token that an instruction takes.
+    fn token(&self, index: usize) -> Option<u8> {
+        match self.listing.items[index].statement.options().dependency().and_then(|d| d.token) {
+            Some((TokenUse::Set, token)) => Some(token),
+            _ => None,
+        }
+    }
+
+    fn no_token(&mut self, index: usize) {
+        let message = "the instruction takes no token, so that nothing can wait for it";
+        let problem = Diagnostic::warning("Q6085", message)
+            .help("write {$0}, or let --swsb auto assign dependencies");
+        self.found.push(at(problem, &self.listing.items[index], index));
+    }
+
     fn systolic(&mut self, index: usize, effects: Effects) {
         let Statement::Systolic(inst) = &self.listing.items[index].statement else { return };
         let native = inst.native();
         let atomic = native.options.is_atomic();
-        if atomic && native.options.0 & DEPENDENCY != 0 {
-            let message = "an Atomic instruction waits for something".to_owned();
-            self.report("Q6084", index, message, "put a sync.nop before the macro");
+        if native.options.0 & DEPENDENCY != 0 {
+            self.dependency_of_member(index, &native, atomic);
         }
         self.wait(&self.listing.items[index].statement, index, Unit::Systolic);
         if atomic || !self.members.is_empty() {
@@ -143,20 +171,14 @@ impl Checker<'_> {
         }
         let group = (atomic || !self.members.is_empty()).then_some(self.group);
         self.conflicts(index, &effects, group);
-        let token = match native.options.dependency().and_then(|d| d.token) {
-            Some((TokenUse::Set, token)) => Some(token),
-            _ => None,
-        };
+        let token = self.token(index);
         if atomic {
             self.members.push(index);
             self.push(index, effects, None, group);
             return;
         }
         if token.is_none() {
-            let message = "the instruction takes no token, so that nothing can wait for it";
-            let problem = Diagnostic::warning("Q6085", message)
-                .help("write {$0}, or let --swsb auto assign dependencies");
-            self.found.push(at(problem, &self.listing.items[index], index));
+            self.no_token(index);
         }
         let members = std::mem::take(&mut self.members);
         // The last instruction's token stands for the macro.
@@ -165,6 +187,22 @@ impl Checker<'_> {
         }
         self.push(index, effects, token, group);
         self.group += 1;
+    }
+
+    /// The first instruction of a macro may wait for all, and the last takes the token.
+    fn dependency_of_member(&mut self, index: usize, native: &Native, atomic: bool) {
+        let dependency = native.options.dependency().unwrap_or_default();
+        let takes = matches!(dependency.token, Some((TokenUse::Set, _)));
+        let is_first = self.members.is_empty();
+        let waits = dependency.distance.is_some() || (dependency.token.is_some() && !takes);
+        let (fault, help) = if atomic && takes {
+            ("an Atomic instruction takes a token", "the last instruction of a macro takes it")
+        } else if !is_first && waits {
+            ("an instruction within a macro waits", "let the first instruction of the macro wait")
+        } else {
+            return;
+        };
+        self.report("Q6084", index, fault.to_owned(), help);
     }
 
     /// Checks that the instruction may be in the open macro.
@@ -199,9 +237,9 @@ impl Checker<'_> {
             self.wait_distance(pipe, usize::from(distance), unit, index);
         }
         if let Some((used, token)) = dependency.token {
-            if used == TokenUse::Set && unit != Unit::Systolic {
+            if used == TokenUse::Set && !unit.takes_tokens() {
                 let message = format!("${token} is taken by an in-order instruction");
-                let help = "only systolic instructions take tokens; write $0.dst to wait";
+                let help = "systolic instructions and messages take tokens; write $0.dst to wait";
                 self.report("Q6086", index, message, help);
             }
             for pending in self.pending.iter_mut().filter(|p| p.token == Some(token)) {
@@ -209,10 +247,11 @@ impl Checker<'_> {
                 pending.written |= used != TokenUse::Src;
             }
         }
-        if matches!(unit, Unit::AllRead | Unit::AllWrite) {
-            for pending in self.pending.iter_mut().filter(|p| p.token.is_some()) {
+        if let Unit::AllRead(tokens) | Unit::AllWrite(tokens) = unit {
+            let named = |p: &&mut Pending| p.token.is_some_and(|token| tokens >> token & 1 == 1);
+            for pending in self.pending.iter_mut().filter(named) {
                 pending.read = true;
-                pending.written |= unit == Unit::AllWrite;
+                pending.written |= matches!(unit, Unit::AllWrite(_));
             }
         }
         self.pending.retain(|pending| !(pending.read && pending.written));
@@ -249,7 +288,7 @@ impl Checker<'_> {
     fn conflicts(&mut self, index: usize, effects: &Effects, group: Option<usize>) {
         let mut worst: Option<(usize, (&'static str, &'static str))> = None;
         for pending in &self.pending {
-            let ordered = (pending.effects.unit == effects.unit && effects.unit != Unit::Systolic)
+            let ordered = (pending.effects.unit == effects.unit && !effects.unit.takes_tokens())
                 || (group.is_some() && pending.group == group);
             let fault = if !pending.written && overlap(&pending.effects.writes, &effects.reads) {
                 // In a macro this has been reported as such.
@@ -260,7 +299,7 @@ impl Checker<'_> {
             } else if !pending.written && overlap(&pending.effects.writes, &effects.writes) {
                 Some(("Q6080", "writes what instruction {} may not have written yet"))
             } else if !pending.read
-                && pending.effects.unit != effects.unit
+                && (pending.effects.unit != effects.unit || effects.unit == Unit::Message)
                 && overlap(&pending.effects.reads, &effects.writes)
             {
                 Some(("Q6081", "writes what instruction {} may not have read yet"))

@@ -2,9 +2,9 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use crate::arch::DpasArch;
-use crate::isa::listing;
+use crate::arch::{DpasArch, Platform};
 use crate::isa::native::Native;
+use crate::isa::vector::{Input, Message, Op, Place, Register, Terms};
 use crate::program::Statement;
 use crate::shape::RowStride;
 use crate::simulate::lower::native_operation;
@@ -15,19 +15,31 @@ use std::ops::Range;
 pub enum Unit {
     /// The systolic array.
     Systolic,
+    /// Who answers messages.
+    Message,
+    /// The unit of `math` on xehpg; from Xe-HPC on it is a pipe.
+    Math,
     /// A pipe, by its index in [`PIPES`](crate::isa::operands::PIPES).
     Pipe(u8),
     /// Nobody: it only waits.
     Wait,
-    /// All sources of all tokens are read afterwards.
-    AllRead,
-    /// All results of all tokens are written afterwards.
-    AllWrite,
+    /// The sources of tokens (a bit each) are read afterwards.
+    AllRead(u32),
+    /// The results of tokens (a bit each) are written afterwards.
+    AllWrite(u32),
     /// Not known.
     Unknown,
 }
 
-/// Bytes of the register file that an instruction reads and writes, and who executes it.
+impl Unit {
+    /// True where instructions take tokens, since they finish in any order.
+    pub fn takes_tokens(self) -> bool {
+        matches!(self, Unit::Systolic | Unit::Message | Unit::Math)
+    }
+}
+
+/// Bytes of the register file that an instruction reads and writes, and who executes it. Registers
+/// that are no general ones lie behind the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effects {
     /// Who executes it.
@@ -49,11 +61,12 @@ pub(super) fn overlap(a: &[Range<usize>], b: &[Range<usize>]) -> bool {
     a.iter().any(|a| b.iter().any(|b| a.start < b.end && b.start < a.end))
 }
 
-/// The effects of an instruction. A systolic one whose precisions cannot be multiplied is unknown.
+/// The effects of an instruction. A systolic one whose precisions cannot be multiplied, and a
+/// message whose length stands in a register, are unknown.
 pub fn effects(statement: &Statement, arch: &DpasArch, stride: RowStride) -> Effects {
     match statement {
         Statement::Raw(_) => Effects::of(Unit::Unknown),
-        Statement::Listing(inst) => listing_effects(inst, arch),
+        Statement::Vector(inst) => vector_effects(&inst.terms(), arch),
         Statement::Systolic(inst) => match native_operation(&inst.native(), arch, stride) {
             Ok(operation) => {
                 let mut list = crate::verify::operand_bytes(&operation);
@@ -65,24 +78,160 @@ pub fn effects(statement: &Statement, arch: &DpasArch, stride: RowStride) -> Eff
     }
 }
 
-fn listing_effects(inst: &listing::Inst, arch: &DpasArch) -> Effects {
-    let grf = arch.platform.grf_bytes();
-    match *inst {
-        listing::Inst::Mov { lanes, dst, dst_sub, dst_type, src, src_sub, src_type, .. } => {
-            let range = |register: u8, sub: u8, bytes: u32| {
-                let start = u32::from(register) * grf + u32::from(sub) * bytes;
-                start as usize..(start + (1 << lanes as u32) * bytes) as usize
-            };
-            Effects {
-                unit: Unit::Pipe(dst_type.pipe()),
-                reads: vec![range(src.0, src_sub, src_type.bytes())],
-                writes: vec![range(dst.0, dst_sub, dst_type.bytes())],
-            }
+/// Pipes by their index in [`PIPES`](crate::isa::operands::PIPES).
+const FLOAT: u8 = 2;
+const INTEGER: u8 = 3;
+const LONG: u8 = 4;
+const MATH: u8 = 5;
+
+/// Who executes a vector instruction.
+pub fn unit(terms: &Terms, platform: Platform) -> Unit {
+    let tokens = if terms.tokens == 0 { u32::MAX } else { terms.tokens };
+    match terms.op {
+        Op::SyncNop | Op::SyncBarrier | Op::Nop => Unit::Wait,
+        Op::SyncAllRead => Unit::AllRead(tokens),
+        Op::SyncAllWrite => Unit::AllWrite(tokens),
+        Op::Send => Unit::Message,
+        Op::Math if platform == Platform::XeHpg => Unit::Math,
+        Op::Math => Unit::Pipe(MATH),
+        Op::Jmpi | Op::If | Op::Else | Op::Endif | Op::While | Op::Goto | Op::Join => {
+            Unit::Pipe(INTEGER)
         }
-        listing::Inst::SyncNop { .. } => Effects::of(Unit::Wait),
-        listing::Inst::SyncAllRead { .. } => Effects::of(Unit::AllRead),
-        listing::Inst::SyncAllWrite { .. } => Effects::of(Unit::AllWrite),
+        Op::Mov
+        | Op::Not
+        | Op::Frc
+        | Op::Rndu
+        | Op::Rndd
+        | Op::Rnde
+        | Op::Rndz
+        | Op::Add
+        | Op::Mul
+        | Op::Mac
+        | Op::Mach
+        | Op::Macl
+        | Op::And
+        | Op::Or
+        | Op::Xor
+        | Op::Shr
+        | Op::Shl
+        | Op::Asr
+        | Op::Cmp
+        | Op::Sel
+        | Op::Add3
+        | Op::Mad
+        | Op::Dp4a
+        | Op::Bfn
+        | Op::Csel => Unit::Pipe(arithmetic_pipe(terms)),
     }
+}
+
+/// By the type of dst, or of the first source where dst is null.
+fn arithmetic_pipe(terms: &Terms) -> u8 {
+    let sources = || terms.sources.iter().flatten().map(|source| source.ty());
+    let dst = terms.dst.filter(|dst| dst.register != Register::Null).map(|dst| dst.ty);
+    let Some(ty) = dst.or_else(|| sources().next()) else { return INTEGER };
+    if ty.is_wide() || sources().any(crate::isa::vector::Type::is_wide) {
+        LONG
+    } else if ty.is_float() {
+        FLOAT
+    } else {
+        INTEGER
+    }
+}
+
+/// Where registers that are no general ones begin.
+const SPECIAL: usize = 1 << 20;
+/// Bytes for each of them.
+const SPECIAL_BYTES: usize = 128;
+
+/// The first byte of a register; nothing for null.
+fn base(register: Register, grf: usize) -> Option<usize> {
+    let special = |number: usize| Some(SPECIAL + number * SPECIAL_BYTES);
+    match register {
+        Register::Grf(number) => Some(usize::from(number) * grf),
+        Register::Null => None,
+        Register::Address => special(0x10),
+        Register::Acc(number) => special(0x20 + usize::from(number)),
+        Register::Flag(number) => special(0x30 + usize::from(number)),
+        Register::Other(number) => special(usize::from(number)),
+    }
+}
+
+/// The bytes of a flag, whole: lanes use any of its bits.
+fn flag_bytes(flag: u8) -> Range<usize> {
+    let start = SPECIAL + (0x30 + usize::from(flag >> 1)) * SPECIAL_BYTES;
+    start..start + 4
+}
+
+/// The bytes from the first to the last that lanes use.
+fn hull(
+    start: usize,
+    size: usize,
+    elements: impl Iterator<Item = u32> + Clone,
+) -> Option<Range<usize>> {
+    let (first, last) = (elements.clone().min()?, elements.max()?);
+    Some(start + first as usize * size..start + (last as usize + 1) * size)
+}
+
+fn written(place: &Place, lanes: u32, grf: usize) -> Option<Range<usize>> {
+    let start = base(place.register, grf)? + place.byte as usize;
+    hull(start, place.ty.bytes() as usize, (0..lanes).map(|lane| lane * place.stride))
+}
+
+fn read(input: &Input, lanes: u32, grf: usize) -> Option<Range<usize>> {
+    let Input::Register { register, byte, ty, region, .. } = *input else { return None };
+    let start = base(register, grf)? + byte as usize;
+    hull(start, ty.bytes() as usize, (0..lanes).map(|lane| region.element(lane)))
+}
+
+/// What a vector instruction reads and writes.
+pub fn vector_effects(terms: &Terms, arch: &DpasArch) -> Effects {
+    let grf = arch.platform.grf_bytes() as usize;
+    let mut effects = Effects::of(unit(terms, arch.platform));
+    if let Some(message) = &terms.message {
+        if !message_effects(message, grf, &mut effects) {
+            return Effects::of(Unit::Unknown);
+        }
+    }
+    let lanes = terms.size.lanes();
+    effects.reads.extend(terms.sources.iter().flatten().filter_map(|s| read(s, lanes, grf)));
+    effects.writes.extend(terms.dst.iter().filter_map(|dst| written(dst, lanes, grf)));
+    if let Some((flag, _)) = terms.control.predicate() {
+        effects.reads.push(flag_bytes(flag));
+    }
+    // Conditions of sel and csel only choose.
+    if let (1.., flag) = terms.condition.parts()
+        && !matches!(terms.op, Op::Sel | Op::Csel)
+    {
+        effects.writes.push(flag_bytes(flag));
+    }
+    let accumulator = base(Register::Acc(0), grf).map(|start| start..start + 2 * SPECIAL_BYTES);
+    if matches!(terms.op, Op::Mac | Op::Mach | Op::Macl) {
+        effects.reads.extend(accumulator.clone());
+    }
+    if terms.writes_accumulator() {
+        effects.writes.extend(accumulator);
+    }
+    effects
+}
+
+/// False where the descriptor stands in a register.
+fn message_effects(message: &Message, grf: usize, effects: &mut Effects) -> bool {
+    let Some(descriptor) = message.descriptor else { return false };
+    let registers = |first: Option<u8>, count: u32| {
+        let start = usize::from(first?) * grf;
+        Some(start..start + count as usize * grf)
+    };
+    effects.reads.extend(registers(message.src0, descriptor >> 25 & 15));
+    effects.reads.extend(registers(message.src1.0, message.src1.1.into()));
+    effects.writes.extend(registers(message.dst, message.answer_registers(descriptor)));
+    if let Some(sub) = message.extended
+        && let Some(start) = base(Register::Address, grf)
+    {
+        let start = start + 4 * usize::from(sub);
+        effects.reads.push(start..start + 4);
+    }
+    true
 }
 
 /// Why `next` cannot follow the earlier instructions of a macro (`igc` in `docs/bibliography.md`);

@@ -1,111 +1,167 @@
-//! Native assembly text: one instruction a line, `//` comments, and `.raw` with the bytes of an
-//! instruction that has no text here. Labels are read and not kept: nothing here branches.
+//! Native assembly text: one instruction a line, `//` comments, labels, and `.raw` with the bytes of
+//! an instruction that has no text here. Messages to memory may be written as loads and stores.
+
+mod labels;
+mod lsc;
 
 use super::{from_hex, to_hex};
 use crate::arch::Platform;
-use crate::isa::operands::Options;
-use crate::isa::{listing, native, native_layout};
+use crate::binary::native::{encode, encode_vector};
+use crate::isa::vector::message::LABEL;
+use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
+use labels::Labels;
 use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
-use quincunx_isa::{Cursor, Style, parse_lines};
+use quincunx_isa::{Cursor, RawInst, Style, is_word, parse_lines};
 
 /// Most bytes of one `.raw`.
 pub const MAX_RAW: usize = 16;
 
-/// A listing with the warnings of its reading.
-pub type Read = (Listing, Vec<Diagnostic>);
-
 /// Reads a listing.
 ///
 /// # Errors
-/// As [`read_with_warnings`].
+/// All errors of the text: those of the kit, `Q6010` to `Q6018`, `Q6142` for what the platform has not,
+/// `Q6020` for an unknown directive, `Q6021` for bad bytes, `Q6025` for a predicate of a systolic
+/// instruction, `Q6028` and `Q6029` for labels, `Q6019` for a load or store that no message is.
 pub fn read(
     text: &str,
     platform: Platform,
     source: SourceId,
 ) -> std::result::Result<Listing, Vec<Diagnostic>> {
-    read_with_warnings(text, platform, source).map(|(listing, _)| listing)
-}
-
-/// Reads a listing; the first label has a warning.
-///
-/// # Errors
-/// All errors of the text: those of the kit, `Q6010` to `Q6015` for what the platform has not,
-/// `Q6020` for an unknown directive, `Q6021` for bad bytes, `Q6025` for a predicate.
-pub fn read_with_warnings(
-    text: &str,
-    platform: Platform,
-    source: SourceId,
-) -> std::result::Result<Read, Vec<Diagnostic>> {
     let cursor = Cursor::new(text, source, Style::SLASHES);
-    let mut warnings = Vec::new();
-    let lines = parse_lines(cursor, |cursor| {
-        let start = cursor.position();
-        if !label(cursor) {
-            return statement(cursor, platform).map(Some);
+    let mut labels = Labels::new(text, source);
+    let mut lines = parse_lines(cursor, |cursor| {
+        if labels.define(cursor)? {
+            return Ok(None);
         }
-        if warnings.is_empty() {
-            let message = "labels are not kept: no instruction here branches";
-            let span = cursor.span_from(start);
-            warnings.push(Diagnostic::warning("Q6028", message).label(span, ""));
-        }
-        Ok(None)
+        let raw = parsed(cursor, platform)?;
+        labels.next(raw.bytes());
+        Ok(Some(raw))
     });
+    let mut items = Vec::with_capacity(lines.items.len());
+    let mut at = 0usize;
+    for (span, parsed) in std::mem::take(&mut lines.items) {
+        let start = at;
+        at = at.saturating_add(parsed.bytes());
+        match parsed.finish(&labels, start, platform) {
+            Ok(statement) => items.push(Item { statement, span: Some(span) }),
+            Err(problem) => lines.diagnostics.push(match problem.labels().is_empty() {
+                true => problem.label(span, ""),
+                false => problem,
+            }),
+        }
+    }
     if any_error(&lines.diagnostics) {
         return Err(lines.diagnostics);
     }
-    let item = |(span, statement)| Item { statement, span: Some(span) };
-    Ok((Listing { items: lines.items.into_iter().map(item).collect() }, warnings))
+    Ok(Listing { items })
 }
 
-/// Reads a label such as `L0:` if there is one.
-fn label(cursor: &mut Cursor<'_>) -> bool {
-    let word = cursor.peek_word();
-    let is_label = !word.is_empty() && cursor.rest()[word.len()..].starts_with(':');
-    if is_label {
-        cursor.eat(word);
-        cursor.eat(":");
+/// What a line says, while labels that follow are not known.
+enum Parsed {
+    Statement(Statement),
+    /// A jump with labels.
+    Jump(RawInst),
+}
+
+impl Parsed {
+    fn bytes(&self) -> usize {
+        match self {
+            Parsed::Statement(statement) => statement.bytes(),
+            Parsed::Jump(_) => 16,
+        }
     }
-    is_label
+
+    fn finish(self, labels: &Labels<'_>, start: usize, platform: Platform) -> Result<Statement> {
+        match self {
+            Parsed::Statement(statement) => Ok(statement),
+            Parsed::Jump(mut raw) => {
+                for value in raw.values.iter_mut().filter(|value| **value >= LABEL) {
+                    *value = labels.distance(*value, start)?;
+                }
+                vector_statement(&raw, platform)
+            }
+        }
+    }
 }
 
-/// Reads one statement.
+/// Reads one statement, which cannot be a jump to a label.
 ///
 /// # Errors
 /// As [`read`].
 pub fn statement(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Statement> {
+    match parsed(cursor, platform)? {
+        Parsed::Statement(statement) => Ok(statement),
+        Parsed::Jump(_) => Err(Diagnostic::invalid("Q6029", "a statement alone has no labels")),
+    }
+}
+
+fn parsed(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Parsed> {
     let start = cursor.position();
     if cursor.peek() == Some('.') {
-        return directive(cursor);
+        return directive(cursor).map(Parsed::Statement);
     }
     let rest = cursor.rest_of_line();
-    if rest.starts_with("(f") || rest.starts_with("(~f") {
-        let end = rest.find(')').map_or(rest.len(), |end| end + 1);
-        let message = "instructions take no predicate here";
-        let problem = Diagnostic::invalid("Q6025", message);
-        return Err(problem
-            .label(cursor.span(start, start + end), "a predicate")
+    let behind = match rest.starts_with('(') {
+        true => rest.split_once(')').map_or(rest, |(_, behind)| behind).trim_start(),
+        false => rest,
+    };
+    let mnemonic = &behind[..behind.find(|c| !is_word(c)).unwrap_or(behind.len())];
+    if mnemonic.starts_with("dpas") {
+        return systolic(cursor, rest, platform).map(Parsed::Statement);
+    }
+    if lsc::is_mnemonic(mnemonic) {
+        let raw = lsc::parse(cursor)?;
+        return finished(&raw, cursor, start, platform);
+    }
+    let known = vector::TABLE.find(mnemonic).next().is_some();
+    if !known {
+        // The error names the nearest mnemonic.
+        return match vector::TABLE.parse(cursor, None) {
+            Ok(raw) => finished(&raw, cursor, start, platform),
+            Err(problem) => Err(problem),
+        };
+    }
+    let raw = vector::TABLE.parse_as(mnemonic, cursor, Some(vector_layout(platform)))?;
+    finished(&raw, cursor, start, platform)
+}
+
+fn finished(
+    raw: &RawInst,
+    cursor: &Cursor<'_>,
+    start: usize,
+    platform: Platform,
+) -> Result<Parsed> {
+    let is_jump = vector::Inst::FACTS.get(raw.row).is_some_and(|form| form.op.jumps());
+    if is_jump && raw.values.iter().any(|&value| value >= LABEL) {
+        return Ok(Parsed::Jump(raw.clone()));
+    }
+    // What the platform cannot encode has a place only here.
+    vector_statement(raw, platform)
+        .map(Parsed::Statement)
+        .map_err(|problem| problem.label(cursor.span_from(start), ""))
+}
+
+fn vector_statement(raw: &RawInst, platform: Platform) -> Result<Statement> {
+    let inst = vector::Inst::from_raw(raw).ok_or_else(no_variant)?;
+    encode_vector(&inst, platform)?;
+    Ok(Statement::Vector(inst))
+}
+
+fn systolic(cursor: &mut Cursor<'_>, rest: &str, platform: Platform) -> Result<Statement> {
+    let start = cursor.position();
+    if rest.starts_with('(') && !rest.starts_with("(W)") {
+        let end = rest.find(')').map_or(rest.len(), |end| end.saturating_add(1));
+        let message = "systolic instructions take no predicate";
+        let span = cursor.span(start, start.saturating_add(end));
+        return Err(Diagnostic::invalid("Q6025", message)
+            .label(span, "a predicate")
             .help("the machine drops the predicate of a systolic instruction"));
     }
-    let word = rest.strip_prefix("(W)").unwrap_or(rest).trim_start();
-    if word.starts_with("mov") || word.starts_with("sync") {
-        let raw = listing::TABLE.parse(cursor, None)?;
-        let inst = listing::Inst::from_raw(&raw).ok_or_else(no_variant)?;
-        if inst.operands_of::<Options>().iter().any(|options| !options.fits(platform)) {
-            let message = format!("{} has no such dependency", platform.name());
-            return Err(Diagnostic::invalid("Q6013", message)
-                .label(cursor.span_from(start), "")
-                .help(format!("it has {} tokens", platform.tokens())));
-        }
-        return Ok(Statement::Listing(inst));
-    }
-    let layout = native_layout(platform);
-    let raw = native::TABLE.parse(cursor, Some(layout))?;
-    // What the platform cannot encode has a place only here.
-    native::TABLE
-        .encode(&raw, layout)
-        .map_err(|problem| problem.label(cursor.span_from(start), ""))?;
-    native::Inst::from_raw(&raw).map(Statement::Systolic).ok_or_else(no_variant)
+    let raw = native::TABLE.parse(cursor, Some(native_layout(platform)))?;
+    let inst = native::Inst::from_raw(&raw).ok_or_else(no_variant)?;
+    encode(&inst, platform).map_err(|problem| problem.label(cursor.span_from(start), ""))?;
+    Ok(Statement::Systolic(inst))
 }
 
 fn no_variant() -> Diagnostic {
@@ -134,21 +190,35 @@ fn directive(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
 }
 
-/// Prints a listing, one statement a line.
+/// Prints a listing, one statement a line; where it branches, with the labels of its blocks, which
+/// are named after their bytes.
 pub fn print(listing: &Listing) -> String {
+    let blocks = labels::blocks(listing);
     let mut text = String::new();
-    for item in &listing.items {
-        print_statement(&item.statement, &mut text);
+    let starts = listing.starts();
+    for (item, start) in listing.items.iter().zip(&starts) {
+        if blocks.contains(start) {
+            text += &format!("L{start}:\n");
+        }
+        match &item.statement {
+            Statement::Vector(inst) if inst.facts().op.jumps() => {
+                labels::print_jump(inst, *start, &blocks, &mut text);
+            }
+            statement => print_statement(statement, &mut text),
+        }
         text.push('\n');
+    }
+    if let Some(end) = starts.last().filter(|end| blocks.contains(end)) {
+        text += &format!("L{end}:\n");
     }
     text
 }
 
-/// Appends one statement.
+/// Appends one statement; a jump with its distance.
 pub fn print_statement(statement: &Statement, out: &mut String) {
     match statement {
         Statement::Systolic(inst) => native::TABLE.print_to(&inst.to_raw(), out),
-        Statement::Listing(inst) => listing::TABLE.print_to(&inst.to_raw(), out),
+        Statement::Vector(inst) => vector::TABLE.print_to(&inst.to_raw(), out),
         Statement::Raw(bytes) => {
             *out += ".raw ";
             *out += &to_hex(bytes);

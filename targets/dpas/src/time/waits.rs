@@ -2,9 +2,10 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use crate::isa::listing;
+use crate::arch::Platform;
 use crate::isa::operands::{Dependency, PIPES, TokenUse};
 use crate::program::Statement;
+use crate::swsb::{Unit, unit};
 use quincunx_timeline::EventId;
 use std::collections::BTreeMap;
 
@@ -14,27 +15,27 @@ pub struct Wait {
     dependency: Dependency,
     /// A member of a macro that is not its last.
     atomic: bool,
-    /// Waits for the sources, or the results (true), of all tokens.
-    all: Option<bool>,
-    /// The pipe, an index in [`PIPES`]; `None` for systolic instructions.
+    /// Waits for the sources, or the results (true), of tokens (a bit each).
+    all: Option<(bool, u32)>,
+    /// The pipe, an index in [`PIPES`]; `None` for instructions that take tokens.
     pipe: Option<u8>,
 }
 
 impl Wait {
     /// The dependencies of a statement.
-    pub fn of(statement: &Statement) -> Wait {
+    pub fn of(statement: &Statement, platform: Platform) -> Wait {
         let options = statement.options();
         let mut wait = Wait {
             dependency: options.dependency().unwrap_or_default(),
             atomic: options.is_atomic(),
             ..Wait::default()
         };
-        if let Statement::Listing(inst) = statement {
-            match inst {
-                listing::Inst::Mov { dst_type, .. } => wait.pipe = Some(dst_type.pipe()),
-                listing::Inst::SyncAllRead { .. } => wait.all = Some(false),
-                listing::Inst::SyncAllWrite { .. } => wait.all = Some(true),
-                listing::Inst::SyncNop { .. } => {}
+        if let Statement::Vector(inst) = statement {
+            match unit(&inst.terms(), platform) {
+                Unit::Pipe(pipe) => wait.pipe = Some(pipe),
+                Unit::AllRead(tokens) => wait.all = Some((false, tokens)),
+                Unit::AllWrite(tokens) => wait.all = Some((true, tokens)),
+                Unit::Systolic | Unit::Message | Unit::Math | Unit::Wait | Unit::Unknown => {}
             }
         }
         wait
@@ -75,10 +76,10 @@ impl Waits {
     pub(super) fn of(&self, wait: &Wait) -> Vec<Done> {
         let until_read = |done: &Done| Done { written: done.read, ..*done };
         let mut found = Vec::new();
-        match wait.all {
-            Some(true) => found.extend(self.tokens.values()),
-            Some(false) => found.extend(self.tokens.values().map(until_read)),
-            None => {}
+        if let Some((written, tokens)) = wait.all {
+            let named = |(token, _): &(&u8, &Done)| tokens >> **token & 1 == 1;
+            let done = self.tokens.iter().filter(named).map(|(_, done)| done);
+            found.extend(done.map(|done| if written { *done } else { until_read(done) }));
         }
         if let Some((used, token)) = wait.dependency.token {
             found.extend(self.tokens.get(&token).map(|done| match used {

@@ -1,7 +1,7 @@
 //! Launch files: reading, writing, what is wrong with them, and what launches hand to threads.
 
 use crate::common::{folder, target_of};
-use quincunx_contract::{File, Grid, Log, Program, Sample, Target};
+use quincunx_contract::{Engine, File, Grid, Log, Program, Sample, Target};
 use quincunx_diag::{Diagnostic, any_error};
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::files::launch;
@@ -12,7 +12,8 @@ use quincunx_dpas::program::device::{
 };
 use quincunx_dpas::program::payload::{local_ids, payload, placement};
 use quincunx_dpas::{DeviceArtifact, TARGET};
-use quincunx_tensor::{Tensor, npy::write_npy};
+use quincunx_tensor::npy::{read_npy, write_npy};
+use quincunx_tensor::{Tensor, Tensors};
 use quincunx_testkit::{Random, damaged_text, exercise, options, within_seconds};
 
 fn golden(name: &str) -> File {
@@ -334,7 +335,10 @@ fn kernels_of_other_tools_are_named() {
         let files = vec![File::new("x.toml", text.to_owned()), golden("ocl_xehpc.zebin")];
         program(&files, "xehpc")
     };
-    let read_kernel = |text: &str| read(text).err().unwrap()[0].clone();
+    let read_kernel = |text: &str| {
+        let found = read(text).err().unwrap();
+        found.into_iter().find(Diagnostic::is_error).unwrap()
+    };
     assert_eq!(device_of(&*read(text).unwrap()).kernels[0].name, "k");
     let found = read_kernel(&text.replace("\"fill\"", "\"fil\""));
     assert_eq!((found.code(), found.help_text()), ("Q6111", Some("did you mean \"fill\"?")));
@@ -354,9 +358,65 @@ fn damaged_launch_files_are_read_or_refused() {
         for case in 0..500 {
             let changed = damaged_text(&text(), "\"[]={}\n0123456789-.ab", &mut Random::new(case));
             let read =
-                exercise(&TARGET, &*arch, &[("swsb", "ignore")], &files(&changed), &|_| true);
+                exercise(&TARGET, &*arch, &[("swsb", "ignore")], &files(&changed), &|_| false);
             accepted += usize::from(read.is_some_and(|program| !any_error(&program.verify())));
         }
         assert!((10..490).contains(&accepted), "{accepted}");
     });
+}
+
+fn run(files: &[File], given: &[(&str, &str)], traced: bool) -> Result<Tensors, Diagnostic> {
+    let (arch, _) = target_of("x", Vec::new(), "xehpc");
+    let options = options(&TARGET, given);
+    let program = TARGET.read(files, None, &*arch, &options, &mut Log::default()).unwrap();
+    let a = read_npy(golden("gemm_a.npy").bytes).unwrap();
+    let inputs = Tensors::from([("a".to_owned(), a)]);
+    let mut machine = program.load(Engine::Exec)?;
+    let first = machine.run(&inputs)?;
+    // Nothing of a run is left in the next one.
+    let again = if traced { machine.run_traced(&inputs)? } else { machine.run(&inputs)? };
+    assert_eq!(again["c"].to_f64(), first["c"].to_f64());
+    Ok(again)
+}
+
+/// What numpy makes of the same matrices.
+#[test]
+fn launches_run() {
+    let expected = read_npy(golden("gemm_c.npy").bytes).unwrap().to_f64();
+    let results = run(&files(&text()), &[], true).unwrap();
+    assert_eq!(results["c"].to_f64(), expected);
+    assert_eq!(results["fc_out"].to_f64(), expected);
+    // Two launches, one group each, whose results lie in one arena and have a scale.
+    let arena = text()
+        .replace(
+            "role = \"output\"",
+            "role = \"output\"\nscale = 0.5\nzero_point = 2\ninside = \"arena\"\ninside_offset = 128\n\n\
+             [[buffer]]\nname = \"arena\"\nelement = \"ub\"\nshape = [8192]\nrole = \"scratch\"",
+        );
+    let results = run(&files(&arena), &[], false).unwrap();
+    let scaled: Vec<f64> = expected.iter().map(|sum| (sum - 2.0) * 0.5).collect();
+    assert_eq!(results["c"].to_f64(), scaled);
+    // A written program computes the same.
+    let written = launch::write(&device(&files(&text())), Platform::XeHpc, "x").unwrap();
+    assert_eq!(run(&written, &[], false).unwrap()["c"].to_f64(), expected);
+}
+
+#[test]
+fn faults_name_launch_kernel_group_and_thread() {
+    let text = text()
+        .replace("groups = [2, 1, 1]", "groups = [2, 2, 1]")
+        .replace("16, 64, 64]", "32, 64, 64]");
+    let fault = run(&files(&text), &[], false).unwrap_err();
+    let notes = fault.notes().join("; ");
+    for part in ["launch 0, layer fc", "kernel gemm", "group 0 1 0", "thread 0"] {
+        assert!(notes.contains(part), "{fault}: {notes}");
+    }
+    let fault = run(&files(&self::text()), &[("step-limit", "100")], false).unwrap_err();
+    assert_eq!(fault.code(), "Q6155");
+    let bare = File::new("x.zebin", golden("ocl_xehpc.zebin").bytes);
+    let (arch, _) = target_of("x", Vec::new(), "xehpc");
+    let given = options(&TARGET, &[]);
+    let program = TARGET.read(&[bare], None, &*arch, &given, &mut Log::default()).unwrap();
+    let problem = program.load(Engine::Exec).err().unwrap();
+    assert!(["Q6072", "Q6123"].contains(&problem.code()), "{problem}");
 }

@@ -6,6 +6,7 @@ mod corruption;
 mod differential;
 mod fuzz;
 mod golden;
+mod kernels;
 mod launch;
 mod mutation;
 mod roundtrip;

@@ -6,7 +6,7 @@ use quincunx_dpas::arch::Platform;
 use quincunx_dpas::binary;
 use quincunx_dpas::binary::visa::Form;
 use quincunx_dpas::files::cisa;
-use quincunx_dpas::isa::{listing, native, native_layout, visa, visa_layout};
+use quincunx_dpas::isa::{native, native_layout, vector, vector_layout, visa, visa_layout};
 use quincunx_dpas::program::{Align, Element, Kernel, Listing, Statement, Variable, VirtualItem};
 use quincunx_dpas::text;
 use quincunx_isa::Coverage;
@@ -37,26 +37,72 @@ fn native_instructions() {
 }
 
 #[test]
-fn instructions_of_listings() {
+fn vector_instructions() {
     let mut random = Random::new(2);
-    let layout = quincunx_isa::Layout::fixed(&listing::TABLE).unwrap();
-    for _ in 0..1000 {
-        let raw = listing::TABLE.random(&mut |n| random.below(n), &layout);
-        let inst = listing::Inst::from_raw(&raw).unwrap();
-        let listing = Listing { items: vec![Statement::Listing(inst).into()] };
-        let printed = text::native::print(&listing);
-        assert_eq!(text::native::read(&printed, Platform::Xe3, SourceId(0)).unwrap(), listing);
-        let problem = binary::native::write(&listing, Platform::Xe3).unwrap_err();
-        assert_eq!(problem.code(), "Q6033");
-        assert!(problem.help_text().is_some_and(|help| help.contains(".raw HEX")));
+    for platform in Platform::ALL {
+        let mut coverage = Coverage::new(&vector::TABLE);
+        let layout = vector_layout(platform);
+        for _ in 0..6000 {
+            let raw = vector::TABLE.random(&mut |n| random.below(n), layout);
+            let inst = vector::Inst::from_raw(&raw).unwrap();
+            let listing = Listing { items: vec![Statement::Vector(inst).into()] };
+            let Ok(bytes) = binary::native::write(&listing, platform) else {
+                assert_eq!((inst.facts().op, platform), (vector::Op::Macl, Platform::XeHpg));
+                continue;
+            };
+            coverage.mark(inst.row());
+            // Every instruction has terms.
+            let _ = inst.terms();
+            let (read, warnings) = binary::native::read(&bytes, platform);
+            assert_eq!((read.items.len(), warnings), (1, Vec::new()), "{raw:?}");
+            let again = binary::native::write(&read, platform).unwrap();
+            assert_eq!(again, bytes, "{}", text::native::print(&listing));
+            let printed = text::native::print(&read);
+            assert_eq!(
+                text::native::read(&printed, platform, SourceId(0)).unwrap(),
+                read,
+                "{printed}"
+            );
+        }
+        let missing = coverage.missing();
+        assert!(missing.iter().all(|row| row.starts_with("Macl")), "{missing:?}");
     }
+}
+
+/// Machine code with arbitrary bits is read and written as it is, as instructions or as bytes.
+#[test]
+fn arbitrary_words_pass_through() {
+    let mut random = Random::new(6);
+    let mut known = 0;
+    for round in 0..40_000 {
+        let platform = random.pick(&Platform::ALL);
+        let mut word = random.bytes(16);
+        // Half of the words are legal but for some bits, and not compacted.
+        if round % 2 == 0 {
+            let layout = vector_layout(platform);
+            let raw = vector::TABLE.random(&mut |n| random.below(n), layout);
+            let legal = vector::TABLE.encode(&raw, layout).unwrap().to_le_bytes();
+            word.copy_from_slice(&legal[..16]);
+            for _ in 0..1 + random.below(3) {
+                word[1 + random.below(15) as usize] ^= 1 << random.below(8);
+            }
+            word[3] &= !0x20;
+        }
+        let (listing, _) = binary::native::read(&word, platform);
+        known += usize::from(matches!(listing.items[0].statement, Statement::Vector(_)));
+        assert_eq!(binary::native::write(&listing, platform).unwrap(), word);
+        let printed = text::native::print(&listing);
+        let again = text::native::read(&printed, platform, SourceId(0)).unwrap();
+        assert_eq!(binary::native::write(&again, platform).unwrap(), word, "{printed}");
+    }
+    assert!(known > 200, "{known}");
 }
 
 /// Bytes in the place of an instruction without machine code stay where they are.
 #[test]
 fn raw_bytes_pass_through() {
     let product = "dpas.8x8 (16|M0) r16:d r16:d r32:b r48.0:b {$0}";
-    let raw = "61000400600600040405000000000000";
+    let raw = "7f000400600600040405000000000000";
     let source = format!("{product}\n.raw {raw}\n{product}\n.raw 6100002001020304\n");
     let listing = text::native::read(&source, Platform::XeHpc, SourceId(0)).unwrap();
     let code = binary::native::write(&listing, Platform::XeHpc).unwrap();

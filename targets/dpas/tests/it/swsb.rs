@@ -3,13 +3,13 @@
 
 use crate::common::{Random, arch, golden, listing};
 use quincunx_dpas::arch::{DpasArch, Platform};
-use quincunx_dpas::isa::listing::Inst as Other;
 use quincunx_dpas::isa::operands::{Dependency, Options, TokenUse};
-use quincunx_dpas::program::{Listing, Statement};
+use quincunx_dpas::program::{Item, Listing, Statement};
 use quincunx_dpas::shape::RowStride;
-use quincunx_dpas::simulate::lower::listing_steps;
-use quincunx_dpas::simulate::{Rules, State, Step};
-use quincunx_dpas::swsb::{assign, check};
+use quincunx_dpas::simulate::message::NoStorage;
+use quincunx_dpas::simulate::thread::{Program, Thread};
+use quincunx_dpas::simulate::{Rules, State};
+use quincunx_dpas::swsb::{Unit, assign, check, effects};
 
 const STRIDE: RowStride = RowStride::Full;
 
@@ -19,33 +19,32 @@ fn start(arch: &DpasArch, seed: u64) -> State {
     State { threads: vec![bytes], dispatch_mask: u32::MAX }
 }
 
-fn steps(listing: &Listing, arch: &DpasArch) -> Vec<Step> {
-    listing_steps(listing, arch, STRIDE).unwrap()
+/// Runs the instructions of a listing in order.
+fn execute(listing: &Listing, state: &mut State, arch: &DpasArch) {
+    let program = Program::new(listing, arch, STRIDE).unwrap();
+    let mut thread = Thread::new(arch, state.dispatch_mask);
+    std::mem::swap(&mut thread.grf, &mut state.threads[0]);
+    thread.run(&program, &mut NoStorage, Rules::default(), &mut 1_000_000).unwrap();
+    std::mem::swap(&mut thread.grf, &mut state.threads[0]);
 }
 
 fn in_order(listing: &Listing, arch: &DpasArch, seed: u64) -> State {
     let mut state = start(arch, seed);
-    steps(listing, arch).iter().for_each(|step| step.run(&mut state, Rules::default()).unwrap());
+    execute(listing, &mut state, arch);
     state
 }
 
-/// The bytes that a step writes, and their values after it ran on a copy.
-fn result(step: &Step, state: &State) -> Vec<(usize, u8)> {
+/// The bytes that an instruction writes, and their values after it ran on a copy.
+fn result(item: &Item, state: &State, arch: &DpasArch) -> Vec<(usize, u8)> {
     let mut after = state.clone();
-    step.run(&mut after, Rules::default()).unwrap();
-    let range = match step {
-        Step::Multiply(operation) => {
-            operation.dst..operation.dst + operation.shape.dst_bytes() as usize
-        }
-        Step::Copy { dst, size, lanes, .. } => *dst..*dst + size * *lanes as usize,
-        Step::Wait => 0..0,
-    };
-    range.map(|at| (at, after.threads[0][at])).collect()
+    execute(&Listing { items: vec![item.clone()] }, &mut after, arch);
+    let writes = effects(&item.statement, arch, STRIDE).writes;
+    writes.into_iter().flatten().map(|at| (at, after.threads[0][at])).collect()
 }
 
 /// An instruction under way.
 struct Flight {
-    step: Step,
+    item: Item,
     token: Option<u8>,
     /// Macro, for systolic ones.
     group: usize,
@@ -56,7 +55,8 @@ struct Flight {
 }
 
 /// A machine whose instructions read their sources at once or late, and write as late as they may.
-struct Lazy {
+struct Lazy<'a> {
+    arch: &'a DpasArch,
     state: State,
     flights: Vec<Flight>,
     counts: [usize; 8],
@@ -64,14 +64,14 @@ struct Lazy {
     late_reads: bool,
 }
 
-impl Lazy {
+impl Lazy<'_> {
     /// Reads the sources of a flight; systolic ones read in order.
     fn read(&mut self, index: usize) {
         let systolic = self.flights[index].pipe.is_none();
         for at in 0..=index {
             let together = at == index || (systolic && self.flights[at].pipe.is_none());
             if together && self.flights[at].values.is_none() {
-                let values = result(&self.flights[at].step, &self.state);
+                let values = result(&self.flights[at].item, &self.state, self.arch);
                 self.flights[at].values = Some(values);
             }
         }
@@ -112,9 +112,11 @@ impl Lazy {
         }
     }
 
-    fn statement(&mut self, statement: &Statement, step: Step) {
+    fn statement(&mut self, item: &Item) {
+        let statement = &item.statement;
         let dependency = statement.options().dependency().unwrap();
-        let mut flight = Flight { step, token: None, group: self.group, pipe: None, values: None };
+        let mut flight =
+            Flight { item: item.clone(), token: None, group: self.group, pipe: None, values: None };
         match statement {
             Statement::Systolic(inst) => {
                 self.wait(dependency, None);
@@ -128,28 +130,27 @@ impl Lazy {
                     self.group += 1;
                 }
             }
-            Statement::Listing(Other::Mov { dst_type, .. }) => {
-                let pipe = dst_type.pipe();
-                self.wait(dependency, Some(pipe));
-                flight.pipe = Some((pipe, self.counts[usize::from(pipe)], self.counts[1]));
-                self.counts[usize::from(pipe)] += 1;
-                self.counts[1] += 1;
-            }
-            Statement::Listing(other) => {
-                self.wait(dependency, None);
-                match other {
-                    Other::SyncAllRead { .. } => {
-                        (0..self.flights.len()).for_each(|at| {
+            Statement::Vector(_) => match effects(statement, self.arch, STRIDE).unit {
+                Unit::Pipe(pipe) => {
+                    self.wait(dependency, Some(pipe));
+                    flight.pipe = Some((pipe, self.counts[usize::from(pipe)], self.counts[1]));
+                    self.counts[usize::from(pipe)] += 1;
+                    self.counts[1] += 1;
+                }
+                unit => {
+                    self.wait(dependency, None);
+                    match unit {
+                        Unit::AllRead(_) => (0..self.flights.len()).for_each(|at| {
                             if self.flights[at].token.is_some() {
                                 self.read(at);
                             }
-                        });
+                        }),
+                        Unit::AllWrite(_) => self.finish(|flight| flight.token.is_some()),
+                        _ => {}
                     }
-                    Other::SyncAllWrite { .. } => self.finish(|flight| flight.token.is_some()),
-                    _ => {}
+                    return;
                 }
-                return;
-            }
+            },
             Statement::Raw(_) => return,
         }
         self.flights.push(flight);
@@ -162,15 +163,14 @@ impl Lazy {
 /// The registers after a lazy run; with `reverse`, what is left over is written youngest first.
 fn lazy(listing: &Listing, arch: &DpasArch, seed: u64, late_reads: bool, reverse: bool) -> State {
     let mut machine = Lazy {
+        arch,
         state: start(arch, seed),
         flights: Vec::new(),
         counts: [0; 8],
         group: 0,
         late_reads,
     };
-    for (item, step) in listing.items.iter().zip(steps(listing, arch)) {
-        machine.statement(&item.statement, step);
-    }
+    listing.items.iter().for_each(|item| machine.statement(item));
     while let Some(next) = if reverse { machine.flights.last() } else { machine.flights.first() } {
         // A macro, and a pipe, keep their order.
         let (group, pipe) = (next.group, next.pipe.map(|(pipe, ..)| pipe));

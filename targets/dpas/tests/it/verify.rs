@@ -73,7 +73,22 @@ fn native_rules() {
         (XeHpc, "dpas.8x8 (16|M24) r16:d r16:d r32:b r48.0:b", "Q6063"),
         (Xe2, "dpas.8x8 (16|M0) r16:d r16:d r32:b r48.32:b", "Q6065"),
         (XeHpc, "dpas.8x8 (16|M0) r16:d r16:d r32:b r48.32:b", ""),
-        (XeHpc, "mov (16|M0) r4.0<1>:f r5.0<1;1,0>:d", "Q6064"),
+        (XeHpc, "mov (16|M0) r4.0<1>:f r5.0<1;1,0>:d", ""),
+        (Xe2, "dpas.8x8 (16|M0) r16:f r16:f r32:bf r48.16:bf", "Q6065"),
+        (Xe2, "dpas.8x8 (16|M0) r16:d r16:d r32:s4 r48.64:s4", "Q6065"),
+        (XeHpc, "rndd (16|M0) r4.0<1>:d r5.0<1;1,0>:d", "Q6141"),
+        (XeHpc, "add (16|M0) r4.0<1>:d r5.0<1;1,0>:b r6.0<1;1,0>:d", "Q6142"),
+        (XeHpg, "add (8|M0) r4.0<1>:d r5.0<1;1,0>:b r6.0<1;1,0>:d", ""),
+        (XeHpc, "add (16|M0) r4.0<1>:f r5.0<1;1,0>:f 5:w", "Q6143"),
+        (XeHpc, "add (16|M0) r4.0<1>:d r5.0<1;1,0>:f r6.0<1;1,0>:f", "Q6144"),
+        (XeHpc, "mov (2|M0) r4.0<1>:d r5.0<4;4,1>:d", "Q6145"),
+        (XeHpc, "mov (16|M0) r4.0<1>:b r5.0<1;1,0>:d", "Q6146"),
+        (XeHpc, "cmp (16|M0) r4.0<1>:d r5.0<1;1,0>:d r6.0<1;1,0>:d", "Q6147"),
+        (XeHpc, "sel (16|M0) r4.0<1>:d r5.0<1;1,0>:d r6.0<1;1,0>:d", "Q6147"),
+        (XeHpc, "and (16|M0) (sat)r4.0<1>:d r5.0<1;1,0>:d r6.0<1;1,0>:d", "Q6148"),
+        (XeHpc, "load.ugm.d32.a64 (16|M0) r4:2 [r6:2]", "Q6149"),
+        (XeHpc, "load.ugm.d32.a64 (16|M0) r4:1 [r6:2]", ""),
+        (XeHpg, "load_block2d.ugm.d32.a64 (1|M0) r4:1 [r6:1]", "Q6149"),
         (XeHpc, "mov (32|M16) r4.0<1>:f r8.0<1;1,0>:f", "Q6063"),
         (XeHpc, "mov (32|M0) r255.0<1>:f r8.0<1;1,0>:f", "Q6058"),
         (XeHpc, "dpas.8x8 (16|M0) r16:ud null:d r32:u2 r48.0:s8", ""),
@@ -160,7 +175,12 @@ fn texts_that_are_no_program() {
         (".raw 0", "Q6021"),
         (".raw 0011223344556677889900112233445566", "Q6021"),
         ("(f0.0) dpas.8x8 (16|M0) r1:d r2:d r3:b r4.0:b", "Q6025"),
-        ("add (16|M0) r1:d r2:d r3:d", "Q2102"),
+        ("adx (16|M0) r1:d r2:d r3:d", "Q2102"),
+        ("add (16|M0) r1:d r2:d r3:d", "Q2101"),
+        ("(W) jmpi L1", "Q6029"),
+        ("L0:\nL0:\n", "Q6028"),
+        ("load.ugm.d32x7t.a64 (1|M0) r1:1 [r2:1]", "Q6019"),
+        ("(f0.0) mov (8|M0) (lt)f0.1 r1.0<1>:d r2.0<1;1,0>:d", "Q6018"),
         ("sync.nop null {S@1}", "Q6013"),
     ] {
         assert_eq!(native(text), code, "{text}");
@@ -168,8 +188,7 @@ fn texts_that_are_no_program() {
     let short = text::native::read("sync.nop null {$16.dst}", XeHpg, SourceId(0)).unwrap_err();
     assert_eq!(short[0].code(), "Q6013");
     let text = "L0:\ndpas.8x8 (16|M0) r8:d null:d r32:b r48.0:b\nL1:\n";
-    let (labels, warnings) = text::native::read_with_warnings(text, XeHpc, SourceId(0)).unwrap();
-    assert_eq!((labels.items.len(), codes(&warnings)), (1, vec!["Q6028"]));
+    assert_eq!(listing(text, XeHpc).items.len(), 1);
     let visa = |text: &str| text::visa::read(text, SourceId(0)).unwrap_err()[0].code();
     for (text, code) in [
         (".foo 1", "Q6020"),
@@ -214,6 +233,13 @@ fn rules_of_dependencies() {
             "dpas.8x8 (16|M0) r16:d null:d r32:b r48.0:b {Atomic,$0.dst}\n\
              dpas.8x8 (16|M0) r64:d null:d r32:b r48.0:b {$0}"
                 .to_owned(),
+            vec![],
+        ),
+        (
+            format!(
+                "{atomic}dpas.8x8 (16|M0) r64:d null:d r32:b r48.0:b {{Atomic,$0.dst}}\n\
+                 dpas.8x8 (16|M0) r80:d null:d r32:b r48.0:b {{$0}}"
+            ),
             vec!["Q6084"],
         ),
         ("dpas.8x8 (16|M0) r16:d null:d r32:b r48.0:b".to_owned(), vec!["Q6085"]),

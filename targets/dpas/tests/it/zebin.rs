@@ -83,7 +83,7 @@ fn peers_read_what_is_written() {
 import sys, yaml
 from elftools.elf.elffile import ELFFile
 elf = ELFFile(open(sys.argv[1], "rb"))
-assert (elf.elfclass, elf.little_endian, elf["e_machine"]) == (64, True, "EM_INTELGT"), elf.header
+assert (elf.elfclass, elf.little_endian, elf["e_machine"]) == (64, True, "EM_INTEL205"), elf.header
 info = yaml.safe_load(elf.get_section_by_name(".ze_info").data())
 for kernel in info["kernels"]:
     name = kernel["name"]
@@ -182,7 +182,8 @@ fn wrong_descriptions_are_named_with_their_line() {
         (env.replace("fill", "full"), "Q6102", ""),
     ] {
         let found = problems(&text);
-        let Some(first) = found.first().filter(|_| !code.is_empty()) else { continue };
+        let first = found.iter().find(|problem| problem.is_error());
+        let Some(first) = first.filter(|_| !code.is_empty()) else { continue };
         assert_eq!(first.code(), code, "{text}: {found:?}");
         assert!(first.message().contains(line), "{text}: {found:?}");
         assert!(first.place().is_some(), "{text}");
@@ -190,7 +191,8 @@ fn wrong_descriptions_are_named_with_their_line() {
     // What is not known is a warning.
     let text = format!("{env}{part}    size: 4\n").replace("arg_byvalue", "moon_phase");
     let (_, warnings) = zebin::read(&described(&text), Platform::XeHpc).unwrap();
-    assert_eq!((warnings[0].code(), warnings.len()), ("Q6106", 1));
+    let of_description = warnings.iter().filter(|warning| warning.code() == "Q6106");
+    assert_eq!(of_description.count(), 1);
 }
 
 #[test]
@@ -225,7 +227,8 @@ fn damaged_tables_are_named_with_their_byte() {
         (header(5, 40), &[0, 0, 0, 0], "Q6100"),
     ] {
         let found = with(at, bytes);
-        assert_eq!(found.first().map(Diagnostic::code), Some(code), "byte {at}: {found:?}");
+        let first = found.iter().find(|problem| problem.is_error());
+        assert_eq!(first.map(Diagnostic::code), Some(code), "byte {at}: {found:?}");
     }
     for length in 0..good.len() {
         assert!(zebin::read(&good[..length], Platform::XeHpc).is_err());

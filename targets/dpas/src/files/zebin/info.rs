@@ -32,7 +32,8 @@ pub(super) fn read(
         _ => problem,
     };
     let root = yaml::read(text).map_err(shift)?;
-    let reader = Reader { text, start };
+    let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+    let reader = Reader { lines: breaks.map(|(at, _)| at).collect(), start };
     let mut problems = Problems::default();
     let mut kernels = Vec::new();
     let list = match reader.field(&root, "kernels") {
@@ -48,18 +49,25 @@ pub(super) fn read(
     problems.warnings().map(|warnings| (kernels, warnings))
 }
 
-struct Reader<'t> {
-    text: &'t str,
+struct Reader {
+    /// Where lines end.
+    lines: Vec<usize>,
+    /// The byte of the file at which the text begins.
     start: u64,
 }
 
-impl Reader<'_> {
+impl Reader {
+    /// Number of the line of a node, from 1.
+    fn line(&self, node: &Node) -> usize {
+        self.lines.partition_point(|end| *end < node.at).saturating_add(1)
+    }
+
     fn place(&self, problem: Diagnostic, node: &Node) -> Diagnostic {
         problem.at_byte(self.start.saturating_add(node.at as u64))
     }
 
     fn fail(&self, node: &Node, what: &str) -> Diagnostic {
-        let line = yaml::line_of(self.text, node.at);
+        let line = self.line(node);
         self.place(Diagnostic::invalid("Q6104", format!("line {line} of .ze_info: {what}")), node)
     }
 
@@ -133,7 +141,7 @@ impl Reader<'_> {
         for part in self.items(node, "payload_arguments")? {
             let argument = self.argument(part, &entries)?;
             if let Some(Argument { kind: ArgumentKind::Other(word), .. }) = &argument {
-                let line = yaml::line_of(self.text, part.at);
+                let line = self.line(part);
                 let message = format!("line {line} of .ze_info: kernel {name:?} takes a {word:?}");
                 let message = format!("{message}, which is not known: its bytes will be zero");
                 problems.push(self.place(Diagnostic::warning("Q6106", message), part));

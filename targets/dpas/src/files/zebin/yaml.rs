@@ -42,7 +42,7 @@ struct Parser<'a> {
 }
 
 /// Number of the line of a byte, from 1.
-pub(super) fn line_of(text: &str, at: usize) -> usize {
+fn line_of(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
     before.iter().filter(|&&byte| byte == b'\n').count().saturating_add(1)
 }

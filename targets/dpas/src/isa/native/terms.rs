@@ -80,7 +80,7 @@ impl Native {
             src2: (byte(SRC2)?, src2_bit / 8),
             src2_odd_bits: src2_bit % 8,
             src2_type,
-            options: Options(u16::try_from(values[OPTION_LIST]).ok()?),
+            options: Options(u32::try_from(values[OPTION_LIST]).ok()?),
         })
     }
 }

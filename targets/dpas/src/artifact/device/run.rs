@@ -1,0 +1,196 @@
+//! Running the launches of a program on its buffers.
+
+use crate::ports::buffers;
+use crate::program::device::{Buffer, Device, Role};
+use crate::program::payload::{local_ids, payload, placement};
+use crate::simulate::Rules;
+use crate::simulate::launch::{self, Kernel, Limits, Memory, run};
+use quincunx_contract::{Interface, Machine};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::execute::given;
+use quincunx_tensor::Tensors;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Where the bytes of a buffer lie: the owner of the memory, and the bytes in it.
+struct Bytes {
+    owner: String,
+    range: Range<usize>,
+}
+
+/// Launches that are ready to run.
+pub(super) struct Launches {
+    device: Arc<Device>,
+    /// Kernels by their names, prepared, with their places in the program.
+    kernels: BTreeMap<String, (Kernel, usize)>,
+    addresses: BTreeMap<String, u64>,
+    memory: Memory,
+    buffers: BTreeMap<String, (Buffer, Bytes)>,
+    interface: Interface,
+    settings: Settings,
+    /// Said with the first run.
+    note: Option<Diagnostic>,
+}
+
+/// How launches run.
+#[derive(Clone, Copy)]
+pub(super) struct Settings {
+    /// Float arithmetic.
+    pub(super) rules: Rules,
+    /// Most instructions of a launch.
+    pub(super) limit: u64,
+    /// Lanes that are switched on.
+    pub(super) dispatch_mask: u32,
+}
+
+impl Launches {
+    /// Prepares a program without errors; its kernels are given in their order.
+    ///
+    /// # Errors
+    /// Internal ones, for a program with errors.
+    pub(super) fn new(
+        device: Arc<Device>,
+        kernels: Vec<Kernel>,
+        interface: &Interface,
+        settings: Settings,
+        note: Option<Diagnostic>,
+    ) -> Result<Launches> {
+        let mut memory = Memory::new();
+        let (mut buffers, mut addresses) = (BTreeMap::new(), BTreeMap::new());
+        for (buffer, base) in device.buffers.iter().zip(placement(&device.buffers)) {
+            addresses.insert(buffer.name.clone(), base);
+            let size = usize::try_from(buffer.bytes).map_err(|_| too_large(buffer))?;
+            let (owner, start) = match &buffer.inside {
+                Some((outer, at)) => (outer, usize::try_from(*at).map_err(|_| too_large(buffer))?),
+                None => {
+                    let (name, bytes) = (buffer.name.clone(), vec![0; size]);
+                    let writable = buffer.role != Role::Constant;
+                    memory.add(launch::Buffer { name, base, bytes, writable })?;
+                    (&buffer.name, 0)
+                }
+            };
+            let bytes = Bytes { owner: owner.clone(), range: start..start + size };
+            buffers.insert(buffer.name.clone(), (buffer.clone(), bytes));
+        }
+        let names = device.kernels.iter().map(|kernel| kernel.name.clone());
+        let places = kernels.into_iter().enumerate().map(|(place, kernel)| (kernel, place));
+        let kernels = names.zip(places).collect();
+        let interface = interface.clone();
+        let mut launches =
+            Launches { device, kernels, addresses, memory, buffers, interface, settings, note };
+        launches.reset(true)?;
+        Ok(launches)
+    }
+
+    fn bytes_mut<'m>(memory: &'m mut Memory, bytes: &Bytes) -> Result<&'m mut [u8]> {
+        let owner = memory.buffer_mut(&bytes.owner);
+        let own = owner.and_then(|owner| owner.bytes.get_mut(bytes.range.clone()));
+        own.ok_or_else(|| Diagnostic::bug("a buffer lies outside of its memory"))
+    }
+
+    /// Gives memory its first content; constants keep theirs.
+    fn reset(&mut self, constants: bool) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        for buffer in &device.buffers {
+            let Some((_, bytes)) = self.buffers.get(&buffer.name) else { continue };
+            if !constants && self.is_constant(bytes) {
+                continue;
+            }
+            let own = Self::bytes_mut(&mut self.memory, bytes)?;
+            if buffer.inside.is_none() {
+                own.fill(0);
+            }
+            if let Some(data) = &buffer.data {
+                own[..data.len()].copy_from_slice(data);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_constant(&self, bytes: &Bytes) -> bool {
+        let owner = self.buffers.get(&bytes.owner);
+        owner.is_some_and(|(owner, _)| owner.role == Role::Constant)
+    }
+
+    fn start(&mut self, index: usize) -> Result<()> {
+        let own = &self.device.launches[index];
+        let found = self.kernels.get(&own.kernel);
+        let (prepared, place) = found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
+        let kernel = &self.device.kernels[*place];
+        let payload = payload(kernel, own, &|name| self.addresses.get(name).copied())?;
+        let local: Vec<u8> = (0..own.threads).flat_map(|t| local_ids(kernel, own, t)).collect();
+        let started = launch::Launch {
+            groups: own.groups,
+            threads: own.threads,
+            payload: &payload,
+            local: &local,
+            inline_bytes: kernel.environment.inline as usize,
+            slm_bytes: kernel.environment.slm as usize,
+            dispatch_mask: self.settings.dispatch_mask,
+        };
+        let limits = Limits { steps: self.settings.limit };
+        let done = run(prepared, &started, &mut self.memory, self.settings.rules, limits);
+        done.map(drop).map_err(|problem| {
+            let layer = own.layer.as_ref().map_or(String::new(), |name| format!(", layer {name}"));
+            problem.with_note(format!("in launch {index}{layer}"))
+        })
+    }
+
+    /// The numbers of a buffer on a grid; those of its own without one.
+    fn value(
+        &self,
+        name: &str,
+        grid: Option<&quincunx_contract::Grid>,
+        shape: &[usize],
+    ) -> Result<quincunx_tensor::Tensor> {
+        let found = self.buffers.get(name);
+        let (buffer, bytes) = found.ok_or_else(|| Diagnostic::bug("a port has no buffer"))?;
+        let owner = self.memory.buffer(&bytes.owner);
+        let own = owner.and_then(|owner| owner.bytes.get(bytes.range.clone()));
+        let own = own.ok_or_else(|| Diagnostic::bug("a buffer lies outside of its memory"))?;
+        let grid = grid.cloned().unwrap_or_else(|| buffers::grid(buffer));
+        buffers::load(&grid, shape, buffer, own)
+    }
+
+    fn run_all(&mut self, inputs: &Tensors, traced: bool) -> Result<Tensors> {
+        self.reset(false)?;
+        for port in &self.interface.inputs {
+            let found = self.buffers.get(&port.name);
+            let (buffer, bytes) = found.ok_or_else(|| Diagnostic::bug("a port has no buffer"))?;
+            let own = Self::bytes_mut(&mut self.memory, bytes)?;
+            buffers::store(port, buffer, given(inputs, &port.name)?, own)?;
+        }
+        let mut results = Tensors::new();
+        for index in 0..self.device.launches.len() {
+            self.start(index)?;
+            let taps = self.interface.layers.iter().filter(|tap| traced && tap.after == index);
+            for tap in taps {
+                results.insert(tap.value.clone(), self.value(&tap.place, None, &tap.shape)?);
+            }
+        }
+        for port in &self.interface.outputs {
+            let value = self.value(&port.name, Some(&port.grid), &port.shape)?;
+            results.insert(port.name.clone(), value);
+        }
+        Ok(results)
+    }
+}
+
+fn too_large(buffer: &Buffer) -> Diagnostic {
+    Diagnostic::bug(format!("buffer \"{}\" is too large", buffer.name))
+}
+
+impl Machine for Launches {
+    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.run_all(inputs, false)
+    }
+
+    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
+        self.run_all(inputs, true)
+    }
+
+    fn notes(&mut self) -> Vec<Diagnostic> {
+        self.note.take().into_iter().collect()
+    }
+}

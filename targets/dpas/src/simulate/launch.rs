@@ -1,0 +1,288 @@
+//! Running a kernel: groups of threads, their arguments, and the memory that they share.
+//!
+//! r0 and the arguments are as the launch of the machine sets them (`visa`, `zebin` in
+//! `docs/bibliography.md`). Groups run one after the other, x fastest; the threads of a group in turns
+//! from barrier to barrier.
+
+mod memory;
+
+pub use memory::{Buffer, Memory};
+
+use super::float::Rules;
+use super::message::{Fault, Space, Storage};
+use super::thread::{Program, Stop, Thread, Trap};
+use crate::arch::DpasArch;
+use crate::program::Listing;
+use crate::shape::RowStride;
+use quincunx_diag::{Diagnostic, Result, Span};
+
+/// Most bytes of shared memory of a group.
+pub const MAX_SHARED: usize = 1 << 20;
+/// Most threads of a group.
+pub const MAX_THREADS: u32 = 1024;
+/// Address of the arguments that do not arrive in registers (ours).
+const ARGUMENTS: u64 = 0xfff0_0000;
+/// Most bytes of arguments.
+const MAX_ARGUMENTS: usize = 1 << 19;
+
+/// A kernel that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    name: String,
+    program: Program,
+    spans: Vec<Option<Span>>,
+    arch: DpasArch,
+}
+
+impl Kernel {
+    /// Prepares a listing.
+    ///
+    /// # Errors
+    /// As [`listing_steps`](super::lower::listing_steps).
+    pub fn new(
+        name: &str,
+        listing: &Listing,
+        arch: &DpasArch,
+        stride: RowStride,
+    ) -> Result<Kernel> {
+        let program = Program::new(listing, arch, stride)?;
+        let spans = listing.items.iter().map(|item| item.span).collect();
+        Ok(Kernel { name: name.to_owned(), program, spans, arch: arch.clone() })
+    }
+
+    /// Name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// How a kernel is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// Groups in x, y, z.
+    pub groups: [u32; 3],
+    /// Hardware threads of a group.
+    pub threads: u32,
+    /// Arguments: cross-thread data.
+    pub payload: &'a [u8],
+    /// Data of the threads of a group, one behind the other: the same number of bytes each.
+    pub local: &'a [u8],
+    /// Bytes of the payload that arrive in r1: 0, 32 or 64. The rest lies in memory.
+    pub inline_bytes: usize,
+    /// Bytes of memory that a group shares.
+    pub slm_bytes: usize,
+    /// Lanes that are switched on.
+    pub dispatch_mask: u32,
+}
+
+/// What a launch may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Instructions of all threads together.
+    pub steps: u64,
+}
+
+/// What a launch did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Instructions that all threads executed.
+    pub steps: u64,
+}
+
+/// Runs a kernel.
+///
+/// # Errors
+/// `Q6160` for a launch that the machine cannot make, `Q6155` when the steps are used up, `Q6154` when
+/// threads wait for one that has ended, and what stops an instruction, with kernel, instruction, group
+/// and thread.
+pub fn run(
+    kernel: &Kernel,
+    launch: &Launch<'_>,
+    memory: &mut Memory,
+    rules: Rules,
+    limits: Limits,
+) -> Result<Report> {
+    check(kernel, launch)?;
+    let inline = launch.payload.get(..launch.inline_bytes).unwrap_or(launch.payload);
+    let mut arguments = launch.payload[inline.len()..].to_vec();
+    arguments.extend_from_slice(launch.local);
+    let mut runner = Runner { kernel, launch, inline, arguments, rules, steps: limits.steps };
+    let [x, y, z] = launch.groups;
+    for z in 0..z {
+        for y in 0..y {
+            for x in 0..x {
+                runner.group([x, y, z], memory)?;
+            }
+        }
+    }
+    Ok(Report { steps: limits.steps - runner.steps })
+}
+
+fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<()> {
+    let grf = kernel.arch.platform.grf_bytes() as usize;
+    let arguments = launch.payload.len().saturating_add(launch.local.len());
+    let rules = [
+        (launch.groups.contains(&0), "a launch has at least one group in x, y and z".to_owned()),
+        (
+            launch.threads == 0 || launch.threads > MAX_THREADS,
+            format!("a group has 1 to {MAX_THREADS} threads, found {}", launch.threads),
+        ),
+        (
+            launch.inline_bytes > grf,
+            format!("{} bytes of arguments do not fit r1", launch.inline_bytes),
+        ),
+        (
+            launch.slm_bytes > MAX_SHARED,
+            format!("a group shares {} bytes, more than {MAX_SHARED}", launch.slm_bytes),
+        ),
+        (
+            arguments > MAX_ARGUMENTS,
+            format!("{arguments} bytes of arguments, more than {MAX_ARGUMENTS}"),
+        ),
+    ];
+    match rules.into_iter().find(|(broken, _)| *broken) {
+        None => Ok(()),
+        Some((_, text)) => {
+            Err(Diagnostic::invalid("Q6160", format!("kernel {}: {text}", kernel.name)))
+        }
+    }
+}
+
+struct Runner<'a> {
+    kernel: &'a Kernel,
+    launch: &'a Launch<'a>,
+    inline: &'a [u8],
+    /// The arguments in memory.
+    arguments: Vec<u8>,
+    rules: Rules,
+    steps: u64,
+}
+
+impl Runner<'_> {
+    fn group(&mut self, group: [u32; 3], memory: &mut Memory) -> Result<()> {
+        let mut shared = vec![0; self.launch.slm_bytes];
+        let mut threads: Vec<Thread> =
+            (0..self.launch.threads).map(|number| self.thread(group, number)).collect();
+        while threads.iter().any(|thread| !thread.ended) {
+            for (number, thread) in threads.iter_mut().enumerate().filter(|(_, t)| !t.ended) {
+                let mut view = View { memory, shared: &mut shared, arguments: &self.arguments };
+                let program = &self.kernel.program;
+                let stop = thread
+                    .run(program, &mut view, self.rules, &mut self.steps)
+                    .map_err(|trap| self.place(trap, group, number))?;
+                if stop == Stop::Limit {
+                    let message = "the launch has executed as many instructions as it may";
+                    let problem = Diagnostic::invalid("Q6155", message)
+                        .help("a loop may not end; the limit is an option");
+                    return Err(self.place(
+                        Trap { index: thread.position(), problem },
+                        group,
+                        number,
+                    ));
+                }
+            }
+            self.barrier(&mut threads, group)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the threads pass, if all are there.
+    fn barrier(&self, threads: &mut [Thread], group: [u32; 3]) -> Result<()> {
+        let waiting = threads.iter().position(|thread| !thread.ended);
+        let missing = threads.iter().position(|thread| !thread.signalled);
+        if let (Some(waiting), Some(missing)) = (waiting, missing) {
+            let message =
+                format!("thread {waiting} waits at a barrier that thread {missing} never reaches");
+            let problem = Diagnostic::invalid("Q6154", message);
+            let index = threads.get(waiting).map_or(0, Thread::position);
+            return Err(self.place(Trap { index, problem }, group, waiting));
+        }
+        threads.iter_mut().for_each(|thread| thread.signalled = false);
+        Ok(())
+    }
+
+    fn thread(&self, group: [u32; 3], number: u32) -> Thread {
+        let arch = &self.kernel.arch;
+        let mut thread = Thread::new(arch, self.launch.dispatch_mask);
+        let [x, y, z] = group;
+        for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
+            let at = 4 * dword;
+            if let Some(place) = thread.grf.get_mut(at..at + 4) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        let start = arch.platform.grf_bytes() as usize;
+        if let Some(place) = thread.grf.get_mut(start..start + self.inline.len()) {
+            place.copy_from_slice(self.inline);
+        }
+        thread
+    }
+
+    /// An error with its place.
+    fn place(&self, trap: Trap, [x, y, z]: [u32; 3], thread: usize) -> Diagnostic {
+        let Trap { index, problem } = trap;
+        let name = &self.kernel.name;
+        let problem = problem.with_note(format!(
+            "kernel {name}, instruction {index}, group {x} {y} {z}, thread {thread}"
+        ));
+        match self.kernel.spans.get(index).copied().flatten() {
+            Some(span) => problem.label(span, ""),
+            None => problem,
+        }
+    }
+}
+
+/// Memory as a thread sees it.
+struct View<'a> {
+    memory: &'a mut Memory,
+    shared: &'a mut [u8],
+    arguments: &'a [u8],
+}
+
+impl View<'_> {
+    fn shared(&mut self, address: u64, length: usize) -> std::result::Result<&mut [u8], Fault> {
+        let size = self.shared.len();
+        let start = usize::try_from(address).ok();
+        let range = start.and_then(|start| Some(start..start.checked_add(length)?));
+        range
+            .and_then(|range| self.shared.get_mut(range))
+            .ok_or_else(|| Fault { address, reason: format!("the group shares {size} bytes") })
+    }
+}
+
+impl Storage for View<'_> {
+    fn load(
+        &mut self,
+        space: Space,
+        address: u64,
+        bytes: &mut [u8],
+    ) -> std::result::Result<(), Fault> {
+        if space == Space::Shared {
+            bytes.copy_from_slice(self.shared(address, bytes.len())?);
+            return Ok(());
+        }
+        let offset = address.checked_sub(ARGUMENTS).and_then(|offset| usize::try_from(offset).ok());
+        let own =
+            offset.and_then(|offset| self.arguments.get(offset..offset.checked_add(bytes.len())?));
+        match own {
+            Some(own) => bytes.copy_from_slice(own),
+            None => self.memory.load(address, bytes)?,
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        space: Space,
+        address: u64,
+        bytes: &[u8],
+    ) -> std::result::Result<(), Fault> {
+        match space {
+            Space::Shared => {
+                self.shared(address, bytes.len())?.copy_from_slice(bytes);
+                Ok(())
+            }
+            Space::Global => self.memory.store(address, bytes),
+        }
+    }
+}
