@@ -8,6 +8,8 @@ mod fuzz;
 mod golden;
 mod kernels;
 mod mutation;
+mod peer;
 mod roundtrip;
 mod swsb;
+mod vector;
 mod verify;
