@@ -247,7 +247,7 @@ fn random_programs_end() {
         for _ in 0..1 + random.below(12) {
             let raw = vector::TABLE.random(&mut |n| random.below(n), layout);
             let mut inst = vector::Inst::from_raw(&raw).unwrap();
-            let near = (i32::try_from(random.below(24)).unwrap() - 12) * 16;
+            let near = (random.below(24) - 12) * 16;
             inst.visit_operands(|jump: &mut i32| *jump = near);
             listing.items.push(Statement::Vector(inst).into());
         }
