@@ -210,6 +210,10 @@ impl quincunx_contract::Program for Artifact {
                 &[("Q6058", "Q6059"), ("Q6066", "Q6067")],
             ),
         ];
+        if matches!(self.program, Program::Native(_)) {
+            let codes = &[("Q6025", "Q6025"), ("Q6141", "Q6149")];
+            checks.push(family("vector instructions and messages are legal", codes));
+        }
         if matches!(self.program, Program::Native(_)) && self.settings.check_dependencies {
             let codes = &[("Q6080", "Q6090")];
             checks.push(family("every instruction waits for what it needs", codes));

@@ -268,3 +268,53 @@ fn random_programs_end() {
     }
     assert!(ended > 300 && failed > 300, "{ended} {failed}");
 }
+
+/// Damaged lines are read or refused: no panic.
+#[test]
+fn damaged_lines_are_read_or_refused() {
+    let mut random = Random::new(12);
+    let mut lines = vec![
+        "load_block2d.ugm.d8v.a64.ca.ca (1|M0) r6:16 [r53:1] {$3}".to_owned(),
+        "store.slm.d32x4.a32 (16|M0) [r4:1] r5:4 {A@1,$2}".to_owned(),
+        "L0:".to_owned(),
+        "(W&~f0.0) jmpi L0".to_owned(),
+        "bfn.(~s0&(s1^~s2)) (8|M0) r1.0<1>:ud r2.0<1;0>:ud r3.0<1;0>:ud r4.0<1>:ud".to_owned(),
+        "mov (8|M0) r1.0<1>:df qnan(0x1):df {AccWrEn}".to_owned(),
+    ];
+    for name in ["kernel_native_xehpg", "kernel_native_xehpc"] {
+        for case in crate::common::golden(name)["cases"].as_array().unwrap() {
+            lines.push(case["disasm"].as_str().unwrap().to_owned());
+        }
+    }
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let at = random.below(lines.len() as u64) as usize;
+        let mut line: Vec<char> = lines[at].chars().collect();
+        for _ in 0..1 + random.below(3) {
+            let at = random.below(line.len() as u64) as usize;
+            match random.below(3) {
+                0 if line.len() > 1 => drop(line.remove(at)),
+                1 => line
+                    .insert(at, random.pick(&['9', '(', '~', ':', '.', '\u{e9}', '-', 'x', '<'])),
+                _ => line[at] = random.pick(&['0', ')', '&', ';', ',', '$', '}', 'f', '>']),
+            }
+        }
+        let line: String = line.into_iter().collect();
+        let platform = random.pick(&Platform::ALL);
+        let source = quincunx_diag::SourceId(0);
+        match quincunx_dpas::text::native::read(&line, platform, source) {
+            Ok(listing) => {
+                let printed = quincunx_dpas::text::native::print(&listing);
+                let again = quincunx_dpas::text::native::read(&printed, platform, source).unwrap();
+                let code = |listing| binary::native::write(listing, platform).unwrap();
+                assert_eq!(code(&again), code(&listing), "{line}");
+                read += 1;
+            }
+            Err(found) => {
+                assert!(!found.is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(read > 300 && refused > 1000, "{read} {refused}");
+}
