@@ -149,7 +149,7 @@ impl Artifact {
 }
 
 /// The rules of so many instructions; dependencies belong to native ones.
-fn native_checks(known: usize, dependencies: bool) -> Vec<Check> {
+fn native_checks(known: usize, native: bool, dependencies: bool) -> Vec<Check> {
     let family = |holds, codes| Check::new(holds, codes, known, "instructions");
     let mut checks = vec![
         family(
@@ -163,7 +163,11 @@ fn native_checks(known: usize, dependencies: bool) -> Vec<Check> {
             &[("Q6058", "Q6059"), ("Q6066", "Q6067")],
         ),
     ];
-    if dependencies {
+    if native {
+        let codes = &[("Q6025", "Q6025"), ("Q6141", "Q6149")];
+        checks.push(family("vector instructions and messages are legal", codes));
+    }
+    if native && dependencies {
         let codes = &[("Q6080", "Q6090")];
         checks.push(family("every instruction waits for what it needs", codes));
     }
@@ -236,8 +240,7 @@ impl quincunx_contract::Program for Artifact {
             }
             Program::Visa(kernel) => kernel.instructions.len(),
         };
-        let native = matches!(self.program, Program::Native(_));
-        native_checks(known, native && self.settings.check_dependencies)
+        native_checks(known, matches!(self.program, Program::Native(_)), self.settings.check_dependencies)
     }
 
     fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {

@@ -3,6 +3,8 @@
 pub mod native;
 pub mod visa;
 
+use crate::isa::vector;
+
 /// Most bytes of a text: spans of names are 32-bit numbers.
 pub const MAX_TEXT: usize = 1 << 30;
 
@@ -18,12 +20,18 @@ pub enum Language {
 /// The language of a text, by its first line that says something; `None` if it is neither.
 pub fn recognise(text: &str) -> Option<Language> {
     text.lines().map(str::trim).find_map(|line| {
-        let line = line.strip_prefix("(W)").unwrap_or(line).trim_start();
+        let line = match line.strip_prefix("(") {
+            // A mask and a predicate of native text, such as `(W&f0.0)`.
+            Some(rest) if rest.starts_with(['W', 'f', '~']) => {
+                rest.split_once(')').map_or(line, |(_, behind)| behind).trim_start()
+            }
+            _ => line,
+        };
         let end = line.find(|c: char| c.is_whitespace()).unwrap_or(line.len());
         let word = line[..end].to_ascii_lowercase();
         match word.as_str() {
             ".raw" | "sync.nop" | "sync.allrd" | "sync.allwr" => Some(Language::Native),
-            "mov" if line[end..].trim_start().starts_with('(') => Some(Language::Native),
+            _ if is_vector(&word, &line[end..]) => Some(Language::Native),
             ".version" | ".kernel" | ".decl" => Some(Language::Visa),
             _ => {
                 let rest = word.strip_prefix("dpasw.").or_else(|| word.strip_prefix("dpas."))?;
@@ -32,6 +40,13 @@ pub fn recognise(text: &str) -> Option<Language> {
             }
         }
     })
+}
+
+/// True for an instruction of native text: its mnemonic, and lanes behind it.
+fn is_vector(word: &str, rest: &str) -> bool {
+    let mnemonic = word.split('.').next().unwrap_or(word);
+    let known = vector::TABLE.find(mnemonic).next().is_some() || native::is_memory(mnemonic);
+    known && rest.trim_start().starts_with('(') && rest.contains("|M")
 }
 
 /// Digits of bytes in memory order.

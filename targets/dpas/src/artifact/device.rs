@@ -168,7 +168,7 @@ impl quincunx_contract::Program for DeviceArtifact {
             items.filter(|item| !matches!(item.statement, Statement::Raw(_))).count()
         };
         let instructions = self.device.kernels.iter().map(known).sum();
-        let mut checks = native_checks(instructions, self.settings.check_dependencies);
+        let mut checks = native_checks(instructions, true, self.settings.check_dependencies);
         let arguments = &[("Q6104", "Q6105"), ("Q6116", "Q6116")];
         let launches = self.device.launches.len();
         checks.push(Check::new(

@@ -331,7 +331,7 @@ pub(crate) fn store_word(word: u32, class: Class, layout: &Layout) -> Result<i12
     let stored = match (narrow, mode) {
         (true, 0) => narrow_word(word),
         (true, _) => (mode == class.narrow_mode() && word & 31 < 16)
-            .then(|| 0x80 | (word >> 5 & 7) << 4 | word & 31),
+            .then_some(0x80 | (word >> 5 & 7) << 4 | word & 31),
         (false, 0) => (scalar || !(0x30..0x38).contains(&word)).then_some(word),
         (false, _) => {
             let at = (1u32..).zip(class.modes()).find(|&(_, other)| other == mode);

@@ -4,8 +4,6 @@
 //! The value of an operand is that of its fields one above the other ([`operands`]), with the byte in
 //! the register as a number of bytes on every platform. Facts: `iga` (`docs/bibliography.md`).
 
-#![deny(clippy::arithmetic_side_effects)]
-
 mod bfn;
 mod fixup;
 pub mod immediate;
@@ -221,6 +219,7 @@ static FIELDS: &[FieldSpec] = &[
         // The upper four bits lie in the place of the condition.
         &[Piece::fixed(40, 4), Piece::fixed(96, 32), Piece::fixed(64, 28)],
     ),
+    FieldSpec::unsigned("math_immediate", &[Piece::fixed(40, 4), Piece::fixed(96, 32)]),
     FieldSpec::unsigned("src1_immediate", &[Piece::fixed(88, 4), Piece::fixed(96, 32)]),
     // Three sources: types of 3 bits, since bit 39 says that all are floats.
     FieldSpec::unsigned(
@@ -929,7 +928,7 @@ macro_rules! rows {
             }
             /// Waits until the sources of some tokens are read.
             SyncRead = "sync" "{control}{mnemonic}.allrd {tokens}[ {{{options}}}]"
-                ["opcode" = 0x01, "immediates" = 1, "sync" = 0, "sync_function" = 2, "tokens_type" = 2]
+                ["opcode" = 0x01, "immediates" = 1, "sync" = 1, "sync_function" = 2, "tokens_type" = 2]
                 is [form(Op::SyncAllRead, 0, 0)] fixup PLAIN_BRANCH
             {
                     /// Mask control and predicate.
@@ -945,7 +944,7 @@ macro_rules! rows {
             }
             /// Waits until the results of some tokens are written.
             SyncWrite = "sync" "{control}{mnemonic}.allwr {tokens}[ {{{options}}}]"
-                ["opcode" = 0x01, "immediates" = 1, "sync" = 0, "sync_function" = 3, "tokens_type" = 2]
+                ["opcode" = 0x01, "immediates" = 1, "sync" = 1, "sync_function" = 3, "tokens_type" = 2]
                 is [form(Op::SyncAllWrite, 0, 0)] fixup PLAIN_BRANCH
             {
                     /// Mask control and predicate.
@@ -1003,7 +1002,7 @@ rows! {
     }
     math {
         " A function of one number." Math 0 Source "src0" SOURCE;
-        " A function of an immediate." MathI 1 Immediate "src1_immediate" DWORD;
+        " A function of an immediate." MathI 1 Immediate "math_immediate" DWORD;
     }
     two {
         " Adds." Add AddI "add" 0x40 SOURCE;

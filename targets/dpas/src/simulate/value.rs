@@ -77,8 +77,12 @@ impl Value {
     pub(super) fn bits(self, ty: Type, saturate: bool) -> u64 {
         if ty.is_float() {
             let value = self.float(ty.is_wide());
-            // NaN becomes 0.
-            return float_bits(if saturate { value.max(0.0).min(1.0) } else { value }, ty);
+            let value = match (saturate, value.is_nan()) {
+                (false, _) => value,
+                (true, true) => 0.0,
+                (true, false) => value.clamp(0.0, 1.0),
+            };
+            return float_bits(value, ty);
         }
         let width = ty.bytes().saturating_mul(8);
         let exact = self.integer();

@@ -62,7 +62,12 @@ impl<'a> Computation<'a> {
         match self.terms.op {
             Op::Mov => a.into(),
             Op::Not => Value::Int(!a.integer()).into(),
-            Op::Frc | Op::Rndu | Op::Rndd | Op::Rnde | Op::Rndz => self.rounded(a).into(),
+            Op::Rndu => self.rounded(a, f64::ceil).into(),
+            Op::Rndd => self.rounded(a, f64::floor).into(),
+            Op::Rnde => self.rounded(a, f64::round_ties_even).into(),
+            Op::Rndz => self.rounded(a, f64::trunc).into(),
+            // The fraction of a tiny negative number rounds to 1.
+            Op::Frc => self.rounded(a, |value| value - value.floor()).into(),
             Op::Math => {
                 let function = self.terms.function;
                 let value =
@@ -105,10 +110,10 @@ impl<'a> Computation<'a> {
     /// The condition of an instruction on its result: a comparison with 0. A comparison's result is
     /// its condition.
     pub(super) fn condition(&self, value: Value) -> bool {
-        match self.terms.op {
-            Op::Cmp => value != Value::Int(0),
-            _ => self.compared(value, Value::Int(0)),
+        if self.terms.op == Op::Cmp {
+            return value != Value::Int(0);
         }
+        self.compared(value, Value::Int(0))
     }
 
     fn wide(&self) -> bool {
@@ -119,16 +124,8 @@ impl<'a> Computation<'a> {
         (a.float(self.wide()), b.float(self.wide()))
     }
 
-    fn rounded(&self, a: Value) -> Value {
-        let value = a.float(self.wide());
-        Value::Float(match self.terms.op {
-            Op::Rndu => value.ceil(),
-            Op::Rnde => value.round_ties_even(),
-            Op::Rndz => value.trunc(),
-            // The fraction of a tiny negative number rounds to 1.
-            Op::Frc => self.execution.round(value - value.floor()),
-            _ => value.floor(),
-        })
+    fn rounded(&self, a: Value, function: fn(f64) -> f64) -> Value {
+        Value::Float(self.execution.round(function(a.float(self.wide()))))
     }
 
     fn sum(&self, a: Value, b: Value) -> Value {
@@ -166,10 +163,10 @@ impl<'a> Computation<'a> {
     fn long_product(&self, a: Value, b: Value, accumulator: i64) -> Outcome {
         let high = a.integer().wrapping_mul(b.integer() >> 16) << 16;
         let product = high.wrapping_add(accumulator.into());
-        match self.terms.op {
-            Op::Macl => Value::Int(product).into(),
-            _ => Outcome { value: Value::Int(product >> 32), accumulator: Some(product as i64) },
+        if self.terms.op == Op::Macl {
+            return Value::Int(product).into();
         }
+        Outcome { value: Value::Int(product >> 32), accumulator: Some(product as i64) }
     }
 
     /// The low bits of a count of bits to shift by.

@@ -188,10 +188,10 @@ fn read(input: &Input, lanes: u32, grf: usize) -> Option<Range<usize>> {
 pub fn vector_effects(terms: &Terms, arch: &DpasArch) -> Effects {
     let grf = arch.platform.grf_bytes() as usize;
     let mut effects = Effects::of(unit(terms, arch.platform));
-    if let Some(message) = &terms.message {
-        if !message_effects(message, grf, &mut effects) {
-            return Effects::of(Unit::Unknown);
-        }
+    if let Some(message) = &terms.message
+        && !message_effects(message, grf, &mut effects)
+    {
+        return Effects::of(Unit::Unknown);
     }
     let lanes = terms.size.lanes();
     effects.reads.extend(terms.sources.iter().flatten().filter_map(|s| read(s, lanes, grf)));

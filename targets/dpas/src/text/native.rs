@@ -11,6 +11,7 @@ use crate::isa::vector::message::LABEL;
 use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
 use labels::Labels;
+pub(super) use lsc::is_mnemonic as is_memory;
 use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
 use quincunx_isa::{Cursor, RawInst, Style, is_word, parse_lines};
 

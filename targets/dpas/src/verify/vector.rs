@@ -108,7 +108,9 @@ fn regions(terms: &Terms, arch: &DpasArch, found: &mut Found) {
         }
     }
     let bytes = span_of(&dst, lanes);
-    if matches!(dst.register, Register::Grf(_)) && bytes > 2 * arch.platform.grf_bytes() {
+    if matches!(dst.register, Register::Grf(_))
+        && bytes > arch.platform.grf_bytes().saturating_mul(2)
+    {
         let message = "dst crosses more than two registers".to_owned();
         reject(found, "Q6145", message, "use fewer lanes");
     }
@@ -132,10 +134,18 @@ fn modifiers(terms: &Terms, found: &mut Found) {
         let message = "sel has either a predicate or a condition".to_owned();
         reject(found, "Q6147", message, "a condition makes it the smaller or larger number");
     }
+    let bare = matches!(
+        terms.op,
+        Op::Csel | Op::SyncNop | Op::SyncAllRead | Op::SyncAllWrite | Op::SyncBarrier
+    );
+    if bare && chooses {
+        let message = "waits and csel take no predicate".to_owned();
+        reject(found, "Q6025", message, "leave it out: the machine drops it");
+    }
     let saturates = terms.dst.is_some_and(|dst| dst.saturate);
     let logic = matches!(
         terms.op,
-        Op::Not | Op::And | Op::Or | Op::Xor | Op::Bfn | Op::Cmp | Op::Mach | Op::Macl
+        Op::Not | Op::And | Op::Or | Op::Xor | Op::Bfn | Op::Cmp | Op::Mach | Op::Macl | Op::Frc
     );
     if saturates && logic {
         let message = "this instruction does not saturate".to_owned();

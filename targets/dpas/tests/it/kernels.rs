@@ -41,7 +41,8 @@ fn machine_code_of_vector_instructions() {
         }
     }
     assert_eq!(faults, Vec::<String>::new());
-    println!("without a golden case: {:?}", coverage.missing());
+    // Immediates, jumps and the like have cases elsewhere.
+    assert!(coverage.missing().len() < 50, "{:?}", coverage.missing());
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn a_kernel_in_text_and_machine_code() {
 }
 
 /// Runs the kernel of a case; gives c.
-pub fn product(kernel: &Listing, case: &Value) -> Vec<u8> {
+fn product(kernel: &Listing, case: &Value) -> Vec<u8> {
     let kernel = Kernel::new("gemm", kernel, &arch(Platform::XeHpc), RowStride::Full).unwrap();
     let bytes = |key: &str| from_hex(case[key].as_str().unwrap()).unwrap();
     let number = |key: &str| case[key].as_u64().unwrap() as u32;

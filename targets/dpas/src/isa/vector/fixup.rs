@@ -1,5 +1,7 @@
 //! Between the operands of the text and the fields of a platform.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use super::immediate::Immediate;
 use super::operands::{STRIDES, part};
 use super::types::Type;

@@ -182,7 +182,7 @@ pub(super) static CONDITION: Custom = Custom {
     legal: |value| value == 0 || (matches!(value & 15, 1..7) && (0..128).contains(&value)),
     random: |below| match below(2) {
         0 => 0,
-        _ => i128::from(1 + below(6) | below(4) << 4),
+        _ => i128::from((1 + below(6)) | below(4) << 4),
     },
 };
 
@@ -196,7 +196,7 @@ fn parse_condition(cursor: &mut Cursor<'_>) -> Result<i128> {
     cursor.eat(&rest[..4]);
     let flag = parse_flag(cursor)?;
     cursor.skip_blanks();
-    Ok(code as i128 + 1 | flag << 4)
+    Ok((code as i128 + 1) | flag << 4)
 }
 
 /// A register without its type and region.

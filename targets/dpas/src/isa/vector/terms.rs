@@ -1,5 +1,7 @@
 //! Vector instructions in the terms of the machine: registers, bytes, strides in elements.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use super::operands::{Register, STRIDES, part};
 use super::{
     CONDITION_AT, CONTROL_AT, Condition, Control, DST_AT, Descriptor, Extended, Form, Function,

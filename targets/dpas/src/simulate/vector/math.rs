@@ -119,22 +119,25 @@ fn reduced(x: f64) -> (i64, f64) {
 
 /// By exact remainders of large integers.
 fn long(x: f64) -> (i64, f64) {
-    // x = mantissa * 2^shift with a mantissa of 24 bits and a shift of at most 104.
+    // x = mantissa * 2^shift with a mantissa of 24 bits and a shift from -7 to 104.
     let bits = x.abs().to_bits();
     let exponent = (bits >> 52) as i64 - 1075;
     let mantissa = (bits & ((1 << 52) - 1) | 1 << 52) >> 29;
-    let shift = (exponent + 29).max(0) as u32;
+    let shift = exponent + 29;
+    // The weight of the mantissa's last bit, as far as it is below 1, in units of 2^-32.
+    let unit = 1u64 << (32 + shift.min(0));
     // remainder < 4 * pi / 2, both in units of 2^-288: double and reduce, bit by bit.
     let modulus = shifted(&HALF_PI, 2);
     let mut rest = [0u32; 10];
     for bit in (0..24).rev() {
         rest = shifted(&rest, 1);
         if mantissa >> bit & 1 == 1 {
-            rest[0] += 1;
+            let sum = (u64::from(rest[0]) << 32 | u64::from(rest[1])) + unit;
+            (rest[0], rest[1]) = ((sum >> 32) as u32, sum as u32);
         }
         reduce(&mut rest, &modulus);
     }
-    for _ in 0..shift {
+    for _ in 0..shift.max(0) {
         rest = shifted(&rest, 1);
         reduce(&mut rest, &modulus);
     }

@@ -43,7 +43,7 @@ pub(super) fn split(listing: &Listing) -> Result<Vec<Range<usize>>> {
     bounds.sort_unstable();
     bounds.dedup();
     let blocks: Vec<_> = bounds.windows(2).map(|pair| pair[0]..pair[1]).collect();
-    Ok(if blocks.is_empty() { vec![0..0] } else { blocks })
+    Ok(if blocks.is_empty() { std::iter::once(0..0).collect() } else { blocks })
 }
 
 fn nowhere(item: &Item) -> Diagnostic {

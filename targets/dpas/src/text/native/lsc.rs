@@ -20,7 +20,7 @@ const LOAD_CACHES: [&str; 8] = ["", "uc.uc", "uc.ca", "ca.uc", "ca.ca", "", "", 
 const STORE_CACHES: [&str; 8] = ["", "uc.uc", "uc.wb", "wt.uc", "wt.wb", "", "", "wb.wb"];
 
 /// True for the mnemonics of this module.
-pub(super) fn is_mnemonic(word: &str) -> bool {
+pub(in crate::text) fn is_mnemonic(word: &str) -> bool {
     OPERATIONS.iter().any(|(name, _)| *name == word)
 }
 

@@ -1,0 +1,131 @@
+//! The vendor's assembler (`iga64` of Debian's libigc-tools) as a black box: random instructions both
+//! ways, for the two platforms that it knows.
+
+use crate::common::Random;
+use quincunx_diag::SourceId;
+use quincunx_dpas::arch::Platform;
+use quincunx_dpas::binary;
+use quincunx_dpas::isa::vector::{self, Op};
+use quincunx_dpas::isa::{native, native_layout, vector_layout};
+use quincunx_dpas::program::{Listing, Statement};
+use quincunx_dpas::text;
+use quincunx_dpas::verify::{Allow, verify};
+use std::path::Path;
+use std::process::Command;
+
+/// True if the tool is there; where it has to be, it is a failure if not.
+fn has_tool() -> bool {
+    let found = Command::new("iga64").arg("-h").output().is_ok();
+    let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+    assert!(found || !required, "iga64 is missing: apt-get install libigc-tools");
+    found
+}
+
+fn run(direction: &str, platform: Platform, from: &Path, to: &Path) -> Result<(), String> {
+    let name = if platform == Platform::XeHpg { "12p71" } else { "12p72" };
+    let output = Command::new("iga64")
+        .args([direction, &format!("-p={name}"), "-q"])
+        .arg(from)
+        .arg("-o")
+        .arg(to)
+        .output()
+        .unwrap();
+    match output.status.success() && to.exists() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// Instructions whose text the tool reads: legal ones, of formats that it encodes as documented.
+fn instructions(random: &mut Random, platform: Platform, count: usize) -> Listing {
+    let arch = crate::common::arch(platform);
+    let mut listing = Listing::default();
+    while listing.items.len() < count {
+        let systolic = random.below(8) == 0;
+        let statement = if systolic {
+            let raw = native::TABLE.random(&mut |n| random.below(n), native_layout(platform));
+            Statement::Systolic(native::Inst::from_raw(&raw).unwrap())
+        } else {
+            let raw = vector::TABLE.random(&mut |n| random.below(n), vector_layout(platform));
+            Statement::Vector(vector::Inst::from_raw(&raw).unwrap())
+        };
+        let one = Listing { items: vec![statement.into()] };
+        let Ok(code) = binary::native::write(&one, platform) else { continue };
+        let (one, _) = binary::native::read(&code, platform);
+        let options = one.items[0].statement.options();
+        let plain = options.0 >> 10 == 0;
+        if let Statement::Vector(inst) = &one.items[0].statement {
+            let terms = inst.terms();
+            // Jumps need labels; the tool asks more of messages than we know.
+            let known = !terms.op.jumps() && terms.op != Op::Send && terms.op != Op::Nop;
+            if !known || !plain {
+                continue;
+            }
+        } else if !plain {
+            continue;
+        }
+        let program = quincunx_dpas::program::Program::Native(one.clone());
+        let found = verify(&program, &arch, &Allow::default());
+        if !found.is_empty() {
+            continue;
+        }
+        listing.items.extend(one.items);
+    }
+    listing
+}
+
+#[test]
+fn random_instructions_both_ways() {
+    if !has_tool() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("quincunx-peer-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (asm, bin, back) = (folder.join("a.asm"), folder.join("a.bin"), folder.join("b.asm"));
+    let mut random = Random::new(71);
+    let mut faults = Vec::new();
+    let mut agreed = 0;
+    for platform in [Platform::XeHpg, Platform::XeHpc] {
+        let listing = instructions(&mut random, platform, 600);
+        // What the tool refuses alone is left out: its rules on regions are its own.
+        let mut accepted = Listing::default();
+        let mut rest = vec![listing.items];
+        while let Some(items) = rest.pop() {
+            let part = Listing { items };
+            std::fs::write(&asm, text::native::print(&part)).unwrap();
+            let _ = std::fs::remove_file(&bin);
+            match run("-a", platform, &asm, &bin) {
+                Ok(()) => accepted.items.extend(part.items),
+                Err(_) if part.items.len() == 1 => {}
+                Err(_) => {
+                    let mut items = part.items;
+                    let tail = items.split_off(items.len() / 2);
+                    rest.extend([tail, items]);
+                }
+            }
+        }
+        std::fs::write(&asm, text::native::print(&accepted)).unwrap();
+        run("-a", platform, &asm, &bin).unwrap();
+        let (theirs, ours) =
+            (std::fs::read(&bin).unwrap(), binary::native::write(&accepted, platform).unwrap());
+        run("-d", platform, &bin, &back).unwrap();
+        let printed = std::fs::read_to_string(&back).unwrap();
+        let again = text::native::read(&printed, platform, SourceId(0)).unwrap();
+        let reread = binary::native::write(&again, platform).unwrap();
+        for (at, item) in accepted.items.iter().enumerate() {
+            let place = 16 * at..16 * at + 16;
+            let own = &ours[place.clone()];
+            if theirs.get(place.clone()) != Some(own) || reread.get(place) != Some(own) {
+                let one = Listing { items: vec![item.clone()] };
+                let hex = |bytes: &[u8]| text::to_hex(&bytes[16 * at..16 * at + 16]);
+                let text = text::native::print(&one);
+                faults.push(format!("{text} {} {} {}", hex(&ours), hex(&theirs), hex(&reread)));
+            } else {
+                agreed += 1;
+            }
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(faults, Vec::<String>::new());
+    assert!(agreed > 300, "{agreed}");
+}
