@@ -8,7 +8,7 @@ use crate::options::Settings;
 use crate::ports::Ports;
 use crate::program::{Item, Listing, Program, Statement};
 use crate::simulate::lower::{Memory, listing_steps, visa_operation};
-use crate::simulate::{Rules, State, Step};
+use crate::simulate::{Plan, Rules, State, Step};
 use crate::swsb;
 use crate::text;
 use crate::time;
@@ -217,15 +217,17 @@ impl quincunx_contract::Program for Artifact {
         checks
     }
 
-    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         // Dependencies do not matter here: instructions are in order. Types whose sums can leave
         // them do not exist (integers wrap by definition), so that the checked engine is the same.
         let found = verify(&self.program, &self.arch, &self.settings.allow);
         first_error(found)?;
         let (steps, bytes) = self.steps()?;
         let threads = if steps.iter().any(Step::is_fused) { 2 } else { 1 };
+        let plan = (engine == Engine::Fast).then(|| Plan::new(&steps, bytes, self.settings.rules));
         Ok(Box::new(Exec {
             steps,
+            plan,
             state: State {
                 dispatch_mask: self.settings.dispatch_mask,
                 ..State::new(threads, bytes)
@@ -300,9 +302,10 @@ impl quincunx_contract::Program for Artifact {
     }
 }
 
-/// The executor behind the ports.
+/// The executor, or a prepared plan, behind the ports.
 struct Exec {
     steps: Vec<Step>,
+    plan: Option<Plan>,
     state: State,
     rules: Rules,
     ports: Ports,
@@ -312,8 +315,11 @@ struct Exec {
 impl Machine for Exec {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
         self.ports.load(inputs, &mut self.state)?;
-        for step in &self.steps {
-            step.run(&mut self.state, self.rules)?;
+        match &mut self.plan {
+            Some(plan) => plan.run(&mut self.state)?,
+            None => {
+                self.steps.iter().try_for_each(|step| step.run(&mut self.state, self.rules))?;
+            }
         }
         self.ports.store(&self.state)
     }

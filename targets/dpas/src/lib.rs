@@ -5,6 +5,7 @@
 
 pub mod arch;
 mod artifact;
+mod bench;
 pub mod binary;
 pub mod files;
 pub mod isa;
@@ -71,5 +72,9 @@ impl Target for Dpas {
 
     fn isa(&self) -> &'static [&'static Table] {
         isa::TABLES
+    }
+
+    fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
+        bench::SUITES
     }
 }

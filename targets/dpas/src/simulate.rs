@@ -1,13 +1,15 @@
-//! The readable simulator.
+//! The readable simulator, and a fast one that does the same.
 
 pub mod decode;
 pub mod exact;
 pub(crate) mod exec;
+pub mod fast;
 pub mod float;
 pub mod lower;
 mod state;
 
 pub use decode::real;
 pub use exec::{Operation, Step, multiply};
+pub use fast::Plan;
 pub use float::{Model, Rules};
 pub use state::State;

@@ -69,20 +69,32 @@ impl Step {
     /// `Q6070` when an operand lies outside of the registers, `Q6071` when two fused threads are
     /// needed and there is one.
     pub fn run(&self, state: &mut State, rules: Rules) -> Result<()> {
+        match self {
+            Step::Multiply(operation) if operation.fused => operation.run_fused(state, rules),
+            _ => {
+                let mask = state.dispatch_mask;
+                state.threads.iter_mut().try_for_each(|bytes| self.run_alone(bytes, mask, rules))
+            }
+        }
+    }
+
+    /// Does the step on one thread, whose lanes are switched on by a mask.
+    ///
+    /// # Errors
+    /// As [`Step::run`].
+    pub fn run_alone(&self, bytes: &mut [u8], dispatch_mask: u32, rules: Rules) -> Result<()> {
         match *self {
             Step::Wait => Ok(()),
-            Step::Multiply(operation) => operation.run(state, rules),
+            Step::Multiply(operation) => operation.run(bytes, dispatch_mask, rules),
             Step::Copy { dst, src, size, lanes, offset, no_mask } => {
-                let enabled = enabled(state.dispatch_mask, offset, no_mask);
-                for thread in &mut state.threads {
-                    let bytes = size * lanes as usize;
-                    part(thread, dst, bytes)?;
-                    // Sources are read before anything is written.
-                    let source = part(thread, src, bytes)?.to_vec();
-                    for lane in (0..lanes).filter(|&lane| enabled >> lane & 1 == 1) {
-                        let at = lane as usize * size;
-                        thread[dst + at..dst + at + size].copy_from_slice(&source[at..at + size]);
-                    }
+                let enabled = enabled(dispatch_mask, offset, no_mask);
+                let length = size * lanes as usize;
+                part(bytes, dst, length)?;
+                // Sources are read before anything is written.
+                let source = part(bytes, src, length)?.to_vec();
+                for lane in (0..lanes).filter(|&lane| enabled >> lane & 1 == 1) {
+                    let at = lane as usize * size;
+                    bytes[dst + at..dst + at + size].copy_from_slice(&source[at..at + size]);
                 }
                 Ok(())
             }
@@ -95,6 +107,11 @@ pub(crate) fn enabled(dispatch_mask: u32, offset: u32, no_mask: bool) -> u32 {
     if no_mask { u32::MAX } else { dispatch_mask.checked_shr(offset).unwrap_or(0) }
 }
 
+fn unpaired(threads: usize) -> Diagnostic {
+    let message = format!("dpasw runs in two fused threads, found {threads}");
+    Diagnostic::invalid("Q6071", message)
+}
+
 fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8]> {
     at.checked_add(length).and_then(|end| bytes.get(at..end)).ok_or_else(|| {
         let size = bytes.len();
@@ -104,31 +121,33 @@ fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8]> {
 }
 
 impl Operation {
-    fn run(&self, state: &mut State, rules: Rules) -> Result<()> {
-        let enabled = enabled(state.dispatch_mask, self.offset, self.no_mask);
-        let mut a = [0; 4 * MAX_K * 8];
+    fn run(&self, bytes: &mut [u8], dispatch_mask: u32, rules: Rules) -> Result<()> {
         if self.fused {
-            // A is read from both threads before either writes.
-            let length = self.read_fused(&state.threads, &mut a)?;
-            return state
-                .threads
-                .iter_mut()
-                .try_for_each(|bytes| multiply(self, &a[..length], bytes, rules, enabled));
+            return Err(unpaired(1));
         }
+        let mut a = [0; 4 * MAX_K * 8];
         let length = self.shape.src2_bytes() as usize;
-        for bytes in &mut state.threads {
-            a[..length].copy_from_slice(part(bytes, self.src2, length)?);
-            multiply(self, &a[..length], bytes, rules, enabled)?;
-        }
-        Ok(())
+        a[..length].copy_from_slice(part(bytes, self.src2, length)?);
+        let enabled = enabled(dispatch_mask, self.offset, self.no_mask);
+        multiply(self, &a[..length], bytes, rules, enabled)
+    }
+
+    fn run_fused(&self, state: &mut State, rules: Rules) -> Result<()> {
+        let enabled = enabled(state.dispatch_mask, self.offset, self.no_mask);
+        // A is read from both threads before either writes.
+        let mut a = [0; 4 * MAX_K * 8];
+        let length = self.read_fused(&state.threads, &mut a)?;
+        state
+            .threads
+            .iter_mut()
+            .try_for_each(|bytes| multiply(self, &a[..length], bytes, rules, enabled))
     }
 
     /// A of two fused threads: the first half of its 32-byte registers from the first one (the odd
     /// one included), the others from the second one. Returns the number of bytes.
     fn read_fused(&self, threads: &[Vec<u8>], a: &mut [u8]) -> Result<usize> {
         let [first, second] = threads else {
-            let message = format!("dpasw runs in two fused threads, found {}", threads.len());
-            return Err(Diagnostic::invalid("Q6071", message));
+            return Err(unpaired(threads.len()));
         };
         let length = self.shape.src2_bytes() as usize;
         let own = (self.shape.fused_bytes() as usize).min(length);
@@ -245,13 +264,13 @@ fn integers(operation: &Operation, a: &[u8], bytes: &mut [u8], enabled: u32) {
 }
 
 /// How numbers of an accumulation are read and written.
-struct Format<T> {
+pub(super) struct Format<T> {
     element: fn(Precision, u64) -> T,
-    load: fn(Acc, u64) -> T,
-    store: fn(Acc, T) -> u64,
+    pub(super) load: fn(Acc, u64) -> T,
+    pub(super) store: fn(Acc, T) -> u64,
 }
 
-static SINGLE: Format<f32> = Format {
+pub(super) static SINGLE: Format<f32> = Format {
     element: real,
     load: |acc, code| match acc {
         Acc::Hf => real(Precision::Hf, code),

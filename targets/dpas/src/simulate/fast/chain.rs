@@ -1,0 +1,361 @@
+//! Chains of products that add to the same sums.
+
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
+use super::blocks::{Blocks, Place};
+use super::floats;
+use crate::precision::{Acc, Precision};
+use crate::shape::Shape;
+use crate::simulate::exec::{Operation, SINGLE, Step, enabled};
+use crate::simulate::float::{Model, Real, Rules};
+use quincunx_diag::Result;
+use quincunx_num::{Level, Loop};
+
+/// Most rows of D.
+pub(super) const ROWS: usize = 8;
+
+/// How the products of a chain are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// By dot products of four bytes. The unsigned side is A or B. `flipped` is the highest bit of
+    /// the bytes of A, for which the sums of B make up.
+    Dots { unsigned_left: bool, flipped: bool },
+    /// In i32.
+    Words,
+    /// In f32, product by product.
+    Singles,
+    /// In f64, which holds several products exactly.
+    Doubles,
+}
+
+/// One product of a chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    pub(super) operation: Operation,
+    /// A.
+    pub(super) left: Place,
+    /// Elements from one row of A to the next.
+    pub(super) left_stride: usize,
+    /// B.
+    pub(super) right: Place,
+    /// For every lane 128 times the sum of B.
+    pub(super) sums: Option<Place>,
+    /// The unpacked blocks of floats.
+    pub(super) blocks: Option<(usize, usize)>,
+    /// Columns of A.
+    pub(super) k: usize,
+}
+
+/// Products that add to the same sums, one after the other.
+pub(super) struct Chain {
+    pub(super) class: Class,
+    pub(super) first: Operation,
+    pub(super) products: Vec<Product>,
+}
+
+/// What all chains of a run have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) blocks: &'a Blocks,
+    pub(super) level: Level,
+    pub(super) rules: Rules,
+    pub(super) dispatch_mask: u32,
+}
+
+impl Chain {
+    /// Runs the products on the registers of a thread.
+    ///
+    /// # Errors
+    /// None: operands lie in the registers.
+    pub(super) fn run(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
+        match self.first.shape.lanes {
+            8 => self.run_lanes::<8>(file, context),
+            _ => self.run_lanes::<16>(file, context),
+        }
+    }
+
+    fn run_lanes<const N: usize>(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
+        match self.class {
+            Class::Dots { unsigned_left, .. } => {
+                self.with_sums::<N, i32>(&self.first, file, context, |sums, file| {
+                    dots(sums, &self.products, unsigned_left, file, context.blocks);
+                    true
+                });
+                Ok(())
+            }
+            Class::Words => {
+                self.with_sums::<N, i32>(&self.first, file, context, |sums, _| {
+                    let step = |sum: i32, a: i32, b: i32| sum.wrapping_add(a.wrapping_mul(b));
+                    let products = &self.products[..];
+                    context.level.run(Rows { sums, products, blocks: context.blocks, step });
+                    true
+                });
+                Ok(())
+            }
+            Class::Singles if !self.first.shape.dst.is_half() => {
+                self.singles::<N>(&self.first, &self.products, file, context);
+                Ok(())
+            }
+            Class::Doubles if !self.first.shape.dst.is_half() => {
+                self.doubles::<N>(&self.first, &self.products, file, context)
+            }
+            // Sums are rounded to 16 bits after every product.
+            _ => self.products.iter().try_for_each(|product| {
+                let (operation, products) = (&product.operation, std::slice::from_ref(product));
+                if self.class == Class::Singles {
+                    self.singles::<N>(operation, products, file, context);
+                    return Ok(());
+                }
+                self.doubles::<N>(operation, products, file, context)
+            }),
+        }
+    }
+
+    fn singles<const N: usize>(
+        &self,
+        first: &Operation,
+        products: &[Product],
+        file: &mut [u8],
+        context: Context<'_>,
+    ) {
+        self.with_sums::<N, f32>(first, file, context, |sums, _| {
+            floats::singles(sums, products, context);
+            true
+        });
+    }
+
+    /// Products whose sums f64 holds exactly run together; the others one by one, as far as f64
+    /// holds the sum of a stage, and else in the executor.
+    fn doubles<const N: usize>(
+        &self,
+        first: &Operation,
+        products: &[Product],
+        file: &mut [u8],
+        context: Context<'_>,
+    ) -> Result<()> {
+        let done = self.with_sums::<N, f32>(first, file, context, |sums, _| {
+            floats::exact_doubles(sums, products, context)
+        });
+        if done {
+            return Ok(());
+        }
+        for product in products {
+            let done = self.with_sums::<N, f32>(&product.operation, file, context, |sums, _| {
+                floats::rounded_doubles(sums, product, context)
+            });
+            if !done {
+                let step = Step::Multiply(product.operation);
+                step.run_alone(file, context.dispatch_mask, context.rules)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets sums grow that are src0 of the first operation at the beginning, and then dst. The work
+    /// says if it is done: if not, nothing is written.
+    fn with_sums<const N: usize, T: Sum>(
+        &self,
+        first: &Operation,
+        file: &mut [u8],
+        context: Context<'_>,
+        work: impl FnOnce(&mut [[T; N]], &[u8]) -> bool,
+    ) -> bool {
+        let mut sums = Aligned([[T::default(); N]; ROWS]);
+        let sums = &mut sums.0[..first.shape.repeat as usize];
+        let ftz = context.rules.ftz;
+        context.level.run(Load { operation: first, file, sums: &mut *sums, ftz });
+        let done = work(sums, file);
+        if done {
+            let enabled = enabled(context.dispatch_mask, first.offset, first.no_mask);
+            context.level.run(Store { operation: first, file, sums, enabled });
+        }
+        done
+    }
+}
+
+#[repr(align(64))]
+struct Aligned<T>(T);
+
+/// A type of sums.
+pub(super) trait Sum: bytemuck::Pod + Default {
+    /// From an element of src0.
+    fn load(acc: Acc, code: u64) -> Self;
+    /// As it is written to dst: NaN is canonical.
+    fn store(acc: Acc, sum: Self) -> u64;
+    fn canonical(self) -> Self;
+    fn flush(self) -> Self;
+}
+
+impl Sum for i32 {
+    fn load(_: Acc, code: u64) -> i32 {
+        code as u32 as i32
+    }
+
+    fn store(_: Acc, sum: i32) -> u64 {
+        (sum as u32).into()
+    }
+
+    #[inline(always)]
+    fn canonical(self) -> i32 {
+        self
+    }
+
+    #[inline(always)]
+    fn flush(self) -> i32 {
+        self
+    }
+}
+
+impl Sum for f32 {
+    fn load(acc: Acc, code: u64) -> f32 {
+        (SINGLE.load)(acc, code)
+    }
+
+    fn store(acc: Acc, sum: f32) -> u64 {
+        (SINGLE.store)(acc, sum)
+    }
+
+    #[inline(always)]
+    fn canonical(self) -> f32 {
+        Real::canonical(self)
+    }
+
+    #[inline(always)]
+    fn flush(self) -> f32 {
+        Real::flush(self)
+    }
+}
+
+struct Load<'a, const N: usize, T> {
+    operation: &'a Operation,
+    file: &'a [u8],
+    sums: &'a mut [[T; N]],
+    ftz: bool,
+}
+
+impl<const N: usize, T: Sum> Loop for Load<'_, N, T> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Some(src0) = self.operation.src0 else { return };
+        let acc = self.operation.shape.src0;
+        let size = acc.bytes() as usize;
+        let rows = self.file[src0..].chunks_exact(N * size);
+        for (sums, row) in self.sums.iter_mut().zip(rows) {
+            if size == 4 && cfg!(target_endian = "little") {
+                bytemuck::cast_slice_mut(&mut sums[..]).copy_from_slice(&row[..4 * N]);
+            } else {
+                for (sum, element) in sums.iter_mut().zip(row.chunks_exact(size)) {
+                    let code = element.iter().rev().fold(0, |code, &b| code << 8 | u64::from(b));
+                    *sum = T::load(acc, code);
+                }
+            }
+            if self.ftz {
+                sums.iter_mut().for_each(|sum| *sum = sum.flush());
+            }
+        }
+    }
+}
+
+struct Store<'a, const N: usize, T> {
+    operation: &'a Operation,
+    file: &'a mut [u8],
+    sums: &'a [[T; N]],
+    enabled: u32,
+}
+
+impl<const N: usize, T: Sum> Loop for Store<'_, N, T> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Shape { dst: acc, .. } = self.operation.shape;
+        let size = acc.bytes() as usize;
+        let all = u32::MAX >> (32 - N);
+        let rows = self.file[self.operation.dst..].chunks_exact_mut(N * size);
+        for (sums, row) in self.sums.iter().zip(rows) {
+            let mut sums = *sums;
+            sums.iter_mut().for_each(|sum| *sum = sum.canonical());
+            if size == 4 && self.enabled & all == all && cfg!(target_endian = "little") {
+                row[..4 * N].copy_from_slice(bytemuck::cast_slice(&sums[..]));
+                continue;
+            }
+            let places = row.chunks_exact_mut(size).zip(sums).enumerate();
+            for (_, (place, sum)) in places.filter(|(n, _)| self.enabled >> n & 1 == 1) {
+                place.copy_from_slice(&T::store(acc, sum).to_le_bytes()[..size]);
+            }
+        }
+    }
+}
+
+/// Adds products one by one, as `step` says.
+pub(super) struct Rows<'a, const N: usize, T, F> {
+    pub(super) sums: &'a mut [[T; N]],
+    pub(super) products: &'a [Product],
+    pub(super) blocks: &'a Blocks,
+    pub(super) step: F,
+}
+
+impl<const N: usize, T: bytemuck::Pod, F: Fn(T, T, T) -> T> Loop for Rows<'_, N, T, F> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for product in self.products {
+            let left = self.blocks.elements::<T>(product.left);
+            let right = self.blocks.elements::<T>(product.right).as_chunks::<N>().0;
+            let right = &right[..product.k];
+            for (row, sums) in self.sums.iter_mut().enumerate() {
+                let left = &left[row * product.left_stride..][..product.k];
+                let mut own = *sums;
+                for (&a, b) in left.iter().zip(right) {
+                    for (sum, &b) in own.iter_mut().zip(b) {
+                        *sum = (self.step)(*sum, a, b);
+                    }
+                }
+                *sums = own;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn dots<const N: usize>(
+    sums: &mut [[i32; N]],
+    products: &[Product],
+    unsigned_left: bool,
+    file: &[u8],
+    blocks: &Blocks,
+) {
+    let sums = sums.as_flattened_mut();
+    match N {
+        8 => avx512::narrow::dots(sums, products, unsigned_left, file, blocks),
+        _ => avx512::wide::dots(sums, products, unsigned_left, file, blocks),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn dots<const N: usize>(_: &mut [[i32; N]], _: &[Product], _: bool, _: &[u8], _: &Blocks) {
+    unreachable!("no plan has dot products here");
+}
+
+/// Explicit bits of the fraction of a float precision.
+pub(super) fn fraction_bits(precision: Precision) -> i32 {
+    match precision {
+        Precision::Bf => 7,
+        Precision::Bf8 => 2,
+        Precision::Hf8 => 3,
+        Precision::E2m1 => 1,
+        _ => 10,
+    }
+}
+
+/// Products that are added before a sum is rounded.
+pub(super) fn stage(product: &Product, rules: Rules) -> usize {
+    match rules.model {
+        Model::Exact => product.k,
+        Model::Stage => product.operation.shape.ops() as usize,
+        Model::Seq | Model::Fma => 1,
+    }
+}
