@@ -5,8 +5,9 @@ use crate::precision::Precision;
 use crate::program::Listing;
 use crate::shape::RowStride;
 use crate::simulate::lower::listing_steps;
-use crate::simulate::{Model, Plan, Rules, State, Step};
+use crate::simulate::{Model, Plan, Rules, State, Step, Vectors};
 use crate::text;
+use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result, SourceId};
 use quincunx_num::{F16, FloatOverflow, Level, Matrix, Packed};
@@ -18,7 +19,14 @@ pub(crate) static SUITES: &[Suite] = &[SIM];
 const SIM: Suite = Suite {
     name: "sim",
     doc: "64 dpas.8x8 with 16 lanes over 8 accumulators in the prepared simulator, on one thread",
-    options: &[LEVEL],
+    options: &[
+        OptionInfo::text(
+            "rows",
+            "Rows to measure, separated by commas, such as u8s8; all of them without",
+            "",
+        ),
+        LEVEL,
+    ],
     run: measure,
 };
 
@@ -42,9 +50,12 @@ const BLOCKS: usize = 8;
 const LEFT_BLOCKS: usize = 32;
 
 fn measure(run: &Run) -> Result<Vec<Row>> {
-    let level = run.level()?;
+    let (level, wanted) = (run.level()?, run.options.get("rows"));
     let mut rows = Vec::new();
     for (name, [weights, activations], model) in ROWS {
+        if !wanted.is_empty() && !wanted.split(',').any(|wanted| wanted == name) {
+            continue;
+        }
         let rules = Rules { model, ftz: false };
         let mut rate = gmacs(run, level, weights, activations, rules)?;
         if weights != activations {
@@ -70,7 +81,7 @@ fn gmacs(run: &Run, level: Level, weights: &str, activations: &str, rules: Rules
     };
     let shape = first.shape;
     let bytes = arch.file_bytes() as usize;
-    let mut plan = Plan::for_level(&steps, bytes, rules, level);
+    let mut plan = Plan::for_vectors(&steps, bytes, rules, Vectors::of(level));
     let mut state = State::new(1, bytes);
     fill(shape.weights, &mut state.threads[0][64 * 64..]);
     fill(shape.activations, &mut state.threads[0][128 * 64..]);
@@ -111,9 +122,11 @@ fn listing(weights: &str, activations: &str) -> Result<Listing> {
     for index in 0..BLOCKS * BLOCKS {
         let (dst, src1) = (8 * (index % BLOCKS), 64 + 8 * (index / BLOCKS));
         let src2 = 128 + 4 * (index % LEFT_BLOCKS);
+        // As tiles of a larger product, sums begin at zero.
+        let src0 = if index < BLOCKS { "null".to_owned() } else { format!("r{dst}") };
         let _ = writeln!(
             source,
-            "dpas.8x8 (16|M0) r{dst}:{acc} r{dst}:{acc} r{src1}:{weights} r{src2}.0:{activations}"
+            "dpas.8x8 (16|M0) r{dst}:{acc} {src0}:{acc} r{src1}:{weights} r{src2}.0:{activations}"
         );
     }
     text::native::read(&source, Platform::Xe2, SourceId(0)).map_err(|found| {

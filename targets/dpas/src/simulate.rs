@@ -10,6 +10,6 @@ mod state;
 
 pub use decode::real;
 pub use exec::{Operation, Step, multiply};
-pub use fast::Plan;
+pub use fast::{Plan, Vectors};
 pub use float::{Model, Rules};
 pub use state::State;

@@ -12,6 +12,8 @@ mod blocks;
 mod chain;
 mod floats;
 mod schedule;
+#[cfg(target_arch = "x86_64")]
+mod unpack512;
 
 use super::exec::Step;
 use super::float::Rules;
@@ -21,6 +23,35 @@ use chain::Context;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Level;
 use schedule::{Part, Scheduler};
+
+/// The vector instructions of a plan. Results do not depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vectors {
+    /// Which ones.
+    pub level: Level,
+    /// Products of pairs of bf too (`vdpbf16ps`), with 512-bit vectors.
+    pub pairs: bool,
+}
+
+impl Vectors {
+    /// The fastest ones of this processor at a level.
+    pub fn of(level: Level) -> Vectors {
+        #[cfg(target_arch = "x86_64")]
+        let pairs = level == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        let pairs = false;
+        Vectors { level, pairs }
+    }
+
+    /// All of this processor, slowest first.
+    pub fn available() -> impl Iterator<Item = Vectors> {
+        let both = |level| [Vectors { level, pairs: false }, Vectors::of(level)];
+        Level::available().flat_map(move |level| {
+            let [without, with] = both(level);
+            [Some(without), (with != without).then_some(with)].into_iter().flatten()
+        })
+    }
+}
 
 /// A prepared program.
 pub struct Plan {
@@ -34,16 +65,18 @@ pub struct Plan {
 impl Plan {
     /// Prepares steps for threads of so many bytes and the fastest instructions of this processor.
     pub fn new(steps: &[Step], bytes: usize, rules: Rules) -> Plan {
-        Plan::for_level(steps, bytes, rules, Level::best())
+        Plan::for_vectors(steps, bytes, rules, Vectors::of(Level::best()))
     }
 
     /// Prepares steps for certain instructions.
     ///
     /// # Panics
-    /// When the processor does not have them ([`Level::is_available`]).
-    pub fn for_level(steps: &[Step], bytes: usize, rules: Rules, level: Level) -> Plan {
-        assert!(level.is_available(), "this processor lacks {level}");
-        let mut scheduler = Scheduler::new(level, rules, bytes);
+    /// When the processor does not have them ([`Vectors::available`]).
+    pub fn for_vectors(steps: &[Step], bytes: usize, rules: Rules, vectors: Vectors) -> Plan {
+        let Vectors { level, pairs } = vectors;
+        let has = level.is_available() && (!pairs || Vectors::of(level).pairs);
+        assert!(has, "this processor lacks {vectors:?}");
+        let mut scheduler = Scheduler::new(vectors, rules, bytes);
         steps.iter().for_each(|step| scheduler.push(step));
         let (parts, blocks) = scheduler.finish();
         Plan { parts, blocks, bytes, rules, level }

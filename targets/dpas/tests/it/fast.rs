@@ -4,8 +4,7 @@ use crate::common::Random;
 use crate::common::definition::fill;
 use quincunx_dpas::precision::{Acc, Precision};
 use quincunx_dpas::shape::{RowStride, Shape};
-use quincunx_dpas::simulate::{Model, Operation, Plan, Rules, State, Step};
-use quincunx_num::Level;
+use quincunx_dpas::simulate::{Model, Operation, Plan, Rules, State, Step, Vectors};
 
 /// Bytes of a register file that is small enough for operands to meet.
 const BYTES: usize = 8192;
@@ -189,21 +188,27 @@ fn similar(random: &mut Random, precision: Precision, bytes: &mut [u8]) {
 }
 
 /// Runs both on the same state; they agree on every byte, and on the first problem.
-fn check(steps: &[Step], rules: Rules, state: &State, level: Level, name: &dyn std::fmt::Debug) {
+fn check(
+    steps: &[Step],
+    rules: Rules,
+    state: &State,
+    vectors: Vectors,
+    name: &dyn std::fmt::Debug,
+) {
     let mut expected = state.clone();
     let problem = steps.iter().try_for_each(|step| step.run(&mut expected, rules)).err();
-    let mut plan = Plan::for_level(steps, BYTES, rules, level);
+    let mut plan = Plan::for_vectors(steps, BYTES, rules, vectors);
     // A second run of a plan starts afresh.
     for _ in 0..2 {
         let mut found = state.clone();
         let result = plan.run(&mut found).err();
         let code = |problem: &Option<quincunx_diag::Diagnostic>| problem.as_ref().map(|p| p.code());
-        assert_eq!(code(&result), code(&problem), "{name:?} {level}");
+        assert_eq!(code(&result), code(&problem), "{name:?} {vectors:?}");
         for (found, expected) in found.threads.iter().zip(&expected.threads) {
             let byte = found.iter().zip(expected).position(|(a, b)| a != b);
             if let Some(byte) = byte {
                 let (a, b) = (&found[byte & !3..][..4], &expected[byte & !3..][..4]);
-                panic!("{name:?} {level} byte {byte}: {a:x?} not {b:x?}: {rules:?} {steps:?}");
+                panic!("{name:?} {vectors:?} byte {byte}: {a:x?} not {b:x?}: {rules:?} {steps:?}");
             }
         }
     }
@@ -215,8 +220,8 @@ fn plans_do_what_the_executor_does() {
     let (mut all, mut alone) = (0, 0);
     for index in 0..4000 {
         let Case { steps, rules, state, .. } = case(&mut random);
-        for level in Level::available() {
-            check(&steps, rules, &state, level, &index);
+        for vectors in Vectors::available() {
+            check(&steps, rules, &state, vectors, &index);
         }
         all += steps.iter().filter(|step| matches!(step, Step::Multiply(_))).count();
         alone += Plan::new(&steps, BYTES, rules).unprepared();
@@ -263,10 +268,10 @@ fn every_precision_is_prepared() {
                 for model in [Model::Seq, Model::Fma, Model::Stage, Model::Exact] {
                     let rules = Rules { model, ftz: false };
                     let state = state(&mut random, shape, 1);
-                    for level in Level::available() {
-                        let plan = Plan::for_level(&steps, BYTES, rules, level);
+                    for vectors in Vectors::available() {
+                        let plan = Plan::for_vectors(&steps, BYTES, rules, vectors);
                         assert_eq!(plan.unprepared(), 0, "{shape:?}");
-                        check(&steps, rules, &state, level, &shape);
+                        check(&steps, rules, &state, vectors, &shape);
                     }
                 }
             }
@@ -294,8 +299,8 @@ fn changed_programs_are_not_what_they_were() {
         if let Step::Multiply(product) = &mut steps[at] {
             change(&mut random, main, product);
         }
-        for level in Level::available() {
-            check(&steps, rules, &state, level, &index);
+        for vectors in Vectors::available() {
+            check(&steps, rules, &state, vectors, &index);
         }
         let mut after = state.clone();
         let works = Plan::new(&steps, BYTES, rules).run(&mut after).is_ok();

@@ -5,6 +5,7 @@
 //! `d` of a row becomes the elements `d * per ..` of the row, and a row of dwords of B becomes `per`
 //! rows of elements, a lane beside the other.
 
+use super::chain::at_level;
 use crate::precision::Precision;
 use crate::shape::Shape;
 use crate::simulate::decode::{integer, real};
@@ -39,6 +40,8 @@ pub(super) enum Form {
     Words,
     /// f32.
     Singles,
+    /// Pairs of bf, the halves of every dword exchanged: the first element is in the upper half.
+    Pairs,
     /// f64, behind the same as f32.
     Doubles,
 }
@@ -112,6 +115,18 @@ impl Block {
         Block { from: bytes, rows, ..Block::right(operation, Form::Sums { signed }) }
     }
 
+    pub(super) fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes
+    }
+
     /// True if it depends on any of these bytes of the registers.
     pub(super) fn depends_on(&self, bytes: &std::ops::Range<usize>) -> bool {
         let (start, length) = self.source;
@@ -132,6 +147,7 @@ impl Block {
     fn lines(&self) -> usize {
         let bytes = match self.form {
             Form::Bytes { .. } => self.elements(),
+            Form::Pairs => 2 * self.elements(),
             Form::Sums { .. } => 64,
             Form::Words | Form::Singles => 4 * self.elements(),
             Form::Doubles => 4 * self.elements().next_multiple_of(16) + 8 * self.elements(),
@@ -154,10 +170,27 @@ pub(super) struct Magnitudes {
     pub(super) most: u32,
 }
 
+struct Entry {
+    block: Block,
+    /// The first of its lines, and their number.
+    first: usize,
+    count: usize,
+    /// Lines of f32 before those of f64.
+    skipped: usize,
+    magnitudes: Magnitudes,
+}
+
+impl Magnitudes {
+    /// Those of two blocks together.
+    pub(super) fn with(self, other: Magnitudes) -> Magnitudes {
+        Magnitudes { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+}
+
 /// The unpacked operands of a plan.
 #[derive(Default)]
 pub(super) struct Blocks {
-    list: Vec<(Block, usize, Magnitudes)>,
+    list: Vec<Entry>,
     known: HashMap<Block, usize>,
     lines: Vec<Line>,
 }
@@ -174,29 +207,29 @@ impl Blocks {
         }
         self.lines.resize(first + count, Line([0; 16]));
         let id = self.list.len();
-        self.list.push((block, first, Magnitudes::default()));
+        let skipped = if block.form == Form::Doubles { block.single_lines() } else { 0 };
+        self.list.push(Entry { block, first, count, skipped, magnitudes: Magnitudes::default() });
         self.known.insert(block, id);
         Some(id)
     }
 
     /// The block with a number.
     pub(super) fn block(&self, id: usize) -> &Block {
-        &self.list[id].0
+        &self.list[id].block
     }
 
     /// Where the elements of a block are.
     pub(super) fn place(&self, id: usize) -> Place {
-        let (block, first, _) = &self.list[id];
-        let skipped = if block.form == Form::Doubles { block.single_lines() } else { 0 };
-        Place::Unpacked(first + skipped)
+        Place::Unpacked(self.list[id].first + self.list[id].skipped)
     }
 
     /// The magnitudes of the elements of a block of floats.
     pub(super) fn magnitudes(&self, id: usize) -> Magnitudes {
-        self.list[id].2
+        self.list[id].magnitudes
     }
 
     /// Elements from a place on.
+    #[inline(always)]
     pub(super) fn elements<T: bytemuck::Pod>(&self, place: Place) -> &[T] {
         match place {
             Place::Unpacked(line) => bytemuck::cast_slice(&self.lines[line..]),
@@ -206,62 +239,55 @@ impl Blocks {
 
     /// Unpacks a block from the registers.
     pub(super) fn unpack(&mut self, id: usize, file: &[u8], level: Level) {
-        let (block, first, _) = self.list[id];
+        let entry = &mut self.list[id];
+        let (block, first) = (&entry.block, entry.first);
         if let Form::Sums { signed } = block.form {
-            let sums = {
-                let bytes = match block.from {
-                    Place::File(at) => &file[at..],
-                    place => self.elements::<u8>(place),
-                };
-                column_sums(&block, &bytes[..block.rows * block.row_bytes], signed)
+            let bytes = match block.from {
+                Place::File(at) => &file[at..],
+                Place::Unpacked(line) => bytemuck::cast_slice(&self.lines[line..]),
             };
+            let bytes = &bytes[..block.rows * block.row_bytes];
+            let sums = super::chain::column_sums(bytes, block.lanes, signed);
             self.lines[first] = Line(sums);
             return;
         }
         let Place::File(at) = block.from else { return };
-        let mut words = [0; MAX_WORDS];
-        let words = gather(&block, &file[at..], &mut words);
-        let out = &mut self.lines[first..first + block.lines()];
-        self.list[id].2 = level.run(Unpack { block: &block, words, out });
+        let bytes = &file[at..];
+        let out = &mut self.lines[first..first + entry.count];
+        let length = block.rows * block.row_bytes;
+        let whole = block.stride == block.row_bytes && block.row_bytes.is_multiple_of(4);
+        entry.magnitudes = if whole {
+            unpack(block, &bytes.as_chunks().0[..length / 4], out, level)
+        } else {
+            unpack(block, gather(block, bytes, &mut [[0; 4]; MAX_WORDS]), out, level)
+        };
     }
+}
+
+fn unpack(block: &Block, words: &[[u8; 4]], out: &mut [Line], level: Level) -> Magnitudes {
+    #[cfg(target_arch = "x86_64")]
+    if level == Level::Avx512 {
+        if let Some(magnitudes) = super::unpack512::unpack(block, words, out) {
+            return magnitudes;
+        }
+    }
+    at_level(level, Unpack { block, words, out })
 }
 
 /// The dwords of a block; those of rows that end within one are filled up with zeros.
-fn gather<'a>(block: &Block, bytes: &[u8], words: &'a mut [u32; MAX_WORDS]) -> &'a [u32] {
+fn gather<'a>(block: &Block, bytes: &[u8], words: &'a mut [[u8; 4]; MAX_WORDS]) -> &'a [[u8; 4]] {
     let row_words = block.row_bytes.div_ceil(4);
-    let count = row_words * block.rows;
-    let places: &mut [u8] = bytemuck::cast_slice_mut(&mut words[..count]);
-    if block.stride == 4 * row_words && block.row_bytes == block.stride {
-        places.copy_from_slice(&bytes[..4 * count]);
-    } else {
-        for (row, place) in places.chunks_mut(4 * row_words).enumerate() {
-            let row = &bytes[row * block.stride..][..block.row_bytes];
-            place[..row.len()].copy_from_slice(row);
-        }
+    let words = &mut words[..row_words * block.rows];
+    for (row, place) in words.as_flattened_mut().chunks_mut(4 * row_words).enumerate() {
+        let row = &bytes[row * block.stride..][..block.row_bytes];
+        place[..row.len()].copy_from_slice(row);
     }
-    words[..count].iter_mut().for_each(|word| *word = u32::from_le(*word));
-    &words[..count]
-}
-
-/// 128 times the sum of the four bytes of every dword of every row, lane by lane.
-fn column_sums(block: &Block, bytes: &[u8], signed: bool) -> [u32; 16] {
-    let mut sums = [0u32; 16];
-    for row in bytes.chunks(block.row_bytes) {
-        for (sum, lane) in sums.iter_mut().zip(row.as_chunks::<4>().0) {
-            let sum_of = |byte: u8| match signed {
-                true => i32::from(byte.cast_signed()),
-                false => i32::from(byte),
-            };
-            let four: i32 = lane.iter().map(|&byte| sum_of(byte)).sum();
-            *sum = sum.wrapping_add((128 * four) as u32);
-        }
-    }
-    sums
+    words
 }
 
 struct Unpack<'a> {
     block: &'a Block,
-    words: &'a [u32],
+    words: &'a [[u8; 4]],
     out: &'a mut [Line],
 }
 
@@ -280,6 +306,8 @@ impl Loop for Unpack<'_> {
                 Magnitudes::default()
             }
             Form::Singles => self.singles(),
+            // The vector instructions that take pairs come with those that unpack them.
+            Form::Pairs => Magnitudes::default(),
             Form::Doubles => {
                 let (count, skipped) = (self.block.elements(), self.block.single_lines());
                 let (singles, doubles) = self.out.split_at_mut(skipped);
@@ -301,45 +329,40 @@ impl Loop for Unpack<'_> {
 impl Unpack<'_> {
     #[inline(always)]
     fn bytes(self, flip: u32) {
-        let (words, lanes, out) = (self.words, self.block.lanes, self.out);
-        let out: &mut [u32] = bytemuck::cast_slice_mut(out);
+        let (words, lanes) = (self.words, self.block.lanes);
+        let out: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.out);
         // The sign bit of an element is copied into all higher ones of its byte: bit `b`, times
         // `2^(8 - b) - 2`.
         let signed = self.block.precision.is_signed();
         match self.block.precision.bits() {
-            1 => expand::<8, _>(words, lanes, out, |word, part| {
-                let bytes = spread::<1>(word >> (4 * part));
-                (if signed { bytes * 0xff } else { bytes }) ^ flip
+            1 => expand::<8, _>(words, lanes, out, |four| {
+                let bytes = spread::<1>(four);
+                ((if signed { bytes * 0xff } else { bytes }) ^ flip).to_le_bytes()
             }),
-            2 => expand::<4, _>(words, lanes, out, |word, part| {
-                let bytes = spread::<2>(word >> (8 * part));
-                (if signed { bytes | ((bytes & 0x0202_0202) * 0x7e) } else { bytes }) ^ flip
+            2 => expand::<4, _>(words, lanes, out, |four| {
+                let bytes = spread::<2>(four);
+                let sign = if signed { (bytes & 0x0202_0202) * 0x7e } else { 0 };
+                ((bytes | sign) ^ flip).to_le_bytes()
             }),
-            4 => expand::<2, _>(words, lanes, out, |word, part| {
-                let bytes = spread::<4>(word >> (16 * part));
-                (if signed { bytes | ((bytes & 0x0808_0808) * 0x1e) } else { bytes }) ^ flip
+            4 => expand::<2, _>(words, lanes, out, |four| {
+                let bytes = spread::<4>(four);
+                let sign = if signed { (bytes & 0x0808_0808) * 0x1e } else { 0 };
+                ((bytes | sign) ^ flip).to_le_bytes()
             }),
-            _ => expand::<1, _>(words, lanes, out, |word, _| word ^ flip),
+            _ => expand::<1, _>(words, lanes, out, |four| (four ^ flip).to_le_bytes()),
         }
-        #[cfg(target_endian = "big")]
-        out.iter_mut().for_each(|word| *word = word.to_le());
     }
 
     #[inline(always)]
     fn words(self) {
         let (words, lanes, precision) = (self.words, self.block.lanes, self.block.precision);
         let out: &mut [i32] = bytemuck::cast_slice_mut(self.out);
+        let element = |code: u32| integer(precision, code.into());
         match precision.bits() {
-            1 => expand::<32, _>(words, lanes, out, |w, j| integer(precision, (w >> j).into())),
-            2 => {
-                expand::<16, _>(words, lanes, out, |w, j| integer(precision, (w >> (2 * j)).into()))
-            }
-            4 => {
-                expand::<8, _>(words, lanes, out, |w, j| integer(precision, (w >> (4 * j)).into()))
-            }
-            _ => {
-                expand::<4, _>(words, lanes, out, |w, j| integer(precision, (w >> (8 * j)).into()))
-            }
+            1 => expand::<32, _>(words, lanes, out, element),
+            2 => expand::<16, _>(words, lanes, out, element),
+            4 => expand::<8, _>(words, lanes, out, element),
+            _ => expand::<4, _>(words, lanes, out, element),
         }
     }
 
@@ -349,21 +372,15 @@ impl Unpack<'_> {
         let out: &mut [f32] = &mut bytemuck::cast_slice_mut(self.out)[..count];
         let precision = self.block.precision;
         match precision {
-            Precision::Bf => expand::<2, _>(words, lanes, out, |word, part| {
-                f32::from_bits(if part == 0 { word << 16 } else { word & 0xffff_0000 })
-            }),
-            Precision::Hf => {
-                expand::<2, _>(words, lanes, out, |word, part| half(word >> (16 * part)))
-            }
+            Precision::Bf => expand::<2, _>(words, lanes, out, |code| f32::from_bits(code << 16)),
+            Precision::Hf => expand::<2, _>(words, lanes, out, half),
             Precision::Tf32 => {
-                expand::<1, _>(words, lanes, out, |word, _| f32::from_bits(word & 0xffff_e000));
+                expand::<1, _>(words, lanes, out, |code| f32::from_bits(code & 0xffff_e000));
             }
-            Precision::E2m1 => expand::<8, _>(words, lanes, out, |word, part| {
-                real(precision, (word >> (4 * part) & 15).into())
-            }),
-            _ => expand::<4, _>(words, lanes, out, |word, part| {
-                real(precision, (word >> (8 * part) & 255).into())
-            }),
+            Precision::E2m1 => {
+                expand::<8, _>(words, lanes, out, |code| real(precision, (code & 15).into()));
+            }
+            _ => expand::<4, _>(words, lanes, out, |code| real(precision, (code & 255).into())),
         }
         magnitudes(out)
     }
@@ -371,7 +388,7 @@ impl Unpack<'_> {
 
 /// The lowest and the highest magnitude. NaN counts as its bits, above infinity.
 #[inline(always)]
-pub(super) fn magnitudes(numbers: &[f32]) -> Magnitudes {
+fn magnitudes(numbers: &[f32]) -> Magnitudes {
     let (mut below, mut most) = (u32::MAX, 0);
     for number in numbers {
         let bits = number.to_bits() & 0x7fff_ffff;
@@ -380,6 +397,18 @@ pub(super) fn magnitudes(numbers: &[f32]) -> Magnitudes {
         below = below.min(bits.wrapping_sub(1));
     }
     Magnitudes { least: below.saturating_add(1), most }
+}
+
+/// The magnitudes of numbers, as a loop.
+pub(super) struct MagnitudesOf<'a>(pub(super) &'a [f32]);
+
+impl Loop for MagnitudesOf<'_> {
+    type Result = Magnitudes;
+
+    #[inline(always)]
+    fn run(self) -> Magnitudes {
+        magnitudes(self.0)
+    }
 }
 
 /// IEEE binary16 in the low half of a dword, as f32; a NaN stays one.
@@ -399,38 +428,52 @@ fn spread<const BITS: u32>(word: u32) -> u32 {
     element(0) | element(1) | element(2) | element(3)
 }
 
-/// Makes `PER` elements of every dword.
+/// Makes `PER` elements of every dword. Each gets its part of the dword in the lowest bits; what the
+/// others hold is not said.
 #[inline(always)]
 fn expand<const PER: usize, T>(
-    words: &[u32],
+    words: &[[u8; 4]],
     lanes: usize,
     out: &mut [T],
-    element: impl Fn(u32, u32) -> T,
+    element: impl Fn(u32) -> T,
 ) {
-    match lanes {
-        1 => {
+    match (lanes, PER) {
+        // Widths that vector instructions extend.
+        (1, 2) => {
+            let halves = words.as_flattened().as_chunks::<2>().0;
+            for (out, &half) in out.iter_mut().zip(halves) {
+                *out = element(u16::from_le_bytes(half).into());
+            }
+        }
+        (1, 4) => {
+            for (out, &byte) in out.iter_mut().zip(words.as_flattened()) {
+                *out = element(byte.into());
+            }
+        }
+        (1, _) => {
             for (out, &word) in out.as_chunks_mut::<PER>().0.iter_mut().zip(words) {
+                let word = u32::from_le_bytes(word);
                 for (part, out) in out.iter_mut().enumerate() {
-                    *out = element(word, part as u32);
+                    *out = element(word >> (32 / PER * part));
                 }
             }
         }
-        8 => expand_rows::<PER, 8, T>(words, out, element),
+        (8, _) => expand_rows::<PER, 8, T>(words, out, element),
         _ => expand_rows::<PER, 16, T>(words, out, element),
     }
 }
 
 #[inline(always)]
 fn expand_rows<const PER: usize, const LANES: usize, T>(
-    words: &[u32],
+    words: &[[u8; 4]],
     out: &mut [T],
-    element: impl Fn(u32, u32) -> T,
+    element: impl Fn(u32) -> T,
 ) {
-    let mut rows = out.as_chunks_mut::<LANES>().0.iter_mut();
-    for words in words.as_chunks::<LANES>().0 {
-        for (part, row) in rows.by_ref().take(PER).enumerate() {
+    let rows = out.as_chunks_mut::<LANES>().0.as_chunks_mut::<PER>().0;
+    for (rows, words) in rows.iter_mut().zip(words.as_chunks::<LANES>().0) {
+        for (part, row) in rows.iter_mut().enumerate() {
             for (out, &word) in row.iter_mut().zip(words) {
-                *out = element(word, part as u32);
+                *out = element(u32::from_le_bytes(word) >> (32 / PER * part));
             }
         }
     }

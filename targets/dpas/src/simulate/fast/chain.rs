@@ -1,7 +1,7 @@
 //! Chains of products that add to the same sums.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512;
+use super::avx512 as vectors;
 use super::blocks::{Blocks, Place};
 use super::floats;
 use crate::precision::{Acc, Precision};
@@ -24,6 +24,8 @@ pub(super) enum Class {
     Words,
     /// In f32, product by product.
     Singles,
+    /// In f32, two products of bf at a time.
+    Pairs,
     /// In f64, which holds several products exactly.
     Doubles,
 }
@@ -87,12 +89,12 @@ impl Chain {
                 self.with_sums::<N, i32>(&self.first, file, context, |sums, _| {
                     let step = |sum: i32, a: i32, b: i32| sum.wrapping_add(a.wrapping_mul(b));
                     let products = &self.products[..];
-                    context.level.run(Rows { sums, products, blocks: context.blocks, step });
+                    at_level(context.level, Rows { sums, products, blocks: context.blocks, step });
                     true
                 });
                 Ok(())
             }
-            Class::Singles if !self.first.shape.dst.is_half() => {
+            Class::Singles | Class::Pairs if !self.first.shape.dst.is_half() => {
                 self.singles::<N>(&self.first, &self.products, file, context);
                 Ok(())
             }
@@ -102,11 +104,11 @@ impl Chain {
             // Sums are rounded to 16 bits after every product.
             _ => self.products.iter().try_for_each(|product| {
                 let (operation, products) = (&product.operation, std::slice::from_ref(product));
-                if self.class == Class::Singles {
-                    self.singles::<N>(operation, products, file, context);
-                    return Ok(());
+                if self.class == Class::Doubles {
+                    return self.doubles::<N>(operation, products, file, context);
                 }
-                self.doubles::<N>(operation, products, file, context)
+                self.singles::<N>(operation, products, file, context);
+                Ok(())
             }),
         }
     }
@@ -119,13 +121,16 @@ impl Chain {
         context: Context<'_>,
     ) {
         self.with_sums::<N, f32>(first, file, context, |sums, _| {
-            floats::singles(sums, products, context);
+            match self.class {
+                Class::Pairs => floats::pairs(sums, products, context),
+                _ => floats::singles(sums, products, context),
+            }
             true
         });
     }
 
-    /// Products whose sums f64 holds exactly run together; the others one by one, as far as f64
-    /// holds the sum of a stage, and else in the executor.
+    /// Products whose stages f64 holds exactly run together; if there are others, each product runs
+    /// alone, those in the executor.
     fn doubles<const N: usize>(
         &self,
         first: &Operation,
@@ -134,14 +139,15 @@ impl Chain {
         context: Context<'_>,
     ) -> Result<()> {
         let done = self.with_sums::<N, f32>(first, file, context, |sums, _| {
-            floats::exact_doubles(sums, products, context)
+            floats::doubles(sums, products, context)
         });
         if done {
             return Ok(());
         }
         for product in products {
+            let products = std::slice::from_ref(product);
             let done = self.with_sums::<N, f32>(&product.operation, file, context, |sums, _| {
-                floats::rounded_doubles(sums, product, context)
+                floats::doubles(sums, products, context)
             });
             if !done {
                 let step = Step::Multiply(product.operation);
@@ -163,11 +169,11 @@ impl Chain {
         let mut sums = Aligned([[T::default(); N]; ROWS]);
         let sums = &mut sums.0[..first.shape.repeat as usize];
         let ftz = context.rules.ftz;
-        context.level.run(Load { operation: first, file, sums: &mut *sums, ftz });
+        at_level(context.level, Load { operation: first, file, sums: &mut *sums, ftz });
         let done = work(sums, file);
         if done {
             let enabled = enabled(context.dispatch_mask, first.offset, first.no_mask);
-            context.level.run(Store { operation: first, file, sums, enabled });
+            at_level(context.level, Store { operation: first, file, sums, enabled });
         }
         done
     }
@@ -175,6 +181,35 @@ impl Chain {
 
 #[repr(align(64))]
 struct Aligned<T>(T);
+
+/// Runs a loop that was compiled for a level of this processor. [`Level::run`] asks the processor
+/// every time, and gives the middle level no fused additions.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn at_level<L: Loop>(level: Level, work: L) -> L::Result {
+    // SAFETY: A plan has a level only if the processor has it, and with it the instructions.
+    match level {
+        Level::Scalar => work.run(),
+        Level::Avx2 => unsafe { avx2(work) },
+        Level::Avx512 => unsafe { avx512(work) },
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn at_level<L: Loop>(_: Level, work: L) -> L::Result {
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn avx2<L: Loop>(work: L) -> L::Result {
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+fn avx512<L: Loop>(work: L) -> L::Result {
+    work.run()
+}
 
 /// A type of sums.
 pub(super) trait Sum: bytemuck::Pod + Default {
@@ -330,13 +365,27 @@ fn dots<const N: usize>(
 ) {
     let sums = sums.as_flattened_mut();
     match N {
-        8 => avx512::narrow::dots(sums, products, unsigned_left, file, blocks),
-        _ => avx512::wide::dots(sums, products, unsigned_left, file, blocks),
+        8 => vectors::narrow::dots(sums, products, unsigned_left, file, blocks),
+        _ => vectors::wide::dots(sums, products, unsigned_left, file, blocks),
+    }
+}
+
+/// For every lane 128 times the sum of the bytes of B; only where there are dot products.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn column_sums(bytes: &[u8], lanes: usize, signed: bool) -> [u32; 16] {
+    match lanes {
+        8 => vectors::narrow::column_sums(bytes, signed),
+        _ => vectors::wide::column_sums(bytes, signed),
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn dots<const N: usize>(_: &mut [[i32; N]], _: &[Product], _: bool, _: &[u8], _: &Blocks) {
+    unreachable!("no plan has dot products here");
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn column_sums(_: &[u8], _: usize, _: bool) -> [u32; 16] {
     unreachable!("no plan has dot products here");
 }
 

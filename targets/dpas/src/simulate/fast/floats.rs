@@ -7,14 +7,18 @@
 //!   has at most 22 significant bits. Rounding it changes nothing, and a fused addition gives what
 //!   a multiplication and an addition give.
 //! * `stage`, `exact`: f64 adds up products without a rounding as long as all sums are multiples of
-//!   `2^lo` and below `2^(lo + 53)`. Where that holds for the accumulators too, the only rounding
-//!   is that to f32. Where it does not, the f64 that is added last is rounded to odd: 53 bits, the
-//!   last of which says if something is missing, are enough to round to the 24 of f32.
+//!   `2^lo` and below `2^(lo + 53)`. That sum and the accumulator are added in f64 too, and then
+//!   rounded to f32. The first of these roundings does harm only if it hits the middle between two
+//!   numbers of f32: every other number of f64 lies on the same side of all middles as what it was
+//!   rounded from. Rounding to odd never hits a middle by accident; it is the general way.
+//!   Where all numbers are multiples of 2^-149, middles below the normal numbers of f32 do not
+//!   occur, so that it is enough to look at 29 bits. Where f64 holds all sums of a chain, no
+//!   rounding does harm.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
-use super::blocks::{Magnitudes, magnitudes};
-use super::chain::{Context, Product, ROWS, Rows, fraction_bits, stage};
+use super::blocks::{Magnitudes, MagnitudesOf};
+use super::chain::{Context, Product, Rows, at_level, fraction_bits, stage};
 use crate::simulate::float::{Model, Real};
 use quincunx_num::{Level, Loop};
 
@@ -36,13 +40,25 @@ impl Window {
         Window { lo: field(magnitudes.least) - 127 - fraction_bits, hi }
     }
 
-    fn of_products(product: &Product, context: Context<'_>) -> Window {
-        let Some((left, right)) = product.blocks else { return Window { lo: 0, hi: FAR } };
+    /// Of all products of a chain, and if an element of A or B is subnormal.
+    fn of_products(products: &[Product], context: Context<'_>) -> (Window, bool) {
+        let nothing = Magnitudes { least: u32::MAX, most: 0 };
+        let (mut left, mut right) = (nothing, nothing);
+        for (a, b) in products.iter().filter_map(|product| product.blocks) {
+            left = left.with(context.blocks.magnitudes(a));
+            right = right.with(context.blocks.magnitudes(b));
+        }
+        let subnormal = left.least.min(right.least) < 0x80_0000;
+        let Some(product) = products.first() else { return (Window { lo: 0, hi: FAR }, subnormal) };
         let shape = &product.operation.shape;
-        let blocks = context.blocks;
-        let left = Window::of(blocks.magnitudes(left), fraction_bits(shape.activations));
-        let right = Window::of(blocks.magnitudes(right), fraction_bits(shape.weights));
-        Window { lo: left.lo + right.lo, hi: left.hi + right.hi }
+        let left = Window::of(left, fraction_bits(shape.activations));
+        let right = Window::of(right, fraction_bits(shape.weights));
+        (Window { lo: left.lo + right.lo, hi: left.hi + right.hi }, subnormal)
+    }
+
+    /// Of sums.
+    fn of_sums<const N: usize>(sums: &[[f32; N]], level: Level) -> Window {
+        Window::of(at_level(level, MagnitudesOf(sums.as_flattened())), 23)
     }
 
     /// True if f64 holds sums of `terms` such numbers, also if each was made larger by a rounding
@@ -54,9 +70,33 @@ impl Window {
 }
 
 /// True if every product is a number of f32.
-pub(super) fn is_exact(product: &Product, context: Context<'_>) -> bool {
-    let Window { lo, hi } = Window::of_products(product, context);
+pub(super) fn are_exact(products: &[Product], context: Context<'_>) -> bool {
+    let (Window { lo, hi }, _) = Window::of_products(products, context);
     lo >= -149 && hi <= 128
+}
+
+/// Adds products of bf two by two.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn pairs<const N: usize>(
+    sums: &mut [[f32; N]],
+    products: &[Product],
+    context: Context<'_>,
+) {
+    let start = Window::of_sums(sums, context.level);
+    let (Window { lo, hi }, subnormal) = Window::of_products(products, context);
+    // Numbers that are multiples of 2^-126 have no subnormal sums, nor are they subnormal.
+    let whole = start.lo.min(lo) >= -126 && start.hi < FAR && hi <= 128 && !subnormal;
+    let fused = context.rules.model != Model::Seq || (lo >= -149 && hi <= 128);
+    let sums = sums.as_flattened_mut();
+    match N {
+        8 => avx512::narrow::pairs(sums, products, (whole, fused), context.blocks),
+        _ => avx512::wide::pairs(sums, products, (whole, fused), context.blocks),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn pairs<const N: usize>(_: &mut [[f32; N]], _: &[Product], _: Context<'_>) {
+    unreachable!("no plan has pairs here");
 }
 
 /// Adds products one by one.
@@ -78,91 +118,57 @@ pub(super) fn singles<const N: usize>(
     let blocks = context.blocks;
     match (fused, ftz) {
         (false, false) => {
-            level.run(Rows { sums, products, blocks, step: |sum, a, b| sum + a * b });
+            at_level(level, Rows { sums, products, blocks, step: |sum, a, b| sum + a * b });
         }
         (false, true) => {
             let step = |sum: f32, a: f32, b: f32| (sum + (a * b).flush()).flush();
-            level.run(Rows { sums, products, blocks, step });
+            at_level(level, Rows { sums, products, blocks, step });
         }
         (true, false) => {
-            with_fused(
+            at_level(
                 level,
                 Rows { sums, products, blocks, step: |sum, a: f32, b| a.mul_add(b, sum) },
             );
         }
         (true, true) => {
             let step = |sum: f32, a: f32, b: f32| a.mul_add(b, sum).flush();
-            with_fused(level, Rows { sums, products, blocks, step });
+            at_level(level, Rows { sums, products, blocks, step });
         }
     }
 }
 
-/// Runs a loop with fused additions in it.
-fn with_fused<L: Loop>(level: Level, work: L) -> L::Result {
-    #[cfg(target_arch = "x86_64")]
-    if level != Level::Scalar {
-        // SAFETY: The processor has the level, and with it the instructions.
-        return unsafe { fused(work) };
-    }
-    level.run(work)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn fused<L: Loop>(work: L) -> L::Result {
-    work.run()
-}
-
-/// Adds products whose sums f64 holds exactly, and rounds after every stage. False if it may not
-/// hold them; the sums are as before then.
-pub(super) fn exact_doubles<const N: usize>(
+/// Adds products of which f64 holds the sum of every stage exactly; after each, sums are rounded.
+/// False if it may not hold one; the sums are as before then.
+pub(super) fn doubles<const N: usize>(
     sums: &mut [[f32; N]],
     products: &[Product],
     context: Context<'_>,
 ) -> bool {
-    let start = Window::of(magnitudes(sums.as_flattened()), 23);
-    let (mut all, mut terms) = (start, 1);
-    for product in products {
-        let Window { lo, hi } = Window::of_products(product, context);
-        all = Window { lo: all.lo.min(lo), hi: all.hi.max(hi) };
-        terms += product.k;
-    }
-    if !all.holds(terms) {
+    let (Window { lo, hi }, _) = Window::of_products(products, context);
+    let longest = products.iter().map(|product| stage(product, context.rules)).max();
+    if hi >= FAR / 2 || !(Window { lo, hi }).holds(longest.unwrap_or(1)) {
         return false;
     }
     #[cfg(target_arch = "x86_64")]
-    if context.level == Level::Avx512 && !context.rules.ftz {
-        avx512::doubles(sums.as_flattened_mut(), N, products, context);
+    if context.level == Level::Avx512 && !context.rules.ftz && lo >= -149 {
+        let start = Window::of_sums(sums, context.level);
+        let all = Window { lo: lo.min(start.lo), hi: hi.max(start.hi) };
+        let terms = 1 + products.iter().map(|product| product.k).sum::<usize>();
+        avx512::doubles(sums.as_flattened_mut(), N, products, all.holds(terms), context);
         return true;
     }
-    context.level.run(Stages::<N, false> { sums, products, context });
+    at_level(context.level, Stages { sums, products, context });
     true
 }
 
-/// Adds a product of which f64 holds the sum of each stage exactly, but perhaps not that with the
-/// accumulator. False if it may not hold the former.
-pub(super) fn rounded_doubles<const N: usize>(
-    sums: &mut [[f32; N]],
-    product: &Product,
-    context: Context<'_>,
-) -> bool {
-    let window = Window::of_products(product, context);
-    let holds = window.hi < FAR / 2 && window.holds(stage(product, context.rules));
-    if holds {
-        let products = std::slice::from_ref(product);
-        context.level.run(Stages::<N, true> { sums, products, context });
-    }
-    holds
-}
-
-/// Stages in f64; with `ODD`, the accumulators need not be in the window.
-struct Stages<'a, const N: usize, const ODD: bool> {
+/// Stages in f64, and roundings to odd.
+struct Stages<'a, const N: usize> {
     sums: &'a mut [[f32; N]],
     products: &'a [Product],
     context: Context<'a>,
 }
 
-impl<const N: usize, const ODD: bool> Loop for Stages<'_, N, ODD> {
+impl<const N: usize> Loop for Stages<'_, N> {
     type Result = ();
 
     #[inline(always)]
@@ -173,7 +179,7 @@ impl<const N: usize, const ODD: bool> Loop for Stages<'_, N, ODD> {
             let right = self.context.blocks.elements::<f64>(product.right).as_chunks::<N>().0;
             let right = &right[..product.k];
             let stage = stage(product, self.context.rules);
-            for (row, sums) in self.sums.iter_mut().enumerate().take(ROWS) {
+            for (row, sums) in self.sums.iter_mut().enumerate() {
                 let left = &left[row * product.left_stride..][..product.k];
                 for (left, right) in left.chunks(stage).zip(right.chunks(stage)) {
                     // Zeros that are all negative add up to a negative one.
@@ -184,9 +190,7 @@ impl<const N: usize, const ODD: bool> Loop for Stages<'_, N, ODD> {
                         }
                     }
                     for (sum, term) in sums.iter_mut().zip(terms) {
-                        let (old, term) = (f64::from(*sum), term);
-                        let new = if ODD { sum_to_odd(old, term) } else { old + term };
-                        let new = new as f32;
+                        let new = sum_to_odd((*sum).into(), term) as f32;
                         *sum = if ftz { new.flush() } else { new };
                     }
                 }
@@ -197,7 +201,7 @@ impl<const N: usize, const ODD: bool> Loop for Stages<'_, N, ODD> {
 
 /// `a + b`; where that is not a number of f64, the one of its two neighbours whose last bit is 1.
 #[inline(always)]
-fn sum_to_odd(a: f64, b: f64) -> f64 {
+pub(super) fn sum_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     // What the rounding has left out, exactly.
     let part = sum - a;

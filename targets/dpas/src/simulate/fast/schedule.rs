@@ -5,6 +5,7 @@
 //! Chains of a group do not depend on each other, so that they run one after the other, and their
 //! operands may be unpacked before the first of them.
 
+use super::Vectors;
 use super::blocks::{Block, Blocks, Form, Place, whole_bytes};
 use super::chain::{Chain, Class, Product};
 use crate::precision::{Acc, Precision};
@@ -36,7 +37,7 @@ pub(super) enum Part {
 
 /// Turns steps into parts.
 pub(super) struct Scheduler {
-    level: Level,
+    vectors: Vectors,
     rules: Rules,
     bytes: usize,
     parts: Vec<Part>,
@@ -56,9 +57,9 @@ fn overlaps(list: &[Range<usize>], range: &Range<usize>) -> bool {
 }
 
 impl Scheduler {
-    pub(super) fn new(level: Level, rules: Rules, bytes: usize) -> Scheduler {
+    pub(super) fn new(vectors: Vectors, rules: Rules, bytes: usize) -> Scheduler {
         Scheduler {
-            level,
+            vectors,
             rules,
             bytes,
             parts: Vec::new(),
@@ -129,7 +130,7 @@ impl Scheduler {
     fn multiply(&mut self, operation: &Operation) -> bool {
         let ranges = operand_bytes(operation);
         let inside = |range: &Range<usize>| range.start < range.end && range.end <= self.bytes;
-        let Some(class) = class(&operation.shape, self.rules, self.level) else { return false };
+        let Some(class) = class(&operation.shape, self.rules, self.vectors) else { return false };
         if operation.fused || !ranges.iter().all(inside) {
             return false;
         }
@@ -210,6 +211,7 @@ impl Scheduler {
             }
             Class::Words => (Form::Words, Form::Words),
             Class::Singles => (Form::Singles, Form::Singles),
+            Class::Pairs => (Form::Pairs, Form::Pairs),
             Class::Doubles => (Form::Doubles, Form::Doubles),
         };
         let left = self.block(Block::left(operation, left))?;
@@ -234,7 +236,7 @@ impl Scheduler {
 }
 
 /// How a product is computed; `None` if only the executor does it.
-fn class(shape: &Shape, rules: Rules, level: Level) -> Option<Class> {
+fn class(shape: &Shape, rules: Rules, vectors: Vectors) -> Option<Class> {
     let integers = shape.weights.is_integer();
     let known = |acc: Acc| acc != Acc::Df && acc.is_integer() == integers;
     let fits = known(shape.dst) && known(shape.src0) && shape.weights != Precision::Df;
@@ -242,7 +244,7 @@ fn class(shape: &Shape, rules: Rules, level: Level) -> Option<Class> {
         return None;
     }
     Some(match rules.model {
-        _ if integers && level == Level::Avx512 => {
+        _ if integers && vectors.level == Level::Avx512 => {
             let (b, a) = (shape.weights, shape.activations);
             // The dot product takes an unsigned and a signed side, in this order.
             let signed_fits = |precision: Precision| precision != Precision::U8;
@@ -257,6 +259,7 @@ fn class(shape: &Shape, rules: Rules, level: Level) -> Option<Class> {
         Model::Stage | Model::Exact if shape.ops() > 1 || rules.model == Model::Exact => {
             Class::Doubles
         }
+        _ if vectors.pairs && shape.weights == Precision::Bf && !rules.ftz => Class::Pairs,
         _ => Class::Singles,
     })
 }
