@@ -10,6 +10,8 @@
 mod avx512;
 mod blocks;
 mod chain;
+#[cfg(target_arch = "x86_64")]
+mod doubles512;
 mod floats;
 mod schedule;
 #[cfg(target_arch = "x86_64")]
@@ -120,8 +122,8 @@ impl Plan {
             let message = format!("a plan for {} bytes runs on {found}", self.bytes);
             return Err(Diagnostic::bug(message));
         }
-        for &id in kept.iter().filter(|_| !alone).chain(unpack) {
-            self.blocks.unpack(id, file, self.level);
+        for run in kept.iter().filter(|_| !alone).chain(unpack) {
+            self.blocks.unpack(run, file, self.level);
         }
         let (blocks, level, rules) = (&self.blocks, self.level, self.rules);
         let context = Context { blocks, level, rules, dispatch_mask: mask };

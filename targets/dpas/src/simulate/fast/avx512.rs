@@ -1,11 +1,11 @@
-//! Chains with 512-bit vectors, or with 256-bit ones where a row of D has 8 lanes.
+//! Chains of products of integers and of f32 with 512-bit vectors, or with 256-bit ones where a row of
+//! D has 8 lanes.
 //!
 //! Sums stay in registers over all products of a chain, a vector for every row of D. A vector of B
 //! meets 32 bits of every row of A in turn.
 
 use super::blocks::{Blocks, Place};
-use super::chain::{Context, Product, ROWS, stage};
-use super::floats::{are_exact, sum_to_odd};
+use super::chain::{Ends, Product, ROWS};
 use std::arch::x86_64::*;
 
 /// The bytes from a place on.
@@ -22,7 +22,7 @@ fn bytes<'a>(place: Place, file: &'a [u8], blocks: &'a Blocks) -> &'a [u8] {
 /// # Panics
 /// When they are not.
 #[inline(always)]
-fn operands<'a>(
+pub(super) fn operands<'a>(
     product: &Product,
     (rows, lanes, size): (usize, usize, usize),
     file: &'a [u8],
@@ -36,12 +36,13 @@ fn operands<'a>(
 }
 
 /// True if rows of A have so many elements, one behind the other.
-fn have_width(products: &[Product], width: usize) -> bool {
+pub(super) fn have_width(products: &[Product], width: usize) -> bool {
     products.iter().all(|product| (product.left_stride, product.k) == (width, width))
 }
 
 /// The stride and the elements of rows of A; constants where `WIDTH` is not 0.
-fn width_of<const WIDTH: usize>(product: &Product) -> (usize, usize) {
+#[inline(always)]
+pub(super) fn width_of<const WIDTH: usize>(product: &Product) -> (usize, usize) {
     if WIDTH == 0 { (product.left_stride, product.k) } else { (WIDTH, WIDTH) }
 }
 
@@ -84,14 +85,16 @@ macro_rules! with_rows {
         }
     };
 }
+pub(super) use with_rows;
 
 /// The kernels for rows of so many lanes.
 macro_rules! kernels {
     (
-        $name:ident, $lanes:literal, $int:ty, $float:ty, $doc:literal,
-        $zero:ident $load:ident $store:ident $set1:ident $dot:ident $add:ident $sub:ident
-        $loadf:ident $storef:ident $set1f:ident $fma:ident $mul:ident $addf:ident
-        $bf:ty, $dotbf:ident $and:ident $shift:ident $castf:ident
+        $name:ident, $lanes:literal, $mask:ty, $int:ty, $float:ty, $bf:ty, $doc:literal,
+        $zero:ident $load:ident $store:ident $store_some:ident $set1:ident $dot:ident $add:ident
+        $sub:ident $and:ident $shift:ident
+        $loadf:ident $castf:ident $casti:ident $set1f:ident $fma:ident $mul:ident $addf:ident
+        $dotbf:ident $compare:ident $blend:ident
     ) => {
         #[doc = $doc]
         pub(super) mod $name {
@@ -99,27 +102,80 @@ macro_rules! kernels {
 
             const LANES: usize = $lanes;
 
-            /// Adds products of bytes to sums, a row behind the other.
+            /// The sums at the beginning of a chain; zeros without src0.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn load<const R: usize>(file: &[u8], ends: Ends) -> [$int; R] {
+                let mut sums = [$zero(); R];
+                if let Some(from) = ends.from {
+                    let rows = file[from..][..R * LANES * 4].as_ptr().cast::<i32>();
+                    for (row, sums) in sums.iter_mut().enumerate() {
+                        // SAFETY: There are `R` rows.
+                        *sums = unsafe { $load(rows.add(row * LANES)) };
+                    }
+                }
+                sums
+            }
+
+            /// Writes the lanes that are on.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn store<const R: usize>(file: &mut [u8], ends: Ends, sums: [$int; R]) {
+                let all = u32::MAX >> (32 - LANES);
+                let rows = file[ends.to..][..R * LANES * 4].as_mut_ptr().cast::<i32>();
+                for (row, sums) in sums.into_iter().enumerate() {
+                    // SAFETY: There are `R` rows.
+                    unsafe {
+                        let row = rows.add(row * LANES);
+                        match ends.enabled & all == all {
+                            true => $store(row, sums),
+                            false => $store_some(row, (ends.enabled & all) as $mask, sums),
+                        }
+                    }
+                }
+            }
+
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn load_floats<const R: usize>(file: &[u8], ends: Ends) -> [$float; R] {
+                let mut sums = [$set1f(0.0); R];
+                for (sums, bits) in sums.iter_mut().zip(load::<R>(file, ends)) {
+                    *sums = $castf(bits);
+                }
+                sums
+            }
+
+            /// NaN is canonical.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn store_floats<const R: usize>(file: &mut [u8], ends: Ends, sums: [$float; R]) {
+                let mut all = [$zero(); R];
+                for (all, sums) in all.iter_mut().zip(sums) {
+                    let nan = $compare::<_CMP_UNORD_Q>(sums, sums);
+                    *all = $casti($blend(nan, sums, $set1f(f32::from_bits(0x7fc0_0000))));
+                }
+                store::<R>(file, ends, all);
+            }
+
+            /// Adds products of bytes to sums of `rows` rows.
             pub(in super::super) fn dots(
-                sums: &mut [i32],
+                file: &mut [u8],
+                (ends, rows): (Ends, usize),
                 products: &[Product],
                 unsigned_left: bool,
-                file: &[u8],
                 blocks: &Blocks,
             ) {
-                let rows = sums.len() / LANES;
                 let full = rows == ROWS && have_width(products, 32);
-                let sums = sums.as_chunks_mut::<LANES>().0;
                 // SAFETY: Plans have dot products only where the processor has them.
                 unsafe {
                     match (full, unsigned_left) {
-                        (true, true) => dot_rows::<ROWS, true, 32>(sums, products, file, blocks),
-                        (true, false) => dot_rows::<ROWS, false, 32>(sums, products, file, blocks),
+                        (true, true) => dot_rows::<ROWS, true, 32>(file, ends, products, blocks),
+                        (true, false) => dot_rows::<ROWS, false, 32>(file, ends, products, blocks),
                         (false, true) => with_rows!(rows, R => {
-                            dot_rows::<R, true, 0>(sums, products, file, blocks)
+                            dot_rows::<R, true, 0>(file, ends, products, blocks)
                         }),
                         (false, false) => with_rows!(rows, R => {
-                            dot_rows::<R, false, 0>(sums, products, file, blocks)
+                            dot_rows::<R, false, 0>(file, ends, products, blocks)
                         }),
                     }
                 }
@@ -127,9 +183,9 @@ macro_rules! kernels {
 
             #[target_feature(enable = "avx512f,avx512vl,avx512vnni")]
             fn dot_rows<const R: usize, const UNSIGNED_LEFT: bool, const WIDTH: usize>(
-                sums: &mut [[i32; LANES]],
+                file: &mut [u8],
+                ends: Ends,
                 products: &[Product],
-                file: &[u8],
                 blocks: &Blocks,
             ) {
                 // Before the sums are in registers: what is looked up here may be a call.
@@ -138,14 +194,10 @@ macro_rules! kernels {
                     if let Some(place) = product.sums {
                         let sums = blocks.elements::<i32>(place)[..LANES].as_ptr();
                         // SAFETY: They are a vector.
-                        correction = $add(correction, unsafe { $load(sums.cast()) });
+                        correction = $add(correction, unsafe { $load(sums) });
                     }
                 }
-                let mut own = [$zero(); R];
-                for (own, sums) in own.iter_mut().zip(&*sums) {
-                    // SAFETY: A row is a vector.
-                    *own = unsafe { $load(sums.as_ptr().cast()) };
-                }
+                let mut own = load::<R>(file, ends);
                 for product in products {
                     let (left, right) = operands(product, (R, LANES, 1), file, blocks);
                     let left = left.as_ptr();
@@ -166,15 +218,38 @@ macro_rules! kernels {
                         }
                     }
                 }
-                for (own, sums) in own.iter().zip(sums) {
+                for own in &mut own {
                     // The offset of A is 128 where A is the unsigned side, else -128.
-                    let sum = match UNSIGNED_LEFT {
+                    *own = match UNSIGNED_LEFT {
                         true => $sub(*own, correction),
                         false => $add(*own, correction),
                     };
-                    // SAFETY: A row is a vector.
-                    unsafe { $store(sums.as_mut_ptr().cast(), sum) };
                 }
+                store::<R>(file, ends, own);
+            }
+
+            /// For every lane 128 times the sum of the bytes of rows of B.
+            pub(in super::super) fn column_sums(bytes: &[u8], signed: bool) -> [u32; 16] {
+                // SAFETY: Plans have dot products only where the processor has them.
+                unsafe { column_sums_of(bytes, signed) }
+            }
+
+            #[target_feature(enable = "avx512f,avx512vl,avx512vnni")]
+            fn column_sums_of(bytes: &[u8], signed: bool) -> [u32; 16] {
+                let (mut sums, mut all) = ($zero(), [0; 16]);
+                // 128 is no signed byte, but twice 64 is.
+                let (whole, half) = (0x8080_8080_u32.cast_signed(), 0x4040_4040);
+                for row in bytes.as_chunks::<{ 4 * LANES }>().0 {
+                    // SAFETY: A row is a vector.
+                    let row = unsafe { $load(row.as_ptr().cast()) };
+                    sums = match signed {
+                        true => $dot(sums, $set1(whole), row),
+                        false => $dot($dot(sums, row, $set1(half)), row, $set1(half)),
+                    };
+                }
+                // SAFETY: There is room for a vector.
+                unsafe { $store(all.as_mut_ptr().cast(), sums) };
+                all
             }
 
             /// Adds products of pairs of bf, the first one of a pair in the upper half of a dword.
@@ -182,28 +257,27 @@ macro_rules! kernels {
             /// first, each with one rounding, never meets subnormal numbers, which it takes for
             /// zeros; `fused`, that fused additions give the right sums.
             pub(in super::super) fn pairs(
-                sums: &mut [f32],
+                file: &mut [u8],
+                (ends, rows): (Ends, usize),
                 products: &[Product],
                 (whole, fused): (bool, bool),
                 blocks: &Blocks,
             ) {
-                let rows = sums.len() / LANES;
                 let full = rows == ROWS && have_width(products, 16);
-                let sums = sums.as_chunks_mut::<LANES>().0;
                 // SAFETY: Plans have pairs only where the processor has the instructions.
                 unsafe {
                     match (whole, fused) {
                         (true, _) if full => {
-                            pair_rows::<ROWS, 16, true, true>(sums, products, blocks);
+                            pair_rows::<ROWS, 16, true, true>(file, ends, products, blocks);
                         }
                         (true, _) => with_rows!(rows, R => {
-                            pair_rows::<R, 0, true, true>(sums, products, blocks)
+                            pair_rows::<R, 0, true, true>(file, ends, products, blocks)
                         }),
                         (false, true) => with_rows!(rows, R => {
-                            pair_rows::<R, 0, false, true>(sums, products, blocks)
+                            pair_rows::<R, 0, false, true>(file, ends, products, blocks)
                         }),
                         (false, false) => with_rows!(rows, R => {
-                            pair_rows::<R, 0, false, false>(sums, products, blocks)
+                            pair_rows::<R, 0, false, false>(file, ends, products, blocks)
                         }),
                     }
                 }
@@ -211,15 +285,12 @@ macro_rules! kernels {
 
             #[target_feature(enable = "avx512f,avx512vl,avx512bf16")]
             fn pair_rows<const R: usize, const WIDTH: usize, const WHOLE: bool, const FUSED: bool>(
-                sums: &mut [[f32; LANES]],
+                file: &mut [u8],
+                ends: Ends,
                 products: &[Product],
                 blocks: &Blocks,
             ) {
-                let mut own = [$set1f(0.0); R];
-                for (own, sums) in own.iter_mut().zip(&*sums) {
-                    // SAFETY: A row is a vector.
-                    *own = unsafe { $loadf(sums.as_ptr()) };
-                }
+                let mut own = load_floats::<R>(file, ends);
                 let upper = $set1(0xffff_0000_u32.cast_signed());
                 let halves = |pairs: $int| {
                     ($castf($and(pairs, upper)), $castf($shift::<16>(pairs)))
@@ -239,73 +310,45 @@ macro_rules! kernels {
                             // SAFETY: A has `count / 2` pairs from half of `row * stride` on.
                             let a = $set1(unsafe { left.add(row * stride / 2 + pair).read() });
                             if WHOLE {
-                                // SAFETY: Both are vectors of 16-bit numbers.
-                                let (a, b) = unsafe {
-                                    (std::mem::transmute::<$int, $bf>(a), std::mem::transmute::<$int, $bf>(b))
-                                };
+                                // SAFETY: Both are vectors of as many bits.
+                                let [a, b] = [a, b].map(|pairs| unsafe {
+                                    std::mem::transmute::<$int, $bf>(pairs)
+                                });
                                 *own = $dotbf(*own, a, b);
                             } else {
-                                let ((first_a, second_a), (first_b, second_b)) = (halves(a), halves(b));
-                                *own = add(add(*own, first_a, first_b), second_a, second_b);
+                                let (a, b) = (halves(a), halves(b));
+                                *own = add(add(*own, a.0, b.0), a.1, b.1);
                             }
                         }
                     }
                 }
-                for (own, sums) in own.iter().zip(sums) {
-                    // SAFETY: A row is a vector.
-                    unsafe { $storef(sums.as_mut_ptr(), *own) };
-                }
+                store_floats::<R>(file, ends, own);
             }
 
-            /// For every lane 128 times the sum of the bytes of rows of B.
-            pub(in super::super) fn column_sums(bytes: &[u8], signed: bool) -> [u32; 16] {
-                // SAFETY: Plans have dot products only where the processor has them.
-                unsafe { column_sums_of(bytes, signed) }
-            }
-
-            #[target_feature(enable = "avx512f,avx512vl,avx512vnni")]
-            fn column_sums_of(bytes: &[u8], signed: bool) -> [u32; 16] {
-                let (mut sums, mut all) = ($zero(), [0; 16]);
-                for row in bytes.as_chunks::<{ 4 * LANES }>().0 {
-                    // SAFETY: A row is a vector.
-                    let row = unsafe { $load(row.as_ptr().cast()) };
-                    sums = match signed {
-                        true => $dot(sums, $set1(0x8080_8080_u32.cast_signed()), row),
-                        // 128 is no signed byte, but twice 64 is.
-                        false => $dot($dot(sums, row, $set1(0x4040_4040)), row, $set1(0x4040_4040)),
-                    };
-                }
-                // SAFETY: There is room for a vector.
-                unsafe { $store(all.as_mut_ptr().cast(), sums) };
-                all
-            }
-
-            /// Adds products of f32 to sums, a row behind the other: with fused additions, also
-            /// where they give the same as separate ones.
+            /// Adds products of f32 to sums of `rows` rows: with fused additions, also where they
+            /// give the same as separate ones.
             pub(in super::super) fn singles(
-                sums: &mut [f32],
+                file: &mut [u8],
+                (ends, rows): (Ends, usize),
                 products: &[Product],
                 fused: bool,
-                context: Context<'_>,
+                blocks: &Blocks,
             ) {
-                let rows = sums.len() / LANES;
-                let sums = sums.as_chunks_mut::<LANES>().0;
-                let fused = fused || are_exact(products, context);
                 let width = [16, 8].into_iter().find(|&width| have_width(products, width));
                 // SAFETY: The level says that the processor has the instructions.
                 unsafe {
                     match (width, fused) {
                         (Some(16), true) if rows == ROWS => {
-                            single_rows::<ROWS, 16, true>(sums, products, context);
+                            single_rows::<ROWS, 16, true>(file, ends, products, blocks);
                         }
                         (Some(8), true) if rows == ROWS => {
-                            single_rows::<ROWS, 8, true>(sums, products, context);
+                            single_rows::<ROWS, 8, true>(file, ends, products, blocks);
                         }
                         (_, true) => with_rows!(rows, R => {
-                            single_rows::<R, 0, true>(sums, products, context)
+                            single_rows::<R, 0, true>(file, ends, products, blocks)
                         }),
                         (_, false) => with_rows!(rows, R => {
-                            single_rows::<R, 0, false>(sums, products, context)
+                            single_rows::<R, 0, false>(file, ends, products, blocks)
                         }),
                     }
                 }
@@ -313,182 +356,51 @@ macro_rules! kernels {
 
             #[target_feature(enable = "avx512f,avx512vl")]
             fn single_rows<const R: usize, const WIDTH: usize, const FUSED: bool>(
-                sums: &mut [[f32; LANES]],
+                file: &mut [u8],
+                ends: Ends,
                 products: &[Product],
-                context: Context<'_>,
+                blocks: &Blocks,
             ) {
-                let mut own = [$set1f(0.0); R];
-                for (own, sums) in own.iter_mut().zip(&*sums) {
-                    // SAFETY: A row is a vector.
-                    *own = unsafe { $loadf(sums.as_ptr()) };
-                }
+                let mut own = load_floats::<R>(file, ends);
                 for product in products {
-                    let (left, right) = operands(product, (R, LANES, 4), &[], context.blocks);
+                    let (left, right) = operands(product, (R, LANES, 4), &[], blocks);
                     let (left, right) = (left.as_ptr().cast::<f32>(), right.as_ptr().cast::<f32>());
                     let (stride, count) = width_of::<WIDTH>(product);
-                    // SAFETY: A has `count` numbers from `row * stride` on, and B `count * LANES`.
-                    let a = |row: usize, k: usize| unsafe {
-                        $set1f(left.add(row * stride + k).read())
-                    };
-                    let b = |k: usize| unsafe { $loadf(right.add(LANES * k)) };
                     for k in 0..count {
-                        let b = b(k);
+                        // SAFETY: B has `count * LANES` numbers.
+                        let b = unsafe { $loadf(right.add(LANES * k)) };
                         for (row, own) in own.iter_mut().enumerate() {
+                            // SAFETY: A has `count` numbers from `row * stride` on.
+                            let a = $set1f(unsafe { left.add(row * stride + k).read() });
                             *own = match FUSED {
-                                true => $fma(a(row, k), b, *own),
-                                false => $addf(*own, $mul(a(row, k), b)),
+                                true => $fma(a, b, *own),
+                                false => $addf(*own, $mul(a, b)),
                             };
                         }
                     }
                 }
-                for (own, sums) in own.iter().zip(sums) {
-                    // SAFETY: A row is a vector.
-                    unsafe { $storef(sums.as_mut_ptr(), *own) };
-                }
+                store_floats::<R>(file, ends, own);
             }
         }
     };
 }
 
 kernels! {
-    wide, 16, __m512i, __m512, "Rows of 16 lanes.",
-    _mm512_setzero_si512 _mm512_loadu_epi32 _mm512_storeu_epi32 _mm512_set1_epi32
-    _mm512_dpbusd_epi32 _mm512_add_epi32 _mm512_sub_epi32
-    _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps
-    __m512bh, _mm512_dpbf16_ps _mm512_and_si512 _mm512_slli_epi32 _mm512_castsi512_ps
+    wide, 16, __mmask16, __m512i, __m512, __m512bh, "Rows of 16 lanes.",
+    _mm512_setzero_si512 _mm512_loadu_epi32 _mm512_storeu_epi32 _mm512_mask_storeu_epi32
+    _mm512_set1_epi32 _mm512_dpbusd_epi32 _mm512_add_epi32
+    _mm512_sub_epi32 _mm512_and_si512 _mm512_slli_epi32
+    _mm512_loadu_ps _mm512_castsi512_ps _mm512_castps_si512 _mm512_set1_ps _mm512_fmadd_ps
+    _mm512_mul_ps _mm512_add_ps
+    _mm512_dpbf16_ps _mm512_cmp_ps_mask _mm512_mask_blend_ps
 }
 
 kernels! {
-    narrow, 8, __m256i, __m256, "Rows of 8 lanes.",
-    _mm256_setzero_si256 _mm256_loadu_epi32 _mm256_storeu_epi32 _mm256_set1_epi32
-    _mm256_dpbusd_epi32 _mm256_add_epi32 _mm256_sub_epi32
-    _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps
-    __m256bh, _mm256_dpbf16_ps _mm256_and_si256 _mm256_slli_epi32 _mm256_castsi256_ps
-}
-
-/// Lanes of a vector of f64.
-const DOUBLES: usize = 8;
-
-/// Adds products of f64 to sums of `lanes` lanes, a row behind the other; after every stage they
-/// are rounded to f32. `exact` says that f64 holds all sums.
-pub(super) fn doubles(
-    sums: &mut [f32],
-    lanes: usize,
-    products: &[Product],
-    exact: bool,
-    context: Context<'_>,
-) {
-    let rows = sums.len() / lanes;
-    let full = rows == ROWS && have_width(products, 16);
-    let stage = products.first().map_or(0, |product| stage(product, context.rules));
-    for first in (0..lanes).step_by(DOUBLES) {
-        let place = (lanes, first);
-        assert!(rows <= ROWS && sums.len() == rows * lanes, "every row is there");
-        // SAFETY: The level says that the processor has the instructions, and the sums are long
-        // enough.
-        unsafe {
-            match (stage, exact) {
-                (2, true) if full => {
-                    double_rows::<ROWS, 16, 2, true>(sums, place, products, context)
-                }
-                (2, false) if full => {
-                    double_rows::<ROWS, 16, 2, false>(sums, place, products, context);
-                }
-                (16, true) if full => {
-                    double_rows::<ROWS, 16, 16, true>(sums, place, products, context);
-                }
-                (16, false) if full => {
-                    double_rows::<ROWS, 16, 16, false>(sums, place, products, context);
-                }
-                _ => with_rows!(rows, R => {
-                    double_rows::<R, 0, 0, false>(sums, place, products, context)
-                }),
-            }
-        }
-    }
-}
-
-/// # Safety
-/// There are `R` rows of `lanes` sums, and 8 lanes from `first` on.
-#[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn double_rows<const R: usize, const WIDTH: usize, const STAGE: usize, const EXACT: bool>(
-    sums: &mut [f32],
-    (lanes, first): (usize, usize),
-    products: &[Product],
-    context: Context<'_>,
-) {
-    let mut own = [_mm512_setzero_pd(); R];
-    for (row, own) in own.iter_mut().enumerate() {
-        // SAFETY: There are 8 lanes from `first` on.
-        let singles = unsafe { _mm256_loadu_ps(sums.as_ptr().add(row * lanes + first)) };
-        *own = _mm512_cvtps_pd(singles);
-    }
-    for product in products {
-        let (left, right) = operands(product, (R, lanes, 8), &[], context.blocks);
-        let (left, right) = (left.as_ptr().cast::<f64>(), right.as_ptr().cast::<f64>());
-        let (stride, count) = width_of::<WIDTH>(product);
-        let stage = if STAGE == 0 { stage(product, context.rules) } else { STAGE };
-        for begin in (0..count).step_by(stage) {
-            // Zeros that are all negative add up to a negative one.
-            let mut terms = [_mm512_set1_pd(-0.0); R];
-            for k in begin..begin + stage {
-                // SAFETY: B has `count * lanes` numbers.
-                let b = unsafe { _mm512_loadu_pd(right.add(lanes * k + first)) };
-                for (row, term) in terms.iter_mut().enumerate() {
-                    // SAFETY: A has `count` numbers from `row * stride` on.
-                    let a = _mm512_set1_pd(unsafe { left.add(row * stride + k).read() });
-                    *term = _mm512_fmadd_pd(a, b, *term);
-                }
-            }
-            for (own, term) in own.iter_mut().zip(terms) {
-                let sum = _mm512_add_pd(*own, term);
-                let single = match !EXACT && has_middle(sum) {
-                    true => round_carefully(*own, term),
-                    false => _mm512_cvtpd_ps(sum),
-                };
-                *own = _mm512_cvtps_pd(single);
-            }
-        }
-    }
-    for (row, own) in own.iter().enumerate() {
-        // SAFETY: There are 8 lanes from `first` on.
-        unsafe {
-            let place = sums.as_mut_ptr().add(row * lanes + first);
-            _mm256_storeu_ps(place, _mm512_cvtpd_ps(*own));
-        }
-    }
-}
-
-/// True if a number may lie in the middle between two normal numbers of f32.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn has_middle(sum: __m512d) -> bool {
-    let bits = _mm512_xor_si512(_mm512_castpd_si512(sum), _mm512_set1_epi64(1 << 28));
-    _mm512_testn_epi64_mask(bits, _mm512_set1_epi64((1 << 29) - 1)) != 0
-}
-
-/// Sums that are rounded to f32 once.
-#[cold]
-#[target_feature(enable = "avx512f")]
-fn round_carefully(own: __m512d, term: __m512d) -> __m256 {
-    // What the addition has left out: mostly nothing, and then the middle is where the sum is.
-    let sum = _mm512_add_pd(own, term);
-    let part = _mm512_sub_pd(sum, own);
-    let rest =
-        _mm512_add_pd(_mm512_sub_pd(own, _mm512_sub_pd(sum, part)), _mm512_sub_pd(term, part));
-    if _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(rest, _mm512_setzero_pd()) == 0 {
-        return _mm512_cvtpd_ps(sum);
-    }
-    let (mut old, mut new) = ([0.0; DOUBLES], [0.0; DOUBLES]);
-    let mut singles = [0.0f32; DOUBLES];
-    // SAFETY: Every array is a vector.
-    unsafe {
-        _mm512_storeu_pd(old.as_mut_ptr(), own);
-        _mm512_storeu_pd(new.as_mut_ptr(), term);
-    }
-    for (single, (old, new)) in singles.iter_mut().zip(old.into_iter().zip(new)) {
-        *single = sum_to_odd(old, new) as f32;
-    }
-    // SAFETY: The array is a vector.
-    unsafe { _mm256_loadu_ps(singles.as_ptr()) }
+    narrow, 8, __mmask8, __m256i, __m256, __m256bh, "Rows of 8 lanes.",
+    _mm256_setzero_si256 _mm256_loadu_epi32 _mm256_storeu_epi32 _mm256_mask_storeu_epi32
+    _mm256_set1_epi32 _mm256_dpbusd_epi32 _mm256_add_epi32
+    _mm256_sub_epi32 _mm256_and_si256 _mm256_slli_epi32
+    _mm256_loadu_ps _mm256_castsi256_ps _mm256_castps_si256 _mm256_set1_ps _mm256_fmadd_ps
+    _mm256_mul_ps _mm256_add_ps
+    _mm256_dpbf16_ps _mm256_cmp_ps_mask _mm256_mask_blend_ps
 }

@@ -51,8 +51,10 @@ pub(super) enum Form {
 pub(super) enum Place {
     /// In the registers, from this byte on.
     File(usize),
-    /// Unpacked, from this line on.
-    Unpacked(usize),
+    /// Among the unpacked rows of A, from this line on.
+    Left(usize),
+    /// Among the unpacked rows of B, from this line on.
+    Right(usize),
 }
 
 /// An operand to unpack.
@@ -155,6 +157,31 @@ impl Block {
         bytes.div_ceil(64)
     }
 
+    /// 0 for A, 1 for B.
+    fn side(&self) -> usize {
+        usize::from(self.lanes > 1)
+    }
+
+    /// Bytes from the first to the last element, where rows follow each other.
+    fn length(&self) -> usize {
+        self.rows * self.row_bytes
+    }
+
+    /// True if rows are whole dwords, one behind the other.
+    fn is_whole(&self) -> bool {
+        self.stride == self.row_bytes && self.row_bytes.is_multiple_of(4)
+    }
+
+    /// True if its elements are all of its lines.
+    fn fills_lines(&self) -> bool {
+        let size = match self.form {
+            Form::Bytes { .. } => 1,
+            Form::Pairs => 2,
+            _ => 4,
+        };
+        self.elements() * size == 64 * self.lines()
+    }
+
     /// Lines of f32 before those of f64.
     fn single_lines(&self) -> usize {
         self.elements().div_ceil(16)
@@ -192,7 +219,8 @@ impl Magnitudes {
 pub(super) struct Blocks {
     list: Vec<Entry>,
     known: HashMap<Block, usize>,
-    lines: Vec<Line>,
+    /// Lines of A and of B. Blocks of A that are used one after the other are neighbours.
+    lines: [Vec<Line>; 2],
 }
 
 impl Blocks {
@@ -201,11 +229,12 @@ impl Blocks {
         if let Some(&id) = self.known.get(&block) {
             return Some(id);
         }
-        let (first, count) = (self.lines.len(), block.lines());
+        let lines = &mut self.lines[block.side()];
+        let (first, count) = (lines.len(), block.lines());
         if first + count > MAX_LINES {
             return None;
         }
-        self.lines.resize(first + count, Line([0; 16]));
+        lines.resize(first + count, Line([0; 16]));
         let id = self.list.len();
         let skipped = if block.form == Form::Doubles { block.single_lines() } else { 0 };
         self.list.push(Entry { block, first, count, skipped, magnitudes: Magnitudes::default() });
@@ -220,7 +249,9 @@ impl Blocks {
 
     /// Where the elements of a block are.
     pub(super) fn place(&self, id: usize) -> Place {
-        Place::Unpacked(self.list[id].first + self.list[id].skipped)
+        let Entry { block, first, skipped, .. } = &self.list[id];
+        let line = first + skipped;
+        if block.side() == 0 { Place::Left(line) } else { Place::Right(line) }
     }
 
     /// The magnitudes of the elements of a block of floats.
@@ -232,44 +263,76 @@ impl Blocks {
     #[inline(always)]
     pub(super) fn elements<T: bytemuck::Pod>(&self, place: Place) -> &[T] {
         match place {
-            Place::Unpacked(line) => bytemuck::cast_slice(&self.lines[line..]),
+            Place::Left(line) => bytemuck::cast_slice(&self.lines[0][line..]),
+            Place::Right(line) => bytemuck::cast_slice(&self.lines[1][line..]),
             Place::File(_) => &[],
         }
     }
 
-    /// Unpacks a block from the registers.
-    pub(super) fn unpack(&mut self, id: usize, file: &[u8], level: Level) {
-        let entry = &mut self.list[id];
-        let (block, first) = (&entry.block, entry.first);
+    /// True if one block follows the other, packed and unpacked, so that both are unpacked at once.
+    fn adjoin(&self, before: usize, behind: usize) -> bool {
+        let (a, b) = (&self.list[before], &self.list[behind]);
+        let same = (a.block.form, a.block.precision) == (b.block.form, b.block.precision);
+        let packed = match (a.block.from, b.block.from) {
+            (Place::File(a_from), Place::File(b_from)) => a_from + a.block.length() == b_from,
+            _ => false,
+        };
+        let unpacked = a.first + a.count == b.first && a.block.fills_lines();
+        same && packed
+            && unpacked
+            && a.block.form != Form::Doubles
+            && [a, b].iter().all(|entry| entry.block.lanes == 1 && entry.block.is_whole())
+    }
+
+    /// Divides blocks into runs that are unpacked at once.
+    pub(super) fn runs(&self, blocks: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
+        let (mut lefts, others): (Vec<usize>, Vec<usize>) =
+            blocks.partition(|&id| self.list[id].block.lanes == 1);
+        lefts.sort_by_key(|&id| self.list[id].first);
+        let runs = lefts.chunk_by(|&before, &behind| self.adjoin(before, behind));
+        runs.map(<[usize]>::to_vec).chain(others.into_iter().map(|id| vec![id])).collect()
+    }
+
+    /// Unpacks a run of blocks from the registers.
+    pub(super) fn unpack(&mut self, run: &[usize], file: &[u8], level: Level) {
+        let Some(&id) = run.first() else { return };
+        let Entry { block, first, .. } = &self.list[id];
+        let (first, side) = (*first, block.side());
         if let Form::Sums { signed } = block.form {
             let bytes = match block.from {
                 Place::File(at) => &file[at..],
-                Place::Unpacked(line) => bytemuck::cast_slice(&self.lines[line..]),
+                place => self.elements::<u8>(place),
             };
             let bytes = &bytes[..block.rows * block.row_bytes];
             let sums = super::chain::column_sums(bytes, block.lanes, signed);
-            self.lines[first] = Line(sums);
+            self.lines[side][first] = Line(sums);
             return;
         }
         let Place::File(at) = block.from else { return };
         let bytes = &file[at..];
-        let out = &mut self.lines[first..first + entry.count];
-        let length = block.rows * block.row_bytes;
-        let whole = block.stride == block.row_bytes && block.row_bytes.is_multiple_of(4);
-        entry.magnitudes = if whole {
+        let magnitudes = if block.is_whole() {
+            let entries = run.iter().map(|&id| &self.list[id]);
+            let (length, count) = entries.fold((0, 0), |(length, count), entry| {
+                (length + entry.block.length(), count + entry.count)
+            });
+            let out = &mut self.lines[side][first..first + count];
             unpack(block, &bytes.as_chunks().0[..length / 4], out, level)
         } else {
+            let out = &mut self.lines[side][first..first + self.list[id].count];
             unpack(block, gather(block, bytes, &mut [[0; 4]; MAX_WORDS]), out, level)
         };
+        for &id in run {
+            self.list[id].magnitudes = magnitudes;
+        }
     }
 }
 
 fn unpack(block: &Block, words: &[[u8; 4]], out: &mut [Line], level: Level) -> Magnitudes {
     #[cfg(target_arch = "x86_64")]
-    if level == Level::Avx512 {
-        if let Some(magnitudes) = super::unpack512::unpack(block, words, out) {
-            return magnitudes;
-        }
+    if level == Level::Avx512
+        && let Some(magnitudes) = super::unpack512::unpack(block, words, out)
+    {
+        return magnitudes;
     }
     at_level(level, Unpack { block, words, out })
 }
@@ -368,7 +431,8 @@ impl Unpack<'_> {
 
     #[inline(always)]
     fn singles(self) -> Magnitudes {
-        let (words, lanes, count) = (self.words, self.block.lanes, self.block.elements());
+        let (words, lanes) = (self.words, self.block.lanes);
+        let count = words.len() * 32 / self.block.precision.bits() as usize;
         let out: &mut [f32] = &mut bytemuck::cast_slice_mut(self.out)[..count];
         let precision = self.block.precision;
         match precision {
@@ -382,16 +446,16 @@ impl Unpack<'_> {
             }
             _ => expand::<4, _>(words, lanes, out, |code| real(precision, (code & 255).into())),
         }
-        magnitudes(out)
+        magnitudes(out.iter().map(|number| number.to_bits()))
     }
 }
 
 /// The lowest and the highest magnitude. NaN counts as its bits, above infinity.
 #[inline(always)]
-fn magnitudes(numbers: &[f32]) -> Magnitudes {
+fn magnitudes(numbers: impl Iterator<Item = u32>) -> Magnitudes {
     let (mut below, mut most) = (u32::MAX, 0);
-    for number in numbers {
-        let bits = number.to_bits() & 0x7fff_ffff;
+    for bits in numbers {
+        let bits = bits & 0x7fff_ffff;
         most = most.max(bits);
         // Zero becomes the highest number.
         below = below.min(bits.wrapping_sub(1));
@@ -399,15 +463,15 @@ fn magnitudes(numbers: &[f32]) -> Magnitudes {
     Magnitudes { least: below.saturating_add(1), most }
 }
 
-/// The magnitudes of numbers, as a loop.
-pub(super) struct MagnitudesOf<'a>(pub(super) &'a [f32]);
+/// The magnitudes of f32 in registers, as a loop.
+pub(super) struct MagnitudesOf<'a>(pub(super) &'a [u8]);
 
 impl Loop for MagnitudesOf<'_> {
     type Result = Magnitudes;
 
     #[inline(always)]
     fn run(self) -> Magnitudes {
-        magnitudes(self.0)
+        magnitudes(self.0.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)))
     }
 }
 

@@ -55,6 +55,24 @@ pub(super) struct Chain {
     pub(super) products: Vec<Product>,
 }
 
+/// Where the sums of a chain come from and go.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    /// First byte of src0; zeros without.
+    pub(super) from: Option<usize>,
+    /// First byte of dst.
+    pub(super) to: usize,
+    /// Lanes that write, lane 0 in the lowest bit.
+    pub(super) enabled: u32,
+}
+
+impl Ends {
+    fn of(first: &Operation, context: Context<'_>) -> Ends {
+        let enabled = enabled(context.dispatch_mask, first.offset, first.no_mask);
+        Ends { from: first.src0, to: first.dst, enabled }
+    }
+}
+
 /// What all chains of a run have in common.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
@@ -79,14 +97,12 @@ impl Chain {
     fn run_lanes<const N: usize>(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
         match self.class {
             Class::Dots { unsigned_left, .. } => {
-                self.with_sums::<N, i32>(&self.first, file, context, |sums, file| {
-                    dots(sums, &self.products, unsigned_left, file, context.blocks);
-                    true
-                });
+                let place = (Ends::of(&self.first, context), self.first.shape.repeat as usize);
+                dots::<N>(file, place, &self.products, unsigned_left, context.blocks);
                 Ok(())
             }
             Class::Words => {
-                self.with_sums::<N, i32>(&self.first, file, context, |sums, _| {
+                self.with_sums::<N, i32>(&self.first, file, context, |sums| {
                     let step = |sum: i32, a: i32, b: i32| sum.wrapping_add(a.wrapping_mul(b));
                     let products = &self.products[..];
                     at_level(context.level, Rows { sums, products, blocks: context.blocks, step });
@@ -120,11 +136,35 @@ impl Chain {
         file: &mut [u8],
         context: Context<'_>,
     ) {
-        self.with_sums::<N, f32>(first, file, context, |sums, _| {
-            match self.class {
-                Class::Pairs => floats::pairs(sums, products, context),
-                _ => floats::singles(sums, products, context),
-            }
+        #[cfg(target_arch = "x86_64")]
+        if context.level == Level::Avx512 && !context.rules.ftz {
+            return self.vectors::<N>(first, products, file, context);
+        }
+        self.with_sums::<N, f32>(first, file, context, |sums| {
+            floats::singles(sums, products, context);
+            true
+        });
+    }
+
+    /// Sums of f32 are read and written where they are; those of 16 bits are f32 meanwhile.
+    #[cfg(target_arch = "x86_64")]
+    fn vectors<const N: usize>(
+        &self,
+        first: &Operation,
+        products: &[Product],
+        file: &mut [u8],
+        context: Context<'_>,
+    ) {
+        let (pairs, rows) = (self.class == Class::Pairs, first.shape.repeat as usize);
+        let source = first.src0.map_or(Acc::F, |_| first.shape.src0);
+        if (first.shape.dst, source) == (Acc::F, Acc::F) {
+            let ends = Ends::of(first, context);
+            return floats::vectors::<N>(file, (ends, rows), products, pairs, context);
+        }
+        self.with_sums::<N, f32>(first, file, context, |sums| {
+            let ends = Ends { from: Some(0), to: 0, enabled: u32::MAX };
+            let file = bytemuck::cast_slice_mut(sums.as_flattened_mut());
+            floats::vectors::<N>(file, (ends, rows), products, pairs, context);
             true
         });
     }
@@ -138,7 +178,7 @@ impl Chain {
         file: &mut [u8],
         context: Context<'_>,
     ) -> Result<()> {
-        let done = self.with_sums::<N, f32>(first, file, context, |sums, _| {
+        let done = self.with_sums::<N, f32>(first, file, context, |sums| {
             floats::doubles(sums, products, context)
         });
         if done {
@@ -146,7 +186,7 @@ impl Chain {
         }
         for product in products {
             let products = std::slice::from_ref(product);
-            let done = self.with_sums::<N, f32>(&product.operation, file, context, |sums, _| {
+            let done = self.with_sums::<N, f32>(&product.operation, file, context, |sums| {
                 floats::doubles(sums, products, context)
             });
             if !done {
@@ -164,13 +204,13 @@ impl Chain {
         first: &Operation,
         file: &mut [u8],
         context: Context<'_>,
-        work: impl FnOnce(&mut [[T; N]], &[u8]) -> bool,
+        work: impl FnOnce(&mut [[T; N]]) -> bool,
     ) -> bool {
         let mut sums = Aligned([[T::default(); N]; ROWS]);
         let sums = &mut sums.0[..first.shape.repeat as usize];
         let ftz = context.rules.ftz;
         at_level(context.level, Load { operation: first, file, sums: &mut *sums, ftz });
-        let done = work(sums, file);
+        let done = work(sums);
         if done {
             let enabled = enabled(context.dispatch_mask, first.offset, first.no_mask);
             at_level(context.level, Store { operation: first, file, sums, enabled });
@@ -186,10 +226,11 @@ struct Aligned<T>(T);
 /// every time, and gives the middle level no fused additions.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn at_level<L: Loop>(level: Level, work: L) -> L::Result {
-    // SAFETY: A plan has a level only if the processor has it, and with it the instructions.
     match level {
         Level::Scalar => work.run(),
+        // SAFETY: A plan has a level only if the processor has it, and with it the instructions.
         Level::Avx2 => unsafe { avx2(work) },
+        // SAFETY: As above.
         Level::Avx512 => unsafe { avx512(work) },
     }
 }
@@ -357,16 +398,15 @@ impl<const N: usize, T: bytemuck::Pod, F: Fn(T, T, T) -> T> Loop for Rows<'_, N,
 
 #[cfg(target_arch = "x86_64")]
 fn dots<const N: usize>(
-    sums: &mut [[i32; N]],
+    file: &mut [u8],
+    place: (Ends, usize),
     products: &[Product],
     unsigned_left: bool,
-    file: &[u8],
     blocks: &Blocks,
 ) {
-    let sums = sums.as_flattened_mut();
     match N {
-        8 => vectors::narrow::dots(sums, products, unsigned_left, file, blocks),
-        _ => vectors::wide::dots(sums, products, unsigned_left, file, blocks),
+        8 => vectors::narrow::dots(file, place, products, unsigned_left, blocks),
+        _ => vectors::wide::dots(file, place, products, unsigned_left, blocks),
     }
 }
 
@@ -380,7 +420,7 @@ pub(super) fn column_sums(bytes: &[u8], lanes: usize, signed: bool) -> [u32; 16]
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn dots<const N: usize>(_: &mut [[i32; N]], _: &[Product], _: bool, _: &[u8], _: &Blocks) {
+fn dots<const N: usize>(_: &mut [u8], _: (Ends, usize), _: &[Product], _: bool, _: &Blocks) {
     unreachable!("no plan has dot products here");
 }
 

@@ -15,10 +15,10 @@
 //!   occur, so that it is enough to look at 29 bits. Where f64 holds all sums of a chain, no
 //!   rounding does harm.
 
-#[cfg(target_arch = "x86_64")]
-use super::avx512;
 use super::blocks::{Magnitudes, MagnitudesOf};
 use super::chain::{Context, Product, Rows, at_level, fraction_bits, stage};
+#[cfg(target_arch = "x86_64")]
+use super::{avx512, chain::Ends, doubles512};
 use crate::simulate::float::{Model, Real};
 use quincunx_num::{Level, Loop};
 
@@ -56,9 +56,9 @@ impl Window {
         (Window { lo: left.lo + right.lo, hi: left.hi + right.hi }, subnormal)
     }
 
-    /// Of sums.
-    fn of_sums<const N: usize>(sums: &[[f32; N]], level: Level) -> Window {
-        Window::of(at_level(level, MagnitudesOf(sums.as_flattened())), 23)
+    /// Of f32 in registers.
+    fn of_sums(bytes: &[u8], level: Level) -> Window {
+        Window::of(at_level(level, MagnitudesOf(bytes)), 23)
     }
 
     /// True if f64 holds sums of `terms` such numbers, also if each was made larger by a rounding
@@ -69,34 +69,32 @@ impl Window {
     }
 }
 
-/// True if every product is a number of f32.
-pub(super) fn are_exact(products: &[Product], context: Context<'_>) -> bool {
-    let (Window { lo, hi }, _) = Window::of_products(products, context);
-    lo >= -149 && hi <= 128
-}
-
-/// Adds products of bf two by two.
+/// Adds products, of bf two by two or of f32 one by one, to sums of f32 with 512-bit vectors.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn pairs<const N: usize>(
-    sums: &mut [[f32; N]],
+pub(super) fn vectors<const N: usize>(
+    file: &mut [u8],
+    (ends, rows): (Ends, usize),
     products: &[Product],
+    in_pairs: bool,
     context: Context<'_>,
 ) {
-    let start = Window::of_sums(sums, context.level);
     let (Window { lo, hi }, subnormal) = Window::of_products(products, context);
+    let fused = context.rules.model != Model::Seq || (lo >= -149 && hi <= 128);
+    let (place, blocks) = ((ends, rows), context.blocks);
+    if !in_pairs {
+        return match N {
+            8 => avx512::narrow::singles(file, place, products, fused, blocks),
+            _ => avx512::wide::singles(file, place, products, fused, blocks),
+        };
+    }
+    let sums = ends.from.map_or(&[][..], |from| &file[from..][..4 * rows * N]);
+    let start = Window::of_sums(sums, context.level);
     // Numbers that are multiples of 2^-126 have no subnormal sums, nor are they subnormal.
     let whole = start.lo.min(lo) >= -126 && start.hi < FAR && hi <= 128 && !subnormal;
-    let fused = context.rules.model != Model::Seq || (lo >= -149 && hi <= 128);
-    let sums = sums.as_flattened_mut();
     match N {
-        8 => avx512::narrow::pairs(sums, products, (whole, fused), context.blocks),
-        _ => avx512::wide::pairs(sums, products, (whole, fused), context.blocks),
+        8 => avx512::narrow::pairs(file, place, products, (whole, fused), blocks),
+        _ => avx512::wide::pairs(file, place, products, (whole, fused), blocks),
     }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn pairs<const N: usize>(_: &mut [[f32; N]], _: &[Product], _: Context<'_>) {
-    unreachable!("no plan has pairs here");
 }
 
 /// Adds products one by one.
@@ -107,14 +105,6 @@ pub(super) fn singles<const N: usize>(
 ) {
     let (level, ftz) = (context.level, context.rules.ftz);
     let fused = context.rules.model != Model::Seq;
-    #[cfg(target_arch = "x86_64")]
-    if level == Level::Avx512 && !ftz {
-        let sums = sums.as_flattened_mut();
-        return match N {
-            8 => avx512::narrow::singles(sums, products, fused, context),
-            _ => avx512::wide::singles(sums, products, fused, context),
-        };
-    }
     let blocks = context.blocks;
     match (fused, ftz) {
         (false, false) => {
@@ -151,10 +141,10 @@ pub(super) fn doubles<const N: usize>(
     }
     #[cfg(target_arch = "x86_64")]
     if context.level == Level::Avx512 && !context.rules.ftz && lo >= -149 {
-        let start = Window::of_sums(sums, context.level);
+        let start = Window::of_sums(bytemuck::cast_slice(sums.as_flattened()), context.level);
         let all = Window { lo: lo.min(start.lo), hi: hi.max(start.hi) };
         let terms = 1 + products.iter().map(|product| product.k).sum::<usize>();
-        avx512::doubles(sums.as_flattened_mut(), N, products, all.holds(terms), context);
+        doubles512::doubles(sums.as_flattened_mut(), N, products, all.holds(terms), context);
         return true;
     }
     at_level(context.level, Stages { sums, products, context });

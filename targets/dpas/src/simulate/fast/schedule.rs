@@ -28,9 +28,10 @@ pub(super) enum Part {
     Step(Step),
     /// Blocks to unpack, and then chains.
     Group {
-        unpack: Vec<usize>,
+        /// Runs of blocks.
+        unpack: Vec<Vec<usize>>,
         /// Blocks in use that earlier groups have unpacked, from the same thread.
-        kept: Vec<usize>,
+        kept: Vec<Vec<usize>>,
         chains: Vec<Chain>,
     },
 }
@@ -105,8 +106,8 @@ impl Scheduler {
     /// Ends the group.
     fn close(&mut self) {
         if !self.chains.is_empty() {
-            let unpack = std::mem::take(&mut self.unpack);
-            let kept = std::mem::take(&mut self.kept).into_iter().collect();
+            let unpack = self.blocks.runs(std::mem::take(&mut self.unpack).into_iter());
+            let kept = self.blocks.runs(std::mem::take(&mut self.kept).into_iter());
             let chains = std::mem::take(&mut self.chains);
             self.parts.push(Part::Group { unpack, kept, chains });
         }

@@ -26,7 +26,7 @@ pub(super) fn unpack(block: &Block, words: &[[u8; 4]], out: &mut [Line]) -> Opti
         // SAFETY: The level of a plan says that the processor has the instructions.
         return Some(unsafe { pairs(words, out) });
     }
-    let whole = words.len() * per % LANES == 0 || block.lanes() > 1;
+    let whole = (words.len() * per).is_multiple_of(LANES) || block.lanes() > 1;
     let known = match block.precision() {
         Precision::Bf | Precision::Hf | Precision::Tf32 => true,
         precision => precision.is_integer() && precision.bits() > 1,
