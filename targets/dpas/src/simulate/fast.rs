@@ -126,8 +126,10 @@ impl Plan {
             self.blocks.unpack(run, file, self.level);
         }
         let (blocks, level, rules) = (&self.blocks, self.level, self.rules);
-        let context = Context { blocks, level, rules, dispatch_mask: mask };
-        chains.iter().try_for_each(|chain| chain.run(file, context))
+        chains.iter().try_for_each(|chain| {
+            let shape = &chain.first().shape;
+            chain.run(file, Context { blocks, level, rules, dispatch_mask: mask, shape })
+        })
     }
 
     /// Steps that are left to the executor.

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 #[inline(always)]
 fn bytes<'a>(place: Place, file: &'a [u8], blocks: &'a Blocks) -> &'a [u8] {
     match place {
-        Place::File(at) => &file[at..],
+        Place::File(at) => &file[at as usize..],
         unpacked => blocks.elements(unpacked),
     }
 }
@@ -30,20 +30,20 @@ pub(super) fn operands<'a>(
 ) -> (&'a [u8], &'a [u8]) {
     let left = bytes(product.left, file, blocks);
     let right = bytes(product.right, file, blocks);
-    assert!(left.len() >= ((rows - 1) * product.left_stride + product.k) * size, "A is there");
-    assert!(right.len() >= product.k * lanes * size, "B is there");
+    assert!(left.len() >= ((rows - 1) * product.stride() + product.columns()) * size, "A is there");
+    assert!(right.len() >= product.columns() * lanes * size, "B is there");
     (left, right)
 }
 
 /// True if rows of A have so many elements, one behind the other.
 pub(super) fn have_width(products: &[Product], width: usize) -> bool {
-    products.iter().all(|product| (product.left_stride, product.k) == (width, width))
+    products.iter().all(|product| (product.stride(), product.columns()) == (width, width))
 }
 
 /// The stride and the elements of rows of A; constants where `WIDTH` is not 0.
 #[inline(always)]
 pub(super) fn width_of<const WIDTH: usize>(product: &Product) -> (usize, usize) {
-    if WIDTH == 0 { (product.left_stride, product.k) } else { (WIDTH, WIDTH) }
+    if WIDTH == 0 { (product.stride(), product.columns()) } else { (WIDTH, WIDTH) }
 }
 
 /// Calls a function with the number of rows as a constant.

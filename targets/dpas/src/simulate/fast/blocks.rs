@@ -50,11 +50,11 @@ pub(super) enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// In the registers, from this byte on.
-    File(usize),
+    File(u32),
     /// Among the unpacked rows of A, from this line on.
-    Left(usize),
+    Left(u32),
     /// Among the unpacked rows of B, from this line on.
-    Right(usize),
+    Right(u32),
 }
 
 /// An operand to unpack.
@@ -83,7 +83,7 @@ impl Block {
         let shape = &operation.shape;
         let bits = shape.activations.bits();
         Block {
-            from: Place::File(operation.src2),
+            from: Place::File(operation.src2 as u32),
             source: (operation.src2, shape.src2_bytes() as usize),
             precision: shape.activations,
             lanes: 1,
@@ -99,7 +99,7 @@ impl Block {
         let shape = &operation.shape;
         let row_bytes = shape.lanes as usize * 4;
         Block {
-            from: Place::File(operation.src1),
+            from: Place::File(operation.src1 as u32),
             source: (operation.src1, shape.src1_bytes() as usize),
             precision: shape.weights,
             lanes: shape.lanes as usize,
@@ -204,7 +204,15 @@ struct Entry {
     count: usize,
     /// Lines of f32 before those of f64.
     skipped: usize,
-    magnitudes: Magnitudes,
+}
+
+/// Neighbouring blocks that are unpacked at once.
+pub(super) struct Run {
+    blocks: Vec<u32>,
+    /// Bytes in the registers.
+    length: usize,
+    /// Lines.
+    count: usize,
 }
 
 impl Magnitudes {
@@ -218,6 +226,8 @@ impl Magnitudes {
 #[derive(Default)]
 pub(super) struct Blocks {
     list: Vec<Entry>,
+    /// By block.
+    magnitudes: Vec<Magnitudes>,
     known: HashMap<Block, usize>,
     /// Lines of A and of B. Blocks of A that are used one after the other are neighbours.
     lines: [Vec<Line>; 2],
@@ -237,7 +247,8 @@ impl Blocks {
         lines.resize(first + count, Line([0; 16]));
         let id = self.list.len();
         let skipped = if block.form == Form::Doubles { block.single_lines() } else { 0 };
-        self.list.push(Entry { block, first, count, skipped, magnitudes: Magnitudes::default() });
+        self.list.push(Entry { block, first, count, skipped });
+        self.magnitudes.push(Magnitudes::default());
         self.known.insert(block, id);
         Some(id)
     }
@@ -250,21 +261,21 @@ impl Blocks {
     /// Where the elements of a block are.
     pub(super) fn place(&self, id: usize) -> Place {
         let Entry { block, first, skipped, .. } = &self.list[id];
-        let line = first + skipped;
+        let line = (first + skipped) as u32;
         if block.side() == 0 { Place::Left(line) } else { Place::Right(line) }
     }
 
     /// The magnitudes of the elements of a block of floats.
-    pub(super) fn magnitudes(&self, id: usize) -> Magnitudes {
-        self.list[id].magnitudes
+    pub(super) fn magnitudes(&self, id: u32) -> Magnitudes {
+        self.magnitudes[id as usize]
     }
 
     /// Elements from a place on.
     #[inline(always)]
     pub(super) fn elements<T: bytemuck::Pod>(&self, place: Place) -> &[T] {
         match place {
-            Place::Left(line) => bytemuck::cast_slice(&self.lines[0][line..]),
-            Place::Right(line) => bytemuck::cast_slice(&self.lines[1][line..]),
+            Place::Left(line) => bytemuck::cast_slice(&self.lines[0][line as usize..]),
+            Place::Right(line) => bytemuck::cast_slice(&self.lines[1][line as usize..]),
             Place::File(_) => &[],
         }
     }
@@ -274,7 +285,9 @@ impl Blocks {
         let (a, b) = (&self.list[before], &self.list[behind]);
         let same = (a.block.form, a.block.precision) == (b.block.form, b.block.precision);
         let packed = match (a.block.from, b.block.from) {
-            (Place::File(a_from), Place::File(b_from)) => a_from + a.block.length() == b_from,
+            (Place::File(a_from), Place::File(b_from)) => {
+                a_from as usize + a.block.length() == b_from as usize
+            }
             _ => false,
         };
         let unpacked = a.first + a.count == b.first && a.block.fills_lines();
@@ -285,22 +298,27 @@ impl Blocks {
     }
 
     /// Divides blocks into runs that are unpacked at once.
-    pub(super) fn runs(&self, blocks: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
+    pub(super) fn runs(&self, blocks: impl Iterator<Item = usize>) -> Vec<Run> {
         let (mut lefts, others): (Vec<usize>, Vec<usize>) =
             blocks.partition(|&id| self.list[id].block.lanes == 1);
         lefts.sort_by_key(|&id| self.list[id].first);
+        let run = |ids: &[usize]| Run {
+            blocks: ids.iter().map(|&id| id as u32).collect(),
+            length: ids.iter().map(|&id| self.list[id].block.length()).sum(),
+            count: ids.iter().map(|&id| self.list[id].count).sum(),
+        };
         let runs = lefts.chunk_by(|&before, &behind| self.adjoin(before, behind));
-        runs.map(<[usize]>::to_vec).chain(others.into_iter().map(|id| vec![id])).collect()
+        runs.map(run).chain(others.chunks(1).map(run)).collect()
     }
 
     /// Unpacks a run of blocks from the registers.
-    pub(super) fn unpack(&mut self, run: &[usize], file: &[u8], level: Level) {
-        let Some(&id) = run.first() else { return };
-        let Entry { block, first, .. } = &self.list[id];
+    pub(super) fn unpack(&mut self, run: &Run, file: &[u8], level: Level) {
+        let Some(&id) = run.blocks.first() else { return };
+        let Entry { block, first, .. } = &self.list[id as usize];
         let (first, side) = (*first, block.side());
         if let Form::Sums { signed } = block.form {
             let bytes = match block.from {
-                Place::File(at) => &file[at..],
+                Place::File(at) => &file[at as usize..],
                 place => self.elements::<u8>(place),
             };
             let bytes = &bytes[..block.rows * block.row_bytes];
@@ -309,20 +327,15 @@ impl Blocks {
             return;
         }
         let Place::File(at) = block.from else { return };
-        let bytes = &file[at..];
+        let bytes = &file[at as usize..];
+        let out = &mut self.lines[side][first..first + run.count];
         let magnitudes = if block.is_whole() {
-            let entries = run.iter().map(|&id| &self.list[id]);
-            let (length, count) = entries.fold((0, 0), |(length, count), entry| {
-                (length + entry.block.length(), count + entry.count)
-            });
-            let out = &mut self.lines[side][first..first + count];
-            unpack(block, &bytes.as_chunks().0[..length / 4], out, level)
+            unpack(block, &bytes.as_chunks().0[..run.length / 4], out, level)
         } else {
-            let out = &mut self.lines[side][first..first + self.list[id].count];
             unpack(block, gather(block, bytes, &mut [[0; 4]; MAX_WORDS]), out, level)
         };
-        for &id in run {
-            self.list[id].magnitudes = magnitudes;
+        for &id in &run.blocks {
+            self.magnitudes[id as usize] = magnitudes;
         }
     }
 }

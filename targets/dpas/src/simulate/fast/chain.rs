@@ -10,6 +10,7 @@ use crate::simulate::exec::{Operation, SINGLE, Step, enabled};
 use crate::simulate::float::{Model, Real, Rules};
 use quincunx_diag::Result;
 use quincunx_num::{Level, Loop};
+use std::ops::Range;
 
 /// Most rows of D.
 pub(super) const ROWS: usize = 8;
@@ -30,29 +31,45 @@ pub(super) enum Class {
     Doubles,
 }
 
-/// One product of a chain.
+/// One product of a chain. Small, as all of a program are to stay in the first-level cache beside the
+/// registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product {
-    pub(super) operation: Operation,
     /// A.
     pub(super) left: Place,
     /// Elements from one row of A to the next.
-    pub(super) left_stride: usize,
+    pub(super) left_stride: u16,
+    /// Columns of A.
+    pub(super) k: u16,
     /// B.
     pub(super) right: Place,
     /// For every lane 128 times the sum of B.
     pub(super) sums: Option<Place>,
     /// The unpacked blocks of floats.
-    pub(super) blocks: Option<(usize, usize)>,
+    pub(super) blocks: Option<(u32, u32)>,
+}
+
+impl Product {
     /// Columns of A.
-    pub(super) k: usize,
+    #[inline(always)]
+    pub(super) fn columns(&self) -> usize {
+        self.k.into()
+    }
+
+    /// Elements from one row of A to the next.
+    #[inline(always)]
+    pub(super) fn stride(&self) -> usize {
+        self.left_stride.into()
+    }
 }
 
 /// Products that add to the same sums, one after the other.
+///
+/// Invariant: there is one, and there are as many operations.
 pub(super) struct Chain {
-    pub(super) class: Class,
-    pub(super) first: Operation,
-    pub(super) products: Vec<Product>,
+    class: Class,
+    products: Vec<Product>,
+    operations: Vec<Operation>,
 }
 
 /// Where the sums of a chain come from and go.
@@ -80,15 +97,31 @@ pub(super) struct Context<'a> {
     pub(super) level: Level,
     pub(super) rules: Rules,
     pub(super) dispatch_mask: u32,
+    /// The shape of the products of a chain, but for the depth.
+    pub(super) shape: &'a Shape,
 }
 
 impl Chain {
+    pub(super) fn new(class: Class, operation: &Operation, product: Product) -> Chain {
+        Chain { class, products: vec![product], operations: vec![*operation] }
+    }
+
+    pub(super) fn push(&mut self, operation: &Operation, product: Product) {
+        self.products.push(product);
+        self.operations.push(*operation);
+    }
+
+    /// The first operation: its shape is that of all, but for the depth and what src0 is.
+    pub(super) fn first(&self) -> &Operation {
+        &self.operations[0]
+    }
+
     /// Runs the products on the registers of a thread.
     ///
     /// # Errors
     /// None: operands lie in the registers.
     pub(super) fn run(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
-        match self.first.shape.lanes {
+        match self.first().shape.lanes {
             8 => self.run_lanes::<8>(file, context),
             _ => self.run_lanes::<16>(file, context),
         }
@@ -97,12 +130,12 @@ impl Chain {
     fn run_lanes<const N: usize>(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
         match self.class {
             Class::Dots { unsigned_left, .. } => {
-                let place = (Ends::of(&self.first, context), self.first.shape.repeat as usize);
+                let place = (Ends::of(self.first(), context), self.first().shape.repeat as usize);
                 dots::<N>(file, place, &self.products, unsigned_left, context.blocks);
                 Ok(())
             }
             Class::Words => {
-                self.with_sums::<N, i32>(&self.first, file, context, |sums| {
+                self.with_sums::<N, i32>(self.first(), file, context, |sums| {
                     let step = |sum: i32, a: i32, b: i32| sum.wrapping_add(a.wrapping_mul(b));
                     let products = &self.products[..];
                     at_level(context.level, Rows { sums, products, blocks: context.blocks, step });
@@ -110,32 +143,26 @@ impl Chain {
                 });
                 Ok(())
             }
-            Class::Singles | Class::Pairs if !self.first.shape.dst.is_half() => {
-                self.singles::<N>(&self.first, &self.products, file, context);
+            Class::Singles | Class::Pairs if !self.first().shape.dst.is_half() => {
+                self.singles::<N>(0..self.products.len(), file, context);
                 Ok(())
             }
-            Class::Doubles if !self.first.shape.dst.is_half() => {
-                self.doubles::<N>(&self.first, &self.products, file, context)
+            Class::Doubles if !self.first().shape.dst.is_half() => {
+                self.doubles::<N>(0..self.products.len(), file, context)
             }
             // Sums are rounded to 16 bits after every product.
-            _ => self.products.iter().try_for_each(|product| {
-                let (operation, products) = (&product.operation, std::slice::from_ref(product));
+            _ => (0..self.products.len()).try_for_each(|index| {
                 if self.class == Class::Doubles {
-                    return self.doubles::<N>(operation, products, file, context);
+                    return self.doubles::<N>(index..index + 1, file, context);
                 }
-                self.singles::<N>(operation, products, file, context);
+                self.singles::<N>(index..index + 1, file, context);
                 Ok(())
             }),
         }
     }
 
-    fn singles<const N: usize>(
-        &self,
-        first: &Operation,
-        products: &[Product],
-        file: &mut [u8],
-        context: Context<'_>,
-    ) {
+    fn singles<const N: usize>(&self, part: Range<usize>, file: &mut [u8], context: Context<'_>) {
+        let (first, products) = (&self.operations[part.start], &self.products[part]);
         #[cfg(target_arch = "x86_64")]
         if context.level == Level::Avx512 && !context.rules.ftz {
             return self.vectors::<N>(first, products, file, context);
@@ -173,24 +200,24 @@ impl Chain {
     /// alone, those in the executor.
     fn doubles<const N: usize>(
         &self,
-        first: &Operation,
-        products: &[Product],
+        part: Range<usize>,
         file: &mut [u8],
         context: Context<'_>,
     ) -> Result<()> {
+        let (first, products) = (&self.operations[part.start], &self.products[part.clone()]);
         let done = self.with_sums::<N, f32>(first, file, context, |sums| {
             floats::doubles(sums, products, context)
         });
         if done {
             return Ok(());
         }
-        for product in products {
+        for (operation, product) in self.operations[part].iter().zip(products) {
             let products = std::slice::from_ref(product);
-            let done = self.with_sums::<N, f32>(&product.operation, file, context, |sums| {
+            let done = self.with_sums::<N, f32>(operation, file, context, |sums| {
                 floats::doubles(sums, products, context)
             });
             if !done {
-                let step = Step::Multiply(product.operation);
+                let step = Step::Multiply(*operation);
                 step.run_alone(file, context.dispatch_mask, context.rules)?;
             }
         }
@@ -381,9 +408,9 @@ impl<const N: usize, T: bytemuck::Pod, F: Fn(T, T, T) -> T> Loop for Rows<'_, N,
         for product in self.products {
             let left = self.blocks.elements::<T>(product.left);
             let right = self.blocks.elements::<T>(product.right).as_chunks::<N>().0;
-            let right = &right[..product.k];
+            let right = &right[..product.columns()];
             for (row, sums) in self.sums.iter_mut().enumerate() {
-                let left = &left[row * product.left_stride..][..product.k];
+                let left = &left[row * product.stride()..][..product.columns()];
                 let mut own = *sums;
                 for (&a, b) in left.iter().zip(right) {
                     for (sum, &b) in own.iter_mut().zip(b) {
@@ -441,10 +468,10 @@ pub(super) fn fraction_bits(precision: Precision) -> i32 {
 }
 
 /// Products that are added before a sum is rounded.
-pub(super) fn stage(product: &Product, rules: Rules) -> usize {
-    match rules.model {
-        Model::Exact => product.k,
-        Model::Stage => product.operation.shape.ops() as usize,
+pub(super) fn stage(product: &Product, context: Context<'_>) -> usize {
+    match context.rules.model {
+        Model::Exact => product.columns(),
+        Model::Stage => context.shape.ops() as usize,
         Model::Seq | Model::Fma => 1,
     }
 }

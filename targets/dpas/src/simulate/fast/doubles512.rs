@@ -9,7 +9,8 @@ use std::arch::x86_64::*;
 const DOUBLES: usize = 8;
 
 /// Adds products of f64 to sums of `lanes` lanes, a row behind the other; after every stage they
-/// are rounded to f32. `exact` says that f64 holds all sums.
+/// are rounded to f32. `exact` says that f64 holds all sums, that they are below 2^127, and that
+/// none is -0.
 pub(super) fn doubles(
     sums: &mut [f32],
     lanes: usize,
@@ -19,7 +20,7 @@ pub(super) fn doubles(
 ) {
     let rows = sums.len() / lanes;
     let full = rows == ROWS && have_width(products, 16);
-    let stage = products.first().map_or(0, |product| stage(product, context.rules));
+    let stage = products.first().map_or(0, |product| stage(product, context));
     for first in (0..lanes).step_by(DOUBLES) {
         let place = (lanes, first);
         assert!(rows <= ROWS && sums.len() == rows * lanes, "every row is there");
@@ -66,7 +67,7 @@ unsafe fn double_rows<const R: usize, const WIDTH: usize, const STAGE: usize, co
         let (left, right) = operands(product, (R, lanes, 8), &[], context.blocks);
         let (left, right) = (left.as_ptr().cast::<f64>(), right.as_ptr().cast::<f64>());
         let (stride, count) = width_of::<WIDTH>(product);
-        let stage = if STAGE == 0 { stage(product, context.rules) } else { STAGE };
+        let stage = if STAGE == 0 { stage(product, context) } else { STAGE };
         for begin in (0..count).step_by(stage) {
             // Zeros that are all negative add up to a negative one.
             let mut terms = [_mm512_set1_pd(-0.0); R];
@@ -81,11 +82,13 @@ unsafe fn double_rows<const R: usize, const WIDTH: usize, const STAGE: usize, co
             }
             for (own, term) in own.iter_mut().zip(terms) {
                 let sum = _mm512_add_pd(*own, term);
-                let single = match !EXACT && has_middle(sum) {
-                    true => round_carefully(*own, term),
-                    false => _mm512_cvtpd_ps(sum),
+                *own = if EXACT {
+                    round_normal(sum)
+                } else if has_middle(sum) {
+                    _mm512_cvtps_pd(round_carefully(*own, term))
+                } else {
+                    _mm512_cvtps_pd(_mm512_cvtpd_ps(sum))
                 };
-                *own = _mm512_cvtps_pd(single);
             }
         }
     }
@@ -96,6 +99,18 @@ unsafe fn double_rows<const R: usize, const WIDTH: usize, const STAGE: usize, co
             _mm256_storeu_ps(place, _mm512_cvtpd_ps(*own));
         }
     }
+}
+
+/// The nearest numbers with 24 bits, ties to even, which is faster than a conversion to f32 and back.
+/// Numbers are below 2^127, and -0 becomes +0.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn round_normal(sum: __m512d) -> __m512d {
+    // With `2^e` the highest bit of a number, 1.5 * 2^(e + 29) has that of f32 as its last one, and
+    // is an even multiple of it.
+    let power = _mm512_and_pd(sum, _mm512_set1_pd(f64::INFINITY));
+    let far = _mm512_mul_pd(power, _mm512_set1_pd(1.5 * (1 << 29) as f64));
+    _mm512_sub_pd(_mm512_add_pd(sum, far), far)
 }
 
 /// True if a number may lie in the middle between two normal numbers of f32.

@@ -49,8 +49,7 @@ impl Window {
             right = right.with(context.blocks.magnitudes(b));
         }
         let subnormal = left.least.min(right.least) < 0x80_0000;
-        let Some(product) = products.first() else { return (Window { lo: 0, hi: FAR }, subnormal) };
-        let shape = &product.operation.shape;
+        let shape = context.shape;
         let left = Window::of(left, fraction_bits(shape.activations));
         let right = Window::of(right, fraction_bits(shape.weights));
         (Window { lo: left.lo + right.lo, hi: left.hi + right.hi }, subnormal)
@@ -64,8 +63,13 @@ impl Window {
     /// True if f64 holds sums of `terms` such numbers, also if each was made larger by a rounding
     /// to f32 at times.
     fn holds(self, terms: usize) -> bool {
+        self.below(terms, self.lo + 53)
+    }
+
+    /// True if such sums are below `2^exponent`.
+    fn below(self, terms: usize, exponent: i32) -> bool {
         let carries = terms.next_power_of_two().trailing_zeros() as i32;
-        self.hi + carries < self.lo + 53
+        self.hi + carries < exponent
     }
 }
 
@@ -135,16 +139,19 @@ pub(super) fn doubles<const N: usize>(
     context: Context<'_>,
 ) -> bool {
     let (Window { lo, hi }, _) = Window::of_products(products, context);
-    let longest = products.iter().map(|product| stage(product, context.rules)).max();
+    let longest = products.iter().map(|product| stage(product, context)).max();
     if hi >= FAR / 2 || !(Window { lo, hi }).holds(longest.unwrap_or(1)) {
         return false;
     }
     #[cfg(target_arch = "x86_64")]
     if context.level == Level::Avx512 && !context.rules.ftz && lo >= -149 {
-        let start = Window::of_sums(bytemuck::cast_slice(sums.as_flattened()), context.level);
-        let all = Window { lo: lo.min(start.lo), hi: hi.max(start.hi) };
-        let terms = 1 + products.iter().map(|product| product.k).sum::<usize>();
-        doubles512::doubles(sums.as_flattened_mut(), N, products, all.holds(terms), context);
+        let all = sums.as_flattened_mut();
+        let start = Window::of_sums(bytemuck::cast_slice(all), context.level);
+        let both = Window { lo: lo.min(start.lo), hi: hi.max(start.hi) };
+        let terms = 1 + products.iter().map(Product::columns).sum::<usize>();
+        let negative_zero = all.iter().fold(false, |any, sum| any | (sum.to_bits() == 1 << 31));
+        let exact = both.holds(terms) && both.below(terms, 127) && !negative_zero;
+        doubles512::doubles(all, N, products, exact, context);
         return true;
     }
     at_level(context.level, Stages { sums, products, context });
@@ -167,10 +174,10 @@ impl<const N: usize> Loop for Stages<'_, N> {
         for product in self.products {
             let left = self.context.blocks.elements::<f64>(product.left);
             let right = self.context.blocks.elements::<f64>(product.right).as_chunks::<N>().0;
-            let right = &right[..product.k];
-            let stage = stage(product, self.context.rules);
+            let right = &right[..product.columns()];
+            let stage = stage(product, self.context);
             for (row, sums) in self.sums.iter_mut().enumerate() {
-                let left = &left[row * product.left_stride..][..product.k];
+                let left = &left[row * product.stride()..][..product.columns()];
                 for (left, right) in left.chunks(stage).zip(right.chunks(stage)) {
                     // Zeros that are all negative add up to a negative one.
                     let mut terms = [-0.0; N];

@@ -6,7 +6,7 @@
 //! operands may be unpacked before the first of them.
 
 use super::Vectors;
-use super::blocks::{Block, Blocks, Form, Place, whole_bytes};
+use super::blocks::{Block, Blocks, Form, Place, Run, whole_bytes};
 use super::chain::{Chain, Class, Product};
 use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
@@ -28,10 +28,9 @@ pub(super) enum Part {
     Step(Step),
     /// Blocks to unpack, and then chains.
     Group {
-        /// Runs of blocks.
-        unpack: Vec<Vec<usize>>,
+        unpack: Vec<Run>,
         /// Blocks in use that earlier groups have unpacked, from the same thread.
-        kept: Vec<Vec<usize>>,
+        kept: Vec<Run>,
         chains: Vec<Chain>,
     },
 }
@@ -144,13 +143,13 @@ impl Scheduler {
         let Some(product) = self.product(operation, class) else { return false };
         let first = match continued {
             Some(chain) => {
-                self.chains[chain].products.push(product);
+                self.chains[chain].push(operation, product);
                 // src0 is what the chain has written.
                 2
             }
             None => {
                 self.writes.push(ranges[0].clone());
-                self.chains.push(Chain { class, first: *operation, products: vec![product] });
+                self.chains.push(Chain::new(class, operation, product));
                 1
             }
         };
@@ -166,7 +165,7 @@ impl Scheduler {
             return None;
         }
         let same = |chain: &Chain| {
-            let first = &chain.first;
+            let first = chain.first();
             first.dst == dst
                 && (first.offset, first.no_mask) == (offset, no_mask)
                 && Shape { src0: shape.src0, depth: shape.depth, ..first.shape } == shape
@@ -185,20 +184,19 @@ impl Scheduler {
     fn product(&mut self, operation: &Operation, class: Class) -> Option<Product> {
         let shape = &operation.shape;
         let mut product = Product {
-            operation: *operation,
-            left: Place::File(operation.src2),
-            left_stride: (shape.row_stride() * shape.activations.bits() / 8) as usize,
-            right: Place::File(operation.src1),
+            left: Place::File(operation.src2 as u32),
+            left_stride: (shape.row_stride() * shape.activations.bits() / 8) as u16,
+            right: Place::File(operation.src1 as u32),
             sums: None,
             blocks: None,
-            k: shape.k() as usize,
+            k: shape.k() as u16,
         };
         let (left, right) = match class {
             Class::Dots { flipped, .. } => {
                 if shape.activations.bits() < 8 || flipped {
                     let id = self.block(Block::left(operation, Form::Bytes { flipped }))?;
                     product.left = self.blocks.place(id);
-                    product.left_stride = self.blocks.block(id).row_elements();
+                    product.left_stride = self.blocks.block(id).row_elements() as u16;
                 }
                 if shape.weights.bits() < 8 {
                     let id = self.block(Block::right(operation, Form::Bytes { flipped: false }))?;
@@ -218,9 +216,9 @@ impl Scheduler {
         let left = self.block(Block::left(operation, left))?;
         let right = self.block(Block::right(operation, right))?;
         product.left = self.blocks.place(left);
-        product.left_stride = self.blocks.block(left).row_elements();
+        product.left_stride = self.blocks.block(left).row_elements() as u16;
         product.right = self.blocks.place(right);
-        product.blocks = Some((left, right));
+        product.blocks = Some((left as u32, right as u32));
         Some(product)
     }
 
