@@ -1,10 +1,20 @@
 //! Prepared plans against the executor, on random programs, at every level of this processor.
 
-use crate::common::Random;
 use crate::common::definition::fill;
+use crate::common::{Random, arch, listing};
+use quincunx_contract::bench::Run;
+use quincunx_contract::{Options, Target as _};
+use quincunx_diag::first_error;
+use quincunx_dpas::TARGET;
+use quincunx_dpas::arch::Platform;
+use quincunx_dpas::binary::native;
 use quincunx_dpas::precision::{Acc, Precision};
+use quincunx_dpas::program::{Item, Listing, Program, Statement};
 use quincunx_dpas::shape::{RowStride, Shape};
+use quincunx_dpas::simulate::lower::native_operation;
 use quincunx_dpas::simulate::{Model, Operation, Plan, Rules, State, Step, Vectors};
+use quincunx_dpas::verify::{Allow, verify};
+use std::fmt::Write as _;
 
 /// Bytes of a register file that is small enough for operands to meet.
 const BYTES: usize = 8192;
@@ -327,4 +337,69 @@ fn change(random: &mut Random, main: Shape, product: &mut Operation) {
         }
         _ => std::mem::swap(&mut product.src1, &mut product.src2),
     }
+}
+
+/// The products of machine code that are legal.
+fn legal_products(bytes: &[u8]) -> Vec<Step> {
+    let arch = arch(Platform::XeHpg);
+    let step = |item: Item| {
+        let Statement::Systolic(inst) = &item.statement else { return None };
+        let product = native_operation(&inst.native(), &arch, RowStride::Full).ok()?;
+        let alone = Program::Native(Listing { items: vec![item] });
+        let found = verify(&alone, &arch, &Allow::default());
+        first_error(found).ok().map(|()| Step::Multiply(product))
+    };
+    native::read(bytes, Platform::XeHpg).0.items.into_iter().filter_map(step).collect()
+}
+
+/// Machine code with one bit changed.
+#[test]
+fn changed_machine_code_is_prepared_anew() {
+    let mut random = Random::new(31);
+    let mut changed = 0;
+    for index in 0..1000 {
+        let types = random.pick(&[
+            ("d", "b", "ub"),
+            ("d", "u4", "b"),
+            ("f", "bf", "bf"),
+            ("f", "hf", "hf"),
+        ]);
+        let (acc, weights, activations) = types;
+        let mut text = String::new();
+        for _ in 0..6 {
+            let (dst, src1) = (8 * random.below(3), 64 + 8 * random.below(4));
+            let src2 = 128 + 8 * random.below(4);
+            let _ = writeln!(
+                text,
+                "dpas.8x8 (8|M0) r{dst}:{acc} r{dst}:{acc} r{src1}:{weights} r{src2}.0:{activations}"
+            );
+        }
+        let mut bytes = native::write(&listing(&text, Platform::XeHpg), Platform::XeHpg).unwrap();
+        let before = legal_products(&bytes);
+        assert_eq!(before.len(), 6);
+        bytes[random.below(96) as usize] ^= 1 << random.below(8);
+        let after = legal_products(&bytes);
+        changed += usize::from(before != after);
+        let Step::Multiply(first) = before[0] else { unreachable!("a product") };
+        let model = random.pick(&[Model::Seq, Model::Fma, Model::Stage, Model::Exact]);
+        let rules = Rules { model, ftz: random.below(8) == 0 };
+        let state = state(&mut random, first.shape, 1);
+        for vectors in Vectors::available() {
+            check(&after, rules, &state, vectors, &index);
+        }
+    }
+    assert!(changed > 300, "{changed}");
+}
+
+/// The suite compares what it measures with the executor.
+#[test]
+fn the_suite_measures_rows() {
+    let suite = TARGET.suites().iter().find(|suite| suite.name == "sim").unwrap();
+    let rows = ("rows".to_owned(), "s2s2,bf_exact".to_owned());
+    let options = Options::new(suite.options, &[rows]).unwrap();
+    let one = std::num::NonZeroUsize::MIN;
+    let rows = (suite.run)(&Run { threads: one, repeat: one, options }).unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["s2s2", "bf_exact"]);
+    assert!(rows.iter().all(|row| row.metric == "gmacs" && row.value > 0.0));
 }

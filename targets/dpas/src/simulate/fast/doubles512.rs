@@ -69,8 +69,9 @@ unsafe fn double_rows<const R: usize, const WIDTH: usize, const STAGE: usize, co
         let (stride, count) = width_of::<WIDTH>(product);
         let stage = if STAGE == 0 { stage(product, context) } else { STAGE };
         for begin in (0..count).step_by(stage) {
-            // Zeros that are all negative add up to a negative one.
-            let mut terms = [_mm512_set1_pd(-0.0); R];
+            // Where nothing is rounded, the order does not matter. Else the products come first;
+            // zeros that are all negative add up to a negative one.
+            let mut terms = if EXACT { own } else { [_mm512_set1_pd(-0.0); R] };
             for k in begin..begin + stage {
                 // SAFETY: B has `count * lanes` numbers.
                 let b = unsafe { _mm512_loadu_pd(right.add(lanes * k + first)) };
@@ -81,14 +82,16 @@ unsafe fn double_rows<const R: usize, const WIDTH: usize, const STAGE: usize, co
                 }
             }
             for (own, term) in own.iter_mut().zip(terms) {
+                if EXACT {
+                    *own = round_normal(term);
+                    continue;
+                }
                 let sum = _mm512_add_pd(*own, term);
-                *own = if EXACT {
-                    round_normal(sum)
-                } else if has_middle(sum) {
-                    _mm512_cvtps_pd(round_carefully(*own, term))
-                } else {
-                    _mm512_cvtps_pd(_mm512_cvtpd_ps(sum))
+                let single = match has_middle(sum) {
+                    true => round_carefully(*own, term),
+                    false => _mm512_cvtpd_ps(sum),
                 };
+                *own = _mm512_cvtps_pd(single);
             }
         }
     }
