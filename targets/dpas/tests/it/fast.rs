@@ -339,6 +339,78 @@ fn change(random: &mut Random, main: Shape, product: &mut Operation) {
     }
 }
 
+/// A number for C, A or B (0, 1, 2) where one of the conditions of the fast ways just fails.
+fn edge(random: &mut Random, kind: u64, operand: usize) -> f32 {
+    let power = |random: &mut Random, low: i32, high: i32| {
+        let exponent = low + random.below((high - low) as u64) as i32;
+        (1.0 + random.below(4) as f32 / 4.0) * 2f32.powi(exponent)
+    };
+    let number = match (kind, operand) {
+        // Sums that begin subnormal, and products that do not change them.
+        (0, 0) => f32::from_bits(random.below(1 << 24) as u32),
+        (0, _) if random.coin() => 0.0,
+        (0, _) => power(random, -8, 1),
+        // Large numbers that cancel and leave small ones.
+        (1, 1) => random.pick(&[1.0, 1.5, 2f32.powi(40), 2f32.powi(-25), 2f32.powi(-31)]),
+        (1, _) => random.pick(&[1.0, 1.0, 2f32.powi(40)]),
+        // Zeros of both signs.
+        (2, 2) => 1.0,
+        (2, _) => 0.0,
+        // Subnormal elements.
+        (3, 1) => f32::from_bits((random.below(1 << 7) as u32) << 16),
+        (3, 2) => power(random, 15, 40),
+        (3, _) => power(random, -100, -90),
+        // Sums at the end of the range.
+        (_, 0) => power(random, 120, 127),
+        (_, _) => power(random, 55, 64),
+    };
+    let negative = if kind == 2 && operand == 0 { true } else { random.below(3) == 0 };
+    if negative { -number } else { number }
+}
+
+/// Numbers around the conditions under which a fast way is the same as the slow one.
+#[test]
+fn conditions_hold_at_their_edges() {
+    let mut random = Random::new(9);
+    for index in 0..1000 {
+        let precision = random.pick(&[Precision::Bf, Precision::Bf, Precision::Tf32]);
+        let shape = Shape {
+            weights: precision,
+            activations: precision,
+            depth: 8,
+            repeat: 8,
+            lanes: random.pick(&[8, 16]),
+            dst: Acc::F,
+            src0: Acc::F,
+            stride: RowStride::Full,
+        };
+        let mut state = State::new(1, BYTES);
+        let kind = index % 5;
+        let (sums, factors) = state.threads[0].split_at_mut(4096);
+        for place in sums.chunks_mut(4) {
+            place.copy_from_slice(&edge(&mut random, kind, 0).to_le_bytes());
+        }
+        let size = precision.bits() as usize / 8;
+        for (at, place) in factors.chunks_mut(size).enumerate() {
+            let operand = if at * size < 2048 { 2 } else { 1 };
+            let bits = edge(&mut random, kind, operand).to_bits() >> (32 - precision.bits());
+            place.copy_from_slice(&bits.to_le_bytes()[..size]);
+        }
+        let product = |src1: usize, src2: usize| {
+            let (dst, src0) = (0, Some(0));
+            let (offset, no_mask, fused) = (0, true, false);
+            Step::Multiply(Operation { shape, dst, src0, src1, src2, offset, no_mask, fused })
+        };
+        let steps = [product(4096, 6144), product(4608, 6656)];
+        let steps = &steps[..1 + random.below(2) as usize];
+        let model = random.pick(&[Model::Seq, Model::Seq, Model::Fma, Model::Stage, Model::Exact]);
+        let rules = Rules { model, ftz: random.below(8) == 0 };
+        for vectors in Vectors::available() {
+            check(steps, rules, &state, vectors, &(index, kind));
+        }
+    }
+}
+
 /// The products of machine code that are legal.
 fn legal_products(bytes: &[u8]) -> Vec<Step> {
     let arch = arch(Platform::XeHpg);
