@@ -351,8 +351,9 @@ fn edge(random: &mut Random, kind: u64, operand: usize) -> f32 {
         (0, _) if random.coin() => 0.0,
         (0, _) => power(random, -8, 1),
         // Large numbers that cancel and leave small ones.
-        (1, 1) => random.pick(&[1.0, 1.5, 2f32.powi(40), 2f32.powi(-25), 2f32.powi(-31)]),
-        (1, _) => random.pick(&[1.0, 1.0, 2f32.powi(40)]),
+        (1, 1) if random.coin() => 1.992_187_5 * 2f32.powi(-30 - random.below(20)),
+        (1, 2) => random.pick(&[1.0, 1.992_187_5]),
+        (1, _) => random.pick(&[1.0, 1.5]),
         // Zeros of both signs.
         (2, 2) => 1.0,
         (2, _) => 0.0,
@@ -364,7 +365,11 @@ fn edge(random: &mut Random, kind: u64, operand: usize) -> f32 {
         (_, 0) => power(random, 120, 127),
         (_, _) => power(random, 55, 64),
     };
-    let negative = if kind == 2 && operand == 0 { true } else { random.below(3) == 0 };
+    let negative = match kind {
+        // Products that are -0, but for few.
+        2 => operand != 1 || random.below(40) == 0,
+        _ => random.below(3) == 0,
+    };
     if negative { -number } else { number }
 }
 
