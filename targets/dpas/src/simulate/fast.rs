@@ -14,6 +14,8 @@ mod chain;
 mod doubles512;
 mod floats;
 mod schedule;
+mod sums;
+mod unpack;
 #[cfg(target_arch = "x86_64")]
 mod unpack512;
 

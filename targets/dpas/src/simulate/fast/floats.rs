@@ -15,8 +15,10 @@
 //!   occur, so that it is enough to look at 29 bits. Where f64 holds all sums of a chain, no
 //!   rounding does harm.
 
-use super::blocks::{Magnitudes, MagnitudesOf};
-use super::chain::{Context, Product, Rows, at_level, fraction_bits, stage};
+use super::blocks::Magnitudes;
+use super::chain::{Context, Product, Rows, fraction_bits, stage};
+use super::sums::at_level;
+use super::unpack::MagnitudesOf;
 #[cfg(target_arch = "x86_64")]
 use super::{avx512, chain::Ends, doubles512};
 use crate::simulate::float::{Model, Real};
