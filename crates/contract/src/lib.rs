@@ -19,6 +19,7 @@ mod options;
 pub mod outputs;
 pub mod plan;
 mod program;
+mod scale;
 
 pub use clipped::Clipped;
 pub use compiler::{
@@ -33,6 +34,7 @@ pub use program::{
     Check, ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program,
     Rim, Sample, Scaling, Section, Stats, Verb, View,
 };
+pub use scale::{Scale, fraction, scaled};
 
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;

@@ -12,14 +12,14 @@ use crate::ports::{elements, ends, numbers, output_scales, raw_interface, split}
 use crate::program::{Output, Pipeline, Program, Slot};
 use crate::rtl::{self, Design, Estimate, Language};
 use crate::simulate::{Executor, PipelineExecutor};
-use crate::tap::{Place, Scale};
+use crate::tap::Place;
 use crate::text;
 use crate::time;
 use crate::verify::{Rules, verify_pipeline};
 use crate::views::{self, Flat};
 use prepared::Prepared;
 use quincunx_contract::{
-    Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
+    Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Scale, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::{Heading, Table};

@@ -2,8 +2,7 @@
 //! results.
 
 use crate::program::Pipeline;
-use crate::tap::Scale;
-use quincunx_contract::{Grid, Interface, Port};
+use quincunx_contract::{Grid, Interface, Port, Scale};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
 use quincunx_graph::execute::given;
@@ -45,7 +44,7 @@ pub(crate) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>>
     let scale = |port: &Port| {
         let scaling = interface.scalings.iter().find(|scaling| scaling.output == port.name);
         let elements = element_count(&port.shape).unwrap_or(0);
-        scaling.map(|scaling| Scale::parse(scaling, elements)).transpose()
+        scaling.map(|scaling| Scale::parse(scaling, elements, "Q1123")).transpose()
     };
     interface.outputs.iter().map(scale).collect()
 }

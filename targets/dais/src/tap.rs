@@ -1,8 +1,7 @@
-//! Where a number of the network is in a program: the notation of layer taps, and of what the driver
-//! makes of outputs.
+//! Where a number of the network is in a program: the notation of layer taps.
 
 use crate::program::Slot;
-use quincunx_contract::Scaling;
+use quincunx_contract::{fraction, scaled};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Dyadic, Int, Ratio};
 use std::fmt;
@@ -43,7 +42,7 @@ impl Place {
     pub(crate) fn read(&self, slot_value: impl Fn(usize, Slot) -> Dyadic) -> f64 {
         match self {
             Place::Scaled { place, factor, addend } => {
-                scale(&place.fraction(slot_value), factor, addend)
+                scaled(&place.fraction(slot_value), factor, addend)
             }
             _ => self.fraction(slot_value).to_f64(),
         }
@@ -71,7 +70,7 @@ impl Place {
             Place::Scaled { place, factor, addend } => {
                 let fraction = place.real(fraction);
                 let fraction = Dyadic::from_f64(fraction).unwrap_or(Dyadic::ZERO);
-                scale(&fraction, factor, addend)
+                scaled(&fraction, factor, addend)
             }
         }
     }
@@ -174,66 +173,6 @@ impl Place {
         };
         let slot = Slot(slot.strip_prefix('%')?.parse().ok()?);
         Some(Place::Slot { slot, stage, shift, negate })
-    }
-}
-
-/// `factor * number + addend` as the nearest f64.
-fn scale(number: &Dyadic, factor: &Ratio, addend: &Ratio) -> f64 {
-    let value = factor * number.to_ratio() + addend;
-    match Dyadic::from_ratio(&value) {
-        Some(value) => value.to_f64(),
-        None => value.to_f64().value(),
-    }
-}
-
-/// An exact fraction: `-3/7`, `5`.
-fn fraction(text: &str) -> Option<Ratio> {
-    // Longer numbers never come from this compiler and would cost quadratic time.
-    if text.len() > 8192 {
-        return None;
-    }
-    let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
-    let (numerator, denominator): (Int, Int) = (numerator.parse().ok()?, denominator.parse().ok()?);
-    (denominator > Int::ZERO).then(|| Ratio::from_parts_signed(numerator, denominator))
-}
-
-/// What the driver makes of the numbers of an output.
-#[derive(Clone, Debug)]
-pub(crate) struct Scale {
-    /// One per element, or one for all; so are the addends.
-    factors: Vec<Ratio>,
-    addends: Vec<Ratio>,
-}
-
-impl Scale {
-    /// Reads a scaling for an output of so many elements.
-    ///
-    /// # Errors
-    /// `Q1123` for a malformed fraction or another number of them.
-    pub(crate) fn parse(scaling: &Scaling, elements: usize) -> Result<Scale> {
-        let list = |texts: &[String]| {
-            let fractions: Option<Vec<Ratio>> = texts.iter().map(|text| fraction(text)).collect();
-            let fits = |list: &Vec<Ratio>| list.len() == 1 || list.len() == elements;
-            fractions.filter(fits).ok_or_else(|| {
-                let output = scaling.output.escape_debug();
-                let message = format!("the scaling of output \"{output}\" is malformed");
-                let help =
-                    "expected one fraction such as -3/7 for all elements, or one per element";
-                Diagnostic::invalid("Q1123", message).help(help)
-            })
-        };
-        Ok(Scale { factors: list(&scaling.factors)?, addends: list(&scaling.addends)? })
-    }
-
-    /// The real numbers of an output, each rounded once.
-    pub(crate) fn apply(&self, numbers: impl Iterator<Item = Dyadic>) -> Vec<f64> {
-        let at = |list: &[Ratio], index: usize| -> Ratio {
-            list[if list.len() == 1 { 0 } else { index }].clone()
-        };
-        let real = |(index, number): (usize, Dyadic)| {
-            scale(&number, &at(&self.factors, index), &at(&self.addends, index))
-        };
-        numbers.enumerate().map(real).collect()
     }
 }
 

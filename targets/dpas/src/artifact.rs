@@ -13,7 +13,7 @@ use crate::ports::Ports;
 use crate::program::device::Kernel;
 use crate::program::{Item, Listing, Program, Statement};
 use crate::simulate::lower::{Memory, listing_steps, visa_operation};
-use crate::simulate::{Rules, State, Step, thread};
+use crate::simulate::{Plan, Rules, State, Step, thread};
 use crate::swsb;
 use crate::text;
 use crate::time;
@@ -240,10 +240,14 @@ impl quincunx_contract::Program for Artifact {
             }
             Program::Visa(kernel) => kernel.instructions.len(),
         };
-        native_checks(known, matches!(self.program, Program::Native(_)), self.settings.check_dependencies)
+        native_checks(
+            known,
+            matches!(self.program, Program::Native(_)),
+            self.settings.check_dependencies,
+        )
     }
 
-    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         // Dependencies do not matter here: instructions are in order. Types whose sums can leave
         // them do not exist (integers wrap by definition), so that the checked engine is the same.
         let found = verify(&self.program, &self.arch, &self.settings.allow);
@@ -256,9 +260,13 @@ impl quincunx_contract::Program for Artifact {
             }
             Program::Visa(_) => None,
         };
+        let is_systolic = !steps.iter().any(|step| matches!(step, Step::Vector(_)));
+        let plan = (engine == Engine::Fast && is_systolic)
+            .then(|| Plan::new(&steps, bytes, self.settings.rules));
         Ok(Box::new(Exec {
             steps,
             program,
+            plan,
             arch: self.arch.clone(),
             state: State {
                 dispatch_mask: self.settings.dispatch_mask,
@@ -335,11 +343,12 @@ impl quincunx_contract::Program for Artifact {
     }
 }
 
-/// The executor behind the ports.
+/// The executor, or a prepared plan, behind the ports.
 struct Exec {
     steps: Vec<Step>,
     /// A native program, which may branch.
     program: Option<thread::Program>,
+    plan: Option<Plan>,
     arch: DpasArch,
     state: State,
     rules: Rules,
@@ -350,9 +359,12 @@ struct Exec {
 impl Machine for Exec {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
         self.ports.load(inputs, &mut self.state)?;
-        match &self.program {
-            Some(program) => thread::run_state(program, &mut self.state, &self.arch, self.rules)?,
-            None => {
+        match (&mut self.plan, &self.program) {
+            (Some(plan), _) => plan.run(&mut self.state)?,
+            (None, Some(program)) => {
+                thread::run_state(program, &mut self.state, &self.arch, self.rules)?;
+            }
+            (None, None) => {
                 self.steps.iter().try_for_each(|step| step.run(&mut self.state, self.rules))?;
             }
         }

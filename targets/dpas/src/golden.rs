@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 /// The golden model of a graph. All that numerics and graph say is checked here.
 ///
 /// # Errors
-/// `Q6160` for numerics that do not fit the graph.
+/// `Q6190` for numerics that do not fit the graph.
 pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
     Ok(Box::new(Walk::new(graph, Machine::new(graph, numerics)?)?))
 }
@@ -84,7 +84,7 @@ impl Layers for Machine {
         if let Some(bad) = reals.iter().find(|real| !real.is_finite()) {
             let name = value.name.escape_debug();
             let message = format!("input \"{name}\" holds {bad}, expected finite numbers");
-            return Err(Diagnostic::invalid("Q6161", message));
+            return Err(Diagnostic::invalid("Q6191", message));
         }
         Ok(Number::Entering(reals.into()))
     }
@@ -116,5 +116,5 @@ impl Layers for Machine {
 
 /// Numerics that do not fit the graph.
 fn misfit(what: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::invalid("Q6160", format!("the numerics do not fit the graph: {what}"))
+    Diagnostic::invalid("Q6190", format!("the numerics do not fit the graph: {what}"))
 }

@@ -5,6 +5,7 @@
 
 pub mod arch;
 mod artifact;
+mod bench;
 pub mod binary;
 mod compile;
 pub mod files;
@@ -90,6 +91,10 @@ impl Target for Dpas {
 
     fn isa(&self) -> &'static [&'static Table] {
         isa::TABLES
+    }
+
+    fn suites(&self) -> &'static [quincunx_contract::bench::Suite] {
+        bench::SUITES
     }
 }
 

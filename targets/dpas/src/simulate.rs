@@ -1,8 +1,9 @@
-//! The readable simulator.
+//! The readable simulator, and a fast one that does the same.
 
 pub mod decode;
 pub mod exact;
 pub(crate) mod exec;
+pub mod fast;
 pub mod float;
 pub mod launch;
 pub mod lower;
@@ -14,5 +15,6 @@ mod vector;
 
 pub use decode::real;
 pub use exec::{Operation, Step, multiply};
+pub use fast::{Plan, Vectors};
 pub use float::{Model, Rules};
 pub use state::State;

@@ -96,7 +96,7 @@ impl Constants {
 }
 
 fn unsupported(what: impl Into<String>) -> Diagnostic {
-    Diagnostic::unsupported("Q6152", what.into())
+    Diagnostic::unsupported("Q6182", what.into())
 }
 
 impl Work<'_> {

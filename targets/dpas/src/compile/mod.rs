@@ -56,7 +56,7 @@ pub(crate) fn compile(
     log.start();
     let network = Network::new(graph, &Refused::default());
     if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
-        let problem = Diagnostic::unsupported("Q6150", reason.clone());
+        let problem = Diagnostic::unsupported("Q6180", reason.clone());
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
@@ -146,7 +146,7 @@ fn buffer(graph: &Graph, network: &Network, root: ValueId, image: Image) -> Resu
     let leaves = graph.outputs().iter().filter(|&&output| network.root(output) == root).count();
     if leaves > 1 || (enters && leaves > 0) {
         let message = "a value leaves the machine under several names";
-        return Err(Diagnostic::unsupported("Q6151", message));
+        return Err(Diagnostic::unsupported("Q6181", message));
     }
     let role = match (enters, leaves) {
         (true, _) => Role::Input,

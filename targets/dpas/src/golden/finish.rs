@@ -16,7 +16,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// # Errors
-    /// `Q6160` for other nodes, or for more of them.
+    /// `Q6190` for other nodes, or for more of them.
     pub(super) fn new(nodes: &[&Node]) -> Result<Tail> {
         let mut tail = Tail { limits: [f64::NEG_INFINITY, f64::INFINITY], grid: None };
         let limits = nodes.first().and_then(|node| limits(&node.op));

@@ -45,7 +45,7 @@ impl Layer {
     /// The layer that these nodes are, each of which reads the one before it.
     ///
     /// # Errors
-    /// `Q6160` for nodes that are no layer of the machine.
+    /// `Q6190` for nodes that are no layer of the machine.
     pub(super) fn new(
         graph: &Graph,
         nodes: &[&Node],
@@ -185,7 +185,7 @@ struct Sum {
 
 impl Sum {
     /// # Errors
-    /// `Q6160` for operands of several shapes, an end without a grid or with another activation
+    /// `Q6190` for operands of several shapes, an end without a grid or with another activation
     /// than ReLU, and for ratios of scales that are no normal numbers of f32.
     fn new(graph: &Graph, node: &Node, grids: [Grid; 2], rest: &[&Node]) -> Result<Sum> {
         let shape = &graph[node.output].shape;

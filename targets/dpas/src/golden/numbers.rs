@@ -68,7 +68,7 @@ impl Grid {
     /// The grid of a quantiser.
     ///
     /// # Errors
-    /// `Q6160` for one that varies within a tensor, has another width than 8, or does not round to
+    /// `Q6190` for one that varies within a tensor, has another width than 8, or does not round to
     /// the nearest and saturate; for a scale that f32 cannot hold about.
     pub(super) fn new(quantiser: &Quantiser) -> Result<Grid> {
         let uniform = || {

@@ -30,7 +30,7 @@ enum Precision {
 /// node of the graph is in one of them, and what is between two nodes of a layer is read there only.
 ///
 /// # Errors
-/// `Q6160` for anything else.
+/// `Q6190` for anything else.
 pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Vec<Vec<NodeId>>> {
     let content: Content = Deserialize::deserialize(&numerics.0)
         .map_err(|error| misfit(format!("they do not have the form of a program's: {error}")))?;

@@ -20,7 +20,7 @@ impl Pooling {
     /// A pooling of values of shape `[N, C, …]`.
     ///
     /// # Errors
-    /// `Q6160` for averages that divide by several numbers, and for windows without elements.
+    /// `Q6190` for averages that divide by several numbers, and for windows without elements.
     pub(super) fn new(pool: &Pool, input: &[usize], output: &[usize]) -> Result<Pooling> {
         let is_max = pool.kind == PoolKind::Max;
         let mut pooling = Pooling::global(is_max, input)?;
@@ -48,7 +48,7 @@ impl Pooling {
     /// A pooling of whole planes.
     ///
     /// # Errors
-    /// `Q6160` for values without elements or planes.
+    /// `Q6190` for values without elements or planes.
     pub(super) fn global(is_max: bool, input: &[usize]) -> Result<Pooling> {
         let input = planes(input)?.to_vec();
         let divisor = if is_max { 1 } else { input.iter().product() };

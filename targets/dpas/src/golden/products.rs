@@ -37,7 +37,7 @@ impl Product {
     /// what the sums of every output mean.
     ///
     /// # Errors
-    /// `Q6160` for weights that are no codes of 8 bits with one grid for an output, a bias that is
+    /// `Q6190` for weights that are no codes of 8 bits with one grid for an output, a bias that is
     /// not one constant for an output, and for attributes that the machine does not have.
     pub(super) fn new(
         graph: &Graph,
@@ -184,7 +184,7 @@ enum Layout {
 /// How Gemm's weights lie.
 ///
 /// # Errors
-/// `Q6160` for a left operand that is to be transposed, factors that are 0 or no numbers, and a
+/// `Q6190` for a left operand that is to be transposed, factors that are 0 or no numbers, and a
 /// factor of the bias.
 fn layout(gemm: &Gemm, has_bias: bool) -> Result<Layout> {
     if gemm.transpose_a {

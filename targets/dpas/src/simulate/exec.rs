@@ -57,9 +57,26 @@ impl Step {
     /// `Q6070` when an operand lies outside of the registers, `Q6071` when two fused threads are
     /// needed and there is one.
     pub fn run(&self, state: &mut State, rules: Rules) -> Result<()> {
+        match self {
+            Step::Multiply(operation) if operation.fused => operation.run_fused(state, rules),
+            _ => {
+                let mask = state.dispatch_mask;
+                state.threads.iter_mut().try_for_each(|bytes| self.run_alone(bytes, mask, rules))
+            }
+        }
+    }
+
+    /// Does the step on one thread, whose lanes are switched on by a mask.
+    ///
+    /// # Errors
+    /// As [`Step::run`].
+    pub fn run_alone(&self, bytes: &mut [u8], dispatch_mask: u32, rules: Rules) -> Result<()> {
         match *self {
             Step::Wait => Ok(()),
-            Step::Multiply(operation) => operation.run(state, rules),
+            Step::Multiply(operation) => {
+                let enabled = enabled(dispatch_mask, operation.offset, operation.no_mask);
+                multiply_in_thread(&operation, bytes, rules, enabled)
+            }
             Step::Vector(_) => Err(Diagnostic::bug("a vector instruction without a thread")),
         }
     }
@@ -68,6 +85,11 @@ impl Step {
 /// The lanes that write, lane 0 in the lowest bit.
 pub(crate) fn enabled(dispatch_mask: u32, offset: u32, no_mask: bool) -> u32 {
     if no_mask { u32::MAX } else { dispatch_mask.checked_shr(offset).unwrap_or(0) }
+}
+
+fn unpaired(threads: usize) -> Diagnostic {
+    let message = format!("dpasw runs in two fused threads, found {threads}");
+    Diagnostic::invalid("Q6071", message)
 }
 
 fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8]> {
@@ -79,29 +101,22 @@ fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8]> {
 }
 
 impl Operation {
-    fn run(&self, state: &mut State, rules: Rules) -> Result<()> {
+    fn run_fused(&self, state: &mut State, rules: Rules) -> Result<()> {
         let enabled = enabled(state.dispatch_mask, self.offset, self.no_mask);
+        // A is read from both threads before either writes.
         let mut a = [0; 4 * MAX_K * 8];
-        if self.fused {
-            // A is read from both threads before either writes.
-            let length = self.read_fused(&state.threads, &mut a)?;
-            return state
-                .threads
-                .iter_mut()
-                .try_for_each(|bytes| multiply(self, &a[..length], bytes, rules, enabled));
-        }
+        let length = self.read_fused(&state.threads, &mut a)?;
         state
             .threads
             .iter_mut()
-            .try_for_each(|bytes| multiply_in_thread(self, bytes, rules, enabled))
+            .try_for_each(|bytes| multiply(self, &a[..length], bytes, rules, enabled))
     }
 
     /// A of two fused threads: the first half of its 32-byte registers from the first one (the odd
     /// one included), the others from the second one. Returns the number of bytes.
     fn read_fused(&self, threads: &[Vec<u8>], a: &mut [u8]) -> Result<usize> {
         let [first, second] = threads else {
-            let message = format!("dpasw runs in two fused threads, found {}", threads.len());
-            return Err(Diagnostic::invalid("Q6071", message));
+            return Err(unpaired(threads.len()));
         };
         let length = self.shape.src2_bytes() as usize;
         let own = (self.shape.fused_bytes() as usize).min(length);
@@ -122,8 +137,7 @@ pub(crate) fn multiply_in_thread(
     enabled: u32,
 ) -> Result<()> {
     if operation.fused {
-        let message = "dpasw runs in two fused threads, found 1";
-        return Err(Diagnostic::invalid("Q6071", message));
+        return Err(unpaired(1));
     }
     let mut a = [0; 4 * MAX_K * 8];
     let length = operation.shape.src2_bytes() as usize;
@@ -238,13 +252,13 @@ fn integers(operation: &Operation, a: &[u8], bytes: &mut [u8], enabled: u32) {
 }
 
 /// How numbers of an accumulation are read and written.
-struct Format<T> {
+pub(super) struct Format<T> {
     element: fn(Precision, u64) -> T,
-    load: fn(Acc, u64) -> T,
-    store: fn(Acc, T) -> u64,
+    pub(super) load: fn(Acc, u64) -> T,
+    pub(super) store: fn(Acc, T) -> u64,
 }
 
-static SINGLE: Format<f32> = Format {
+pub(super) static SINGLE: Format<f32> = Format {
     element: real,
     load: |acc, code| match acc {
         Acc::Hf => real(Precision::Hf, code),

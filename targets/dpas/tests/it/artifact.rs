@@ -34,7 +34,9 @@ fn run(program: &dyn Program, inputs: &[(&str, Vec<f64>)]) -> Tensors {
         let tensor = Tensor::from_vec(&port.shape, numbers.clone()).unwrap();
         tensors.insert((*name).to_owned(), tensor);
     }
-    program.load(Engine::Exec).unwrap().run(&tensors).unwrap()
+    let found = program.load(Engine::Exec).unwrap().run(&tensors).unwrap();
+    assert_eq!(program.load(Engine::Fast).unwrap().run(&tensors).unwrap(), found);
+    found
 }
 
 const ONES: f64 = 0x0101_0101 as f64;

@@ -24,8 +24,12 @@ fn exercise(file: &File, preset: &str, given: &[(&str, &str)]) {
                 let count = port.shape.iter().product();
                 (port.name.clone(), Tensor::from_vec(&port.shape, vec![1.0; count]).unwrap())
             });
-            let found = program.verify();
-            machine.run(&ones.collect()).unwrap_or_else(|problem| panic!("{problem}: {found:?}"));
+            let (ones, found) = (ones.collect(), program.verify());
+            let expected =
+                machine.run(&ones).unwrap_or_else(|problem| panic!("{problem}: {found:?}"));
+            let fast = program.load(Engine::Fast).and_then(|mut fast| fast.run(&ones)).unwrap();
+            // Bytes are compared: NaN is equal to itself.
+            assert_eq!(fast, expected);
         }
     }
 }

@@ -4,6 +4,7 @@ mod artifact;
 mod common;
 mod corruption;
 mod differential;
+mod fast;
 mod fuzz;
 mod golden;
 mod kernels;

@@ -5,10 +5,11 @@ use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
 use crate::simulate::Rules;
 use crate::simulate::launch::{self, Kernel, Limits, Memory, run};
-use quincunx_contract::{Interface, Machine};
+use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
-use quincunx_tensor::Tensors;
+use quincunx_num::Dyadic;
+use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) struct Launches {
     memory: Memory,
     buffers: BTreeMap<String, (Buffer, Bytes)>,
     interface: Interface,
+    /// What the driver makes of outputs.
+    scales: BTreeMap<String, Scale>,
     settings: Settings,
     /// Said with the first run.
     note: Option<Diagnostic>,
@@ -48,7 +51,7 @@ impl Launches {
     /// Prepares a program without errors; its kernels are given in their order.
     ///
     /// # Errors
-    /// Internal ones, for a program with errors.
+    /// Internal ones, for a program with errors; `Q6124` for scalings that are malformed.
     pub(super) fn new(
         device: Arc<Device>,
         kernels: Vec<Kernel>,
@@ -77,8 +80,18 @@ impl Launches {
         let places = kernels.into_iter().enumerate().map(|(place, kernel)| (kernel, place));
         let kernels = names.zip(places).collect();
         let interface = interface.clone();
-        let mut launches =
-            Launches { device, kernels, addresses, memory, buffers, interface, settings, note };
+        let scales = scales(&interface)?;
+        let mut launches = Launches {
+            device,
+            kernels,
+            addresses,
+            memory,
+            buffers,
+            interface,
+            scales,
+            settings,
+            note,
+        };
         launches.reset(true)?;
         Ok(launches)
     }
@@ -143,7 +156,7 @@ impl Launches {
         name: &str,
         grid: Option<&quincunx_contract::Grid>,
         shape: &[usize],
-    ) -> Result<quincunx_tensor::Tensor> {
+    ) -> Result<Tensor> {
         let found = self.buffers.get(name);
         let (buffer, bytes) = found.ok_or_else(|| Diagnostic::bug("a port has no buffer"))?;
         let owner = self.memory.buffer(&bytes.owner);
@@ -170,11 +183,26 @@ impl Launches {
             }
         }
         for port in &self.interface.outputs {
-            let value = self.value(&port.name, Some(&port.grid), &port.shape)?;
+            let mut value = self.value(&port.name, Some(&port.grid), &port.shape)?;
+            if let Some(scale) = self.scales.get(&port.name) {
+                let exact = |&x: &f64| Dyadic::from_f64(x).unwrap_or(Dyadic::ZERO);
+                let numbers = scale.apply(value.reals().iter().map(exact));
+                value = Tensor::from_vec(&port.shape, numbers)?;
+            }
             results.insert(port.name.clone(), value);
         }
         Ok(results)
     }
+}
+
+/// What the driver makes of outputs, by their names.
+fn scales(interface: &Interface) -> Result<BTreeMap<String, Scale>> {
+    let scale = |scaling: &Scaling| {
+        let port = interface.outputs.iter().find(|port| port.name == scaling.output);
+        let elements = port.and_then(|port| element_count(&port.shape)).unwrap_or(0);
+        Ok((scaling.output.clone(), Scale::parse(scaling, elements, "Q6124")?))
+    };
+    interface.scalings.iter().map(scale).collect()
 }
 
 fn too_large(buffer: &Buffer) -> Diagnostic {

@@ -7,7 +7,7 @@ use quincunx_tensor::Tensor;
 
 fn refused(net: &Net, what: &str) {
     let problem = net.run().unwrap_err();
-    assert_eq!(problem.code(), "Q6160", "{problem}");
+    assert_eq!(problem.code(), "Q6190", "{problem}");
     assert!(problem.message().contains(what), "{}", problem.message());
 }
 
@@ -83,7 +83,7 @@ fn numerics_have_a_form() {
     ] {
         let numerics = quincunx_contract::Numerics(serde_json::from_str(text).unwrap());
         let problem = super::prepare(&graph, &numerics).err().unwrap();
-        assert_eq!(problem.code(), "Q6160", "{text}");
+        assert_eq!(problem.code(), "Q6190", "{text}");
     }
 }
 
@@ -189,6 +189,6 @@ fn inputs_are_finite() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let (mut net, _) = coded();
         net.inputs.insert("x".to_owned(), Tensor::from_vec(&[1, 2], vec![0.0, bad]).unwrap());
-        assert_eq!(net.run().unwrap_err().code(), "Q6161");
+        assert_eq!(net.run().unwrap_err().code(), "Q6191");
     }
 }

@@ -1,0 +1,332 @@
+//! Chains of products that add to the same sums.
+
+#[cfg(target_arch = "x86_64")]
+use super::avx512 as vectors;
+use super::blocks::{Blocks, Place};
+use super::floats;
+use super::sums::{Aligned, Load, Store, Sum, at_level};
+use crate::precision::{Acc, Precision};
+use crate::shape::Shape;
+use crate::simulate::exec::{Operation, Step, enabled};
+use crate::simulate::float::{Model, Rules};
+use quincunx_diag::Result;
+use quincunx_num::{Level, Loop};
+use std::ops::Range;
+
+/// Most rows of D.
+pub(super) const ROWS: usize = 8;
+
+/// How the products of a chain are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// By dot products of four bytes. The unsigned side is A or B. `flipped` is the highest bit of
+    /// the bytes of A, for which the sums of B make up.
+    Dots { unsigned_left: bool, flipped: bool },
+    /// In i32.
+    Words,
+    /// In f32, product by product.
+    Singles,
+    /// In f32, two products of bf at a time.
+    Pairs,
+    /// In f64, which holds several products exactly.
+    Doubles,
+}
+
+/// One product of a chain. Small, as all of a program are to stay in the first-level cache beside the
+/// registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    /// A.
+    pub(super) left: Place,
+    /// Elements from one row of A to the next.
+    pub(super) left_stride: u16,
+    /// Columns of A.
+    pub(super) k: u16,
+    /// B.
+    pub(super) right: Place,
+    /// For every lane 128 times the sum of B.
+    pub(super) sums: Option<Place>,
+    /// The unpacked blocks of floats.
+    pub(super) blocks: Option<(u32, u32)>,
+}
+
+impl Product {
+    /// Columns of A.
+    #[inline(always)]
+    pub(super) fn columns(&self) -> usize {
+        self.k.into()
+    }
+
+    /// Elements from one row of A to the next.
+    #[inline(always)]
+    pub(super) fn stride(&self) -> usize {
+        self.left_stride.into()
+    }
+}
+
+/// Products that add to the same sums, one after the other.
+///
+/// Invariant: there is one, and there are as many operations.
+pub(super) struct Chain {
+    class: Class,
+    products: Vec<Product>,
+    operations: Vec<Operation>,
+}
+
+/// Where the sums of a chain come from and go.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    /// First byte of src0; zeros without.
+    pub(super) from: Option<usize>,
+    /// First byte of dst.
+    pub(super) to: usize,
+    /// Lanes that write, lane 0 in the lowest bit.
+    pub(super) enabled: u32,
+}
+
+impl Ends {
+    fn of(first: &Operation, context: Context<'_>) -> Ends {
+        let enabled = enabled(context.dispatch_mask, first.offset, first.no_mask);
+        Ends { from: first.src0, to: first.dst, enabled }
+    }
+}
+
+/// What all chains of a run have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) blocks: &'a Blocks,
+    pub(super) level: Level,
+    pub(super) rules: Rules,
+    pub(super) dispatch_mask: u32,
+    /// The shape of the products of a chain, but for the depth.
+    pub(super) shape: &'a Shape,
+}
+
+impl Chain {
+    pub(super) fn new(class: Class, operation: &Operation, product: Product) -> Chain {
+        Chain { class, products: vec![product], operations: vec![*operation] }
+    }
+
+    pub(super) fn push(&mut self, operation: &Operation, product: Product) {
+        self.products.push(product);
+        self.operations.push(*operation);
+    }
+
+    /// The first operation: its shape is that of all, but for the depth and what src0 is.
+    pub(super) fn first(&self) -> &Operation {
+        &self.operations[0]
+    }
+
+    /// Runs the products on the registers of a thread.
+    ///
+    /// # Errors
+    /// None: operands lie in the registers.
+    pub(super) fn run(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
+        match self.first().shape.lanes {
+            8 => self.run_lanes::<8>(file, context),
+            _ => self.run_lanes::<16>(file, context),
+        }
+    }
+
+    fn run_lanes<const N: usize>(&self, file: &mut [u8], context: Context<'_>) -> Result<()> {
+        match self.class {
+            Class::Dots { unsigned_left, .. } => {
+                let place = (Ends::of(self.first(), context), self.first().shape.repeat as usize);
+                dots::<N>(file, place, &self.products, unsigned_left, context.blocks);
+                Ok(())
+            }
+            Class::Words => {
+                self.with_sums::<N, i32>(self.first(), file, context, |sums| {
+                    let step = |sum: i32, a: i32, b: i32| sum.wrapping_add(a.wrapping_mul(b));
+                    let products = &self.products[..];
+                    at_level(context.level, Rows { sums, products, blocks: context.blocks, step });
+                    true
+                });
+                Ok(())
+            }
+            Class::Singles | Class::Pairs if !self.first().shape.dst.is_half() => {
+                self.singles::<N>(0..self.products.len(), file, context);
+                Ok(())
+            }
+            Class::Doubles if !self.first().shape.dst.is_half() => {
+                self.doubles::<N>(0..self.products.len(), file, context)
+            }
+            // Sums are rounded to 16 bits after every product.
+            _ => (0..self.products.len()).try_for_each(|index| {
+                if self.class == Class::Doubles {
+                    return self.doubles::<N>(index..index + 1, file, context);
+                }
+                self.singles::<N>(index..index + 1, file, context);
+                Ok(())
+            }),
+        }
+    }
+
+    fn singles<const N: usize>(&self, part: Range<usize>, file: &mut [u8], context: Context<'_>) {
+        let (first, products) = (&self.operations[part.start], &self.products[part]);
+        #[cfg(target_arch = "x86_64")]
+        if context.level == Level::Avx512 && !context.rules.ftz {
+            return self.vectors::<N>(first, products, file, context);
+        }
+        self.with_sums::<N, f32>(first, file, context, |sums| {
+            floats::singles(sums, products, context);
+            true
+        });
+    }
+
+    /// Sums of f32 are read and written where they are; those of 16 bits are f32 meanwhile.
+    #[cfg(target_arch = "x86_64")]
+    fn vectors<const N: usize>(
+        &self,
+        first: &Operation,
+        products: &[Product],
+        file: &mut [u8],
+        context: Context<'_>,
+    ) {
+        let (pairs, rows) = (self.class == Class::Pairs, first.shape.repeat as usize);
+        let source = first.src0.map_or(Acc::F, |_| first.shape.src0);
+        if (first.shape.dst, source) == (Acc::F, Acc::F) {
+            let ends = Ends::of(first, context);
+            return floats::vectors::<N>(file, (ends, rows), products, pairs, context);
+        }
+        self.with_sums::<N, f32>(first, file, context, |sums| {
+            let ends = Ends { from: Some(0), to: 0, enabled: u32::MAX };
+            let file = bytemuck::cast_slice_mut(sums.as_flattened_mut());
+            floats::vectors::<N>(file, (ends, rows), products, pairs, context);
+            true
+        });
+    }
+
+    /// Products whose stages f64 holds exactly run together; if there are others, each product runs
+    /// alone, those in the executor.
+    fn doubles<const N: usize>(
+        &self,
+        part: Range<usize>,
+        file: &mut [u8],
+        context: Context<'_>,
+    ) -> Result<()> {
+        let (first, products) = (&self.operations[part.start], &self.products[part.clone()]);
+        let done = self.with_sums::<N, f32>(first, file, context, |sums| {
+            floats::doubles(sums, products, context)
+        });
+        if done {
+            return Ok(());
+        }
+        for (operation, product) in self.operations[part].iter().zip(products) {
+            let products = std::slice::from_ref(product);
+            let done = self.with_sums::<N, f32>(operation, file, context, |sums| {
+                floats::doubles(sums, products, context)
+            });
+            if !done {
+                let step = Step::Multiply(*operation);
+                step.run_alone(file, context.dispatch_mask, context.rules)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets sums grow that are src0 of the first operation at the beginning, and then dst. The work
+    /// says if it is done: if not, nothing is written.
+    fn with_sums<const N: usize, T: Sum>(
+        &self,
+        first: &Operation,
+        file: &mut [u8],
+        context: Context<'_>,
+        work: impl FnOnce(&mut [[T; N]]) -> bool,
+    ) -> bool {
+        let mut sums = Aligned([[T::default(); N]; ROWS]);
+        let sums = &mut sums.0[..first.shape.repeat as usize];
+        let ftz = context.rules.ftz;
+        at_level(context.level, Load { operation: first, file, sums: &mut *sums, ftz });
+        let done = work(sums);
+        if done {
+            let enabled = enabled(context.dispatch_mask, first.offset, first.no_mask);
+            at_level(context.level, Store { operation: first, file, sums, enabled });
+        }
+        done
+    }
+}
+
+/// Adds products one by one, as `step` says.
+pub(super) struct Rows<'a, const N: usize, T, F> {
+    pub(super) sums: &'a mut [[T; N]],
+    pub(super) products: &'a [Product],
+    pub(super) blocks: &'a Blocks,
+    pub(super) step: F,
+}
+
+impl<const N: usize, T: bytemuck::Pod, F: Fn(T, T, T) -> T> Loop for Rows<'_, N, T, F> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for product in self.products {
+            let left = self.blocks.elements::<T>(product.left);
+            let right = self.blocks.elements::<T>(product.right).as_chunks::<N>().0;
+            let right = &right[..product.columns()];
+            for (row, sums) in self.sums.iter_mut().enumerate() {
+                let left = &left[row * product.stride()..][..product.columns()];
+                let mut own = *sums;
+                for (&a, b) in left.iter().zip(right) {
+                    for (sum, &b) in own.iter_mut().zip(b) {
+                        *sum = (self.step)(*sum, a, b);
+                    }
+                }
+                *sums = own;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn dots<const N: usize>(
+    file: &mut [u8],
+    place: (Ends, usize),
+    products: &[Product],
+    unsigned_left: bool,
+    blocks: &Blocks,
+) {
+    match N {
+        8 => vectors::narrow::dots(file, place, products, unsigned_left, blocks),
+        _ => vectors::wide::dots(file, place, products, unsigned_left, blocks),
+    }
+}
+
+/// For every lane 128 times the sum of the bytes of B; only where there are dot products.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn column_sums(bytes: &[u8], lanes: usize, signed: bool) -> [u32; 16] {
+    match lanes {
+        8 => vectors::narrow::column_sums(bytes, signed),
+        _ => vectors::wide::column_sums(bytes, signed),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn dots<const N: usize>(_: &mut [u8], _: (Ends, usize), _: &[Product], _: bool, _: &Blocks) {
+    unreachable!("no plan has dot products here");
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn column_sums(_: &[u8], _: usize, _: bool) -> [u32; 16] {
+    unreachable!("no plan has dot products here");
+}
+
+/// Explicit bits of the fraction of a float precision.
+pub(super) fn fraction_bits(precision: Precision) -> i32 {
+    match precision {
+        Precision::Bf => 7,
+        Precision::Bf8 => 2,
+        Precision::Hf8 => 3,
+        Precision::E2m1 => 1,
+        _ => 10,
+    }
+}
+
+/// Products that are added before a sum is rounded.
+pub(super) fn stage(product: &Product, context: Context<'_>) -> usize {
+    match context.rules.model {
+        Model::Exact => product.columns(),
+        Model::Stage => context.shape.ops() as usize,
+        Model::Seq | Model::Fma => 1,
+    }
+}
