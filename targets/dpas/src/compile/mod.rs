@@ -17,7 +17,7 @@ mod weights;
 
 use crate::arch::DpasArch;
 use crate::artifact::DeviceArtifact;
-use crate::options::Settings;
+use crate::options::{Precision, Settings};
 use crate::ports::buffers;
 use crate::program::Element;
 use crate::program::device::{Buffer, Device, Layer as DeviceLayer, Role};
@@ -34,8 +34,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// For every node, whether the machine takes it.
-pub(crate) fn claim(graph: &Graph, refused: &Refused) -> Vec<Claim> {
-    let network = Network::new(graph, refused);
+pub(crate) fn claim(graph: &Graph, refused: &Refused, precision: Precision) -> Vec<Claim> {
+    let network = Network::new(graph, refused, precision);
     let claim = |id| match network.reasons.get(&id) {
         None => Claim::Device,
         Some(reason) => Claim::Host(reason.clone()),
@@ -50,17 +50,17 @@ pub(crate) fn claim(graph: &Graph, refused: &Refused) -> Vec<Claim> {
 pub(crate) fn compile(
     graph: &Graph,
     arch: &DpasArch,
-    settings: &Settings,
+    (settings, precision): (&Settings, Precision),
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
     log.start();
-    let network = Network::new(graph, &Refused::default());
+    let network = Network::new(graph, &Refused::default(), precision);
     if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
         let problem = Diagnostic::unsupported("Q6180", reason.clone());
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
-    let images = images(graph, &network, arch);
+    let images = images(&network, arch);
     let mut program = Builder { device: Device::default(), kernels: BTreeMap::new() };
     for (value, image) in sorted(&images) {
         program.device.buffers.push(buffer(graph, &network, value, image)?);
@@ -93,16 +93,16 @@ fn sorted(images: &FxHashMap<ValueId, Image>) -> Vec<(ValueId, Image)> {
 }
 
 /// Where every value lies: with a border as wide as its readers need.
-fn images(graph: &Graph, network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
+fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
     let mut images: FxHashMap<ValueId, Image> = FxHashMap::default();
     for layer in &network.layers {
         let form = &network.forms[&layer.output];
         match layer.operation {
             Operation::Alias => continue,
             Operation::Enter => {
-                let pixel = match form.extents[2] {
-                    channels @ ..=4 => channels.next_power_of_two().max(4),
-                    channels => channels.next_multiple_of(8),
+                let pixel = match form.extents[2] * form.numbers.size() {
+                    bytes @ ..=4 => bytes.next_power_of_two().max(4),
+                    bytes => bytes.next_multiple_of(8),
                 };
                 images.insert(layer.output, Image::new(form, pixel));
             }
@@ -112,7 +112,6 @@ fn images(graph: &Graph, network: &Network, arch: &DpasArch) -> FxHashMap<ValueI
             }
         }
     }
-    let _ = graph;
     for layer in &network.layers {
         let (Operation::Product(frame) | Operation::Largest(frame)) = layer.operation else {
             continue;
@@ -157,13 +156,11 @@ fn buffer(graph: &Graph, network: &Network, root: ValueId, image: Image) -> Resu
     let value = seen.copied().unwrap_or(root);
     let form = &network.forms[&value];
     let shape = &graph[value].shape;
-    let (element, grid) = match form.numbers {
-        Numbers::Codes(codes) => {
-            let element = if codes.signed { Element::B } else { Element::Ub };
-            (element, Some((codes.scale, i64::from(codes.zero))))
-        }
-        Numbers::Sums => (Element::D, None),
+    let grid = match form.numbers {
+        Numbers::Codes(codes) => Some((codes.scale, i64::from(codes.zero))),
+        Numbers::Sums | Numbers::Floats(_) => None,
     };
+    let element = form.numbers.element();
     let mut buffer = Buffer::new(name(graph, network, root), element, shape, role);
     let (strides, first) = image.strides(form, shape);
     buffer.strides = Some(strides);
@@ -183,7 +180,8 @@ fn finish(graph: &Graph, network: &Network, interface: &mut Interface) {
     for layer in network.layers.iter().filter(|layer| layer.operation == Operation::Enter) {
         let name = &graph[layer.inputs[0]].name;
         let port = interface.inputs.iter_mut().find(|port| port.name == *name);
-        if let (Some(port), Op::Quantise(quantiser)) = (port, &graph[layer.nodes[0]].op) {
+        let quantise = layer.nodes.first().map(|&node| &graph[node].op);
+        if let (Some(port), Some(Op::Quantise(quantiser))) = (port, quantise) {
             port.grid = quincunx_contract::Grid::Codes(quantiser.clone());
         }
     }
