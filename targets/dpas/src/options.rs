@@ -66,7 +66,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
 
 /// What compiled networks compute with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
+pub(crate) enum Precision {
     /// Codes of 8 bits.
     #[default]
     Int8,
