@@ -291,7 +291,7 @@ impl Walk<'_> {
         let codes = Codes::of(quantiser)?;
         let shape = &self.graph[node.output].shape;
         let dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
-        let last = shape.len() != 4 && self.consumers[node.output.index()].iter().all(dense);
+        let last = self.consumers[node.output.index()].iter().all(dense);
         let view = if last { View::Last } else { View::Second };
         let form = Form::of(shape, Numbers::Codes(codes), view)?;
         let tail = self.alone(id);
@@ -400,7 +400,7 @@ impl Walk<'_> {
                 result = Form { images: form.images, extents: [1, 1, result.extents[2]], ..result };
                 result.view = View::Second;
             }
-            (Op::MatMul | Op::Gemm(_), View::Second) if form.extents[0] * form.extents[1] == 1 => {
+            (Op::MatMul | Op::Gemm(_), View::Second) if shape.len() == 2 => {
                 result = Form { images: form.images, extents: [1, 1, result.extents[2]], ..result };
                 result.view = View::Second;
             }
@@ -476,6 +476,7 @@ impl Walk<'_> {
     /// The ReLU and the quantiser that only read the result of a node, and so on.
     fn tail(&self, id: NodeId) -> Tail {
         let mut tail = self.alone(id);
+        let is_clip = clip(&self.graph[id].op).is_some();
         while let Some((next, node)) = self.only_reader(tail.output) {
             match &node.op {
                 Op::Quantise(quantiser) => match Codes::of(quantiser) {
@@ -483,7 +484,7 @@ impl Walk<'_> {
                     Err(_) => break,
                 },
                 op => match clip(op) {
-                    Some(clip) if tail.nodes.len() == 1 => tail.clip = clip,
+                    Some(ends) if tail.nodes.len() == 1 && !is_clip => tail.clip = ends,
                     _ => break,
                 },
             }

@@ -4,7 +4,7 @@
 //! weights are taken off the codes.
 
 use super::layers::{Codes, Form, Frame, Reason};
-use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Value};
+use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Scalar, Value};
 use quincunx_num::Dyadic;
 
 /// What a layer multiplies with.
@@ -32,8 +32,8 @@ pub(super) struct Sum {
     pub(super) scales: [f64; 2],
     /// Divisor.
     pub(super) divisor: u32,
-    /// Bias in real numbers.
-    pub(super) bias: f64,
+    /// Bias in real numbers: the product of these, which f64 need not hold.
+    pub(super) bias: [f64; 2],
     /// The part of it that is in the sum.
     pub(super) whole: i32,
 }
@@ -43,7 +43,8 @@ impl Sum {
     pub(super) fn rest(&self) -> Dyadic {
         let exact = |x: f64| Dyadic::from_f64(x).unwrap_or(Dyadic::ZERO);
         let [a, b] = self.scales.map(exact);
-        exact(self.bias).add(&exact(-f64::from(self.whole)).mul(&a).mul(&b))
+        let [code, step] = self.bias.map(exact);
+        code.mul(&step).add(&exact(-f64::from(self.whole)).mul(&a).mul(&b))
     }
 }
 
@@ -65,7 +66,7 @@ pub(super) fn product(graph: &Graph, node: &Node, form: &Form, frame: &Frame) ->
         _ => 1,
     };
     let divisor = u32::try_from(divisor).map_err(|_| "its window is too large")?;
-    let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: 0.0, whole: 0 };
+    let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: [0.0; 2], whole: 0 };
     let area = frame.kernel[0] * frame.kernel[1];
     let product = Product {
         groups: channels,
@@ -129,8 +130,8 @@ fn of_weights(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<
     }
     let input = form.codes()?;
     let biases = bias(graph, node, outputs)?;
-    let sum = |(&scale, &bias): (&f64, &f64)| {
-        let whole = (bias / (input.scale * scale)).round();
+    let sum = |(&scale, &bias): (&f64, &[f64; 2])| {
+        let whole = (bias[0] * bias[1] / (input.scale * scale)).round();
         if whole.abs() > f64::from(1 << 30) {
             return Err("its bias leaves 32 bits".to_owned());
         }
@@ -156,9 +157,9 @@ fn per_channel<T: Copy + PartialEq>(
     (varies.eq([axis])).then(|| param.values().to_vec())
 }
 
-/// The real numbers of a bias: one per output channel.
-fn bias(graph: &Graph, node: &Node, channels: usize) -> Reason<Vec<f64>> {
-    let Some(id) = node.input(2) else { return Ok(vec![0.0; channels]) };
+/// The real numbers of a bias, one per output channel, as exact products of two.
+fn bias(graph: &Graph, node: &Node, channels: usize) -> Reason<Vec<[f64; 2]>> {
+    let Some(id) = node.input(2) else { return Ok(vec![[0.0; 2]; channels]) };
     let value = &graph[id];
     let reals = reals(value).ok_or("its bias is not constant")?;
     let is_row = reals.len() == 1 || value.shape.last() == Some(&channels);
@@ -169,16 +170,19 @@ fn bias(graph: &Graph, node: &Node, channels: usize) -> Reason<Vec<f64>> {
     }
 }
 
-/// The real numbers of a constant.
-fn reals(value: &Value) -> Option<Vec<f64>> {
+/// The real numbers of a constant: codes less their zeros, and the scales.
+fn reals(value: &Value) -> Option<Vec<[f64; 2]>> {
     let constant = value.constant.as_ref()?;
-    let mut reals = constant.tensor.to_f64();
-    if let Some(quantiser) = &constant.quantiser {
-        for (real, scalar) in reals.iter_mut().zip(&quantiser.scalars(&value.shape)?) {
-            *real = (*real - scalar.zero as f64) * scalar.scale;
+    let numbers = constant.tensor.to_f64();
+    let reals: Vec<[f64; 2]> = match &constant.quantiser {
+        None => numbers.into_iter().map(|real| [real, 1.0]).collect(),
+        Some(quantiser) => {
+            let scalars = quantiser.scalars(&value.shape)?;
+            let real = |(code, scalar): (f64, &Scalar)| [code - scalar.zero as f64, scalar.scale];
+            numbers.into_iter().zip(&scalars).map(real).collect()
         }
-    }
-    reals.iter().all(|real| real.is_finite()).then_some(reals)
+    };
+    reals.iter().flatten().all(|real| real.is_finite()).then_some(reals)
 }
 
 impl Product {
