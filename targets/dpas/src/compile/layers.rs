@@ -338,10 +338,7 @@ impl Walk<'_> {
     fn entering_view(&self, value: ValueId) -> View {
         let dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
         let is_dense = self.consumers[value.index()].iter().all(dense);
-        match self.graph[value].shape.len() != 4 && is_dense {
-            true => View::Last,
-            false => View::Second,
-        }
+        if is_dense { View::Last } else { View::Second }
     }
 
     fn is_input(&self, node: &Node) -> bool {
@@ -474,7 +471,7 @@ impl Walk<'_> {
                 result = Form { images: form.images, extents: [1, 1, result.extents[2]], ..result };
                 result.view = View::Second;
             }
-            (Op::MatMul | Op::Gemm(_), View::Second) if form.extents[0] * form.extents[1] == 1 => {
+            (Op::MatMul | Op::Gemm(_), View::Second) if shape.len() == 2 => {
                 result = Form { images: form.images, extents: [1, 1, result.extents[2]], ..result };
                 result.view = View::Second;
             }
@@ -596,6 +593,7 @@ impl Walk<'_> {
             tail.output = self.graph[sum].output;
         }
         let (head, is_int8) = (tail.nodes.len(), self.network.precision == Precision::Int8);
+        let is_clip = clip(&self.graph[id].op).is_some();
         while let Some((next, node)) = self.only_reader(tail.output) {
             match &node.op {
                 Op::Quantise(quantiser) if is_int8 => match Codes::of(quantiser) {
@@ -603,7 +601,7 @@ impl Walk<'_> {
                     Err(_) => break,
                 },
                 op => match clip(op) {
-                    Some(clip) if tail.nodes.len() == head => tail.clip = clip,
+                    Some(ends) if tail.nodes.len() == head && !is_clip => tail.clip = ends,
                     _ => break,
                 },
             }

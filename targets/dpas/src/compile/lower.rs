@@ -337,17 +337,16 @@ impl Plan {
         let outputs = work.output.1.pixel / size;
         let inputs = product.inputs;
         let per_group = product.outputs / product.groups;
+        let step = width / per_group * inputs;
         let (blocks, groups, spread, channels) = if product.groups == 1 {
             (outputs / width, 1, [0, 0], inputs)
-        } else if per_group.is_multiple_of(width) {
+        } else if per_group.is_multiple_of(width) && (inputs * bytes).is_multiple_of(4) {
             (per_group / width, product.groups, [0, inputs * bytes], inputs)
-        } else if width.is_multiple_of(per_group) {
-            let step = width / per_group * inputs;
+        } else if width.is_multiple_of(per_group) && (step * bytes).is_multiple_of(4) {
             (outputs / width, 1, [step * bytes, 0], step)
         } else {
-            let message =
-                format!("groups of {per_group} output channels do not fit tiles of {width}");
-            return Err(unsupported(message));
+            // As one group, with weights of zero for what the others read.
+            (outputs / width, 1, [0, 0], inputs * product.groups)
         };
         let [rows, columns] = frame.kernel;
         let is_run = product.groups == 1 && (frame.dilate[1] == 1 || columns == 1);
@@ -368,11 +367,7 @@ impl Plan {
         let is_aligned =
             steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
         let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
-        let plan = Plan { tile, loops, spread, blocks, groups, unit, is_run };
-        if spread.iter().any(|step| step % 4 > 0) {
-            return Err(unsupported("channels of a group are no multiple of 4"));
-        }
-        Ok(plan)
+        Ok(Plan { tile, loops, spread, blocks, groups, unit, is_run })
     }
 
     /// The constants of the layer.

@@ -29,7 +29,7 @@ use place::Image;
 use quincunx_contract::{Claim, Compiled, Interface, Log, NotCompiled, Refused, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Op, ValueId};
-use quincunx_num::Dyadic;
+use quincunx_num::{Dyadic, Ratio};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ pub(crate) fn compile(
     let images = images(&network, arch);
     let mut program = Builder { device: Device::default(), kernels: BTreeMap::new() };
     for (value, image) in sorted(&images) {
-        program.device.buffers.push(buffer(graph, &network, value, image)?);
+        program.device.buffers.extend(buffers_of(graph, &network, value, image));
     }
     for layer in &network.layers {
         if matches!(layer.operation, Operation::Enter | Operation::Alias) {
@@ -75,12 +75,15 @@ pub(crate) fn compile(
             .map_err(|problem| NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem))?;
         program.add(graph, &network, layer, lowered, arch, settings)?;
     }
+    if let (true, Some((_, node))) = (program.device.launches.is_empty(), graph.nodes().next()) {
+        let problem = Diagnostic::unsupported("Q6181", "nothing is left to compute");
+        return Err(NotCompiled::at_node(graph, node, problem));
+    }
     let kernels = program.device.kernels.len();
     log.pass("kernels", format!("{kernels} kernels"), String::new);
     let mut interface = buffers::interface(&program.device);
     finish(graph, &network, &mut interface);
-    let artifact =
-        DeviceArtifact::new(program.device, Some(interface), arch.clone(), settings.clone())?;
+    let artifact = DeviceArtifact::new(program.device, Some(interface), arch.clone(), *settings)?;
     let numerics = network.numerics(graph);
     Ok(Compiled { program: Box::new(artifact), numerics })
 }
@@ -113,6 +116,14 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
         }
     }
     for layer in &network.layers {
+        // Kernels that compute element by element load 64 bits.
+        if matches!(layer.operation, Operation::Largest(_) | Operation::Add) {
+            for &input in &layer.inputs {
+                if let Some(image) = images.get_mut(&network.root(input)) {
+                    image.pixel = image.pixel.next_multiple_of(8);
+                }
+            }
+        }
         let (Operation::Product(frame) | Operation::Largest(frame)) = layer.operation else {
             continue;
         };
@@ -126,34 +137,43 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
     images
 }
 
-/// The name of a root's buffer: that of the port, or of the value.
+/// The layer by which a value enters.
+fn entering(network: &Network, root: ValueId) -> Option<&Layer> {
+    let mut layers = network.layers.iter();
+    layers.find(|layer| layer.operation == Operation::Enter && layer.output == root)
+}
+
+/// The name of a root's buffer: that of the port by which it enters, or of the value.
 fn name(graph: &Graph, network: &Network, root: ValueId) -> String {
-    let enters = network
-        .layers
-        .iter()
-        .find(|layer| layer.operation == Operation::Enter && layer.output == root);
-    let leaves = graph.outputs().iter().find(|&&output| network.root(output) == root);
-    let value = enters.map(|layer| layer.inputs[0]).or(leaves.copied()).unwrap_or(root);
+    let value = entering(network, root).map_or(root, |layer| layer.inputs[0]);
     graph[value].name.clone()
 }
 
-fn buffer(graph: &Graph, network: &Network, root: ValueId, image: Image) -> Result<Buffer> {
-    let enters = network
-        .layers
-        .iter()
-        .any(|layer| layer.operation == Operation::Enter && layer.output == root);
-    let leaves = graph.outputs().iter().filter(|&&output| network.root(output) == root).count();
-    if leaves > 1 || (enters && leaves > 0) {
-        let message = "a value leaves the machine under several names";
-        return Err(Diagnostic::unsupported("Q6181", message));
-    }
-    let role = match (enters, leaves) {
+/// The buffers of a root: its own, and for every output that is the same memory one inside.
+fn buffers_of(graph: &Graph, network: &Network, root: ValueId, image: Image) -> Vec<Buffer> {
+    let (own, enters) = (name(graph, network, root), entering(network, root).is_some());
+    let outputs = || graph.outputs().iter().filter(|&&output| network.root(output) == root);
+    let role = match (enters, outputs().any(|&output| output == root)) {
         (true, _) => Role::Input,
-        (_, 1) => Role::Output,
-        _ => Role::Scratch,
+        (false, true) => Role::Output,
+        (false, false) => Role::Scratch,
     };
-    let seen = graph.outputs().iter().find(|&&output| network.root(output) == root);
-    let value = seen.copied().unwrap_or(root);
+    let others = outputs().filter(|&&output| enters || output != root).map(|&output| {
+        let name = graph[output].name.clone();
+        let inside = buffer(graph, network, (output, name), image, Role::Output);
+        Buffer { inside: Some((own.clone(), 0)), fill: 0, ..inside }
+    });
+    let first = buffer(graph, network, (root, own.clone()), image, role);
+    [first].into_iter().chain(others).collect()
+}
+
+fn buffer(
+    graph: &Graph,
+    network: &Network,
+    (value, name): (ValueId, String),
+    image: Image,
+    role: Role,
+) -> Buffer {
     let form = &network.forms[&value];
     let shape = &graph[value].shape;
     let grid = match form.numbers {
@@ -161,18 +181,17 @@ fn buffer(graph: &Graph, network: &Network, root: ValueId, image: Image) -> Resu
         Numbers::Sums | Numbers::Floats(_) => None,
     };
     let element = form.numbers.element();
-    let mut buffer = Buffer::new(name(graph, network, root), element, shape, role);
+    let mut buffer = Buffer::new(name, element, shape, role);
     let (strides, first) = image.strides(form, shape);
     buffer.strides = Some(strides);
     buffer.offset = first as u64;
     buffer.bytes = image.bytes() as u64;
     buffer.grid = grid;
-    if let Numbers::Codes(codes) = form.numbers
-        && codes.zero != 0
-    {
-        buffer.data = Some(vec![codes.zero as u8; image.bytes()].into());
+    if let Numbers::Codes(codes) = form.numbers {
+        // What the border holds.
+        buffer.fill = codes.zero as u8;
     }
-    Ok(buffer)
+    buffer
 }
 
 /// Grids of ports as the graph has them, and what the driver makes of sums.
@@ -196,7 +215,7 @@ fn finish(graph: &Graph, network: &Network, interface: &mut Interface) {
         let exact = |x: f64| Dyadic::from_f64(x).unwrap_or(Dyadic::ZERO);
         let factors = channels(&|sum| {
             let [a, b] = sum.scales.map(exact);
-            a.mul(&b).to_ratio().to_string()
+            (a.mul(&b).to_ratio() / Ratio::from(sum.divisor)).to_string()
         });
         let addends = channels(&|sum| sum.rest().to_ratio().to_string());
         let shape = &graph[layer.output].shape;

@@ -168,19 +168,21 @@ impl Channel {
         if self.scale() <= 1.0 / 32_768.0 {
             return None;
         }
-        let near = self.near(ends, 4.0 * CORRECTED_ERROR);
-        let wrong = |factors: Factors| {
-            near.iter().find(|one| {
-                let code = factors.code(Steps::Corrected, one.acc);
-                code.clamp(ends.low as f32, ends.high as f32) != one.code as f32
-            })
+        // All sums next to ties: what is moved is not more than a part of their distance.
+        let near = self.near(ends, f64::INFINITY);
+        let is_wrong = |factors: Factors, one: &Near| {
+            let code = factors.code(Steps::Corrected, one.acc);
+            code.clamp(ends.low as f32, ends.high as f32) != one.code as f32
         };
-        let Some(first) = wrong(factors) else { return Some(factors) };
-        let step = CORRECTED_ERROR / 8.0 / f64::from(first.acc).abs().max(1.0);
-        let moved = |times: i32| Factors {
-            low: (f64::from(factors.low) + f64::from(times) * step) as f32,
-            ..factors
-        };
-        (1..=16).flat_map(|times| [times, -times]).map(moved).find(|&one| wrong(one).is_none())
+        let size = |one: &Near| f64::from(one.acc).abs().max(1.0);
+        let wrong = near.iter().filter(|one| is_wrong(factors, one));
+        let Some(least) = wrong.map(size).reduce(f64::min) else { return Some(factors) };
+        let most = near.iter().map(size).fold(1.0, f64::max);
+        // The least step that f32 sees beside a half.
+        let steps = (0..8).map(|power| CORRECTED_ERROR / 8.0 / least * f64::from(1 << power));
+        let steps = steps.take_while(|step| step * most < self.scale() / 4.0);
+        let moved = |step: f64| Factors { low: (f64::from(factors.low) + step) as f32, ..factors };
+        let is_right = |factors: &Factors| !near.iter().any(|one| is_wrong(*factors, one));
+        steps.flat_map(|step| [step, -step]).map(moved).find(is_right)
     }
 }

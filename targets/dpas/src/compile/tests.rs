@@ -34,8 +34,8 @@ fn proved_factors_give_exact_codes_of_all_sums() {
         let output = if case % 3 == 0 { 0.5 } else { f32_scale(random() * 0.2 + 0.02) };
         let bias = if case % 2 == 0 { 0.0 } else { random() - 0.5 };
         let whole = (bias / (scales[0] * scales[1])).round() as i32;
-        let sum = Sum { scales, divisor: [1, 49, 3][case % 3], bias, whole };
-        let bias_free = Sum { bias: 0.0, whole: 0, ..sum };
+        let sum = Sum { scales, divisor: [1, 49, 3][case % 3], bias: [bias, 1.0], whole };
+        let bias_free = Sum { bias: [0.0; 2], whole: 0, ..sum };
         let sum = if sum.divisor == 1 { sum } else { bias_free };
         let channel = Channel { sum, output };
         let ends = Ends { low: -128 - case as i32 % 5, high: 127 };

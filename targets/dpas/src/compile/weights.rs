@@ -5,7 +5,7 @@
 
 use super::layers::{Codes, Form, Frame, Numbers, Reason};
 use crate::program::Element;
-use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Value, ValueId};
+use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Scalar, Value, ValueId};
 use quincunx_num::{Bf16, Dyadic, F16, FloatOverflow};
 
 /// What a layer multiplies with.
@@ -35,8 +35,8 @@ pub(super) struct Sum {
     pub(super) scales: [f64; 2],
     /// Divisor.
     pub(super) divisor: u32,
-    /// Bias in real numbers.
-    pub(super) bias: f64,
+    /// Bias in real numbers: the product of these, which f64 need not hold.
+    pub(super) bias: [f64; 2],
     /// The part of it that is in the sum.
     pub(super) whole: i32,
 }
@@ -46,7 +46,8 @@ impl Sum {
     pub(super) fn rest(&self) -> Dyadic {
         let exact = |x: f64| Dyadic::from_f64(x).unwrap_or(Dyadic::ZERO);
         let [a, b] = self.scales.map(exact);
-        exact(self.bias).add(&exact(-f64::from(self.whole)).mul(&a).mul(&b))
+        let [code, step] = self.bias.map(exact);
+        code.mul(&step).add(&exact(-f64::from(self.whole)).mul(&a).mul(&b))
     }
 }
 
@@ -89,7 +90,7 @@ pub(super) fn product(
         Numbers::Floats(element) => Ok(product(float_bits(1.0, element), Vec::new())),
         _ => {
             let codes = form.codes()?;
-            let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: 0.0, whole: 0 };
+            let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: [0.0; 2], whole: 0 };
             product(1, vec![sum; channels]).with_zero(codes)
         }
     }
@@ -171,8 +172,10 @@ fn of_weights(
     let biases = biases(graph, node, bias, outputs)?;
     if let Numbers::Floats(element) = form.numbers {
         let reals = reals(value).ok_or("its weights are not finite")?;
-        let weights = operand.places().map(|(_, at)| float_bits(reals[at], element)).collect();
-        let addends = biases.iter().map(|&bias| (bias as f32).to_bits() as i32).collect();
+        let real = |[code, step]: [f64; 2]| code * step;
+        let weights = operand.places().map(|(_, at)| float_bits(real(reals[at]), element));
+        let weights = weights.collect();
+        let addends = biases.iter().map(|&bias| (real(bias) as f32).to_bits() as i32).collect();
         let sums = Vec::new();
         return Ok(Product { groups, inputs, outputs, weights, addends, sums, factor: 1.0 });
     }
@@ -195,8 +198,8 @@ fn of_weights(
     let weights = weights.collect::<Result<Vec<u32>, _>>();
     let weights = weights.map_err(|_| "its weights, less their zero points, leave 8 bits")?;
     let input = form.codes()?;
-    let sum = |(&scale, &bias): (&f64, &f64)| {
-        let whole = (bias / (input.scale * scale)).round();
+    let sum = |(&scale, &bias): (&f64, &[f64; 2])| {
+        let whole = (bias[0] * bias[1] / (input.scale * scale)).round();
         if whole.abs() > f64::from(1 << 30) {
             return Err("its bias leaves 32 bits".to_owned());
         }
@@ -222,15 +225,15 @@ fn per_channel<T: Copy + PartialEq>(
     (varies.eq([axis])).then(|| param.values().to_vec())
 }
 
-/// The real numbers of a bias, one per output channel: an operand of the node, or a constant that is
-/// added behind it.
+/// The real numbers of a bias, one per output channel, as exact products of two: an operand of the
+/// node, or a constant that is added behind it.
 fn biases(
     graph: &Graph,
     node: &Node,
     behind: Option<ValueId>,
     channels: usize,
-) -> Reason<Vec<f64>> {
-    let Some(id) = behind.or(node.input(2)) else { return Ok(vec![0.0; channels]) };
+) -> Reason<Vec<[f64; 2]>> {
+    let Some(id) = behind.or(node.input(2)) else { return Ok(vec![[0.0; 2]; channels]) };
     let value = &graph[id];
     let reals = reals(value).ok_or("its bias is not constant")?;
     // Behind a convolution, positions follow the channels.
@@ -247,16 +250,19 @@ fn biases(
     }
 }
 
-/// The real numbers of a constant.
-fn reals(value: &Value) -> Option<Vec<f64>> {
+/// The real numbers of a constant: codes less their zeros, and the scales.
+fn reals(value: &Value) -> Option<Vec<[f64; 2]>> {
     let constant = value.constant.as_ref()?;
-    let mut reals = constant.tensor.to_f64();
-    if let Some(quantiser) = &constant.quantiser {
-        for (real, scalar) in reals.iter_mut().zip(&quantiser.scalars(&value.shape)?) {
-            *real = (*real - scalar.zero as f64) * scalar.scale;
+    let numbers = constant.tensor.to_f64();
+    let reals: Vec<[f64; 2]> = match &constant.quantiser {
+        None => numbers.into_iter().map(|real| [real, 1.0]).collect(),
+        Some(quantiser) => {
+            let scalars = quantiser.scalars(&value.shape)?;
+            let real = |(code, scalar): (f64, &Scalar)| [code - scalar.zero as f64, scalar.scale];
+            numbers.into_iter().zip(&scalars).map(real).collect()
         }
-    }
-    reals.iter().all(|real| real.is_finite()).then_some(reals)
+    };
+    reals.iter().flatten().all(|real| real.is_finite()).then_some(reals)
 }
 
 impl Product {

@@ -365,6 +365,7 @@ impl Reader<'_> {
             bytes: 0,
             role,
             grid,
+            fill: form.fill.unwrap_or(0),
             data: None,
             inside: form.inside.map(|outer| (outer, form.inside_offset.unwrap_or(0))),
             place: self.place(&form.name),

@@ -194,7 +194,9 @@ pub struct Buffer {
     pub role: Role,
     /// `real = scale * (code - zero)` for integers that stand for real numbers.
     pub grid: Option<(f64, i64)>,
-    /// Its bytes at first, from the first one on; the rest is zero.
+    /// Every byte at first, where it has no data: what the border of an image holds.
+    pub fill: u8,
+    /// Its bytes at first, from the first one on.
     pub data: Option<Bytes>,
     /// The buffer whose bytes it shares, and its first byte there.
     pub inside: Option<(String, u64)>,
@@ -214,6 +216,7 @@ impl Buffer {
             bytes: 0,
             role,
             grid: None,
+            fill: 0,
             data: None,
             inside: None,
             place: Place::default(),

@@ -2,6 +2,7 @@
 
 mod artifact;
 mod common;
+mod compiled;
 mod corruption;
 mod differential;
 mod fast;

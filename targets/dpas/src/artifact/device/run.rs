@@ -111,8 +111,8 @@ impl Launches {
                 continue;
             }
             let own = Self::bytes_mut(&mut self.memory, bytes)?;
-            if buffer.inside.is_none() {
-                own.fill(0);
+            if buffer.inside.is_none() || buffer.fill != 0 {
+                own.fill(buffer.fill);
             }
             if let Some(data) = &buffer.data {
                 own[..data.len()].copy_from_slice(data);

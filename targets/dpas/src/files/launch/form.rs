@@ -78,6 +78,7 @@ pub(super) struct BufferForm {
     pub(super) role: Spanned<String>,
     pub(super) scale: Option<f64>,
     pub(super) zero_point: Option<i64>,
+    pub(super) fill: Option<u8>,
     pub(super) data: Option<Spanned<String>>,
     pub(super) data_offset: Option<u64>,
     pub(super) inside: Option<String>,

@@ -79,13 +79,16 @@ fn write_buffer(buffer: &Buffer, stem: &str, data: &mut Vec<u8>, out: &mut Strin
     if let Some((scale, zero)) = buffer.grid {
         writeln!(out, "scale = {}\nzero_point = {zero}", float(scale))?;
     }
+    if buffer.fill != 0 {
+        writeln!(out, "fill = {}", buffer.fill)?;
+    }
     if let Some(own) = &buffer.data {
         data.resize(data.len().next_multiple_of(ALIGN), 0);
         writeln!(out, "data = {}\ndata_offset = {}", quoted(&format!("{stem}.bin")), data.len())?;
         data.extend(own);
         // Data are those of the whole buffer.
         let behind = buffer.bytes.saturating_sub(own.len() as u64);
-        data.resize(data.len().saturating_add(behind as usize), 0);
+        data.resize(data.len().saturating_add(behind as usize), buffer.fill);
     }
     if let Some((outer, at)) = &buffer.inside {
         writeln!(out, "inside = {}\ninside_offset = {at}", quoted(outer))?;

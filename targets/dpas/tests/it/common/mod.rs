@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part")]
 
 pub mod definition;
+pub mod networks;
 
 pub use quincunx_testkit::Random;
 
