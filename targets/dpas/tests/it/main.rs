@@ -5,6 +5,7 @@ mod common;
 mod corruption;
 mod differential;
 mod fast;
+mod fast_kernels;
 mod fuzz;
 mod golden;
 mod kernels;
