@@ -12,14 +12,17 @@ use crate::program::check::check;
 use crate::program::device::{Device, Kernel};
 use crate::program::{Program, Statement};
 use crate::simulate;
+use crate::simulate::Vectors;
 use crate::swsb;
 use crate::text;
 use crate::verify::verify;
 use crate::views;
 use quincunx_contract::{Check, Engine, File, Interface, Machine, Sample, Stats, View};
 use quincunx_diag::{Diagnostic, Problems, Result, first_error};
+use quincunx_num::Level;
 use quincunx_report::Table;
 use quincunx_timeline::Timeline;
+use run::Launches;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -94,6 +97,43 @@ impl DeviceArtifact {
             found.extend(self.verify_kernel(kernel));
         }
         found.finish()
+    }
+
+    /// The program as a machine: prepared for vector instructions of a level, or for the executor.
+    pub(crate) fn machine(&self, level: Option<Level>) -> Result<Box<dyn Machine>> {
+        Ok(Box::new(self.launches(level)?))
+    }
+
+    pub(crate) fn launches(&self, level: Option<Level>) -> Result<Launches> {
+        // Dependencies do not matter here: instructions are in order.
+        let rules = |kernel| self.rules_of(kernel);
+        first_error(
+            check(&self.device).into_iter().chain(self.device.kernels.iter().flat_map(rules)),
+        )?;
+        if self.device.launches.is_empty() {
+            let help = "write a launch file that names the kernels (docs/dpas-launch.md)";
+            let message = "the program has kernels and no launches";
+            return Err(Diagnostic::unsupported("Q6123", message).help(help));
+        }
+        let stride = self.settings.allow.stride;
+        let kernels = self.device.kernels.iter().map(|kernel| {
+            simulate::launch::Kernel::new(
+                &kernel.name,
+                &kernel.listing,
+                &self.arch_of(kernel),
+                stride,
+            )
+        });
+        let kernels = kernels.collect::<Result<Vec<_>>>()?;
+        let settings = run::Settings {
+            rules: self.settings.rules,
+            limit: self.settings.step_limit,
+            dispatch_mask: self.settings.dispatch_mask,
+            vectors: level.map(Vectors::of),
+        };
+        let note = self.has_floats().then(|| float_note(self.settings.rules));
+        let device = Arc::clone(&self.device);
+        Launches::new(device, kernels, &self.interface, settings, note)
     }
 
     /// One file for each kernel; the only kernel has the name of the program.
@@ -187,35 +227,8 @@ impl quincunx_contract::Program for DeviceArtifact {
         checks
     }
 
-    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
-        // Dependencies do not matter here: instructions are in order.
-        let rules = |kernel| self.rules_of(kernel);
-        first_error(
-            check(&self.device).into_iter().chain(self.device.kernels.iter().flat_map(rules)),
-        )?;
-        if self.device.launches.is_empty() {
-            let help = "write a launch file that names the kernels (docs/dpas-launch.md)";
-            let message = "the program has kernels and no launches";
-            return Err(Diagnostic::unsupported("Q6123", message).help(help));
-        }
-        let stride = self.settings.allow.stride;
-        let kernels = self.device.kernels.iter().map(|kernel| {
-            simulate::launch::Kernel::new(
-                &kernel.name,
-                &kernel.listing,
-                &self.arch_of(kernel),
-                stride,
-            )
-        });
-        let kernels = kernels.collect::<Result<Vec<_>>>()?;
-        let settings = run::Settings {
-            rules: self.settings.rules,
-            limit: self.settings.step_limit,
-            dispatch_mask: self.settings.dispatch_mask,
-        };
-        let note = self.has_floats().then(|| float_note(self.settings.rules));
-        let device = Arc::clone(&self.device);
-        Ok(Box::new(run::Launches::new(device, kernels, &self.interface, settings, note)?))
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
+        self.machine((engine == Engine::Fast).then(Level::best))
     }
 
     fn time(&self) -> Result<Timeline> {

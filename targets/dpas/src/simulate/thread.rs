@@ -44,9 +44,9 @@ pub struct Thread {
     grf_bytes: usize,
     platform: Platform,
     /// The next instruction.
-    pc: usize,
+    pub(super) pc: usize,
     /// Where each lane goes on, if they have parted.
-    lanes: Option<Box<[usize; LANES]>>,
+    pub(super) lanes: Option<Box<[usize; LANES]>>,
     /// It has signalled a barrier and not yet passed it.
     pub(crate) signalled: bool,
     pub(crate) ended: bool,
@@ -89,6 +89,15 @@ impl Thread {
             signalled: false,
             ended: false,
         }
+    }
+
+    /// Back to the beginning: all registers are zero.
+    pub(super) fn reset(&mut self) {
+        self.grf.fill(0);
+        self.accumulators.fill(0);
+        (self.flags, self.address, self.control) = ([0; 4], [0; 64], 0);
+        (self.pc, self.lanes) = (0, None);
+        (self.signalled, self.ended) = (false, false);
     }
 
     /// Executes instructions until the thread ends, waits at a barrier, or has used up `steps`, from
@@ -287,7 +296,7 @@ impl Thread {
 }
 
 /// The bit of lane 0 in the register of a flag.
-fn flag_bit(flag: u8, terms: &Terms) -> u32 {
+pub(super) fn flag_bit(flag: u8, terms: &Terms) -> u32 {
     (u32::from(flag & 1) * 16 + terms.size.offset()) & 31
 }
 

@@ -6,6 +6,7 @@ mod compiled;
 mod corruption;
 mod differential;
 mod fast;
+mod fast_kernels;
 mod fuzz;
 mod golden;
 mod kernels;
