@@ -58,10 +58,10 @@ impl Machine {
         let inputs = graph.inputs().iter();
         let mut forms: BTreeMap<ValueId, Form> = inputs.map(|&id| (id, entering)).collect();
         let mut steps = BTreeMap::new();
-        for Group { nodes, stored } in groups {
+        for Group { nodes, held } in groups {
             let nodes: Vec<&Node> = nodes.iter().map(|&id| &graph[id]).collect();
             let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { continue };
-            let layer = Layer::new(graph, &nodes, &forms, stored);
+            let layer = Layer::new(graph, &nodes, &forms, held);
             let layer = layer.map_err(|problem| problem.at(graph.place(first)))?;
             forms.insert(last.output, layer.form);
             for node in &nodes {

@@ -240,6 +240,13 @@ impl Network {
             let mut layer_json = serde_json::json!({ "nodes": names.collect::<Vec<_>>() });
             if let Numbers::Floats(element) = self.forms[&layer.output].numbers {
                 layer_json["stored"] = stored(element).into();
+                // An image that is multiplied at once goes position by position.
+                let input = layer.inputs.first().and_then(|input| self.forms.get(input));
+                if let (Operation::Product(_), Some(Form { view: View::Flat, extents, .. })) =
+                    (&layer.operation, input)
+                {
+                    layer_json["channels"] = extents[2].into();
+                }
             }
             layer_json
         };

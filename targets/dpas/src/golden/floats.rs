@@ -8,6 +8,7 @@ mod products;
 use super::finish::Tail;
 use super::misfit;
 use super::numbers::Float;
+use super::numerics::Held;
 use super::operands::bias_sum;
 use super::pools::Pooling;
 use products::Product;
@@ -36,7 +37,7 @@ enum Operation {
 
 impl Layer {
     /// The layer that these nodes are, each of which reads the one before it. Operands that are no
-    /// constants are held as `x`, the result as `stored`.
+    /// constants are held as `x`.
     ///
     /// # Errors
     /// `Q6190` for nodes that are no layer of floats.
@@ -44,7 +45,7 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         x: Float,
-        stored: Float,
+        held: Held,
     ) -> Result<Layer> {
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let shape = |id: ValueId| &graph[id].shape[..];
@@ -56,7 +57,7 @@ impl Layer {
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
-                let product = Product::new(graph, first, sum, x)?;
+                let product = Product::new(graph, first, sum, (x, held.channels))?;
                 (Operation::Product(product), &rest[usize::from(sum.is_some())..])
             }
             op => match Pooling::of(op, input, shape(first.output))? {
@@ -70,7 +71,7 @@ impl Layer {
         }
         // They were f32 before.
         let limits = tail.limits.map(|limit| limit as f32);
-        Ok(Layer { operation, x, limits, stored })
+        Ok(Layer { operation, x, limits, stored: held.stored })
     }
 
     /// The result, given the numbers of the operands of the first node; `None` when the second of a

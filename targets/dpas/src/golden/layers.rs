@@ -4,6 +4,7 @@ use super::finish::{Finish, Tail, Unit, ratio};
 use super::floats;
 use super::misfit;
 use super::numbers::{Float, Form, Grid, Number};
+use super::numerics::Held;
 use super::operands::bias_sum;
 use super::pools::Pooling;
 use super::products::Product;
@@ -46,8 +47,8 @@ enum Wholes {
 }
 
 impl Layer {
-    /// The layer that these nodes are, each of which reads the one before it; `stored` is what the
-    /// result of one of floats is held as.
+    /// The layer that these nodes are, each of which reads the one before it; `held` is how one of
+    /// floats is computed and held.
     ///
     /// # Errors
     /// `Q6190` for nodes that are no layer of the machine.
@@ -55,8 +56,9 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         forms: &BTreeMap<ValueId, Form>,
-        stored: Option<Float>,
+        held: Option<Held>,
     ) -> Result<Layer> {
+        let stored = held.map(|held| held.stored);
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let x = form(graph, forms, first, 0)?;
         let shape = |id: ValueId| &graph[id].shape[..];
@@ -69,7 +71,7 @@ impl Layer {
             (Op::Quantise(quantiser), Form::Entering) => Operation::Enter(Grid::new(quantiser)?),
             (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, grid),
             (_, Form::Floats(float)) => {
-                return Layer::of_floats(graph, nodes, forms, float, stored);
+                return Layer::of_floats(graph, nodes, forms, float, held);
             }
             (other, _) => return Err(misfit(format!("{} reads what is no code", other.name()))),
         };
@@ -92,7 +94,7 @@ impl Layer {
         nodes: &[&Node],
         forms: &BTreeMap<ValueId, Form>,
         x: Float,
-        stored: Option<Float>,
+        held: Option<Held>,
     ) -> Result<Layer> {
         let [first, ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let mut operands = first.operands().filter(|&id| graph[id].constant.is_none());
@@ -100,8 +102,9 @@ impl Layer {
             let name = first.op.name();
             return Err(misfit(format!("{name} reads what the machine does not compute with")));
         }
-        let stored = stored.unwrap_or(x);
-        let layer = floats::Layer::new(graph, nodes, x, stored)?;
+        let held = held.unwrap_or(Held { stored: x, channels: None });
+        let stored = held.stored;
+        let layer = floats::Layer::new(graph, nodes, x, held)?;
         Ok(Layer { form: Form::Floats(stored), operation: Operation::Floats(Box::new(layer)) })
     }
 

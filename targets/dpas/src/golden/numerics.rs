@@ -6,6 +6,7 @@ use quincunx_contract::Numerics;
 use quincunx_diag::Result;
 use quincunx_graph::{Graph, NodeId};
 use serde::Deserialize;
+use std::num::NonZeroUsize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +22,8 @@ struct Entry {
     nodes: Vec<String>,
     /// What the result is stored as, in networks of floats.
     stored: Option<Stored>,
+    /// Channels of an image that is multiplied as a row, in networks of floats.
+    channels: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -51,8 +54,18 @@ pub(super) struct Layering {
 /// The nodes of a layer, at least one.
 pub(super) struct Group {
     pub(super) nodes: Vec<NodeId>,
-    /// What the result is held as, if it is a float.
-    pub(super) stored: Option<Float>,
+    /// How floats are computed and held.
+    pub(super) held: Option<Held>,
+}
+
+/// How a layer of floats is computed and held.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// What the result is held as.
+    pub(super) stored: Float,
+    /// The rows that it multiplies are images of so many channels, which lie outermost in them:
+    /// sums go position by position, over the channels of each.
+    pub(super) channels: Option<NonZeroUsize>,
 }
 
 /// The layers of a graph. Every node is in one of them, and what is between two nodes of a layer is
@@ -72,7 +85,7 @@ pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
     let readers = graph.consumers();
     let mut is_taken = vec![false; graph.nodes().len()];
     let mut groups = Vec::with_capacity(content.layers.len());
-    for Entry { nodes, stored } in &content.layers {
+    for Entry { nodes, stored, channels } in &content.layers {
         let mut layer: Vec<NodeId> = Vec::with_capacity(nodes.len());
         for name in nodes {
             let id = graph.node_named(name);
@@ -88,7 +101,12 @@ pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
         if layer.is_empty() {
             return Err(misfit("a layer has no nodes"));
         }
-        groups.push(Group { nodes: layer, stored: held(float, *stored)? });
+        let stored = held(float, *stored)?;
+        if stored.is_none() && channels.is_some() {
+            return Err(misfit("a layer of whole numbers has an order of sums"));
+        }
+        let held = stored.map(|stored| Held { stored, channels: *channels });
+        groups.push(Group { nodes: layer, held });
     }
     if let Some((_, node)) = graph.nodes().find(|(id, _)| !is_taken[id.index()]) {
         return Err(misfit(format!("the node {:?} is in no layer", node.name)));

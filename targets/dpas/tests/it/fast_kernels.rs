@@ -61,7 +61,8 @@ fn source(random: &mut Random, ty: &str, lanes: usize, modified: bool) -> String
     let modifier = if modified { random.pick(&["", "", "", "-", "(abs)", "-(abs)"]) } else { "" };
     let region = match lanes {
         1 => "<0;1,0>",
-        _ => random.pick(&["<1;1,0>", "<1;1,0>", "<0;1,0>", "<2;1,0>", "<4;1,0>", "<8;4,1>", "<1;4,0>"]),
+        _ => random
+            .pick(&["<1;1,0>", "<1;1,0>", "<0;1,0>", "<2;1,0>", "<4;1,0>", "<8;4,1>", "<1;4,0>"]),
     };
     format!("{modifier}r{}.{}{region}:{ty}", random.range(8, 40), random.below(4))
 }
@@ -147,7 +148,9 @@ fn message(random: &mut Random, platform: Platform) -> String {
     let at = random.range(14, 30);
     let control = random.pick(&["(W)", "(W)", ""]);
     match store {
-        true => format!("{control} send.ugm ({lanes}|M0) null r2 r{at}:{data} 0x0 {descriptor:#010x}"),
+        true => {
+            format!("{control} send.ugm ({lanes}|M0) null r2 r{at}:{data} 0x0 {descriptor:#010x}")
+        }
         false => {
             let descriptor = descriptor | (data as u32) << 20;
             format!("{control} send.ugm ({lanes}|M0) r{at} r2 null:0 0x0 {descriptor:#010x}")
@@ -255,7 +258,12 @@ fn random_programs_leave_the_same_threads() {
                 done.map(|stop| format!("{stop:?}")).map_err(|trap| show(trap.index, trap.problem))
             });
             let differing = differences(&expected.0, &found.0);
-            assert!(found == expected, "case {case} {vectors:?}: {differing}\n{:?} {:?}\n{text}", found.3, expected.3);
+            assert!(
+                found == expected,
+                "case {case} {vectors:?}: {differing}\n{:?} {:?}\n{text}",
+                found.3,
+                expected.3
+            );
         }
     }
     assert!(faults > 20 && faults < 300, "{faults} faults");

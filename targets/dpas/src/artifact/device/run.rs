@@ -3,9 +3,9 @@
 use crate::ports::buffers;
 use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
-use crate::simulate::{Rules, Vectors};
 use crate::simulate::fast::kernel::Prepared;
 use crate::simulate::launch::{self, Kernel, Limits, Memory, run, run_prepared};
+use crate::simulate::{Rules, Vectors};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
@@ -136,7 +136,8 @@ impl Launches {
     fn start(&mut self, index: usize) -> Result<()> {
         let own = &self.device.launches[index];
         let found = self.kernels.get_mut(&own.kernel);
-        let (ready, prepared, place) = found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
+        let (ready, prepared, place) =
+            found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
         let kernel = &self.device.kernels[*place];
         let payload = payload(kernel, own, &|name| self.addresses.get(name).copied())?;
         let local: Vec<u8> = (0..own.threads).flat_map(|t| local_ids(kernel, own, t)).collect();

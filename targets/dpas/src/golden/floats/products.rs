@@ -7,6 +7,7 @@ use crate::golden::pools::place;
 use quincunx_diag::Result;
 use quincunx_graph::{Graph, Node, Value};
 use quincunx_tensor::{DType, View};
+use std::num::NonZeroUsize;
 
 /// Positions whose sums are computed side by side; the order of every sum stays.
 const LANES: usize = 16;
@@ -23,6 +24,8 @@ pub(super) struct Product {
     weights: Vec<f32>,
     /// Weights of an output; at least 1.
     depth: usize,
+    /// Which number of a row each weight of an output is multiplied with; in order without it.
+    order: Option<Vec<usize>>,
     /// What the sum of every output begins with.
     biases: Vec<f32>,
 }
@@ -33,7 +36,12 @@ impl Product {
     /// # Errors
     /// `Q6190` for weights and biases that are no f32 constants or do not fit, and for attributes
     /// that the machine does not have.
-    pub(super) fn new(graph: &Graph, node: &Node, sum: Option<&Node>, x: Float) -> Result<Product> {
+    pub(super) fn new(
+        graph: &Graph,
+        node: &Node,
+        sum: Option<&Node>,
+        (x, channels): (Float, Option<NonZeroUsize>),
+    ) -> Result<Product> {
         let Operands { windows, alpha, weights, matrix, bias } = Operands::new(graph, node, sum)?;
         if alpha != 1.0 {
             return Err(misfit(format!("a product of floats has the factor {alpha}")));
@@ -50,7 +58,17 @@ impl Product {
             let shape = [matrix.outputs, depth / taps, taps];
             weights = View::new(&weights, &shape).permute(&[0, 2, 1]).to_vec();
         }
-        Ok(Product { x, windows, weights, depth, biases })
+        let mut order = None;
+        if let Some(channels) = channels {
+            if windows.is_some() || depth % channels != 0 {
+                return Err(misfit("a product has other rows than images of its channels"));
+            }
+            let shape = [matrix.outputs, channels.get(), depth / channels];
+            weights = View::new(&weights, &shape).permute(&[0, 2, 1]).to_vec();
+            let places: Vec<usize> = (0..depth).collect();
+            order = Some(View::new(&places, &shape[1..]).permute(&[1, 0]).to_vec());
+        }
+        Ok(Product { x, windows, weights, depth, order, biases })
     }
 
     /// The sums, in the order of the result.
@@ -66,8 +84,10 @@ impl Product {
         let tiles = x.chunks(LANES * depth).zip(results.chunks_mut(LANES * outputs));
         for (rows, results) in tiles {
             for (lane, row) in rows.chunks_exact(depth).enumerate() {
-                let numbers = patches.iter_mut().zip(row);
-                numbers.for_each(|(lanes, &number)| lanes[lane] = self.x.factor(number));
+                let place = |at: usize| self.order.as_ref().map_or(at, |order| order[at]);
+                for (at, lanes) in patches.iter_mut().enumerate() {
+                    lanes[lane] = self.x.factor(row[place(at)]);
+                }
             }
             for output in 0..outputs {
                 let sums = self.sums(output, &patches);

@@ -66,7 +66,8 @@ impl Transfer {
     }
 
     fn address(&self, file: &[u8], lane: usize) -> u64 {
-        let word = |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
         match self.flat.address {
             8 => {
                 let at = self.addresses + 8 * lane;
@@ -89,7 +90,9 @@ impl Transfer {
         let length = (self.flat.vector * self.flat.memory) as usize;
         let data = self.data..self.data + length;
         match self.flat.store {
-            true => memory.bytes_mut(self.flat.space, address, length)?.copy_from_slice(&file[data]),
+            true => {
+                memory.bytes_mut(self.flat.space, address, length)?.copy_from_slice(&file[data])
+            }
             false => file[data].copy_from_slice(memory.bytes(self.flat.space, address, length)?),
         }
         Some(())
