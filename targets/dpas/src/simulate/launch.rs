@@ -21,7 +21,7 @@ pub const MAX_SHARED: usize = 1 << 20;
 /// Most threads of a group.
 pub const MAX_THREADS: u32 = 1024;
 /// Address of the arguments that do not arrive in registers (ours).
-const ARGUMENTS: u64 = 0xfff0_0000;
+pub(crate) const ARGUMENTS: u64 = 0xfff0_0000;
 /// Most bytes of arguments.
 const MAX_ARGUMENTS: usize = 1 << 19;
 
@@ -75,6 +75,37 @@ pub struct Launch<'a> {
     pub dispatch_mask: u32,
 }
 
+impl Launch<'_> {
+    /// The arguments that arrive in r1.
+    fn inline(&self) -> &[u8] {
+        self.payload.get(..self.inline_bytes).unwrap_or(self.payload)
+    }
+
+    /// The arguments in memory, at [`ARGUMENTS`].
+    pub(crate) fn arguments(&self) -> Vec<u8> {
+        let mut arguments = self.payload[self.inline().len()..].to_vec();
+        arguments.extend_from_slice(self.local);
+        arguments
+    }
+
+    /// A thread of a group as it starts.
+    pub(crate) fn thread(&self, arch: &DpasArch, group: [u32; 3], number: u32) -> Thread {
+        let mut thread = Thread::new(arch, self.dispatch_mask);
+        let [x, y, z] = group;
+        for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
+            let at = 4 * dword;
+            if let Some(place) = thread.grf.get_mut(at..at + 4) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        let (inline, start) = (self.inline(), arch.platform.grf_bytes() as usize);
+        if let Some(place) = thread.grf.get_mut(start..start + inline.len()) {
+            place.copy_from_slice(inline);
+        }
+        thread
+    }
+}
+
 /// What a launch may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -103,10 +134,8 @@ pub fn run(
     limits: Limits,
 ) -> Result<Report> {
     check(kernel, launch)?;
-    let inline = launch.payload.get(..launch.inline_bytes).unwrap_or(launch.payload);
-    let mut arguments = launch.payload[inline.len()..].to_vec();
-    arguments.extend_from_slice(launch.local);
-    let mut runner = Runner { kernel, launch, inline, arguments, rules, steps: limits.steps };
+    let arguments = launch.arguments();
+    let mut runner = Runner { kernel, launch, arguments, rules, steps: limits.steps };
     let [x, y, z] = launch.groups;
     for z in 0..z {
         for y in 0..y {
@@ -151,7 +180,6 @@ fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<()> {
 struct Runner<'a> {
     kernel: &'a Kernel,
     launch: &'a Launch<'a>,
-    inline: &'a [u8],
     /// The arguments in memory.
     arguments: Vec<u8>,
     rules: Rules,
@@ -161,8 +189,9 @@ struct Runner<'a> {
 impl Runner<'_> {
     fn group(&mut self, group: [u32; 3], memory: &mut Memory) -> Result<()> {
         let mut shared = vec![0; self.launch.slm_bytes];
-        let mut threads: Vec<Thread> =
-            (0..self.launch.threads).map(|number| self.thread(group, number)).collect();
+        let mut threads: Vec<Thread> = (0..self.launch.threads)
+            .map(|number| self.launch.thread(&self.kernel.arch, group, number))
+            .collect();
         while threads.iter().any(|thread| !thread.ended) {
             for (number, thread) in threads.iter_mut().enumerate().filter(|(_, t)| !t.ended) {
                 let mut view = View { memory, shared: &mut shared, arguments: &self.arguments };
@@ -199,23 +228,6 @@ impl Runner<'_> {
         }
         threads.iter_mut().for_each(|thread| thread.signalled = false);
         Ok(())
-    }
-
-    fn thread(&self, group: [u32; 3], number: u32) -> Thread {
-        let arch = &self.kernel.arch;
-        let mut thread = Thread::new(arch, self.launch.dispatch_mask);
-        let [x, y, z] = group;
-        for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
-            let at = 4 * dword;
-            if let Some(place) = thread.grf.get_mut(at..at + 4) {
-                place.copy_from_slice(&value.to_le_bytes());
-            }
-        }
-        let start = arch.platform.grf_bytes() as usize;
-        if let Some(place) = thread.grf.get_mut(start..start + self.inline.len()) {
-            place.copy_from_slice(self.inline);
-        }
-        thread
     }
 
     /// An error with its place.

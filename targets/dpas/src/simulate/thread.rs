@@ -126,6 +126,16 @@ impl Thread {
         self.pc
     }
 
+    /// Goes on behind the next instruction without executing it.
+    pub(crate) fn skip(&mut self) {
+        self.advance(self.pc);
+    }
+
+    /// True while no lanes have branched apart.
+    pub(crate) fn is_together(&self) -> bool {
+        self.lanes.is_none()
+    }
+
     /// Executes one instruction.
     fn step(
         &mut self,
@@ -287,7 +297,7 @@ impl Thread {
 }
 
 /// The bit of lane 0 in the register of a flag.
-fn flag_bit(flag: u8, terms: &Terms) -> u32 {
+pub(crate) fn flag_bit(flag: u8, terms: &Terms) -> u32 {
     (u32::from(flag & 1) * 16 + terms.size.offset()) & 31
 }
 

@@ -13,6 +13,7 @@ mod mutation;
 mod peer;
 mod roundtrip;
 mod swsb;
+mod timing;
 mod vector;
 mod verify;
 mod zebin;
