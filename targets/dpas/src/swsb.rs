@@ -9,7 +9,7 @@
 
 pub mod assign;
 pub mod check;
-mod effects;
+pub(crate) mod effects;
 
 pub use assign::assign;
 pub use check::check;

@@ -23,7 +23,7 @@ pub const MAX_SHARED: usize = 1 << 20;
 /// Most threads of a group.
 pub const MAX_THREADS: u32 = 1024;
 /// Address of the arguments that do not arrive in registers (ours).
-const ARGUMENTS: u64 = 0xfff0_0000;
+pub(crate) const ARGUMENTS: u64 = 0xfff0_0000;
 /// Most bytes of arguments.
 const MAX_ARGUMENTS: usize = 1 << 19;
 
@@ -85,6 +85,42 @@ pub struct Launch<'a> {
     pub dispatch_mask: u32,
 }
 
+impl Launch<'_> {
+    /// The arguments that arrive in r1.
+    fn inline(&self) -> &[u8] {
+        self.payload.get(..self.inline_bytes).unwrap_or(self.payload)
+    }
+
+    /// The arguments in memory, at [`ARGUMENTS`].
+    pub(crate) fn arguments(&self) -> Vec<u8> {
+        let mut arguments = self.payload[self.inline().len()..].to_vec();
+        arguments.extend_from_slice(self.local);
+        arguments
+    }
+
+    /// A thread of a group as it starts.
+    pub(crate) fn thread(&self, arch: &DpasArch, group: [u32; 3], number: u32) -> Thread {
+        let mut thread = Thread::new(arch, self.dispatch_mask);
+        self.start(&mut thread, group, number);
+        thread
+    }
+
+    /// Gives a thread the state in which it begins.
+    fn start(&self, thread: &mut Thread, [x, y, z]: [u32; 3], number: u32) {
+        thread.reset();
+        for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
+            let at = 4 * dword;
+            if let Some(place) = thread.grf.get_mut(at..at + 4) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        let (inline, start) = (self.inline(), thread.grf_bytes);
+        if let Some(place) = thread.grf.get_mut(start..start + inline.len()) {
+            place.copy_from_slice(inline);
+        }
+    }
+}
+
 /// What a launch may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -137,13 +173,11 @@ fn run_groups(
     limits: Limits,
 ) -> Result<Report> {
     check(kernel, launch)?;
-    let inline = launch.payload.get(..launch.inline_bytes).unwrap_or(launch.payload);
-    let mut arguments = launch.payload[inline.len()..].to_vec();
-    arguments.extend_from_slice(launch.local);
+    let arguments = launch.arguments();
     let thread = Thread::new(&kernel.arch, launch.dispatch_mask);
     let mut runner = Runner {
         kernel,
-        inline,
+        launch,
         arguments,
         engine,
         steps: limits.steps,
@@ -214,7 +248,7 @@ fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<()> {
 
 struct Runner<'a> {
     kernel: &'a Kernel,
-    inline: &'a [u8],
+    launch: &'a Launch<'a>,
     /// The arguments in memory.
     arguments: Vec<u8>,
     engine: Engine<'a>,
@@ -228,8 +262,7 @@ impl Runner<'_> {
     fn group(&mut self, group: [u32; 3], memory: &mut Memory) -> Result<()> {
         self.shared.fill(0);
         for (number, thread) in self.threads.iter_mut().enumerate() {
-            let grf = self.kernel.arch.platform.grf_bytes() as usize;
-            start(thread, group, number as u32, (grf, self.inline));
+            self.launch.start(thread, group, number as u32);
         }
         while self.threads.iter().any(|thread| !thread.ended) {
             let Runner { kernel, engine, steps, threads, shared, arguments, .. } = self;
@@ -265,20 +298,6 @@ fn barrier(kernel: &Kernel, threads: &mut [Thread], group: [u32; 3]) -> Result<(
     }
     threads.iter_mut().for_each(|thread| thread.signalled = false);
     Ok(())
-}
-
-/// Gives a thread the state in which it begins.
-fn start(thread: &mut Thread, [x, y, z]: [u32; 3], number: u32, (grf, inline): (usize, &[u8])) {
-    thread.reset();
-    for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
-        let at = 4 * dword;
-        if let Some(place) = thread.grf.get_mut(at..at + 4) {
-            place.copy_from_slice(&value.to_le_bytes());
-        }
-    }
-    if let Some(place) = thread.grf.get_mut(grf..grf + inline.len()) {
-        place.copy_from_slice(inline);
-    }
 }
 
 /// An error with its place.

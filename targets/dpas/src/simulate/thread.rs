@@ -41,7 +41,7 @@ pub struct Thread {
     /// Lanes that were switched on when the thread began.
     pub dispatch_mask: u32,
     /// Bytes of a general register.
-    grf_bytes: usize,
+    pub(super) grf_bytes: usize,
     platform: Platform,
     /// The next instruction.
     pub(super) pc: usize,
@@ -133,6 +133,16 @@ impl Thread {
     /// The index of the next instruction.
     pub fn position(&self) -> usize {
         self.pc
+    }
+
+    /// Goes on behind the next instruction without executing it.
+    pub(crate) fn skip(&mut self) {
+        self.advance(self.pc);
+    }
+
+    /// True while no lanes have branched apart.
+    pub(crate) fn is_together(&self) -> bool {
+        self.lanes.is_none()
     }
 
     /// Executes one instruction.
@@ -296,7 +306,7 @@ impl Thread {
 }
 
 /// The bit of lane 0 in the register of a flag.
-pub(super) fn flag_bit(flag: u8, terms: &Terms) -> u32 {
+pub(crate) fn flag_bit(flag: u8, terms: &Terms) -> u32 {
     (u32::from(flag & 1) * 16 + terms.size.offset()) & 31
 }
 

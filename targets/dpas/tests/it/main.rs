@@ -15,6 +15,7 @@ mod mutation;
 mod peer;
 mod roundtrip;
 mod swsb;
+mod timing;
 mod vector;
 mod verify;
 mod zebin;
