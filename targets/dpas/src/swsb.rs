@@ -8,6 +8,7 @@
 //! waits for anything.
 
 pub mod assign;
+mod blocks;
 pub mod check;
 pub(crate) mod effects;
 

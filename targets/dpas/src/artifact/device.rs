@@ -11,9 +11,10 @@ use crate::ports::buffers;
 use crate::program::check::check;
 use crate::program::device::{Device, Kernel};
 use crate::program::{Program, Statement};
+use crate::shape::RowStride;
 use crate::simulate;
 use crate::simulate::Vectors;
-use crate::swsb;
+use crate::swsb::{self, Effects, Unit};
 use crate::text;
 use crate::time::{self, Cost};
 use crate::verify::verify;
@@ -25,6 +26,7 @@ use quincunx_report::Table;
 use quincunx_timeline::Timeline;
 use run::Launches;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// A program of launches with its machine and settings.
@@ -88,6 +90,7 @@ impl DeviceArtifact {
         if self.settings.check_dependencies {
             found.extend(swsb::check(&kernel.listing, &arch, self.settings.allow.stride));
         }
+        found.extend(unwritten(kernel, &arch, self.settings.allow.stride));
         let named =
             |problem: Diagnostic| problem.with_note(format!("in kernel \"{}\"", kernel.name));
         found.into_iter().map(named).collect()
@@ -180,6 +183,36 @@ impl DeviceArtifact {
         };
         kernels.iter().enumerate().map(file).collect()
     }
+}
+
+/// A warning for the first register that a kernel reads, and of which neither the launch nor any
+/// instruction writes a byte; none where an instruction is not understood.
+fn unwritten(kernel: &Kernel, arch: &DpasArch, stride: RowStride) -> Option<Diagnostic> {
+    let grf = arch.platform.grf_bytes() as usize;
+    let registers = |range: Range<usize>| range.start / grf..range.end.div_ceil(grf);
+    // r0, and r1 on where arguments arrive.
+    let arguments = (kernel.environment.inline as usize).div_ceil(grf);
+    let mut written = vec![false; kernel.environment.grfs as usize];
+    written.iter_mut().take(arguments.saturating_add(1)).for_each(|one| *one = true);
+    let items = &kernel.listing.items;
+    let all: Vec<Effects> =
+        items.iter().map(|item| swsb::effects(&item.statement, arch, stride)).collect();
+    for range in all.iter().flat_map(|effects| &effects.writes) {
+        written.get_mut(registers(range.clone())).into_iter().flatten().for_each(|one| *one = true);
+    }
+    if all.iter().any(|effects| effects.unit == Unit::Unknown) {
+        return None;
+    }
+    items.iter().zip(&all).enumerate().find_map(|(index, (item, effects))| {
+        let mut reads = effects.reads.iter().flat_map(|range| registers(range.clone()));
+        let register = reads.find(|&register| written.get(register) == Some(&false))?;
+        let message = format!("instruction {index} reads r{register}, which nothing writes");
+        let problem = Diagnostic::warning("Q6125", message).help("it holds what was there before");
+        Some(match item.span {
+            Some(span) => problem.label(span, ""),
+            None => problem,
+        })
+    })
 }
 
 impl quincunx_contract::Program for DeviceArtifact {

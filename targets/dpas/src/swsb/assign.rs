@@ -4,9 +4,8 @@
 //! more than it can carry, has its waits before it as `sync.nop`; one that needs a single token
 //! takes the same token again, which waits for it. New tokens are the lowest free ones.
 
+use super::blocks;
 use super::check::MAX_MACRO;
-mod blocks;
-
 use super::effects::{Effects, Unit, effects, macro_fault, overlap};
 use crate::arch::DpasArch;
 use crate::isa::native;

@@ -10,25 +10,37 @@
 //! what is not yet written is an error there. Systolic instructions also read their sources in
 //! order: none writes what an earlier one has yet to read (listings of `igc` rely on it). Raw
 //! machine code is not understood: it counts as an instruction without effects, with a warning.
+//!
+//! Where a listing branches, what may be unfinished at the start of a block is what may be so at the
+//! end of any block that it can follow, loops included.
 
+use super::blocks;
 use super::effects::{Effects, Unit, effects, macro_fault, overlap};
 use crate::arch::DpasArch;
 use crate::isa::native::Native;
-use crate::isa::operands::{DEPENDENCY, PIPES, TokenUse};
+use crate::isa::operands::{DEPENDENCY, TokenUse};
 use crate::program::{Item, Listing, Statement};
 use crate::shape::RowStride;
 use quincunx_diag::Diagnostic;
+use std::ops::Range;
+use std::rc::Rc;
 
 /// An instruction that may not have finished.
+#[derive(Clone)]
 struct Pending {
     index: usize,
-    effects: Effects,
+    effects: Rc<Effects>,
     token: Option<u8>,
-    /// Number of the macro it belongs to.
+    /// The first instruction of the macro it belongs to.
     group: Option<usize>,
     read: bool,
     written: bool,
+    /// Its distance from now in its pipe, and in all pipes; at most [`FAR`].
+    distances: [usize; 2],
 }
+
+/// Farther than any distance that an instruction can wait for.
+const FAR: usize = 8;
 
 struct Checker<'a> {
     listing: &'a Listing,
@@ -36,10 +48,7 @@ struct Checker<'a> {
     stride: RowStride,
     pending: Vec<Pending>,
     found: Vec<Diagnostic>,
-    /// Indices of the instructions so far of each pipe; those of all pipes at 1.
-    places: [Vec<usize>; PIPES.len()],
-    /// The open macro: its number, and the indices of its instructions.
-    group: usize,
+    /// The indices of the instructions of the open macro.
     members: Vec<usize>,
     warned: bool,
 }
@@ -53,25 +62,22 @@ pub fn check(listing: &Listing, arch: &DpasArch, stride: RowStride) -> Vec<Diagn
         stride,
         pending: Vec::new(),
         found: Vec::new(),
-        places: Default::default(),
-        group: 0,
         members: Vec::new(),
         warned: false,
     };
-    for index in 0..listing.items.len() {
-        checker.step(index);
-        if checker.pending.len() > MAX_PENDING {
-            let message = format!("more than {MAX_PENDING} instructions may be unfinished");
-            checker.report("Q6090", index, message, "wait for some of them, with A@1");
+    // A jump that leads to no instruction is a fault of its own.
+    let whole = 0..listing.items.len();
+    let blocks = blocks::split(listing).unwrap_or_else(|_| std::iter::once(whole).collect());
+    let Some(entries) = checker.entries(&blocks) else {
+        let message = "too many instructions may be unfinished where the listing branches";
+        checker.report("Q6090", 0, message.to_owned(), "wait for all before jumps, with A@1");
+        return checker.found;
+    };
+    for (block, entry) in blocks.into_iter().zip(entries) {
+        checker.pending = entry;
+        if !checker.block(block) {
+            break;
         }
-        if checker.found.len() >= MAX_FOUND || checker.pending.len() > MAX_PENDING {
-            // Open macros are reported where they end.
-            return checker.found;
-        }
-    }
-    if !checker.members.is_empty() {
-        let last = listing.items.len() - 1;
-        checker.open_macro(last);
     }
     checker.found
 }
@@ -85,7 +91,90 @@ const MAX_PENDING: usize = 2048;
 /// Bounds the work (ours).
 pub(super) const MAX_MACRO: usize = 64;
 
+/// Bounds memory: unfinished instructions at the starts of all blocks.
+const MAX_ENTRIES: usize = 1 << 20;
+
+/// Bounds the work: how often a block is walked, on average, until nothing changes.
+const MAX_WALKS: usize = 16;
+
+/// Adds to what may be unfinished; true if that is new.
+fn join(entry: &mut Vec<Pending>, added: &[Pending]) -> bool {
+    let mut changed = false;
+    let mut known: Vec<usize> = (0..entry.len()).collect();
+    known.sort_unstable_by_key(|&at| entry[at].index);
+    for one in added {
+        let Ok(at) = known.binary_search_by_key(&one.index, |&at| entry[at].index) else {
+            // A macro ends with its block.
+            entry.push(Pending { group: None, ..one.clone() });
+            changed = true;
+            continue;
+        };
+        let own = &mut entry[known[at]];
+        let before = (own.read, own.written, own.distances);
+        own.read &= one.read;
+        own.written &= one.written;
+        for (own, other) in own.distances.iter_mut().zip(one.distances) {
+            *own = (*own).min(other);
+        }
+        changed |= before != (own.read, own.written, own.distances);
+    }
+    changed
+}
+
 impl Checker<'_> {
+    /// What may be unfinished at the start of every block; `None` where that is too much.
+    fn entries(&mut self, blocks: &[Range<usize>]) -> Option<Vec<Vec<Pending>>> {
+        let mut entries = vec![Vec::new(); blocks.len()];
+        let followers = blocks::followers(self.listing, blocks);
+        if followers.iter().all(Vec::is_empty) {
+            return Some(entries);
+        }
+        let mut waiting = vec![true; blocks.len()];
+        let mut walks = 0;
+        while waiting.contains(&true) {
+            for (at, block) in blocks.iter().enumerate() {
+                if !std::mem::take(&mut waiting[at]) {
+                    continue;
+                }
+                walks += 1;
+                self.pending.clone_from(&entries[at]);
+                let is_bounded = self.block(block.clone()) || self.found.len() >= MAX_FOUND;
+                (self.found, self.warned) = (Vec::new(), false);
+                for &next in &followers[at] {
+                    waiting[next] |= join(&mut entries[next], &self.pending);
+                }
+                let total: usize = followers[at].iter().map(|&next| entries[next].len()).sum();
+                if !is_bounded || total > 2 * MAX_PENDING || walks > MAX_WALKS * blocks.len() {
+                    return None;
+                }
+            }
+            if entries.iter().map(Vec::len).sum::<usize>() > MAX_ENTRIES {
+                return None;
+            }
+        }
+        Some(entries)
+    }
+
+    /// Walks over a block; false when it is not worth while to go on.
+    fn block(&mut self, block: Range<usize>) -> bool {
+        for index in block.clone() {
+            self.step(index);
+            if self.pending.len() > MAX_PENDING {
+                let message = format!("more than {MAX_PENDING} instructions may be unfinished");
+                self.report("Q6090", index, message, "wait for some of them, with A@1");
+            }
+            if self.found.len() >= MAX_FOUND || self.pending.len() > MAX_PENDING {
+                // Open macros are reported where they end.
+                self.members.clear();
+                return false;
+            }
+        }
+        if let (false, Some(last)) = (self.members.is_empty(), block.last()) {
+            self.open_macro(last);
+        }
+        true
+    }
+
     fn report(&mut self, code: &'static str, index: usize, message: String, help: &str) {
         let item = &self.listing.items[index];
         let problem = Diagnostic::invalid(code, message).help(help);
@@ -105,9 +194,8 @@ impl Checker<'_> {
             _ => {
                 self.wait(&item.statement, index, effects.unit);
                 self.conflicts(index, &effects, None);
-                if let Unit::Pipe(pipe) = effects.unit {
-                    self.places[usize::from(pipe)].push(index);
-                    self.places[1].push(index);
+                if let Unit::Pipe(_) = effects.unit {
+                    self.advance(effects.unit);
                     self.push(index, effects, None, None);
                 }
             }
@@ -169,7 +257,8 @@ impl Checker<'_> {
         if atomic || !self.members.is_empty() {
             self.member(index, &native, &effects);
         }
-        let group = (atomic || !self.members.is_empty()).then_some(self.group);
+        let first = self.members.first().copied();
+        let group = if atomic { first.or(Some(index)) } else { first };
         self.conflicts(index, &effects, group);
         let token = self.token(index);
         if atomic {
@@ -186,7 +275,6 @@ impl Checker<'_> {
             pending.token = token;
         }
         self.push(index, effects, token, group);
-        self.group += 1;
     }
 
     /// The first instruction of a macro may wait for all, and the last takes the token.
@@ -271,16 +359,25 @@ impl Checker<'_> {
             (1, _) => None,
             (pipe, _) => Some(pipe),
         };
-        let places = own.map_or(&self.places[1], |own| &self.places[usize::from(own)]);
-        // Fewer instructions than that are in the pipe: there is nothing to wait for.
-        let Some(&last) = places.len().checked_sub(distance).and_then(|at| places.get(at)) else {
-            return;
-        };
         for pending in &mut self.pending {
             let Unit::Pipe(pipe) = pending.effects.unit else { continue };
-            if pending.index <= last && own.is_none_or(|own| own == pipe) {
-                pending.read = true;
-                pending.written = true;
+            let [in_pipe, in_all] = pending.distances;
+            let is_done = match own {
+                Some(own) => own == pipe && in_pipe >= distance,
+                None => in_all >= distance,
+            };
+            pending.read |= is_done;
+            pending.written |= is_done;
+        }
+    }
+
+    /// Another instruction enters a pipe.
+    fn advance(&mut self, unit: Unit) {
+        for pending in &mut self.pending {
+            if let Unit::Pipe(_) = pending.effects.unit {
+                let [in_pipe, in_all] = &mut pending.distances;
+                *in_pipe = (*in_pipe + usize::from(pending.effects.unit == unit)).min(FAR);
+                *in_all = (*in_all + 1).min(FAR);
             }
         }
     }
@@ -322,7 +419,18 @@ impl Checker<'_> {
     }
 
     fn push(&mut self, index: usize, effects: Effects, token: Option<u8>, group: Option<usize>) {
-        self.pending.push(Pending { index, effects, token, group, read: false, written: false });
+        let effects = Rc::new(effects);
+        // What is known of it stands for its run in an earlier pass of a loop, too.
+        self.pending.retain(|pending| pending.index != index);
+        self.pending.push(Pending {
+            index,
+            effects,
+            token,
+            group,
+            read: false,
+            written: false,
+            distances: [1; 2],
+        });
     }
 }
 

@@ -420,3 +420,21 @@ fn faults_name_launch_kernel_group_and_thread() {
     let problem = program.load(Engine::Exec).err().unwrap();
     assert!(["Q6072", "Q6123"].contains(&problem.code()), "{problem}");
 }
+
+/// Registers that neither the launch nor an instruction writes.
+#[test]
+fn reads_of_unwritten_registers_are_warned_of() {
+    let mut device = device(&files(&text()));
+    let verify = |device: &Device| {
+        let arch = crate::common::arch(Platform::XeHpc);
+        let settings = quincunx_dpas::Settings::default();
+        let artifact = DeviceArtifact::new(device.clone(), None, arch, settings).unwrap();
+        let found = artifact.verify().into_iter().map(|one| one.message().to_owned());
+        found.filter(|message| message.contains("nothing writes")).collect::<Vec<_>>()
+    };
+    assert_eq!(verify(&device), Vec::<String>::new());
+    let line = "(W) mov (16|M0) r200.0<1>:f r201.0<1;1,0>:f";
+    let item = crate::common::listing(line, Platform::XeHpc).items.remove(0);
+    device.kernels[0].listing.items.insert(0, item);
+    assert_eq!(verify(&device), ["instruction 0 reads r201, which nothing writes"]);
+}

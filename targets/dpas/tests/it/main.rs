@@ -3,6 +3,7 @@
 mod artifact;
 mod common;
 mod compiled;
+mod compiled_damage;
 mod corruption;
 mod differential;
 mod fast;

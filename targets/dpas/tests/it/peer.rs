@@ -2,7 +2,9 @@
 //! ways, for the two platforms that it knows.
 
 use crate::common::Random;
+use crate::common::networks::{compiled, digits};
 use quincunx_diag::SourceId;
+use quincunx_dpas::DeviceArtifact;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::binary;
 use quincunx_dpas::isa::vector::{self, Op};
@@ -10,7 +12,7 @@ use quincunx_dpas::isa::{native, native_layout, vector_layout};
 use quincunx_dpas::program::{Listing, Statement};
 use quincunx_dpas::text;
 use quincunx_dpas::verify::{Allow, verify};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// True if the tool is there; where it has to be, it is a failure if not.
@@ -19,6 +21,14 @@ fn has_tool() -> bool {
     let required = std::env::var("QUINCUNX_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
     assert!(found || !required, "iga64 is missing: apt-get install libigc-tools");
     found
+}
+
+/// An empty folder of a test.
+fn folder(test: &str) -> PathBuf {
+    let name = format!("quincunx-peer-{test}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 fn run(direction: &str, platform: Platform, from: &Path, to: &Path) -> Result<(), String> {
@@ -79,8 +89,7 @@ fn random_instructions_both_ways() {
     if !has_tool() {
         return;
     }
-    let folder = std::env::temp_dir().join(format!("quincunx-peer-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder("instructions");
     let (asm, bin, back) = (folder.join("a.asm"), folder.join("a.bin"), folder.join("b.asm"));
     let mut random = Random::new(71);
     let mut faults = Vec::new();
@@ -128,4 +137,51 @@ fn random_instructions_both_ways() {
     let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(faults, Vec::<String>::new());
     assert!(agreed > 300, "{agreed}");
+}
+
+/// Every kernel of the example network: the tool turns our bytes into text that we turn back into
+/// them, and our text into our bytes.
+#[test]
+fn compiled_kernels_both_ways() {
+    if !has_tool() {
+        return;
+    }
+    let folder = folder("kernels");
+    let (asm, bin) = (folder.join("a.asm"), folder.join("a.bin"));
+    let mut kernels = 0;
+    for platform in [Platform::XeHpg, Platform::XeHpc] {
+        for graph in digits(&crate::common::arch(platform)) {
+            let program = compiled(&graph, &crate::common::arch(platform)).program;
+            let artifact = program.as_any().downcast_ref::<DeviceArtifact>().unwrap();
+            for kernel in &artifact.device().kernels {
+                let at = format!("{} on {}", kernel.name, platform.name());
+                let ours = binary::native::write(&kernel.listing, platform).unwrap();
+                let text = text::native::print(&kernel.listing);
+                std::fs::write(&asm, &text).unwrap();
+                run("-a", platform, &asm, &bin).unwrap_or_else(|e| panic!("{at}: {e}\n{text}"));
+                same_code(&std::fs::read(&bin).unwrap(), &ours, platform, &at);
+                std::fs::write(&bin, &ours).unwrap();
+                run("-d", platform, &bin, &asm).unwrap_or_else(|e| panic!("{at}: {e}"));
+                let printed = std::fs::read_to_string(&asm).unwrap();
+                let again = text::native::read(&printed, platform, SourceId(0))
+                    .unwrap_or_else(|found| panic!("{at}: {found:?}\n{printed}"));
+                let reread = binary::native::write(&again, platform).unwrap();
+                same_code(&reread, &ours, platform, &at);
+                kernels += 1;
+            }
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    assert!(kernels >= 8, "{kernels}");
+}
+
+/// The same instructions, one by one.
+fn same_code(found: &[u8], expected: &[u8], platform: Platform, at: &str) {
+    let pairs = found.chunks(16).zip(expected.chunks(16)).enumerate();
+    for (index, (found, expected)) in pairs {
+        let text = text::native::print(&binary::native::read(expected, platform).0);
+        let [found, expected] = [found, expected].map(text::to_hex);
+        assert_eq!(found, expected, "{at}, instruction {index}: {text}");
+    }
+    assert_eq!(found.len(), expected.len(), "{at}");
 }

@@ -334,3 +334,75 @@ fn the_judge_sees_hazards() {
     assert!(wrong > 60, "{wrong}");
     assert_eq!(seen, wrong);
 }
+
+/// Codes and instructions of what a listing for xehpc does not wait for.
+fn faults(text: &str) -> Vec<String> {
+    let found = check(&listing(text, Platform::XeHpc), &arch(Platform::XeHpc), STRIDE);
+    found.iter().map(|problem| format!("{} {}", problem.code(), problem.message())).collect()
+}
+
+const LOAD: &str = "(W) send.ugm (1|M0) r20 r30 null:0 0x0 0x0220E580";
+
+/// The next pass of a loop reads what the last instruction of the one before loads.
+#[test]
+fn loops_wait_for_their_own_end() {
+    let body = |wait: &str, load: &str| {
+        faults(&format!(
+            "(W) mov (1|M0) r2.0<1>:d 4:d\n\
+             L0:\n\
+             (W) add (16|M0) r10.0<1>:d r20.0<1;1,0>:d 1:w {wait}\n\
+             (W) add (1|M0) r2.0<1>:d r2.0<0;1,0>:d -1:w {{I@1}}\n\
+             (W) cmp (1|M0) (gt)f0.0 null<1>:d r2.0<0;1,0>:d 0:w {{I@1}}\n\
+             {LOAD} {load}\n\
+             (W&f0.0) jmpi L0 {{I@1}}\n"
+        ))
+    };
+    assert_eq!(body("{$0.dst}", "{$0}"), Vec::<String>::new());
+    let [one] = &body("", "{$0}")[..] else { panic!("{:?}", body("", "{$0}")) };
+    assert!(one.starts_with("Q6080 instruction 1 reads"), "{one}");
+    // Distances count instructions of the pass before: the first add is three back at the mov.
+    let far = |distance: u32| {
+        faults(&format!(
+            "L0:\n\
+             (W) mov (16|M0) r40.0<1>:f r10.0<1;1,0>:d {{I@{distance}}}\n\
+             (W) cmp (1|M0) (gt)f0.0 null<1>:d r2.0<0;1,0>:d 0:w\n\
+             (W) add (16|M0) r10.0<1>:d r12.0<1;1,0>:d 1:w {{F@1}}\n\
+             (W) add (16|M0) r14.0<1>:d r12.0<1;1,0>:d 1:w\n\
+             (W&f0.0) jmpi L0 {{I@3}}\n"
+        ))
+    };
+    assert_eq!(far(3), Vec::<String>::new());
+    assert_eq!(far(4).len(), 1, "{:?}", far(4));
+}
+
+/// What only one of two ways waits for is not waited for behind them.
+#[test]
+fn branches_join_what_is_unfinished() {
+    let text = |wait: &str| {
+        faults(&format!(
+            "{LOAD} {{$0}}\n\
+             (W&f0.0) jmpi L1\n\
+             (W) sync.nop null {{$0.dst}}\n\
+             L1:\n\
+             (W) add (16|M0) r10.0<1>:d r20.0<1;1,0>:d 1:w {wait}\n"
+        ))
+    };
+    assert_eq!(text("{$0.dst}"), Vec::<String>::new());
+    let [one] = &text("")[..] else { panic!("{:?}", text("")) };
+    assert!(one.starts_with("Q6080 instruction 3 reads"), "{one}");
+}
+
+/// Many branches, each of which could follow any other, end soon.
+#[test]
+fn intricate_branches_are_bounded() {
+    let mut text = String::new();
+    for at in 0..3000 {
+        let target = (at * 7919) % 3000;
+        text += &format!(
+            "L{at}:\n(W) mov (1|M0) r{}.0<1>:d {at}:d {{A@1}}\n(W&f0.0) jmpi L{target}\n",
+            2 + at % 100
+        );
+    }
+    let listing = listing(&text, Platform::XeHpc);
+    quincunx_testkit::within_seconds(20, || check(&listing, &arch(Platform::XeHpc), STRIDE));
+}

@@ -2,19 +2,43 @@
 //! and a quantiser.
 
 use crate::common::Random;
-use quincunx_contract::{Claim, Refused, compiler_of};
+use quincunx_contract::plan::{Division, Place};
+use quincunx_contract::{Claim, Compiled, Log, Refused, compiler_of};
 use quincunx_dpas::{DpasArch, TARGET};
+use quincunx_graph::passes::fold_constants;
 use quincunx_graph::{
     Activation, Binary, Constant, Conv, Gemm, Graph, Op, Param, Pool, PoolKind, Quantiser, Unary,
     ValueId, Window,
 };
+use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::options;
+use std::path::Path;
 
 /// A grid of 8 bits.
 pub fn grid(signed: bool, scale: f64, zero: i64) -> Quantiser {
     let quantiser = Quantiser::symmetric(signed, 8, scale);
     Quantiser { zero: Param::uniform(zero), ..quantiser }
+}
+
+/// A graph all of whose nodes the machine takes, as a program.
+pub fn compiled(graph: &Graph, arch: &DpasArch) -> Compiled {
+    let compiler = compiler_of(&TARGET).unwrap();
+    let compiled = compiler.compile(graph, arch, &options(&TARGET, &[]), &mut Log::default());
+    compiled.unwrap_or_else(|problem| panic!("{}\n{graph}", problem.first()))
+}
+
+/// The parts of the example network that the machine takes.
+pub fn digits(arch: &DpasArch) -> Vec<Graph> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/digits_qdq.onnx");
+    let bytes = std::fs::read(path).unwrap();
+    let graph = read_onnx(bytes.into(), &Options::beside(Path::new(path))).unwrap();
+    let graph = fold_constants(&graph).unwrap();
+    let options = options(&TARGET, &[]);
+    let plan = Division { graph: &graph, target: &TARGET, arch, options: &options }.plan().unwrap();
+    assert!(plan.device_share() > 0.9, "{:?}", plan.rows);
+    let parts = plan.segments.into_iter().filter(|part| part.place == Place::Device);
+    parts.map(|part| part.graph).collect()
 }
 
 /// Why the machine does not take nodes of a graph, in one line each.

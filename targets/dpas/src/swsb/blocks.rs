@@ -17,6 +17,31 @@ pub(super) fn ends_block(statement: &Statement) -> bool {
     }
 }
 
+/// For every block, the blocks that can follow it. Lanes may branch apart, so that what jumps can also
+/// go on, unless it always jumps.
+pub(super) fn followers(listing: &Listing, blocks: &[Range<usize>]) -> Vec<Vec<usize>> {
+    let starts = listing.starts();
+    let by_byte: BTreeMap<usize, usize> =
+        blocks.iter().enumerate().map(|(block, items)| (starts[items.start], block)).collect();
+    let of = |(block, items): (usize, &Range<usize>)| {
+        let mut next = Vec::new();
+        let last = items.clone().next_back();
+        let (mut goes_on, last) = match last.map(|last| (&listing.items[last].statement, last)) {
+            Some((Statement::Vector(inst), at)) => {
+                next.extend(targets(inst, starts[at]).flatten().filter_map(|to| by_byte.get(&to)));
+                let always =
+                    inst.facts().op == Op::Jmpi && inst.terms().control.predicate().is_none();
+                (!always, Some(at))
+            }
+            _ => (true, last),
+        };
+        goes_on &= last.is_none_or(|at| !listing.items[at].statement.options().is_end());
+        next.extend((goes_on && block + 1 < blocks.len()).then_some(block + 1));
+        next
+    };
+    blocks.iter().enumerate().map(of).collect()
+}
+
 /// Where the jumps of an instruction lead, as bytes.
 fn targets(inst: &vector::Inst, start: usize) -> impl Iterator<Item = Option<usize>> {
     let jumps =
