@@ -2,6 +2,7 @@
 
 use crate::common::{folder, listing, target_of};
 use quincunx_contract::{File, Log, Program, Target};
+use quincunx_diag::any_error;
 use quincunx_dpas::TARGET;
 use quincunx_dpas::arch::DpasArch;
 use quincunx_dpas::program::Element;
@@ -9,8 +10,11 @@ use quincunx_dpas::program::device::{
     Access, Argument, ArgumentKind, Buffer, Device, Environment, Kernel, Launch, Role, Value,
 };
 use quincunx_dpas::shape::RowStride;
+use quincunx_dpas::simulate::launch::Memory;
+use quincunx_dpas::simulate::{Rules, launch};
+use quincunx_dpas::swsb;
 use quincunx_dpas::time::{Cost, costs};
-use quincunx_testkit::options;
+use quincunx_testkit::{Random, options};
 use std::fmt::Write as _;
 
 /// A program of one launch of a kernel whose arguments are buffers of so many bytes.
@@ -165,10 +169,10 @@ fn gemm_places(n: u32) -> Vec<String> {
 /// Two blocks of 32 x 16 of A, four of B, interleaved, to these registers; null prefetches.
 fn gemm_loads([a, b, c]: [&str; 3], lengths: &str) -> Vec<String> {
     vec![
-        format!("(W) send.ugm (1|M0) {a} r2 null:0 0x0 0x02{lengths}00203 {{A@1,$0}}"),
-        format!("(W) send.ugm (1|M0) {b} r3 null:0 0x0 0x02{lengths}00283 {{A@1,$1}}"),
+        format!("(W) send.ugm (1|M0) {a} r2 null:0 0x0 0x0{lengths}00203 {{A@1,$0}}"),
+        format!("(W) send.ugm (1|M0) {b} r3 null:0 0x0 0x0{lengths}00283 {{A@1,$1}}"),
         "(W) mov (1|M0) r3.5<1>:d r6.0<0;1,0>:d {$1.src}".to_owned(),
-        format!("(W) send.ugm (1|M0) {c} r3 null:0 0x0 0x02{lengths}00283 {{A@1,$2}}"),
+        format!("(W) send.ugm (1|M0) {c} r3 null:0 0x0 0x0{lengths}00283 {{A@1,$2}}"),
         "(W) add (1|M0) r3.5<1>:d r3.5<0;1,0>:d -32:w {$2.src}".to_owned(),
     ]
 }
@@ -181,7 +185,7 @@ fn gemm_loop(prefetch: bool) -> Vec<String> {
         "(W) send.gtwy (1|M0) null r0 null:0 0x0 0x02000004 {$31}",
         "(W) sync.bar null",
     ]);
-    lines.extend(gemm_loads(["r8", "r192", "r224"], "f"));
+    lines.extend(gemm_loads(["r8", "r192", "r224"], "3f"));
     lines.extend(owned(&[
         "(W) add (1|M0) r3.6<1>:d r3.6<0;1,0>:d 32:w",
         "(W) add (1|M0) r2.5<1>:d r2.5<0;1,0>:d 32:w {$0.src}",
@@ -189,7 +193,7 @@ fn gemm_loop(prefetch: bool) -> Vec<String> {
         "(W) sync.allwr ($0,$1,$2)",
     ]));
     if prefetch {
-        lines.extend(gemm_loads(["null"; 3], "0"));
+        lines.extend(gemm_loads(["null"; 3], "20"));
     }
     for (step, column, row) in
         (0..2).flat_map(|s| (0..4).flat_map(move |c| (0..4).map(move |r| (s, c, r))))
@@ -197,8 +201,12 @@ fn gemm_loop(prefetch: bool) -> Vec<String> {
         let acc = 64 + 8 * (4 * column + row);
         let b = 192 + 32 * (column / 2) + 16 * (column % 2) + 8 * step;
         let a = 8 + 16 * step + 4 * row;
-        let token = format!("${}", 4 + 4 * step + column);
-        let end = if row < 3 { "Atomic" } else { &token };
+        // The second half step adds to the sums of the first.
+        let end = match (row, step) {
+            (0, 1) => format!("Atomic,${}.dst", 4 + column),
+            (0..3, _) => "Atomic".to_owned(),
+            _ => format!("${}", 4 + 4 * step + column),
+        };
         lines.push(format!("dpas.8x8 (16|M0) r{acc}:f r{acc}:f r{b}:bf r{a}.0:bf {{{end}}}"));
     }
     lines.extend(owned(&[
@@ -217,7 +225,7 @@ fn gemm_stores() -> Vec<String> {
             lines.push(format!("(W) send.ugm (1|M0) null r4 r{acc}:8 0x0 0x02000407 {{A@1,$16}}"));
             lines.push("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d 16:w {$16.src}".to_owned());
         }
-        lines.push("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d -64:w".to_owned());
+        lines.push("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d -64:w {I@1}".to_owned());
         lines.push("(W) add (1|M0) r4.6<1>:d r4.6<0;1,0>:d 8:w".to_owned());
     }
     lines
@@ -371,4 +379,52 @@ fn programs_show_their_time() {
     assert!(text.contains("latency"), "{text}");
     // The same machine by its platform, and by the name of a product.
     assert_eq!(golden_program("xehpc").stats().cycles, program.stats().cycles);
+}
+
+/// The kernel that is timed computes what it should, and waits for what it needs.
+#[test]
+fn the_matrix_product_is_one() {
+    let (arch, n) = (preset("b70"), 256usize);
+    let mut random = Random::new(1);
+    let mut small = |_| f32::from(random.below(8) as i8 - 4);
+    let [a, b]: [Vec<f32>; 2] = [0, 1].map(|_| (0..n * n).map(&mut small).collect());
+    let halves = |values: &[f32]| -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| {
+                value.to_bits().to_be_bytes()[..2].iter().rev().copied().collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    let mut memory = Memory::new();
+    let mut payload = Vec::new();
+    for (at, (name, bytes)) in
+        [("a", halves(&a)), ("b", halves(&b)), ("c", vec![0; 4 * n * n])].into_iter().enumerate()
+    {
+        let base = (at as u64 + 1) << 24;
+        payload.extend(base.to_le_bytes());
+        memory.add(launch::Buffer { name: name.to_owned(), base, bytes, writable: true }).unwrap();
+    }
+    payload.resize(64, 0);
+    let kernel = listing(&gemm(n as u32, true), arch.platform);
+    let found = swsb::check(&kernel, &arch, RowStride::Full);
+    assert!(!any_error(&found), "{found:?}");
+    let kernel = launch::Kernel::new("gemm", &kernel, &arch, RowStride::Full).unwrap();
+    let launch = launch::Launch {
+        groups: [1, 1, 1],
+        threads: 32,
+        payload: &payload,
+        local: &[],
+        inline_bytes: 64,
+        slm_bytes: 0,
+        dispatch_mask: u32::MAX,
+    };
+    let limits = launch::Limits { steps: 1 << 24 };
+    launch::run(&kernel, &launch, &mut memory, Rules::default(), limits).unwrap();
+    let (words, _) = memory.buffer("c").unwrap().bytes.as_chunks::<4>();
+    let c: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+    for (row, column) in [(0, 0), (1, 17), (37, 64), (100, 255), (255, 3), (255, 255)] {
+        let sum: f32 = (0..n).map(|k| a[row * n + k] * b[k * n + column]).sum();
+        assert_eq!(c[row * n + column], sum, "{row} {column}");
+    }
 }
