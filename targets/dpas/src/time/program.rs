@@ -129,10 +129,10 @@ pub fn launches(device: &Device, arch: &DpasArch, costs: &[Cost]) -> Timeline {
                 format!("{layer}: {x} x {y} x {z} groups of {}, {}", launch.threads, cost.limit());
             let name = launch.kernel.clone();
             let event = timeline.event(Event { lane, start: now, duration, name, detail });
-            if at == 0 {
-                if let Some(before) = last.replace(event) {
-                    timeline.depend(before, event, "launch");
-                }
+            if at == 0
+                && let Some(before) = last.replace(event)
+            {
+                timeline.depend(before, event, "launch");
             }
         }
         timeline.part(layer, now, now.saturating_add(cost.cycles));
@@ -150,7 +150,7 @@ pub fn total(costs: &[Cost]) -> u64 {
 
 fn figures(timeline: &mut Timeline, arch: &DpasArch, costs: &[Cost]) {
     let cycles = total(costs).max(1) as f64;
-    let share = |part: f64| format!("{:.1} %", 100.0 * part / cycles);
+    let share = |part: f64| format!("{:.2} %", 100.0 * part / cycles);
     let sum = |part: &dyn Fn(&Cost) -> u64| costs.iter().map(part).sum::<u64>();
     let held = costs.iter().map(|cost| cost.cycles as f64 * cost.threads as f64);
     let occupancy = held.sum::<f64>() / f64::from(arch.threads());

@@ -1,13 +1,20 @@
 //! Timing of launches: rates measured on silicon, cases by hand, and what must not matter.
 
-use crate::common::listing;
+use crate::common::{folder, listing, target_of};
+use quincunx_contract::{File, Log, Program, Target};
+use quincunx_diag::any_error;
+use quincunx_dpas::TARGET;
 use quincunx_dpas::arch::DpasArch;
 use quincunx_dpas::program::Element;
 use quincunx_dpas::program::device::{
     Access, Argument, ArgumentKind, Buffer, Device, Environment, Kernel, Launch, Role, Value,
 };
 use quincunx_dpas::shape::RowStride;
+use quincunx_dpas::simulate::launch::Memory;
+use quincunx_dpas::simulate::{Rules, launch};
+use quincunx_dpas::swsb;
 use quincunx_dpas::time::{Cost, costs};
+use quincunx_testkit::{Random, options};
 use std::fmt::Write as _;
 
 /// A program of one launch of a kernel whose arguments are buffers of so many bytes.
@@ -114,93 +121,114 @@ fn products_take_the_cycles_that_were_measured() {
 /// 8 x 16 x 16 a thread and half step; a barrier keeps threads together. Loads of the next step come to
 /// the first cache early where it prefetches.
 fn gemm(n: u32, prefetch: bool) -> String {
-    let mut text = String::new();
-    let mut line = |line: String| {
-        let _ = writeln!(text, "{line}");
-    };
-    for register in [2, 3, 4] {
-        line(format!("(W) mov (16|M0) r{register}.0<1>:ud 0x0:ud"));
-    }
-    // Rows of A and C, columns of B and C: 8 x 4 threads of 32 x 64.
-    line("(W) and (1|M0) r5.0<1>:ud r0.2<0;1,0>:ud 0xff:ud".to_owned());
-    line("(W) shr (1|M0) r5.1<1>:ud r5.0<0;1,0>:ud 2:w {I@1}".to_owned());
-    line("(W) and (1|M0) r5.2<1>:ud r5.0<0;1,0>:ud 3:ud".to_owned());
-    line("(W) shl (1|M0) r5.3<1>:ud r0.6<0;1,0>:ud 8:w".to_owned());
-    line("(W) shl (1|M0) r5.4<1>:ud r0.1<0;1,0>:ud 8:w".to_owned());
-    line("(W) shl (1|M0) r5.5<1>:ud r5.1<0;1,0>:ud 5:w {I@4}".to_owned());
-    line("(W) shl (1|M0) r5.6<1>:ud r5.2<0;1,0>:ud 6:w {I@4}".to_owned());
-    line("(W) add (1|M0) r5.3<1>:ud r5.3<0;1,0>:ud r5.5<0;1,0>:ud {I@2}".to_owned());
-    line("(W) add (1|M0) r5.4<1>:ud r5.4<0;1,0>:ud r5.6<0;1,0>:ud {I@2}".to_owned());
+    let parts = [gemm_places(n), gemm_loop(prefetch), gemm_stores()];
+    parts.concat().join("\n") + "\n" + END
+}
+
+/// Payloads of A, B, C in r2, r3, r4: each of 8 x 4 threads has 32 rows and 64 columns. The sums are 0.
+fn gemm_places(n: u32) -> Vec<String> {
+    let mut lines: Vec<String> =
+        (2..5).map(|r| format!("(W) mov (16|M0) r{r}.0<1>:ud 0x0:ud")).collect();
+    let own = [
+        "and (1|M0) r5.0<1>:ud r0.2<0;1,0>:ud 0xff:ud",
+        "shr (1|M0) r5.1<1>:ud r5.0<0;1,0>:ud 2:w {I@1}",
+        "and (1|M0) r5.2<1>:ud r5.0<0;1,0>:ud 3:ud",
+        "shl (1|M0) r5.3<1>:ud r0.6<0;1,0>:ud 8:w",
+        "shl (1|M0) r5.4<1>:ud r0.1<0;1,0>:ud 8:w",
+        "shl (1|M0) r5.5<1>:ud r5.1<0;1,0>:ud 5:w {I@4}",
+        "shl (1|M0) r5.6<1>:ud r5.2<0;1,0>:ud 6:w {I@4}",
+        "add (1|M0) r5.3<1>:ud r5.3<0;1,0>:ud r5.5<0;1,0>:ud {I@2}",
+        "add (1|M0) r5.4<1>:ud r5.4<0;1,0>:ud r5.6<0;1,0>:ud {I@2}",
+    ];
+    lines.extend(own.map(|line| format!("(W) {line}")));
     let (inputs, outputs) = (2 * n - 1, 4 * n - 1);
-    for (register, row, shape) in
-        [(2, inputs, 0x1_1f0fu32), (3, inputs, 0x1_1f0f), (4, outputs, 0x70f)]
+    for (at, (row, shape)) in
+        [(inputs, 0x1_1f0fu32), (inputs, 0x1_1f0f), (outputs, 0x70f)].into_iter().enumerate()
     {
-        let at = register - 2;
-        line(format!("(W) mov (1|M0) r{register}.0<1>:uq r1.{at}<0;1,0>:uq"));
-        line(format!("(W) mov (1|M0) r{register}.2<1>:ud {row}:ud"));
-        line(format!("(W) mov (1|M0) r{register}.3<1>:ud {}:ud", n - 1));
-        line(format!("(W) mov (1|M0) r{register}.4<1>:ud {row}:ud"));
-        line(format!("(W) mov (1|M0) r{register}.7<1>:ud {shape:#x}:ud"));
-    }
-    line("(W) mov (1|M0) r2.6<1>:ud r5.3<0;1,0>:ud {I@1}".to_owned());
-    line("(W) mov (1|M0) r4.6<1>:ud r5.3<0;1,0>:ud".to_owned());
-    line("(W) mov (1|M0) r3.5<1>:ud r5.4<0;1,0>:ud".to_owned());
-    line("(W) mov (1|M0) r4.5<1>:ud r5.4<0;1,0>:ud".to_owned());
-    line("(W) add (1|M0) r6.0<1>:d r3.5<0;1,0>:d 32:w {I@2}".to_owned());
-    line(format!("(W) mov (1|M0) r5.7<1>:d {}:d", n / 32));
-    for register in (64..192).step_by(2) {
-        line(format!("(W) mov (32|M0) r{register}.0<1>:f 0x0:f"));
-    }
-    line("(W) sync.nop null {A@1}".to_owned());
-    line("L0:".to_owned());
-    line("(W) sync.allrd null".to_owned());
-    line("(W) send.gtwy (1|M0) null r0 null:0 0x0 0x02000004 {$31}".to_owned());
-    line("(W) sync.bar null".to_owned());
-    // A: 32 rows of two blocks of 16. B: 32 rows of two blocks of 16, interleaved, twice.
-    line("(W) send.ugm (1|M0) r8 r2 null:0 0x0 0x02f00203 {A@1,$0}".to_owned());
-    line("(W) send.ugm (1|M0) r192 r3 null:0 0x0 0x02f00283 {A@1,$1}".to_owned());
-    line("(W) mov (1|M0) r3.5<1>:d r6.0<0;1,0>:d {$1.src}".to_owned());
-    line("(W) send.ugm (1|M0) r224 r3 null:0 0x0 0x02f00283 {A@1,$2}".to_owned());
-    line("(W) add (1|M0) r3.5<1>:d r3.5<0;1,0>:d -32:w {$2.src}".to_owned());
-    line("(W) add (1|M0) r3.6<1>:d r3.6<0;1,0>:d 32:w".to_owned());
-    line("(W) add (1|M0) r2.5<1>:d r2.5<0;1,0>:d 32:w {$0.src}".to_owned());
-    line("(W) add (1|M0) r5.7<1>:d r5.7<0;1,0>:d -1:w".to_owned());
-    line("(W) sync.allwr ($0,$1,$2)".to_owned());
-    if prefetch {
-        line("(W) send.ugm (1|M0) null r2 null:0 0x0 0x02000203 {A@1,$0}".to_owned());
-        line("(W) send.ugm (1|M0) null r3 null:0 0x0 0x02000283 {$1}".to_owned());
-        line("(W) mov (1|M0) r3.5<1>:d r6.0<0;1,0>:d {$1.src}".to_owned());
-        line("(W) send.ugm (1|M0) null r3 null:0 0x0 0x02000283 {A@1,$2}".to_owned());
-        line("(W) add (1|M0) r3.5<1>:d r3.5<0;1,0>:d -32:w {$2.src}".to_owned());
-    }
-    for step in 0..2 {
-        for column in 0..4 {
-            for row in 0..4 {
-                let acc = 64 + 8 * (4 * column + row);
-                let b = 192 + 32 * (column / 2) + 16 * (column % 2) + 8 * step;
-                let a = 8 + 16 * step + 4 * row;
-                let end = if row < 3 {
-                    "Atomic".to_owned()
-                } else {
-                    format!("${}", 4 + 4 * step + column)
-                };
-                line(format!("dpas.8x8 (16|M0) r{acc}:f r{acc}:f r{b}:bf r{a}.0:bf {{{end}}}"));
-            }
+        let r = at + 2;
+        lines.push(format!("(W) mov (1|M0) r{r}.0<1>:uq r1.{at}<0;1,0>:uq"));
+        for (dword, value) in [(2, row), (3, n - 1), (4, row), (7, shape)] {
+            lines.push(format!("(W) mov (1|M0) r{r}.{dword}<1>:ud {value}:ud"));
         }
     }
-    line("(W) cmp (1|M0) (gt)f0.0 null<1>:d r5.7<0;1,0>:d 0:w".to_owned());
-    line("(W&f0.0) jmpi L0 {I@1}".to_owned());
-    line("(W) sync.allwr null".to_owned());
+    let places = [
+        "mov (1|M0) r2.6<1>:ud r5.3<0;1,0>:ud {I@1}",
+        "mov (1|M0) r4.6<1>:ud r5.3<0;1,0>:ud",
+        "mov (1|M0) r3.5<1>:ud r5.4<0;1,0>:ud",
+        "mov (1|M0) r4.5<1>:ud r5.4<0;1,0>:ud",
+        "add (1|M0) r6.0<1>:d r3.5<0;1,0>:d 32:w {I@2}",
+    ];
+    lines.extend(places.map(|line| format!("(W) {line}")));
+    lines.push(format!("(W) mov (1|M0) r5.7<1>:d {}:d", n / 32));
+    let sums = (64..192).step_by(2);
+    lines.extend(sums.map(|r| format!("(W) mov (32|M0) r{r}.0<1>:f 0x0:f")));
+    lines.push("(W) sync.nop null {A@1}".to_owned());
+    lines
+}
+
+/// Two blocks of 32 x 16 of A, four of B, interleaved, to these registers; null prefetches.
+fn gemm_loads([a, b, c]: [&str; 3], lengths: &str) -> Vec<String> {
+    vec![
+        format!("(W) send.ugm (1|M0) {a} r2 null:0 0x0 0x0{lengths}00203 {{A@1,$0}}"),
+        format!("(W) send.ugm (1|M0) {b} r3 null:0 0x0 0x0{lengths}00283 {{A@1,$1}}"),
+        "(W) mov (1|M0) r3.5<1>:d r6.0<0;1,0>:d {$1.src}".to_owned(),
+        format!("(W) send.ugm (1|M0) {c} r3 null:0 0x0 0x0{lengths}00283 {{A@1,$2}}"),
+        "(W) add (1|M0) r3.5<1>:d r3.5<0;1,0>:d -32:w {$2.src}".to_owned(),
+    ]
+}
+
+fn gemm_loop(prefetch: bool) -> Vec<String> {
+    let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let mut lines = owned(&[
+        "L0:",
+        "(W) sync.allrd null",
+        "(W) send.gtwy (1|M0) null r0 null:0 0x0 0x02000004 {$31}",
+        "(W) sync.bar null",
+    ]);
+    lines.extend(gemm_loads(["r8", "r192", "r224"], "3f"));
+    lines.extend(owned(&[
+        "(W) add (1|M0) r3.6<1>:d r3.6<0;1,0>:d 32:w",
+        "(W) add (1|M0) r2.5<1>:d r2.5<0;1,0>:d 32:w {$0.src}",
+        "(W) add (1|M0) r5.7<1>:d r5.7<0;1,0>:d -1:w",
+        "(W) sync.allwr ($0,$1,$2)",
+    ]));
+    if prefetch {
+        lines.extend(gemm_loads(["null"; 3], "20"));
+    }
+    for (step, column, row) in
+        (0..2).flat_map(|s| (0..4).flat_map(move |c| (0..4).map(move |r| (s, c, r))))
+    {
+        let acc = 64 + 8 * (4 * column + row);
+        let b = 192 + 32 * (column / 2) + 16 * (column % 2) + 8 * step;
+        let a = 8 + 16 * step + 4 * row;
+        // The second half step adds to the sums of the first.
+        let end = match (row, step) {
+            (0, 1) => format!("Atomic,${}.dst", 4 + column),
+            (0..3, _) => "Atomic".to_owned(),
+            _ => format!("${}", 4 + 4 * step + column),
+        };
+        lines.push(format!("dpas.8x8 (16|M0) r{acc}:f r{acc}:f r{b}:bf r{a}.0:bf {{{end}}}"));
+    }
+    lines.extend(owned(&[
+        "(W) cmp (1|M0) (gt)f0.0 null<1>:d r5.7<0;1,0>:d 0:w",
+        "(W&f0.0) jmpi L0 {I@1}",
+        "(W) sync.allwr null",
+    ]));
+    lines
+}
+
+fn gemm_stores() -> Vec<String> {
+    let mut lines = Vec::new();
     for row in 0..4 {
         for column in 0..4 {
             let acc = 64 + 8 * (4 * column + row);
-            line(format!("(W) send.ugm (1|M0) null r4 r{acc}:8 0x0 0x02000407 {{A@1,$16}}"));
-            line("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d 16:w {$16.src}".to_owned());
+            lines.push(format!("(W) send.ugm (1|M0) null r4 r{acc}:8 0x0 0x02000407 {{A@1,$16}}"));
+            lines.push("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d 16:w {$16.src}".to_owned());
         }
-        line("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d -64:w".to_owned());
-        line("(W) add (1|M0) r4.6<1>:d r4.6<0;1,0>:d 8:w".to_owned());
+        lines.push("(W) add (1|M0) r4.5<1>:d r4.5<0;1,0>:d -64:w {I@1}".to_owned());
+        lines.push("(W) add (1|M0) r4.6<1>:d r4.6<0;1,0>:d 8:w".to_owned());
     }
-    text + END
+    lines
 }
 
 /// A program of [`gemm`].
@@ -220,7 +248,6 @@ fn a_matrix_product_reaches_what_was_measured() {
         assert_eq!(cost.macs, u64::from(n).pow(3));
         assert_eq!((cost.waves, cost.threads), (8, 4));
         let tflops = 2.0 * cost.macs as f64 / cost.cycles as f64 * arch.clock_ghz / 1e3;
-        println!("{tflops} TFLOPS, {cost:?}");
         tflops / 183.5
     });
     assert!(rates[0] < rates[1]);
@@ -323,4 +350,81 @@ fn a_group_must_fit_a_core() {
     let device = device(END, &arch, 256, [1, 1, 1], 33, &[]);
     let problem = costs(&device, &arch, RowStride::Full, u32::MAX).unwrap_err();
     assert_eq!(problem.code(), "Q6172");
+}
+
+/// The program of the launch file among the golden files.
+fn golden_program(arch: &str) -> Box<dyn Program> {
+    let file =
+        |name: &str| File::new(name, std::fs::read(folder().join("files").join(name)).unwrap());
+    let (arch, _) = target_of("x", Vec::new(), arch);
+    let files = ["gemm.toml", "gemm.xebin", "gemm_b.npy"].map(file);
+    let options = options(&TARGET, &[]);
+    TARGET.read(&files, None, &*arch, &options, &mut Log::default()).unwrap()
+}
+
+#[test]
+fn programs_show_their_time() {
+    let program = golden_program("max1550");
+    let timeline = program.time().unwrap();
+    assert_eq!(program.stats().cycles, Some(timeline.total()));
+    assert_eq!(timeline.lanes().len(), 6);
+    let part = &timeline.parts()[0];
+    assert_eq!((part.name.as_str(), part.end), ("fc", timeline.total()));
+    // 16 x 64 x 64 products; a peak of 8 engines in 128 cores with 4096 / 8 in a cycle.
+    let roofline = timeline.roofline().unwrap();
+    assert_eq!(roofline.peak, f64::from(128 * 8 * 512));
+    assert_eq!((roofline.points[0].rate * timeline.total() as f64).round(), 65536.0);
+    let tables = program.tables("layers").unwrap();
+    let text = format!("{:?}", tables[0]);
+    assert!(text.contains("latency"), "{text}");
+    // The same machine by its platform, and by the name of a product.
+    assert_eq!(golden_program("xehpc").stats().cycles, program.stats().cycles);
+}
+
+/// The kernel that is timed computes what it should, and waits for what it needs.
+#[test]
+fn the_matrix_product_is_one() {
+    let (arch, n) = (preset("b70"), 256usize);
+    let mut random = Random::new(1);
+    let mut small = |_| f32::from(random.below(8) as i8 - 4);
+    let [a, b]: [Vec<f32>; 2] = [0, 1].map(|_| (0..n * n).map(&mut small).collect());
+    let halves = |values: &[f32]| -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| {
+                value.to_bits().to_be_bytes()[..2].iter().rev().copied().collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    let mut memory = Memory::new();
+    let mut payload = Vec::new();
+    for (at, (name, bytes)) in
+        [("a", halves(&a)), ("b", halves(&b)), ("c", vec![0; 4 * n * n])].into_iter().enumerate()
+    {
+        let base = (at as u64 + 1) << 24;
+        payload.extend(base.to_le_bytes());
+        memory.add(launch::Buffer { name: name.to_owned(), base, bytes, writable: true }).unwrap();
+    }
+    payload.resize(64, 0);
+    let kernel = listing(&gemm(n as u32, true), arch.platform);
+    let found = swsb::check(&kernel, &arch, RowStride::Full);
+    assert!(!any_error(&found), "{found:?}");
+    let kernel = launch::Kernel::new("gemm", &kernel, &arch, RowStride::Full).unwrap();
+    let launch = launch::Launch {
+        groups: [1, 1, 1],
+        threads: 32,
+        payload: &payload,
+        local: &[],
+        inline_bytes: 64,
+        slm_bytes: 0,
+        dispatch_mask: u32::MAX,
+    };
+    let limits = launch::Limits { steps: 1 << 24 };
+    launch::run(&kernel, &launch, &mut memory, Rules::default(), limits).unwrap();
+    let (words, _) = memory.buffer("c").unwrap().bytes.as_chunks::<4>();
+    let c: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+    for (row, column) in [(0, 0), (1, 17), (37, 64), (100, 255), (255, 3), (255, 255)] {
+        let sum: f32 = (0..n).map(|k| a[row * n + k] * b[k * n + column]).sum();
+        assert_eq!(c[row * n + column], sum, "{row} {column}");
+    }
 }
