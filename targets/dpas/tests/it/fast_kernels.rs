@@ -72,7 +72,7 @@ fn line(random: &mut Random, platform: Platform) -> String {
     let lanes = random.pick(&[1, 8, 16, 32]);
     let floats = random.chance(40);
     let wide = if platform.is_second() { 8 } else { 6 };
-    let mut ty = |random: &mut Random| match (floats, random.chance(80)) {
+    let ty = |random: &mut Random| match (floats, random.chance(80)) {
         (true, true) => "f",
         _ => INTEGERS[random.below(wide)],
     };
