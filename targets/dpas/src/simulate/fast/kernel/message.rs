@@ -84,7 +84,7 @@ impl Transfer {
     /// Consecutive elements at one address.
     fn block(&self, file: &mut [u8], memory: &mut dyn Storage) -> Option<()> {
         let address = self.address(file, 0);
-        if address % u64::from(self.flat.memory) != 0 {
+        if !address.is_multiple_of(u64::from(self.flat.memory)) {
             return None;
         }
         let length = (self.flat.vector * self.flat.memory) as usize;
