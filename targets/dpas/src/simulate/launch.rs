@@ -86,6 +86,38 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// The machine can make the launch of a kernel with this name.
+    ///
+    /// # Errors
+    /// `Q6160` if not.
+    pub(crate) fn check(&self, name: &str, arch: &DpasArch) -> Result<()> {
+        let grf = arch.platform.grf_bytes() as usize;
+        let arguments = self.payload.len().saturating_add(self.local.len());
+        let rules = [
+            (self.groups.contains(&0), "a launch has at least one group in x, y and z".to_owned()),
+            (
+                self.threads == 0 || self.threads > MAX_THREADS,
+                format!("a group has 1 to {MAX_THREADS} threads, found {}", self.threads),
+            ),
+            (
+                self.inline_bytes > grf,
+                format!("{} bytes of arguments do not fit r1", self.inline_bytes),
+            ),
+            (
+                self.slm_bytes > MAX_SHARED,
+                format!("a group shares {} bytes, more than {MAX_SHARED}", self.slm_bytes),
+            ),
+            (
+                arguments > MAX_ARGUMENTS,
+                format!("{arguments} bytes of arguments, more than {MAX_ARGUMENTS}"),
+            ),
+        ];
+        match rules.into_iter().find(|(broken, _)| *broken) {
+            None => Ok(()),
+            Some((_, text)) => Err(Diagnostic::invalid("Q6160", format!("kernel {name}: {text}"))),
+        }
+    }
+
     /// The arguments that arrive in r1.
     fn inline(&self) -> &[u8] {
         self.payload.get(..self.inline_bytes).unwrap_or(self.payload)
@@ -172,7 +204,7 @@ fn run_groups(
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report> {
-    check(kernel, launch)?;
+    launch.check(&kernel.name, &kernel.arch)?;
     let arguments = launch.arguments();
     let thread = Thread::new(&kernel.arch, launch.dispatch_mask);
     let mut runner = Runner {
@@ -212,36 +244,6 @@ impl Engine<'_> {
         match self {
             Engine::Executor(rules) => thread.run(program, view, *rules, steps),
             Engine::Prepared(prepared) => prepared.run(thread, program, view, steps),
-        }
-    }
-}
-
-fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<()> {
-    let grf = kernel.arch.platform.grf_bytes() as usize;
-    let arguments = launch.payload.len().saturating_add(launch.local.len());
-    let rules = [
-        (launch.groups.contains(&0), "a launch has at least one group in x, y and z".to_owned()),
-        (
-            launch.threads == 0 || launch.threads > MAX_THREADS,
-            format!("a group has 1 to {MAX_THREADS} threads, found {}", launch.threads),
-        ),
-        (
-            launch.inline_bytes > grf,
-            format!("{} bytes of arguments do not fit r1", launch.inline_bytes),
-        ),
-        (
-            launch.slm_bytes > MAX_SHARED,
-            format!("a group shares {} bytes, more than {MAX_SHARED}", launch.slm_bytes),
-        ),
-        (
-            arguments > MAX_ARGUMENTS,
-            format!("{arguments} bytes of arguments, more than {MAX_ARGUMENTS}"),
-        ),
-    ];
-    match rules.into_iter().find(|(broken, _)| *broken) {
-        None => Ok(()),
-        Some((_, text)) => {
-            Err(Diagnostic::invalid("Q6160", format!("kernel {}: {text}", kernel.name)))
         }
     }
 }

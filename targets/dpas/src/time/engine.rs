@@ -303,7 +303,7 @@ impl Engine<'_> {
         };
         let Instruction { class, busy, latency, accesses, wait, .. } = *instruction;
         let access = accesses.then(|| self.trace.accesses.get(self.threads[thread].access));
-        let answer = access.flatten().map_or(0, |access| self.answer(access));
+        let answer = access.flatten().map_or(0, |(_, access)| self.answer(access));
         let (read, written) = (start + busy, start + latency + answer);
         let written = written.max(read);
         self.issue = start + 1;

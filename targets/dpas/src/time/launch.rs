@@ -114,25 +114,34 @@ fn neighbour(place: Place, launch: &Launch<'_>, axis: usize) -> Option<Place> {
     (other.thread < launch.threads).then_some(other)
 }
 
+/// Most instructions of a thread.
+const MAX_STEPS: usize = 1 << 20;
+
+/// Instructions of a neighbour that show what addresses depend on.
+const SHOWN: usize = 1 << 14;
+
 /// The trace of a thread in the middle of a launch, and what it moves.
 fn traffic(kernel: &Prepared, launch: &Launch<'_>) -> Result<(Trace, Traffic)> {
-    let arch = &kernel.arch;
-    let capacity = (u64::from(arch.l1_kib) << 10) / LINE / u64::from(arch.threads());
     let middle = Place { group: launch.groups.map(|extent| extent / 2), thread: 0 };
-    let own = trace(kernel, launch, middle, capacity as usize)?;
-    let mut axes = vec![0usize; own.accesses.len()];
+    let own = trace(kernel, launch, middle, MAX_STEPS)?;
+    if own.steps.len() >= MAX_STEPS {
+        let message = format!("a thread executes more than {MAX_STEPS} instructions");
+        let help = "give each thread less to do, or check that its loops end";
+        return Err(Diagnostic::unsupported("Q6171", message).help(help));
+    }
+    // The axes of every instruction; those that were not seen differ along all.
+    let mut axes: BTreeMap<u32, usize> = BTreeMap::new();
     for axis in 0..AXES {
         let Some(place) = neighbour(middle, launch, axis) else { continue };
-        let other = trace(kernel, launch, place, capacity as usize)?;
-        for (at, (axes, access)) in axes.iter_mut().zip(&own.accesses).enumerate() {
-            let same = other.accesses.get(at).is_some_and(|other| other.base == access.base);
-            if access.base.is_none() || !same {
-                *axes |= 1 << axis;
-            }
+        let other = trace(kernel, launch, place, SHOWN)?;
+        for ((index, own), (at, other)) in own.accesses.iter().zip(&other.accesses) {
+            let same = index == at && own.base.is_some() && own.base == other.base;
+            *axes.entry(*index).or_default() |= usize::from(!same) << axis;
         }
     }
     let mut traffic = Traffic { lines: 0, fresh: BTreeMap::new() };
-    for (axes, access) in axes.into_iter().zip(&own.accesses) {
+    for (index, access) in &own.accesses {
+        let axes = axes.get(index).copied().unwrap_or((1 << AXES) - 1);
         traffic.lines += u64::from(access.lines);
         *traffic.fresh.entry(axes).or_default() += u64::from(access.fresh);
     }

@@ -104,10 +104,12 @@ pub fn costs(device: &Device, arch: &DpasArch, stride: RowStride, mask: u32) -> 
             slm_bytes: kernel.environment.slm as usize,
             dispatch_mask: mask,
         };
-        let found = cost(prepared, &started, &memory).map_err(|problem| {
+        let found = started
+            .check(&kernel.name, &prepared.arch)
+            .and_then(|()| cost(prepared, &started, &memory));
+        costs.push(found.map_err(|problem| {
             problem.with_note(format!("in launch {index}, kernel \"{}\"", kernel.name))
-        });
-        costs.push(found?);
+        })?);
     }
     Ok(costs)
 }

@@ -20,16 +20,13 @@ use crate::simulate::{Rules, Step};
 use quincunx_diag::{Diagnostic, Result};
 use std::collections::HashSet;
 
-/// Most instructions of a thread.
-const MAX_STEPS: usize = 1 << 22;
-
 /// What a thread did.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// Indices of the instructions that it executed.
     pub(super) steps: Vec<u32>,
-    /// What its messages to memory moved, in order.
-    pub(super) accesses: Vec<Access>,
+    /// What its messages to memory moved, in order, with their instructions.
+    pub(super) accesses: Vec<(u32, Access)>,
 }
 
 /// A kernel that is ready to be timed.
@@ -82,46 +79,41 @@ struct Walk<'a> {
     arguments: Arguments,
     /// Lines of memory that the thread has touched and the first cache still holds.
     lines: HashSet<u64>,
-    /// Most of them.
+    /// Most of them: the part of a thread of an engine (ours).
     capacity: usize,
     trace: Trace,
 }
 
-/// The trace of a thread, whose part of the first cache holds so many lines.
+/// The trace of a thread, up to so many instructions.
 ///
 /// # Errors
-/// `Q6170` for a branch that depends on data, `Q6171` for a thread that executes too many
-/// instructions, `Q6149` and `Q6152` for messages and jumps that are not known.
+/// `Q6170` for a branch that depends on data, `Q6149` and `Q6152` for messages and jumps that are not
+/// known.
 pub(super) fn trace(
     kernel: &Prepared,
     launch: &Launch<'_>,
     place: Place,
-    capacity: usize,
+    limit: usize,
 ) -> Result<Trace> {
+    let arch = &kernel.arch;
     let mut walk = Walk {
         kernel,
-        thread: launch.thread(&kernel.arch, place.group, place.thread),
-        known: Known::new(&kernel.arch, launch.dispatch_mask == u32::MAX),
+        thread: launch.thread(arch, place.group, place.thread),
+        known: Known::new(arch, launch.dispatch_mask == u32::MAX),
         arguments: Arguments(launch.arguments()),
         lines: HashSet::new(),
-        capacity,
+        capacity: ((u64::from(arch.l1_kib) << 10) / LINE / u64::from(arch.threads())) as usize,
         trace: Trace::default(),
     };
-    while !walk.thread.ended && walk.thread.position() < kernel.program.steps.len() {
+    while !walk.thread.ended && walk.trace.steps.len() < limit {
         let index = walk.thread.position();
-        if walk.trace.steps.len() >= MAX_STEPS {
-            let message = format!("a thread executes more than {MAX_STEPS} instructions");
-            let help = "give each thread less to do, or check that its loops end";
-            return Err(at(Diagnostic::unsupported("Q6171", message).help(help), index));
+        if index >= kernel.program.steps.len() {
+            break;
         }
         walk.trace.steps.push(index as u32);
-        walk.step(index).map_err(|problem| at(problem, index))?;
+        walk.step(index).map_err(|problem| problem.with_note(format!("instruction {index}")))?;
     }
     Ok(walk.trace)
-}
-
-fn at(problem: Diagnostic, index: usize) -> Diagnostic {
-    problem.with_note(format!("instruction {index}"))
 }
 
 impl Walk<'_> {
@@ -191,7 +183,7 @@ impl Walk<'_> {
             }
             self.lines.insert(line)
         });
-        self.trace.accesses.push(access);
+        self.trace.accesses.push((index as u32, access));
         // An argument is known; a store has nothing that the walk could know later.
         let is_argument = access.base.is_some_and(|base| base >= ARGUMENTS);
         self.known.forget(effects);

@@ -57,7 +57,8 @@ pub(super) fn access(
         let lines = count.max(1);
         return Access { base: None, lines, fresh: if shared { 0 } else { lines }, shared };
     };
-    let base = spans.first().map(|&(start, _)| start);
+    // A block outside of its matrix touches nothing, wherever it is.
+    let base = Some(spans.first().map_or(0, |&(start, _)| start));
     let line = |&(start, bytes): &(u64, u64)| {
         start / LINE..start.saturating_add(bytes.max(1)).div_ceil(LINE)
     };
