@@ -1,4 +1,6 @@
-//! How fast programs run: `quincunx bench dpas:sim`.
+//! How fast programs run: `quincunx bench dpas:sim`, `dpas:gemm`.
+
+mod gemm;
 
 use crate::arch::{DpasArch, Platform};
 use crate::precision::Precision;
@@ -14,7 +16,7 @@ use quincunx_num::{F16, FloatOverflow, Level, Matrix, Packed};
 use std::fmt::Write as _;
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[SIM];
+pub(crate) static SUITES: &[Suite] = &[SIM, GEMM];
 
 const SIM: Suite = Suite {
     name: "sim",
@@ -28,6 +30,13 @@ const SIM: Suite = Suite {
         LEVEL,
     ],
     run: measure,
+};
+
+const GEMM: Suite = Suite {
+    name: "gemm",
+    doc: "a product of 1024 x 1024 bytes, compiled for xe2, in the prepared simulator, on one thread",
+    options: &[LEVEL],
+    run: gemm::measure,
 };
 
 /// What a row multiplies: weights and activations as listings spell them, and how sums are rounded.

@@ -1,24 +1,27 @@
-//! The golden model: what each layer of a quantised network is in this machine's arithmetic.
+//! The golden model: what each layer of a network is in this machine's arithmetic.
 //!
 //! Written from the meaning of the layers: no instruction, no kernel of the compiler, no arithmetic
 //! of the simulators and no part of the graph's executors is used. Numerics say which nodes of the
 //! graph are one layer; only the last of them has a result.
 //!
-//! Values are codes of 8 bits. All layers but sums of two values are exact: whole numbers of a unit,
+//! Values are codes of 8 bits or floats (`floats`). With codes all layers but sums of two values are exact: whole numbers of a unit,
 //! which are moved onto the grid of the result with one rounding, half to even. Only two values are
 //! added in f32.
 
 mod finish;
+mod floats;
 mod layers;
 mod numbers;
 mod numerics;
+mod operands;
 mod pools;
 mod products;
 #[cfg(test)]
 mod tests;
 
 use layers::Layer;
-use numbers::{Form, Number};
+use numbers::{Float, Form, Number};
+use numerics::{Group, Layering};
 use quincunx_contract::golden::{Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
@@ -35,6 +38,8 @@ pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Gold
 
 /// The layers of a graph, by results of its nodes.
 struct Machine {
+    /// Floats that inputs are rounded to; codes are made by layers.
+    float: Option<Float>,
     steps: BTreeMap<ValueId, Step>,
 }
 
@@ -48,13 +53,15 @@ struct Step {
 
 impl Machine {
     fn new(graph: &Graph, numerics: &Numerics) -> Result<Machine> {
+        let Layering { float, groups } = numerics::layers(numerics, graph)?;
+        let entering = float.map_or(Form::Entering, Form::Floats);
         let inputs = graph.inputs().iter();
-        let mut forms: BTreeMap<ValueId, Form> = inputs.map(|&id| (id, Form::Entering)).collect();
+        let mut forms: BTreeMap<ValueId, Form> = inputs.map(|&id| (id, entering)).collect();
         let mut steps = BTreeMap::new();
-        for group in numerics::layers(numerics, graph)? {
-            let nodes: Vec<&Node> = group.iter().map(|&id| &graph[id]).collect();
+        for Group { nodes, held } in groups {
+            let nodes: Vec<&Node> = nodes.iter().map(|&id| &graph[id]).collect();
             let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { continue };
-            let layer = Layer::new(graph, &nodes, &forms);
+            let layer = Layer::new(graph, &nodes, &forms, held);
             let layer = layer.map_err(|problem| problem.at(graph.place(first)))?;
             forms.insert(last.output, layer.form);
             for node in &nodes {
@@ -69,7 +76,7 @@ impl Machine {
                 return Err(misfit(format!("the output {name:?} is no result of a layer")));
             }
         }
-        Ok(Machine { steps })
+        Ok(Machine { float, steps })
     }
 }
 
@@ -81,6 +88,10 @@ impl Layers for Machine {
     }
 
     fn input(&self, value: &Value, reals: &[f64]) -> Result<Number> {
+        if let Some(float) = self.float {
+            let rounded = reals.iter().map(|&real| float.round(real));
+            return Ok(Number::Floats(rounded.collect()));
+        }
         if let Some(bad) = reals.iter().find(|real| !real.is_finite()) {
             let name = value.name.escape_debug();
             let message = format!("input \"{name}\" holds {bad}, expected finite numbers");

@@ -27,6 +27,7 @@ mod views;
 
 pub use arch::DpasArch;
 pub use artifact::{Artifact, DeviceArtifact};
+use options::Precision;
 pub use options::Settings;
 
 use quincunx_contract::{
@@ -37,6 +38,7 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
 use quincunx_graph::passes::Scheme;
 use quincunx_isa::Table;
+use quincunx_tensor::DType;
 
 /// The target.
 pub static TARGET: Dpas = Dpas;
@@ -99,18 +101,25 @@ impl Target for Dpas {
 }
 
 impl Compiler for Dpas {
-    fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
-        Numbers::Quantised(Scheme::AFFINE_INT8)
+    fn numbers(&self, _arch: &dyn Arch, options: &Options) -> Numbers {
+        let float = |dtype| Numbers::Float { dtype, fold: true };
+        match Precision::of(options) {
+            Precision::Int8 => Numbers::Quantised(Scheme::AFFINE_INT8),
+            Precision::Bf16 => float(DType::BF16),
+            Precision::Fp16 => float(DType::F16),
+            Precision::Tf32 => float(DType::F32),
+        }
     }
 
     fn claim(
         &self,
         graph: &Graph,
-        _arch: &dyn Arch,
-        _options: &Options,
+        arch: &dyn Arch,
+        options: &Options,
         refused: &Refused,
     ) -> Result<Vec<Claim>> {
-        Ok(compile::claim(graph, refused))
+        let precision = options::precision(options, arch.of_target()?)?;
+        Ok(compile::claim(graph, refused, precision))
     }
 
     fn compile(
@@ -121,7 +130,9 @@ impl Compiler for Dpas {
         log: &mut Log,
     ) -> std::result::Result<Compiled, NotCompiled> {
         let (settings, _) = options::settings(options)?;
-        compile::compile(graph, arch.of_target()?, &settings, log)
+        let arch = arch.of_target()?;
+        let precision = options::precision(options, arch)?;
+        compile::compile(graph, arch, (&settings, precision), log)
     }
 
     fn prepare(

@@ -1,6 +1,8 @@
 //! The options of the target, and what they say.
 
+use crate::arch::DpasArch;
 use crate::binary::visa::Form;
+use crate::program::Element;
 use crate::shape::RowStride;
 use crate::simulate::{Model, Rules};
 use crate::verify::Allow;
@@ -15,6 +17,12 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "seq",
         &["seq", "fma", "stage", "exact"],
     ).used_by(&[Use::Run]),
+    OptionInfo::one_of(
+        "precision",
+        "numbers that compiled networks compute with; tf32 exists from xehpc on",
+        "int8",
+        &["int8", "bf16", "fp16", "tf32"],
+    ).used_by(&[Use::Compile]),
     OptionInfo::flag("ftz", "sums of floats that are subnormal become zero", false).used_by(&[Use::Run]),
     OptionInfo::one_of(
         "src2-stride",
@@ -55,6 +63,52 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     )
     .or("none").used_by(&[Use::Show]),
 ];
+
+/// What compiled networks compute with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// Codes of 8 bits.
+    #[default]
+    Int8,
+    /// Bfloat16.
+    Bf16,
+    /// IEEE binary16.
+    Fp16,
+    /// f32 of which products see 19 bits.
+    Tf32,
+}
+
+impl Precision {
+    /// The word of the option.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Precision::Int8 => "int8",
+            Precision::Bf16 => "bf16",
+            Precision::Fp16 => "fp16",
+            Precision::Tf32 => "tf32",
+        }
+    }
+
+    /// The precision of an option's word.
+    pub(crate) fn of(options: &Options) -> Precision {
+        match options.get("precision") {
+            "bf16" => Precision::Bf16,
+            "fp16" => Precision::Fp16,
+            "tf32" => Precision::Tf32,
+            _ => Precision::Int8,
+        }
+    }
+
+    /// The type in which values of floats lie in memory.
+    pub(crate) fn element(self) -> Option<Element> {
+        match self {
+            Precision::Int8 => None,
+            Precision::Bf16 => Some(Element::Bf),
+            Precision::Fp16 => Some(Element::Hf),
+            Precision::Tf32 => Some(Element::F),
+        }
+    }
+}
 
 /// What the options of a reader say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,4 +160,17 @@ pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
         layout: options.whole_or("layout"),
     };
     Ok((settings, form))
+}
+
+/// What compiled networks compute with, on a machine.
+///
+/// # Errors
+/// `Q6183` for tf32 where the machine has none.
+pub(crate) fn precision(options: &Options, arch: &DpasArch) -> Result<Precision> {
+    let precision = Precision::of(options);
+    if precision == Precision::Tf32 && !arch.platform.is_second() {
+        let message = format!("{} has no products of tf32", arch.platform.name());
+        return Err(Diagnostic::unsupported("Q6183", message).help("use bf16 or fp16"));
+    }
+    Ok(precision)
 }

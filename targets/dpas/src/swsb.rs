@@ -10,7 +10,7 @@
 pub mod assign;
 mod blocks;
 pub mod check;
-mod effects;
+pub(crate) mod effects;
 
 pub use assign::assign;
 pub use check::check;

@@ -7,13 +7,23 @@
 //! another writer of bytes that are not ready waits. An instruction also waits for what its
 //! dependencies name, whether it needs that or not; `sync` waits and takes no cycle. Memory, other
 //! threads, bank conflicts and read suppression are not modelled.
+//!
+//! That is a listing alone. Of a program of launches, `trace` follows a thread without data, `engine`
+//! lets the threads of an engine issue, `launch` counts waves and what memory moves, `program` goes
+//! through the launches.
 
+mod engine;
+mod launch;
+mod program;
+mod trace;
 mod waits;
 
 use crate::arch::{DpasArch, Platform};
 use crate::simulate::{Operation, Step};
 use crate::swsb::{Unit, vector_effects};
 use crate::verify::operand_bytes;
+pub use launch::Cost;
+pub use program::{costs, launches, total};
 use quincunx_timeline::{Event, EventId, Timeline};
 use std::ops::Range;
 pub use waits::Wait;
@@ -76,7 +86,7 @@ impl Writers {
 }
 
 /// What a step occupies, and for how long.
-struct Cost {
+struct StepCost {
     systolic: bool,
     name: &'static str,
     reads: Vec<Range<usize>>,
@@ -86,13 +96,13 @@ struct Cost {
 }
 
 /// The cost of a step; `None` for one that only waits.
-fn cost(step: &Step, arch: &DpasArch) -> Option<Cost> {
+fn cost(step: &Step, arch: &DpasArch) -> Option<StepCost> {
     Some(match step {
         Step::Wait => return None,
         Step::Multiply(operation) => {
             let mut reads = operand_bytes(operation);
             let writes = vec![reads.remove(0)];
-            Cost {
+            StepCost {
                 systolic: true,
                 name: if operation.fused { "dpasw" } else { "dpas" },
                 reads,
@@ -109,7 +119,7 @@ fn cost(step: &Step, arch: &DpasArch) -> Option<Cost> {
                 Unit::Message | Unit::Unknown => ("send", MESSAGE_LATENCY),
                 Unit::Pipe(_) | Unit::Systolic => ("vector", VECTOR_LATENCY),
             };
-            Cost {
+            StepCost {
                 systolic: false,
                 name,
                 reads: effects.reads,
@@ -156,11 +166,11 @@ pub fn timeline(
         let ready = sources.iter().map(|&(_, ready)| ready).max().unwrap_or(0).max(waited);
         let (lane, free) = if cost.systolic { (array, array_free) } else { (pipe, 0) };
         let start = issue.max(ready).max(free);
-        let Cost { duration, name, .. } = cost;
+        let StepCost { duration, name, .. } = cost;
         let (name, detail) = (name.to_owned(), names(index));
         let event = timeline.event(Event { lane, start, duration, name, detail });
         sources.iter().for_each(|&(from, _)| timeline.depend(from, event, "data"));
-        let is_new = |done: &&Done| sources.iter().all(|&(from, _)| from != done.event);
+        let is_new = |done: &&Done<EventId>| sources.iter().all(|&(from, _)| from != done.event);
         named.iter().filter(is_new).for_each(|done| timeline.depend(done.event, event, "token"));
         let written = start + cost.latency;
         dependencies.push(&wait, Done { event, read: start + duration, written });

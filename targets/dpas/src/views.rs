@@ -1,9 +1,11 @@
 //! A program of launches as tables.
 
+use crate::arch::DpasArch;
 use crate::program::device::{ArgumentKind, Device, Value};
 use crate::program::payload::placement;
+use crate::time::{Cost, total};
 use quincunx_contract::{Verb, View};
-use quincunx_report::{Column, Table};
+use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::show_shape;
 
 /// The views of a program of launches.
@@ -12,6 +14,7 @@ pub(crate) static VIEWS: &[View] = &[
     View { name: "arguments", doc: "what lies where in cross-thread data", verb: Verb::Table },
     View { name: "buffers", doc: "buffers, and where they lie", verb: Verb::Inspect },
     View { name: "launches", doc: "launches in order", verb: Verb::Inspect },
+    View { name: "layers", doc: "what launches cost, and what limits them", verb: Verb::Time },
 ];
 
 /// The table of one of [`VIEWS`].
@@ -132,6 +135,41 @@ fn launches(device: &Device) -> Table {
             format!("{x} x {y} x {z}").into(),
             u64::from(launch.threads).into(),
             arguments.collect::<Vec<_>>().join(" ").into(),
+        ]);
+    }
+    table
+}
+
+/// What launches cost, and what limits them.
+pub(crate) fn layers(device: &Device, arch: &DpasArch, costs: &[Cost]) -> Table {
+    let names = ["cycles", "share", "waves", "threads", "macs", "peak", "issue", "systolic"];
+    let columns = [Column::number("launch"), Column::text("layer"), Column::text("limit")]
+        .into_iter()
+        .chain(names.map(Column::number))
+        .chain(["l1", "l2", "memory"].map(Column::number))
+        .chain([Column::number("memory_bytes").unit("B")]);
+    let mut table = Table::new("layers", columns.collect());
+    let all = total(costs).max(1) as f64;
+    let arrays = f64::from(arch.cores) * f64::from(arch.engines);
+    for (at, (launch, cost)) in device.launches.iter().zip(costs).enumerate() {
+        let cycles = cost.cycles.max(1) as f64;
+        let share = |part: u64| Cell::Share(part as f64 / cycles);
+        table.push(vec![
+            at.into(),
+            launch.layer.as_ref().unwrap_or(&launch.kernel).clone().into(),
+            cost.limit().into(),
+            cost.cycles.into(),
+            Cell::Share(cost.cycles as f64 / all),
+            cost.waves.into(),
+            cost.threads.into(),
+            cost.macs.into(),
+            Cell::Share(cost.array as f64 / arrays / cycles),
+            share(cost.issue),
+            share(cost.systolic),
+            share(cost.l1),
+            share(cost.l2),
+            share(cost.memory),
+            cost.bytes.into(),
         ]);
     }
     table

@@ -13,17 +13,21 @@ use crate::program::device::{Device, Kernel};
 use crate::program::{Program, Statement};
 use crate::shape::RowStride;
 use crate::simulate;
+use crate::simulate::Vectors;
 use crate::swsb::{self, Effects, Unit};
 use crate::text;
+use crate::time::{self, Cost};
 use crate::verify::verify;
 use crate::views;
 use quincunx_contract::{Check, Engine, File, Interface, Machine, Sample, Stats, View};
 use quincunx_diag::{Diagnostic, Problems, Result, first_error};
+use quincunx_num::Level;
 use quincunx_report::Table;
 use quincunx_timeline::Timeline;
+use run::Launches;
 use std::any::Any;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A program of launches with its machine and settings.
 pub struct DeviceArtifact {
@@ -31,6 +35,7 @@ pub struct DeviceArtifact {
     arch: DpasArch,
     settings: Settings,
     interface: Interface,
+    costs: OnceLock<Result<Vec<Cost>>>,
 }
 
 impl DeviceArtifact {
@@ -49,7 +54,8 @@ impl DeviceArtifact {
             buffers::fits(given, &device)?;
         }
         let interface = interface.unwrap_or_else(|| buffers::interface(&device));
-        Ok(DeviceArtifact { device: Arc::new(device), arch, settings, interface })
+        let (device, costs) = (Arc::new(device), OnceLock::new());
+        Ok(DeviceArtifact { device, arch, settings, interface, costs })
     }
 
     /// The program.
@@ -90,6 +96,30 @@ impl DeviceArtifact {
         found.into_iter().map(named).collect()
     }
 
+    /// What launches cost.
+    fn costs(&self) -> Result<&[Cost]> {
+        let costs = || {
+            self.runnable()?;
+            let Settings { allow, dispatch_mask, .. } = self.settings;
+            time::costs(&self.device, &self.arch, allow.stride, dispatch_mask)
+        };
+        self.costs.get_or_init(costs).as_deref().map_err(Clone::clone)
+    }
+
+    /// The program has launches, and no errors. Dependencies do not matter here.
+    fn runnable(&self) -> Result<()> {
+        let rules = |kernel| self.rules_of(kernel);
+        first_error(
+            check(&self.device).into_iter().chain(self.device.kernels.iter().flat_map(rules)),
+        )?;
+        if self.device.launches.is_empty() {
+            let help = "write a launch file that names the kernels (docs/dpas-launch.md)";
+            let message = "the program has kernels and no launches";
+            return Err(Diagnostic::unsupported("Q6123", message).help(help));
+        }
+        Ok(())
+    }
+
     fn problems(&self) -> Vec<Diagnostic> {
         let mut found = Problems::default();
         found.extend(check(&self.device));
@@ -97,6 +127,35 @@ impl DeviceArtifact {
             found.extend(self.verify_kernel(kernel));
         }
         found.finish()
+    }
+
+    /// The program as a machine: prepared for vector instructions of a level, or for the executor.
+    pub(crate) fn machine(&self, level: Option<Level>) -> Result<Box<dyn Machine>> {
+        Ok(Box::new(self.launches(level)?))
+    }
+
+    pub(crate) fn launches(&self, level: Option<Level>) -> Result<Launches> {
+        // Dependencies do not matter here: instructions are in order.
+        self.runnable()?;
+        let stride = self.settings.allow.stride;
+        let kernels = self.device.kernels.iter().map(|kernel| {
+            simulate::launch::Kernel::new(
+                &kernel.name,
+                &kernel.listing,
+                &self.arch_of(kernel),
+                stride,
+            )
+        });
+        let kernels = kernels.collect::<Result<Vec<_>>>()?;
+        let settings = run::Settings {
+            rules: self.settings.rules,
+            limit: self.settings.step_limit,
+            dispatch_mask: self.settings.dispatch_mask,
+            vectors: level.map(Vectors::of),
+        };
+        let note = self.has_floats().then(|| float_note(self.settings.rules));
+        let device = Arc::clone(&self.device);
+        Launches::new(device, kernels, &self.interface, settings, note)
     }
 
     /// One file for each kernel; the only kernel has the name of the program.
@@ -220,40 +279,12 @@ impl quincunx_contract::Program for DeviceArtifact {
         checks
     }
 
-    fn load(&self, _engine: Engine) -> Result<Box<dyn Machine>> {
-        // Dependencies do not matter here: instructions are in order.
-        let rules = |kernel| self.rules_of(kernel);
-        first_error(
-            check(&self.device).into_iter().chain(self.device.kernels.iter().flat_map(rules)),
-        )?;
-        if self.device.launches.is_empty() {
-            let help = "write a launch file that names the kernels (docs/dpas-launch.md)";
-            let message = "the program has kernels and no launches";
-            return Err(Diagnostic::unsupported("Q6123", message).help(help));
-        }
-        let stride = self.settings.allow.stride;
-        let kernels = self.device.kernels.iter().map(|kernel| {
-            simulate::launch::Kernel::new(
-                &kernel.name,
-                &kernel.listing,
-                &self.arch_of(kernel),
-                stride,
-            )
-        });
-        let kernels = kernels.collect::<Result<Vec<_>>>()?;
-        let settings = run::Settings {
-            rules: self.settings.rules,
-            limit: self.settings.step_limit,
-            dispatch_mask: self.settings.dispatch_mask,
-        };
-        let note = self.has_floats().then(|| float_note(self.settings.rules));
-        let device = Arc::clone(&self.device);
-        Ok(Box::new(run::Launches::new(device, kernels, &self.interface, settings, note)?))
+    fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
+        self.machine((engine == Engine::Fast).then(Level::best))
     }
 
     fn time(&self) -> Result<Timeline> {
-        let message = "programs of launches cannot be timed";
-        Err(Diagnostic::unsupported("Q6122", message))
+        Ok(time::launches(&self.device, &self.arch, self.costs()?))
     }
 
     fn stats(&self) -> Stats {
@@ -267,7 +298,7 @@ impl quincunx_contract::Program for DeviceArtifact {
             instructions: device.kernels.iter().map(|k| k.listing.items.len() as u64).sum(),
             bytes: device.kernels.iter().map(code).sum::<u64>()
                 + data.map(|data| data.len() as u64).sum::<u64>(),
-            cycles: None,
+            cycles: self.costs().ok().map(time::total),
             interval: None,
             hertz: Some(self.arch.clock_ghz * 1e9),
             figures: vec![
@@ -284,7 +315,10 @@ impl quincunx_contract::Program for DeviceArtifact {
     }
 
     fn tables(&self, view: &str) -> Result<Vec<Table>> {
-        Ok(vec![views::table(&self.device, view)])
+        match view {
+            "layers" => Ok(vec![views::layers(&self.device, &self.arch, self.costs()?)]),
+            _ => Ok(vec![views::table(&self.device, view)]),
+        }
     }
 
     fn as_any(&self) -> &dyn Any {

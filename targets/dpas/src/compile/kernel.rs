@@ -12,6 +12,7 @@ pub(super) use largest::largest;
 pub(super) use product::product;
 
 use crate::arch::Platform;
+use crate::program::Element;
 use std::fmt::Write;
 
 /// Data sizes of messages, as their descriptors number them.
@@ -214,6 +215,19 @@ impl Kernel {
         self.text.push_str(&format!("(W&f0.0) jmpi L{label}\n"));
     }
 
+    /// A register of f32, rounded to a type of floats and packed.
+    pub(super) fn pack_floats(
+        &mut self,
+        from: usize,
+        (to, byte): (usize, usize),
+        element: Element,
+    ) {
+        let (lanes, grf) = (self.lanes(), self.platform.grf_bytes() as usize);
+        let (register, at) = (to + byte / grf, byte % grf / element.bytes() as usize);
+        let kind = element.name();
+        self.line(format_args!("mov ({lanes}|M0) r{register}.{at}<1>:{kind} r{from}.0<1;1,0>:f"));
+    }
+
     /// Codes of a register of f32, packed into bytes: rounded to whole numbers already.
     pub(super) fn pack(
         &mut self,
@@ -331,6 +345,28 @@ impl Leave {
 /// The type of bytes.
 pub(super) fn bytes(signed: bool) -> &'static str {
     if signed { "b" } else { "ub" }
+}
+
+/// How floats leave: kept between two ends, then rounded to a type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LeaveFloats {
+    pub(super) ends: [f32; 2],
+    pub(super) element: Element,
+}
+
+impl LeaveFloats {
+    /// Keeps the floats of a register between the ends.
+    pub(super) fn write(self, kernel: &mut Kernel, r: usize) {
+        let lanes = kernel.lanes();
+        for (end, condition) in self.ends.into_iter().zip(["ge", "lt"]) {
+            if end.is_finite() {
+                let end = float(end);
+                kernel.line(format_args!(
+                    "sel ({lanes}|M0) ({condition})f0.0 r{r}.0<1>:f r{r}.0<1;1,0>:f {end}"
+                ));
+            }
+        }
+    }
 }
 
 /// A float as an immediate operand.

@@ -5,6 +5,8 @@
 //! reads what lies between.
 
 use super::weights::{self, Product};
+use crate::options::Precision;
+use crate::program::Element;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
     Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
@@ -66,6 +68,25 @@ pub(super) enum Numbers {
     Codes(Codes),
     /// Whole sums of 32 bits, which the driver scales.
     Sums,
+    /// Floats.
+    Floats(Element),
+}
+
+impl Numbers {
+    /// Their type in memory.
+    pub(super) fn element(self) -> Element {
+        match self {
+            Numbers::Codes(codes) if codes.signed => Element::B,
+            Numbers::Codes(_) => Element::Ub,
+            Numbers::Sums => Element::D,
+            Numbers::Floats(element) => element,
+        }
+    }
+
+    /// Bytes of an element.
+    pub(super) fn size(self) -> usize {
+        self.element().bytes() as usize
+    }
 }
 
 /// A value on the machine: images whose channels are innermost.
@@ -100,7 +121,7 @@ impl Form {
     pub(super) fn codes(&self) -> Reason<Codes> {
         match self.numbers {
             Numbers::Codes(codes) => Ok(codes),
-            Numbers::Sums => Err("an operand is not quantised".to_owned()),
+            Numbers::Sums | Numbers::Floats(_) => Err("an operand is not quantised".to_owned()),
         }
     }
 }
@@ -185,20 +206,23 @@ pub(super) struct Network {
     pub(super) forms: FxHashMap<ValueId, Form>,
     /// For every node that no layer has, why.
     pub(super) reasons: FxHashMap<NodeId, String>,
+    /// What is computed with.
+    pub(super) precision: Precision,
     /// Of values that are the same numbers in the same places, those they are.
     aliases: FxHashMap<ValueId, ValueId>,
 }
 
 impl Network {
     /// The layers of a graph without the nodes that are refused.
-    pub(super) fn new(graph: &Graph, refused: &Refused) -> Network {
+    pub(super) fn new(graph: &Graph, refused: &Refused, precision: Precision) -> Network {
         let mut walk = Walk {
             graph,
             refused,
             consumers: graph.consumers(),
             taken: vec![false; graph.nodes().len()],
-            network: Network::default(),
+            network: Network { precision, ..Network::default() },
         };
+        walk.enter_floats();
         for (id, node) in graph.nodes() {
             if !walk.taken[id.index()]
                 && let Err(reason) = walk.visit(id, node)
@@ -213,15 +237,36 @@ impl Network {
     pub(super) fn numerics(&self, graph: &Graph) -> Numerics {
         let names = |layer: &Layer| {
             let names = layer.nodes.iter().map(|&node| graph[node].name.as_str());
-            serde_json::json!({ "nodes": names.collect::<Vec<_>>() })
+            let mut layer_json = serde_json::json!({ "nodes": names.collect::<Vec<_>>() });
+            if let Numbers::Floats(element) = self.forms[&layer.output].numbers {
+                layer_json["stored"] = stored(element).into();
+                // An image that is multiplied at once goes position by position.
+                let input = layer.inputs.first().and_then(|input| self.forms.get(input));
+                if let (Operation::Product(_), Some(Form { view: View::Flat, extents, .. })) =
+                    (&layer.operation, input)
+                {
+                    layer_json["channels"] = extents[2].into();
+                }
+            }
+            layer_json
         };
-        let layers: Vec<serde_json::Value> = self.layers.iter().map(names).collect();
-        Numerics(serde_json::json!({ "precision": "int8", "layers": layers }))
+        let named = self.layers.iter().filter(|layer| !layer.nodes.is_empty());
+        let layers: Vec<serde_json::Value> = named.map(names).collect();
+        Numerics(serde_json::json!({ "precision": self.precision.name(), "layers": layers }))
     }
 
     /// The value whose memory a value has.
     pub(super) fn root(&self, value: ValueId) -> ValueId {
         self.aliases.get(&value).copied().unwrap_or(value)
+    }
+}
+
+/// The name of a type of floats in numerics.
+fn stored(element: Element) -> &'static str {
+    match element {
+        Element::Bf => "bf16",
+        Element::Hf => "fp16",
+        _ => "f32",
     }
 }
 
@@ -238,8 +283,13 @@ struct Tail {
     nodes: Vec<NodeId>,
     clip: [f64; 2],
     codes: Option<Codes>,
+    /// A constant that is added.
+    bias: Option<ValueId>,
     output: ValueId,
 }
+
+/// No ends.
+const NO_CLIP: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
 
 impl Walk<'_> {
     fn visit(&mut self, id: NodeId, node: &Node) -> Reason<()> {
@@ -247,6 +297,9 @@ impl Walk<'_> {
             return Err(reason.to_owned());
         }
         match &node.op {
+            Op::Quantise(_) if self.network.precision != Precision::Int8 => {
+                Err("the kernels compute with floats".to_owned())
+            }
             Op::Quantise(quantiser) if self.is_input(node) => self.enter(id, node, quantiser),
             Op::Quantise(_) => self.product(id, node, Frame::POINT),
             Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => self.alias(id, node),
@@ -268,6 +321,33 @@ impl Walk<'_> {
         }
     }
 
+    /// Inputs of a network of floats enter as such.
+    fn enter_floats(&mut self) {
+        let Some(element) = self.network.precision.element() else { return };
+        for &input in self.graph.inputs() {
+            let view = self.entering_view(input);
+            let form = Form::of(&self.graph[input].shape, Numbers::Floats(element), view);
+            let Ok(form) = form else { continue };
+            self.network.forms.insert(input, form);
+            self.network.layers.push(Layer {
+                nodes: Vec::new(),
+                operation: Operation::Enter,
+                inputs: vec![input],
+                output: input,
+                clip: NO_CLIP,
+                product: None,
+            });
+        }
+    }
+
+    /// How an entering value is seen: its channels are the second axis for whatever has windows, else
+    /// the last.
+    fn entering_view(&self, value: ValueId) -> View {
+        let dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
+        let is_dense = self.consumers[value.index()].iter().all(dense);
+        if is_dense { View::Last } else { View::Second }
+    }
+
     fn is_input(&self, node: &Node) -> bool {
         node.input(0).is_some_and(|value| {
             let value = &self.graph[value];
@@ -286,21 +366,18 @@ impl Walk<'_> {
         })
     }
 
-    /// An input enters. Its channels are the second axis for whatever has windows, else the last.
+    /// An input enters.
     fn enter(&mut self, id: NodeId, node: &Node, quantiser: &Quantiser) -> Reason<()> {
         let codes = Codes::of(quantiser)?;
         let shape = &self.graph[node.output].shape;
-        let dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
-        let last = self.consumers[node.output.index()].iter().all(dense);
-        let view = if last { View::Last } else { View::Second };
-        let form = Form::of(shape, Numbers::Codes(codes), view)?;
+        let form = Form::of(shape, Numbers::Codes(codes), self.entering_view(node.output))?;
         let tail = self.alone(id);
         self.push(tail, Operation::Enter, node, form, None)
     }
 
     fn alone(&self, id: NodeId) -> Tail {
         let output = self.graph[id].output;
-        Tail { nodes: vec![id], clip: [f64::NEG_INFINITY, f64::INFINITY], codes: None, output }
+        Tail { nodes: vec![id], clip: NO_CLIP, codes: None, bias: None, output }
     }
 
     /// The same numbers under another shape.
@@ -345,15 +422,16 @@ impl Walk<'_> {
 
     fn largest(&mut self, id: NodeId, node: &Node, frame: Frame) -> Reason<()> {
         let form = self.form(node, 0)?;
-        let codes = form.codes()?;
+        self.check_operand(&form)?;
         let shape = &self.graph[node.output].shape;
         let result = Form::of(shape, form.numbers, View::Second)?;
         if form.view != View::Second {
             return Err("its operand is no image".to_owned());
         }
         let frame = self.grown(frame, &form, &result);
-        if (frame.before, frame.behind) != ([0, 0], [0, 0]) && codes.zero != codes.range()[0] {
-            return Err("its padding would win: zero is not the lowest code".to_owned());
+        let is_lowest = form.codes().is_ok_and(|codes| codes.zero == codes.range()[0]);
+        if (frame.before, frame.behind) != ([0, 0], [0, 0]) && !is_lowest {
+            return Err("its padding would win: zero is not the lowest number".to_owned());
         }
         let tail = self.alone(id);
         self.push(tail, Operation::Largest(frame), node, result, None)
@@ -374,7 +452,7 @@ impl Walk<'_> {
     /// Sums of products with constants.
     fn product(&mut self, id: NodeId, node: &Node, frame: Frame) -> Reason<()> {
         let form = self.form(node, 0)?;
-        form.codes()?;
+        self.check_operand(&form)?;
         let mut tail = self.tail(id);
         match &node.op {
             Op::Quantise(quantiser) => {
@@ -388,7 +466,7 @@ impl Walk<'_> {
             op if keeps || clip(op).is_some() => form.view,
             _ => View::Second,
         };
-        let numbers = tail.codes.map_or(Numbers::Sums, Numbers::Codes);
+        let numbers = self.numbers_of(&tail);
         let shape = &self.graph[tail.output].shape;
         let mut frame = frame;
         let mut result = Form::of(shape, numbers, view)?;
@@ -415,9 +493,11 @@ impl Walk<'_> {
             _ => {}
         }
         let frame = self.grown(frame, &form, &result);
-        let product = weights::product(self.graph, node, &form, &frame)?;
+        let product = weights::product(self.graph, node, tail.bias, &form, &frame)?;
         if numbers == Numbers::Sums {
-            if tail.nodes.len() > 1 || clip(&node.op).is_some() {
+            if clip(&node.op).is_some()
+                || !matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
+            {
                 return Err("nothing quantises its result".to_owned());
             }
             if !self.graph.outputs().contains(&tail.output)
@@ -432,7 +512,7 @@ impl Walk<'_> {
     fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         let forms = [self.form(node, 0)?, self.form(node, 1)?];
         for form in &forms {
-            form.codes()?;
+            self.check_operand(form)?;
         }
         let same =
             |a: &Form, b: &Form| (a.images, a.extents, a.view) == (b.images, b.extents, b.view);
@@ -440,6 +520,10 @@ impl Walk<'_> {
             return Err("its operands have different extents".to_owned());
         }
         let tail = self.tail(id);
+        if self.network.precision != Precision::Int8 {
+            let result = Form { numbers: self.numbers_of(&tail), ..forms[0] };
+            return self.push(tail, Operation::Add, node, result, None);
+        }
         let Some(codes) = tail.codes else {
             return Err("nothing quantises its result".to_owned());
         };
@@ -473,18 +557,58 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The ReLU and the quantiser that only read the result of a node, and so on.
+    /// An operand has the numbers that kernels compute with.
+    fn check_operand(&self, form: &Form) -> Reason<()> {
+        match self.network.precision.element() {
+            None => form.codes().map(drop),
+            Some(element) if form.numbers == Numbers::Floats(element) => Ok(()),
+            Some(_) => Err("an operand has another type".to_owned()),
+        }
+    }
+
+    /// In which numbers a result is held: those of its quantiser, whole sums without; floats of 32
+    /// bits where nothing reads them.
+    fn numbers_of(&self, tail: &Tail) -> Numbers {
+        let is_end = self.consumers[tail.output.index()].is_empty();
+        match self.network.precision.element() {
+            None => tail.codes.map_or(Numbers::Sums, Numbers::Codes),
+            Some(_) if is_end => Numbers::Floats(Element::F),
+            Some(element) => Numbers::Floats(element),
+        }
+    }
+
+    /// The constant that only reader of a product adds to it, if the product has no bias.
+    fn added(&self, id: NodeId) -> Option<(NodeId, ValueId)> {
+        let node = &self.graph[id];
+        let is_product = match &node.op {
+            Op::Conv(_) | Op::Gemm(_) => node.input(2).is_none(),
+            Op::MatMul => true,
+            _ => false,
+        };
+        let (next, sum) = self.only_reader(node.output).filter(|_| is_product)?;
+        let constant = sum.operands().find(|&operand| self.graph[operand].constant.is_some())?;
+        let same = self.graph[sum.output].shape == self.graph[node.output].shape;
+        (sum.op == Op::Binary(Binary::Add) && same).then_some((next, constant))
+    }
+
+    /// The bias, the ReLU and the quantiser that only read the result of a node, and so on.
     fn tail(&self, id: NodeId) -> Tail {
         let mut tail = self.alone(id);
+        if let Some((sum, bias)) = self.added(id) {
+            tail.nodes.push(sum);
+            tail.bias = Some(bias);
+            tail.output = self.graph[sum].output;
+        }
+        let (head, is_int8) = (tail.nodes.len(), self.network.precision == Precision::Int8);
         let is_clip = clip(&self.graph[id].op).is_some();
         while let Some((next, node)) = self.only_reader(tail.output) {
             match &node.op {
-                Op::Quantise(quantiser) => match Codes::of(quantiser) {
+                Op::Quantise(quantiser) if is_int8 => match Codes::of(quantiser) {
                     Ok(codes) => tail.codes = Some(codes),
                     Err(_) => break,
                 },
                 op => match clip(op) {
-                    Some(ends) if tail.nodes.len() == 1 && !is_clip => tail.clip = ends,
+                    Some(ends) if tail.nodes.len() == head && !is_clip => tail.clip = ends,
                     _ => break,
                 },
             }
@@ -495,7 +619,12 @@ impl Walk<'_> {
             }
         }
         // A ReLU that nothing quantises is left to the host.
-        if tail.codes.is_none() { self.alone(id) } else { tail }
+        if is_int8 && tail.codes.is_none() && tail.nodes.len() > head {
+            tail.nodes.truncate(head);
+            tail.clip = NO_CLIP;
+            tail.output = self.graph[tail.nodes[head - 1]].output;
+        }
+        tail
     }
 
     fn only_reader(&self, value: ValueId) -> Option<(NodeId, &Node)> {

@@ -1,16 +1,16 @@
 //! A layer becomes a kernel's text, its constants and the groups of its launch.
 
-use super::kernel::product::{STEP, Shape as ProductShape};
-use super::kernel::{self, Leave, Map, Term, Tile, Unit};
+use super::kernel::product::{End, STEP, Shape as ProductShape};
+use super::kernel::{self, Leave, LeaveFloats, Map, Term, Tile, Unit};
 use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
-use super::place::{self, Image};
+use super::place::Image;
 use super::requantise::{Channel, Ends, Factors, Steps};
 use super::weights::Product;
 use crate::arch::{DpasArch, Platform};
-use crate::program::Listing;
 use crate::program::device::{
     Access, Argument, ArgumentKind, Environment, Kernel, Launch, Place, Value,
 };
+use crate::program::{Element, Listing};
 use crate::text;
 use quincunx_diag::{Diagnostic, Result, SourceId, first};
 use quincunx_graph::{Scalar, ValueId};
@@ -33,11 +33,11 @@ pub(super) struct Lowered {
 /// Blocks of columns of a tile for so many channels: as many as divide their blocks.
 fn columns(numbers: Numbers, channels: usize, lanes: usize) -> usize {
     let blocks = channels.div_ceil(lanes);
-    match numbers {
-        Numbers::Sums => 1,
-        Numbers::Codes(_) if blocks > 8 || blocks.is_multiple_of(4) => 4,
-        Numbers::Codes(_) if blocks >= 2 => 2,
-        Numbers::Codes(_) => 1,
+    match numbers.size() {
+        4 => 1,
+        _ if blocks > 8 || blocks.is_multiple_of(4) => 4,
+        _ if blocks > 1 => 2,
+        _ => 1,
     }
 }
 
@@ -45,7 +45,7 @@ fn columns(numbers: Numbers, channels: usize, lanes: usize) -> usize {
 pub(super) fn pixel(form: &Form, platform: Platform) -> usize {
     let lanes = platform.lanes() as usize;
     let width = columns(form.numbers, form.extents[2], lanes) * lanes;
-    form.extents[2].next_multiple_of(width) * place::size(form.numbers)
+    form.extents[2].next_multiple_of(width) * form.numbers.size()
 }
 
 /// The layer on a machine.
@@ -179,14 +179,27 @@ impl Work<'_> {
         Ends { low: least, high: most }
     }
 
+    /// How floats of the result leave.
+    fn leave_floats(&self, element: Element) -> LeaveFloats {
+        LeaveFloats { ends: self.layer.clip.map(|end| end as f32), element }
+    }
+
+    /// The types of sums, weights and operand.
+    fn types(&self) -> [&'static str; 3] {
+        match self.inputs[0].0.numbers {
+            Numbers::Floats(Element::F) => ["f", "tf32", "tf32"],
+            Numbers::Floats(element) => ["f", element.name(), element.name()],
+            numbers => ["d", "b", numbers.element().name()],
+        }
+    }
+
     fn leave(codes: Codes, ends: Ends) -> Leave {
         Leave { zero: codes.zero, ends: [ends.low, ends.high], signed: codes.signed }
     }
 
     fn product(&self, frame: &Frame, product: &Product) -> Result<Lowered> {
         self.check_sizes()?;
-        let (input, image) = &self.inputs[0];
-        let codes = input.codes().map_err(unsupported)?;
+        let (_, image) = &self.inputs[0];
         let mut tile = Tile { rows: 4, columns: self.columns() };
         while tile.rows > 1 && 4 * tile.rows >= self.positions() {
             tile.rows /= 2;
@@ -196,7 +209,7 @@ impl Work<'_> {
         for _ in 0..4 {
             let made = Plan::new(self, frame, product, tile, image)?;
             let mut constants = Constants::default();
-            let (map, leave) = made.constants(self, frame, product, &mut constants)?;
+            let (map, end) = made.constants(self, frame, product, &mut constants)?;
             let shape = ProductShape {
                 tile,
                 map,
@@ -204,8 +217,8 @@ impl Work<'_> {
                 spread: made.spread,
                 blocks: made.blocks,
                 unit: made.unit,
-                signed: codes.signed,
-                leave,
+                types: self.types(),
+                end,
             };
             let platform = self.arch.platform;
             if let Some(text) = kernel::product(&shape, platform, self.arch.grfs) {
@@ -226,7 +239,6 @@ impl Work<'_> {
     fn largest(&self, frame: &Frame) -> Result<Lowered> {
         self.check_sizes()?;
         let (input, image) = &self.inputs[0];
-        let codes = input.codes().map_err(unsupported)?;
         let mut constants = Constants::default();
         let columns = self.columns();
         let map = self.element_map(&mut constants, &[*frame]);
@@ -237,7 +249,7 @@ impl Work<'_> {
                 (frame.kernel[0], frame.dilate[0] * image.row()),
                 (frame.kernel[1], frame.dilate[1] * image.pixel),
             ],
-            signed: codes.signed,
+            element: input.numbers.element(),
         };
         let text = kernel::largest(&shape, self.arch.platform, self.arch.grfs);
         self.elements("largest", text, 2, constants)
@@ -245,6 +257,15 @@ impl Work<'_> {
 
     fn add(&self) -> Result<Lowered> {
         self.check_sizes()?;
+        if let Numbers::Floats(element) = self.output.0.numbers {
+            let mut constants = Constants::default();
+            let map = self.element_map(&mut constants, &[Frame::POINT; 2]);
+            let end = kernel::add::End::Floats(self.leave_floats(element));
+            let element = self.inputs[0].0.numbers.element();
+            let shape = kernel::add::Shape { columns: self.columns(), map, element, end };
+            let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
+            return self.elements("add", text, 3, constants);
+        }
         let codes = self.output.0.codes().map_err(unsupported)?;
         let mut terms = Vec::new();
         for (form, _) in &self.inputs {
@@ -255,15 +276,17 @@ impl Work<'_> {
         let mut constants = Constants::default();
         let map = self.element_map(&mut constants, &[Frame::POINT; 2]);
         let leave = Self::leave(codes, self.ends(codes));
-        let shape =
-            kernel::add::Shape { columns: self.columns(), map, terms: [terms[0], terms[1]], leave };
+        let end = kernel::add::End::Codes([terms[0], terms[1]], leave);
+        let element = self.output.0.numbers.element();
+        let shape = kernel::add::Shape { columns: self.columns(), map, element, end };
         let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
         self.elements("add", text, 3, constants)
     }
 
     /// Constants of kernels that compute element by element.
     fn element_map(&self, constants: &mut Constants, frames: &[Frame]) -> Map {
-        let lanes_out = constants.put(self.lane_bytes(self.columns() * self.lanes() / 8, 8));
+        let width = self.columns() * self.lanes() * self.output.0.numbers.size();
+        let lanes_out = constants.put(self.lane_bytes(width / 8, 8));
         let mut map = Map { lanes_out, ..Map::default() };
         for (operand, frame) in frames.iter().enumerate() {
             map.rows_in[operand] = constants.put(self.rows_in(operand, frame, 8));
@@ -280,7 +303,7 @@ impl Work<'_> {
         constants: Constants,
     ) -> Result<Lowered> {
         let text = text.ok_or_else(|| unsupported("its kernel needs too many registers"))?;
-        let width = self.columns() * self.lanes();
+        let width = self.columns() * self.lanes() * self.output.0.numbers.size();
         let groups = [self.positions().div_ceil(8), self.output.1.pixel / width, 1];
         let groups = groups.map(|count| count as u32);
         Ok(Lowered { kind, text, operands, constants: constants.0, groups })
@@ -309,17 +332,18 @@ impl Plan {
         image: &Image,
     ) -> Result<Plan> {
         let width = tile.columns * work.lanes();
-        let size = place::size(work.output.0.numbers);
+        let size = work.output.0.numbers.size();
+        let bytes = work.inputs[0].0.numbers.size();
         let outputs = work.output.1.pixel / size;
         let inputs = product.inputs;
         let per_group = product.outputs / product.groups;
         let step = width / per_group * inputs;
         let (blocks, groups, spread, channels) = if product.groups == 1 {
             (outputs / width, 1, [0, 0], inputs)
-        } else if per_group.is_multiple_of(width) && inputs.is_multiple_of(4) {
-            (per_group / width, product.groups, [0, inputs], inputs)
-        } else if width.is_multiple_of(per_group) && step.is_multiple_of(4) {
-            (outputs / width, 1, [step, 0], step)
+        } else if per_group.is_multiple_of(width) && (inputs * bytes).is_multiple_of(4) {
+            (per_group / width, product.groups, [0, inputs * bytes], inputs)
+        } else if width.is_multiple_of(per_group) && (step * bytes).is_multiple_of(4) {
+            (outputs / width, 1, [step * bytes, 0], step)
         } else {
             // As one group, with weights of zero for what the others read.
             (outputs / width, 1, [0, 0], inputs * product.groups)
@@ -329,13 +353,13 @@ impl Plan {
         let down = (rows, frame.dilate[0] * image.row());
         let loops = match is_run {
             true => {
-                let run = (columns - 1) * image.pixel + channels;
+                let run = (columns - 1) * image.pixel + channels * bytes;
                 vec![down, (run.div_ceil(STEP), STEP)]
             }
             false => vec![
                 down,
                 (columns, frame.dilate[1] * image.pixel),
-                (channels.div_ceil(STEP), STEP),
+                ((channels * bytes).div_ceil(STEP), STEP),
             ],
         };
         let steps = loops.iter().map(|&(_, stride)| stride).chain(spread);
@@ -353,10 +377,10 @@ impl Plan {
         frame: &Frame,
         product: &Product,
         constants: &mut Constants,
-    ) -> Result<(Map, Option<(Steps, Leave)>)> {
+    ) -> Result<(Map, End)> {
         let (lanes, rows) = (work.lanes(), 8 * self.tile.rows);
         let (output, image) = &work.output;
-        let size = place::size(output.numbers);
+        let size = output.numbers.size();
         let unit = self.unit.bytes();
         let share = (STEP / unit).min(lanes);
         let mut map = Map {
@@ -371,7 +395,12 @@ impl Plan {
         let channel = |at: usize| (at < product.outputs).then_some(at);
         let addend = |at: usize| channel(at).map_or(0, |at| product.addends[at] as u32);
         map.addends = constants.put((0..columns).map(addend));
-        let mut leave = None;
+        let mut end = End::Sums;
+        if let Numbers::Floats(element) = output.numbers {
+            let factor = |at: usize| channel(at).map_or(0, |_| product.factor.to_bits());
+            map.factors[0] = constants.put((0..columns).map(factor));
+            end = End::Floats(product.factor != 1.0, work.leave_floats(element));
+        }
         if let Numbers::Codes(codes) = output.numbers {
             let ends = work.ends(codes);
             let (steps, factors) = factors(product, codes, ends)?;
@@ -384,54 +413,32 @@ impl Plan {
                 constants.put(part(&|factors| factors.low)),
                 constants.put(part(&|factors| factors.bias)),
             ];
-            leave = Some((steps, Work::leave(codes, ends)));
+            end = End::Codes(steps, Work::leave(codes, ends));
         }
         let weights = self.weights(work, frame, product);
         map.weights = constants.put([]);
         constants.0.extend(weights);
-        Ok((map, leave))
+        Ok((map, end))
     }
 
     /// B: for every block of columns all steps, for every step the blocks of lanes, as the
-    /// instruction has them.
+    /// instruction has them: rows of dwords, in each the bytes of a lane.
     fn weights(&self, work: &Work<'_>, frame: &Frame, product: &Product) -> Vec<u8> {
         let (lanes, tile) = (work.lanes(), self.tile.columns);
-        let pixel = work.inputs[0].1.pixel;
-        let per_group = product.outputs / product.groups;
-        let length = product.codes.len() / product.outputs;
-        let [_, across] = frame.kernel;
-        let steps: Vec<[usize; 3]> = self.steps();
-        let mut bytes =
-            Vec::with_capacity(self.groups * self.blocks * steps.len() * tile * 8 * 4 * lanes);
-        for block in 0..self.groups * self.blocks {
+        let steps = self.steps();
+        let blocks = self.groups * self.blocks;
+        let mut bytes = Vec::with_capacity(blocks * steps.len() * tile * STEP * lanes);
+        let taps = Taps::new(self, work, frame, product);
+        for block in 0..blocks {
             let (z, y) = (block / self.blocks, block % self.blocks);
-            // The first channel of A that the block's threads read.
+            // The first byte of A that the block's threads read.
             let base = z * self.spread[1] + y * self.spread[0];
-            for &[row, column, at] in &steps {
-                for part in 0..tile {
-                    for group in 0..8 {
-                        for lane in 0..lanes {
-                            let output = (block * tile + part) * lanes + lane;
-                            for byte in 0..4 {
-                                let k = at + 4 * group + byte;
-                                let (column, channel) = match self.is_run {
-                                    true => (k / pixel, k % pixel),
-                                    false => (column, base + k),
-                                };
-                                let code = (output < product.outputs && column < across)
-                                    .then(|| {
-                                        let first = output / per_group * product.inputs;
-                                        let input = channel.checked_sub(first)?;
-                                        let position = row * across + column;
-                                        let inside = input < product.inputs;
-                                        let at =
-                                            output * length + position * product.inputs + input;
-                                        inside.then(|| product.codes[at])
-                                    })
-                                    .flatten();
-                                bytes.push(code.unwrap_or(0) as u8);
-                            }
-                        }
+            for step in &steps {
+                for (part, row) in (0..tile).flat_map(|part| (0..8).map(move |row| (part, row))) {
+                    for lane in 0..lanes {
+                        let output = (block * tile + part) * lanes + lane;
+                        let byte = |byte: usize| taps.byte(output, *step, base, 4 * row + byte);
+                        bytes.extend((0..4).map(byte));
                     }
                 }
             }
@@ -450,6 +457,53 @@ impl Plan {
             }
         }
         steps
+    }
+}
+
+/// Where weights lie among the bytes of A that threads read.
+struct Taps<'a> {
+    product: &'a Product,
+    is_run: bool,
+    /// Bytes of a pixel, and of an element.
+    pixel: usize,
+    size: usize,
+    /// Columns of the window.
+    columns: usize,
+    /// Weights, and output channels of a group.
+    length: usize,
+    per_group: usize,
+}
+
+impl<'a> Taps<'a> {
+    fn new(plan: &Plan, work: &Work<'_>, frame: &Frame, product: &'a Product) -> Taps<'a> {
+        let (form, image) = &work.inputs[0];
+        Taps {
+            product,
+            is_run: plan.is_run,
+            pixel: image.pixel,
+            size: form.numbers.size(),
+            columns: frame.kernel[1],
+            length: product.weights.len() / product.outputs,
+            per_group: product.outputs / product.groups,
+        }
+    }
+
+    /// Byte `byte` of a step of an output channel; 0 where no weight belongs to it.
+    fn byte(&self, output: usize, step: [usize; 3], base: usize, byte: usize) -> u8 {
+        let [row, column, at] = step;
+        let k = at + byte;
+        let (column, channel) = match self.is_run {
+            true => (k / self.pixel, k % self.pixel / self.size),
+            false => (column, (base + k) / self.size),
+        };
+        let inputs = self.product.inputs;
+        let weight = || {
+            let input = channel.checked_sub(output / self.per_group * inputs)?;
+            let inside = output < self.product.outputs && column < self.columns && input < inputs;
+            let position = row * self.columns + column;
+            inside.then(|| self.product.weights[output * self.length + position * inputs + input])
+        };
+        (weight().unwrap_or(0) >> (k % self.size * 8)) as u8
     }
 }
 

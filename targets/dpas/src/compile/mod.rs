@@ -17,7 +17,7 @@ mod weights;
 
 use crate::arch::DpasArch;
 use crate::artifact::DeviceArtifact;
-use crate::options::Settings;
+use crate::options::{Precision, Settings};
 use crate::ports::buffers;
 use crate::program::Element;
 use crate::program::device::{Buffer, Device, Layer as DeviceLayer, Role};
@@ -34,8 +34,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// For every node, whether the machine takes it.
-pub(crate) fn claim(graph: &Graph, refused: &Refused) -> Vec<Claim> {
-    let network = Network::new(graph, refused);
+pub(crate) fn claim(graph: &Graph, refused: &Refused, precision: Precision) -> Vec<Claim> {
+    let network = Network::new(graph, refused, precision);
     let claim = |id| match network.reasons.get(&id) {
         None => Claim::Device,
         Some(reason) => Claim::Host(reason.clone()),
@@ -50,11 +50,11 @@ pub(crate) fn claim(graph: &Graph, refused: &Refused) -> Vec<Claim> {
 pub(crate) fn compile(
     graph: &Graph,
     arch: &DpasArch,
-    settings: &Settings,
+    (settings, precision): (&Settings, Precision),
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
     log.start();
-    let network = Network::new(graph, &Refused::default());
+    let network = Network::new(graph, &Refused::default(), precision);
     if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
         let problem = Diagnostic::unsupported("Q6180", reason.clone());
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
@@ -103,9 +103,9 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
         match layer.operation {
             Operation::Alias => continue,
             Operation::Enter => {
-                let pixel = match form.extents[2] {
-                    channels @ ..=4 => channels.next_power_of_two().max(4),
-                    channels => channels.next_multiple_of(8),
+                let pixel = match form.extents[2] * form.numbers.size() {
+                    bytes @ ..=4 => bytes.next_power_of_two().max(4),
+                    bytes => bytes.next_multiple_of(8),
                 };
                 images.insert(layer.output, Image::new(form, pixel));
             }
@@ -176,13 +176,11 @@ fn buffer(
 ) -> Buffer {
     let form = &network.forms[&value];
     let shape = &graph[value].shape;
-    let (element, grid) = match form.numbers {
-        Numbers::Codes(codes) => {
-            let element = if codes.signed { Element::B } else { Element::Ub };
-            (element, Some((codes.scale, i64::from(codes.zero))))
-        }
-        Numbers::Sums => (Element::D, None),
+    let grid = match form.numbers {
+        Numbers::Codes(codes) => Some((codes.scale, i64::from(codes.zero))),
+        Numbers::Sums | Numbers::Floats(_) => None,
     };
+    let element = form.numbers.element();
     let mut buffer = Buffer::new(name, element, shape, role);
     let (strides, first) = image.strides(form, shape);
     buffer.strides = Some(strides);
@@ -201,7 +199,8 @@ fn finish(graph: &Graph, network: &Network, interface: &mut Interface) {
     for layer in network.layers.iter().filter(|layer| layer.operation == Operation::Enter) {
         let name = &graph[layer.inputs[0]].name;
         let port = interface.inputs.iter_mut().find(|port| port.name == *name);
-        if let (Some(port), Op::Quantise(quantiser)) = (port, &graph[layer.nodes[0]].op) {
+        let quantise = layer.nodes.first().map(|&node| &graph[node].op);
+        if let (Some(port), Some(Op::Quantise(quantiser))) = (port, quantise) {
             port.grid = quincunx_contract::Grid::Codes(quantiser.clone());
         }
     }

@@ -1,7 +1,7 @@
 //! Where values lie in memory: images with their channels innermost, around every image a border of
 //! zeros as wide as what reads it needs, so that windows never leave it.
 
-use super::layers::{Form, Numbers, View};
+use super::layers::{Form, View};
 
 /// What messages may read behind an image, beyond a pixel.
 const SLACK: usize = 128;
@@ -55,7 +55,7 @@ impl Image {
 
     /// Elements from one index of an axis of the graph's value to the next, and the first byte.
     pub(super) fn strides(&self, form: &Form, shape: &[usize]) -> (Vec<usize>, usize) {
-        let size = size(form.numbers);
+        let size = form.numbers.size();
         let [image, row, pixel] = [self.image(), self.row(), self.pixel].map(|bytes| bytes / size);
         let strides = match (form.view, shape.len()) {
             (View::Second, 2) => vec![image, 1],
@@ -68,13 +68,5 @@ impl Image {
             }
         };
         (strides, self.at(0, self.before[0], self.before[1]))
-    }
-}
-
-/// Bytes of an element.
-pub(super) fn size(numbers: Numbers) -> usize {
-    match numbers {
-        Numbers::Codes(_) => 1,
-        Numbers::Sums => 4,
     }
 }

@@ -3,9 +3,10 @@
 //! Ours. Zero points of inputs and the whole part of a bias become an addend of the sums, those of
 //! weights are taken off the codes.
 
-use super::layers::{Codes, Form, Frame, Reason};
-use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Scalar, Value};
-use quincunx_num::Dyadic;
+use super::layers::{Codes, Form, Frame, Numbers, Reason};
+use crate::program::Element;
+use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Scalar, Value, ValueId};
+use quincunx_num::{Bf16, Dyadic, F16, FloatOverflow};
 
 /// What a layer multiplies with.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,12 +18,14 @@ pub(super) struct Product {
     /// Output channels of all groups.
     pub(super) outputs: usize,
     /// For every output channel the rows and columns of the window, and the group's input channels
-    /// innermost.
-    pub(super) codes: Vec<i8>,
-    /// What is added to the sums of every output channel.
+    /// innermost: the bits of codes or floats.
+    pub(super) weights: Vec<u32>,
+    /// What is added to the sums of every output channel: whole numbers, or bits of f32.
     pub(super) addends: Vec<i32>,
-    /// What sums of every output channel mean.
+    /// What whole sums of every output channel mean; none of floats.
     pub(super) sums: Vec<Sum>,
+    /// A factor of sums of floats.
+    pub(super) factor: f32,
 }
 
 /// What the sum of an output channel means: `(sum - whole) * scale + bias`.
@@ -49,8 +52,13 @@ impl Sum {
 }
 
 /// The product that a node is.
-pub(super) fn product(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<Product> {
-    let codes = form.codes()?;
+pub(super) fn product(
+    graph: &Graph,
+    node: &Node,
+    bias: Option<ValueId>,
+    form: &Form,
+    frame: &Frame,
+) -> Reason<Product> {
     let [_, _, channels] = form.extents;
     let divisor = match &node.op {
         Op::GlobalAveragePool => frame.kernel[0] * frame.kernel[1],
@@ -62,39 +70,119 @@ pub(super) fn product(graph: &Graph, node: &Node, form: &Form, frame: &Frame) ->
             }
             frame.kernel[0] * frame.kernel[1]
         }
-        Op::Conv(_) | Op::Gemm(_) | Op::MatMul => return of_weights(graph, node, form, frame),
+        Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+            return of_weights(graph, node, bias, form, frame);
+        }
         _ => 1,
     };
     let divisor = u32::try_from(divisor).map_err(|_| "its window is too large")?;
-    let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: [0.0; 2], whole: 0 };
     let area = frame.kernel[0] * frame.kernel[1];
-    let product = Product {
+    let product = |one: u32, sums: Vec<Sum>| Product {
         groups: channels,
         inputs: 1,
         outputs: channels,
-        codes: vec![1; channels * area],
+        weights: vec![one; channels * area],
         addends: vec![0; channels],
-        sums: vec![sum; channels],
+        sums,
+        factor: 1.0 / divisor as f32,
     };
-    product.with_zero(codes)
+    match form.numbers {
+        Numbers::Floats(element) => Ok(product(float_bits(1.0, element), Vec::new())),
+        _ => {
+            let codes = form.codes()?;
+            let sum = Sum { scales: [codes.scale, 1.0], divisor, bias: [0.0; 2], whole: 0 };
+            product(1, vec![sum; channels]).with_zero(codes)
+        }
+    }
 }
 
-fn of_weights(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<Product> {
-    let value = node.input(1).map(|id| &graph[id]).ok_or("an operand is missing")?;
-    let Some(constant) = &value.constant else {
-        return Err("its weights are not constant".to_owned());
-    };
-    let Some(quantiser) = &constant.quantiser else {
-        return Err("its weights are not quantised".to_owned());
-    };
-    let (axis, groups) = match &node.op {
-        Op::Conv(conv) => (0, conv.groups),
-        Op::Gemm(gemm) if gemm.alpha != 1.0 || (gemm.beta != 1.0 && node.input(2).is_some()) => {
-            return Err("it has factors besides those of its grids".to_owned());
+/// The bits of a float in a type, rounded to the nearest, ties to even.
+fn float_bits(real: f64, element: Element) -> u32 {
+    match element {
+        Element::Bf => Bf16::from_f64(real, FloatOverflow::Infinity).map_or(0, Bf16::to_bits),
+        Element::Hf => F16::from_f64(real, FloatOverflow::Infinity).map_or(0, F16::to_bits),
+        _ => (real as f32).to_bits(),
+    }
+}
+
+/// What a node multiplies with, whatever its numbers are.
+struct Operand<'g> {
+    value: &'g Value,
+    /// Axis of the output channels.
+    axis: usize,
+    groups: usize,
+    outputs: usize,
+    inputs: usize,
+    area: usize,
+}
+
+impl<'g> Operand<'g> {
+    fn new(graph: &'g Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<Operand<'g>> {
+        let value = node.input(1).map(|id| &graph[id]).ok_or("an operand is missing")?;
+        if value.constant.is_none() {
+            return Err("its weights are not constant".to_owned());
         }
-        Op::Gemm(gemm) if gemm.transpose_b => (0, 1),
-        _ if value.shape.len() != 2 => return Err("its right operand is no matrix".to_owned()),
-        _ => (1, 1),
+        let (axis, groups) = match &node.op {
+            Op::Conv(conv) => (0, conv.groups),
+            Op::Gemm(gemm)
+                if gemm.alpha != 1.0 || (gemm.beta != 1.0 && node.input(2).is_some()) =>
+            {
+                return Err("it has factors besides those of its grids".to_owned());
+            }
+            Op::Gemm(gemm) if gemm.transpose_b => (0, 1),
+            _ if value.shape.len() != 2 => return Err("its right operand is no matrix".to_owned()),
+            _ => (1, 1),
+        };
+        let (outputs, count) = (value.shape[axis], value.shape.iter().product::<usize>());
+        let area = frame.kernel[0] * frame.kernel[1];
+        let inputs = count / outputs.max(1) / area.max(1);
+        if inputs * groups != form.extents[2] || inputs * area * outputs != count {
+            return Err("its weights do not fit its operand".to_owned());
+        }
+        Ok(Operand { value, axis, groups, outputs, inputs, area })
+    }
+
+    /// The places of the weights of all output channels, one after the other: of every position of
+    /// the window the input channels. Positions are innermost in the graph, but for the rows of a
+    /// matrix.
+    fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let (length, outputs) = (self.inputs * self.area, self.outputs);
+        let place = move |channel: usize, at: usize| match self.axis {
+            0 => channel * length + at,
+            _ => at * outputs + channel,
+        };
+        (0..outputs).flat_map(move |channel| {
+            (0..self.area).flat_map(move |position| {
+                let at = move |input: usize| place(channel, input * self.area + position);
+                (0..self.inputs).map(move |input| (channel, at(input)))
+            })
+        })
+    }
+}
+
+fn of_weights(
+    graph: &Graph,
+    node: &Node,
+    bias: Option<ValueId>,
+    form: &Form,
+    frame: &Frame,
+) -> Reason<Product> {
+    let operand = Operand::new(graph, node, form, frame)?;
+    let Operand { value, axis, groups, outputs, inputs, .. } = operand;
+    let biases = biases(graph, node, bias, outputs)?;
+    if let Numbers::Floats(element) = form.numbers {
+        let reals = reals(value).ok_or("its weights are not finite")?;
+        let real = |[code, step]: [f64; 2]| code * step;
+        let weights = operand.places().map(|(_, at)| float_bits(real(reals[at]), element));
+        let weights = weights.collect();
+        let addends = biases.iter().map(|&bias| (real(bias) as f32).to_bits() as i32).collect();
+        let sums = Vec::new();
+        return Ok(Product { groups, inputs, outputs, weights, addends, sums, factor: 1.0 });
+    }
+    let Some((constant, quantiser)) =
+        value.constant.as_ref().and_then(|constant| Some((constant, constant.quantiser.as_ref()?)))
+    else {
+        return Err("its weights are not quantised".to_owned());
     };
     if per_channel(&quantiser.width, &value.shape, axis).is_none_or(|w| w.iter().any(|&w| w > 8)) {
         return Err("its weights have codes of more than 8 bits".to_owned());
@@ -104,32 +192,12 @@ fn of_weights(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<
     let (Some(zeros), Some(scales)) = (zeros, scales) else {
         return Err("the grid of its weights differs within an output channel".to_owned());
     };
-    let outputs = value.shape[axis];
     let numbers = constant.tensor.to_i64().ok_or("its weights are no codes")?;
-    let length = numbers.len() / outputs.max(1);
-    let area = frame.kernel[0] * frame.kernel[1];
-    let inputs = length / area.max(1);
-    if inputs * groups != form.extents[2] || length * outputs != numbers.len() {
-        return Err("its weights do not fit its operand".to_owned());
-    }
-    // Where number `at` of an output channel lies: positions of the window are innermost, but for
-    // the rows of a matrix.
-    let place = |channel: usize, at: usize| match axis {
-        0 => channel * length + at,
-        _ => at * outputs + channel,
-    };
-    let mut codes = Vec::with_capacity(numbers.len());
-    for channel in 0..outputs {
-        for position in 0..area {
-            for input in 0..inputs {
-                let code = numbers[place(channel, input * area + position)] - zeros[channel];
-                let code = i8::try_from(code);
-                codes.push(code.map_err(|_| "its weights, less their zero points, leave 8 bits")?);
-            }
-        }
-    }
+    let code = |(channel, at): (usize, usize)| i8::try_from(numbers[at] - zeros[channel]);
+    let weights = operand.places().map(|place| code(place).map(|code| code as u8 as u32));
+    let weights = weights.collect::<Result<Vec<u32>, _>>();
+    let weights = weights.map_err(|_| "its weights, less their zero points, leave 8 bits")?;
     let input = form.codes()?;
-    let biases = bias(graph, node, outputs)?;
     let sum = |(&scale, &bias): (&f64, &[f64; 2])| {
         let whole = (bias[0] * bias[1] / (input.scale * scale)).round();
         if whole.abs() > f64::from(1 << 30) {
@@ -139,7 +207,7 @@ fn of_weights(graph: &Graph, node: &Node, form: &Form, frame: &Frame) -> Reason<
     };
     let sums = scales.iter().zip(&biases).map(sum).collect::<Reason<Vec<Sum>>>()?;
     let addends = sums.iter().map(|sum| sum.whole).collect();
-    Product { groups, inputs, outputs, codes, addends, sums }.with_zero(input)
+    Product { groups, inputs, outputs, weights, addends, sums, factor: 1.0 }.with_zero(input)
 }
 
 /// The value of a parameter for every output channel; `None` when it varies otherwise.
@@ -157,12 +225,24 @@ fn per_channel<T: Copy + PartialEq>(
     (varies.eq([axis])).then(|| param.values().to_vec())
 }
 
-/// The real numbers of a bias, one per output channel, as exact products of two.
-fn bias(graph: &Graph, node: &Node, channels: usize) -> Reason<Vec<[f64; 2]>> {
-    let Some(id) = node.input(2) else { return Ok(vec![[0.0; 2]; channels]) };
+/// The real numbers of a bias, one per output channel, as exact products of two: an operand of the
+/// node, or a constant that is added behind it.
+fn biases(
+    graph: &Graph,
+    node: &Node,
+    behind: Option<ValueId>,
+    channels: usize,
+) -> Reason<Vec<[f64; 2]>> {
+    let Some(id) = behind.or(node.input(2)) else { return Ok(vec![[0.0; 2]; channels]) };
     let value = &graph[id];
     let reals = reals(value).ok_or("its bias is not constant")?;
-    let is_row = reals.len() == 1 || value.shape.last() == Some(&channels);
+    // Behind a convolution, positions follow the channels.
+    let inner = match (&node.op, behind) {
+        (Op::Conv(conv), Some(_)) => conv.window.rank(),
+        _ => 0,
+    };
+    let axis = value.shape.len().checked_sub(inner + 1);
+    let is_row = axis.is_some_and(|axis| value.shape[axis] == channels);
     match reals[..] {
         [one] => Ok(vec![one; channels]),
         _ if is_row && reals.len() == channels => Ok(reals),
@@ -188,14 +268,15 @@ fn reals(value: &Value) -> Option<Vec<[f64; 2]>> {
 impl Product {
     /// Takes the zero point of the input into the addends, and checks that sums stay in 32 bits.
     fn with_zero(mut self, codes: Codes) -> Reason<Product> {
-        let length = (self.codes.len() / self.outputs.max(1)).max(1);
+        let length = (self.weights.len() / self.outputs.max(1)).max(1);
         let [low, high] = codes.range();
         let largest = i64::from(low.abs().max(high.abs()));
-        for (channel, weights) in self.codes.chunks_exact(length).enumerate() {
+        for (channel, weights) in self.weights.chunks_exact(length).enumerate() {
             let (mut sum, mut most) = (0i64, 0i64);
             for &weight in weights {
-                sum += i64::from(weight);
-                most += i64::from(weight).abs();
+                let weight = i64::from(weight as u8 as i8);
+                sum += weight;
+                most += weight.abs();
             }
             let addend = i64::from(self.addends[channel]) - sum * i64::from(codes.zero);
             if most * largest + addend.abs() > i64::from(i32::MAX) {

@@ -1,10 +1,13 @@
 //! Layers of the machine: what nodes that are computed together mean.
 
 use super::finish::{Finish, Tail, Unit, ratio};
+use super::floats;
 use super::misfit;
-use super::numbers::{Form, Grid, Number};
+use super::numbers::{Float, Form, Grid, Number};
+use super::numerics::Held;
+use super::operands::bias_sum;
 use super::pools::Pooling;
-use super::products::{Product, addend};
+use super::products::Product;
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
 use quincunx_num::Ratio;
@@ -31,6 +34,8 @@ enum Operation {
     /// Whole numbers, and what becomes of them.
     Whole(Box<(Wholes, Finish)>),
     Sum(Sum),
+    /// Layers of floats.
+    Floats(Box<floats::Layer>),
 }
 
 /// Exact layers before their ends.
@@ -42,7 +47,8 @@ enum Wholes {
 }
 
 impl Layer {
-    /// The layer that these nodes are, each of which reads the one before it.
+    /// The layer that these nodes are, each of which reads the one before it; `held` is how one of
+    /// floats is computed and held.
     ///
     /// # Errors
     /// `Q6190` for nodes that are no layer of the machine.
@@ -50,7 +56,9 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         forms: &BTreeMap<ValueId, Form>,
+        held: Option<Held>,
     ) -> Result<Layer> {
+        let stored = held.map(|held| held.stored);
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let x = form(graph, forms, first, 0)?;
         let shape = |id: ValueId| &graph[id].shape[..];
@@ -62,13 +70,42 @@ impl Layer {
             }
             (Op::Quantise(quantiser), Form::Entering) => Operation::Enter(Grid::new(quantiser)?),
             (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, grid),
+            (_, Form::Floats(float)) => {
+                return Layer::of_floats(graph, nodes, forms, float, held);
+            }
             (other, _) => return Err(misfit(format!("{} reads what is no code", other.name()))),
         };
         if !rest.is_empty() {
             return Err(misfit("a layer that computes nothing has several nodes"));
         }
-        let form = if let Operation::Enter(grid) = operation { Form::Codes(grid) } else { x };
+        let form = match (&operation, stored) {
+            (Operation::Enter(grid), None) => Form::Codes(*grid),
+            (_, Some(stored)) if x != Form::Floats(stored) => {
+                return Err(misfit("a layer that computes nothing is stored in another type"));
+            }
+            _ => x,
+        };
         Ok(Layer { operation, form })
+    }
+
+    /// A layer that computes with floats.
+    fn of_floats(
+        graph: &Graph,
+        nodes: &[&Node],
+        forms: &BTreeMap<ValueId, Form>,
+        x: Float,
+        held: Option<Held>,
+    ) -> Result<Layer> {
+        let [first, ..] = nodes else { return Err(misfit("a layer has no nodes")) };
+        let mut operands = first.operands().filter(|&id| graph[id].constant.is_none());
+        if x == Float::Last || operands.any(|id| forms.get(&id) != Some(&Form::Floats(x))) {
+            let name = first.op.name();
+            return Err(misfit(format!("{name} reads what the machine does not compute with")));
+        }
+        let held = held.unwrap_or(Held { stored: x, channels: None });
+        let stored = held.stored;
+        let layer = floats::Layer::new(graph, nodes, x, held)?;
+        Ok(Layer { form: Form::Floats(stored), operation: Operation::Floats(Box::new(layer)) })
     }
 
     /// A layer that computes with codes of a grid.
@@ -87,29 +124,25 @@ impl Layer {
                 return Ok(Layer { form: Form::Codes(sum.grid), operation: Operation::Sum(sum) });
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
-                let sum = rest.first().filter(|sum| {
-                    sum.op == Op::Binary(Binary::Add) && addend(graph, sum).is_some()
-                });
-                let (product, units) = Product::new(graph, first, sum.copied(), x)?;
+                let sum = bias_sum(graph, rest);
+                let (product, units) = Product::new(graph, first, sum, x)?;
                 (Wholes::Product(product), units, &rest[usize::from(sum.is_some())..])
             }
-            Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool => {
-                let pooling = match &first.op {
-                    Op::Pool(pool) => Pooling::new(pool, input, shape(first.output))?,
-                    op => Pooling::global(*op == Op::GlobalMaxPool, input)?,
-                };
-                let one = ratio(x.scale) / Ratio::from(pooling.divisor);
-                (Wholes::Pool(pooling), vec![Unit { one, rest: Ratio::ZERO }], rest)
-            }
-            _ => {
-                let unit = Unit { one: ratio(x.scale), rest: Ratio::ZERO };
-                (Wholes::Codes, vec![unit], nodes)
-            }
+            op => match Pooling::of(op, input, shape(first.output))? {
+                Some(pooling) => {
+                    let one = ratio(x.scale) / Ratio::from(pooling.divisor);
+                    (Wholes::Pool(pooling), vec![Unit { one, rest: Ratio::ZERO }], rest)
+                }
+                None => {
+                    let unit = Unit { one: ratio(x.scale), rest: Ratio::ZERO };
+                    (Wholes::Codes, vec![unit], nodes)
+                }
+            },
         };
         let mut tail = Tail::new(rest)?;
         let (run, keeps_grid) = match &wholes {
             Wholes::Product(product) => (product.run(), false),
-            Wholes::Pool(pooling) => (1, pooling.keeps_grid()),
+            Wholes::Pool(pooling) => (1, pooling.is_max),
             Wholes::Codes => (1, true),
         };
         if keeps_grid && tail.is_relu_at_most() {
@@ -136,7 +169,7 @@ impl Layer {
                 let wholes = match wholes {
                     Wholes::Codes => codes.iter().map(|&code| code.into()).collect(),
                     Wholes::Product(product) => product.apply(codes),
-                    Wholes::Pool(pooling) => pooling.apply(codes),
+                    Wholes::Pool(pooling) => pooling.of_codes(codes),
                 };
                 Some(finish.apply(&wholes))
             }
@@ -144,6 +177,13 @@ impl Layer {
                 Number::Codes(b, _) => Some(Number::Codes(sum.apply(a, b), sum.grid)),
                 _ => None,
             },
+            (Operation::Floats(layer), Number::Floats(x)) => {
+                let other = match operand(1) {
+                    Some(Number::Floats(other)) => Some(&other[..]),
+                    _ => None,
+                };
+                Some(Number::Floats(layer.apply(x, other)?.into()))
+            }
             _ => None,
         }
     }
@@ -167,7 +207,7 @@ fn codes(
 ) -> Result<Grid> {
     match form(graph, forms, node, index)? {
         Form::Codes(grid) => Ok(grid),
-        Form::Entering | Form::Results => {
+        Form::Entering | Form::Results | Form::Floats(_) => {
             Err(misfit(format!("{} reads what is no code", node.op.name())))
         }
     }

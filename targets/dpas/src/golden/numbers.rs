@@ -4,7 +4,7 @@ use super::misfit;
 use quincunx_diag::Result;
 use quincunx_graph::{Quantiser, Scalar};
 use quincunx_num::{Overflow, Rounding};
-use quincunx_tensor::View;
+use quincunx_tensor::{DType, View};
 use std::sync::Arc;
 
 /// A value, in the order of the graph.
@@ -16,6 +16,8 @@ pub(super) enum Number {
     Codes(Arc<[i16]>, Grid),
     /// What leaves the machine as sums, scaled.
     Results(Arc<[f64]>),
+    /// Floats of any type.
+    Floats(Arc<[f32]>),
     /// The result of a layer whose last node has not come.
     Pending(Box<Number>),
 }
@@ -26,6 +28,41 @@ pub(super) enum Form {
     Entering,
     Codes(Grid),
     Results,
+    Floats(Float),
+}
+
+/// Types of floats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Float {
+    /// The upper half of an f32.
+    Bf16,
+    /// IEEE binary16.
+    Fp16,
+    /// f32, of which products see the upper 19 bits.
+    Tf32,
+    /// f32 that no layer computes with.
+    Last,
+}
+
+impl Float {
+    /// The nearest number that is stored, ties to even; infinity above the range.
+    pub(super) fn round(self, real: f64) -> f32 {
+        let stored = match self {
+            Float::Bf16 => DType::BF16,
+            Float::Fp16 => DType::F16,
+            Float::Tf32 | Float::Last => DType::F32,
+        };
+        // Every one of these types is a part of f32.
+        stored.round(real) as f32
+    }
+
+    /// What products see of a stored number.
+    pub(super) fn factor(self, stored: f32) -> f32 {
+        match self {
+            Float::Tf32 => f32::from_bits(stored.to_bits() >> 13 << 13),
+            Float::Bf16 | Float::Fp16 | Float::Last => stored,
+        }
+    }
 }
 
 impl Number {
@@ -36,6 +73,7 @@ impl Number {
             Number::Codes(codes, grid) => {
                 Some(codes.iter().map(|&code| f64::from(code) * grid.scale).collect())
             }
+            Number::Floats(floats) => Some(floats.iter().map(|&float| float.into()).collect()),
             Number::Pending(_) => None,
         }
     }
@@ -50,6 +88,7 @@ impl Number {
             Number::Entering(reals) => Number::Entering(ordered(reals, shape, order)),
             Number::Codes(codes, grid) => Number::Codes(ordered(codes, shape, order), *grid),
             Number::Results(reals) => Number::Results(ordered(reals, shape, order)),
+            Number::Floats(floats) => Number::Floats(ordered(floats, shape, order)),
             Number::Pending(_) => return None,
         })
     }

@@ -1,10 +1,12 @@
 //! Which nodes of a graph are one layer of the machine.
 
 use super::misfit;
+use super::numbers::Float;
 use quincunx_contract::Numerics;
 use quincunx_diag::Result;
 use quincunx_graph::{Graph, NodeId};
 use serde::Deserialize;
+use std::num::NonZeroUsize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,27 +20,72 @@ struct Content {
 struct Entry {
     /// Names of nodes, each of which reads the one before it.
     nodes: Vec<String>,
+    /// What the result is stored as, in networks of floats.
+    stored: Option<Stored>,
+    /// Channels of an image that is multiplied as a row, in networks of floats.
+    channels: Option<NonZeroUsize>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Precision {
     Int8,
+    Bf16,
+    Fp16,
+    Tf32,
 }
 
-/// The nodes of every layer, the layers in the order of their first nodes. No layer is empty, every
-/// node of the graph is in one of them, and what is between two nodes of a layer is read there only.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stored {
+    Bf16,
+    Fp16,
+    F32,
+}
+
+/// What numerics say.
+pub(super) struct Layering {
+    /// Floats that layers compute with; codes without.
+    pub(super) float: Option<Float>,
+    /// The layers in the order of their first nodes.
+    pub(super) groups: Vec<Group>,
+}
+
+/// The nodes of a layer, at least one.
+pub(super) struct Group {
+    pub(super) nodes: Vec<NodeId>,
+    /// How floats are computed and held.
+    pub(super) held: Option<Held>,
+}
+
+/// How a layer of floats is computed and held.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// What the result is held as.
+    pub(super) stored: Float,
+    /// The rows that it multiplies are images of so many channels, which lie outermost in them:
+    /// sums go position by position, over the channels of each.
+    pub(super) channels: Option<NonZeroUsize>,
+}
+
+/// The layers of a graph. Every node is in one of them, and what is between two nodes of a layer is
+/// read there only.
 ///
 /// # Errors
 /// `Q6190` for anything else.
-pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Vec<Vec<NodeId>>> {
+pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
     let content: Content = Deserialize::deserialize(&numerics.0)
         .map_err(|error| misfit(format!("they do not have the form of a program's: {error}")))?;
-    let Precision::Int8 = content.precision;
+    let float = match content.precision {
+        Precision::Int8 => None,
+        Precision::Bf16 => Some(Float::Bf16),
+        Precision::Fp16 => Some(Float::Fp16),
+        Precision::Tf32 => Some(Float::Tf32),
+    };
     let readers = graph.consumers();
     let mut is_taken = vec![false; graph.nodes().len()];
-    let mut layers = Vec::with_capacity(content.layers.len());
-    for Entry { nodes } in &content.layers {
+    let mut groups = Vec::with_capacity(content.layers.len());
+    for Entry { nodes, stored, channels } in &content.layers {
         let mut layer: Vec<NodeId> = Vec::with_capacity(nodes.len());
         for name in nodes {
             let id = graph.node_named(name);
@@ -54,13 +101,31 @@ pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Vec<Vec<NodeI
         if layer.is_empty() {
             return Err(misfit("a layer has no nodes"));
         }
-        layers.push(layer);
+        let stored = held(float, *stored)?;
+        if stored.is_none() && channels.is_some() {
+            return Err(misfit("a layer of whole numbers has an order of sums"));
+        }
+        let held = stored.map(|stored| Held { stored, channels: *channels });
+        groups.push(Group { nodes: layer, held });
     }
     if let Some((_, node)) = graph.nodes().find(|(id, _)| !is_taken[id.index()]) {
         return Err(misfit(format!("the node {:?} is in no layer", node.name)));
     }
-    layers.sort_unstable();
-    Ok(layers)
+    groups.sort_unstable_by(|a, b| a.nodes.cmp(&b.nodes));
+    Ok(Layering { float, groups })
+}
+
+/// What a result is held as that is stored so in a network of these floats.
+fn held(float: Option<Float>, stored: Option<Stored>) -> Result<Option<Float>> {
+    Ok(match (float, stored) {
+        (None, None) => None,
+        (Some(Float::Bf16), Some(Stored::Bf16))
+        | (Some(Float::Fp16), Some(Stored::Fp16))
+        | (Some(Float::Tf32), Some(Stored::F32)) => float,
+        (Some(_), Some(Stored::F32)) => Some(Float::Last),
+        (Some(_), None) => return Err(misfit("a layer does not say how its result is stored")),
+        (_, Some(_)) => return Err(misfit("a layer is stored in a type of another precision")),
+    })
 }
 
 /// A node reads the one before it, once, and is the only one.

@@ -1,12 +1,13 @@
-//! Poolings of codes: largest ones, and sums.
+//! Poolings: largest ones, and sums.
 
 use super::misfit;
 use quincunx_diag::Result;
-use quincunx_graph::{Pool, PoolKind, Window};
+use quincunx_graph::{Op, Pool, PoolKind, Window};
 
 /// A pooling of planes.
 pub(super) struct Pooling {
-    is_max: bool,
+    /// The results are elements of the operand.
+    pub(super) is_max: bool,
     /// Without a window the whole plane is one.
     window: Option<Window>,
     /// Extents of a plane of the operand, and of the result.
@@ -17,11 +18,24 @@ pub(super) struct Pooling {
 }
 
 impl Pooling {
+    /// The pooling that a node is; `None` for another node. Shapes are those of operand and result.
+    ///
+    /// # Errors
+    /// As [`Pooling::new`] and [`Pooling::global`].
+    pub(super) fn of(op: &Op, input: &[usize], output: &[usize]) -> Result<Option<Pooling>> {
+        match op {
+            Op::Pool(pool) => Pooling::new(pool, input, output).map(Some),
+            Op::GlobalAveragePool => Pooling::global(false, input).map(Some),
+            Op::GlobalMaxPool => Pooling::global(true, input).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// A pooling of values of shape `[N, C, …]`.
     ///
     /// # Errors
     /// `Q6190` for averages that divide by several numbers, and for windows without elements.
-    pub(super) fn new(pool: &Pool, input: &[usize], output: &[usize]) -> Result<Pooling> {
+    fn new(pool: &Pool, input: &[usize], output: &[usize]) -> Result<Pooling> {
         let is_max = pool.kind == PoolKind::Max;
         let mut pooling = Pooling::global(is_max, input)?;
         let output = planes(output)?;
@@ -49,31 +63,34 @@ impl Pooling {
     ///
     /// # Errors
     /// `Q6190` for values without elements or planes.
-    pub(super) fn global(is_max: bool, input: &[usize]) -> Result<Pooling> {
+    fn global(is_max: bool, input: &[usize]) -> Result<Pooling> {
         let input = planes(input)?.to_vec();
         let divisor = if is_max { 1 } else { input.iter().product() };
         let output = vec![1; input.len()];
         Ok(Pooling { is_max, window: None, input, output, divisor })
     }
 
-    /// The results are elements of the operand.
-    pub(super) fn keeps_grid(&self) -> bool {
-        self.is_max
+    /// The largest code, or the sum of the codes, of every window; outside of a plane they are 0.
+    pub(super) fn of_codes(&self, codes: &[i16]) -> Vec<i64> {
+        match self.is_max {
+            true => self.apply(codes, |window| window.max().unwrap_or(0).into()),
+            false => self.apply(codes, |window| window.map(i64::from).sum()),
+        }
     }
 
-    /// The largest code, or the sum of the codes, of every window; outside of a plane they are 0.
-    pub(super) fn apply(&self, codes: &[i16]) -> Vec<i64> {
+    /// What the numbers of every window become, row by row. Those in the padding are left out.
+    pub(super) fn apply<T: Copy, R: Default + Clone>(
+        &self,
+        numbers: &[T],
+        pooled: impl Fn(&mut dyn Iterator<Item = T>) -> R,
+    ) -> Vec<R> {
         let plane: usize = self.input.iter().product();
-        let pooled = |elements: &mut dyn Iterator<Item = i16>| match self.is_max {
-            true => elements.max().unwrap_or(0).into(),
-            false => elements.map(i64::from).sum(),
-        };
-        let planes = codes.chunks_exact(plane);
+        let planes = numbers.chunks_exact(plane);
         let Some(window) = &self.window else {
             return planes.map(|plane| pooled(&mut plane.iter().copied())).collect();
         };
         let positions: usize = self.output.iter().product();
-        let mut results = vec![0; planes.len() * positions];
+        let mut results = vec![R::default(); planes.len() * positions];
         for position in 0..positions {
             let reads = window.reads(&place(position, &self.output), &self.input);
             for (plane, results) in planes.clone().zip(results.chunks_exact_mut(positions)) {

@@ -1,7 +1,10 @@
 //! Layers against the exact executor of graphs, and worked out by hand.
 
 mod cases;
+mod definition;
+mod floats;
 mod random;
+mod random_floats;
 mod refused;
 
 use super::prepare;
@@ -16,11 +19,19 @@ struct Net {
     graph: Graph,
     inputs: Tensors,
     layers: Vec<Vec<String>>,
+    /// Of networks of floats the precision, and what results that no node reads are stored as.
+    floats: Option<[&'static str; 2]>,
 }
 
 impl Net {
     fn new() -> Net {
-        Net { graph: Graph::new("net"), inputs: Tensors::new(), layers: Vec::new() }
+        let layers = Vec::new();
+        Net { graph: Graph::new("net"), inputs: Tensors::new(), layers, floats: None }
+    }
+
+    /// A network of floats.
+    fn floats(precision: &'static str, last: &'static str) -> Net {
+        Net { floats: Some([precision, last]), ..Net::new() }
     }
 
     fn input(&mut self, name: &str, shape: &[usize], reals: &[f64]) -> ValueId {
@@ -68,9 +79,25 @@ impl Net {
     }
 
     fn numerics(&self) -> Numerics {
-        let layers = self.layers.iter().map(|nodes| serde_json::json!({ "nodes": nodes }));
+        let layers = self.layers.iter().map(|nodes| match self.stored(nodes) {
+            Some(stored) => serde_json::json!({ "nodes": nodes, "stored": stored }),
+            None => serde_json::json!({ "nodes": nodes }),
+        });
         let layers = layers.collect::<Vec<_>>();
-        Numerics(serde_json::json!({ "layers": layers, "precision": "int8" }))
+        let precision = self.floats.map_or("int8", |[precision, _]| precision);
+        Numerics(serde_json::json!({ "layers": layers, "precision": precision }))
+    }
+
+    /// What the result of a layer of floats is stored as.
+    fn stored(&self, nodes: &[String]) -> Option<&'static str> {
+        let [precision, last] = self.floats?;
+        let node = self.graph.node_named(nodes.last()?)?;
+        let is_read = !self.graph.consumers()[self.graph[node].output.index()].is_empty();
+        Some(match (is_read, precision) {
+            (false, _) => last,
+            (true, "tf32") => "f32",
+            (true, own) => own,
+        })
     }
 
     /// The graph with an output, if it had none: its last result.

@@ -13,6 +13,7 @@ mod chain;
 #[cfg(target_arch = "x86_64")]
 mod doubles512;
 mod floats;
+pub mod kernel;
 mod schedule;
 mod sums;
 mod unpack;

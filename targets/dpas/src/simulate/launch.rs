@@ -8,6 +8,8 @@ mod memory;
 
 pub use memory::{Buffer, Memory};
 
+use super::fast::Vectors;
+use super::fast::kernel::Prepared;
 use super::float::Rules;
 use super::message::{Fault, Space, Storage};
 use super::thread::{Program, Stop, Thread, Trap};
@@ -21,7 +23,7 @@ pub const MAX_SHARED: usize = 1 << 20;
 /// Most threads of a group.
 pub const MAX_THREADS: u32 = 1024;
 /// Address of the arguments that do not arrive in registers (ours).
-const ARGUMENTS: u64 = 0xfff0_0000;
+pub(crate) const ARGUMENTS: u64 = 0xfff0_0000;
 /// Most bytes of arguments.
 const MAX_ARGUMENTS: usize = 1 << 19;
 
@@ -54,6 +56,14 @@ impl Kernel {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Prepares the instructions for [`run_prepared`].
+    ///
+    /// # Panics
+    /// When the processor lacks the vector instructions.
+    pub fn prepare(&self, rules: Rules, vectors: Vectors) -> Prepared {
+        Prepared::new(&self.program, &self.arch, rules, vectors)
+    }
 }
 
 /// How a kernel is started.
@@ -73,6 +83,42 @@ pub struct Launch<'a> {
     pub slm_bytes: usize,
     /// Lanes that are switched on.
     pub dispatch_mask: u32,
+}
+
+impl Launch<'_> {
+    /// The arguments that arrive in r1.
+    fn inline(&self) -> &[u8] {
+        self.payload.get(..self.inline_bytes).unwrap_or(self.payload)
+    }
+
+    /// The arguments in memory, at [`ARGUMENTS`].
+    pub(crate) fn arguments(&self) -> Vec<u8> {
+        let mut arguments = self.payload[self.inline().len()..].to_vec();
+        arguments.extend_from_slice(self.local);
+        arguments
+    }
+
+    /// A thread of a group as it starts.
+    pub(crate) fn thread(&self, arch: &DpasArch, group: [u32; 3], number: u32) -> Thread {
+        let mut thread = Thread::new(arch, self.dispatch_mask);
+        self.start(&mut thread, group, number);
+        thread
+    }
+
+    /// Gives a thread the state in which it begins.
+    fn start(&self, thread: &mut Thread, [x, y, z]: [u32; 3], number: u32) {
+        thread.reset();
+        for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
+            let at = 4 * dword;
+            if let Some(place) = thread.grf.get_mut(at..at + 4) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        let (inline, start) = (self.inline(), thread.grf_bytes);
+        if let Some(place) = thread.grf.get_mut(start..start + inline.len()) {
+            place.copy_from_slice(inline);
+        }
+    }
 }
 
 /// What a launch may use.
@@ -102,11 +148,42 @@ pub fn run(
     rules: Rules,
     limits: Limits,
 ) -> Result<Report> {
+    run_groups(kernel, Engine::Executor(rules), launch, memory, limits)
+}
+
+/// Runs a kernel that [`Kernel::prepare`] has prepared: the same as [`run`], faster.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_prepared(
+    kernel: &Kernel,
+    prepared: &mut Prepared,
+    launch: &Launch<'_>,
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report> {
+    run_groups(kernel, Engine::Prepared(prepared), launch, memory, limits)
+}
+
+fn run_groups(
+    kernel: &Kernel,
+    engine: Engine<'_>,
+    launch: &Launch<'_>,
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report> {
     check(kernel, launch)?;
-    let inline = launch.payload.get(..launch.inline_bytes).unwrap_or(launch.payload);
-    let mut arguments = launch.payload[inline.len()..].to_vec();
-    arguments.extend_from_slice(launch.local);
-    let mut runner = Runner { kernel, launch, inline, arguments, rules, steps: limits.steps };
+    let arguments = launch.arguments();
+    let thread = Thread::new(&kernel.arch, launch.dispatch_mask);
+    let mut runner = Runner {
+        kernel,
+        launch,
+        arguments,
+        engine,
+        steps: limits.steps,
+        threads: vec![thread; launch.threads as usize],
+        shared: vec![0; launch.slm_bytes],
+    };
     let [x, y, z] = launch.groups;
     for z in 0..z {
         for y in 0..y {
@@ -116,6 +193,27 @@ pub fn run(
         }
     }
     Ok(Report { steps: limits.steps - runner.steps })
+}
+
+/// Who executes the instructions.
+enum Engine<'a> {
+    Executor(Rules),
+    Prepared(&'a mut Prepared),
+}
+
+impl Engine<'_> {
+    fn run(
+        &mut self,
+        thread: &mut Thread,
+        program: &Program,
+        view: &mut View<'_>,
+        steps: &mut u64,
+    ) -> std::result::Result<Stop, Trap> {
+        match self {
+            Engine::Executor(rules) => thread.run(program, view, *rules, steps),
+            Engine::Prepared(prepared) => prepared.run(thread, program, view, steps),
+        }
+    }
 }
 
 fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<()> {
@@ -151,84 +249,67 @@ fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<()> {
 struct Runner<'a> {
     kernel: &'a Kernel,
     launch: &'a Launch<'a>,
-    inline: &'a [u8],
     /// The arguments in memory.
     arguments: Vec<u8>,
-    rules: Rules,
+    engine: Engine<'a>,
     steps: u64,
+    /// The threads of the current group, and its shared memory.
+    threads: Vec<Thread>,
+    shared: Vec<u8>,
 }
 
 impl Runner<'_> {
     fn group(&mut self, group: [u32; 3], memory: &mut Memory) -> Result<()> {
-        let mut shared = vec![0; self.launch.slm_bytes];
-        let mut threads: Vec<Thread> =
-            (0..self.launch.threads).map(|number| self.thread(group, number)).collect();
-        while threads.iter().any(|thread| !thread.ended) {
+        self.shared.fill(0);
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            self.launch.start(thread, group, number as u32);
+        }
+        while self.threads.iter().any(|thread| !thread.ended) {
+            let Runner { kernel, engine, steps, threads, shared, arguments, .. } = self;
             for (number, thread) in threads.iter_mut().enumerate().filter(|(_, t)| !t.ended) {
-                let mut view = View { memory, shared: &mut shared, arguments: &self.arguments };
-                let program = &self.kernel.program;
-                let stop = thread
-                    .run(program, &mut view, self.rules, &mut self.steps)
-                    .map_err(|trap| self.place(trap, group, number))?;
+                let mut view = View { memory, shared, arguments };
+                let stop = engine
+                    .run(thread, &kernel.program, &mut view, steps)
+                    .map_err(|trap| place(kernel, trap, group, number))?;
                 if stop == Stop::Limit {
                     let message = "the launch has executed as many instructions as it may";
                     let problem = Diagnostic::invalid("Q6155", message)
                         .help("a loop may not end; the limit is an option");
-                    return Err(self.place(
-                        Trap { index: thread.position(), problem },
-                        group,
-                        number,
-                    ));
+                    let trap = Trap { index: thread.position(), problem };
+                    return Err(place(kernel, trap, group, number));
                 }
             }
-            self.barrier(&mut threads, group)?;
+            barrier(kernel, threads, group)?;
         }
         Ok(())
     }
+}
 
-    /// Lets the threads pass, if all are there.
-    fn barrier(&self, threads: &mut [Thread], group: [u32; 3]) -> Result<()> {
-        let waiting = threads.iter().position(|thread| !thread.ended);
-        let missing = threads.iter().position(|thread| !thread.signalled);
-        if let (Some(waiting), Some(missing)) = (waiting, missing) {
-            let message =
-                format!("thread {waiting} waits at a barrier that thread {missing} never reaches");
-            let problem = Diagnostic::invalid("Q6154", message);
-            let index = threads.get(waiting).map_or(0, Thread::position);
-            return Err(self.place(Trap { index, problem }, group, waiting));
-        }
-        threads.iter_mut().for_each(|thread| thread.signalled = false);
-        Ok(())
+/// Lets the threads pass, if all are there.
+fn barrier(kernel: &Kernel, threads: &mut [Thread], group: [u32; 3]) -> Result<()> {
+    let waiting = threads.iter().position(|thread| !thread.ended);
+    let missing = threads.iter().position(|thread| !thread.signalled);
+    if let (Some(waiting), Some(missing)) = (waiting, missing) {
+        let message =
+            format!("thread {waiting} waits at a barrier that thread {missing} never reaches");
+        let problem = Diagnostic::invalid("Q6154", message);
+        let index = threads.get(waiting).map_or(0, Thread::position);
+        return Err(place(kernel, Trap { index, problem }, group, waiting));
     }
+    threads.iter_mut().for_each(|thread| thread.signalled = false);
+    Ok(())
+}
 
-    fn thread(&self, group: [u32; 3], number: u32) -> Thread {
-        let arch = &self.kernel.arch;
-        let mut thread = Thread::new(arch, self.launch.dispatch_mask);
-        let [x, y, z] = group;
-        for (dword, value) in [(0, ARGUMENTS as u32), (1, x), (2, number), (6, y), (7, z)] {
-            let at = 4 * dword;
-            if let Some(place) = thread.grf.get_mut(at..at + 4) {
-                place.copy_from_slice(&value.to_le_bytes());
-            }
-        }
-        let start = arch.platform.grf_bytes() as usize;
-        if let Some(place) = thread.grf.get_mut(start..start + self.inline.len()) {
-            place.copy_from_slice(self.inline);
-        }
-        thread
-    }
-
-    /// An error with its place.
-    fn place(&self, trap: Trap, [x, y, z]: [u32; 3], thread: usize) -> Diagnostic {
-        let Trap { index, problem } = trap;
-        let name = &self.kernel.name;
-        let problem = problem.with_note(format!(
-            "kernel {name}, instruction {index}, group {x} {y} {z}, thread {thread}"
-        ));
-        match self.kernel.spans.get(index).copied().flatten() {
-            Some(span) => problem.label(span, ""),
-            None => problem,
-        }
+/// An error with its place.
+fn place(kernel: &Kernel, trap: Trap, [x, y, z]: [u32; 3], thread: usize) -> Diagnostic {
+    let Trap { index, problem } = trap;
+    let name = &kernel.name;
+    let problem = problem.with_note(format!(
+        "kernel {name}, instruction {index}, group {x} {y} {z}, thread {thread}"
+    ));
+    match kernel.spans.get(index).copied().flatten() {
+        Some(span) => problem.label(span, ""),
+        None => problem,
     }
 }
 
@@ -240,6 +321,12 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// True for addresses that are not those of the arguments.
+    fn is_apart(&self, address: u64, length: usize) -> bool {
+        let end = ARGUMENTS + self.arguments.len() as u64;
+        address >= end || address.checked_add(length as u64).is_some_and(|end| end <= ARGUMENTS)
+    }
+
     fn shared(&mut self, address: u64, length: usize) -> std::result::Result<&mut [u8], Fault> {
         let size = self.shared.len();
         let start = usize::try_from(address).ok();
@@ -284,5 +371,15 @@ impl Storage for View<'_> {
             }
             Space::Global => self.memory.store(address, bytes),
         }
+    }
+
+    fn bytes(&self, space: Space, address: u64, length: usize) -> Option<&[u8]> {
+        let is_plain = space == Space::Global && self.is_apart(address, length);
+        if is_plain { self.memory.bytes(address, length) } else { None }
+    }
+
+    fn bytes_mut(&mut self, space: Space, address: u64, length: usize) -> Option<&mut [u8]> {
+        let is_plain = space == Space::Global && self.is_apart(address, length);
+        if is_plain { self.memory.bytes_mut(address, length) } else { None }
     }
 }

@@ -51,6 +51,16 @@ pub trait Storage {
     /// When there are none, or they cannot be written.
     fn store(&mut self, space: Space, address: u64, bytes: &[u8])
     -> std::result::Result<(), Fault>;
+
+    /// Bytes that loads read, if they lie in one piece.
+    fn bytes(&self, _space: Space, _address: u64, _length: usize) -> Option<&[u8]> {
+        None
+    }
+
+    /// Bytes that stores write and loads read, if they lie in one piece.
+    fn bytes_mut(&mut self, _space: Space, _address: u64, _length: usize) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 /// No memory at all.

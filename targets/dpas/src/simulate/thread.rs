@@ -41,12 +41,12 @@ pub struct Thread {
     /// Lanes that were switched on when the thread began.
     pub dispatch_mask: u32,
     /// Bytes of a general register.
-    grf_bytes: usize,
+    pub(super) grf_bytes: usize,
     platform: Platform,
     /// The next instruction.
-    pc: usize,
+    pub(super) pc: usize,
     /// Where each lane goes on, if they have parted.
-    lanes: Option<Box<[usize; LANES]>>,
+    pub(super) lanes: Option<Box<[usize; LANES]>>,
     /// It has signalled a barrier and not yet passed it.
     pub(crate) signalled: bool,
     pub(crate) ended: bool,
@@ -91,6 +91,15 @@ impl Thread {
         }
     }
 
+    /// Back to the beginning: all registers are zero.
+    pub(super) fn reset(&mut self) {
+        self.grf.fill(0);
+        self.accumulators.fill(0);
+        (self.flags, self.address, self.control) = ([0; 4], [0; 64], 0);
+        (self.pc, self.lanes) = (0, None);
+        (self.signalled, self.ended) = (false, false);
+    }
+
     /// Executes instructions until the thread ends, waits at a barrier, or has used up `steps`, from
     /// which those are taken that were executed.
     ///
@@ -124,6 +133,16 @@ impl Thread {
     /// The index of the next instruction.
     pub fn position(&self) -> usize {
         self.pc
+    }
+
+    /// Goes on behind the next instruction without executing it.
+    pub(crate) fn skip(&mut self) {
+        self.advance(self.pc);
+    }
+
+    /// True while no lanes have branched apart.
+    pub(crate) fn is_together(&self) -> bool {
+        self.lanes.is_none()
     }
 
     /// Executes one instruction.
@@ -287,7 +306,7 @@ impl Thread {
 }
 
 /// The bit of lane 0 in the register of a flag.
-fn flag_bit(flag: u8, terms: &Terms) -> u32 {
+pub(crate) fn flag_bit(flag: u8, terms: &Terms) -> u32 {
     (u32::from(flag & 1) * 16 + terms.size.offset()) & 31
 }
 

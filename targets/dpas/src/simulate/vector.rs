@@ -2,7 +2,7 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-mod math;
+pub(super) mod math;
 
 use super::value::{Execution, Value};
 use crate::isa::vector::{Op, Terms, Type};

@@ -140,9 +140,9 @@ fn arithmetic_pipe(terms: &Terms) -> u8 {
 }
 
 /// Where registers that are no general ones begin.
-const SPECIAL: usize = 1 << 20;
+pub(crate) const SPECIAL: usize = 1 << 20;
 /// Bytes for each of them.
-const SPECIAL_BYTES: usize = 128;
+pub(crate) const SPECIAL_BYTES: usize = 128;
 
 /// The first byte of a register; nothing for null.
 fn base(register: Register, grf: usize) -> Option<usize> {

@@ -6,8 +6,7 @@ use crate::arch::Platform;
 use crate::isa::operands::{Dependency, PIPES, TokenUse};
 use crate::program::Statement;
 use crate::swsb::{Unit, unit};
-use quincunx_timeline::EventId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The dependencies of an instruction, and what it is to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,9 +43,9 @@ impl Wait {
 
 /// An instruction that was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct Done<E> {
     /// Its event.
-    pub(super) event: EventId,
+    pub(super) event: E,
     /// When its sources are read.
     pub(super) read: u64,
     /// When its results can be used.
@@ -54,30 +53,38 @@ pub(super) struct Done {
 }
 
 /// Instructions that others may name.
-#[derive(Default)]
-pub(super) struct Waits {
+pub(super) struct Waits<E> {
     /// The last instruction or macro that took each token.
-    tokens: BTreeMap<u8, Done>,
-    /// The instructions of each pipe; those of all pipes at 1.
-    pipes: [Vec<Done>; PIPES.len()],
+    tokens: BTreeMap<u8, Done<E>>,
+    /// The last instructions of each pipe; those of all pipes at 1.
+    pipes: [VecDeque<Done<E>>; PIPES.len()],
     /// The members of the open macro so far.
-    open: Option<Done>,
+    open: Option<Done<E>>,
+}
+
+/// No distance is longer.
+const FURTHEST: usize = 7;
+
+impl<E> Default for Waits<E> {
+    fn default() -> Self {
+        Waits { tokens: BTreeMap::new(), pipes: Default::default(), open: None }
+    }
 }
 
 /// The later of both in every respect.
-fn later(a: Done, b: Option<Done>) -> Done {
+fn later<E: Copy>(a: Done<E>, b: Option<Done<E>>) -> Done<E> {
     let Some(b) = b else { return a };
     let event = if b.written > a.written { b.event } else { a.event };
     Done { event, read: a.read.max(b.read), written: a.written.max(b.written) }
 }
 
-impl Waits {
+impl<E: Copy> Waits<E> {
     /// What an instruction waits for; `written` is when the wait ends.
-    pub(super) fn of(&self, wait: &Wait) -> Vec<Done> {
-        let until_read = |done: &Done| Done { written: done.read, ..*done };
+    pub(super) fn of(&self, wait: &Wait) -> Vec<Done<E>> {
+        let until_read = |done: &Done<E>| Done { written: done.read, ..*done };
         let mut found = Vec::new();
         if let Some((written, tokens)) = wait.all {
-            let named = |(token, _): &(&u8, &Done)| tokens >> **token & 1 == 1;
+            let named = |(token, _): &(&u8, &Done<E>)| tokens >> **token & 1 == 1;
             let done = self.tokens.iter().filter(named).map(|(_, done)| done);
             found.extend(done.map(|done| if written { *done } else { until_read(done) }));
         }
@@ -91,18 +98,23 @@ impl Waits {
             // Pipe 0 is that of the instruction itself.
             let pipe = if pipe == 0 { wait.pipe } else { Some(pipe) };
             let list = pipe.and_then(|pipe| self.pipes.get(usize::from(pipe)));
-            let at = |list: &Vec<Done>| list.len().checked_sub(usize::from(distance));
+            let at = |list: &VecDeque<Done<E>>| list.len().checked_sub(usize::from(distance));
             found.extend(list.and_then(|list| list.get(at(list)?)));
         }
         found
     }
 
     /// Adds an instruction.
-    pub(super) fn push(&mut self, wait: &Wait, done: Done) {
+    pub(super) fn push(&mut self, wait: &Wait, done: Done<E>) {
         match (wait.pipe, wait.dependency.token) {
             (Some(pipe), _) => {
-                self.pipes[usize::from(pipe)].push(done);
-                self.pipes[1].push(done);
+                for list in [usize::from(pipe), 1] {
+                    let list = &mut self.pipes[list];
+                    list.push_back(done);
+                    if list.len() > FURTHEST {
+                        list.pop_front();
+                    }
+                }
             }
             (None, _) if wait.atomic => self.open = Some(later(done, self.open)),
             (None, Some((TokenUse::Set, token))) => {

@@ -3,8 +3,9 @@
 use crate::ports::buffers;
 use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
-use crate::simulate::Rules;
-use crate::simulate::launch::{self, Kernel, Limits, Memory, run};
+use crate::simulate::fast::kernel::Prepared;
+use crate::simulate::launch::{self, Kernel, Limits, Memory, run, run_prepared};
+use crate::simulate::{Rules, Vectors};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
@@ -21,10 +22,10 @@ struct Bytes {
 }
 
 /// Launches that are ready to run.
-pub(super) struct Launches {
+pub(crate) struct Launches {
     device: Arc<Device>,
-    /// Kernels by their names, prepared, with their places in the program.
-    kernels: BTreeMap<String, (Kernel, usize)>,
+    /// Kernels by their names, with their places in the program; prepared for the fast simulator.
+    kernels: BTreeMap<String, (Kernel, Option<Prepared>, usize)>,
     addresses: BTreeMap<String, u64>,
     memory: Memory,
     buffers: BTreeMap<String, (Buffer, Bytes)>,
@@ -45,6 +46,8 @@ pub(super) struct Settings {
     pub(super) limit: u64,
     /// Lanes that are switched on.
     pub(super) dispatch_mask: u32,
+    /// Kernels are prepared for vector instructions of this processor.
+    pub(super) vectors: Option<Vectors>,
 }
 
 impl Launches {
@@ -77,7 +80,11 @@ impl Launches {
             buffers.insert(buffer.name.clone(), (buffer.clone(), bytes));
         }
         let names = device.kernels.iter().map(|kernel| kernel.name.clone());
-        let places = kernels.into_iter().enumerate().map(|(place, kernel)| (kernel, place));
+        let places = kernels.into_iter().enumerate().map(|(place, kernel)| {
+            let prepare = |vectors| kernel.prepare(settings.rules, vectors);
+            let prepared = settings.vectors.map(prepare);
+            (kernel, prepared, place)
+        });
         let kernels = names.zip(places).collect();
         let interface = interface.clone();
         let scales = scales(&interface)?;
@@ -128,8 +135,9 @@ impl Launches {
 
     fn start(&mut self, index: usize) -> Result<()> {
         let own = &self.device.launches[index];
-        let found = self.kernels.get(&own.kernel);
-        let (prepared, place) = found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
+        let found = self.kernels.get_mut(&own.kernel);
+        let (ready, prepared, place) =
+            found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
         let kernel = &self.device.kernels[*place];
         let payload = payload(kernel, own, &|name| self.addresses.get(name).copied())?;
         let local: Vec<u8> = (0..own.threads).flat_map(|t| local_ids(kernel, own, t)).collect();
@@ -143,7 +151,11 @@ impl Launches {
             dispatch_mask: self.settings.dispatch_mask,
         };
         let limits = Limits { steps: self.settings.limit };
-        let done = run(prepared, &started, &mut self.memory, self.settings.rules, limits);
+        let memory = &mut self.memory;
+        let done = match prepared {
+            Some(prepared) => run_prepared(ready, prepared, &started, memory, limits),
+            None => run(ready, &started, memory, self.settings.rules, limits),
+        };
         done.map(drop).map_err(|problem| {
             let layer = own.layer.as_ref().map_or(String::new(), |name| format!(", layer {name}"));
             problem.with_note(format!("in launch {index}{layer}"))
@@ -166,7 +178,8 @@ impl Launches {
         buffers::load(&grid, shape, buffer, own)
     }
 
-    fn run_all(&mut self, inputs: &Tensors, traced: bool) -> Result<Tensors> {
+    /// Puts inputs into memory, which is otherwise as it was at first.
+    pub(crate) fn enter(&mut self, inputs: &Tensors) -> Result<()> {
         self.reset(false)?;
         for port in &self.interface.inputs {
             let found = self.buffers.get(&port.name);
@@ -174,14 +187,30 @@ impl Launches {
             let own = Self::bytes_mut(&mut self.memory, bytes)?;
             buffers::store(port, buffer, given(inputs, &port.name)?, own)?;
         }
-        let mut results = Tensors::new();
-        for index in 0..self.device.launches.len() {
+        Ok(())
+    }
+
+    /// Runs the launches in order, with something to do after each.
+    pub(crate) fn run_launches(
+        &mut self,
+        after: &mut dyn FnMut(&Launches, usize) -> Result<()>,
+    ) -> Result<()> {
+        (0..self.device.launches.len()).try_for_each(|index| {
             self.start(index)?;
-            let taps = self.interface.layers.iter().filter(|tap| traced && tap.after == index);
-            for tap in taps {
-                results.insert(tap.value.clone(), self.value(&tap.place, None, &tap.shape)?);
+            after(self, index)
+        })
+    }
+
+    fn run_all(&mut self, inputs: &Tensors, traced: bool) -> Result<Tensors> {
+        self.enter(inputs)?;
+        let mut results = Tensors::new();
+        self.run_launches(&mut |launches, index| {
+            let taps = launches.interface.layers.iter();
+            for tap in taps.filter(|tap| traced && tap.after == index) {
+                results.insert(tap.value.clone(), launches.value(&tap.place, None, &tap.shape)?);
             }
-        }
+            Ok(())
+        })?;
         for port in &self.interface.outputs {
             let mut value = self.value(&port.name, Some(&port.grid), &port.shape)?;
             if let Some(scale) = self.scales.get(&port.name) {

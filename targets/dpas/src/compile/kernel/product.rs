@@ -1,7 +1,7 @@
 //! Sums of products: the systolic array over all taps and channels, then codes or whole sums.
 
 use super::super::requantise::Steps;
-use super::{Kernel, Leave, Map, Offset, Tile, Unit, bytes, float};
+use super::{Kernel, Leave, LeaveFloats, Map, Offset, Tile, Unit, float};
 use crate::arch::Platform;
 
 /// Bytes of a row of A that an instruction multiplies.
@@ -21,10 +21,45 @@ pub(in super::super) struct Shape {
     pub(in super::super) blocks: usize,
     /// Size of what a lane loads.
     pub(in super::super) unit: Unit,
-    /// The codes of A have a sign.
-    pub(in super::super) signed: bool,
-    /// How codes are made and leave; whole sums leave without.
-    pub(in super::super) leave: Option<(Steps, Leave)>,
+    /// Types of the sums, of B and of A.
+    pub(in super::super) types: [&'static str; 3],
+    pub(in super::super) end: End,
+}
+
+/// How sums leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in super::super) enum End {
+    /// As they are.
+    Sums,
+    /// As codes.
+    Codes(Steps, Leave),
+    /// As floats, multiplied by the first factor if asked for.
+    Floats(bool, LeaveFloats),
+}
+
+impl End {
+    /// Bytes of an element.
+    fn size(self) -> usize {
+        match self {
+            End::Sums => 4,
+            End::Codes(..) => 1,
+            End::Floats(_, leave) => leave.element.bytes() as usize,
+        }
+    }
+
+    /// Which of the factors it needs.
+    fn factors(self) -> [bool; 3] {
+        match self {
+            End::Sums => [false; 3],
+            End::Codes(steps, _) => [true, steps == Steps::Corrected, true],
+            End::Floats(is_scaled, _) => [is_scaled, false, false],
+        }
+    }
+
+    /// Sums leave from where they are.
+    fn stays(self) -> bool {
+        self.size() == 4
+    }
 }
 
 /// Registers of the parts of a product.
@@ -162,12 +197,14 @@ fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
         let next = Offset::Bytes((columns * 8 * grf) as i64);
         k.advance(registers.pointers + block, 1, next);
     }
-    let kind = bytes(shape.signed);
+    let [sum, weights, kind] = shape.types;
     for block in 0..columns {
         for row in 0..rows {
             let d = registers.sums + 8 * (block * rows + row);
             let (b, a) = (registers.b + 8 * block, registers.a + row * a_registers);
-            k.line(format_args!("dpas.8x8 ({lanes}|M0) r{d}:d r{d}:d r{b}:b r{a}.0:{kind}"));
+            k.line(format_args!(
+                "dpas.8x8 ({lanes}|M0) r{d}:{sum} r{d}:{sum} r{b}:{weights} r{a}.0:{kind}"
+            ));
         }
     }
 }
@@ -181,7 +218,7 @@ fn leave(
 ) {
     let Tile { rows, columns } = shape.tile;
     let (lanes, grf) = (k.lanes(), k.platform.grf_bytes() as usize);
-    let size = if shape.leave.is_some() { 1 } else { 4 };
+    let size = shape.end.size();
     // Bytes of a row of the tile, and of the columns before it.
     let width = columns * lanes * size;
     k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {width}:d"));
@@ -197,11 +234,8 @@ fn leave(
     let pointer = k.pointer(constants, &[Offset::Bytes(shape.map.lanes_out as i64)]);
     k.load_block(lane_bytes, grf, pointer);
     let factors = registers.b;
-    if let Some((steps, _)) = shape.leave {
-        for (at, place) in shape.map.factors.into_iter().enumerate() {
-            if at == 1 && steps == Steps::Plain {
-                continue;
-            }
+    for (at, place) in shape.map.factors.into_iter().enumerate() {
+        if shape.end.factors()[at] {
             let pointer = k.pointer(
                 constants,
                 &[Offset::Bytes(place as i64), Offset::Scalar { register: s, at: 2 }],
@@ -212,23 +246,36 @@ fn leave(
     let [q, e, t] = [0, 1, 2].map(|at| temporary + 1 + at);
     let packed = factors + 3 * columns;
     for block in 0..rows {
-        if let Some((steps, leave)) = shape.leave {
-            for row in 0..8 {
-                for column in 0..columns {
-                    let sum = registers.sums + 8 * (column * rows + block) + row;
-                    let constants = [0, 1, 2].map(|at| factors + at * columns + column);
+        for (row, column) in (0..8).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            let sum = registers.sums + 8 * (column * rows + block) + row;
+            let constants = [0, 1, 2].map(|at| factors + at * columns + column);
+            let byte = (row * columns + column) * lanes * size;
+            match shape.end {
+                End::Sums => {}
+                End::Codes(steps, leave) => {
                     code(k, steps, constants, (sum, q, e));
                     leave.write(k, q);
-                    let byte = (row * columns + column) * lanes;
                     k.pack((q, "f"), (packed, byte), leave.bytes(), t);
+                }
+                End::Floats(is_scaled, leave) => {
+                    if is_scaled {
+                        let [factor, ..] = constants;
+                        k.line(format_args!(
+                            "mul ({lanes}|M0) r{sum}.0<1>:f r{sum}.0<1;1,0>:f r{factor}.0<1;1,0>:f"
+                        ));
+                    }
+                    leave.write(k, sum);
+                    if !shape.end.stays() {
+                        k.pack_floats(sum, (packed, byte), leave.element);
+                    }
                 }
             }
         }
         let share = width / 8;
         for vector in 0..(8 * width) / (8 * lanes) {
-            let from = match shape.leave {
-                Some(_) => packed + 2 * vector,
-                None => registers.sums + 8 * block + 2 * vector,
+            let from = match shape.end.stays() {
+                false => packed + 2 * vector,
+                true => registers.sums + 8 * block + 2 * vector,
             };
             let first = 8 * block + vector * lanes / share;
             k.lane_addresses(pairs, c, (table, first, share), lane_bytes, temporary);

@@ -57,16 +57,15 @@ fn activations_come_before_the_grid() {
 }
 
 #[test]
-fn a_bias_need_not_be_whole_units() {
+fn a_bias_is_exact() {
     let mut net = Net::new();
     let x = net.coded("x", &[1, 2], &[0.5, 0.0], grid(true, 0.5, 3));
     let w = net.codes("w", &[2, 4], &[1; 8], Quantiser::symmetric(true, 2, 0.25));
-    // In units of 1/8: 2.4, 0.5, 1.5 and -2.5.
+    // In units of 1/8: about 2.4, then 0.5, 1.5 and -2.5.
     let b = net.plain("b", &[1, 4], &[0.3, 0.0625, 0.1875, -0.3125]);
     let y = net.layer("y", Op::MatMul, &[x, w]);
     net.tail("sum", Op::Binary(Binary::Add), &[b, y]);
-    let third = f64::from(0.3_f32);
-    assert_eq!(net.last(), [third + 0.125, 0.1875, 0.3125, -0.1875]);
+    assert_eq!(net.last(), [0.125 + f64::from(0.3_f32), 0.1875, 0.3125, -0.1875]);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use quincunx_graph::{Activation, Binary, Gemm, Op, Param, Quantiser, Unary, Valu
 use quincunx_num::Overflow;
 use quincunx_tensor::Tensor;
 
-fn refused(net: &Net, what: &str) {
+/// The numerics of a network do not fit, for a reason with these words.
+pub(super) fn refused(net: &Net, what: &str) {
     let problem = net.run().unwrap_err();
     assert_eq!(problem.code(), "Q6190", "{problem}");
     assert!(problem.message().contains(what), "{}", problem.message());

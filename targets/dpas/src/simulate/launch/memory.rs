@@ -76,6 +76,29 @@ impl Memory {
         self.buffers.iter_mut().find(|buffer| buffer.name == name)
     }
 
+    /// The index of the buffer that holds bytes, and where they begin in it.
+    fn place(&self, address: u64, length: usize) -> Option<(usize, usize)> {
+        let behind = self.order.partition_point(|&index| self.buffers[index].base <= address);
+        let index = *self.order.get(behind.checked_sub(1)?)?;
+        let buffer = &self.buffers[index];
+        let offset = usize::try_from(address - buffer.base).ok()?;
+        let rest = buffer.bytes.len().checked_sub(offset)?;
+        (offset < buffer.bytes.len() && length <= rest).then_some((index, offset))
+    }
+
+    /// Bytes of one buffer.
+    pub(super) fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
+        let (index, offset) = self.place(address, length)?;
+        self.buffers[index].bytes.get(offset..offset + length)
+    }
+
+    /// Bytes of one buffer that kernels may write.
+    pub(super) fn bytes_mut(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (index, offset) = self.place(address, length)?;
+        let buffer = &mut self.buffers[index];
+        if buffer.writable { buffer.bytes.get_mut(offset..offset + length) } else { None }
+    }
+
     /// The buffer that holds bytes, and where they begin in it.
     fn find(&self, address: u64, length: usize) -> std::result::Result<(usize, usize), Fault> {
         let behind = self.order.partition_point(|&index| self.buffers[index].base <= address);

@@ -34,7 +34,7 @@ impl Program {
     }
 
     /// The instruction so many bytes from one; the number of instructions at the end.
-    fn target(&self, index: usize, bytes: i32) -> Result<usize> {
+    pub(in crate::simulate) fn target(&self, index: usize, bytes: i32) -> Result<usize> {
         let from = self.starts.get(index).copied().unwrap_or(0);
         let to = from.checked_add_signed(bytes as isize);
         to.and_then(|to| self.indices.get(&to).copied()).ok_or_else(|| {

@@ -1,0 +1,119 @@
+//! Layers of floats: sums in f32, each step rounded once, and results rounded to what is stored.
+//!
+//! The order of a sum is part of the machine's arithmetic: the bias, then the rows and columns of a
+//! window, and of every position the channels. Products are rounded before they are added.
+
+mod products;
+
+use super::finish::Tail;
+use super::misfit;
+use super::numbers::Float;
+use super::numerics::Held;
+use super::operands::bias_sum;
+use super::pools::Pooling;
+use products::Product;
+use quincunx_diag::Result;
+use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
+
+/// A layer of floats.
+pub(in crate::golden) struct Layer {
+    operation: Operation,
+    /// What operands are held as.
+    x: Float,
+    /// Results are brought to at least the first, then to at most the second.
+    limits: [f32; 2],
+    /// What results are held as.
+    stored: Float,
+}
+
+enum Operation {
+    Product(Product),
+    Pool(Pooling),
+    /// Every number times 1.
+    Each,
+    /// The sum of two values.
+    Sum,
+}
+
+impl Layer {
+    /// The layer that these nodes are, each of which reads the one before it. Operands that are no
+    /// constants are held as `x`.
+    ///
+    /// # Errors
+    /// `Q6190` for nodes that are no layer of floats.
+    pub(in crate::golden) fn new(
+        graph: &Graph,
+        nodes: &[&Node],
+        x: Float,
+        held: Held,
+    ) -> Result<Layer> {
+        let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
+        let shape = |id: ValueId| &graph[id].shape[..];
+        let input = first.input(0).map(shape).unwrap_or_default();
+        let (operation, rest) = match &first.op {
+            Op::Binary(Binary::Add) => {
+                check_sum(graph, first)?;
+                (Operation::Sum, rest)
+            }
+            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+                let sum = bias_sum(graph, rest);
+                let product = Product::new(graph, first, sum, (x, held.channels))?;
+                (Operation::Product(product), &rest[usize::from(sum.is_some())..])
+            }
+            op => match Pooling::of(op, input, shape(first.output))? {
+                Some(pooling) => (Operation::Pool(pooling), rest),
+                None => (Operation::Each, nodes),
+            },
+        };
+        let tail = Tail::new(rest)?;
+        if tail.grid.is_some() {
+            return Err(misfit("a layer of floats ends with a quantiser"));
+        }
+        // They were f32 before.
+        let limits = tail.limits.map(|limit| limit as f32);
+        Ok(Layer { operation, x, limits, stored: held.stored })
+    }
+
+    /// The result, given the numbers of the operands of the first node; `None` when the second of a
+    /// sum lacks.
+    pub(in crate::golden) fn apply(&self, x: &[f32], other: Option<&[f32]>) -> Option<Vec<f32>> {
+        let mut results = match &self.operation {
+            Operation::Product(product) => product.apply(x),
+            Operation::Pool(pooling) if pooling.is_max => {
+                pooling.apply(x, |window| window.reduce(f32::max).unwrap_or(0.0))
+            }
+            Operation::Pool(pooling) => {
+                let share = 1.0 / pooling.divisor as f32;
+                let factors = |sum, number| sum + self.x.factor(number);
+                pooling.apply(x, |window| window.fold(0.0, factors) * share)
+            }
+            Operation::Each => x.iter().map(|&number| self.x.factor(number)).collect(),
+            Operation::Sum => x.iter().zip(other?).map(|(a, b)| a + b).collect(),
+        };
+        for result in &mut results {
+            *result = self.stored.round(self.limited(*result).into());
+        }
+        Some(results)
+    }
+
+    /// What is left of a sum. No limit changes nothing; a limit takes the place of NaN.
+    fn limited(&self, sum: f32) -> f32 {
+        let [low, high] = self.limits;
+        let sum = if low == f32::NEG_INFINITY { sum } else { sum.max(low) };
+        if high == f32::INFINITY { sum } else { sum.min(high) }
+    }
+}
+
+/// Both operands of a sum are values of the result's shape.
+///
+/// # Errors
+/// `Q6190` for others.
+fn check_sum(graph: &Graph, sum: &Node) -> Result<()> {
+    if sum.operands().any(|id| graph[id].constant.is_some()) {
+        return Err(misfit("a sum has a constant operand"));
+    }
+    if sum.operands().any(|id| graph[id].shape != graph[sum.output].shape) {
+        return Err(misfit("a sum repeats an operand"));
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Convolutions and matrix products of floats.
+
+use crate::golden::misfit;
+use crate::golden::numbers::Float;
+use crate::golden::operands::{Operands, Windows};
+use crate::golden::pools::place;
+use quincunx_diag::Result;
+use quincunx_graph::{Graph, Node, Value};
+use quincunx_tensor::{DType, View};
+use std::num::NonZeroUsize;
+
+/// Positions whose sums are computed side by side; the order of every sum stays.
+const LANES: usize = 16;
+
+/// One number of every position.
+type Lanes = [f32; LANES];
+
+/// A product of floats with constant weights.
+pub(super) struct Product {
+    x: Float,
+    /// What the weights of an output are multiplied with; rows of a matrix without them.
+    windows: Option<Windows>,
+    /// Those of an output one after the other, in the order of its sum.
+    weights: Vec<f32>,
+    /// Weights of an output; at least 1.
+    depth: usize,
+    /// Which number of a row each weight of an output is multiplied with; in order without it.
+    order: Option<Vec<usize>>,
+    /// What the sum of every output begins with.
+    biases: Vec<f32>,
+}
+
+impl Product {
+    /// The product that a node is, with the bias that a sum behind it adds, if there is one.
+    ///
+    /// # Errors
+    /// `Q6190` for weights and biases that are no f32 constants or do not fit, and for attributes
+    /// that the machine does not have.
+    pub(super) fn new(
+        graph: &Graph,
+        node: &Node,
+        sum: Option<&Node>,
+        (x, channels): (Float, Option<NonZeroUsize>),
+    ) -> Result<Product> {
+        let Operands { windows, alpha, weights, matrix, bias } = Operands::new(graph, node, sum)?;
+        if alpha != 1.0 {
+            return Err(misfit(format!("a product of floats has the factor {alpha}")));
+        }
+        let biases = match bias {
+            Some(bias) => bias.per_output(&floats(bias.value)?)?,
+            None => vec![0.0; matrix.outputs],
+        };
+        let weights = floats(weights)?.into_iter().map(|weight| x.factor(x.round(weight.into())));
+        let mut weights = matrix.by_output(weights.collect());
+        let depth = matrix.depth;
+        if let Some(windows) = &windows {
+            let taps = windows.taps();
+            let shape = [matrix.outputs, depth / taps, taps];
+            weights = View::new(&weights, &shape).permute(&[0, 2, 1]).to_vec();
+        }
+        let mut order = None;
+        if let Some(channels) = channels {
+            if windows.is_some() || depth % channels != 0 {
+                return Err(misfit("a product has other rows than images of its channels"));
+            }
+            let shape = [matrix.outputs, channels.get(), depth / channels];
+            weights = View::new(&weights, &shape).permute(&[0, 2, 1]).to_vec();
+            let places: Vec<usize> = (0..depth).collect();
+            order = Some(View::new(&places, &shape[1..]).permute(&[1, 0]).to_vec());
+        }
+        Ok(Product { x, windows, weights, depth, order, biases })
+    }
+
+    /// The sums, in the order of the result.
+    pub(super) fn apply(&self, x: &[f32]) -> Vec<f32> {
+        let Some(windows) = &self.windows else { return self.of_rows(x) };
+        x.chunks_exact(windows.image()).flat_map(|image| self.of_image(windows, image)).collect()
+    }
+
+    fn of_rows(&self, x: &[f32]) -> Vec<f32> {
+        let (depth, outputs) = (self.depth, self.biases.len());
+        let mut results = vec![0.0; x.len() / depth * outputs];
+        let mut patches = vec![[0.0; LANES]; depth];
+        let tiles = x.chunks(LANES * depth).zip(results.chunks_mut(LANES * outputs));
+        for (rows, results) in tiles {
+            for (lane, row) in rows.chunks_exact(depth).enumerate() {
+                let place = |at: usize| self.order.as_ref().map_or(at, |order| order[at]);
+                for (at, lanes) in patches.iter_mut().enumerate() {
+                    lanes[lane] = self.x.factor(row[place(at)]);
+                }
+            }
+            for output in 0..outputs {
+                let sums = self.sums(output, &patches);
+                let results = results.iter_mut().skip(output).step_by(outputs);
+                results.zip(sums).for_each(|(result, sum)| *result = sum);
+            }
+        }
+        results
+    }
+
+    fn of_image(&self, windows: &Windows, image: &[f32]) -> Vec<f32> {
+        let (positions, plane) = (windows.positions(), windows.input.iter().product::<usize>());
+        let mut results = vec![0.0; positions * self.biases.len()];
+        let channels = windows.channels / windows.groups;
+        let outputs = self.biases.len() / windows.groups;
+        let mut patches = vec![[0.0; LANES]; self.depth];
+        for first in (0..positions).step_by(LANES) {
+            let tile = first..positions.min(first + LANES);
+            let reads = |at| windows.window.reads(&place(at, &windows.output), &windows.input);
+            let reads: Vec<Vec<(usize, usize)>> = tile.clone().map(reads).collect();
+            for (group, image) in image.chunks_exact(channels * plane).enumerate() {
+                // What lies in the padding is 0.
+                patches.fill([0.0; LANES]);
+                for (lane, reads) in reads.iter().enumerate() {
+                    for &(element, tap) in reads {
+                        let numbers = image.iter().skip(element).step_by(plane);
+                        let patches = patches[tap * channels..].iter_mut();
+                        let numbers = numbers.zip(patches);
+                        numbers.for_each(|(&number, lanes)| lanes[lane] = self.x.factor(number));
+                    }
+                }
+                for output in group * outputs..(group + 1) * outputs {
+                    let sums = self.sums(output, &patches);
+                    let results = &mut results[output * positions..][tile.clone()];
+                    results.copy_from_slice(&sums[..tile.len()]);
+                }
+            }
+        }
+        results
+    }
+
+    /// The sums of an output: of every position the bias, and each product added to it in turn.
+    fn sums(&self, output: usize, patches: &[Lanes]) -> Lanes {
+        let weights = &self.weights[output * self.depth..][..self.depth];
+        let mut sums = [self.biases[output]; LANES];
+        for (numbers, weight) in patches.iter().zip(weights) {
+            for (sum, number) in sums.iter_mut().zip(numbers) {
+                *sum += number * weight;
+            }
+        }
+        sums
+    }
+}
+
+/// The numbers of a constant of f32.
+///
+/// # Errors
+/// `Q6190` for another value.
+fn floats(value: &Value) -> Result<Vec<f32>> {
+    let plain = value.constant.as_ref().filter(|constant| constant.quantiser.is_none());
+    let tensor = plain.map(|constant| &constant.tensor);
+    match tensor.filter(|tensor| tensor.dtype() == DType::F32) {
+        Some(tensor) => Ok(tensor.values::<f32>()?.into_owned()),
+        None => Err(misfit(format!("{:?} is no constant of f32", value.name))),
+    }
+}
