@@ -34,6 +34,9 @@ pub(super) struct Lowered {
 fn columns(numbers: Numbers, channels: usize, lanes: usize) -> usize {
     let blocks = channels.div_ceil(lanes);
     match numbers.size() {
+        // Whole sums are not padded.
+        4 if blocks.is_multiple_of(4) => 4,
+        4 if blocks.is_multiple_of(2) => 2,
         4 => 1,
         _ if blocks > 8 || blocks.is_multiple_of(4) => 4,
         _ if blocks > 1 => 2,
@@ -383,9 +386,11 @@ impl Plan {
         let size = output.numbers.size();
         let unit = self.unit.bytes();
         let share = (STEP / unit).min(lanes);
+        // What stays in registers of its own leaves block by block.
+        let leaving = if size == 4 { 1 } else { self.tile.columns };
         let mut map = Map {
             lanes_in: constants.put(work.lane_bytes(share, unit)),
-            lanes_out: constants.put(work.lane_bytes(self.tile.columns * lanes * size / 8, 8)),
+            lanes_out: constants.put(work.lane_bytes(leaving * lanes * size / 8, 8)),
             ..Map::default()
         };
         map.rows_in[0] = constants.put(work.rows_in(0, frame, rows));

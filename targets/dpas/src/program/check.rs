@@ -194,9 +194,6 @@ impl Checker<'_> {
             (Role::Constant, None) if buffer.inside.is_none() => {
                 self.error("Q6113", place, format!("constant \"{name}\" has no data"));
             }
-            (Role::Input, Some(_)) => {
-                self.error("Q6113", place, format!("input \"{name}\" has data"));
-            }
             _ => {}
         }
         if buffer.grid.is_some_and(|(scale, _)| !(scale.is_finite() && scale > 0.0)) {

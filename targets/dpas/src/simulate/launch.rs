@@ -11,7 +11,7 @@ pub use memory::{Buffer, Memory};
 use super::fast::Vectors;
 use super::fast::kernel::Prepared;
 use super::float::Rules;
-use super::message::{Fault, Space, Storage};
+use super::message::{Fault, Space, Storage, Stretch};
 use super::thread::{Program, Stop, Thread, Trap};
 use crate::arch::DpasArch;
 use crate::program::Listing;
@@ -323,10 +323,12 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// True for addresses that are not those of the arguments.
-    fn is_apart(&self, address: u64, length: usize) -> bool {
+    /// True for global memory apart from the arguments.
+    fn is_plain(&self, Stretch { space, address, length }: Stretch) -> bool {
         let end = ARGUMENTS + self.arguments.len() as u64;
-        address >= end || address.checked_add(length as u64).is_some_and(|end| end <= ARGUMENTS)
+        let behind = address.checked_add(length as u64);
+        space == Space::Global
+            && (address >= end || behind.is_some_and(|behind| behind <= ARGUMENTS))
     }
 
     fn shared(&mut self, address: u64, length: usize) -> std::result::Result<&mut [u8], Fault> {
@@ -375,13 +377,11 @@ impl Storage for View<'_> {
         }
     }
 
-    fn bytes(&self, space: Space, address: u64, length: usize) -> Option<&[u8]> {
-        let is_plain = space == Space::Global && self.is_apart(address, length);
-        if is_plain { self.memory.bytes(address, length) } else { None }
+    fn bytes(&self, place: Stretch, hint: &mut usize) -> Option<&[u8]> {
+        if self.is_plain(place) { self.memory.bytes(place, hint) } else { None }
     }
 
-    fn bytes_mut(&mut self, space: Space, address: u64, length: usize) -> Option<&mut [u8]> {
-        let is_plain = space == Space::Global && self.is_apart(address, length);
-        if is_plain { self.memory.bytes_mut(address, length) } else { None }
+    fn bytes_mut(&mut self, place: Stretch, hint: &mut usize) -> Option<&mut [u8]> {
+        if self.is_plain(place) { self.memory.bytes_mut(place, hint) } else { None }
     }
 }

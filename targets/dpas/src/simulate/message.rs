@@ -23,6 +23,17 @@ pub enum Space {
     Shared,
 }
 
+/// Consecutive bytes of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Which memory.
+    pub space: Space,
+    /// Address of the first byte.
+    pub address: u64,
+    /// How many.
+    pub length: usize,
+}
+
 /// Why memory cannot be accessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -52,13 +63,13 @@ pub trait Storage {
     fn store(&mut self, space: Space, address: u64, bytes: &[u8])
     -> std::result::Result<(), Fault>;
 
-    /// Bytes that loads read, if they lie in one piece.
-    fn bytes(&self, _space: Space, _address: u64, _length: usize) -> Option<&[u8]> {
+    /// Bytes that loads read, if they lie in one piece. The hint says where the last ones were.
+    fn bytes(&self, _place: Stretch, _hint: &mut usize) -> Option<&[u8]> {
         None
     }
 
     /// Bytes that stores write and loads read, if they lie in one piece.
-    fn bytes_mut(&mut self, _space: Space, _address: u64, _length: usize) -> Option<&mut [u8]> {
+    fn bytes_mut(&mut self, _place: Stretch, _hint: &mut usize) -> Option<&mut [u8]> {
         None
     }
 }

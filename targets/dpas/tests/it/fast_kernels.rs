@@ -5,7 +5,7 @@ use quincunx_diag::SourceId;
 use quincunx_dpas::arch::{DpasArch, Platform};
 use quincunx_dpas::shape::RowStride;
 use quincunx_dpas::simulate::fast::kernel::Prepared;
-use quincunx_dpas::simulate::message::{Fault, Space, Storage};
+use quincunx_dpas::simulate::message::{Fault, Space, Storage, Stretch};
 use quincunx_dpas::simulate::thread::{Program, Thread};
 use quincunx_dpas::simulate::{Rules, Vectors};
 use quincunx_dpas::text;
@@ -44,12 +44,12 @@ impl Storage for Piece {
         Ok(())
     }
 
-    fn bytes(&self, _: Space, address: u64, length: usize) -> Option<&[u8]> {
-        self.0.get(self.range(address, length)?)
+    fn bytes(&self, place: Stretch, _: &mut usize) -> Option<&[u8]> {
+        self.0.get(self.range(place.address, place.length)?)
     }
 
-    fn bytes_mut(&mut self, _: Space, address: u64, length: usize) -> Option<&mut [u8]> {
-        let range = self.range(address, length)?;
+    fn bytes_mut(&mut self, place: Stretch, _: &mut usize) -> Option<&mut [u8]> {
+        let range = self.range(place.address, place.length)?;
         self.0.get_mut(range)
     }
 }

@@ -155,7 +155,6 @@ fn wrong_files_are_named_with_their_place() {
         ("element = \"d\"", "element = \"dd\"", "Q6113", "did you mean"),
         ("role = \"output\"", "role = \"out\"", "Q6113", "roles are"),
         ("role = \"output\"", "role = \"constant\"", "Q6113", "no data"),
-        ("role = \"constant\"", "role = \"input\"", "Q6113", "has data"),
         (big, "shape = [16, 64]\nrole = \"output\"\nscale = -1.0", "Q6113", "positive"),
         (big, "shape = [16, 64]\nrole = \"output\"\nbytes = 100", "Q6117", "4096"),
         (big, "shape = [16, 64]\nrole = \"output\"\nstrides = [1]", "Q6113", "strides"),

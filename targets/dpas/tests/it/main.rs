@@ -8,6 +8,7 @@ mod corruption;
 mod differential;
 mod fast;
 mod fast_kernels;
+mod fast_launches;
 mod fuzz;
 mod golden;
 mod kernels;

@@ -271,14 +271,19 @@ fn leave(
                 }
             }
         }
-        let share = width / 8;
-        for vector in 0..(8 * width) / (8 * lanes) {
+        // What stays in registers of its own leaves block by block.
+        let parts = if shape.end.stays() { columns } else { 1 };
+        let share = width / parts / 8;
+        for (part, vector) in
+            (0..parts).flat_map(|part| (0..width / parts / lanes).map(move |vector| (part, vector)))
+        {
             let from = match shape.end.stays() {
                 false => packed + 2 * vector,
-                true => registers.sums + 8 * block + 2 * vector,
+                true => registers.sums + 8 * (part * rows + block) + 2 * vector,
             };
             let first = 8 * block + vector * lanes / share;
             k.lane_addresses(pairs, c, (table, first, share), lane_bytes, temporary);
+            k.advance(pairs, lanes, Offset::Bytes((part * lanes * size) as i64));
             k.scatter(pairs, from);
         }
     }

@@ -6,6 +6,7 @@
 
 mod lanes;
 mod message;
+mod scalar;
 mod vector;
 
 use super::sums::at_level;
@@ -17,7 +18,8 @@ use crate::simulate::float::Rules;
 use crate::simulate::message::Storage;
 use crate::simulate::thread::{Program, Stop, Thread, Trap, flag_bit};
 use lanes::Lanes;
-use message::Transfer;
+use message::{Move, Transfer};
+use scalar::Scalar;
 use std::collections::BTreeSet;
 use vector::Vector;
 
@@ -47,12 +49,14 @@ impl Predicate {
 enum Code {
     /// The thread does it.
     Left,
-    /// Nothing, in order.
-    Wait,
+    /// Nothing so many times, in order.
+    Wait(usize),
     /// Goes on elsewhere if the flag of lane 0 says so.
     Jump(usize, Option<Predicate>),
     /// Adds a number to consecutive elements of 64 bits.
     Advance { at: usize, lanes: usize, by: u64 },
+    /// One lane.
+    Scalar(Scalar),
     /// Lanes.
     Vector(Box<Vector>),
     /// A message to flat memory.
@@ -86,7 +90,7 @@ impl Prepared {
             .collect();
         for (index, step) in program.steps.iter().enumerate() {
             let code = match step {
-                Step::Wait => Code::Wait,
+                Step::Wait => Code::Wait(1),
                 Step::Multiply(_) => {
                     let inside = |at: &usize| *at == index || !targets.contains(at);
                     let is_product = |at: &usize| matches!(program.steps[*at], Step::Multiply(_));
@@ -102,6 +106,15 @@ impl Prepared {
                 Step::Vector(terms) => prepared.vector(index, terms, program, arch),
             };
             prepared.codes.push(code);
+        }
+        let mut waits = 0;
+        for code in prepared.codes.iter_mut().rev() {
+            if let Code::Wait(count) = code {
+                waits += 1;
+                *count = waits;
+            } else {
+                waits = 0;
+            }
         }
         prepared
     }
@@ -125,7 +138,7 @@ impl Prepared {
 
     fn vector(&self, index: usize, terms: &Terms, program: &Program, arch: &DpasArch) -> Code {
         match terms.op {
-            Op::SyncNop | Op::SyncAllRead | Op::SyncAllWrite | Op::Nop => Code::Wait,
+            Op::SyncNop | Op::SyncAllRead | Op::SyncAllWrite | Op::Nop => Code::Wait(1),
             Op::Jmpi => match program.target(index, terms.jumps[0]) {
                 Ok(target) => Code::Jump(target, Predicate::of(terms)),
                 Err(_) => Code::Left,
@@ -140,7 +153,10 @@ impl Prepared {
                     return advance;
                 }
                 match Vector::new(terms, grf, self.bytes) {
-                    Some(vector) => Code::Vector(Box::new(vector)),
+                    Some(vector) => match Scalar::new(&vector) {
+                        Some(scalar) => Code::Scalar(scalar),
+                        None => Code::Vector(Box::new(vector)),
+                    },
                     None => Code::Left,
                 }
             }
@@ -188,7 +204,11 @@ impl Prepared {
             }
             match code {
                 Code::Left => break,
-                Code::Wait => {}
+                Code::Wait(count) => {
+                    let count = (*count as u64).min(*steps);
+                    *steps -= count - 1;
+                    next = pc + count as usize;
+                }
                 Code::Jump(target, predicate) => {
                     if predicate.is_none_or(|predicate| predicate.bits(&thread.flags) & 1 == 1) {
                         next = *target;
@@ -200,9 +220,10 @@ impl Prepared {
                         *element = u64::from_le_bytes(*element).wrapping_add(*by).to_le_bytes();
                     }
                 }
+                Code::Scalar(scalar) => scalar.run(thread),
                 Code::Vector(vector) => at_level(level, Lanes { vector, thread }),
                 Code::Transfer(transfer) => {
-                    if !transfer.run(thread, memory) {
+                    if !at_level(level, Move { transfer, thread, memory }) {
                         break;
                     }
                 }

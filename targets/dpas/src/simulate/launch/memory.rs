@@ -1,6 +1,6 @@
 //! Global memory: buffers at addresses.
 
-use crate::simulate::message::Fault;
+use crate::simulate::message::{Fault, Stretch};
 use quincunx_diag::{Diagnostic, Result};
 
 /// Bytes at an address.
@@ -76,27 +76,32 @@ impl Memory {
         self.buffers.iter_mut().find(|buffer| buffer.name == name)
     }
 
-    /// The index of the buffer that holds bytes, and where they begin in it.
-    fn place(&self, address: u64, length: usize) -> Option<(usize, usize)> {
-        let behind = self.order.partition_point(|&index| self.buffers[index].base <= address);
-        let index = *self.order.get(behind.checked_sub(1)?)?;
-        let buffer = &self.buffers[index];
-        let offset = usize::try_from(address - buffer.base).ok()?;
-        let rest = buffer.bytes.len().checked_sub(offset)?;
-        (offset < buffer.bytes.len() && length <= rest).then_some((index, offset))
+    /// Where bytes begin in the buffer that the hint becomes.
+    fn place(&self, Stretch { address, length, .. }: Stretch, hint: &mut usize) -> Option<usize> {
+        let within = |index: usize| {
+            let buffer = self.buffers.get(index)?;
+            let offset = usize::try_from(address.checked_sub(buffer.base)?).ok()?;
+            let rest = buffer.bytes.len().checked_sub(offset)?;
+            (offset < buffer.bytes.len() && length <= rest).then_some(offset)
+        };
+        within(*hint).or_else(|| {
+            let behind = self.order.partition_point(|&index| self.buffers[index].base <= address);
+            *hint = *self.order.get(behind.checked_sub(1)?)?;
+            within(*hint)
+        })
     }
 
     /// Bytes of one buffer.
-    pub(super) fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
-        let (index, offset) = self.place(address, length)?;
-        self.buffers[index].bytes.get(offset..offset + length)
+    pub(super) fn bytes(&self, stretch: Stretch, hint: &mut usize) -> Option<&[u8]> {
+        let offset = self.place(stretch, hint)?;
+        self.buffers.get(*hint)?.bytes.get(offset..offset + stretch.length)
     }
 
     /// Bytes of one buffer that kernels may write.
-    pub(super) fn bytes_mut(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let (index, offset) = self.place(address, length)?;
-        let buffer = &mut self.buffers[index];
-        if buffer.writable { buffer.bytes.get_mut(offset..offset + length) } else { None }
+    pub(super) fn bytes_mut(&mut self, stretch: Stretch, hint: &mut usize) -> Option<&mut [u8]> {
+        let offset = self.place(stretch, hint)?;
+        let buffer = self.buffers.get_mut(*hint)?;
+        if buffer.writable { buffer.bytes.get_mut(offset..offset + stretch.length) } else { None }
     }
 
     /// The buffer that holds bytes, and where they begin in it.

@@ -145,7 +145,9 @@ fn whole<const N: usize>(source: &Source, file: &[u8], logic: bool) -> [i64; N] 
                 _ => widened!(i64),
             }
             if *absolute {
-                out.iter_mut().for_each(|value| *value = value.wrapping_abs());
+                for value in out.iter_mut() {
+                    *value = value.wrapping_abs();
+                }
             }
             match (negate, logic) {
                 (true, true) => out.iter_mut().for_each(|value| *value = !*value),
@@ -172,7 +174,9 @@ fn put_whole<const N: usize>(target: &Target, file: &mut [u8], values: [i64; N],
     let mut values = values;
     if target.saturate {
         let (low, high) = limits(target.ty);
-        values.iter_mut().for_each(|value| *value = (*value).clamp(low, high));
+        for value in values.iter_mut() {
+            *value = (*value).clamp(low, high);
+        }
     }
     macro_rules! narrowed {
         ($type:ty) => {{
@@ -246,41 +250,45 @@ fn chosen<T: Copy, const N: usize>(bits: u32, a: [T; N], b: [T; N]) -> [T; N] {
     out
 }
 
-#[inline(always)]
-fn each<T: Copy, const N: usize>(a: [T; N], b: [T; N], function: impl Fn(T, T) -> T) -> [T; N] {
-    let mut out = a;
-    for (place, b) in out.iter_mut().zip(b) {
-        *place = function(*place, b);
-    }
-    out
+/// The results of all lanes. No function of an operator, which need not become part of the loop and
+/// would then lack its vector instructions.
+macro_rules! each {
+    ($($of:ident),+ => $result:expr) => {{
+        let mut out = [Default::default(); N];
+        for lane in 0..N {
+            $(let $of = $of[lane];)+
+            out[lane] = $result;
+        }
+        out
+    }};
 }
 
 #[inline(always)]
 fn integers<const N: usize>(vector: &Vector, thread: &mut Thread, mask: u32, predicate: u32) {
-    let logic = matches!(vector.op, Op::And | Op::Or | Op::Xor | Op::Not);
     let file = &thread.grf;
-    let source = |index: usize| match vector.sources.get(index) {
-        Some(source) => whole::<N>(source, file, logic),
-        None => [0; N],
-    };
-    let (a, b) = (source(0), source(1));
+    let logic = matches!(vector.op, Op::And | Op::Or | Op::Xor | Op::Not);
+    let mut sources = [[0; N]; 3];
+    for (place, source) in sources.iter_mut().zip(&vector.sources) {
+        *place = whole::<N>(source, file, logic);
+    }
+    let [a, b, c] = sources;
     let count = vector.count;
-    let values = match vector.op {
+    let values: [i64; N] = match vector.op {
         Op::Mov => a,
-        Op::Not => each(a, a, |a, _| !a),
-        Op::Add => each(a, b, i64::wrapping_add),
-        Op::Add3 => each(each(a, b, i64::wrapping_add), source(2), i64::wrapping_add),
-        Op::Mul => each(a, b, i64::wrapping_mul),
-        Op::Mad => each(each(b, source(2), i64::wrapping_mul), a, i64::wrapping_add),
-        Op::And => each(a, b, |a, b| a & b),
-        Op::Or => each(a, b, |a, b| a | b),
-        Op::Xor => each(a, b, |a, b| a ^ b),
-        Op::Shl => each(a, b, |a, b| a << (b as u32 & count)),
-        Op::Asr => each(a, b, |a, b| a >> (b as u32 & count)),
+        Op::Not => each!(a => !a),
+        Op::Add => each!(a, b => a.wrapping_add(b)),
+        Op::Add3 => each!(a, b, c => a.wrapping_add(b).wrapping_add(c)),
+        Op::Mul => each!(a, b => a.wrapping_mul(b)),
+        Op::Mad => each!(a, b, c => b.wrapping_mul(c).wrapping_add(a)),
+        Op::And => each!(a, b => a & b),
+        Op::Or => each!(a, b => a | b),
+        Op::Xor => each!(a, b => a ^ b),
+        Op::Shl => each!(a, b => a << (b as u32 & count)),
+        Op::Asr => each!(a, b => a >> (b as u32 & count)),
         Op::Shr => {
             let width = vector.sources.first().map_or(32, |source| 8 * source.ty().bytes());
             let own = u64::MAX >> (64 - width);
-            each(a, b, |a, b| ((a as u64 & own) >> (b as u32 & count)) as i64)
+            each!(a, b => ((a as u64 & own) >> (b as u32 & count)) as i64)
         }
         Op::Cmp => {
             let bits = compared(vector.condition, a, b);
@@ -311,10 +319,14 @@ fn floats<const N: usize>(source: &Source, file: &[u8]) -> [f32; N] {
         Source::File { at, pattern, table, absolute, negate, .. } => {
             let mut out: [f32; N] = elements(file, *at, *pattern, table);
             if *absolute {
-                out.iter_mut().for_each(|value| *value = value.abs());
+                for value in out.iter_mut() {
+                    *value = value.abs();
+                }
             }
             if *negate {
-                out.iter_mut().for_each(|value| *value = -*value);
+                for value in out.iter_mut() {
+                    *value = -*value;
+                }
             }
             out
         }
@@ -324,28 +336,22 @@ fn floats<const N: usize>(source: &Source, file: &[u8]) -> [f32; N] {
 #[inline(always)]
 fn singles<const N: usize>(vector: &Vector, thread: &mut Thread, mask: u32, predicate: u32) {
     let file = &thread.grf;
-    let source = |index: usize| match vector.sources.get(index) {
-        Some(source) => floats::<N>(source, file),
-        None => [0.0; N],
-    };
-    let (a, b) = (source(0), source(1));
-    let values = match vector.op {
+    let mut sources = [[0.0; N]; 3];
+    for (place, source) in sources.iter_mut().zip(&vector.sources) {
+        *place = floats::<N>(source, file);
+    }
+    let [a, b, c] = sources;
+    let values: [f32; N] = match vector.op {
         Op::Mov => a,
-        Op::Add => each(a, b, |a, b| a + b),
-        Op::Mul => each(a, b, |a, b| a * b),
-        Op::Mad => {
-            let mut sums = a;
-            for (sum, (b, c)) in sums.iter_mut().zip(b.into_iter().zip(source(2))) {
-                *sum = b.mul_add(c, *sum);
-            }
-            sums
-        }
-        Op::Rndu => each(a, a, |a, _| a.ceil()),
-        Op::Rndd => each(a, a, |a, _| a.floor()),
-        Op::Rnde => each(a, a, |a, _| a.round_ties_even()),
-        Op::Rndz => each(a, a, |a, _| a.trunc()),
+        Op::Add => each!(a, b => a + b),
+        Op::Mul => each!(a, b => a * b),
+        Op::Mad => each!(a, b, c => b.mul_add(c, a)),
+        Op::Rndu => each!(a => a.ceil()),
+        Op::Rndd => each!(a => a.floor()),
+        Op::Rnde => each!(a => a.round_ties_even()),
+        Op::Rndz => each!(a => a.trunc()),
         Op::Math => match vector.function {
-            Some(function) => each(a, a, |a, _| math::value(function, a)),
+            Some(function) => each!(a => math::value(function, a)),
             None => [f32::NAN; N],
         },
         Op::Cmp => {

@@ -3,8 +3,9 @@
 use crate::arch::DpasArch;
 use crate::isa::vector::{Receiver, Terms};
 use crate::simulate::exec::enabled;
-use crate::simulate::message::{Flat, Request, Storage};
+use crate::simulate::message::{Flat, Request, Storage, Stretch};
 use crate::simulate::thread::{LANES, Thread};
+use quincunx_num::Loop;
 
 /// A message whose operands lie in the registers, and without a predicate.
 pub(super) struct Transfer {
@@ -16,6 +17,25 @@ pub(super) struct Transfer {
     part: usize,
     offset: u32,
     no_mask: bool,
+    /// Where the last bytes were.
+    hint: usize,
+}
+
+/// A message, and the thread and the memory between which it moves data. The result is
+/// that of [`Transfer::run`].
+pub(super) struct Move<'a> {
+    pub(super) transfer: &'a mut Transfer,
+    pub(super) thread: &'a mut Thread,
+    pub(super) memory: &'a mut dyn Storage,
+}
+
+impl Loop for Move<'_> {
+    type Result = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        self.transfer.run(self.thread, self.memory)
+    }
 }
 
 impl Transfer {
@@ -45,18 +65,22 @@ impl Transfer {
             part: flat.part_bytes(grf) as usize,
             offset: terms.size.offset(),
             no_mask: terms.control.no_mask(),
+            hint: 0,
         })
     }
 
     /// Does it, or nothing: then it may fail, or lanes are off.
-    #[inline]
-    pub(super) fn run(&self, thread: &mut Thread, memory: &mut dyn Storage) -> bool {
+    #[inline(always)]
+    fn run(&mut self, thread: &mut Thread, memory: &mut dyn Storage) -> bool {
         let all = u32::MAX >> (32 - self.flat.lanes);
         if enabled(thread.dispatch_mask, self.offset, self.no_mask) & all != all {
             return false;
         }
         match (self.flat.transposed, self.flat.memory) {
             (true, _) => self.block(&mut thread.grf, memory),
+            (false, 8) if self.flat.vector == 1 && self.flat.address == 8 => {
+                self.words(&mut thread.grf, memory)
+            }
             (false, 8) => self.lanes::<8, 8>(&mut thread.grf, memory),
             (false, 4) => self.lanes::<4, 4>(&mut thread.grf, memory),
             (false, 2) => self.lanes::<2, 4>(&mut thread.grf, memory),
@@ -65,6 +89,7 @@ impl Transfer {
         .is_some()
     }
 
+    #[inline(always)]
     fn address(&self, file: &[u8], lane: usize) -> u64 {
         let word =
             |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
@@ -82,25 +107,76 @@ impl Transfer {
     }
 
     /// Consecutive elements at one address.
-    fn block(&self, file: &mut [u8], memory: &mut dyn Storage) -> Option<()> {
+    #[inline(always)]
+    fn block(&mut self, file: &mut [u8], memory: &mut dyn Storage) -> Option<()> {
         let address = self.address(file, 0);
-        if !address.is_multiple_of(u64::from(self.flat.memory)) {
+        // A power of two.
+        if address & u64::from(self.flat.memory - 1) != 0 {
             return None;
         }
         let length = (self.flat.vector * self.flat.memory) as usize;
         let data = self.data..self.data + length;
+        let stretch = Stretch { space: self.flat.space, address, length };
         match self.flat.store {
-            true => {
-                memory.bytes_mut(self.flat.space, address, length)?.copy_from_slice(&file[data])
+            true => memory.bytes_mut(stretch, &mut self.hint)?.copy_from_slice(&file[data]),
+            false => file[data].copy_from_slice(memory.bytes(stretch, &mut self.hint)?),
+        }
+        Some(())
+    }
+
+    /// An element of 64 bits for every lane, at addresses of 64 bits. Often four lanes share a run
+    /// of bytes.
+    #[inline(always)]
+    fn words(&mut self, file: &mut [u8], memory: &mut dyn Storage) -> Option<()> {
+        const RUN: usize = 4;
+        let count = self.flat.lanes as usize;
+        let (words, _) = file[self.addresses..][..8 * count].as_chunks::<8>();
+        let (runs, rest) = words.as_chunks::<RUN>();
+        let mut apart = u64::from(!rest.is_empty());
+        for [start, a, b, c] in runs {
+            let start = u64::from_le_bytes(*start);
+            apart |= u64::from_le_bytes(*a).wrapping_sub(start) ^ 8;
+            apart |= u64::from_le_bytes(*b).wrapping_sub(start) ^ 16;
+            apart |= u64::from_le_bytes(*c).wrapping_sub(start) ^ 24;
+        }
+        if apart != 0 {
+            return self.lanes::<8, 8>(file, memory);
+        }
+        let mut starts = [0; LANES / RUN];
+        let starts = &mut starts[..runs.len()];
+        let (mut least, mut most, mut low) = (u64::MAX, 0, 0);
+        for (start, run) in starts.iter_mut().zip(runs) {
+            *start = u64::from_le_bytes(run[0]);
+            least = least.min(*start);
+            most = most.max(*start);
+            low |= *start;
+        }
+        if low % 8 != 0 {
+            return None;
+        }
+        let length = usize::try_from(most - least).ok()?.checked_add(8 * RUN)?;
+        let stretch = Stretch { space: self.flat.space, address: least, length };
+        let (data, _) = file[self.data..][..8 * count].as_chunks_mut::<{ 8 * RUN }>();
+        if self.flat.store {
+            let bytes = memory.bytes_mut(stretch, &mut self.hint)?;
+            for (start, data) in starts.iter().zip(data) {
+                bytes[(start - least) as usize..][..8 * RUN].copy_from_slice(data);
             }
-            false => file[data].copy_from_slice(memory.bytes(self.flat.space, address, length)?),
+            return Some(());
+        }
+        let bytes = memory.bytes(stretch, &mut self.hint)?;
+        for (start, data) in starts.iter().zip(data) {
+            let place = &bytes[(start - least) as usize..];
+            data.copy_from_slice(&place[..8 * RUN]);
+            prefetch(place);
         }
         Some(())
     }
 
     /// Elements of `M` bytes in memory and `R` in registers for every lane.
+    #[inline(always)]
     fn lanes<const M: usize, const R: usize>(
-        &self,
+        &mut self,
         file: &mut [u8],
         memory: &mut dyn Storage,
     ) -> Option<()> {
@@ -127,9 +203,10 @@ impl Transfer {
         if low % M as u64 != 0 {
             return None;
         }
+        let stretch = Stretch { space: self.flat.space, address: least, length };
         let data = &mut file[self.data..][..self.part * vector];
         if self.flat.store {
-            let bytes = memory.bytes_mut(self.flat.space, least, length)?;
+            let bytes = memory.bytes_mut(stretch, &mut self.hint)?;
             for (lane, &address) in addresses.iter().enumerate() {
                 let at = (address - least) as usize;
                 for element in 0..vector {
@@ -139,7 +216,7 @@ impl Transfer {
             }
             return Some(());
         }
-        let bytes = memory.bytes(self.flat.space, least, length)?;
+        let bytes = memory.bytes(stretch, &mut self.hint)?;
         for (lane, &address) in addresses.iter().enumerate() {
             let at = (address - least) as usize;
             for element in 0..vector {
@@ -150,4 +227,17 @@ impl Transfer {
         }
         Some(())
     }
+}
+
+/// Asks for bytes behind these: loops often load them next.
+#[inline(always)]
+fn prefetch(place: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: Any address may be asked for.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.as_ptr().wrapping_add(128).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
