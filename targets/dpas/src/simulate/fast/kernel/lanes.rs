@@ -255,7 +255,6 @@ fn chosen<T: Copy, const N: usize>(bits: u32, a: [T; N], b: [T; N]) -> [T; N] {
 macro_rules! each {
     ($($of:ident),+ => $result:expr) => {{
         let mut out = [Default::default(); N];
-        #[expect(clippy::needless_range_loop, reason = "several arrays")]
         for lane in 0..N {
             $(let $of = $of[lane];)+
             out[lane] = $result;

@@ -143,7 +143,7 @@ impl Vector {
             predicate: Predicate::of(terms),
             target,
             sources,
-            condition: condition as u8,
+            condition,
             flag: (usize::from(flag >> 1), flag_bit(flag, terms)),
             function: terms.function,
             count: if wide { 63 } else { 31 },
