@@ -521,8 +521,7 @@ impl Walk<'_> {
         }
         let tail = self.tail(id);
         if self.network.precision != Precision::Int8 {
-            let result = Form { numbers: self.numbers_of(&tail), ..forms[0] };
-            return self.push(tail, Operation::Add, node, result, None);
+            return self.push(tail, Operation::Add, node, forms[0], None);
         }
         let Some(codes) = tail.codes else {
             return Err("nothing quantises its result".to_owned());

@@ -111,6 +111,12 @@ impl Work<'_> {
         columns(self.output.0.numbers, self.output.0.extents[2], self.lanes())
     }
 
+    /// The same for kernels that compute element by element, of which a row has no more 64-bit units
+    /// than there are lanes.
+    fn element_columns(&self) -> usize {
+        self.columns().min(8 / self.output.0.numbers.size())
+    }
+
     /// Positions of the result, over all images.
     fn positions(&self) -> usize {
         let (form, _) = &self.output;
@@ -243,7 +249,7 @@ impl Work<'_> {
         self.check_sizes()?;
         let (input, image) = &self.inputs[0];
         let mut constants = Constants::default();
-        let columns = self.columns();
+        let columns = self.element_columns();
         let map = self.element_map(&mut constants, &[*frame]);
         let shape = kernel::largest::Shape {
             columns,
@@ -265,7 +271,7 @@ impl Work<'_> {
             let map = self.element_map(&mut constants, &[Frame::POINT; 2]);
             let end = kernel::add::End::Floats(self.leave_floats(element));
             let element = self.inputs[0].0.numbers.element();
-            let shape = kernel::add::Shape { columns: self.columns(), map, element, end };
+            let shape = kernel::add::Shape { columns: self.element_columns(), map, element, end };
             let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
             return self.elements("add", text, 3, constants);
         }
@@ -281,14 +287,14 @@ impl Work<'_> {
         let leave = Self::leave(codes, self.ends(codes));
         let end = kernel::add::End::Codes([terms[0], terms[1]], leave);
         let element = self.output.0.numbers.element();
-        let shape = kernel::add::Shape { columns: self.columns(), map, element, end };
+        let shape = kernel::add::Shape { columns: self.element_columns(), map, element, end };
         let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
         self.elements("add", text, 3, constants)
     }
 
     /// Constants of kernels that compute element by element.
     fn element_map(&self, constants: &mut Constants, frames: &[Frame]) -> Map {
-        let width = self.columns() * self.lanes() * self.output.0.numbers.size();
+        let width = self.element_columns() * self.lanes() * self.output.0.numbers.size();
         let lanes_out = constants.put(self.lane_bytes(width / 8, 8));
         let mut map = Map { lanes_out, ..Map::default() };
         for (operand, frame) in frames.iter().enumerate() {
@@ -306,7 +312,7 @@ impl Work<'_> {
         constants: Constants,
     ) -> Result<Lowered> {
         let text = text.ok_or_else(|| unsupported("its kernel needs too many registers"))?;
-        let width = self.columns() * self.lanes() * self.output.0.numbers.size();
+        let width = self.element_columns() * self.lanes() * self.output.0.numbers.size();
         let groups = [self.positions().div_ceil(8), self.output.1.pixel / width, 1];
         let groups = groups.map(|count| count as u32);
         Ok(Lowered { kind, text, operands, constants: constants.0, groups })
