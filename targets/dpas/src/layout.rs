@@ -2,7 +2,6 @@
 
 use crate::ports::Place;
 use crate::simulate::{Operation, Step};
-use crate::verify::operand_bytes;
 use quincunx_report::{Cell, Column, Table};
 
 /// Rows of the table of operands.
@@ -30,7 +29,7 @@ pub(crate) fn operands(steps: &[Step], place: &dyn Fn(usize) -> Place) -> Table 
         }
         names.push(("src1", format!("B {k}x{n} {}", shape.weights.name())));
         names.push(("src2", format!("A {m}x{k} {}", shape.activations.name())));
-        for ((operand, matrix), range) in names.into_iter().zip(operand_bytes(operation)) {
+        for ((operand, matrix), range) in names.into_iter().zip(operation.operand_bytes()) {
             let show = |byte: usize| {
                 let Place { name, byte } = place(byte);
                 format!("{name} byte {byte}")

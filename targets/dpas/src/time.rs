@@ -21,7 +21,6 @@ mod waits;
 use crate::arch::{DpasArch, Platform};
 use crate::simulate::{Operation, Step};
 use crate::swsb::{Unit, vector_effects};
-use crate::verify::operand_bytes;
 pub use launch::Cost;
 pub use program::{costs, launches, total};
 use quincunx_timeline::{Event, EventId, Timeline};
@@ -100,7 +99,7 @@ fn cost(step: &Step, arch: &DpasArch) -> Option<StepCost> {
     Some(match step {
         Step::Wait => return None,
         Step::Multiply(operation) => {
-            let mut reads = operand_bytes(operation);
+            let mut reads = operation.operand_bytes();
             let writes = vec![reads.remove(0)];
             StepCost {
                 systolic: true,

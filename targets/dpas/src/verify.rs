@@ -31,8 +31,3 @@ pub fn verify(program: &Program, arch: &DpasArch, allow: &Allow) -> Vec<Diagnost
         Program::Visa(kernel) => visa::verify(kernel, arch, allow),
     }
 }
-
-/// The bytes of dst, src0 (unless null), src1 and src2 of a product, in this order.
-pub(crate) fn operand_bytes(operation: &crate::simulate::Operation) -> Vec<std::ops::Range<usize>> {
-    rules::footprints(operation).into_iter().map(|(_, range)| range).collect()
-}

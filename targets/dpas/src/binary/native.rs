@@ -4,7 +4,6 @@
 use crate::arch::Platform;
 use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
-use crate::text::to_hex;
 use quincunx_diag::{Diagnostic, Problems, Result};
 use quincunx_isa::{Bits, Layout, RawInst, Table};
 
@@ -112,7 +111,7 @@ pub fn encode(inst: &native::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
     let word = native::TABLE.encode(&inst.to_raw(), native_layout(platform))?;
     let mut bytes = [0; LENGTH];
     bytes.copy_from_slice(&word.to_le_bytes()[..LENGTH]);
-    debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{} is compacted", to_hex(&bytes));
+    debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{bytes:02x?} is compacted");
     Ok(bytes)
 }
 
@@ -129,6 +128,6 @@ pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LEN
     let word = vector::TABLE.encode(&raw, vector_layout(platform))?;
     let mut bytes = [0; LENGTH];
     bytes.copy_from_slice(&word.to_le_bytes()[..LENGTH]);
-    debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{} is compacted", to_hex(&bytes));
+    debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{bytes:02x?} is compacted");
     Ok(bytes)
 }

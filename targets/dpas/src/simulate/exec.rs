@@ -8,6 +8,7 @@ use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::{Bf16, F16, FloatOverflow};
+use std::ops::Range;
 
 /// Most elements of a row of A: 64; most lanes: 32.
 const MAX_K: usize = 64;
@@ -101,6 +102,24 @@ fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8]> {
 }
 
 impl Operation {
+    /// Names of the operands with their bytes: dst, src0 (unless null), src1, src2.
+    pub(crate) fn footprints(&self) -> Vec<(&'static str, Range<usize>)> {
+        let Operation { shape, dst, src0, src1, src2, fused, .. } = *self;
+        let range = |at: usize, length: u32| at..at.saturating_add(length as usize);
+        let src2_bytes =
+            if fused { shape.fused_bytes().min(shape.src2_bytes()) } else { shape.src2_bytes() };
+        let mut list = vec![("dst", range(dst, shape.dst_bytes()))];
+        list.extend(src0.map(|src0| ("src0", range(src0, shape.src0_bytes()))));
+        list.push(("src1", range(src1, shape.src1_bytes())));
+        list.push(("src2", range(src2, src2_bytes)));
+        list
+    }
+
+    /// The bytes of the operands in this order.
+    pub(crate) fn operand_bytes(&self) -> Vec<Range<usize>> {
+        self.footprints().into_iter().map(|(_, range)| range).collect()
+    }
+
     fn run_fused(&self, state: &mut State, rules: Rules) -> Result<()> {
         let enabled = enabled(state.dispatch_mask, self.offset, self.no_mask);
         // A is read from both threads before either writes.

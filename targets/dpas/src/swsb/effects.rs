@@ -69,7 +69,7 @@ pub fn effects(statement: &Statement, arch: &DpasArch, stride: RowStride) -> Eff
         Statement::Vector(inst) => vector_effects(&inst.terms(), arch),
         Statement::Systolic(inst) => match native_operation(&inst.native(), arch, stride) {
             Ok(operation) => {
-                let mut list = crate::verify::operand_bytes(&operation);
+                let mut list = operation.operand_bytes();
                 let dst = list.remove(0);
                 Effects { unit: Unit::Systolic, reads: list, writes: vec![dst] }
             }

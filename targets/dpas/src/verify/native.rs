@@ -1,7 +1,7 @@
 //! Rules of native listings.
 
 use super::Allow;
-use super::rules::{Facts, alignment, footprints, fused, overlap, types};
+use super::rules::{Facts, alignment, fused, overlap, types};
 use super::vector;
 use crate::arch::{DpasArch, Platform};
 use crate::isa::native::Native;
@@ -58,7 +58,7 @@ fn systolic(inst: &Native, arch: &DpasArch, allow: &Allow) -> Vec<Diagnostic> {
         );
     }
     let file = arch.file_bytes() as usize;
-    for (name, range) in footprints(&operation) {
+    for (name, range) in operation.footprints() {
         if range.end > file {
             let message = format!("{name} ends at byte {} of {file} bytes", range.end);
             found.push(

@@ -6,7 +6,6 @@ use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
 use crate::simulate::Operation;
 use quincunx_diag::Diagnostic;
-use std::ops::Range;
 
 /// What is checked of an instruction, whatever it was written in.
 #[derive(Clone, Copy, Debug)]
@@ -161,23 +160,10 @@ fn sizes(facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Names of the operands with their bytes: dst, src0, src1, src2.
-pub(super) fn footprints(operation: &Operation) -> Vec<(&'static str, Range<usize>)> {
-    let Operation { shape, dst, src0, src1, src2, fused, .. } = *operation;
-    let range = |at: usize, length: u32| at..at.saturating_add(length as usize);
-    let src2_bytes =
-        if fused { shape.fused_bytes().min(shape.src2_bytes()) } else { shape.src2_bytes() };
-    let mut list = vec![("dst", range(dst, shape.dst_bytes()))];
-    list.extend(src0.map(|src0| ("src0", range(src0, shape.src0_bytes()))));
-    list.push(("src1", range(src1, shape.src1_bytes())));
-    list.push(("src2", range(src2, src2_bytes)));
-    list
-}
-
 /// dst may be src0; it may share bytes with a source in no other way.
 pub(super) fn overlap(operation: &Operation) -> Found {
     let mut found = Vec::new();
-    let list = footprints(operation);
+    let list = operation.footprints();
     let same_type = operation.shape.dst.bytes() == operation.shape.src0.bytes();
     let Some(((_, dst), sources)) = list.split_first() else { return found };
     for (name, source) in sources {

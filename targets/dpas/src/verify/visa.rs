@@ -1,7 +1,7 @@
 //! Rules of virtual kernels.
 
 use super::Allow;
-use super::rules::{Facts, alignment, footprints, fused, legal_accumulators, overlap, types};
+use super::rules::{Facts, alignment, fused, legal_accumulators, overlap, types};
 use crate::arch::DpasArch;
 use crate::isa::visa::{Var, Virtual};
 use crate::precision::Acc;
@@ -164,7 +164,7 @@ fn places(
         "src1" => inst.src1.0,
         _ => inst.src2.0,
     };
-    let list = footprints(operation);
+    let list = operation.footprints();
     // The base of a variable that is not an alias gets the alignment that its operands need.
     let base = |name: &str| {
         let index = variable(name).index()?;

@@ -168,7 +168,7 @@ fn the_golden_cases_of_dpas_pass() {
         text.contains("swsb_auto: 64 passed, 0 failed, 0 skipped\n  63 of 64 listings"),
         "{text}"
     );
-    assert!(text.ends_with("total: 2078 passed, 0 failed, 0 skipped\n"), "{text}");
+    assert!(text.ends_with("total: 2902 passed, 0 failed, 0 skipped\n"), "{text}");
 }
 
 fn tcu_golden() -> PathBuf {

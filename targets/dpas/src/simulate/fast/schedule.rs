@@ -12,7 +12,6 @@ use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
 use crate::simulate::exec::{Operation, Step};
 use crate::simulate::float::{Model, Rules};
-use crate::verify::operand_bytes;
 use quincunx_num::Level;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -86,7 +85,7 @@ impl Scheduler {
             Step::Wait => {}
             Step::Multiply(operation) if self.multiply(operation) => {}
             Step::Multiply(operation) => {
-                let dst = operand_bytes(operation).swap_remove(0);
+                let dst = operation.operand_bytes().swap_remove(0);
                 self.alone(step, dst);
             }
             // A thread does it, and the plan is not used.
@@ -126,7 +125,7 @@ impl Scheduler {
 
     /// Adds a product; false if it cannot be prepared.
     fn multiply(&mut self, operation: &Operation) -> bool {
-        let ranges = operand_bytes(operation);
+        let ranges = operation.operand_bytes();
         let inside = |range: &Range<usize>| range.start < range.end && range.end <= self.bytes;
         let Some(class) = class(&operation.shape, self.rules, self.vectors) else { return false };
         if operation.fused || !ranges.iter().all(inside) {
