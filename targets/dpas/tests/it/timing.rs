@@ -201,9 +201,9 @@ fn gemm_loop(prefetch: bool) -> Vec<String> {
         let acc = 64 + 8 * (4 * column + row);
         let b = 192 + 32 * (column / 2) + 16 * (column % 2) + 8 * step;
         let a = 8 + 16 * step + 4 * row;
-        // The second half step adds to the sums of the first.
+        // Each half step adds to the sums of the one before, which can be of the turn before.
         let end = match (row, step) {
-            (0, 1) => format!("Atomic,${}.dst", 4 + column),
+            (0, step) => format!("Atomic,${}.dst", 8 - 4 * step + column),
             (0..3, _) => "Atomic".to_owned(),
             _ => format!("${}", 4 + 4 * step + column),
         };
