@@ -138,6 +138,9 @@ impl DpasArch {
     /// cycle from the other first caches, the clock of `xe3`, the second cache of `b70` (that of
     /// `b580`, a third more).
     ///
+    /// Sizes and widths of caches, and all figures of Panther Lake, have not been checked against
+    /// these documents yet.
+    ///
     /// # Errors
     /// `Q6001` for an unknown name.
     pub fn preset(name: &str) -> Result<DpasArch> {
