@@ -274,7 +274,7 @@ impl Builder {
                 kernel
             }
         };
-        let constants = format!("{layer_name}.constants");
+        let constants = graph.fresh_value_name(&format!("{layer_name}.constants"));
         let mut buffer =
             Buffer::new(&constants, Element::Ub, &[lowered.constants.len()], Role::Constant);
         buffer.data = Some(Bytes::from(lowered.constants));
