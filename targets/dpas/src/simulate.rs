@@ -17,4 +17,4 @@ pub use decode::real;
 pub use exec::{Operation, Step, multiply};
 pub use fast::{Plan, Vectors};
 pub use float::{Model, Rules};
-pub use state::State;
+pub use state::{AlignedBytes, State};

@@ -4,10 +4,14 @@
 //! bits lie as pairs of dwords, one pair a lane.
 
 pub(super) mod add;
+pub(super) mod blocks;
+pub(super) mod end;
 pub(super) mod largest;
 pub(super) mod product;
 
 pub(super) use add::{Term, add};
+pub(super) use blocks::blocks;
+pub(super) use end::End;
 pub(super) use largest::largest;
 pub(super) use product::product;
 
@@ -194,6 +198,21 @@ impl Kernel {
         ));
     }
 
+    /// Loads blocks of a matrix into so many registers; `size` is the number of the size of elements.
+    pub(super) fn load_matrix(&mut self, (to, count): (usize, usize), payload: usize, size: u32) {
+        // 31 stands for 32.
+        let descriptor = 3 | size << 9 | (count.min(31) as u32) << 20 | 1 << 25;
+        self.line(format_args!("send.ugm (1|M0) r{to} r{payload} null:0 0x0 {descriptor:#010x}"));
+    }
+
+    /// Stores so many registers as a block of bytes of a matrix.
+    pub(super) fn store_matrix(&mut self, (from, count): (usize, usize), payload: usize) {
+        let descriptor = 7 | 1 << 25;
+        self.line(format_args!(
+            "send.ugm (1|M0) null r{payload} r{from}:{count} 0x0 {descriptor:#010x}"
+        ));
+    }
+
     /// Repeats what `body` writes; `counter` is a dword of a register.
     pub(super) fn repeat(
         &mut self,
@@ -213,6 +232,16 @@ impl Kernel {
         self.line(format_args!("add (1|M0) r{register}.{at}<1>:d r{register}.{at}<0;1,0>:d -1:w"));
         self.line(format_args!("cmp (1|M0) (gt)f0.0 null<1>:d r{register}.{at}<0;1,0>:d 0:w"));
         self.text.push_str(&format!("(W&f0.0) jmpi L{label}\n"));
+    }
+
+    /// Chooses between the floats of registers and a number.
+    fn limit(&mut self, registers: &[usize], condition: &str, end: f32) {
+        let (lanes, end) = (self.lanes(), float(end));
+        for r in registers {
+            self.line(format_args!(
+                "sel ({lanes}|M0) ({condition})f0.0 r{r}.0<1>:f r{r}.0<1;1,0>:f {end}"
+            ));
+        }
     }
 
     /// A register of f32, rounded to a type of floats and packed.
@@ -320,24 +349,21 @@ impl Leave {
         bytes(self.signed)
     }
 
-    /// Keeps differences of codes between the ends, where the type alone does not, and adds the zero.
-    pub(super) fn write(self, kernel: &mut Kernel, r: usize) {
-        let lanes = kernel.lanes();
+    /// Keeps differences of codes in registers between the ends, where the type alone does not, and adds
+    /// the zero.
+    pub(super) fn write(self, kernel: &mut Kernel, registers: &[usize]) {
         let range = if self.signed { [-128, 127] } else { [0, 255] };
         let [low, high] = self.ends;
         for (end, own, condition) in [(low, range[0], "ge"), (high, range[1], "lt")] {
             if end + self.zero != own {
-                kernel.line(format_args!(
-                    "sel ({lanes}|M0) ({condition})f0.0 r{r}.0<1>:f r{r}.0<1;1,0>:f {}",
-                    float(end as f32)
-                ));
+                kernel.limit(registers, condition, end as f32);
             }
         }
         if self.zero != 0 {
-            kernel.line(format_args!(
-                "add ({lanes}|M0) r{r}.0<1>:f r{r}.0<1;1,0>:f {}",
-                float(self.zero as f32)
-            ));
+            let (lanes, zero) = (kernel.lanes(), float(self.zero as f32));
+            for r in registers {
+                kernel.line(format_args!("add ({lanes}|M0) r{r}.0<1>:f r{r}.0<1;1,0>:f {zero}"));
+            }
         }
     }
 }
@@ -355,15 +381,11 @@ pub(super) struct LeaveFloats {
 }
 
 impl LeaveFloats {
-    /// Keeps the floats of a register between the ends.
-    pub(super) fn write(self, kernel: &mut Kernel, r: usize) {
-        let lanes = kernel.lanes();
+    /// Keeps the floats of registers between the ends.
+    pub(super) fn write(self, kernel: &mut Kernel, registers: &[usize]) {
         for (end, condition) in self.ends.into_iter().zip(["ge", "lt"]) {
             if end.is_finite() {
-                let end = float(end);
-                kernel.line(format_args!(
-                    "sel ({lanes}|M0) ({condition})f0.0 r{r}.0<1>:f r{r}.0<1;1,0>:f {end}"
-                ));
+                kernel.limit(registers, condition, end);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A layer becomes a kernel's text, its constants and the groups of its launch.
 
-use super::kernel::product::{End, STEP, Shape as ProductShape};
-use super::kernel::{self, Leave, LeaveFloats, Map, Term, Tile, Unit};
+use super::kernel::blocks::{Matrix, RUN, Shape as BlocksShape};
+use super::kernel::product::{STEP, Shape as ProductShape};
+use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Unit};
 use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
 use super::place::Image;
 use super::requantise::{Channel, Ends, Factors, Steps};
@@ -30,6 +31,11 @@ pub(super) struct Lowered {
     pub(super) groups: [u32; 3],
 }
 
+/// Matrices begin at a multiple of this.
+const LINE: usize = 64;
+/// Most rows of a run.
+const LONGEST: usize = 32;
+
 /// Blocks of columns of a tile for so many channels: as many as divide their blocks.
 fn columns(numbers: Numbers, channels: usize, lanes: usize) -> usize {
     let blocks = channels.div_ceil(lanes);
@@ -46,9 +52,23 @@ fn columns(numbers: Numbers, channels: usize, lanes: usize) -> usize {
 
 /// Bytes of a pixel of a result: whole tiles.
 pub(super) fn pixel(form: &Form, platform: Platform) -> usize {
+    aligned(padded(form, platform) * form.numbers.size(), platform)
+}
+
+/// Channels of whole tiles.
+fn padded(form: &Form, platform: Platform) -> usize {
     let lanes = platform.lanes() as usize;
     let width = columns(form.numbers, form.extents[2], lanes) * lanes;
-    form.extents[2].next_multiple_of(width) * form.numbers.size()
+    form.extents[2].next_multiple_of(width)
+}
+
+/// Bytes of a pixel such that blocks of matrices can begin with it, where there are some and it is not
+/// small.
+pub(super) fn aligned(pixel: usize, platform: Platform) -> usize {
+    match platform.is_second() && pixel > LINE / 2 {
+        true => pixel.next_multiple_of(LINE),
+        false => pixel,
+    }
 }
 
 /// The layer on a machine.
@@ -208,41 +228,132 @@ impl Work<'_> {
 
     fn product(&self, frame: &Frame, product: &Product) -> Result<Lowered> {
         self.check_sizes()?;
-        let (_, image) = &self.inputs[0];
         let mut tile = Tile { rows: 4, columns: self.columns() };
         while tile.rows > 1 && 4 * tile.rows >= self.positions() {
             tile.rows /= 2;
         }
-        let mut last = None;
+        let ending = self.ending(product)?;
         // Smaller tiles until the registers suffice.
         for _ in 0..4 {
-            let made = Plan::new(self, frame, product, tile, image)?;
-            let mut constants = Constants::default();
-            let (map, end) = made.constants(self, frame, product, &mut constants)?;
-            let shape = ProductShape {
-                tile,
-                map,
-                loops: made.loops.clone(),
-                spread: made.spread,
-                blocks: made.blocks,
-                unit: made.unit,
-                types: self.types(),
-                end,
+            let lowered = match self.blocks(frame, product, tile, &ending)? {
+                None => self.gathered(frame, product, tile, &ending)?,
+                lowered => lowered,
             };
-            let platform = self.arch.platform;
-            if let Some(text) = kernel::product(&shape, platform, self.arch.grfs) {
-                let rows = self.positions().div_ceil(8 * tile.rows);
-                let groups = [rows, made.blocks, made.groups].map(|count| count as u32);
-                let constants = constants.0;
-                return Ok(Lowered { kind: "product", text, operands: 2, constants, groups });
+            if let Some(lowered) = lowered {
+                return Ok(lowered);
             }
-            last = Some(tile);
             match tile {
                 Tile { rows: 2.., .. } => tile.rows /= 2,
                 _ => tile.columns = (tile.columns / 2).max(1),
             }
         }
-        Err(unsupported(format!("a kernel with the tile {last:?} needs too many registers")))
+        Err(unsupported(format!("a kernel with the tile {tile:?} needs too many registers")))
+    }
+
+    /// With loads of elements; `None` if there are too few registers.
+    fn gathered(
+        &self,
+        frame: &Frame,
+        product: &Product,
+        tile: Tile,
+        ending: &Ending,
+    ) -> Result<Option<Lowered>> {
+        let is_run = product.groups == 1 && (frame.dilate[1] == 1 || frame.kernel[1] == 1);
+        let made = Plan::new(self, frame, product, (tile, is_run));
+        let mut constants = Constants::default();
+        let mut map = made.tables(self, frame, &mut constants);
+        made.put(self, (frame, product), ending, &mut constants, &mut map);
+        let shape = ProductShape {
+            tile,
+            map,
+            loops: made.loops.clone(),
+            spread: made.spread,
+            blocks: made.blocks,
+            unit: made.unit,
+            types: self.types(),
+            end: ending.end,
+        };
+        let text = kernel::product(&shape, self.arch.platform, self.arch.grfs);
+        let rows = self.positions().div_ceil(8 * tile.rows);
+        let groups = [rows, made.blocks, made.groups].map(|count| count as u32);
+        let constants = constants.0;
+        Ok(text.map(|text| Lowered { kind: "product", text, operands: 2, constants, groups }))
+    }
+
+    /// With blocks of matrices; `None` if values do not lie in such, or there are too few registers.
+    fn blocks(
+        &self,
+        frame: &Frame,
+        product: &Product,
+        tile: Tile,
+        ending: &Ending,
+    ) -> Result<Option<Lowered>> {
+        let Some(runs) = Runs::new(self, frame, tile) else { return Ok(None) };
+        let made = Plan::new(self, frame, product, (tile, false));
+        let [rows, columns, steps] = [made.loops[0], made.loops[1], made.loops[2]];
+        let (input, output) = (&self.inputs[0].1, &self.output.1);
+        let last = (made.blocks - 1) * made.spread[0] + (made.groups - 1) * made.spread[1];
+        let fits = last + steps.0 * STEP <= input.pixel && columns.1.is_multiple_of(LINE);
+        if !fits {
+            return Ok(None);
+        }
+        let depths = [2, 1].into_iter().filter(|&depth| steps.0.is_multiple_of(depth));
+        for depth in depths {
+            let mut shape = BlocksShape {
+                tile,
+                run: runs.length,
+                depth,
+                map: Map::default(),
+                window: [rows, columns],
+                steps: steps.0,
+                spread: made.spread,
+                blocks: made.blocks,
+                types: self.types(),
+                end: ending.end,
+            };
+            if kernel::blocks(&shape, self.arch.platform, self.arch.grfs).is_none() {
+                continue;
+            }
+            let a = Matrix { width: input.pixel, rows: runs.length, pitch: runs.pitch };
+            let c = Matrix { width: output.pixel, rows: 8, pitch: output.pixel };
+            let b_rows = made.steps().len() * made.blocks * made.groups * tile.columns * 8;
+            let mut constants = Constants::default();
+            constants.put(shape.payloads(a, b_rows, c));
+            shape.map.rows_in[0] = constants.put(runs.table(8 * tile.rows / runs.length));
+            made.put(self, (frame, product), ending, &mut constants, &mut shape.map);
+            let text = kernel::blocks(&shape, self.arch.platform, self.arch.grfs);
+            let groups =
+                [runs.list.len().div_ceil(8 * tile.rows / runs.length), made.blocks, made.groups];
+            let groups = groups.map(|count| count as u32);
+            let constants = constants.0;
+            return Ok(text.map(|text| Lowered {
+                kind: "product",
+                text,
+                operands: 2,
+                constants,
+                groups,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// What the sums of a product become.
+    fn ending(&self, product: &Product) -> Result<Ending> {
+        Ok(match self.output.0.numbers {
+            Numbers::Sums => Ending { end: End::Sums, factors: Vec::new() },
+            Numbers::Floats(element) => {
+                let factor = Factors { high: product.factor, ..Factors::default() };
+                Ending {
+                    end: End::Floats(product.factor != 1.0, self.leave_floats(element)),
+                    factors: vec![factor; product.outputs],
+                }
+            }
+            Numbers::Codes(codes) => {
+                let ends = self.ends(codes);
+                let (steps, factors) = factors(product, codes, ends)?;
+                Ending { end: End::Codes(steps, Work::leave(codes, ends)), factors }
+            }
+        })
     }
 
     fn largest(&self, frame: &Frame) -> Result<Lowered> {
@@ -319,6 +430,73 @@ impl Work<'_> {
     }
 }
 
+/// How the sums of a product leave, with the factors of its channels.
+struct Ending {
+    end: End,
+    factors: Vec<Factors>,
+}
+
+/// Positions of a result that follow each other in rows of a matrix, in the operand and in the result.
+struct Runs {
+    /// Rows of a run: 8, 16 or 32.
+    length: usize,
+    /// Bytes from one row of the operand to the next.
+    pitch: usize,
+    /// First byte of a run in the operand and in the result, and its rows.
+    list: Vec<[usize; 3]>,
+    /// A run that does nothing of use.
+    idle: [usize; 3],
+}
+
+impl Runs {
+    /// `None` where values do not lie in such rows.
+    fn new(work: &Work<'_>, frame: &Frame, tile: Tile) -> Option<Runs> {
+        let (input, output) = (&work.inputs[0].1, &work.output.1);
+        let pitch = frame.stride[1] * input.pixel;
+        let starts = [work.rows_in(0, frame, 1), work.rows_out(1)];
+        let aligned = |at: usize| at.is_multiple_of(LINE);
+        let all = starts.iter().flatten().map(|&start| start as usize);
+        let steps = [pitch, output.pixel, output.dump(), frame.dilate[0] * input.row()];
+        if !work.arch.platform.is_second() || !all.chain(steps).all(aligned) {
+            return None;
+        }
+        let mut rows: Vec<[usize; 3]> = Vec::new();
+        for (&a, &c) in starts[0].iter().zip(&starts[1]) {
+            let (a, c) = (a as usize, c as usize);
+            match rows.last_mut() {
+                Some([first_a, first_c, count])
+                    if a == *first_a + *count * pitch && c == *first_c + *count * output.pixel =>
+                {
+                    *count += 1;
+                }
+                _ => rows.push([a, c, 1]),
+            }
+        }
+        // The fewest rows that nobody needs, then the longest runs.
+        let computed = |length: usize| -> usize {
+            rows.iter().map(|[.., count]| count.next_multiple_of(length)).sum()
+        };
+        let lengths = [LONGEST, 16, 8].into_iter().filter(|&length| length <= 8 * tile.rows);
+        let length = lengths.min_by_key(|&length| computed(length))?;
+        let cut = |&[a, c, count]: &[usize; 3]| {
+            let run =
+                move |at: usize| [a + at * pitch, c + at * output.pixel, length.min(count - at)];
+            (0..count).step_by(length).map(run).collect::<Vec<_>>()
+        };
+        let list = rows.iter().flat_map(cut).collect();
+        Some(Runs { length, pitch, list, idle: [0, output.dump(), 1] })
+    }
+
+    /// The runs as kernels read them, filled up to whole tiles of so many.
+    fn table(&self, runs: usize) -> Vec<u32> {
+        let count = self.list.len().next_multiple_of(runs);
+        let all = self.list.iter().chain(std::iter::repeat(&self.idle)).take(count);
+        let run =
+            |&[a, c, rows]: &[usize; 3]| -> [u32; RUN] { [a as u32, c as u32, rows as u32 - 1, 0] };
+        all.flat_map(run).collect()
+    }
+}
+
 /// How a product is cut.
 struct Plan {
     tile: Tile,
@@ -337,13 +515,12 @@ impl Plan {
         work: &Work<'_>,
         frame: &Frame,
         product: &Product,
-        tile: Tile,
-        image: &Image,
-    ) -> Result<Plan> {
+        (tile, is_run): (Tile, bool),
+    ) -> Plan {
+        let image = &work.inputs[0].1;
         let width = tile.columns * work.lanes();
-        let size = work.output.0.numbers.size();
         let bytes = work.inputs[0].0.numbers.size();
-        let outputs = work.output.1.pixel / size;
+        let outputs = padded(&work.output.0, work.arch.platform);
         let inputs = product.inputs;
         let per_group = product.outputs / product.groups;
         let step = width / per_group * inputs;
@@ -358,7 +535,6 @@ impl Plan {
             (outputs / width, 1, [0, 0], inputs * product.groups)
         };
         let [rows, columns] = frame.kernel;
-        let is_run = product.groups == 1 && (frame.dilate[1] == 1 || columns == 1);
         let down = (rows, frame.dilate[0] * image.row());
         let loops = match is_run {
             true => {
@@ -376,20 +552,13 @@ impl Plan {
         let is_aligned =
             steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
         let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
-        Ok(Plan { tile, loops, spread, blocks, groups, unit, is_run })
+        Plan { tile, loops, spread, blocks, groups, unit, is_run }
     }
 
-    /// The constants of the layer.
-    fn constants(
-        &self,
-        work: &Work<'_>,
-        frame: &Frame,
-        product: &Product,
-        constants: &mut Constants,
-    ) -> Result<(Map, End)> {
+    /// The tables by which elements are loaded and stored.
+    fn tables(&self, work: &Work<'_>, frame: &Frame, constants: &mut Constants) -> Map {
         let (lanes, rows) = (work.lanes(), 8 * self.tile.rows);
-        let (output, image) = &work.output;
-        let size = output.numbers.size();
+        let size = work.output.0.numbers.size();
         let unit = self.unit.bytes();
         let share = (STEP / unit).min(lanes);
         // What stays in registers of its own leaves block by block.
@@ -401,22 +570,27 @@ impl Plan {
         };
         map.rows_in[0] = constants.put(work.rows_in(0, frame, rows));
         map.rows_out = constants.put(work.rows_out(rows));
+        map
+    }
+
+    /// The constants of the columns, and B.
+    fn put(
+        &self,
+        work: &Work<'_>,
+        (frame, product): (&Frame, &Product),
+        ending: &Ending,
+        constants: &mut Constants,
+        map: &mut Map,
+    ) {
         // Columns beyond the channels have no weights; their sums are zero.
-        let columns = image.pixel / size;
+        let columns = padded(&work.output.0, work.arch.platform);
         let channel = |at: usize| (at < product.outputs).then_some(at);
         let addend = |at: usize| channel(at).map_or(0, |at| product.addends[at] as u32);
         map.addends = constants.put((0..columns).map(addend));
-        let mut end = End::Sums;
-        if let Numbers::Floats(element) = output.numbers {
-            let factor = |at: usize| channel(at).map_or(0, |_| product.factor.to_bits());
-            map.factors[0] = constants.put((0..columns).map(factor));
-            end = End::Floats(product.factor != 1.0, work.leave_floats(element));
-        }
-        if let Numbers::Codes(codes) = output.numbers {
-            let ends = work.ends(codes);
-            let (steps, factors) = factors(product, codes, ends)?;
+        if ending.end != End::Sums {
             let part = |take: &dyn Fn(&Factors) -> f32| -> Vec<u32> {
-                let of = |at: usize| channel(at).map_or(0, |at| take(&factors[at]).to_bits());
+                let of =
+                    |at: usize| channel(at).map_or(0, |at| take(&ending.factors[at]).to_bits());
                 (0..columns).map(of).collect()
             };
             map.factors = [
@@ -424,12 +598,10 @@ impl Plan {
                 constants.put(part(&|factors| factors.low)),
                 constants.put(part(&|factors| factors.bias)),
             ];
-            end = End::Codes(steps, Work::leave(codes, ends));
         }
         let weights = self.weights(work, frame, product);
         map.weights = constants.put([]);
         constants.0.extend(weights);
-        Ok((map, end))
     }
 
     /// B: for every block of columns all steps, for every step the blocks of lanes, as the

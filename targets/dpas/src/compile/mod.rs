@@ -105,7 +105,7 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
             Operation::Enter => {
                 let pixel = match form.extents[2] * form.numbers.size() {
                     bytes @ ..=4 => bytes.next_power_of_two().max(4),
-                    bytes => bytes.next_multiple_of(8),
+                    bytes => lower::aligned(bytes.next_multiple_of(8), arch.platform),
                 };
                 images.insert(layer.output, Image::new(form, pixel));
             }

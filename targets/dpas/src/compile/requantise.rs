@@ -4,7 +4,7 @@
 //! A sum is `acc`, a whole number; its code is `round(acc * scale + bias)`, ties to even, kept
 //! between two ends. In f32 this is `round(acc * high + bias)`, in which a sum near a tie can fall
 //! on its wrong side. The longer steps look at what rounding left, `acc * high - code + acc * low +
-//! bias`, whose leading digits cancel, and correct the code where that is more than a half.
+//! bias`, whose leading digits cancel, and add that, rounded too.
 //!
 //! Both are monotone up to what they can be wrong by, which is less than the distance of two sums.
 //! So they are right everywhere when they are right at the sums next to every tie.
@@ -63,11 +63,7 @@ impl Factors {
             return code;
         }
         let left = acc.mul_add(self.low, acc.mul_add(self.high, -code)) + self.bias;
-        match left {
-            left if left > 0.5 => code + 1.0,
-            left if left < -0.5 => code - 1.0,
-            _ => code,
-        }
+        code + left.round_ties_even()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::decode::{bits_at, integer, real};
 use super::float::{Real, Rules, dot};
-use super::state::State;
+use super::state::{AlignedBytes, State};
 use crate::isa::vector::Terms;
 use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
@@ -133,7 +133,7 @@ impl Operation {
 
     /// A of two fused threads: the first half of its 32-byte registers from the first one (the odd
     /// one included), the others from the second one. Returns the number of bytes.
-    fn read_fused(&self, threads: &[Vec<u8>], a: &mut [u8]) -> Result<usize> {
+    fn read_fused(&self, threads: &[AlignedBytes], a: &mut [u8]) -> Result<usize> {
         let [first, second] = threads else {
             return Err(unpaired(threads.len()));
         };

@@ -24,7 +24,7 @@ use super::exec::Step;
 use super::float::Rules;
 use super::state::State;
 use blocks::Blocks;
-use chain::Context;
+use chain::{Chain, Context};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Level;
 use schedule::{Part, Scheduler};
@@ -116,9 +116,9 @@ impl Plan {
 
     /// Runs a part; `alone` says that no other thread has run parts since the beginning.
     fn part(&mut self, index: usize, file: &mut [u8], mask: u32, alone: bool) -> Result<()> {
-        let (unpack, kept, chains) = match &self.parts[index] {
+        let (unpack, kept, chains, pairs) = match &self.parts[index] {
             Part::Step(step) => return step.run_alone(file, mask, self.rules),
-            Part::Group { unpack, kept, chains } => (unpack, kept, chains),
+            Part::Group { unpack, kept, chains, pairs } => (unpack, kept, chains, pairs),
         };
         if file.len() != self.bytes {
             let found = file.len();
@@ -129,10 +129,16 @@ impl Plan {
             self.blocks.unpack(run, file, self.level);
         }
         let (blocks, level, rules) = (&self.blocks, self.level, self.rules);
-        chains.iter().try_for_each(|chain| {
+        let run = |chain: &Chain, file: &mut [u8]| {
             let shape = &chain.first().shape;
             chain.run(file, Context { blocks, level, rules, dispatch_mask: mask, shape })
-        })
+        };
+        for pairs in pairs {
+            if !pairs.run(file, blocks, mask) {
+                pairs.chains.iter().try_for_each(|chain| run(chain, file))?;
+            }
+        }
+        chains.iter().try_for_each(|chain| run(chain, file))
     }
 
     /// Steps that are left to the executor.

@@ -13,7 +13,7 @@ pub use control::Program;
 use super::exec::{Operation, Step, enabled, multiply_in_thread};
 use super::float::Rules;
 use super::message::{NoStorage, Storage};
-use super::state::State;
+use super::state::{AlignedBytes, State};
 use super::value::Value;
 use super::vector::{Computation, Lane};
 use crate::arch::{DpasArch, Platform};
@@ -29,7 +29,7 @@ const ACCUMULATORS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Bytes of the general registers.
-    pub grf: Vec<u8>,
+    pub grf: AlignedBytes,
     /// Flag registers of 32 bits.
     pub flags: [u32; 4],
     /// Bytes of the address register.
@@ -76,7 +76,7 @@ impl Thread {
     /// A thread whose registers are zero.
     pub fn new(arch: &DpasArch, dispatch_mask: u32) -> Thread {
         Thread {
-            grf: vec![0; arch.file_bytes() as usize],
+            grf: AlignedBytes::new(arch.file_bytes() as usize),
             flags: [0; 4],
             address: [0; 64],
             accumulators: vec![0; ACCUMULATORS * arch.platform.grf_bytes() as usize / 4],

@@ -10,7 +10,7 @@ use quincunx_dpas::precision::{Acc, Precision};
 use quincunx_dpas::program::{Kernel, Program};
 use quincunx_dpas::shape::{RowStride, Shape};
 use quincunx_dpas::simulate::lower::{Memory, listing_steps, visa_operation};
-use quincunx_dpas::simulate::{Operation, Rules, State, Step};
+use quincunx_dpas::simulate::{AlignedBytes, Operation, Rules, State, Step};
 use quincunx_dpas::verify::{Allow, verify};
 
 /// Corruptions of each form of code.
@@ -160,7 +160,7 @@ fn run(operation: Operation, state: &State) -> Result<State, Diagnostic> {
 }
 
 /// Equal bytes; in dst any NaN equals any NaN.
-fn agree(found: &State, expected: &[Vec<u8>], operation: &Operation) -> bool {
+fn agree(found: &State, expected: &[AlignedBytes], operation: &Operation) -> bool {
     let end = operation.dst + operation.shape.dst_bytes() as usize;
     found.threads.iter().zip(expected).all(|(found, expected)| {
         let dst = operation.dst..end;

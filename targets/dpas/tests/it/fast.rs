@@ -207,7 +207,7 @@ fn check(
         let code = |problem: &Option<quincunx_diag::Diagnostic>| problem.as_ref().map(|p| p.code());
         assert_eq!(code(&result), code(&problem), "{name:?} {vectors:?}");
         for (found, expected) in found.threads.iter().zip(&expected.threads) {
-            let byte = found.iter().zip(expected).position(|(a, b)| a != b);
+            let byte = found.iter().zip(expected.iter()).position(|(a, b)| a != b);
             if let Some(byte) = byte {
                 let (a, b) = (&found[byte & !3..][..4], &expected[byte & !3..][..4]);
                 panic!("{name:?} {vectors:?} byte {byte}: {a:x?} not {b:x?}: {rules:?} {steps:?}");

@@ -63,7 +63,9 @@ fn memory(device: &Device, random: &mut Random) -> Memory {
             bytes[..data.len()].copy_from_slice(data);
         }
         let writable = buffer.role != Role::Constant;
-        memory.add(Buffer { name: buffer.name.clone(), base, bytes, writable }).unwrap();
+        memory
+            .add(Buffer { name: buffer.name.clone(), base, bytes: bytes.into(), writable })
+            .unwrap();
     }
     memory
 }

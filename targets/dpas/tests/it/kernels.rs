@@ -90,7 +90,8 @@ fn product(kernel: &Listing, case: &Value) -> Vec<u8> {
         [("a", bytes("a")), ("b", bytes("b")), ("c", c)].into_iter().enumerate()
     {
         let base = (at as u64 + 1) << 32;
-        let buffer = Buffer { name: name.to_owned(), base, bytes, writable: name == "c" };
+        let buffer =
+            Buffer { name: name.to_owned(), base, bytes: bytes.into(), writable: name == "c" };
         memory.add(buffer).unwrap();
         payload.extend(base.to_le_bytes());
     }
@@ -108,7 +109,7 @@ fn product(kernel: &Listing, case: &Value) -> Vec<u8> {
     };
     let limits = Limits { steps: 1_000_000 };
     run(&kernel, &launch, &mut memory, Rules::default(), limits).unwrap();
-    memory.buffer("c").unwrap().bytes.clone()
+    memory.buffer("c").unwrap().bytes.to_vec()
 }
 
 #[test]

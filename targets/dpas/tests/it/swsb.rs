@@ -16,7 +16,7 @@ const STRIDE: RowStride = RowStride::Full;
 fn start(arch: &DpasArch, seed: u64) -> State {
     let mut random = Random::new(seed);
     let bytes = random.bytes(arch.file_bytes() as usize);
-    State { threads: vec![bytes], dispatch_mask: u32::MAX }
+    State { threads: vec![bytes.into()], dispatch_mask: u32::MAX }
 }
 
 /// Runs the instructions of a listing in order.

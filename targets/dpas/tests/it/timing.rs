@@ -403,7 +403,14 @@ fn the_matrix_product_is_one() {
     {
         let base = (at as u64 + 1) << 24;
         payload.extend(base.to_le_bytes());
-        memory.add(launch::Buffer { name: name.to_owned(), base, bytes, writable: true }).unwrap();
+        memory
+            .add(launch::Buffer {
+                name: name.to_owned(),
+                base,
+                bytes: bytes.into(),
+                writable: true,
+            })
+            .unwrap();
     }
     payload.resize(64, 0);
     let kernel = listing(&gemm(n as u32, true), arch.platform);

@@ -171,7 +171,7 @@ fn run_text(text: &str, threads: u32, slm: usize, bytes: usize) -> Result<Vec<u8
     let kernel = Kernel::new("k", &listing(text, HPC), &arch(HPC), RowStride::Full).unwrap();
     let mut memory = Memory::new();
     let base = 0x10_0000_0000u64;
-    let buffer = Buffer { name: "out".into(), base, bytes: vec![0; bytes], writable: true };
+    let buffer = Buffer { name: "out".into(), base, bytes: vec![0; bytes].into(), writable: true };
     memory.add(buffer).unwrap();
     let payload = base.to_le_bytes();
     let limits = Limits { steps: 100_000 };
@@ -181,7 +181,7 @@ fn run_text(text: &str, threads: u32, slm: usize, bytes: usize) -> Result<Vec<u8
         assert!(problem.notes().iter().any(|note| note.contains("kernel k")), "{problem:?}");
         problem.code().to_owned()
     })?;
-    Ok(memory.buffer("out").unwrap().bytes.clone())
+    Ok(memory.buffer("out").unwrap().bytes.to_vec())
 }
 
 /// Every thread writes its number to shared memory, waits, and stores its neighbour's.
@@ -253,7 +253,7 @@ fn random_programs_end() {
         }
         let program = Program::new(&listing, &arch, RowStride::Full).unwrap();
         let mut thread = Thread::new(&arch, random.next() as u32);
-        thread.grf = random.bytes(arch.file_bytes() as usize);
+        thread.grf = random.bytes(arch.file_bytes() as usize).into();
         let mut steps = 500;
         match thread.run(&program, &mut NoStorage, Rules::default(), &mut steps) {
             Ok(_) => ended += 1,

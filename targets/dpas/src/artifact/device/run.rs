@@ -5,7 +5,7 @@ use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
 use crate::simulate::fast::kernel::Prepared;
 use crate::simulate::launch::{self, Kernel, Limits, Memory, run, run_prepared};
-use crate::simulate::{Rules, Vectors};
+use crate::simulate::{AlignedBytes, Rules, Vectors};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
@@ -70,7 +70,7 @@ impl Launches {
             let (owner, start) = match &buffer.inside {
                 Some((outer, at)) => (outer, usize::try_from(*at).map_err(|_| too_large(buffer))?),
                 None => {
-                    let (name, bytes) = (buffer.name.clone(), vec![0; size]);
+                    let (name, bytes) = (buffer.name.clone(), AlignedBytes::new(size));
                     let writable = buffer.role != Role::Constant;
                     memory.add(launch::Buffer { name, base, bytes, writable })?;
                     (&buffer.name, 0)

@@ -69,7 +69,7 @@ pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Opt
                     }
                     End::Floats(leave) => {
                         sum_of_floats(k, shape.element, places, [x, y]);
-                        leave.write(k, x);
+                        leave.write(k, &[x]);
                         k.pack_floats(x, to, leave.element);
                     }
                 }
@@ -109,7 +109,7 @@ fn sum(
     k.line(format_args!("mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f {first}"));
     k.line(format_args!("mad ({n}|M0) r{x}.0<1>:f r{x}.0<1;0>:f r{y}.0<1;0>:f r{factor}.0<1>:f"));
     k.line(format_args!("rnde ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f"));
-    leave.write(k, x);
+    leave.write(k, &[x]);
 }
 
 fn sum_of_floats(

@@ -1,7 +1,7 @@
 //! Sums of products: the systolic array over all taps and channels, then codes or whole sums.
 
-use super::super::requantise::Steps;
-use super::{Kernel, Leave, LeaveFloats, Map, Offset, Tile, Unit, float};
+use super::end::{End, Places, Sums, convert};
+use super::{Kernel, Map, Offset, Tile, Unit};
 use crate::arch::Platform;
 
 /// Bytes of a row of A that an instruction multiplies.
@@ -26,42 +26,6 @@ pub(in super::super) struct Shape {
     pub(in super::super) end: End,
 }
 
-/// How sums leave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in super::super) enum End {
-    /// As they are.
-    Sums,
-    /// As codes.
-    Codes(Steps, Leave),
-    /// As floats, multiplied by the first factor if asked for.
-    Floats(bool, LeaveFloats),
-}
-
-impl End {
-    /// Bytes of an element.
-    fn size(self) -> usize {
-        match self {
-            End::Sums => 4,
-            End::Codes(..) => 1,
-            End::Floats(_, leave) => leave.element.bytes() as usize,
-        }
-    }
-
-    /// Which of the factors it needs.
-    fn factors(self) -> [bool; 3] {
-        match self {
-            End::Sums => [false; 3],
-            End::Codes(steps, _) => [true, steps == Steps::Corrected, true],
-            End::Floats(is_scaled, _) => [is_scaled, false, false],
-        }
-    }
-
-    /// Sums leave from where they are.
-    fn stays(self) -> bool {
-        self.size() == 4
-    }
-}
-
 /// Registers of the parts of a product.
 struct Registers {
     /// Scalars.
@@ -76,6 +40,8 @@ struct Registers {
     b: usize,
     /// Their addresses.
     pointers: usize,
+    /// Two blocks of eight for sums on their way.
+    temporaries: [usize; 2],
 }
 
 /// The kernel of a product; `None` when it needs more registers than there are. Its arguments are
@@ -94,7 +60,14 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         addresses: k.take(2 * rows * vectors),
         b: k.take(8 * columns),
         pointers: k.take(columns),
+        temporaries: [0; 2],
     };
+    // Where the addresses are, but for the first, if there are enough.
+    let temporaries = match 2 * rows * vectors {
+        18.. => registers.addresses + 2,
+        _ => k.take(if shape.end.factors()[1] { 16 } else { 0 }),
+    };
+    let registers = Registers { temporaries: [temporaries, temporaries + 8], ..registers };
     let [a, c, constants] = [0, 1, 2].map(|at| k.argument(at));
     let s = registers.scalars;
     let place = |k: &mut Kernel, at: usize, offset: &[Offset]| {
@@ -243,77 +216,31 @@ fn leave(
             k.load_block(factors + at * columns, columns * grf, pointer);
         }
     }
-    let [q, e, t] = [0, 1, 2].map(|at| temporary + 1 + at);
-    let packed = factors + 3 * columns;
+    let places = Places {
+        factors,
+        temporaries: registers.temporaries,
+        packed: factors + 3 * columns,
+        columns,
+    };
+    // What stays in registers of its own leaves block by block.
+    let parts = if shape.end.stays() { columns } else { 1 };
+    let (vectors, share) = (width / parts / lanes, width / parts / 8);
     for block in 0..rows {
-        for (row, column) in (0..8).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-            let sum = registers.sums + 8 * (column * rows + block) + row;
-            let constants = [0, 1, 2].map(|at| factors + at * columns + column);
-            let byte = (row * columns + column) * lanes * size;
-            match shape.end {
-                End::Sums => {}
-                End::Codes(steps, leave) => {
-                    code(k, steps, constants, (sum, q, e));
-                    leave.write(k, q);
-                    k.pack((q, "f"), (packed, byte), leave.bytes(), t);
-                }
-                End::Floats(is_scaled, leave) => {
-                    if is_scaled {
-                        let [factor, ..] = constants;
-                        k.line(format_args!(
-                            "mul ({lanes}|M0) r{sum}.0<1>:f r{sum}.0<1;1,0>:f r{factor}.0<1;1,0>:f"
-                        ));
-                    }
-                    leave.write(k, sum);
-                    if !shape.end.stays() {
-                        k.pack_floats(sum, (packed, byte), leave.element);
-                    }
-                }
-            }
-        }
-        // What stays in registers of its own leaves block by block.
-        let parts = if shape.end.stays() { columns } else { 1 };
-        let share = width / parts / 8;
-        for (part, vector) in
-            (0..parts).flat_map(|part| (0..width / parts / lanes).map(move |vector| (part, vector)))
-        {
+        let sums = Sums {
+            first: registers.sums + 8 * block,
+            stride: 8 * rows,
+            tile: Tile { rows: 1, columns },
+        };
+        convert(k, shape.end, sums, places);
+        for (part, vector) in (0..parts).flat_map(|part| (0..vectors).map(move |v| (part, v))) {
             let from = match shape.end.stays() {
-                false => packed + 2 * vector,
-                true => registers.sums + 8 * (part * rows + block) + 2 * vector,
+                false => places.packed + 2 * vector,
+                true => sums.at(part, 0) + 2 * vector,
             };
             let first = 8 * block + vector * lanes / share;
             k.lane_addresses(pairs, c, (table, first, share), lane_bytes, temporary);
             k.advance(pairs, lanes, Offset::Bytes((part * lanes * size) as i64));
             k.scatter(pairs, from);
         }
-    }
-}
-
-/// A sum becomes the difference of its code from zero, in f32.
-fn code(
-    k: &mut Kernel,
-    steps: Steps,
-    [high, low, bias]: [usize; 3],
-    (x, q, e): (usize, usize, usize),
-) {
-    let n = k.lanes();
-    k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:d"));
-    k.line(format_args!("mad ({n}|M0) r{q}.0<1>:f r{bias}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"));
-    k.line(format_args!("rnde ({n}|M0) r{q}.0<1>:f r{q}.0<1;1,0>:f"));
-    if steps == Steps::Plain {
-        return;
-    }
-    k.line(format_args!("mad ({n}|M0) r{e}.0<1>:f -r{q}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"));
-    k.line(format_args!("mad ({n}|M0) r{e}.0<1>:f r{e}.0<1;0>:f r{x}.0<1;0>:f r{low}.0<1>:f"));
-    k.line(format_args!("add ({n}|M0) r{e}.0<1>:f r{e}.0<1;1,0>:f r{bias}.0<1;1,0>:f"));
-    for (condition, limit) in [("gt", 0.5_f32), ("lt", -0.5)] {
-        k.line(format_args!(
-            "cmp ({n}|M0) ({condition})f0.0 null<1>:f r{e}.0<1;1,0>:f {}",
-            float(limit)
-        ));
-        k.text.push_str(&format!(
-            "(W&f0.0) add ({n}|M0) r{q}.0<1>:f r{q}.0<1;1,0>:f {}\n",
-            float(limit.signum())
-        ));
     }
 }

@@ -5,7 +5,7 @@
 //! meets 32 bits of every row of A in turn.
 
 use super::blocks::{Blocks, Place};
-use super::chain::{Ends, Product, ROWS};
+use super::chain::{Ends, NONE, Pairs, Product, ROWS, WIDTH};
 use std::arch::x86_64::*;
 
 /// The bytes from a place on.
@@ -189,14 +189,7 @@ macro_rules! kernels {
                 blocks: &Blocks,
             ) {
                 // Before the sums are in registers: what is looked up here may be a call.
-                let mut correction = $zero();
-                for product in products {
-                    if let Some(place) = product.sums {
-                        let sums = blocks.elements::<i32>(place)[..LANES].as_ptr();
-                        // SAFETY: They are a vector.
-                        correction = $add(correction, unsafe { $load(sums) });
-                    }
-                }
+                let correction = correction(products, blocks);
                 let mut own = load::<R>(file, ends);
                 for product in products {
                     let (left, right) = operands(product, (R, LANES, 1), file, blocks);
@@ -218,14 +211,123 @@ macro_rules! kernels {
                         }
                     }
                 }
-                for own in &mut own {
-                    // The offset of A is 128 where A is the unsigned side, else -128.
-                    *own = match UNSIGNED_LEFT {
-                        true => $sub(*own, correction),
-                        false => $add(*own, correction),
+                store::<R>(file, ends, corrected::<R, UNSIGNED_LEFT>(own, correction));
+            }
+
+            /// Adds products of bytes to the sums of pairs of chains.
+            ///
+            /// # Safety
+            /// Plans have pairs only where the processor has the instructions; all places lie in the
+            /// registers and in the blocks.
+            pub(in super::super) unsafe fn pairs_of_dots(
+                file: &mut [u8],
+                pairs: &Pairs,
+                blocks: &Blocks,
+            ) {
+                // SAFETY: As this function says.
+                unsafe {
+                    match pairs.unsigned_left {
+                        true => two_dot_rows::<true>(file, pairs, blocks),
+                        false => two_dot_rows::<false>(file, pairs, blocks),
+                    }
+                }
+            }
+
+            #[target_feature(enable = "avx512f,avx512vl,avx512vnni")]
+            unsafe fn two_dot_rows<const UNSIGNED_LEFT: bool>(
+                file: &mut [u8],
+                pairs: &Pairs,
+                blocks: &Blocks,
+            ) {
+                let file = file.as_mut_ptr();
+                let none = [0_u8; 64];
+                let bases = [file.cast_const(), blocks.lefts(), blocks.rights(), none.as_ptr()];
+                let mut products = pairs.products.iter();
+                for pair in &pairs.sums {
+                    let [mut first, mut second] = pair.from.map(|from| {
+                        let mut sums = [$zero(); ROWS];
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            if from != NONE {
+                                // SAFETY: As this function says.
+                                unsafe {
+                                    let at = file.add(from as usize + 4 * LANES * row);
+                                    *sum = $load(at.cast());
+                                }
+                            }
+                        }
+                        sums
+                    });
+                    let mut correction = [$zero(); 2];
+                    for product in products.by_ref().take(pair.count) {
+                        // SAFETY: As this function says.
+                        unsafe {
+                            let at = |(base, at): (u8, u32)| {
+                                bases[usize::from(base & 3)].add(at as usize)
+                            };
+                            let left = at(product.left);
+                            let rights = product.rights.map(at);
+                            for (own, sums) in correction.iter_mut().zip(product.sums) {
+                                *own = $add(*own, $load(at(sums).cast()));
+                            }
+                            for group in 0..WIDTH / 4 {
+                                let [b, c] = rights.map(|right| {
+                                    $load(right.add(4 * LANES * group).cast())
+                                });
+                                for row in 0..ROWS {
+                                    let a = left.add(row * WIDTH + 4 * group);
+                                    let a = $set1(a.cast::<i32>().read_unaligned());
+                                    (first[row], second[row]) = match UNSIGNED_LEFT {
+                                        true => ($dot(first[row], a, b), $dot(second[row], a, c)),
+                                        false => ($dot(first[row], b, a), $dot(second[row], c, a)),
+                                    };
+                                }
+                            }
+                        }
+                    }
+                    for ((to, sums), correction) in
+                        pair.to.into_iter().zip([first, second]).zip(correction)
+                    {
+                        let sums = corrected::<ROWS, UNSIGNED_LEFT>(sums, correction);
+                        for (row, sum) in sums.into_iter().enumerate() {
+                            // SAFETY: As this function says.
+                            unsafe {
+                                let at = file.add(to as usize + 4 * LANES * row);
+                                $store(at.cast(), sum);
+                            }
+                        }
+                    }
+                }
+            }
+
+            /// What the offset of A adds to sums, or takes from them.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn correction(products: &[Product], blocks: &Blocks) -> $int {
+                let mut correction = $zero();
+                for product in products {
+                    if let Some(place) = product.sums {
+                        let sums = blocks.elements::<i32>(place)[..LANES].as_ptr();
+                        // SAFETY: They are a vector.
+                        correction = $add(correction, unsafe { $load(sums) });
+                    }
+                }
+                correction
+            }
+
+            /// The offset of A is 128 where A is the unsigned side, else -128.
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn corrected<const R: usize, const UNSIGNED_LEFT: bool>(
+                mut sums: [$int; R],
+                correction: $int,
+            ) -> [$int; R] {
+                for sum in &mut sums {
+                    *sum = match UNSIGNED_LEFT {
+                        true => $sub(*sum, correction),
+                        false => $add(*sum, correction),
                     };
                 }
-                store::<R>(file, ends, own);
+                sums
             }
 
             /// For every lane 128 times the sum of the bytes of rows of B.

@@ -10,6 +10,7 @@ use super::unpack::Unpack;
 use crate::precision::Precision;
 use crate::shape::Shape;
 use crate::simulate::exec::Operation;
+pub(super) use crate::simulate::state::Line;
 use quincunx_num::Level;
 use std::collections::HashMap;
 
@@ -17,16 +18,6 @@ use std::collections::HashMap;
 const MAX_WORDS: usize = 128;
 /// Most unpacked operands of a plan, in lines.
 const MAX_LINES: usize = 1 << 18;
-
-/// A vector of 512 bits of unpacked elements.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(super) struct Line([u32; 16]);
-
-// SAFETY: 16 numbers, of which all may be 0.
-unsafe impl bytemuck::Zeroable for Line {}
-// SAFETY: 16 numbers take 64 bytes, so that the alignment adds none.
-unsafe impl bytemuck::Pod for Line {}
 
 /// What elements become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -278,6 +269,16 @@ impl Blocks {
             Place::Right(line) => bytemuck::cast_slice(&self.lines[1][line as usize..]),
             Place::File(_) => &[],
         }
+    }
+
+    /// The unpacked rows of A.
+    pub(super) fn lefts(&self) -> *const u8 {
+        self.lines[0].as_ptr().cast()
+    }
+
+    /// The unpacked rows of B.
+    pub(super) fn rights(&self) -> *const u8 {
+        self.lines[1].as_ptr().cast()
     }
 
     /// True if one block follows the other, packed and unpacked, so that both are unpacked at once.

@@ -16,6 +16,11 @@ use std::ops::Range;
 /// Most rows of D.
 pub(super) const ROWS: usize = 8;
 
+/// Bytes of a row of A in pairs of chains.
+pub(super) const WIDTH: usize = 32;
+/// No place of sums.
+pub(super) const NONE: u32 = u32::MAX;
+
 /// How the products of a chain are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -73,6 +78,108 @@ pub(super) struct Chain {
     operations: Vec<Operation>,
 }
 
+/// Chains of dot products of eight rows, two by two with the same A, as one list.
+///
+/// Invariant: places lie in the registers and the blocks for which it was made.
+pub(super) struct Pairs {
+    pub(super) unsigned_left: bool,
+    lanes: u32,
+    switches: (u32, bool),
+    pub(super) sums: Vec<Pair>,
+    pub(super) products: Vec<Both>,
+    /// The chains, for where lanes are off.
+    pub(super) chains: Vec<Chain>,
+}
+
+/// Two chains.
+pub(super) struct Pair {
+    /// First bytes of src0 ([`NONE`] without) and of dst.
+    pub(super) from: [u32; 2],
+    pub(super) to: [u32; 2],
+    /// Products of each.
+    pub(super) count: usize,
+}
+
+/// A product of each. Places are the memory (registers, unpacked A, unpacked B, zeros) and the byte.
+pub(super) struct Both {
+    pub(super) left: (u8, u32),
+    pub(super) rights: [(u8, u32); 2],
+    /// For every lane 128 times the sums of B.
+    pub(super) sums: [(u8, u32); 2],
+}
+
+impl Pairs {
+    /// Takes those chains that can be computed two by two.
+    pub(super) fn take(chains: &mut Vec<Chain>) -> Vec<Pairs> {
+        let mut rest: Vec<Option<Chain>> = chains.drain(..).map(Some).collect();
+        let mut all: Vec<Pairs> = Vec::new();
+        for index in 0..rest.len() {
+            let Some(chain) = rest[index].take() else { continue };
+            let fits =
+                |other: &&mut Option<Chain>| other.as_ref().is_some_and(|other| chain.joins(other));
+            match rest.iter_mut().find(fits).and_then(Option::take) {
+                Some(other) => Pairs::add(&mut all, [chain, other]),
+                None => chains.push(chain),
+            }
+        }
+        all
+    }
+
+    fn add(all: &mut Vec<Pairs>, chains: [Chain; 2]) {
+        let [first, second] = &chains;
+        let Class::Dots { unsigned_left, .. } = first.class else { return };
+        let (lanes, switches) =
+            (first.first().shape.lanes, (first.first().offset, first.first().no_mask));
+        let is = |pairs: &Pairs| {
+            (pairs.unsigned_left, pairs.lanes, pairs.switches) == (unsigned_left, lanes, switches)
+        };
+        let index = all.iter().position(is).unwrap_or_else(|| {
+            let (sums, products) = (Vec::new(), Vec::new());
+            all.push(Pairs { unsigned_left, lanes, switches, sums, products, chains: Vec::new() });
+            all.len() - 1
+        });
+        let place = |place: Place| match place {
+            Place::File(at) => (0, at),
+            Place::Left(line) => (1, 64 * line),
+            Place::Right(line) => (2, 64 * line),
+        };
+        let both = first.products.iter().zip(&second.products).map(|(a, b)| Both {
+            left: place(a.left),
+            rights: [place(a.right), place(b.right)],
+            sums: [a.sums, b.sums].map(|sums| sums.map_or((3, 0), place)),
+        });
+        let operations = chains.each_ref().map(|chain| chain.first());
+        all[index].sums.push(Pair {
+            from: operations.map(|first| first.src0.map_or(NONE, |at| at as u32)),
+            to: operations.map(|first| first.dst as u32),
+            count: first.products.len(),
+        });
+        all[index].products.extend(both);
+        all[index].chains.extend(chains);
+    }
+
+    /// Runs them on the registers of a thread; false if lanes are off, and then nothing.
+    pub(super) fn run(&self, file: &mut [u8], blocks: &Blocks, dispatch_mask: u32) -> bool {
+        let all = u32::MAX >> (32 - self.lanes);
+        let (offset, no_mask) = self.switches;
+        let is_on = enabled(dispatch_mask, offset, no_mask) & all == all;
+        #[cfg(target_arch = "x86_64")]
+        if is_on {
+            // SAFETY: Plans have pairs only where the processor has the instructions, and the places
+            // are those of operands that lie in the registers and of the blocks of the plan.
+            unsafe {
+                match self.lanes {
+                    8 => vectors::narrow::pairs_of_dots(file, self, blocks),
+                    _ => vectors::wide::pairs_of_dots(file, self, blocks),
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (file, blocks);
+        is_on
+    }
+}
+
 /// Where the sums of a chain come from and go.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
@@ -115,6 +222,20 @@ impl Chain {
     /// The first operation: its shape is that of all, but for the depth and what src0 is.
     pub(super) fn first(&self) -> &Operation {
         &self.operations[0]
+    }
+
+    /// True if both are dot products of eight whole rows of the same A.
+    fn joins(&self, other: &Chain) -> bool {
+        let whole = |product: &Product| (product.columns(), product.stride()) == (WIDTH, WIDTH);
+        let same = |(a, b): (&Product, &Product)| a.left == b.left && whole(a) && whole(b);
+        let shape = |chain: &Chain| (chain.first().shape.lanes, chain.first().shape.repeat);
+        let switches = |chain: &Chain| (chain.first().offset, chain.first().no_mask);
+        matches!(self.class, Class::Dots { .. })
+            && self.class == other.class
+            && (shape(self), switches(self)) == (shape(other), switches(other))
+            && self.first().shape.repeat as usize == ROWS
+            && self.products.len() == other.products.len()
+            && self.products.iter().zip(&other.products).all(same)
     }
 
     /// Runs the products on the registers of a thread.

@@ -4,8 +4,11 @@
 //! thread itself does, so that its state and its errors are those of the executor. Neighbouring
 //! products are one step, unless a jump leads into their middle.
 
+mod block;
 mod lanes;
 mod message;
+#[cfg(target_arch = "x86_64")]
+mod rows;
 mod scalar;
 mod vector;
 
@@ -17,8 +20,13 @@ use crate::simulate::exec::Step;
 use crate::simulate::float::Rules;
 use crate::simulate::message::Storage;
 use crate::simulate::thread::{Program, Stop, Thread, Trap, flag_bit};
+use block::{Exchange, Matrix};
 use lanes::Lanes;
 use message::{Move, Transfer};
+#[cfg(target_arch = "x86_64")]
+use quincunx_num::Level;
+#[cfg(target_arch = "x86_64")]
+use rows::Rows;
 use scalar::Scalar;
 use std::collections::BTreeSet;
 use vector::Vector;
@@ -59,8 +67,13 @@ enum Code {
     Scalar(Scalar),
     /// Lanes.
     Vector(Box<Vector>),
+    /// Lanes of several instructions that do the same.
+    #[cfg(target_arch = "x86_64")]
+    Rows(Box<Rows>),
     /// A message to flat memory.
     Transfer(Box<Transfer>),
+    /// A message to a matrix in memory.
+    Matrix(Box<Matrix>),
     /// So many products.
     Products(Box<Plan>, usize),
 }
@@ -107,6 +120,10 @@ impl Prepared {
             };
             prepared.codes.push(code);
         }
+        #[cfg(target_arch = "x86_64")]
+        if vectors.level == Level::Avx512 {
+            prepared.join_rows(&targets);
+        }
         let mut waits = 0;
         for code in prepared.codes.iter_mut().rev() {
             if let Code::Wait(count) = code {
@@ -117,6 +134,27 @@ impl Prepared {
             }
         }
         prepared
+    }
+
+    /// Neighbouring instructions that do the same become one step, as products do.
+    #[cfg(target_arch = "x86_64")]
+    fn join_rows(&mut self, targets: &BTreeSet<usize>) {
+        let mut index = 0;
+        while index < self.codes.len() {
+            let inside = |at: &usize| *at == index || !targets.contains(at);
+            let vectors = (index..self.codes.len()).take_while(inside);
+            let vectors = vectors.map_while(|at| match &self.codes[at] {
+                Code::Vector(vector) => Some(&**vector),
+                _ => None,
+            });
+            let Some(rows) = Rows::new(vectors) else {
+                index += 1;
+                continue;
+            };
+            let count = rows.count;
+            self.codes[index] = Code::Rows(Box::new(rows));
+            index += count;
+        }
     }
 
     /// Instructions that are left to the thread.
@@ -143,10 +181,11 @@ impl Prepared {
                 Ok(target) => Code::Jump(target, Predicate::of(terms)),
                 Err(_) => Code::Left,
             },
-            Op::Send => match Transfer::new(terms, arch) {
-                Some(transfer) => Code::Transfer(Box::new(transfer)),
-                None => Code::Left,
-            },
+            Op::Send => {
+                let transfer = Transfer::new(terms, arch).map(|own| Code::Transfer(Box::new(own)));
+                let matrix = || Matrix::new(terms, arch).map(|own| Code::Matrix(Box::new(own)));
+                transfer.or_else(matrix).unwrap_or(Code::Left)
+            }
             _ => {
                 let grf = arch.platform.grf_bytes() as usize;
                 if let Some(advance) = advance(terms, grf, self.bytes) {
@@ -222,8 +261,22 @@ impl Prepared {
                 }
                 Code::Scalar(scalar) => scalar.run(thread),
                 Code::Vector(vector) => at_level(level, Lanes { vector, thread }),
+                #[cfg(target_arch = "x86_64")]
+                Code::Rows(rows) => {
+                    // Fewer steps than instructions: the thread ends in their middle.
+                    if (rows.count as u64) > *steps || !rows.run(thread) {
+                        break;
+                    }
+                    *steps -= rows.count as u64 - 1;
+                    next = pc + rows.count;
+                }
                 Code::Transfer(transfer) => {
                     if !at_level(level, Move { transfer, thread, memory }) {
+                        break;
+                    }
+                }
+                Code::Matrix(matrix) => {
+                    if !at_level(level, Exchange { matrix, thread, memory }) {
                         break;
                     }
                 }

@@ -7,7 +7,7 @@
 
 use super::Vectors;
 use super::blocks::{Block, Blocks, Form, Place, Run, whole_bytes};
-use super::chain::{Chain, Class, Product};
+use super::chain::{Chain, Class, Pairs, Product};
 use crate::precision::{Acc, Precision};
 use crate::shape::Shape;
 use crate::simulate::exec::{Operation, Step};
@@ -31,6 +31,7 @@ pub(super) enum Part {
         /// Blocks in use that earlier groups have unpacked, from the same thread.
         kept: Vec<Run>,
         chains: Vec<Chain>,
+        pairs: Vec<Pairs>,
     },
 }
 
@@ -104,8 +105,9 @@ impl Scheduler {
         if !self.chains.is_empty() {
             let unpack = self.blocks.runs(std::mem::take(&mut self.unpack).into_iter());
             let kept = self.blocks.runs(std::mem::take(&mut self.kept).into_iter());
-            let chains = std::mem::take(&mut self.chains);
-            self.parts.push(Part::Group { unpack, kept, chains });
+            let mut chains = std::mem::take(&mut self.chains);
+            let pairs = Pairs::take(&mut chains);
+            self.parts.push(Part::Group { unpack, kept, chains, pairs });
         }
         self.products = 0;
         self.reads.clear();

@@ -1,5 +1,6 @@
 //! Global memory: buffers at addresses.
 
+use crate::simulate::AlignedBytes;
 use crate::simulate::message::{Fault, Stretch};
 use quincunx_diag::{Diagnostic, Result};
 
@@ -11,7 +12,7 @@ pub struct Buffer {
     /// Address of the first byte.
     pub base: u64,
     /// The bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: AlignedBytes,
     /// Kernels may write them.
     pub writable: bool,
 }

@@ -97,36 +97,39 @@ impl Block {
     }
 
     fn fault(&self, surface: &Surface) -> Option<String> {
-        let Surface { block_width, block_height, blocks, .. } = *surface;
+        let Surface { block_width, block_height, blocks, width, pitch, .. } = *surface;
         let row = block_width.saturating_mul(self.size);
         let bytes = row.saturating_mul(blocks);
         let rows = if self.store { 8 } else { 32 };
-        let rules = [
-            (bytes > GRF, format!("a row of all blocks has {bytes} bytes, more than {GRF}")),
-            (row & 3 != 0, format!("a row of a block has {row} bytes, no multiple of 4")),
-            (block_height > rows, format!("a block has {block_height} rows, more than {rows}")),
-            (!matches!(blocks, 1 | 2 | 4), format!("there are {blocks} blocks, not 1, 2 or 4")),
-            (self.store && blocks != 1, "more than one block is stored".to_owned()),
-            (self.transposed && blocks != 1, "more than one block is transposed".to_owned()),
-            (surface.base & 63 != 0, format!("address {:#x} is no multiple of 64", surface.base)),
-            (
-                surface.width & 3 != 0 || surface.width < 32,
-                format!("a matrix has rows of {} bytes", surface.width),
-            ),
-            (
-                surface.pitch & 15 != 0 || surface.pitch < surface.width,
-                format!("rows of a matrix are {} bytes apart", surface.pitch),
-            ),
-            (
-                surface.width > 1 << 24 || surface.height > 1 << 24 || surface.pitch > 1 << 24,
-                "a matrix is larger than 2^24".to_owned(),
-            ),
+        let broken = [
+            bytes > GRF,
+            row & 3 != 0,
+            block_height > rows,
+            !matches!(blocks, 1 | 2 | 4),
+            self.store && blocks != 1,
+            self.transposed && blocks != 1,
+            surface.base & 63 != 0,
+            width & 3 != 0 || width < 32,
+            pitch & 15 != 0 || pitch < width,
+            width > 1 << 24 || surface.height > 1 << 24 || pitch > 1 << 24,
         ];
-        rules.into_iter().find(|(broken, _)| *broken).map(|(_, text)| text)
+        // Texts are made only where one is needed: programs have millions of blocks.
+        Some(match broken.iter().position(|&broken| broken)? {
+            0 => format!("a row of all blocks has {bytes} bytes, more than {GRF}"),
+            1 => format!("a row of a block has {row} bytes, no multiple of 4"),
+            2 => format!("a block has {block_height} rows, more than {rows}"),
+            3 => format!("there are {blocks} blocks, not 1, 2 or 4"),
+            4 => "more than one block is stored".to_owned(),
+            5 => "more than one block is transposed".to_owned(),
+            6 => format!("address {:#x} is no multiple of 64", surface.base),
+            7 => format!("a matrix has rows of {width} bytes"),
+            8 => format!("rows of a matrix are {pitch} bytes apart"),
+            _ => "a matrix is larger than 2^24".to_owned(),
+        })
     }
 
     /// Elements of a row of a block in registers, and its rows there.
-    fn rows(&self, surface: &Surface) -> (u32, u32) {
+    pub(in crate::simulate) fn rows(&self, surface: &Surface) -> (u32, u32) {
         let Surface { block_width, block_height, .. } = *surface;
         if self.transposed {
             return (block_height.next_power_of_two(), block_width);
@@ -139,7 +142,7 @@ impl Block {
     }
 
     /// Rows that share a dword.
-    fn group(&self) -> u32 {
+    pub(in crate::simulate) fn group(&self) -> u32 {
         4u32.checked_div(self.size).unwrap_or(1).max(1)
     }
 

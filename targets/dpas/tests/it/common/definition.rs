@@ -4,7 +4,7 @@
 use super::Random;
 use quincunx_dpas::precision::{Acc, Precision};
 use quincunx_dpas::shape::{RowStride, Shape, ops};
-use quincunx_dpas::simulate::{Model, Operation, Rules, State};
+use quincunx_dpas::simulate::{AlignedBytes, Model, Operation, Rules, State};
 use quincunx_num::Dyadic;
 
 fn bit(bytes: &[u8], at: usize) -> u64 {
@@ -151,7 +151,7 @@ fn store(acc: Acc, value: f64) -> Vec<u8> {
 }
 
 /// The whole instruction by the definition, on two threads for a fused one.
-pub fn definition(operation: &Operation, state: &State, rules: Rules) -> Vec<Vec<u8>> {
+pub fn definition(operation: &Operation, state: &State, rules: Rules) -> Vec<AlignedBytes> {
     let shape = &operation.shape;
     let (w, a) = (shape.weights.bits() as usize, shape.activations.bits() as usize);
     let ops = ops(shape.weights, shape.activations).unwrap() as usize;

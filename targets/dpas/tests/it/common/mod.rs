@@ -134,7 +134,7 @@ pub fn product(
     plant(&mut operation);
     // A planted fault may reach further than the operands.
     bytes.extend([0; 4096]);
-    let mut state = State { threads: vec![bytes], dispatch_mask: u32::MAX };
+    let mut state = State { threads: vec![bytes.into()], dispatch_mask: u32::MAX };
     Step::Multiply(operation).run(&mut state, rules).unwrap();
     state.threads[0][..shape.dst_bytes() as usize].to_vec()
 }

@@ -39,7 +39,7 @@ impl Source {
         ty
     }
 
-    fn is_modified(&self) -> bool {
+    pub(super) fn is_modified(&self) -> bool {
         matches!(*self, Source::File { absolute, negate, .. } if absolute || negate)
     }
 

@@ -1,0 +1,333 @@
+//! Sums of products from blocks of matrices: a message loads A of a run of positions, another one B of
+//! all column blocks, and what is stored ends where a run does.
+
+use super::end::{End, Places, Sums, convert};
+use super::product::STEP;
+use super::{Kernel, Map, Offset, Tile};
+use crate::arch::Platform;
+
+/// Bytes of a register where blocks exist.
+const GRF: usize = 64;
+/// Dwords of a run in the constants: its first byte in A and in the result, its rows but one, none.
+pub(in super::super) const RUN: usize = 4;
+
+/// A product as a kernel sees it. The constants begin with its payloads.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct Shape {
+    pub(in super::super) tile: Tile,
+    /// Rows of a run: 8, 16 or 32, and no more than the tile has.
+    pub(in super::super) run: usize,
+    /// Steps of a turn of the innermost loop: 1 or 2.
+    pub(in super::super) depth: usize,
+    pub(in super::super) map: Map,
+    /// Loops over rows and columns of the window: how often, and bytes of A from one to the next.
+    pub(in super::super) window: [(usize, usize); 2],
+    /// Steps of 32 bytes at a position of the window; a multiple of `depth`.
+    pub(in super::super) steps: usize,
+    /// Bytes of A from one group along y, and z, to the next.
+    pub(in super::super) spread: [usize; 2],
+    /// Groups along y.
+    pub(in super::super) blocks: usize,
+    /// Types of the sums, of B and of A.
+    pub(in super::super) types: [&'static str; 3],
+    pub(in super::super) end: End,
+}
+
+/// A matrix in memory: bytes of a row, rows, bytes from one row to the next.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Matrix {
+    pub(in super::super) width: usize,
+    pub(in super::super) rows: usize,
+    pub(in super::super) pitch: usize,
+}
+
+impl Matrix {
+    /// Its payload without what threads put into it, for blocks beside each other, of so many rows
+    /// and elements a row.
+    fn payload(self, blocks: usize, rows: usize, width: usize) -> [u32; 16] {
+        let mut payload = [0; 16];
+        payload[2] = self.width as u32 - 1;
+        payload[3] = self.rows as u32 - 1;
+        payload[4] = self.pitch as u32 - 1;
+        payload[7] = ((blocks - 1) << 16 | (rows - 1) << 8 | (width - 1)) as u32;
+        payload
+    }
+}
+
+impl Shape {
+    /// The payloads of A, of so many rows of B, and of the result.
+    pub(in super::super) fn payloads(&self, a: Matrix, b_rows: usize, c: Matrix) -> Vec<u32> {
+        let b = Matrix { width: GRF, rows: b_rows, pitch: GRF };
+        let payloads = [
+            a.payload(self.depth, self.run, STEP),
+            b.payload(1, 8 * self.tile.columns, GRF / 4),
+            c.payload(1, 8, self.stored() * GRF / 4 * self.end.size()),
+            [0; 16],
+        ];
+        payloads.concat()
+    }
+
+    fn runs(&self) -> usize {
+        8 * self.tile.rows / self.run
+    }
+
+    /// Column blocks that leave together: a row of them is at most a register.
+    fn stored(&self) -> usize {
+        self.tile.columns.min(4 / self.end.size())
+    }
+
+    /// Registers of a step of A, and of B.
+    fn step(&self) -> [usize; 2] {
+        [4 * self.tile.rows, 8 * self.tile.columns]
+    }
+
+    /// Registers in which sums are converted: factors, temporary ones, packed rows.
+    fn converted(&self) -> usize {
+        let groups = self.tile.columns / self.stored();
+        match self.end.stays() {
+            true => 0,
+            false => 3 * self.tile.columns + 16 + groups * 8 * self.tile.rows,
+        }
+    }
+}
+
+/// Registers of a kernel.
+struct Registers {
+    sums: usize,
+    /// A, run by run and step by step; then B, step by step. Sums are converted there.
+    operands: usize,
+    /// Dwords 0 to 3: bytes before the runs of this thread in the constants, its block of columns
+    /// over all groups, its bytes among the constants of columns, others; then counters of loops.
+    s: usize,
+    /// The payloads of A for every run.
+    a: Vec<usize>,
+    /// The payloads of B and of the result, and the runs.
+    b: usize,
+    c: usize,
+    runs: usize,
+    pointer: usize,
+}
+
+impl Registers {
+    fn b_operand(&self, shape: &Shape, step: usize) -> usize {
+        let [a, b] = shape.step();
+        self.operands + shape.depth * a + step * b
+    }
+}
+
+/// The kernel of a product; `None` when it needs more registers than there are. Its arguments are
+/// the addresses of A, of the result and of the constants.
+pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> Option<String> {
+    let mut kernel = Kernel::new(platform, grfs);
+    let k = &mut kernel;
+    let [a, b] = shape.step();
+    let sums = k.take(8 * shape.tile.rows * shape.tile.columns);
+    let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
+    let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
+    let others = k.take(shape.runs() - 1);
+    let r = Registers {
+        sums,
+        operands,
+        s,
+        a: [payloads].into_iter().chain(others..others + shape.runs() - 1).collect(),
+        b: payloads + 1,
+        c: payloads + 2,
+        runs: payloads + 3,
+        pointer,
+    };
+    if k.taken() > grfs {
+        return None;
+    }
+    let bytes = 4 * RUN * shape.runs();
+    k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {bytes}:d"));
+    k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:d", shape.blocks));
+    k.line(format_args!("add (1|M0) r{s}.1<1>:d r{s}.1<0;1,0>:d r0.6<0;1,0>:d"));
+    k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:d", shape.tile.columns * GRF));
+    constants(k, &r, 0, None, (payloads, 4 * GRF));
+    constants(k, &r, shape.map.rows_in[0], Some(0), (r.runs, bytes));
+    matrices(k, shape, &r);
+    begin(k, shape, &r);
+    turns(k, shape, &r, 0);
+    leave(k, shape, &r);
+    Some(kernel.finish())
+}
+
+/// Loads bytes of the constants, from a place on, and a scalar behind it.
+fn constants(
+    k: &mut Kernel,
+    r: &Registers,
+    place: usize,
+    scalar: Option<usize>,
+    (to, bytes): (usize, usize),
+) {
+    let p = r.pointer;
+    k.line(format_args!("add (1|M0) r{p}.0<1>:q r1.2<0;1,0>:q {place}:d"));
+    if let Some(at) = scalar {
+        k.advance(p, 1, Offset::Scalar { register: r.s, at });
+    }
+    k.load_block(to, bytes, p);
+}
+
+/// Puts into the payloads of A and B where the matrices are.
+fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
+    let (s, first) = (r.s, r.a[0]);
+    let mut is_spread = false;
+    for (from, spread) in [(6, shape.spread[0]), (7, shape.spread[1])] {
+        if spread > 0 {
+            let to = if is_spread { (s, 3) } else { (first, 5) };
+            k.line(format_args!(
+                "mul (1|M0) r{}.{}<1>:d r0.{from}<0;1,0>:d {spread}:d",
+                to.0, to.1
+            ));
+            if is_spread {
+                k.line(format_args!(
+                    "add (1|M0) r{first}.5<1>:d r{first}.5<0;1,0>:d r{s}.3<0;1,0>:d"
+                ));
+            }
+            is_spread = true;
+        }
+    }
+    for &payload in &r.a[1..] {
+        k.line(format_args!("mov (16|M0) r{payload}.0<1>:ud r{first}.0<1;1,0>:ud"));
+    }
+    for (run, &payload) in r.a.iter().enumerate() {
+        place(k, r, payload, (0, run, 0));
+    }
+    let steps: usize =
+        shape.window.iter().map(|&(count, _)| count).product::<usize>() * shape.steps;
+    let (b, rows) = (r.b, steps * shape.tile.columns * 8);
+    let weights = shape.map.weights;
+    k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.2<0;1,0>:q {weights}:d"));
+    k.line(format_args!("mul (1|M0) r{b}.6<1>:d r{s}.1<0;1,0>:d {rows}:d"));
+}
+
+/// Puts the place of a run into a payload: an argument and its dword of the run; and its rows.
+fn place(
+    k: &mut Kernel,
+    r: &Registers,
+    payload: usize,
+    (argument, run, at): (usize, usize, usize),
+) {
+    let (runs, first) = (r.runs, RUN * run);
+    let (start, rows) = (first + at, first + 2);
+    k.line(format_args!(
+        "add (1|M0) r{payload}.0<1>:q r1.{argument}<0;1,0>:q r{runs}.{start}<0;1,0>:ud"
+    ));
+    k.line(format_args!("mov (1|M0) r{payload}.3<1>:ud r{runs}.{rows}<0;1,0>:ud"));
+}
+
+/// Sums begin with the addends of their columns.
+fn begin(k: &mut Kernel, shape: &Shape, r: &Registers) {
+    let Tile { rows, columns } = shape.tile;
+    let addends = r.b_operand(shape, 0);
+    constants(k, r, shape.map.addends, Some(2), (addends, columns * GRF));
+    for (column, row) in (0..columns).flat_map(|column| (0..8 * rows).map(move |row| (column, row)))
+    {
+        let (to, from) = (r.sums + column * 8 * rows + row, addends + column);
+        k.line(format_args!("mov (16|M0) r{to}.0<1>:d r{from}.0<1;1,0>:d"));
+    }
+}
+
+/// The loops over the window, from one of them inwards, and over steps.
+fn turns(k: &mut Kernel, shape: &Shape, r: &Registers, level: usize) {
+    let counter = (r.s, 4 + level);
+    let Some(&(count, stride)) = shape.window.get(level) else {
+        k.repeat(shape.steps / shape.depth, counter, &mut |k: &mut Kernel| turn(k, shape, r));
+        if shape.window.iter().any(|&(count, _)| count > 1) {
+            let back = -((shape.steps * STEP) as i64);
+            for payload in &r.a {
+                k.line(format_args!("add (1|M0) r{payload}.5<1>:d r{payload}.5<0;1,0>:d {back}:d"));
+            }
+        }
+        return;
+    };
+    k.repeat(count, counter, &mut |k: &mut Kernel| {
+        turns(k, shape, r, level + 1);
+        let moved = shape.window.get(level + 1).map_or(0, |&(count, stride)| match count {
+            1 => 0,
+            _ => (count * stride) as i64,
+        });
+        for &payload in r.a.iter().filter(|_| count > 1) {
+            k.advance(payload, 1, Offset::Bytes(stride as i64 - moved));
+        }
+    });
+}
+
+/// Loads A and B of some steps and multiplies them.
+fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
+    let Tile { rows, columns } = shape.tile;
+    let run_registers = shape.run * STEP / GRF;
+    for (run, payload) in r.a.iter().enumerate() {
+        let count = run_registers * shape.depth;
+        let to = r.operands + run * count;
+        k.load_matrix((to, count), *payload, 0);
+    }
+    for step in 0..shape.depth {
+        let (to, b) = (r.b_operand(shape, step), r.b);
+        k.load_matrix((to, 8 * columns), b, 2);
+        k.line(format_args!("add (1|M0) r{b}.6<1>:d r{b}.6<0;1,0>:d {}:w", 8 * columns));
+    }
+    for payload in &r.a {
+        let bytes = shape.depth * STEP;
+        k.line(format_args!("add (1|M0) r{payload}.5<1>:d r{payload}.5<0;1,0>:d {bytes}:w"));
+    }
+    let [sum, weights, kind] = shape.types;
+    for step in 0..shape.depth {
+        for (column, row) in (0..columns).flat_map(|column| (0..rows).map(move |row| (column, row)))
+        {
+            let d = r.sums + 8 * (column * rows + row);
+            let b = r.b_operand(shape, step) + 8 * column;
+            let (run, within) = (8 * row / shape.run, 8 * row % shape.run);
+            let first = r.operands + (run * shape.depth + step) * run_registers;
+            let a = first + within * STEP / GRF;
+            k.line(format_args!(
+                "dpas.8x8 (16|M0) r{d}:{sum} r{d}:{sum} r{b}:{weights} r{a}.0:{kind}"
+            ));
+        }
+    }
+}
+
+/// Sums become what leaves, and leave.
+fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
+    let Tile { rows, columns } = shape.tile;
+    let size = shape.end.size();
+    let factors = r.operands;
+    for (at, place) in shape.map.factors.into_iter().enumerate() {
+        if shape.end.factors()[at] {
+            constants(k, r, place, Some(2), (factors + at * columns, columns * GRF));
+        }
+    }
+    let temporaries = factors + 3 * columns;
+    let together = shape.stored();
+    let sums = Sums { first: r.sums, stride: 8 * rows, tile: shape.tile };
+    let places = Places {
+        factors,
+        temporaries: [temporaries, temporaries + 8],
+        packed: temporaries + 16,
+        columns: together,
+    };
+    convert(k, shape.end, sums, places);
+    let (c, s, bytes) = (r.c, r.s, GRF / 4 * size);
+    let width = together * bytes;
+    k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {}:d", columns * bytes));
+    for run in 0..shape.runs() {
+        place(k, r, c, (1, run, 1));
+        for block in 0..shape.run / 8 {
+            let row = run * shape.run + 8 * block;
+            if shape.run > 8 {
+                k.line(format_args!("mov (1|M0) r{c}.6<1>:d {}:d", 8 * block));
+            }
+            for group in 0..columns / together {
+                let from = match shape.end.stays() {
+                    true => sums.at(group, row),
+                    false => {
+                        let packed = sums.packed(width, k.platform);
+                        places.packed + group * packed + row * width / GRF
+                    }
+                };
+                k.line(format_args!("add (1|M0) r{c}.5<1>:d r{s}.3<0;1,0>:d {}:w", group * width));
+                k.store_matrix((from, (8 * width).div_ceil(GRF)), c);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What sums become before they leave: codes or floats, packed into rows.
+
+use super::super::requantise::Steps;
+use super::{Kernel, Leave, LeaveFloats, Tile};
+use crate::arch::Platform;
+
+/// How sums leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in super::super) enum End {
+    /// As they are.
+    Sums,
+    /// As codes.
+    Codes(Steps, Leave),
+    /// As floats, multiplied by the first factor if asked for.
+    Floats(bool, LeaveFloats),
+}
+
+impl End {
+    /// Bytes of an element.
+    pub(super) fn size(self) -> usize {
+        match self {
+            End::Sums => 4,
+            End::Codes(..) => 1,
+            End::Floats(_, leave) => leave.element.bytes() as usize,
+        }
+    }
+
+    /// Which of the factors it needs.
+    pub(super) fn factors(self) -> [bool; 3] {
+        match self {
+            End::Sums => [false; 3],
+            End::Codes(steps, _) => [true, steps == Steps::Corrected, true],
+            End::Floats(is_scaled, _) => [is_scaled, false, false],
+        }
+    }
+
+    /// Elements leave from where the sums are.
+    pub(super) fn stays(self) -> bool {
+        self.size() == 4
+    }
+}
+
+/// The sums of a tile, column block by column block, a register for every row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    pub(super) first: usize,
+    /// Registers from one column block to the next.
+    pub(super) stride: usize,
+    pub(super) tile: Tile,
+}
+
+impl Sums {
+    /// Rows of the tile.
+    pub(super) fn rows(self) -> usize {
+        8 * self.tile.rows
+    }
+
+    /// The register of a row of a column block.
+    pub(super) fn at(self, column: usize, row: usize) -> usize {
+        self.first + column * self.stride + row
+    }
+
+    /// Registers that rows of so many packed bytes take.
+    pub(super) fn packed(self, width: usize, platform: Platform) -> usize {
+        (self.rows() * width).div_ceil(platform.grf_bytes() as usize)
+    }
+}
+
+/// Registers in which sums are converted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// Factors of the columns: high, low, bias.
+    pub(super) factors: usize,
+    /// Two blocks of eight registers.
+    pub(super) temporaries: [usize; 2],
+    /// Packed rows, for so many column blocks beside each other; then the next ones.
+    pub(super) packed: usize,
+    pub(super) columns: usize,
+}
+
+/// Converts sums. An instruction is written for all rows before the next one: each then has its
+/// operands when it starts.
+pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
+    let n = k.lanes();
+    let Tile { columns, .. } = sums.tile;
+    let all: Vec<usize> =
+        pairs(columns, sums.rows()).map(|(column, row)| sums.at(column, row)).collect();
+    let factor = |which: usize, column: usize| places.factors + which * columns + column;
+    match end {
+        End::Sums => return,
+        End::Codes(steps, leave) => {
+            for &x in &all {
+                k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:d"));
+            }
+            for column in 0..columns {
+                let factors = [0, 1, 2].map(|which| factor(which, column));
+                let (first, rows) = (sums.at(column, 0), sums.rows());
+                match steps {
+                    Steps::Plain => plain(k, factors, first..first + rows),
+                    Steps::Corrected => {
+                        for block in (first..first + rows).step_by(8) {
+                            corrected(k, factors, block, places.temporaries);
+                        }
+                    }
+                }
+            }
+            leave.write(k, &all);
+            for &x in &all {
+                let bytes = leave.bytes();
+                k.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{bytes} r{x}.0<1;1,0>:f"));
+            }
+        }
+        End::Floats(is_scaled, leave) => {
+            if is_scaled {
+                for (column, row) in pairs(columns, sums.rows()) {
+                    let (x, factor) = (sums.at(column, row), factor(0, column));
+                    k.line(format_args!(
+                        "mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f r{factor}.0<1;1,0>:f"
+                    ));
+                }
+            }
+            leave.write(k, &all);
+        }
+    }
+    if !end.stays() {
+        pack(k, end, sums, places);
+    }
+}
+
+fn pairs(columns: usize, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..columns).flat_map(move |column| (0..rows).map(move |row| (column, row)))
+}
+
+/// Sums in f32 become differences of codes from zero.
+fn plain(k: &mut Kernel, [high, _, bias]: [usize; 3], rows: std::ops::Range<usize>) {
+    let n = k.lanes();
+    for x in rows.clone() {
+        k.line(format_args!(
+            "mad ({n}|M0) r{x}.0<1>:f r{bias}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"
+        ));
+    }
+    for x in rows {
+        k.line(format_args!("rnde ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f"));
+    }
+}
+
+/// The same for eight rows, with a look at what rounding has left.
+fn corrected(k: &mut Kernel, [high, low, bias]: [usize; 3], x: usize, [q, e]: [usize; 2]) {
+    let n = k.lanes();
+    let mut each = |line: &dyn Fn(usize, usize, usize) -> String| {
+        for row in 0..8 {
+            k.line(line(x + row, q + row, e + row));
+        }
+    };
+    let mad = |to: usize, [a, b, c]: [String; 3]| {
+        format!("mad ({n}|M0) r{to}.0<1>:f {a}.0<1;0>:f {b}.0<1;0>:f {c}.0<1>:f")
+    };
+    let r = |register: usize| format!("r{register}");
+    let round = |to: usize| format!("rnde ({n}|M0) r{to}.0<1>:f r{to}.0<1;1,0>:f");
+    let add = |to: usize, a: usize, b: usize| {
+        format!("add ({n}|M0) r{to}.0<1>:f r{a}.0<1;1,0>:f r{b}.0<1;1,0>:f")
+    };
+    each(&|x, q, _| mad(q, [r(bias), r(x), r(high)]));
+    each(&|_, q, _| round(q));
+    each(&|x, q, e| mad(e, [format!("-r{q}"), r(x), r(high)]));
+    each(&|x, _, e| mad(e, [r(e), r(x), r(low)]));
+    each(&|_, _, e| add(e, e, bias));
+    each(&|_, _, e| round(e));
+    each(&|x, q, e| add(x, q, e));
+}
+
+/// Packs elements of the low bits of registers into rows of column blocks.
+fn pack(k: &mut Kernel, end: End, sums: Sums, places: Places) {
+    let (n, grf, size) = (k.lanes(), k.platform.grf_bytes() as usize, end.size());
+    let width = places.columns * n * size;
+    let group = sums.packed(width, k.platform);
+    for (column, row) in pairs(sums.tile.columns, sums.rows()) {
+        let within = column % places.columns;
+        let byte = row * width + within * n * size;
+        let first = places.packed + column / places.columns * group;
+        let (to, at) = (first + byte / grf, byte % grf / size);
+        let from = sums.at(column, row);
+        match end {
+            End::Floats(_, leave) => {
+                let kind = leave.element.name();
+                k.line(format_args!("mov ({n}|M0) r{to}.{at}<1>:{kind} r{from}.0<1;1,0>:f"));
+            }
+            End::Codes(_, leave) => {
+                let kind = leave.bytes();
+                k.line(format_args!("mov ({n}|M0) r{to}.{at}<1>:{kind} r{from}.0<4;1,0>:{kind}"));
+            }
+            End::Sums => {}
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Neighbouring vector instructions that do the same to registers that follow each other, with
+//! 512-bit vectors: a row of 16 lanes each.
+
+use super::vector::{Numbers, Pattern, Source, Target, Vector};
+use crate::isa::vector::{Op, Type};
+use crate::simulate::exec::enabled;
+use crate::simulate::thread::Thread;
+use std::arch::x86_64::*;
+
+/// Lanes of every instruction.
+const LANES: usize = 16;
+/// All of them.
+const ALL: u32 = (1 << LANES) - 1;
+const NAN: u32 = 0x7fc0_0000;
+
+/// What the instructions do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// Copies dwords.
+    Copy,
+    /// Packs bytes of dwords.
+    Pack,
+    /// Signed dwords become f32.
+    FromDwords,
+    /// Packed bytes become f32.
+    FromBytes { signed: bool },
+    /// f32 become bytes of dwords.
+    ToBytes { signed: bool },
+    /// From f32 to f32.
+    Singles { op: Op, condition: u8, modified: bool },
+}
+
+/// Where rows lie in the registers, or a number that stands for all of them.
+#[derive(Clone, Copy, Debug)]
+struct Operand {
+    /// First byte of the first row, and bytes from one row to the next.
+    at: usize,
+    step: usize,
+    kind: Kind,
+    /// What is kept of the bits of f32, and what is flipped then.
+    keep: u32,
+    flip: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Row,
+    /// One element for all lanes.
+    Same,
+    /// The bits of an element.
+    Number(u32),
+}
+
+impl Operand {
+    const NONE: Operand = Operand { at: 0, step: 0, kind: Kind::Number(0), keep: !0, flip: 0 };
+
+    fn new(source: &Source, packs: bool) -> Option<Operand> {
+        match *source {
+            Source::Number { ty: Type::F | Type::D | Type::Ud, bits } => {
+                Some(Operand { kind: Kind::Number(bits as u32), ..Operand::NONE })
+            }
+            Source::Number { .. } => None,
+            Source::File { at, pattern, ref table, absolute, negate, .. } => {
+                let dwords = || table.iter().take(LANES).enumerate();
+                let kind = match pattern {
+                    Pattern::Row if !packs => Kind::Row,
+                    Pattern::Same if !packs => Kind::Same,
+                    Pattern::Table
+                        if packs && dwords().all(|(lane, &byte)| usize::from(byte) == 4 * lane) =>
+                    {
+                        Kind::Row
+                    }
+                    _ => return None,
+                };
+                let keep = if absolute { 0x7fff_ffff } else { !0 };
+                let flip = if negate { 0x8000_0000 } else { 0 };
+                Some(Operand { at, step: 0, kind, keep, flip })
+            }
+        }
+    }
+}
+
+/// Instructions that follow each other.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    work: Work,
+    target: Operand,
+    sources: [Operand; 3],
+    pub(super) count: usize,
+    offset: u32,
+    no_mask: bool,
+}
+
+impl Rows {
+    /// The first of some instructions and those behind it that do the same; `None` if it is none of
+    /// these.
+    pub(super) fn new<'v>(mut vectors: impl Iterator<Item = &'v Vector>) -> Option<Rows> {
+        let mut rows = Rows::one(vectors.next()?)?;
+        let Some(second) = vectors.next().and_then(Rows::one) else { return Some(rows) };
+        let step = |a: &Operand, b: &Operand| b.at.wrapping_sub(a.at);
+        let stepped = |a: &Operand, b: &Operand| Operand { step: step(a, b), ..*a };
+        let mut long = rows.clone();
+        long.target = stepped(&rows.target, &second.target);
+        for ((place, a), b) in long.sources.iter_mut().zip(&rows.sources).zip(&second.sources) {
+            *place = stepped(a, b);
+        }
+        let rest = vectors.map_while(Rows::one);
+        let count = [second].into_iter().chain(rest).zip(1..).take_while(|(v, n)| long.is(v, *n));
+        long.count = 1 + count.count();
+        if long.count > 1 && long.is_apart() {
+            rows = long;
+        }
+        Some(rows)
+    }
+
+    fn one(vector: &Vector) -> Option<Rows> {
+        let target = vector.target.as_ref()?;
+        if vector.lanes as usize != LANES || vector.predicate.is_some() {
+            return None;
+        }
+        let work = work(vector, target)?;
+        let mut sources = [Operand::NONE; 3];
+        for (place, source) in sources.iter_mut().zip(&vector.sources) {
+            *place = Operand::new(source, work == Work::Pack)?;
+        }
+        let target = Operand { at: target.at, kind: Kind::Row, ..Operand::NONE };
+        let (offset, no_mask) = (vector.offset, vector.no_mask);
+        Some(Rows { work, target, sources, count: 1, offset, no_mask })
+    }
+
+    /// True if an instruction is number `n` of these.
+    fn is(&self, other: &Rows, n: usize) -> bool {
+        let fits = |own: &Operand, other: &Operand| {
+            own.at.wrapping_add(own.step.wrapping_mul(n)) == other.at
+                && (own.kind, own.keep, own.flip) == (other.kind, other.keep, other.flip)
+        };
+        (self.work, self.offset, self.no_mask) == (other.work, other.offset, other.no_mask)
+            && fits(&self.target, &other.target)
+            && self.sources.iter().zip(&other.sources).all(|(own, other)| fits(own, other))
+    }
+
+    /// True if elements that stand for all lanes are none of those that change: they are read once.
+    fn is_apart(&self) -> bool {
+        let places =
+            |operand: &Operand, n: usize| operand.at.wrapping_add(operand.step.wrapping_mul(n));
+        let mut same = self.sources.iter().filter(|source| source.kind == Kind::Same);
+        same.all(|source| {
+            source.step == 0
+                && (0..self.count).all(|n| {
+                    let at = places(&self.target, n);
+                    source.at + 4 <= at || at + 4 * LANES <= source.at
+                })
+        })
+    }
+
+    /// Does them; false if lanes are off, and then nothing.
+    pub(super) fn run(&self, thread: &mut Thread) -> bool {
+        if enabled(thread.dispatch_mask, self.offset, self.no_mask) & ALL != ALL {
+            return false;
+        }
+        // SAFETY: Kernels have rows only where the processor has the instructions, and every
+        // instruction was prepared for registers of this size.
+        unsafe { self.rows(&mut thread.grf) }
+        true
+    }
+
+    /// Where the first rows of the sources lie, and how far the next ones are. What stands for all rows
+    /// becomes a row that stays.
+    ///
+    /// # Safety
+    /// The registers are those for which the instructions were prepared.
+    unsafe fn start(
+        &self,
+        file: *mut u8,
+        fixed: &mut [[u32; LANES]; 3],
+    ) -> ([*const u8; 3], [usize; 3]) {
+        let mut all = ([std::ptr::null(); 3], [0; 3]);
+        for (n, (source, fixed)) in self.sources.iter().zip(fixed).enumerate() {
+            let number = match source.kind {
+                Kind::Row => {
+                    (all.0[n], all.1[n]) = (file.wrapping_add(source.at).cast_const(), source.step);
+                    continue;
+                }
+                Kind::Number(bits) => bits,
+                // SAFETY: As this function says.
+                Kind::Same => unsafe { file.add(source.at).cast::<u32>().read_unaligned() },
+            };
+            *fixed = [number; LANES];
+            all.0[n] = fixed.as_ptr().cast();
+        }
+        all
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+    unsafe fn rows(&self, file: &mut [u8]) {
+        let mut fixed = [[0; LANES]; 3];
+        let file = file.as_mut_ptr();
+        // SAFETY: As this function says.
+        let (mut at, steps) = unsafe { self.start(file, &mut fixed) };
+        let mut to = file.wrapping_add(self.target.at);
+        macro_rules! each {
+            (|$a:ident, $b:ident, $c:ident, $to:ident| $body:expr) => {
+                for _ in 0..self.count {
+                    let [$a, $b, $c] = at;
+                    let $to = to;
+                    // SAFETY: As this function says.
+                    unsafe { $body }
+                    to = to.wrapping_add(self.target.step);
+                    for (at, step) in at.iter_mut().zip(steps) {
+                        *at = at.wrapping_add(step);
+                    }
+                }
+            };
+        }
+        macro_rules! singles {
+            (|$a:ident, $b:ident, $c:ident| $body:expr) => {
+                each!(|a, b, c, to| {
+                    let [$a, $b, $c] = [(0, a), (1, b), (2, c)].map(|(n, at)| {
+                        let bits = _mm512_loadu_si512(at.cast());
+                        let Work::Singles { modified: true, .. } = self.work else {
+                            return _mm512_castsi512_ps(bits);
+                        };
+                        let Operand { keep, flip, .. } = self.sources[n];
+                        let kept = _mm512_and_si512(bits, _mm512_set1_epi32(keep.cast_signed()));
+                        let flip = _mm512_set1_epi32(flip.cast_signed());
+                        _mm512_castsi512_ps(_mm512_xor_si512(kept, flip))
+                    });
+                    put_singles(to, $body);
+                })
+            };
+        }
+        match self.work {
+            Work::Copy => each!(|a, _b, _c, to| {
+                _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(a.cast()));
+            }),
+            Work::Pack => each!(|a, _b, _c, to| {
+                let bytes = _mm512_cvtepi32_epi8(_mm512_loadu_si512(a.cast()));
+                _mm_storeu_si128(to.cast(), bytes);
+            }),
+            Work::FromDwords => each!(|a, _b, _c, to| {
+                let singles = _mm512_cvtepi32_ps(_mm512_loadu_si512(a.cast()));
+                _mm512_storeu_ps(to.cast(), singles);
+            }),
+            Work::FromBytes { signed } => each!(|a, _b, _c, to| {
+                let bytes = _mm_loadu_si128(a.cast());
+                let dwords = match signed {
+                    true => _mm512_cvtepi8_epi32(bytes),
+                    false => _mm512_cvtepu8_epi32(bytes),
+                };
+                _mm512_storeu_ps(to.cast(), _mm512_cvtepi32_ps(dwords));
+            }),
+            Work::ToBytes { signed } => each!(|a, _b, _c, to| {
+                let bytes = saturated(_mm512_loadu_ps(a.cast()), signed);
+                let others = _mm512_loadu_si512(to.cast::<__m512i>().cast_const().cast());
+                let others = _mm512_andnot_si512(_mm512_set1_epi32(0xff), others);
+                _mm512_storeu_si512(to.cast(), _mm512_or_si512(others, bytes));
+            }),
+            Work::Singles { op, condition, .. } => match op {
+                Op::Mov => singles!(|a, _b, _c| a),
+                Op::Add => singles!(|a, b, _c| _mm512_add_ps(a, b)),
+                Op::Mul => singles!(|a, b, _c| _mm512_mul_ps(a, b)),
+                Op::Mad => singles!(|a, b, c| _mm512_fmadd_ps(b, c, a)),
+                Op::Rnde => singles!(|a, _b, _c| _mm512_roundscale_ps::<8>(a)),
+                Op::Rndd => singles!(|a, _b, _c| _mm512_roundscale_ps::<9>(a)),
+                Op::Rndu => singles!(|a, _b, _c| _mm512_roundscale_ps::<10>(a)),
+                Op::Rndz => singles!(|a, _b, _c| _mm512_roundscale_ps::<11>(a)),
+                _ if condition == GREATER_OR_EQUAL => {
+                    singles!(|a, b, _c| chosen(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b), a, b))
+                }
+                _ => singles!(|a, b, _c| chosen(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), a, b)),
+            },
+        }
+    }
+}
+
+/// Codes of the conditions of `sel`.
+const GREATER_OR_EQUAL: u8 = 4;
+const LESS: u8 = 5;
+
+/// What an instruction does, if it is done here.
+fn work(vector: &Vector, target: &Target) -> Option<Work> {
+    let Vector { op, numbers, sources, condition, .. } = vector;
+    let first = sources.first()?;
+    let plain = target.stride == 1 && !target.saturate;
+    let unmodified = sources.iter().all(|source| !source.is_modified());
+    let singles = |source: &Source| source.ty() == Type::F;
+    match (*numbers, op) {
+        (Numbers::Bits(4), Op::Mov) if plain => Some(Work::Copy),
+        (Numbers::Bits(1), Op::Mov) if plain => Some(Work::Pack),
+        (Numbers::Singles, Op::Mov) if unmodified && !matches!(first, Source::Number { .. }) => {
+            let signed = |ty: Type| ty == Type::B;
+            match (first.ty(), target.ty) {
+                (Type::D, Type::F) if plain => Some(Work::FromDwords),
+                (ty @ (Type::Ub | Type::B), Type::F) if plain => {
+                    Some(Work::FromBytes { signed: signed(ty) })
+                }
+                (Type::F, ty @ (Type::Ub | Type::B)) if target.stride == 4 => {
+                    Some(Work::ToBytes { signed: signed(ty) })
+                }
+                _ => None,
+            }
+            .filter(|_| matches!(first, Source::File { pattern: Pattern::Row, .. }))
+        }
+        (Numbers::Singles, _) if plain && target.ty == Type::F && sources.iter().all(singles) => {
+            let known = match op {
+                Op::Sel => matches!(*condition, GREATER_OR_EQUAL | LESS),
+                Op::Mov | Op::Add | Op::Mul | Op::Mad => true,
+                Op::Rnde | Op::Rndd | Op::Rndu | Op::Rndz => true,
+                _ => false,
+            };
+            let (op, condition, modified) = (*op, *condition, !unmodified);
+            known.then_some(Work::Singles { op, condition, modified })
+        }
+        _ => None,
+    }
+}
+
+/// Writes f32; NaN is canonical.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn put_singles(to: *mut u8, values: __m512) {
+    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
+    let values = _mm512_mask_blend_ps(nan, values, _mm512_set1_ps(f32::from_bits(NAN)));
+    // SAFETY: The caller's.
+    unsafe { _mm512_storeu_ps(to.cast(), values) }
+}
+
+/// `a` where its bit is set or `b` is NaN.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn chosen(bits: u16, a: __m512, b: __m512) -> __m512 {
+    _mm512_mask_blend_ps(bits | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(b, b), b, a)
+}
+
+/// Bytes in dwords whose other bytes are zero; NaN is 0.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn saturated(values: __m512, signed: bool) -> __m512i {
+    let (low, high) = if signed { (-128.0, 127.0) } else { (0.0, 255.0) };
+    let ordered = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
+    let kept = _mm512_max_ps(_mm512_min_ps(values, _mm512_set1_ps(high)), _mm512_set1_ps(low));
+    let whole = _mm512_maskz_cvttps_epi32(ordered, kept);
+    _mm512_and_si512(whole, _mm512_set1_epi32(0xff))
+}
