@@ -8,6 +8,7 @@ pub(super) mod blocks;
 pub(super) mod end;
 pub(super) mod largest;
 pub(super) mod product;
+pub(super) mod rows;
 
 pub(super) use add::{Term, add};
 pub(super) use blocks::blocks;
@@ -244,35 +245,46 @@ impl Kernel {
         }
     }
 
-    /// A register of f32, rounded to a type of floats and packed.
-    pub(super) fn pack_floats(
-        &mut self,
-        from: usize,
-        (to, byte): (usize, usize),
-        element: Element,
-    ) {
-        let (lanes, grf) = (self.lanes(), self.platform.grf_bytes() as usize);
-        let (register, at) = (to + byte / grf, byte % grf / element.bytes() as usize);
-        let kind = element.name();
-        self.line(format_args!("mov ({lanes}|M0) r{register}.{at}<1>:{kind} r{from}.0<1;1,0>:f"));
+    /// Adds a number to the floats of so many registers, unless it is 0.
+    pub(super) fn add_number(&mut self, (first, count): (usize, usize), number: f32) {
+        let (n, number_text) = (self.lanes(), float(number));
+        for x in (first..first + count).filter(|_| number != 0.0) {
+            self.line(format_args!("add ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f {number_text}"));
+        }
     }
 
-    /// Codes of a register of f32, packed into bytes: rounded to whole numbers already.
-    pub(super) fn pack(
-        &mut self,
-        (from, kind): (usize, &str),
-        (to, byte): (usize, usize),
-        bytes: &str,
-        temporary: usize,
-    ) {
-        let lanes = self.lanes();
-        let grf = self.platform.grf_bytes() as usize;
-        let (register, at) = (to + byte / grf, byte % grf);
-        let t = temporary;
-        self.line(format_args!("mov ({lanes}|M0) (sat)r{t}.0<4>:{bytes} r{from}.0<1;1,0>:{kind}"));
-        self.line(format_args!(
-            "mov ({lanes}|M0) r{register}.{at}<1>:{bytes} r{t}.0<4;1,0>:{bytes}"
-        ));
+    /// Packed elements become the floats of so many registers.
+    pub(super) fn unpack(&mut self, from: usize, (to, count): (usize, usize), element: Element) {
+        let (n, kind) = (self.lanes(), element.name());
+        for part in 0..count {
+            let (register, at) = self.packed(from, part, element);
+            let to = to + part;
+            self.line(format_args!("mov ({n}|M0) r{to}.0<1>:f r{register}.{at}<1;1,0>:{kind}"));
+        }
+    }
+
+    /// The floats of so many registers become packed elements: codes are whole numbers already.
+    pub(super) fn pack(&mut self, (from, count): (usize, usize), to: usize, element: Element) {
+        let (n, kind) = (self.lanes(), element.name());
+        let codes = element.bytes() == 1;
+        for x in (from..from + count).filter(|_| codes) {
+            self.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{kind} r{x}.0<1;1,0>:f"));
+        }
+        for part in 0..count {
+            let (register, at) = self.packed(to, part, element);
+            let (x, source) = match codes {
+                true => (from + part, format!("<4;1,0>:{kind}")),
+                false => (from + part, "<1;1,0>:f".to_owned()),
+            };
+            self.line(format_args!("mov ({n}|M0) r{register}.{at}<1>:{kind} r{x}.0{source}"));
+        }
+    }
+
+    /// Register and element at which a part of packed elements begins.
+    fn packed(&self, first: usize, part: usize, element: Element) -> (usize, usize) {
+        let (grf, size) = (self.platform.grf_bytes() as usize, element.bytes() as usize);
+        let byte = part * self.lanes() * size;
+        (first + byte / grf, byte % grf / size)
     }
 
     /// Ends the thread; the text and the registers taken.
@@ -345,8 +357,8 @@ pub(super) struct Leave {
 
 impl Leave {
     /// The type of the codes.
-    pub(super) fn bytes(self) -> &'static str {
-        bytes(self.signed)
+    pub(super) fn element(self) -> Element {
+        if self.signed { Element::B } else { Element::Ub }
     }
 
     /// Keeps differences of codes in registers between the ends, where the type alone does not, and adds
@@ -359,18 +371,10 @@ impl Leave {
                 kernel.limit(registers, condition, end as f32);
             }
         }
-        if self.zero != 0 {
-            let (lanes, zero) = (kernel.lanes(), float(self.zero as f32));
-            for r in registers {
-                kernel.line(format_args!("add ({lanes}|M0) r{r}.0<1>:f r{r}.0<1;1,0>:f {zero}"));
-            }
+        for &r in registers {
+            kernel.add_number((r, 1), self.zero as f32);
         }
     }
-}
-
-/// The type of bytes.
-pub(super) fn bytes(signed: bool) -> &'static str {
-    if signed { "b" } else { "ub" }
 }
 
 /// How floats leave: kept between two ends, then rounded to a type.

@@ -2,6 +2,7 @@
 
 use super::kernel::blocks::{Matrix, RUN, Shape as BlocksShape};
 use super::kernel::product::{STEP, Shape as ProductShape};
+use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Unit};
 use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
 use super::place::Image;
@@ -129,12 +130,6 @@ impl Work<'_> {
 
     fn columns(&self) -> usize {
         columns(self.output.0.numbers, self.output.0.extents[2], self.lanes())
-    }
-
-    /// The same for kernels that compute element by element, of which a row has no more 64-bit units
-    /// than there are lanes.
-    fn element_columns(&self) -> usize {
-        self.columns().min(8 / self.output.0.numbers.size())
     }
 
     /// Positions of the result, over all images.
@@ -288,7 +283,7 @@ impl Work<'_> {
         tile: Tile,
         ending: &Ending,
     ) -> Result<Option<Lowered>> {
-        let Some(runs) = Runs::new(self, frame, tile) else { return Ok(None) };
+        let Some(runs) = Runs::new(self, &[*frame], 8 * tile.rows) else { return Ok(None) };
         let made = Plan::new(self, frame, product, (tile, false));
         let [rows, columns, steps] = [made.loops[0], made.loops[1], made.loops[2]];
         let (input, output) = (&self.inputs[0].1, &self.output.1);
@@ -297,8 +292,9 @@ impl Work<'_> {
         if !fits {
             return Ok(None);
         }
-        let depths = [2, 1].into_iter().filter(|&depth| steps.0.is_multiple_of(depth));
-        for depth in depths {
+        let all = 8 * tile.rows;
+        let ways = [(2, all), (2, 8), (1, all), (1, 8)];
+        for (depth, batch) in ways.into_iter().filter(|(depth, _)| steps.0.is_multiple_of(*depth)) {
             let mut shape = BlocksShape {
                 tile,
                 run: runs.length,
@@ -310,11 +306,12 @@ impl Work<'_> {
                 blocks: made.blocks,
                 types: self.types(),
                 end: ending.end,
+                batch,
             };
             if kernel::blocks(&shape, self.arch.platform, self.arch.grfs).is_none() {
                 continue;
             }
-            let a = Matrix { width: input.pixel, rows: runs.length, pitch: runs.pitch };
+            let a = Matrix { width: input.pixel, rows: runs.length, pitch: runs.pitches[0] };
             let c = Matrix { width: output.pixel, rows: 8, pitch: output.pixel };
             let b_rows = made.steps().len() * made.blocks * made.groups * tile.columns * 8;
             let mut constants = Constants::default();
@@ -359,12 +356,9 @@ impl Work<'_> {
     fn largest(&self, frame: &Frame) -> Result<Lowered> {
         self.check_sizes()?;
         let (input, image) = &self.inputs[0];
-        let mut constants = Constants::default();
-        let columns = self.element_columns();
-        let map = self.element_map(&mut constants, &[*frame]);
+        let (tile, groups, constants) = self.elements(&[*frame], 8);
         let shape = kernel::largest::Shape {
-            columns,
-            map,
+            tile,
             loops: [
                 (frame.kernel[0], frame.dilate[0] * image.row()),
                 (frame.kernel[1], frame.dilate[1] * image.pixel),
@@ -372,60 +366,77 @@ impl Work<'_> {
             element: input.numbers.element(),
         };
         let text = kernel::largest(&shape, self.arch.platform, self.arch.grfs);
-        self.elements("largest", text, 2, constants)
+        self.finish("largest", text, (2, groups), constants)
     }
 
     fn add(&self) -> Result<Lowered> {
         self.check_sizes()?;
-        if let Numbers::Floats(element) = self.output.0.numbers {
-            let mut constants = Constants::default();
-            let map = self.element_map(&mut constants, &[Frame::POINT; 2]);
-            let end = kernel::add::End::Floats(self.leave_floats(element));
-            let element = self.inputs[0].0.numbers.element();
-            let shape = kernel::add::Shape { columns: self.element_columns(), map, element, end };
+        let end = match self.output.0.numbers {
+            Numbers::Floats(element) => kernel::add::End::Floats(self.leave_floats(element)),
+            numbers => {
+                let codes = self.output.0.codes().map_err(unsupported)?;
+                let mut terms = Vec::new();
+                for (form, _) in &self.inputs {
+                    let term = form.codes().map_err(unsupported)?;
+                    let factor = (term.scale / codes.scale) as f32;
+                    terms.push(Term { factor, zero: term.zero, element: form.numbers.element() });
+                }
+                let leave = Self::leave(codes, self.ends(codes));
+                debug_assert_eq!(leave.element(), numbers.element());
+                kernel::add::End::Codes([terms[0], terms[1]], leave)
+            }
+        };
+        // Fewer rows where there are fewer registers.
+        let made = |most: usize| {
+            let (tile, groups, constants) = self.elements(&[Frame::POINT; 2], most);
+            let shape = kernel::add::Shape { tile, end: end.clone() };
             let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
-            return self.elements("add", text, 3, constants);
-        }
-        let codes = self.output.0.codes().map_err(unsupported)?;
-        let mut terms = Vec::new();
-        for (form, _) in &self.inputs {
-            let term = form.codes().map_err(unsupported)?;
-            let factor = (term.scale / codes.scale) as f32;
-            terms.push(Term { factor, zero: term.zero, signed: term.signed });
-        }
-        let mut constants = Constants::default();
-        let map = self.element_map(&mut constants, &[Frame::POINT; 2]);
-        let leave = Self::leave(codes, self.ends(codes));
-        let end = kernel::add::End::Codes([terms[0], terms[1]], leave);
-        let element = self.output.0.numbers.element();
-        let shape = kernel::add::Shape { columns: self.element_columns(), map, element, end };
-        let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
-        self.elements("add", text, 3, constants)
+            self.finish("add", text, (3, groups), constants)
+        };
+        made(LONGEST).or_else(|_| made(8))
     }
 
-    /// Constants of kernels that compute element by element.
-    fn element_map(&self, constants: &mut Constants, frames: &[Frame]) -> Map {
-        let width = self.element_columns() * self.lanes() * self.output.0.numbers.size();
+    /// The tiles of kernels that compute element by element, of at most so many rows, how many groups there
+    /// are along the rows, and the constants that say where they lie.
+    fn elements(&self, frames: &[Frame], most: usize) -> (RowsTile, [usize; 2], Constants) {
+        let mut constants = Constants::default();
+        let size = self.output.0.numbers.size();
+        if let Some(runs) = Runs::new(self, frames, most) {
+            let whole = runs.whole(self, frames, most);
+            let (runs, y) = match whole {
+                Some(whole) => (whole, 1),
+                None => (runs, self.output.1.pixel / LINE),
+            };
+            let rows = |pitch: usize| Matrix { width: pitch, rows: runs.length, pitch };
+            let pitches = runs.pitches.iter().chain([&runs.result]);
+            let matrices: Vec<Matrix> = pitches.map(|&pitch| rows(pitch)).collect();
+            constants.put(kernel::rows::payloads(&matrices, runs.length, LINE));
+            let mut map = Map::default();
+            map.rows_in[0] = constants.put(runs.table(1));
+            let tile = RowsTile { way: Way::Blocks, blocks: runs.length / 8, width: LINE, map };
+            return (tile, [runs.list.len(), y], constants);
+        }
+        let columns = self.columns().min(8 / size);
+        let width = columns * self.lanes() * size;
         let lanes_out = constants.put(self.lane_bytes(width / 8, 8));
         let mut map = Map { lanes_out, ..Map::default() };
         for (operand, frame) in frames.iter().enumerate() {
             map.rows_in[operand] = constants.put(self.rows_in(operand, frame, 8));
         }
         map.rows_out = constants.put(self.rows_out(8));
-        map
+        let tile = RowsTile { way: Way::Lanes, blocks: 1, width, map };
+        (tile, [self.positions().div_ceil(8), self.output.1.pixel / width], constants)
     }
 
-    fn elements(
+    fn finish(
         &self,
         kind: &'static str,
         text: Option<String>,
-        operands: usize,
+        (operands, [x, y]): (usize, [usize; 2]),
         constants: Constants,
     ) -> Result<Lowered> {
         let text = text.ok_or_else(|| unsupported("its kernel needs too many registers"))?;
-        let width = self.element_columns() * self.lanes() * self.output.0.numbers.size();
-        let groups = [self.positions().div_ceil(8), self.output.1.pixel / width, 1];
-        let groups = groups.map(|count| count as u32);
+        let groups = [x, y, 1].map(|count| count as u32);
         Ok(Lowered { kind, text, operands, constants: constants.0, groups })
     }
 }
@@ -436,64 +447,110 @@ struct Ending {
     factors: Vec<Factors>,
 }
 
-/// Positions of a result that follow each other in rows of a matrix, in the operand and in the result.
+/// Positions of a result that follow each other in rows of matrices, in the operands and in the result.
 struct Runs {
     /// Rows of a run: 8, 16 or 32.
     length: usize,
-    /// Bytes from one row of the operand to the next.
-    pitch: usize,
-    /// First byte of a run in the operand and in the result, and its rows.
-    list: Vec<[usize; 3]>,
+    /// Bytes from one row of an operand to the next, and of the result.
+    pitches: Vec<usize>,
+    result: usize,
+    /// First byte of a run in the operands, then in the result; at last its rows but one.
+    list: Vec<[u32; RUN]>,
     /// A run that does nothing of use.
-    idle: [usize; 3],
+    idle: [u32; RUN],
 }
 
 impl Runs {
-    /// `None` where values do not lie in such rows.
-    fn new(work: &Work<'_>, frame: &Frame, tile: Tile) -> Option<Runs> {
-        let (input, output) = (&work.inputs[0].1, &work.output.1);
-        let pitch = frame.stride[1] * input.pixel;
-        let starts = [work.rows_in(0, frame, 1), work.rows_out(1)];
-        let aligned = |at: usize| at.is_multiple_of(LINE);
+    /// The runs of the windows of operands, of at most so many rows; `None` where values do not lie in
+    /// such rows.
+    fn new(work: &Work<'_>, frames: &[Frame], most: usize) -> Option<Runs> {
+        let images = work.inputs.iter().map(|(_, image)| image).zip(frames);
+        let pitches: Vec<usize> =
+            images.clone().map(|(image, frame)| frame.stride[1] * image.pixel).collect();
+        let output = &work.output.1;
+        let starts = (0..frames.len()).map(|at| work.rows_in(at, &frames[at], 1));
+        let starts: Vec<Vec<u32>> = starts.chain([work.rows_out(1)]).collect();
         let all = starts.iter().flatten().map(|&start| start as usize);
-        let steps = [pitch, output.pixel, output.dump(), frame.dilate[0] * input.row()];
-        if !work.arch.platform.is_second() || !all.chain(steps).all(aligned) {
+        let moves = images.flat_map(|(image, frame)| {
+            [image.pixel, frame.dilate[0] * image.row(), frame.dilate[1] * image.pixel]
+        });
+        let mut all = all.chain(moves).chain([output.pixel, output.dump()]);
+        if !work.arch.platform.is_second() || !all.all(|at| at.is_multiple_of(LINE)) {
             return None;
         }
-        let mut rows: Vec<[usize; 3]> = Vec::new();
-        for (&a, &c) in starts[0].iter().zip(&starts[1]) {
-            let (a, c) = (a as usize, c as usize);
-            match rows.last_mut() {
-                Some([first_a, first_c, count])
-                    if a == *first_a + *count * pitch && c == *first_c + *count * output.pixel =>
-                {
-                    *count += 1;
-                }
-                _ => rows.push([a, c, 1]),
-            }
-        }
+        // Positions that follow each other.
+        let steps: Vec<u32> =
+            pitches.iter().chain([&output.pixel]).map(|&step| step as u32).collect();
+        let follows = |at: usize| {
+            at > 0 && starts.iter().zip(&steps).all(|(list, &step)| list[at - 1] + step == list[at])
+        };
+        let firsts: Vec<usize> = (0..work.positions()).filter(|&at| !follows(at)).collect();
+        let ends = firsts[1..].iter().copied().chain([work.positions()]);
+        let rows: Vec<(usize, usize)> = firsts.iter().copied().zip(ends).collect();
         // The fewest rows that nobody needs, then the longest runs.
         let computed = |length: usize| -> usize {
-            rows.iter().map(|[.., count]| count.next_multiple_of(length)).sum()
+            rows.iter().map(|(first, end)| (end - first).next_multiple_of(length)).sum()
         };
-        let lengths = [LONGEST, 16, 8].into_iter().filter(|&length| length <= 8 * tile.rows);
+        let lengths = [LONGEST, 16, 8].into_iter().filter(|&length| length <= most);
         let length = lengths.min_by_key(|&length| computed(length))?;
-        let cut = |&[a, c, count]: &[usize; 3]| {
-            let run =
-                move |at: usize| [a + at * pitch, c + at * output.pixel, length.min(count - at)];
-            (0..count).step_by(length).map(run).collect::<Vec<_>>()
+        let run = |at: usize, rows: usize| {
+            let mut run = [0; RUN];
+            for (place, list) in run.iter_mut().zip(&starts) {
+                *place = list[at];
+            }
+            run[RUN - 1] = rows as u32 - 1;
+            run
+        };
+        let cut = |&(first, end): &(usize, usize)| {
+            let starts = (first..end).step_by(length);
+            starts.map(|at| run(at, length.min(end - at))).collect::<Vec<_>>()
         };
         let list = rows.iter().flat_map(cut).collect();
-        Some(Runs { length, pitch, list, idle: [0, output.dump(), 1] })
+        let mut idle = [0; RUN];
+        idle[frames.len()] = output.dump() as u32;
+        Some(Runs { length, pitches, result: output.pixel, list, idle })
+    }
+
+    /// All values as rows of one line, where they lie in one piece and every element is computed from
+    /// those in the same place.
+    fn whole(&self, work: &Work<'_>, frames: &[Frame], most: usize) -> Option<Runs> {
+        let pixel = work.output.1.pixel;
+        let same = self.pitches.iter().all(|&pitch| pitch == pixel);
+        let points = frames.iter().all(|frame| *frame == Frame::POINT);
+        let positions: usize = self.list.iter().map(|run| run[RUN - 1] as usize + 1).sum();
+        let first = self.list.first()?;
+        let follow = self.list.iter().enumerate().all(|(at, run)| {
+            let places = run.iter().zip(first).take(frames.len() + 1);
+            places
+                .into_iter()
+                .all(|(place, first)| *place as usize == *first as usize + at * self.length * pixel)
+        });
+        if !same || !points || !follow {
+            return None;
+        }
+        let rows = positions * pixel / LINE;
+        let length = [most, 16, 8].into_iter().find(|&length| length <= most)?;
+        let run = |at: usize| {
+            let mut run = *first;
+            run.iter_mut().for_each(|place| *place += (at * LINE) as u32);
+            run[RUN - 1] = length.min(rows - at) as u32 - 1;
+            run
+        };
+        let list = (0..rows).step_by(length).map(run).collect();
+        Some(Runs {
+            length,
+            pitches: vec![LINE; frames.len()],
+            result: LINE,
+            list,
+            idle: self.idle,
+        })
     }
 
     /// The runs as kernels read them, filled up to whole tiles of so many.
     fn table(&self, runs: usize) -> Vec<u32> {
         let count = self.list.len().next_multiple_of(runs);
         let all = self.list.iter().chain(std::iter::repeat(&self.idle)).take(count);
-        let run =
-            |&[a, c, rows]: &[usize; 3]| -> [u32; RUN] { [a as u32, c as u32, rows as u32 - 1, 0] };
-        all.flat_map(run).collect()
+        all.flatten().copied().collect()
     }
 }
 

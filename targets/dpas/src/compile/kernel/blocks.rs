@@ -8,7 +8,8 @@ use crate::arch::Platform;
 
 /// Bytes of a register where blocks exist.
 const GRF: usize = 64;
-/// Dwords of a run in the constants: its first byte in A and in the result, its rows but one, none.
+/// Dwords of a run in the constants: its first byte in the operands, then in the result; the last one
+/// is its rows but one.
 pub(in super::super) const RUN: usize = 4;
 
 /// A product as a kernel sees it. The constants begin with its payloads.
@@ -31,6 +32,8 @@ pub(in super::super) struct Shape {
     /// Types of the sums, of B and of A.
     pub(in super::super) types: [&'static str; 3],
     pub(in super::super) end: End,
+    /// Rows of which sums are converted together.
+    pub(in super::super) batch: usize,
 }
 
 /// A matrix in memory: bytes of a row, rows, bytes from one row to the next.
@@ -44,7 +47,7 @@ pub(in super::super) struct Matrix {
 impl Matrix {
     /// Its payload without what threads put into it, for blocks beside each other, of so many rows
     /// and elements a row.
-    fn payload(self, blocks: usize, rows: usize, width: usize) -> [u32; 16] {
+    pub(super) fn payload(self, blocks: usize, rows: usize, width: usize) -> [u32; 16] {
         let mut payload = [0; 16];
         payload[2] = self.width as u32 - 1;
         payload[3] = self.rows as u32 - 1;
@@ -86,7 +89,7 @@ impl Shape {
         let groups = self.tile.columns / self.stored();
         match self.end.stays() {
             true => 0,
-            false => 3 * self.tile.columns + 16 + groups * 8 * self.tile.rows,
+            false => 3 * self.tile.columns + 2 * self.batch + groups * 8 * self.tile.rows,
         }
     }
 }
@@ -209,7 +212,7 @@ fn place(
     (argument, run, at): (usize, usize, usize),
 ) {
     let (runs, first) = (r.runs, RUN * run);
-    let (start, rows) = (first + at, first + 2);
+    let (start, rows) = (first + at, first + RUN - 1);
     k.line(format_args!(
         "add (1|M0) r{payload}.0<1>:q r1.{argument}<0;1,0>:q r{runs}.{start}<0;1,0>:ud"
     ));
@@ -302,8 +305,9 @@ fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
     let sums = Sums { first: r.sums, stride: 8 * rows, tile: shape.tile };
     let places = Places {
         factors,
-        temporaries: [temporaries, temporaries + 8],
-        packed: temporaries + 16,
+        temporaries: [temporaries, temporaries + shape.batch],
+        batch: shape.batch,
+        packed: temporaries + 2 * shape.batch,
         columns: together,
     };
     convert(k, shape.end, sums, places);

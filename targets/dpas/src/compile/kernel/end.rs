@@ -71,8 +71,9 @@ impl Sums {
 pub(super) struct Places {
     /// Factors of the columns: high, low, bias.
     pub(super) factors: usize,
-    /// Two blocks of eight registers.
+    /// Two blocks of registers for so many rows, which divide those of the tile.
     pub(super) temporaries: [usize; 2],
+    pub(super) batch: usize,
     /// Packed rows, for so many column blocks beside each other; then the next ones.
     pub(super) packed: usize,
     pub(super) columns: usize,
@@ -98,15 +99,15 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
                 match steps {
                     Steps::Plain => plain(k, factors, first..first + rows),
                     Steps::Corrected => {
-                        for block in (first..first + rows).step_by(8) {
-                            corrected(k, factors, block, places.temporaries);
+                        for batch in (first..first + rows).step_by(places.batch) {
+                            corrected(k, factors, (batch, places.batch), places.temporaries);
                         }
                     }
                 }
             }
             leave.write(k, &all);
             for &x in &all {
-                let bytes = leave.bytes();
+                let bytes = leave.element().name();
                 k.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{bytes} r{x}.0<1;1,0>:f"));
             }
         }
@@ -144,11 +145,16 @@ fn plain(k: &mut Kernel, [high, _, bias]: [usize; 3], rows: std::ops::Range<usiz
     }
 }
 
-/// The same for eight rows, with a look at what rounding has left.
-fn corrected(k: &mut Kernel, [high, low, bias]: [usize; 3], x: usize, [q, e]: [usize; 2]) {
+/// The same for so many rows, with a look at what rounding has left.
+fn corrected(
+    k: &mut Kernel,
+    [high, low, bias]: [usize; 3],
+    (x, rows): (usize, usize),
+    [q, e]: [usize; 2],
+) {
     let n = k.lanes();
     let mut each = |line: &dyn Fn(usize, usize, usize) -> String| {
-        for row in 0..8 {
+        for row in 0..rows {
             k.line(line(x + row, q + row, e + row));
         }
     };
@@ -186,7 +192,7 @@ fn pack(k: &mut Kernel, end: End, sums: Sums, places: Places) {
                 k.line(format_args!("mov ({n}|M0) r{to}.{at}<1>:{kind} r{from}.0<1;1,0>:f"));
             }
             End::Codes(_, leave) => {
-                let kind = leave.bytes();
+                let kind = leave.element().name();
                 k.line(format_args!("mov ({n}|M0) r{to}.{at}<1>:{kind} r{from}.0<4;1,0>:{kind}"));
             }
             End::Sums => {}

@@ -219,6 +219,7 @@ fn leave(
     let places = Places {
         factors,
         temporaries: registers.temporaries,
+        batch: 8,
         packed: factors + 3 * columns,
         columns,
     };

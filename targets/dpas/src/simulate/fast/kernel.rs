@@ -69,7 +69,7 @@ enum Code {
     Vector(Box<Vector>),
     /// Lanes of several instructions that do the same.
     #[cfg(target_arch = "x86_64")]
-    Rows(Box<Rows>),
+    Rows(Box<[Rows]>, usize),
     /// A message to flat memory.
     Transfer(Box<Transfer>),
     /// A message to a matrix in memory.
@@ -136,24 +136,29 @@ impl Prepared {
         prepared
     }
 
-    /// Neighbouring instructions that do the same become one step, as products do.
+    /// Neighbouring instructions that do the same become one step, as products do, with those behind
+    /// them.
     #[cfg(target_arch = "x86_64")]
     fn join_rows(&mut self, targets: &BTreeSet<usize>) {
         let mut index = 0;
         while index < self.codes.len() {
             let inside = |at: &usize| *at == index || !targets.contains(at);
             let vectors = (index..self.codes.len()).take_while(inside);
-            let vectors = vectors.map_while(|at| match &self.codes[at] {
-                Code::Vector(vector) => Some(&**vector),
-                _ => None,
-            });
-            let Some(rows) = Rows::new(vectors) else {
-                index += 1;
-                continue;
-            };
-            let count = rows.count;
-            self.codes[index] = Code::Rows(Box::new(rows));
-            index += count;
+            let vectors: Vec<&Vector> = vectors
+                .map_while(|at| match &self.codes[at] {
+                    Code::Vector(vector) => Some(&**vector),
+                    _ => None,
+                })
+                .collect();
+            let (mut all, mut count) = (Vec::new(), 0);
+            while let Some(rows) = Rows::new(vectors[count..].iter().copied()) {
+                count += rows.count;
+                all.push(rows);
+            }
+            if count > 0 {
+                self.codes[index] = Code::Rows(all.into(), count);
+            }
+            index += count.max(1);
         }
     }
 
@@ -262,13 +267,17 @@ impl Prepared {
                 Code::Scalar(scalar) => scalar.run(thread),
                 Code::Vector(vector) => at_level(level, Lanes { vector, thread }),
                 #[cfg(target_arch = "x86_64")]
-                Code::Rows(rows) => {
+                Code::Rows(rows, count) => {
                     // Fewer steps than instructions: the thread ends in their middle.
-                    if (rows.count as u64) > *steps || !rows.run(thread) {
+                    if (*count as u64) > *steps {
                         break;
                     }
-                    *steps -= rows.count as u64 - 1;
-                    next = pc + rows.count;
+                    let done = Rows::run(rows, thread);
+                    if done == 0 {
+                        break;
+                    }
+                    *steps -= done as u64 - 1;
+                    next = pc + done;
                 }
                 Code::Transfer(transfer) => {
                     if !at_level(level, Move { transfer, thread, memory }) {

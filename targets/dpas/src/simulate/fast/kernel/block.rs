@@ -1,5 +1,6 @@
 //! Prepared loads and stores of blocks of matrices.
 
+use super::message::prefetch;
 use crate::arch::DpasArch;
 use crate::isa::vector::Terms;
 use crate::simulate::exec::enabled;
@@ -238,12 +239,14 @@ impl Form {
         assert!(rows > 0 && bytes.len() >= last(self.pitch, W), "all rows are there");
         assert!(to.len() >= last(self.stride, self.own), "all rows have a place");
         for row in 0..rows {
-            for block in 0..self.blocks {
-                // SAFETY: No row ends behind the last one of the last block.
-                unsafe {
-                    let from = bytes.as_ptr().add(row * self.pitch + block * W);
-                    let to = to.as_mut_ptr().add(row * self.stride + block * self.own);
-                    to.cast::<[u8; W]>().write_unaligned(from.cast::<[u8; W]>().read_unaligned());
+            // SAFETY: No row ends behind the last one of the last block.
+            unsafe {
+                let from = bytes.as_ptr().add(row * self.pitch);
+                let to = to.as_mut_ptr().add(row * self.stride);
+                prefetch(from.wrapping_add(W * self.blocks));
+                for block in 0..self.blocks {
+                    let bytes = from.add(block * W).cast::<[u8; W]>().read_unaligned();
+                    to.add(block * self.own).cast::<[u8; W]>().write_unaligned(bytes);
                 }
             }
         }

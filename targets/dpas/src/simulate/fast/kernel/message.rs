@@ -168,7 +168,7 @@ impl Transfer {
         for (start, data) in starts.iter().zip(data) {
             let place = &bytes[(start - least) as usize..];
             data.copy_from_slice(&place[..8 * RUN]);
-            prefetch(place);
+            prefetch(place.as_ptr().wrapping_add(128));
         }
         Some(())
     }
@@ -229,14 +229,14 @@ impl Transfer {
     }
 }
 
-/// Asks for bytes behind these: loops often load them next.
+/// Asks for bytes that loops often load next.
 #[inline(always)]
-fn prefetch(place: &[u8]) {
+pub(super) fn prefetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: Any address may be asked for.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(place.as_ptr().wrapping_add(128).cast());
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;

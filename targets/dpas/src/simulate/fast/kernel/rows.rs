@@ -31,51 +31,39 @@ enum Work {
 }
 
 /// Where rows lie in the registers, or a number that stands for all of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Operand {
     /// First byte of the first row, and bytes from one row to the next.
     at: usize,
     step: usize,
-    kind: Kind,
-    /// What is kept of the bits of f32, and what is flipped then.
-    keep: u32,
+    /// The bits of an element that stands for all.
+    number: Option<u32>,
+    /// What is flipped of the bits of f32.
     flip: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Row,
-    /// One element for all lanes.
-    Same,
-    /// The bits of an element.
-    Number(u32),
-}
-
 impl Operand {
-    const NONE: Operand = Operand { at: 0, step: 0, kind: Kind::Number(0), keep: !0, flip: 0 };
+    const NONE: Operand = Operand { at: 0, step: 0, number: Some(0), flip: 0 };
 
     fn new(source: &Source, packs: bool) -> Option<Operand> {
         match *source {
             Source::Number { ty: Type::F | Type::D | Type::Ud, bits } => {
-                Some(Operand { kind: Kind::Number(bits as u32), ..Operand::NONE })
+                Some(Operand { number: Some(bits as u32), ..Operand::NONE })
             }
             Source::Number { .. } => None,
-            Source::File { at, pattern, ref table, absolute, negate, .. } => {
-                let dwords = || table.iter().take(LANES).enumerate();
-                let kind = match pattern {
-                    Pattern::Row if !packs => Kind::Row,
-                    Pattern::Same if !packs => Kind::Same,
-                    Pattern::Table
-                        if packs && dwords().all(|(lane, &byte)| usize::from(byte) == 4 * lane) =>
-                    {
-                        Kind::Row
+            Source::File { at, pattern, ref table, absolute: false, negate, .. } => {
+                let mut dwords = table.iter().take(LANES).enumerate();
+                let is_row = match (pattern, packs) {
+                    (Pattern::Row, false) => true,
+                    (Pattern::Table, true) => {
+                        dwords.all(|(lane, &byte)| usize::from(byte) == 4 * lane)
                     }
-                    _ => return None,
+                    _ => false,
                 };
-                let keep = if absolute { 0x7fff_ffff } else { !0 };
                 let flip = if negate { 0x8000_0000 } else { 0 };
-                Some(Operand { at, step: 0, kind, keep, flip })
+                is_row.then_some(Operand { at, step: 0, number: None, flip })
             }
+            Source::File { .. } => None,
         }
     }
 }
@@ -86,6 +74,8 @@ pub(super) struct Rows {
     work: Work,
     target: Operand,
     sources: [Operand; 3],
+    /// Rows of the numbers of the sources.
+    numbers: [[u32; LANES]; 3],
     pub(super) count: usize,
     offset: u32,
     no_mask: bool,
@@ -107,7 +97,7 @@ impl Rows {
         let rest = vectors.map_while(Rows::one);
         let count = [second].into_iter().chain(rest).zip(1..).take_while(|(v, n)| long.is(v, *n));
         long.count = 1 + count.count();
-        if long.count > 1 && long.is_apart() {
+        if long.count > 1 {
             rows = long;
         }
         Some(rows)
@@ -123,80 +113,53 @@ impl Rows {
         for (place, source) in sources.iter_mut().zip(&vector.sources) {
             *place = Operand::new(source, work == Work::Pack)?;
         }
-        let target = Operand { at: target.at, kind: Kind::Row, ..Operand::NONE };
+        let target = Operand { at: target.at, number: None, ..Operand::NONE };
+        let numbers = sources.map(|source| [source.number.unwrap_or(0); LANES]);
         let (offset, no_mask) = (vector.offset, vector.no_mask);
-        Some(Rows { work, target, sources, count: 1, offset, no_mask })
+        Some(Rows { work, target, sources, numbers, count: 1, offset, no_mask })
     }
 
     /// True if an instruction is number `n` of these.
     fn is(&self, other: &Rows, n: usize) -> bool {
         let fits = |own: &Operand, other: &Operand| {
             own.at.wrapping_add(own.step.wrapping_mul(n)) == other.at
-                && (own.kind, own.keep, own.flip) == (other.kind, other.keep, other.flip)
+                && (own.number, own.flip) == (other.number, other.flip)
         };
         (self.work, self.offset, self.no_mask) == (other.work, other.offset, other.no_mask)
             && fits(&self.target, &other.target)
             && self.sources.iter().zip(&other.sources).all(|(own, other)| fits(own, other))
     }
 
-    /// True if elements that stand for all lanes are none of those that change: they are read once.
-    fn is_apart(&self) -> bool {
-        let places =
-            |operand: &Operand, n: usize| operand.at.wrapping_add(operand.step.wrapping_mul(n));
-        let mut same = self.sources.iter().filter(|source| source.kind == Kind::Same);
-        same.all(|source| {
-            source.step == 0
-                && (0..self.count).all(|n| {
-                    let at = places(&self.target, n);
-                    source.at + 4 <= at || at + 4 * LANES <= source.at
-                })
-        })
-    }
-
-    /// Does them; false if lanes are off, and then nothing.
-    pub(super) fn run(&self, thread: &mut Thread) -> bool {
-        if enabled(thread.dispatch_mask, self.offset, self.no_mask) & ALL != ALL {
-            return false;
-        }
+    /// Does the first of some lists of instructions one after the other; the instructions that were done:
+    /// none of a list for which lanes are off, nor what is behind it.
+    pub(super) fn run(all: &[Rows], thread: &mut Thread) -> usize {
+        let is_on =
+            |rows: &&Rows| enabled(thread.dispatch_mask, rows.offset, rows.no_mask) & ALL == ALL;
+        let ready = all.iter().take_while(is_on).count();
         // SAFETY: Kernels have rows only where the processor has the instructions, and every
         // instruction was prepared for registers of this size.
-        unsafe { self.rows(&mut thread.grf) }
-        true
-    }
-
-    /// Where the first rows of the sources lie, and how far the next ones are. What stands for all rows
-    /// becomes a row that stays.
-    ///
-    /// # Safety
-    /// The registers are those for which the instructions were prepared.
-    unsafe fn start(
-        &self,
-        file: *mut u8,
-        fixed: &mut [[u32; LANES]; 3],
-    ) -> ([*const u8; 3], [usize; 3]) {
-        let mut all = ([std::ptr::null(); 3], [0; 3]);
-        for (n, (source, fixed)) in self.sources.iter().zip(fixed).enumerate() {
-            let number = match source.kind {
-                Kind::Row => {
-                    (all.0[n], all.1[n]) = (file.wrapping_add(source.at).cast_const(), source.step);
-                    continue;
-                }
-                Kind::Number(bits) => bits,
-                // SAFETY: As this function says.
-                Kind::Same => unsafe { file.add(source.at).cast::<u32>().read_unaligned() },
-            };
-            *fixed = [number; LANES];
-            all.0[n] = fixed.as_ptr().cast();
-        }
-        all
+        unsafe { Rows::all(&all[..ready], &mut thread.grf) };
+        all[..ready].iter().map(|rows| rows.count).sum()
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+    unsafe fn all(all: &[Rows], file: &mut [u8]) {
+        for rows in all {
+            // SAFETY: As this function says.
+            unsafe { rows.rows(file) }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
     unsafe fn rows(&self, file: &mut [u8]) {
-        let mut fixed = [[0; LANES]; 3];
         let file = file.as_mut_ptr();
-        // SAFETY: As this function says.
-        let (mut at, steps) = unsafe { self.start(file, &mut fixed) };
+        let place = |n: usize| match self.sources[n].number {
+            Some(_) => self.numbers[n].as_ptr().cast(),
+            None => file.wrapping_add(self.sources[n].at).cast_const(),
+        };
+        let mut at: [*const u8; 3] = [place(0), place(1), place(2)];
+        let steps = self.sources.map(|source| source.step);
         let mut to = file.wrapping_add(self.target.at);
         macro_rules! each {
             (|$a:ident, $b:ident, $c:ident, $to:ident| $body:expr) => {
@@ -215,16 +178,7 @@ impl Rows {
         macro_rules! singles {
             (|$a:ident, $b:ident, $c:ident| $body:expr) => {
                 each!(|a, b, c, to| {
-                    let [$a, $b, $c] = [(0, a), (1, b), (2, c)].map(|(n, at)| {
-                        let bits = _mm512_loadu_si512(at.cast());
-                        let Work::Singles { modified: true, .. } = self.work else {
-                            return _mm512_castsi512_ps(bits);
-                        };
-                        let Operand { keep, flip, .. } = self.sources[n];
-                        let kept = _mm512_and_si512(bits, _mm512_set1_epi32(keep.cast_signed()));
-                        let flip = _mm512_set1_epi32(flip.cast_signed());
-                        _mm512_castsi512_ps(_mm512_xor_si512(kept, flip))
-                    });
+                    let [$a, $b, $c] = [a, b, c].map(|at| _mm512_loadu_ps(at.cast()));
                     put_singles(to, $body);
                 })
             };
@@ -255,10 +209,18 @@ impl Rows {
                 let others = _mm512_andnot_si512(_mm512_set1_epi32(0xff), others);
                 _mm512_storeu_si512(to.cast(), _mm512_or_si512(others, bytes));
             }),
-            Work::Singles { op, condition, .. } => match op {
+            Work::Singles { op, condition, modified } => match op {
                 Op::Mov => singles!(|a, _b, _c| a),
                 Op::Add => singles!(|a, b, _c| _mm512_add_ps(a, b)),
                 Op::Mul => singles!(|a, b, _c| _mm512_mul_ps(a, b)),
+                Op::Mad if modified => {
+                    let flips = self.sources.map(|source| source.flip);
+                    singles!(|a, b, c| _mm512_fmadd_ps(
+                        flipped(b, flips[1]),
+                        flipped(c, flips[2]),
+                        flipped(a, flips[0])
+                    ));
+                }
                 Op::Mad => singles!(|a, b, c| _mm512_fmadd_ps(b, c, a)),
                 Op::Rnde => singles!(|a, _b, _c| _mm512_roundscale_ps::<8>(a)),
                 Op::Rndd => singles!(|a, _b, _c| _mm512_roundscale_ps::<9>(a)),
@@ -303,6 +265,7 @@ fn work(vector: &Vector, target: &Target) -> Option<Work> {
         }
         (Numbers::Singles, _) if plain && target.ty == Type::F && sources.iter().all(singles) => {
             let known = match op {
+                _ if !unmodified && *op != Op::Mad => false,
                 Op::Sel => matches!(*condition, GREATER_OR_EQUAL | LESS),
                 Op::Mov | Op::Add | Op::Mul | Op::Mad => true,
                 Op::Rnde | Op::Rndd | Op::Rndu | Op::Rndz => true,
@@ -313,6 +276,14 @@ fn work(vector: &Vector, target: &Target) -> Option<Work> {
         }
         _ => None,
     }
+}
+
+/// Flips bits of f32.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn flipped(values: __m512, flip: u32) -> __m512 {
+    let flip = _mm512_set1_epi32(flip.cast_signed());
+    _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(values), flip))
 }
 
 /// Writes f32; NaN is canonical.
