@@ -1,22 +1,29 @@
-//! How fast programs run: `quincunx bench dpas:sim`, `dpas:gemm`.
+//! How fast programs run: `quincunx bench dpas:sim`, `dpas:gemm`, `dpas:resnet50`, `dpas:asm`.
 
+mod asm;
 mod gemm;
+mod resnet50;
 
 use crate::arch::{DpasArch, Platform};
+use crate::artifact::DeviceArtifact;
 use crate::precision::Precision;
 use crate::program::Listing;
 use crate::shape::RowStride;
 use crate::simulate::lower::listing_steps;
 use crate::simulate::{Model, Plan, Rules, State, Step, Vectors};
-use crate::text;
-use quincunx_contract::OptionInfo;
+use crate::{Dpas, TARGET, text};
 use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
+use quincunx_contract::{
+    ArchSource, Compiler as _, Log, NotCompiled, OptionInfo, Options, Target as _,
+};
 use quincunx_diag::{Diagnostic, Result, SourceId};
+use quincunx_graph::Graph;
 use quincunx_num::{F16, FloatOverflow, Level, Matrix, Packed};
+use std::any::Any;
 use std::fmt::Write as _;
 
 /// The suites of this target.
-pub(crate) static SUITES: &[Suite] = &[SIM, GEMM];
+pub(crate) static SUITES: &[Suite] = &[SIM, GEMM, RESNET50, ASM];
 
 const SIM: Suite = Suite {
     name: "sim",
@@ -38,6 +45,39 @@ const GEMM: Suite = Suite {
     options: &[LEVEL],
     run: gemm::measure,
 };
+
+const RESNET50: Suite = Suite {
+    name: "resnet50",
+    doc: "ResNet-50 of int8, compiled for xe2, in the prepared simulator, on one thread",
+    options: &[OptionInfo::text("models", "folder with resnet50.onnx", "")],
+    run: resnet50::measure,
+};
+
+const ASM: Suite = Suite {
+    name: "asm",
+    doc: "text of compiled kernels to machine code and back, on one thread",
+    options: &[],
+    run: asm::measure,
+};
+
+/// The program of a graph whose nodes are all on the machine, for xe2.
+///
+/// # Errors
+/// Why it is not compiled.
+fn compile(graph: &Graph) -> Result<DeviceArtifact> {
+    compile_for(graph, "xe2")
+}
+
+/// The same for a preset.
+fn compile_for(graph: &Graph, preset: &str) -> Result<DeviceArtifact> {
+    let arch = TARGET.arch(&ArchSource::Preset(preset.to_owned()))?;
+    let options = Options::new(TARGET.info().options, &[])?;
+    let compiled = Dpas.compile(graph, &*arch, &options, &mut Log::default());
+    let program: Box<dyn Any> = compiled.map_err(NotCompiled::first)?.program;
+    let program =
+        program.downcast().map_err(|_| Diagnostic::bug("a program of another machine"))?;
+    Ok(*program)
+}
 
 /// What a row multiplies: weights and activations as listings spell them, and how sums are rounded.
 /// Pairs of different integers are measured in both orders, of which the slower one counts.

@@ -265,12 +265,13 @@ fn encode(element: Element, number: f64) -> Option<u64> {
         Element::Hf => F16::from_f64(number, FloatOverflow::Infinity)?.to_bits().into(),
         Element::Bf => Bf16::from_f64(number, FloatOverflow::Infinity)?.to_bits().into(),
         _ => {
-            let fits = number >= -(2f64.powi(bits as i32 - 1)) && number < 2f64.powi(bits as i32);
-            if number.fract() != 0.0 || !fits {
-                return None;
-            }
+            // Powers of two, which f64 holds.
+            let (low, high) = (-((1_u64 << (bits - 1)) as f64), 2.0 * (1_u64 << (bits - 1)) as f64);
             // Negative numbers are two's complement.
-            (number as i128) as u64
+            let word = if number < 0.0 { number as i64 as u64 } else { number as u64 };
+            let back = if number < 0.0 { word as i64 as f64 } else { word as f64 };
+            let fits = number >= low && number < high && back == number;
+            return fits.then_some(word);
         }
     })
 }

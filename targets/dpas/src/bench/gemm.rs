@@ -1,16 +1,11 @@
 //! `quincunx bench dpas:gemm`: how fast the launches of a compiled product are simulated.
 
-use crate::artifact::DeviceArtifact;
-use crate::{Dpas, TARGET};
 use quincunx_contract::bench::{Row, Run};
-use quincunx_contract::{
-    ArchSource, Compiler as _, Engine, Log, NotCompiled, Options, Program as _, Target as _,
-};
+use quincunx_contract::{Engine, Program as _};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Constant, Graph, Op, Quantiser};
 use quincunx_num::Level;
 use quincunx_tensor::{DType, Tensor, Tensors};
-use std::any::Any;
 
 /// Rows, columns and depth of what is measured, and of what the executor repeats.
 const SIZE: usize = 1024;
@@ -20,7 +15,8 @@ const SMALL: usize = 96;
 pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
     let level = run.level()?;
     check(level)?;
-    let (program, inputs) = product(SIZE)?;
+    let (graph, inputs) = product(SIZE)?;
+    let program = super::compile(&graph)?;
     let mut launches = program.launches(Some(level))?;
     launches.enter(&inputs)?;
     let mut failed = None;
@@ -35,7 +31,8 @@ pub(super) fn measure(run: &Run) -> Result<Vec<Row>> {
 
 /// A smaller product gives the executor's numbers.
 fn check(level: Level) -> Result<()> {
-    let (program, inputs) = product(SMALL)?;
+    let (graph, inputs) = product(SMALL)?;
+    let program = super::compile(&graph)?;
     let found = program.machine(Some(level))?.run(&inputs)?;
     if found != program.load(Engine::Exec)?.run(&inputs)? {
         return Err(Diagnostic::bug("the prepared simulator differs from the executor"));
@@ -43,8 +40,8 @@ fn check(level: Level) -> Result<()> {
     Ok(())
 }
 
-/// The program of a square product with constant weights, and its input.
-fn product(size: usize) -> Result<(DeviceArtifact, Tensors)> {
+/// A square product with constant weights, and its input.
+pub(super) fn product(size: usize) -> Result<(Graph, Tensors)> {
     let mut state = 1_u64;
     let mut codes = |count: usize| -> Vec<i64> {
         let mut next = || {
@@ -66,11 +63,5 @@ fn product(size: usize) -> Result<(DeviceArtifact, Tensors)> {
     graph.add_output(c);
     let reals = codes(size * size).into_iter().map(|code| code as f32 * scale as f32);
     let input = Tensor::from_vec(&shape, reals.collect::<Vec<f32>>())?;
-    let arch = TARGET.arch(&ArchSource::Preset("xe2".to_owned()))?;
-    let options = Options::new(TARGET.info().options, &[])?;
-    let compiled = Dpas.compile(&graph, &*arch, &options, &mut Log::default());
-    let program: Box<dyn Any> = compiled.map_err(NotCompiled::first)?.program;
-    let program =
-        program.downcast().map_err(|_| Diagnostic::bug("a program of another machine"))?;
-    Ok((*program, Tensors::from_iter([("a".to_owned(), input)])))
+    Ok((graph, Tensors::from_iter([("a".to_owned(), input)])))
 }

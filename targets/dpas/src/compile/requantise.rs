@@ -99,9 +99,8 @@ impl Channel {
     }
 
     /// The smallest sum whose exact code is at least `code`, and how far it is from the tie, in
-    /// codes, about.
-    fn first(&self, code: i32) -> (i64, f64) {
-        let (scale, bias) = (self.scale(), self.bias());
+    /// codes, about; with the scale and the bias.
+    fn first(&self, code: i32, (scale, bias): (f64, f64)) -> (i64, f64) {
         let tie = f64::from(code) - 0.5;
         let place = (tie - bias) / scale;
         // What these operations can be off, many times over.
@@ -118,10 +117,10 @@ impl Channel {
 
     /// The sums next to ties that are nearer than `error`, and the codes they must get.
     fn near(&self, ends: Ends, error: f64) -> Vec<Near> {
-        let mut near = Vec::new();
+        let (mut near, scale, bias) = (Vec::new(), self.scale(), self.bias());
         for code in ends.low + 1..=ends.high {
-            let (first, above) = self.first(code);
-            let below = self.scale() - above;
+            let (first, above) = self.first(code, (scale, bias));
+            let below = scale - above;
             for (acc, code, distance) in [(first, code, above), (first - 1, code - 1, below)] {
                 if let (true, Ok(acc)) = (distance.abs() < error, i32::try_from(acc)) {
                     near.push(Near { acc, code });
