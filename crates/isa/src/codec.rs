@@ -58,8 +58,7 @@ impl Table {
         if !self.has_code() {
             return Err(Diagnostic::bug(format!("{} has no machine code", self.machine)));
         }
-        let matches = |row: &RowLayout| word.and(&row.match_mask) == row.match_value;
-        let index = layout.rows.iter().position(matches);
+        let index = layout.matching(word);
         let index = index.ok_or_else(|| self.unknown(word, layout))?;
         let values = self.decode_operands(index, word, layout)?;
         let row = &layout.rows[index];

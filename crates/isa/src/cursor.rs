@@ -217,6 +217,10 @@ impl<'a> Cursor<'a> {
             return Err(self.expected("a number"));
         }
         self.position += digits.len();
+        // Most numbers are small, and those of 128 bits take long.
+        if let (10, 1..=9, Ok(small)) = (radix, digits.len(), digits.parse::<u32>()) {
+            return Ok(if negative { -i128::from(small) } else { small.into() });
+        }
         let magnitude = i128::from_str_radix(digits, radix).map_err(|_| {
             Diagnostic::invalid("Q2104", "the number does not fit 128 bits")
                 .label(self.span_from(start), "too big")

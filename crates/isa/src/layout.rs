@@ -5,6 +5,7 @@ use crate::table::{FieldSpec, Row, Table, Term};
 use crate::template::{Fault, fault, range_of};
 use quincunx_diag::{Diagnostic, Result};
 use smallvec::{SmallVec, smallvec};
+use std::collections::HashMap;
 
 /// A field at its place: bits (lowest, number), low piece first.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct Layout {
     params: Vec<(&'static str, u32)>,
     pub(crate) fields: Vec<Field>,
     pub(crate) rows: Vec<RowLayout>,
+    /// The field that all rows fix first, if there is one, and the rows of its values.
+    lead: Option<(usize, HashMap<i128, Vec<usize>>)>,
 }
 
 impl Layout {
@@ -61,8 +64,10 @@ impl Layout {
         }
         let fields = table.fields.iter().map(|spec| resolver.field(spec, bits));
         let fields = fields.collect::<Result<_>>()?;
-        let mut layout = Layout { table, bits, params: resolver.params, fields, rows: Vec::new() };
+        let mut layout =
+            Layout { table, bits, params: resolver.params, fields, rows: Vec::new(), lead: None };
         layout.rows = table.rows.iter().map(|row| layout.row(row)).collect::<Result<_>>()?;
+        layout.lead = layout.leads();
         if table.has_code() {
             layout.check_ambiguity()?;
         }
@@ -115,6 +120,38 @@ impl Layout {
     /// Reads a field of a word, whether the instruction uses it or not.
     pub fn read(&self, field: &str, word: &Bits) -> Option<i128> {
         self.find(field).map(|index| self.fields[index].get(word))
+    }
+
+    /// True if some row fixes the field that all rows fix first as the word has it; also where there is no
+    /// such field.
+    pub fn may_match(&self, word: &Bits) -> bool {
+        self.lead
+            .as_ref()
+            .is_none_or(|(field, rows)| rows.contains_key(&self.fields[*field].get(word)))
+    }
+
+    /// The row whose fixed bits a word has.
+    pub(crate) fn matching(&self, word: &Bits) -> Option<usize> {
+        let matches = |&index: &usize| {
+            let row = &self.rows[index];
+            word.and(&row.match_mask) == row.match_value
+        };
+        match &self.lead {
+            Some((field, rows)) => {
+                rows.get(&self.fields[*field].get(word))?.iter().copied().find(matches)
+            }
+            None => (0..self.rows.len()).find(matches),
+        }
+    }
+
+    fn leads(&self) -> Option<(usize, HashMap<i128, Vec<usize>>)> {
+        let (name, _) = self.table.rows.first()?.matches.first()?;
+        let mut rows: HashMap<i128, Vec<usize>> = HashMap::new();
+        for (index, row) in self.table.rows.iter().enumerate() {
+            let (_, value) = row.matches.first().filter(|(own, _)| own == name)?;
+            rows.entry(*value).or_default().push(index);
+        }
+        Some((self.find(name)?, rows))
     }
 
     /// What is wrong with the value of an operand, if anything.

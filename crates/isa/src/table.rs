@@ -5,6 +5,7 @@ use crate::layout::Layout;
 use crate::template::Template;
 use quincunx_diag::Result;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -154,6 +155,8 @@ pub struct Table {
     pub rows: &'static [Row],
     /// The compiled syntaxes, filled at the first use.
     templates: OnceLock<Vec<Template>>,
+    /// The rows of every mnemonic in table order, filled at the first use.
+    mnemonics: OnceLock<HashMap<&'static str, Vec<usize>>>,
 }
 
 /// An instruction as data: the row of its table and its operand values.
@@ -187,7 +190,16 @@ impl Table {
         fields: &'static [FieldSpec],
         rows: &'static [Row],
     ) -> Table {
-        Table { machine, doc, bits, params, fields, rows, templates: OnceLock::new() }
+        Table {
+            machine,
+            doc,
+            bits,
+            params,
+            fields,
+            rows,
+            templates: OnceLock::new(),
+            mnemonics: OnceLock::new(),
+        }
     }
 
     /// False for a machine that has assembly text only: its word has 0 bits, and its operands need no
@@ -208,8 +220,16 @@ impl Table {
     }
 
     /// The rows with this mnemonic.
-    pub fn find<'a>(&'a self, mnemonic: &'a str) -> impl Iterator<Item = (usize, &'a Row)> {
-        self.rows.iter().enumerate().filter(move |(_, row)| row.mnemonic == mnemonic)
+    pub fn find(&self, mnemonic: &str) -> impl Iterator<Item = (usize, &'static Row)> {
+        let index = self.mnemonics.get_or_init(|| {
+            let mut index: HashMap<&str, Vec<usize>> = HashMap::new();
+            for (row, spec) in self.rows.iter().enumerate() {
+                index.entry(spec.mnemonic).or_default().push(row);
+            }
+            index
+        });
+        let rows = self.rows;
+        index.get(mnemonic).into_iter().flatten().map(move |&row| (row, &rows[row]))
     }
 
     /// The compiled syntax of every row.

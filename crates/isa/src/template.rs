@@ -411,11 +411,29 @@ fn is_default(body: &[Element], spec: &Row, values: &[i128]) -> bool {
         })
 }
 
+/// Appends a number in decimal digits: small ones without the detour over formatting.
+pub fn print_number(value: i128, out: &mut String) {
+    match u32::try_from(value) {
+        Ok(small) if small < 1000 => {
+            for (unit, least) in [(100, 100), (10, 10), (1, 0)] {
+                if small >= least {
+                    out.push(char::from(b'0' + (small / unit % 10) as u8));
+                }
+            }
+        }
+        // Writing to a string cannot fail.
+        _ => drop(write!(out, "{value}")),
+    }
+}
+
 fn print_operand(operand: &Operand, value: i128, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = match operand.kind {
         Kind::Names(names) => match names.iter().find(|&&(_, number)| number == value) {
-            Some((name, _)) => write!(out, "{name}"),
+            Some((name, _)) => {
+                out.push_str(name);
+                Ok(())
+            }
             None => write!(out, "{value}"),
         },
         Kind::Custom(custom) => {
@@ -424,6 +442,9 @@ fn print_operand(operand: &Operand, value: i128, out: &mut String) {
         }
         Kind::Hex if value < 0 => write!(out, "-{:#x}", value.unsigned_abs()),
         Kind::Hex => write!(out, "{value:#x}"),
-        _ => write!(out, "{value}"),
+        _ => {
+            print_number(value, out);
+            Ok(())
+        }
     };
 }

@@ -19,7 +19,12 @@ impl Table {
     /// # Panics
     /// When the syntax of a row is malformed, which [`Table::check`] reports.
     pub fn parse(&self, cursor: &mut Cursor<'_>, layout: Option<&Layout>) -> Result<RawInst> {
-        self.parse_rows(cursor, layout, &could_start)
+        let rows = self.rows.iter().enumerate();
+        let rest = {
+            cursor.skip_blanks();
+            cursor.rest()
+        };
+        self.parse_rows(cursor, layout, rows.filter(|(_, row)| could_start(row, rest)))
     }
 
     /// As [`Table::parse`], with the rows of one mnemonic only.
@@ -35,22 +40,19 @@ impl Table {
         cursor: &mut Cursor<'_>,
         layout: Option<&Layout>,
     ) -> Result<RawInst> {
-        self.parse_rows(cursor, layout, &|row, _| row.mnemonic == mnemonic)
+        self.parse_rows(cursor, layout, self.find(mnemonic))
     }
 
-    fn parse_rows(
+    fn parse_rows<'t>(
         &self,
         cursor: &mut Cursor<'_>,
         layout: Option<&Layout>,
-        wanted: &dyn Fn(&Row, &str) -> bool,
+        rows: impl Iterator<Item = (usize, &'t Row)>,
     ) -> Result<RawInst> {
         cursor.skip_blanks();
         let start = cursor.position();
         let mut best: Option<(usize, Result<RawInst>)> = None;
-        for (row, spec) in self.rows.iter().enumerate() {
-            if !wanted(spec, cursor.rest()) {
-                continue;
-            }
+        for (row, spec) in rows {
             let result = self.templates()[row].parse(row, spec, cursor, layout);
             let end = cursor.position();
             let is_whole = cursor.at_statement_end();

@@ -39,19 +39,16 @@ pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
 /// The instruction of 16 bytes; `None` for an unknown opcode or another length.
 fn decode(bytes: &[u8], platform: Platform) -> Option<Result<Statement>> {
     let opcode = i128::from(bytes.first()? & 0x7f);
-    let knows = |table: &Table| {
-        table.rows.iter().any(|row| row.matches.first() == Some(&("opcode", opcode)))
-    };
     if bytes.len() != LENGTH {
         return None;
     }
     let word = Bits::from_le_bytes(bytes)?;
-    if knows(&native::TABLE) {
+    if native_layout(platform).may_match(&word) {
         let raw = raw_of(&native::TABLE, &word, native_layout(platform));
         let inst = raw.map(|raw| native::Inst::from_raw(&raw).map(Statement::Systolic));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
     }
-    if knows(&vector::TABLE) && has_opcode(opcode, platform) {
+    if vector_layout(platform).may_match(&word) && has_opcode(opcode, platform) {
         let raw = raw_of(&vector::TABLE, &word, vector_layout(platform));
         let inst = raw.map(|raw| vector::Inst::from_raw(&raw).map(Statement::Vector));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));

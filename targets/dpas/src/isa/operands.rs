@@ -2,6 +2,7 @@
 
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Cursor, Custom, Layout, operand_newtype};
+use std::sync::OnceLock;
 
 /// A general register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -219,7 +220,8 @@ fn parse_options(cursor: &mut Cursor<'_>) -> Result<i128> {
     let (mut flags, mut dependency) = (0, Dependency::default());
     loop {
         let start = cursor.position();
-        let at = |pipe: &&str| cursor.rest().starts_with(&format!("{pipe}@"));
+        let behind = |pipe: &str| cursor.rest().strip_prefix(pipe);
+        let at = |pipe: &&str| behind(pipe).is_some_and(|rest| rest.starts_with('@'));
         if let Some(pipe) = PIPES.iter().position(at) {
             cursor.eat(PIPES[pipe]);
             cursor.eat("@");
@@ -347,9 +349,18 @@ pub(crate) fn load_word(stored: i128, class: Class, layout: &Layout) -> Result<u
     let stored = stored as u32;
     let word = match narrow {
         true if stored >= 0x80 => Some(class.narrow_mode() | (stored >> 4 & 7) << 5 | stored & 15),
-        true => (0..0x100).find(|&word| {
-            Dependency::from_word(word).is_some() && narrow_word(word) == Some(stored)
-        }),
+        true => {
+            static WORDS: OnceLock<[Option<u32>; 0x80]> = OnceLock::new();
+            let words = WORDS.get_or_init(|| {
+                std::array::from_fn(|stored| {
+                    (0..0x100).find(|&word| {
+                        Dependency::from_word(word).is_some()
+                            && narrow_word(word) == Some(stored as u32)
+                    })
+                })
+            });
+            words[stored as usize]
+        }
         false => match (stored >> 8) as usize {
             0 => Some(stored),
             mode => class.modes().get(mode - 1).map(|mode| mode | stored & 0xff),

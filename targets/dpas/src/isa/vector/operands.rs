@@ -3,7 +3,7 @@
 
 use super::types::Type;
 use quincunx_diag::Result;
-use quincunx_isa::{Cursor, Custom, operand_newtype};
+use quincunx_isa::{Cursor, Custom, operand_newtype, print_number};
 use std::fmt::Write as _;
 
 /// Mask control and predicate: bit 0 `W`, bits 1 to 4 the predicate control (1 takes the bits of
@@ -145,7 +145,11 @@ pub(super) static SIZE: Custom = Custom {
     name: "lanes and channel offset such as `(16|M0)`",
     parse: parse_size,
     print: |value, out| {
-        let _ = write!(out, "({}|M{})", 1 << (value & 7), value >> 3);
+        out.push('(');
+        print_number(1 << (value & 7), out);
+        out.push_str("|M");
+        print_number(value >> 3, out);
+        out.push(')');
     },
     legal: |value| value & 7 <= 5 && (0..32).contains(&(value >> 3)),
     random: |below| i128::from(below(6) | below(8) << 5),
@@ -242,7 +246,11 @@ impl Register {
 
     fn print(self, out: &mut String) {
         let _ = match self {
-            Register::Grf(number) => write!(out, "r{number}"),
+            Register::Grf(number) => {
+                out.push('r');
+                print_number(number.into(), out);
+                Ok(())
+            }
             Register::Null => write!(out, "null"),
             Register::Address => write!(out, "a0"),
             Register::Acc(number) => write!(out, "acc{number}"),
@@ -327,7 +335,10 @@ pub(super) static DST: Custom = Custom {
         *out += if part(value, 4, 1) == 1 { "(sat)" } else { "" };
         let Some(ty) = Type::from_code(part(value, 0, 4)) else { return };
         print_register(part(value, 7, 1), part(value, 8, 8), value >> 16, ty, out);
-        let _ = write!(out, "<{}>:{}", STRIDES[part(value, 5, 2) as usize], ty.name());
+        out.push('<');
+        print_number(STRIDES[part(value, 5, 2) as usize], out);
+        out.push_str(">:");
+        out.push_str(ty.name());
     },
     legal: |value| {
         let null = part(value, 7, 9) == 0;
@@ -366,7 +377,8 @@ fn print_register(file: i128, number: i128, byte: i128, ty: Type, out: &mut Stri
     let register = Register::from_parts(file, number).unwrap_or(Register::Null);
     register.print(out);
     if register != Register::Null {
-        let _ = write!(out, ".{}", byte / i128::from(ty.bytes()));
+        out.push('.');
+        print_number(byte / i128::from(ty.bytes()), out);
     }
 }
 
@@ -434,14 +446,18 @@ fn print_source(value: i128, region: Region, logic: bool, out: &mut String) {
     print_register(part(value, 8, 1), part(value, 9, 8), value >> 23, ty, out);
     let stride = |code: i128| STRIDES.get(code as usize).copied().unwrap_or(0);
     let (vertical, horizontal) = (stride(part(value, 20, 3)), stride(part(value, 6, 2)));
-    let _ = match region {
-        Region::Full => {
-            write!(out, "<{vertical};{},{horizontal}>", 1 << part(value, 17, 3))
-        }
-        Region::Pair => write!(out, "<{vertical};{horizontal}>"),
-        Region::Single => write!(out, "<{horizontal}>"),
-    };
-    let _ = write!(out, ":{}", ty.name());
+    out.push('<');
+    if region != Region::Single {
+        print_number(vertical, out);
+        out.push(';');
+    }
+    if region == Region::Full {
+        print_number(1 << part(value, 17, 3), out);
+        out.push(',');
+    }
+    print_number(horizontal, out);
+    out.push_str(">:");
+    out.push_str(ty.name());
 }
 
 fn legal_source(value: i128, region: Region) -> bool {
