@@ -4,6 +4,7 @@ mod artifact;
 mod common;
 mod compiled;
 mod compiled_damage;
+mod compiled_floats;
 mod corruption;
 mod differential;
 mod fast;

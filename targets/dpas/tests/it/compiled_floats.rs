@@ -1,0 +1,192 @@
+//! Compiled networks of floats: simulators and golden model say the same, bit for bit, and the graph's
+//! executor the same within the precision of the type.
+
+use crate::common::networks::Net;
+use quincunx_contract::{Claim, Options, Refused, compiler_of};
+use quincunx_diag::Severity;
+use quincunx_dpas::arch::Platform;
+use quincunx_dpas::{DpasArch, TARGET};
+use quincunx_graph::execute::{Keep, float};
+use quincunx_graph::{Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Unary, ValueId};
+use quincunx_tensor::{DType, Tensor, Tensors};
+use quincunx_testkit::{Coverage, agree, options};
+
+/// What the machine does not take of a graph.
+fn is_refused(graph: &Graph, arch: &DpasArch, options: &Options) -> bool {
+    let compiler = compiler_of(&TARGET).unwrap();
+    let claims = compiler.claim(graph, arch, options, &Refused::default()).unwrap();
+    claims.iter().any(|claim| matches!(claim, Claim::Host(_)))
+}
+
+/// A product with constant weights.
+fn product(net: &mut Net, x: ValueId) -> Option<ValueId> {
+    let shape = net.shape(x);
+    let outputs: usize = net.random.pick(&[1, 5, 12, 40, 70]);
+    match shape[..] {
+        [_, channels, ref extents @ ..] if !extents.is_empty() && net.random.chance(85) => {
+            let window = net.window(extents);
+            let groups = net.random.pick(&[1, 1, 2]);
+            if !channels.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
+                return None;
+            }
+            let w = [&[outputs, channels / groups], &window.kernel[..]].concat();
+            let mut inputs = vec![x, net.reals(&w, 0.5)];
+            if net.random.coin() {
+                inputs.push(net.reals(&[outputs], 1.0));
+            }
+            net.node(Op::Conv(Conv { window, groups }), &inputs)
+        }
+        [_, depth] if net.random.coin() => {
+            let gemm =
+                Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: net.random.coin() };
+            let w = if gemm.transpose_b { [outputs, depth] } else { [depth, outputs] };
+            let inputs = [x, net.reals(&w, 0.5), net.reals(&[outputs], 1.0)];
+            net.node(Op::Gemm(gemm), &inputs)
+        }
+        [.., depth] => {
+            let w = net.reals(&[depth, outputs], 0.5);
+            net.node(Op::MatMul, &[x, w])
+        }
+        [] => None,
+    }
+}
+
+/// A layer on one of the values, now and then with an activation behind it.
+fn layer(net: &mut Net, values: &[ValueId]) -> Option<ValueId> {
+    let x = net.random.pick(values);
+    let shape = net.shape(x);
+    let y = match net.random.below(10) {
+        0..5 => product(net, x)?,
+        5 | 6 => {
+            let window = net.window(shape.get(2..).filter(|extents| !extents.is_empty())?);
+            let average = PoolKind::Average { count_include_pad: true };
+            let kind = net.random.pick(&[PoolKind::Max, average]);
+            let pools = [
+                Op::GlobalMaxPool,
+                Op::GlobalAveragePool,
+                Op::Pool(Pool { kind, window, ceil: false }),
+            ];
+            let pool = net.random.pick(&pools);
+            net.node(pool, &[x])?
+        }
+        7 => {
+            let alike = values.iter().filter(|&&y| net.shape(y) == shape);
+            let alike: Vec<ValueId> = alike.copied().collect();
+            let other = net.random.pick(&alike);
+            net.node(Op::Binary(Binary::Add), &[x, other])?
+        }
+        8 => {
+            let flat = net.node(Op::Flatten { axis: 1 }, &[x])?;
+            product(net, flat)?
+        }
+        _ => x,
+    };
+    let clip = Op::Activation(Activation::Clip { min: Some(-0.5), max: Some(1.5) });
+    match net.random.below(4) {
+        0 => net.node(Op::Unary(Unary::Relu), &[y]),
+        1 => net.node(clip, &[y]),
+        _ => (y != x).then_some(y),
+    }
+}
+
+/// A network all of whose nodes the machine takes; values that nobody reads leave.
+fn grown(case: u64, arch: &DpasArch, options: &Options) -> Net {
+    let mut net = Net::new(case);
+    let channels = net.random.pick(&[1, 3, 8, 17, 33, 64]);
+    let mut shape = vec![net.random.range(1, 3), channels];
+    let axes = net.random.pick(&[0, 1, 2, 2, 2]);
+    shape.extend((0..axes).map(|_| net.random.range(1, 9)));
+    let mut values: Vec<ValueId> = (0..2)
+        .map(|at| net.graph.add_input(&format!("x{at}"), DType::F32, &shape, &[]).unwrap())
+        .collect();
+    for _ in 0..30 {
+        if values.len() == 7 {
+            break;
+        }
+        let before = net.clone();
+        match layer(&mut net, &values) {
+            Some(value) if !is_refused(&net.graph, arch, options) => values.push(value),
+            _ => {
+                let random = net.random;
+                net = before;
+                net.random = random;
+            }
+        }
+    }
+    let readers = net.graph.consumers();
+    for &value in values.iter().filter(|value| readers[value.index()].is_empty()) {
+        if net.graph[value].producer.is_some() {
+            net.graph.add_output(value);
+        }
+    }
+    net
+}
+
+/// Numbers of a type for the inputs, so that entering does not round them.
+fn sample(net: &mut Net, bits: u32) -> Tensors {
+    let mut sample = Tensors::new();
+    for &id in net.graph.inputs() {
+        let value = &net.graph[id];
+        let steps = f64::from(1_u32 << (bits - 1));
+        let number = |_| ((net.random.real() * steps).round() / steps * 2.0) as f32;
+        let numbers: Vec<f32> = (0..value.shape.iter().product()).map(number).collect();
+        sample.insert(value.name.clone(), Tensor::from_vec(&value.shape, numbers).unwrap());
+    }
+    sample
+}
+
+/// The executor's numbers are as near as so many roundings to so many bits let them be.
+fn is_near(graph: &Graph, inputs: &Tensors, golden: &Tensors, bits: u32) {
+    let expected = float(graph, inputs, Keep::All).unwrap();
+    for &output in graph.outputs() {
+        let name = &graph[output].name;
+        let (found, expected) = (golden[name].to_f64(), expected[name].to_f64());
+        let largest = expected.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
+        let allowed = largest * 2.0_f64.powi(-(bits as i32)) * 32.0;
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() <= allowed, "{name}: {a} {b}, {allowed} allowed\n{graph}");
+        }
+    }
+}
+
+/// Fifty networks of a precision, on a machine each.
+fn judge(precision: &str, platforms: &[Platform], bits: u32) {
+    let options = options(&TARGET, &[("precision", precision)]);
+    let (mut coverage, mut programs) = (Coverage::default(), 0);
+    for case in 0..50 {
+        let arch = crate::common::arch(platforms[case % platforms.len()]);
+        let mut net = grown(case as u64, &arch, &options);
+        if net.graph.outputs().is_empty() {
+            continue;
+        }
+        let inputs = vec![sample(&mut net, bits)];
+        let agreed = agree(&TARGET, &arch, &options, &net.graph, inputs);
+        let agreed = agreed.unwrap_or_else(|found| panic!("case {case}: {found:?}\n{}", net.graph));
+        let found = agreed.compiled.program.verify();
+        let found: Vec<_> = found.iter().filter(|one| one.severity() != Severity::Note).collect();
+        assert!(found.is_empty(), "case {case}: {found:?}\n{}", net.graph);
+        for (inputs, golden) in &agreed.samples {
+            is_near(&net.graph, inputs, golden, bits);
+        }
+        coverage.mark(&net.graph);
+        programs += 1;
+    }
+    assert!(programs >= 45, "{programs} programs");
+    let came = "Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu Add Clip Flatten";
+    assert_eq!(coverage.came(), came);
+}
+
+#[test]
+fn networks_of_bf16() {
+    judge("bf16", &[Platform::Xe2, Platform::XeHpg], 8);
+}
+
+#[test]
+fn networks_of_fp16() {
+    judge("fp16", &[Platform::XeHpg, Platform::Xe2], 11);
+}
+
+#[test]
+fn networks_of_tf32() {
+    judge("tf32", &[Platform::Xe2], 11);
+}
