@@ -158,10 +158,78 @@ fn message(random: &mut Random, platform: Platform) -> String {
     }
 }
 
+/// The same for registers that follow each other, as compilers convert the sums of a tile.
+fn series(random: &mut Random) -> Vec<String> {
+    let [d, a, b] = [0, 1, 2].map(|_| random.range(8, 30));
+    let [step, kind] = [random.range(0, 2), random.below(10)];
+    let bytes = random.pick(&["ub", "b"]);
+    let control = random.pick(&["(W)", "(W)", "(W)", ""]);
+    let condition = random.pick(&["ge", "lt"]);
+    let line = |n: usize| {
+        let [d, a] = [d + n, a + step * n];
+        let body = match kind {
+            0 => format!("mov (16|M0) r{d}.0<1>:f r{a}.0<1;1,0>:d"),
+            1 => format!("mov (16|M0) (sat)r{d}.0<4>:{bytes} r{a}.0<1;1,0>:f"),
+            2 => format!("mov (16|M0) r{d}.0<1>:{bytes} r{a}.0<4;1,0>:{bytes}"),
+            3 => format!("mov (16|M0) r{d}.0<1>:f r{a}.{}<1;1,0>:{bytes}", 16 * (n % 4)),
+            4 => format!("mad (16|M0) r{d}.0<1>:f -r{b}.0<1;0>:f r{a}.0<1;0>:f r{b}.0<1>:f"),
+            5 => format!("mad (16|M0) r{d}.0<1>:f r{a}.0<1;0>:f r{a}.0<1;0>:f r{b}.0<1>:f"),
+            6 => format!("rnde (16|M0) r{d}.0<1>:f r{a}.0<1;1,0>:f"),
+            7 => {
+                format!("sel (16|M0) ({condition})f0.0 r{d}.0<1>:f r{a}.0<1;1,0>:f r{b}.0<1;1,0>:f")
+            }
+            8 => format!("add (16|M0) r{d}.0<1>:f r{a}.0<1;1,0>:f 0x3fc00000:f"),
+            _ => format!("mov (16|M0) r{d}.0<1>:d r{a}.0<1;1,0>:d"),
+        };
+        format!("{control} {body}")
+    };
+    (0..random.range(2, 6)).map(line).collect()
+}
+
+/// A block of a matrix in the memory, some of it outside.
+fn block(random: &mut Random) -> Vec<String> {
+    let (code, size): (u32, usize) = random.pick(&[(0, 1), (0, 1), (1, 2), (2, 4)]);
+    let (store, pitch) = (random.chance(30), random.pick(&[64, 64, 80, 128]));
+    let width = random.pick(&[16, 32, 64]) / size;
+    let blocks = if store { 1 } else { random.pick(&[1, 1, 2]) };
+    let height: usize = random.range(1, if store { 8 } else { 12 });
+    let vnni = !store && size < 4 && random.chance(40);
+    let rows = if vnni { height.next_multiple_of(4 / size) } else { height };
+    let registers = blocks * (width * rows * size).div_ceil(64);
+    let shape = (blocks - 1) << 16 | (height - 1) << 8 | (width - 1);
+    let [x, y] = [random.pick(&[0, 0, 4, 16, -4]), random.pick(&[0, 0, 2, 6, -1])];
+    let payload =
+        [BASE as i64, 0, 63, random.pick(&[7, 15, 2]), pitch - 1, x, y, shape as i64];
+    let places = payload.into_iter().enumerate();
+    let mut lines: Vec<String> =
+        places.map(|(at, value)| format!("(W) mov (1|M0) r60.{at}<1>:d {value}:d")).collect();
+    let at = random.range(8, 24);
+    let descriptor = code << 9 | 1 << 25 | u32::from(vnni) << 7;
+    lines.push(match store {
+        true => {
+            format!("(W) send.ugm (1|M0) null r60 r{at}:{registers} 0x0 {:#010x}", descriptor | 7)
+        }
+        false => {
+            let descriptor = descriptor | 3 | (registers as u32) << 20;
+            format!("(W) send.ugm (1|M0) r{at} r60 null:0 0x0 {descriptor:#010x}")
+        }
+    });
+    lines
+}
+
 /// A program of legal lines, some in a loop.
 fn program(random: &mut Random, platform: Platform) -> String {
     let mut lines = Vec::new();
     while lines.len() < 30 {
+        if random.chance(15) {
+            let more = match random.coin() && platform.is_second() {
+                true => block(random),
+                false => series(random),
+            };
+            let legal = |line: &String| text::native::read(line, platform, SourceId(0)).is_ok();
+            lines.extend(more.into_iter().filter(legal));
+            continue;
+        }
         let line = match random.below(8) {
             0 => message(random, platform),
             1 => {
