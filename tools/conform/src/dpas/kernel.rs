@@ -55,7 +55,8 @@ fn product(file: &Value, case: &Value) -> Check {
     ];
     let (mut memory, mut payload) = (Memory::new(), Vec::new());
     for (name, base, bytes) in buffers {
-        let buffer = Buffer { name: name.to_owned(), base, bytes, writable: name == "c" };
+        let buffer =
+            Buffer { name: name.to_owned(), base, bytes: bytes.into(), writable: name == "c" };
         memory.add(buffer).map_err(reason)?;
         payload.extend(base.to_le_bytes());
     }

@@ -79,7 +79,7 @@ fn product(case: &Value, shape: Shape, rules: Rules) -> Check<Vec<u8>> {
         no_mask: true,
         fused: false,
     };
-    let mut state = State { threads: vec![bytes], dispatch_mask: u32::MAX };
+    let mut state = State { threads: vec![bytes.into()], dispatch_mask: u32::MAX };
     Step::Multiply(operation).run(&mut state, rules).map_err(super::reason)?;
     Ok(state.threads[0][..shape.dst_bytes() as usize].to_vec())
 }
@@ -144,7 +144,7 @@ pub(super) fn program(case: &Value) -> Check {
             return Err(format!("{name} is not filled as expected"));
         }
     }
-    let mut state = State { threads: vec![before.clone()], dispatch_mask: u32::MAX };
+    let mut state = State { threads: vec![before.clone().into()], dispatch_mask: u32::MAX };
     let model = Model::from_name(string(case, "model")?).unwrap_or_default();
     let steps = case.get("program").and_then(Value::as_array).ok_or("there is no program")?;
     for step in steps {
