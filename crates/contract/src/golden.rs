@@ -34,6 +34,8 @@ pub struct Departure {
     /// Largest difference of this departure alone: of results that are computed both ways from the
     /// same operands.
     pub alone: f64,
+    /// Mean difference of this departure alone.
+    pub mean: f64,
     /// Largest difference of the result in the program from that of one without any departure.
     pub together: f64,
 }

@@ -8,6 +8,7 @@
 //! which are moved onto the grid of the result with one rounding, half to even. Only two values are
 //! added in f32.
 
+mod departures;
 mod finish;
 mod floats;
 mod layers;
@@ -22,10 +23,11 @@ mod tests;
 use layers::Layer;
 use numbers::{Float, Form, Number};
 use numerics::{Group, Layering};
-use quincunx_contract::golden::{Layers, Values, Walk};
+use quincunx_contract::golden::{Departure, Layers, Values, Walk};
 use quincunx_contract::{Golden, Numerics};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Node, Value, ValueId};
+use quincunx_tensor::Tensors;
 use std::collections::BTreeMap;
 
 /// The golden model of a graph. All that numerics and graph say is checked here.
@@ -33,7 +35,24 @@ use std::collections::BTreeMap;
 /// # Errors
 /// `Q6190` for numerics that do not fit the graph.
 pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
-    Ok(Box::new(Walk::new(graph, Machine::new(graph, numerics)?)?))
+    let machine = Machine::of(graph, numerics::layers(numerics, graph)?)?;
+    Ok(Box::new(Model { walk: Walk::new(graph, machine)?, numerics: numerics.clone() }))
+}
+
+/// The golden model of a graph.
+struct Model {
+    walk: Walk<Machine>,
+    numerics: Numerics,
+}
+
+impl Golden for Model {
+    fn run(&self, inputs: &Tensors) -> Result<Tensors> {
+        self.walk.run(inputs)
+    }
+
+    fn departures(&self, inputs: &Tensors) -> Result<Vec<Departure>> {
+        departures::departures(&self.walk, &self.numerics, inputs)
+    }
 }
 
 /// The layers of a graph, by results of its nodes.
@@ -52,8 +71,7 @@ struct Step {
 }
 
 impl Machine {
-    fn new(graph: &Graph, numerics: &Numerics) -> Result<Machine> {
-        let Layering { float, groups } = numerics::layers(numerics, graph)?;
+    fn of(graph: &Graph, Layering { float, groups }: Layering) -> Result<Machine> {
         let entering = float.map_or(Form::Entering, Form::Floats);
         let inputs = graph.inputs().iter();
         let mut forms: BTreeMap<ValueId, Form> = inputs.map(|&id| (id, entering)).collect();

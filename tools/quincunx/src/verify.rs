@@ -166,6 +166,7 @@ fn largest(images: Vec<Vec<Departure>>) -> Vec<Departure> {
     for image in all {
         for (most, one) in most.iter_mut().zip(image) {
             most.alone = most.alone.max(one.alone);
+            most.mean = most.mean.max(one.mean);
             most.together = most.together.max(one.together);
         }
     }

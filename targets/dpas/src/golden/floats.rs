@@ -57,7 +57,7 @@ impl Layer {
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
-                let product = Product::new(graph, first, sum, (x, held.channels))?;
+                let product = Product::new(graph, first, sum, x, held)?;
                 (Operation::Product(product), &rest[usize::from(sum.is_some())..])
             }
             op => match Pooling::of(op, input, shape(first.output))? {

@@ -4,7 +4,7 @@ use super::finish::{Finish, Tail, Unit, ratio};
 use super::floats;
 use super::misfit;
 use super::numbers::{Float, Form, Grid, Number};
-use super::numerics::Held;
+use super::numerics::{Adding, Held};
 use super::operands::bias_sum;
 use super::pools::Pooling;
 use super::products::Product;
@@ -102,7 +102,7 @@ impl Layer {
             let name = first.op.name();
             return Err(misfit(format!("{name} reads what the machine does not compute with")));
         }
-        let held = held.unwrap_or(Held { stored: x, channels: None });
+        let held = held.unwrap_or(Held { adding: Adding::Seq, stored: x, channels: None });
         let stored = held.stored;
         let layer = floats::Layer::new(graph, nodes, x, held)?;
         Ok(Layer { form: Form::Floats(stored), operation: Operation::Floats(Box::new(layer)) })

@@ -45,6 +45,24 @@ pub(super) enum Float {
 }
 
 impl Float {
+    /// Name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Float::Bf16 => "bf16",
+            Float::Fp16 => "fp16",
+            Float::Tf32 => "tf32",
+            Float::Last => "f32",
+        }
+    }
+
+    /// Products that the array adds in a stage.
+    pub(super) fn stage(self) -> usize {
+        match self {
+            Float::Bf16 | Float::Fp16 => 2,
+            Float::Tf32 | Float::Last => 1,
+        }
+    }
+
     /// The nearest number that is stored, ties to even; infinity above the range.
     pub(super) fn round(self, real: f64) -> f32 {
         let stored = match self {

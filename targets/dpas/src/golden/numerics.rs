@@ -58,9 +58,28 @@ pub(super) struct Group {
     pub(super) held: Option<Held>,
 }
 
+/// How products of floats are added. Stages and instructions begin anew at every position of a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Adding {
+    /// One after the other: every product and every sum is rounded. What compiled networks do.
+    Seq,
+    /// Every product is added with one rounding.
+    Fused,
+    /// One rounding for the products of a stage.
+    Stages,
+    /// One rounding for those of an instruction, eight stages.
+    Exact,
+    /// As `Seq`; products and sums that are subnormal become zeros of their sign.
+    Flushed,
+    /// As `Seq`; sums are held in a type between instructions.
+    Rounded(Float),
+}
+
 /// How a layer of floats is computed and held.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
+    /// How products are added.
+    pub(super) adding: Adding,
     /// What the result is held as.
     pub(super) stored: Float,
     /// The rows that it multiplies are images of so many channels, which lie outermost in them:
@@ -105,7 +124,7 @@ pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
         if stored.is_none() && channels.is_some() {
             return Err(misfit("a layer of whole numbers has an order of sums"));
         }
-        let held = stored.map(|stored| Held { stored, channels: *channels });
+        let held = stored.map(|stored| Held { adding: Adding::Seq, stored, channels: *channels });
         groups.push(Group { nodes: layer, held });
     }
     if let Some((_, node)) = graph.nodes().find(|(id, _)| !is_taken[id.index()]) {

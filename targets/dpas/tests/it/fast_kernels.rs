@@ -198,8 +198,7 @@ fn block(random: &mut Random) -> Vec<String> {
     let registers = blocks * (width * rows * size).div_ceil(64);
     let shape = (blocks - 1) << 16 | (height - 1) << 8 | (width - 1);
     let [x, y] = [random.pick(&[0, 0, 4, 16, -4]), random.pick(&[0, 0, 2, 6, -1])];
-    let payload =
-        [BASE as i64, 0, 63, random.pick(&[7, 15, 2]), pitch - 1, x, y, shape as i64];
+    let payload = [BASE as i64, 0, 63, random.pick(&[7, 15, 2]), pitch - 1, x, y, shape as i64];
     let places = payload.into_iter().enumerate();
     let mut lines: Vec<String> =
         places.map(|(at, value)| format!("(W) mov (1|M0) r60.{at}<1>:d {value}:d")).collect();

@@ -33,12 +33,13 @@ pub(super) fn departures<A: Arithmetic>(
     let mut found = Vec::new();
     for (node, what) in uses {
         let Some((nodes, name)) = shown(graph, node, &free) else { continue };
-        let alone = alone(&compat, &nodes, &free)?;
+        let (alone, mean) = difference(&free[&name], &alone(&compat, &nodes, &free)?);
         found.push(Departure {
             node: node.name.clone(),
             what,
-            alone: difference(&free[&name], &alone),
-            together: difference(&free[&name], &reference[&name]),
+            alone,
+            mean,
+            together: difference(&free[&name], &reference[&name]).0,
         });
     }
     Ok(found)
@@ -174,8 +175,10 @@ fn alone<A: Arithmetic>(
     Tensor::from_vec(&graph[id].shape, scalars.data.iter().map(decode).collect::<Vec<f64>>())
 }
 
-/// Largest difference.
-fn difference(left: &Tensor, right: &Tensor) -> f64 {
+/// Largest and mean difference.
+fn difference(left: &Tensor, right: &Tensor) -> (f64, f64) {
     let pairs = left.to_f64().into_iter().zip(right.to_f64());
-    pairs.map(|(left, right)| (left - right).abs()).fold(0.0, f64::max)
+    let all: Vec<f64> = pairs.map(|(left, right)| (left - right).abs()).collect();
+    let largest = all.iter().copied().fold(0.0, f64::max);
+    (largest, all.iter().sum::<f64>() / all.len().max(1) as f64)
 }

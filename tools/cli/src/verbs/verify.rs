@@ -154,12 +154,12 @@ impl Verify {
 }
 
 fn departure_table(departures: &[Departure]) -> Table {
-    let numbers = ["alone", "together"].map(Column::number);
+    let numbers = ["alone", "mean", "together"].map(Column::number);
     let columns = ["node", "departure"].map(Column::text).into_iter().chain(numbers).collect();
     let mut table = Table::new("departures", columns);
-    for Departure { node, what, alone, together } in departures {
+    for Departure { node, what, alone, mean, together } in departures {
         let words = [node.as_str(), what].map(Cell::from);
-        let numbers = [*alone, *together].map(Cell::Brief);
+        let numbers = [*alone, *mean, *together].map(Cell::Brief);
         table.push(words.into_iter().chain(numbers).collect());
     }
     table

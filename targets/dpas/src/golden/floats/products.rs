@@ -2,12 +2,12 @@
 
 use crate::golden::misfit;
 use crate::golden::numbers::Float;
+use crate::golden::numerics::{Adding, Held};
 use crate::golden::operands::{Operands, Windows};
 use crate::golden::pools::place;
 use quincunx_diag::Result;
 use quincunx_graph::{Graph, Node, Value};
 use quincunx_tensor::{DType, View};
-use std::num::NonZeroUsize;
 
 /// Positions whose sums are computed side by side; the order of every sum stays.
 const LANES: usize = 16;
@@ -28,6 +28,9 @@ pub(super) struct Product {
     order: Option<Vec<usize>>,
     /// What the sum of every output begins with.
     biases: Vec<f32>,
+    adding: Adding,
+    /// Consecutive weights of an output at one position.
+    run: usize,
 }
 
 impl Product {
@@ -40,7 +43,8 @@ impl Product {
         graph: &Graph,
         node: &Node,
         sum: Option<&Node>,
-        (x, channels): (Float, Option<NonZeroUsize>),
+        x: Float,
+        Held { adding, channels, .. }: Held,
     ) -> Result<Product> {
         let Operands { windows, alpha, weights, matrix, bias } = Operands::new(graph, node, sum)?;
         if alpha != 1.0 {
@@ -53,8 +57,10 @@ impl Product {
         let weights = floats(weights)?.into_iter().map(|weight| x.factor(x.round(weight.into())));
         let mut weights = matrix.by_output(weights.collect());
         let depth = matrix.depth;
+        let mut run = depth;
         if let Some(windows) = &windows {
             let taps = windows.taps();
+            run = depth / taps;
             let shape = [matrix.outputs, depth / taps, taps];
             weights = View::new(&weights, &shape).permute(&[0, 2, 1]).to_vec();
         }
@@ -63,12 +69,13 @@ impl Product {
             if windows.is_some() || depth % channels != 0 {
                 return Err(misfit("a product has other rows than images of its channels"));
             }
+            run = channels.get();
             let shape = [matrix.outputs, channels.get(), depth / channels];
             weights = View::new(&weights, &shape).permute(&[0, 2, 1]).to_vec();
             let places: Vec<usize> = (0..depth).collect();
             order = Some(View::new(&places, &shape[1..]).permute(&[1, 0]).to_vec());
         }
-        Ok(Product { x, windows, weights, depth, order, biases })
+        Ok(Product { x, windows, weights, depth, order, biases, adding, run: run.max(1) })
     }
 
     /// The sums, in the order of the result.
@@ -133,12 +140,48 @@ impl Product {
     fn sums(&self, output: usize, patches: &[Lanes]) -> Lanes {
         let weights = &self.weights[output * self.depth..][..self.depth];
         let mut sums = [self.biases[output]; LANES];
+        if self.adding != Adding::Seq {
+            for (patches, weights) in patches.chunks(self.run).zip(weights.chunks(self.run)) {
+                self.otherwise(&mut sums, patches, weights);
+            }
+            return sums;
+        }
         for (numbers, weight) in patches.iter().zip(weights) {
             for (sum, number) in sums.iter_mut().zip(numbers) {
                 *sum += number * weight;
             }
         }
         sums
+    }
+
+    /// Adds the products of one position in another way.
+    fn otherwise(&self, sums: &mut Lanes, patches: &[Lanes], weights: &[f32]) {
+        let stage = self.x.stage();
+        let together = if self.adding == Adding::Stages { stage } else { 8 * stage };
+        let flushed = |x: f32| if x.is_subnormal() { 0.0_f32.copysign(x) } else { x };
+        for (patches, weights) in patches.chunks(together).zip(weights.chunks(together)) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                let factors = patches.iter().map(|numbers| numbers[lane]).zip(weights);
+                *sum = match self.adding {
+                    Adding::Fused => factors.fold(*sum, |sum, (a, b)| a.mul_add(*b, sum)),
+                    // f64 holds products, and sums of so few but for the last places.
+                    Adding::Stages | Adding::Exact => {
+                        let product = |(a, b): (f32, &f32)| f64::from(a) * f64::from(*b);
+                        (f64::from(*sum) + factors.map(product).sum::<f64>()) as f32
+                    }
+                    Adding::Flushed => {
+                        factors.fold(flushed(*sum), |sum, (a, b)| flushed(sum + flushed(a * b)))
+                    }
+                    Adding::Seq | Adding::Rounded(_) => {
+                        let sum = factors.fold(*sum, |sum, (a, b)| sum + a * b);
+                        match self.adding {
+                            Adding::Rounded(float) => float.round(sum.into()),
+                            _ => sum,
+                        }
+                    }
+                };
+            }
+        }
     }
 }
 

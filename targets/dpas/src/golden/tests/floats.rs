@@ -284,3 +284,35 @@ fn layers_of_floats_are_the_machines() {
         "a sum repeats an operand",
     );
 }
+
+/// Ways to add that give other sums of 2^24, 1, 1, whose neighbours are 2 apart, and of subnormal
+/// numbers.
+#[test]
+fn departures_are_those_of_one_layer_and_of_all() {
+    let mut net = Net::floats("bf16", "f32");
+    let x = net.input("x", &[1, 3], &[LARGE, 1.0, 1.0]);
+    let w = net.plain("w", &[3, 1], &[1.0; 3]);
+    net.layer("y", Op::MatMul, &[x, w]);
+    let golden = super::prepare(&net.complete(), &net.numerics()).unwrap();
+    let found = golden.departures(&net.inputs).unwrap();
+    let of = |what: &str| {
+        let of = found.iter().find(|departure| departure.what.contains(what)).unwrap();
+        (of.alone, of.mean, of.together)
+    };
+    assert_eq!(of("(exact)"), (2.0, 2.0, 2.0));
+    // 2^24 + 1 is a tie, whose even neighbour is 2^24; so is the next sum.
+    assert_eq!(of("(stage)"), (0.0, 0.0, 0.0));
+    assert_eq!(of("(fma)"), (0.0, 0.0, 0.0));
+    // Beyond the range of fp16.
+    assert_eq!(of("fp16 in place").0, f64::INFINITY);
+    assert_eq!(found.len(), 7);
+
+    let mut net = Net::floats("tf32", "f32");
+    let x = net.input("x", &[1, 1], &[power(-100)]);
+    let w = net.plain("w", &[1, 1], &[power(-40)]);
+    net.layer("y", Op::MatMul, &[x, w]);
+    let golden = super::prepare(&net.complete(), &net.numerics()).unwrap();
+    let found = golden.departures(&net.inputs).unwrap();
+    let ftz = found.iter().find(|departure| departure.what.contains("(ftz)")).unwrap();
+    assert_eq!(ftz.alone, power(-140));
+}
