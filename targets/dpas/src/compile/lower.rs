@@ -34,6 +34,8 @@ pub(super) struct Lowered {
 
 /// Matrices begin at a multiple of this.
 const LINE: usize = 64;
+/// Most rows and bytes of a row of a matrix.
+const LARGEST: usize = 1 << 24;
 /// Most rows of a run.
 const LONGEST: usize = 32;
 
@@ -289,7 +291,8 @@ impl Work<'_> {
         let (input, output) = (&self.inputs[0].1, &self.output.1);
         let last = (made.blocks - 1) * made.spread[0] + (made.groups - 1) * made.spread[1];
         let fits = last + steps.0 * STEP <= input.pixel && columns.1.is_multiple_of(LINE);
-        if !fits {
+        let b_rows = made.steps().len() * made.blocks * made.groups * tile.columns * 8;
+        if !fits || b_rows > LARGEST {
             return Ok(None);
         }
         let all = 8 * tile.rows;
@@ -313,7 +316,6 @@ impl Work<'_> {
             }
             let a = Matrix { width: input.pixel, rows: runs.length, pitch: runs.pitches[0] };
             let c = Matrix { width: output.pixel, rows: 8, pitch: output.pixel };
-            let b_rows = made.steps().len() * made.blocks * made.groups * tile.columns * 8;
             let mut constants = Constants::default();
             constants.put(shape.payloads(a, b_rows, c));
             shape.map.rows_in[0] = constants.put(runs.table(8 * tile.rows / runs.length));
@@ -475,7 +477,8 @@ impl Runs {
             [image.pixel, frame.dilate[0] * image.row(), frame.dilate[1] * image.pixel]
         });
         let mut all = all.chain(moves).chain([output.pixel, output.dump()]);
-        if !work.arch.platform.is_second() || !all.all(|at| at.is_multiple_of(LINE)) {
+        let fits = pitches.iter().chain([&output.pixel]).all(|&pitch| pitch <= LARGEST);
+        if !work.arch.platform.is_second() || !all.all(|at| at.is_multiple_of(LINE)) || !fits {
             return None;
         }
         // Positions that follow each other.
