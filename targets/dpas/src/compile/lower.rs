@@ -5,7 +5,7 @@ use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Unit};
 use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
-use super::place::Image;
+use super::place::{Image, SLACK};
 use super::requantise::{Channel, Ends, Factors, Steps};
 use super::weights::Product;
 use crate::arch::{DpasArch, Platform};
@@ -232,11 +232,9 @@ impl Work<'_> {
         let ending = self.ending(product)?;
         // Smaller tiles until the registers suffice.
         for _ in 0..4 {
-            let lowered = match self.blocks(frame, product, tile, &ending)? {
-                None => self.gathered(frame, product, tile, &ending)?,
-                lowered => lowered,
-            };
-            if let Some(lowered) = lowered {
+            let blocks = self.blocks(frame, product, tile, &ending);
+            let gathered = || self.gathered(frame, product, tile, &ending);
+            if let Some(lowered) = blocks.or_else(gathered) {
                 return Ok(lowered);
             }
             match tile {
@@ -254,7 +252,7 @@ impl Work<'_> {
         product: &Product,
         tile: Tile,
         ending: &Ending,
-    ) -> Result<Option<Lowered>> {
+    ) -> Option<Lowered> {
         let is_run = product.groups == 1 && (frame.dilate[1] == 1 || frame.kernel[1] == 1);
         let made = Plan::new(self, frame, product, (tile, is_run));
         let mut constants = Constants::default();
@@ -274,7 +272,7 @@ impl Work<'_> {
         let rows = self.positions().div_ceil(8 * tile.rows);
         let groups = [rows, made.blocks, made.groups].map(|count| count as u32);
         let constants = constants.0;
-        Ok(text.map(|text| Lowered { kind: "product", text, operands: 2, constants, groups }))
+        text.map(|text| Lowered { kind: "product", text, operands: 2, constants, groups })
     }
 
     /// With blocks of matrices; `None` if values do not lie in such, or there are too few registers.
@@ -284,8 +282,8 @@ impl Work<'_> {
         product: &Product,
         tile: Tile,
         ending: &Ending,
-    ) -> Result<Option<Lowered>> {
-        let Some(runs) = Runs::new(self, &[*frame], 8 * tile.rows) else { return Ok(None) };
+    ) -> Option<Lowered> {
+        let runs = Runs::new(self, &[*frame], 8 * tile.rows)?;
         let made = Plan::new(self, frame, product, (tile, false));
         let [rows, columns, steps] = [made.loops[0], made.loops[1], made.loops[2]];
         let (input, output) = (&self.inputs[0].1, &self.output.1);
@@ -293,7 +291,7 @@ impl Work<'_> {
         let fits = last + steps.0 * STEP <= input.pixel && columns.1.is_multiple_of(LINE);
         let b_rows = made.steps().len() * made.blocks * made.groups * tile.columns * 8;
         if !fits || b_rows > LARGEST {
-            return Ok(None);
+            return None;
         }
         let all = 8 * tile.rows;
         let ways = [(2, all), (2, 8), (1, all), (1, 8)];
@@ -320,20 +318,13 @@ impl Work<'_> {
             constants.put(shape.payloads(a, b_rows, c));
             shape.map.rows_in[0] = constants.put(runs.table(8 * tile.rows / runs.length));
             made.put(self, (frame, product), ending, &mut constants, &mut shape.map);
-            let text = kernel::blocks(&shape, self.arch.platform, self.arch.grfs);
-            let groups =
-                [runs.list.len().div_ceil(8 * tile.rows / runs.length), made.blocks, made.groups];
-            let groups = groups.map(|count| count as u32);
+            let text = kernel::blocks(&shape, self.arch.platform, self.arch.grfs)?;
+            let x = runs.list.len().div_ceil(8 * tile.rows / runs.length);
+            let groups = [x, made.blocks, made.groups].map(|count| count as u32);
             let constants = constants.0;
-            return Ok(text.map(|text| Lowered {
-                kind: "product",
-                text,
-                operands: 2,
-                constants,
-                groups,
-            }));
+            return Some(Lowered { kind: "product", text, operands: 2, constants, groups });
         }
-        Ok(None)
+        None
     }
 
     /// What the sums of a product become.
@@ -584,11 +575,16 @@ impl Plan {
         let inputs = product.inputs;
         let per_group = product.outputs / product.groups;
         let step = width / per_group * inputs;
+        // Columns beyond the outputs have channels too, which may not be there.
+        let read = outputs / width * step * bytes;
         let (blocks, groups, spread, channels) = if product.groups == 1 {
             (outputs / width, 1, [0, 0], inputs)
         } else if per_group.is_multiple_of(width) && (inputs * bytes).is_multiple_of(4) {
             (per_group / width, product.groups, [0, inputs * bytes], inputs)
-        } else if width.is_multiple_of(per_group) && (step * bytes).is_multiple_of(4) {
+        } else if width.is_multiple_of(per_group)
+            && (step * bytes).is_multiple_of(4)
+            && read <= image.pixel + SLACK
+        {
             (outputs / width, 1, [step * bytes, 0], step)
         } else {
             // As one group, with weights of zero for what the others read.

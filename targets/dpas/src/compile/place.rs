@@ -4,7 +4,7 @@
 use super::layers::{Form, View};
 
 /// What messages may read behind an image, beyond a pixel.
-const SLACK: usize = 128;
+pub(super) const SLACK: usize = 128;
 
 /// A value in memory. Sizes are in bytes unless they are extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
