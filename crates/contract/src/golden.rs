@@ -14,8 +14,9 @@ pub trait Golden: Send + Sync {
     /// Inputs that do not fit the graph; numbers that the machine has no code for.
     fn run(&self, inputs: &Tensors) -> Result<Tensors>;
 
-    /// Where the numerics depart from the numbers that the machine's own tools would give, and by
-    /// how much on these inputs; empty where there is nothing to depart from.
+    /// Where the numerics depart from the numbers that the machine's own tools would give, or other
+    /// ways in which the machine might compute, and by how much on these inputs; empty where there
+    /// is nothing to depart from.
     ///
     /// # Errors
     /// As [`Golden::run`].
@@ -24,7 +25,7 @@ pub trait Golden: Send + Sync {
     }
 }
 
-/// One departure from the numbers of the machine's own tools.
+/// One departure from other numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Departure {
     /// The graph's node.

@@ -309,7 +309,7 @@ impl Work<'_> {
                 end: ending.end,
                 batch,
             };
-            if kernel::blocks(&shape, self.arch.platform, self.arch.grfs).is_none() {
+            if !shape.fits(self.arch.platform, self.arch.grfs) {
                 continue;
             }
             let a = Matrix { width: input.pixel, rows: runs.length, pitch: runs.pitches[0] };
@@ -318,7 +318,7 @@ impl Work<'_> {
             constants.put(shape.payloads(a, b_rows, c));
             shape.map.rows_in[0] = constants.put(runs.table(8 * tile.rows / runs.length));
             made.put(self, (frame, product), ending, &mut constants, &mut shape.map);
-            let text = kernel::blocks(&shape, self.arch.platform, self.arch.grfs)?;
+            let text = kernel::blocks(&shape, self.arch.platform, self.arch.grfs);
             let x = runs.list.len().div_ceil(8 * tile.rows / runs.length);
             let groups = [x, made.blocks, made.groups].map(|count| count as u32);
             let constants = constants.0;
@@ -366,7 +366,7 @@ impl Work<'_> {
         self.check_sizes()?;
         let end = match self.output.0.numbers {
             Numbers::Floats(element) => kernel::add::End::Floats(self.leave_floats(element)),
-            numbers => {
+            _ => {
                 let codes = self.output.0.codes().map_err(unsupported)?;
                 let mut terms = Vec::new();
                 for (form, _) in &self.inputs {
@@ -375,7 +375,6 @@ impl Work<'_> {
                     terms.push(Term { factor, zero: term.zero, element: form.numbers.element() });
                 }
                 let leave = Self::leave(codes, self.ends(codes));
-                debug_assert_eq!(leave.element(), numbers.element());
                 kernel::add::End::Codes([terms[0], terms[1]], leave)
             }
         };
@@ -389,8 +388,8 @@ impl Work<'_> {
         made(LONGEST).or_else(|_| made(8))
     }
 
-    /// The tiles of kernels that compute element by element, of at most so many rows, how many groups there
-    /// are along the rows, and the constants that say where they lie.
+    /// The tiles of kernels that compute element by element, of at most so many rows, how many groups
+    /// there are along x and y, and the constants that say where they lie.
     fn elements(&self, frames: &[Frame], most: usize) -> (RowsTile, [usize; 2], Constants) {
         let mut constants = Constants::default();
         let size = self.output.0.numbers.size();
@@ -523,7 +522,7 @@ impl Runs {
             return None;
         }
         let rows = positions * pixel / LINE;
-        let length = [most, 16, 8].into_iter().find(|&length| length <= most)?;
+        let length = most;
         let run = |at: usize| {
             let mut run = *first;
             run.iter_mut().for_each(|place| *place += (at * LINE) as u32);

@@ -119,10 +119,14 @@ fn result(other: &Walk<Machine>, nodes: &[&Node], own: &Tensors) -> Result<Tenso
     Tensor::from_vec(&graph[id].shape, reals)
 }
 
-/// Largest and mean difference.
+/// Largest and mean difference; infinite where only one of two numbers is NaN.
 fn difference(left: &Tensor, right: &Tensor) -> (f64, f64) {
-    let pairs = left.to_f64().into_iter().zip(right.to_f64());
-    let all: Vec<f64> = pairs.map(|(left, right)| (left - right).abs()).collect();
+    let one = |(left, right): (f64, f64)| match (left - right).abs() {
+        _ if left == right || left.is_nan() && right.is_nan() => 0.0,
+        apart if apart.is_nan() => f64::INFINITY,
+        apart => apart,
+    };
+    let all: Vec<f64> = left.to_f64().into_iter().zip(right.to_f64()).map(one).collect();
     let largest = all.iter().copied().fold(0.0, f64::max);
     (largest, all.iter().sum::<f64>() / all.len().max(1) as f64)
 }

@@ -471,4 +471,19 @@ fn the_suite_measures_rows() {
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["s2s2", "bf_exact"]);
     assert!(rows.iter().all(|row| row.metric == "gmacs" && row.value > 0.0));
+
+    // Every kernel that is measured came back as it was.
+    let suite = TARGET.suites().iter().find(|suite| suite.name == "asm").unwrap();
+    let options = Options::new(suite.options, &[]).unwrap();
+    let rows = (suite.run)(&Run { threads: one, repeat: one, options }).unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["assemble", "disassemble"]);
+
+    let suite = TARGET.suites().iter().find(|suite| suite.name == "resnet50").unwrap();
+    for (folder, code) in [("", "Q6195"), ("/no/such/folder", "Q6196")] {
+        let models = ("models".to_owned(), folder.to_owned());
+        let options = Options::new(suite.options, &[models]).unwrap();
+        let found = (suite.run)(&Run { threads: one, repeat: one, options });
+        assert_eq!(found.err().unwrap().code(), code);
+    }
 }

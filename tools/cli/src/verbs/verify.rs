@@ -35,8 +35,9 @@ pub(crate) struct Verify {
     data: Option<String>,
     #[command(flatten)]
     images: Images,
-    /// Also list where the program's numbers depart from those of the machine's own tools, with the
-    /// largest differences on the data: of each departure alone, and of all so far
+    /// Also list where the program's numbers depart from those of the machine's own tools, or from
+    /// other ways to add floats, with the differences on the data: largest and mean of each alone,
+    /// and the largest with all others
     #[arg(long, requires = "model")]
     departures: bool,
     #[command(flatten)]

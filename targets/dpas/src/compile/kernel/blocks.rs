@@ -70,6 +70,13 @@ impl Shape {
         payloads.concat()
     }
 
+    /// True if there are as many registers as its kernel needs.
+    pub(in super::super) fn fits(&self, platform: Platform, grfs: u32) -> bool {
+        let mut kernel = Kernel::new(platform, grfs);
+        Registers::take(&mut kernel, self);
+        kernel.taken() <= grfs
+    }
+
     fn runs(&self) -> usize {
         8 * self.tile.rows / self.run
     }
@@ -112,35 +119,38 @@ struct Registers {
 }
 
 impl Registers {
+    fn take(k: &mut Kernel, shape: &Shape) -> Registers {
+        let [a, b] = shape.step();
+        let sums = k.take(8 * shape.tile.rows * shape.tile.columns);
+        let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
+        let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
+        let more = shape.runs() - 1;
+        let others = k.take(more);
+        Registers {
+            sums,
+            operands,
+            s,
+            a: [payloads].into_iter().chain(others..others + more).collect(),
+            b: payloads + 1,
+            c: payloads + 2,
+            runs: payloads + 3,
+            pointer,
+        }
+    }
+
     fn b_operand(&self, shape: &Shape, step: usize) -> usize {
         let [a, b] = shape.step();
         self.operands + shape.depth * a + step * b
     }
 }
 
-/// The kernel of a product; `None` when it needs more registers than there are. Its arguments are
-/// the addresses of A, of the result and of the constants.
-pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> Option<String> {
+/// The kernel of a product that fits the registers. Its arguments are the addresses of A, of the
+/// result and of the constants.
+pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> String {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
-    let [a, b] = shape.step();
-    let sums = k.take(8 * shape.tile.rows * shape.tile.columns);
-    let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
-    let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
-    let others = k.take(shape.runs() - 1);
-    let r = Registers {
-        sums,
-        operands,
-        s,
-        a: [payloads].into_iter().chain(others..others + shape.runs() - 1).collect(),
-        b: payloads + 1,
-        c: payloads + 2,
-        runs: payloads + 3,
-        pointer,
-    };
-    if k.taken() > grfs {
-        return None;
-    }
+    let r = Registers::take(k, shape);
+    let (s, payloads) = (r.s, r.a[0]);
     let bytes = 4 * RUN * shape.runs();
     k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {bytes}:d"));
     k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:d", shape.blocks));
@@ -152,7 +162,7 @@ pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> 
     begin(k, shape, &r);
     turns(k, shape, &r, 0);
     leave(k, shape, &r);
-    Some(kernel.finish())
+    kernel.finish()
 }
 
 /// Loads bytes of the constants, from a place on, and a scalar behind it.
@@ -174,20 +184,10 @@ fn constants(
 /// Puts into the payloads of A and B where the matrices are.
 fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
     let (s, first) = (r.s, r.a[0]);
-    let mut is_spread = false;
     for (from, spread) in [(6, shape.spread[0]), (7, shape.spread[1])] {
         if spread > 0 {
-            let to = if is_spread { (s, 3) } else { (first, 5) };
-            k.line(format_args!(
-                "mul (1|M0) r{}.{}<1>:d r0.{from}<0;1,0>:d {spread}:d",
-                to.0, to.1
-            ));
-            if is_spread {
-                k.line(format_args!(
-                    "add (1|M0) r{first}.5<1>:d r{first}.5<0;1,0>:d r{s}.3<0;1,0>:d"
-                ));
-            }
-            is_spread = true;
+            k.line(format_args!("mul (1|M0) r{s}.3<1>:d r0.{from}<0;1,0>:d {spread}:d"));
+            k.line(format_args!("add (1|M0) r{first}.5<1>:d r{first}.5<0;1,0>:d r{s}.3<0;1,0>:d"));
         }
     }
     for &payload in &r.a[1..] {

@@ -43,7 +43,7 @@ pub(super) struct Rows {
     tile: Tile,
     /// Registers that a thread has for every value: addresses of lanes, or a payload.
     places: Vec<usize>,
-    /// Registers of lanes, of units of 64 bits.
+    /// Messages of lanes, of units of 64 bits, for eight rows.
     vectors: usize,
 }
 
@@ -58,15 +58,15 @@ impl Rows {
     /// Finds the rows of the thread. The arguments of the kernel are the addresses of so many
     /// operands, of the result and of the constants.
     pub(super) fn new(k: &mut Kernel, tile: Tile, operands: usize) -> Rows {
-        let vectors = tile.width / k.lanes();
         match tile.way {
-            Way::Lanes => Rows::lanes(k, tile, (operands, vectors)),
-            Way::Blocks => Rows::blocks(k, tile, (operands, vectors)),
+            Way::Lanes => Rows::lanes(k, tile, operands),
+            Way::Blocks => Rows::blocks(k, tile, operands),
         }
     }
 
-    fn lanes(k: &mut Kernel, tile: Tile, (operands, vectors): (usize, usize)) -> Rows {
+    fn lanes(k: &mut Kernel, tile: Tile, operands: usize) -> Rows {
         let (lanes, grf) = (k.lanes(), k.platform.grf_bytes() as usize);
+        let vectors = tile.width / lanes;
         let [s, table, lane_bytes, t] = [1, 2, 1, 1].map(|count| k.take(count));
         let places: Vec<usize> = (0..=operands).map(|_| k.take(2 * vectors)).collect();
         let bases: Vec<usize> = (0..=operands).map(|at| k.argument(at)).collect();
@@ -90,7 +90,7 @@ impl Rows {
         Rows { tile, places, vectors }
     }
 
-    fn blocks(k: &mut Kernel, tile: Tile, (operands, vectors): (usize, usize)) -> Rows {
+    fn blocks(k: &mut Kernel, tile: Tile, operands: usize) -> Rows {
         let [first, s, run, pointer] = [4, 1, 1, 1].map(|count| k.take(count));
         let places: Vec<usize> = (first..=first + operands).collect();
         k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {}:w", 4 * RUN));
@@ -111,7 +111,7 @@ impl Rows {
             k.line(format_args!("mul (1|M0) r{payload}.5<1>:d r0.6<0;1,0>:d {}:d", tile.width));
             k.line(format_args!("mov (1|M0) r{payload}.3<1>:ud r{run}.3<0;1,0>:ud"));
         }
-        Rows { tile, places, vectors }
+        Rows { tile, places, vectors: 0 }
     }
 
     /// Loads all rows of an operand.

@@ -315,4 +315,14 @@ fn departures_are_those_of_one_layer_and_of_all() {
     let found = golden.departures(&net.inputs).unwrap();
     let ftz = found.iter().find(|departure| departure.what.contains("(ftz)")).unwrap();
     assert_eq!(ftz.alone, power(-140));
+
+    // Infinity in both is no departure, NaN in one of them is.
+    let mut net = Net::floats("bf16", "f32");
+    let x = net.input("x", &[2, 2], &[LARGE, -LARGE, power(127), power(127)]);
+    let w = net.plain("w", &[2, 1], &[1.0; 2]);
+    net.layer("y", Op::MatMul, &[x, w]);
+    let golden = super::prepare(&net.complete(), &net.numerics()).unwrap();
+    let found = golden.departures(&net.inputs).unwrap();
+    let of = |what: &str| found.iter().find(|one| one.what.contains(what)).unwrap().alone;
+    assert_eq!([of("(fma)"), of("(exact)"), of("fp16 in place")], [0.0, 0.0, f64::INFINITY]);
 }
