@@ -10,7 +10,7 @@ use crate::precision::Precision;
 use crate::program::Listing;
 use crate::shape::RowStride;
 use crate::simulate::lower::listing_steps;
-use crate::simulate::{Model, Plan, Rules, State, Step, Vectors};
+use crate::simulate::{Model, Plan, Rules, State, Step};
 use crate::{Dpas, TARGET, text};
 use quincunx_contract::bench::{LEVEL, Row, Run, Suite};
 use quincunx_contract::{
@@ -130,7 +130,7 @@ fn gmacs(run: &Run, level: Level, weights: &str, activations: &str, rules: Rules
     };
     let shape = first.shape;
     let bytes = arch.file_bytes() as usize;
-    let mut plan = Plan::for_vectors(&steps, bytes, rules, Vectors::of(level));
+    let mut plan = Plan::for_level(&steps, bytes, rules, level);
     let mut state = State::new(1, bytes);
     fill(shape.weights, &mut state.threads[0][64 * 64..]);
     fill(shape.activations, &mut state.threads[0][128 * 64..]);

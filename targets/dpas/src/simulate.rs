@@ -15,6 +15,6 @@ mod vector;
 
 pub use decode::real;
 pub use exec::{Operation, Step, multiply};
-pub use fast::{Plan, Vectors};
+pub use fast::Plan;
 pub use float::{Model, Rules};
 pub use state::{AlignedBytes, State};

@@ -14,6 +14,7 @@ pub(crate) static VIEWS: &[View] = &[
     View { name: "arguments", doc: "what lies where in cross-thread data", verb: Verb::Table },
     View { name: "buffers", doc: "buffers, and where they lie", verb: Verb::Inspect },
     View { name: "launches", doc: "launches in order", verb: Verb::Inspect },
+    View { name: "tiles", doc: "tiles of layers that the compiler looked at", verb: Verb::Table },
     View { name: "layers", doc: "what launches cost, and what limits them", verb: Verb::Time },
 ];
 
@@ -23,6 +24,7 @@ pub(crate) fn table(device: &Device, view: &str) -> Table {
         "kernels" => kernels(device),
         "arguments" => arguments(device),
         "buffers" => buffers(device),
+        "tiles" => tiles(device),
         _ => launches(device),
     }
 }
@@ -135,6 +137,27 @@ fn launches(device: &Device) -> Table {
             format!("{x} x {y} x {z}").into(),
             u64::from(launch.threads).into(),
             arguments.collect::<Vec<_>>().join(" ").into(),
+        ]);
+    }
+    table
+}
+
+fn tiles(device: &Device) -> Table {
+    let numbers = ["rows", "channels", "grfs", "registers", "threads", "cycles"];
+    let columns = [Column::text("layer")].into_iter().chain(numbers.map(Column::number));
+    let texts = ["limit", "verdict"].map(Column::text);
+    let mut table = Table::new("tiles", columns.chain(texts).collect());
+    for (layer, tile) in device.layers.iter().flat_map(|l| l.tiles.iter().map(move |t| (l, t))) {
+        table.push(vec![
+            layer.name.clone().into(),
+            tile.rows.into(),
+            tile.channels.into(),
+            u64::from(tile.grfs).into(),
+            tile.registers.map(u64::from).into(),
+            tile.threads.into(),
+            tile.cycles.into(),
+            tile.limit.clone().unwrap_or_default().into(),
+            tile.verdict.clone().into(),
         ]);
     }
     table

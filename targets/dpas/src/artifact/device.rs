@@ -13,7 +13,6 @@ use crate::program::device::{Device, Kernel};
 use crate::program::{Program, Statement};
 use crate::shape::RowStride;
 use crate::simulate;
-use crate::simulate::Vectors;
 use crate::swsb::{self, Effects, Unit};
 use crate::text;
 use crate::time::{self, Cost};
@@ -151,7 +150,7 @@ impl DeviceArtifact {
             rules: self.settings.rules,
             limit: self.settings.step_limit,
             dispatch_mask: self.settings.dispatch_mask,
-            vectors: level.map(Vectors::of),
+            level,
         };
         let note = self.has_floats().then(|| float_note(self.settings.rules));
         let device = Arc::clone(&self.device);

@@ -39,6 +39,13 @@ impl Unit {
     }
 }
 
+/// The text of a kernel.
+pub(super) struct Written {
+    pub(super) text: String,
+    /// Registers that it needs; it works if threads have as many.
+    pub(super) registers: u32,
+}
+
 /// A text that grows, and the registers that are taken.
 pub(super) struct Kernel {
     text: String,
@@ -287,12 +294,12 @@ impl Kernel {
         (first + byte / grf, byte % grf / size)
     }
 
-    /// Ends the thread; the text and the registers taken.
-    pub(super) fn finish(mut self) -> String {
+    /// Ends the thread.
+    pub(super) fn finish(mut self) -> Written {
         let (lanes, last) = (self.lanes(), self.grfs - 1);
         self.line(format_args!("mov ({lanes}|M0) r{last}.0<1>:ud r0.0<1;1,0>:ud"));
         self.line(format_args!("send.gtwy (1|M0) null r{last} null:0 0x0 0x02000010 {{EOT}}"));
-        self.text
+        Written { registers: self.taken(), text: self.text }
     }
 }
 

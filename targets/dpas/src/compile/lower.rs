@@ -1,37 +1,53 @@
-//! A layer becomes a kernel's text, its constants and the groups of its launch.
+//! A layer becomes kernels' texts, one for every tile that it could have, with their constants and the
+//! groups of their launches.
 
-use super::kernel::blocks::{Matrix, RUN, Shape as BlocksShape};
+mod plan;
+mod runs;
+
+use super::kernel::blocks::{Matrix, Shape as BlocksShape};
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
-use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Unit};
+use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Written};
 use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
-use super::place::{Image, SLACK};
+use super::place::Image;
 use super::requantise::{Channel, Ends, Factors, Steps};
 use super::weights::Product;
 use crate::arch::{DpasArch, Platform};
-use crate::program::device::{
-    Access, Argument, ArgumentKind, Environment, Kernel, Launch, Place, Value,
-};
-use crate::program::{Element, Listing};
-use crate::text;
-use quincunx_diag::{Diagnostic, Result, SourceId, first};
+use crate::program::Element;
+use plan::Plan;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Scalar, ValueId};
 use quincunx_num::{Overflow, Rounding};
+use runs::Runs;
 
-/// A layer as the machine runs it.
-pub(super) struct Lowered {
+/// A tile that the threads of a layer could compute.
+pub(super) struct Choice {
+    /// Positions and channels.
+    pub(super) tile: [usize; 2],
+    /// Registers of a thread.
+    pub(super) grfs: u32,
+    /// The kernel, or why there is none.
+    pub(super) kernel: std::result::Result<Candidate, String>,
+}
+
+/// A kernel for a layer.
+pub(super) struct Candidate {
     /// What the kernel is called, before its number.
     pub(super) kind: &'static str,
-    /// The kernel.
-    pub(super) text: String,
+    /// The kernel, and the registers that it needs.
+    pub(super) written: Written,
     /// Operands and result of the kernel, before the constants.
     pub(super) operands: usize,
-    /// Its constants.
-    pub(super) constants: Vec<u8>,
+    /// Its constants, without weights.
+    constants: Vec<u8>,
+    /// How it cuts the weights that follow.
+    plan: Option<Plan>,
     /// Groups along x, y and z.
     pub(super) groups: [u32; 3],
 }
 
+/// Registers of a thread in its small form, of which an engine holds twice as many.
+const FEW: u32 = 128;
 /// Matrices begin at a multiple of this.
 const LINE: usize = 64;
 /// Most rows and bytes of a row of a matrix.
@@ -74,33 +90,8 @@ pub(super) fn aligned(pixel: usize, platform: Platform) -> usize {
     }
 }
 
-/// The layer on a machine.
-///
-/// # Errors
-/// What the kernels cannot do.
-pub(super) fn lower(
-    layer: &Layer,
-    network: &Network,
-    image: &dyn Fn(ValueId) -> Image,
-    arch: &DpasArch,
-) -> Result<Lowered> {
-    let form = |value: ValueId| network.forms[&value];
-    let work = Work {
-        layer,
-        inputs: layer.inputs.iter().map(|&value| (form(value), image(value))).collect(),
-        output: (form(layer.output), image(layer.output)),
-        arch,
-    };
-    match (&layer.operation, &layer.product) {
-        (Operation::Product(frame), Some(product)) => work.product(frame, product),
-        (Operation::Largest(frame), _) => work.largest(frame),
-        (Operation::Add, _) => work.add(),
-        _ => Err(Diagnostic::bug("a layer without a kernel is lowered")),
-    }
-}
-
 /// A layer with the forms and places of its values.
-struct Work<'a> {
+pub(super) struct Work<'a> {
     layer: &'a Layer,
     inputs: Vec<(Form, Image)>,
     output: (Form, Image),
@@ -125,7 +116,90 @@ fn unsupported(what: impl Into<String>) -> Diagnostic {
     Diagnostic::unsupported("Q6182", what.into())
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// The work of a layer on a machine.
+    pub(super) fn new(
+        layer: &'a Layer,
+        network: &Network,
+        image: &dyn Fn(ValueId) -> Image,
+        arch: &'a DpasArch,
+    ) -> Work<'a> {
+        let form = |value: ValueId| network.forms[&value];
+        Work {
+            layer,
+            inputs: layer.inputs.iter().map(|&value| (form(value), image(value))).collect(),
+            output: (form(layer.output), image(layer.output)),
+            arch,
+        }
+    }
+
+    /// The tiles that the layer could have, the largest first.
+    ///
+    /// # Errors
+    /// What no kernel can do.
+    pub(super) fn choices(&self) -> Result<Vec<Choice>> {
+        let sizes = self.images().map(Image::bytes);
+        if sizes.max().is_some_and(|bytes| bytes > i32::MAX as usize) {
+            // Offsets are dwords.
+            return Err(unsupported("a value has more than 2 GiB"));
+        }
+        match (&self.layer.operation, &self.layer.product) {
+            (Operation::Product(frame), Some(product)) => self.product(frame, product),
+            (Operation::Largest(frame), _) => Ok(self.largest(frame)),
+            (Operation::Add, _) => self.add(),
+            _ => Err(Diagnostic::bug("a layer without a kernel is lowered")),
+        }
+    }
+
+    /// Bytes of the constants of a kernel.
+    pub(super) fn constant_bytes(&self, candidate: &Candidate) -> usize {
+        let weights = candidate.plan.as_ref().map_or(0, |plan| plan.weight_bytes(self.lanes()));
+        candidate.constants.len() + weights
+    }
+
+    /// The constants of a kernel.
+    pub(super) fn constants(&self, candidate: Candidate) -> Vec<u8> {
+        let Candidate { mut constants, plan, .. } = candidate;
+        if let (Some(plan), Operation::Product(frame), Some(product)) =
+            (plan, &self.layer.operation, &self.layer.product)
+        {
+            constants.extend(plan.weights(self, frame, product));
+        }
+        constants
+    }
+
+    /// The images of operands and result.
+    pub(super) fn images(&self) -> impl Iterator<Item = &Image> {
+        self.inputs.iter().chain([&self.output]).map(|(_, image)| image)
+    }
+
+    /// Registers that threads can have.
+    fn files(&self) -> Vec<u32> {
+        match self.arch.grfs {
+            FEW => vec![FEW],
+            many => vec![many, FEW],
+        }
+    }
+
+    /// Why threads with few registers are not tried, where those with many all run at once.
+    fn enough(&self, grfs: u32, groups: [u32; 3]) -> std::result::Result<(), String> {
+        let arch = self.arch;
+        let slots = u64::from(arch.cores) * u64::from(arch.engines) * u64::from(arch.threads());
+        let threads: u64 = groups.into_iter().map(u64::from).product();
+        match grfs < arch.grfs && threads <= slots {
+            true => Err(format!("all {threads} threads run at once with {} registers", arch.grfs)),
+            false => Ok(()),
+        }
+    }
+
+    /// A kernel that fits its registers.
+    fn fitting(&self, grfs: u32, candidate: Candidate) -> std::result::Result<Candidate, String> {
+        self.enough(grfs, candidate.groups)?;
+        match candidate.written.registers {
+            needed if needed > grfs => Err(format!("needs {needed} registers")),
+            _ => Ok(candidate),
+        }
+    }
     fn lanes(&self) -> usize {
         self.arch.platform.lanes() as usize
     }
@@ -175,15 +249,6 @@ impl Work<'_> {
         (0..self.positions().next_multiple_of(rows)).map(at).collect()
     }
 
-    /// Offsets are dwords.
-    fn check_sizes(&self) -> Result<()> {
-        let images = self.inputs.iter().chain([&self.output]).map(|(_, image)| image.bytes());
-        match images.max().is_some_and(|bytes| bytes > i32::MAX as usize) {
-            true => Err(unsupported("a value has more than 2 GiB")),
-            false => Ok(()),
-        }
-    }
-
     /// The ends of the codes of the result, as differences from zero.
     fn ends(&self, codes: Codes) -> Ends {
         let [low, high] = codes.range();
@@ -223,75 +288,84 @@ impl Work<'_> {
         Leave { zero: codes.zero, ends: [ends.low, ends.high], signed: codes.signed }
     }
 
-    fn product(&self, frame: &Frame, product: &Product) -> Result<Lowered> {
-        self.check_sizes()?;
-        let mut tile = Tile { rows: 4, columns: self.columns() };
-        while tile.rows > 1 && 4 * tile.rows >= self.positions() {
-            tile.rows /= 2;
-        }
+    fn product(&self, frame: &Frame, product: &Product) -> Result<Vec<Choice>> {
         let ending = self.ending(product)?;
-        // Smaller tiles until the registers suffice.
-        for _ in 0..4 {
-            let blocks = self.blocks(frame, product, tile, &ending);
-            let gathered = || self.gathered(frame, product, tile, &ending);
-            if let Some(lowered) = blocks.or_else(gathered) {
-                return Ok(lowered);
-            }
-            match tile {
-                Tile { rows: 2.., .. } => tile.rows /= 2,
-                _ => tile.columns = (tile.columns / 2).max(1),
+        let blocks = padded(&self.output.0, self.arch.platform) / self.lanes();
+        let mut choices = Vec::new();
+        for grfs in self.files() {
+            let rows =
+                [4, 2, 1].into_iter().filter(|rows| *rows == 1 || 4 * rows < self.positions());
+            for rows in rows {
+                for columns in
+                    [4, 2, 1].into_iter().filter(|columns| blocks.is_multiple_of(*columns))
+                {
+                    let tile = Tile { rows, columns };
+                    let work = (frame, product, &ending);
+                    let kernel = self
+                        .blocks(work, tile, grfs)
+                        .unwrap_or_else(|| self.gathered(work, tile, grfs));
+                    choices.push(Choice { tile: [8 * rows, columns * self.lanes()], grfs, kernel });
+                }
             }
         }
-        Err(unsupported(format!("a kernel with the tile {tile:?} needs too many registers")))
+        Ok(choices)
     }
 
-    /// With loads of elements; `None` if there are too few registers.
+    /// With loads of elements.
     fn gathered(
         &self,
-        frame: &Frame,
-        product: &Product,
+        (frame, product, ending): (&Frame, &Product, &Ending),
         tile: Tile,
-        ending: &Ending,
-    ) -> Option<Lowered> {
+        grfs: u32,
+    ) -> std::result::Result<Candidate, String> {
         let is_run = product.groups == 1 && (frame.dilate[1] == 1 || frame.kernel[1] == 1);
-        let made = Plan::new(self, frame, product, (tile, is_run));
+        let plan = Plan::new(self, frame, product, (tile, is_run));
+        let rows = self.positions().div_ceil(8 * tile.rows);
+        let groups = [rows, plan.blocks, plan.groups].map(|count| count as u32);
+        self.enough(grfs, groups)?;
         let mut constants = Constants::default();
-        let mut map = made.tables(self, frame, &mut constants);
-        made.put(self, (frame, product), ending, &mut constants, &mut map);
+        let mut map = plan.tables(self, frame, &mut constants);
+        plan.put(self, product, ending, &mut constants, &mut map);
         let shape = ProductShape {
             tile,
             map,
-            loops: made.loops.clone(),
-            spread: made.spread,
-            blocks: made.blocks,
-            unit: made.unit,
+            loops: plan.loops.clone(),
+            spread: plan.spread,
+            blocks: plan.blocks,
+            unit: plan.unit,
             types: self.types(),
             end: ending.end,
         };
-        let text = kernel::product(&shape, self.arch.platform, self.arch.grfs);
-        let rows = self.positions().div_ceil(8 * tile.rows);
-        let groups = [rows, made.blocks, made.groups].map(|count| count as u32);
-        let constants = constants.0;
-        text.map(|text| Lowered { kind: "product", text, operands: 2, constants, groups })
+        let written = kernel::product(&shape, self.arch.platform, grfs);
+        let (constants, plan) = (constants.0, Some(plan));
+        self.fitting(
+            grfs,
+            Candidate { kind: "product", written, operands: 2, constants, plan, groups },
+        )
     }
 
-    /// With blocks of matrices; `None` if values do not lie in such, or there are too few registers.
+    /// With blocks of matrices; `None` if values do not lie in such, or there are too few registers for
+    /// the smallest turn.
     fn blocks(
         &self,
-        frame: &Frame,
-        product: &Product,
+        (frame, product, ending): (&Frame, &Product, &Ending),
         tile: Tile,
-        ending: &Ending,
-    ) -> Option<Lowered> {
+        grfs: u32,
+    ) -> Option<std::result::Result<Candidate, String>> {
         let runs = Runs::new(self, &[*frame], 8 * tile.rows)?;
-        let made = Plan::new(self, frame, product, (tile, false));
-        let [rows, columns, steps] = [made.loops[0], made.loops[1], made.loops[2]];
+        let plan = Plan::new(self, frame, product, (tile, false));
+        let [rows, columns, steps] = [plan.loops[0], plan.loops[1], plan.loops[2]];
         let (input, output) = (&self.inputs[0].1, &self.output.1);
-        let last = (made.blocks - 1) * made.spread[0] + (made.groups - 1) * made.spread[1];
+        let last = (plan.blocks - 1) * plan.spread[0] + (plan.groups - 1) * plan.spread[1];
         let fits = last + steps.0 * STEP <= input.pixel && columns.1.is_multiple_of(LINE);
-        let b_rows = made.steps().len() * made.blocks * made.groups * tile.columns * 8;
+        let b_rows = plan.weight_bytes(self.lanes()) / LINE;
         if !fits || b_rows > LARGEST {
             return None;
+        }
+        let x = runs.list.len().div_ceil(8 * tile.rows / runs.length);
+        let groups = [x, plan.blocks, plan.groups].map(|count| count as u32);
+        if let Err(why) = self.enough(grfs, groups) {
+            return Some(Err(why));
         }
         let all = 8 * tile.rows;
         let ways = [(2, all), (2, 8), (1, all), (1, 8)];
@@ -303,13 +377,13 @@ impl Work<'_> {
                 map: Map::default(),
                 window: [rows, columns],
                 steps: steps.0,
-                spread: made.spread,
-                blocks: made.blocks,
+                spread: plan.spread,
+                blocks: plan.blocks,
                 types: self.types(),
                 end: ending.end,
                 batch,
             };
-            if !shape.fits(self.arch.platform, self.arch.grfs) {
+            if !shape.fits(self.arch.platform, grfs) {
                 continue;
             }
             let a = Matrix { width: input.pixel, rows: runs.length, pitch: runs.pitches[0] };
@@ -317,12 +391,17 @@ impl Work<'_> {
             let mut constants = Constants::default();
             constants.put(shape.payloads(a, b_rows, c));
             shape.map.rows_in[0] = constants.put(runs.table(8 * tile.rows / runs.length));
-            made.put(self, (frame, product), ending, &mut constants, &mut shape.map);
-            let text = kernel::blocks(&shape, self.arch.platform, self.arch.grfs);
-            let x = runs.list.len().div_ceil(8 * tile.rows / runs.length);
-            let groups = [x, made.blocks, made.groups].map(|count| count as u32);
-            let constants = constants.0;
-            return Some(Lowered { kind: "product", text, operands: 2, constants, groups });
+            plan.put(self, product, ending, &mut constants, &mut shape.map);
+            let written = kernel::blocks(&shape, self.arch.platform, grfs);
+            let (constants, plan) = (constants.0, Some(plan));
+            return Some(Ok(Candidate {
+                kind: "product",
+                written,
+                operands: 2,
+                constants,
+                plan,
+                groups,
+            }));
         }
         None
     }
@@ -346,24 +425,20 @@ impl Work<'_> {
         })
     }
 
-    fn largest(&self, frame: &Frame) -> Result<Lowered> {
-        self.check_sizes()?;
+    fn largest(&self, frame: &Frame) -> Vec<Choice> {
         let (input, image) = &self.inputs[0];
-        let (tile, groups, constants) = self.elements(&[*frame], 8);
-        let shape = kernel::largest::Shape {
-            tile,
-            loops: [
-                (frame.kernel[0], frame.dilate[0] * image.row()),
-                (frame.kernel[1], frame.dilate[1] * image.pixel),
-            ],
-            element: input.numbers.element(),
-        };
-        let text = kernel::largest(&shape, self.arch.platform, self.arch.grfs);
-        self.finish("largest", text, (2, groups), constants)
+        let loops = [
+            (frame.kernel[0], frame.dilate[0] * image.row()),
+            (frame.kernel[1], frame.dilate[1] * image.pixel),
+        ];
+        let element = input.numbers.element();
+        self.elements("largest", &[*frame], &[8], &|tile, grfs| {
+            let shape = kernel::largest::Shape { tile, loops, element };
+            kernel::largest(&shape, self.arch.platform, grfs)
+        })
     }
 
-    fn add(&self) -> Result<Lowered> {
-        self.check_sizes()?;
+    fn add(&self) -> Result<Vec<Choice>> {
         let end = match self.output.0.numbers {
             Numbers::Floats(element) => kernel::add::End::Floats(self.leave_floats(element)),
             _ => {
@@ -378,19 +453,46 @@ impl Work<'_> {
                 kernel::add::End::Codes([terms[0], terms[1]], leave)
             }
         };
-        // Fewer rows where there are fewer registers.
-        let made = |most: usize| {
-            let (tile, groups, constants) = self.elements(&[Frame::POINT; 2], most);
+        let frames = [Frame::POINT; 2];
+        Ok(self.elements("add", &frames, &[LONGEST, 16, 8], &|tile, grfs| {
             let shape = kernel::add::Shape { tile, end: end.clone() };
-            let text = kernel::add(&shape, self.arch.platform, self.arch.grfs);
-            self.finish("add", text, (3, groups), constants)
-        };
-        made(LONGEST).or_else(|_| made(8))
+            kernel::add(&shape, self.arch.platform, grfs)
+        }))
+    }
+
+    /// Kernels that compute element by element, of tiles of at most so many rows.
+    fn elements(
+        &self,
+        kind: &'static str,
+        frames: &[Frame],
+        most: &[usize],
+        write: &dyn Fn(RowsTile, u32) -> Written,
+    ) -> Vec<Choice> {
+        let mut choices: Vec<Choice> = Vec::new();
+        for (grfs, &most) in
+            self.files().into_iter().flat_map(|grfs| most.iter().map(move |most| (grfs, most)))
+        {
+            let (tile, [x, y], constants) = self.tile(frames, most);
+            let shape = [8 * tile.blocks, tile.width / self.output.0.numbers.size()];
+            if choices.iter().any(|choice| (choice.tile, choice.grfs) == (shape, grfs)) {
+                continue;
+            }
+            let candidate = Candidate {
+                kind,
+                written: write(tile, grfs),
+                operands: frames.len() + 1,
+                constants: constants.0,
+                plan: None,
+                groups: [x as u32, y as u32, 1],
+            };
+            choices.push(Choice { tile: shape, grfs, kernel: self.fitting(grfs, candidate) });
+        }
+        choices
     }
 
     /// The tiles of kernels that compute element by element, of at most so many rows, how many groups
     /// there are along x and y, and the constants that say where they lie.
-    fn elements(&self, frames: &[Frame], most: usize) -> (RowsTile, [usize; 2], Constants) {
+    fn tile(&self, frames: &[Frame], most: usize) -> (RowsTile, [usize; 2], Constants) {
         let mut constants = Constants::default();
         let size = self.output.0.numbers.size();
         if let Some(runs) = Runs::new(self, frames, most) {
@@ -419,330 +521,12 @@ impl Work<'_> {
         let tile = RowsTile { way: Way::Lanes, blocks: 1, width, map };
         (tile, [self.positions().div_ceil(8), self.output.1.pixel / width], constants)
     }
-
-    fn finish(
-        &self,
-        kind: &'static str,
-        text: Option<String>,
-        (operands, [x, y]): (usize, [usize; 2]),
-        constants: Constants,
-    ) -> Result<Lowered> {
-        let text = text.ok_or_else(|| unsupported("its kernel needs too many registers"))?;
-        let groups = [x, y, 1].map(|count| count as u32);
-        Ok(Lowered { kind, text, operands, constants: constants.0, groups })
-    }
 }
 
 /// How the sums of a product leave, with the factors of its channels.
 struct Ending {
     end: End,
     factors: Vec<Factors>,
-}
-
-/// Positions of a result that follow each other in rows of matrices, in the operands and in the result.
-struct Runs {
-    /// Rows of a run: 8, 16 or 32.
-    length: usize,
-    /// Bytes from one row of an operand to the next, and of the result.
-    pitches: Vec<usize>,
-    result: usize,
-    /// First byte of a run in the operands, then in the result; at last its rows but one.
-    list: Vec<[u32; RUN]>,
-    /// A run that does nothing of use.
-    idle: [u32; RUN],
-}
-
-impl Runs {
-    /// The runs of the windows of operands, of at most so many rows; `None` where values do not lie in
-    /// such rows.
-    fn new(work: &Work<'_>, frames: &[Frame], most: usize) -> Option<Runs> {
-        let images = work.inputs.iter().map(|(_, image)| image).zip(frames);
-        let pitches: Vec<usize> =
-            images.clone().map(|(image, frame)| frame.stride[1] * image.pixel).collect();
-        let output = &work.output.1;
-        let starts = (0..frames.len()).map(|at| work.rows_in(at, &frames[at], 1));
-        let starts: Vec<Vec<u32>> = starts.chain([work.rows_out(1)]).collect();
-        let all = starts.iter().flatten().map(|&start| start as usize);
-        let moves = images.flat_map(|(image, frame)| {
-            [image.pixel, frame.dilate[0] * image.row(), frame.dilate[1] * image.pixel]
-        });
-        let mut all = all.chain(moves).chain([output.pixel, output.dump()]);
-        let fits = pitches.iter().chain([&output.pixel]).all(|&pitch| pitch <= LARGEST);
-        if !work.arch.platform.is_second() || !all.all(|at| at.is_multiple_of(LINE)) || !fits {
-            return None;
-        }
-        // Positions that follow each other.
-        let steps: Vec<u32> =
-            pitches.iter().chain([&output.pixel]).map(|&step| step as u32).collect();
-        let follows = |at: usize| {
-            at > 0 && starts.iter().zip(&steps).all(|(list, &step)| list[at - 1] + step == list[at])
-        };
-        let firsts: Vec<usize> = (0..work.positions()).filter(|&at| !follows(at)).collect();
-        let ends = firsts[1..].iter().copied().chain([work.positions()]);
-        let rows: Vec<(usize, usize)> = firsts.iter().copied().zip(ends).collect();
-        // The fewest rows that nobody needs, then the longest runs.
-        let computed = |length: usize| -> usize {
-            rows.iter().map(|(first, end)| (end - first).next_multiple_of(length)).sum()
-        };
-        let lengths = [LONGEST, 16, 8].into_iter().filter(|&length| length <= most);
-        let length = lengths.min_by_key(|&length| computed(length))?;
-        let run = |at: usize, rows: usize| {
-            let mut run = [0; RUN];
-            for (place, list) in run.iter_mut().zip(&starts) {
-                *place = list[at];
-            }
-            run[RUN - 1] = rows as u32 - 1;
-            run
-        };
-        let cut = |&(first, end): &(usize, usize)| {
-            let starts = (first..end).step_by(length);
-            starts.map(|at| run(at, length.min(end - at))).collect::<Vec<_>>()
-        };
-        let list = rows.iter().flat_map(cut).collect();
-        let mut idle = [0; RUN];
-        idle[frames.len()] = output.dump() as u32;
-        Some(Runs { length, pitches, result: output.pixel, list, idle })
-    }
-
-    /// All values as rows of one line, where they lie in one piece and every element is computed from
-    /// those in the same place.
-    fn whole(&self, work: &Work<'_>, frames: &[Frame], most: usize) -> Option<Runs> {
-        let pixel = work.output.1.pixel;
-        let same = self.pitches.iter().all(|&pitch| pitch == pixel);
-        let points = frames.iter().all(|frame| *frame == Frame::POINT);
-        let positions: usize = self.list.iter().map(|run| run[RUN - 1] as usize + 1).sum();
-        let first = self.list.first()?;
-        let follow = self.list.iter().enumerate().all(|(at, run)| {
-            let places = run.iter().zip(first).take(frames.len() + 1);
-            places
-                .into_iter()
-                .all(|(place, first)| *place as usize == *first as usize + at * self.length * pixel)
-        });
-        if !same || !points || !follow {
-            return None;
-        }
-        let rows = positions * pixel / LINE;
-        let length = most;
-        let run = |at: usize| {
-            let mut run = *first;
-            run.iter_mut().for_each(|place| *place += (at * LINE) as u32);
-            run[RUN - 1] = length.min(rows - at) as u32 - 1;
-            run
-        };
-        let list = (0..rows).step_by(length).map(run).collect();
-        Some(Runs {
-            length,
-            pitches: vec![LINE; frames.len()],
-            result: LINE,
-            list,
-            idle: self.idle,
-        })
-    }
-
-    /// The runs as kernels read them, filled up to whole tiles of so many.
-    fn table(&self, runs: usize) -> Vec<u32> {
-        let count = self.list.len().next_multiple_of(runs);
-        let all = self.list.iter().chain(std::iter::repeat(&self.idle)).take(count);
-        all.flatten().copied().collect()
-    }
-}
-
-/// How a product is cut.
-struct Plan {
-    tile: Tile,
-    loops: Vec<(usize, usize)>,
-    spread: [usize; 2],
-    /// Groups along y and z.
-    blocks: usize,
-    groups: usize,
-    unit: Unit,
-    /// The innermost loop passes over all columns of the window; otherwise over channels of one.
-    is_run: bool,
-}
-
-impl Plan {
-    fn new(
-        work: &Work<'_>,
-        frame: &Frame,
-        product: &Product,
-        (tile, is_run): (Tile, bool),
-    ) -> Plan {
-        let image = &work.inputs[0].1;
-        let width = tile.columns * work.lanes();
-        let bytes = work.inputs[0].0.numbers.size();
-        let outputs = padded(&work.output.0, work.arch.platform);
-        let inputs = product.inputs;
-        let per_group = product.outputs / product.groups;
-        let step = width / per_group * inputs;
-        // Columns beyond the outputs have channels too, which may not be there.
-        let read = outputs / width * step * bytes;
-        let (blocks, groups, spread, channels) = if product.groups == 1 {
-            (outputs / width, 1, [0, 0], inputs)
-        } else if per_group.is_multiple_of(width) && (inputs * bytes).is_multiple_of(4) {
-            (per_group / width, product.groups, [0, inputs * bytes], inputs)
-        } else if width.is_multiple_of(per_group)
-            && (step * bytes).is_multiple_of(4)
-            && read <= image.pixel + SLACK
-        {
-            (outputs / width, 1, [step * bytes, 0], step)
-        } else {
-            // As one group, with weights of zero for what the others read.
-            (outputs / width, 1, [0, 0], inputs * product.groups)
-        };
-        let [rows, columns] = frame.kernel;
-        let down = (rows, frame.dilate[0] * image.row());
-        let loops = match is_run {
-            true => {
-                let run = (columns - 1) * image.pixel + channels * bytes;
-                vec![down, (run.div_ceil(STEP), STEP)]
-            }
-            false => vec![
-                down,
-                (columns, frame.dilate[1] * image.pixel),
-                ((channels * bytes).div_ceil(STEP), STEP),
-            ],
-        };
-        let steps = loops.iter().map(|&(_, stride)| stride).chain(spread);
-        let starts = work.rows_in(0, frame, 1);
-        let is_aligned =
-            steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
-        let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
-        Plan { tile, loops, spread, blocks, groups, unit, is_run }
-    }
-
-    /// The tables by which elements are loaded and stored.
-    fn tables(&self, work: &Work<'_>, frame: &Frame, constants: &mut Constants) -> Map {
-        let (lanes, rows) = (work.lanes(), 8 * self.tile.rows);
-        let size = work.output.0.numbers.size();
-        let unit = self.unit.bytes();
-        let share = (STEP / unit).min(lanes);
-        // What stays in registers of its own leaves block by block.
-        let leaving = if size == 4 { 1 } else { self.tile.columns };
-        let mut map = Map {
-            lanes_in: constants.put(work.lane_bytes(share, unit)),
-            lanes_out: constants.put(work.lane_bytes(leaving * lanes * size / 8, 8)),
-            ..Map::default()
-        };
-        map.rows_in[0] = constants.put(work.rows_in(0, frame, rows));
-        map.rows_out = constants.put(work.rows_out(rows));
-        map
-    }
-
-    /// The constants of the columns, and B.
-    fn put(
-        &self,
-        work: &Work<'_>,
-        (frame, product): (&Frame, &Product),
-        ending: &Ending,
-        constants: &mut Constants,
-        map: &mut Map,
-    ) {
-        // Columns beyond the channels have no weights; their sums are zero.
-        let columns = padded(&work.output.0, work.arch.platform);
-        let channel = |at: usize| (at < product.outputs).then_some(at);
-        let addend = |at: usize| channel(at).map_or(0, |at| product.addends[at] as u32);
-        map.addends = constants.put((0..columns).map(addend));
-        if ending.end != End::Sums {
-            let part = |take: &dyn Fn(&Factors) -> f32| -> Vec<u32> {
-                let of =
-                    |at: usize| channel(at).map_or(0, |at| take(&ending.factors[at]).to_bits());
-                (0..columns).map(of).collect()
-            };
-            map.factors = [
-                constants.put(part(&|factors| factors.high)),
-                constants.put(part(&|factors| factors.low)),
-                constants.put(part(&|factors| factors.bias)),
-            ];
-        }
-        let weights = self.weights(work, frame, product);
-        map.weights = constants.put([]);
-        constants.0.extend(weights);
-    }
-
-    /// B: for every block of columns all steps, for every step the blocks of lanes, as the
-    /// instruction has them: rows of dwords, in each the bytes of a lane.
-    fn weights(&self, work: &Work<'_>, frame: &Frame, product: &Product) -> Vec<u8> {
-        let (lanes, tile) = (work.lanes(), self.tile.columns);
-        let steps = self.steps();
-        let blocks = self.groups * self.blocks;
-        let mut bytes = Vec::with_capacity(blocks * steps.len() * tile * STEP * lanes);
-        let taps = Taps::new(self, work, frame, product);
-        for block in 0..blocks {
-            let (z, y) = (block / self.blocks, block % self.blocks);
-            // The first byte of A that the block's threads read.
-            let base = z * self.spread[1] + y * self.spread[0];
-            for step in &steps {
-                for (part, row) in (0..tile).flat_map(|part| (0..8).map(move |row| (part, row))) {
-                    for lane in 0..lanes {
-                        let output = (block * tile + part) * lanes + lane;
-                        let byte = |byte: usize| taps.byte(output, *step, base, 4 * row + byte);
-                        bytes.extend((0..4).map(byte));
-                    }
-                }
-            }
-        }
-        bytes
-    }
-
-    /// The steps in their order: row and column of the window, first byte.
-    fn steps(&self) -> Vec<[usize; 3]> {
-        let mut steps = Vec::new();
-        let columns = if self.is_run { 1 } else { self.loops[1].0 };
-        let inner = self.loops[self.loops.len() - 1].0;
-        for row in 0..self.loops[0].0 {
-            for column in 0..columns {
-                steps.extend((0..inner).map(|step| [row, column, step * STEP]));
-            }
-        }
-        steps
-    }
-}
-
-/// Where weights lie among the bytes of A that threads read.
-struct Taps<'a> {
-    product: &'a Product,
-    is_run: bool,
-    /// Bytes of a pixel, and of an element.
-    pixel: usize,
-    size: usize,
-    /// Columns of the window.
-    columns: usize,
-    /// Weights, and output channels of a group.
-    length: usize,
-    per_group: usize,
-}
-
-impl<'a> Taps<'a> {
-    fn new(plan: &Plan, work: &Work<'_>, frame: &Frame, product: &'a Product) -> Taps<'a> {
-        let (form, image) = &work.inputs[0];
-        Taps {
-            product,
-            is_run: plan.is_run,
-            pixel: image.pixel,
-            size: form.numbers.size(),
-            columns: frame.kernel[1],
-            length: product.weights.len() / product.outputs,
-            per_group: product.outputs / product.groups,
-        }
-    }
-
-    /// Byte `byte` of a step of an output channel; 0 where no weight belongs to it.
-    fn byte(&self, output: usize, step: [usize; 3], base: usize, byte: usize) -> u8 {
-        let [row, column, at] = step;
-        let k = at + byte;
-        let (column, channel) = match self.is_run {
-            true => (k / self.pixel, k % self.pixel / self.size),
-            false => (column, (base + k) / self.size),
-        };
-        let inputs = self.product.inputs;
-        let weight = || {
-            let input = channel.checked_sub(output / self.per_group * inputs)?;
-            let inside = output < self.product.outputs && column < self.columns && input < inputs;
-            let position = row * self.columns + column;
-            inside.then(|| self.product.weights[output * self.length + position * inputs + input])
-        };
-        (weight().unwrap_or(0) >> (k % self.size * 8)) as u8
-    }
 }
 
 /// The factors of all channels, with the same steps for all.
@@ -758,57 +542,4 @@ fn factors(product: &Product, codes: Codes, ends: Ends) -> Result<(Steps, Vec<Fa
     };
     let factors = proved.into_iter().enumerate().map(of).collect::<Result<Vec<Factors>>>()?;
     Ok((steps, factors))
-}
-
-/// The instructions of a text that we wrote.
-pub(super) fn assemble(text: &str, platform: Platform) -> Result<Listing> {
-    text::native::read(text, platform, SourceId(0)).map_err(|problems| {
-        let problem = first(problems);
-        Diagnostic::bug(format!("a kernel of ours is no text: {}", problem.message()))
-    })
-}
-
-/// A kernel whose arguments are addresses: operands that it reads, the result that it writes,
-/// constants.
-pub(super) fn kernel(name: &str, listing: Listing, arch: &DpasArch, operands: usize) -> Kernel {
-    let argument = |index: usize| Argument {
-        kind: ArgumentKind::Pointer {
-            index: index as u32,
-            access: if index + 1 == operands { Access::Write } else { Access::Read },
-        },
-        offset: 8 * index as u32,
-        size: 8,
-    };
-    Kernel {
-        name: name.to_owned(),
-        listing,
-        environment: Environment {
-            grfs: arch.grfs,
-            simd: arch.platform.lanes(),
-            slm: 0,
-            barriers: 0,
-            inline: arch.platform.grf_bytes(),
-            local_ids: 0,
-        },
-        arguments: (0..=operands).map(argument).collect(),
-        place: Place::default(),
-    }
-}
-
-/// A launch with one thread a group.
-pub(super) fn launch(
-    kernel: String,
-    groups: [u32; 3],
-    buffers: impl Iterator<Item = String>,
-    layer: &str,
-) -> Launch {
-    Launch {
-        kernel,
-        groups,
-        threads: 1,
-        local_size: None,
-        arguments: buffers.map(Value::Buffer).collect(),
-        layer: Some(layer.to_owned()),
-        place: Place::default(),
-    }
 }

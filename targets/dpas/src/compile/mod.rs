@@ -2,10 +2,13 @@
 //!
 //! 1. [`layers`]: nodes become layers of the machine, or stay on the host for a reason.
 //! 2. [`place`]: values become buffers of images with a border of zeros.
-//! 3. [`lower`]: every layer becomes a kernel, its constants and a launch; [`requantise`] proves
-//!    that the kernel's codes are those of exact rounding.
-//! 4. [`kernel`]: the kernel as text, which is assembled and gets its dependencies.
+//! 3. [`lower`]: every layer becomes kernels, one for every tile that it could have, and their
+//!    constants; [`requantise`] proves that the kernels' codes are those of exact rounding.
+//! 4. [`kernel`]: kernels as text.
+//! 5. [`build`]: kernels are assembled and get their dependencies; the timing model chooses one for
+//!    every layer, which becomes a launch.
 
+mod build;
 mod kernel;
 mod layers;
 mod lower;
@@ -19,15 +22,13 @@ use crate::arch::DpasArch;
 use crate::artifact::DeviceArtifact;
 use crate::options::{Precision, Settings};
 use crate::ports::buffers;
-use crate::program::Element;
-use crate::program::device::{Buffer, Device, Layer as DeviceLayer, Role};
-use crate::swsb;
-use bytes::Bytes;
+use crate::program::device::{Buffer, Layer as DeviceLayer, Role};
+use build::{Builder, Names};
 use layers::{Form, Layer, Network, Numbers, Operation};
-use lower::Lowered;
+use lower::Work;
 use place::Image;
 use quincunx_contract::{Claim, Compiled, Interface, Log, NotCompiled, Refused, Scaling};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::Diagnostic;
 use quincunx_graph::{Graph, Op, ValueId};
 use quincunx_num::{Dyadic, Ratio};
 use rustc_hash::FxHashMap;
@@ -61,7 +62,7 @@ pub(crate) fn compile(
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
     let images = images(&network, arch);
-    let mut program = Builder { device: Device::default(), kernels: BTreeMap::new() };
+    let mut program = Builder::new(arch, settings.allow.stride);
     for (value, image) in sorted(&images) {
         program.device.buffers.extend(buffers_of(graph, &network, value, image));
     }
@@ -70,10 +71,10 @@ pub(crate) fn compile(
             continue;
         }
         let place = |value: ValueId| images[&network.root(value)];
-        let lowered = lower::lower(layer, &network, &place, arch);
-        let lowered = lowered
+        let work = Work::new(layer, &network, &place, arch);
+        program
+            .add(&work, names(graph, &network, layer))
             .map_err(|problem| NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem))?;
-        program.add(graph, &network, layer, lowered, arch, settings)?;
     }
     if let (true, Some((_, node))) = (program.device.launches.is_empty(), graph.nodes().next()) {
         let problem = Diagnostic::unsupported("Q6181", "nothing is left to compute");
@@ -243,63 +244,22 @@ fn spread(list: &[String], shape: &[usize], form: &Form) -> Vec<String> {
     (0..count).map(|at| list[at / inner % list.len()].clone()).collect()
 }
 
-/// A program that grows.
-struct Builder {
-    device: Device,
-    /// Names of kernels by their texts.
-    kernels: BTreeMap<String, String>,
-}
-
-impl Builder {
-    fn add(
-        &mut self,
-        graph: &Graph,
-        network: &Network,
-        layer: &Layer,
-        lowered: Lowered,
-        arch: &DpasArch,
-        settings: &Settings,
-    ) -> Result<()> {
-        let nodes: Vec<String> = layer.nodes.iter().map(|&id| graph[id].name.clone()).collect();
-        let layer_name = nodes[0].clone();
-        let kernel = match self.kernels.get(&lowered.text) {
-            Some(kernel) => kernel.clone(),
-            None => {
-                let kernel = format!("{}{}", lowered.kind, self.kernels.len());
-                let listing = lower::assemble(&lowered.text, arch.platform)?;
-                let listing = swsb::assign(&listing, arch, settings.allow.stride)?;
-                let made = lower::kernel(&kernel, listing, arch, lowered.operands);
-                self.device.kernels.push(made);
-                self.kernels.insert(lowered.text, kernel.clone());
-                kernel
-            }
-        };
-        let constants = graph.fresh_value_name(&format!("{layer_name}.constants"));
-        let mut buffer =
-            Buffer::new(&constants, Element::Ub, &[lowered.constants.len()], Role::Constant);
-        buffer.data = Some(Bytes::from(lowered.constants));
-        self.device.buffers.push(buffer);
-        let operands = layer.inputs.iter().chain([&layer.output]);
-        let names = operands.map(|&value| name(graph, network, network.root(value)));
-        self.device.launches.push(lower::launch(
-            kernel,
-            lowered.groups,
-            names.chain([constants]),
-            &layer_name,
-        ));
-        let last = &graph[layer.output].name;
-        let values =
-            BTreeMap::from([(last.clone(), name(graph, network, network.root(layer.output)))]);
-        let macs = layer.nodes.iter().map(|&node| graph.macs(&graph[node])).sum();
-        self.device.layers.push(DeviceLayer {
-            name: layer_name,
-            nodes,
-            macs,
-            values,
-            ..DeviceLayer::default()
-        });
-        Ok(())
-    }
+/// What a layer is called.
+fn names(graph: &Graph, network: &Network, layer: &Layer) -> Names {
+    let nodes: Vec<String> = layer.nodes.iter().map(|&id| graph[id].name.clone()).collect();
+    let buffer = |value: ValueId| name(graph, network, network.root(value));
+    let buffers = layer.inputs.iter().chain([&layer.output]).map(|&value| buffer(value));
+    let constants = graph.fresh_value_name(&format!("{}.constants", nodes[0]));
+    let buffers = buffers.collect();
+    let last = graph[layer.output].name.clone();
+    let layer = DeviceLayer {
+        name: nodes[0].clone(),
+        macs: layer.nodes.iter().map(|&node| graph.macs(&graph[node])).sum(),
+        nodes,
+        values: BTreeMap::from([(last, buffer(layer.output))]),
+        ..DeviceLayer::default()
+    };
+    Names { layer, buffers, constants }
 }
 
 /// The layers as text.

@@ -14,10 +14,10 @@ use crate::program::Program;
 use crate::program::check::MAX_MEMORY;
 use crate::program::device::{
     Access, Argument, ArgumentKind, Buffer, Device, Environment, Implicit, Kernel, Launch, Layer,
-    Place, Role, Value,
+    Place, Role, Tile, Value,
 };
 use crate::text::MAX_TEXT;
-use form::{ArgumentForm, BufferForm, FileForm, KernelForm, LaunchForm, LayerForm};
+use form::{ArgumentForm, BufferForm, FileForm, KernelForm, LaunchForm, LayerForm, TileForm};
 use quincunx_contract::{File, parse_toml};
 use quincunx_diag::{Diagnostic, Problems, Result, SourceId, Span, suggestion};
 use std::collections::BTreeMap;
@@ -399,6 +399,7 @@ impl Reader<'_> {
             nodes: form.nodes,
             macs: form.macs,
             values: form.values,
+            tiles: form.tiles.into_iter().map(tile).collect(),
             place,
         }
     }
@@ -423,5 +424,18 @@ impl Reader<'_> {
             layer: form.layer,
             place,
         })
+    }
+}
+
+fn tile(form: TileForm) -> Tile {
+    Tile {
+        rows: form.rows,
+        channels: form.channels,
+        grfs: form.grf_count,
+        registers: form.registers,
+        threads: form.threads,
+        cycles: form.cycles,
+        limit: form.limit,
+        verdict: form.verdict,
     }
 }

@@ -309,8 +309,43 @@ pub struct Layer {
     pub macs: u64,
     /// Values of the graph that are complete after its last launch, and the buffers that hold them.
     pub values: BTreeMap<String, String>,
+    /// The tiles that the compiler looked at.
+    pub tiles: Vec<Tile>,
     /// Where a file has it.
     pub place: Place,
+}
+
+/// A tile that threads of a layer could compute, and what the compiler found out about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tile {
+    /// Positions.
+    pub rows: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Registers of a thread: 128 or 256.
+    pub grfs: u32,
+    /// Registers that the kernel needs.
+    pub registers: Option<u32>,
+    /// Threads of the launch.
+    pub threads: Option<u64>,
+    /// Cycles of the launch by the timing model, with no buffer in a cache before.
+    pub cycles: Option<u64>,
+    /// What limits it.
+    pub limit: Option<String>,
+    /// [`Tile::TAKEN`], or why not.
+    pub verdict: String,
+}
+
+impl Tile {
+    /// The verdict of the tile that the layer has.
+    pub const TAKEN: &'static str = "taken";
+}
+
+impl std::fmt::Display for Tile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tile { rows, channels, grfs, verdict, .. } = self;
+        write!(f, "{rows} x {channels} with {grfs} registers: {verdict}")
+    }
 }
 
 impl Kernel {

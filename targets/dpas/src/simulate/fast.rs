@@ -29,35 +29,6 @@ use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Level;
 use schedule::{Part, Scheduler};
 
-/// The vector instructions of a plan. Results do not depend on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vectors {
-    /// Which ones.
-    pub level: Level,
-    /// Products of pairs of bf too (`vdpbf16ps`), with 512-bit vectors.
-    pub pairs: bool,
-}
-
-impl Vectors {
-    /// The fastest ones of this processor at a level.
-    pub fn of(level: Level) -> Vectors {
-        #[cfg(target_arch = "x86_64")]
-        let pairs = level == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
-        #[cfg(not(target_arch = "x86_64"))]
-        let pairs = false;
-        Vectors { level, pairs }
-    }
-
-    /// All of this processor, slowest first.
-    pub fn available() -> impl Iterator<Item = Vectors> {
-        let both = |level| [Vectors { level, pairs: false }, Vectors::of(level)];
-        Level::available().flat_map(move |level| {
-            let [without, with] = both(level);
-            [Some(without), (with != without).then_some(with)].into_iter().flatten()
-        })
-    }
-}
-
 /// A prepared program.
 pub struct Plan {
     parts: Vec<Part>,
@@ -70,18 +41,16 @@ pub struct Plan {
 impl Plan {
     /// Prepares steps for threads of so many bytes and the fastest instructions of this processor.
     pub fn new(steps: &[Step], bytes: usize, rules: Rules) -> Plan {
-        Plan::for_vectors(steps, bytes, rules, Vectors::of(Level::best()))
+        Plan::for_level(steps, bytes, rules, Level::best())
     }
 
     /// Prepares steps for certain instructions.
     ///
     /// # Panics
-    /// When the processor does not have them ([`Vectors::available`]).
-    pub fn for_vectors(steps: &[Step], bytes: usize, rules: Rules, vectors: Vectors) -> Plan {
-        let Vectors { level, pairs } = vectors;
-        let has = level.is_available() && (!pairs || Vectors::of(level).pairs);
-        assert!(has, "this processor lacks {vectors:?}");
-        let mut scheduler = Scheduler::new(vectors, rules, bytes);
+    /// When the processor does not have them ([`Level::available`]).
+    pub fn for_level(steps: &[Step], bytes: usize, rules: Rules, level: Level) -> Plan {
+        assert!(level.is_available(), "this processor lacks {level:?}");
+        let mut scheduler = Scheduler::new(level, rules, bytes);
         steps.iter().for_each(|step| scheduler.push(step));
         let (parts, blocks) = scheduler.finish();
         Plan { parts, blocks, bytes, rules, level }
@@ -116,29 +85,36 @@ impl Plan {
 
     /// Runs a part; `alone` says that no other thread has run parts since the beginning.
     fn part(&mut self, index: usize, file: &mut [u8], mask: u32, alone: bool) -> Result<()> {
-        let (unpack, kept, chains, pairs) = match &self.parts[index] {
+        let group = match &self.parts[index] {
             Part::Step(step) => return step.run_alone(file, mask, self.rules),
-            Part::Group { unpack, kept, chains, pairs } => (unpack, kept, chains, pairs),
+            Part::Group(group) => group,
         };
         if file.len() != self.bytes {
             let found = file.len();
             let message = format!("a plan for {} bytes runs on {found}", self.bytes);
             return Err(Diagnostic::bug(message));
         }
-        for run in kept.iter().filter(|_| !alone).chain(unpack) {
+        for run in group.kept.iter().filter(|_| !alone).chain(&group.unpack) {
             self.blocks.unpack(run, file, self.level);
         }
         let (blocks, level, rules) = (&self.blocks, self.level, self.rules);
-        let run = |chain: &Chain, file: &mut [u8]| {
-            let shape = &chain.first().shape;
-            chain.run(file, Context { blocks, level, rules, dispatch_mask: mask, shape })
+        let context = |chain: &Chain, fused: bool| {
+            let shape = chain.first().shape;
+            Context { blocks, level, rules, dispatch_mask: mask, shape, fused }
         };
-        for pairs in pairs {
+        let run = |chain: &Chain, file: &mut [u8]| chain.run(file, context(chain, false));
+        for pairs in &group.pairs {
             if !pairs.run(file, blocks, mask) {
                 pairs.chains.iter().try_for_each(|chain| run(chain, file))?;
             }
         }
-        chains.iter().try_for_each(|chain| run(chain, file))
+        let fused = group.floats.as_ref().is_some_and(|(shape, [left, right])| {
+            floats::fused([left, right], (blocks, shape, rules))
+        });
+        for twins in &group.twins {
+            Chain::run_twins(twins, file, context(&twins[0], fused))?;
+        }
+        group.chains.iter().try_for_each(|chain| run(chain, file))
     }
 
     /// Steps that are left to the executor.

@@ -8,7 +8,6 @@ mod memory;
 
 pub use memory::{Buffer, Memory};
 
-use super::fast::Vectors;
 use super::fast::kernel::Prepared;
 use super::float::Rules;
 use super::message::{Fault, Space, Storage, Stretch};
@@ -17,6 +16,7 @@ use crate::arch::DpasArch;
 use crate::program::Listing;
 use crate::shape::RowStride;
 use quincunx_diag::{Diagnostic, Result, Span};
+use quincunx_num::Level;
 
 /// Most bytes of shared memory of a group.
 pub const MAX_SHARED: usize = 1 << 20;
@@ -61,8 +61,8 @@ impl Kernel {
     ///
     /// # Panics
     /// When the processor lacks the vector instructions.
-    pub fn prepare(&self, rules: Rules, vectors: Vectors) -> Prepared {
-        Prepared::new(&self.program, &self.arch, rules, vectors)
+    pub fn prepare(&self, rules: Rules, level: Level) -> Prepared {
+        Prepared::new(&self.program, &self.arch, rules, level)
     }
 }
 

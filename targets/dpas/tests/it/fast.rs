@@ -12,8 +12,9 @@ use quincunx_dpas::precision::{Acc, Precision};
 use quincunx_dpas::program::{Item, Listing, Program, Statement};
 use quincunx_dpas::shape::{RowStride, Shape};
 use quincunx_dpas::simulate::lower::native_operation;
-use quincunx_dpas::simulate::{Model, Operation, Plan, Rules, State, Step, Vectors};
+use quincunx_dpas::simulate::{Model, Operation, Plan, Rules, State, Step};
 use quincunx_dpas::verify::{Allow, verify};
+use quincunx_num::Level;
 use std::fmt::Write as _;
 
 /// Bytes of a register file that is small enough for operands to meet.
@@ -190,27 +191,21 @@ fn similar(random: &mut Random, precision: Precision, bytes: &mut [u8]) {
 }
 
 /// Runs both on the same state; they agree on every byte, and on the first problem.
-fn check(
-    steps: &[Step],
-    rules: Rules,
-    state: &State,
-    vectors: Vectors,
-    name: &dyn std::fmt::Debug,
-) {
+fn check(steps: &[Step], rules: Rules, state: &State, level: Level, name: &dyn std::fmt::Debug) {
     let mut expected = state.clone();
     let problem = steps.iter().try_for_each(|step| step.run(&mut expected, rules)).err();
-    let mut plan = Plan::for_vectors(steps, BYTES, rules, vectors);
+    let mut plan = Plan::for_level(steps, BYTES, rules, level);
     // A second run of a plan starts afresh.
     for _ in 0..2 {
         let mut found = state.clone();
         let result = plan.run(&mut found).err();
         let code = |problem: &Option<quincunx_diag::Diagnostic>| problem.as_ref().map(|p| p.code());
-        assert_eq!(code(&result), code(&problem), "{name:?} {vectors:?}");
+        assert_eq!(code(&result), code(&problem), "{name:?} {level:?}");
         for (found, expected) in found.threads.iter().zip(&expected.threads) {
             let byte = found.iter().zip(expected.iter()).position(|(a, b)| a != b);
             if let Some(byte) = byte {
                 let (a, b) = (&found[byte & !3..][..4], &expected[byte & !3..][..4]);
-                panic!("{name:?} {vectors:?} byte {byte}: {a:x?} not {b:x?}: {rules:?} {steps:?}");
+                panic!("{name:?} {level:?} byte {byte}: {a:x?} not {b:x?}: {rules:?} {steps:?}");
             }
         }
     }
@@ -222,8 +217,8 @@ fn plans_do_what_the_executor_does() {
     let (mut all, mut alone) = (0, 0);
     for index in 0..4000 {
         let Case { steps, rules, state, .. } = case(&mut random);
-        for vectors in Vectors::available() {
-            check(&steps, rules, &state, vectors, &index);
+        for level in Level::available() {
+            check(&steps, rules, &state, level, &index);
         }
         all += steps.iter().filter(|step| matches!(step, Step::Multiply(_))).count();
         alone += Plan::new(&steps, BYTES, rules).unprepared();
@@ -270,10 +265,10 @@ fn every_precision_is_prepared() {
                 for model in [Model::Seq, Model::Fma, Model::Stage, Model::Exact] {
                     let rules = Rules { model, ftz: false };
                     let state = state(&mut random, shape, 1);
-                    for vectors in Vectors::available() {
-                        let plan = Plan::for_vectors(&steps, BYTES, rules, vectors);
+                    for level in Level::available() {
+                        let plan = Plan::for_level(&steps, BYTES, rules, level);
                         assert_eq!(plan.unprepared(), 0, "{shape:?}");
-                        check(&steps, rules, &state, vectors, &shape);
+                        check(&steps, rules, &state, level, &shape);
                     }
                 }
             }
@@ -301,8 +296,8 @@ fn changed_programs_are_not_what_they_were() {
         if let Step::Multiply(product) = &mut steps[at] {
             change(&mut random, main, product);
         }
-        for vectors in Vectors::available() {
-            check(&steps, rules, &state, vectors, &index);
+        for level in Level::available() {
+            check(&steps, rules, &state, level, &index);
         }
         let mut after = state.clone();
         let works = Plan::new(&steps, BYTES, rules).run(&mut after).is_ok();
@@ -402,8 +397,8 @@ fn conditions_hold_at_their_edges() {
         let steps = &steps[..1 + random.below(2) as usize];
         let model = random.pick(&[Model::Seq, Model::Seq, Model::Fma, Model::Stage, Model::Exact]);
         let rules = Rules { model, ftz: random.below(8) == 0 };
-        for vectors in Vectors::available() {
-            check(steps, rules, &state, vectors, &(index, kind));
+        for level in Level::available() {
+            check(steps, rules, &state, level, &(index, kind));
         }
     }
 }
@@ -453,8 +448,8 @@ fn changed_machine_code_is_prepared_anew() {
         let model = random.pick(&[Model::Seq, Model::Fma, Model::Stage, Model::Exact]);
         let rules = Rules { model, ftz: random.below(8) == 0 };
         let state = state(&mut random, first.shape, 1);
-        for vectors in Vectors::available() {
-            check(&after, rules, &state, vectors, &index);
+        for level in Level::available() {
+            check(&after, rules, &state, level, &index);
         }
     }
     assert!(changed > 300, "{changed}");

@@ -4,11 +4,12 @@ use crate::common::{Random, arch};
 use quincunx_diag::SourceId;
 use quincunx_dpas::arch::{DpasArch, Platform};
 use quincunx_dpas::shape::RowStride;
+use quincunx_dpas::simulate::Rules;
 use quincunx_dpas::simulate::fast::kernel::Prepared;
 use quincunx_dpas::simulate::message::{Fault, Space, Storage, Stretch};
 use quincunx_dpas::simulate::thread::{Program, Thread};
-use quincunx_dpas::simulate::{Rules, Vectors};
 use quincunx_dpas::text;
+use quincunx_num::Level;
 use std::fmt::Write as _;
 
 /// Address and bytes of the memory of random programs.
@@ -316,8 +317,8 @@ fn random_programs_leave_the_same_threads() {
             done.map(|stop| format!("{stop:?}")).map_err(|trap| show(trap.index, trap.problem))
         });
         faults += usize::from(expected.3.is_err());
-        for vectors in Vectors::available() {
-            let mut prepared = Prepared::new(&program, &arch, rules, vectors);
+        for level in Level::available() {
+            let mut prepared = Prepared::new(&program, &arch, rules, level);
             lines += program.steps.len();
             prepared_lines += program.steps.len() - prepared.unprepared();
             let found = outcome(thread.clone(), memory.clone(), &mut |thread, memory, steps| {
@@ -327,7 +328,7 @@ fn random_programs_leave_the_same_threads() {
             let differing = differences(&expected.0, &found.0);
             assert!(
                 found == expected,
-                "case {case} {vectors:?}: {differing}\n{:?} {:?}\n{text}",
+                "case {case} {level:?}: {differing}\n{:?} {:?}\n{text}",
                 found.3,
                 expected.3
             );

@@ -8,10 +8,11 @@ use quincunx_dpas::program::Listing;
 use quincunx_dpas::program::device::{Device, Launch as DeviceLaunch, Role};
 use quincunx_dpas::program::payload::{payload, placement};
 use quincunx_dpas::shape::RowStride;
+use quincunx_dpas::simulate::Rules;
 use quincunx_dpas::simulate::launch::{Buffer, Kernel, Launch, Limits, Memory, run, run_prepared};
-use quincunx_dpas::simulate::{Rules, Vectors};
 use quincunx_dpas::{DeviceArtifact, DpasArch, TARGET, binary};
 use quincunx_graph::{Graph, passes};
+use quincunx_num::Level;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_testkit::options;
 use std::path::Path;
@@ -76,7 +77,7 @@ fn agree(
     listing: &Listing,
     arch: &DpasArch,
     memory: &Memory,
-    vectors: &mut dyn Iterator<Item = Vectors>,
+    levels: &mut dyn Iterator<Item = Level>,
 ) -> Option<bool> {
     let own = device.kernels.iter().find(|kernel| kernel.name == launch.kernel).unwrap();
     let arch = DpasArch { grfs: own.environment.grfs, ..arch.clone() };
@@ -98,13 +99,13 @@ fn agree(
     let (rules, limits) = (Rules::default(), Limits { steps: 6_000 });
     let mut expected = memory.clone();
     let done = run(&kernel, &started, &mut expected, rules, limits).map_err(|e| format!("{e:?}"));
-    for vectors in vectors {
-        let mut prepared = kernel.prepare(rules, vectors);
+    for level in levels {
+        let mut prepared = kernel.prepare(rules, level);
         let mut found = memory.clone();
         let again = run_prepared(&kernel, &mut prepared, &started, &mut found, limits);
         let again = again.map_err(|problem| format!("{problem:?}"));
-        assert_eq!(again, done, "{} {vectors:?}", own.name);
-        assert!(found == expected, "{} {vectors:?}: memory differs", own.name);
+        assert_eq!(again, done, "{} {level:?}", own.name);
+        assert!(found == expected, "{} {level:?}: memory differs", own.name);
     }
     Some(done.is_err())
 }
@@ -118,8 +119,7 @@ fn kernels_of_a_network_give_the_same_memory() {
         for launch in &device.launches {
             let own = device.kernels.iter().find(|kernel| kernel.name == launch.kernel).unwrap();
             let listing = &own.listing;
-            let failed =
-                agree((&device, launch), listing, &arch, &memory, &mut Vectors::available());
+            let failed = agree((&device, launch), listing, &arch, &memory, &mut Level::available());
             assert!(failed.is_some());
         }
     }
@@ -127,7 +127,7 @@ fn kernels_of_a_network_give_the_same_memory() {
 
 #[test]
 fn kernels_with_one_changed_bit_do_the_same() {
-    let levels: Vec<Vectors> = Vectors::available().collect();
+    let levels: Vec<Level> = Level::available().collect();
     let (mut faults, mut others) = (0, 0);
     for platform in [Platform::XeHpg, Platform::Xe2] {
         let arch = arch(platform);
@@ -141,8 +141,8 @@ fn kernels_with_one_changed_bit_do_the_same() {
             let at = random.below(code.len());
             code[at] ^= 1 << random.below(8);
             let (listing, _) = binary::native::read(&code, platform);
-            let vectors = &mut std::iter::once(levels[case as usize % levels.len()]);
-            match agree((&device, launch), &listing, &arch, &memory, vectors) {
+            let one = &mut std::iter::once(levels[case as usize % levels.len()]);
+            match agree((&device, launch), &listing, &arch, &memory, one) {
                 Some(true) => faults += 1,
                 Some(false) => others += 1,
                 None => {}

@@ -5,11 +5,12 @@ use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
 use crate::simulate::fast::kernel::Prepared;
 use crate::simulate::launch::{self, Kernel, Limits, Memory, run, run_prepared};
-use crate::simulate::{AlignedBytes, Rules, Vectors};
+use crate::simulate::{AlignedBytes, Rules};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
 use quincunx_num::Dyadic;
+use quincunx_num::Level;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,7 +48,7 @@ pub(super) struct Settings {
     /// Lanes that are switched on.
     pub(super) dispatch_mask: u32,
     /// Kernels are prepared for vector instructions of this processor.
-    pub(super) vectors: Option<Vectors>,
+    pub(super) level: Option<Level>,
 }
 
 impl Launches {
@@ -81,8 +82,8 @@ impl Launches {
         }
         let names = device.kernels.iter().map(|kernel| kernel.name.clone());
         let places = kernels.into_iter().enumerate().map(|(place, kernel)| {
-            let prepare = |vectors| kernel.prepare(settings.rules, vectors);
-            let prepared = settings.vectors.map(prepare);
+            let prepare = |level| kernel.prepare(settings.rules, level);
+            let prepared = settings.level.map(prepare);
             (kernel, prepared, place)
         });
         let kernels = names.zip(places).collect();

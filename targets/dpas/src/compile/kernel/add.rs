@@ -1,7 +1,7 @@
 //! Sums of two values.
 
 use super::rows::{Rows, Tile};
-use super::{Kernel, Leave, LeaveFloats, float};
+use super::{Kernel, Leave, LeaveFloats, Written, float};
 use crate::arch::Platform;
 use crate::program::Element;
 
@@ -30,7 +30,7 @@ pub(in super::super) enum End {
 }
 
 /// The kernel. Its arguments are the addresses of the operands, the result and the constants.
-pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Option<String> {
+pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Written {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
     let element = match &shape.end {
@@ -54,7 +54,7 @@ pub(in super::super) fn add(shape: &Shape, platform: Platform, grfs: u32) -> Opt
         k.pack((x, parts), a, element);
         rows.store(k, block, a);
     }
-    (kernel.taken() <= grfs).then(|| kernel.finish())
+    kernel.finish()
 }
 
 /// Adds packed operands in so many registers of floats, those of the first one.

@@ -3,7 +3,7 @@
 
 use super::end::{End, Places, Sums, convert};
 use super::product::STEP;
-use super::{Kernel, Map, Offset, Tile};
+use super::{Kernel, Map, Offset, Tile, Written};
 use crate::arch::Platform;
 
 /// Bytes of a register where blocks exist.
@@ -146,7 +146,7 @@ impl Registers {
 
 /// The kernel of a product that fits the registers. Its arguments are the addresses of A, of the
 /// result and of the constants.
-pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> String {
+pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> Written {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
     let r = Registers::take(k, shape);

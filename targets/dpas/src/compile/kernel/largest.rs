@@ -1,7 +1,7 @@
 //! Largest elements of windows.
 
 use super::rows::{Rows, Tile};
-use super::{Kernel, float};
+use super::{Kernel, Written, float};
 use crate::arch::Platform;
 use crate::program::Element;
 
@@ -16,7 +16,7 @@ pub(in super::super) struct Shape {
 }
 
 /// The kernel. Its arguments are the addresses of the operand, the result and the constants.
-pub(in super::super) fn largest(shape: &Shape, platform: Platform, grfs: u32) -> Option<String> {
+pub(in super::super) fn largest(shape: &Shape, platform: Platform, grfs: u32) -> Written {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
     let (n, element) = (k.lanes(), shape.element);
@@ -48,5 +48,5 @@ pub(in super::super) fn largest(shape: &Shape, platform: Platform, grfs: u32) ->
     });
     k.pack((best, parts), loaded, element);
     rows.store(k, 0, loaded);
-    (kernel.taken() <= grfs).then(|| kernel.finish())
+    kernel.finish()
 }

@@ -1,7 +1,7 @@
 //! Sums of products: the systolic array over all taps and channels, then codes or whole sums.
 
 use super::end::{End, Places, Sums, convert};
-use super::{Kernel, Map, Offset, Tile, Unit};
+use super::{Kernel, Map, Offset, Tile, Unit, Written};
 use crate::arch::Platform;
 
 /// Bytes of a row of A that an instruction multiplies.
@@ -44,9 +44,8 @@ struct Registers {
     temporaries: [usize; 2],
 }
 
-/// The kernel of a product; `None` when it needs more registers than there are. Its arguments are
-/// the addresses of A, of the result and of the constants.
-pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) -> Option<String> {
+/// The kernel of a product. Its arguments are the addresses of A, of the result and of the constants.
+pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) -> Written {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
     let Tile { rows, columns } = shape.tile;
@@ -127,7 +126,7 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
     }
     multiply(k, shape, &registers, &shape.loops, vectors);
     leave(k, shape, &registers, (c, constants, s));
-    (kernel.taken() <= grfs).then(|| kernel.finish())
+    kernel.finish()
 }
 
 /// The loops.

@@ -95,6 +95,21 @@ pub(super) struct LayerForm {
     pub(super) macs: u64,
     #[serde(default)]
     pub(super) values: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) tiles: Vec<TileForm>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TileForm {
+    pub(super) rows: usize,
+    pub(super) channels: usize,
+    pub(super) grf_count: u32,
+    pub(super) registers: Option<u32>,
+    pub(super) threads: Option<u64>,
+    pub(super) cycles: Option<u64>,
+    pub(super) limit: Option<String>,
+    pub(super) verdict: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::arch::Platform;
 use crate::files::zebin;
-use crate::program::device::{Buffer, Device, Launch, Layer, Value};
+use crate::program::device::{Buffer, Device, Launch, Layer, Tile, Value};
 use quincunx_contract::File;
 use quincunx_diag::Result;
 use std::fmt::{self, Write};
@@ -101,10 +101,26 @@ fn write_layer(layer: &Layer, out: &mut String) -> fmt::Result {
     writeln!(out, "nodes = {}\nmacs = {}", list(&layer.nodes, |node| quoted(node)), layer.macs)?;
     let pair = |(value, name): (&String, &String)| format!("{} = {}", quoted(value), quoted(name));
     let pairs: Vec<String> = layer.values.iter().map(pair).collect();
-    match pairs.is_empty() {
-        true => Ok(()),
-        false => writeln!(out, "values = {{ {} }}", pairs.join(", ")),
+    if !pairs.is_empty() {
+        writeln!(out, "values = {{ {} }}", pairs.join(", "))?;
     }
+    layer.tiles.iter().try_for_each(|tile| write_tile(tile, out))
+}
+
+fn write_tile(tile: &Tile, out: &mut String) -> fmt::Result {
+    let Tile { rows, channels, grfs, verdict, .. } = tile;
+    writeln!(out, "[[layer.tiles]]\nrows = {rows}\nchannels = {channels}\ngrf_count = {grfs}")?;
+    let registers = tile.registers.map(u64::from);
+    let numbers = [("registers", registers), ("threads", tile.threads), ("cycles", tile.cycles)];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            writeln!(out, "{key} = {number}")?;
+        }
+    }
+    if let Some(limit) = &tile.limit {
+        writeln!(out, "limit = {}", quoted(limit))?;
+    }
+    writeln!(out, "verdict = {}", quoted(verdict))
 }
 
 fn write_launch(launch: &Launch, out: &mut String) -> fmt::Result {

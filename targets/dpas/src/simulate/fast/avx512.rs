@@ -90,11 +90,11 @@ pub(super) use with_rows;
 /// The kernels for rows of so many lanes.
 macro_rules! kernels {
     (
-        $name:ident, $lanes:literal, $mask:ty, $int:ty, $float:ty, $bf:ty, $doc:literal,
+        $name:ident, $lanes:literal, $mask:ty, $int:ty, $float:ty, $doc:literal,
         $zero:ident $load:ident $store:ident $store_some:ident $set1:ident $dot:ident $add:ident
-        $sub:ident $and:ident $shift:ident
+        $sub:ident
         $loadf:ident $castf:ident $casti:ident $set1f:ident $fma:ident $mul:ident $addf:ident
-        $dotbf:ident $compare:ident $blend:ident
+        $compare:ident $blend:ident
     ) => {
         #[doc = $doc]
         pub(super) mod $name {
@@ -354,79 +354,6 @@ macro_rules! kernels {
                 all
             }
 
-            /// Adds products of pairs of bf, the first one of a pair in the upper half of a dword.
-            /// `whole` says that the processor's own instruction, which adds the upper products
-            /// first, each with one rounding, never meets subnormal numbers, which it takes for
-            /// zeros; `fused`, that fused additions give the right sums.
-            pub(in super::super) fn pairs(
-                file: &mut [u8],
-                (ends, rows): (Ends, usize),
-                products: &[Product],
-                (whole, fused): (bool, bool),
-                blocks: &Blocks,
-            ) {
-                let full = rows == ROWS && have_width(products, 16);
-                // SAFETY: Plans have pairs only where the processor has the instructions.
-                unsafe {
-                    match (whole, fused) {
-                        (true, _) if full => {
-                            pair_rows::<ROWS, 16, true, true>(file, ends, products, blocks);
-                        }
-                        (true, _) => with_rows!(rows, R => {
-                            pair_rows::<R, 0, true, true>(file, ends, products, blocks)
-                        }),
-                        (false, true) => with_rows!(rows, R => {
-                            pair_rows::<R, 0, false, true>(file, ends, products, blocks)
-                        }),
-                        (false, false) => with_rows!(rows, R => {
-                            pair_rows::<R, 0, false, false>(file, ends, products, blocks)
-                        }),
-                    }
-                }
-            }
-
-            #[target_feature(enable = "avx512f,avx512vl,avx512bf16")]
-            fn pair_rows<const R: usize, const WIDTH: usize, const WHOLE: bool, const FUSED: bool>(
-                file: &mut [u8],
-                ends: Ends,
-                products: &[Product],
-                blocks: &Blocks,
-            ) {
-                let mut own = load_floats::<R>(file, ends);
-                let upper = $set1(0xffff_0000_u32.cast_signed());
-                let halves = |pairs: $int| {
-                    ($castf($and(pairs, upper)), $castf($shift::<16>(pairs)))
-                };
-                let add = |sum: $float, a: $float, b: $float| match FUSED {
-                    true => $fma(a, b, sum),
-                    false => $addf(sum, $mul(a, b)),
-                };
-                for product in products {
-                    let (left, right) = operands(product, (R, LANES, 2), &[], blocks);
-                    let (left, right) = (left.as_ptr().cast::<i32>(), right.as_ptr().cast::<i32>());
-                    let (stride, count) = width_of::<WIDTH>(product);
-                    for pair in 0..count / 2 {
-                        // SAFETY: B has `count / 2 * LANES` pairs.
-                        let b = unsafe { $load(right.add(LANES * pair)) };
-                        for (row, own) in own.iter_mut().enumerate() {
-                            // SAFETY: A has `count / 2` pairs from half of `row * stride` on.
-                            let a = $set1(unsafe { left.add(row * stride / 2 + pair).read() });
-                            if WHOLE {
-                                // SAFETY: Both are vectors of as many bits.
-                                let [a, b] = [a, b].map(|pairs| unsafe {
-                                    std::mem::transmute::<$int, $bf>(pairs)
-                                });
-                                *own = $dotbf(*own, a, b);
-                            } else {
-                                let (a, b) = (halves(a), halves(b));
-                                *own = add(add(*own, a.0, b.0), a.1, b.1);
-                            }
-                        }
-                    }
-                }
-                store_floats::<R>(file, ends, own);
-            }
-
             /// Adds products of f32 to sums of `rows` rows: with fused additions, also where they
             /// give the same as separate ones.
             pub(in super::super) fn singles(
@@ -454,6 +381,56 @@ macro_rules! kernels {
                         }),
                     }
                 }
+            }
+
+            /// Adds products of f32 to the sums of two chains of eight rows that have the same B, with
+            /// fused additions.
+            pub(in super::super) fn twins(
+                file: &mut [u8],
+                ends: [Ends; 2],
+                products: [&[Product]; 2],
+                blocks: &Blocks,
+            ) {
+                // SAFETY: The level says that the processor has the instructions.
+                unsafe {
+                    match [16, 8].into_iter().find(|&width| have_width(products[0], width)) {
+                        Some(16) => twin_rows::<16>(file, ends, products, blocks),
+                        Some(8) => twin_rows::<8>(file, ends, products, blocks),
+                        _ => twin_rows::<0>(file, ends, products, blocks),
+                    }
+                }
+            }
+
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn twin_rows<const WIDTH: usize>(
+                file: &mut [u8],
+                ends: [Ends; 2],
+                products: [&[Product]; 2],
+                blocks: &Blocks,
+            ) {
+                let [mut first, mut second] = ends.map(|ends| load_floats::<ROWS>(file, ends));
+                for (product, twin) in products[0].iter().zip(products[1]) {
+                    let size = (ROWS, LANES, 4);
+                    let (left, right) = operands(product, size, &[], blocks);
+                    let (other, _) = operands(twin, size, &[], blocks);
+                    let [left, other, right] =
+                        [left, other, right].map(|bytes| bytes.as_ptr().cast::<f32>());
+                    let (stride, count) = width_of::<WIDTH>(product);
+                    for k in 0..count {
+                        // SAFETY: B has `count * LANES` numbers, A `count` from `row * stride` on.
+                        unsafe {
+                            let b = $loadf(right.add(LANES * k));
+                            for (row, own) in first.iter_mut().enumerate() {
+                                *own = $fma($set1f(left.add(row * stride + k).read()), b, *own);
+                            }
+                            for (row, own) in second.iter_mut().enumerate() {
+                                *own = $fma($set1f(other.add(row * stride + k).read()), b, *own);
+                            }
+                        }
+                    }
+                }
+                store_floats::<ROWS>(file, ends[0], first);
+                store_floats::<ROWS>(file, ends[1], second);
             }
 
             #[target_feature(enable = "avx512f,avx512vl")]
@@ -488,21 +465,21 @@ macro_rules! kernels {
 }
 
 kernels! {
-    wide, 16, __mmask16, __m512i, __m512, __m512bh, "Rows of 16 lanes.",
+    wide, 16, __mmask16, __m512i, __m512, "Rows of 16 lanes.",
     _mm512_setzero_si512 _mm512_loadu_epi32 _mm512_storeu_epi32 _mm512_mask_storeu_epi32
     _mm512_set1_epi32 _mm512_dpbusd_epi32 _mm512_add_epi32
-    _mm512_sub_epi32 _mm512_and_si512 _mm512_slli_epi32
+    _mm512_sub_epi32
     _mm512_loadu_ps _mm512_castsi512_ps _mm512_castps_si512 _mm512_set1_ps _mm512_fmadd_ps
     _mm512_mul_ps _mm512_add_ps
-    _mm512_dpbf16_ps _mm512_cmp_ps_mask _mm512_mask_blend_ps
+    _mm512_cmp_ps_mask _mm512_mask_blend_ps
 }
 
 kernels! {
-    narrow, 8, __mmask8, __m256i, __m256, __m256bh, "Rows of 8 lanes.",
+    narrow, 8, __mmask8, __m256i, __m256, "Rows of 8 lanes.",
     _mm256_setzero_si256 _mm256_loadu_epi32 _mm256_storeu_epi32 _mm256_mask_storeu_epi32
     _mm256_set1_epi32 _mm256_dpbusd_epi32 _mm256_add_epi32
-    _mm256_sub_epi32 _mm256_and_si256 _mm256_slli_epi32
+    _mm256_sub_epi32
     _mm256_loadu_ps _mm256_castsi256_ps _mm256_castps_si256 _mm256_set1_ps _mm256_fmadd_ps
     _mm256_mul_ps _mm256_add_ps
-    _mm256_dpbf16_ps _mm256_cmp_ps_mask _mm256_mask_blend_ps
+    _mm256_cmp_ps_mask _mm256_mask_blend_ps
 }

@@ -31,8 +31,6 @@ pub(super) enum Form {
     Words,
     /// f32.
     Singles,
-    /// Pairs of bf, the halves of every dword exchanged: the first element is in the upper half.
-    Pairs,
     /// f64, behind the same as f32.
     Doubles,
 }
@@ -140,7 +138,6 @@ impl Block {
     fn lines(&self) -> usize {
         let bytes = match self.form {
             Form::Bytes { .. } => self.elements(),
-            Form::Pairs => 2 * self.elements(),
             Form::Sums { .. } => 64,
             Form::Words | Form::Singles => 4 * self.elements(),
             Form::Doubles => 4 * self.elements().next_multiple_of(16) + 8 * self.elements(),
@@ -167,7 +164,6 @@ impl Block {
     fn fills_lines(&self) -> bool {
         let size = match self.form {
             Form::Bytes { .. } => 1,
-            Form::Pairs => 2,
             _ => 4,
         };
         self.elements() * size == 64 * self.lines()
@@ -207,6 +203,9 @@ pub(super) struct Run {
 }
 
 impl Magnitudes {
+    /// Those of no number.
+    pub(super) const NONE: Magnitudes = Magnitudes { least: u32::MAX, most: 0 };
+
     /// Those of two blocks together.
     pub(super) fn with(self, other: Magnitudes) -> Magnitudes {
         Magnitudes { least: self.least.min(other.least), most: self.most.max(other.most) }
@@ -284,7 +283,8 @@ impl Blocks {
     /// True if one block follows the other, packed and unpacked, so that both are unpacked at once.
     fn adjoin(&self, before: usize, behind: usize) -> bool {
         let (a, b) = (&self.list[before], &self.list[behind]);
-        let same = (a.block.form, a.block.precision) == (b.block.form, b.block.precision);
+        let kind = |entry: &Entry| (entry.block.form, entry.block.precision, entry.block.lanes);
+        let same = kind(a) == kind(b);
         let packed = match (a.block.from, b.block.from) {
             (Place::File(a_from), Place::File(b_from)) => {
                 a_from as usize + a.block.length() == b_from as usize
@@ -295,20 +295,20 @@ impl Blocks {
         same && packed
             && unpacked
             && a.block.form != Form::Doubles
-            && [a, b].iter().all(|entry| entry.block.lanes == 1 && entry.block.is_whole())
+            && [a, b].iter().all(|entry| entry.block.is_whole())
     }
 
     /// Divides blocks into runs that are unpacked at once.
     pub(super) fn runs(&self, blocks: impl Iterator<Item = usize>) -> Vec<Run> {
-        let (mut lefts, others): (Vec<usize>, Vec<usize>) =
-            blocks.partition(|&id| self.list[id].block.lanes == 1);
-        lefts.sort_by_key(|&id| self.list[id].first);
+        let (mut packed, others): (Vec<usize>, Vec<usize>) =
+            blocks.partition(|&id| !matches!(self.list[id].block.form, Form::Sums { .. }));
+        packed.sort_by_key(|&id| (self.list[id].block.side(), self.list[id].first));
         let run = |ids: &[usize]| Run {
             blocks: ids.iter().map(|&id| id as u32).collect(),
             length: ids.iter().map(|&id| self.list[id].block.length()).sum(),
             count: ids.iter().map(|&id| self.list[id].count).sum(),
         };
-        let runs = lefts.chunk_by(|&before, &behind| self.adjoin(before, behind));
+        let runs = packed.chunk_by(|&before, &behind| self.adjoin(before, behind));
         runs.map(run).chain(others.chunks(1).map(run)).collect()
     }
 

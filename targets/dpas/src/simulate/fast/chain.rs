@@ -31,8 +31,6 @@ pub(super) enum Class {
     Words,
     /// In f32, product by product.
     Singles,
-    /// In f32, two products of bf at a time.
-    Pairs,
     /// In f64, which holds several products exactly.
     Doubles,
 }
@@ -108,20 +106,27 @@ pub(super) struct Both {
     pub(super) sums: [(u8, u32); 2],
 }
 
+/// Takes those chains that fit each other, two by two.
+fn take_two(chains: &mut Vec<Chain>, fits: fn(&Chain, &Chain) -> bool) -> Vec<[Chain; 2]> {
+    let mut rest: Vec<Option<Chain>> = chains.drain(..).map(Some).collect();
+    let mut all = Vec::new();
+    for index in 0..rest.len() {
+        let Some(chain) = rest[index].take() else { continue };
+        let second =
+            |other: &&mut Option<Chain>| other.as_ref().is_some_and(|other| fits(&chain, other));
+        match rest.iter_mut().find(second).and_then(Option::take) {
+            Some(other) => all.push([chain, other]),
+            None => chains.push(chain),
+        }
+    }
+    all
+}
+
 impl Pairs {
     /// Takes those chains that can be computed two by two.
     pub(super) fn take(chains: &mut Vec<Chain>) -> Vec<Pairs> {
-        let mut rest: Vec<Option<Chain>> = chains.drain(..).map(Some).collect();
         let mut all: Vec<Pairs> = Vec::new();
-        for index in 0..rest.len() {
-            let Some(chain) = rest[index].take() else { continue };
-            let fits =
-                |other: &&mut Option<Chain>| other.as_ref().is_some_and(|other| chain.joins(other));
-            match rest.iter_mut().find(fits).and_then(Option::take) {
-                Some(other) => Pairs::add(&mut all, [chain, other]),
-                None => chains.push(chain),
-            }
-        }
+        take_two(chains, Chain::joins).into_iter().for_each(|two| Pairs::add(&mut all, two));
         all
     }
 
@@ -206,7 +211,9 @@ pub(super) struct Context<'a> {
     pub(super) rules: Rules,
     pub(super) dispatch_mask: u32,
     /// The shape of the products of a chain, but for the depth.
-    pub(super) shape: &'a Shape,
+    pub(super) shape: Shape,
+    /// Fused additions give the sums of f32.
+    pub(super) fused: bool,
 }
 
 impl Chain {
@@ -238,6 +245,56 @@ impl Chain {
             && self.products.iter().zip(&other.products).all(same)
     }
 
+    /// True if both add products of f32 of eight rows and the same B to sums of f32.
+    fn is_twin(&self, other: &Chain) -> bool {
+        let same = |(a, b): (&Product, &Product)| {
+            (a.right, a.k, a.left_stride) == (b.right, b.k, b.left_stride)
+        };
+        let kind = |chain: &Chain| {
+            let Operation { shape, src0, offset, no_mask, .. } = *chain.first();
+            let source = src0.map_or(Acc::F, |_| shape.src0);
+            (shape.lanes, shape.repeat as usize, (shape.dst, source), offset, no_mask)
+        };
+        let (_, rows, sums, ..) = kind(self);
+        (self.class, other.class) == (Class::Singles, Class::Singles)
+            && (rows, sums) == (ROWS, (Acc::F, Acc::F))
+            && kind(self) == kind(other)
+            && self.products.len() == other.products.len()
+            && self.products.iter().zip(&other.products).all(same)
+    }
+
+    /// The unpacked blocks of floats.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.products.iter().filter_map(|product| product.blocks)
+    }
+
+    /// Takes those chains that can be computed two by two because they have the same B.
+    pub(super) fn twins(chains: &mut Vec<Chain>) -> Vec<[Chain; 2]> {
+        take_two(chains, Chain::is_twin)
+    }
+
+    /// Runs two such chains.
+    ///
+    /// # Errors
+    /// As [`Chain::run`].
+    pub(super) fn run_twins(
+        twins: &[Chain; 2],
+        file: &mut [u8],
+        context: Context<'_>,
+    ) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if context.fused {
+            let ends = twins.each_ref().map(|chain| Ends::of(chain.first(), context));
+            let products = twins.each_ref().map(|chain| &chain.products[..]);
+            match twins[0].first().shape.lanes {
+                8 => floats::twins::<8>(file, ends, products, context),
+                _ => floats::twins::<16>(file, ends, products, context),
+            }
+            return Ok(());
+        }
+        twins.iter().try_for_each(|chain| chain.run(file, context))
+    }
+
     /// Runs the products on the registers of a thread.
     ///
     /// # Errors
@@ -265,7 +322,7 @@ impl Chain {
                 });
                 Ok(())
             }
-            Class::Singles | Class::Pairs if !self.first().shape.dst.is_half() => {
+            Class::Singles if !self.first().shape.dst.is_half() => {
                 self.singles::<N>(0..self.products.len(), file, context);
                 Ok(())
             }
@@ -304,16 +361,16 @@ impl Chain {
         file: &mut [u8],
         context: Context<'_>,
     ) {
-        let (pairs, rows) = (self.class == Class::Pairs, first.shape.repeat as usize);
+        let rows = first.shape.repeat as usize;
         let source = first.src0.map_or(Acc::F, |_| first.shape.src0);
         if (first.shape.dst, source) == (Acc::F, Acc::F) {
             let ends = Ends::of(first, context);
-            return floats::vectors::<N>(file, (ends, rows), products, pairs, context);
+            return floats::vectors::<N>(file, (ends, rows), products, context);
         }
         self.with_sums::<N, f32>(first, file, context, |sums| {
             let ends = Ends { from: Some(0), to: 0, enabled: u32::MAX };
             let file = bytemuck::cast_slice_mut(sums.as_flattened_mut());
-            floats::vectors::<N>(file, (ends, rows), products, pairs, context);
+            floats::vectors::<N>(file, (ends, rows), products, context);
             true
         });
     }

@@ -15,13 +15,15 @@
 //!   occur, so that it is enough to look at 29 bits. Where f64 holds all sums of a chain, no
 //!   rounding does harm.
 
-use super::blocks::Magnitudes;
+use super::blocks::{Blocks, Magnitudes};
 use super::chain::{Context, Product, Rows, fraction_bits, stage};
 use super::sums::at_level;
 use super::unpack::MagnitudesOf;
 #[cfg(target_arch = "x86_64")]
 use super::{avx512, chain::Ends, doubles512};
-use crate::simulate::float::{Model, Real};
+use crate::precision::Precision;
+use crate::shape::Shape;
+use crate::simulate::float::{Model, Real, Rules};
 use quincunx_num::{Level, Loop};
 
 /// Of what power of two numbers are multiples, and below which they are.
@@ -42,24 +44,31 @@ impl Window {
         Window { lo: field(magnitudes.least) - 127 - fraction_bits, hi }
     }
 
-    /// Of all products of a chain, and if an element of A or B is subnormal.
-    fn of_products(products: &[Product], context: Context<'_>) -> (Window, bool) {
-        let nothing = Magnitudes { least: u32::MAX, most: 0 };
-        let (mut left, mut right) = (nothing, nothing);
-        for (a, b) in products.iter().filter_map(|product| product.blocks) {
-            left = left.with(context.blocks.magnitudes(a));
-            right = right.with(context.blocks.magnitudes(b));
-        }
-        let subnormal = left.least.min(right.least) < 0x80_0000;
-        let shape = context.shape;
+    /// Of products of numbers of A and B, whose types are those of a shape.
+    fn of_products([left, right]: [Magnitudes; 2], shape: &Shape) -> Window {
         let left = Window::of(left, fraction_bits(shape.activations));
         let right = Window::of(right, fraction_bits(shape.weights));
-        (Window { lo: left.lo + right.lo, hi: left.hi + right.hi }, subnormal)
+        Window { lo: left.lo + right.lo, hi: left.hi + right.hi }
+    }
+
+    /// Of all products of a chain.
+    fn of_chain(products: &[Product], context: Context<'_>) -> Window {
+        let mut both = [Magnitudes::NONE; 2];
+        for (a, b) in products.iter().filter_map(|product| product.blocks) {
+            both = [(both[0], a), (both[1], b)]
+                .map(|(all, id)| all.with(context.blocks.magnitudes(id)));
+        }
+        Window::of_products(both, &context.shape)
     }
 
     /// Of f32 in registers.
     fn of_sums(bytes: &[u8], level: Level) -> Window {
         Window::of(at_level(level, MagnitudesOf(bytes)), 23)
+    }
+
+    /// True if all such products are numbers of f32.
+    fn is_exact(self) -> bool {
+        self.lo >= -149 && self.hi <= 128
     }
 
     /// True if f64 holds sums of `terms` such numbers, also if each was made larger by a rounding
@@ -75,31 +84,51 @@ impl Window {
     }
 }
 
-/// Adds products, of bf two by two or of f32 one by one, to sums of f32 with 512-bit vectors.
+/// True if fused additions give the sums of all products of these blocks of A and B, whose types are
+/// those of a shape.
+pub(super) fn fused(
+    [left, right]: [&[u32]; 2],
+    (blocks, shape, rules): (&Blocks, &Shape, Rules),
+) -> bool {
+    // Every product of two halves is a number of f32, infinite or none included.
+    if rules.model != Model::Seq
+        || (shape.weights, shape.activations) == (Precision::Hf, Precision::Hf)
+    {
+        return true;
+    }
+    let all =
+        |ids: &[u32]| ids.iter().fold(Magnitudes::NONE, |all, &id| all.with(blocks.magnitudes(id)));
+    Window::of_products([all(left), all(right)], shape).is_exact()
+}
+
+/// Adds products of f32 one by one to sums of f32 with 512-bit vectors.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn vectors<const N: usize>(
     file: &mut [u8],
-    (ends, rows): (Ends, usize),
+    place: (Ends, usize),
     products: &[Product],
-    in_pairs: bool,
     context: Context<'_>,
 ) {
-    let (Window { lo, hi }, subnormal) = Window::of_products(products, context);
-    let fused = context.rules.model != Model::Seq || (lo >= -149 && hi <= 128);
-    let (place, blocks) = ((ends, rows), context.blocks);
-    if !in_pairs {
-        return match N {
-            8 => avx512::narrow::singles(file, place, products, fused, blocks),
-            _ => avx512::wide::singles(file, place, products, fused, blocks),
-        };
-    }
-    let sums = ends.from.map_or(&[][..], |from| &file[from..][..4 * rows * N]);
-    let start = Window::of_sums(sums, context.level);
-    // Numbers that are multiples of 2^-126 have no subnormal sums, nor are they subnormal.
-    let whole = start.lo.min(lo) >= -126 && start.hi < FAR && hi <= 128 && !subnormal;
+    let one = context.fused || context.rules.model != Model::Seq;
+    let fused = one || Window::of_chain(products, context).is_exact();
+    let blocks = context.blocks;
     match N {
-        8 => avx512::narrow::pairs(file, place, products, (whole, fused), blocks),
-        _ => avx512::wide::pairs(file, place, products, (whole, fused), blocks),
+        8 => avx512::narrow::singles(file, place, products, fused, blocks),
+        _ => avx512::wide::singles(file, place, products, fused, blocks),
+    }
+}
+
+/// The same for two chains with the same B, where additions may be fused.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn twins<const N: usize>(
+    file: &mut [u8],
+    ends: [Ends; 2],
+    products: [&[Product]; 2],
+    context: Context<'_>,
+) {
+    match N {
+        8 => avx512::narrow::twins(file, ends, products, context.blocks),
+        _ => avx512::wide::twins(file, ends, products, context.blocks),
     }
 }
 
@@ -140,7 +169,7 @@ pub(super) fn doubles<const N: usize>(
     products: &[Product],
     context: Context<'_>,
 ) -> bool {
-    let (Window { lo, hi }, _) = Window::of_products(products, context);
+    let Window { lo, hi } = Window::of_chain(products, context);
     let longest = products.iter().map(|product| stage(product, context)).max();
     if hi >= FAR / 2 || !(Window { lo, hi }).holds(longest.unwrap_or(1)) {
         return false;

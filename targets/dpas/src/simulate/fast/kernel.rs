@@ -12,8 +12,8 @@ mod rows;
 mod scalar;
 mod vector;
 
+use super::Plan;
 use super::sums::at_level;
-use super::{Plan, Vectors};
 use crate::arch::DpasArch;
 use crate::isa::vector::{Input, Op, Place, Register, Terms, Type};
 use crate::simulate::exec::Step;
@@ -84,17 +84,17 @@ pub struct Prepared {
     /// Bytes of the registers.
     bytes: usize,
     rules: Rules,
-    vectors: Vectors,
+    level: Level,
 }
 
 impl Prepared {
     /// Prepares a program for certain instructions of this processor.
     ///
     /// # Panics
-    /// When the processor does not have them ([`Vectors::available`]).
-    pub fn new(program: &Program, arch: &DpasArch, rules: Rules, vectors: Vectors) -> Prepared {
+    /// When the processor does not have them ([`Level::available`]).
+    pub fn new(program: &Program, arch: &DpasArch, rules: Rules, level: Level) -> Prepared {
         let bytes = arch.file_bytes() as usize;
-        let mut prepared = Prepared { codes: Vec::new(), bytes, rules, vectors };
+        let mut prepared = Prepared { codes: Vec::new(), bytes, rules, level };
         let targets: BTreeSet<usize> = program
             .steps
             .iter()
@@ -121,7 +121,7 @@ impl Prepared {
             prepared.codes.push(code);
         }
         #[cfg(target_arch = "x86_64")]
-        if vectors.level == Level::Avx512 {
+        if level == Level::Avx512 {
             prepared.join_rows(&targets);
         }
         let mut waits = 0;
@@ -175,7 +175,7 @@ impl Prepared {
 
     fn products(&self, program: &Program, first: usize, count: usize) -> Code {
         let steps = &program.steps[first..first + count];
-        let plan = Plan::for_vectors(steps, self.bytes, self.rules, self.vectors);
+        let plan = Plan::for_level(steps, self.bytes, self.rules, self.level);
         if plan.unprepared() > 0 { Code::Left } else { Code::Products(Box::new(plan), count) }
     }
 
@@ -239,7 +239,7 @@ impl Prepared {
 
     /// Executes prepared instructions up to the first that the thread has to do.
     fn go(&mut self, thread: &mut Thread, memory: &mut dyn Storage, steps: &mut u64) {
-        let level = self.vectors.level;
+        let level = self.level;
         let mut pc = thread.pc;
         while let Some(code) = self.codes.get_mut(pc) {
             let mut next = pc + 1;

@@ -5,7 +5,6 @@
 //! Chains of a group do not depend on each other, so that they run one after the other, and their
 //! operands may be unpacked before the first of them.
 
-use super::Vectors;
 use super::blocks::{Block, Blocks, Form, Place, Run, whole_bytes};
 use super::chain::{Chain, Class, Pairs, Product};
 use crate::precision::{Acc, Precision};
@@ -25,19 +24,25 @@ const MAX_KEPT: usize = 1024;
 pub(super) enum Part {
     /// A step that the executor does.
     Step(Step),
-    /// Blocks to unpack, and then chains.
-    Group {
-        unpack: Vec<Run>,
-        /// Blocks in use that earlier groups have unpacked, from the same thread.
-        kept: Vec<Run>,
-        chains: Vec<Chain>,
-        pairs: Vec<Pairs>,
-    },
+    /// Chains of products.
+    Group(Group),
+}
+
+/// Blocks to unpack, and then chains.
+pub(super) struct Group {
+    pub(super) unpack: Vec<Run>,
+    /// Blocks in use that earlier groups have unpacked, from the same thread.
+    pub(super) kept: Vec<Run>,
+    pub(super) chains: Vec<Chain>,
+    pub(super) pairs: Vec<Pairs>,
+    pub(super) twins: Vec<[Chain; 2]>,
+    /// Of the twins the shape of their products, and the blocks that they multiply.
+    pub(super) floats: Option<(Shape, [Vec<u32>; 2])>,
 }
 
 /// Turns steps into parts.
 pub(super) struct Scheduler {
-    vectors: Vectors,
+    level: Level,
     rules: Rules,
     bytes: usize,
     parts: Vec<Part>,
@@ -57,9 +62,9 @@ fn overlaps(list: &[Range<usize>], range: &Range<usize>) -> bool {
 }
 
 impl Scheduler {
-    pub(super) fn new(vectors: Vectors, rules: Rules, bytes: usize) -> Scheduler {
+    pub(super) fn new(level: Level, rules: Rules, bytes: usize) -> Scheduler {
         Scheduler {
-            vectors,
+            level,
             rules,
             bytes,
             parts: Vec::new(),
@@ -107,7 +112,10 @@ impl Scheduler {
             let kept = self.blocks.runs(std::mem::take(&mut self.kept).into_iter());
             let mut chains = std::mem::take(&mut self.chains);
             let pairs = Pairs::take(&mut chains);
-            self.parts.push(Part::Group { unpack, kept, chains, pairs });
+            let fused = self.level == Level::Avx512 && !self.rules.ftz;
+            let twins = if fused { Chain::twins(&mut chains) } else { Vec::new() };
+            let floats = operands(&twins);
+            self.parts.push(Part::Group(Group { unpack, kept, chains, pairs, twins, floats }));
         }
         self.products = 0;
         self.reads.clear();
@@ -129,7 +137,7 @@ impl Scheduler {
     fn multiply(&mut self, operation: &Operation) -> bool {
         let ranges = operation.operand_bytes();
         let inside = |range: &Range<usize>| range.start < range.end && range.end <= self.bytes;
-        let Some(class) = class(&operation.shape, self.rules, self.vectors) else { return false };
+        let Some(class) = class(&operation.shape, self.rules, self.level) else { return false };
         if operation.fused || !ranges.iter().all(inside) {
             return false;
         }
@@ -209,7 +217,6 @@ impl Scheduler {
             }
             Class::Words => (Form::Words, Form::Words),
             Class::Singles => (Form::Singles, Form::Singles),
-            Class::Pairs => (Form::Pairs, Form::Pairs),
             Class::Doubles => (Form::Doubles, Form::Doubles),
         };
         let left = self.block(Block::left(operation, left))?;
@@ -233,8 +240,22 @@ impl Scheduler {
     }
 }
 
+/// The blocks of A and B of chains, each once, with the shape of the products of the first chain; its
+/// types are those of all.
+fn operands(twins: &[[Chain; 2]]) -> Option<(Shape, [Vec<u32>; 2])> {
+    let shape = twins.first()?[0].first().shape;
+    let types = |chain: &Chain| {
+        let shape = &chain.first().shape;
+        (shape.weights, shape.activations)
+    };
+    let chains = || twins.iter().flatten();
+    let same = chains().all(|chain| types(chain) == (shape.weights, shape.activations));
+    let (left, right): (BTreeSet<u32>, BTreeSet<u32>) = chains().flat_map(Chain::blocks).unzip();
+    same.then(|| (shape, [left, right].map(|ids| ids.into_iter().collect())))
+}
+
 /// How a product is computed; `None` if only the executor does it.
-fn class(shape: &Shape, rules: Rules, vectors: Vectors) -> Option<Class> {
+fn class(shape: &Shape, rules: Rules, level: Level) -> Option<Class> {
     let integers = shape.weights.is_integer();
     let known = |acc: Acc| acc != Acc::Df && acc.is_integer() == integers;
     let fits = known(shape.dst) && known(shape.src0) && shape.weights != Precision::Df;
@@ -242,7 +263,7 @@ fn class(shape: &Shape, rules: Rules, vectors: Vectors) -> Option<Class> {
         return None;
     }
     Some(match rules.model {
-        _ if integers && vectors.level == Level::Avx512 => {
+        _ if integers && level == Level::Avx512 => {
             let (b, a) = (shape.weights, shape.activations);
             // The dot product takes an unsigned and a signed side, in this order.
             let signed_fits = |precision: Precision| precision != Precision::U8;
@@ -257,7 +278,6 @@ fn class(shape: &Shape, rules: Rules, vectors: Vectors) -> Option<Class> {
         Model::Stage | Model::Exact if shape.ops() > 1 || rules.model == Model::Exact => {
             Class::Doubles
         }
-        _ if vectors.pairs && shape.weights == Precision::Bf && !rules.ftz => Class::Pairs,
         _ => Class::Singles,
     })
 }

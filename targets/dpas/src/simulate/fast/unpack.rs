@@ -27,8 +27,6 @@ impl Loop for Unpack<'_> {
                 Magnitudes::default()
             }
             Form::Singles => self.singles(),
-            // The vector instructions that take pairs come with those that unpack them.
-            Form::Pairs => Magnitudes::default(),
             Form::Doubles => {
                 let (count, skipped) = (self.block.elements(), self.block.single_lines());
                 let (singles, doubles) = self.out.split_at_mut(skipped);

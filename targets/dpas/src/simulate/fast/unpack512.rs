@@ -18,14 +18,8 @@ pub(super) fn unpack(block: &Block, words: &[[u8; 4]], out: &mut [Line]) -> Opti
     let per = match block.form() {
         Form::Bytes { .. } => 8 / block.precision().bits() as usize,
         Form::Singles | Form::Doubles => 32 / block.precision().bits() as usize,
-        Form::Pairs => 1,
         Form::Words | Form::Sums { .. } => return None,
     };
-    if block.form() == Form::Pairs {
-        assert!(out.len() * LANES >= words.len(), "every pair has a place");
-        // SAFETY: The level of a plan says that the processor has the instructions.
-        return Some(unsafe { pairs(words, out) });
-    }
     let whole = (words.len() * per).is_multiple_of(LANES) || block.lanes() > 1;
     let known = match block.precision() {
         Precision::Bf | Precision::Hf | Precision::Tf32 => true,
@@ -46,7 +40,7 @@ pub(super) fn unpack(block: &Block, words: &[[u8; 4]], out: &mut [Line]) -> Opti
                 bytes(precision, flipped, (words, block.lanes()), out);
                 Magnitudes::default()
             }
-            (_, precision) => singles(precision, (words, block.lanes()), out),
+            (form, precision) => singles((precision, form), (words, block.lanes()), out),
         };
         if let Some(skipped) = doubles {
             widen(out, skipped, elements);
@@ -150,55 +144,73 @@ unsafe fn bytes(precision: Precision, flipped: bool, words: (&[[u8; 4]], usize),
 /// As [`each`].
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn singles(
-    precision: Precision,
+    (precision, form): (Precision, Form),
     words: (&[[u8; 4]], usize),
     out: &mut [Line],
 ) -> Magnitudes {
-    let set = |bits: u32| _mm512_set1_epi32(bits.cast_signed());
-    let (mut below, mut most) = (set(u32::MAX), set(0));
-    let mut seen = |number: __m512i| {
-        let magnitude = _mm512_and_si512(number, set(0x7fff_ffff));
-        most = _mm512_max_epu32(most, magnitude);
-        below = _mm512_min_epu32(below, _mm512_sub_epi32(magnitude, set(1)));
-        number
-    };
+    let half = |code| _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(code)));
     // SAFETY: The caller has made sure.
     unsafe {
         match precision {
-            Precision::Bf => each::<2>(words, out, |code| seen(_mm512_slli_epi32::<16>(code))),
-            Precision::Hf => each::<2>(words, out, |code| {
-                seen(_mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(code))))
-            }),
-            _ => each::<1>(words, out, |bits| seen(_mm512_and_si512(bits, set(0xffff_e000)))),
+            Precision::Bf => {
+                each::<2>(words, out, |code| _mm512_slli_epi32::<16>(code));
+                magnitudes_of_bf(words.0)
+            }
+            // Nobody asks for their magnitudes.
+            Precision::Hf if form == Form::Singles => {
+                each::<2>(words, out, half);
+                Magnitudes::default()
+            }
+            Precision::Hf => watched::<2>(words, out, half),
+            _ => {
+                let bits = _mm512_set1_epi32(0xffff_e000_u32.cast_signed());
+                watched::<1>(words, out, |number| _mm512_and_si512(number, bits))
+            }
         }
+    }
+}
+
+/// As [`each`] for a function that makes f32; their magnitudes.
+///
+/// # Safety
+/// As [`each`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn watched<const PER: usize>(
+    words: (&[[u8; 4]], usize),
+    out: &mut [Line],
+    piece: impl Fn(__m512i) -> __m512i,
+) -> Magnitudes {
+    let set = |bits: u32| _mm512_set1_epi32(bits.cast_signed());
+    let (mut below, mut most) = (set(u32::MAX), set(0));
+    // SAFETY: The caller has made sure.
+    unsafe {
+        each::<PER>(words, out, |code| {
+            let number = piece(code);
+            let magnitude = _mm512_and_si512(number, set(0x7fff_ffff));
+            most = _mm512_max_epu32(most, magnitude);
+            below = _mm512_min_epu32(below, _mm512_sub_epi32(magnitude, set(1)));
+            number
+        });
     }
     // Lanes that do not belong to the block are zeros, which count for neither.
     let least = _mm512_reduce_min_epu32(below).saturating_add(1);
     Magnitudes { least, most: _mm512_reduce_max_epu32(most) }
 }
 
-/// # Safety
-/// `out` has room for as many dwords.
+/// The magnitudes of pairs of bf, both numbers of a pair at once.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn pairs(words: &[[u8; 4]], out: &mut [Line]) -> Magnitudes {
+fn magnitudes_of_bf(words: &[[u8; 4]]) -> Magnitudes {
     let set = |bits: u32| _mm512_set1_epi32(bits.cast_signed());
     let (mut below, mut most) = (set(u32::MAX), set(0));
-    let (from, to) = (words.as_ptr().cast::<i32>(), out.as_mut_ptr().cast::<i32>());
+    let from = words.as_ptr().cast::<i32>();
     for at in (0..words.len()).step_by(LANES) {
         let count = (words.len() - at).min(LANES);
-        // SAFETY: The mask keeps the accesses to `words.len()` dwords.
-        unsafe {
-            let dwords = match count {
-                LANES => _mm512_loadu_epi32(from.add(at)),
-                _ => _mm512_maskz_loadu_epi32((1 << count) - 1, from.add(at)),
-            };
-            // Lines are whole vectors.
-            _mm512_storeu_epi32(to.add(at), _mm512_rol_epi32::<16>(dwords));
-            // Magnitudes of 16 bits, on both halves at once.
-            let magnitudes = _mm512_and_si512(dwords, set(0x7fff_7fff));
-            most = _mm512_max_epu16(most, magnitudes);
-            below = _mm512_min_epu16(below, _mm512_sub_epi16(magnitudes, set(0x1_0001)));
-        }
+        // SAFETY: The mask keeps the load to `words.len()` dwords.
+        let dwords = unsafe { _mm512_maskz_loadu_epi32(u16::MAX >> (LANES - count), from.add(at)) };
+        let magnitudes = _mm512_and_si512(dwords, set(0x7fff_7fff));
+        most = _mm512_max_epu16(most, magnitudes);
+        below = _mm512_min_epu16(below, _mm512_sub_epi16(magnitudes, set(0x1_0001)));
     }
     let halves =
         |both: __m512i| (_mm512_and_si512(both, set(0xffff)), _mm512_srli_epi32::<16>(both));
