@@ -548,6 +548,11 @@ pub trait Machine: Send {
     fn notes(&mut self) -> Vec<Diagnostic> {
         Vec::new()
     }
+
+    /// Tables about the last run that an option asks for.
+    fn tables(&mut self) -> Vec<Table> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,11 @@ impl Artifact {
         }
         let artifact = Artifact { program, arch, settings, ports };
         artifact.check_layout()?;
+        if settings.origin.is_some() {
+            let message = "option origin is for launches of kernels, and this is a listing";
+            let help = "write a launch file that names it (docs/dpas-launch.md)";
+            return Err(Diagnostic::usage("Q6003", message).help(help));
+        }
         Ok(artifact)
     }
 

@@ -62,8 +62,7 @@ pub(crate) fn elements(operation: &Operation, place: &dyn Fn(usize) -> Place) ->
         Column::number("bits"),
     ];
     let mut table = Table::new("layout", columns);
-    let shape = &operation.shape;
-    let mut add = |name: String, operand: &str, start: usize, bit: u32, bits: u32| {
+    for Bits { name, operand, start, bit, bits } in operand_bits(operation) {
         let Place { name: register, byte } = place(start + bit as usize / 8);
         let cells: Vec<Cell> = vec![
             name.into(),
@@ -74,6 +73,30 @@ pub(crate) fn elements(operation: &Operation, place: &dyn Fn(usize) -> Place) ->
             u64::from(bits).into(),
         ];
         table.push(cells);
+    }
+    table
+}
+
+/// Where an element of an operand lies.
+pub(crate) struct Bits {
+    /// The element, such as `A[1,2]`.
+    pub(crate) name: String,
+    /// `dst`, `src0`, `src1` or `src2`.
+    pub(crate) operand: &'static str,
+    /// First byte of the operand in the registers.
+    pub(crate) start: usize,
+    /// First bit of the element from there on.
+    pub(crate) bit: u32,
+    /// Bits of the element.
+    pub(crate) bits: u32,
+}
+
+/// Every element of a product: D, C, A, B.
+pub(crate) fn operand_bits(operation: &Operation) -> Vec<Bits> {
+    let shape = &operation.shape;
+    let mut all = Vec::new();
+    let mut add = |name: String, operand: &'static str, start: usize, bit: u32, bits: u32| {
+        all.push(Bits { name, operand, start, bit, bits });
     };
     for r in 0..shape.repeat {
         for n in 0..shape.lanes {
@@ -107,5 +130,5 @@ pub(crate) fn elements(operation: &Operation, place: &dyn Fn(usize) -> Place) ->
             add(format!("B[{k},{n}]"), "src1", operation.src1, shape.b_bit(k, n), bits);
         }
     }
-    table
+    all
 }

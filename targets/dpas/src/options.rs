@@ -62,6 +62,14 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         0..=0xffff_ffff,
     )
     .or("none").used_by(&[Use::Show]),
+    OptionInfo::whole(
+        "origin",
+        "systolic instruction of the kernels (counted from 0) of whose operands run shows from which \
+         elements of buffers they were loaded",
+        "none",
+        0..=0xffff_ffff,
+    )
+    .or("none").used_by(&[Use::Run]),
 ];
 
 /// What compiled networks compute with.
@@ -127,6 +135,8 @@ pub struct Settings {
     pub step_limit: u64,
     /// The instruction whose elements `inspect` lists.
     pub layout: Option<usize>,
+    /// The systolic instruction of whose operands `run` shows where they come from.
+    pub origin: Option<usize>,
 }
 
 /// The settings of options.
@@ -158,6 +168,7 @@ pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
         form: form.unwrap_or_default(),
         step_limit: options.whole("step-limit"),
         layout: options.whole_or("layout"),
+        origin: options.whole_or("origin"),
     };
     Ok((settings, form))
 }

@@ -11,7 +11,9 @@ pub mod assign;
 mod blocks;
 pub mod check;
 pub(crate) mod effects;
+mod live;
 
 pub use assign::assign;
 pub use check::check;
 pub use effects::{Effects, Unit, effects, macro_fault, unit, vector_effects};
+pub use live::{Live, live};

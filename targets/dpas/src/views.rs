@@ -3,6 +3,8 @@
 use crate::arch::DpasArch;
 use crate::program::device::{ArgumentKind, Device, Value};
 use crate::program::payload::placement;
+use crate::shape::RowStride;
+use crate::swsb::live;
 use crate::time::{Cost, total};
 use quincunx_contract::{Verb, View};
 use quincunx_report::{Cell, Column, Table};
@@ -19,9 +21,9 @@ pub(crate) static VIEWS: &[View] = &[
 ];
 
 /// The table of one of [`VIEWS`].
-pub(crate) fn table(device: &Device, view: &str) -> Table {
+pub(crate) fn table(device: &Device, view: &str, arch: &DpasArch, stride: RowStride) -> Table {
     match view {
-        "kernels" => kernels(device),
+        "kernels" => kernels(device, arch, stride),
         "arguments" => arguments(device),
         "buffers" => buffers(device),
         "tiles" => tiles(device),
@@ -29,11 +31,13 @@ pub(crate) fn table(device: &Device, view: &str) -> Table {
     }
 }
 
-fn kernels(device: &Device) -> Table {
+fn kernels(device: &Device, arch: &DpasArch, stride: RowStride) -> Table {
     let columns = vec![
         Column::text("kernel"),
         Column::number("instructions"),
         Column::number("registers"),
+        Column::number("live"),
+        Column::number("live_at").titled("live at"),
         Column::number("lanes"),
         Column::number("slm").unit("B"),
         Column::number("barriers"),
@@ -44,10 +48,14 @@ fn kernels(device: &Device) -> Table {
     let mut table = Table::new("kernels", columns);
     for kernel in &device.kernels {
         let environment = kernel.environment;
+        let arch = DpasArch { grfs: environment.grfs, ..arch.clone() };
+        let live = live(&kernel.listing, &arch, stride);
         table.push(vec![
             kernel.name.clone().into(),
             kernel.listing.items.len().into(),
             u64::from(environment.grfs).into(),
+            live.map(|live| live.most).into(),
+            live.map(|live| live.at).into(),
             u64::from(environment.simd).into(),
             u64::from(environment.slm).into(),
             u64::from(environment.barriers).into(),

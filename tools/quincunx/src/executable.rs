@@ -7,6 +7,7 @@ use quincunx_contract::{
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::execute::{self, Keep};
 use quincunx_graph::{Graph, Value, ValueId};
+use quincunx_report::Table;
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -100,6 +101,8 @@ pub struct Trace {
     pub clipped: Vec<Clipped>,
     /// What the machine noticed besides numbers.
     pub notes: Vec<Diagnostic>,
+    /// Tables about the run that an option of the target asks for.
+    pub tables: Vec<Table>,
 }
 
 /// Which values a run keeps besides the outputs.
@@ -414,7 +417,7 @@ impl<'a> Walk<'a> {
         };
         let outputs = self.executable.outputs.iter().map(output).collect::<Result<_>>()?;
         let (device, host, clipped) = (self.device, self.host, self.clipped);
-        Ok(Trace { outputs, device, host, clipped, notes: Vec::new() })
+        Ok(Trace { outputs, device, host, clipped, notes: Vec::new(), tables: Vec::new() })
     }
 }
 
@@ -480,6 +483,7 @@ impl Session<'_> {
             })?;
         for machine in machines.iter_mut().flatten() {
             trace.notes.extend(machine.notes());
+            trace.tables.extend(machine.tables());
             trace.clipped.extend(machine.clipped());
         }
         Ok(trace)

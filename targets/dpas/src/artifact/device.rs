@@ -1,5 +1,6 @@
 //! A program of launches as the toolchain sees it.
 
+mod origins;
 mod run;
 
 use super::{float_note, native_checks};
@@ -151,10 +152,28 @@ impl DeviceArtifact {
             limit: self.settings.step_limit,
             dispatch_mask: self.settings.dispatch_mask,
             level,
+            origin: self.origin()?,
+            stride,
         };
         let note = self.has_floats().then(|| float_note(self.settings.rules));
         let device = Arc::clone(&self.device);
         Launches::new(device, kernels, &self.interface, settings, note)
+    }
+
+    /// The kernel and the index in it of the instruction that option origin names.
+    fn origin(&self) -> Result<Option<(usize, usize)>> {
+        let Some(number) = self.settings.origin else { return Ok(None) };
+        let systolic = self.device.kernels.iter().enumerate().flat_map(|(at, kernel)| {
+            let items = kernel.listing.items.iter().enumerate();
+            let items = items.filter(|(_, item)| matches!(item.statement, Statement::Systolic(_)));
+            items.map(move |(index, _)| (at, index))
+        });
+        let all: Vec<(usize, usize)> = systolic.collect();
+        all.get(number).map(|&found| Some(found)).ok_or_else(|| {
+            let message = format!("option origin is {number}, which is no systolic instruction");
+            let help = format!("the kernels have {} of them, counted from 0", all.len());
+            Diagnostic::usage("Q6003", message).help(help)
+        })
     }
 
     /// One file for each kernel; the only kernel has the name of the program.
@@ -316,7 +335,10 @@ impl quincunx_contract::Program for DeviceArtifact {
     fn tables(&self, view: &str) -> Result<Vec<Table>> {
         match view {
             "layers" => Ok(vec![views::layers(&self.device, &self.arch, self.costs()?)]),
-            _ => Ok(vec![views::table(&self.device, view)]),
+            _ => {
+                let stride = self.settings.allow.stride;
+                Ok(vec![views::table(&self.device, view, &self.arch, stride)])
+            }
         }
     }
 

@@ -5,8 +5,10 @@
 //! from barrier to barrier.
 
 mod memory;
+mod origin;
 
 pub use memory::{Buffer, Memory};
+pub use origin::{Asked, Origin, origin};
 
 use super::fast::kernel::Prepared;
 use super::float::Rules;
@@ -55,6 +57,11 @@ impl Kernel {
     /// Name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Bytes of a register.
+    pub(crate) fn grf_bytes(&self) -> usize {
+        self.arch.platform.grf_bytes() as usize
     }
 
     /// Prepares the instructions for [`run_prepared`].
@@ -274,16 +281,20 @@ impl Runner<'_> {
                     .run(thread, &kernel.program, &mut view, steps)
                     .map_err(|trap| place(kernel, trap, group, number))?;
                 if stop == Stop::Limit {
-                    let message = "the launch has executed as many instructions as it may";
-                    let problem = Diagnostic::invalid("Q6155", message)
-                        .help("a loop may not end; the limit is an option");
-                    let trap = Trap { index: thread.position(), problem };
-                    return Err(place(kernel, trap, group, number));
+                    return Err(Runner::limit(kernel, thread.position(), group, number));
                 }
             }
             barrier(kernel, threads, group)?;
         }
         Ok(())
+    }
+
+    /// Too many instructions.
+    fn limit(kernel: &Kernel, index: usize, group: [u32; 3], thread: usize) -> Diagnostic {
+        let message = "the launch has executed as many instructions as it may";
+        let problem = Diagnostic::invalid("Q6155", message)
+            .help("a loop may not end; the limit is an option");
+        place(kernel, Trap { index, problem }, group, thread)
     }
 }
 

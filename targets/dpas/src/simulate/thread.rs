@@ -277,15 +277,7 @@ impl Thread {
 
     /// A move between equal types copies bits, so that NaN keeps its own.
     fn copy(&mut self, terms: &Terms, dst: &Place, mask: u32) -> Result<Option<()>> {
-        let plain = terms.op == Op::Mov && !dst.saturate && terms.condition.parts().0 == 0;
-        let source = match terms.sources[0] {
-            Some(source @ Input::Register { absolute: false, negate: false, .. }) => source,
-            Some(source @ Input::Immediate { .. }) => source,
-            _ => return Ok(None),
-        };
-        if !plain || source.ty() != dst.ty {
-            return Ok(None);
-        }
+        let Some(source) = terms.sources[0].filter(|_| terms.is_copy()) else { return Ok(None) };
         let lanes = || (0..terms.size.lanes()).filter(move |lane| mask >> lane & 1 == 1);
         let read: Vec<u64> = lanes().map(|lane| self.bits(&source, lane)).collect::<Result<_>>()?;
         for (lane, bits) in lanes().zip(read) {

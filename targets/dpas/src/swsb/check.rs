@@ -11,6 +11,10 @@
 //! order: none writes what an earlier one has yet to read (listings of `igc` rely on it). Raw
 //! machine code is not understood: it counts as an instruction without effects, with a warning.
 //!
+//! Compilers drop waits that latency covers (`igc`). Where an instruction of a known latency was issued
+//! at least so many cycles before (a thread issues one instruction a cycle, and a systolic one when the
+//! array is free), that is a warning: other machines may be slower. Messages have no known latency.
+//!
 //! Where a listing branches, what may be unfinished at the start of a block is what may be so at the
 //! end of any block that it can follow, loops included.
 
@@ -21,6 +25,8 @@ use crate::isa::native::Native;
 use crate::isa::operands::{DEPENDENCY, TokenUse};
 use crate::program::{Item, Listing, Statement};
 use crate::shape::RowStride;
+use crate::simulate::lower::native_operation;
+use crate::time::{MATH_PIPE, issue_cycles, latency, vector_cycles};
 use quincunx_diag::Diagnostic;
 use std::ops::Range;
 use std::rc::Rc;
@@ -37,6 +43,8 @@ struct Pending {
     written: bool,
     /// Its distance from now in its pipe, and in all pipes; at most [`FAR`].
     distances: [usize; 2],
+    /// Cycles until it has finished, at the most; `None` for messages.
+    left: Option<u64>,
 }
 
 /// Farther than any distance that an instruction can wait for.
@@ -51,6 +59,8 @@ struct Checker<'a> {
     /// The indices of the instructions of the open macro.
     members: Vec<usize>,
     warned: bool,
+    /// Cycles until the array is free, at the least.
+    busy: u64,
 }
 
 /// Everything that a listing does not wait for. An empty list means that any timing gives the
@@ -64,6 +74,7 @@ pub fn check(listing: &Listing, arch: &DpasArch, stride: RowStride) -> Vec<Diagn
         found: Vec::new(),
         members: Vec::new(),
         warned: false,
+        busy: 0,
     };
     // A jump that leads to no instruction is a fault of its own.
     let whole = 0..listing.items.len();
@@ -110,13 +121,14 @@ fn join(entry: &mut Vec<Pending>, added: &[Pending]) -> bool {
             continue;
         };
         let own = &mut entry[known[at]];
-        let before = (own.read, own.written, own.distances);
+        let before = (own.read, own.written, own.distances, own.left);
         own.read &= one.read;
         own.written &= one.written;
+        own.left = own.left.max(one.left);
         for (own, other) in own.distances.iter_mut().zip(one.distances) {
             *own = (*own).min(other);
         }
-        changed |= before != (own.read, own.written, own.distances);
+        changed |= before != (own.read, own.written, own.distances, own.left);
     }
     changed
 }
@@ -157,6 +169,7 @@ impl Checker<'_> {
 
     /// Walks over a block; false when it is not worth while to go on.
     fn block(&mut self, block: Range<usize>) -> bool {
+        self.busy = 0;
         for index in block.clone() {
             self.step(index);
             if self.pending.len() > MAX_PENDING {
@@ -187,6 +200,7 @@ impl Checker<'_> {
         if !self.members.is_empty() && effects.unit != Unit::Systolic {
             self.open_macro(index - 1);
         }
+        self.pass(&effects);
         match effects.unit {
             Unit::Unknown => self.unknown(item, index),
             Unit::Systolic => self.systolic(index, effects),
@@ -199,6 +213,36 @@ impl Checker<'_> {
                     self.push(index, effects, None, None);
                 }
             }
+        }
+    }
+
+    /// Time passes until an instruction is issued.
+    fn pass(&mut self, effects: &Effects) {
+        let cycles = match effects.unit {
+            Unit::Systolic => self.busy.max(1),
+            // Waits may take no time.
+            Unit::Wait | Unit::AllRead(_) | Unit::AllWrite(_) => 0,
+            _ => 1,
+        };
+        self.busy = self.busy.saturating_sub(cycles);
+        for left in self.pending.iter_mut().filter_map(|pending| pending.left.as_mut()) {
+            *left = left.saturating_sub(cycles);
+        }
+    }
+
+    /// Cycles from the issue of an instruction until it has finished.
+    fn latency(&mut self, index: usize, effects: &Effects) -> Option<u64> {
+        match (&self.listing.items[index].statement, effects.unit) {
+            (Statement::Systolic(inst), _) => {
+                let operation = native_operation(&inst.native(), self.arch, self.stride).ok()?;
+                self.busy = issue_cycles(self.arch, &operation);
+                Some(latency(self.arch.platform, operation.shape.repeat))
+            }
+            (Statement::Vector(inst), Unit::Math | Unit::Pipe(_)) if !inst.terms().op.jumps() => {
+                let is_math = matches!(effects.unit, Unit::Math | Unit::Pipe(MATH_PIPE));
+                Some(vector_cycles(&inst.terms(), is_math, self.arch).1)
+            }
+            _ => None,
         }
     }
 
@@ -383,8 +427,7 @@ impl Checker<'_> {
     }
 
     fn conflicts(&mut self, index: usize, effects: &Effects, group: Option<usize>) {
-        let mut worst: Option<(usize, (&'static str, &'static str))> = None;
-        for pending in &self.pending {
+        let faults = self.pending.iter().filter_map(|pending| {
             let ordered = (pending.effects.unit == effects.unit && !effects.unit.takes_tokens())
                 || (group.is_some() && pending.group == group);
             let fault = if !pending.written && overlap(&pending.effects.writes, &effects.reads) {
@@ -403,9 +446,11 @@ impl Checker<'_> {
             } else {
                 None
             };
-            worst = worst.or(fault.map(|fault| (pending.index, fault)));
-        }
-        if let Some((other, (code, text))) = worst {
+            fault.map(|fault| (pending.left == Some(0), pending.index, fault))
+        });
+        // The first error, or the first warning.
+        let worst = faults.min_by_key(|&(is_covered, ..)| is_covered);
+        if let Some((is_covered, other, (code, text))) = worst {
             let message = format!("instruction {index} {}", text.replace("{}", &other.to_string()));
             let token = self.pending.iter().find(|p| p.index == other).and_then(|p| p.token);
             let help = match token {
@@ -414,11 +459,17 @@ impl Checker<'_> {
                          --swsb auto does so"
                     .to_owned(),
             };
-            self.report(code, index, message, &help);
+            if !is_covered {
+                return self.report(code, index, message, &help);
+            }
+            let message = format!("{message}, but for the latency of this machine");
+            let problem = Diagnostic::warning("Q6079", message).help(help);
+            self.found.push(at(problem, &self.listing.items[index], index));
         }
     }
 
     fn push(&mut self, index: usize, effects: Effects, token: Option<u8>, group: Option<usize>) {
+        let left = self.latency(index, &effects);
         let effects = Rc::new(effects);
         // What is known of it stands for its run in an earlier pass of a loop, too.
         self.pending.retain(|pending| pending.index != index);
@@ -430,6 +481,7 @@ impl Checker<'_> {
             read: false,
             written: false,
             distances: [1; 2],
+            left,
         });
     }
 }

@@ -6,7 +6,7 @@
 
 use super::trace::{Access, Trace};
 use super::waits::{Done, Wait, Waits};
-use super::{MATH_LATENCY, MATH_PIPE, VECTOR_LATENCY, issue_cycles, latency};
+use super::{MATH_PIPE, issue_cycles, latency, vector_cycles};
 use crate::arch::DpasArch;
 use crate::isa::vector::{Op, Terms};
 use crate::program::Statement;
@@ -24,8 +24,6 @@ const L1_LATENCY: u64 = 45;
 const L2_LATENCY: u64 = 200;
 /// Of those that memory answers (ours).
 const MEMORY_LATENCY: u64 = 500;
-/// Lanes of `math` in a cycle: 8 more lanes take 4 more cycles (`igc`).
-const MATH_LANES: u64 = 2;
 
 /// Which unit executes an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +110,6 @@ impl Instruction {
     }
 
     fn vector(&mut self, terms: &Terms, arch: &DpasArch) {
-        let lanes = u64::from(terms.size.lanes());
         match self.effects.unit {
             Unit::Wait | Unit::AllRead(_) | Unit::AllWrite(_) if terms.op == Op::SyncBarrier => {
                 self.class = Class::Barrier;
@@ -130,16 +127,11 @@ impl Instruction {
             }
             Unit::Math | Unit::Pipe(MATH_PIPE) => {
                 self.class = Class::Pipe(MATH_PIPE);
-                self.busy = lanes.div_ceil(MATH_LANES);
-                self.latency = MATH_LATENCY + self.busy.saturating_sub(8 / MATH_LANES);
+                (self.busy, self.latency) = vector_cycles(terms, true, arch);
             }
             Unit::Pipe(pipe) => {
                 self.class = if terms.op.jumps() { Class::Jump } else { Class::Pipe(pipe) };
-                let inputs = terms.sources.iter().flatten().map(|source| source.ty().bytes());
-                let widest = inputs.chain(terms.dst.map(|dst| dst.ty.bytes())).max().unwrap_or(4);
-                let bytes = lanes * u64::from(widest.max(4));
-                self.busy = bytes.div_ceil(arch.platform.grf_bytes().into()).max(1);
-                self.latency = VECTOR_LATENCY + self.busy - 1;
+                (self.busy, self.latency) = vector_cycles(terms, false, arch);
             }
         }
     }

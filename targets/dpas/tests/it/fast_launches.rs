@@ -17,8 +17,8 @@ use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_testkit::options;
 use std::path::Path;
 
-/// The network of the examples, quantised on random numbers.
-fn digits(case: u64) -> Graph {
+/// The network of the examples.
+fn digits() -> Graph {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/digits.onnx");
     let bytes = std::fs::read(path).unwrap();
     let graph = quincunx_import::read_onnx(bytes.into(), &quincunx_import::Options::default());
@@ -28,7 +28,12 @@ fn digits(case: u64) -> Graph {
         Some(symbol) => graph.rebind(&symbol, 1).unwrap(),
         None => graph,
     };
-    let graph = passes::fold_batch_norm(&graph).unwrap();
+    passes::fold_batch_norm(&graph).unwrap()
+}
+
+/// The same, quantised on random numbers.
+fn quantised(case: u64) -> Graph {
+    let graph = digits();
     let mut random = Random::new(case);
     let mut tensors = Tensors::new();
     for &input in graph.inputs() {
@@ -42,10 +47,11 @@ fn digits(case: u64) -> Graph {
 }
 
 /// The program for the first random numbers whose scales the compiler takes.
-fn compiled(arch: &DpasArch) -> Device {
+pub(crate) fn compiled(arch: &DpasArch, precision: &str) -> Device {
     let compiler = compiler_of(&TARGET).unwrap();
     let program = (0..100).find_map(|case| {
-        let (graph, options) = (digits(case), options(&TARGET, &[]));
+        let graph = if precision == "int8" { quantised(case) } else { digits() };
+        let options = options(&TARGET, &[("precision", precision)]);
         compiler.compile(&graph, arch, &options, &mut Log::default()).ok()
     });
     let program = program.unwrap().program;
@@ -114,7 +120,7 @@ fn agree(
 fn kernels_of_a_network_give_the_same_memory() {
     for platform in [Platform::XeHpg, Platform::Xe2] {
         let arch = arch(platform);
-        let device = compiled(&arch);
+        let device = compiled(&arch, "int8");
         let memory = memory(&device, &mut Random::new(1));
         for launch in &device.launches {
             let own = device.kernels.iter().find(|kernel| kernel.name == launch.kernel).unwrap();
@@ -131,7 +137,7 @@ fn kernels_with_one_changed_bit_do_the_same() {
     let (mut faults, mut others) = (0, 0);
     for platform in [Platform::XeHpg, Platform::Xe2] {
         let arch = arch(platform);
-        let device = compiled(&arch);
+        let device = compiled(&arch, "int8");
         let memory = memory(&device, &mut Random::new(2));
         for case in 0..500 {
             let mut random = Random::new(18_000 + case);

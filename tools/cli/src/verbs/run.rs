@@ -123,8 +123,12 @@ impl Run {
         match reference {
             Some(file) => self.judge(&file, &executable, &traces, heading, console),
             None => {
-                if self.output.is_none() {
-                    let report = Report::from(run::table(&traces, data.first));
+                // The same for every image.
+                let asked = traces.first().map_or(Vec::new(), |trace| trace.tables.clone());
+                let outputs = self.output.is_none().then(|| run::table(&traces, data.first));
+                let mut tables = outputs.into_iter().chain(asked).peekable();
+                if tables.peek().is_some() {
+                    let report = tables.fold(Report::new(), Report::table);
                     console.report(&report.headed(heading), None)?;
                 }
                 Ok(0)

@@ -1,16 +1,19 @@
 //! Running the launches of a program on its buffers.
 
+use super::origins;
 use crate::ports::buffers;
 use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
+use crate::shape::RowStride;
 use crate::simulate::fast::kernel::Prepared;
-use crate::simulate::launch::{self, Kernel, Limits, Memory, run, run_prepared};
+use crate::simulate::launch::{self, Asked, Kernel, Limits, Memory, run, run_prepared};
 use crate::simulate::{AlignedBytes, Rules};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
 use quincunx_num::Dyadic;
 use quincunx_num::Level;
+use quincunx_report::Table;
 use quincunx_tensor::{Tensor, Tensors, element_count};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,6 +39,8 @@ pub(crate) struct Launches {
     settings: Settings,
     /// Said with the first run.
     note: Option<Diagnostic>,
+    /// What was found about the operands of an instruction in the last run, and which thread came to it.
+    origin: Option<(Table, Diagnostic)>,
 }
 
 /// How launches run.
@@ -49,6 +54,10 @@ pub(super) struct Settings {
     pub(super) dispatch_mask: u32,
     /// Kernels are prepared for vector instructions of this processor.
     pub(super) level: Option<Level>,
+    /// The instruction of whose operands is shown where they come from: kernel and index.
+    pub(super) origin: Option<(usize, usize)>,
+    /// How rows of A follow each other.
+    pub(super) stride: RowStride,
 }
 
 impl Launches {
@@ -99,6 +108,7 @@ impl Launches {
             scales,
             settings,
             note,
+            origin: None,
         };
         launches.reset(true)?;
         Ok(launches)
@@ -151,7 +161,19 @@ impl Launches {
             slm_bytes: kernel.environment.slm as usize,
             dispatch_mask: self.settings.dispatch_mask,
         };
-        let limits = Limits { steps: self.settings.limit };
+        let Settings { origin, rules, stride, limit, .. } = self.settings;
+        if let (Some((_, instruction)), None) = (origin.filter(|(at, _)| at == place), &self.origin)
+        {
+            let asked = Asked { index: instruction, rules, stride, limit };
+            let place = (&*ready, &kernel.listing);
+            let found = launch::origin(place, (&started, &self.memory), asked)?;
+            let (buffers, grf) = ((&*self.device, &self.addresses), ready.grf_bytes());
+            self.origin = found.map(|origin| {
+                let note = origins::note(&origin, &kernel.name, index);
+                (origins::table(&origin, buffers, grf), note)
+            });
+        }
+        let limits = Limits { steps: limit };
         let memory = &mut self.memory;
         let done = match prepared {
             Some(prepared) => run_prepared(ready, prepared, &started, memory, limits),
@@ -249,6 +271,15 @@ impl Machine for Launches {
     }
 
     fn notes(&mut self) -> Vec<Diagnostic> {
-        self.note.take().into_iter().collect()
+        let origin = match (self.settings.origin, &self.origin) {
+            (None, _) => None,
+            (Some(_), Some((_, note))) => Some(note.clone()),
+            (Some(_), None) => Some(origins::never()),
+        };
+        self.note.take().into_iter().chain(origin).collect()
+    }
+
+    fn tables(&mut self) -> Vec<Table> {
+        self.origin.take().map(|(table, _)| table).into_iter().collect()
     }
 }

@@ -236,6 +236,19 @@ impl Source {
 }
 
 impl Terms {
+    /// True for a move that copies bits: between equal types, without modifiers, saturation and condition.
+    pub fn is_copy(&self) -> bool {
+        let plain = match self.sources[0] {
+            Some(Input::Register { absolute, negate, .. }) => !absolute && !negate,
+            Some(Input::Immediate { .. }) => true,
+            None => false,
+        };
+        let same = |dst: Place| self.sources[0].is_some_and(|source| source.ty() == dst.ty);
+        let saturates = self.dst.is_some_and(|dst| dst.saturate);
+        let none = self.condition.parts().0 == 0;
+        self.op == Op::Mov && plain && !saturates && none && self.dst.is_some_and(same)
+    }
+
     /// True for instructions that leave their product in the accumulator besides dst.
     pub fn writes_accumulator(&self) -> bool {
         self.op == Op::Mach || self.options.0 & ACC_WRITE != 0
