@@ -17,11 +17,18 @@ pub enum Platform {
     Xe2,
     /// Panther Lake.
     Xe3,
+    /// Crescent Island: its systolic instructions only.
+    Xe3p,
 }
 
 impl Platform {
     /// Every platform, oldest first.
-    pub const ALL: [Platform; 4] = [Platform::XeHpg, Platform::XeHpc, Platform::Xe2, Platform::Xe3];
+    pub const ALL: [Platform; 5] =
+        [Platform::XeHpg, Platform::XeHpc, Platform::Xe2, Platform::Xe3, Platform::Xe3p];
+
+    /// Those of which more than systolic instructions is known.
+    pub const WHOLE: [Platform; 4] =
+        [Platform::XeHpg, Platform::XeHpc, Platform::Xe2, Platform::Xe3];
 
     /// Name of the preset.
     pub fn name(self) -> &'static str {
@@ -30,6 +37,7 @@ impl Platform {
             Platform::XeHpc => "xehpc",
             Platform::Xe2 => "xe2",
             Platform::Xe3 => "xe3",
+            Platform::Xe3p => "xe3p",
         }
     }
 
@@ -51,6 +59,12 @@ impl Platform {
     /// True from Xe-HPC on: 10-bit dependency field, 16-bit accumulators, tf32; no `dpasw`.
     pub fn is_second(self) -> bool {
         self >= Platform::XeHpc
+    }
+
+    /// True where 8-bit and 4-bit floats are multiplied, sums of bf start from them, and integers of
+    /// different widths are not (`iga`, `igc`).
+    pub fn has_small_floats(self) -> bool {
+        self == Platform::Xe3p
     }
 
     /// Dependency tokens.
@@ -106,6 +120,10 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "xehpc", summary: "Ponte Vecchio (Max): 16 lanes, registers of 64 bytes, tf32" },
     Preset { name: "xe2", summary: "Lunar Lake, Battlemage: as xehpc, array of 4 stages" },
     Preset { name: "xe3", summary: "Panther Lake: as xe2, 8-bit floats have an encoding" },
+    Preset {
+        name: "xe3p",
+        summary: "Crescent Island, systolic instructions only: 8-bit and 4-bit floats, bdpas, Fwd",
+    },
     Preset { name: "a770", summary: "Arc A770 (xehpg): 32 cores of 16 engines, 560 GB/s" },
     Preset { name: "max1550", summary: "Max 1550 (xehpc): 128 cores of 8 engines, 3277 GB/s" },
     Preset { name: "b580", summary: "Arc B580 (xe2): 20 cores of 8 engines, 456 GB/s" },
@@ -130,7 +148,7 @@ const MOST: u32 = 1 << 20;
 
 impl DpasArch {
     /// A preset; those of platforms are `a770`, `max1550` and `b580`, and `xe3` the graphics of
-    /// Panther Lake with 12 cores.
+    /// Panther Lake with 12 cores. No figures of `xe3p` are published: it has those of `xe3`.
     ///
     /// Cores, clocks, sizes of caches and bandwidths are those of `intel-products`, of `b70` those
     /// of `b70-probe` (`docs/bibliography.md`). 64 bytes a cycle and core from the second cache, and
@@ -144,7 +162,7 @@ impl DpasArch {
     /// # Errors
     /// `Q6001` for an unknown name.
     pub fn preset(name: &str) -> Result<DpasArch> {
-        use Platform::{Xe2, Xe3, XeHpc, XeHpg};
+        use Platform::{Xe2, Xe3, Xe3p, XeHpc, XeHpg};
         // Platform, depth, clock, cores, engines, first cache (KiB, bytes a cycle), second (MiB),
         // memory.
         let row = match name {
@@ -153,6 +171,7 @@ impl DpasArch {
             "xe2" | "b580" => (Xe2, 4, 2.85, 20, 8, 256, 128, 18, 456.0),
             "b70" => (Xe2, 4, 2.8, 32, 8, 256, 128, 24, 608.0),
             "xe3" => (Xe3, 4, 2.85, 12, 8, 256, 128, 16, 153.6),
+            "xe3p" => (Xe3p, 4, 2.85, 12, 8, 256, 128, 16, 153.6),
             _ => return Err(unknown_preset("Q6001", "dpas", PRESETS, name)),
         };
         let (platform, depth, clock_ghz, cores, engines, l1_kib, l1_bytes, l2_mib, memory_gbs) =

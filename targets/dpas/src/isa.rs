@@ -20,13 +20,13 @@ pub static TABLES: &[&Table] = &[&native::TABLE, &vector::TABLE, &visa::TABLE];
 
 /// The layout of the machine code of a platform.
 pub fn native_layout(platform: Platform) -> &'static Layout {
-    static LAYOUTS: OnceLock<[Layout; 4]> = OnceLock::new();
+    static LAYOUTS: OnceLock<[Layout; 5]> = OnceLock::new();
     &LAYOUTS.get_or_init(|| Platform::ALL.map(native::layout))[platform as usize]
 }
 
 /// The layout of the machine code of vector instructions of a platform.
 pub fn vector_layout(platform: Platform) -> &'static Layout {
-    static LAYOUTS: OnceLock<[Layout; 4]> = OnceLock::new();
+    static LAYOUTS: OnceLock<[Layout; 5]> = OnceLock::new();
     &LAYOUTS.get_or_init(|| Platform::ALL.map(vector::layout))[platform as usize]
 }
 

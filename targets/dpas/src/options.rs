@@ -1,6 +1,6 @@
 //! The options of the target, and what they say.
 
-use crate::arch::DpasArch;
+use crate::arch::{DpasArch, Platform};
 use crate::binary::visa::Form;
 use crate::program::Element;
 use crate::shape::RowStride;
@@ -176,9 +176,14 @@ pub(crate) fn settings(options: &Options) -> Result<(Settings, Option<Form>)> {
 /// What compiled networks compute with, on a machine.
 ///
 /// # Errors
-/// `Q6183` for tf32 where the machine has none.
+/// `Q6183` for tf32 where the machine has none, `Q6184` for a machine of which no kernels are known.
 pub(crate) fn precision(options: &Options, arch: &DpasArch) -> Result<Precision> {
     let precision = Precision::of(options);
+    if !Platform::WHOLE.contains(&arch.platform) {
+        let message = format!("there are no kernels for {}", arch.platform.name());
+        let help = "only its systolic instructions are known; use --arch xe3";
+        return Err(Diagnostic::unsupported("Q6184", message).help(help));
+    }
     if precision == Precision::Tf32 && !arch.platform.is_second() {
         let message = format!("{} has no products of tf32", arch.platform.name());
         return Err(Diagnostic::unsupported("Q6183", message).help("use bf16 or fp16"));

@@ -48,7 +48,8 @@ fn decode(bytes: &[u8], platform: Platform) -> Option<Result<Statement>> {
         let inst = raw.map(|raw| native::Inst::from_raw(&raw).map(Statement::Systolic));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
     }
-    if vector_layout(platform).may_match(&word) && has_opcode(opcode, platform) {
+    let known = Platform::WHOLE.contains(&platform);
+    if known && vector_layout(platform).may_match(&word) && has_opcode(opcode, platform) {
         let raw = raw_of(&vector::TABLE, &word, vector_layout(platform));
         let inst = raw.map(|raw| vector::Inst::from_raw(&raw).map(Statement::Vector));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
@@ -118,6 +119,10 @@ pub fn encode(inst: &native::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
 /// What the platform cannot encode.
 pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
     let raw = inst.to_raw();
+    if !Platform::WHOLE.contains(&platform) {
+        let message = format!("only the systolic instructions of {} are known", platform.name());
+        return Err(Diagnostic::unsupported("Q6005", message).help("use --arch xe3 for others"));
+    }
     if inst.facts().op == vector::Op::Macl && !platform.is_second() {
         let message = format!("{} has no macl", platform.name());
         return Err(Diagnostic::invalid("Q6142", message).help("macl exists from xehpc on"));

@@ -1,4 +1,4 @@
-//! The 128-bit instruction of four platforms.
+//! The 128-bit instruction of five platforms.
 //!
 //! The value of a sub-register operand is in elements of the operand's type, as in the text; the
 //! field holds bytes on xehpg and pairs of bytes from xehpc on.
@@ -145,6 +145,7 @@ static FIELDS: &[FieldSpec] = &[
             Piece { at: Term::Const(8), width: Term::Param("swsb_bits") },
             Piece::fixed(32, 1),
             Piece::fixed(30, 1),
+            Piece { at: Term::Const(33), width: Term::Param("fwd_bits") },
         ],
     ),
     FieldSpec::unsigned("no_mask", &[Piece::fixed(31, 1)]),
@@ -269,8 +270,15 @@ fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
     let width = param(layout, "swsb_bits");
     let options = values[OPTION_LIST];
     let word = store_word(options as u32 & DEPENDENCY, Class::Systolic, layout)?;
+    let forward = options >> 17 & 1;
+    if forward == 1 && param(layout, "fwd_bits") == 0 {
+        let message = "only xe3p has the option Fwd";
+        return Err(Diagnostic::invalid("Q6004", message).help("leave it out, or use --arch xe3p"));
+    }
     // Options of other instructions do not fit the field.
-    values[OPTION_LIST] = word | (options >> 10 & 3) << width | options >> 14 << width << 2;
+    let others = options >> 14 & !8;
+    values[OPTION_LIST] =
+        word | (options >> 10 & 3) << width | forward << width << 2 | others << width << 3;
     Ok(())
 }
 
@@ -284,7 +292,8 @@ fn to_values(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
     let width = param(layout, "swsb_bits");
     let options = values[OPTION_LIST];
     let word = load_word(options & !(-1 << width), Class::Systolic, layout)?;
-    values[OPTION_LIST] = i128::from(word) | options >> width << 10;
+    let flags = options >> width;
+    values[OPTION_LIST] = i128::from(word) | (flags & 3) << 10 | (flags >> 2 & 1) << 17;
     check(values, layout)
 }
 
@@ -323,7 +332,7 @@ macro_rules! rows {
             /// Intel Xe: systolic instructions, machine code of 16 bytes.
             pub enum Inst, table TABLE = "dpas";
             bits Term::Const(128);
-            params ["lanes", "sub_unit", "offset_unit", "no_depth_1", "scalar_pipe"];
+            params ["lanes", "sub_unit", "offset_unit", "no_depth_1", "scalar_pipe", "fwd_bits"];
             fields FIELDS;
             facts Form;
             $(
@@ -400,7 +409,8 @@ pub(super) fn parameter(platform: Platform, name: &str) -> Option<u32> {
         "offset_at" => pick(19, 24),
         "offset_bits" => pick(3, 2),
         "no_depth_1" => Some(u32::from(platform == Platform::XeHpc)),
-        "scalar_pipe" => Some(u32::from(platform == Platform::Xe3)),
+        "scalar_pipe" => Some(u32::from(platform >= Platform::Xe3)),
+        "fwd_bits" => Some(u32::from(platform == Platform::Xe3p)),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ pub struct Grf(pub u8);
 pub struct GrfOrNull(pub u16);
 
 /// What stands in the braces: the dependency word ([`DEPENDENCY`]), [`ATOMIC`], [`BREAKPOINT`],
-/// [`EOT`], [`EX_BSO`], [`ACC_WRITE`].
+/// [`EOT`], [`EX_BSO`], [`ACC_WRITE`], [`FORWARD`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options(pub u32);
 
@@ -72,6 +72,8 @@ pub const EOT: u32 = 1 << 14;
 pub const EX_BSO: u32 = 1 << 15;
 /// Writes the accumulator besides dst; xehpg only.
 pub const ACC_WRITE: u32 = 1 << 16;
+/// The sums of this instruction go to the next one before they are written; xe3p only.
+pub const FORWARD: u32 = 1 << 17;
 /// `NoAccSBSet`.
 const NO_ACC: u32 = 0xf0;
 
@@ -181,6 +183,11 @@ impl Options {
         self.0 & EOT != 0
     }
 
+    /// True when `Fwd` is there.
+    pub fn is_forwarded(self) -> bool {
+        self.0 & FORWARD != 0
+    }
+
     /// True when `Atomic` is there.
     pub fn is_atomic(self) -> bool {
         self.0 & ATOMIC != 0
@@ -194,7 +201,7 @@ pub static OPTIONS: Custom = Custom {
     print: print_options,
     legal: |value| {
         u32::try_from(value).is_ok_and(|value| {
-            value < 2 * ACC_WRITE && Dependency::from_word(value & DEPENDENCY).is_some()
+            value < 2 * FORWARD && Dependency::from_word(value & DEPENDENCY).is_some()
         })
     },
     random: random_options,
@@ -212,7 +219,7 @@ fn random_options(below: &mut dyn FnMut(u64) -> u64) -> i128 {
         }
         _ => u64::from(NO_ACC),
     };
-    let rare = if below(8) == 0 { below(8) << 14 } else { 0 };
+    let rare = if below(8) == 0 { below(16) << 14 } else { 0 };
     i128::from(dependency | below(4) << 10 | rare)
 }
 
@@ -263,12 +270,13 @@ fn parse_options(cursor: &mut Cursor<'_>) -> Result<i128> {
 }
 
 /// Options that are bits, in the order in which they are printed.
-const FLAGS: [(u32, &str); 5] = [
+const FLAGS: [(u32, &str); 6] = [
     (ATOMIC, "Atomic"),
     (BREAKPOINT, "Breakpoint"),
     (EOT, "EOT"),
     (EX_BSO, "ExBSO"),
     (ACC_WRITE, "AccWrEn"),
+    (FORWARD, "Fwd"),
 ];
 
 /// The peer reads the first two, which have no bits. The third says that a compiler's listing is of

@@ -26,7 +26,7 @@ use crate::isa::operands::{DEPENDENCY, TokenUse};
 use crate::program::{Item, Listing, Statement};
 use crate::shape::RowStride;
 use crate::simulate::lower::native_operation;
-use crate::time::{MATH_PIPE, issue_cycles, latency, vector_cycles};
+use crate::time::{MATH_PIPE, issue_cycles, product_latency, vector_cycles};
 use quincunx_diag::Diagnostic;
 use std::ops::Range;
 use std::rc::Rc;
@@ -236,7 +236,7 @@ impl Checker<'_> {
             (Statement::Systolic(inst), _) => {
                 let operation = native_operation(&inst.native(), self.arch, self.stride).ok()?;
                 self.busy = issue_cycles(self.arch, &operation);
-                Some(latency(self.arch.platform, operation.shape.repeat))
+                Some(product_latency(self.arch.platform, &operation.shape))
             }
             (Statement::Vector(inst), Unit::Math | Unit::Pipe(_)) if !inst.terms().op.jumps() => {
                 let is_math = matches!(effects.unit, Unit::Math | Unit::Pipe(MATH_PIPE));

@@ -5,6 +5,7 @@
 use crate::arch::{DpasArch, Platform};
 use crate::isa::native::Native;
 use crate::isa::vector::{Input, Message, Op, Place, Register, Terms};
+use crate::precision::Acc;
 use crate::program::Statement;
 use crate::shape::RowStride;
 use crate::simulate::lower::native_operation;
@@ -234,6 +235,16 @@ fn message_effects(message: &Message, grf: usize, effects: &mut Effects) -> bool
     true
 }
 
+/// True if sums go from one instruction to a later one of its macro, which says so: both have eight rows
+/// and add to the same sums of 32 bits or bf, and the later one reads nothing else that is written.
+fn forwards(from: &Native, effects: &Effects, (to, own): (&Native, &Effects)) -> bool {
+    let rows = [from, to].iter().all(|inst| (inst.depth, inst.repeat) == (8, 8));
+    let kinds = matches!(to.dst_type, Acc::D | Acc::Ud | Acc::F | Acc::Bf);
+    let same = to.src0 == Some(to.dst) && to.dst == from.dst && to.dst_type == from.dst_type;
+    let apart = !overlap(&effects.writes, own.reads.get(1..).unwrap_or(&[]));
+    from.options.is_forwarded() && rows && kinds && same && apart
+}
+
 /// Why `next` cannot follow the earlier instructions of a macro (`igc` in `docs/bibliography.md`);
 /// `None` if it can.
 pub fn macro_fault(
@@ -263,7 +274,7 @@ pub fn macro_fault(
         if types(inst) != types(other) {
             return Some("the types differ");
         }
-        if overlap(&effects.writes, &own.reads) {
+        if overlap(&effects.writes, &own.reads) && !forwards(other, effects, (inst, own)) {
             return Some("it reads what the macro writes");
         }
     }

@@ -6,7 +6,7 @@
 
 use super::trace::{Access, Trace};
 use super::waits::{Done, Wait, Waits};
-use super::{MATH_PIPE, issue_cycles, latency, vector_cycles};
+use super::{MATH_PIPE, issue_cycles, product_latency, vector_cycles};
 use crate::arch::DpasArch;
 use crate::isa::vector::{Op, Terms};
 use crate::program::Statement;
@@ -96,7 +96,7 @@ impl Instruction {
                 let shape = &operation.shape;
                 cost.class = Class::Systolic;
                 cost.busy = issue_cycles(arch, operation);
-                cost.latency = latency(arch.platform, shape.repeat);
+                cost.latency = product_latency(arch.platform, shape);
                 cost.macs = u64::from(shape.repeat * shape.lanes * shape.k());
             }
             Step::Vector(terms) => cost.vector(terms, arch),

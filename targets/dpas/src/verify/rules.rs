@@ -54,9 +54,12 @@ fn platform(facts: &Facts, found: &mut Found) {
         let message = format!("{name} has no tf32");
         reject(found, "Q6062", message, "tf32 exists from xehpc on; here are bf and hf");
     }
+    if platform.has_small_floats() {
+        return;
+    }
     if has(|p| p == Precision::E2m1) {
         let message = format!("{name} has no e2m1");
-        reject(found, "Q6046", message, "no platform of this target has it; use u4 or s4");
+        reject(found, "Q6046", message, "xe3p has it; here are u4 and s4");
     }
     if has(Precision::is_fp8) {
         let hf8 = has(|p| p == Precision::Hf8);
@@ -66,7 +69,7 @@ fn platform(facts: &Facts, found: &mut Found) {
             found.push(Diagnostic::warning("Q6046", message).help("use bf or hf"));
         } else {
             let message = format!("{name} has no 8-bit floats");
-            reject(found, "Q6046", message, "they need a later platform; use bf or hf");
+            reject(found, "Q6046", message, "xe3p has them; here are bf and hf");
         }
     }
 }
@@ -95,6 +98,13 @@ fn precisions(facts: &Facts, found: &mut Found) -> bool {
         reject(found, "Q6041", message, alternatives);
         return false;
     }
+    let narrow = w.is_integer() && (w.bits() != a.bits() || w.bits() == 2);
+    if narrow && facts.platform.has_small_floats() {
+        let message =
+            format!("{} has no products of {} and {}", facts.platform.name(), w.name(), a.name());
+        reject(found, "Q6042", message, alternatives);
+        return false;
+    }
     let fp8 = w.is_fp8() && a.is_fp8();
     if !w.is_integer() && w != a && !fp8 {
         let message = format!("float precisions differ: {} and {}", w.name(), a.name());
@@ -106,6 +116,11 @@ fn precisions(facts: &Facts, found: &mut Found) -> bool {
 
 /// The legal pairs of a platform, in words.
 fn alternatives(platform: Platform) -> String {
+    if platform.has_small_floats() {
+        return "two of u4 and s4, or of u8 and s8, are legal, two of bf8 and hf8, and bf.bf, hf.hf, \
+                tf32.tf32, e2m1.e2m1"
+            .to_owned();
+    }
     let floats = if platform.is_second() { "bf.bf, hf.hf, tf32.tf32" } else { "bf.bf, hf.hf" };
     format!("any two of u2, s2, u4, s4, u8 and s8 are legal, and {floats}")
 }
@@ -117,6 +132,9 @@ pub(super) fn legal_accumulators(platform: Platform, a: Precision) -> &'static [
         (Precision::Bf, true) => &[Acc::F, Acc::Bf],
         (Precision::Hf, true) => &[Acc::F, Acc::Hf],
         (Precision::Df, _) => &[Acc::Df],
+        (Precision::Bf8 | Precision::Hf8 | Precision::E2m1, _) if platform.has_small_floats() => {
+            &[Acc::F, Acc::Bf]
+        }
         _ => &[Acc::F],
     }
 }

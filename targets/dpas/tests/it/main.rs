@@ -23,4 +23,5 @@ mod swsb;
 mod timing;
 mod vector;
 mod verify;
+mod xe3p;
 mod zebin;

@@ -248,7 +248,7 @@ fn the_peers_listings_are_safe() {
 fn assigned_dependencies_are_safe() {
     let mut random = Random::new(3);
     for case in 0..600 {
-        let platform = random.pick(&Platform::ALL);
+        let platform = random.pick(&Platform::WHOLE);
         let arch = arch(platform);
         let plain = random_listing(&mut random, platform);
         let assigned = assign(&plain, &arch, STRIDE).unwrap();
@@ -295,7 +295,7 @@ fn corruptions_are_rejected_or_harmless() {
     let (mut rejected, mut harmless, mut missed) = (0, 0, 0);
     let mut first = None;
     while rejected + harmless + missed < 1000 {
-        let platform = random.pick(&Platform::ALL);
+        let platform = random.pick(&Platform::WHOLE);
         let arch = arch(platform);
         let plain = random_listing(&mut random, platform);
         let mut listing = assign(&plain, &arch, STRIDE).unwrap();
@@ -324,7 +324,7 @@ fn the_judge_sees_hazards() {
     let mut random = Random::new(9);
     let (mut wrong, mut seen) = (0, 0);
     for _ in 0..200 {
-        let platform = random.pick(&Platform::ALL);
+        let platform = random.pick(&Platform::WHOLE);
         let arch = arch(platform);
         let plain = random_listing(&mut random, platform);
         if !is_safe(&plain, &arch) {
@@ -470,7 +470,7 @@ fn live_by_definition(listing: &Listing, arch: &DpasArch) -> usize {
 fn live_registers_are_counted() {
     let mut random = Random::new(21);
     for _ in 0..100 {
-        let platform = random.pick(&Platform::ALL);
+        let platform = random.pick(&Platform::WHOLE);
         let arch = arch(platform);
         let listing = random_listing(&mut random, platform);
         let found = live(&listing, &arch, STRIDE).unwrap();

@@ -240,7 +240,7 @@ fn random_programs_end() {
     let mut random = Random::new(11);
     let (mut ended, mut failed) = (0, 0);
     for _ in 0..3000 {
-        let platform = random.pick(&Platform::ALL);
+        let platform = random.pick(&Platform::WHOLE);
         let arch = arch(platform);
         let layout = vector_layout(platform);
         let mut listing = Listing::default();
@@ -300,7 +300,7 @@ fn damaged_lines_are_read_or_refused() {
             }
         }
         let line: String = line.into_iter().collect();
-        let platform = random.pick(&Platform::ALL);
+        let platform = random.pick(&Platform::WHOLE);
         let source = quincunx_diag::SourceId(0);
         match quincunx_dpas::text::native::read(&line, platform, source) {
             Ok(listing) => {

@@ -2,7 +2,7 @@
 
 use crate::common::{Random, arch, listing};
 use quincunx_diag::{Diagnostic, SourceId};
-use quincunx_dpas::arch::Platform::{self, Xe2, Xe3, XeHpc, XeHpg};
+use quincunx_dpas::arch::Platform::{self, Xe2, Xe3, Xe3p, XeHpc, XeHpg};
 use quincunx_dpas::program::Program;
 use quincunx_dpas::shape::RowStride;
 use quincunx_dpas::swsb;
@@ -92,6 +92,15 @@ fn native_rules() {
         (XeHpc, "mov (32|M16) r4.0<1>:f r8.0<1;1,0>:f", "Q6063"),
         (XeHpc, "mov (32|M0) r255.0<1>:f r8.0<1;1,0>:f", "Q6058"),
         (XeHpc, "dpas.8x8 (16|M0) r16:ud null:d r32:u2 r48.0:s8", ""),
+        (Xe3p, "dpas.8x8 (16|M0) r16:f r16:f r32:bf8 r48.0:hf8", ""),
+        (Xe3p, "dpas.8x8 (16|M0) r16.0:bf r24:f r32:hf8 r48.0:hf8", ""),
+        (Xe3p, "dpas.8x8 (16|M0) r16:f r16:f r32:e2m1 r48.0:e2m1", ""),
+        (Xe3p, "dpas.8x8 (16|M0) r16:hf r16:hf r32:hf8 r48.0:hf8", "Q6044"),
+        (Xe3p, "dpas.8x8 (16|M0) r16:f r16:f r32:e2m1 r48.0:hf8", "Q6042"),
+        (Xe3p, "dpas.8x8 (16|M0) r16:d r16:d r32:s4 r48.0:u4", ""),
+        (Xe3p, "dpas.8x8 (16|M0) r16:d r16:d r32:s4 r48.0:s8", "Q6042"),
+        (Xe3p, "dpas.8x8 (16|M0) r16:d r16:d r32:u2 r48.0:u2", "Q6042"),
+        (Xe3, "dpas.8x8 (16|M0) r16:f r16:f r32:e2m1 r48.0:e2m1", "Q6046"),
     ] {
         let expected = if code.is_empty() { vec![] } else { vec![code] };
         assert_eq!(codes(&native(line, platform, &none)), expected, "{line}");
