@@ -165,7 +165,7 @@ fn native_checks(known: usize, native: bool, dependencies: bool) -> Vec<Check> {
         family("operands are aligned", &[("Q6054", "Q6057"), ("Q6065", "Q6065")]),
         family(
             "operands exist and share no bytes with a result",
-            &[("Q6058", "Q6059"), ("Q6066", "Q6067")],
+            &[("Q6058", "Q6059"), ("Q6066", "Q6068")],
         ),
     ];
     if native {

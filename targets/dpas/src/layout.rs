@@ -130,5 +130,19 @@ pub(crate) fn operand_bits(operation: &Operation) -> Vec<Bits> {
             add(format!("B[{k},{n}]"), "src1", operation.src1, shape.b_bit(k, n), bits);
         }
     }
+    // Of groups of elements along K.
+    for (start, (operand, name, count)) in operation
+        .scales
+        .unwrap_or_default()
+        .into_iter()
+        .zip([("src3", "scale of B", shape.lanes), ("src4", "scale of A", shape.repeat)])
+    {
+        let places =
+            (0..shape.k()).step_by(32).flat_map(|k| (0..count).map(move |at| (k / 32, at)));
+        for (group, at) in places.filter(|_| start.is_some()) {
+            let bit = 8 * (32 * group + at);
+            add(format!("{name}[{group},{at}]"), operand, start.unwrap_or(0), bit, 8);
+        }
+    }
     all
 }

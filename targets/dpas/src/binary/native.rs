@@ -43,7 +43,8 @@ fn decode(bytes: &[u8], platform: Platform) -> Option<Result<Statement>> {
         return None;
     }
     let word = Bits::from_le_bytes(bytes)?;
-    if native_layout(platform).may_match(&word) {
+    let has_scales = platform == Platform::Xe3p || opcode != BDPAS;
+    if has_scales && native_layout(platform).may_match(&word) {
         let raw = raw_of(&native::TABLE, &word, native_layout(platform));
         let inst = raw.map(|raw| native::Inst::from_raw(&raw).map(Statement::Systolic));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
@@ -65,6 +66,8 @@ fn no_variant() -> Diagnostic {
     Diagnostic::bug("a row decodes to no variant")
 }
 
+/// Opcode of bdpas.
+const BDPAS: i128 = 0x5c;
 /// Opcode of macl.
 const MACL: i128 = 0x53;
 

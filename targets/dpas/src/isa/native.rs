@@ -165,6 +165,20 @@ static FIELDS: &[FieldSpec] = &[
     FieldSpec::unsigned("src1", &[Piece::fixed(104, 8)]),
     FieldSpec::unsigned("src2_sub", &[Piece::fixed(115, 5)]),
     FieldSpec::unsigned("src2", &[Piece::fixed(120, 8)]),
+    // Scales: whether there is a register, and its number.
+    FieldSpec::unsigned(
+        "src3",
+        &[
+            Piece::fixed(35, 1),
+            Piece::fixed(47, 1),
+            Piece::fixed(64, 2),
+            Piece::fixed(92, 4),
+            Piece::fixed(112, 1),
+        ],
+    ),
+    FieldSpec::unsigned("src3_sub", &[Piece::fixed(102, 2)]),
+    FieldSpec::unsigned("src4", &[Piece::fixed(34, 1), Piece::fixed(43, 4), Piece::fixed(115, 4)]),
+    FieldSpec::unsigned("src4_sub", &[Piece::fixed(99, 3)]),
 ];
 
 const fn grf(field: &'static str) -> Operand {
@@ -315,6 +329,68 @@ fn check(values: &[i128], layout: &Layout) -> Result<()> {
     Ok(())
 }
 
+/// Values of a `bdpas`, which has neither depth, repeat count nor sub-registers of src2, in the order of
+/// the other rows.
+fn standard(values: &[i128]) -> [i128; OPTION_LIST + 1] {
+    let mut all = [0; OPTION_LIST + 1];
+    all[NO_MASK] = values[NO_MASK];
+    (all[DEPTH], all[REPEAT]) = (Depth::Eight as i128, 8);
+    // Lanes to the types of src2, without its sub-register.
+    all[LANES..=SRC2].copy_from_slice(&values[1..=SCALED_SRC2]);
+    all[SRC2_TYPE] = values[SCALED_SRC2 + 1];
+    all[OPTION_LIST] = values[SCALED_OPTIONS];
+    all
+}
+
+/// Puts converted values back.
+fn put_back(values: &mut [i128], all: &[i128]) {
+    values[1..=SCALED_SRC2].copy_from_slice(&all[LANES..=SRC2]);
+    values[SCALED_OPTIONS] = all[OPTION_LIST];
+}
+
+/// Indices of the operands of `bdpas` that differ.
+const SCALED_SRC2: usize = 11;
+const SRC3: usize = 13;
+const SRC3_SUB: usize = 14;
+const SRC4: usize = 15;
+const SRC4_SUB: usize = 16;
+const SCALED_OPTIONS: usize = 17;
+
+/// The sub-registers of scales, and their units in bytes.
+const SCALES: [(usize, usize, i128); 2] = [(SRC3, SRC3_SUB, 16), (SRC4, SRC4_SUB, 8)];
+
+static SCALED: Fixup = Fixup {
+    to_fields: |values, layout| {
+        if param(layout, "fwd_bits") == 0 {
+            let message = "only xe3p has bdpas";
+            return Err(Diagnostic::invalid("Q6004", message).help("use --arch xe3p"));
+        }
+        let mut all = standard(values);
+        to_fields(&mut all, layout, acc_bits, float_bits)?;
+        put_back(values, &all);
+        for (register, sub, unit) in SCALES {
+            if values[register] == 0 && values[sub] != 0 {
+                return Err(Diagnostic::invalid("Q6015", "null has no sub-registers"));
+            }
+            let message = format!("scales begin at multiples of {unit} bytes");
+            values[sub] = exact(values[sub], unit, &Diagnostic::invalid("Q6012", message))?;
+        }
+        Ok(())
+    },
+    to_values: |values, layout| {
+        let mut all = standard(values);
+        to_values(&mut all, layout, acc_bits, float_bits)?;
+        put_back(values, &all);
+        for (register, sub, unit) in SCALES {
+            if values[register] == 0 && values[sub] != 0 {
+                return Err(Diagnostic::invalid("Q6015", "null has no sub-registers"));
+            }
+            values[sub] = values[sub].saturating_mul(unit);
+        }
+        Ok(())
+    },
+};
+
 /// What the row of an instruction says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
@@ -322,6 +398,8 @@ pub struct Form {
     pub float: bool,
     /// `dpasw`.
     pub fused: bool,
+    /// `bdpas`.
+    pub scaled: bool,
 }
 
 /// One row for each opcode and class of types; the operands differ in the types only.
@@ -339,7 +417,7 @@ macro_rules! rows {
                 #[doc = $doc]
                 $name = $mnemonic $syntax
                     ["opcode" = $opcode, "float" = $float, "files" = 7]
-                    is [Form { float: $float == 1, fused: $fused }] fixup $fixup
+                    is [Form { float: $float == 1, fused: $fused, scaled: false }] fixup $fixup
                 {
                     /// Writes all lanes, whatever the dispatch mask.
                     no_mask: bool = Operand::at("no_mask", Kind::Flag),
@@ -378,6 +456,49 @@ macro_rules! rows {
                         Operand::at("options", Kind::Custom(&OPTIONS)).or(0).converted(),
                 }
             )*
+            /// Multiplies float matrices of which 32 elements along K share a scale, a power of two; xe3p only.
+            Scaled = "bdpas" "{no_mask?(W) }bdpas.8x8 ({lanes}|M{offset}) r{dst}[.{dst_sub}]:{dst_type} {src0}[.{src0_sub}]:{src0_type} r{src1}:{src1_type} r{src2}:{src2_type} {src3}[.{src3_sub}]:ub {src4}[.{src4_sub}]:ub[ {{{options}}}]"
+                ["opcode" = 0x5c, "float" = 1, "files" = 7, "depth" = 3]
+                is [Form { float: true, fused: false, scaled: true }] fixup SCALED
+            {
+                /// Writes all lanes, whatever the dispatch mask.
+                no_mask: bool = Operand::at("no_mask", Kind::Flag),
+                /// Lanes, the columns of dst, src0 and src1.
+                lanes: Lanes = names("lanes", Lanes::NAMES),
+                /// The dispatch-mask bit of lane 0.
+                offset: u8 = Operand::at("offset", Kind::Unsigned).within(0, 28).converted(),
+                /// Result, row by row.
+                dst: Grf = grf("dst"),
+                /// Its first element.
+                dst_sub: u8 = sub("dst_sub", 31),
+                /// Its type.
+                dst_type: FloatAcc = names("dst_type", FloatAcc::NAMES),
+                /// Addend, row by row; null is 0.
+                src0: GrfOrNull = Operand::at("src0", Kind::Custom(&GRF_OR_NULL)),
+                /// Its first element.
+                src0_sub: u8 = sub("src0_sub", 31),
+                /// Its type.
+                src0_type: FloatAcc = names("src0_type", FloatAcc::NAMES),
+                /// Weights: column n in lane n, consecutive k from the low bits up.
+                src1: Grf = grf("src1"),
+                /// Their precision.
+                src1_type: Float = names("src1_type", Float::NAMES),
+                /// Activations, row by row, packed.
+                src2: Grf = grf("src2"),
+                /// Their precision.
+                src2_type: Float = names("src2_type", Float::NAMES),
+                /// Scales of the columns of src1, a byte each (E8M0); null is 1.
+                src3: GrfOrNull = Operand::at("src3", Kind::Custom(&GRF_OR_NULL)),
+                /// Their first byte.
+                src3_sub: u8 = sub("src3_sub", 48),
+                /// Scales of the rows of src2, a byte each (E8M0); null is 1.
+                src4: GrfOrNull = Operand::at("src4", Kind::Custom(&GRF_OR_NULL)),
+                /// Their first byte.
+                src4_sub: u8 = sub("src4_sub", 56),
+                /// Atomic, Breakpoint, and what the instruction waits for.
+                options: Options =
+                    Operand::at("options", Kind::Custom(&OPTIONS)).or(0).converted(),
+            }
         }
     };
 }

@@ -321,7 +321,18 @@ static FIELDS: &[FieldSpec] = &[
         "send_src1",
         &[Piece::fixed(98, 1), Piece::fixed(104, 8), Piece::fixed(99, 5)],
     ),
-    FieldSpec::unsigned("extended", &[Piece::fixed(49, 1), Piece::fixed(40, 3)]),
+    FieldSpec::unsigned(
+        "extended",
+        &[
+            Piece::fixed(49, 1),
+            // Bit 39 says ExBSO where it is in a register.
+            Piece::fixed(35, 4),
+            Piece::fixed(40, 8),
+            Piece::fixed(64, 2),
+            Piece::fixed(96, 2),
+            Piece::fixed(124, 4),
+        ],
+    ),
     FieldSpec::unsigned(
         "descriptor",
         &[
@@ -981,7 +992,7 @@ macro_rules! rows {
                     src0: GrfOrNull = custom("send_src0", &GRF_OR_NULL),
                     /// First register of the data, and how many.
                     src1: Payload = custom("send_src1", &PAYLOAD),
-                    /// Extended descriptor: 0, or in an address register.
+                    /// Extended descriptor: a number, or in an address register.
                     extended: Extended = custom("extended", &EXTENDED),
                     /// Descriptor: a number, or in an address register.
                     descriptor: Descriptor = custom("descriptor", &DESCRIPTOR),

@@ -1,7 +1,7 @@
 //! What the instructions do.
 
 use super::decode::{bits_at, integer, real};
-use super::float::{Real, Rules, dot};
+use super::float::{Real, Rules, Scaled, dot};
 use super::state::{AlignedBytes, State};
 use crate::isa::vector::Terms;
 use crate::precision::{Acc, Precision};
@@ -33,6 +33,10 @@ pub struct Operation {
     pub no_mask: bool,
     /// src2 lies in two threads.
     pub fused: bool,
+    /// Of `bdpas` the first bytes of the scales of B and of A; `None` is 1. A scale of `s` stands for
+    /// `2^(s - 127)`, 255 for NaN; 32 elements along K share one, those of the next group have theirs
+    /// 32 bytes behind.
+    pub scales: Option<[Option<usize>; 2]>,
 }
 
 /// One step of a program.
@@ -102,9 +106,9 @@ fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8]> {
 }
 
 impl Operation {
-    /// Names of the operands with their bytes: dst, src0 (unless null), src1, src2.
+    /// Names of the operands with their bytes: dst, src0 (unless null), src1, src2, scales.
     pub(crate) fn footprints(&self) -> Vec<(&'static str, Range<usize>)> {
-        let Operation { shape, dst, src0, src1, src2, fused, .. } = *self;
+        let Operation { shape, dst, src0, src1, src2, fused, scales, .. } = *self;
         let range = |at: usize, length: u32| at..at.saturating_add(length as usize);
         let src2_bytes =
             if fused { shape.fused_bytes().min(shape.src2_bytes()) } else { shape.src2_bytes() };
@@ -112,6 +116,13 @@ impl Operation {
         list.extend(src0.map(|src0| ("src0", range(src0, shape.src0_bytes()))));
         list.push(("src1", range(src1, shape.src1_bytes())));
         list.push(("src2", range(src2, src2_bytes)));
+        let groups = shape.k().div_ceil(GROUP);
+        let scales = scales.unwrap_or_default().into_iter();
+        let names = [("src3", shape.lanes), ("src4", shape.repeat)];
+        let last = 32u32.saturating_mul(groups.saturating_sub(1));
+        list.extend(scales.zip(names).filter_map(|(start, (name, count))| {
+            Some((name, range(start?, last.saturating_add(count))))
+        }));
         list
     }
 
@@ -183,7 +194,13 @@ pub fn multiply(
     }
     part(bytes, operation.src1, shape.src1_bytes() as usize)?;
     part(a, 0, shape.src2_bytes() as usize)?;
+    for (_, range) in operation.footprints().iter().filter(|(name, _)| name.starts_with("src")) {
+        part(bytes, range.start, range.len())?;
+    }
     match (shape.weights, shape.weights.is_integer()) {
+        _ if operation.scales.is_some() => {
+            floats(operation, a, bytes, rules, enabled, &SCALED);
+        }
         (_, true) => integers(operation, a, bytes, enabled),
         (Precision::Df, _) => floats(operation, a, bytes, rules, enabled, &DOUBLE),
         _ => floats(operation, a, bytes, rules, enabled, &SINGLE),
@@ -270,11 +287,16 @@ fn integers(operation: &Operation, a: &[u8], bytes: &mut [u8], enabled: u32) {
     });
 }
 
+/// Elements along K that share a scale.
+const GROUP: u32 = 32;
+
 /// How numbers of an accumulation are read and written.
 pub(super) struct Format<T> {
     element: fn(Precision, u64) -> T,
     pub(super) load: fn(Acc, u64) -> T,
     pub(super) store: fn(Acc, T) -> u64,
+    /// Multiplies by a scale.
+    scale: fn(T, u64) -> T,
 }
 
 pub(super) static SINGLE: Format<f32> = Format {
@@ -290,12 +312,25 @@ pub(super) static SINGLE: Format<f32> = Format {
         Acc::Bf => Bf16::from_f32(value, FloatOverflow::Infinity).map_or(0, |v| v.to_bits().into()),
         _ => value.to_bits().into(),
     },
+    scale: |value, _| value,
+};
+
+/// As single, but for factors with scales, whose products f64 holds exactly.
+static SCALED: Format<Scaled> = Format {
+    element: |precision, code| Scaled(real(precision, code).into()),
+    load: |acc, code| Scaled((SINGLE.load)(acc, code).into()),
+    store: |acc, Scaled(value)| (SINGLE.store)(acc, value as f32),
+    scale: |Scaled(value), scale| match scale {
+        255 => Scaled(f64::NAN),
+        scale => Scaled(value * f64::from_bits((1023 - 127 + scale) << 52)),
+    },
 };
 
 static DOUBLE: Format<f64> = Format {
     element: |_, code| f64::from_bits(code),
     load: |_, code| f64::from_bits(code),
     store: |_, value| value.to_bits(),
+    scale: |value, _| value,
 };
 
 fn floats<T: Real>(
@@ -308,10 +343,22 @@ fn floats<T: Real>(
 ) {
     let shape = &operation.shape;
     let (lanes, k, stage) = (shape.lanes as usize, shape.k() as usize, shape.ops() as usize);
-    let b = read_b(operation, bytes, T::ZERO, format.element);
+    let mut b = read_b(operation, bytes, T::ZERO, format.element);
+    // Element k of row or column `index` with its scale.
+    let scaled = |value: T, start: Option<usize>, index: usize, k: usize| match start {
+        None => value,
+        Some(start) => (format.scale)(value, bytes[start + k / GROUP as usize * 32 + index].into()),
+    };
+    let [columns_scale, rows_scale] = operation.scales.unwrap_or_default();
+    for (at, value) in b[..k * lanes].iter_mut().enumerate() {
+        *value = scaled(*value, columns_scale, at % lanes, at / lanes);
+    }
     let mut results = [T::ZERO; 8 * MAX_LANES];
     for r in 0..shape.repeat {
-        let row = read_a(shape, a, r, T::ZERO, format.element);
+        let mut row = read_a(shape, a, r, T::ZERO, format.element);
+        for (at, value) in row[..k].iter_mut().enumerate() {
+            *value = scaled(*value, rows_scale, r as usize, at);
+        }
         for n in 0..lanes {
             let c = operation.src0.map_or(T::ZERO, |src0| {
                 let at = src0 + shape.c_byte(r, n as u32) as usize;

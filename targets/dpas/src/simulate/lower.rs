@@ -40,6 +40,7 @@ pub fn native_operation(inst: &Native, arch: &DpasArch, stride: RowStride) -> Re
         offset: inst.offset,
         no_mask: inst.no_mask,
         fused: inst.fused,
+        scales: inst.scales.map(|scales| scales.map(|scale| scale.map(at))),
     })
 }
 
@@ -198,6 +199,7 @@ pub fn visa_operation(
         offset: inst.exec.offset(),
         no_mask: inst.exec.no_mask(),
         fused: inst.fused,
+        scales: None,
     })
 }
 

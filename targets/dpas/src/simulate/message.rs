@@ -88,6 +88,10 @@ impl Storage for NoStorage {
     }
 }
 
+/// Kind of a message to a surface that a table lists, and its entry for memory without one (`iga`).
+const TABLE: u32 = 3;
+const STATELESS: u8 = 255;
+
 /// What a message to memory asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -119,7 +123,11 @@ impl Request {
         lanes: u32,
         platform: Platform,
     ) -> Result<Request> {
-        if message.extended.is_some() || bits(descriptor, 29, 2) != 0 {
+        let surface = bits(descriptor, 29, 2);
+        // The last entry of the table is no surface: addresses of 32 bits in global memory.
+        let stateless =
+            surface == TABLE && message.surface == STATELESS && bits(descriptor, 7, 2) == 2;
+        if message.extended.is_some() || (surface != 0 && !stateless) {
             return Err(unsupported(
                 "the message is for a surface, not for flat memory".to_owned(),
             ));

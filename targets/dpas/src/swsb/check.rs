@@ -7,7 +7,7 @@
 //! * it writes what is not yet read (write after read).
 //!
 //! Within a pipe, and within a macro, the order of reads and writes is kept, so that only reading
-//! what is not yet written is an error there. Systolic instructions also read their sources in
+//! what is not yet written is an error there, and not even that of accumulators within a pipe. Systolic instructions also read their sources in
 //! order: none writes what an earlier one has yet to read (listings of `igc` rely on it). Raw
 //! machine code is not understood: it counts as an instruction without effects, with a warning.
 //!
@@ -19,7 +19,7 @@
 //! end of any block that it can follow, loops included.
 
 use super::blocks;
-use super::effects::{Effects, Unit, effects, macro_fault, overlap};
+use super::effects::{Effects, Unit, effects, in_accumulators, macro_fault, overlap};
 use crate::arch::DpasArch;
 use crate::isa::native::Native;
 use crate::isa::operands::{DEPENDENCY, TokenUse};
@@ -430,7 +430,12 @@ impl Checker<'_> {
         let faults = self.pending.iter().filter_map(|pending| {
             let ordered = (pending.effects.unit == effects.unit && !effects.unit.takes_tokens())
                 || (group.is_some() && pending.group == group);
-            let fault = if !pending.written && overlap(&pending.effects.writes, &effects.reads) {
+            // Within a pipe accumulators pass from one instruction to the next (listings of `igc`).
+            let waits = |to: &Range<usize>| {
+                !(ordered && in_accumulators(to))
+                    && overlap(std::slice::from_ref(to), &effects.reads)
+            };
+            let fault = if !pending.written && pending.effects.writes.iter().any(waits) {
                 // In a macro this has been reported as such.
                 (group.is_none() || pending.group != group)
                     .then_some(("Q6080", "reads what instruction {} may not have written yet"))

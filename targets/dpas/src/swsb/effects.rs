@@ -4,7 +4,7 @@
 
 use crate::arch::{DpasArch, Platform};
 use crate::isa::native::Native;
-use crate::isa::vector::{Input, Message, Op, Place, Register, Terms};
+use crate::isa::vector::{Input, Message, Op, Place, Register, Terms, Type};
 use crate::precision::Acc;
 use crate::program::Statement;
 use crate::shape::RowStride;
@@ -55,6 +55,12 @@ impl Effects {
     fn of(unit: Unit) -> Effects {
         Effects { unit, reads: Vec::new(), writes: Vec::new() }
     }
+}
+
+/// True for bytes of accumulators.
+pub(super) fn in_accumulators(range: &Range<usize>) -> bool {
+    let first = SPECIAL + 0x20 * SPECIAL_BYTES;
+    (first..first + 0x10 * SPECIAL_BYTES).contains(&range.start)
 }
 
 /// True if two lists of ranges share a byte.
@@ -122,16 +128,21 @@ pub fn unit(terms: &Terms, platform: Platform) -> Unit {
         | Op::Mad
         | Op::Dp4a
         | Op::Bfn
-        | Op::Csel => Unit::Pipe(arithmetic_pipe(terms)),
+        | Op::Csel => Unit::Pipe(arithmetic_pipe(terms, platform)),
     }
 }
 
-/// By the type of dst, or of the first source where dst is null.
-fn arithmetic_pipe(terms: &Terms) -> u8 {
+/// By the type of dst, or of the first source where dst is null. On xehpg all that has 64 bits is in the long
+/// pipe, from Xe-HPC on only df: 64-bit integers are among the others (`iga`, and compilers' listings).
+fn arithmetic_pipe(terms: &Terms, platform: Platform) -> u8 {
     let sources = || terms.sources.iter().flatten().map(|source| source.ty());
     let dst = terms.dst.filter(|dst| dst.register != Register::Null).map(|dst| dst.ty);
     let Some(ty) = dst.or_else(|| sources().next()) else { return INTEGER };
-    if ty.is_wide() || sources().any(crate::isa::vector::Type::is_wide) {
+    let is_long = match platform.is_second() {
+        true => ty == Type::Df,
+        false => ty.is_wide() || sources().any(Type::is_wide),
+    };
+    if is_long {
         LONG
     } else if ty.is_float() {
         FLOAT
@@ -267,7 +278,8 @@ pub fn macro_fault(
     }
     for (other, effects) in earlier {
         let types = |i: &Native| (i.dst_type, i.src0_type, i.src1_type, i.src2_type);
-        let control = |i: &Native| (i.fused, i.no_mask, i.offset, i.depth, i.lanes);
+        let control =
+            |i: &Native| (i.fused, i.scales.is_some(), i.no_mask, i.offset, i.depth, i.lanes);
         if control(inst) != control(other) {
             return Some("opcode, mask or depth differ");
         }

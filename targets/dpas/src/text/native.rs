@@ -108,7 +108,7 @@ fn parsed(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Parsed> {
         false => rest,
     };
     let mnemonic = &behind[..behind.find(|c| !is_word(c)).unwrap_or(behind.len())];
-    if mnemonic.starts_with("dpas") {
+    if mnemonic.starts_with("dpas") || mnemonic == "bdpas" {
         return systolic(cursor, rest, platform).map(Parsed::Statement);
     }
     if lsc::is_mnemonic(mnemonic) {

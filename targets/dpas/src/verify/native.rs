@@ -5,6 +5,7 @@ use super::rules::{Facts, alignment, fused, overlap, types};
 use super::vector;
 use crate::arch::{DpasArch, Platform};
 use crate::isa::native::Native;
+use crate::precision::Precision;
 use crate::program::{Listing, Statement};
 use crate::simulate::lower::native_operation;
 use quincunx_diag::Diagnostic;
@@ -37,6 +38,7 @@ fn systolic(inst: &Native, arch: &DpasArch, allow: &Allow) -> Vec<Diagnostic> {
         offset: inst.offset,
         depth: inst.depth,
         native: true,
+        scaled: inst.scales.is_some(),
     };
     let mut found = types(&facts, allow);
     let operation = match native_operation(inst, arch, allow.stride) {
@@ -48,6 +50,7 @@ fn systolic(inst: &Native, arch: &DpasArch, allow: &Allow) -> Vec<Diagnostic> {
             return found;
         }
     };
+    found.extend(scales(inst));
     let mut starts = vec![("dst", inst.dst.1 as usize), ("src2", inst.src2.1 as usize)];
     starts.extend(inst.src0.map(|(_, byte)| ("src0", byte as usize)));
     found.extend(alignment(&operation.shape, arch, &starts));
@@ -70,4 +73,16 @@ fn systolic(inst: &Native, arch: &DpasArch, allow: &Allow) -> Vec<Diagnostic> {
     found.extend(overlap(&operation));
     found.extend(fused(&operation));
     found
+}
+
+/// Where the scales of `bdpas` may begin: all groups of 32 elements lie in one register.
+fn scales(inst: &Native) -> Vec<Diagnostic> {
+    let last = if inst.src1_type == Precision::E2m1 { [16, 24] } else { [48, 56] };
+    let starts = inst.scales.unwrap_or_default().into_iter().zip(last).zip(["src3", "src4"]);
+    let wrong = starts.filter_map(|((start, last), name)| {
+        let (_, byte) = start.filter(|(_, byte)| *byte > last)?;
+        let message = format!("{name} starts at byte {byte}, and its last place is {last}");
+        Some(Diagnostic::invalid("Q6068", message).help("start further below, or in a register"))
+    });
+    wrong.collect()
 }

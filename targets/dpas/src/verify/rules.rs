@@ -22,6 +22,8 @@ pub(super) struct Facts {
     pub(super) depth: u32,
     /// Native instructions may have 8-bit floats where these have an encoding.
     pub(super) native: bool,
+    /// `bdpas`.
+    pub(super) scaled: bool,
 }
 
 type Found = Vec<Diagnostic>;
@@ -103,6 +105,11 @@ fn precisions(facts: &Facts, found: &mut Found) -> bool {
         let message =
             format!("{} has no products of {} and {}", facts.platform.name(), w.name(), a.name());
         reject(found, "Q6042", message, alternatives);
+        return false;
+    }
+    if facts.scaled && (w.is_integer() || matches!(w, Precision::Tf32 | Precision::Df)) {
+        let message = format!("bdpas has no {}", w.name());
+        reject(found, "Q6042", message, "it has bf, hf, bf8, hf8 and e2m1");
         return false;
     }
     let fp8 = w.is_fp8() && a.is_fp8();

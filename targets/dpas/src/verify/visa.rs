@@ -78,6 +78,7 @@ fn instruction(
     let facts = Facts {
         platform: arch.platform,
         fused: inst.fused,
+        scaled: false,
         weights: inst.w,
         activations: inst.a,
         dst: dst_acc,

@@ -100,6 +100,7 @@ fn meaning(code: &[u8], platform: Platform) -> Option<Operation> {
         offset,
         no_mask: flag(31),
         fused,
+        scales: None,
     })
 }
 
@@ -314,6 +315,7 @@ fn virtual_meaning(
         offset: u32::from(code[1] >> 4 & 7) * 4,
         no_mask: code[1] >> 7 == 1,
         fused,
+        scales: None,
     })
 }
 

@@ -48,6 +48,7 @@ fn random_operation(random: &mut Random) -> Operation {
         offset: random.pick(&[0, 4, 8, 16]),
         no_mask: random.below(2) == 0,
         fused,
+        scales: None,
     }
 }
 

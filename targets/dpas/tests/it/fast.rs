@@ -81,6 +81,7 @@ fn operation(random: &mut Random, main: Shape) -> Operation {
         offset: 0,
         no_mask: true,
         fused: false,
+        scales: None,
     };
     match random.below(24) {
         // Lanes that are off.
@@ -259,6 +260,7 @@ fn every_precision_is_prepared() {
                         offset,
                         no_mask,
                         fused,
+                        scales: None,
                     })
                 };
                 let steps = [product(4096, 6144), product(4608, 6656), product(4096, 7168)];
@@ -391,7 +393,17 @@ fn conditions_hold_at_their_edges() {
         let product = |src1: usize, src2: usize| {
             let (dst, src0) = (0, Some(0));
             let (offset, no_mask, fused) = (0, true, false);
-            Step::Multiply(Operation { shape, dst, src0, src1, src2, offset, no_mask, fused })
+            Step::Multiply(Operation {
+                shape,
+                dst,
+                src0,
+                src1,
+                src2,
+                offset,
+                no_mask,
+                fused,
+                scales: None,
+            })
         };
         let steps = [product(4096, 6144), product(4608, 6656)];
         let steps = &steps[..1 + random.below(2) as usize];

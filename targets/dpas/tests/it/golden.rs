@@ -49,8 +49,9 @@ fn machine_code_of_every_platform() {
             coverage.mark(inst.row());
         }
     }
-    // No golden case is a dpasw on floats.
-    assert!(coverage.missing().iter().all(|row| *row == "WideFloat"), "{:?}", coverage.missing());
+    // No golden case is a dpasw on floats, or of xe3p.
+    let missing = coverage.missing();
+    assert!(missing.iter().all(|row| ["WideFloat", "Scaled"].contains(row)), "{missing:?}");
 }
 
 #[test]

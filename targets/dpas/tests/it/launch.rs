@@ -345,6 +345,23 @@ fn kernels_of_other_tools_are_named() {
     assert_eq!(found.code(), "Q6113");
 }
 
+/// What the vendor's compiler made of `out[i] = a[i] * factor + local_size`, as its prologue expects it.
+#[test]
+fn kernels_of_the_vendor_run() {
+    let files = ["ocl.toml", "ocl_xehpc.zebin"].map(golden);
+    let program = program(&files, "xehpc").unwrap();
+    assert_eq!(program.verify(), []);
+    let a: Vec<i32> = (0..128).map(|at| 1000 * at - 64_000).collect();
+    let inputs =
+        Tensors::from_iter([("a".to_owned(), Tensor::from_vec(&[128], a.clone()).unwrap())]);
+    for engine in [Engine::Exec, Engine::Fast] {
+        let found = program.load(engine).unwrap().run(&inputs).unwrap();
+        // Two threads of 32 lanes.
+        let expected: Vec<f64> = a.iter().map(|x| f64::from(3 * x + 64)).collect();
+        assert_eq!(found["out"].to_f64(), expected);
+    }
+}
+
 fn device_of(program: &dyn Program) -> &Device {
     program.as_any().downcast_ref::<DeviceArtifact>().unwrap().device()
 }

@@ -53,7 +53,7 @@ fn instructions(random: &mut Random, platform: Platform, count: usize) -> Listin
     while listing.items.len() < count {
         let systolic = random.below(8) == 0;
         let statement = if systolic {
-            let raw = native::TABLE.random(&mut |n| random.below(n), native_layout(platform));
+            let raw = crate::common::systolic(random, platform);
             Statement::Systolic(native::Inst::from_raw(&raw).unwrap())
         } else {
             let raw = vector::TABLE.random(&mut |n| random.below(n), vector_layout(platform));

@@ -1,6 +1,6 @@
 //! Text, machine code and byte code, there and back.
 
-use crate::common::Random;
+use crate::common::{Random, systolic};
 use quincunx_diag::SourceId;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::binary;
@@ -15,10 +15,9 @@ use quincunx_isa::Coverage;
 fn native_instructions() {
     let mut random = Random::new(1);
     let mut coverage = Coverage::new(&native::TABLE);
-    for platform in Platform::WHOLE {
-        let layout = native_layout(platform);
+    for platform in Platform::ALL {
         for _ in 0..2000 {
-            let raw = native::TABLE.random(&mut |n| random.below(n), layout);
+            let raw = systolic(&mut random, platform);
             let inst = native::Inst::from_raw(&raw).unwrap();
             assert_eq!(inst.to_raw(), raw);
             coverage.mark(inst.row());
@@ -132,7 +131,7 @@ fn unknown_byte_code_ends_a_stream() {
 #[test]
 fn dumps_keep_every_byte() {
     let mut random = Random::new(3);
-    let (mut raw, mut systolic) = (0, 0);
+    let (mut raw, mut known) = (0, 0);
     for _ in 0..2000 {
         let platform = random.pick(&Platform::WHOLE);
         let mut bytes = Vec::new();
@@ -141,7 +140,7 @@ fn dumps_keep_every_byte() {
             let mut own = random.bytes(length);
             if random.below(2) == 0 {
                 let layout = native_layout(platform);
-                let inst = native::TABLE.random(&mut |n| random.below(n), layout);
+                let inst = systolic(&mut random, platform);
                 own = native::TABLE.encode(&inst, layout).unwrap().to_le_bytes()[..16].to_vec();
                 if random.below(2) == 0 {
                     let at = random.below(16) as usize;
@@ -154,7 +153,7 @@ fn dumps_keep_every_byte() {
         for item in &listing.items {
             match &item.statement {
                 Statement::Raw(_) => raw += 1,
-                _ => systolic += 1,
+                _ => known += 1,
             }
         }
         assert_eq!(binary::native::write(&listing, platform).unwrap(), bytes);
@@ -162,7 +161,7 @@ fn dumps_keep_every_byte() {
         let again = text::native::read(&printed, platform, SourceId(0)).unwrap();
         assert_eq!(binary::native::write(&again, platform).unwrap(), bytes);
     }
-    assert!(raw > 500 && systolic > 500, "{raw} {systolic}");
+    assert!(raw > 500 && known > 500, "{raw} {known}");
 }
 
 /// Compacted instructions are 8 bytes long.

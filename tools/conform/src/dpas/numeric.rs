@@ -78,6 +78,7 @@ fn product(case: &Value, shape: Shape, rules: Rules) -> Check<Vec<u8>> {
         offset: 0,
         no_mask: true,
         fused: false,
+        scales: None,
     };
     let mut state = State { threads: vec![bytes.into()], dispatch_mask: u32::MAX };
     Step::Multiply(operation).run(&mut state, rules).map_err(super::reason)?;

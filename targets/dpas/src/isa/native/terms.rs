@@ -1,8 +1,8 @@
 //! Native instructions in the terms of the machine: numbers, bytes and types instead of codes.
 
 use super::{
-    DEPTH, DST, DST_SUB, DST_TYPE, Form, Inst, LANES, NO_MASK, OFFSET, OPTION_LIST, REPEAT, SRC0,
-    SRC0_SUB, SRC0_TYPE, SRC1, SRC1_TYPE, SRC2, SRC2_SUB, SRC2_TYPE, TABLE,
+    DEPTH, DST, DST_SUB, DST_TYPE, Form, Inst, LANES, NO_MASK, OFFSET, OPTION_LIST, REPEAT, SCALES,
+    SRC0, SRC0_SUB, SRC0_TYPE, SRC1, SRC1_TYPE, SRC2, SRC2_SUB, SRC2_TYPE, TABLE, standard,
 };
 use crate::isa::operands::{GrfOrNull, Options};
 use crate::precision::{Acc, Precision};
@@ -41,6 +41,8 @@ pub struct Native {
     pub src2_odd_bits: u32,
     /// Precision.
     pub src2_type: Precision,
+    /// Of `bdpas` the scales of B and of A: register and byte in it; `None` for null.
+    pub scales: Option<[Option<(u8, u32)>; 2]>,
     /// Options.
     pub options: Options,
 }
@@ -49,12 +51,13 @@ impl Native {
     /// The terms of an instruction of [`TABLE`]; `None` for a row of another table or a type that
     /// does not exist.
     pub fn new(raw: &RawInst) -> Option<Native> {
-        let values = &raw.values;
         let row = TABLE.rows.get(raw.row)?;
-        let &Form { float, fused } = Inst::FACTS.get(raw.row)?;
-        if values.len() != row.operands.len() {
+        let &Form { float, fused, scaled } = Inst::FACTS.get(raw.row)?;
+        if raw.values.len() != row.operands.len() {
             return None;
         }
+        let expanded = scaled.then(|| standard(&raw.values));
+        let values = expanded.as_ref().map_or(&raw.values[..], |values| &values[..]);
         let small = |index: usize| u32::try_from(values[index]).ok();
         let byte = |index: usize| u8::try_from(values[index]).ok();
         let acc = |index| acc_of(values[index], float);
@@ -80,6 +83,7 @@ impl Native {
             src2: (byte(SRC2)?, src2_bit / 8),
             src2_odd_bits: src2_bit % 8,
             src2_type,
+            scales: scaled.then(|| scales(&raw.values)),
             options: Options(u32::try_from(values[OPTION_LIST]).ok()?),
         })
     }
@@ -91,6 +95,14 @@ impl Inst {
         // Every value of the enum has a type; a test builds them all.
         Native::new(&self.to_raw()).expect("every instruction of the table has terms")
     }
+}
+
+/// The registers of scales and the bytes in them.
+fn scales(values: &[i128]) -> [Option<(u8, u32)>; 2] {
+    SCALES.map(|(register, sub, _)| {
+        let number = GrfOrNull(u16::try_from(values[register]).ok()?).register()?;
+        Some((number, u32::try_from(values[sub]).ok()?))
+    })
 }
 
 fn acc_of(code: i128, float: bool) -> Option<Acc> {

@@ -9,15 +9,16 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Payload(pub u16);
 
-/// Extended descriptor: 0, or bit 0 and above it the address sub-register.
+/// Extended descriptor: from bit 1 on the bits 11 to 14 and 16 to 31 of a number; or bit 0, and in bits
+/// 5 to 7 the address sub-register that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Extended(pub u8);
+pub struct Extended(pub u32);
 
 /// Descriptor: a number of 32 bits, or bit 32 for `a0.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Descriptor(pub u64);
 
-operand_newtype!(Payload(u16), Extended(u8), Descriptor(u64));
+operand_newtype!(Payload(u16), Extended(u32), Descriptor(u64));
 
 impl Payload {
     /// Registers from one on.
@@ -68,34 +69,56 @@ pub(super) static PAYLOAD: Custom = Custom {
     },
 };
 
-/// `0x0`, `a0.2`.
-pub(super) static EXTENDED: Custom = Custom {
-    name: "an extended descriptor: `0x0` or `a0.2`",
-    parse: |cursor| {
-        let start = cursor.position();
-        if cursor.eat("a0.") {
-            return match cursor.integer()? {
-                sub @ 0..8 => Ok(1 | sub << 1),
-                _ => Err(cursor.out_of_range("the sub-registers are 0 to 7", start)),
+impl Extended {
+    /// The number, if it is one.
+    pub fn number(self) -> Option<u32> {
+        (self.0 & 1 == 0).then_some((self.0 >> 1 & 15) << 11 | self.0 >> 5 << 16)
+    }
+
+    /// The address sub-register, if it is in one.
+    pub fn register(self) -> Option<u8> {
+        (self.0 & 1 == 1).then_some((self.0 >> 5 & 7) as u8)
+    }
+}
+
+/// `0x0`, `0xFF000000`, `a0.2`.
+pub(super) static EXTENDED: Custom =
+    Custom {
+        name: "an extended descriptor: a number such as `0x0`, or `a0.2`",
+        parse: |cursor| {
+            let start = cursor.position();
+            if cursor.eat("a0.") {
+                return match cursor.integer()? {
+                    sub @ 0..8 => Ok(1 | sub << 5),
+                    _ => Err(cursor.out_of_range("the sub-registers are 0 to 7", start)),
+                };
+            }
+            match cursor.integer()? {
+                number @ 0..0x1_0000_0000 if number & 0x87ff == 0 => {
+                    Ok((number >> 11 & 15) << 1 | number >> 16 << 5)
+                }
+                _ => Err(cursor
+                    .out_of_range("an extended descriptor has bits 11 to 14 and 16 to 31", start)),
+            }
+        },
+        print: |value, out| {
+            let own = Extended(value as u32);
+            let _ = match (own.register(), own.number()) {
+                (Some(sub), _) => write!(out, "a0.{sub}"),
+                (_, None | Some(0)) => write!(out, "0x0"),
+                (_, Some(number)) => write!(out, "0x{number:08X}"),
             };
-        }
-        match cursor.integer()? {
-            0 => Ok(0),
-            _ => Err(cursor.out_of_range("only 0 and a0 can be an extended descriptor", start)),
-        }
-    },
-    print: |value, out| {
-        let _ = match value & 1 {
-            0 => write!(out, "0x0"),
-            _ => write!(out, "a0.{}", value >> 1),
-        };
-    },
-    legal: |value| value == 0 || ((0..16).contains(&value) && value & 1 == 1),
-    random: |below| match below(2) {
-        0 => 0,
-        _ => i128::from(1 | below(8) << 1),
-    },
-};
+        },
+        legal: |value| {
+            let in_register = (0..1 << 8).contains(&value) && value & 0x1f == 1;
+            in_register || ((0..1 << 21).contains(&value) && value & 1 == 0)
+        },
+        random: |below| match below(3) {
+            0 => 0,
+            1 => i128::from(below(1 << 20) << 1),
+            _ => i128::from(1 | below(8) << 5),
+        },
+    };
 
 /// `0x020ED584`, `a0.0`.
 pub(super) static DESCRIPTOR: Custom = Custom {

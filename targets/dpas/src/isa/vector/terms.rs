@@ -4,8 +4,8 @@
 
 use super::operands::{Register, STRIDES, part};
 use super::{
-    CONDITION_AT, CONTROL_AT, Condition, Control, DST_AT, Descriptor, Extended, Form, Function,
-    Immediate, Inst, OPTIONS_AT, Op, Payload, Receiver, SIZE_AT, SOURCES_AT, Size, Source, Type,
+    CONDITION_AT, CONTROL_AT, Condition, Control, DST_AT, Descriptor, Form, Function, Immediate,
+    Inst, OPTIONS_AT, Op, Payload, Receiver, SIZE_AT, SOURCES_AT, Size, Source, Type,
 };
 use crate::isa::operands::{ACC_WRITE, Options};
 
@@ -93,6 +93,8 @@ pub struct Message {
     pub src1: (Option<u8>, u8),
     /// Address sub-register of the extended descriptor.
     pub extended: Option<u8>,
+    /// The entry of the table of surfaces, bits 24 to 31 of an extended descriptor that is a number.
+    pub surface: u8,
     /// Descriptor; `None` if it is in `a0.0`.
     pub descriptor: Option<u32>,
 }
@@ -215,14 +217,14 @@ impl Inst {
             return None;
         };
         let Payload(_) = src1;
-        let Extended(extended) = extended;
         let Descriptor(descriptor) = descriptor;
         Some(Message {
             receiver,
             dst: dst.register(),
             src0: src0.register(),
             src1: src1.registers(),
-            extended: (extended & 1 == 1).then_some(extended >> 1),
+            extended: extended.register(),
+            surface: extended.number().map_or(0, |number| (number >> 24) as u8),
             descriptor: u32::try_from(descriptor).ok(),
         })
     }

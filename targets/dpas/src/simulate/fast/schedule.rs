@@ -138,7 +138,7 @@ impl Scheduler {
         let ranges = operation.operand_bytes();
         let inside = |range: &Range<usize>| range.start < range.end && range.end <= self.bytes;
         let Some(class) = class(&operation.shape, self.rules, self.level) else { return false };
-        if operation.fused || !ranges.iter().all(inside) {
+        if operation.fused || operation.scales.is_some() || !ranges.iter().all(inside) {
             return false;
         }
         let continued = self.continued(operation, &ranges);

@@ -189,10 +189,20 @@ pub fn definition(operation: &Operation, state: &State, rules: Rules) -> Vec<Ali
                     let size = shape.src0.bytes() as usize;
                     field(&bytes[src0 + (r * lanes + n) * size..], 0, 8 * size)
                 });
-                let row: Vec<f64> =
-                    (0..k_count).map(|k| number(shape.activations, read_a(r, k))).collect();
-                let column: Vec<f64> =
-                    (0..k_count).map(|k| number(shape.weights, read_b(k, n))).collect();
+                // Scales are powers of two, of groups of 32 elements.
+                let scale = |operand: usize, index: usize, k: usize| {
+                    let start = operation.scales.and_then(|scales| scales[operand]);
+                    start.map_or(1.0, |start| match bytes[start + k / 32 * 32 + index] {
+                        255 => f64::NAN,
+                        scale => 2f64.powi(i32::from(scale) - 127),
+                    })
+                };
+                let row: Vec<f64> = (0..k_count)
+                    .map(|k| number(shape.activations, read_a(r, k)) * scale(1, r, k))
+                    .collect();
+                let column: Vec<f64> = (0..k_count)
+                    .map(|k| number(shape.weights, read_b(k, n)) * scale(0, n, k))
+                    .collect();
                 let stored = if shape.weights.is_integer() {
                     let sum = row.iter().zip(&column).map(|(a, b)| (a * b) as i64).sum::<i64>();
                     let c = i64::from(c_code.unwrap_or(0) as u32);

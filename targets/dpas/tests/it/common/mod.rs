@@ -11,6 +11,7 @@ use quincunx_contract::{Arch, ArchSource, File, Target};
 use quincunx_diag::SourceId;
 use quincunx_dpas::TARGET;
 use quincunx_dpas::arch::{DpasArch, Platform};
+use quincunx_dpas::isa::{native, native_layout};
 use quincunx_dpas::precision::{Acc, Precision};
 use quincunx_dpas::program::{Listing, Statement};
 use quincunx_dpas::shape::{RowStride, Shape};
@@ -130,6 +131,7 @@ pub fn product(
         offset: 0,
         no_mask: true,
         fused: false,
+        scales: None,
     };
     plant(&mut operation);
     // A planted fault may reach further than the operands.
@@ -154,4 +156,17 @@ pub fn same(found: &[u8], expected: &[u8], acc: Acc) -> bool {
     };
     let mut pairs = found.chunks(size).zip(expected.chunks(size));
     found.len() == expected.len() && pairs.all(|(a, b)| a == b || (nan(a) && nan(b)))
+}
+
+/// A random systolic instruction of a platform; only the last one has bdpas.
+pub fn systolic(random: &mut Random, platform: Platform) -> quincunx_isa::RawInst {
+    let (table, layout) = (&native::TABLE, native_layout(platform));
+    let rows = table.rows.iter();
+    let rows: Vec<usize> = rows
+        .enumerate()
+        .filter(|(_, row)| platform == Platform::Xe3p || row.name != "Scaled")
+        .map(|(index, _)| index)
+        .collect();
+    let row = random.pick(&rows);
+    table.random_of(row, &mut |n| random.below(n), layout)
 }
