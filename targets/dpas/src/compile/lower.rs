@@ -276,11 +276,16 @@ impl<'a> Work<'a> {
     }
 
     /// The types of sums, weights and operand.
-    fn types(&self) -> [&'static str; 3] {
+    fn types(&self, weight_bits: usize) -> [&'static str; 3] {
+        let weights = match weight_bits {
+            2 => "s2",
+            4 => "s4",
+            _ => "b",
+        };
         match self.inputs[0].0.numbers {
             Numbers::Floats(Element::F) => ["f", "tf32", "tf32"],
             Numbers::Floats(element) => ["f", element.name(), element.name()],
-            numbers => ["d", "b", numbers.element().name()],
+            numbers => ["d", weights, numbers.element().name()],
         }
     }
 
@@ -333,7 +338,8 @@ impl<'a> Work<'a> {
             spread: plan.spread,
             blocks: plan.blocks,
             unit: plan.unit,
-            types: self.types(),
+            types: self.types(plan.weight_bits),
+            weight_bits: plan.weight_bits,
             end: ending.end,
         };
         let written = kernel::product(&shape, self.arch.platform, grfs);
@@ -379,7 +385,8 @@ impl<'a> Work<'a> {
                 steps: steps.0,
                 spread: plan.spread,
                 blocks: plan.blocks,
-                types: self.types(),
+                types: self.types(plan.weight_bits),
+                weight_bits: plan.weight_bits,
                 end: ending.end,
                 batch,
             };

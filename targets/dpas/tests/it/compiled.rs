@@ -1,7 +1,7 @@
 //! Compiled networks: simulators, golden model and the graph's exact executor say the same, on every
 //! machine; what the machine does not take has a reason.
 
-use crate::common::networks::{Net, grid, refusals};
+use crate::common::networks::{Net, compiled, grid, refusals};
 use quincunx_contract::plan::{Division, Place};
 use quincunx_contract::{Log, Options, Program, compiler_of};
 use quincunx_diag::{Diagnostic, Severity};
@@ -174,7 +174,7 @@ fn convolutions_of_every_kind() {
         window.strides.fill(stride);
         window.pads.fill(pads);
         window.dilations.fill(dilation);
-        for end in 0..4 {
+        for end in [at % 4, (at + 2) % 4] {
             let mut net = Net::new((4 * at + end) as u64);
             let of = [grid(true, 0.05, 0), grid(false, 0.5, 128), grid(true, 0.03, -7)];
             let x = net.input(shape, of[(at + end) % 3].clone());
@@ -226,6 +226,33 @@ fn products_of_matrices() {
             };
             ended(&mut net, y, end);
             taken(net, &format!("{shape:?} {end}"));
+        }
+    }
+}
+
+/// Weights of 4 and 2 bits lie in memory and registers as such.
+#[test]
+fn small_weights_are_packed() {
+    for (bits, name) in [(4, "s4"), (2, "s2"), (8, "b")] {
+        for (at, shape) in [&[1, 64, 7, 9][..], &[2, 5, 6, 6], &[1, 128, 5, 5]].iter().enumerate() {
+            let mut net = Net::new((7 * at + bits) as u64);
+            let x = net.input(shape, grid(at == 1, 0.05, 3));
+            let weights = Quantiser::symmetric(true, bits as u32, 0.02);
+            let w = net.weights(&[40, shape[1], 3, 3], weights);
+            let mut window = Window::new(&[3, 3]);
+            window.pads.fill((1, 1));
+            let y = net.node(Op::Conv(Conv { window, groups: 1 }), &[x, w]).unwrap();
+            ended(&mut net, y, at);
+            for arch in machines() {
+                let compiled = compiled(&net.graph, &arch);
+                let files = compiled.program.emit("asm", "k").unwrap();
+                let dpas = format!(":{name} r");
+                let text = files[0].text().unwrap().to_owned();
+                let products = text.lines().filter(|line| line.contains("dpas."));
+                assert!(products.clone().count() > 0);
+                assert!(products.into_iter().all(|line| line.contains(&dpas)), "{text}");
+            }
+            taken(net, &format!("{bits} {shape:?}"));
         }
     }
 }

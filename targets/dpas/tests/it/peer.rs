@@ -8,7 +8,7 @@ use quincunx_dpas::DeviceArtifact;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::binary;
 use quincunx_dpas::isa::vector::{self, Op};
-use quincunx_dpas::isa::{native, native_layout, vector_layout};
+use quincunx_dpas::isa::{native, vector_layout};
 use quincunx_dpas::program::{Listing, Statement};
 use quincunx_dpas::text;
 use quincunx_dpas::verify::{Allow, verify};

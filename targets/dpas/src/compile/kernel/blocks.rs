@@ -31,6 +31,8 @@ pub(in super::super) struct Shape {
     pub(in super::super) blocks: usize,
     /// Types of the sums, of B and of A.
     pub(in super::super) types: [&'static str; 3],
+    /// Bits of a code of B, and so registers of a block of it.
+    pub(in super::super) weight_bits: usize,
     pub(in super::super) end: End,
     /// Rows of which sums are converted together.
     pub(in super::super) batch: usize,
@@ -63,7 +65,7 @@ impl Shape {
         let b = Matrix { width: GRF, rows: b_rows, pitch: GRF };
         let payloads = [
             a.payload(self.depth, self.run, STEP),
-            b.payload(1, 8 * self.tile.columns, GRF / 4),
+            b.payload(1, self.weight_bits * self.tile.columns, GRF / 4),
             c.payload(1, 8, self.stored() * GRF / 4 * self.end.size()),
             [0; 16],
         ];
@@ -88,7 +90,7 @@ impl Shape {
 
     /// Registers of a step of A, and of B.
     fn step(&self) -> [usize; 2] {
-        [4 * self.tile.rows, 8 * self.tile.columns]
+        [4 * self.tile.rows, self.weight_bits * self.tile.columns]
     }
 
     /// Registers in which sums are converted: factors, temporary ones, packed rows.
@@ -198,7 +200,7 @@ fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
     }
     let steps: usize =
         shape.window.iter().map(|&(count, _)| count).product::<usize>() * shape.steps;
-    let (b, rows) = (r.b, steps * shape.tile.columns * 8);
+    let (b, rows) = (r.b, steps * shape.tile.columns * shape.weight_bits);
     let weights = shape.map.weights;
     k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.2<0;1,0>:q {weights}:d"));
     k.line(format_args!("mul (1|M0) r{b}.6<1>:d r{s}.1<0;1,0>:d {rows}:d"));
@@ -267,8 +269,9 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
     }
     for step in 0..shape.depth {
         let (to, b) = (r.b_operand(shape, step), r.b);
-        k.load_matrix((to, 8 * columns), b, 2);
-        k.line(format_args!("add (1|M0) r{b}.6<1>:d r{b}.6<0;1,0>:d {}:w", 8 * columns));
+        let registers = shape.weight_bits * columns;
+        k.load_matrix((to, registers), b, 2);
+        k.line(format_args!("add (1|M0) r{b}.6<1>:d r{b}.6<0;1,0>:d {registers}:w"));
     }
     for payload in &r.a {
         let bytes = shape.depth * STEP;
@@ -279,7 +282,7 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
         for (column, row) in (0..columns).flat_map(|column| (0..rows).map(move |row| (column, row)))
         {
             let d = r.sums + 8 * (column * rows + row);
-            let b = r.b_operand(shape, step) + 8 * column;
+            let b = r.b_operand(shape, step) + shape.weight_bits * column;
             let (run, within) = (8 * row / shape.run, 8 * row % shape.run);
             let first = r.operands + (run * shape.depth + step) * run_registers;
             let a = first + within * STEP / GRF;

@@ -23,6 +23,8 @@ pub(in super::super) struct Shape {
     pub(in super::super) unit: Unit,
     /// Types of the sums, of B and of A.
     pub(in super::super) types: [&'static str; 3],
+    /// Bits of a code of B, and so registers of a block of it.
+    pub(in super::super) weight_bits: usize,
     pub(in super::super) end: End,
 }
 
@@ -115,11 +117,11 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
     }
     // B: blocks of columns behind one another, each with all its steps.
     let steps: usize = shape.loops.iter().map(|&(count, _)| count).product();
-    let block_bytes = steps * columns * 8 * grf;
+    let block_bytes = steps * columns * shape.weight_bits * grf;
     k.line(format_args!("mul (1|M0) r{s}.5<1>:ud r{s}.1<0;1,0>:ud {block_bytes}:ud"));
     for block in 0..columns {
         let pointer = registers.pointers + block;
-        let first = shape.map.weights + block * 8 * grf;
+        let first = shape.map.weights + block * shape.weight_bits * grf;
         k.copy_pointer(pointer, (constants, 0));
         k.advance(pointer, 1, Offset::Bytes(first as i64));
         k.advance(pointer, 1, Offset::Scalar { register: s, at: 5 });
@@ -159,14 +161,15 @@ fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
     let unit_registers = shape.unit.bytes() / 4;
     let a_registers = vectors * unit_registers;
     for block in 0..columns {
-        k.load_block(registers.b + 8 * block, 8 * grf, registers.pointers + block);
+        let bytes = shape.weight_bits * grf;
+        k.load_block(registers.b + 8 * block, bytes, registers.pointers + block);
     }
     for vector in 0..rows * vectors {
         let to = registers.a + vector * unit_registers;
         k.gather(to, shape.unit, registers.addresses + 2 * vector);
     }
     for block in 0..columns {
-        let next = Offset::Bytes((columns * 8 * grf) as i64);
+        let next = Offset::Bytes((columns * shape.weight_bits * grf) as i64);
         k.advance(registers.pointers + block, 1, next);
     }
     let [sum, weights, kind] = shape.types;

@@ -1,6 +1,6 @@
 //! How a product is cut into groups, steps and blocks of weights.
 
-use super::{Constants, Ending, Frame, Product, Work, padded};
+use super::{Constants, Ending, Frame, Numbers, Product, Work, padded};
 use crate::compile::kernel::product::STEP;
 use crate::compile::kernel::{End, Map, Tile, Unit};
 use crate::compile::place::SLACK;
@@ -17,6 +17,8 @@ pub(in super::super) struct Plan {
     pub(super) unit: Unit,
     /// The innermost loop passes over all columns of the window; otherwise over channels of one.
     is_run: bool,
+    /// Bits of a code of weights: 8, 4 or 2. Floats count as bytes.
+    pub(super) weight_bits: usize,
 }
 
 impl Plan {
@@ -66,7 +68,8 @@ impl Plan {
         let is_aligned =
             steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
         let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
-        Plan { tile, loops, spread, blocks, groups, unit, is_run }
+        let weight_bits = weight_bits(work, product);
+        Plan { tile, loops, spread, blocks, groups, unit, is_run, weight_bits }
     }
 
     /// The tables by which elements are loaded and stored.
@@ -118,27 +121,36 @@ impl Plan {
 
     /// Bytes of B.
     pub(super) fn weight_bytes(&self, lanes: usize) -> usize {
-        self.groups * self.blocks * self.steps().len() * self.tile.columns * STEP * lanes
+        let bytes = STEP * lanes * self.weight_bits / 8;
+        self.groups * self.blocks * self.steps().len() * self.tile.columns * bytes
     }
 
     /// B: for every block of columns all steps, for every step the blocks of lanes, as the
-    /// instruction has them: rows of dwords, in each the bytes of a lane.
+    /// instruction has them: rows of dwords, in each the bytes or the smaller codes of a lane.
     pub(super) fn weights(&self, work: &Work<'_>, frame: &Frame, product: &Product) -> Vec<u8> {
         let (lanes, tile) = (work.lanes(), self.tile.columns);
         let steps = self.steps();
         let blocks = self.groups * self.blocks;
         let mut bytes = Vec::with_capacity(self.weight_bytes(lanes));
         let taps = Taps::new(self, work, frame, product);
+        let bits = self.weight_bits;
+        // A step has as many rows of dwords as a code has bits.
+        let (per, mask) = (32 / bits, (1 << bits) - 1);
         for block in 0..blocks {
             let (z, y) = (block / self.blocks, block % self.blocks);
             // The first byte of A that the block's threads read.
             let base = z * self.spread[1] + y * self.spread[0];
             for step in &steps {
-                for (part, row) in (0..tile).flat_map(|part| (0..8).map(move |row| (part, row))) {
+                let rows = (0..tile).flat_map(|part| (0..bits).map(move |row| (part, row)));
+                for (part, row) in rows {
                     for lane in 0..lanes {
                         let output = (block * tile + part) * lanes + lane;
-                        let byte = |byte: usize| taps.byte(output, *step, base, 4 * row + byte);
-                        bytes.extend((0..4).map(byte));
+                        let code = |at: usize| {
+                            let byte = taps.byte(output, *step, base, per * row + at);
+                            (u32::from(byte) & mask) << (at * bits)
+                        };
+                        let dword = (0..per).fold(0, |dword, at| dword | code(at));
+                        bytes.extend(dword.to_le_bytes());
                     }
                 }
             }
@@ -157,6 +169,20 @@ impl Plan {
             }
         }
         steps
+    }
+}
+
+/// Bits of the smallest codes that hold all weights.
+fn weight_bits(work: &Work<'_>, product: &Product) -> usize {
+    let fits = |bits: u32| {
+        let most = 1 << (bits - 1);
+        product.weights.iter().all(|&weight| (-most..most).contains(&i32::from(weight as u8 as i8)))
+    };
+    match work.inputs[0].0.numbers {
+        Numbers::Floats(_) => 8,
+        _ if fits(2) => 2,
+        _ if fits(4) => 4,
+        _ => 8,
     }
 }
 
