@@ -28,6 +28,8 @@ pub struct Cursor<'a> {
     source: SourceId,
     style: Style,
     position: usize,
+    /// Errors have no text: nobody reads them.
+    quiet: bool,
 }
 
 /// True for characters of identifiers: letters, digits and `_`.
@@ -38,7 +40,16 @@ pub fn is_word(character: char) -> bool {
 impl<'a> Cursor<'a> {
     /// A cursor at the start of a text.
     pub fn new(text: &'a str, source: SourceId, style: Style) -> Self {
-        Cursor { text, source, style, position: 0 }
+        Cursor { text, source, style, position: 0, quiet: false }
+    }
+
+    /// Says whether errors are read, which takes time to write.
+    pub(crate) fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// The byte offset in the text.
@@ -166,7 +177,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// `Q2101` when the text is not here.
     pub fn expect(&mut self, text: &str) -> Result<()> {
-        if self.eat(text) { Ok(()) } else { Err(self.expected(&format!("`{text}`"))) }
+        if self.eat(text) { Ok(()) } else { Err(self.expected_of(|| format!("`{text}`"))) }
     }
 
     /// Skips blanks up to the end of the statement.
@@ -230,10 +241,18 @@ impl<'a> Cursor<'a> {
 
     /// The error "expected X, found Y" (`Q2101`) at this place.
     pub fn expected(&self, what: &str) -> Diagnostic {
+        if self.quiet {
+            return Diagnostic::invalid("Q2101", String::new());
+        }
         let found = self.found();
         let end = self.position + self.peek_token().len();
         Diagnostic::invalid("Q2101", format!("expected {what}, found {found}"))
             .label(self.span(self.position, end), format!("expected {what}"))
+    }
+
+    /// As [`Cursor::expected`], of something that takes time to say.
+    pub(crate) fn expected_of(&self, what: impl FnOnce() -> String) -> Diagnostic {
+        if self.quiet { self.expected("") } else { self.expected(&what()) }
     }
 
     /// An error about the text from an earlier offset to here.

@@ -4,8 +4,8 @@ use crate::bits::{Bits, MAX_BITS};
 use crate::table::{FieldSpec, Row, Table, Term};
 use crate::template::{Fault, fault, range_of};
 use quincunx_diag::{Diagnostic, Result};
+use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::collections::HashMap;
 
 /// A field at its place: bits (lowest, number), low piece first.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Layout {
     pub(crate) fields: Vec<Field>,
     pub(crate) rows: Vec<RowLayout>,
     /// The field that all rows fix first, if there is one, and the rows of its values.
-    lead: Option<(usize, HashMap<i128, Vec<usize>>)>,
+    lead: Option<(usize, FxHashMap<i128, Vec<usize>>)>,
 }
 
 impl Layout {
@@ -144,9 +144,9 @@ impl Layout {
         }
     }
 
-    fn leads(&self) -> Option<(usize, HashMap<i128, Vec<usize>>)> {
+    fn leads(&self) -> Option<(usize, FxHashMap<i128, Vec<usize>>)> {
         let (name, _) = self.table.rows.first()?.matches.first()?;
-        let mut rows: HashMap<i128, Vec<usize>> = HashMap::new();
+        let mut rows: FxHashMap<i128, Vec<usize>> = FxHashMap::default();
         for (index, row) in self.table.rows.iter().enumerate() {
             let (_, value) = row.matches.first().filter(|(own, _)| own == name)?;
             rows.entry(*value).or_default().push(index);

@@ -4,8 +4,8 @@ use crate::cursor::Cursor;
 use crate::layout::Layout;
 use crate::template::Template;
 use quincunx_diag::Result;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -156,7 +156,7 @@ pub struct Table {
     /// The compiled syntaxes, filled at the first use.
     templates: OnceLock<Vec<Template>>,
     /// The rows of every mnemonic in table order, filled at the first use.
-    mnemonics: OnceLock<HashMap<&'static str, Vec<usize>>>,
+    mnemonics: OnceLock<FxHashMap<&'static str, Vec<usize>>>,
 }
 
 /// An instruction as data: the row of its table and its operand values.
@@ -220,9 +220,9 @@ impl Table {
     }
 
     /// The rows with this mnemonic.
-    pub fn find(&self, mnemonic: &str) -> impl Iterator<Item = (usize, &'static Row)> {
+    pub fn find(&self, mnemonic: &str) -> impl Iterator<Item = (usize, &'static Row)> + Clone {
         let index = self.mnemonics.get_or_init(|| {
-            let mut index: HashMap<&str, Vec<usize>> = HashMap::new();
+            let mut index: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
             for (row, spec) in self.rows.iter().enumerate() {
                 index.entry(spec.mnemonic).or_default().push(row);
             }

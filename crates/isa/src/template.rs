@@ -337,7 +337,7 @@ fn literal(text: &str, whole: bool, cursor: &mut Cursor<'_>) -> Result<()> {
     }
     let found = if whole { cursor.eat_word(text) } else { cursor.eat(text) };
     if !found {
-        return Err(cursor.expected(&format!("`{text}`")));
+        return Err(cursor.expected_of(|| format!("`{text}`")));
     }
     if text.ends_with([',', '(']) {
         cursor.skip_blanks();
@@ -351,7 +351,7 @@ fn number(operand: &Operand, cursor: &mut Cursor<'_>) -> Result<i128> {
         if cursor.position() > start {
             return error;
         }
-        cursor.expected(&format!("{} (a number)", operand.name))
+        cursor.expected_of(|| format!("{} (a number)", operand.name))
     })
 }
 
@@ -373,9 +373,9 @@ fn name(names: &[(&str, i128)], whole: bool, cursor: &mut Cursor<'_>) -> Result<
             Ok(number)
         }
         None => {
-            let expected = Kind::describe_names(names);
-            let hint = did_you_mean(cursor.peek_word(), names.iter().map(|&(name, _)| name));
-            Err(cursor.expected(&expected).help_if(hint))
+            let hint = || did_you_mean(cursor.peek_word(), names.iter().map(|&(name, _)| name));
+            let error = cursor.expected_of(|| Kind::describe_names(names));
+            Err(if cursor.is_quiet() { error } else { error.help_if(hint()) })
         }
     }
 }

@@ -47,21 +47,29 @@ impl Table {
         &self,
         cursor: &mut Cursor<'_>,
         layout: Option<&Layout>,
-        rows: impl Iterator<Item = (usize, &'t Row)>,
+        rows: impl Iterator<Item = (usize, &'t Row)> + Clone,
     ) -> Result<RawInst> {
         cursor.skip_blanks();
         let start = cursor.position();
+        // Most statements are instructions; errors are written for those that are not.
+        cursor.set_quiet(true);
+        for (row, spec) in rows.clone() {
+            let result = self.templates()[row].parse(row, spec, cursor, layout);
+            let end = cursor.position();
+            if let (Ok((values, _)), true) = (result, cursor.at_statement_end()) {
+                cursor.rewind(end);
+                cursor.set_quiet(false);
+                return Ok(RawInst { row, values });
+            }
+            cursor.rewind(start);
+        }
+        cursor.set_quiet(false);
         let mut best: Option<(usize, Result<RawInst>)> = None;
         for (row, spec) in rows {
             let result = self.templates()[row].parse(row, spec, cursor, layout);
             let end = cursor.position();
-            let is_whole = cursor.at_statement_end();
             cursor.rewind(start);
             let (reached, result) = match result {
-                Ok((values, _)) if is_whole => {
-                    cursor.rewind(end);
-                    return Ok(RawInst { row, values });
-                }
                 Ok((_, Some((reached, error)))) => (reached, Err(error)),
                 Ok((values, None)) => (end, Ok(RawInst { row, values })),
                 Err(error) => (end, Err(error)),

@@ -11,6 +11,7 @@ mod compile;
 pub mod files;
 mod golden;
 pub mod isa;
+pub mod latency;
 mod layout;
 mod options;
 mod ports;

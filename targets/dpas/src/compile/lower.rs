@@ -200,6 +200,7 @@ impl<'a> Work<'a> {
             _ => Ok(candidate),
         }
     }
+
     fn lanes(&self) -> usize {
         self.arch.platform.lanes() as usize
     }

@@ -20,6 +20,8 @@ pub(super) struct Product {
     /// For every output channel the rows and columns of the window, and the group's input channels
     /// innermost: the bits of codes or floats.
     pub(super) weights: Vec<u32>,
+    /// Bits of the smallest codes that hold all of them: 8, 4 or 2. Floats count as bytes.
+    pub(super) weight_bits: usize,
     /// What is added to the sums of every output channel: whole numbers, or bits of f32.
     pub(super) addends: Vec<i32>,
     /// What whole sums of every output channel mean; none of floats.
@@ -82,6 +84,7 @@ pub(super) fn product(
         inputs: 1,
         outputs: channels,
         weights: vec![one; channels * area],
+        weight_bits: 8,
         addends: vec![0; channels],
         sums,
         factor: 1.0 / divisor as f32,
@@ -177,7 +180,16 @@ fn of_weights(
         let weights = weights.collect();
         let addends = biases.iter().map(|&bias| (real(bias) as f32).to_bits() as i32).collect();
         let sums = Vec::new();
-        return Ok(Product { groups, inputs, outputs, weights, addends, sums, factor: 1.0 });
+        return Ok(Product {
+            groups,
+            inputs,
+            outputs,
+            weights,
+            weight_bits: 8,
+            addends,
+            sums,
+            factor: 1.0,
+        });
     }
     let Some((constant, quantiser)) =
         value.constant.as_ref().and_then(|constant| Some((constant, constant.quantiser.as_ref()?)))
@@ -207,7 +219,8 @@ fn of_weights(
     };
     let sums = scales.iter().zip(&biases).map(sum).collect::<Reason<Vec<Sum>>>()?;
     let addends = sums.iter().map(|sum| sum.whole).collect();
-    Product { groups, inputs, outputs, weights, addends, sums, factor: 1.0 }.with_zero(input)
+    Product { groups, inputs, outputs, weights, weight_bits: 8, addends, sums, factor: 1.0 }
+        .with_zero(input)
 }
 
 /// The value of a parameter for every output channel; `None` when it varies otherwise.
@@ -266,15 +279,18 @@ fn reals(value: &Value) -> Option<Vec<[f64; 2]>> {
 }
 
 impl Product {
-    /// Takes the zero point of the input into the addends, and checks that sums stay in 32 bits.
+    /// Takes the zero point of the input into the addends, checks that sums stay in 32 bits, and finds how
+    /// many bits the weights need.
     fn with_zero(mut self, codes: Codes) -> Reason<Product> {
         let length = (self.weights.len() / self.outputs.max(1)).max(1);
         let [low, high] = codes.range();
         let largest = i64::from(low.abs().max(high.abs()));
+        let (mut least, mut greatest) = (0, 0);
         for (channel, weights) in self.weights.chunks_exact(length).enumerate() {
             let (mut sum, mut most) = (0i64, 0i64);
             for &weight in weights {
                 let weight = i64::from(weight as u8 as i8);
+                (least, greatest) = (weight.min(least), weight.max(greatest));
                 sum += weight;
                 most += weight.abs();
             }
@@ -284,6 +300,11 @@ impl Product {
             }
             self.addends[channel] = addend as i32;
         }
+        self.weight_bits = match (least, greatest) {
+            (-2.., ..=1) => 2,
+            (-8.., ..=7) => 4,
+            _ => 8,
+        };
         Ok(self)
     }
 }

@@ -194,8 +194,11 @@ pub fn multiply(
     }
     part(bytes, operation.src1, shape.src1_bytes() as usize)?;
     part(a, 0, shape.src2_bytes() as usize)?;
-    for (_, range) in operation.footprints().iter().filter(|(name, _)| name.starts_with("src")) {
-        part(bytes, range.start, range.len())?;
+    if operation.scales.is_some() {
+        let scales = |name: &str| matches!(name, "src3" | "src4");
+        for (_, range) in operation.footprints().iter().filter(|(name, _)| scales(name)) {
+            part(bytes, range.start, range.len())?;
+        }
     }
     match (shape.weights, shape.weights.is_integer()) {
         _ if operation.scales.is_some() => {

@@ -8,7 +8,7 @@ mod memory;
 mod origin;
 
 pub use memory::{Buffer, Memory};
-pub use origin::{Asked, Origin, origin};
+pub use origin::{Asked, Origin, Touched, origin};
 
 use super::fast::kernel::Prepared;
 use super::float::Rules;
@@ -57,6 +57,11 @@ impl Kernel {
     /// Name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The machine with the kernel's registers.
+    pub(crate) fn arch(&self) -> &DpasArch {
+        &self.arch
     }
 
     /// Bytes of a register.

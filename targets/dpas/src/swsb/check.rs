@@ -23,10 +23,10 @@ use super::effects::{Effects, Unit, effects, in_accumulators, macro_fault, overl
 use crate::arch::DpasArch;
 use crate::isa::native::Native;
 use crate::isa::operands::{DEPENDENCY, TokenUse};
+use crate::latency::{MATH_PIPE, issue_cycles, product_latency, vector_cycles};
 use crate::program::{Item, Listing, Statement};
 use crate::shape::RowStride;
 use crate::simulate::lower::native_operation;
-use crate::time::{MATH_PIPE, issue_cycles, product_latency, vector_cycles};
 use quincunx_diag::Diagnostic;
 use std::ops::Range;
 use std::rc::Rc;

@@ -6,9 +6,9 @@
 
 use super::trace::{Access, Trace};
 use super::waits::{Done, Wait, Waits};
-use super::{MATH_PIPE, issue_cycles, product_latency, vector_cycles};
 use crate::arch::DpasArch;
 use crate::isa::vector::{Op, Terms};
+use crate::latency::{MATH_PIPE, issue_cycles, product_latency, vector_cycles};
 use crate::program::Statement;
 use crate::shape::RowStride;
 use crate::simulate::Step;

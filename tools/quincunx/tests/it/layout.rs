@@ -112,7 +112,7 @@ const NEEDED: &[&str] = &[
 /// Rooms that only one target has.
 const OWN_ROOMS: &[(&str, &[&str])] = &[
     ("dais", &["rtl", "tap", "words"]),
-    ("dpas", &["layout", "precision", "shape", "swsb"]),
+    ("dpas", &["latency", "layout", "precision", "shape", "swsb"]),
     ("npu", &["compare", "derive", "regions", "replay", "work", "writer"]),
     (
         "scamp",

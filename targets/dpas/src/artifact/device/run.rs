@@ -1,13 +1,16 @@
 //! Running the launches of a program on its buffers.
 
 use super::origins;
+use crate::arch::DpasArch;
 use crate::ports::buffers;
+use crate::program::Statement;
 use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
 use crate::shape::RowStride;
 use crate::simulate::fast::kernel::Prepared;
-use crate::simulate::launch::{self, Asked, Kernel, Limits, Memory, run, run_prepared};
+use crate::simulate::launch::{self, Asked, Kernel, Limits, Memory, Touched, run, run_prepared};
 use crate::simulate::{AlignedBytes, Rules};
+use crate::swsb::{Effects, Unit, effects};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
@@ -164,8 +167,11 @@ impl Launches {
         let Settings { origin, rules, stride, limit, .. } = self.settings;
         if let (Some((_, instruction)), None) = (origin.filter(|(at, _)| at == place), &self.origin)
         {
-            let asked = Asked { index: instruction, rules, stride, limit };
-            let place = (&*ready, &kernel.listing);
+            let asked = Asked { index: instruction, rules, limit };
+            let items = kernel.listing.items.iter();
+            let touched =
+                items.map(|item| touched(&item.statement, ready.arch(), stride)).collect();
+            let place = (&*ready, touched);
             let found = launch::origin(place, (&started, &self.memory), asked)?;
             let (buffers, grf) = ((&*self.device, &self.addresses), ready.grf_bytes());
             self.origin = found.map(|origin| {
@@ -245,6 +251,12 @@ impl Launches {
         }
         Ok(results)
     }
+}
+
+/// What an instruction reads and writes.
+fn touched(statement: &Statement, arch: &DpasArch, stride: RowStride) -> Touched {
+    let Effects { unit, reads, writes } = effects(statement, arch, stride);
+    Touched { known: unit != Unit::Unknown, reads, writes }
 }
 
 /// What the driver makes of outputs, by their names.

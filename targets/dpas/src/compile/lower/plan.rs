@@ -1,6 +1,6 @@
 //! How a product is cut into groups, steps and blocks of weights.
 
-use super::{Constants, Ending, Frame, Numbers, Product, Work, padded};
+use super::{Constants, Ending, Frame, Product, Work, padded};
 use crate::compile::kernel::product::STEP;
 use crate::compile::kernel::{End, Map, Tile, Unit};
 use crate::compile::place::SLACK;
@@ -68,7 +68,7 @@ impl Plan {
         let is_aligned =
             steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
         let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
-        let weight_bits = weight_bits(work, product);
+        let weight_bits = product.weight_bits;
         Plan { tile, loops, spread, blocks, groups, unit, is_run, weight_bits }
     }
 
@@ -169,20 +169,6 @@ impl Plan {
             }
         }
         steps
-    }
-}
-
-/// Bits of the smallest codes that hold all weights.
-fn weight_bits(work: &Work<'_>, product: &Product) -> usize {
-    let fits = |bits: u32| {
-        let most = 1 << (bits - 1);
-        product.weights.iter().all(|&weight| (-most..most).contains(&i32::from(weight as u8 as i8)))
-    };
-    match work.inputs[0].0.numbers {
-        Numbers::Floats(_) => 8,
-        _ if fits(2) => 2,
-        _ if fits(4) => 4,
-        _ => 8,
     }
 }
 

@@ -6,14 +6,11 @@
 
 use super::{Kernel, Launch, Memory, Runner, Stop, View, barrier, place};
 use crate::isa::vector::{Input, Receiver, Register};
-use crate::program::{Item, Listing};
-use crate::shape::RowStride;
 use crate::simulate::exec::{Operation, Step};
 use crate::simulate::float::Rules;
 use crate::simulate::message::{Fault, Space, Storage};
 use crate::simulate::state::AlignedBytes;
 use crate::simulate::thread::Thread;
-use crate::swsb::{Effects, Unit, effects};
 use quincunx_diag::Result;
 use std::ops::Range;
 
@@ -39,6 +36,17 @@ impl Origin {
     }
 }
 
+/// The bytes of registers that an instruction reads and writes.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    /// What it does is known.
+    pub known: bool,
+    /// Bytes that it reads.
+    pub reads: Vec<Range<usize>>,
+    /// Bytes that it writes.
+    pub writes: Vec<Range<usize>>,
+}
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
@@ -46,8 +54,6 @@ pub struct Asked {
     pub index: usize,
     /// Float arithmetic.
     pub rules: Rules,
-    /// How rows of A follow each other.
-    pub stride: RowStride,
     /// Most instructions of all threads.
     pub limit: u64,
 }
@@ -58,16 +64,15 @@ pub struct Asked {
 /// # Errors
 /// As [`run`](super::run).
 pub fn origin(
-    (kernel, listing): (&Kernel, &Listing),
+    (kernel, touched): (&Kernel, Vec<Touched>),
     (launch, memory): (&Launch<'_>, &Memory),
     asked: Asked,
 ) -> Result<Option<Origin>> {
-    let effects = |item: &Item| effects(&item.statement, &kernel.arch, asked.stride);
     let [x, y, z] = launch.groups;
     let groups = (0..z).flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
     let mut search = Search {
         kernel,
-        effects: listing.items.iter().map(effects).collect(),
+        touched,
         memory: memory.clone(),
         arguments: launch.arguments(),
         shared: vec![0; launch.slm_bytes],
@@ -152,13 +157,13 @@ impl Tagged {
     }
 
     /// Moves tags as an instruction will move values.
-    fn follow(&mut self, step: &Step, effects: &Effects, search: &mut Shared, kernel: &Kernel) {
-        if effects.unit == Unit::Unknown {
+    fn follow(&mut self, step: &Step, touched: &Touched, search: &mut Shared, kernel: &Kernel) {
+        if !touched.known {
             return self.tags.iter_mut().for_each(|tags| tags.fill(0));
         }
         let file = self.thread.grf.len();
-        let writes = || effects.writes.iter().filter(move |range| range.end <= file).cloned();
-        let Some(data) = data(step, &self.thread, effects) else {
+        let writes = || touched.writes.iter().filter(move |range| range.end <= file).cloned();
+        let Some(data) = data(step, &self.thread, touched) else {
             for range in writes() {
                 self.tags.iter_mut().for_each(|tags| tags[range.clone()].fill(0));
             }
@@ -186,7 +191,7 @@ impl Tagged {
 
 /// The bytes of registers that an instruction moves, or that stay where it does not write; `None` where it
 /// changes bytes, or writes over the addresses that it reads.
-fn data(step: &Step, thread: &Thread, effects: &Effects) -> Option<Vec<Range<usize>>> {
+fn data(step: &Step, thread: &Thread, touched: &Touched) -> Option<Vec<Range<usize>>> {
     let Step::Vector(terms) = step else { return None };
     let registers = |first: Option<u8>, count: u32| {
         let start = usize::from(first.unwrap_or(0)) * thread.grf_bytes;
@@ -200,12 +205,12 @@ fn data(step: &Step, thread: &Thread, effects: &Effects) -> Option<Vec<Range<usi
             (vec![registers(first, count.into())], registers(message.src0, addresses))
         }
         (None, Some(Input::Register { register: Register::Grf(_), .. })) if terms.is_copy() => {
-            (effects.reads.clone(), 0..0)
+            (touched.reads.clone(), 0..0)
         }
         _ => return None,
     };
     let file = thread.grf.len();
-    let all = read.into_iter().chain(effects.writes.iter().cloned());
+    let all = read.into_iter().chain(touched.writes.iter().cloned());
     let all: Vec<Range<usize>> = all.filter(|range| range.end <= file).collect();
     let apart = |range: &Range<usize>| range.end <= kept.start || kept.end <= range.start;
     all.iter().all(apart).then_some(all)
@@ -213,7 +218,7 @@ fn data(step: &Step, thread: &Thread, effects: &Effects) -> Option<Vec<Range<usi
 
 struct Search<'a> {
     kernel: &'a Kernel,
-    effects: Vec<Effects>,
+    touched: Vec<Touched>,
     memory: Memory,
     arguments: Vec<u8>,
     shared: Vec<u8>,
@@ -256,13 +261,13 @@ impl Search<'_> {
         let kernel = self.kernel;
         while !tagged.thread.ended {
             let index = tagged.thread.position();
-            if let (Some(step), Some(effects)) =
-                (kernel.program.steps.get(index), self.effects.get(index))
+            if let (Some(step), Some(touched)) =
+                (kernel.program.steps.get(index), self.touched.get(index))
             {
                 if let (true, Step::Multiply(operation)) = (index == self.index, step) {
                     return Ok(Some(*operation));
                 }
-                tagged.follow(step, effects, &mut self.tags, kernel);
+                tagged.follow(step, touched, &mut self.tags, kernel);
             }
             let mut view = View {
                 memory: &mut self.memory,
