@@ -4,12 +4,12 @@ use std::fmt;
 
 /// Most bits an instruction word can have.
 pub const MAX_BITS: u32 = 320;
-const WORDS: usize = (MAX_BITS / 64) as usize;
+pub(crate) const WORDS: usize = (MAX_BITS / 64) as usize;
 const BYTES: usize = (MAX_BITS / 8) as usize;
 
 /// An instruction word of up to [`MAX_BITS`] bits. Bit 0 is the low bit of byte 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Bits([u64; WORDS]);
+pub struct Bits(pub(crate) [u64; WORDS]);
 
 impl Bits {
     /// The word with all bits 0.
@@ -58,7 +58,7 @@ impl Bits {
 
     /// True when all bits are 0.
     pub fn is_zero(&self) -> bool {
-        self.0 == [0; WORDS]
+        self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
     /// The lowest bit that is 1.
@@ -104,7 +104,7 @@ impl fmt::Debug for Bits {
 }
 
 /// The low `width` bits set.
-fn mask(width: u32) -> u64 {
+pub(crate) fn mask(width: u32) -> u64 {
     if width >= 64 { u64::MAX } else { (1 << width) - 1 }
 }
 

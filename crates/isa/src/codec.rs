@@ -16,13 +16,12 @@ impl Table {
     /// internal error when instruction, table and layout do not belong together.
     pub fn encode(&self, inst: &RawInst, layout: &Layout) -> Result<Bits> {
         let (spec, row) = self.row_of(inst, layout)?;
-        for (index, &value) in inst.values.iter().enumerate() {
-            if let Some(fault) = layout.fault(inst.row, index, value) {
-                return Err(fault.diagnostic());
-            }
+        if let Some(problem) = row.fault(spec, &inst.values) {
+            return Err(problem);
         }
         let mut word = row.match_value.or(&row.rest);
-        let mut values = inst.values.clone();
+        let mut values = Values::new();
+        values.extend_from_slice(&inst.values);
         if let Some(Fixup { to_fields, .. }) = spec.fixup {
             to_fields(&mut values, layout)?;
         }
@@ -60,7 +59,8 @@ impl Table {
         }
         let index = layout.matching(word);
         let index = index.ok_or_else(|| self.unknown(word, layout))?;
-        let values = self.decode_operands(index, word, layout)?;
+        let mut inst = RawInst { row: index, values: Values::new() };
+        self.decode_operands(&mut inst, word, layout)?;
         let row = &layout.rows[index];
         let stray = word.without(&row.used).xor(&row.rest);
         let warnings = match stray.first_one() {
@@ -73,12 +73,12 @@ impl Table {
                 vec![problem.as_warning()]
             }
         };
-        Ok((RawInst { row: index, values }, warnings))
+        Ok((inst, warnings))
     }
 
-    fn decode_operands(&self, index: usize, word: &Bits, layout: &Layout) -> Result<Values> {
-        let (spec, row) = (&self.rows[index], &layout.rows[index]);
-        let mut values = Values::new();
+    fn decode_operands(&self, inst: &mut RawInst, word: &Bits, layout: &Layout) -> Result<()> {
+        let (spec, row) = (&self.rows[inst.row], &layout.rows[inst.row]);
+        let values = &mut inst.values;
         for (operand, &field) in spec.operands.iter().zip(&row.fields) {
             let Some(index) = field else {
                 // Only the fixup knows.
@@ -91,14 +91,9 @@ impl Table {
             values.push(value.ok_or_else(|| unknown_value(spec, operand, stored))?);
         }
         if let Some(Fixup { to_values, .. }) = spec.fixup {
-            to_values(&mut values, layout)?;
+            to_values(values, layout)?;
         }
-        for (operand_index, &value) in values.iter().enumerate() {
-            if let Some(fault) = layout.fault(index, operand_index, value) {
-                return Err(fault.diagnostic());
-            }
-        }
-        Ok(values)
+        row.fault(spec, values).map_or(Ok(()), Err)
     }
 
     fn row_of<'a>(

@@ -2,6 +2,7 @@
 
 use crate::codec::DOES_NOT_FIT;
 use quincunx_diag::{Diagnostic, Result, SourceId, Span};
+use std::fmt;
 
 /// How the text of a language looks between its words.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +29,12 @@ pub struct Cursor<'a> {
     source: SourceId,
     style: Style,
     position: usize,
-    /// Errors have no text: nobody reads them.
-    quiet: bool,
+    /// True while rows are tried: the errors of those that fail say nothing then, which is fast.
+    pub(crate) silent: bool,
 }
 
 /// True for characters of identifiers: letters, digits and `_`.
+#[inline]
 pub fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
@@ -40,19 +42,11 @@ pub fn is_word(character: char) -> bool {
 impl<'a> Cursor<'a> {
     /// A cursor at the start of a text.
     pub fn new(text: &'a str, source: SourceId, style: Style) -> Self {
-        Cursor { text, source, style, position: 0, quiet: false }
-    }
-
-    /// Says whether errors are read, which takes time to write.
-    pub(crate) fn set_quiet(&mut self, quiet: bool) {
-        self.quiet = quiet;
-    }
-
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet
+        Cursor { text, source, style, position: 0, silent: false }
     }
 
     /// The byte offset in the text.
+    #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
@@ -65,8 +59,31 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text from here on.
+    #[inline]
     pub fn rest(&self) -> &'a str {
         &self.text[self.position..]
+    }
+
+    /// The byte at so many bytes from here; 0 behind the end.
+    fn byte(&self, ahead: usize) -> u8 {
+        self.text.as_bytes().get(self.position + ahead).copied().unwrap_or(0)
+    }
+
+    /// True if a text is here. Most are so short that a loop is faster than a call.
+    #[inline]
+    pub(crate) fn is_at(&self, text: &str) -> bool {
+        let rest = &self.text.as_bytes()[self.position..];
+        rest.len() >= text.len() && rest.iter().zip(text.as_bytes()).all(|(a, b)| a == b)
+    }
+
+    /// True if a text is here and is not the beginning of a longer word.
+    pub(crate) fn is_at_word(&self, text: &str) -> bool {
+        self.is_at(text)
+            && !(text.ends_with(is_word) && self.rest()[text.len()..].starts_with(is_word))
+    }
+
+    fn is_at_comment(&self) -> bool {
+        self.style.comments.iter().any(|comment| self.is_at(comment))
     }
 
     /// The rest of the line, without the end of the line; comments are included.
@@ -85,6 +102,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next character.
+    #[inline]
     pub fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
@@ -110,10 +128,10 @@ impl<'a> Cursor<'a> {
     /// Skips blanks and a comment, but not the end of the line. True if it skipped anything.
     pub fn skip_blanks(&mut self) -> bool {
         let start = self.position;
-        while matches!(self.peek(), Some(' ' | '\t' | '\r')) {
+        while matches!(self.byte(0), b' ' | b'\t' | b'\r') {
             self.position += 1;
         }
-        if self.style.comments.iter().any(|comment| self.rest().starts_with(comment)) {
+        if self.is_at_comment() {
             self.position += self.rest().find('\n').unwrap_or(self.rest().len());
         }
         self.position > start
@@ -157,8 +175,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a text if it is here.
+    #[inline]
     pub fn eat(&mut self, text: &str) -> bool {
-        let found = self.rest().starts_with(text);
+        let found = self.is_at(text);
         if found {
             self.position += text.len();
         }
@@ -166,18 +185,22 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a text if it is here and is not the beginning of a longer word.
+    #[inline]
     pub fn eat_word(&mut self, text: &str) -> bool {
-        let longer = text.ends_with(is_word)
-            && self.rest().strip_prefix(text).is_some_and(|rest| rest.starts_with(is_word));
-        !longer && self.eat(text)
+        let found = self.is_at_word(text);
+        if found {
+            self.position += text.len();
+        }
+        found
     }
 
     /// Takes a text.
     ///
     /// # Errors
     /// `Q2101` when the text is not here.
+    #[inline]
     pub fn expect(&mut self, text: &str) -> Result<()> {
-        if self.eat(text) { Ok(()) } else { Err(self.expected_of(|| format!("`{text}`"))) }
+        if self.eat(text) { Ok(()) } else { Err(self.expected(format_args!("`{text}`"))) }
     }
 
     /// Skips blanks up to the end of the statement.
@@ -191,7 +214,12 @@ impl<'a> Cursor<'a> {
     /// The word (letters, digits, `_`) that starts here; may be empty.
     pub fn peek_word(&self) -> &'a str {
         let rest = self.rest();
-        &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]
+        let end = |byte: &u8| !(byte.is_ascii_alphanumeric() || *byte == b'_');
+        let end = rest.as_bytes().iter().position(end).unwrap_or(rest.len());
+        match self.byte(end) {
+            ..0x80 => &rest[..end],
+            _ => &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())],
+        }
     }
 
     /// Takes an identifier: a word that does not start with a digit.
@@ -213,12 +241,23 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// `Q2101` when there is none, `Q2104` when it does not fit 128 bits.
     pub fn integer(&mut self) -> Result<i128> {
+        let rest = &self.text.as_bytes()[self.position..];
+        let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        // Most numbers are like this.
+        if (1..=15).contains(&length) && !matches!(rest.get(length), Some(b'x' | b'X')) {
+            self.position += length;
+            let value = |sum: u64, byte: &u8| 10 * sum + u64::from(byte - b'0');
+            return Ok(rest[..length].iter().fold(0, value).into());
+        }
+        self.any_integer()
+    }
+
+    fn any_integer(&mut self) -> Result<i128> {
         let start = self.position;
         let negative = self.eat("-");
-        let hexadecimal = ["0x", "0X"].iter().any(|prefix| {
-            let rest = self.rest().strip_prefix(prefix);
-            rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit()))
-        });
+        let hexadecimal = self.byte(0) == b'0'
+            && matches!(self.byte(1), b'x' | b'X')
+            && self.byte(2).is_ascii_hexdigit();
         let radix = if hexadecimal { 16 } else { 10 };
         self.position += if hexadecimal { 2 } else { 0 };
         let rest = self.rest();
@@ -228,10 +267,6 @@ impl<'a> Cursor<'a> {
             return Err(self.expected("a number"));
         }
         self.position += digits.len();
-        // Most numbers are small, and those of 128 bits take long.
-        if let (10, 1..=9, Ok(small)) = (radix, digits.len(), digits.parse::<u32>()) {
-            return Ok(if negative { -i128::from(small) } else { small.into() });
-        }
         let magnitude = i128::from_str_radix(digits, radix).map_err(|_| {
             Diagnostic::invalid("Q2104", "the number does not fit 128 bits")
                 .label(self.span_from(start), "too big")
@@ -240,19 +275,15 @@ impl<'a> Cursor<'a> {
     }
 
     /// The error "expected X, found Y" (`Q2101`) at this place.
-    pub fn expected(&self, what: &str) -> Diagnostic {
-        if self.quiet {
-            return Diagnostic::invalid("Q2101", String::new());
+    #[cold]
+    pub fn expected(&self, what: impl fmt::Display) -> Diagnostic {
+        if self.silent {
+            return Diagnostic::invalid("Q2101", "");
         }
         let found = self.found();
         let end = self.position + self.peek_token().len();
         Diagnostic::invalid("Q2101", format!("expected {what}, found {found}"))
             .label(self.span(self.position, end), format!("expected {what}"))
-    }
-
-    /// As [`Cursor::expected`], of something that takes time to say.
-    pub(crate) fn expected_of(&self, what: impl FnOnce() -> String) -> Diagnostic {
-        if self.quiet { self.expected("") } else { self.expected(&what()) }
     }
 
     /// An error about the text from an earlier offset to here.
@@ -262,6 +293,9 @@ impl<'a> Cursor<'a> {
         message: impl Into<String>,
         start: usize,
     ) -> Diagnostic {
+        if self.silent {
+            return Diagnostic::invalid(code, "");
+        }
         Diagnostic::invalid(code, message).label(self.span_from(start), "")
     }
 
@@ -282,8 +316,7 @@ impl<'a> Cursor<'a> {
 
     fn found(&self) -> String {
         let token = self.peek_token();
-        let comment = self.style.comments.iter().any(|comment| self.rest().starts_with(comment));
-        if token.is_empty() || comment {
+        if token.is_empty() || self.is_at_comment() {
             return "the end of the line".to_owned();
         }
         // A word of unbounded length is no help in a message.

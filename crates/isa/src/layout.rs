@@ -1,18 +1,34 @@
 //! Where the fields of a table lie in the instruction word, for one set of machine parameters.
 
-use crate::bits::{Bits, MAX_BITS};
+use crate::bits::{Bits, MAX_BITS, mask};
 use crate::table::{FieldSpec, Row, Table, Term};
-use crate::template::{Fault, fault, range_of};
+use crate::template::{fault, range_of};
 use quincunx_diag::{Diagnostic, Result};
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-/// A field at its place: bits (lowest, number), low piece first.
+/// A field at its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    pub(crate) pieces: SmallVec<[(u32, u32); 2]>,
+    /// Bits (lowest, number), low piece first.
+    pieces: SmallVec<[(u32, u32); 2]>,
+    runs: Vec<Run>,
     width: u32,
     signed: bool,
+    /// The smallest and the largest number it holds.
+    range: (i128, i128),
+}
+
+/// Bits of a field that lie side by side in 64 bits of the instruction word.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    word: usize,
+    /// The lowest bit in those 64.
+    at: u32,
+    /// The lowest bit in the value.
+    shift: u32,
+    /// As many ones as bits.
+    mask: u64,
 }
 
 /// What encoding and decoding need to know of a row.
@@ -28,7 +44,7 @@ pub(crate) struct RowLayout {
     /// Field index of each operand.
     pub(crate) fields: SmallVec<[Option<usize>; 8]>,
     /// Limits of the values of each operand.
-    ranges: Vec<(i128, i128)>,
+    pub(crate) ranges: Vec<(i128, i128)>,
 }
 
 /// The layout of a table for one set of machine parameters.
@@ -53,14 +69,15 @@ impl Layout {
     /// that decoding could not tell apart.
     pub fn resolve(table: &'static Table, params: &dyn Fn(&str) -> Option<u32>) -> Result<Layout> {
         let mut resolver = Resolver { table, source: params, params: Vec::new() };
+        // First, so that their indices are those of the table.
+        for name in table.params {
+            resolver.param(name)?;
+        }
         let bits = resolver.term(table.bits)?;
         if bits > MAX_BITS {
             let message = format!("a {} instruction would have {bits} bits", table.machine);
             return Err(Diagnostic::unsupported("Q2121", message)
                 .with_note(format!("an instruction has at most {MAX_BITS} bits")));
-        }
-        for name in table.params {
-            resolver.param(name)?;
         }
         let fields = table.fields.iter().map(|spec| resolver.field(spec, bits));
         let fields = fields.collect::<Result<_>>()?;
@@ -102,6 +119,14 @@ impl Layout {
         self.params.iter().find(|(key, _)| *key == name).map(|&(_, value)| value)
     }
 
+    /// The parameter with this index in the table's `params`, which must all differ.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn param_at(&self, index: usize) -> u32 {
+        self.params[index].1
+    }
+
     /// Width of a field in bits.
     pub fn width(&self, field: &str) -> Option<u32> {
         self.find(field).map(|index| self.fields[index].width)
@@ -134,7 +159,7 @@ impl Layout {
     pub(crate) fn matching(&self, word: &Bits) -> Option<usize> {
         let matches = |&index: &usize| {
             let row = &self.rows[index];
-            word.and(&row.match_mask) == row.match_value
+            word.and(&row.match_mask).xor(&row.match_value).is_zero()
         };
         match &self.lead {
             Some((field, rows)) => {
@@ -152,12 +177,6 @@ impl Layout {
             rows.entry(*value).or_default().push(index);
         }
         Some((self.find(name)?, rows))
-    }
-
-    /// What is wrong with the value of an operand, if anything.
-    pub(crate) fn fault(&self, row: usize, operand: usize, value: i128) -> Option<Fault> {
-        let spec = self.table.rows.get(row)?;
-        fault(spec, spec.operands.get(operand)?, value, self.range(row, operand)?)
     }
 
     fn find(&self, field: &str) -> Option<usize> {
@@ -237,38 +256,75 @@ impl RowLayout {
             ranges: Vec::new(),
         }
     }
+
+    /// The error for the first value that an operand cannot have, if there is one.
+    pub(crate) fn fault(&self, spec: &Row, values: &[i128]) -> Option<Diagnostic> {
+        let mut operands = spec.operands.iter().zip(&self.ranges).zip(values);
+        operands
+            .find_map(|((operand, &range), &value)| fault(spec, operand, value, range))
+            .map(|fault| fault.diagnostic())
+    }
 }
 
 impl Field {
+    fn new(signed: bool) -> Field {
+        Field { pieces: SmallVec::new(), runs: Vec::new(), width: 0, signed, range: (0, 0) }
+    }
+
     /// Reads the field.
     pub(crate) fn get(&self, word: &Bits) -> i128 {
-        let (mut value, mut shift) = (0i128, 0u32);
-        for &(at, width) in &self.pieces {
-            value |= i128::from(word.get(at, width)) << shift;
-            shift += width;
-        }
+        let parts = self.runs.iter().map(|run| (word.0[run.word] >> run.at & run.mask, run.shift));
+        // Most fields are narrow, and shifts of 128 bits take long.
+        let value = match self.width {
+            ..=64 => parts.fold(0, |sum, (part, shift)| sum | part << shift).into(),
+            _ => parts.fold(0, |sum, (part, shift)| sum | i128::from(part) << shift),
+        };
         if self.signed && self.width > 0 {
             let unused = 128 - self.width;
-            value = value << unused >> unused;
+            return value << unused >> unused;
         }
         value
     }
 
     /// Writes the field; bits of the value past its width are dropped.
-    pub(crate) fn set(&self, word: &mut Bits, mut value: i128) {
-        for &(at, width) in &self.pieces {
-            word.set(at, width, value as u64);
-            value >>= width;
+    pub(crate) fn set(&self, bits: &mut Bits, value: i128) {
+        for run in &self.runs {
+            let part = match self.width {
+                ..=64 => value as u64 >> run.shift,
+                _ => (value >> run.shift) as u64,
+            };
+            let word = &mut bits.0[run.word];
+            *word = *word & !(run.mask << run.at) | (part & run.mask) << run.at;
         }
+    }
+
+    /// Appends bits of the word.
+    fn push(&mut self, mut at: u32, mut width: u32) {
+        self.pieces.push((at, width));
+        while width > 0 {
+            let (word, low) = ((at / 64) as usize, at % 64);
+            let own = width.min(64 - low);
+            match self.runs.last_mut() {
+                // The next bit of the same word.
+                Some(run) if run.word == word && run.at + run.mask.count_ones() == low => {
+                    run.mask |= mask(own) << run.mask.count_ones();
+                }
+                _ => self.runs.push(Run { word, at: low, shift: self.width, mask: mask(own) }),
+            }
+            self.width += own;
+            at += own;
+            width -= own;
+        }
+        self.range = match (self.width, self.signed) {
+            (0, _) => (0, 0),
+            (width, true) => (-(1 << (width - 1)), (1 << (width - 1)) - 1),
+            (width, false) => (0, i128::MAX >> (127 - width)),
+        };
     }
 
     /// The smallest and the largest number it holds.
     pub(crate) fn range(&self) -> (i128, i128) {
-        match (self.width, self.signed) {
-            (0, _) => (0, 0),
-            (width, true) => (-(1 << (width - 1)), (1 << (width - 1)) - 1),
-            (width, false) => (0, i128::MAX >> (127 - width)),
-        }
+        self.range
     }
 
     pub(crate) fn holds(&self, value: i128) -> bool {
@@ -314,7 +370,7 @@ impl Resolver<'_> {
 
     fn field(&mut self, spec: &FieldSpec, bits: u32) -> Result<Field> {
         let (machine, name) = (self.table.machine, spec.name);
-        let mut field = Field { pieces: SmallVec::new(), width: 0, signed: spec.signed };
+        let mut field = Field::new(spec.signed);
         let mut taken = Bits::ZERO;
         for piece in spec.pieces {
             let (at, width) = (self.term(piece.at)?, self.term(piece.width)?);
@@ -331,15 +387,15 @@ impl Resolver<'_> {
                 let message = format!("field {name} of {machine} cannot have {width} bits at {at}");
                 return Err(Diagnostic::unsupported("Q2122", message).with_note(note));
             }
-            let piece = Field { pieces: smallvec![(at, width)], width, signed: false };
+            let mut piece = Field::new(false);
+            piece.push(at, width);
             if !taken.and(&piece.mask()).is_zero() {
                 return Err(Diagnostic::bug(format!(
                     "table {machine}: field {name} has a bit twice"
                 )));
             }
             taken = taken.or(&piece.mask());
-            field.pieces.push((at, width));
-            field.width += width;
+            field.push(at, width);
         }
         if spec.rest != 0 && !field.holds(spec.rest) {
             return Err(cannot_hold(self.table, name, &field, spec.rest));

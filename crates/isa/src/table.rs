@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// Operand values of one instruction, in the order of the row's operands.
-pub type Values<T = i128> = SmallVec<[T; 8]>;
+pub type Values<T = i128> = SmallVec<[T; 18]>;
 
 /// A number of a field position that may depend on the machine's parameters.
 #[derive(Clone, Copy, Debug)]
@@ -242,7 +242,12 @@ impl Table {
                 Ok(template) => template,
                 Err(problem) => panic!("table {}, row {}: {problem}", self.machine, row.name),
             };
-            self.rows.iter().map(compile).collect()
+            let mut templates: Vec<Template> = self.rows.iter().map(compile).collect();
+            for row in 1..templates.len() {
+                let (above, own) = templates.split_at_mut(row);
+                own[0].share(&self.rows[row], &above[row - 1], &self.rows[row - 1]);
+            }
+            templates
         })
     }
 
@@ -319,6 +324,16 @@ impl Kind {
             Kind::Names(names) => Kind::describe_names(names),
             Kind::Flag => "flag".to_owned(),
             Kind::Custom(custom) => custom.name.to_owned(),
+        }
+    }
+
+    fn is(&self, other: &Kind) -> bool {
+        match (self, other) {
+            (Kind::Biased(own), Kind::Biased(other)) => own == other,
+            (Kind::Scaled(own), Kind::Scaled(other)) => own == other,
+            (Kind::Names(own), Kind::Names(other)) => own == other,
+            (Kind::Custom(own), Kind::Custom(other)) => std::ptr::eq(*own, *other),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }
 
@@ -405,6 +420,14 @@ impl FieldSpec {
 }
 
 impl Operand {
+    /// True if a text is the same value of another operand, or of neither.
+    pub(crate) fn reads_as(&self, other: &Operand) -> bool {
+        self.field == other.field
+            && self.range == other.range
+            && self.converted == other.converted
+            && self.kind.is(&other.kind)
+    }
+
     /// An operand stored in a field. Name and documentation come from the row.
     pub const fn at(field: &'static str, kind: Kind) -> Operand {
         Operand { field: Some(field), ..Operand::free(kind) }

@@ -5,7 +5,6 @@ use crate::cursor::{Cursor, is_word};
 use crate::layout::Layout;
 use crate::table::{Kind, Operand, Row, Values};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
-use smallvec::smallvec;
 use std::fmt::Write as _;
 
 /// What stands for the mnemonic in a syntax, behind its brace.
@@ -15,21 +14,51 @@ const MNEMONIC: &str = "mnemonic}";
 #[derive(Debug)]
 pub(crate) struct Template {
     elements: Vec<Element>,
+    /// The values of the operands that are not in a text.
+    defaults: Values,
+    /// Elements at the start that read the same in the row above.
+    shared: usize,
 }
 
-/// Why an optional group is not there although the text begins like it, and where they part. This
-/// is the best error if the statement does not end after the instruction.
-pub(crate) type Missed = Option<(usize, Diagnostic)>;
+/// Why a text is not what a syntax says: a literal that is not here, for which no message is made
+/// unless somebody reads it, or the error of an operand.
+pub(crate) enum Failure<'t> {
+    Literal(&'t str),
+    Operand(Diagnostic),
+}
+
+impl Failure<'_> {
+    /// The error; the cursor is where it arose.
+    pub(crate) fn diagnostic(self, cursor: &Cursor<'_>) -> Diagnostic {
+        match self {
+            Failure::Literal(text) => cursor.expected(format_args!("`{text}`")),
+            Failure::Operand(error) => error,
+        }
+    }
+}
+
+/// Why an optional group is not there although the text may begin like it, and where they part. This
+/// is the best error if the statement goes on after the instruction, but not up to there.
+pub(crate) type Missed<'t> = Option<(usize, Failure<'t>)>;
 
 /// `whole` is true where a word must end: "add" followed by a blank does not match "adder", but
 /// the "r" of "r12" needs no end of a word after it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum Element {
     Blank,
     Literal { text: String, whole: bool },
     Operand { index: usize, whole: bool },
-    Flag { index: usize, body: Vec<Element> },
-    Group(Vec<Element>),
+    Flag { index: usize, body: Body },
+    Group(Body),
+}
+
+/// Elements that may be missing.
+#[derive(Debug, PartialEq)]
+struct Body {
+    elements: Vec<Element>,
+    /// How many of them it is recognised by: the text before its first operand, or that operand if
+    /// there is no text before it.
+    lead: usize,
 }
 
 impl Template {
@@ -38,7 +67,8 @@ impl Template {
         let mut compiler = Compiler { row, rest: row.syntax };
         let mut elements = compiler.sequence(None)?;
         mark_whole(&mut elements, false);
-        Ok(Template { elements })
+        let defaults = row.operands.iter().map(|operand| operand.default.unwrap_or(0)).collect();
+        Ok(Template { elements, defaults, shared: 0 })
     }
 
     /// How often the operand with this index is written.
@@ -55,30 +85,17 @@ impl Template {
         !self.elements.iter().any(required)
     }
 
-    /// Reads one instruction. On an error the cursor is where the error is.
-    pub(crate) fn parse(
-        &self,
-        row: usize,
-        spec: &Row,
-        cursor: &mut Cursor<'_>,
-        layout: Option<&Layout>,
-    ) -> Result<(Values, Missed)> {
-        let mut values: Values = smallvec![0; spec.operands.len()];
-        for (value, operand) in values.iter_mut().zip(spec.operands) {
-            *value = operand.default.unwrap_or(0);
-        }
-        let mut parser = Parser { row, spec, layout, values, missed: None };
-        let result = parser.sequence(&self.elements, cursor);
-        let mut next = cursor.clone();
-        next.skip_blanks();
-        let missed = parser.missed.filter(|&(reached, _)| reached > next.position());
-        match (result, missed) {
-            (Ok(()), missed) => Ok((parser.values, missed)),
-            (Err(_), Some((reached, error))) => {
-                cursor.rewind(reached);
-                Err(error)
-            }
-            (Err(error), None) => Err(error),
+    /// Notes how far the row reads the same as the one above it.
+    pub(crate) fn share(&mut self, spec: &Row, above: &Template, row_above: &Row) {
+        let operands = spec.operands.iter().zip(row_above.operands);
+        let alike: Vec<bool> = operands.map(|(own, other)| own.reads_as(other)).collect();
+        let is_shared = |own: &Element, other: &Element| {
+            let differs = |index| mentions(std::slice::from_ref(own), index) > 0 && !alike[index];
+            own == other && !(0..alike.len()).any(differs)
+        };
+        let pairs = self.elements.iter().zip(&above.elements);
+        if self.defaults == above.defaults {
+            self.shared = pairs.take_while(|(own, other)| is_shared(own, other)).count();
         }
     }
 
@@ -93,7 +110,7 @@ fn mentions(elements: &[Element], wanted: usize) -> usize {
         Element::Operand { index, .. } | Element::Flag { index, .. } => {
             usize::from(*index == wanted)
         }
-        Element::Group(body) => mentions(body, wanted),
+        Element::Group(body) => mentions(&body.elements, wanted),
         _ => 0,
     };
     elements.iter().map(count).sum()
@@ -131,7 +148,7 @@ impl Compiler<'_> {
                     }
                     '{' => elements.push(self.operand()?),
                     '[' if end.is_none() => {
-                        elements.push(Element::Group(self.sequence(Some(']'))?))
+                        elements.push(Element::Group(Body::new(self.sequence(Some(']'))?)))
                     }
                     '[' | ']' | '}' => return Err(format!("the syntax has a stray `{next}`")),
                     _ => push_literal(&mut elements, next),
@@ -154,8 +171,8 @@ impl Compiler<'_> {
                 return Err(format!("operand {name} is not a flag"));
             }
             self.rest = rest;
-            let body = self.sequence(Some('}'))?;
-            if body.iter().any(|e| !matches!(e, Element::Blank | Element::Literal { .. })) {
+            let body = Body::new(self.sequence(Some('}'))?);
+            if !body.is_plain() {
                 return Err(format!("the text of flag {name} is not plain"));
             }
             return Ok(Element::Flag { index, body });
@@ -187,8 +204,8 @@ fn mark_whole(elements: &mut [Element], mut glued: bool) {
                 glued = true;
             }
             Element::Flag { body, .. } | Element::Group(body) => {
-                mark_whole(body, glued);
-                glued |= match body.first() {
+                mark_whole(&mut body.elements, glued);
+                glued |= match body.elements.first() {
                     Some(Element::Literal { text, .. }) => text.starts_with(is_word),
                     Some(Element::Operand { .. }) => true,
                     _ => false,
@@ -198,59 +215,128 @@ fn mark_whole(elements: &mut [Element], mut glued: bool) {
     }
 }
 
-/// Length of the part of an optional body by which it is recognised: the text before its first
-/// operand, or that operand if there is no text before it.
-fn lead(body: &[Element]) -> usize {
-    let is_text = |element: &Element| matches!(element, Element::Literal { .. });
-    let plain = |element: &&Element| is_text(element) || matches!(element, Element::Blank);
-    let length = body.iter().take_while(plain).count();
-    if body[..length].iter().any(is_text) { length } else { body.len().min(length + 1) }
-}
-
-struct Parser<'a> {
-    row: usize,
-    spec: &'a Row,
-    layout: Option<&'a Layout>,
-    values: Values,
-    missed: Missed,
-}
-
-impl Parser<'_> {
-    fn sequence(&mut self, elements: &[Element], cursor: &mut Cursor<'_>) -> Result<()> {
-        elements.iter().try_for_each(|element| self.element(element, cursor))
+impl Element {
+    fn is_text(&self) -> bool {
+        matches!(self, Element::Literal { .. })
     }
 
-    fn element(&mut self, element: &Element, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn is_plain(&self) -> bool {
+        self.is_text() || matches!(self, Element::Blank)
+    }
+}
+
+impl Body {
+    fn new(elements: Vec<Element>) -> Body {
+        let plain = elements.iter().take_while(|element| element.is_plain()).count();
+        let has_text = elements[..plain].iter().any(Element::is_text);
+        let lead = if has_text { plain } else { elements.len().min(plain + 1) };
+        Body { elements, lead }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.elements.iter().all(Element::is_plain)
+    }
+}
+
+/// Reads instructions, row after row. A row begins where the row above it failed, as far as the two
+/// read the same.
+pub(crate) struct Parser<'t> {
+    layout: Option<&'t Layout>,
+    row: usize,
+    spec: &'t Row,
+    pub(crate) values: Values,
+    pub(crate) failure: Option<Failure<'t>>,
+    pub(crate) missed: Missed<'t>,
+    /// The element in which the row failed, and where that begins.
+    failed: Option<(usize, usize)>,
+}
+
+impl<'t> Parser<'t> {
+    pub(crate) fn new(row: &'t Row, layout: Option<&'t Layout>) -> Parser<'t> {
+        let values = Values::new();
+        Parser { layout, row: 0, spec: row, values, failure: None, missed: None, failed: None }
+    }
+
+    /// Reads an instruction of a row. The cursor is where it ends or where the error is. Where it
+    /// gives false, as the functions that it calls, there is a `failure`.
+    pub(crate) fn read(
+        &mut self,
+        row: usize,
+        spec: &'t Row,
+        template: &'t Template,
+        cursor: &mut Cursor<'_>,
+    ) -> bool {
+        let above = self.failed.take().filter(|_| row == self.row + 1);
+        let first = match above.filter(|(element, _)| (1..=template.shared).contains(element)) {
+            Some((element, at)) => {
+                cursor.rewind(at);
+                element
+            }
+            None => {
+                self.values.clear();
+                self.values.extend_from_slice(&template.defaults);
+                self.missed = None;
+                0
+            }
+        };
+        (self.row, self.spec, self.failure) = (row, spec, None);
+        for (index, element) in template.elements.iter().enumerate().skip(first) {
+            let start = cursor.position();
+            if !self.element(element, cursor) {
+                // Of a group a part may have been read.
+                let is_clean = element.is_plain() || matches!(element, Element::Operand { .. });
+                self.failed = is_clean.then_some((index, start));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn element(&mut self, element: &'t Element, cursor: &mut Cursor<'_>) -> bool {
         match element {
             Element::Blank => {
                 cursor.skip_blanks();
-                Ok(())
+                true
             }
-            Element::Literal { text, whole } => literal(text, *whole, cursor),
-            Element::Operand { index, whole } => self.operand(*index, *whole, cursor),
+            Element::Literal { text, whole } => {
+                literal(text, *whole, cursor) || self.fail(Failure::Literal(text))
+            }
+            Element::Operand { index, whole } => match self.operand(*index, *whole, cursor) {
+                Ok(()) => true,
+                Err(error) => self.fail(Failure::Operand(error)),
+            },
             Element::Flag { index, body } => {
-                let present = self.optional(body, cursor)?;
-                self.values[*index] = i128::from(present);
-                Ok(())
+                let is_there = self.lead(body, cursor);
+                self.values[*index] = i128::from(is_there);
+                !is_there || self.rest(body, cursor)
             }
-            Element::Group(body) => self.optional(body, cursor).map(|_| ()),
+            Element::Group(body) => !self.lead(body, cursor) || self.rest(body, cursor),
         }
     }
 
-    /// Takes a body, unless its lead is not here; then it takes nothing and notes why.
-    fn optional(&mut self, body: &[Element], cursor: &mut Cursor<'_>) -> Result<bool> {
+    fn fail(&mut self, failure: Failure<'t>) -> bool {
+        self.failure = Some(failure);
+        false
+    }
+
+    /// Takes the lead of a body, unless it is not here; then this takes nothing and notes why.
+    fn lead(&mut self, body: &'t Body, cursor: &mut Cursor<'_>) -> bool {
         let start = cursor.position();
-        let (lead, rest) = body.split_at(lead(body));
-        if let Err(error) = self.sequence(lead, cursor) {
+        let is_there = body.elements[..body.lead].iter().all(|lead| self.element(lead, cursor));
+        if !is_there {
             let reached = cursor.position();
+            let failure = self.failure.take();
             if self.missed.as_ref().is_none_or(|&(furthest, _)| reached > furthest) {
-                self.missed = Some((reached, error));
+                self.missed = failure.map(|failure| (reached, failure));
             }
             cursor.rewind(start);
-            return Ok(false);
         }
-        self.sequence(rest, cursor)?;
-        Ok(true)
+        is_there
+    }
+
+    /// Takes what is behind the lead of a body.
+    fn rest(&mut self, body: &'t Body, cursor: &mut Cursor<'_>) -> bool {
+        body.elements[body.lead..].iter().all(|element| self.element(element, cursor))
     }
 
     fn operand(&mut self, index: usize, whole: bool, cursor: &mut Cursor<'_>) -> Result<()> {
@@ -261,11 +347,9 @@ impl Parser<'_> {
             Kind::Custom(custom) => (custom.parse)(cursor)?,
             _ => number(operand, cursor)?,
         };
-        let fault = match self.layout {
-            Some(layout) => layout.fault(self.row, index, value),
-            None => fault(self.spec, operand, value, range_of(operand, None)),
-        };
-        if let Some(fault) = fault {
+        let range = self.layout.and_then(|layout| layout.range(self.row, index));
+        let range = range.unwrap_or_else(|| range_of(operand, None));
+        if let Some(fault) = fault(self.spec, operand, value, range) {
             let span = cursor.span_from(start);
             return Err(fault.diagnostic().label(span, format!("expected {}", fault.expected)));
         }
@@ -288,16 +372,20 @@ impl Fault {
 }
 
 /// What is wrong with the value of an operand, if anything.
+#[inline]
 pub(crate) fn fault(
     row: &Row,
     operand: &Operand,
     value: i128,
-    (low, high): (i128, i128),
+    range: (i128, i128),
 ) -> Option<Fault> {
+    let is_legal = (range.0..=range.1).contains(&value) && operand.kind.has(value);
+    (!is_legal).then(|| fault_of(row, operand, value, range))
+}
+
+#[cold]
+fn fault_of(row: &Row, operand: &Operand, value: i128, (low, high): (i128, i128)) -> Fault {
     let in_range = (low..=high).contains(&value);
-    if in_range && operand.kind.has(value) {
-        return None;
-    }
     let range = match (low, high) {
         (_, i128::MAX) => format!("at least {low}"),
         (i128::MIN, _) => format!("at most {high}"),
@@ -310,7 +398,7 @@ pub(crate) fn fault(
         _ => range,
     };
     let message = format!("operand {} of {} is {value}", operand.name, row.mnemonic);
-    Some(Fault { message, expected })
+    Fault { message, expected }
 }
 
 /// The range of an operand whose field holds `stored`, the limits of the stored number.
@@ -331,18 +419,15 @@ pub(crate) fn range_of(operand: &Operand, stored: Option<(i128, i128)>) -> (i128
     (low, high)
 }
 
-fn literal(text: &str, whole: bool, cursor: &mut Cursor<'_>) -> Result<()> {
+fn literal(text: &str, whole: bool, cursor: &mut Cursor<'_>) -> bool {
     if text.starts_with([',', ')']) {
         cursor.skip_blanks();
     }
     let found = if whole { cursor.eat_word(text) } else { cursor.eat(text) };
-    if !found {
-        return Err(cursor.expected_of(|| format!("`{text}`")));
-    }
-    if text.ends_with([',', '(']) {
+    if found && text.ends_with([',', '(']) {
         cursor.skip_blanks();
     }
-    Ok(())
+    found
 }
 
 fn number(operand: &Operand, cursor: &mut Cursor<'_>) -> Result<i128> {
@@ -351,31 +436,26 @@ fn number(operand: &Operand, cursor: &mut Cursor<'_>) -> Result<i128> {
         if cursor.position() > start {
             return error;
         }
-        cursor.expected_of(|| format!("{} (a number)", operand.name))
+        cursor.expected(format_args!("{} (a number)", operand.name))
     })
 }
 
 /// The longest name that is here.
 fn name(names: &[(&str, i128)], whole: bool, cursor: &mut Cursor<'_>) -> Result<i128> {
-    let start = cursor.position();
-    let mut best: Option<(usize, i128)> = None;
-    for &(name, number) in names {
-        cursor.rewind(start);
-        let found = if whole { cursor.eat_word(name) } else { cursor.eat(name) };
-        if found && best.is_none_or(|(length, _)| name.len() > length) {
-            best = Some((name.len(), number));
-        }
-    }
-    cursor.rewind(start);
-    match best {
-        Some((length, number)) => {
-            cursor.rewind(start + length);
+    let is_here = |&&(name, _): &&(&str, _)| match whole {
+        true => cursor.is_at_word(name),
+        false => cursor.is_at(name),
+    };
+    match names.iter().filter(is_here).max_by_key(|(name, _)| name.len()) {
+        Some(&(name, number)) => {
+            cursor.eat(name);
             Ok(number)
         }
+        None if cursor.silent => Err(cursor.expected("")),
         None => {
-            let hint = || did_you_mean(cursor.peek_word(), names.iter().map(|&(name, _)| name));
-            let error = cursor.expected_of(|| Kind::describe_names(names));
-            Err(if cursor.is_quiet() { error } else { error.help_if(hint()) })
+            let expected = Kind::describe_names(names);
+            let hint = did_you_mean(cursor.peek_word(), names.iter().map(|&(name, _)| name));
+            Err(cursor.expected(expected).help_if(hint))
         }
     }
 }
@@ -389,10 +469,10 @@ fn print_sequence(elements: &[Element], spec: &Row, values: &[i128], out: &mut S
                 print_operand(&spec.operands[*index], values[*index], out)
             }
             Element::Flag { index, body } if values[*index] != 0 => {
-                print_sequence(body, spec, values, out);
+                print_sequence(&body.elements, spec, values, out);
             }
             Element::Group(body) if !is_default(body, spec, values) => {
-                print_sequence(body, spec, values, out);
+                print_sequence(&body.elements, spec, values, out);
             }
             Element::Flag { .. } | Element::Group(_) => {}
         }
@@ -400,10 +480,9 @@ fn print_sequence(elements: &[Element], spec: &Row, values: &[i128], out: &mut S
 }
 
 /// True if all operands of a group have their default; never for a group of plain text.
-fn is_default(body: &[Element], spec: &Row, values: &[i128]) -> bool {
-    let plain = |element: &Element| matches!(element, Element::Blank | Element::Literal { .. });
-    !body.iter().all(plain)
-        && body.iter().all(|element| match element {
+fn is_default(body: &Body, spec: &Row, values: &[i128]) -> bool {
+    !body.is_plain()
+        && body.elements.iter().all(|element| match element {
             Element::Operand { index, .. } | Element::Flag { index, .. } => {
                 values[*index] == spec.operands[*index].default.unwrap_or(0)
             }
@@ -411,19 +490,24 @@ fn is_default(body: &[Element], spec: &Row, values: &[i128]) -> bool {
         })
 }
 
-/// Appends a number in decimal digits: small ones without the detour over formatting.
+/// Appends a number in decimal digits: most without the detour over formatting.
 pub fn print_number(value: i128, out: &mut String) {
-    match u32::try_from(value) {
-        Ok(small) if small < 1000 => {
-            for (unit, least) in [(100, 100), (10, 10), (1, 0)] {
-                if small >= least {
-                    out.push(char::from(b'0' + (small / unit % 10) as u8));
-                }
-            }
-        }
+    let Ok(mut rest) = u64::try_from(value.unsigned_abs()) else {
         // Writing to a string cannot fail.
-        _ => drop(write!(out, "{value}")),
+        let _ = write!(out, "{value}");
+        return;
+    };
+    *out += if value < 0 { "-" } else { "" };
+    if rest < 10 {
+        return out.push(char::from(b'0' + rest as u8));
     }
+    let (mut digits, mut first) = ([0; 20], 20);
+    while rest > 0 {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    *out += str::from_utf8(&digits[first..]).unwrap_or_default();
 }
 
 fn print_operand(operand: &Operand, value: i128, out: &mut String) {

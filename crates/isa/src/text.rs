@@ -2,7 +2,8 @@
 
 use crate::cursor::Cursor;
 use crate::layout::Layout;
-use crate::table::{RawInst, Row, Table};
+use crate::table::{RawInst, Row, Table, Values};
+use crate::template::Parser;
 use quincunx_diag::{Diagnostic, Problems, Result, Span, did_you_mean};
 
 impl Table {
@@ -43,52 +44,78 @@ impl Table {
         self.parse_rows(cursor, layout, self.find(mnemonic))
     }
 
-    fn parse_rows<'t>(
+    fn parse_rows(
         &self,
         cursor: &mut Cursor<'_>,
         layout: Option<&Layout>,
-        rows: impl Iterator<Item = (usize, &'t Row)> + Clone,
+        rows: impl Iterator<Item = (usize, &'static Row)>,
     ) -> Result<RawInst> {
         cursor.skip_blanks();
         let start = cursor.position();
-        // Most statements are instructions; errors are written for those that are not.
-        cursor.set_quiet(true);
-        for (row, spec) in rows.clone() {
-            let result = self.templates()[row].parse(row, spec, cursor, layout);
-            let end = cursor.position();
-            if let (Ok((values, _)), true) = (result, cursor.at_statement_end()) {
-                cursor.rewind(end);
-                cursor.set_quiet(false);
-                return Ok(RawInst { row, values });
-            }
-            cursor.rewind(start);
-        }
-        cursor.set_quiet(false);
-        let mut best: Option<(usize, Result<RawInst>)> = None;
-        for (row, spec) in rows {
-            let result = self.templates()[row].parse(row, spec, cursor, layout);
-            let end = cursor.position();
-            cursor.rewind(start);
-            let (reached, result) = match result {
-                Ok((_, Some((reached, error)))) => (reached, Err(error)),
-                Ok((values, None)) => (end, Ok(RawInst { row, values })),
-                Err(error) => (end, Err(error)),
-            };
-            let is_better = best.as_ref().is_none_or(|(furthest, other)| {
-                reached > *furthest || (reached == *furthest && result.is_ok() && other.is_err())
-            });
-            if is_better {
-                best = Some((reached, result));
-            }
-        }
-        match best {
-            Some((end, Ok(inst))) => {
+        let mut inst = RawInst { row: 0, values: Values::new() };
+        let outer = std::mem::replace(&mut cursor.silent, true);
+        let found = self.furthest(cursor, layout, rows, &mut inst);
+        cursor.silent = outer;
+        match found {
+            Some(Reached { end, is_inst: true }) => {
                 cursor.rewind(end);
                 Ok(inst)
             }
-            Some((reached, Err(error))) if reached > start => Err(error),
+            Some(Reached { end, .. }) if end > start => Err(self.error(inst.row, cursor, layout)),
             _ => Err(self.unknown_mnemonic(cursor)),
         }
+    }
+
+    /// Finds the row that decides, with its values if the text is an instruction.
+    fn furthest(
+        &self,
+        cursor: &mut Cursor<'_>,
+        layout: Option<&Layout>,
+        rows: impl Iterator<Item = (usize, &'static Row)>,
+        inst: &mut RawInst,
+    ) -> Option<Reached> {
+        let start = cursor.position();
+        let mut best: Option<Reached> = None;
+        let mut parser = Parser::new(self.rows.first()?, layout);
+        for (row, spec) in rows {
+            let is_read = parser.read(row, spec, &self.templates()[row], cursor);
+            let mut reached = Reached { end: cursor.position(), is_inst: is_read };
+            let is_whole = cursor.at_statement_end() && is_read;
+            match parser.missed {
+                Some((end, _)) if !is_whole && end > cursor.position() => {
+                    reached = Reached { end, is_inst: false };
+                }
+                _ => {}
+            }
+            cursor.rewind(start);
+            if is_whole || best.as_ref().is_none_or(|best| reached > *best) {
+                inst.row = row;
+                inst.values.clear();
+                inst.values.extend_from_slice(&parser.values);
+                best = Some(reached);
+            }
+            if is_whole {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Why a text is not an instruction of a row.
+    fn error(&self, row: usize, cursor: &mut Cursor<'_>, layout: Option<&Layout>) -> Diagnostic {
+        let (start, spec) = (cursor.position(), &self.rows[row]);
+        let mut parser = Parser::new(spec, layout);
+        parser.read(row, spec, &self.templates()[row], cursor);
+        let end = cursor.position();
+        cursor.skip_blanks();
+        let (reached, failure) = match parser.missed {
+            Some((reached, failure)) if reached > cursor.position() => (reached, Some(failure)),
+            _ => (end, parser.failure),
+        };
+        cursor.rewind(reached);
+        let error = failure.map(|failure| failure.diagnostic(cursor));
+        cursor.rewind(start);
+        error.unwrap_or_else(|| Diagnostic::bug("a row was read that could not be read before"))
     }
 
     /// Prints an instruction as [`Table::parse`] reads it.
@@ -137,6 +164,14 @@ impl Table {
 fn could_start(row: &Row, text: &str) -> bool {
     let literal = row.syntax.starts_with(row.mnemonic);
     !literal || text.starts_with(row.mnemonic)
+}
+
+/// How far a text is an instruction of a row; of two, the larger one decides.
+#[derive(PartialEq, PartialOrd)]
+struct Reached {
+    end: usize,
+    /// False for an error.
+    is_inst: bool,
 }
 
 /// What [`parse_lines`] found.

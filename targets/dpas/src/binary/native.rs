@@ -15,6 +15,7 @@ const COMPACTED: usize = 8;
 /// with bits that mean nothing here does so with a warning.
 pub fn read(bytes: &[u8], platform: Platform) -> (Listing, Vec<Diagnostic>) {
     let (mut listing, mut warnings) = (Listing::default(), Problems::default());
+    listing.items.reserve(bytes.len() / LENGTH);
     let mut rest = bytes;
     while !rest.is_empty() {
         let at = bytes.len().abs_diff(rest.len());
@@ -94,9 +95,11 @@ pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
             None => problem,
         };
         match &item.statement {
-            Statement::Systolic(inst) => bytes.extend(encode(inst, platform).map_err(place)?),
+            Statement::Systolic(inst) => {
+                bytes.extend_from_slice(&encode(inst, platform).map_err(place)?)
+            }
             Statement::Vector(inst) => {
-                bytes.extend(encode_vector(inst, platform).map_err(place)?);
+                bytes.extend_from_slice(&encode_vector(inst, platform).map_err(place)?);
             }
             Statement::Raw(raw) => bytes.extend(raw),
         }
@@ -109,11 +112,7 @@ pub fn write(listing: &Listing, platform: Platform) -> Result<Vec<u8>> {
 /// # Errors
 /// What the platform cannot encode.
 pub fn encode(inst: &native::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
-    let word = native::TABLE.encode(&inst.to_raw(), native_layout(platform))?;
-    let mut bytes = [0; LENGTH];
-    bytes.copy_from_slice(&word.to_le_bytes()[..LENGTH]);
-    debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{bytes:02x?} is compacted");
-    Ok(bytes)
+    native::TABLE.encode(&inst.to_raw(), native_layout(platform)).map(code)
 }
 
 /// The 16 bytes of a vector instruction.
@@ -121,7 +120,6 @@ pub fn encode(inst: &native::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
 /// # Errors
 /// What the platform cannot encode.
 pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
-    let raw = inst.to_raw();
     if !Platform::WHOLE.contains(&platform) {
         let message = format!("only the systolic instructions of {} are known", platform.name());
         return Err(Diagnostic::unsupported("Q6005", message).help("use --arch xe3 for others"));
@@ -130,9 +128,12 @@ pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LEN
         let message = format!("{} has no macl", platform.name());
         return Err(Diagnostic::invalid("Q6142", message).help("macl exists from xehpc on"));
     }
-    let word = vector::TABLE.encode(&raw, vector_layout(platform))?;
+    vector::TABLE.encode(&inst.to_raw(), vector_layout(platform)).map(code)
+}
+
+fn code(word: Bits) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     bytes.copy_from_slice(&word.to_le_bytes()[..LENGTH]);
     debug_assert_eq!(bytes[3] >> 5 & 1, 0, "{bytes:02x?} is compacted");
-    Ok(bytes)
+    bytes
 }

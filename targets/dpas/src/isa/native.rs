@@ -10,7 +10,8 @@ mod terms;
 pub use terms::Native;
 
 use super::operands::{
-    Class, DEPENDENCY, GRF_OR_NULL, Grf, GrfOrNull, OPTIONS, Options, load_word, store_word,
+    Class, DEPENDENCY, GRF_OR_NULL, Grf, GrfOrNull, OFFSET_UNIT, OPTIONS, Options, SWSB_BITS,
+    load_word, store_word,
 };
 use crate::arch::Platform;
 use quincunx_diag::{Diagnostic, Result};
@@ -256,36 +257,53 @@ fn subs(values: &[i128], acc: Width, factor: Width) -> [(usize, i128); 3] {
     ]
 }
 
+/// Indices of parameters, behind those of all tables.
+const MACHINE_LANES: usize = 3;
+const SUB_UNIT: usize = 4;
+const NO_DEPTH_1: usize = 5;
+const FWD_BITS: usize = 6;
+
 /// A parameter of a platform.
-pub(super) fn param(layout: &Layout, name: &str) -> i128 {
-    layout.param(name).map_or(0, i128::from)
+pub(super) fn param(layout: &Layout, index: usize) -> i128 {
+    layout.param_at(index).into()
 }
 
-fn exact(dividend: i128, divisor: i128, problem: &Diagnostic) -> Result<i128> {
+/// A quotient without a remainder. Operands of divisions are short, and a division of 128 bits takes long.
+fn exact(dividend: i128, divisor: i128, problem: impl Fn() -> Diagnostic) -> Result<i128> {
+    let (dividend, divisor) = (dividend as i64, divisor as i64);
     match dividend.checked_rem(divisor) {
-        Some(0) => Ok(dividend.checked_div(divisor).unwrap_or(dividend)),
-        _ => Err(problem.clone()),
+        Some(0) => Ok(dividend.checked_div(divisor).unwrap_or(dividend).into()),
+        _ => Err(problem()),
     }
+}
+
+/// A channel offset in the unit of the platform.
+pub(super) fn offset_to_field(offset: i128, layout: &Layout) -> Result<i128> {
+    let unit = param(layout, OFFSET_UNIT);
+    exact(offset, unit, || {
+        let text = format!("the channel offset is not a multiple of {unit}");
+        Diagnostic::invalid("Q6011", text)
+    })
 }
 
 fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) -> Result<()> {
     check(values, layout)?;
-    let unit = param(layout, "sub_unit").saturating_mul(8);
-    let between = Diagnostic::invalid(
-        "Q6012",
-        format!("a sub-register is not a multiple of {} bytes, in which it is stored", unit / 8),
-    );
+    let unit = param(layout, SUB_UNIT);
+    let between = || {
+        let text =
+            format!("a sub-register is not a multiple of {unit} bytes, in which it is stored");
+        Diagnostic::invalid("Q6012", text)
+    };
     for (index, bits) in subs(values, acc, factor) {
-        values[index] = exact(values[index].saturating_mul(bits), unit, &between)?;
+        let bits = values[index].saturating_mul(bits);
+        values[index] = exact(bits, unit.saturating_mul(8), between)?;
     }
-    let unit = param(layout, "offset_unit");
-    let odd = format!("the channel offset is not a multiple of {unit}");
-    values[OFFSET] = exact(values[OFFSET], unit, &Diagnostic::invalid("Q6011", odd))?;
-    let width = param(layout, "swsb_bits");
+    values[OFFSET] = offset_to_field(values[OFFSET], layout)?;
+    let width = param(layout, SWSB_BITS);
     let options = values[OPTION_LIST];
     let word = store_word(options as u32 & DEPENDENCY, Class::Systolic, layout)?;
     let forward = options >> 17 & 1;
-    if forward == 1 && param(layout, "fwd_bits") == 0 {
+    if forward == 1 && param(layout, FWD_BITS) == 0 {
         let message = "only xe3p has the option Fwd";
         return Err(Diagnostic::invalid("Q6004", message).help("leave it out, or use --arch xe3p"));
     }
@@ -297,13 +315,14 @@ fn to_fields(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
 }
 
 fn to_values(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) -> Result<()> {
-    let unit = param(layout, "sub_unit").saturating_mul(8);
-    let partial = Diagnostic::invalid("Q6012", "a sub-register is not a whole number of elements");
+    let unit = param(layout, SUB_UNIT).saturating_mul(8);
+    let partial =
+        || Diagnostic::invalid("Q6012", "a sub-register is not a whole number of elements");
     for (index, bits) in subs(values, acc, factor) {
-        values[index] = exact(values[index].saturating_mul(unit), bits, &partial)?;
+        values[index] = exact(values[index].saturating_mul(unit), bits, partial)?;
     }
-    values[OFFSET] = values[OFFSET].saturating_mul(param(layout, "offset_unit"));
-    let width = param(layout, "swsb_bits");
+    values[OFFSET] = values[OFFSET].saturating_mul(param(layout, OFFSET_UNIT));
+    let width = param(layout, SWSB_BITS);
     let options = values[OPTION_LIST];
     let word = load_word(options & !(-1 << width), Class::Systolic, layout)?;
     let flags = options >> width;
@@ -313,14 +332,14 @@ fn to_values(values: &mut [i128], layout: &Layout, acc: Width, factor: Width) ->
 
 /// What both directions must refuse.
 fn check(values: &[i128], layout: &Layout) -> Result<()> {
-    let (lanes, machine) = (values[LANES], param(layout, "lanes"));
+    let (lanes, machine) = (values[LANES], param(layout, MACHINE_LANES));
     let is_double = values[DST_TYPE] == FloatAcc::Df as i128;
     if lanes != machine && !(is_double && lanes == machine.saturating_sub(1)) {
         let message = format!("the machine has {} lanes, found {}", 1 << machine, 1 << lanes);
         return Err(Diagnostic::invalid("Q6010", message)
             .help("choose another machine with --arch: xehpg has 8 lanes, the others have 16"));
     }
-    if param(layout, "no_depth_1") == 1 && values[DEPTH] == 0 {
+    if param(layout, NO_DEPTH_1) == 1 && values[DEPTH] == 0 {
         return Err(Diagnostic::invalid("Q6014", "xehpc has no depth 1"));
     }
     if values[SRC0] == 0 && values[SRC0_SUB] != 0 {
@@ -361,7 +380,7 @@ const SCALES: [(usize, usize, i128); 2] = [(SRC3, SRC3_SUB, 16), (SRC4, SRC4_SUB
 
 static SCALED: Fixup = Fixup {
     to_fields: |values, layout| {
-        if param(layout, "fwd_bits") == 0 {
+        if param(layout, FWD_BITS) == 0 {
             let message = "only xe3p has bdpas";
             return Err(Diagnostic::invalid("Q6004", message).help("use --arch xe3p"));
         }
@@ -372,8 +391,10 @@ static SCALED: Fixup = Fixup {
             if values[register] == 0 && values[sub] != 0 {
                 return Err(Diagnostic::invalid("Q6015", "null has no sub-registers"));
             }
-            let message = format!("scales begin at multiples of {unit} bytes");
-            values[sub] = exact(values[sub], unit, &Diagnostic::invalid("Q6012", message))?;
+            values[sub] = exact(values[sub], unit, || {
+                let message = format!("scales begin at multiples of {unit} bytes");
+                Diagnostic::invalid("Q6012", message)
+            })?;
         }
         Ok(())
     },
@@ -410,7 +431,9 @@ macro_rules! rows {
             /// Intel Xe: systolic instructions, machine code of 16 bytes.
             pub enum Inst, table TABLE = "dpas";
             bits Term::Const(128);
-            params ["lanes", "sub_unit", "offset_unit", "no_depth_1", "scalar_pipe", "fwd_bits"];
+            params [
+                "swsb_bits", "offset_unit", "scalar_pipe", "lanes", "sub_unit", "no_depth_1", "fwd_bits"
+            ];
             fields FIELDS;
             facts Form;
             $(

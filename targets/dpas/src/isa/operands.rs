@@ -1,7 +1,7 @@
 //! Operands of native instructions that have their own text form.
 
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_isa::{Cursor, Custom, Layout, operand_newtype};
+use quincunx_isa::{Cursor, Custom, Layout, operand_newtype, print_number};
 use std::sync::OnceLock;
 
 /// A general register.
@@ -34,7 +34,10 @@ pub static GRF_OR_NULL: Custom = Custom {
     parse: parse_grf_or_null,
     print: |value, out| match value {
         0 => out.push_str("null"),
-        _ => *out += &format!("r{}", value >> 1),
+        _ => {
+            out.push('r');
+            print_number(value >> 1, out);
+        }
     },
     legal: |value| value == 0 || ((1..512).contains(&value) && value & 1 == 1),
     random: |below| match below(4) {
@@ -160,15 +163,22 @@ impl Dependency {
     }
 
     fn print(self, out: &mut String) {
-        let distance = self.distance.map(|(pipe, d)| format!("{}@{d}", PIPES[usize::from(pipe)]));
-        let token = self.token.map(|(used, token)| match used {
-            TokenUse::Dst => format!("${token}.dst"),
-            TokenUse::Src => format!("${token}.src"),
-            TokenUse::Set => format!("${token}"),
-        });
-        let no_acc = self.no_acc.then(|| "NoAccSBSet".to_owned());
-        let list: Vec<String> = [distance, token, no_acc].into_iter().flatten().collect();
-        *out += &list.join(",");
+        if let Some((pipe, distance)) = self.distance {
+            *out += PIPES[usize::from(pipe)];
+            out.push('@');
+            print_number(distance.into(), out);
+        }
+        if let Some((used, token)) = self.token {
+            *out += if self.distance.is_some() { ",$" } else { "$" };
+            print_number(token.into(), out);
+            *out += match used {
+                TokenUse::Dst => ".dst",
+                TokenUse::Src => ".src",
+                TokenUse::Set => "",
+            };
+        }
+        // No instruction carries it with others.
+        *out += if self.no_acc { "NoAccSBSet" } else { "" };
     }
 }
 
@@ -333,10 +343,15 @@ impl Class {
 
 const MODE: u32 = PIPE | 0x300;
 
+/// Indices of the parameters that the tables of native instructions begin with.
+pub(crate) const SWSB_BITS: usize = 0;
+pub(crate) const OFFSET_UNIT: usize = 1;
+const SCALAR_PIPE: usize = 2;
+
 /// The dependency word as machine code stores it.
 pub(crate) fn store_word(word: u32, class: Class, layout: &Layout) -> Result<i128> {
-    let narrow = layout.param("swsb_bits") == Some(8);
-    let scalar = layout.param("scalar_pipe") == Some(1);
+    let narrow = layout.param_at(SWSB_BITS) == 8;
+    let scalar = layout.param_at(SCALAR_PIPE) == 1;
     let mode = word & MODE;
     let stored = match (narrow, mode) {
         (true, 0) => narrow_word(word),
@@ -353,7 +368,7 @@ pub(crate) fn store_word(word: u32, class: Class, layout: &Layout) -> Result<i12
 
 /// The dependency word of what machine code stores.
 pub(crate) fn load_word(stored: i128, class: Class, layout: &Layout) -> Result<u32> {
-    let narrow = layout.param("swsb_bits") == Some(8);
+    let narrow = layout.param_at(SWSB_BITS) == 8;
     let stored = stored as u32;
     let word = match narrow {
         true if stored >= 0x80 => Some(class.narrow_mode() | (stored >> 4 & 7) << 5 | stored & 15),

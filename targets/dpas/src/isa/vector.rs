@@ -346,6 +346,10 @@ static FIELDS: &[FieldSpec] = &[
     ),
 ];
 
+/// Indices of parameters, behind those of all tables.
+const LOW_BITS: usize = 3;
+const PREDICATE_BITS: usize = 4;
+
 /// Indices of the operands that rows have.
 const CONTROL_AT: usize = 0;
 const FLAG_AT: usize = 1;
@@ -394,7 +398,7 @@ macro_rules! rows {
             /// Intel Xe: instructions of the vector engine, machine code of 16 bytes.
             pub enum Inst, table TABLE = "dpas vector";
             bits Term::Const(128);
-            params ["swsb_bits", "low_bits", "offset_unit", "scalar_pipe"];
+            params ["swsb_bits", "offset_unit", "scalar_pipe", "low_bits", "predicate_bits"];
             fields FIELDS;
             facts Form;
             $(

@@ -13,7 +13,7 @@ use crate::program::{Item, Listing, Statement};
 use labels::Labels;
 pub(super) use lsc::is_mnemonic as is_memory;
 use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
-use quincunx_isa::{Cursor, RawInst, Style, is_word, parse_lines};
+use quincunx_isa::{Cursor, RawInst, Style, parse_lines};
 
 /// Most bytes of one `.raw`.
 pub const MAX_RAW: usize = 16;
@@ -61,8 +61,8 @@ pub fn read(
 /// What a line says, while labels that follow are not known.
 enum Parsed {
     Statement(Statement),
-    /// A jump with labels.
-    Jump(RawInst),
+    /// A jump with labels. There are few of them, so that others need not be as large.
+    Jump(Box<RawInst>),
 }
 
 impl Parsed {
@@ -102,14 +102,9 @@ fn parsed(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Parsed> {
     if cursor.peek() == Some('.') {
         return directive(cursor).map(Parsed::Statement);
     }
-    let rest = cursor.rest_of_line();
-    let behind = match rest.starts_with('(') {
-        true => rest.split_once(')').map_or(rest, |(_, behind)| behind).trim_start(),
-        false => rest,
-    };
-    let mnemonic = &behind[..behind.find(|c| !is_word(c)).unwrap_or(behind.len())];
+    let mnemonic = mnemonic(cursor);
     if mnemonic.starts_with("dpas") || mnemonic == "bdpas" {
-        return systolic(cursor, rest, platform).map(Parsed::Statement);
+        return systolic(cursor, platform).map(Parsed::Statement);
     }
     if lsc::is_mnemonic(mnemonic) {
         let raw = lsc::parse(cursor)?;
@@ -127,6 +122,20 @@ fn parsed(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Parsed> {
     finished(&raw, cursor, start, platform)
 }
 
+/// The word at the start of a statement, behind its mask and predicate; may be empty.
+fn mnemonic<'a>(cursor: &Cursor<'a>) -> &'a str {
+    let mut behind = cursor.clone();
+    if behind.peek() == Some('(') {
+        let end = cursor.rest().find([')', '\n']).unwrap_or(0);
+        behind.rewind(cursor.position().saturating_add(end));
+        behind.eat(")");
+        while behind.peek().is_some_and(|c| c.is_whitespace() && c != '\n') {
+            behind.bump();
+        }
+    }
+    behind.peek_word()
+}
+
 fn finished(
     raw: &RawInst,
     cursor: &Cursor<'_>,
@@ -135,7 +144,7 @@ fn finished(
 ) -> Result<Parsed> {
     let is_jump = vector::Inst::FACTS.get(raw.row).is_some_and(|form| form.op.jumps());
     if is_jump && raw.values.iter().any(|&value| value >= LABEL) {
-        return Ok(Parsed::Jump(raw.clone()));
+        return Ok(Parsed::Jump(Box::new(raw.clone())));
     }
     // What the platform cannot encode has a place only here.
     vector_statement(raw, platform)
@@ -149,8 +158,8 @@ fn vector_statement(raw: &RawInst, platform: Platform) -> Result<Statement> {
     Ok(Statement::Vector(inst))
 }
 
-fn systolic(cursor: &mut Cursor<'_>, rest: &str, platform: Platform) -> Result<Statement> {
-    let start = cursor.position();
+fn systolic(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Statement> {
+    let (start, rest) = (cursor.position(), cursor.rest_of_line());
     if rest.starts_with('(') && !rest.starts_with("(W)") {
         let end = rest.find(')').map_or(rest.len(), |end| end.saturating_add(1));
         let message = "systolic instructions take no predicate";
@@ -195,10 +204,12 @@ fn directive(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// are named after their bytes.
 pub fn print(listing: &Listing) -> String {
     let blocks = labels::blocks(listing);
-    let mut text = String::new();
+    // Most lines are shorter.
+    let mut text = String::with_capacity(listing.items.len().saturating_mul(64));
     let starts = listing.starts();
+    let mut labels = blocks.iter().peekable();
     for (item, start) in listing.items.iter().zip(&starts) {
-        if blocks.contains(start) {
+        if labels.next_if_eq(&start).is_some() {
             text += &format!("L{start}:\n");
         }
         match &item.statement {

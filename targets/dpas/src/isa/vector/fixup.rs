@@ -5,9 +5,12 @@
 use super::immediate::Immediate;
 use super::operands::{STRIDES, part};
 use super::types::Type;
-use super::{CONDITION_AT, CONTROL_AT, DST_AT, FLAG_AT, OPTIONS_AT, SIZE_AT, SOURCES_AT};
-use crate::isa::native::param;
-use crate::isa::operands::{Class, DEPENDENCY, load_word, store_word};
+use super::{
+    CONDITION_AT, CONTROL_AT, DST_AT, FLAG_AT, LOW_BITS, OPTIONS_AT, PREDICATE_BITS, SIZE_AT,
+    SOURCES_AT,
+};
+use crate::isa::native::{offset_to_field, param};
+use crate::isa::operands::{Class, DEPENDENCY, OFFSET_UNIT, SWSB_BITS, load_word, store_word};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_isa::{Fixup, Layout};
 
@@ -67,19 +70,14 @@ fn no_form(text: &str) -> Diagnostic {
 fn head_to_fields(values: &mut [i128], layout: &Layout, class: Class) -> Result<Option<i128>> {
     let control = values[CONTROL_AT];
     let predicated = part(control, 1, 4) != 0;
-    let width = param(layout, "predicate_bits");
+    let width = param(layout, PREDICATE_BITS);
     let shift = width.saturating_add(1) as u32;
     values[CONTROL_AT] = (control & 3) | part(control, 5, 1) << shift;
-    let unit = param(layout, "offset_unit");
-    let offset = values[SIZE_AT] >> 3;
-    if offset.checked_rem(unit) != Some(0) {
-        let message = format!("the channel offset is not a multiple of {unit}");
-        return Err(Diagnostic::invalid("Q6011", message));
-    }
-    values[SIZE_AT] = values[SIZE_AT] & 7 | offset.checked_div(unit).unwrap_or(0) << 3;
+    let offset = offset_to_field(values[SIZE_AT] >> 3, layout)?;
+    values[SIZE_AT] = values[SIZE_AT] & 7 | offset << 3;
     let options = values[OPTIONS_AT];
     let word = store_word(options as u32 & DEPENDENCY, class, layout)?;
-    let bits = param(layout, "swsb_bits") as u32;
+    let bits = param(layout, SWSB_BITS) as u32;
     // Atomic and Breakpoint, and further bits of the format.
     let flags = options >> 10 & 3;
     let others = match class {
@@ -100,7 +98,7 @@ fn head_to_fields(values: &mut [i128], layout: &Layout, class: Class) -> Result<
 }
 
 fn head_to_values(values: &mut [i128], layout: &Layout, class: Class) -> Result<bool> {
-    let width = param(layout, "predicate_bits") as u32;
+    let width = param(layout, PREDICATE_BITS) as u32;
     let stored = values[CONTROL_AT];
     let kind = part(stored, 1, width);
     let (inverted, flag) = (stored >> width.saturating_add(1), values[FLAG_AT]);
@@ -111,10 +109,10 @@ fn head_to_values(values: &mut [i128], layout: &Layout, class: Class) -> Result<
     if kind == 1 {
         values[CONTROL_AT] |= 2 | inverted << 5 | flag << 6;
     }
-    let unit = param(layout, "offset_unit");
+    let unit = param(layout, OFFSET_UNIT);
     let offset = (values[SIZE_AT] >> 3).saturating_mul(unit);
     values[SIZE_AT] = values[SIZE_AT] & 7 | offset << 3;
-    let bits = param(layout, "swsb_bits") as u32;
+    let bits = param(layout, SWSB_BITS) as u32;
     let stored = values[OPTIONS_AT];
     let word = load_word(part(stored, 0, bits), class, layout)?;
     let (flags, others) = (part(stored, bits, 2), stored >> bits.saturating_add(2));
@@ -198,7 +196,7 @@ fn has_vertical(source: usize) -> bool {
 }
 
 fn ternary_to_fields(values: &mut [i128], layout: &Layout, immediates: u8) -> Result<()> {
-    let low = param(layout, "low_bits") as u32;
+    let low = param(layout, LOW_BITS) as u32;
     let dst = values[DST_AT];
     let float = dst >> 3 & 1;
     let stride = part(dst, 5, 2);
@@ -240,7 +238,7 @@ fn unit(byte: i128, low: u32) -> Result<i128> {
 }
 
 fn ternary_to_values(values: &mut [i128], layout: &Layout, immediates: u8) -> Result<()> {
-    let low = param(layout, "low_bits") as u32;
+    let low = param(layout, LOW_BITS) as u32;
     let dst = values[DST_AT];
     let float = (dst >> 3 & 1) << 3;
     let stride = part(dst, 5, 1).saturating_add(1);

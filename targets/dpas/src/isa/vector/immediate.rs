@@ -5,7 +5,7 @@
 use super::operands::{parse_type, part};
 use super::types::Type;
 use quincunx_diag::Result;
-use quincunx_isa::{Cursor, Custom, operand_newtype};
+use quincunx_isa::{Cursor, Custom, operand_newtype, print_number};
 use quincunx_num::{F16, FloatOverflow};
 use std::fmt::Write as _;
 
@@ -159,10 +159,14 @@ fn print(value: i128, out: &mut String) {
     let unused = 64 - 8 * ty.bytes();
     let _ = match ty {
         ty if ty.is_float() => print_float(bits, ty, out),
-        ty if ty.is_signed() => write!(out, "{}", (bits << unused) as i64 >> unused),
+        ty if ty.is_signed() => {
+            print_number(((bits << unused) as i64 >> unused).into(), out);
+            Ok(())
+        }
         _ => write!(out, "0x{bits:X}"),
     };
-    let _ = write!(out, ":{}", ty.name());
+    out.push(':');
+    *out += ty.name();
 }
 
 /// As the vendor's assembler: six or seven digits where they give the number again (halves are

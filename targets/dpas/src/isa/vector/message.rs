@@ -1,7 +1,7 @@
 //! Operands of messages, waits and jumps.
 
 use quincunx_diag::Result;
-use quincunx_isa::{Cursor, Custom, operand_newtype};
+use quincunx_isa::{Cursor, Custom, operand_newtype, print_number};
 use std::fmt::Write as _;
 
 /// Registers of a message's data: bit 0 says that there is a register, then its number (8 bits) and
@@ -57,10 +57,15 @@ pub(super) static PAYLOAD: Custom = Custom {
     },
     print: |value, out| {
         let (register, count) = Payload(value as u16).registers();
-        let _ = match register {
-            Some(register) => write!(out, "r{register}:{count}"),
-            None => write!(out, "null:{count}"),
-        };
+        match register {
+            Some(register) => {
+                out.push('r');
+                print_number(register.into(), out);
+            }
+            None => *out += "null",
+        }
+        out.push(':');
+        print_number(count.into(), out);
     },
     legal: |value| (0..1 << 14).contains(&value) && (value & 1 == 1 || value & 0x1fe == 0),
     random: |below| match below(3) {
@@ -103,11 +108,16 @@ pub(super) static EXTENDED: Custom =
         },
         print: |value, out| {
             let own = Extended(value as u32);
-            let _ = match (own.register(), own.number()) {
-                (Some(sub), _) => write!(out, "a0.{sub}"),
-                (_, None | Some(0)) => write!(out, "0x0"),
-                (_, Some(number)) => write!(out, "0x{number:08X}"),
-            };
+            match (own.register(), own.number()) {
+                (Some(sub), _) => {
+                    *out += "a0.";
+                    print_number(sub.into(), out);
+                }
+                (_, None | Some(0)) => *out += "0x0",
+                (_, Some(number)) => {
+                    let _ = write!(out, "0x{number:08X}");
+                }
+            }
         },
         legal: |value| {
             let in_register = (0..1 << 8).contains(&value) && value & 0x1f == 1;
@@ -187,9 +197,7 @@ pub const LABEL: i128 = 1 << 64;
 pub(super) static JUMP_TARGET: Custom = Custom {
     name: "a label, or a number of bytes",
     parse: parse_target,
-    print: |value, out| {
-        let _ = write!(out, "{value}");
-    },
+    print: print_number,
     legal: |value| (LABEL..2 * LABEL).contains(&value) || i32::try_from(value).is_ok(),
     random: |below| (i128::from(below(1 << 20)) - (1 << 19)) * 16,
 };

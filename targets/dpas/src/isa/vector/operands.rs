@@ -4,7 +4,6 @@
 use super::types::Type;
 use quincunx_diag::Result;
 use quincunx_isa::{Cursor, Custom, operand_newtype, print_number};
-use std::fmt::Write as _;
 
 /// Mask control and predicate: bit 0 `W`, bits 1 to 4 the predicate control (1 takes the bits of
 /// the flag), bit 5 its inversion, from bit 6 on the flag: register times 2 plus half.
@@ -87,7 +86,9 @@ fn parse_flag(cursor: &mut Cursor<'_>) -> Result<i128> {
 }
 
 fn print_flag(flag: i128, out: &mut String) {
-    let _ = write!(out, "f{}.{}", flag >> 1, flag & 1);
+    out.push('f');
+    print_number(flag >> 1, out);
+    *out += if flag & 1 == 1 { ".1" } else { ".0" };
 }
 
 /// `(W)`, `(f0.0)`, `(W&~f0.1)`, or nothing.
@@ -159,8 +160,9 @@ fn parse_size(cursor: &mut Cursor<'_>) -> Result<i128> {
     cursor.expect("(")?;
     let start = cursor.position();
     let lanes = cursor.integer()?;
-    let Some(log) = (0..6).find(|&log| lanes == 1 << log) else {
-        return Err(cursor.out_of_range("the sizes are 1, 2, 4, 8, 16, 32", start));
+    let log = match lanes {
+        1 | 2 | 4 | 8 | 16 | 32 => i128::from(lanes.trailing_zeros()),
+        _ => return Err(cursor.out_of_range("the sizes are 1, 2, 4, 8, 16, 32", start)),
     };
     cursor.expect("|M")?;
     let start = cursor.position();
@@ -178,7 +180,9 @@ pub(super) static CONDITION: Custom = Custom {
     parse: parse_condition,
     print: |value, out| {
         if let Some(name) = Condition::NAMES.get((value & 15) as usize).filter(|n| !n.is_empty()) {
-            let _ = write!(out, "({name})");
+            out.push('(');
+            *out += name;
+            out.push(')');
             print_flag(value >> 4, out);
             out.push(' ');
         }
@@ -245,21 +249,19 @@ impl Register {
     }
 
     fn print(self, out: &mut String) {
-        let _ = match self {
-            Register::Grf(number) => {
-                out.push('r');
-                print_number(number.into(), out);
-                Ok(())
-            }
-            Register::Null => write!(out, "null"),
-            Register::Address => write!(out, "a0"),
-            Register::Acc(number) => write!(out, "acc{number}"),
-            Register::Flag(number) => write!(out, "f{number}"),
+        let (file, number) = match self {
+            Register::Null => return out.push_str("null"),
+            Register::Grf(number) => ("r", number),
+            Register::Address => ("a", 0),
+            Register::Acc(number) => ("acc", number),
+            Register::Flag(number) => ("f", number),
             Register::Other(number) => {
                 let file = FILES.iter().find(|(_, base, _)| number & 0xf0 == *base);
-                write!(out, "{}{}", file.map_or("", |file| file.0), number & 15)
+                (file.map_or("", |file| file.0), number & 15)
             }
         };
+        *out += file;
+        print_number(number.into(), out);
     }
 }
 
@@ -270,13 +272,19 @@ fn parse_register(cursor: &mut Cursor<'_>) -> Result<(i128, i128)> {
         return Ok((0, 0));
     }
     let word = cursor.peek_word();
+    if let Some(number) = word.strip_prefix('r').and_then(|digits| digits.parse::<u8>().ok()) {
+        cursor.eat(word);
+        return Ok((1, number.into()));
+    }
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &word[letters.len()..];
-    let file = FILES.iter().find(|(name, ..)| *name == letters);
-    let (file, base, count) = match file {
-        Some(&(_, base, count)) => (0, base, u32::from(count)),
-        None if letters == "r" => (1, 0, 256),
-        None => return Err(cursor.expected("a register")),
+    let special = || FILES.iter().find(|(name, ..)| *name == letters);
+    let (file, base, count) = match letters {
+        "r" => (1, 0, 256),
+        _ => match special() {
+            Some(&(_, base, count)) => (0, base, u32::from(count)),
+            None => return Err(cursor.expected("a register")),
+        },
     };
     match digits.parse::<u32>() {
         Ok(number) if number < count => {
@@ -370,7 +378,7 @@ fn random_sub(below: &mut dyn FnMut(u64) -> u64, ty: Type) -> u64 {
 
 fn legal_register(file: i128, number: i128, byte: i128, ty: i128) -> bool {
     let Some(ty) = Type::from_code(ty) else { return false };
-    Register::from_parts(file, number).is_some() && byte % i128::from(ty.bytes()) == 0
+    Register::from_parts(file, number).is_some() && (byte as u32).is_multiple_of(ty.bytes())
 }
 
 fn print_register(file: i128, number: i128, byte: i128, ty: Type, out: &mut String) {
@@ -378,7 +386,7 @@ fn print_register(file: i128, number: i128, byte: i128, ty: Type, out: &mut Stri
     register.print(out);
     if register != Register::Null {
         out.push('.');
-        print_number(byte / i128::from(ty.bytes()), out);
+        print_number((byte as u32 / ty.bytes()).into(), out);
     }
 }
 

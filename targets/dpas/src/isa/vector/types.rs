@@ -22,6 +22,16 @@ macro_rules! types {
             pub fn bytes(self) -> u32 {
                 match self { $(Type::$name => $bytes),+ }
             }
+
+            /// The type with this code.
+            pub fn from_code(code: i128) -> Option<Type> {
+                match code { $($code => Some(Type::$name),)+ _ => None }
+            }
+
+            /// The type with this spelling.
+            pub fn from_name(name: &str) -> Option<Type> {
+                match name { $($spelling => Some(Type::$name),)+ _ => None }
+            }
         }
     };
 }
@@ -45,16 +55,6 @@ types! {
 }
 
 impl Type {
-    /// The type with this code.
-    pub fn from_code(code: i128) -> Option<Type> {
-        Type::ALL.iter().copied().find(|ty| *ty as i128 == code)
-    }
-
-    /// The type with this spelling.
-    pub fn from_name(name: &str) -> Option<Type> {
-        Type::ALL.iter().copied().find(|ty| ty.name() == name)
-    }
-
     /// True for floats.
     pub fn is_float(self) -> bool {
         self >= Type::Bf8

@@ -86,14 +86,14 @@ fn targets(inst: &vector::Inst, start: usize) -> impl Iterator<Item = Option<usi
 /// Where blocks begin: at the start, at targets, and behind jumps and ends; nothing without a jump.
 pub(super) fn blocks(listing: &Listing) -> BTreeSet<usize> {
     let starts = listing.starts();
-    let legal: BTreeSet<usize> = starts.iter().copied().collect();
+    let is_legal = |at: &usize| starts.binary_search(at).is_ok();
     let mut blocks = BTreeSet::new();
     let mut jumps = false;
     for (item, (start, end)) in listing.items.iter().zip(starts.iter().zip(starts.iter().skip(1))) {
         let Statement::Vector(inst) = &item.statement else { continue };
         if inst.facts().op.jumps() {
             jumps = true;
-            blocks.extend(targets(inst, *start).flatten().filter(|at| legal.contains(at)));
+            blocks.extend(targets(inst, *start).flatten().filter(is_legal));
             blocks.insert(*end);
         }
         if inst.facts().op == Op::Send && item.statement.options().is_end() {
