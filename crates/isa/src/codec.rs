@@ -15,11 +15,31 @@ impl Table {
     /// `Q2103` for a value that its operand or field cannot hold; whatever the row's fixup says; an
     /// internal error when instruction, table and layout do not belong together.
     pub fn encode(&self, inst: &RawInst, layout: &Layout) -> Result<Bits> {
+        let (_, row) = self.row_of(inst, layout)?;
+        let mut word = row.match_value.or(&row.rest);
+        self.store(inst, layout, |field, stored| field.set(&mut word, stored))?;
+        Ok(word)
+    }
+
+    /// Whether an instruction has a word, without making it.
+    ///
+    /// # Errors
+    /// As [`Table::encode`].
+    pub fn fits(&self, inst: &RawInst, layout: &Layout) -> Result<()> {
+        self.store(inst, layout, |_, _| ())
+    }
+
+    /// Gives every field and what it holds.
+    fn store(
+        &self,
+        inst: &RawInst,
+        layout: &Layout,
+        mut put: impl FnMut(&Field, i128),
+    ) -> Result<()> {
         let (spec, row) = self.row_of(inst, layout)?;
         if let Some(problem) = row.fault(spec, &inst.values) {
             return Err(problem);
         }
-        let mut word = row.match_value.or(&row.rest);
         let mut values = Values::new();
         values.extend_from_slice(&inst.values);
         if let Some(Fixup { to_fields, .. }) = spec.fixup {
@@ -29,9 +49,9 @@ impl Table {
             let Some(field) = field.map(|index| &layout.fields[index]) else { continue };
             let stored = operand.kind.to_stored(value).filter(|&stored| field.holds(stored));
             let stored = stored.ok_or_else(|| cannot_store(spec, operand, value, field));
-            field.set(&mut word, stored?);
+            put(field, stored?);
         }
-        Ok(word)
+        Ok(())
     }
 
     /// The instruction of a word.

@@ -65,6 +65,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The byte at so many bytes from here; 0 behind the end.
+    #[inline]
     fn byte(&self, ahead: usize) -> u8 {
         self.text.as_bytes().get(self.position + ahead).copied().unwrap_or(0)
     }
@@ -240,14 +241,17 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// `Q2101` when there is none, `Q2104` when it does not fit 128 bits.
+    #[inline]
     pub fn integer(&mut self) -> Result<i128> {
-        let rest = &self.text.as_bytes()[self.position..];
-        let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (mut length, mut value) = (0, 0u64);
+        while self.byte(length).is_ascii_digit() {
+            value = value.wrapping_mul(10).wrapping_add((self.byte(length) - b'0').into());
+            length += 1;
+        }
         // Most numbers are like this.
-        if (1..=15).contains(&length) && !matches!(rest.get(length), Some(b'x' | b'X')) {
+        if (1..=15).contains(&length) && !matches!(self.byte(length), b'x' | b'X') {
             self.position += length;
-            let value = |sum: u64, byte: &u8| 10 * sum + u64::from(byte - b'0');
-            return Ok(rest[..length].iter().fold(0, value).into());
+            return Ok(value.into());
         }
         self.any_integer()
     }

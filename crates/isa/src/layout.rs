@@ -53,6 +53,8 @@ pub struct Layout {
     table: &'static Table,
     bits: u32,
     params: Vec<(&'static str, u32)>,
+    /// The values of the table's `params`.
+    own: Vec<u32>,
     pub(crate) fields: Vec<Field>,
     pub(crate) rows: Vec<RowLayout>,
     /// The field that all rows fix first, if there is one, and the rows of its values.
@@ -69,20 +71,17 @@ impl Layout {
     /// that decoding could not tell apart.
     pub fn resolve(table: &'static Table, params: &dyn Fn(&str) -> Option<u32>) -> Result<Layout> {
         let mut resolver = Resolver { table, source: params, params: Vec::new() };
-        // First, so that their indices are those of the table.
-        for name in table.params {
-            resolver.param(name)?;
-        }
         let bits = resolver.term(table.bits)?;
         if bits > MAX_BITS {
             let message = format!("a {} instruction would have {bits} bits", table.machine);
             return Err(Diagnostic::unsupported("Q2121", message)
                 .with_note(format!("an instruction has at most {MAX_BITS} bits")));
         }
+        let own = table.params.iter().map(|name| resolver.param(name)).collect::<Result<_>>()?;
         let fields = table.fields.iter().map(|spec| resolver.field(spec, bits));
         let fields = fields.collect::<Result<_>>()?;
-        let mut layout =
-            Layout { table, bits, params: resolver.params, fields, rows: Vec::new(), lead: None };
+        let (params, rows) = (resolver.params, Vec::new());
+        let mut layout = Layout { table, bits, params, own, fields, rows, lead: None };
         layout.rows = table.rows.iter().map(|row| layout.row(row)).collect::<Result<_>>()?;
         layout.lead = layout.leads();
         if table.has_code() {
@@ -119,12 +118,12 @@ impl Layout {
         self.params.iter().find(|(key, _)| *key == name).map(|&(_, value)| value)
     }
 
-    /// The parameter with this index in the table's `params`, which must all differ.
+    /// The parameter with this index in the table's `params`.
     ///
     /// # Panics
     /// When there is none.
     pub fn param_at(&self, index: usize) -> u32 {
-        self.params[index].1
+        self.own[index]
     }
 
     /// Width of a field in bits.
@@ -288,13 +287,16 @@ impl Field {
 
     /// Writes the field; bits of the value past its width are dropped.
     pub(crate) fn set(&self, bits: &mut Bits, value: i128) {
-        for run in &self.runs {
-            let part = match self.width {
-                ..=64 => value as u64 >> run.shift,
-                _ => (value >> run.shift) as u64,
-            };
-            let word = &mut bits.0[run.word];
-            *word = *word & !(run.mask << run.at) | (part & run.mask) << run.at;
+        let part = |run: &Run| match self.width {
+            ..=64 => value as u64 >> run.shift,
+            _ => (value >> run.shift) as u64,
+        };
+        // Together for each word, which stays in a register meanwhile.
+        for runs in self.runs.chunk_by(|run, next| run.word == next.word) {
+            let word = &mut bits.0[runs[0].word];
+            *word = runs.iter().fold(*word, |word, run| {
+                word & !(run.mask << run.at) | (part(run) & run.mask) << run.at
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use crate::codec::DOES_NOT_FIT;
 use crate::cursor::{Cursor, is_word};
 use crate::layout::Layout;
 use crate::table::{Kind, Operand, Row, Values};
-use quincunx_diag::{Diagnostic, Result, did_you_mean};
+use quincunx_diag::{Diagnostic, Result, Span, did_you_mean};
 use std::fmt::Write as _;
 
 /// What stands for the mnemonic in a syntax, behind its brace.
@@ -244,6 +244,8 @@ pub(crate) struct Parser<'t> {
     layout: Option<&'t Layout>,
     row: usize,
     spec: &'t Row,
+    /// Limits of the operands, if there is a layout.
+    ranges: &'t [(i128, i128)],
     pub(crate) values: Values,
     pub(crate) failure: Option<Failure<'t>>,
     pub(crate) missed: Missed<'t>,
@@ -254,7 +256,8 @@ pub(crate) struct Parser<'t> {
 impl<'t> Parser<'t> {
     pub(crate) fn new(row: &'t Row, layout: Option<&'t Layout>) -> Parser<'t> {
         let values = Values::new();
-        Parser { layout, row: 0, spec: row, values, failure: None, missed: None, failed: None }
+        let (spec, ranges) = (row, &[][..]);
+        Parser { layout, row: 0, spec, ranges, values, failure: None, missed: None, failed: None }
     }
 
     /// Reads an instruction of a row. The cursor is where it ends or where the error is. Where it
@@ -280,6 +283,7 @@ impl<'t> Parser<'t> {
             }
         };
         (self.row, self.spec, self.failure) = (row, spec, None);
+        self.ranges = self.layout.map_or(&[], |layout| &layout.rows[row].ranges);
         for (index, element) in template.elements.iter().enumerate().skip(first) {
             let start = cursor.position();
             if !self.element(element, cursor) {
@@ -347,11 +351,10 @@ impl<'t> Parser<'t> {
             Kind::Custom(custom) => (custom.parse)(cursor)?,
             _ => number(operand, cursor)?,
         };
-        let range = self.layout.and_then(|layout| layout.range(self.row, index));
+        let range = self.ranges.get(index).copied();
         let range = range.unwrap_or_else(|| range_of(operand, None));
         if let Some(fault) = fault(self.spec, operand, value, range) {
-            let span = cursor.span_from(start);
-            return Err(fault.diagnostic().label(span, format!("expected {}", fault.expected)));
+            return Err(fault.at(cursor.span_from(start)));
         }
         self.values[index] = value;
         Ok(())
@@ -365,6 +368,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    #[cold]
+    fn at(&self, span: Span) -> Diagnostic {
+        self.diagnostic().label(span, format!("expected {}", self.expected))
+    }
+
     pub(crate) fn diagnostic(&self) -> Diagnostic {
         let message = format!("{}, expected {}", self.message, self.expected);
         Diagnostic::invalid(DOES_NOT_FIT, message)
@@ -452,12 +460,14 @@ fn name(names: &[(&str, i128)], whole: bool, cursor: &mut Cursor<'_>) -> Result<
             Ok(number)
         }
         None if cursor.silent => Err(cursor.expected("")),
-        None => {
-            let expected = Kind::describe_names(names);
-            let hint = did_you_mean(cursor.peek_word(), names.iter().map(|&(name, _)| name));
-            Err(cursor.expected(expected).help_if(hint))
-        }
+        None => Err(no_name(names, cursor)),
     }
+}
+
+#[cold]
+fn no_name(names: &[(&str, i128)], cursor: &Cursor<'_>) -> Diagnostic {
+    let hint = did_you_mean(cursor.peek_word(), names.iter().map(|&(name, _)| name));
+    cursor.expected(Kind::describe_names(names)).help_if(hint)
 }
 
 fn print_sequence(elements: &[Element], spec: &Row, values: &[i128], out: &mut String) {

@@ -25,30 +25,21 @@ impl Table {
             cursor.skip_blanks();
             cursor.rest()
         };
-        self.parse_rows(cursor, layout, rows.filter(|(_, row)| could_start(row, rest)))
+        self.parse_rows(rows.filter(|(_, row)| could_start(row, rest)), cursor, layout)
     }
 
-    /// As [`Table::parse`], with the rows of one mnemonic only.
+    /// As [`Table::parse`], with some rows only, such as [`Table::find`] gives.
     ///
     /// # Errors
     /// As [`Table::parse`].
     ///
     /// # Panics
     /// As [`Table::parse`].
-    pub fn parse_as(
+    pub fn parse_rows(
         &self,
-        mnemonic: &str,
-        cursor: &mut Cursor<'_>,
-        layout: Option<&Layout>,
-    ) -> Result<RawInst> {
-        self.parse_rows(cursor, layout, self.find(mnemonic))
-    }
-
-    fn parse_rows(
-        &self,
-        cursor: &mut Cursor<'_>,
-        layout: Option<&Layout>,
         rows: impl Iterator<Item = (usize, &'static Row)>,
+        cursor: &mut Cursor<'_>,
+        layout: Option<&Layout>,
     ) -> Result<RawInst> {
         cursor.skip_blanks();
         let start = cursor.position();

@@ -5,7 +5,7 @@ use crate::arch::Platform;
 use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
 use quincunx_diag::{Diagnostic, Problems, Result};
-use quincunx_isa::{Bits, Layout, RawInst, Table};
+use quincunx_isa::Bits;
 
 /// Bytes of an instruction.
 const LENGTH: usize = 16;
@@ -46,21 +46,17 @@ fn decode(bytes: &[u8], platform: Platform) -> Option<Result<Statement>> {
     let word = Bits::from_le_bytes(bytes)?;
     let has_scales = platform == Platform::Xe3p || opcode != BDPAS;
     if has_scales && native_layout(platform).may_match(&word) {
-        let raw = raw_of(&native::TABLE, &word, native_layout(platform));
-        let inst = raw.map(|raw| native::Inst::from_raw(&raw).map(Statement::Systolic));
+        let raw = native::TABLE.decode(&word, native_layout(platform), false);
+        let inst = raw.map(|(raw, _)| native::Inst::from_raw(&raw).map(Statement::Systolic));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
     }
     let known = Platform::WHOLE.contains(&platform);
     if known && vector_layout(platform).may_match(&word) && has_opcode(opcode, platform) {
-        let raw = raw_of(&vector::TABLE, &word, vector_layout(platform));
-        let inst = raw.map(|raw| vector::Inst::from_raw(&raw).map(Statement::Vector));
+        let raw = vector::TABLE.decode(&word, vector_layout(platform), false);
+        let inst = raw.map(|(raw, _)| vector::Inst::from_raw(&raw).map(Statement::Vector));
         return Some(inst.and_then(|inst| inst.ok_or_else(no_variant)));
     }
     None
-}
-
-fn raw_of(table: &'static Table, word: &Bits, layout: &Layout) -> Result<RawInst> {
-    table.decode(word, layout, false).map(|(raw, _)| raw)
 }
 
 fn no_variant() -> Diagnostic {
@@ -120,6 +116,27 @@ pub fn encode(inst: &native::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
 /// # Errors
 /// What the platform cannot encode.
 pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LENGTH]> {
+    exists(inst, platform)?;
+    vector::TABLE.encode(&inst.to_raw(), vector_layout(platform)).map(code)
+}
+
+/// Whether a statement has machine code.
+///
+/// # Errors
+/// What the platform cannot encode.
+pub fn check(statement: &Statement, platform: Platform) -> Result<()> {
+    match statement {
+        Statement::Systolic(inst) => native::TABLE.fits(&inst.to_raw(), native_layout(platform)),
+        Statement::Vector(inst) => {
+            exists(inst, platform)?;
+            vector::TABLE.fits(&inst.to_raw(), vector_layout(platform))
+        }
+        Statement::Raw(_) => Ok(()),
+    }
+}
+
+/// Whether the platform has an instruction at all.
+fn exists(inst: &vector::Inst, platform: Platform) -> Result<()> {
     if !Platform::WHOLE.contains(&platform) {
         let message = format!("only the systolic instructions of {} are known", platform.name());
         return Err(Diagnostic::unsupported("Q6005", message).help("use --arch xe3 for others"));
@@ -128,7 +145,7 @@ pub fn encode_vector(inst: &vector::Inst, platform: Platform) -> Result<[u8; LEN
         let message = format!("{} has no macl", platform.name());
         return Err(Diagnostic::invalid("Q6142", message).help("macl exists from xehpc on"));
     }
-    vector::TABLE.encode(&inst.to_raw(), vector_layout(platform)).map(code)
+    Ok(())
 }
 
 fn code(word: Bits) -> [u8; LENGTH] {

@@ -6,7 +6,7 @@ mod lsc;
 
 use super::{from_hex, to_hex};
 use crate::arch::Platform;
-use crate::binary::native::{encode, encode_vector};
+use crate::binary::native::check;
 use crate::isa::vector::message::LABEL;
 use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
@@ -110,15 +110,15 @@ fn parsed(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Parsed> {
         let raw = lsc::parse(cursor)?;
         return finished(&raw, cursor, start, platform);
     }
-    let known = vector::TABLE.find(mnemonic).next().is_some();
-    if !known {
+    let mut rows = vector::TABLE.find(mnemonic).peekable();
+    if rows.peek().is_none() {
         // The error names the nearest mnemonic.
         return match vector::TABLE.parse(cursor, None) {
             Ok(raw) => finished(&raw, cursor, start, platform),
             Err(problem) => Err(problem),
         };
     }
-    let raw = vector::TABLE.parse_as(mnemonic, cursor, Some(vector_layout(platform)))?;
+    let raw = vector::TABLE.parse_rows(rows, cursor, Some(vector_layout(platform)))?;
     finished(&raw, cursor, start, platform)
 }
 
@@ -154,8 +154,8 @@ fn finished(
 
 fn vector_statement(raw: &RawInst, platform: Platform) -> Result<Statement> {
     let inst = vector::Inst::from_raw(raw).ok_or_else(no_variant)?;
-    encode_vector(&inst, platform)?;
-    Ok(Statement::Vector(inst))
+    let statement = Statement::Vector(inst);
+    check(&statement, platform).map(|()| statement)
 }
 
 fn systolic(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Statement> {
@@ -170,8 +170,9 @@ fn systolic(cursor: &mut Cursor<'_>, platform: Platform) -> Result<Statement> {
     }
     let raw = native::TABLE.parse(cursor, Some(native_layout(platform)))?;
     let inst = native::Inst::from_raw(&raw).ok_or_else(no_variant)?;
-    encode(&inst, platform).map_err(|problem| problem.label(cursor.span_from(start), ""))?;
-    Ok(Statement::Systolic(inst))
+    let statement = Statement::Systolic(inst);
+    check(&statement, platform).map_err(|problem| problem.label(cursor.span_from(start), ""))?;
+    Ok(statement)
 }
 
 fn no_variant() -> Diagnostic {
