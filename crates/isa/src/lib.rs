@@ -30,6 +30,6 @@ pub use manual::ManualFormat;
 pub use table::{
     Custom, FieldSpec, Fixup, Kind, Operand, Piece, RawInst, Row, Table, Term, Values,
 };
-pub use template::print_number;
+pub use template::{print_hex, print_number};
 pub use text::{Lines, parse_lines};
 pub use value::OperandValue;

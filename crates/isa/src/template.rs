@@ -286,7 +286,10 @@ impl<'t> Parser<'t> {
         self.ranges = self.layout.map_or(&[], |layout| &layout.rows[row].ranges);
         for (index, element) in template.elements.iter().enumerate().skip(first) {
             let start = cursor.position();
-            if !self.element(element, cursor) {
+            if matches!(element, Element::Blank) {
+                // Half of the elements: too many for a call.
+                cursor.skip_blanks();
+            } else if !self.element(element, cursor) {
                 // Of a group a part may have been read.
                 let is_clean = element.is_plain() || matches!(element, Element::Operand { .. });
                 self.failed = is_clean.then_some((index, start));
@@ -518,6 +521,16 @@ pub fn print_number(value: i128, out: &mut String) {
         rest /= 10;
     }
     *out += str::from_utf8(&digits[first..]).unwrap_or_default();
+}
+
+/// Appends a number in at least so many upper hexadecimal digits, behind `0x`.
+pub fn print_hex(value: u64, digits: u32, out: &mut String) {
+    *out += "0x";
+    let needed = (64 - value.leading_zeros()).div_ceil(4).max(digits).max(1);
+    for at in (0..needed.min(16)).rev() {
+        let digit = char::from_digit((value >> (4 * at) & 15) as u32, 16).unwrap_or('0');
+        out.push(digit.to_ascii_uppercase());
+    }
 }
 
 fn print_operand(operand: &Operand, value: i128, out: &mut String) {

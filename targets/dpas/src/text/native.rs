@@ -12,7 +12,7 @@ use crate::isa::{native, native_layout, vector, vector_layout};
 use crate::program::{Item, Listing, Statement};
 use labels::Labels;
 pub(super) use lsc::is_mnemonic as is_memory;
-use quincunx_diag::{Diagnostic, Result, SourceId, any_error};
+use quincunx_diag::{Diagnostic, Result, SourceId, Span, any_error};
 use quincunx_isa::{Cursor, RawInst, Style, parse_lines};
 
 /// Most bytes of one `.raw`.
@@ -39,19 +39,22 @@ pub fn read(
         labels.next(raw.bytes());
         Ok(Some(raw))
     });
-    let mut items = Vec::with_capacity(lines.items.len());
     let mut at = 0usize;
-    for (span, parsed) in std::mem::take(&mut lines.items) {
+    let finish = |(span, parsed): (Span, Parsed)| {
         let start = at;
         at = at.saturating_add(parsed.bytes());
         match parsed.finish(&labels, start, platform) {
-            Ok(statement) => items.push(Item { statement, span: Some(span) }),
-            Err(problem) => lines.diagnostics.push(match problem.labels().is_empty() {
-                true => problem.label(span, ""),
-                false => problem,
-            }),
+            Ok(statement) => Some(Item { statement, span: Some(span) }),
+            Err(problem) => {
+                lines.diagnostics.push(match problem.labels().is_empty() {
+                    true => problem.label(span, ""),
+                    false => problem,
+                });
+                None
+            }
         }
-    }
+    };
+    let items = lines.items.into_iter().filter_map(finish).collect();
     if any_error(&lines.diagnostics) {
         return Err(lines.diagnostics);
     }

@@ -5,7 +5,7 @@
 use super::operands::{parse_type, part};
 use super::types::Type;
 use quincunx_diag::Result;
-use quincunx_isa::{Cursor, Custom, operand_newtype, print_number};
+use quincunx_isa::{Cursor, Custom, operand_newtype, print_hex, print_number};
 use quincunx_num::{F16, FloatOverflow};
 use std::fmt::Write as _;
 
@@ -157,14 +157,14 @@ fn print(value: i128, out: &mut String) {
     let Some(ty) = Type::from_code(part(value, 0, 4)) else { return };
     let bits = immediate.bits();
     let unused = 64 - 8 * ty.bytes();
-    let _ = match ty {
-        ty if ty.is_float() => print_float(bits, ty, out),
-        ty if ty.is_signed() => {
-            print_number(((bits << unused) as i64 >> unused).into(), out);
-            Ok(())
+    match ty {
+        ty if ty.is_float() => {
+            // Writing to a string cannot fail.
+            let _ = print_float(bits, ty, out);
         }
-        _ => write!(out, "0x{bits:X}"),
-    };
+        ty if ty.is_signed() => print_number(((bits << unused) as i64 >> unused).into(), out),
+        _ => print_hex(bits, 1, out),
+    }
     out.push(':');
     *out += ty.name();
 }

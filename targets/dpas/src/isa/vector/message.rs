@@ -1,7 +1,7 @@
 //! Operands of messages, waits and jumps.
 
 use quincunx_diag::Result;
-use quincunx_isa::{Cursor, Custom, operand_newtype, print_number};
+use quincunx_isa::{Cursor, Custom, operand_newtype, print_hex, print_number};
 use std::fmt::Write as _;
 
 /// Registers of a message's data: bit 0 says that there is a register, then its number (8 bits) and
@@ -114,9 +114,7 @@ pub(super) static EXTENDED: Custom =
                     print_number(sub.into(), out);
                 }
                 (_, None | Some(0)) => *out += "0x0",
-                (_, Some(number)) => {
-                    let _ = write!(out, "0x{number:08X}");
-                }
+                (_, Some(number)) => print_hex(number.into(), 8, out),
             }
         },
         legal: |value| {
@@ -143,11 +141,9 @@ pub(super) static DESCRIPTOR: Custom = Custom {
             _ => Err(cursor.out_of_range("a descriptor has 32 bits", start)),
         }
     },
-    print: |value, out| {
-        let _ = match value >> 32 {
-            0 => write!(out, "0x{value:08X}"),
-            _ => write!(out, "a0.0"),
-        };
+    print: |value, out| match value >> 32 {
+        0 => print_hex(value as u64, 8, out),
+        _ => *out += "a0.0",
     },
     legal: |value| (0..=1 << 32).contains(&value),
     random: |below| match below(8) {
