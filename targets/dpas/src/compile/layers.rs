@@ -180,6 +180,19 @@ pub(super) enum Operation {
     Add,
 }
 
+/// What becomes of the results of a product to which a value is added in the same kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Added {
+    /// Nodes of the product; the sum is the others.
+    pub(super) nodes: usize,
+    /// The product's own codes, or floats.
+    pub(super) numbers: Numbers,
+    /// Real numbers between which they are kept.
+    pub(super) clip: [f64; 2],
+    /// The product is the second operand of the sum.
+    pub(super) is_second: bool,
+}
+
 /// A layer.
 #[derive(Clone, Debug)]
 pub(super) struct Layer {
@@ -187,7 +200,7 @@ pub(super) struct Layer {
     pub(super) nodes: Vec<NodeId>,
     /// What it computes.
     pub(super) operation: Operation,
-    /// Its operands on the machine; of [`Operation::Enter`] the graph's input.
+    /// Its operands on the machine, then what is added; of [`Operation::Enter`] the graph's input.
     pub(super) inputs: Vec<ValueId>,
     /// Its result: that of the last node.
     pub(super) output: ValueId,
@@ -195,6 +208,17 @@ pub(super) struct Layer {
     pub(super) clip: [f64; 2],
     /// The constants of a product.
     pub(super) product: Option<Product>,
+    /// A value is added to the product's results.
+    pub(super) added: Option<Added>,
+}
+
+impl Layer {
+    /// Its nodes, by what has a result of its own in the machine's arithmetic.
+    fn groups(&self) -> impl Iterator<Item = &[NodeId]> {
+        let (own, sum) =
+            self.nodes.split_at(self.added.map_or(self.nodes.len(), |added| added.nodes));
+        [own, sum].into_iter().filter(|nodes| !nodes.is_empty())
+    }
 }
 
 /// A graph as layers.
@@ -235,8 +259,8 @@ impl Network {
 
     /// The names of every layer's nodes, for the golden model.
     pub(super) fn numerics(&self, graph: &Graph) -> Numerics {
-        let names = |layer: &Layer| {
-            let names = layer.nodes.iter().map(|&node| graph[node].name.as_str());
+        let names = |(layer, nodes): (&Layer, &[NodeId])| {
+            let names = nodes.iter().map(|&node| graph[node].name.as_str());
             let mut layer_json = serde_json::json!({ "nodes": names.collect::<Vec<_>>() });
             if let Numbers::Floats(element) = self.forms[&layer.output].numbers {
                 layer_json["stored"] = stored(element).into();
@@ -244,14 +268,16 @@ impl Network {
                 let input = layer.inputs.first().and_then(|input| self.forms.get(input));
                 if let (Operation::Product(_), Some(Form { view: View::Flat, extents, .. })) =
                     (&layer.operation, input)
+                    && nodes.first() == layer.nodes.first()
                 {
                     layer_json["channels"] = extents[2].into();
                 }
             }
             layer_json
         };
-        let named = self.layers.iter().filter(|layer| !layer.nodes.is_empty());
-        let layers: Vec<serde_json::Value> = named.map(names).collect();
+        let groups = |layer| Layer::groups(layer).map(move |nodes| (layer, nodes));
+        let layers: Vec<serde_json::Value> =
+            self.layers.iter().flat_map(groups).map(names).collect();
         Numerics(serde_json::json!({ "precision": self.precision.name(), "layers": layers }))
     }
 
@@ -336,6 +362,7 @@ impl Walk<'_> {
                 output: input,
                 clip: NO_CLIP,
                 product: None,
+                added: None,
             });
         }
     }
@@ -506,12 +533,69 @@ impl Walk<'_> {
                 return Err("its sums are neither quantised nor an output".to_owned());
             }
         }
+        if let Some(layer) = self.with_sum(&tail, node, &frame, &result, &product) {
+            layer.nodes.iter().for_each(|node| self.taken[node.index()] = true);
+            self.network.layers.push(layer);
+            return Ok(());
+        }
         self.push(tail, Operation::Product(frame), node, result, Some(product))
+    }
+
+    /// A product and the sum of its results, of at most 16 bits, and a value that another kernel has
+    /// computed before, if nothing else reads the results; the sum gets its form.
+    fn with_sum(
+        &mut self,
+        tail: &Tail,
+        node: &Node,
+        frame: &Frame,
+        result: &Form,
+        product: &Product,
+    ) -> Option<Layer> {
+        if result.numbers.size() > 2 {
+            return None;
+        }
+        let (id, sum) = self.only_reader(tail.output)?;
+        if sum.op != Op::Binary(Binary::Add) || self.taken[id.index()] {
+            return None;
+        }
+        let is_second = sum.input(1) == Some(tail.output);
+        let other = sum.input(usize::from(!is_second))?;
+        let root = self.network.root(other);
+        let is_computed = self.network.layers.iter().any(|layer| {
+            layer.output == root
+                && matches!(layer.operation, Operation::Product(_) | Operation::Add)
+        });
+        let own = *self.network.forms.get(&other).filter(|_| is_computed)?;
+        let forms = if is_second { [own, *result] } else { [*result, own] };
+        let sum_tail = self.tail(id);
+        let form = self.sum_form(&forms, &sum_tail).ok()?;
+        self.network.forms.insert(sum_tail.output, form);
+        Some(Layer {
+            nodes: tail.nodes.iter().chain(&sum_tail.nodes).copied().collect(),
+            operation: Operation::Product(*frame),
+            inputs: vec![node.input(0)?, other],
+            output: sum_tail.output,
+            clip: sum_tail.clip,
+            product: Some(product.clone()),
+            added: Some(Added {
+                nodes: tail.nodes.len(),
+                numbers: result.numbers,
+                clip: tail.clip,
+                is_second,
+            }),
+        })
     }
 
     fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         let forms = [self.form(node, 0)?, self.form(node, 1)?];
-        for form in &forms {
+        let tail = self.tail(id);
+        let form = self.sum_form(&forms, &tail)?;
+        self.push(tail, Operation::Add, node, form, None)
+    }
+
+    /// The form of the sum of two values.
+    fn sum_form(&self, forms: &[Form; 2], tail: &Tail) -> Reason<Form> {
+        for form in forms {
             self.check_operand(form)?;
         }
         let same =
@@ -519,9 +603,8 @@ impl Walk<'_> {
         if !same(&forms[0], &forms[1]) || forms[0].view == View::Flat {
             return Err("its operands have different extents".to_owned());
         }
-        let tail = self.tail(id);
         if self.network.precision != Precision::Int8 {
-            return self.push(tail, Operation::Add, node, forms[0], None);
+            return Ok(forms[0]);
         }
         let Some(codes) = tail.codes else {
             return Err("nothing quantises its result".to_owned());
@@ -535,8 +618,7 @@ impl Walk<'_> {
         }) {
             return Err("the grids of its operands are too far from that of its result".to_owned());
         }
-        let result = Form { numbers: Numbers::Codes(codes), ..forms[0] };
-        self.push(tail, Operation::Add, node, result, None)
+        Ok(Form { numbers: Numbers::Codes(codes), ..forms[0] })
     }
 
     fn push(
@@ -552,7 +634,15 @@ impl Walk<'_> {
         self.network.forms.insert(output, form);
         let operands = if operation == Operation::Add { 2 } else { 1 };
         let inputs = (0..operands).filter_map(|at| node.input(at)).collect();
-        self.network.layers.push(Layer { nodes, operation, inputs, output, clip, product });
+        self.network.layers.push(Layer {
+            nodes,
+            operation,
+            inputs,
+            output,
+            clip,
+            product,
+            added: None,
+        });
         Ok(())
     }
 

@@ -5,10 +5,11 @@ mod plan;
 mod runs;
 
 use super::kernel::blocks::{Matrix, Shape as BlocksShape};
+use super::kernel::end::{FloatSum, Sum};
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Written};
-use super::layers::{Codes, Form, Frame, Layer, Network, Numbers, Operation};
+use super::layers::{Added, Codes, Form, Frame, Layer, Network, Numbers, Operation};
 use super::place::Image;
 use super::requantise::{Channel, Ends, Factors, Steps};
 use super::weights::Product;
@@ -187,7 +188,9 @@ impl<'a> Work<'a> {
         let slots = u64::from(arch.cores) * u64::from(arch.engines) * u64::from(arch.threads());
         let threads: u64 = groups.into_iter().map(u64::from).product();
         match grfs < arch.grfs && threads <= slots {
-            true => Err(format!("all {threads} threads run at once with {} registers", arch.grfs)),
+            true => {
+                Err(format!("all threads ({threads}) run at once with {} registers", arch.grfs))
+            }
             false => Ok(()),
         }
     }
@@ -250,8 +253,8 @@ impl<'a> Work<'a> {
         (0..self.positions().next_multiple_of(rows)).map(at).collect()
     }
 
-    /// The ends of the codes of the result, as differences from zero.
-    fn ends(&self, codes: Codes) -> Ends {
+    /// The ends of codes that are kept between two real numbers, as differences from zero.
+    fn ends(codes: Codes, [least, most]: [f64; 2]) -> Ends {
         let [low, high] = codes.range();
         let scalar = Scalar {
             signed: true,
@@ -265,7 +268,6 @@ impl<'a> Work<'a> {
             true => (scalar.nearest(real) / codes.scale).round().clamp(-512.0, 512.0) as i32,
             false => own,
         };
-        let [least, most] = self.layer.clip;
         let (low, high) = (low - codes.zero, high - codes.zero);
         let (least, most) = (code(least, low).clamp(low, high), code(most, high).clamp(low, high));
         Ends { low: least, high: most }
@@ -347,7 +349,14 @@ impl<'a> Work<'a> {
         let (constants, plan) = (constants.0, Some(plan));
         self.fitting(
             grfs,
-            Candidate { kind: "product", written, operands: 2, constants, plan, groups },
+            Candidate {
+                kind: "product",
+                written,
+                operands: self.inputs.len() + 1,
+                constants,
+                plan,
+                groups,
+            },
         )
     }
 
@@ -359,7 +368,12 @@ impl<'a> Work<'a> {
         tile: Tile,
         grfs: u32,
     ) -> Option<std::result::Result<Candidate, String>> {
-        let runs = Runs::new(self, &[*frame], 8 * tile.rows)?;
+        let frames = [*frame, Frame::POINT];
+        let runs = Runs::new(self, &frames[..self.inputs.len()], 8 * tile.rows)?;
+        // What is added is loaded as the result is stored.
+        if runs.pitches[1..].iter().any(|&pitch| pitch != runs.result) {
+            return None;
+        }
         let plan = Plan::new(self, frame, product, (tile, false));
         let [rows, columns, steps] = [plan.loops[0], plan.loops[1], plan.loops[2]];
         let (input, output) = (&self.inputs[0].1, &self.output.1);
@@ -405,7 +419,7 @@ impl<'a> Work<'a> {
             return Some(Ok(Candidate {
                 kind: "product",
                 written,
-                operands: 2,
+                operands: self.inputs.len() + 1,
                 constants,
                 plan,
                 groups,
@@ -420,17 +434,42 @@ impl<'a> Work<'a> {
             Numbers::Sums => Ending { end: End::Sums, factors: Vec::new() },
             Numbers::Floats(element) => {
                 let factor = Factors { high: product.factor, ..Factors::default() };
+                let sum = self.layer.added.map(|added| FloatSum {
+                    ends: added.clip.map(|end| end as f32),
+                    is_second: added.is_second,
+                });
                 Ending {
-                    end: End::Floats(product.factor != 1.0, self.leave_floats(element)),
+                    end: End::Floats(product.factor != 1.0, sum, self.leave_floats(element)),
                     factors: vec![factor; product.outputs],
                 }
             }
             Numbers::Codes(codes) => {
-                let ends = self.ends(codes);
-                let (steps, factors) = factors(product, codes, ends)?;
-                Ending { end: End::Codes(steps, Work::leave(codes, ends)), factors }
+                let leave = Work::leave(codes, Work::ends(codes, self.layer.clip));
+                let (own, clip) = match self.layer.added {
+                    Some(Added { numbers: Numbers::Codes(own), clip, .. }) => (own, clip),
+                    _ => (codes, self.layer.clip),
+                };
+                let ends = Work::ends(own, clip);
+                let (steps, factors) = factors(product, own, ends)?;
+                let added = self.layer.added.map(|added| self.added(added, (own, ends), codes));
+                let added = added.transpose()?;
+                Ending { end: End::Codes(steps, added, leave), factors }
             }
         })
+    }
+
+    /// The sum of a product's codes and another value, in steps of the result.
+    fn added(&self, added: Added, (own, ends): (Codes, Ends), codes: Codes) -> Result<Sum> {
+        let form = &self.inputs[1].0;
+        let term = |own: Codes, element| Term {
+            factor: (own.scale / codes.scale) as f32,
+            zero: own.zero,
+            element,
+        };
+        let other = term(form.codes().map_err(unsupported)?, form.numbers.element());
+        let own = term(own, Element::B);
+        let ends = [ends.low, ends.high];
+        Ok(Sum { ends, own: own.factor, other, is_second: added.is_second })
     }
 
     fn largest(&self, frame: &Frame) -> Vec<Choice> {
@@ -457,7 +496,7 @@ impl<'a> Work<'a> {
                     let factor = (term.scale / codes.scale) as f32;
                     terms.push(Term { factor, zero: term.zero, element: form.numbers.element() });
                 }
-                let leave = Self::leave(codes, self.ends(codes));
+                let leave = Self::leave(codes, Self::ends(codes, self.layer.clip));
                 kernel::add::End::Codes([terms[0], terms[1]], leave)
             }
         };

@@ -309,6 +309,37 @@ fn sums_requantising_and_activations_alone() {
     }
 }
 
+/// A value that another kernel has computed is added by the kernel of a product, as either operand.
+#[test]
+fn sums_are_computed_with_products() {
+    let shapes: [&[usize]; 3] = [&[1, 64, 4, 5], &[2, 70, 3, 3], &[2, 7, 5, 6]];
+    for (at, shape) in shapes.into_iter().enumerate() {
+        for case in 0..6 {
+            let (order, end) = (case % 2, 1 + case % 3);
+            let mut net = Net::new((6 * at + case) as u64);
+            let x = net.input(shape, grid(true, 0.05, -2));
+            let mut window = Window::new(&[3, 3]);
+            window.pads.fill((1, 1));
+            let r = net.conv(x, window, 1, shape[1]).unwrap();
+            let r = net.node(Op::Quantise(grid(case < 3, 0.11, 17)), &[r]).unwrap();
+            let y = net.conv(r, Window::new(&[1, 1]), 1, shape[1]).unwrap();
+            let y = if case == 4 { net.node(relu(), &[y]).unwrap() } else { y };
+            let own = grid(case < 4, [0.1, 0.0123][case % 2], 9);
+            let y = net.node(Op::Quantise(own), &[y]).unwrap();
+            let operands = if order == 0 { [y, r] } else { [r, y] };
+            let sum = net.node(Op::Binary(Binary::Add), &operands).unwrap();
+            ended(&mut net, sum, if end == 3 { 2 } else { end });
+            for arch in machines() {
+                let files = compiled(&net.graph, &arch).program.emit("launch", "k").unwrap();
+                let text = files[0].text().unwrap();
+                assert!(text.contains("kernel = \"product"), "{text}");
+                assert!(!text.contains("kernel = \"add"), "{text}");
+            }
+            taken(net, &format!("{shape:?} {case}"));
+        }
+    }
+}
+
 /// A residual block with two outputs, one of which is read further.
 #[test]
 fn values_that_leave_are_read_further() {

@@ -7,7 +7,9 @@ use quincunx_diag::Severity;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::{DpasArch, TARGET};
 use quincunx_graph::execute::{Keep, float};
-use quincunx_graph::{Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Unary, ValueId};
+use quincunx_graph::{
+    Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Unary, ValueId, Window,
+};
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::{Coverage, agree, options};
 
@@ -189,4 +191,50 @@ fn networks_of_fp16() {
 #[test]
 fn networks_of_tf32() {
     judge("tf32", &[Platform::Xe2], 11);
+}
+
+/// A convolution with as many outputs as inputs.
+fn conv(net: &mut Net, x: ValueId, extent: usize) -> ValueId {
+    let channels = net.shape(x)[1];
+    let weights = net.reals(&[channels, channels, extent, extent], 0.1);
+    let conv = Conv { window: Window::new(&[extent, extent]), groups: 1 };
+    net.node(Op::Conv(conv), &[x, weights]).unwrap()
+}
+
+/// A value that another kernel has computed is added by the kernel of a product, as either operand;
+/// sums of 32 bits are added by a kernel of their own.
+#[test]
+fn sums_are_computed_with_products() {
+    let clip = Op::Activation(Activation::Clip { min: Some(-0.5), max: Some(1.5) });
+    for (case, (precision, bits)) in [("bf16", 8), ("fp16", 11), ("tf32", 11)].iter().enumerate() {
+        for (at, shape) in [[1, 64, 4, 5], [2, 7, 5, 6]].iter().enumerate() {
+            for order in [0, 1] {
+                let mut net = Net::new((4 * case + 2 * at + order) as u64);
+                let x = net.graph.add_input("x", DType::F32, shape, &[]).unwrap();
+                let r = conv(&mut net, x, 1);
+                let [s, y] = [conv(&mut net, r, 2), conv(&mut net, r, 2)];
+                let y = if order == 1 { net.node(clip.clone(), &[y]).unwrap() } else { y };
+                let operands = if order == 0 { [y, s] } else { [s, y] };
+                let sum = net.node(Op::Binary(Binary::Add), &operands).unwrap();
+                let sum = net.node(Op::Unary(Unary::Relu), &[sum]).unwrap();
+                net.graph.add_output(sum);
+                let options = options(&TARGET, &[("precision", precision)]);
+                for platform in [Platform::XeHpg, Platform::XeHpc, Platform::Xe2] {
+                    if (*precision, platform) == ("tf32", Platform::XeHpg) {
+                        continue;
+                    }
+                    let arch = crate::common::arch(platform);
+                    let inputs = vec![sample(&mut net, *bits)];
+                    let agreed = agree(&TARGET, &arch, &options, &net.graph, inputs);
+                    let agreed = agreed.unwrap_or_else(|found| panic!("{found:?}\n{}", net.graph));
+                    let files = agreed.compiled.program.emit("launch", "k").unwrap();
+                    let has_sum = files[0].text().unwrap().contains("kernel = \"add");
+                    assert_eq!(has_sum, *precision == "tf32", "{precision}");
+                    for (inputs, golden) in &agreed.samples {
+                        is_near(&net.graph, inputs, golden, *bits);
+                    }
+                }
+            }
+        }
+    }
 }

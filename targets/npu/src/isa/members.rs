@@ -37,7 +37,7 @@ impl Enumeration {
                 return Ok(i128::from(number));
             }
         }
-        Err(cursor.expected(&format!("a member of {}", self.name)))
+        Err(cursor.expected(format!("a member of {}", self.name)))
     }
 }
 

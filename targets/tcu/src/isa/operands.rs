@@ -270,7 +270,7 @@ fn parse_end(cursor: &mut Cursor<'_>, zero: &str) -> Result<i128> {
         return Ok(0);
     }
     if !cursor.eat("R") {
-        return Err(cursor.expected(&format!("{zero} or a register such as R1")));
+        return Err(cursor.expected(format!("{zero} or a register such as R1")));
     }
     let number = cursor.integer()?;
     if !(1..=16).contains(&number) {

@@ -79,6 +79,11 @@ impl Shape {
         kernel.taken() <= grfs
     }
 
+    /// The argument that is the address of the constants, behind operands and result.
+    fn constants(&self) -> usize {
+        self.end.operands() + 1
+    }
+
     fn runs(&self) -> usize {
         8 * self.tile.rows / self.run
     }
@@ -146,8 +151,8 @@ impl Registers {
     }
 }
 
-/// The kernel of a product that fits the registers. Its arguments are the addresses of A, of the
-/// result and of the constants.
+/// The kernel of a product that fits the registers. Its arguments are the addresses of A, of what is
+/// added, of the result and of the constants.
 pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> Written {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
@@ -158,8 +163,8 @@ pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> 
     k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:d", shape.blocks));
     k.line(format_args!("add (1|M0) r{s}.1<1>:d r{s}.1<0;1,0>:d r0.6<0;1,0>:d"));
     k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:d", shape.tile.columns * GRF));
-    constants(k, &r, 0, None, (payloads, 4 * GRF));
-    constants(k, &r, shape.map.rows_in[0], Some(0), (r.runs, bytes));
+    constants(k, shape, &r, (0, None), (payloads, 4 * GRF));
+    constants(k, shape, &r, (shape.map.rows_in[0], Some(0)), (r.runs, bytes));
     matrices(k, shape, &r);
     begin(k, shape, &r);
     turns(k, shape, &r, 0);
@@ -170,13 +175,13 @@ pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> 
 /// Loads bytes of the constants, from a place on, and a scalar behind it.
 fn constants(
     k: &mut Kernel,
+    shape: &Shape,
     r: &Registers,
-    place: usize,
-    scalar: Option<usize>,
+    (place, scalar): (usize, Option<usize>),
     (to, bytes): (usize, usize),
 ) {
-    let p = r.pointer;
-    k.line(format_args!("add (1|M0) r{p}.0<1>:q r1.2<0;1,0>:q {place}:d"));
+    let (p, argument) = (r.pointer, shape.constants());
+    k.line(format_args!("add (1|M0) r{p}.0<1>:q r1.{argument}<0;1,0>:q {place}:d"));
     if let Some(at) = scalar {
         k.advance(p, 1, Offset::Scalar { register: r.s, at });
     }
@@ -196,25 +201,20 @@ fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
         k.line(format_args!("mov (16|M0) r{payload}.0<1>:ud r{first}.0<1;1,0>:ud"));
     }
     for (run, &payload) in r.a.iter().enumerate() {
-        place(k, r, payload, (0, run, 0));
+        place(k, r, payload, (0, run));
     }
     let steps: usize =
         shape.window.iter().map(|&(count, _)| count).product::<usize>() * shape.steps;
     let (b, rows) = (r.b, steps * shape.tile.columns * shape.weight_bits);
-    let weights = shape.map.weights;
-    k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.2<0;1,0>:q {weights}:d"));
+    let (weights, argument) = (shape.map.weights, shape.constants());
+    k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.{argument}<0;1,0>:q {weights}:d"));
     k.line(format_args!("mul (1|M0) r{b}.6<1>:d r{s}.1<0;1,0>:d {rows}:d"));
 }
 
-/// Puts the place of a run into a payload: an argument and its dword of the run; and its rows.
-fn place(
-    k: &mut Kernel,
-    r: &Registers,
-    payload: usize,
-    (argument, run, at): (usize, usize, usize),
-) {
+/// Puts the place of a run in an argument into a payload; and its rows.
+fn place(k: &mut Kernel, r: &Registers, payload: usize, (argument, run): (usize, usize)) {
     let (runs, first) = (r.runs, RUN * run);
-    let (start, rows) = (first + at, first + RUN - 1);
+    let (start, rows) = (first + argument, first + RUN - 1);
     k.line(format_args!(
         "add (1|M0) r{payload}.0<1>:q r1.{argument}<0;1,0>:q r{runs}.{start}<0;1,0>:ud"
     ));
@@ -225,7 +225,7 @@ fn place(
 fn begin(k: &mut Kernel, shape: &Shape, r: &Registers) {
     let Tile { rows, columns } = shape.tile;
     let addends = r.b_operand(shape, 0);
-    constants(k, r, shape.map.addends, Some(2), (addends, columns * GRF));
+    constants(k, shape, r, (shape.map.addends, Some(2)), (addends, columns * GRF));
     for (column, row) in (0..columns).flat_map(|column| (0..8 * rows).map(move |row| (column, row)))
     {
         let (to, from) = (r.sums + column * 8 * rows + row, addends + column);
@@ -300,7 +300,7 @@ fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
     let factors = r.operands;
     for (at, place) in shape.map.factors.into_iter().enumerate() {
         if shape.end.factors()[at] {
-            constants(k, r, place, Some(2), (factors + at * columns, columns * GRF));
+            constants(k, shape, r, (place, Some(2)), (factors + at * columns, columns * GRF));
         }
     }
     let temporaries = factors + 3 * columns;
@@ -313,15 +313,31 @@ fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
         packed: temporaries + 2 * shape.batch,
         columns: together,
     };
-    convert(k, shape.end, sums, places);
-    let (c, s, bytes) = (r.c, r.s, GRF / 4 * size);
-    let width = together * bytes;
+    let (s, bytes) = (r.s, GRF / 4 * size);
     k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {}:d", columns * bytes));
+    if shape.end.adds() {
+        blocks_of(k, shape, r, (sums, places), 1);
+    }
+    convert(k, shape.end, sums, places);
+    blocks_of(k, shape, r, (sums, places), shape.constants() - 1);
+}
+
+/// Loads packed rows of what is added, argument 1, or stores those of the result, the last one.
+fn blocks_of(
+    k: &mut Kernel,
+    shape: &Shape,
+    r: &Registers,
+    (sums, places): (Sums, Places),
+    argument: usize,
+) {
+    let (c, s, columns, together) = (r.c, r.s, shape.tile.columns, shape.stored());
+    let width = together * GRF / 4 * shape.end.size();
+    let is_result = argument + 1 == shape.constants();
     for run in 0..shape.runs() {
-        place(k, r, c, (1, run, 1));
+        place(k, r, c, (argument, run));
         for block in 0..shape.run / 8 {
             let row = run * shape.run + 8 * block;
-            if shape.run > 8 {
+            if shape.run > 8 || shape.end.adds() {
                 k.line(format_args!("mov (1|M0) r{c}.6<1>:d {}:d", 8 * block));
             }
             for group in 0..columns / together {
@@ -333,7 +349,11 @@ fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
                     }
                 };
                 k.line(format_args!("add (1|M0) r{c}.5<1>:d r{s}.3<0;1,0>:d {}:w", group * width));
-                k.store_matrix((from, (8 * width).div_ceil(GRF)), c);
+                let count = (8 * width).div_ceil(GRF);
+                match is_result {
+                    true => k.store_matrix((from, count), c),
+                    false => k.load_matrix((from, count), c, 0),
+                }
             }
         }
     }

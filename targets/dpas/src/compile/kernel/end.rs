@@ -1,27 +1,62 @@
 //! What sums become before they leave: codes or floats, packed into rows.
 
 use super::super::requantise::Steps;
-use super::{Kernel, Leave, LeaveFloats, Tile};
+use super::{Kernel, Leave, LeaveFloats, Term, Tile, float};
 use crate::arch::Platform;
+use crate::program::Element;
 
 /// How sums leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in super::super) enum End {
     /// As they are.
     Sums,
-    /// As codes.
-    Codes(Steps, Leave),
-    /// As floats, multiplied by the first factor if asked for.
-    Floats(bool, LeaveFloats),
+    /// As codes; those of the product may be added to others before.
+    Codes(Steps, Option<Sum>, Leave),
+    /// As floats, multiplied by the first factor if asked for; others may be added before.
+    Floats(bool, Option<FloatSum>, LeaveFloats),
+}
+
+/// The sum of a product's codes and those of another value, whose packed rows lie where the result's
+/// will.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in super::super) struct Sum {
+    /// Ends of the product's own codes, as differences from their zero.
+    pub(in super::super) ends: [i32; 2],
+    /// Their factor.
+    pub(in super::super) own: f32,
+    pub(in super::super) other: Term,
+    /// The product is the second operand: the first one is multiplied, the second one multiplied and
+    /// added at once.
+    pub(in super::super) is_second: bool,
+}
+
+/// The sum of a product's floats, as they would have been stored, and those of another value of the
+/// result's type, whose packed rows lie where the result's will.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in super::super) struct FloatSum {
+    /// The product's own ends.
+    pub(in super::super) ends: [f32; 2],
+    /// The product is the second operand.
+    pub(in super::super) is_second: bool,
 }
 
 impl End {
+    /// Another value is added.
+    pub(super) fn adds(self) -> bool {
+        matches!(self, End::Codes(_, Some(_), _) | End::Floats(_, Some(_), _))
+    }
+
+    /// Operands of the kernel: A and what is added.
+    pub(super) fn operands(self) -> usize {
+        1 + usize::from(self.adds())
+    }
+
     /// Bytes of an element.
     pub(super) fn size(self) -> usize {
         match self {
             End::Sums => 4,
             End::Codes(..) => 1,
-            End::Floats(_, leave) => leave.element.bytes() as usize,
+            End::Floats(.., leave) => leave.element.bytes() as usize,
         }
     }
 
@@ -29,8 +64,8 @@ impl End {
     pub(super) fn factors(self) -> [bool; 3] {
         match self {
             End::Sums => [false; 3],
-            End::Codes(steps, _) => [true, steps == Steps::Corrected, true],
-            End::Floats(is_scaled, _) => [is_scaled, false, false],
+            End::Codes(steps, ..) => [true, steps == Steps::Corrected, true],
+            End::Floats(is_scaled, ..) => [is_scaled, false, false],
         }
     }
 
@@ -79,6 +114,42 @@ pub(super) struct Places {
     pub(super) columns: usize,
 }
 
+impl Places {
+    /// Register and element at which a packed row of a column block begins.
+    fn at(
+        self,
+        k: &Kernel,
+        sums: Sums,
+        (column, row): (usize, usize),
+        size: usize,
+    ) -> (usize, usize) {
+        let (n, grf) = (k.lanes(), k.platform.grf_bytes() as usize);
+        let width = self.columns * n * size;
+        let byte = row * width + column % self.columns * n * size;
+        let first = self.packed + column / self.columns * sums.packed(width, k.platform);
+        (first + byte / grf, byte % grf / size)
+    }
+
+    /// The registers of the sums of column blocks and rows, each with a temporary one.
+    fn rows(
+        self,
+        sums: Sums,
+        batch: &[(usize, usize)],
+    ) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let registers = batch.iter().map(move |&(column, row)| sums.at(column, row));
+        registers.zip(self.temporaries[0]..)
+    }
+
+    /// Packed elements of column blocks and rows become floats in the temporary registers.
+    fn unpack(self, k: &mut Kernel, sums: Sums, (batch, element): (&[(usize, usize)], Element)) {
+        let (n, kind) = (k.lanes(), element.name());
+        for (&place, (_, t)) in batch.iter().zip(self.rows(sums, batch)) {
+            let (from, at) = self.at(k, sums, place, element.bytes() as usize);
+            k.line(format_args!("mov ({n}|M0) r{t}.0<1>:f r{from}.{at}<1;1,0>:{kind}"));
+        }
+    }
+}
+
 /// Converts sums. An instruction is written for all rows before the next one: each then has its
 /// operands when it starts.
 pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
@@ -89,7 +160,7 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
     let factor = |which: usize, column: usize| places.factors + which * columns + column;
     match end {
         End::Sums => return,
-        End::Codes(steps, leave) => {
+        End::Codes(steps, sum, leave) => {
             for &x in &all {
                 k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:d"));
             }
@@ -105,13 +176,16 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
                     }
                 }
             }
+            if let Some(sum) = sum {
+                add(k, sum, sums, places);
+            }
             leave.write(k, &all);
             for &x in &all {
                 let bytes = leave.element().name();
                 k.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{bytes} r{x}.0<1;1,0>:f"));
             }
         }
-        End::Floats(is_scaled, leave) => {
+        End::Floats(is_scaled, sum, leave) => {
             if is_scaled {
                 for (column, row) in pairs(columns, sums.rows()) {
                     let (x, factor) = (sums.at(column, row), factor(0, column));
@@ -119,6 +193,9 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
                         "mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f r{factor}.0<1;1,0>:f"
                     ));
                 }
+            }
+            if let Some(sum) = sum {
+                add_floats(k, (sum, leave), sums, places);
             }
             leave.write(k, &all);
         }
@@ -175,23 +252,74 @@ fn corrected(
     each(&|x, q, e| add(x, q, e));
 }
 
+/// Adds codes to those of sums, as [`super::add()`] does.
+fn add(k: &mut Kernel, sum: Sum, sums: Sums, places: Places) {
+    let n = k.lanes();
+    let all: Vec<(usize, usize)> = pairs(sums.tile.columns, sums.rows()).collect();
+    let registers: Vec<usize> = all.iter().map(|&(column, row)| sums.at(column, row)).collect();
+    for (end, condition) in sum.ends.into_iter().zip(["ge", "lt"]) {
+        k.limit(&registers, condition, end as f32);
+    }
+    let (temporaries, factor) = (places.temporaries[0], places.temporaries[1]);
+    let [first, second] = match sum.is_second {
+        true => [sum.other.factor, sum.own],
+        false => [sum.own, sum.other.factor],
+    };
+    k.line(format_args!("mov ({n}|M0) r{factor}.0<1>:f {}", float(second)));
+    for batch in all.chunks(places.batch) {
+        let rows = || places.rows(sums, batch);
+        places.unpack(k, sums, (batch, sum.other.element));
+        k.add_number((temporaries, batch.len()), -sum.other.zero as f32);
+        for (x, t) in rows() {
+            let a = if sum.is_second { t } else { x };
+            k.line(format_args!("mul ({n}|M0) r{a}.0<1>:f r{a}.0<1;1,0>:f {}", float(first)));
+        }
+        for (x, t) in rows() {
+            let [a, b] = if sum.is_second { [t, x] } else { [x, t] };
+            k.line(format_args!(
+                "mad ({n}|M0) r{x}.0<1>:f r{a}.0<1;0>:f r{b}.0<1;0>:f r{factor}.0<1>:f"
+            ));
+        }
+        for (x, _) in rows() {
+            k.line(format_args!("rnde ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f"));
+        }
+    }
+}
+
+/// Adds floats to those of sums, which are rounded to the type in which they would be stored before.
+fn add_floats(k: &mut Kernel, (sum, leave): (FloatSum, LeaveFloats), sums: Sums, places: Places) {
+    let (n, kind) = (k.lanes(), leave.element.name());
+    let all: Vec<(usize, usize)> = pairs(sums.tile.columns, sums.rows()).collect();
+    let registers: Vec<usize> = all.iter().map(|&(column, row)| sums.at(column, row)).collect();
+    LeaveFloats { ends: sum.ends, ..leave }.write(k, &registers);
+    for batch in all.chunks(places.batch) {
+        let rows = || places.rows(sums, batch);
+        for (x, t) in rows() {
+            k.line(format_args!("mov ({n}|M0) r{t}.0<1>:{kind} r{x}.0<1;1,0>:f"));
+        }
+        for (x, t) in rows() {
+            k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{t}.0<1;1,0>:{kind}"));
+        }
+        places.unpack(k, sums, (batch, leave.element));
+        for (x, t) in rows() {
+            let [a, b] = if sum.is_second { [t, x] } else { [x, t] };
+            k.line(format_args!("add ({n}|M0) r{x}.0<1>:f r{a}.0<1;1,0>:f r{b}.0<1;1,0>:f"));
+        }
+    }
+}
+
 /// Packs elements of the low bits of registers into rows of column blocks.
 fn pack(k: &mut Kernel, end: End, sums: Sums, places: Places) {
-    let (n, grf, size) = (k.lanes(), k.platform.grf_bytes() as usize, end.size());
-    let width = places.columns * n * size;
-    let group = sums.packed(width, k.platform);
+    let n = k.lanes();
     for (column, row) in pairs(sums.tile.columns, sums.rows()) {
-        let within = column % places.columns;
-        let byte = row * width + within * n * size;
-        let first = places.packed + column / places.columns * group;
-        let (to, at) = (first + byte / grf, byte % grf / size);
+        let (to, at) = places.at(k, sums, (column, row), end.size());
         let from = sums.at(column, row);
         match end {
-            End::Floats(_, leave) => {
+            End::Floats(.., leave) => {
                 let kind = leave.element.name();
                 k.line(format_args!("mov ({n}|M0) r{to}.{at}<1>:{kind} r{from}.0<1;1,0>:f"));
             }
-            End::Codes(_, leave) => {
+            End::Codes(.., leave) => {
                 let kind = leave.element().name();
                 k.line(format_args!("mov ({n}|M0) r{to}.{at}<1>:{kind} r{from}.0<4;1,0>:{kind}"));
             }

@@ -46,7 +46,8 @@ struct Registers {
     temporaries: [usize; 2],
 }
 
-/// The kernel of a product. Its arguments are the addresses of A, of the result and of the constants.
+/// The kernel of a product. Its arguments are the addresses of A, of what is added, of the result and
+/// of the constants.
 pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) -> Written {
     let mut kernel = Kernel::new(platform, grfs);
     let k = &mut kernel;
@@ -66,10 +67,12 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
     // Where the addresses are, but for the first, if there are enough.
     let temporaries = match 2 * rows * vectors {
         18.. => registers.addresses + 2,
-        _ => k.take(if shape.end.factors()[1] { 16 } else { 0 }),
+        _ if shape.end.factors()[1] || shape.end.adds() => k.take(16),
+        _ => k.take(0),
     };
     let registers = Registers { temporaries: [temporaries, temporaries + 8], ..registers };
-    let [a, c, constants] = [0, 1, 2].map(|at| k.argument(at));
+    let operands = shape.end.operands();
+    let [a, c, constants] = [0, operands, operands + 1].map(|at| k.argument(at));
     let s = registers.scalars;
     let place = |k: &mut Kernel, at: usize, offset: &[Offset]| {
         let mut offsets = vec![Offset::Bytes(at as i64)];
@@ -206,6 +209,15 @@ fn leave(
     k.load_block(table, 32 * rows, pointer);
     let lane_bytes = table + 32 * rows / grf + 1;
     let (temporary, pairs) = (lane_bytes + 1, registers.addresses);
+    let added = shape.end.adds().then(|| {
+        let base = k.argument(1);
+        k.advance(base, 1, Offset::Scalar { register: s, at: 3 });
+        let places =
+            [Offset::Bytes(shape.map.rows_in[1] as i64), Offset::Scalar { register: s, at: 0 }];
+        let pointer = k.pointer(constants, &places);
+        k.load_block(temporary + 1, 32 * rows, pointer);
+        (base, temporary + 1)
+    });
     let pointer = k.pointer(constants, &[Offset::Bytes(shape.map.lanes_out as i64)]);
     k.load_block(lane_bytes, grf, pointer);
     let factors = registers.b;
@@ -234,6 +246,13 @@ fn leave(
             stride: 8 * rows,
             tile: Tile { rows: 1, columns },
         };
+        if let Some((base, table)) = added {
+            for vector in 0..vectors {
+                let first = 8 * block + vector * lanes / share;
+                k.lane_addresses(pairs, base, (table, first, share), lane_bytes, temporary);
+                k.gather(places.packed + 2 * vector, Unit::Qword, pairs);
+            }
+        }
         convert(k, shape.end, sums, places);
         for (part, vector) in (0..parts).flat_map(|part| (0..vectors).map(move |v| (part, v))) {
             let from = match shape.end.stays() {

@@ -85,7 +85,9 @@ impl Plan {
             lanes_out: constants.put(work.lane_bytes(leaving * lanes * size / 8, 8)),
             ..Map::default()
         };
-        map.rows_in[0] = constants.put(work.rows_in(0, frame, rows));
+        for (operand, frame) in [*frame, Frame::POINT].iter().enumerate().take(work.inputs.len()) {
+            map.rows_in[operand] = constants.put(work.rows_in(operand, frame, rows));
+        }
         map.rows_out = constants.put(work.rows_out(rows));
         map
     }
