@@ -158,9 +158,10 @@ pub(super) struct Work {
 }
 
 struct Thread {
-    /// Place in the trace, and among its messages.
+    /// Place in the trace.
     at: usize,
-    access: usize,
+    /// When memory has answered its messages.
+    answers: Vec<u64>,
     /// When it can issue at the earliest.
     ready: u64,
     /// When it issued last.
@@ -192,7 +193,7 @@ pub(super) fn run(
 ) -> Work {
     let thread = |_| Thread {
         at: 0,
-        access: 0,
+        answers: Vec::new(),
         ready: 0,
         last: 0,
         waits: Waits::default(),
@@ -294,10 +295,13 @@ impl Engine<'_> {
             return;
         };
         let Instruction { class, busy, latency, accesses, wait, .. } = *instruction;
-        let access = accesses.then(|| self.trace.accesses.get(self.threads[thread].access));
-        let answer = access.flatten().map_or(0, |(_, access)| self.answer(access));
+        let answers = &self.threads[thread].answers;
+        let access = accesses.then(|| self.trace.accesses.get(answers.len())).flatten();
+        let answer = access.map_or(0, |(_, access)| self.answer(access));
+        // Lines that earlier messages bring have to come.
+        let brought = access.and_then(|(_, access)| answers.get(access.brought? as usize));
         let (read, written) = (start + busy, start + latency + answer);
-        let written = written.max(read);
+        let written = written.max(read).max(brought.copied().unwrap_or(0));
         self.issue = start + 1;
         self.free[class.unit()] = read;
         self.work.issued += 1;
@@ -310,7 +314,9 @@ impl Engine<'_> {
         state.ready = start + if class == Class::Jump { JUMP_LATENCY } else { 1 };
         state.last = start;
         state.at += 1;
-        state.access += usize::from(accesses);
+        if accesses {
+            state.answers.push(written);
+        }
     }
 
     /// Cycles that memory takes for an answer.

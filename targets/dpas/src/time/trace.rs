@@ -18,7 +18,8 @@ use crate::simulate::message::{Fault, Request, Space, Storage};
 use crate::simulate::thread::{Program, Thread};
 use crate::simulate::{Rules, Step};
 use quincunx_diag::{Diagnostic, Result};
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// What a thread did.
 #[derive(Debug, Default)]
@@ -77,8 +78,9 @@ struct Walk<'a> {
     thread: Thread,
     known: Known,
     arguments: Arguments,
-    /// Lines of memory that the thread has touched and the first cache still holds.
-    lines: HashSet<u64>,
+    /// Lines of memory that the thread has touched and the first cache still holds, with the message
+    /// that brought them.
+    lines: HashMap<u64, u32>,
     /// Most of them: the part of a thread of an engine (ours).
     capacity: usize,
     trace: Trace,
@@ -101,7 +103,7 @@ pub(super) fn trace(
         thread: launch.thread(arch, place.group, place.thread),
         known: Known::new(arch, launch.dispatch_mask == u32::MAX),
         arguments: Arguments(launch.arguments()),
-        lines: HashSet::new(),
+        lines: HashMap::new(),
         capacity: ((u64::from(arch.l1_kib) << 10) / LINE / u64::from(arch.threads())) as usize,
         trace: Trace::default(),
     };
@@ -177,11 +179,18 @@ impl Walk<'_> {
         request.check_counts(&message, descriptor, platform)?;
         let address = self.known.registers(message.src0, touched::address_bytes(&request));
         let file = address.as_ref().map(|range| &self.thread.grf[range.clone()]);
+        let number = self.trace.accesses.len() as u32;
         let access = touched::access(&request, &message, descriptor, file, |line| {
             if self.lines.len() >= self.capacity {
                 self.lines.clear();
             }
-            self.lines.insert(line)
+            match self.lines.entry(line) {
+                Entry::Occupied(held) => Some(*held.get()),
+                Entry::Vacant(free) => {
+                    free.insert(number);
+                    None
+                }
+            }
         });
         self.trace.accesses.push((index as u32, access));
         // An argument is known; a store has nothing that the walk could know later.

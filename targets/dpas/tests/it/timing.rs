@@ -277,6 +277,11 @@ fn a_small_kernel_by_hand() {
     assert_eq!(cost(&(SMALL.to_owned() + again)).cycles, 1020);
     let wait = "(W) sync.nop null {$1.dst}\n";
     assert_eq!(cost(&(SMALL.to_owned() + wait + again)).cycles, 1020 + 45);
+    // A prefetch right before the load hides nothing: the line has to come.
+    let prefetch =
+        "(W) send.ugm (1|M0) null r2 null:0 0x0 0x0200D580 {A@1,$3}\n(W) send.ugm (1|M0) r3";
+    let early = SMALL.replacen("(W) send.ugm (1|M0) r3", prefetch, 1);
+    assert_eq!(cost(&early).cycles, 1020);
 }
 
 #[test]

@@ -16,6 +16,9 @@ pub(in crate::time) struct Access {
     pub(in crate::time) lines: u32,
     /// Those that the first cache did not hold.
     pub(in crate::time) fresh: u32,
+    /// The last of the thread's earlier messages that brought one of the others; they may still be
+    /// under way.
+    pub(in crate::time) brought: Option<u32>,
     /// It is to memory that a group shares.
     pub(in crate::time) shared: bool,
 }
@@ -31,14 +34,14 @@ pub(super) fn address_bytes(request: &Request) -> usize {
     }
 }
 
-/// What a message with these address registers touches; `is_fresh` takes a line to the first cache
-/// and says whether it was not there. Lines of stores always leave it.
+/// What a message with these address registers touches; `take` takes a line to the first cache
+/// and says which message brought it there before. Lines of stores always leave it.
 pub(super) fn access(
     request: &Request,
     message: &Message,
     descriptor: u32,
     registers: Option<&[u8]>,
-    mut is_fresh: impl FnMut(u64) -> bool,
+    mut take: impl FnMut(u64) -> Option<u32>,
 ) -> Access {
     let (store, shared) = match request {
         Request::Flat(flat) => (flat.store, flat.space == Space::Shared),
@@ -55,7 +58,8 @@ pub(super) fn access(
             false => message.answer_registers(descriptor),
         };
         let lines = count.max(1);
-        return Access { base: None, lines, fresh: if shared { 0 } else { lines }, shared };
+        let fresh = if shared { 0 } else { lines };
+        return Access { base: None, lines, fresh, brought: None, shared };
     };
     // A block outside of its matrix touches nothing, wherever it is.
     let base = Some(spans.first().map_or(0, |&(start, _)| start));
@@ -66,13 +70,16 @@ pub(super) fn access(
     touched.sort_unstable();
     touched.dedup();
     let all = touched.len() as u32;
-    let fresh = match (shared, store) {
-        (true, _) => 0,
-        (false, true) => all,
-        (false, false) => touched.into_iter().filter(|&line| is_fresh(line)).count() as u32,
+    let (fresh, brought) = match (shared, store) {
+        (true, _) => (0, None),
+        (false, true) => (all, None),
+        (false, false) => {
+            let held: Vec<u32> = touched.into_iter().filter_map(&mut take).collect();
+            (all - held.len() as u32, held.into_iter().max())
+        }
     };
     let lines = if store || message.dst.is_some() { all } else { 0 };
-    Access { base, lines, fresh, shared }
+    Access { base, lines, fresh, brought, shared }
 }
 
 /// Addresses and bytes of all lanes.
