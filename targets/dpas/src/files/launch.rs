@@ -94,6 +94,10 @@ pub fn read(
         instructions: 0,
     };
     reader.head(&form);
+    if reader.problems.any_error() {
+        // Code of another machine would only give more of them.
+        return Err(reader.problems.finish());
+    }
     let mut device = Device::default();
     for kernel in form.kernel {
         let read = reader.kernel(kernel);
