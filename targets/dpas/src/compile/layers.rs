@@ -441,6 +441,14 @@ impl Walk<'_> {
 
     fn pool(&mut self, id: NodeId, node: &Node, pool: &Pool) -> Reason<()> {
         let frame = Frame::of(&pool.window)?;
+        let shape = |value: ValueId| self.graph[value].shape.iter().skip(2).copied();
+        let sides = node.input(0).into_iter().flat_map(shape).zip(shape(node.output));
+        let is_empty = |(axis, (inputs, outputs)): (usize, (usize, usize))| {
+            (0..outputs).any(|output| pool.window.taps(axis, output, inputs).is_empty())
+        };
+        if sides.enumerate().any(is_empty) {
+            return Err("one of its windows has no elements".to_owned());
+        }
         match pool.kind {
             PoolKind::Max => self.largest(id, node, frame),
             PoolKind::Average { .. } => self.product(id, node, frame),

@@ -397,3 +397,19 @@ fn parts_of_networks_of_every_operator() {
     }
     assert!(parts >= 25 && reasons.len() > 60, "{parts} parts, {reasons:#?}");
 }
+
+/// Windows that lie in the padding as a whole have no number on the machine.
+#[test]
+fn pools_without_elements_are_the_hosts() {
+    let mut net = Net::new(0);
+    let x = net.input(&[1, 3, 1, 5], grid(true, 0.05, 0));
+    let mut window = Window::new(&[2, 1]);
+    (window.pads[0], window.dilations[0]) = ((1, 1), 2);
+    let kind = PoolKind::Average { count_include_pad: true };
+    let y = net.node(Op::Pool(Pool { kind, window, ceil: false }), &[x]).unwrap();
+    ended(&mut net, y, 1);
+    for arch in machines() {
+        let refused = refusals(&net.graph, &arch);
+        assert!(refused.iter().any(|why| why.contains("no elements")), "{refused:?}");
+    }
+}
