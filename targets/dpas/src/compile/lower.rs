@@ -346,18 +346,19 @@ impl<'a> Work<'a> {
             end: ending.end,
         };
         let written = kernel::product(&shape, self.arch.platform, grfs);
-        let (constants, plan) = (constants.0, Some(plan));
-        self.fitting(
-            grfs,
-            Candidate {
-                kind: "product",
-                written,
-                operands: self.inputs.len() + 1,
-                constants,
-                plan,
-                groups,
-            },
-        )
+        self.fitting(grfs, self.candidate(written, constants, plan, groups))
+    }
+
+    /// A product's kernel.
+    fn candidate(
+        &self,
+        written: Written,
+        constants: Constants,
+        plan: Plan,
+        groups: [u32; 3],
+    ) -> Candidate {
+        let (operands, constants, plan) = (self.inputs.len() + 1, constants.0, Some(plan));
+        Candidate { kind: "product", written, operands, constants, plan, groups }
     }
 
     /// With blocks of matrices; `None` if values do not lie in such, or there are too few registers for
@@ -415,15 +416,7 @@ impl<'a> Work<'a> {
             shape.map.rows_in[0] = constants.put(runs.table(8 * tile.rows / runs.length));
             plan.put(self, product, ending, &mut constants, &mut shape.map);
             let written = kernel::blocks(&shape, self.arch.platform, grfs);
-            let (constants, plan) = (constants.0, Some(plan));
-            return Some(Ok(Candidate {
-                kind: "product",
-                written,
-                operands: self.inputs.len() + 1,
-                constants,
-                plan,
-                groups,
-            }));
+            return Some(Ok(self.candidate(written, constants, plan, groups)));
         }
         None
     }
