@@ -2,7 +2,7 @@
 //! are held, and why the other nodes stay on the host.
 //!
 //! Ours. A layer is a node that computes, with the ReLU and the quantiser behind it, if nothing else
-//! reads what lies between.
+//! reads what lies between; of a product also the sum behind them, with its own.
 
 use super::weights::{self, Product};
 use crate::options::Precision;
@@ -183,8 +183,10 @@ pub(super) enum Operation {
 /// What becomes of the results of a product to which a value is added in the same kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Added {
+    /// What is added.
+    value: ValueId,
     /// Nodes of the product; the sum is the others.
-    pub(super) nodes: usize,
+    nodes: usize,
     /// The product's own codes, or floats.
     pub(super) numbers: Numbers,
     /// Real numbers between which they are kept.
@@ -311,6 +313,8 @@ struct Tail {
     codes: Option<Codes>,
     /// A constant that is added.
     bias: Option<ValueId>,
+    /// A sum follows: nodes and ends are those of both, and of the sum.
+    added: Option<Added>,
     output: ValueId,
 }
 
@@ -404,7 +408,7 @@ impl Walk<'_> {
 
     fn alone(&self, id: NodeId) -> Tail {
         let output = self.graph[id].output;
-        Tail { nodes: vec![id], clip: NO_CLIP, codes: None, bias: None, output }
+        Tail { nodes: vec![id], clip: NO_CLIP, codes: None, bias: None, added: None, output }
     }
 
     /// The same numbers under another shape.
@@ -541,57 +545,36 @@ impl Walk<'_> {
                 return Err("its sums are neither quantised nor an output".to_owned());
             }
         }
-        if let Some(layer) = self.with_sum(&tail, node, &frame, &result, &product) {
-            layer.nodes.iter().for_each(|node| self.taken[node.index()] = true);
-            self.network.layers.push(layer);
-            return Ok(());
-        }
+        let (tail, result) = self.with_sum(tail, result);
         self.push(tail, Operation::Product(frame), node, result, Some(product))
     }
 
-    /// A product and the sum of its results, of at most 16 bits, and a value that another kernel has
-    /// computed before, if nothing else reads the results; the sum gets its form.
-    fn with_sum(
-        &mut self,
-        tail: &Tail,
-        node: &Node,
-        frame: &Frame,
-        result: &Form,
-        product: &Product,
-    ) -> Option<Layer> {
-        if result.numbers.size() > 2 {
-            return None;
+    /// A product of this form with the sum of its results, of at most 16 bits, and a value that another
+    /// kernel has computed before, if nothing else reads the results; else as it is.
+    fn with_sum(&self, tail: Tail, result: Form) -> (Tail, Form) {
+        match self.sum_of(&tail, result) {
+            Some((sum, form)) => {
+                let nodes = tail.nodes.into_iter().chain(sum.nodes).collect();
+                (Tail { nodes, ..sum }, form)
+            }
+            None => (tail, result),
         }
-        let (id, sum) = self.only_reader(tail.output)?;
-        if sum.op != Op::Binary(Binary::Add) || self.taken[id.index()] {
-            return None;
-        }
+    }
+
+    fn sum_of(&self, tail: &Tail, result: Form) -> Option<(Tail, Form)> {
+        let reader = self.only_reader(tail.output).filter(|_| result.numbers.size() <= 2);
+        let (id, sum) = reader.filter(|(_, node)| node.op == Op::Binary(Binary::Add))?;
         let is_second = sum.input(1) == Some(tail.output);
-        let other = sum.input(usize::from(!is_second))?;
-        let root = self.network.root(other);
-        let is_computed = self.network.layers.iter().any(|layer| {
-            layer.output == root
-                && matches!(layer.operation, Operation::Product(_) | Operation::Add)
-        });
-        let own = *self.network.forms.get(&other).filter(|_| is_computed)?;
-        let forms = if is_second { [own, *result] } else { [*result, own] };
-        let sum_tail = self.tail(id);
-        let form = self.sum_form(&forms, &sum_tail).ok()?;
-        self.network.forms.insert(sum_tail.output, form);
-        Some(Layer {
-            nodes: tail.nodes.iter().chain(&sum_tail.nodes).copied().collect(),
-            operation: Operation::Product(*frame),
-            inputs: vec![node.input(0)?, other],
-            output: sum_tail.output,
-            clip: sum_tail.clip,
-            product: Some(product.clone()),
-            added: Some(Added {
-                nodes: tail.nodes.len(),
-                numbers: result.numbers,
-                clip: tail.clip,
-                is_second,
-            }),
-        })
+        let value = sum.input(usize::from(!is_second))?;
+        let root = self.network.root(value);
+        let enters = |layer: &Layer| layer.operation == Operation::Enter && layer.output == root;
+        let is_computed = !self.network.layers.iter().any(enters);
+        let own = *self.network.forms.get(&value).filter(|_| is_computed)?;
+        let forms = if is_second { [own, result] } else { [result, own] };
+        let (nodes, numbers, clip) = (tail.nodes.len(), result.numbers, tail.clip);
+        let added = Some(Added { value, nodes, numbers, clip, is_second });
+        let tail = Tail { added, ..self.tail(id) };
+        self.sum_form(&forms, &tail).ok().map(|form| (tail, form))
     }
 
     fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
@@ -637,20 +620,13 @@ impl Walk<'_> {
         form: Form,
         product: Option<Product>,
     ) -> Reason<()> {
-        let Tail { nodes, clip, output, .. } = tail;
+        let Tail { nodes, clip, output, added, .. } = tail;
         nodes.iter().for_each(|node| self.taken[node.index()] = true);
         self.network.forms.insert(output, form);
         let operands = if operation == Operation::Add { 2 } else { 1 };
-        let inputs = (0..operands).filter_map(|at| node.input(at)).collect();
-        self.network.layers.push(Layer {
-            nodes,
-            operation,
-            inputs,
-            output,
-            clip,
-            product,
-            added: None,
-        });
+        let inputs = (0..operands).filter_map(|at| node.input(at));
+        let inputs = inputs.chain(added.map(|added| added.value)).collect();
+        self.network.layers.push(Layer { nodes, operation, inputs, output, clip, product, added });
         Ok(())
     }
 

@@ -299,7 +299,8 @@ impl Engine<'_> {
         let access = accesses.then(|| self.trace.accesses.get(answers.len())).flatten();
         let answer = access.map_or(0, |(_, access)| self.answer(access));
         // Lines that earlier messages bring have to come.
-        let brought = access.and_then(|(_, access)| answers.get(access.brought? as usize));
+        let brought = access.into_iter().flat_map(|(_, access)| &access.brought);
+        let brought = brought.filter_map(|&message| answers.get(message as usize)).max();
         let (read, written) = (start + busy, start + latency + answer);
         let written = written.max(read).max(brought.copied().unwrap_or(0));
         self.issue = start + 1;

@@ -192,9 +192,9 @@ impl Walk<'_> {
                 }
             }
         });
-        self.trace.accesses.push((index as u32, access));
         // An argument is known; a store has nothing that the walk could know later.
         let is_argument = access.base.is_some_and(|base| base >= ARGUMENTS);
+        self.trace.accesses.push((index as u32, access));
         self.known.forget(effects);
         if is_argument && self.execute().is_ok() {
             self.known.learn_bytes(&effects.writes);

@@ -8,7 +8,7 @@ use crate::simulate::message::{Block, Flat, Request, Space};
 pub(in crate::time) const LINE: u64 = 64;
 
 /// What a message to memory moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::time) struct Access {
     /// The first address, where it is known.
     pub(in crate::time) base: Option<u64>,
@@ -16,9 +16,8 @@ pub(in crate::time) struct Access {
     pub(in crate::time) lines: u32,
     /// Those that the first cache did not hold.
     pub(in crate::time) fresh: u32,
-    /// The last of the thread's earlier messages that brought one of the others; they may still be
-    /// under way.
-    pub(in crate::time) brought: Option<u32>,
+    /// The thread's earlier messages that brought the others, which may still be under way.
+    pub(in crate::time) brought: Vec<u32>,
     /// It is to memory that a group shares.
     pub(in crate::time) shared: bool,
 }
@@ -59,7 +58,7 @@ pub(super) fn access(
         };
         let lines = count.max(1);
         let fresh = if shared { 0 } else { lines };
-        return Access { base: None, lines, fresh, brought: None, shared };
+        return Access { base: None, lines, fresh, brought: Vec::new(), shared };
     };
     // A block outside of its matrix touches nothing, wherever it is.
     let base = Some(spans.first().map_or(0, |&(start, _)| start));
@@ -71,11 +70,14 @@ pub(super) fn access(
     touched.dedup();
     let all = touched.len() as u32;
     let (fresh, brought) = match (shared, store) {
-        (true, _) => (0, None),
-        (false, true) => (all, None),
+        (true, _) => (0, Vec::new()),
+        (false, true) => (all, Vec::new()),
         (false, false) => {
-            let held: Vec<u32> = touched.into_iter().filter_map(&mut take).collect();
-            (all - held.len() as u32, held.into_iter().max())
+            let mut held: Vec<u32> = touched.into_iter().filter_map(&mut take).collect();
+            let fresh = all - held.len() as u32;
+            held.sort_unstable();
+            held.dedup();
+            (fresh, held)
         }
     };
     let lines = if store || message.dst.is_some() { all } else { 0 };
