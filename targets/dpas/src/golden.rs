@@ -1,12 +1,13 @@
 //! The golden model: what each layer of a network is in this machine's arithmetic.
 //!
 //! Written from the meaning of the layers: no instruction, no kernel of the compiler, no arithmetic
-//! of the simulators and no part of the graph's executors is used. Numerics say which nodes of the
+//! of the simulators and no part of the graph's executors is used, but for the functions of `math`,
+//! whose last bits are what the machine defines. Numerics say which nodes of the
 //! graph are one layer; only the last of them has a result.
 //!
 //! Values are codes of 8 bits or floats (`floats`). With codes all layers but sums of two values are exact: whole numbers of a unit,
 //! which are moved onto the grid of the result with one rounding, half to even. Only two values are
-//! added in f32.
+//! added in f32, and softmax is computed there.
 
 mod departures;
 mod finish;
@@ -17,6 +18,7 @@ mod numerics;
 mod operands;
 mod pools;
 mod products;
+mod softmax;
 #[cfg(test)]
 mod tests;
 
@@ -76,10 +78,10 @@ impl Machine {
         let inputs = graph.inputs().iter();
         let mut forms: BTreeMap<ValueId, Form> = inputs.map(|&id| (id, entering)).collect();
         let mut steps = BTreeMap::new();
-        for Group { nodes, held } in groups {
+        for Group { nodes, lanes, held } in groups {
             let nodes: Vec<&Node> = nodes.iter().map(|&id| &graph[id]).collect();
             let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { continue };
-            let layer = Layer::new(graph, &nodes, &forms, held);
+            let layer = Layer::new(graph, &nodes, &forms, (held, lanes));
             let layer = layer.map_err(|problem| problem.at(graph.place(first)))?;
             forms.insert(last.output, layer.form);
             for node in &nodes {

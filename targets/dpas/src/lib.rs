@@ -13,6 +13,7 @@ mod golden;
 pub mod isa;
 pub mod latency;
 mod layout;
+mod math;
 mod options;
 mod ports;
 pub mod precision;
@@ -119,8 +120,9 @@ impl Compiler for Dpas {
         options: &Options,
         refused: &Refused,
     ) -> Result<Vec<Claim>> {
-        let precision = options::precision(options, arch.of_target()?)?;
-        Ok(compile::claim(graph, refused, precision))
+        let arch = arch.of_target()?;
+        let precision = options::precision(options, arch)?;
+        Ok(compile::claim(graph, refused, arch, precision))
     }
 
     fn compile(

@@ -9,12 +9,14 @@ pub(super) mod end;
 pub(super) mod largest;
 pub(super) mod product;
 pub(super) mod rows;
+pub(super) mod softmax;
 
 pub(super) use add::{Term, add};
 pub(super) use blocks::blocks;
 pub(super) use end::End;
 pub(super) use largest::largest;
 pub(super) use product::product;
+pub(super) use softmax::softmax;
 
 use crate::arch::Platform;
 use crate::program::Element;
@@ -174,17 +176,31 @@ impl Kernel {
             .push_str(&format!("(W&f1.0) add ({lanes}|M0) r{r}.1<2>:ud r{r}.1<2;1,0>:ud 1:w\n"));
     }
 
-    /// Loads consecutive bytes, 32 times a power of two and at most 512.
+    /// Loads consecutive bytes, a power of two from 8 to 512.
     pub(super) fn load_block(&mut self, to: usize, bytes: usize, address: usize) {
+        let (registers, descriptor) = self.block(bytes);
+        let descriptor = descriptor | (registers as u32) << 20;
+        self.line(format_args!("send.ugm (1|M0) r{to} r{address} null:0 0x0 {descriptor:#010x}"));
+    }
+
+    /// Stores as many.
+    pub(super) fn store_block(&mut self, address: usize, from: usize, bytes: usize) {
+        let (registers, descriptor) = self.block(bytes);
+        let descriptor = descriptor | 4;
+        self.line(format_args!(
+            "send.ugm (1|M0) null r{address} r{from}:{registers} 0x0 {descriptor:#010x}"
+        ));
+    }
+
+    /// Registers of a block of consecutive bytes, and what descriptors say of it.
+    fn block(&self, bytes: usize) -> (usize, u32) {
         let unit = if bytes >= 256 { Unit::Qword } else { Unit::Dword };
         let size = match bytes / unit.bytes() {
             count @ 1..=4 => count as u32 - 1,
             count => count.ilog2() + 1,
         };
-        let registers = bytes.div_ceil(self.platform.grf_bytes() as usize) as u32;
-        let descriptor =
-            0x180 | unit.number() << 9 | size << 12 | 1 << 15 | registers << 20 | 1 << 25;
-        self.line(format_args!("send.ugm (1|M0) r{to} r{address} null:0 0x0 {descriptor:#010x}"));
+        let descriptor = 0x180 | unit.number() << 9 | size << 12 | 1 << 15 | 1 << 25;
+        (bytes.div_ceil(self.platform.grf_bytes() as usize), descriptor)
     }
 
     /// Loads a unit for every lane.

@@ -4,12 +4,15 @@
 //! Ours. A layer is a node that computes, with the ReLU and the quantiser behind it, if nothing else
 //! reads what lies between; of a product also the sum behind them, with its own.
 
+use super::kernel;
 use super::weights::{self, Product};
+use crate::arch::DpasArch;
 use crate::options::Precision;
 use crate::program::Element;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
-    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
+    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Softmax, Unary,
+    ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
 use rustc_hash::FxHashMap;
@@ -178,6 +181,8 @@ pub(super) enum Operation {
     Largest(Frame),
     /// The sum of two values.
     Add,
+    /// Softmax over the channels.
+    Softmax,
 }
 
 /// What becomes of the results of a product to which a value is added in the same kernel.
@@ -234,19 +239,26 @@ pub(super) struct Network {
     pub(super) reasons: FxHashMap<NodeId, String>,
     /// What is computed with.
     pub(super) precision: Precision,
+    /// Lanes of the machine's instructions.
+    lanes: u32,
     /// Of values that are the same numbers in the same places, those they are.
     aliases: FxHashMap<ValueId, ValueId>,
 }
 
 impl Network {
     /// The layers of a graph without the nodes that are refused.
-    pub(super) fn new(graph: &Graph, refused: &Refused, precision: Precision) -> Network {
+    pub(super) fn new(
+        graph: &Graph,
+        refused: &Refused,
+        (precision, arch): (Precision, &DpasArch),
+    ) -> Network {
+        let lanes = arch.platform.lanes();
         let mut walk = Walk {
             graph,
             refused,
             consumers: graph.consumers(),
             taken: vec![false; graph.nodes().len()],
-            network: Network { precision, ..Network::default() },
+            network: Network { precision, lanes, ..Network::default() },
         };
         walk.enter_floats();
         for (id, node) in graph.nodes() {
@@ -274,6 +286,9 @@ impl Network {
                 {
                     layer_json["channels"] = extents[2].into();
                 }
+            }
+            if layer.operation == Operation::Softmax {
+                layer_json["lanes"] = self.lanes.into();
             }
             layer_json
         };
@@ -346,6 +361,7 @@ impl Walk<'_> {
                 }
             }
             Op::Binary(Binary::Add) => self.add(id, node),
+            Op::Softmax(softmax) => self.softmax(id, node, softmax),
             op if clip(op).is_some() => self.product(id, node, Frame::POINT),
             other => Err(format!("{} has no kernel", other.name())),
         }
@@ -582,6 +598,37 @@ impl Walk<'_> {
         let tail = self.tail(id);
         let form = self.sum_form(&forms, &tail)?;
         self.push(tail, Operation::Add, node, form, None)
+    }
+
+    fn softmax(&mut self, id: NodeId, node: &Node, softmax: &Softmax) -> Reason<()> {
+        let form = self.form(node, 0)?;
+        self.check_operand(&form)?;
+        let channels = match form.view {
+            View::Second => 1,
+            View::Last | View::Flat => self.graph[node.output].shape.len() - 1,
+        };
+        if softmax.axis != channels || form.view == View::Flat {
+            return Err("its axis is not innermost in memory".to_owned());
+        }
+        if softmax.log {
+            return Err("LogSoftmax has no kernel".to_owned());
+        }
+        let tail = self.tail(id);
+        let numbers = self.numbers_of(&tail);
+        match (form.numbers, numbers) {
+            (_, Numbers::Sums) => return Err("nothing quantises its result".to_owned()),
+            (Numbers::Codes(from), Numbers::Codes(to)) => {
+                let share = (1.0 / to.scale) as f32;
+                if tail.clip != NO_CLIP {
+                    return Err("its result is kept between ends".to_owned());
+                }
+                if !kernel::softmax::exponent(from.scale as f32).is_normal() || !share.is_normal() {
+                    return Err("the grid of its operand or result is too far from 1".to_owned());
+                }
+            }
+            _ => {}
+        }
+        self.push(tail, Operation::Softmax, node, Form { numbers, ..form }, None)
     }
 
     /// The form of the sum of two values.

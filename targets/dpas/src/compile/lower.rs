@@ -8,6 +8,7 @@ use super::kernel::blocks::{Matrix, Shape as BlocksShape};
 use super::kernel::end::{FloatSum, Sum};
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
+use super::kernel::softmax;
 use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Written};
 use super::layers::{Added, Codes, Form, Frame, Layer, Network, Numbers, Operation};
 use super::place::Image;
@@ -148,6 +149,7 @@ impl<'a> Work<'a> {
             (Operation::Product(frame), Some(product)) => self.product(frame, product),
             (Operation::Largest(frame), _) => Ok(self.largest(frame)),
             (Operation::Add, _) => self.add(),
+            (Operation::Softmax, _) => self.softmax(),
             _ => Err(Diagnostic::bug("a layer without a kernel is lowered")),
         }
     }
@@ -498,6 +500,37 @@ impl<'a> Work<'a> {
             let shape = kernel::add::Shape { tile, end: end.clone() };
             kernel::add(&shape, self.arch.platform, grfs)
         }))
+    }
+
+    fn softmax(&self) -> Result<Vec<Choice>> {
+        let (form, _) = &self.inputs[0];
+        let end = match self.output.0.numbers {
+            Numbers::Floats(element) => softmax::End::Floats(self.leave_floats(element)),
+            _ => {
+                let (from, to) = (form.codes(), self.output.0.codes());
+                let (from, to) = (from.map_err(unsupported)?, to.map_err(unsupported)?);
+                let leave = Self::leave(to, Self::ends(to, self.layer.clip));
+                let (step, share) = (from.scale as f32, (1.0 / to.scale) as f32);
+                softmax::End::Codes { step, share, leave }
+            }
+        };
+        let mut constants = Constants::default();
+        let rows = self.rows_in(0, &Frame::POINT, 1).into_iter().zip(self.rows_out(1));
+        let places = constants.put(rows.flat_map(|(from, to)| [from, to]));
+        let (length, element) = (form.extents[2], form.numbers.element());
+        let shape = softmax::Shape { length, element, end, places };
+        let choice = |grfs: u32| {
+            let candidate = Candidate {
+                kind: "softmax",
+                written: kernel::softmax(&shape, self.arch.platform, grfs),
+                operands: 2,
+                constants: constants.0.clone(),
+                plan: None,
+                groups: [self.positions() as u32, 1, 1],
+            };
+            Choice { tile: [1, length], grfs, kernel: self.fitting(grfs, candidate) }
+        };
+        Ok(self.files().into_iter().map(choice).collect())
     }
 
     /// Kernels that compute element by element, of tiles of at most so many rows.

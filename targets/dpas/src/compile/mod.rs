@@ -35,8 +35,13 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// For every node, whether the machine takes it.
-pub(crate) fn claim(graph: &Graph, refused: &Refused, precision: Precision) -> Vec<Claim> {
-    let network = Network::new(graph, refused, precision);
+pub(crate) fn claim(
+    graph: &Graph,
+    refused: &Refused,
+    arch: &DpasArch,
+    precision: Precision,
+) -> Vec<Claim> {
+    let network = Network::new(graph, refused, (precision, arch));
     let claim = |id| match network.reasons.get(&id) {
         None => Claim::Device,
         Some(reason) => Claim::Host(reason.clone()),
@@ -55,7 +60,7 @@ pub(crate) fn compile(
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
     log.start();
-    let network = Network::new(graph, &Refused::default(), precision);
+    let network = Network::new(graph, &Refused::default(), (precision, arch));
     if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
         let problem = Diagnostic::unsupported("Q6180", reason.clone());
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
@@ -117,12 +122,17 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
         }
     }
     for layer in &network.layers {
-        // Kernels that compute element by element load 64 bits.
-        if matches!(layer.operation, Operation::Largest(_) | Operation::Add) {
-            for &input in &layer.inputs {
-                if let Some(image) = images.get_mut(&network.root(input)) {
-                    image.pixel = image.pixel.next_multiple_of(8);
-                }
+        let unit = match layer.operation {
+            // Kernels that compute element by element load 64 bits.
+            Operation::Largest(_) | Operation::Add => 8,
+            Operation::Softmax => kernel::softmax::BLOCK,
+            _ => 1,
+        };
+        // Only a softmax stores other units than the pixels of results have.
+        let softmax = (layer.operation == Operation::Softmax).then_some(&layer.output);
+        for &value in layer.inputs.iter().chain(softmax) {
+            if let Some(image) = images.get_mut(&network.root(value)) {
+                image.pixel = image.pixel.next_multiple_of(unit);
             }
         }
         let (Operation::Product(frame) | Operation::Largest(frame)) = layer.operation else {

@@ -11,9 +11,11 @@ use super::numbers::Float;
 use super::numerics::Held;
 use super::operands::bias_sum;
 use super::pools::Pooling;
+use super::softmax::Softmax;
 use products::Product;
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
+use std::num::NonZeroUsize;
 
 /// A layer of floats.
 pub(in crate::golden) struct Layer {
@@ -33,11 +35,12 @@ enum Operation {
     Each,
     /// The sum of two values.
     Sum,
+    Softmax(Softmax),
 }
 
 impl Layer {
     /// The layer that these nodes are, each of which reads the one before it. Operands that are no
-    /// constants are held as `x`.
+    /// constants are held as `x`; `lanes` are the partial sums of a softmax.
     ///
     /// # Errors
     /// `Q6190` for nodes that are no layer of floats.
@@ -45,7 +48,7 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         x: Float,
-        held: Held,
+        (held, lanes): (Held, Option<NonZeroUsize>),
     ) -> Result<Layer> {
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let shape = |id: ValueId| &graph[id].shape[..];
@@ -59,6 +62,9 @@ impl Layer {
                 let sum = bias_sum(graph, rest);
                 let product = Product::new(graph, first, sum, x, held)?;
                 (Operation::Product(product), &rest[usize::from(sum.is_some())..])
+            }
+            Op::Softmax(softmax) => {
+                (Operation::Softmax(Softmax::new(softmax, input, lanes)?), rest)
             }
             op => match Pooling::of(op, input, shape(first.output))? {
                 Some(pooling) => (Operation::Pool(pooling), rest),
@@ -88,6 +94,7 @@ impl Layer {
                 pooling.apply(x, |window| window.fold(0.0, factors) * share)
             }
             Operation::Each => x.iter().map(|&number| self.x.factor(number)).collect(),
+            Operation::Softmax(softmax) => softmax.apply(x, 1.0, 1.0),
             Operation::Sum => x.iter().zip(other?).map(|(a, b)| a + b).collect(),
         };
         for result in &mut results {

@@ -8,10 +8,12 @@ use super::numerics::{Adding, Held};
 use super::operands::bias_sum;
 use super::pools::Pooling;
 use super::products::Product;
+use super::softmax::Softmax;
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
 use quincunx_num::Ratio;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// A layer.
@@ -34,6 +36,7 @@ enum Operation {
     /// Whole numbers, and what becomes of them.
     Whole(Box<(Wholes, Finish)>),
     Sum(Sum),
+    Shares(Shares),
     /// Layers of floats.
     Floats(Box<floats::Layer>),
 }
@@ -48,7 +51,7 @@ enum Wholes {
 
 impl Layer {
     /// The layer that these nodes are, each of which reads the one before it; `held` is how one of
-    /// floats is computed and held.
+    /// floats is computed and held, `lanes` are the partial sums of a softmax.
     ///
     /// # Errors
     /// `Q6190` for nodes that are no layer of the machine.
@@ -56,7 +59,7 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         forms: &BTreeMap<ValueId, Form>,
-        held: Option<Held>,
+        (held, lanes): (Option<Held>, Option<NonZeroUsize>),
     ) -> Result<Layer> {
         let stored = held.map(|held| held.stored);
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
@@ -69,9 +72,9 @@ impl Layer {
                 Operation::Transpose { shape: input.to_vec(), order: order.clone() }
             }
             (Op::Quantise(quantiser), Form::Entering) => Operation::Enter(Grid::new(quantiser)?),
-            (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, grid),
+            (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, (grid, lanes)),
             (_, Form::Floats(float)) => {
-                return Layer::of_floats(graph, nodes, forms, float, held);
+                return Layer::of_floats(graph, nodes, forms, (float, held, lanes));
             }
             (other, _) => return Err(misfit(format!("{} reads what is no code", other.name()))),
         };
@@ -93,8 +96,7 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         forms: &BTreeMap<ValueId, Form>,
-        x: Float,
-        held: Option<Held>,
+        (x, held, lanes): (Float, Option<Held>, Option<NonZeroUsize>),
     ) -> Result<Layer> {
         let [first, ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let mut operands = first.operands().filter(|&id| graph[id].constant.is_none());
@@ -104,7 +106,7 @@ impl Layer {
         }
         let held = held.unwrap_or(Held { adding: Adding::Seq, stored: x, channels: None });
         let stored = held.stored;
-        let layer = floats::Layer::new(graph, nodes, x, held)?;
+        let layer = floats::Layer::new(graph, nodes, x, (held, lanes))?;
         Ok(Layer { form: Form::Floats(stored), operation: Operation::Floats(Box::new(layer)) })
     }
 
@@ -113,7 +115,7 @@ impl Layer {
         graph: &Graph,
         nodes: &[&Node],
         forms: &BTreeMap<ValueId, Form>,
-        x: Grid,
+        (x, lanes): (Grid, Option<NonZeroUsize>),
     ) -> Result<Layer> {
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let shape = |id: ValueId| &graph[id].shape[..];
@@ -122,6 +124,12 @@ impl Layer {
             Op::Binary(Binary::Add) => {
                 let sum = Sum::new(graph, first, [x, codes(graph, forms, first, 1)?], rest)?;
                 return Ok(Layer { form: Form::Codes(sum.grid), operation: Operation::Sum(sum) });
+            }
+            Op::Softmax(softmax) => {
+                let rows = Softmax::new(softmax, input, lanes)?;
+                let shares = Shares::new(rows, x, rest)?;
+                let form = Form::Codes(shares.grid);
+                return Ok(Layer { form, operation: Operation::Shares(shares) });
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
@@ -177,6 +185,9 @@ impl Layer {
                 Number::Codes(b, _) => Some(Number::Codes(sum.apply(a, b), sum.grid)),
                 _ => None,
             },
+            (Operation::Shares(shares), Number::Codes(codes, _)) => {
+                Some(Number::Codes(shares.apply(codes), shares.grid))
+            }
             (Operation::Floats(layer), Number::Floats(x)) => {
                 let other = match operand(1) {
                     Some(Number::Floats(other)) => Some(&other[..]),
@@ -250,5 +261,37 @@ impl Sum {
             (sum.round_ties_even() as i16).clamp(self.low, self.grid.high())
         };
         a.iter().zip(b).map(code).collect()
+    }
+}
+
+/// A softmax of codes.
+struct Shares {
+    rows: Softmax,
+    /// Distance between two codes of the operand, and codes of the result in 1.
+    units: [f32; 2],
+    grid: Grid,
+}
+
+impl Shares {
+    /// # Errors
+    /// `Q6190` for an end that is no grid alone, and for scales that are no normal numbers of f32.
+    fn new(rows: Softmax, x: Grid, rest: &[&Node]) -> Result<Shares> {
+        let tail = Tail::new(rest)?;
+        let (Some(grid), [f64::NEG_INFINITY, f64::INFINITY]) = (tail.grid, tail.limits) else {
+            return Err(misfit("a softmax does not end with a grid"));
+        };
+        let units = [x.scale, 1.0 / grid.scale].map(|unit| unit as f32);
+        if !units.iter().all(|unit| unit.is_normal()) {
+            return Err(misfit("the grids of a softmax are too far from 1"));
+        }
+        Ok(Shares { rows, units, grid })
+    }
+
+    fn apply(&self, x: &[i16]) -> Arc<[i16]> {
+        let x: Vec<f32> = x.iter().map(|&code| code.into()).collect();
+        let [unit, parts] = self.units;
+        let [low, high] = [self.grid.low, self.grid.high()].map(f32::from);
+        let code = |share: f32| share.round_ties_even().clamp(low, high) as i16;
+        self.rows.apply(&x, unit, parts).into_iter().map(code).collect()
     }
 }

@@ -24,6 +24,8 @@ struct Entry {
     stored: Option<Stored>,
     /// Channels of an image that is multiplied as a row, in networks of floats.
     channels: Option<NonZeroUsize>,
+    /// Partial sums of a softmax.
+    lanes: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -54,6 +56,8 @@ pub(super) struct Layering {
 /// The nodes of a layer, at least one.
 pub(super) struct Group {
     pub(super) nodes: Vec<NodeId>,
+    /// Partial sums of a softmax: an element goes to the next one, at last halves are added.
+    pub(super) lanes: Option<NonZeroUsize>,
     /// How floats are computed and held.
     pub(super) held: Option<Held>,
 }
@@ -104,7 +108,7 @@ pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
     let readers = graph.consumers();
     let mut is_taken = vec![false; graph.nodes().len()];
     let mut groups = Vec::with_capacity(content.layers.len());
-    for Entry { nodes, stored, channels } in &content.layers {
+    for Entry { nodes, stored, channels, lanes } in &content.layers {
         let mut layer: Vec<NodeId> = Vec::with_capacity(nodes.len());
         for name in nodes {
             let id = graph.node_named(name);
@@ -125,7 +129,7 @@ pub(super) fn layers(numerics: &Numerics, graph: &Graph) -> Result<Layering> {
             return Err(misfit("a layer of whole numbers has an order of sums"));
         }
         let held = stored.map(|stored| Held { adding: Adding::Seq, stored, channels: *channels });
-        groups.push(Group { nodes: layer, held });
+        groups.push(Group { nodes: layer, lanes: *lanes, held });
     }
     if let Some((_, node)) = graph.nodes().find(|(id, _)| !is_taken[id.index()]) {
         return Err(misfit(format!("the node {:?} is in no layer", node.name)));

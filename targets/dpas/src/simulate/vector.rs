@@ -2,10 +2,9 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-pub(super) mod math;
-
 use super::value::{Execution, Value};
 use crate::isa::vector::{Op, Terms, Type};
+use crate::math;
 use std::cmp::Ordering;
 
 /// The operands of a lane.

@@ -7,11 +7,12 @@ use quincunx_contract::{Log, Options, Program, compiler_of};
 use quincunx_diag::{Diagnostic, Severity};
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::{DpasArch, TARGET};
-use quincunx_graph::execute::{Keep, exact};
+use quincunx_graph::execute::{Keep, exact, float};
 use quincunx_graph::{
-    Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
+    Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Softmax, Unary, ValueId,
+    Window,
 };
-use quincunx_tensor::Tensors;
+use quincunx_tensor::{Tensor, Tensors};
 use quincunx_testkit::{Agreed, Coverage, Random, Recipe, agree, options};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -412,4 +413,66 @@ fn pools_without_elements_are_the_hosts() {
         let refused = refusals(&net.graph, &arch);
         assert!(refused.iter().any(|why| why.contains("no elements")), "{refused:?}");
     }
+}
+
+/// Softmax of codes, along every axis that is innermost in memory: judges agree, and codes are next to
+/// those of the executor of floats, at most.
+#[test]
+fn softmax_of_codes() {
+    let shapes: [(&[usize], usize); 6] = [
+        (&[3, 1], 1),
+        (&[2, 10], 1),
+        (&[2, 5, 3], 1),
+        (&[2, 17, 3, 2], 1),
+        (&[1, 9, 64], 2),
+        (&[4, 300], 1),
+    ];
+    let ends = [grid(false, 1.0 / 256.0, 0), grid(true, 0.004, -128), grid(false, 0.01, 7)];
+    for (case, (shape, axis)) in shapes.into_iter().enumerate() {
+        for (scale, end) in [0.02, 0.4, 6.0].into_iter().zip(&ends) {
+            let mut net = Net::new(case as u64);
+            let x = net.input(shape, grid(case % 2 == 0, scale, 3));
+            let x = if axis == 2 { dense(&mut net, x) } else { x };
+            let y = net.node(Op::Softmax(Softmax { axis, log: false }), &[x]).unwrap();
+            let y = net.node(Op::Quantise(end.clone()), &[y]).unwrap();
+            net.graph.add_output(y);
+            let step = end.scale.as_uniform().unwrap();
+            for arch in machines() {
+                let samples = vec![net.sample(), net.sample()];
+                let agreed = agree(&TARGET, &arch, &given(), &net.graph, samples);
+                let agreed = agreed.unwrap_or_else(|found| panic!("{found:?}\n{}", net.graph));
+                let found = agreed.compiled.program.verify();
+                assert!(found.iter().all(|one| one.severity() == Severity::Note), "{found:?}");
+                for (_, golden) in &agreed.samples {
+                    let codes = &golden[&net.graph[x].name];
+                    let expected = softmax(codes, axis);
+                    let found = golden[&net.graph[y].name].to_f64();
+                    for (found, expected) in found.into_iter().zip(expected) {
+                        assert!(
+                            (found - expected).abs() < 1.5 * step,
+                            "{found}, expected {expected}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Softmax by the executor of floats.
+fn softmax(x: &Tensor, axis: usize) -> Vec<f64> {
+    let mut net = Net::new(0);
+    let input = net.graph.add_input("x", x.dtype(), x.shape(), &[]).unwrap();
+    let y = net.node(Op::Softmax(Softmax { axis, log: false }), &[input]).unwrap();
+    net.graph.add_output(y);
+    let inputs = Tensors::from_iter([("x".to_owned(), x.clone())]);
+    float(&net.graph, &inputs, Keep::All).unwrap()[&net.graph[y].name].to_f64()
+}
+
+/// A product of rows on a grid, which keeps the last axis innermost.
+fn dense(net: &mut Net, x: ValueId) -> ValueId {
+    let depth = *net.shape(x).last().unwrap();
+    let w = net.weights(&[depth, depth], Quantiser::symmetric(true, 8, 0.01));
+    let y = net.node(Op::MatMul, &[x, w]).unwrap();
+    net.node(Op::Quantise(grid(true, 0.1, 0)), &[y]).unwrap()
 }

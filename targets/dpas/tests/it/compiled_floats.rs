@@ -57,7 +57,7 @@ fn product(net: &mut Net, x: ValueId) -> Option<ValueId> {
 fn layer(net: &mut Net, values: &[ValueId]) -> Option<ValueId> {
     let x = net.random.pick(values);
     let shape = net.shape(x);
-    let y = match net.random.below(10) {
+    let y = match net.random.below(11) {
         0..5 => product(net, x)?,
         5 | 6 => {
             let window = net.window(shape.get(2..).filter(|extents| !extents.is_empty())?);
@@ -81,6 +81,7 @@ fn layer(net: &mut Net, values: &[ValueId]) -> Option<ValueId> {
             let flat = net.node(Op::Flatten { axis: 1 }, &[x])?;
             product(net, flat)?
         }
+        9 => net.softmax(x)?,
         _ => x,
     };
     let clip = Op::Activation(Activation::Clip { min: Some(-0.5), max: Some(1.5) });
@@ -174,7 +175,7 @@ fn judge(precision: &str, platforms: &[Platform], bits: u32) {
         programs += 1;
     }
     assert!(programs >= 45, "{programs} programs");
-    let came = "Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu Add Clip Flatten";
+    let came = "Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu Add Clip Softmax Flatten";
     assert_eq!(coverage.came(), came);
 }
 

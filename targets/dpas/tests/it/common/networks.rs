@@ -7,8 +7,8 @@ use quincunx_contract::{Claim, Compiled, Log, Refused, compiler_of};
 use quincunx_dpas::{DpasArch, TARGET};
 use quincunx_graph::passes::fold_constants;
 use quincunx_graph::{
-    Activation, Binary, Constant, Conv, Gemm, Graph, Op, Param, Pool, PoolKind, Quantiser, Unary,
-    ValueId, Window,
+    Activation, Binary, Constant, Conv, Gemm, Graph, Op, Param, Pool, PoolKind, Quantiser, Softmax,
+    Unary, ValueId, Window,
 };
 use quincunx_import::{Options, read_onnx};
 use quincunx_tensor::{DType, Tensor, Tensors};
@@ -254,6 +254,12 @@ impl Net {
             _ => Op::Pool(Pool { kind, window, ceil: self.random.coin() }),
         };
         self.node(op, &[x])
+    }
+
+    /// Softmax along the second axis or the last.
+    pub fn softmax(&mut self, x: ValueId) -> Option<ValueId> {
+        let axis = self.random.pick(&[1, self.shape(x).len() - 1]);
+        self.node(Op::Softmax(Softmax { axis, log: false }), &[x])
     }
 
     fn clipped(&mut self, y: ValueId) -> Option<ValueId> {

@@ -2,9 +2,9 @@
 
 use super::vector::{Numbers, Pattern, Source, Target, Vector};
 use crate::isa::vector::{Op, Type};
+use crate::math;
 use crate::simulate::exec::enabled;
 use crate::simulate::thread::Thread;
-use crate::simulate::vector::math;
 use bytemuck::Pod;
 use quincunx_num::Loop;
 

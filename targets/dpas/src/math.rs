@@ -1,4 +1,5 @@
-//! Functions of `math`.
+//! Functions of `math`, as this machine defines them: the simulators execute them and the golden model
+//! computes with them.
 //!
 //! `inv` and `sqt` are rounded correctly. The others are computed in f64 with an error below 2^-45 and
 //! rounded to f32, the same on every computer; silicon's last bits are not public.
@@ -7,7 +8,7 @@ use crate::isa::vector::Function;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, LN_2, SQRT_2};
 
 /// The value of a function.
-pub(in crate::simulate) fn value(function: Function, x: f32) -> f32 {
+pub(crate) fn value(function: Function, x: f32) -> f32 {
     let wide = f64::from(x);
     match function {
         Function::Inv => 1.0 / x,
