@@ -41,6 +41,17 @@ impl Unit {
     }
 }
 
+/// How the elements of a block of a matrix lie in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// As they are.
+    Rows,
+    /// In dwords of elements that are below each other.
+    Vnni,
+    /// A column after the other.
+    Transposed,
+}
+
 /// The text of a kernel.
 pub(super) struct Written {
     pub(super) text: String,
@@ -222,10 +233,21 @@ impl Kernel {
         ));
     }
 
-    /// Loads blocks of a matrix into so many registers; `size` is the number of the size of elements.
-    pub(super) fn load_matrix(&mut self, (to, count): (usize, usize), payload: usize, size: u32) {
+    /// Loads blocks of a matrix into so many registers, of elements of so many bytes.
+    pub(super) fn load_matrix(
+        &mut self,
+        (to, count): (usize, usize),
+        payload: usize,
+        (size, order): (usize, Order),
+    ) {
+        let order = match order {
+            Order::Rows => 0,
+            Order::Vnni => 1 << 7,
+            Order::Transposed => 1 << 15,
+        };
         // 31 stands for 32.
-        let descriptor = 3 | size << 9 | (count.min(31) as u32) << 20 | 1 << 25;
+        let count = (count.min(31) as u32) << 20;
+        let descriptor = 3 | order | size.ilog2() << 9 | count | 1 << 25;
         self.line(format_args!("send.ugm (1|M0) r{to} r{payload} null:0 0x0 {descriptor:#010x}"));
     }
 

@@ -4,9 +4,10 @@
 //! Ours. A layer is a node that computes, with the ReLU and the quantiser behind it, if nothing else
 //! reads what lies between; of a product also the sum behind them, with its own.
 
+use super::axes::{Axes, Spot, Step};
 use super::kernel;
 use super::weights::{self, Product};
-use crate::arch::DpasArch;
+use crate::arch::{DpasArch, Platform};
 use crate::options::Precision;
 use crate::program::Element;
 use quincunx_contract::{Numerics, Refused};
@@ -15,7 +16,7 @@ use quincunx_graph::{
     ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Why a node stays on the host, otherwise a result.
 pub(super) type Reason<T> = Result<T, String>;
@@ -62,6 +63,8 @@ pub(super) enum View {
     Last,
     /// `[N, C * H * W]`: an image flattened, channels outermost.
     Flat,
+    /// Every axis has a step of its own, along positions or channels.
+    Steps(Axes),
 }
 
 /// What numbers a value holds on the machine.
@@ -119,6 +122,15 @@ impl Form {
             return Err("a value without elements".to_owned());
         }
         Ok(Form { images, extents, numbers, view })
+    }
+
+    /// The axes of a value of this shape, whose positions follow each other.
+    fn axes(&self, shape: &[usize]) -> Option<Axes> {
+        match self.view {
+            View::Last => Axes::channels_last(shape),
+            View::Steps(axes) => Some(axes),
+            View::Second | View::Flat => None,
+        }
     }
 
     pub(super) fn codes(&self) -> Reason<Codes> {
@@ -183,6 +195,25 @@ pub(super) enum Operation {
     Add,
     /// Softmax over the channels.
     Softmax,
+    /// Products of two values.
+    Joined(Joined),
+}
+
+/// Products of two values, a matrix product for every one of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Joined {
+    /// Where the matrices of each begin: in the first operand, the second one and the result.
+    pub(super) starts: Vec<[Spot; 3]>,
+    /// Rows of the first operand and the result.
+    pub(super) rows: usize,
+    /// Columns of the first operand, rows of the second one.
+    pub(super) depth: usize,
+    /// Columns of the second operand and the result.
+    pub(super) columns: usize,
+    /// Pixels of the second operand are its columns; otherwise its rows.
+    pub(super) is_across: bool,
+    /// A factor of the sums.
+    pub(super) factor: f32,
 }
 
 /// What becomes of the results of a product to which a value is added in the same kernel.
@@ -229,7 +260,7 @@ impl Layer {
 }
 
 /// A graph as layers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Network {
     /// Layers, in graph order of their first nodes.
     pub(super) layers: Vec<Layer>,
@@ -239,8 +270,8 @@ pub(super) struct Network {
     pub(super) reasons: FxHashMap<NodeId, String>,
     /// What is computed with.
     pub(super) precision: Precision,
-    /// Lanes of the machine's instructions.
-    lanes: u32,
+    /// The machine.
+    platform: Platform,
     /// Of values that are the same numbers in the same places, those they are.
     aliases: FxHashMap<ValueId, ValueId>,
 }
@@ -252,13 +283,12 @@ impl Network {
         refused: &Refused,
         (precision, arch): (Precision, &DpasArch),
     ) -> Network {
-        let lanes = arch.platform.lanes();
         let mut walk = Walk {
             graph,
             refused,
             consumers: graph.consumers(),
             taken: vec![false; graph.nodes().len()],
-            network: Network { precision, lanes, ..Network::default() },
+            network: Network::empty(precision, arch.platform),
         };
         walk.enter_floats();
         for (id, node) in graph.nodes() {
@@ -269,6 +299,17 @@ impl Network {
             }
         }
         walk.network
+    }
+
+    fn empty(precision: Precision, platform: Platform) -> Network {
+        Network {
+            layers: Vec::new(),
+            forms: FxHashMap::default(),
+            reasons: FxHashMap::default(),
+            precision,
+            platform,
+            aliases: FxHashMap::default(),
+        }
     }
 
     /// The names of every layer's nodes, for the golden model.
@@ -288,7 +329,7 @@ impl Network {
                 }
             }
             if layer.operation == Operation::Softmax {
-                layer_json["lanes"] = self.lanes.into();
+                layer_json["lanes"] = self.platform.lanes().into();
             }
             layer_json
         };
@@ -328,6 +369,8 @@ struct Tail {
     codes: Option<Codes>,
     /// A constant that is added.
     bias: Option<ValueId>,
+    /// A factor of what is computed so far.
+    factor: f32,
     /// A sum follows: nodes and ends are those of both, and of the sum.
     added: Option<Added>,
     output: ValueId,
@@ -342,14 +385,15 @@ impl Walk<'_> {
             return Err(reason.to_owned());
         }
         match &node.op {
-            Op::Quantise(_) if self.network.precision != Precision::Int8 => {
-                Err("the kernels compute with floats".to_owned())
-            }
+            Op::Quantise(_) if !self.is_int8() => Err("the kernels compute with floats".to_owned()),
             Op::Quantise(quantiser) if self.is_input(node) => self.enter(id, node, quantiser),
             Op::Quantise(_) => self.product(id, node, Frame::POINT),
-            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } => self.alias(id, node),
+            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
+                self.alias(id, node)
+            }
             Op::Conv(conv) => self.product(id, node, Frame::of(&conv.window)?),
             Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
+            Op::MatMul if self.is_value(node, 1) => self.joined(id, node),
             Op::Gemm(_) | Op::MatMul => self.product(id, node, Frame::POINT),
             Op::Pool(pool) => self.pool(id, node, pool),
             Op::GlobalAveragePool | Op::GlobalMaxPool => {
@@ -363,6 +407,11 @@ impl Walk<'_> {
             Op::Binary(Binary::Add) => self.add(id, node),
             Op::Softmax(softmax) => self.softmax(id, node, softmax),
             op if clip(op).is_some() => self.product(id, node, Frame::POINT),
+            Op::Binary(_)
+                if !self.is_int8() && self.is_value(node, 0) && self.factor(node).is_some() =>
+            {
+                self.product(id, node, Frame::POINT)
+            }
             other => Err(format!("{} has no kernel", other.name())),
         }
     }
@@ -387,12 +436,36 @@ impl Walk<'_> {
         }
     }
 
-    /// How an entering value is seen: its channels are the second axis for whatever has windows, else
-    /// the last.
+    /// How an entering value is seen: its channels are the last axis for products of matrices that it
+    /// leads to, else the second one.
     fn entering_view(&self, value: ValueId) -> View {
-        let dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
-        let is_dense = self.consumers[value.index()].iter().all(dense);
-        if is_dense { View::Last } else { View::Second }
+        let (mut values, mut seen) = (vec![value], FxHashSet::default());
+        let mut is_matrix = self.consumers[value.index()].is_empty();
+        while let Some(value) = values.pop() {
+            for &reader in &self.consumers[value.index()] {
+                let node = &self.graph[reader];
+                match &node.op {
+                    Op::Conv(_) | Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool => {
+                        return View::Second;
+                    }
+                    Op::MatMul | Op::Gemm(_) | Op::Transpose { .. } => is_matrix = true,
+                    op if is_each(op) || matches!(op, Op::Identity | Op::Softmax(_)) => {
+                        values.extend(seen.insert(reader).then_some(node.output));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if is_matrix { View::Last } else { View::Second }
+    }
+
+    fn is_int8(&self) -> bool {
+        self.network.precision == Precision::Int8
+    }
+
+    /// An operand is neither constant nor missing.
+    fn is_value(&self, node: &Node, operand: usize) -> bool {
+        node.input(operand).is_some_and(|value| self.graph[value].constant.is_none())
     }
 
     fn is_input(&self, node: &Node) -> bool {
@@ -424,7 +497,15 @@ impl Walk<'_> {
 
     fn alone(&self, id: NodeId) -> Tail {
         let output = self.graph[id].output;
-        Tail { nodes: vec![id], clip: NO_CLIP, codes: None, bias: None, added: None, output }
+        Tail {
+            nodes: vec![id],
+            clip: NO_CLIP,
+            codes: None,
+            bias: None,
+            factor: 1.0,
+            added: None,
+            output,
+        }
     }
 
     /// The same numbers under another shape.
@@ -433,8 +514,21 @@ impl Walk<'_> {
         let input = node.input(0).ok_or("an operand is missing")?;
         let (from, to) = (&self.graph[input].shape, &self.graph[node.output].shape);
         let [h, w, c] = form.extents;
+        let is_transpose = matches!(node.op, Op::Transpose { .. });
         let view = match (form.view, &to[..]) {
-            _ if from == to => form.view,
+            _ if from == to && !is_transpose => form.view,
+            (View::Last | View::Steps(_), _) => {
+                let axes = form.axes(from).and_then(|axes| match &node.op {
+                    Op::Transpose { order } => Some(axes.transposed(order)),
+                    _ => axes.reshaped(from, to),
+                });
+                let axes = axes.ok_or("its axes have no steps of their own in memory")?;
+                let is_last = Axes::channels_last(to).is_some_and(|last| axes.are(&last, to));
+                if is_last && to.last() == Some(&c) { View::Last } else { View::Steps(axes) }
+            }
+            _ if is_transpose => {
+                return Err("it changes the order of elements in memory".to_owned());
+            }
             (View::Second, &[n, k]) if n == form.images && k == h * w * c => match h * w {
                 1 => View::Second,
                 _ => View::Flat,
@@ -444,7 +538,6 @@ impl Walk<'_> {
             {
                 View::Second
             }
-            (View::Last, [.., k]) if *k == c => View::Last,
             _ => return Err("it changes the order of elements in memory".to_owned()),
         };
         let is_dense = |&reader: &NodeId| matches!(self.graph[reader].op, Op::MatMul | Op::Gemm(_));
@@ -513,18 +606,19 @@ impl Walk<'_> {
             Op::Quantise(quantiser) => {
                 tail = Tail { codes: Some(Codes::of(quantiser)?), ..self.alone(id) };
             }
-            op => tail.clip = clip(op).unwrap_or(tail.clip),
+            op => {
+                tail.clip = clip(op).unwrap_or(tail.clip);
+                tail.factor = self.factor(node).unwrap_or(tail.factor);
+            }
         }
-        let keeps = form.view == View::Last && matches!(node.op, Op::Quantise(_));
-        let view = match &node.op {
-            Op::MatMul | Op::Gemm(_) => View::Last,
-            op if keeps || clip(op).is_some() => form.view,
-            _ => View::Second,
-        };
         let numbers = self.numbers_of(&tail);
         let shape = &self.graph[tail.output].shape;
         let mut frame = frame;
-        let mut result = Form::of(shape, numbers, view)?;
+        let mut result = match &node.op {
+            Op::MatMul | Op::Gemm(_) => Form::of(shape, numbers, View::Last)?,
+            op if is_each(op) => Form { numbers, ..form },
+            _ => Form::of(shape, numbers, View::Second)?,
+        };
         match (&node.op, form.view) {
             // An image is multiplied at once; its rows are then the only positions.
             (Op::MatMul | Op::Gemm(_), View::Flat) => {
@@ -541,14 +635,18 @@ impl Walk<'_> {
             (Op::MatMul | Op::Gemm(_), View::Second) => {
                 return Err("it multiplies along an axis that is not innermost".to_owned());
             }
+            (Op::MatMul | Op::Gemm(_), View::Steps(_)) => {
+                return Err("its operand's last axis is not the channels in memory".to_owned());
+            }
             (_, View::Flat) => return Err("its operand is a flattened image".to_owned()),
-            (op, View::Last) if clip(op).is_none() && !matches!(op, Op::Quantise(_)) => {
+            (op, View::Last | View::Steps(_)) if !is_each(op) => {
                 return Err("its operand is no image".to_owned());
             }
             _ => {}
         }
         let frame = self.grown(frame, &form, &result);
-        let product = weights::product(self.graph, node, tail.bias, &form, &frame)?;
+        let mut product = weights::product(self.graph, node, tail.bias, &form, &frame)?;
+        product.factor *= tail.factor;
         if numbers == Numbers::Sums {
             if clip(&node.op).is_some()
                 || !matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
@@ -563,6 +661,86 @@ impl Walk<'_> {
         }
         let (tail, result) = self.with_sum(tail, result);
         self.push(tail, Operation::Product(frame), node, result, Some(product))
+    }
+
+    /// Products of two values.
+    fn joined(&mut self, id: NodeId, node: &Node) -> Reason<()> {
+        let forms = [self.form(node, 0)?, self.form(node, 1)?];
+        for form in &forms {
+            self.check_operand(form)?;
+        }
+        let (size, platform) = (forms[0].numbers.size(), self.network.platform);
+        if self.is_int8() {
+            return Err("its weights are not constant".to_owned());
+        }
+        if !platform.is_second() {
+            let name = platform.name();
+            return Err(format!("its weights are not constant, and {name} loads no matrices"));
+        }
+        let shapes = [0, 1].map(|at| node.input(at).map(|id| &self.graph[id].shape[..]));
+        let [Some(a @ [a_batch @ .., rows, depth]), Some(b @ [b_batch @ .., _, columns])] = shapes
+        else {
+            return Err("one of its operands is a vector".to_owned());
+        };
+        let axes = |at: usize, shape: &[usize]| {
+            forms[at].axes(shape).ok_or("one of its operands is an image")
+        };
+        let [a_axes, b_axes] = [axes(0, a)?, axes(1, b)?];
+        let [down, along] = [Step::Positions(1), Step::Channels(1)];
+        let is = |axes: &Axes, shape: &[usize], steps: [Step; 2]| {
+            let first = shape.len() - 2;
+            (0..2).all(|at| axes.is(first + at, shape[first + at], steps[at]))
+        };
+        let is_down = is(&b_axes, b, [down, along]);
+        let is_across = !is_down && is(&b_axes, b, [along, down]);
+        if !is(&a_axes, a, [down, along]) || !(is_across || is_down) {
+            return Err("its rows or columns are not next to each other in memory".to_owned());
+        }
+        // Turns of the sums: what lies behind rows of a part of the channels belongs to others.
+        let is_whole = forms[0].extents[2] == *depth;
+        if (is_across || !is_whole) && !(depth * size).is_multiple_of(32) {
+            return Err("its sums are no multiple of 32 bytes of an operand long".to_owned());
+        }
+        let lanes = platform.lanes() as usize;
+        if !is_across && forms[1].extents[2] != *columns && !columns.is_multiple_of(lanes) {
+            return Err(format!("its heads are no multiple of {lanes} columns wide"));
+        }
+        let tail = self.tail(id);
+        let shape = &self.graph[tail.output].shape;
+        let (result, c_axes) = self.joined_form(&tail)?;
+        let starts = batches(&shape[..shape.len() - 2]).map(|index| {
+            let spot = |axes: &Axes, extents: &[usize]| {
+                let skipped = index.len() - extents.len();
+                let own = index[skipped..].iter().zip(extents);
+                axes.spot(own.map(|(&at, &extent)| if extent == 1 { 0 } else { at }))
+            };
+            [spot(&a_axes, a_batch), spot(&b_axes, b_batch), c_axes.spot(index.iter().copied())]
+        });
+        let starts = starts.collect();
+        let (rows, depth, columns, factor) = (*rows, *depth, *columns, tail.factor);
+        let joined = Joined { starts, rows, depth, columns, is_across, factor };
+        self.push(tail, Operation::Joined(joined), node, result, None)
+    }
+
+    /// The form of the result of products of two values, and its axes: heads lie beside each other in
+    /// memory if those who read it put them there.
+    fn joined_form(&self, tail: &Tail) -> Reason<(Form, Axes)> {
+        let (shape, numbers) = (&self.graph[tail.output].shape[..], self.numbers_of(tail));
+        let form = Form::of(shape, numbers, View::Last)?;
+        let readers = &self.consumers[tail.output.index()];
+        let swaps = |&reader: &NodeId| matches!(&self.graph[reader].op, Op::Transpose { order } if swaps_rows(order));
+        let is_read = !readers.is_empty() && !self.graph.outputs().contains(&tail.output);
+        if let [outer @ .., heads, rows, columns] = shape
+            && is_read
+            && readers.iter().all(swaps)
+            && columns.is_multiple_of(self.network.platform.lanes() as usize)
+            && let Some(axes) = Axes::heads_inside(shape)
+        {
+            let extents = [1, outer.iter().product::<usize>() * rows, heads * columns];
+            return Ok((Form { extents, view: View::Steps(axes), ..form }, axes));
+        }
+        let axes = Axes::channels_last(shape).ok_or("its result has too many axes")?;
+        Ok((form, axes))
     }
 
     /// A product of this form with the sum of its results, of at most 16 bits, and a value that another
@@ -604,10 +782,11 @@ impl Walk<'_> {
         let form = self.form(node, 0)?;
         self.check_operand(&form)?;
         let channels = match form.view {
-            View::Second => 1,
-            View::Last | View::Flat => self.graph[node.output].shape.len() - 1,
+            View::Second => Some(1),
+            View::Last => Some(self.graph[node.output].shape.len() - 1),
+            View::Flat | View::Steps(_) => None,
         };
-        if softmax.axis != channels || form.view == View::Flat {
+        if channels != Some(softmax.axis) {
             return Err("its axis is not innermost in memory".to_owned());
         }
         if softmax.log {
@@ -641,7 +820,7 @@ impl Walk<'_> {
         if !same(&forms[0], &forms[1]) || forms[0].view == View::Flat {
             return Err("its operands have different extents".to_owned());
         }
-        if self.network.precision != Precision::Int8 {
+        if !self.is_int8() {
             return Ok(forms[0]);
         }
         let Some(codes) = tail.codes else {
@@ -670,7 +849,10 @@ impl Walk<'_> {
         let Tail { nodes, clip, output, added, .. } = tail;
         nodes.iter().for_each(|node| self.taken[node.index()] = true);
         self.network.forms.insert(output, form);
-        let operands = if operation == Operation::Add { 2 } else { 1 };
+        let operands = match operation {
+            Operation::Add | Operation::Joined(_) => 2,
+            _ => 1,
+        };
         let inputs = (0..operands).filter_map(|at| node.input(at));
         let inputs = inputs.chain(added.map(|added| added.value)).collect();
         self.network.layers.push(Layer { nodes, operation, inputs, output, clip, product, added });
@@ -702,7 +884,7 @@ impl Walk<'_> {
         let node = &self.graph[id];
         let is_product = match &node.op {
             Op::Conv(_) | Op::Gemm(_) => node.input(2).is_none(),
-            Op::MatMul => true,
+            Op::MatMul => !self.is_value(node, 1),
             _ => false,
         };
         let (next, sum) = self.only_reader(node.output).filter(|_| is_product)?;
@@ -719,7 +901,16 @@ impl Walk<'_> {
             tail.bias = Some(bias);
             tail.output = self.graph[sum].output;
         }
-        let (head, is_int8) = (tail.nodes.len(), self.network.precision == Precision::Int8);
+        let is_int8 = self.is_int8();
+        let is_product = matches!(self.graph[id].op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul);
+        if let Some((next, node)) = self.only_reader(tail.output).filter(|_| is_product && !is_int8)
+            && let Some(factor) = self.factor(node)
+        {
+            tail.nodes.push(next);
+            tail.factor = factor;
+            tail.output = node.output;
+        }
+        let head = tail.nodes.len();
         let is_clip = clip(&self.graph[id].op).is_some();
         while let Some((next, node)) = self.only_reader(tail.output) {
             match &node.op {
@@ -747,6 +938,23 @@ impl Walk<'_> {
         tail
     }
 
+    /// The number by which a node multiplies a value.
+    fn factor(&self, node: &Node) -> Option<f32> {
+        let [a, b] = [node.input(0)?, node.input(1)?];
+        let (value, constant, is_divisor) = match node.op {
+            Op::Binary(Binary::Mul) if self.graph[a].constant.is_some() => (b, a, false),
+            Op::Binary(Binary::Mul) => (a, b, false),
+            Op::Binary(Binary::Div) => (a, b, true),
+            _ => return None,
+        };
+        let constant = self.graph[constant].constant.as_ref()?;
+        let same = self.graph[value].shape == self.graph[node.output].shape;
+        let [number] = constant.tensor.to_f64()[..] else { return None };
+        let number = number as f32;
+        let factor = if is_divisor { 1.0 / number } else { number };
+        (same && constant.quantiser.is_none() && factor.is_normal()).then_some(factor)
+    }
+
     fn only_reader(&self, value: ValueId) -> Option<(NodeId, &Node)> {
         let [reader] = self.consumers[value.index()][..] else { return None };
         let free = !self.graph.outputs().contains(&value) && self.refused.reason(reader).is_none();
@@ -767,4 +975,39 @@ fn clip(op: &Op) -> Option<[f64; 2]> {
         }
         _ => None,
     }
+}
+
+/// An operator computes every element from that in its place.
+fn is_each(op: &Op) -> bool {
+    clip(op).is_some() || matches!(op, Op::Quantise(_) | Op::Binary(_))
+}
+
+/// The last two axes but one change places.
+fn swaps_rows(order: &[usize]) -> bool {
+    let Some(heads) = order.len().checked_sub(3) else { return false };
+    let moved = (0..order.len()).map(|axis| match axis {
+        _ if axis == heads => heads + 1,
+        _ if axis == heads + 1 => heads,
+        _ => axis,
+    });
+    moved.eq(order.iter().copied())
+}
+
+/// The indices of a batch, in order.
+fn batches(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
+    let index = move |at: usize| {
+        let mut rest = at;
+        let mut index: Vec<usize> = extents
+            .iter()
+            .rev()
+            .map(|&extent| {
+                let own = rest % extent;
+                rest /= extent;
+                own
+            })
+            .collect();
+        index.reverse();
+        index
+    };
+    (0..extents.iter().product()).map(index)
 }

@@ -8,6 +8,7 @@
 //! 5. [`build`]: kernels are assembled and get their dependencies; the timing model chooses one for
 //!    every layer, which becomes a launch.
 
+mod axes;
 mod build;
 mod kernel;
 mod layers;
@@ -126,11 +127,12 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
             // Kernels that compute element by element load 64 bits.
             Operation::Largest(_) | Operation::Add => 8,
             Operation::Softmax => kernel::softmax::BLOCK,
+            Operation::Joined(_) => lower::LINE,
             _ => 1,
         };
-        // Only a softmax stores other units than the pixels of results have.
-        let softmax = (layer.operation == Operation::Softmax).then_some(&layer.output);
-        for &value in layer.inputs.iter().chain(softmax) {
+        // Other results leave in units of the pixels that they have.
+        let leaves = matches!(layer.operation, Operation::Softmax | Operation::Joined(_));
+        for &value in layer.inputs.iter().chain(leaves.then_some(&layer.output)) {
             if let Some(image) = images.get_mut(&network.root(value)) {
                 image.pixel = image.pixel.next_multiple_of(unit);
             }

@@ -1,6 +1,7 @@
 //! Where values lie in memory: images with their channels innermost, around every image a border of
 //! zeros as wide as what reads it needs, so that windows never leave it.
 
+use super::axes::Step;
 use super::layers::{Form, View};
 
 /// What messages may read behind an image, beyond a pixel.
@@ -62,6 +63,13 @@ impl Image {
             (View::Second, 3) => vec![image, 1, pixel],
             (View::Second, rank) => [image, 1, row, pixel][..rank.min(4)].to_vec(),
             // Positions are in order, channels innermost.
+            (View::Steps(axes), _) => {
+                let elements = |&step: &Step| match step {
+                    Step::Positions(step) => step * pixel,
+                    Step::Channels(step) => step,
+                };
+                axes.steps().iter().map(elements).collect()
+            }
             (View::Last | View::Flat, rank) => {
                 let inner = |axis: usize| shape[axis + 1..rank - 1].iter().product::<usize>();
                 (0..rank - 1).map(|axis| inner(axis) * pixel).chain([1]).collect()

@@ -3,6 +3,7 @@
 //! The order of a sum is part of the machine's arithmetic: the bias, then the rows and columns of a
 //! window, and of every position the channels. Products are rounded before they are added.
 
+mod joined;
 mod products;
 
 use super::finish::Tail;
@@ -12,6 +13,7 @@ use super::numerics::Held;
 use super::operands::bias_sum;
 use super::pools::Pooling;
 use super::softmax::Softmax;
+use joined::Joined;
 use products::Product;
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
@@ -22,6 +24,8 @@ pub(in crate::golden) struct Layer {
     operation: Operation,
     /// What operands are held as.
     x: Float,
+    /// What results are multiplied with, if they are.
+    factor: Option<f32>,
     /// Results are brought to at least the first, then to at most the second.
     limits: [f32; 2],
     /// What results are held as.
@@ -30,6 +34,7 @@ pub(in crate::golden) struct Layer {
 
 enum Operation {
     Product(Product),
+    Joined(Joined),
     Pool(Pooling),
     /// Every number times 1.
     Each,
@@ -58,6 +63,10 @@ impl Layer {
                 check_sum(graph, first)?;
                 (Operation::Sum, rest)
             }
+            Op::MatMul if is_value(graph, first, 1) => {
+                let other = first.input(1).map(shape).unwrap_or_default();
+                (Operation::Joined(Joined::new([input, other], x, held.adding)?), rest)
+            }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
                 let product = Product::new(graph, first, sum, x, held)?;
@@ -71,13 +80,15 @@ impl Layer {
                 None => (Operation::Each, nodes),
             },
         };
-        let tail = Tail::new(rest)?;
+        let is_factor = |node: &&Node| factor(graph, node);
+        let factor = rest.first().and_then(is_factor);
+        let tail = Tail::new(&rest[usize::from(factor.is_some())..])?;
         if tail.grid.is_some() {
             return Err(misfit("a layer of floats ends with a quantiser"));
         }
         // They were f32 before.
         let limits = tail.limits.map(|limit| limit as f32);
-        Ok(Layer { operation, x, limits, stored: held.stored })
+        Ok(Layer { operation, x, factor, limits, stored: held.stored })
     }
 
     /// The result, given the numbers of the operands of the first node; `None` when the second of a
@@ -85,6 +96,7 @@ impl Layer {
     pub(in crate::golden) fn apply(&self, x: &[f32], other: Option<&[f32]>) -> Option<Vec<f32>> {
         let mut results = match &self.operation {
             Operation::Product(product) => product.apply(x),
+            Operation::Joined(joined) => joined.apply(x, other?),
             Operation::Pool(pooling) if pooling.is_max => {
                 pooling.apply(x, |window| window.reduce(f32::max).unwrap_or(0.0))
             }
@@ -97,6 +109,9 @@ impl Layer {
             Operation::Softmax(softmax) => softmax.apply(x, 1.0, 1.0),
             Operation::Sum => x.iter().zip(other?).map(|(a, b)| a + b).collect(),
         };
+        if let Some(factor) = self.factor {
+            results.iter_mut().for_each(|result| *result *= factor);
+        }
         for result in &mut results {
             *result = self.stored.round(self.limited(*result).into());
         }
@@ -109,6 +124,23 @@ impl Layer {
         let sum = if low == f32::NEG_INFINITY { sum } else { sum.max(low) };
         if high == f32::INFINITY { sum } else { sum.min(high) }
     }
+}
+
+fn is_value(graph: &Graph, node: &Node, operand: usize) -> bool {
+    node.input(operand).is_some_and(|id| graph[id].constant.is_none())
+}
+
+/// The number by which a node multiplies values: a constant of one element, or one over it.
+fn factor(graph: &Graph, node: &Node) -> Option<f32> {
+    let operand = match node.op {
+        Op::Binary(Binary::Mul) => usize::from(is_value(graph, node, 0)),
+        Op::Binary(Binary::Div) => 1,
+        _ => return None,
+    };
+    let constant = graph[node.input(operand)?].constant.as_ref()?;
+    let [number] = constant.tensor.to_f64()[..] else { return None };
+    let number = number as f32;
+    Some(if node.op == Op::Binary(Binary::Div) { 1.0 / number } else { number })
 }
 
 /// Both operands of a sum are values of the result's shape.

@@ -126,7 +126,7 @@ fn grown(case: u64, arch: &DpasArch, options: &Options) -> Net {
 }
 
 /// Numbers of a type for the inputs, so that entering does not round them.
-fn sample(net: &mut Net, bits: u32) -> Tensors {
+pub(crate) fn sample(net: &mut Net, bits: u32) -> Tensors {
     let mut sample = Tensors::new();
     for &id in net.graph.inputs() {
         let value = &net.graph[id];
@@ -139,7 +139,7 @@ fn sample(net: &mut Net, bits: u32) -> Tensors {
 }
 
 /// The executor's numbers are as near as so many roundings to so many bits let them be.
-fn is_near(graph: &Graph, inputs: &Tensors, golden: &Tensors, bits: u32) {
+pub(crate) fn is_near(graph: &Graph, inputs: &Tensors, golden: &Tensors, bits: u32) {
     let expected = float(graph, inputs, Keep::All).unwrap();
     for &output in graph.outputs() {
         let name = &graph[output].name;

@@ -3,6 +3,7 @@
 mod artifact;
 mod common;
 mod compiled;
+mod compiled_attention;
 mod compiled_damage;
 mod compiled_floats;
 mod corruption;

@@ -3,14 +3,31 @@
 
 use super::end::{End, Places, Sums, convert};
 use super::product::STEP;
-use super::{Kernel, Map, Offset, Tile, Written};
+use super::{Kernel, Map, Offset, Order, Tile, Written};
 use crate::arch::Platform;
 
 /// Bytes of a register where blocks exist.
 const GRF: usize = 64;
+/// Lanes there.
+const LANES: usize = GRF / 4;
 /// Dwords of a run in the constants: its first byte in the operands, then in the result; the last one
 /// is its rows but one.
 pub(in super::super) const RUN: usize = 4;
+
+/// Dwords of the only run of a tile of products of two values: the same, of two operands; then bytes
+/// before the channels of A, elements (across, dwords) before those of B, bytes before those of C.
+pub(in super::super) const JOINED_RUN: usize = 8;
+
+/// Where B comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Source {
+    /// The constants, packed.
+    Constants,
+    /// The second operand, whose rows are those of B; bytes of an element.
+    Rows(usize),
+    /// The second operand, whose rows are B's columns.
+    Across,
+}
 
 /// A product as a kernel sees it. The constants begin with its payloads.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +50,7 @@ pub(in super::super) struct Shape {
     pub(in super::super) types: [&'static str; 3],
     /// Bits of a code of B, and so registers of a block of it.
     pub(in super::super) weight_bits: usize,
+    pub(in super::super) b: Source,
     pub(in super::super) end: End,
     /// Rows of which sums are converted together.
     pub(in super::super) batch: usize,
@@ -60,12 +78,16 @@ impl Matrix {
 }
 
 impl Shape {
-    /// The payloads of A, of so many rows of B, and of the result.
-    pub(in super::super) fn payloads(&self, a: Matrix, b_rows: usize, c: Matrix) -> Vec<u32> {
-        let b = Matrix { width: GRF, rows: b_rows, pitch: GRF };
+    /// The payloads of A, of B and of the result.
+    pub(in super::super) fn payloads(&self, [a, b, c]: [Matrix; 3]) -> Vec<u32> {
+        let b = match self.b {
+            Source::Constants => b.payload(1, self.weight_bits * self.tile.columns, GRF / 4),
+            Source::Rows(size) => b.payload(self.beside(), STEP / size, LANES),
+            Source::Across => b.payload(1, LANES, STEP / 4),
+        };
         let payloads = [
             a.payload(self.depth, self.run, STEP),
-            b.payload(1, self.weight_bits * self.tile.columns, GRF / 4),
+            b,
             c.payload(1, 8, self.stored() * GRF / 4 * self.end.size()),
             [0; 16],
         ];
@@ -81,7 +103,25 @@ impl Shape {
 
     /// The argument that is the address of the constants, behind operands and result.
     fn constants(&self) -> usize {
-        self.end.operands() + 1
+        self.end.operands() + usize::from(self.b != Source::Constants) + 1
+    }
+
+    /// Column blocks of B that a message loads.
+    fn beside(&self) -> usize {
+        match self.b {
+            Source::Constants => self.tile.columns,
+            // A row of blocks beside each other has at most 64 bytes.
+            Source::Rows(size) => self.tile.columns.min(GRF / LANES / size),
+            Source::Across => 1,
+        }
+    }
+
+    /// Dwords of the runs of a thread in the constants.
+    fn run_dwords(&self) -> usize {
+        match self.b {
+            Source::Constants => RUN * self.runs(),
+            Source::Rows(_) | Source::Across => JOINED_RUN,
+        }
     }
 
     fn runs(&self) -> usize {
@@ -118,8 +158,9 @@ struct Registers {
     s: usize,
     /// The payloads of A for every run.
     a: Vec<usize>,
-    /// The payloads of B and of the result, and the runs.
-    b: usize,
+    /// The payloads of B for column blocks that are loaded at once.
+    b: Vec<usize>,
+    /// The payload of the result, and the runs.
     c: usize,
     runs: usize,
     pointer: usize,
@@ -131,14 +172,16 @@ impl Registers {
         let sums = k.take(8 * shape.tile.rows * shape.tile.columns);
         let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
         let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
-        let more = shape.runs() - 1;
-        let others = k.take(more);
+        let mut all = |first: usize, count: usize| {
+            let others = k.take(count - 1);
+            [first].into_iter().chain(others..others + count - 1).collect()
+        };
         Registers {
             sums,
             operands,
             s,
-            a: [payloads].into_iter().chain(others..others + more).collect(),
-            b: payloads + 1,
+            a: all(payloads, shape.runs()),
+            b: all(payloads + 1, shape.tile.columns / shape.beside()),
             c: payloads + 2,
             runs: payloads + 3,
             pointer,
@@ -158,7 +201,7 @@ pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> 
     let k = &mut kernel;
     let r = Registers::take(k, shape);
     let (s, payloads) = (r.s, r.a[0]);
-    let bytes = 4 * RUN * shape.runs();
+    let bytes = 4 * shape.run_dwords();
     k.line(format_args!("mul (1|M0) r{s}.0<1>:d r0.1<0;1,0>:d {bytes}:d"));
     k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:d", shape.blocks));
     k.line(format_args!("add (1|M0) r{s}.1<1>:d r{s}.1<0;1,0>:d r0.6<0;1,0>:d"));
@@ -203,12 +246,39 @@ fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
     for (run, &payload) in r.a.iter().enumerate() {
         place(k, r, payload, (0, run));
     }
+    if shape.b != Source::Constants {
+        return second_operand(k, shape, r);
+    }
     let steps: usize =
         shape.window.iter().map(|&(count, _)| count).product::<usize>() * shape.steps;
-    let (b, rows) = (r.b, steps * shape.tile.columns * shape.weight_bits);
+    let (b, rows) = (r.b[0], steps * shape.tile.columns * shape.weight_bits);
     let (weights, argument) = (shape.map.weights, shape.constants());
     k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.{argument}<0;1,0>:q {weights}:d"));
     k.line(format_args!("mul (1|M0) r{b}.6<1>:d r{s}.1<0;1,0>:d {rows}:d"));
+}
+
+/// Puts into the payloads of A and B where the matrices of products of two values are.
+fn second_operand(k: &mut Kernel, shape: &Shape, r: &Registers) {
+    let (s, a, b, runs) = (r.s, r.a[0], r.b[0], r.runs);
+    k.line(format_args!("mov (1|M0) r{a}.5<1>:d r{runs}.4<0;1,0>:d"));
+    k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.1<0;1,0>:q r{runs}.1<0;1,0>:ud"));
+    let tile = shape.tile.columns * LANES;
+    k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {tile}:d"));
+    match shape.b {
+        Source::Across => {
+            k.line(format_args!("mov (1|M0) r{b}.5<1>:d r{runs}.5<0;1,0>:d"));
+            k.line(format_args!("mov (1|M0) r{b}.6<1>:d r{s}.3<0;1,0>:d"));
+        }
+        Source::Rows(_) | Source::Constants => {
+            k.line(format_args!("add (1|M0) r{b}.5<1>:d r{runs}.5<0;1,0>:d r{s}.3<0;1,0>:d"));
+        }
+    }
+    let axis = if shape.b == Source::Across { 6 } else { 5 };
+    for (at, &payload) in r.b.iter().enumerate().skip(1) {
+        let columns = at * shape.beside() * LANES;
+        k.line(format_args!("mov (16|M0) r{payload}.0<1>:ud r{b}.0<1;1,0>:ud"));
+        k.line(format_args!("add (1|M0) r{payload}.{axis}<1>:d r{b}.{axis}<0;1,0>:d {columns}:d"));
+    }
 }
 
 /// Puts the place of a run in an argument into a payload; and its rows.
@@ -265,13 +335,22 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
     for (run, payload) in r.a.iter().enumerate() {
         let count = run_registers * shape.depth;
         let to = r.operands + run * count;
-        k.load_matrix((to, count), *payload, 0);
+        k.load_matrix((to, count), *payload, (1, Order::Rows));
     }
+    let registers = shape.weight_bits * shape.beside();
+    // What a message loads, and how far a payload moves along x or y from one step to the next.
+    let (kind, axis, moved) = match shape.b {
+        Source::Constants => ((4, Order::Rows), 6, registers),
+        Source::Rows(4) => ((4, Order::Rows), 6, STEP / 4),
+        Source::Rows(size) => ((size, Order::Vnni), 6, STEP / size),
+        Source::Across => ((4, Order::Transposed), 5, STEP / 4),
+    };
     for step in 0..shape.depth {
-        let (to, b) = (r.b_operand(shape, step), r.b);
-        let registers = shape.weight_bits * columns;
-        k.load_matrix((to, registers), b, 2);
-        k.line(format_args!("add (1|M0) r{b}.6<1>:d r{b}.6<0;1,0>:d {registers}:w"));
+        for (at, b) in r.b.iter().enumerate() {
+            let to = r.b_operand(shape, step) + at * registers;
+            k.load_matrix((to, registers), *b, kind);
+            k.line(format_args!("add (1|M0) r{b}.{axis}<1>:d r{b}.{axis}<0;1,0>:d {moved}:w"));
+        }
     }
     for payload in &r.a {
         let bytes = shape.depth * STEP;
@@ -315,6 +394,10 @@ fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
     };
     let (s, bytes) = (r.s, GRF / 4 * size);
     k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {}:d", columns * bytes));
+    if shape.b != Source::Constants {
+        let runs = r.runs;
+        k.line(format_args!("add (1|M0) r{s}.3<1>:d r{s}.3<0;1,0>:d r{runs}.6<0;1,0>:d"));
+    }
     if shape.end.adds() {
         blocks_of(k, shape, r, (sums, places), 1);
     }
@@ -352,7 +435,7 @@ fn blocks_of(
                 let count = (8 * width).div_ceil(GRF);
                 match is_result {
                     true => k.store_matrix((from, count), c),
-                    false => k.load_matrix((from, count), c, 0),
+                    false => k.load_matrix((from, count), c, (1, Order::Rows)),
                 }
             }
         }

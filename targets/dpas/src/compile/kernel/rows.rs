@@ -2,7 +2,7 @@
 //! or as blocks of matrices.
 
 use super::blocks::{Matrix, RUN};
-use super::{Kernel, Map, Offset, Unit};
+use super::{Kernel, Map, Offset, Order, Unit};
 
 /// Bytes of all payloads that a kernel loads.
 const PAYLOADS: usize = 256;
@@ -124,7 +124,8 @@ impl Rows {
                 }
             }
             Way::Blocks => {
-                k.load_matrix((to, self.tile.blocks * self.tile.registers(k)), place, 0);
+                let registers = self.tile.blocks * self.tile.registers(k);
+                k.load_matrix((to, registers), place, (1, Order::Rows));
             }
         }
     }

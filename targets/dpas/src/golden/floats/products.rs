@@ -15,7 +15,7 @@ const LANES: usize = 16;
 /// One number of every position.
 type Lanes = [f32; LANES];
 
-/// A product of floats with constant weights.
+/// A product of floats with weights.
 pub(super) struct Product {
     x: Float,
     /// What the weights of an output are multiplied with; rows of a matrix without them.
@@ -76,6 +76,19 @@ impl Product {
             order = Some(View::new(&places, &shape[1..]).permute(&[1, 0]).to_vec());
         }
         Ok(Product { x, windows, weights, depth, order, biases, adding, run: run.max(1) })
+    }
+
+    /// The product of rows with a matrix of this depth and so many outputs, those of an output one
+    /// after the other.
+    pub(super) fn of_matrix(
+        weights: Vec<f32>,
+        [depth, outputs]: [usize; 2],
+        x: Float,
+        adding: Adding,
+    ) -> Product {
+        let weights = weights.into_iter().map(|weight| x.factor(weight)).collect();
+        let biases = vec![0.0; outputs];
+        Product { x, windows: None, weights, depth, order: None, biases, adding, run: depth }
     }
 
     /// The sums, in the order of the result.

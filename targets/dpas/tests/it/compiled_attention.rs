@@ -1,0 +1,174 @@
+//! Compiled attention: products of two values and softmax, in all orders of axes in which networks
+//! have them.
+
+use crate::common::networks::Net;
+use crate::compiled_floats::{is_near, sample};
+use quincunx_contract::{Claim, Options, Refused, compiler_of};
+use quincunx_diag::Severity;
+use quincunx_dpas::arch::Platform;
+use quincunx_dpas::{DpasArch, TARGET};
+use quincunx_graph::{Activation, Binary, Graph, Op, Softmax, Unary, ValueId};
+use quincunx_tensor::{DType, Tensor};
+use quincunx_testkit::{agree, options};
+
+/// Why the machine does not take nodes, with their names.
+fn refusals(graph: &Graph, arch: &DpasArch, options: &Options) -> Vec<String> {
+    let compiler = compiler_of(&TARGET).unwrap();
+    let claims = compiler.claim(graph, arch, options, &Refused::default()).unwrap();
+    let reasons =
+        claims.into_iter().zip(graph.nodes()).filter_map(|(claim, (_, node))| match claim {
+            Claim::Host(reason) => Some(format!("{}: {reason}", node.op.name())),
+            Claim::Device => None,
+        });
+    reasons.collect()
+}
+
+/// A network on a machine: all of it, exact, near the executor of floats.
+fn judged(net: &mut Net, arch: &DpasArch, (precision, bits): (&str, u32)) {
+    let options = options(&TARGET, &[("precision", precision)]);
+    let refused = refusals(&net.graph, arch, &options);
+    assert!(refused.is_empty(), "{refused:?}\n{}", net.graph);
+    let inputs = vec![sample(net, bits)];
+    let agreed = agree(&TARGET, arch, &options, &net.graph, inputs);
+    let agreed = agreed.unwrap_or_else(|found| panic!("{found:?}\n{}", net.graph));
+    let found = agreed.compiled.program.verify();
+    let found: Vec<_> = found.iter().filter(|one| one.severity() != Severity::Note).collect();
+    assert!(found.is_empty(), "{found:?}\n{}", net.graph);
+    for (inputs, golden) in &agreed.samples {
+        is_near(&net.graph, inputs, golden, bits);
+    }
+}
+
+fn scalar(net: &mut Net, number: f32) -> ValueId {
+    let name = format!("scalar{}", net.graph.values().len());
+    net.graph.add_constant(&name, Tensor::from_vec(&[], vec![number]).unwrap()).unwrap()
+}
+
+fn transposed(net: &mut Net, x: ValueId, order: &[usize]) -> ValueId {
+    net.node(Op::Transpose { order: order.to_vec() }, &[x]).unwrap()
+}
+
+fn reshaped(net: &mut Net, x: ValueId, shape: &[usize]) -> ValueId {
+    net.node(Op::Reshape { shape: shape.iter().map(|&extent| extent as i64).collect() }, &[x])
+        .unwrap()
+}
+
+/// Rows `[n, l, h, d]` that a product makes of rows of `[n, l, ...]`.
+fn heads(net: &mut Net, x: ValueId, [h, d]: [usize; 2]) -> ValueId {
+    let [n, l, depth] = net.shape(x)[..] else { panic!("rows of images") };
+    let weights = net.reals(&[depth, h * d], 0.3);
+    let y = net.node(Op::MatMul, &[x, weights]).unwrap();
+    let bias = net.reals(&[h * d], 0.5);
+    let y =
+        if net.random.coin() { net.node(Op::Binary(Binary::Add), &[y, bias]).unwrap() } else { y };
+    reshaped(net, y, &[n, l, h, d])
+}
+
+/// Attention of rows to others: heads of so many channels.
+fn attention(net: &mut Net, [x, y]: [ValueId; 2], [h, d]: [usize; 2]) -> ValueId {
+    let [q, k, v] = [x, y, y].map(|rows| heads(net, rows, [h, d]));
+    let q = transposed(net, q, &[0, 2, 1, 3]);
+    let k = match net.random.coin() {
+        true => transposed(net, k, &[0, 2, 3, 1]),
+        false => {
+            let k = transposed(net, k, &[0, 2, 1, 3]);
+            transposed(net, k, &[0, 1, 3, 2])
+        }
+    };
+    let v = transposed(net, v, &[0, 2, 1, 3]);
+    let scale = (d as f32).sqrt();
+    let way = net.random.below(4);
+    let by = scalar(net, if way == 0 { scale } else { 1.0 / scale });
+    // Of the rows or of the sums.
+    let q = if way == 2 { net.node(Op::Binary(Binary::Mul), &[q, by]).unwrap() } else { q };
+    let sums = net.node(Op::MatMul, &[q, k]).unwrap();
+    let sums = match way {
+        0 => net.node(Op::Binary(Binary::Div), &[sums, by]).unwrap(),
+        1 => net.node(Op::Binary(Binary::Mul), &[by, sums]).unwrap(),
+        _ => sums,
+    };
+    let shares = net.node(Op::Softmax(Softmax { axis: 3, log: false }), &[sums]).unwrap();
+    let sums = net.node(Op::MatMul, &[shares, v]).unwrap();
+    let [n, _, l, _] = net.shape(sums)[..] else { panic!("no heads") };
+    let sums = transposed(net, sums, &[0, 2, 1, 3]);
+    reshaped(net, sums, &[n, l, h * d])
+}
+
+/// Attention of random extents, with heads that are multiples of the columns of an instruction.
+#[test]
+fn heads_of_every_extent() {
+    let precisions = [("bf16", 8, 16), ("fp16", 11, 16), ("tf32", 11, 8)];
+    for case in 0..24 {
+        let (precision, bits, unit) = precisions[case % 3];
+        let arch = crate::common::arch([Platform::Xe2, Platform::XeHpc][case / 3 % 2]);
+        let mut net = Net::new(case as u64);
+        let lanes = arch.platform.lanes() as usize;
+        let d = net.random.pick(&[lanes, 2 * lanes, 3 * lanes, 4 * lanes]).max(unit);
+        let (n, h) = (net.random.range(1, 2), net.random.pick(&[1, 2, 3, 4]));
+        let rows: [usize; 2] = [0, 0].map(|_| net.random.pick(&[1, 7, 16, 33, 50, 70]));
+        let depth = net.random.pick(&[20, 64]);
+        let mut input = |name: &str, rows: usize| {
+            net.graph.add_input(name, DType::F32, &[n, rows, depth], &[]).unwrap()
+        };
+        let x = input("x", rows[0]);
+        let y = if case % 4 == 0 { x } else { input("y", rows[1]) };
+        let sums = attention(&mut net, [x, y], [h, d]);
+        let weights = net.reals(&[h * d, 40], 0.3);
+        let out = net.node(Op::MatMul, &[sums, weights]).unwrap();
+        let out = net.node(Op::Unary(Unary::Relu), &[out]).unwrap();
+        net.graph.add_output(out);
+        if net.random.coin() {
+            net.graph.add_output(sums);
+        }
+        judged(&mut net, &arch, (precision, bits));
+    }
+}
+
+/// Batches of products, of operands as they enter: rows of either, repeated or not.
+#[test]
+fn batches_of_products() {
+    let precisions = [("bf16", 8), ("fp16", 11), ("tf32", 11)];
+    for case in 0..30 {
+        let arch = crate::common::arch([Platform::Xe2, Platform::XeHpc][case / 3 % 2]);
+        let mut net = Net::new(case as u64);
+        let batches: [[&[usize]; 2]; 6] = [
+            [&[], &[]],
+            [&[3], &[3]],
+            [&[2, 3], &[2, 3]],
+            [&[3], &[]],
+            [&[2, 1], &[3]],
+            [&[1, 2, 2], &[2, 1, 2]],
+        ];
+        let [first, second] = net.random.pick(&batches);
+        let is_across = net.random.coin();
+        let depth =
+            net.random.pick(if is_across { &[16, 32, 80][..] } else { &[1, 5, 20, 33, 70] });
+        let [rows, columns] = [0, 0].map(|_| net.random.pick(&[1, 3, 17, 40, 66]));
+        let right = if is_across { [columns, depth] } else { [depth, columns] };
+        let a = [first, &[rows, depth]].concat();
+        let b = [second, &right].concat();
+        let a = net.graph.add_input("a", DType::F32, &a, &[]).unwrap();
+        let b = net.graph.add_input("b", DType::F32, &b, &[]).unwrap();
+        // What lies behind the channels then is not 0.
+        let clip = Op::Activation(Activation::Clip { min: Some(0.5), max: None });
+        let a = if net.random.coin() { net.node(clip, &[a]).unwrap() } else { a };
+        let right = match is_across {
+            true => {
+                let mut order: Vec<usize> = (0..second.len() + 2).collect();
+                order.swap(second.len(), second.len() + 1);
+                transposed(&mut net, b, &order)
+            }
+            false => b,
+        };
+        let mut y = net.node(Op::MatMul, &[a, right]).unwrap();
+        if net.random.coin() {
+            y = net.node(Op::Unary(Unary::Relu), &[y]).unwrap();
+        }
+        if net.random.coin() {
+            let axis = net.shape(y).len() - 1;
+            y = net.node(Op::Softmax(Softmax { axis, log: false }), &[y]).unwrap();
+        }
+        net.graph.add_output(y);
+        judged(&mut net, &arch, precisions[case % 3]);
+    }
+}
