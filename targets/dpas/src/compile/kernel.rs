@@ -224,6 +224,17 @@ impl Kernel {
         ));
     }
 
+    /// Loads so many dwords for every lane, at most four.
+    pub(super) fn gather_vectors(&mut self, to: usize, count: usize, addresses: usize) {
+        let count = count as u32;
+        let descriptor =
+            0x180 | Unit::Dword.number() << 9 | (count - 1) << 12 | count << 20 | 2 << 25;
+        let lanes = self.lanes();
+        self.line(format_args!(
+            "send.ugm ({lanes}|M0) r{to} r{addresses} null:0 0x0 {descriptor:#010x}"
+        ));
+    }
+
     /// Stores 64 bits of every lane.
     pub(super) fn scatter(&mut self, addresses: usize, from: usize) {
         let descriptor = 0x184 | Unit::Qword.number() << 9 | 2 << 25;
@@ -376,6 +387,8 @@ pub(super) struct Tile {
 /// Where things lie in the constants of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Map {
+    /// The payloads of matrices.
+    pub(super) payloads: usize,
     /// For every lane of a load, its bytes within a row; a register.
     pub(super) lanes_in: usize,
     /// The same of a store.

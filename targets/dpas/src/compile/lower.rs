@@ -1,16 +1,17 @@
 //! A layer becomes kernels' texts, one for every tile that it could have, with their constants and the
 //! groups of their launches.
 
+mod joined;
 mod plan;
 mod runs;
 
-use super::kernel::blocks::{JOINED_RUN, Matrix, Shape as BlocksShape, Source};
+use super::kernel::blocks::{Matrix, Shape as BlocksShape, Source};
 use super::kernel::end::{FloatSum, Sum};
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::softmax;
 use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Written};
-use super::layers::{Added, Codes, Form, Frame, Joined, Layer, Network, Numbers, Operation};
+use super::layers::{Added, Codes, Form, Frame, Layer, Network, Numbers, Operation};
 use super::place::Image;
 use super::requantise::{Channel, Ends, Factors, Steps};
 use super::weights::Product;
@@ -77,7 +78,7 @@ pub(super) fn pixel(form: &Form, platform: Platform) -> usize {
 }
 
 /// Channels of whole tiles.
-fn padded(form: &Form, platform: Platform) -> usize {
+pub(super) fn padded(form: &Form, platform: Platform) -> usize {
     let lanes = platform.lanes() as usize;
     let width = columns(form.numbers, form.extents[2], lanes) * lanes;
     form.extents[2].next_multiple_of(width)
@@ -346,6 +347,7 @@ impl<'a> Work<'a> {
             unit: plan.unit,
             types: self.types(plan.weight_bits),
             weight_bits: plan.weight_bits,
+            b: Source::Constants,
             end: ending.end,
         };
         let written = kernel::product(&shape, self.arch.platform, grfs);
@@ -424,116 +426,6 @@ impl<'a> Work<'a> {
             return Some(Ok(self.candidate(written, constants, plan, groups)));
         }
         None
-    }
-
-    /// Products of two values, with blocks of matrices.
-    fn joined(&self, joined: &Joined) -> Result<Vec<Choice>> {
-        let lanes = self.lanes();
-        // Channels of a part of a pixel are whole tiles; other pixels are filled up to such.
-        let blocks = joined.columns.div_ceil(lanes);
-        let form = &self.output.0;
-        let blocks = match form.extents[2] == joined.columns {
-            true => padded(form, self.arch.platform) / lanes,
-            false => blocks,
-        };
-        let mut choices = Vec::new();
-        for grfs in self.files() {
-            for rows in [4, 2, 1].into_iter().filter(|rows| *rows == 1 || 4 * rows < joined.rows) {
-                for columns in
-                    [4, 2, 1].into_iter().filter(|columns| blocks.is_multiple_of(*columns))
-                {
-                    let tile = Tile { rows, columns };
-                    let kernel = self.joined_tile(joined, (tile, blocks), grfs);
-                    choices.push(Choice { tile: [8 * rows, columns * lanes], grfs, kernel });
-                }
-            }
-        }
-        Ok(choices)
-    }
-
-    fn joined_tile(
-        &self,
-        joined: &Joined,
-        (tile, blocks): (Tile, usize),
-        grfs: u32,
-    ) -> std::result::Result<Candidate, String> {
-        let [(a_form, a), (b_form, b)] = [self.inputs[0], self.inputs[1]];
-        let (form, c) = &self.output;
-        let (size, run) = (a_form.numbers.size(), 8 * tile.rows);
-        let runs = joined.rows.div_ceil(run);
-        let groups = [(runs * joined.starts.len()) as u32, (blocks / tile.columns) as u32, 1];
-        self.enough(grfs, groups)?;
-        let source = if joined.is_across { Source::Across } else { Source::Rows(size) };
-        let Numbers::Floats(element) = form.numbers else {
-            return Err("its result has no floats".to_owned());
-        };
-        let steps = (joined.depth * size).div_ceil(STEP);
-        let ways = [(2, run), (2, 8), (1, run), (1, 8)];
-        for (depth, batch) in ways {
-            // Rows of a whole pixel may be read up to its end.
-            let steps = match a_form.extents[2] == joined.depth {
-                true => steps.next_multiple_of(depth),
-                false => steps,
-            };
-            let mut shape = BlocksShape {
-                tile,
-                run,
-                depth,
-                map: Map::default(),
-                window: [(1, 0); 2],
-                steps,
-                spread: [0, 0],
-                blocks: 0,
-                types: self.types(8),
-                weight_bits: 8,
-                b: source,
-                end: End::Floats(joined.factor != 1.0, None, self.leave_floats(element)),
-                batch,
-            };
-            if !steps.is_multiple_of(depth) || !shape.fits(self.arch.platform, grfs) {
-                continue;
-            }
-            let b_rows = if joined.is_across { joined.columns } else { joined.depth };
-            let matrix = |image: &Image, rows: usize| Matrix {
-                width: image.pixel,
-                rows,
-                pitch: image.pixel,
-            };
-            let mut constants = Constants::default();
-            constants.put(shape.payloads([matrix(&a, run), matrix(&b, b_rows), matrix(c, 8)]));
-            let of_b = if joined.is_across { 4 } else { b_form.numbers.size() };
-            let table = joined.starts.iter().flat_map(|[at, bt, ct]| {
-                (0..runs).flat_map(move |index| {
-                    let row = index * run;
-                    let entry: [usize; JOINED_RUN] = [
-                        (at.position + row) * a.pixel,
-                        bt.position * b.pixel,
-                        (ct.position + row) * c.pixel,
-                        run.min(joined.rows - row) - 1,
-                        at.channel * size,
-                        bt.channel * b_form.numbers.size() / of_b,
-                        ct.channel * form.numbers.size(),
-                        0,
-                    ];
-                    entry.map(|value| value as u32)
-                })
-            });
-            shape.map.rows_in[0] = constants.put(table);
-            let columns = blocks * self.lanes();
-            shape.map.addends = constants.put(vec![0; columns]);
-            shape.map.factors[0] = constants.put(vec![joined.factor.to_bits(); columns]);
-            let written = kernel::blocks(&shape, self.arch.platform, grfs);
-            let candidate = Candidate {
-                kind: "joined",
-                written,
-                operands: 3,
-                constants: constants.0,
-                plan: None,
-                groups,
-            };
-            return self.fitting(grfs, candidate);
-        }
-        Err(format!("needs more than {grfs} registers"))
     }
 
     /// What the sums of a product become.

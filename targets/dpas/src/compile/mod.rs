@@ -127,7 +127,8 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
             // Kernels that compute element by element load 64 bits.
             Operation::Largest(_) | Operation::Add => 8,
             Operation::Softmax => kernel::softmax::BLOCK,
-            Operation::Joined(_) => lower::LINE,
+            Operation::Joined(_) if arch.platform.is_second() => lower::LINE,
+            Operation::Joined(_) => kernel::product::STEP,
             _ => 1,
         };
         // Other results leave in units of the pixels that they have.
@@ -135,6 +136,18 @@ fn images(network: &Network, arch: &DpasArch) -> FxHashMap<ValueId, Image> {
         for &value in layer.inputs.iter().chain(leaves.then_some(&layer.output)) {
             if let Some(image) = images.get_mut(&network.root(value)) {
                 image.pixel = image.pixel.next_multiple_of(unit);
+            }
+        }
+        if let Operation::Joined(joined) = &layer.operation
+            && let Some(image) = images.get_mut(&network.root(layer.inputs[1]))
+        {
+            // Loads of rows go to the end of the result's tiles.
+            let form = &network.forms[&layer.output];
+            let bytes =
+                lower::padded(form, arch.platform) * network.forms[&layer.inputs[1]].numbers.size();
+            image.has_zeros = true;
+            if !joined.is_across && image.pixel < bytes && form.extents[2] == joined.columns {
+                image.pixel = bytes.next_multiple_of(unit);
             }
         }
         let (Operation::Product(frame) | Operation::Largest(frame)) = layer.operation else {

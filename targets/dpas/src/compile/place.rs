@@ -20,13 +20,22 @@ pub(super) struct Image {
     pub(super) behind: [usize; 2],
     /// From one pixel to the next.
     pub(super) pixel: usize,
+    /// A pixel of zeros lies behind the one where results go that nobody reads.
+    pub(super) has_zeros: bool,
 }
 
 impl Image {
     /// The image of a value whose pixels have so many bytes, without a border.
     pub(super) fn new(form: &Form, pixel: usize) -> Image {
         let [h, w, _] = form.extents;
-        Image { images: form.images, extents: [h, w], before: [0, 0], behind: [0, 0], pixel }
+        Image {
+            images: form.images,
+            extents: [h, w],
+            before: [0, 0],
+            behind: [0, 0],
+            pixel,
+            has_zeros: false,
+        }
     }
 
     /// From one row to the next.
@@ -49,9 +58,14 @@ impl Image {
         self.images * self.image()
     }
 
+    /// Where the pixel of zeros begins.
+    pub(super) fn zeros(&self) -> usize {
+        self.dump() + self.pixel
+    }
+
     /// All of it.
     pub(super) fn bytes(&self) -> usize {
-        self.dump() + self.pixel + SLACK
+        self.zeros() + if self.has_zeros { self.pixel } else { 0 } + SLACK
     }
 
     /// Elements from one index of an axis of the graph's value to the next, and the first byte.

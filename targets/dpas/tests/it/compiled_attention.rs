@@ -94,16 +94,23 @@ fn attention(net: &mut Net, [x, y]: [ValueId; 2], [h, d]: [usize; 2]) -> ValueId
     reshaped(net, sums, &[n, l, h * d])
 }
 
+/// A machine that has a precision.
+fn machine(case: usize, precision: &str) -> DpasArch {
+    let platforms = [Platform::Xe2, Platform::XeHpg, Platform::XeHpc];
+    let platform = platforms[case / 3 % 3];
+    let has_it = (precision, platform) != ("tf32", Platform::XeHpg);
+    crate::common::arch(if has_it { platform } else { Platform::Xe3 })
+}
+
 /// Attention of random extents, with heads that are multiples of the columns of an instruction.
 #[test]
 fn heads_of_every_extent() {
-    let precisions = [("bf16", 8, 16), ("fp16", 11, 16), ("tf32", 11, 8)];
-    for case in 0..24 {
-        let (precision, bits, unit) = precisions[case % 3];
-        let arch = crate::common::arch([Platform::Xe2, Platform::XeHpc][case / 3 % 2]);
+    let precisions = [("bf16", 8), ("fp16", 11), ("tf32", 11)];
+    for case in 0..36 {
+        let (precision, bits) = precisions[case % 3];
+        let arch = machine(case, precision);
         let mut net = Net::new(case as u64);
-        let lanes = arch.platform.lanes() as usize;
-        let d = net.random.pick(&[lanes, 2 * lanes, 3 * lanes, 4 * lanes]).max(unit);
+        let d = net.random.pick(&[16, 32, 48, 64]);
         let (n, h) = (net.random.range(1, 2), net.random.pick(&[1, 2, 3, 4]));
         let rows: [usize; 2] = [0, 0].map(|_| net.random.pick(&[1, 7, 16, 33, 50, 70]));
         let depth = net.random.pick(&[20, 64]);
@@ -128,8 +135,9 @@ fn heads_of_every_extent() {
 #[test]
 fn batches_of_products() {
     let precisions = [("bf16", 8), ("fp16", 11), ("tf32", 11)];
-    for case in 0..30 {
-        let arch = crate::common::arch([Platform::Xe2, Platform::XeHpc][case / 3 % 2]);
+    for case in 0..45 {
+        let (precision, bits) = precisions[case % 3];
+        let arch = machine(case, precision);
         let mut net = Net::new(case as u64);
         let batches: [[&[usize]; 2]; 6] = [
             [&[], &[]],
@@ -169,6 +177,6 @@ fn batches_of_products() {
             y = net.node(Op::Softmax(Softmax { axis, log: false }), &[y]).unwrap();
         }
         net.graph.add_output(y);
-        judged(&mut net, &arch, precisions[case % 3]);
+        judged(&mut net, &arch, (precision, bits));
     }
 }

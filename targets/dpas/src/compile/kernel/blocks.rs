@@ -29,7 +29,7 @@ pub(in super::super) enum Source {
     Across,
 }
 
-/// A product as a kernel sees it. The constants begin with its payloads.
+/// A product as a kernel sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct Shape {
     pub(in super::super) tile: Tile,
@@ -206,7 +206,7 @@ pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> 
     k.line(format_args!("mul (1|M0) r{s}.1<1>:d r0.7<0;1,0>:d {}:d", shape.blocks));
     k.line(format_args!("add (1|M0) r{s}.1<1>:d r{s}.1<0;1,0>:d r0.6<0;1,0>:d"));
     k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:d", shape.tile.columns * GRF));
-    constants(k, shape, &r, (0, None), (payloads, 4 * GRF));
+    constants(k, shape, &r, (shape.map.payloads, None), (payloads, 4 * GRF));
     constants(k, shape, &r, (shape.map.rows_in[0], Some(0)), (r.runs, bytes));
     matrices(k, shape, &r);
     begin(k, shape, &r);

@@ -1,8 +1,12 @@
 //! Sums of products: the systolic array over all taps and channels, then codes or whole sums.
 
+mod second;
+
+use super::blocks::Source;
 use super::end::{End, Places, Sums, convert};
 use super::{Kernel, Map, Offset, Tile, Unit, Written};
 use crate::arch::Platform;
+use second::Second;
 
 /// Bytes of a row of A that an instruction multiplies.
 pub(in super::super) const STEP: usize = 32;
@@ -25,7 +29,15 @@ pub(in super::super) struct Shape {
     pub(in super::super) types: [&'static str; 3],
     /// Bits of a code of B, and so registers of a block of it.
     pub(in super::super) weight_bits: usize,
+    pub(in super::super) b: Source,
     pub(in super::super) end: End,
+}
+
+impl Shape {
+    /// The argument that is the address of the result, behind the operands.
+    fn result(&self) -> usize {
+        self.end.operands() + usize::from(self.b != Source::Constants)
+    }
 }
 
 /// Registers of the parts of a product.
@@ -44,6 +56,8 @@ struct Registers {
     pointers: usize,
     /// Two blocks of eight for sums on their way.
     temporaries: [usize; 2],
+    /// The second operand, if there is one.
+    second: Second,
 }
 
 /// The kernel of a product. Its arguments are the addresses of A, of what is added, of the result and
@@ -63,6 +77,7 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         b: k.take(8 * columns),
         pointers: k.take(columns),
         temporaries: [0; 2],
+        second: Second::take(k, shape),
     };
     // Where the addresses are, but for the first, if there are enough.
     let temporaries = match 2 * rows * vectors {
@@ -71,8 +86,7 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         _ => k.take(0),
     };
     let registers = Registers { temporaries: [temporaries, temporaries + 8], ..registers };
-    let operands = shape.end.operands();
-    let [a, c, constants] = [0, operands, operands + 1].map(|at| k.argument(at));
+    let [a, c, constants] = [0, shape.result(), shape.result() + 1].map(|at| k.argument(at));
     let s = registers.scalars;
     let place = |k: &mut Kernel, at: usize, offset: &[Offset]| {
         let mut offsets = vec![Offset::Bytes(at as i64)];
@@ -118,7 +132,19 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
             k.line(format_args!("mov ({lanes}|M0) r{to}.0<1>:d r{from}.0<1;1,0>:d"));
         }
     }
-    // B: blocks of columns behind one another, each with all its steps.
+    match shape.b {
+        Source::Constants => packed(k, shape, &registers, constants),
+        Source::Rows(_) | Source::Across => registers.second.begin(k, shape, (constants, s)),
+    }
+    multiply(k, shape, &registers, &shape.loops, vectors);
+    leave(k, shape, &registers, (c, constants, s));
+    kernel.finish()
+}
+
+/// The addresses of packed B: blocks of columns behind one another, each with all its steps.
+fn packed(k: &mut Kernel, shape: &Shape, registers: &Registers, constants: usize) {
+    let (s, columns) = (registers.scalars, shape.tile.columns);
+    let grf = k.platform.grf_bytes() as usize;
     let steps: usize = shape.loops.iter().map(|&(count, _)| count).product();
     let block_bytes = steps * columns * shape.weight_bits * grf;
     k.line(format_args!("mul (1|M0) r{s}.5<1>:ud r{s}.1<0;1,0>:ud {block_bytes}:ud"));
@@ -129,9 +155,6 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         k.advance(pointer, 1, Offset::Bytes(first as i64));
         k.advance(pointer, 1, Offset::Scalar { register: s, at: 5 });
     }
-    multiply(k, shape, &registers, &shape.loops, vectors);
-    leave(k, shape, &registers, (c, constants, s));
-    kernel.finish()
 }
 
 /// The loops.
@@ -163,15 +186,17 @@ fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
     let (lanes, grf) = (k.lanes(), k.platform.grf_bytes() as usize);
     let unit_registers = shape.unit.bytes() / 4;
     let a_registers = vectors * unit_registers;
-    for block in 0..columns {
+    let packed = if shape.b == Source::Constants { columns } else { 0 };
+    for block in 0..packed {
         let bytes = shape.weight_bits * grf;
         k.load_block(registers.b + 8 * block, bytes, registers.pointers + block);
     }
+    registers.second.load(k, shape, registers);
     for vector in 0..rows * vectors {
         let to = registers.a + vector * unit_registers;
         k.gather(to, shape.unit, registers.addresses + 2 * vector);
     }
-    for block in 0..columns {
+    for block in 0..packed {
         let next = Offset::Bytes((columns * shape.weight_bits * grf) as i64);
         k.advance(registers.pointers + block, 1, next);
     }
