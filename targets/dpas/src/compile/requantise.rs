@@ -3,8 +3,9 @@
 //!
 //! A sum is `acc`, a whole number; its code is `round(acc * scale + bias)`, ties to even, kept
 //! between two ends. In f32 this is `round(acc * high + bias)`, in which a sum near a tie can fall
-//! on its wrong side. The longer steps look at what rounding left, `acc * high - code + acc * low +
-//! bias`, whose leading digits cancel, and add that, rounded too.
+//! on its wrong side. The longer steps round to an even code first, look at what that left, `acc * high
+//! - code + acc * low + bias`, whose leading digits cancel, and add that, rounded too: what is halfway
+//! then comes to the even code.
 //!
 //! Both are monotone up to what they can be wrong by, which is less than the distance of two sums.
 //! So they are right everywhere when they are right at the sums next to every tie.
@@ -32,7 +33,7 @@ pub(super) struct Channel {
 /// The constants of a channel, as kernels hold them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Factors {
-    /// Nearest f32 of the scale.
+    /// Nearest f32 of the scale; for the corrected steps a number of fewer digits.
     pub(super) high: f32,
     /// What is missing, about.
     pub(super) low: f32,
@@ -47,6 +48,12 @@ pub(super) struct Ends {
     pub(super) high: i32,
 }
 
+/// Numbers of this size are even: adding it rounds to such.
+pub(super) const EVEN: f32 = 1.5 * (1 << 24) as f32;
+
+/// Units of the factor of the corrected steps in 1.
+const HIGH_UNITS: f64 = (1 << 23) as f64;
+
 /// More than the plain steps are wrong by, in codes, while the code is no more than 512.
 const PLAIN_ERROR: f64 = 1.0 / 4096.0;
 
@@ -58,10 +65,11 @@ impl Factors {
     /// kernels compute, in this order.
     pub(super) fn code(self, steps: Steps, acc: i32) -> f32 {
         let acc = acc as f32;
-        let code = acc.mul_add(self.high, self.bias).round_ties_even();
+        let code = acc.mul_add(self.high, self.bias);
         if steps == Steps::Plain {
-            return code;
+            return code.round_ties_even();
         }
+        let code = code + EVEN - EVEN;
         let left = acc.mul_add(self.low, acc.mul_add(self.high, -code)) + self.bias;
         code + left.round_ties_even()
     }
@@ -160,9 +168,13 @@ impl Channel {
     /// of its tie is moved over it by a little more or less of `low`.
     pub(super) fn corrected(&self, factors: Factors, ends: Ends) -> Option<Factors> {
         // Below, sums that matter are no longer exact in f32.
-        if self.scale() <= 1.0 / 32_768.0 {
+        let scale = self.scale();
+        if scale <= 1.0 / 32_768.0 {
             return None;
         }
+        // Products of so few digits leave something that is exact.
+        let high = ((scale * HIGH_UNITS).round() / HIGH_UNITS) as f32;
+        let factors = Factors { high, low: (scale - f64::from(high)) as f32, ..factors };
         // All sums next to ties: what is moved is not more than a part of their distance.
         let near = self.near(ends, f64::INFINITY);
         let is_wrong = |factors: Factors, one: &Near| {
@@ -175,7 +187,7 @@ impl Channel {
         let most = near.iter().map(size).fold(1.0, f64::max);
         // The least step that f32 sees beside a half.
         let steps = (0..8).map(|power| CORRECTED_ERROR / 8.0 / least * f64::from(1 << power));
-        let steps = steps.take_while(|step| step * most < self.scale() / 4.0);
+        let steps = steps.take_while(|step| step * most < scale / 4.0);
         let moved = |step: f64| Factors { low: (f64::from(factors.low) + step) as f32, ..factors };
         let is_right = |factors: &Factors| !near.iter().any(|one| is_wrong(*factors, one));
         steps.flat_map(|step| [step, -step]).map(moved).find(is_right)

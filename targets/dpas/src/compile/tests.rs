@@ -52,3 +52,23 @@ fn proved_factors_give_exact_codes_of_all_sums() {
     }
     assert!(plain >= 10 && corrected >= 10, "{plain} plain, {corrected} corrected");
 }
+
+/// Grids of calibration have few digits: many sums are halfway between two codes, near which f32 has no
+/// room for errors.
+#[test]
+fn grids_of_few_digits_are_proved() {
+    let ends = Ends { low: -128, high: 127 };
+    for case in 0..200_u32 {
+        let scales = [1.0 / 128.0, f64::from(case * 7 % 301 + 60) / 65_536.0];
+        let output = f64::from(case * 13 % 997 + 900) / 65_536.0;
+        let sum = Sum { scales, divisor: 1, bias: [0.0; 2], whole: 0 };
+        let channel = Channel { sum, output };
+        let Some((steps, factors)) = channel.prove(ends) else {
+            panic!("{scales:?} to {output} is not proved")
+        };
+        for acc in (-300_000..300_000).step_by(61).chain((-300_000..300_000).step_by(1024)) {
+            let code = factors.code(steps, acc).clamp(-128.0, 127.0) as i32;
+            assert_eq!(code, exact(&channel, acc, ends), "{scales:?} to {output}, sum {acc}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What sums become before they leave: codes or floats, packed into rows.
 
-use super::super::requantise::Steps;
+use super::super::requantise::{EVEN, Steps};
 use super::{Kernel, Leave, LeaveFloats, Term, Tile, float};
 use crate::arch::Platform;
 use crate::program::Element;
@@ -243,8 +243,11 @@ fn corrected(
     let add = |to: usize, a: usize, b: usize| {
         format!("add ({n}|M0) r{to}.0<1>:f r{a}.0<1;1,0>:f r{b}.0<1;1,0>:f")
     };
+    let shift =
+        |to: usize, by: f32| format!("add ({n}|M0) r{to}.0<1>:f r{to}.0<1;1,0>:f {}", float(by));
     each(&|x, q, _| mad(q, [r(bias), r(x), r(high)]));
-    each(&|_, q, _| round(q));
+    each(&|_, q, _| shift(q, EVEN));
+    each(&|_, q, _| shift(q, -EVEN));
     each(&|x, q, e| mad(e, [format!("-r{q}"), r(x), r(high)]));
     each(&|x, _, e| mad(e, [r(e), r(x), r(low)]));
     each(&|_, _, e| add(e, e, bias));
