@@ -16,6 +16,7 @@ mod layers;
 mod numbers;
 mod numerics;
 mod operands;
+mod pairs;
 mod pools;
 mod products;
 mod softmax;

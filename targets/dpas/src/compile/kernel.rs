@@ -10,6 +10,7 @@ pub(super) mod largest;
 pub(super) mod product;
 pub(super) mod rows;
 pub(super) mod softmax;
+pub(super) mod zeros;
 
 pub(super) use add::{Term, add};
 pub(super) use blocks::blocks;

@@ -10,7 +10,7 @@ pub(super) use joined::Joined;
 
 use super::axes::Axes;
 use super::kernel;
-use super::weights::{self, Product};
+use super::weights::{self, Product, Sum};
 use crate::arch::{DpasArch, Platform};
 use crate::options::Precision;
 use crate::program::Element;
@@ -357,10 +357,41 @@ struct Tail {
     /// A constant that is added.
     bias: Option<ValueId>,
     /// A factor of what is computed so far.
-    factor: f32,
+    factor: Option<Factor>,
     /// A sum follows: nodes and ends are those of both, and of the sum.
     added: Option<Added>,
     output: ValueId,
+}
+
+/// A number by which values are multiplied, or divided.
+#[derive(Clone, Copy)]
+struct Factor {
+    number: f64,
+    is_divisor: bool,
+}
+
+impl Factor {
+    /// It as a factor of f32.
+    fn real(self) -> f32 {
+        let number = self.number as f32;
+        if self.is_divisor { 1.0 / number } else { number }
+    }
+
+    /// Puts it into the meaning of codes, which had no factor.
+    fn scale(self, sum: &mut Sum) -> Reason<()> {
+        let number = self.number;
+        let whole = Some(number as u32).filter(|&whole| f64::from(whole) == number);
+        match (self.is_divisor, whole) {
+            (false, _) => sum.scales[1] = number,
+            (true, Some(whole)) => sum.divisor = whole,
+            // Of a power of two.
+            (true, None) if (1.0 / number) * number == 1.0 && number.log2().fract() == 0.0 => {
+                sum.scales[1] = 1.0 / number;
+            }
+            (true, None) => return Err("its divisor has no exact reciprocal".to_owned()),
+        }
+        Ok(())
+    }
 }
 
 /// No ends.
@@ -394,9 +425,7 @@ impl Walk<'_> {
             Op::Binary(Binary::Add) => self.add(id, node),
             Op::Softmax(softmax) => self.softmax(id, node, softmax),
             op if clip(op).is_some() => self.product(id, node, Frame::POINT),
-            Op::Binary(_)
-                if !self.is_int8() && self.is_value(node, 0) && self.factor(node).is_some() =>
-            {
+            Op::Binary(_) if self.is_value(node, 0) && self.factor(node).is_some() => {
                 self.product(id, node, Frame::POINT)
             }
             other => Err(format!("{} has no kernel", other.name())),
@@ -489,7 +518,7 @@ impl Walk<'_> {
             clip: NO_CLIP,
             codes: None,
             bias: None,
-            factor: 1.0,
+            factor: None,
             added: None,
             output,
         }
@@ -595,7 +624,7 @@ impl Walk<'_> {
             }
             op => {
                 tail.clip = clip(op).unwrap_or(tail.clip);
-                tail.factor = self.factor(node).unwrap_or(tail.factor);
+                tail.factor = self.factor(node);
             }
         }
         let numbers = self.numbers_of(&tail);
@@ -633,7 +662,12 @@ impl Walk<'_> {
         }
         let frame = self.grown(frame, &form, &result);
         let mut product = weights::product(self.graph, node, tail.bias, &form, &frame)?;
-        product.factor *= tail.factor;
+        if let Some(factor) = tail.factor {
+            product.factor *= factor.real();
+            for sum in &mut product.sums {
+                factor.scale(sum)?;
+            }
+        }
         if numbers == Numbers::Sums {
             if clip(&node.op).is_some()
                 || !matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
@@ -814,7 +848,7 @@ impl Walk<'_> {
             && let Some(factor) = self.factor(node)
         {
             tail.nodes.push(next);
-            tail.factor = factor;
+            tail.factor = Some(factor);
             tail.output = node.output;
         }
         let head = tail.nodes.len();
@@ -845,8 +879,8 @@ impl Walk<'_> {
         tail
     }
 
-    /// The number by which a node multiplies a value.
-    fn factor(&self, node: &Node) -> Option<f32> {
+    /// The number by which a node multiplies or divides a value, in networks of floats as f32.
+    fn factor(&self, node: &Node) -> Option<Factor> {
         let [a, b] = [node.input(0)?, node.input(1)?];
         let (value, constant, is_divisor) = match node.op {
             Op::Binary(Binary::Mul) if self.graph[a].constant.is_some() => (b, a, false),
@@ -854,12 +888,11 @@ impl Walk<'_> {
             Op::Binary(Binary::Div) => (a, b, true),
             _ => return None,
         };
-        let constant = self.graph[constant].constant.as_ref()?;
+        let [[code, scale]] = weights::reals(&self.graph[constant])?[..] else { return None };
+        let factor = Factor { number: code * scale, is_divisor };
         let same = self.graph[value].shape == self.graph[node.output].shape;
-        let [number] = constant.tensor.to_f64()[..] else { return None };
-        let number = number as f32;
-        let factor = if is_divisor { 1.0 / number } else { number };
-        (same && constant.quantiser.is_none() && factor.is_normal()).then_some(factor)
+        let fits = factor.real().is_normal() && (!self.is_int8() || factor.number > 0.0);
+        (same && fits).then_some(factor)
     }
 
     fn only_reader(&self, value: ValueId) -> Option<(NodeId, &Node)> {

@@ -10,6 +10,7 @@ use super::kernel::end::{FloatSum, Sum};
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::softmax;
+use super::kernel::zeros::Zeros;
 use super::kernel::{self, End, Leave, LeaveFloats, Map, Term, Tile, Written};
 use super::layers::{Added, Codes, Form, Frame, Layer, Network, Numbers, Operation};
 use super::place::Image;
@@ -348,6 +349,7 @@ impl<'a> Work<'a> {
             types: self.types(plan.weight_bits),
             weight_bits: plan.weight_bits,
             b: Source::Constants,
+            zeros: Zeros::default(),
             end: ending.end,
         };
         let written = kernel::product(&shape, self.arch.platform, grfs);
@@ -409,6 +411,7 @@ impl<'a> Work<'a> {
                 types: self.types(plan.weight_bits),
                 weight_bits: plan.weight_bits,
                 b: Source::Constants,
+                zeros: Zeros::default(),
                 end: ending.end,
                 batch,
             };
@@ -607,10 +610,13 @@ struct Ending {
     factors: Vec<Factors>,
 }
 
+/// Why a layer has no factors.
+const UNPROVED: &str = "no steps in f32 give the codes of exact rounding";
+
 /// The factors of all channels, with the same steps for all.
 fn factors(product: &Product, codes: Codes, ends: Ends) -> Result<(Steps, Vec<Factors>)> {
     let channel = |at: usize| Channel { sum: product.sums[at], output: codes.scale };
-    let refuse = || unsupported("no steps in f32 give the codes of exact rounding");
+    let refuse = || unsupported(UNPROVED);
     let proved = (0..product.outputs).map(|at| channel(at).prove(ends).ok_or_else(refuse));
     let proved = proved.collect::<Result<Vec<(Steps, Factors)>>>()?;
     let steps = proved.iter().map(|&(steps, _)| steps).max().unwrap_or(Steps::Plain);

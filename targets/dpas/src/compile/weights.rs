@@ -264,7 +264,7 @@ fn biases(
 }
 
 /// The real numbers of a constant: codes less their zeros, and the scales.
-fn reals(value: &Value) -> Option<Vec<[f64; 2]>> {
+pub(super) fn reals(value: &Value) -> Option<Vec<[f64; 2]>> {
     let constant = value.constant.as_ref()?;
     let numbers = constant.tensor.to_f64();
     let reals: Vec<[f64; 2]> = match &constant.quantiser {

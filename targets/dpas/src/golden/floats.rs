@@ -3,17 +3,16 @@
 //! The order of a sum is part of the machine's arithmetic: the bias, then the rows and columns of a
 //! window, and of every position the channels. Products are rounded before they are added.
 
-mod joined;
 mod products;
 
 use super::finish::Tail;
 use super::misfit;
 use super::numbers::Float;
-use super::numerics::Held;
-use super::operands::bias_sum;
+use super::numerics::{Adding, Held};
+use super::operands::{bias_sum, factor, is_value};
+use super::pairs::Pairs;
 use super::pools::Pooling;
 use super::softmax::Softmax;
-use joined::Joined;
 use products::Product;
 use quincunx_diag::Result;
 use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
@@ -34,7 +33,8 @@ pub(in crate::golden) struct Layer {
 
 enum Operation {
     Product(Product),
-    Joined(Joined),
+    /// Of two values.
+    Joined(Pairs, Adding),
     Pool(Pooling),
     /// Every number times 1.
     Each,
@@ -65,7 +65,7 @@ impl Layer {
             }
             Op::MatMul if is_value(graph, first, 1) => {
                 let other = first.input(1).map(shape).unwrap_or_default();
-                (Operation::Joined(Joined::new([input, other], x, held.adding)?), rest)
+                (Operation::Joined(Pairs::new([input, other])?, held.adding), rest)
             }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
@@ -80,7 +80,7 @@ impl Layer {
                 None => (Operation::Each, nodes),
             },
         };
-        let is_factor = |node: &&Node| factor(graph, node);
+        let is_factor = |node: &&Node| Some(factor(graph, node)?.real());
         let factor = rest.first().and_then(is_factor);
         let tail = Tail::new(&rest[usize::from(factor.is_some())..])?;
         if tail.grid.is_some() {
@@ -96,7 +96,12 @@ impl Layer {
     pub(in crate::golden) fn apply(&self, x: &[f32], other: Option<&[f32]>) -> Option<Vec<f32>> {
         let mut results = match &self.operation {
             Operation::Product(product) => product.apply(x),
-            Operation::Joined(joined) => joined.apply(x, other?),
+            Operation::Joined(pairs, adding) => {
+                let [_, depth, columns] = pairs.extents;
+                pairs.each([x, other?], |rows, weights| {
+                    Product::of_matrix(weights, [depth, columns], self.x, *adding).apply(rows)
+                })
+            }
             Operation::Pool(pooling) if pooling.is_max => {
                 pooling.apply(x, |window| window.reduce(f32::max).unwrap_or(0.0))
             }
@@ -124,23 +129,6 @@ impl Layer {
         let sum = if low == f32::NEG_INFINITY { sum } else { sum.max(low) };
         if high == f32::INFINITY { sum } else { sum.min(high) }
     }
-}
-
-fn is_value(graph: &Graph, node: &Node, operand: usize) -> bool {
-    node.input(operand).is_some_and(|id| graph[id].constant.is_none())
-}
-
-/// The number by which a node multiplies values: a constant of one element, or one over it.
-fn factor(graph: &Graph, node: &Node) -> Option<f32> {
-    let operand = match node.op {
-        Op::Binary(Binary::Mul) => usize::from(is_value(graph, node, 0)),
-        Op::Binary(Binary::Div) => 1,
-        _ => return None,
-    };
-    let constant = graph[node.input(operand)?].constant.as_ref()?;
-    let [number] = constant.tensor.to_f64()[..] else { return None };
-    let number = number as f32;
-    Some(if node.op == Op::Binary(Binary::Div) { 1.0 / number } else { number })
 }
 
 /// Both operands of a sum are values of the result's shape.

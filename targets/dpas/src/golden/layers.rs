@@ -3,9 +3,10 @@
 use super::finish::{Finish, Tail, Unit, ratio};
 use super::floats;
 use super::misfit;
-use super::numbers::{Float, Form, Grid, Number};
+use super::numbers::{Float, Form, Grid, Number, is_scale};
 use super::numerics::{Adding, Held};
-use super::operands::bias_sum;
+use super::operands::{bias_sum, factor, is_value};
+use super::pairs::Pairs;
 use super::pools::Pooling;
 use super::products::Product;
 use super::softmax::Softmax;
@@ -46,6 +47,8 @@ enum Wholes {
     /// The codes themselves.
     Codes,
     Product(Product),
+    /// Products of two values.
+    Pairs(Pairs),
     Pool(Pooling),
 }
 
@@ -131,6 +134,20 @@ impl Layer {
                 let form = Form::Codes(shares.grid);
                 return Ok(Layer { form, operation: Operation::Shares(shares) });
             }
+            Op::MatMul if is_value(graph, first, 1) => {
+                let other = first.input(1).map(shape).unwrap_or_default();
+                let one = ratio(x.scale) * ratio(codes(graph, forms, first, 1)?.scale);
+                let pairs = Pairs::new([input, other])?;
+                (Wholes::Pairs(pairs), vec![Unit { one, rest: Ratio::ZERO }], rest)
+            }
+            Op::Binary(_) if let Some(factor) = factor(graph, first) => {
+                let (scale, number) = (ratio(x.scale), ratio(factor.number));
+                if !is_scale(factor.number) {
+                    return Err(misfit("codes are multiplied with a number that is no scale"));
+                }
+                let one = if factor.is_divisor { scale / number } else { scale * number };
+                (Wholes::Codes, vec![Unit { one, rest: Ratio::ZERO }], rest)
+            }
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
                 let (product, units) = Product::new(graph, first, sum, x)?;
@@ -151,7 +168,10 @@ impl Layer {
         let (run, keeps_grid) = match &wholes {
             Wholes::Product(product) => (product.run(), false),
             Wholes::Pool(pooling) => (1, pooling.is_max),
-            Wholes::Codes => (1, true),
+            Wholes::Codes => {
+                (1, matches!(first.op, Op::Unary(_) | Op::Activation(_) | Op::Quantise(_)))
+            }
+            Wholes::Pairs(_) => (1, false),
         };
         if keeps_grid && tail.is_relu_at_most() {
             tail.grid = tail.grid.or(Some(x));
@@ -178,6 +198,10 @@ impl Layer {
                     Wholes::Codes => codes.iter().map(|&code| code.into()).collect(),
                     Wholes::Product(product) => product.apply(codes),
                     Wholes::Pool(pooling) => pooling.of_codes(codes),
+                    Wholes::Pairs(pairs) => match operand(1)? {
+                        Number::Codes(other, _) => pairs.each([codes, other], sums_of(pairs)),
+                        _ => return None,
+                    },
                 };
                 Some(finish.apply(&wholes))
             }
@@ -197,6 +221,19 @@ impl Layer {
             }
             _ => None,
         }
+    }
+}
+
+/// The sums of rows with columns of codes.
+fn sums_of(pairs: &Pairs) -> impl Fn(&[i16], Vec<i16>) -> Vec<i64> {
+    let [_, depth, _] = pairs.extents;
+    move |rows, columns| {
+        let sum = |row: &[i16], column: &[i16]| -> i64 {
+            row.iter().zip(column).map(|(&a, &b)| i64::from(a) * i64::from(b)).sum()
+        };
+        let rows = rows.chunks_exact(depth);
+        rows.flat_map(|row| columns.chunks_exact(depth).map(move |column| sum(row, column)))
+            .collect()
     }
 }
 

@@ -223,3 +223,41 @@ pub(super) fn bias_sum<'n>(graph: &Graph, nodes: &[&'n Node]) -> Option<&'n Node
 fn addend(graph: &Graph, sum: &Node) -> Option<ValueId> {
     sum.operands().find(|&id| graph[id].constant.is_some())
 }
+
+/// An operand is there and no constant.
+pub(super) fn is_value(graph: &Graph, node: &Node, operand: usize) -> bool {
+    node.input(operand).is_some_and(|id| graph[id].constant.is_none())
+}
+
+/// A number by which values are multiplied, or divided.
+#[derive(Clone, Copy)]
+pub(super) struct Factor {
+    pub(super) number: f64,
+    pub(super) is_divisor: bool,
+}
+
+impl Factor {
+    /// It as a factor of f32.
+    pub(super) fn real(self) -> f32 {
+        let number = self.number as f32;
+        if self.is_divisor { 1.0 / number } else { number }
+    }
+}
+
+/// The number by which a node multiplies or divides a value: a constant of one element.
+pub(super) fn factor(graph: &Graph, node: &Node) -> Option<Factor> {
+    let (operand, is_divisor) = match node.op {
+        Op::Binary(Binary::Mul) => (usize::from(is_value(graph, node, 0)), false),
+        Op::Binary(Binary::Div) => (1, true),
+        _ => return None,
+    };
+    let constant = graph[node.input(operand)?].constant.as_ref()?;
+    let [number] = constant.tensor.to_f64()[..] else { return None };
+    let number = match &constant.quantiser {
+        None => number,
+        Some(quantiser) => {
+            (number - quantiser.zero.as_uniform()? as f64) * quantiser.scale.as_uniform()?
+        }
+    };
+    Some(Factor { number, is_divisor })
+}

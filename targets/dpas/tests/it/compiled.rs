@@ -17,7 +17,7 @@ use quincunx_testkit::{Agreed, Coverage, Random, Recipe, agree, options};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Machines with the lanes and the messages of either kind.
-fn machines() -> [DpasArch; 2] {
+pub(crate) fn machines() -> [DpasArch; 2] {
     [Platform::XeHpg, Platform::Xe2].map(crate::common::arch)
 }
 
@@ -32,7 +32,7 @@ fn bytes(program: &dyn Program) -> Vec<(String, Vec<u8>)> {
 }
 
 /// All judges on a graph that the machine takes as a whole.
-fn judged(
+pub(crate) fn judged(
     graph: &Graph,
     arch: &DpasArch,
     samples: Vec<Tensors>,
@@ -97,7 +97,7 @@ fn judges_agree_on_random_networks() {
         }
     }
     assert!(programs >= 85 && values >= 500, "{programs} programs, {values} values, {reasons:#?}");
-    let came = "Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu Add Clip \
+    let came = "Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Relu Add Mul Div Clip \
         Flatten Identity Quantise";
     assert_eq!(coverage.came(), came);
 }

@@ -1,7 +1,8 @@
 //! Compiled attention: products of two values and softmax, in all orders of axes in which networks
 //! have them.
 
-use crate::common::networks::Net;
+use crate::common::networks::{Net, grid};
+use crate::compiled::machines;
 use crate::compiled_floats::{is_near, sample};
 use quincunx_contract::{Claim, Options, Refused, compiler_of};
 use quincunx_diag::Severity;
@@ -161,11 +162,7 @@ fn batches_of_products() {
         let clip = Op::Activation(Activation::Clip { min: Some(0.5), max: None });
         let a = if net.random.coin() { net.node(clip, &[a]).unwrap() } else { a };
         let right = match is_across {
-            true => {
-                let mut order: Vec<usize> = (0..second.len() + 2).collect();
-                order.swap(second.len(), second.len() + 1);
-                transposed(&mut net, b, &order)
-            }
+            true => swapped(&mut net, b),
             false => b,
         };
         let mut y = net.node(Op::MatMul, &[a, right]).unwrap();
@@ -179,4 +176,46 @@ fn batches_of_products() {
         net.graph.add_output(y);
         judged(&mut net, &arch, (precision, bits));
     }
+}
+
+/// Batches of products of codes are exact, whatever the zeros of their grids.
+#[test]
+fn batches_of_products_of_codes() {
+    for case in 0..40 {
+        let mut net = Net::new(case);
+        let batches: [[&[usize]; 2]; 4] =
+            [[&[], &[]], [&[3], &[3]], [&[2, 3], &[2, 3]], [&[2, 1], &[3]]];
+        let [first, second] = net.random.pick(&batches);
+        let is_across = net.random.coin();
+        let depth =
+            net.random.pick(if is_across { &[32, 64, 160][..] } else { &[1, 5, 32, 33, 70] });
+        let [rows, columns] = [0, 0].map(|_| net.random.pick(&[1, 3, 17, 40, 66]));
+        let right = if is_across { [columns, depth] } else { [depth, columns] };
+        let grids = [0, 0].map(|_| {
+            let (signed, zero) =
+                net.random.pick(&[(true, 0), (true, -128), (false, 0), (false, 121), (true, 5)]);
+            grid(signed, net.random.pick(&[0.25, 0.0171, 0.1]), zero)
+        });
+        let a = net.input(&[first, &[rows, depth]].concat(), grids[0].clone());
+        let b = net.input(&[second, &right].concat(), grids[1].clone());
+        let b = if is_across { swapped(&mut net, b) } else { b };
+        let y = net.node(Op::MatMul, &[a, b]).unwrap();
+        let y = if net.random.coin() { net.node(Op::Unary(Unary::Relu), &[y]).unwrap() } else { y };
+        let y = net.node(Op::Quantise(grid(case % 2 == 0, 0.35, 7)), &[y]).unwrap();
+        net.graph.add_output(y);
+        for arch in machines() {
+            let samples = vec![net.sample()];
+            if let Err(found) = crate::compiled::judged(&net.graph, &arch, samples) {
+                panic!("case {case} on {}: {found:?}\n{}", arch.platform.name(), net.graph);
+            }
+        }
+    }
+}
+
+/// The last two axes change places.
+fn swapped(net: &mut Net, x: ValueId) -> ValueId {
+    let rank = net.shape(x).len();
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.swap(rank - 2, rank - 1);
+    transposed(net, x, &order)
 }

@@ -3,6 +3,7 @@
 
 use super::end::{End, Places, Sums, convert};
 use super::product::STEP;
+use super::zeros::{Alone, Zeros};
 use super::{Kernel, Map, Offset, Order, Tile, Written};
 use crate::arch::Platform;
 
@@ -10,6 +11,8 @@ use crate::arch::Platform;
 const GRF: usize = 64;
 /// Lanes there.
 const LANES: usize = GRF / 4;
+/// Bytes of a step of a block of columns of B.
+pub(in super::super) const ONES_BYTES: usize = STEP * LANES;
 /// Dwords of a run in the constants: its first byte in the operands, then in the result; the last one
 /// is its rows but one.
 pub(in super::super) const RUN: usize = 4;
@@ -51,6 +54,9 @@ pub(in super::super) struct Shape {
     /// Bits of a code of B, and so registers of a block of it.
     pub(in super::super) weight_bits: usize,
     pub(in super::super) b: Source,
+    /// Zeros of operands of which B is one. The constants of weights are ones then: of every step as
+    /// many rows of B as there are.
+    pub(in super::super) zeros: Zeros,
     pub(in super::super) end: End,
     /// Rows of which sums are converted together.
     pub(in super::super) batch: usize,
@@ -164,6 +170,9 @@ struct Registers {
     c: usize,
     runs: usize,
     pointer: usize,
+    /// Sums of operands alone, and the address of ones.
+    alone: Alone,
+    ones: usize,
 }
 
 impl Registers {
@@ -172,6 +181,8 @@ impl Registers {
         let sums = k.take(8 * shape.tile.rows * shape.tile.columns);
         let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
         let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
+        let alone = Alone::take(k, shape.zeros, (shape.tile, shape.depth));
+        let ones = k.take(usize::from(alone.has_rows()));
         let mut all = |first: usize, count: usize| {
             let others = k.take(count - 1);
             [first].into_iter().chain(others..others + count - 1).collect()
@@ -185,6 +196,8 @@ impl Registers {
             c: payloads + 2,
             runs: payloads + 3,
             pointer,
+            alone,
+            ones,
         }
     }
 
@@ -273,6 +286,12 @@ fn second_operand(k: &mut Kernel, shape: &Shape, r: &Registers) {
             k.line(format_args!("add (1|M0) r{b}.5<1>:d r{runs}.5<0;1,0>:d r{s}.3<0;1,0>:d"));
         }
     }
+    if r.alone.has_rows() {
+        let (argument, place) = (shape.constants(), shape.map.weights);
+        let ones = r.ones;
+        k.line(format_args!("add (1|M0) r{ones}.0<1>:q r1.{argument}<0;1,0>:q {place}:d"));
+    }
+    r.alone.begin(k);
     let axis = if shape.b == Source::Across { 6 } else { 5 };
     for (at, &payload) in r.b.iter().enumerate().skip(1) {
         let columns = at * shape.beside() * LANES;
@@ -352,19 +371,30 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
             k.line(format_args!("add (1|M0) r{b}.{axis}<1>:d r{b}.{axis}<0;1,0>:d {moved}:w"));
         }
     }
+    for step in (0..shape.depth).filter(|_| r.alone.has_rows()) {
+        k.load_block(r.alone.block + LANES / 2 * step, ONES_BYTES, r.ones);
+        k.advance(r.ones, 1, Offset::Bytes(ONES_BYTES as i64));
+    }
     for payload in &r.a {
         let bytes = shape.depth * STEP;
         k.line(format_args!("add (1|M0) r{payload}.5<1>:d r{payload}.5<0;1,0>:d {bytes}:w"));
     }
     let [sum, weights, kind] = shape.types;
     for step in 0..shape.depth {
+        let a_of = |row: usize| {
+            let (run, within) = (8 * row / shape.run, 8 * row % shape.run);
+            r.operands + (run * shape.depth + step) * run_registers + within * STEP / GRF
+        };
+        let b_of = |column: usize| r.b_operand(shape, step) + shape.weight_bits * column;
+        for row in 0..rows {
+            r.alone.add_rows(k, (row, a_of(row)), step, kind);
+        }
+        for column in 0..columns {
+            r.alone.add_columns(k, (column, b_of(column)), weights);
+        }
         for (column, row) in (0..columns).flat_map(|column| (0..rows).map(move |row| (column, row)))
         {
-            let d = r.sums + 8 * (column * rows + row);
-            let b = r.b_operand(shape, step) + shape.weight_bits * column;
-            let (run, within) = (8 * row / shape.run, 8 * row % shape.run);
-            let first = r.operands + (run * shape.depth + step) * run_registers;
-            let a = first + within * STEP / GRF;
+            let (d, a, b) = (r.sums + 8 * (column * rows + row), a_of(row), b_of(column));
             k.line(format_args!(
                 "dpas.8x8 (16|M0) r{d}:{sum} r{d}:{sum} r{b}:{weights} r{a}.0:{kind}"
             ));
@@ -401,6 +431,7 @@ fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
     if shape.end.adds() {
         blocks_of(k, shape, r, (sums, places), 1);
     }
+    r.alone.finish(k, sums);
     convert(k, shape.end, sums, places);
     blocks_of(k, shape, r, (sums, places), shape.constants() - 1);
 }

@@ -4,6 +4,7 @@ mod second;
 
 use super::blocks::Source;
 use super::end::{End, Places, Sums, convert};
+use super::zeros::{Alone, Zeros};
 use super::{Kernel, Map, Offset, Tile, Unit, Written};
 use crate::arch::Platform;
 use second::Second;
@@ -30,6 +31,8 @@ pub(in super::super) struct Shape {
     /// Bits of a code of B, and so registers of a block of it.
     pub(in super::super) weight_bits: usize,
     pub(in super::super) b: Source,
+    /// Zeros of operands of which B is one.
+    pub(in super::super) zeros: Zeros,
     pub(in super::super) end: End,
 }
 
@@ -58,6 +61,8 @@ struct Registers {
     temporaries: [usize; 2],
     /// The second operand, if there is one.
     second: Second,
+    /// Sums of operands alone.
+    alone: Alone,
 }
 
 /// The kernel of a product. Its arguments are the addresses of A, of what is added, of the result and
@@ -78,6 +83,7 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         pointers: k.take(columns),
         temporaries: [0; 2],
         second: Second::take(k, shape),
+        alone: Alone::take(k, shape.zeros, (shape.tile, 1)),
     };
     // Where the addresses are, but for the first, if there are enough.
     let temporaries = match 2 * rows * vectors {
@@ -136,6 +142,8 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         Source::Constants => packed(k, shape, &registers, constants),
         Source::Rows(_) | Source::Across => registers.second.begin(k, shape, (constants, s)),
     }
+    registers.alone.begin(k);
+    registers.alone.ones(k);
     multiply(k, shape, &registers, &shape.loops, vectors);
     leave(k, shape, &registers, (c, constants, s));
     kernel.finish()
@@ -201,6 +209,12 @@ fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
         k.advance(registers.pointers + block, 1, next);
     }
     let [sum, weights, kind] = shape.types;
+    for row in 0..rows {
+        registers.alone.add_rows(k, (row, registers.a + row * a_registers), 0, kind);
+    }
+    for block in 0..columns {
+        registers.alone.add_columns(k, (block, registers.b + 8 * block), weights);
+    }
     for block in 0..columns {
         for row in 0..rows {
             let d = registers.sums + 8 * (block * rows + row);
@@ -262,6 +276,8 @@ fn leave(
         packed: factors + 3 * columns,
         columns,
     };
+    let all = Sums { first: registers.sums, stride: 8 * rows, tile: shape.tile };
+    registers.alone.finish(k, all);
     // What stays in registers of its own leaves block by block.
     let parts = if shape.end.stays() { columns } else { 1 };
     let (vectors, share) = (width / parts / lanes, width / parts / 8);

@@ -1,6 +1,6 @@
 //! Products of two values: attention.
 
-use super::{Form, Operation, Reason, Tail, View, Walk};
+use super::{Factor, Form, Numbers, Operation, Reason, Tail, View, Walk};
 use crate::compile::axes::{Axes, Spot, Step};
 use quincunx_graph::{Node, NodeId, Op};
 
@@ -21,6 +21,9 @@ pub(in super::super) struct Joined {
     pub(in super::super) factor: f32,
 }
 
+/// Most products of codes of 8 bits and their zeros, of which there are four kinds, in 32 bits.
+const DEEPEST: usize = i32::MAX as usize / (4 * 255 * 255);
+
 impl Walk<'_> {
     /// Products of two values.
     pub(super) fn joined(&mut self, id: NodeId, node: &Node) -> Reason<()> {
@@ -29,9 +32,6 @@ impl Walk<'_> {
             self.check_operand(form)?;
         }
         let (size, platform) = (forms[0].numbers.size(), self.network.platform);
-        if self.is_int8() {
-            return Err("its weights are not constant".to_owned());
-        }
         let shapes = [0, 1].map(|at| node.input(at).map(|id| &self.graph[id].shape[..]));
         let [Some(a @ [a_batch @ .., rows, depth]), Some(b @ [b_batch @ .., _, columns])] = shapes
         else {
@@ -60,7 +60,13 @@ impl Walk<'_> {
         if !is_across && forms[1].extents[2] != *columns && !columns.is_multiple_of(lanes) {
             return Err(format!("its heads are no multiple of {lanes} columns wide"));
         }
+        if self.is_int8() && *depth > DEEPEST {
+            return Err("its sums can leave 32 bits".to_owned());
+        }
         let tail = self.tail(id);
+        if self.numbers_of(&tail) == Numbers::Sums {
+            return Err("nothing quantises its result".to_owned());
+        }
         let shape = &self.graph[tail.output].shape;
         let (result, c_axes) = self.joined_form(&tail)?;
         let starts = batches(&shape[..shape.len() - 2]).map(|index| {
@@ -72,7 +78,8 @@ impl Walk<'_> {
             [spot(&a_axes, a_batch), spot(&b_axes, b_batch), c_axes.spot(index.iter().copied())]
         });
         let starts = starts.collect();
-        let (rows, depth, columns, factor) = (*rows, *depth, *columns, tail.factor);
+        let (rows, depth, columns, factor) =
+            (*rows, *depth, *columns, tail.factor.map_or(1.0, Factor::real));
         let joined = Joined { starts, rows, depth, columns, is_across, factor };
         self.push(tail, Operation::Joined(joined), node, result, None)
     }

@@ -1,13 +1,25 @@
 //! Products of two values.
 
-use super::{Candidate, Choice, Constants, Matrix, Work, padded};
+use super::{Candidate, Choice, Constants, Form, Matrix, UNPROVED, Work, padded, unsupported};
 use crate::compile::axes::Spot;
 use crate::compile::kernel::blocks::{JOINED_RUN, Shape, Source};
 use crate::compile::kernel::product::{STEP, Shape as RowsShape};
+use crate::compile::kernel::zeros::{ONES, Zeros};
 use crate::compile::kernel::{self, End, Map, Tile, Unit, Written};
 use crate::compile::layers::{Joined, Numbers};
 use crate::compile::place::Image;
+use crate::compile::requantise::{Channel, Factors};
+use crate::compile::weights::Sum;
 use quincunx_diag::Result;
+
+/// What is the same for both ways to load.
+struct Own<'j> {
+    joined: &'j Joined,
+    tile: Tile,
+    end: End,
+    zeros: Zeros,
+    steps: usize,
+}
 
 impl Work<'_> {
     /// The tiles of products of two values.
@@ -20,6 +32,7 @@ impl Work<'_> {
             true => padded(form, self.arch.platform) / lanes,
             false => blocks,
         };
+        let ending = self.joined_ending(joined)?;
         let mut choices = Vec::new();
         for grfs in self.files() {
             for rows in [4, 2, 1].into_iter().filter(|rows| *rows == 1 || 4 * rows < joined.rows) {
@@ -27,7 +40,7 @@ impl Work<'_> {
                     [4, 2, 1].into_iter().filter(|columns| blocks.is_multiple_of(*columns))
                 {
                     let tile = Tile { rows, columns };
-                    let kernel = self.joined_tile(joined, (tile, blocks), grfs);
+                    let kernel = self.joined_tile(joined, &ending, (tile, blocks), grfs);
                     choices.push(Choice { tile: [8 * rows, columns * lanes], grfs, kernel });
                 }
             }
@@ -38,6 +51,7 @@ impl Work<'_> {
     fn joined_tile(
         &self,
         joined: &Joined,
+        (end, factors): &(End, Factors),
         (tile, blocks): (Tile, usize),
         grfs: u32,
     ) -> std::result::Result<Candidate, String> {
@@ -45,21 +59,54 @@ impl Work<'_> {
         let runs = joined.rows.div_ceil(run) * joined.starts.len();
         let groups = [runs as u32, (blocks / tile.columns) as u32, 1];
         self.enough(grfs, groups)?;
-        let Numbers::Floats(element) = self.output.0.numbers else {
-            return Err("its result has no floats".to_owned());
-        };
-        let end = End::Floats(joined.factor != 1.0, None, self.leave_floats(element));
+        let is_second = self.arch.platform.is_second();
+        let zeros = Zeros([0, 1].map(|at| self.inputs[at].0.codes().map_or(0, |codes| codes.zero)));
         let mut constants = Constants::default();
-        let columns = blocks * self.lanes();
-        let addends = constants.put(vec![0; columns]);
-        let factors = constants.put(vec![joined.factor.to_bits(); columns]);
-        let map = Map { addends, factors: [factors, 0, 0], ..Map::default() };
-        let written = match self.arch.platform.is_second() {
-            true => self.joined_blocks(joined, (tile, end), (map, &mut constants), grfs)?,
-            false => self.joined_rows(joined, (tile, end), (map, &mut constants), (blocks, grfs)),
+        let mut all = |dword: u32| constants.put(vec![dword; blocks * self.lanes()]);
+        // Rows of zeros lie behind a second operand that is loaded row by row.
+        let steps = self.joined_steps(joined);
+        let depth = if is_second { joined.depth } else { steps * STEP };
+        let addends = all((depth as i32 * zeros.0[0] * zeros.0[1]) as u32);
+        let Factors { high, low, bias } = *factors;
+        let factors = [high, low, bias].map(|factor| all(factor.to_bits()));
+        let map = Map { addends, factors, ..Map::default() };
+        let own = Own { joined, tile, end: *end, zeros, steps };
+        let written = match is_second {
+            true => self.joined_blocks(&own, (map, &mut constants), grfs)?,
+            false => self.joined_rows(&own, (map, &mut constants), (blocks, grfs)),
         };
         let (operands, constants, plan) = (3, constants.0, None);
         self.fitting(grfs, Candidate { kind: "joined", written, operands, constants, plan, groups })
+    }
+
+    /// How sums leave, with the factors of all columns.
+    fn joined_ending(&self, joined: &Joined) -> Result<(End, Factors)> {
+        if let Numbers::Floats(element) = self.output.0.numbers {
+            let end = End::Floats(joined.factor != 1.0, None, self.leave_floats(element));
+            return Ok((end, Factors { high: joined.factor, ..Factors::default() }));
+        }
+        let codes = |form: &Form| form.codes().map_err(unsupported);
+        let [a, b] = [codes(&self.inputs[0].0)?, codes(&self.inputs[1].0)?];
+        let codes = codes(&self.output.0)?;
+        let ends = Work::ends(codes, self.layer.clip);
+        let sum = Sum { scales: [a.scale, b.scale], divisor: 1, bias: [0.0; 2], whole: 0 };
+        let proved = Channel { sum, output: codes.scale }.prove(ends);
+        let (steps, factors) = proved.ok_or_else(|| unsupported(UNPROVED))?;
+        Ok((End::Codes(steps, None, Work::leave(codes, ends)), factors))
+    }
+
+    /// Steps of the sums.
+    fn joined_steps(&self, joined: &Joined) -> usize {
+        (joined.depth * self.inputs[0].0.numbers.size()).div_ceil(STEP)
+    }
+
+    /// Types of the sums, of B and of A.
+    fn joined_types(&self) -> [&'static str; 3] {
+        let [sums, _, a] = self.types(8);
+        match self.inputs[1].0.numbers {
+            Numbers::Floats(_) => [sums, a, a],
+            codes => [sums, codes.element().name(), a],
+        }
     }
 
     /// The first row and its number of every run of rows, with where the matrices of it begin.
@@ -74,8 +121,7 @@ impl Work<'_> {
     /// With blocks of matrices.
     fn joined_blocks(
         &self,
-        joined: &Joined,
-        (tile, end): (Tile, End),
+        &Own { joined, tile, end, zeros, steps }: &Own<'_>,
         (map, constants): (Map, &mut Constants),
         grfs: u32,
     ) -> std::result::Result<Written, String> {
@@ -83,7 +129,6 @@ impl Work<'_> {
         let (form, c) = &self.output;
         let (size, run) = (a_form.numbers.size(), 8 * tile.rows);
         let b_source = if joined.is_across { Source::Across } else { Source::Rows(size) };
-        let steps = (joined.depth * size).div_ceil(STEP);
         let shape = |depth: usize, batch: usize| Shape {
             tile,
             run,
@@ -97,9 +142,10 @@ impl Work<'_> {
             },
             spread: [0, 0],
             blocks: 0,
-            types: self.types(8),
+            types: self.joined_types(),
             weight_bits: 8,
             b: b_source,
+            zeros,
             end,
             batch,
         };
@@ -130,14 +176,23 @@ impl Work<'_> {
             entry.map(|value| value as u32)
         };
         shape.map.rows_in[0] = constants.put(Work::runs_of(joined, run).flat_map(entry));
+        if zeros.0[1] != 0 {
+            // Ones in the place of B, for every step, up to the end of the sums.
+            let lanes = self.lanes();
+            let ones = |first: usize| {
+                let codes = joined.depth.saturating_sub(first).min(4);
+                ONES & ((1u64 << (8 * codes)) - 1) as u32
+            };
+            let rows = (0..shape.steps * STEP).step_by(4);
+            shape.map.weights = constants.put(rows.flat_map(|first| vec![ones(first); lanes]));
+        }
         Ok(kernel::blocks(&shape, self.arch.platform, grfs))
     }
 
     /// With loads of elements.
     fn joined_rows(
         &self,
-        joined: &Joined,
-        (tile, end): (Tile, End),
+        &Own { joined, tile, end, zeros, steps }: &Own<'_>,
         (mut map, constants): (Map, &mut Constants),
         (blocks, grfs): (usize, u32),
     ) -> Written {
@@ -146,7 +201,6 @@ impl Work<'_> {
         let (lanes, unit) = (self.lanes(), Unit::Qword);
         let (size, run) = (a_form.numbers.size(), 8 * tile.rows);
         let b_source = if joined.is_across { Source::Across } else { Source::Rows(size) };
-        let steps = (joined.depth * size).div_ceil(STEP);
         map.lanes_in =
             constants.put(self.lane_bytes((STEP / unit.bytes()).min(lanes), unit.bytes()));
         let leaving = if form.numbers.size() == 4 { 1 } else { tile.columns };
@@ -189,9 +243,10 @@ impl Work<'_> {
             spread: [0, 0],
             blocks: 0,
             unit,
-            types: self.types(8),
+            types: self.joined_types(),
             weight_bits: 8,
             b: b_source,
+            zeros,
             end,
         };
         kernel::product(&shape, self.arch.platform, grfs)

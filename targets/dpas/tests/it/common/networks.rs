@@ -279,7 +279,7 @@ impl Net {
             true => values[values.len() - 1],
             false => self.random.pick(values),
         };
-        let y = match self.random.below(20) {
+        let y = match self.random.below(21) {
             0..9 => self.product(x)?,
             9..12 => self.pool(x)?,
             12..15 => {
@@ -294,6 +294,13 @@ impl Net {
             }
             17 => return self.node(Op::Identity, &[x]),
             18 => x,
+            19 => {
+                let (name, number) = (self.name("s"), self.random.pick(&[0.5, 0.3, 8.0, 3.0]));
+                let number = Tensor::from_vec(&[], vec![number as f32]).unwrap();
+                let number = self.graph.add_constant(&name, number).unwrap();
+                let op = self.random.pick(&[Binary::Mul, Binary::Div]);
+                self.node(Op::Binary(op), &[x, number])?
+            }
             _ => self.clipped(x)?,
         };
         let is_max = matches!(

@@ -5,8 +5,6 @@ use super::{Registers, STEP, Shape};
 use crate::compile::kernel::blocks::Source;
 use crate::compile::kernel::{Kernel, Offset};
 
-/// Rows of the second operand that a step multiplies, where they are those of B: halves of dwords.
-const ROWS: usize = STEP / 2;
 /// Elements of a lane that a message loads.
 const VECTOR: usize = 4;
 
@@ -29,19 +27,30 @@ pub(super) struct Second {
 impl Second {
     /// Takes the registers that a kernel needs.
     pub(super) fn take(k: &mut Kernel, shape: &Shape) -> Second {
-        let (columns, across) = (shape.tile.columns, shape.b == Source::Across);
-        if shape.b == Source::Constants {
-            return Second::default();
-        }
+        let (lanes, columns) = (k.lanes(), shape.tile.columns);
+        // Registers of offsets, of addresses, and of rows and what a row takes.
+        let [offsets, addresses, rows, each] = match shape.b {
+            Source::Constants => return Second::default(),
+            Source::Across => [1, 2 * columns, 0, 0],
+            Source::Rows(size) => {
+                let vectors = STEP / size / lanes;
+                [vectors, 2 * vectors, STEP / size, Second::each(k, columns, size)]
+            }
+        };
         Second {
-            offsets: k.take(2),
-            addresses: k.take(if across { 2 * columns } else { 4 }),
+            offsets: k.take(offsets),
+            addresses: k.take(addresses),
             zero: k.take(2),
-            rows: k.take(if across { 0 } else { ROWS }),
-            loaded: k.take(if across { 0 } else { ROWS * columns.div_ceil(2) }),
+            rows: k.take(rows),
+            loaded: k.take(rows * each),
             base: k.take(1),
             table: k.take(1),
         }
+    }
+
+    /// Registers of a row of so many blocks of columns.
+    fn each(k: &Kernel, columns: usize, size: usize) -> usize {
+        (columns * k.lanes() * size).div_ceil(k.platform.grf_bytes() as usize)
     }
 
     /// Finds the rows of the thread; the table is that of its run.
@@ -57,10 +66,12 @@ impl Second {
         k.copy_pointer(self.base, (1, 2));
         k.line(format_args!("mov ({lanes}|M0) r{}.0<1>:ud 0:ud", self.zero));
         // Columns before those of the thread are rows of the table, or elements of rows.
-        let unit = if shape.b == Source::Across { 4 } else { 2 };
+        let (unit, moved) = match shape.b {
+            Source::Rows(size) => (size, self.base),
+            Source::Across | Source::Constants => (4, self.table),
+        };
         let bytes = columns * lanes * unit;
         k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {bytes}:d"));
-        let moved = if shape.b == Source::Across { self.table } else { self.base };
         k.advance(moved, 1, Offset::Scalar { register: s, at: 3 });
         if shape.b != Source::Across {
             return;
@@ -83,7 +94,7 @@ impl Second {
         match shape.b {
             Source::Constants => {}
             Source::Across => self.load_across(k, shape, registers),
-            Source::Rows(_) => self.load_rows(k, shape, registers),
+            Source::Rows(size) => self.load_rows(k, (shape, size), registers),
         }
     }
 
@@ -99,28 +110,33 @@ impl Second {
         }
     }
 
-    /// Rows are loaded one by one; two of them are the halves of dwords.
-    fn load_rows(self, k: &mut Kernel, shape: &Shape, registers: &Registers) {
-        let (lanes, columns) = (k.lanes(), shape.tile.columns);
-        k.load_block(self.offsets, 4 * ROWS, self.table);
-        k.advance(self.table, 1, Offset::Bytes(4 * ROWS as i64));
-        for place in 0..ROWS / lanes {
+    /// Rows are loaded one by one; those of a dword of B are interleaved.
+    fn load_rows(self, k: &mut Kernel, (shape, size): (&Shape, usize), registers: &Registers) {
+        let (lanes, columns, rows) = (k.lanes(), shape.tile.columns, STEP / size);
+        k.load_block(self.offsets, 4 * rows, self.table);
+        k.advance(self.table, 1, Offset::Bytes(4 * rows as i64));
+        for place in 0..rows / lanes {
             self.lanes(k, place, place * lanes);
         }
-        let each = columns.div_ceil(2);
-        for row in 0..ROWS {
+        let each = Second::each(k, columns, size);
+        for row in 0..rows {
             let address = self.rows + row;
             // A pair of dwords for every row.
             let (from, at) = (self.addresses + 2 * row / lanes, 2 * row % lanes);
             k.line(format_args!("mov (2|M0) r{address}.0<1>:ud r{from}.{at}<1;1,0>:ud"));
-            k.load_block(self.loaded + row * each, columns * lanes * 2, address);
+            k.load_block(self.loaded + row * each, columns * lanes * size, address);
         }
-        for (column, row) in (0..columns).flat_map(|column| (0..ROWS).map(move |row| (column, row)))
+        let (share, kind) = (4 / size, if size == 1 { "ub" } else { "uw" });
+        let beside = k.platform.grf_bytes() as usize / lanes / size;
+        for (column, row) in (0..columns).flat_map(|column| (0..rows).map(move |row| (column, row)))
         {
-            let to = registers.b + 8 * column + row / 2;
-            let from = self.loaded + row * each + column / 2;
-            let at = column % 2 * lanes;
-            k.line(format_args!("mov ({lanes}|M0) r{to}.{}<2>:uw r{from}.{at}<1;1,0>:uw", row % 2));
+            let to = registers.b + 8 * column + row / share;
+            let from = self.loaded + row * each + column / beside;
+            let at = column % beside * lanes;
+            k.line(format_args!(
+                "mov ({lanes}|M0) r{to}.{}<{share}>:{kind} r{from}.{at}<1;1,0>:{kind}",
+                row % share
+            ));
         }
     }
 }

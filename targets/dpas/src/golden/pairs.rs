@@ -1,28 +1,23 @@
-//! Matrix products of two values.
+//! Batches of matrix products of two values.
 
-use super::products::Product;
-use crate::golden::misfit;
-use crate::golden::numbers::Float;
-use crate::golden::numerics::Adding;
+use super::misfit;
 use quincunx_diag::Result;
 use quincunx_tensor::{View, broadcast_shapes};
 
 /// A product of two values, for every matrix of a batch.
-pub(super) struct Joined {
-    x: Float,
-    adding: Adding,
+pub(super) struct Pairs {
     /// For every matrix of the result, that of the first operand and that of the second one.
-    pairs: Vec<[usize; 2]>,
+    matrices: Vec<[usize; 2]>,
     /// Rows of the first operand, and columns; columns of the second one.
-    extents: [usize; 3],
+    pub(super) extents: [usize; 3],
 }
 
-impl Joined {
+impl Pairs {
     /// The product of values of these shapes.
     ///
     /// # Errors
     /// `Q6190` for values without elements, vectors, and shapes that do not fit.
-    pub(super) fn new([a, b]: [&[usize]; 2], x: Float, adding: Adding) -> Result<Joined> {
+    pub(super) fn new([a, b]: [&[usize]; 2]) -> Result<Pairs> {
         let wrong = || misfit("a product of two values has no elements or is one of vectors");
         let ([a_batch @ .., rows, depth], [b_batch @ .., other, columns]) = (a, b) else {
             return Err(wrong());
@@ -37,20 +32,24 @@ impl Joined {
             Some(View::new(&own, batch).broadcast(&all)?.to_vec())
         };
         let [a_numbers, b_numbers] = [a_batch, b_batch].map(numbers);
-        let pairs = a_numbers.ok_or_else(wrong)?.into_iter().zip(b_numbers.ok_or_else(wrong)?);
-        let pairs = pairs.map(|(a, b)| [a, b]).collect();
-        Ok(Joined { x, adding, pairs, extents: [*rows, *depth, *columns] })
+        let both = a_numbers.ok_or_else(wrong)?.into_iter().zip(b_numbers.ok_or_else(wrong)?);
+        let matrices = both.map(|(a, b)| [a, b]).collect();
+        Ok(Pairs { matrices, extents: [*rows, *depth, *columns] })
     }
 
-    /// The sums, in the order of the result.
-    pub(super) fn apply(&self, a: &[f32], b: &[f32]) -> Vec<f32> {
+    /// What becomes of all pairs of a matrix of rows and one of columns, in the order of the result. The
+    /// columns of a matrix lie one after the other.
+    pub(super) fn each<T: Copy, R>(
+        &self,
+        [a, b]: [&[T]; 2],
+        of: impl Fn(&[T], Vec<T>) -> Vec<R>,
+    ) -> Vec<R> {
         let [rows, depth, columns] = self.extents;
         let product = |&[at_a, at_b]: &[usize; 2]| {
             let matrix = &b[at_b * depth * columns..][..depth * columns];
-            let weights = View::new(matrix, &[depth, columns]).permute(&[1, 0]).to_vec();
-            let product = Product::of_matrix(weights, [depth, columns], self.x, self.adding);
-            product.apply(&a[at_a * rows * depth..][..rows * depth])
+            let matrix = View::new(matrix, &[depth, columns]).permute(&[1, 0]).to_vec();
+            of(&a[at_a * rows * depth..][..rows * depth], matrix)
         };
-        self.pairs.iter().flat_map(product).collect()
+        self.matrices.iter().flat_map(product).collect()
     }
 }
