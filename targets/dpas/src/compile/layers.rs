@@ -465,7 +465,9 @@ impl Walk<'_> {
                         return View::Second;
                     }
                     Op::MatMul | Op::Gemm(_) | Op::Transpose { .. } => is_matrix = true,
-                    op if is_each(op) || matches!(op, Op::Identity | Op::Softmax(_)) => {
+                    op if is_each(op)
+                        || matches!(op, Op::Identity | Op::Softmax(_) | Op::Reshape { .. }) =>
+                    {
                         values.extend(seen.insert(reader).then_some(node.output));
                     }
                     _ => {}

@@ -3,9 +3,9 @@
 //!
 //! A sum is `acc`, a whole number; its code is `round(acc * scale + bias)`, ties to even, kept
 //! between two ends. In f32 this is `round(acc * high + bias)`, in which a sum near a tie can fall
-//! on its wrong side. The longer steps round to an even code first, look at what that left, `acc * high
-//! - code + acc * low + bias`, whose leading digits cancel, and add that, rounded too: what is halfway
-//! then comes to the even code.
+//! on its wrong side. The longer steps round to an even code first, look at what that left, which is
+//! `acc * high - code + acc * low + bias`, whose leading digits cancel, and add that, rounded too: what
+//! is halfway then comes to the even code.
 //!
 //! Both are monotone up to what they can be wrong by, which is less than the distance of two sums.
 //! So they are right everywhere when they are right at the sums next to every tie.

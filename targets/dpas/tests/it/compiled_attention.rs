@@ -219,3 +219,56 @@ fn swapped(net: &mut Net, x: ValueId) -> ValueId {
     order.swap(rank - 2, rank - 1);
     transposed(net, x, &order)
 }
+
+/// What has no kernel has a reason.
+#[test]
+fn other_products_are_the_hosts() {
+    let arch = crate::common::arch(Platform::Xe2);
+    let options = options(&TARGET, &[("precision", "bf16")]);
+    let input = |net: &mut Net, name: &str, shape: &[usize]| {
+        net.graph.add_input(name, DType::F32, shape, &[]).unwrap()
+    };
+    let expect = |net: Net, reason: &str| {
+        let found = refusals(&net.graph, &arch, &options);
+        assert_eq!(found[0], reason, "{}", net.graph);
+    };
+    let mut net = Net::new(0);
+    let [a, b] = [input(&mut net, "a", &[4, 20]), input(&mut net, "b", &[5, 20])];
+    let b = swapped(&mut net, b);
+    net.node(Op::MatMul, &[a, b]).unwrap();
+    expect(net, "MatMul: its sums are no multiple of 32 bytes of an operand long");
+    let mut net = Net::new(0);
+    let [a, b] = [input(&mut net, "a", &[4, 20]), input(&mut net, "b", &[20])];
+    net.node(Op::MatMul, &[a, b]).unwrap();
+    expect(net, "MatMul: one of its operands is a vector");
+    let mut net = Net::new(0);
+    let [a, b] = [input(&mut net, "a", &[4, 32]), input(&mut net, "b", &[4, 5])];
+    let a = swapped(&mut net, a);
+    net.node(Op::MatMul, &[a, b]).unwrap();
+    expect(net, "MatMul: its rows or columns are not next to each other in memory");
+    let mut net = Net::new(0);
+    let [a, b] = [input(&mut net, "a", &[2, 4, 32]), input(&mut net, "b", &[2, 5, 12])];
+    let b = reshaped(&mut net, b, &[2, 5, 3, 4]);
+    let b = transposed(&mut net, b, &[0, 2, 1, 3]);
+    let a = reshaped(&mut net, a, &[2, 1, 4, 32]);
+    let b = swapped(&mut net, b);
+    let weights = net.reals(&[32, 4], 0.3);
+    let a = net.node(Op::MatMul, &[a, weights]).unwrap();
+    net.node(Op::MatMul, &[a, b]).unwrap();
+    expect(net, "MatMul: its sums are no multiple of 32 bytes of an operand long");
+    let mut net = Net::new(0);
+    let a = input(&mut net, "a", &[2, 4, 5, 6]);
+    let pool = net.node(Op::GlobalAveragePool, &[a]).unwrap();
+    transposed(&mut net, pool, &[0, 2, 3, 1]);
+    expect(net, "Transpose: it changes the order of elements in memory");
+    let mut net = Net::new(0);
+    let a = input(&mut net, "a", &[2, 4, 5]);
+    let weights = net.reals(&[5, 8], 0.3);
+    let a = net.node(Op::MatMul, &[a, weights]).unwrap();
+    net.node(Op::Softmax(Softmax { axis: 1, log: false }), &[a]).unwrap();
+    expect(net, "Softmax: its axis is not innermost in memory");
+    let mut net = Net::new(0);
+    let a = input(&mut net, "a", &[2, 4]);
+    net.node(Op::Softmax(Softmax { axis: 1, log: true }), &[a]).unwrap();
+    expect(net, "LogSoftmax: LogSoftmax has no kernel");
+}
