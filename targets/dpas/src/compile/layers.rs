@@ -665,7 +665,7 @@ impl Walk<'_> {
         let frame = self.grown(frame, &form, &result);
         let mut product = weights::product(self.graph, node, tail.bias, &form, &frame)?;
         if let Some(factor) = tail.factor {
-            product.factor *= factor.real();
+            product.times(factor.real());
             for sum in &mut product.sums {
                 factor.scale(sum)?;
             }

@@ -6,7 +6,7 @@ mod plan;
 mod runs;
 
 use super::kernel::blocks::{Matrix, Shape as BlocksShape, Source};
-use super::kernel::end::{FloatSum, Sum};
+use super::kernel::end::{FloatSum, Scaling, Sum};
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::softmax;
@@ -436,14 +436,24 @@ impl<'a> Work<'a> {
         Ok(match self.output.0.numbers {
             Numbers::Sums => Ending { end: End::Sums, factors: Vec::new() },
             Numbers::Floats(element) => {
-                let factor = Factors { high: product.factor, ..Factors::default() };
+                let of = |list: &[f32], at: usize| list.get(at).copied().unwrap_or(0.0);
+                let factors = |at: usize| Factors {
+                    high: of(&product.factors, at),
+                    low: 0.0,
+                    bias: of(&product.biases, at),
+                };
+                let scaling = match (product.factors.is_empty(), product.biases.is_empty()) {
+                    (true, _) => Scaling::None,
+                    (false, true) => Scaling::Factors,
+                    (false, false) => Scaling::Biases,
+                };
                 let sum = self.layer.added.map(|added| FloatSum {
                     ends: added.clip.map(|end| end as f32),
                     is_second: added.is_second,
                 });
                 Ending {
-                    end: End::Floats(product.factor != 1.0, sum, self.leave_floats(element)),
-                    factors: vec![factor; product.outputs],
+                    end: End::Floats(scaling, sum, self.leave_floats(element)),
+                    factors: (0..product.outputs).map(factors).collect(),
                 }
             }
             Numbers::Codes(codes) => {

@@ -5,7 +5,7 @@
 
 use super::layers::{Codes, Form, Frame, Numbers, Reason};
 use crate::program::Element;
-use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Scalar, Value, ValueId};
+use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Quantiser, Scalar, Value, ValueId};
 use quincunx_num::{Bf16, Dyadic, F16, FloatOverflow};
 
 /// What a layer multiplies with.
@@ -26,8 +26,21 @@ pub(super) struct Product {
     pub(super) addends: Vec<i32>,
     /// What whole sums of every output channel mean; none of floats.
     pub(super) sums: Vec<Sum>,
-    /// A factor of sums of floats.
-    pub(super) factor: f32,
+    /// Factors of sums of floats, for every output channel; none without.
+    pub(super) factors: Vec<f32>,
+    /// What is added to sums of floats behind their factors, for every output channel; none without.
+    pub(super) biases: Vec<f32>,
+}
+
+impl Product {
+    /// Multiplies sums of floats.
+    pub(super) fn times(&mut self, factor: f32) {
+        match self.factors.is_empty() {
+            true => self.factors = vec![factor; self.outputs],
+            false => self.factors.iter_mut().for_each(|own| *own *= factor),
+        }
+        self.biases.iter_mut().for_each(|bias| *bias *= factor);
+    }
 }
 
 /// What the sum of an output channel means: `(sum - whole) * scale + bias`.
@@ -87,7 +100,8 @@ pub(super) fn product(
         weight_bits: 8,
         addends: vec![0; channels],
         sums,
-        factor: 1.0 / divisor as f32,
+        factors: if divisor == 1 { Vec::new() } else { vec![1.0 / divisor as f32; channels] },
+        biases: Vec::new(),
     };
     match form.numbers {
         Numbers::Floats(element) => Ok(product(float_bits(1.0, element), Vec::new())),
@@ -145,6 +159,22 @@ impl<'g> Operand<'g> {
         Ok(Operand { value, axis, groups, outputs, inputs, area })
     }
 
+    /// Zeros and scales of all output channels, if each has one grid.
+    fn grids(&self, quantiser: &Quantiser) -> Option<(Vec<i64>, Vec<f64>)> {
+        let shape = &self.value.shape;
+        let zeros = per_channel(&quantiser.zero, shape, self.axis)?;
+        Some((zeros, per_channel(&quantiser.scale, shape, self.axis)?))
+    }
+
+    /// Scales of all output channels, of codes of at most 8 bits that have one grid each.
+    fn scales(&self) -> Option<Vec<f64>> {
+        let quantiser = self.value.constant.as_ref()?.quantiser.as_ref()?;
+        let is_small = quantiser.width.values().iter().all(|&width| width <= 8);
+        let (_, scales) = self.grids(quantiser).filter(|_| is_small)?;
+        let are_normal = scales.iter().all(|&scale| (scale as f32).is_normal());
+        are_normal.then_some(scales)
+    }
+
     /// The places of the weights of all output channels, one after the other: of every position of
     /// the window the input channels. Positions are innermost in the graph, but for the rows of a
     /// matrix.
@@ -174,22 +204,7 @@ fn of_weights(
     let Operand { value, axis, groups, outputs, inputs, .. } = operand;
     let biases = biases(graph, node, bias, outputs)?;
     if let Numbers::Floats(element) = form.numbers {
-        let reals = reals(value).ok_or("its weights are not finite")?;
-        let real = |[code, step]: [f64; 2]| code * step;
-        let weights = operand.places().map(|(_, at)| float_bits(real(reals[at]), element));
-        let weights = weights.collect();
-        let addends = biases.iter().map(|&bias| (real(bias) as f32).to_bits() as i32).collect();
-        let sums = Vec::new();
-        return Ok(Product {
-            groups,
-            inputs,
-            outputs,
-            weights,
-            weight_bits: 8,
-            addends,
-            sums,
-            factor: 1.0,
-        });
+        return of_floats(&operand, &biases, element);
     }
     let Some((constant, quantiser)) =
         value.constant.as_ref().and_then(|constant| Some((constant, constant.quantiser.as_ref()?)))
@@ -199,11 +214,9 @@ fn of_weights(
     if per_channel(&quantiser.width, &value.shape, axis).is_none_or(|w| w.iter().any(|&w| w > 8)) {
         return Err("its weights have codes of more than 8 bits".to_owned());
     }
-    let zeros = per_channel(&quantiser.zero, &value.shape, axis);
-    let scales = per_channel(&quantiser.scale, &value.shape, axis);
-    let (Some(zeros), Some(scales)) = (zeros, scales) else {
-        return Err("the grid of its weights differs within an output channel".to_owned());
-    };
+    let (zeros, scales) = operand
+        .grids(quantiser)
+        .ok_or("the grid of its weights differs within an output channel")?;
     let numbers = constant.tensor.to_i64().ok_or("its weights are no codes")?;
     let code = |(channel, at): (usize, usize)| i8::try_from(numbers[at] - zeros[channel]);
     let weights = operand.places().map(|place| code(place).map(|code| code as u8 as u32));
@@ -219,8 +232,31 @@ fn of_weights(
     };
     let sums = scales.iter().zip(&biases).map(sum).collect::<Reason<Vec<Sum>>>()?;
     let addends = sums.iter().map(|sum| sum.whole).collect();
-    Product { groups, inputs, outputs, weights, weight_bits: 8, addends, sums, factor: 1.0 }
+    let (factors, biases) = (Vec::new(), Vec::new());
+    Product { groups, inputs, outputs, weights, weight_bits: 8, addends, sums, factors, biases }
         .with_zero(input)
+}
+
+/// Weights as floats: codes of at most 8 bits are whole numbers, with the scales as factors.
+fn of_floats(operand: &Operand<'_>, biases: &[[f64; 2]], element: Element) -> Reason<Product> {
+    let &Operand { value, groups, outputs, inputs, .. } = operand;
+    let real = |[code, step]: [f64; 2]| code * step;
+    let mut reals = reals(value).ok_or("its weights are not finite")?;
+    let scales = operand.scales();
+    if scales.is_some() {
+        reals.iter_mut().for_each(|[_, step]| *step = 1.0);
+    }
+    let weights = operand.places().map(|(_, at)| float_bits(real(reals[at]), element)).collect();
+    let biases: Vec<f32> = biases.iter().map(|&bias| real(bias) as f32).collect();
+    let has_bias = biases.iter().any(|&bias| bias != 0.0);
+    let (addends, biases) = match scales {
+        Some(_) => (vec![0.0; outputs], if has_bias { biases } else { Vec::new() }),
+        None => (biases, Vec::new()),
+    };
+    let factors = scales.unwrap_or_default().into_iter().map(|scale| scale as f32).collect();
+    let addends = addends.into_iter().map(|addend: f32| addend.to_bits() as i32).collect();
+    let sums = Vec::new();
+    Ok(Product { groups, inputs, outputs, weights, weight_bits: 8, addends, sums, factors, biases })
 }
 
 /// The value of a parameter for every output channel; `None` when it varies otherwise.

@@ -32,7 +32,7 @@ pub(in crate::golden) struct Layer {
 }
 
 enum Operation {
-    Product(Product),
+    Product(Box<Product>),
     /// Of two values.
     Joined(Pairs, Adding),
     Pool(Pooling),
@@ -58,7 +58,7 @@ impl Layer {
         let [first, rest @ ..] = nodes else { return Err(misfit("a layer has no nodes")) };
         let shape = |id: ValueId| &graph[id].shape[..];
         let input = first.input(0).map(shape).unwrap_or_default();
-        let (operation, rest) = match &first.op {
+        let (mut operation, rest) = match &first.op {
             Op::Binary(Binary::Add) => {
                 check_sum(graph, first)?;
                 (Operation::Sum, rest)
@@ -70,7 +70,7 @@ impl Layer {
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
                 let sum = bias_sum(graph, rest);
                 let product = Product::new(graph, first, sum, x, held)?;
-                (Operation::Product(product), &rest[usize::from(sum.is_some())..])
+                (Operation::Product(Box::new(product)), &rest[usize::from(sum.is_some())..])
             }
             Op::Softmax(softmax) => {
                 (Operation::Softmax(Softmax::new(softmax, input, lanes)?), rest)
@@ -83,6 +83,13 @@ impl Layer {
         let is_factor = |node: &&Node| Some(factor(graph, node)?.real());
         let factor = rest.first().and_then(is_factor);
         let tail = Tail::new(&rest[usize::from(factor.is_some())..])?;
+        let factor = match (&mut operation, factor) {
+            // Products of codes have a factor already.
+            (Operation::Product(product), Some(factor)) => {
+                Some(factor).filter(|&factor| !product.times(factor))
+            }
+            (_, factor) => factor,
+        };
         if tail.grid.is_some() {
             return Err(misfit("a layer of floats ends with a quantiser"));
         }

@@ -124,17 +124,19 @@ fn dot(a: &[i16], b: &[i16]) -> i64 {
 }
 
 /// Constant weights.
-struct Weights {
+pub(super) struct Weights {
     /// Codes minus their zero points, those of an output one after the other.
-    codes: Vec<i16>,
+    pub(super) codes: Vec<i16>,
     /// Distance between two codes, for every output.
-    scales: Vec<f64>,
+    pub(super) scales: Vec<f64>,
     /// Weights of an output; at least 1.
     depth: usize,
 }
 
 impl Weights {
-    fn new(value: &Value, matrix: &Matrix) -> Result<Weights> {
+    /// # Errors
+    /// `Q6190` for weights that are no codes of 8 bits with one grid for an output.
+    pub(super) fn new(value: &Value, matrix: &Matrix) -> Result<Weights> {
         let wrong = |what: &str| misfit(format!("the weights {:?} {what}", value.name));
         let constant = value.constant.as_ref().ok_or_else(|| wrong("are computed"))?;
         let quantiser = constant.quantiser.as_ref().ok_or_else(|| wrong("are no codes"))?;

@@ -79,11 +79,18 @@ impl Net {
     }
 
     fn numerics(&self) -> Numerics {
-        let layers = self.layers.iter().map(|nodes| match self.stored(nodes) {
-            Some(stored) => serde_json::json!({ "nodes": nodes, "stored": stored }),
-            None => serde_json::json!({ "nodes": nodes }),
-        });
-        let layers = layers.collect::<Vec<_>>();
+        let layer = |nodes: &Vec<String>| {
+            let mut layer = serde_json::json!({ "nodes": nodes });
+            if let Some(stored) = self.stored(nodes) {
+                layer["stored"] = stored.into();
+            }
+            let first = nodes.first().and_then(|name| self.graph.node_named(name));
+            if first.is_some_and(|id| matches!(self.graph[id].op, Op::Softmax(_))) {
+                layer["lanes"] = 2.into();
+            }
+            layer
+        };
+        let layers = self.layers.iter().map(layer).collect::<Vec<_>>();
         let precision = self.floats.map_or("int8", |[precision, _]| precision);
         Numerics(serde_json::json!({ "layers": layers, "precision": precision }))
     }

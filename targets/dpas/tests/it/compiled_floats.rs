@@ -20,6 +20,15 @@ fn is_refused(graph: &Graph, arch: &DpasArch, options: &Options) -> bool {
     claims.iter().any(|claim| matches!(claim, Claim::Host(_)))
 }
 
+/// Weights whose outputs are on an axis: floats, or codes with a scale for every output or for all.
+fn weights(net: &mut Net, shape: &[usize], axis: usize) -> ValueId {
+    if net.random.chance(60) {
+        return net.reals(shape, 0.5);
+    }
+    let of = net.weight_grid(shape, axis);
+    net.weights(shape, of)
+}
+
 /// A product with constant weights.
 fn product(net: &mut Net, x: ValueId) -> Option<ValueId> {
     let shape = net.shape(x);
@@ -32,7 +41,7 @@ fn product(net: &mut Net, x: ValueId) -> Option<ValueId> {
                 return None;
             }
             let w = [&[outputs, channels / groups], &window.kernel[..]].concat();
-            let mut inputs = vec![x, net.reals(&w, 0.5)];
+            let mut inputs = vec![x, weights(net, &w, 0)];
             if net.random.coin() {
                 inputs.push(net.reals(&[outputs], 1.0));
             }
@@ -42,11 +51,12 @@ fn product(net: &mut Net, x: ValueId) -> Option<ValueId> {
             let gemm =
                 Gemm { alpha: 1.0, beta: 1.0, transpose_a: false, transpose_b: net.random.coin() };
             let w = if gemm.transpose_b { [outputs, depth] } else { [depth, outputs] };
-            let inputs = [x, net.reals(&w, 0.5), net.reals(&[outputs], 1.0)];
+            let axis = usize::from(!gemm.transpose_b);
+            let inputs = [x, weights(net, &w, axis), net.reals(&[outputs], 1.0)];
             net.node(Op::Gemm(gemm), &inputs)
         }
         [.., depth] => {
-            let w = net.reals(&[depth, outputs], 0.5);
+            let w = weights(net, &[depth, outputs], 1);
             net.node(Op::MatMul, &[x, w])
         }
         [] => None,

@@ -12,8 +12,19 @@ pub(in super::super) enum End {
     Sums,
     /// As codes; those of the product may be added to others before.
     Codes(Steps, Option<Sum>, Leave),
-    /// As floats, multiplied by the first factor if asked for; others may be added before.
-    Floats(bool, Option<FloatSum>, LeaveFloats),
+    /// As floats; others may be added before.
+    Floats(Scaling, Option<FloatSum>, LeaveFloats),
+}
+
+/// What sums of floats are multiplied with before all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Scaling {
+    /// Nothing.
+    None,
+    /// The first factor.
+    Factors,
+    /// It, and the bias is added with the same rounding.
+    Biases,
 }
 
 /// The sum of a product's codes and those of another value, whose packed rows lie where the result's
@@ -65,7 +76,9 @@ impl End {
         match self {
             End::Sums => [false; 3],
             End::Codes(steps, ..) => [true, steps == Steps::Corrected, true],
-            End::Floats(is_scaled, ..) => [is_scaled, false, false],
+            End::Floats(scaling, ..) => {
+                [scaling != Scaling::None, false, scaling == Scaling::Biases]
+            }
         }
     }
 
@@ -185,13 +198,17 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
                 k.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{bytes} r{x}.0<1;1,0>:f"));
             }
         }
-        End::Floats(is_scaled, sum, leave) => {
-            if is_scaled {
-                for (column, row) in pairs(columns, sums.rows()) {
-                    let (x, factor) = (sums.at(column, row), factor(0, column));
-                    k.line(format_args!(
-                        "mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f r{factor}.0<1;1,0>:f"
-                    ));
+        End::Floats(scaling, sum, leave) => {
+            for (column, row) in pairs(columns, sums.rows()) {
+                let (x, high, bias) = (sums.at(column, row), factor(0, column), factor(2, column));
+                match scaling {
+                    Scaling::None => {}
+                    Scaling::Factors => k.line(format_args!(
+                        "mul ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:f r{high}.0<1;1,0>:f"
+                    )),
+                    Scaling::Biases => k.line(format_args!(
+                        "mad ({n}|M0) r{x}.0<1>:f r{bias}.0<1;0>:f r{x}.0<1;0>:f r{high}.0<1>:f"
+                    )),
                 }
             }
             if let Some(sum) = sum {

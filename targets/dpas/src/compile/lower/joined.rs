@@ -3,6 +3,7 @@
 use super::{Candidate, Choice, Constants, Form, Matrix, UNPROVED, Work, padded, unsupported};
 use crate::compile::axes::Spot;
 use crate::compile::kernel::blocks::{JOINED_RUN, Shape, Source};
+use crate::compile::kernel::end::Scaling;
 use crate::compile::kernel::product::{STEP, Shape as RowsShape};
 use crate::compile::kernel::zeros::{ONES, Zeros};
 use crate::compile::kernel::{self, End, Map, Tile, Unit, Written};
@@ -82,7 +83,8 @@ impl Work<'_> {
     /// How sums leave, with the factors of all columns.
     fn joined_ending(&self, joined: &Joined) -> Result<(End, Factors)> {
         if let Numbers::Floats(element) = self.output.0.numbers {
-            let end = End::Floats(joined.factor != 1.0, None, self.leave_floats(element));
+            let scaling = if joined.factor == 1.0 { Scaling::None } else { Scaling::Factors };
+            let end = End::Floats(scaling, None, self.leave_floats(element));
             return Ok((end, Factors { high: joined.factor, ..Factors::default() }));
         }
         let codes = |form: &Form| form.codes().map_err(unsupported);

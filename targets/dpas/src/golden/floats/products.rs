@@ -5,9 +5,10 @@ use crate::golden::numbers::Float;
 use crate::golden::numerics::{Adding, Held};
 use crate::golden::operands::{Operands, Windows};
 use crate::golden::pools::place;
+use crate::golden::products::Weights;
 use quincunx_diag::Result;
-use quincunx_graph::{Graph, Node, Value};
-use quincunx_tensor::{DType, View};
+use quincunx_graph::{Graph, Node, Scalar, Value};
+use quincunx_tensor::View;
 
 /// Positions whose sums are computed side by side; the order of every sum stays.
 const LANES: usize = 16;
@@ -28,16 +29,24 @@ pub(super) struct Product {
     order: Option<Vec<usize>>,
     /// What the sum of every output begins with.
     biases: Vec<f32>,
+    /// Of weights that are codes.
+    scales: Option<Scales>,
     adding: Adding,
     /// Consecutive weights of an output at one position.
     run: usize,
+}
+
+/// What sums of every output are multiplied with, and what is added then with the same rounding.
+struct Scales {
+    factors: Vec<f32>,
+    biases: Option<Vec<f32>>,
 }
 
 impl Product {
     /// The product that a node is, with the bias that a sum behind it adds, if there is one.
     ///
     /// # Errors
-    /// `Q6190` for weights and biases that are no f32 constants or do not fit, and for attributes
+    /// `Q6190` for weights and biases that are no constants or do not fit, and for attributes
     /// that the machine does not have.
     pub(super) fn new(
         graph: &Graph,
@@ -46,16 +55,35 @@ impl Product {
         x: Float,
         Held { adding, channels, .. }: Held,
     ) -> Result<Product> {
-        let Operands { windows, alpha, weights, matrix, bias } = Operands::new(graph, node, sum)?;
+        let operands = Operands::new(graph, node, sum)?;
+        let Operands { windows, alpha, weights: weights_value, matrix, bias } = operands;
         if alpha != 1.0 {
             return Err(misfit(format!("a product of floats has the factor {alpha}")));
         }
-        let biases = match bias {
-            Some(bias) => bias.per_output(&floats(bias.value)?)?,
+        let mut biases = match bias {
+            Some(bias) => {
+                let reals = reals(bias.value)?.into_iter().map(|real| real as f32);
+                bias.per_output(&reals.collect::<Vec<f32>>())?
+            }
             None => vec![0.0; matrix.outputs],
         };
-        let weights = floats(weights)?.into_iter().map(|weight| x.factor(x.round(weight.into())));
-        let mut weights = matrix.by_output(weights.collect());
+        let (mut weights, mut scales) = (Vec::new(), None);
+        match Weights::new(weights_value, &matrix) {
+            Ok(codes) => {
+                weights.extend(codes.codes.into_iter().map(f32::from));
+                let behind = biases.iter().any(|&bias| bias != 0.0).then(|| biases.clone());
+                scales = Some(Scales {
+                    factors: codes.scales.iter().map(|&scale| scale as f32).collect(),
+                    biases: behind,
+                });
+                biases.fill(0.0);
+            }
+            Err(_) => {
+                let rounded =
+                    reals(weights_value)?.into_iter().map(|weight| x.factor(x.round(weight)));
+                weights.extend(matrix.by_output(rounded.collect()));
+            }
+        }
         let depth = matrix.depth;
         let mut run = depth;
         if let Some(windows) = &windows {
@@ -75,7 +103,8 @@ impl Product {
             let places: Vec<usize> = (0..depth).collect();
             order = Some(View::new(&places, &shape[1..]).permute(&[1, 0]).to_vec());
         }
-        Ok(Product { x, windows, weights, depth, order, biases, adding, run: run.max(1) })
+        let run = run.max(1);
+        Ok(Product { x, windows, weights, depth, order, biases, scales, adding, run })
     }
 
     /// The product of rows with a matrix of this depth and so many outputs, those of an output one
@@ -88,7 +117,25 @@ impl Product {
     ) -> Product {
         let weights = weights.into_iter().map(|weight| x.factor(weight)).collect();
         let biases = vec![0.0; outputs];
-        Product { x, windows: None, weights, depth, order: None, biases, adding, run: depth }
+        Product {
+            x,
+            windows: None,
+            weights,
+            depth,
+            order: None,
+            biases,
+            scales: None,
+            adding,
+            run: depth,
+        }
+    }
+
+    /// Multiplies results, if their weights are codes.
+    pub(super) fn times(&mut self, factor: f32) -> bool {
+        let Some(Scales { factors, biases }) = &mut self.scales else { return false };
+        let all = factors.iter_mut().chain(biases.iter_mut().flatten());
+        all.for_each(|own| *own *= factor);
+        true
     }
 
     /// The sums, in the order of the result.
@@ -157,14 +204,23 @@ impl Product {
             for (patches, weights) in patches.chunks(self.run).zip(weights.chunks(self.run)) {
                 self.otherwise(&mut sums, patches, weights);
             }
-            return sums;
+            return self.scaled(output, sums);
         }
         for (numbers, weight) in patches.iter().zip(weights) {
             for (sum, number) in sums.iter_mut().zip(numbers) {
                 *sum += number * weight;
             }
         }
-        sums
+        self.scaled(output, sums)
+    }
+
+    fn scaled(&self, output: usize, sums: Lanes) -> Lanes {
+        let Some(Scales { factors, biases }) = &self.scales else { return sums };
+        let factor = factors[output];
+        match biases {
+            None => sums.map(|sum| sum * factor),
+            Some(biases) => sums.map(|sum| sum.mul_add(factor, biases[output])),
+        }
     }
 
     /// Adds the products of one position in another way.
@@ -198,15 +254,18 @@ impl Product {
     }
 }
 
-/// The numbers of a constant of f32.
+/// The numbers of a constant, whatever it is held as.
 ///
 /// # Errors
-/// `Q6190` for another value.
-fn floats(value: &Value) -> Result<Vec<f32>> {
-    let plain = value.constant.as_ref().filter(|constant| constant.quantiser.is_none());
-    let tensor = plain.map(|constant| &constant.tensor);
-    match tensor.filter(|tensor| tensor.dtype() == DType::F32) {
-        Some(tensor) => Ok(tensor.values::<f32>()?.into_owned()),
-        None => Err(misfit(format!("{:?} is no constant of f32", value.name))),
-    }
+/// `Q6190` for a value of several shapes.
+fn reals(value: &Value) -> Result<Vec<f64>> {
+    let Some(constant) = &value.constant else {
+        return Err(misfit(format!("{:?} is computed", value.name)));
+    };
+    let numbers = constant.tensor.to_f64();
+    let Some(quantiser) = &constant.quantiser else { return Ok(numbers) };
+    let scalars = quantiser.scalars(&value.shape);
+    let scalars = scalars.ok_or_else(|| misfit(format!("{:?} has another shape", value.name)))?;
+    let real = |(code, scalar): (f64, &Scalar)| (code - scalar.zero as f64) * scalar.scale;
+    Ok(numbers.into_iter().zip(&scalars).map(real).collect())
 }

@@ -3,7 +3,8 @@
 use super::refused::refused;
 use super::{Net, grid};
 use quincunx_graph::{
-    Activation, Binary, Conv, Gemm, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
+    Activation, Binary, Conv, Gemm, Op, Param, Pool, PoolKind, Quantiser, Softmax, Unary, ValueId,
+    Window,
 };
 
 /// 2 to a power.
@@ -37,6 +38,57 @@ fn sums_are_rounded_step_by_step() {
         assert_eq!(of(&[LARGE, -LARGE], 1.0), 0.0);
         assert_eq!(of(&[1.0, -LARGE], LARGE), 0.0);
     }
+}
+
+/// Weights that are codes are whole numbers; the scale is a factor of their sum, the bias is added with
+/// the same rounding, and a number behind multiplies both.
+#[test]
+fn scales_of_weights_are_factors() {
+    let of = |bits: u32, bias: Option<f64>, behind: Option<f64>| {
+        let mut net = Net::floats("bf16", "f32");
+        let x = net.input("x", &[1, 2], &[1.0, 2.0]);
+        let grid = Quantiser { zero: Param::uniform(1), ..Quantiser::symmetric(true, bits, 0.1) };
+        let w = net.codes("w", &[2, 1], &[101, -27], grid);
+        let mut y = net.layer("y", Op::MatMul, &[x, w]);
+        if let Some(bias) = bias {
+            let bias = net.plain("b", &[1], &[bias]);
+            y = net.tail("z", Op::Binary(Binary::Add), &[y, bias]);
+        }
+        if let Some(behind) = behind {
+            let behind = net.plain("f", &[], &[behind]);
+            net.tail("m", Op::Binary(Binary::Div), &[y, behind]);
+        }
+        net.last()[0]
+    };
+    let tenth = 0.1_f32;
+    assert_eq!(of(8, None, None), f64::from(44.0 * tenth));
+    assert_eq!(of(8, Some(0.3), None), f64::from(44.0_f32.mul_add(tenth, 0.3)));
+    let third = 1.0 / 3.0_f32;
+    let both = 44.0_f32.mul_add(tenth * third, 0.3 * third);
+    assert_eq!(of(8, Some(0.3), Some(3.0)), f64::from(both));
+    // Codes of more bits are no whole numbers of the type: 10.0 and -2.8 are rounded.
+    assert_eq!(of(16, None, None), 10.0 - 2.0 * 2.796_875);
+}
+
+#[test]
+fn softmax_is_computed_in_single_precision() {
+    let mut net = Net::floats("bf16", "f32");
+    let x = net.input("x", &[1, 3], &[1.0, 3.0, 1.0]);
+    net.layer("y", Op::Softmax(Softmax { axis: 1, log: false }), &[x]);
+    let low = f64::from(-2.0 * std::f32::consts::LOG2_E).exp2() as f32;
+    // Of two lanes the first one has two numbers.
+    let share = 1.0 / ((low + low) + 1.0_f32);
+    assert_eq!(net.last(), [low * share, share, low * share].map(f64::from));
+}
+
+/// A batch of one is repeated; rows of the first operand and columns of the second one.
+#[test]
+fn batches_of_matrices_are_repeated() {
+    let mut net = Net::floats("bf16", "f32");
+    let x = net.input("x", &[2, 1, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let y = net.input("w", &[2, 2], &[1.0, 10.0, 100.0, 1000.0]);
+    net.layer("y", Op::MatMul, &[x, y]);
+    assert_eq!(net.last(), [201.0, 2010.0, 403.0, 4030.0]);
 }
 
 #[test]
@@ -258,11 +310,11 @@ fn layers_of_floats_are_the_machines() {
     product(gemm(0.5, 1.0), false, "a product of floats has the factor 0.5");
     product(gemm(1.0, 0.5), false, "a bias has a factor");
     product(gemm(1.0, 1.0), true, "a product has two biases");
-    let codes = |net: &mut Net, x: ValueId| {
-        let w = net.codes("w", &[2, 1], &[1, 2], Quantiser::symmetric(true, 8, 1.0));
-        net.layer("y", Op::MatMul, &[x, w]);
+    let vector = |net: &mut Net, x: ValueId| {
+        let y = net.input("v", &[2], &[1.0, 2.0]);
+        net.layer("y", Op::MatMul, &[x, y]);
     };
-    of(&codes, "\"w\" is no constant of f32");
+    of(&vector, "is one of vectors");
     let bias = |net: &mut Net, x: ValueId| {
         let w = net.plain("w", &[2, 3], &[1.0; 6]);
         let b = net.plain("b", &[2], &[1.0; 2]);

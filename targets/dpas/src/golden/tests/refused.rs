@@ -134,7 +134,7 @@ fn products_have_constant_weights_and_bias() {
     refused(&net, "the weights \"w\" are no codes");
     let (mut net, x) = coded();
     let turned = net.layer("turned", Op::Transpose { order: vec![1, 0] }, &[x]);
-    net.layer("y", Op::MatMul, &[x, turned]);
+    net.layer("y", Op::Gemm(gemm.clone()), &[x, turned]);
     refused(&net, "the weights \"turned\" are computed");
     let (mut net, x) = coded();
     let w = net.codes("w", &[2, 2, 1], &[1; 4], usual());

@@ -140,7 +140,7 @@ impl Net {
     }
 
     /// A grid of weights whose outputs are on an axis: of 2, 4 or 8 bits, one for all or one each.
-    fn weight_grid(&mut self, shape: &[usize], axis: usize) -> Quantiser {
+    pub fn weight_grid(&mut self, shape: &[usize], axis: usize) -> Quantiser {
         let (width, signed) = (self.random.pick(&[8, 8, 8, 4, 2]), self.random.chance(75));
         let mut of = Quantiser::symmetric(signed, width, self.scale(0.01));
         let mut along = vec![1; shape.len() - axis];
