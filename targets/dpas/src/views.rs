@@ -151,8 +151,10 @@ fn launches(device: &Device) -> Table {
 }
 
 fn tiles(device: &Device) -> Table {
-    let numbers = ["rows", "channels", "grfs", "registers", "threads", "cycles"];
-    let columns = [Column::text("layer")].into_iter().chain(numbers.map(Column::number));
+    let numbers = ["grfs", "registers", "threads", "cycles"];
+    let shape = [Column::text("layer"), Column::number("rows"), Column::number("channels")];
+    let columns = shape.into_iter().chain([Column::text("weights")]);
+    let columns = columns.chain(numbers.map(Column::number));
     let texts = ["limit", "verdict"].map(Column::text);
     let mut table = Table::new("tiles", columns.chain(texts).collect());
     for (layer, tile) in device.layers.iter().flat_map(|l| l.tiles.iter().map(move |t| (l, t))) {
@@ -160,6 +162,7 @@ fn tiles(device: &Device) -> Table {
             layer.name.clone().into(),
             tile.rows.into(),
             tile.channels.into(),
+            tile.weights.clone().unwrap_or_default().into(),
             u64::from(tile.grfs).into(),
             tile.registers.map(u64::from).into(),
             tile.threads.into(),

@@ -88,8 +88,9 @@ impl<'a> Builder<'a> {
     fn choose(&mut self, work: &Work<'_>) -> Result<Chosen> {
         let mut tiles = Vec::new();
         let mut fitting = Vec::new();
-        for Choice { tile, grfs, kernel } in work.choices()? {
-            let mut row = Tile { rows: tile[0], channels: tile[1], grfs, ..Tile::default() };
+        for Choice { tile: [rows, channels], weights, grfs, kernel } in work.choices()? {
+            let weights = weights.map(str::to_owned);
+            let mut row = Tile { rows, channels, weights, grfs, ..Tile::default() };
             match kernel {
                 Err(why) => row.verdict = why,
                 Ok(candidate) => {

@@ -7,6 +7,7 @@ pub(super) mod add;
 pub(super) mod blocks;
 pub(super) mod end;
 pub(super) mod largest;
+pub(super) mod narrow;
 pub(super) mod product;
 pub(super) mod rows;
 pub(super) mod softmax;

@@ -626,7 +626,7 @@ impl Walk<'_> {
             }
             op => {
                 tail.clip = clip(op).unwrap_or(tail.clip);
-                tail.factor = self.factor(node);
+                tail.factor = self.factor(node).or(tail.factor);
             }
         }
         let numbers = self.numbers_of(&tail);

@@ -7,6 +7,7 @@ mod runs;
 
 use super::kernel::blocks::{Matrix, Shape as BlocksShape, Source};
 use super::kernel::end::{FloatSum, Scaling, Sum};
+use super::kernel::narrow::Packing;
 use super::kernel::product::{STEP, Shape as ProductShape};
 use super::kernel::rows::{Tile as RowsTile, Way};
 use super::kernel::softmax;
@@ -28,6 +29,8 @@ use runs::Runs;
 pub(super) struct Choice {
     /// Positions and channels.
     pub(super) tile: [usize; 2],
+    /// The type of constant weights in memory.
+    pub(super) weights: Option<&'static str>,
     /// Registers of a thread.
     pub(super) grfs: u32,
     /// The kernel, or why there is none.
@@ -297,6 +300,15 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The name of the type in which weights lie in memory.
+    fn weights_name(&self, packing: Packing) -> &'static str {
+        match packing {
+            Packing::Direct(8) if self.inputs[0].0.codes().is_ok() => "s8",
+            Packing::Direct(bits) => self.types(bits)[1],
+            Packing::Narrow(narrow, _) => narrow.name(),
+        }
+    }
+
     fn leave(codes: Codes, ends: Ends) -> Leave {
         Leave { zero: codes.zero, ends: [ends.low, ends.high], signed: codes.signed }
     }
@@ -304,6 +316,11 @@ impl<'a> Work<'a> {
     fn product(&self, frame: &Frame, product: &Product) -> Result<Vec<Choice>> {
         let ending = self.ending(product)?;
         let blocks = padded(&self.output.0, self.arch.platform) / self.lanes();
+        let narrow = product
+            .narrow
+            .map(|narrow| Packing::Narrow(narrow, self.inputs[0].0.numbers.element()));
+        let packings: Vec<Packing> =
+            [Packing::Direct(product.weight_bits)].into_iter().chain(narrow).collect();
         let mut choices = Vec::new();
         for grfs in self.files() {
             let rows =
@@ -314,10 +331,14 @@ impl<'a> Work<'a> {
                 {
                     let tile = Tile { rows, columns };
                     let work = (frame, product, &ending);
-                    let kernel = self
-                        .blocks(work, tile, grfs)
-                        .unwrap_or_else(|| self.gathered(work, tile, grfs));
-                    choices.push(Choice { tile: [8 * rows, columns * self.lanes()], grfs, kernel });
+                    for &packing in &packings {
+                        let kernel = self
+                            .blocks(work, (tile, packing), grfs)
+                            .unwrap_or_else(|| self.gathered(work, (tile, packing), grfs));
+                        let tile = [8 * rows, columns * self.lanes()];
+                        let weights = Some(self.weights_name(packing));
+                        choices.push(Choice { tile, weights, grfs, kernel });
+                    }
                 }
             }
         }
@@ -328,11 +349,11 @@ impl<'a> Work<'a> {
     fn gathered(
         &self,
         (frame, product, ending): (&Frame, &Product, &Ending),
-        tile: Tile,
+        (tile, packing): (Tile, Packing),
         grfs: u32,
     ) -> std::result::Result<Candidate, String> {
         let is_run = product.groups == 1 && (frame.dilate[1] == 1 || frame.kernel[1] == 1);
-        let plan = Plan::new(self, frame, product, (tile, is_run));
+        let plan = Plan::new(self, (frame, product), (tile, packing), is_run);
         let rows = self.positions().div_ceil(8 * tile.rows);
         let groups = [rows, plan.blocks, plan.groups].map(|count| count as u32);
         self.enough(grfs, groups)?;
@@ -346,8 +367,8 @@ impl<'a> Work<'a> {
             spread: plan.spread,
             blocks: plan.blocks,
             unit: plan.unit,
-            types: self.types(plan.weight_bits),
-            weight_bits: plan.weight_bits,
+            types: self.types(plan.packing.code_bits()),
+            packing: plan.packing,
             b: Source::Constants,
             zeros: Zeros::default(),
             end: ending.end,
@@ -373,7 +394,7 @@ impl<'a> Work<'a> {
     fn blocks(
         &self,
         (frame, product, ending): (&Frame, &Product, &Ending),
-        tile: Tile,
+        (tile, packing): (Tile, Packing),
         grfs: u32,
     ) -> Option<std::result::Result<Candidate, String>> {
         let frames = [*frame, Frame::POINT];
@@ -382,7 +403,7 @@ impl<'a> Work<'a> {
         if runs.pitches[1..].iter().any(|&pitch| pitch != runs.result) {
             return None;
         }
-        let plan = Plan::new(self, frame, product, (tile, false));
+        let plan = Plan::new(self, (frame, product), (tile, packing), false);
         let [rows, columns, steps] = [plan.loops[0], plan.loops[1], plan.loops[2]];
         let (input, output) = (&self.inputs[0].1, &self.output.1);
         let last = (plan.blocks - 1) * plan.spread[0] + (plan.groups - 1) * plan.spread[1];
@@ -408,8 +429,8 @@ impl<'a> Work<'a> {
                 steps: steps.0,
                 spread: plan.spread,
                 blocks: plan.blocks,
-                types: self.types(plan.weight_bits),
-                weight_bits: plan.weight_bits,
+                types: self.types(plan.packing.code_bits()),
+                packing: plan.packing,
                 b: Source::Constants,
                 zeros: Zeros::default(),
                 end: ending.end,
@@ -546,7 +567,8 @@ impl<'a> Work<'a> {
                 plan: None,
                 groups: [self.positions() as u32, 1, 1],
             };
-            Choice { tile: [1, length], grfs, kernel: self.fitting(grfs, candidate) }
+            let kernel = self.fitting(grfs, candidate);
+            Choice { tile: [1, length], weights: None, grfs, kernel }
         };
         Ok(self.files().into_iter().map(choice).collect())
     }
@@ -576,7 +598,8 @@ impl<'a> Work<'a> {
                 plan: None,
                 groups: [x as u32, y as u32, 1],
             };
-            choices.push(Choice { tile: shape, grfs, kernel: self.fitting(grfs, candidate) });
+            let kernel = self.fitting(grfs, candidate);
+            choices.push(Choice { tile: shape, weights: None, grfs, kernel });
         }
         choices
     }

@@ -3,6 +3,7 @@
 //! Ours. Zero points of inputs and the whole part of a bias become an addend of the sums, those of
 //! weights are taken off the codes.
 
+use super::kernel::narrow::Narrow;
 use super::layers::{Codes, Form, Frame, Numbers, Reason};
 use crate::program::Element;
 use quincunx_graph::{Graph, Node, Op, Param, PoolKind, Quantiser, Scalar, Value, ValueId};
@@ -22,6 +23,8 @@ pub(super) struct Product {
     pub(super) weights: Vec<u32>,
     /// Bits of the smallest codes that hold all of them: 8, 4 or 2. Floats count as bytes.
     pub(super) weight_bits: usize,
+    /// Floats that fewer bits hold exactly.
+    pub(super) narrow: Option<Narrow>,
     /// What is added to the sums of every output channel: whole numbers, or bits of f32.
     pub(super) addends: Vec<i32>,
     /// What whole sums of every output channel mean; none of floats.
@@ -98,6 +101,7 @@ pub(super) fn product(
         outputs: channels,
         weights: vec![one; channels * area],
         weight_bits: 8,
+        narrow: None,
         addends: vec![0; channels],
         sums,
         factors: if divisor == 1 { Vec::new() } else { vec![1.0 / divisor as f32; channels] },
@@ -119,6 +123,15 @@ fn float_bits(real: f64, element: Element) -> u32 {
         Element::Bf => Bf16::from_f64(real, FloatOverflow::Infinity).map_or(0, Bf16::to_bits),
         Element::Hf => F16::from_f64(real, FloatOverflow::Infinity).map_or(0, F16::to_bits),
         _ => (real as f32).to_bits(),
+    }
+}
+
+/// The float that has these bits in a type.
+pub(super) fn real(bits: u32, element: Element) -> f64 {
+    match element {
+        Element::Bf => f32::from_bits(bits << 16).into(),
+        Element::Hf => F16::from_bits(bits).to_f64(),
+        _ => f32::from_bits(bits).into(),
     }
 }
 
@@ -232,22 +245,35 @@ fn of_weights(
     };
     let sums = scales.iter().zip(&biases).map(sum).collect::<Reason<Vec<Sum>>>()?;
     let addends = sums.iter().map(|sum| sum.whole).collect();
-    let (factors, biases) = (Vec::new(), Vec::new());
-    Product { groups, inputs, outputs, weights, weight_bits: 8, addends, sums, factors, biases }
-        .with_zero(input)
+    let product = Product {
+        groups,
+        inputs,
+        outputs,
+        weights,
+        weight_bits: 8,
+        narrow: None,
+        addends,
+        sums,
+        factors: Vec::new(),
+        biases: Vec::new(),
+    };
+    product.with_zero(input)
 }
 
 /// Weights as floats: codes of at most 8 bits are whole numbers, with the scales as factors.
 fn of_floats(operand: &Operand<'_>, biases: &[[f64; 2]], element: Element) -> Reason<Product> {
     let &Operand { value, groups, outputs, inputs, .. } = operand;
-    let real = |[code, step]: [f64; 2]| code * step;
+    let exact = |[code, step]: [f64; 2]| code * step;
     let mut reals = reals(value).ok_or("its weights are not finite")?;
     let scales = operand.scales();
     if scales.is_some() {
         reals.iter_mut().for_each(|[_, step]| *step = 1.0);
     }
-    let weights = operand.places().map(|(_, at)| float_bits(real(reals[at]), element)).collect();
-    let biases: Vec<f32> = biases.iter().map(|&bias| real(bias) as f32).collect();
+    let weights: Vec<u32> =
+        operand.places().map(|(_, at)| float_bits(exact(reals[at]), element)).collect();
+    let numbers: Vec<f64> = weights.iter().map(|&bits| real(bits, element)).collect();
+    let narrow = Narrow::of(&numbers);
+    let biases: Vec<f32> = biases.iter().map(|&bias| exact(bias) as f32).collect();
     let has_bias = biases.iter().any(|&bias| bias != 0.0);
     let (addends, biases) = match scales {
         Some(_) => (vec![0.0; outputs], if has_bias { biases } else { Vec::new() }),
@@ -256,7 +282,18 @@ fn of_floats(operand: &Operand<'_>, biases: &[[f64; 2]], element: Element) -> Re
     let factors = scales.unwrap_or_default().into_iter().map(|scale| scale as f32).collect();
     let addends = addends.into_iter().map(|addend: f32| addend.to_bits() as i32).collect();
     let sums = Vec::new();
-    Ok(Product { groups, inputs, outputs, weights, weight_bits: 8, addends, sums, factors, biases })
+    Ok(Product {
+        groups,
+        inputs,
+        outputs,
+        weights,
+        weight_bits: 8,
+        narrow,
+        addends,
+        sums,
+        factors,
+        biases,
+    })
 }
 
 /// The value of a parameter for every output channel; `None` when it varies otherwise.

@@ -435,6 +435,7 @@ fn tile(form: TileForm) -> Tile {
     Tile {
         rows: form.rows,
         channels: form.channels,
+        weights: form.weights,
         grfs: form.grf_count,
         registers: form.registers,
         threads: form.threads,

@@ -322,6 +322,8 @@ pub struct Tile {
     pub rows: usize,
     /// Channels.
     pub channels: usize,
+    /// The type in which constant weights lie in memory, of a layer that has some.
+    pub weights: Option<String>,
     /// Registers of a thread: 128 or 256.
     pub grfs: u32,
     /// Registers that the kernel needs.

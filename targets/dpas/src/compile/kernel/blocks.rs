@@ -2,6 +2,7 @@
 //! all column blocks, and what is stored ends where a run does.
 
 use super::end::{End, Places, Sums, convert};
+use super::narrow::Packing;
 use super::product::STEP;
 use super::zeros::{Alone, Zeros};
 use super::{Kernel, Map, Offset, Order, Tile, Written};
@@ -51,8 +52,8 @@ pub(in super::super) struct Shape {
     pub(in super::super) blocks: usize,
     /// Types of the sums, of B and of A.
     pub(in super::super) types: [&'static str; 3],
-    /// Bits of a code of B, and so registers of a block of it.
-    pub(in super::super) weight_bits: usize,
+    /// How B lies in the constants.
+    pub(in super::super) packing: Packing,
     pub(in super::super) b: Source,
     /// Zeros of operands of which B is one. The constants of weights are ones then: of every step as
     /// many rows of B as there are.
@@ -87,7 +88,7 @@ impl Shape {
     /// The payloads of A, of B and of the result.
     pub(in super::super) fn payloads(&self, [a, b, c]: [Matrix; 3]) -> Vec<u32> {
         let b = match self.b {
-            Source::Constants => b.payload(1, self.weight_bits * self.tile.columns, GRF / 4),
+            Source::Constants => b.payload(1, self.packing.loaded() * self.tile.columns, GRF / 4),
             Source::Rows(size) => b.payload(self.beside(), STEP / size, LANES),
             Source::Across => b.payload(1, LANES, STEP / 4),
         };
@@ -141,7 +142,7 @@ impl Shape {
 
     /// Registers of a step of A, and of B.
     fn step(&self) -> [usize; 2] {
-        [4 * self.tile.rows, self.weight_bits * self.tile.columns]
+        [4 * self.tile.rows, self.packing.registers() * self.tile.columns]
     }
 
     /// Registers in which sums are converted: factors, temporary ones, packed rows.
@@ -170,6 +171,8 @@ struct Registers {
     c: usize,
     runs: usize,
     pointer: usize,
+    /// Where blocks are converted, and behind that where they are loaded.
+    waiting: usize,
     /// Sums of operands alone, and the address of ones.
     alone: Alone,
     ones: usize,
@@ -182,6 +185,7 @@ impl Registers {
         let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
         let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
         let alone = Alone::take(k, shape.zeros, (shape.tile, shape.depth));
+        let waiting = k.take(shape.packing.waiting(shape.depth * shape.tile.columns));
         let ones = k.take(usize::from(alone.has_rows()));
         let mut all = |first: usize, count: usize| {
             let others = k.take(count - 1);
@@ -196,6 +200,7 @@ impl Registers {
             c: payloads + 2,
             runs: payloads + 3,
             pointer,
+            waiting,
             alone,
             ones,
         }
@@ -264,7 +269,7 @@ fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
     }
     let steps: usize =
         shape.window.iter().map(|&(count, _)| count).product::<usize>() * shape.steps;
-    let (b, rows) = (r.b[0], steps * shape.tile.columns * shape.weight_bits);
+    let (b, rows) = (r.b[0], steps * shape.tile.columns * shape.packing.loaded());
     let (weights, argument) = (shape.map.weights, shape.constants());
     k.line(format_args!("add (1|M0) r{b}.0<1>:q r1.{argument}<0;1,0>:q {weights}:d"));
     k.line(format_args!("mul (1|M0) r{b}.6<1>:d r{s}.1<0;1,0>:d {rows}:d"));
@@ -356,7 +361,7 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
         let to = r.operands + run * count;
         k.load_matrix((to, count), *payload, (1, Order::Rows));
     }
-    let registers = shape.weight_bits * shape.beside();
+    let registers = shape.packing.loaded() * shape.beside();
     // What a message loads, and how far a payload moves along x or y from one step to the next.
     let (kind, axis, moved) = match shape.b {
         Source::Constants => ((4, Order::Rows), 6, registers),
@@ -366,7 +371,10 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
     };
     for step in 0..shape.depth {
         for (at, b) in r.b.iter().enumerate() {
-            let to = r.b_operand(shape, step) + at * registers;
+            let to = match shape.packing {
+                Packing::Direct(_) => r.b_operand(shape, step) + at * registers,
+                Packing::Narrow(..) => r.waiting + shape.packing.free() + step * registers,
+            };
             k.load_matrix((to, registers), *b, kind);
             k.line(format_args!("add (1|M0) r{b}.{axis}<1>:d r{b}.{axis}<0;1,0>:d {moved}:w"));
         }
@@ -380,12 +388,18 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
         k.line(format_args!("add (1|M0) r{payload}.5<1>:d r{payload}.5<0;1,0>:d {bytes}:w"));
     }
     let [sum, weights, kind] = shape.types;
+    for (step, column) in (0..shape.depth).flat_map(|step| (0..columns).map(move |c| (step, c))) {
+        let from =
+            r.waiting + shape.packing.free() + (step * columns + column) * shape.packing.loaded();
+        let to = r.b_operand(shape, step) + shape.packing.registers() * column;
+        shape.packing.unpack(k, (from, to), r.waiting);
+    }
     for step in 0..shape.depth {
         let a_of = |row: usize| {
             let (run, within) = (8 * row / shape.run, 8 * row % shape.run);
             r.operands + (run * shape.depth + step) * run_registers + within * STEP / GRF
         };
-        let b_of = |column: usize| r.b_operand(shape, step) + shape.weight_bits * column;
+        let b_of = |column: usize| r.b_operand(shape, step) + shape.packing.registers() * column;
         for row in 0..rows {
             r.alone.add_rows(k, (row, a_of(row)), step, kind);
         }

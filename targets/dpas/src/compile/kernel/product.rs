@@ -4,6 +4,7 @@ mod second;
 
 use super::blocks::Source;
 use super::end::{End, Places, Sums, convert};
+use super::narrow::Packing;
 use super::zeros::{Alone, Zeros};
 use super::{Kernel, Map, Offset, Tile, Unit, Written};
 use crate::arch::Platform;
@@ -28,8 +29,8 @@ pub(in super::super) struct Shape {
     pub(in super::super) unit: Unit,
     /// Types of the sums, of B and of A.
     pub(in super::super) types: [&'static str; 3],
-    /// Bits of a code of B, and so registers of a block of it.
-    pub(in super::super) weight_bits: usize,
+    /// How B lies in the constants.
+    pub(in super::super) packing: Packing,
     pub(in super::super) b: Source,
     /// Zeros of operands of which B is one.
     pub(in super::super) zeros: Zeros,
@@ -61,6 +62,8 @@ struct Registers {
     temporaries: [usize; 2],
     /// The second operand, if there is one.
     second: Second,
+    /// Where blocks of B are converted, and behind that where they are loaded.
+    waiting: usize,
     /// Sums of operands alone.
     alone: Alone,
 }
@@ -83,6 +86,7 @@ pub(in super::super) fn product(shape: &Shape, platform: Platform, grfs: u32) ->
         pointers: k.take(columns),
         temporaries: [0; 2],
         second: Second::take(k, shape),
+        waiting: k.take(shape.packing.waiting(columns)),
         alone: Alone::take(k, shape.zeros, (shape.tile, 1)),
     };
     // Where the addresses are, but for the first, if there are enough.
@@ -154,11 +158,11 @@ fn packed(k: &mut Kernel, shape: &Shape, registers: &Registers, constants: usize
     let (s, columns) = (registers.scalars, shape.tile.columns);
     let grf = k.platform.grf_bytes() as usize;
     let steps: usize = shape.loops.iter().map(|&(count, _)| count).product();
-    let block_bytes = steps * columns * shape.weight_bits * grf;
+    let block_bytes = steps * columns * shape.packing.loaded() * grf;
     k.line(format_args!("mul (1|M0) r{s}.5<1>:ud r{s}.1<0;1,0>:ud {block_bytes}:ud"));
     for block in 0..columns {
         let pointer = registers.pointers + block;
-        let first = shape.map.weights + block * shape.weight_bits * grf;
+        let first = shape.map.weights + block * shape.packing.loaded() * grf;
         k.copy_pointer(pointer, (constants, 0));
         k.advance(pointer, 1, Offset::Bytes(first as i64));
         k.advance(pointer, 1, Offset::Scalar { register: s, at: 5 });
@@ -196,8 +200,14 @@ fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
     let a_registers = vectors * unit_registers;
     let packed = if shape.b == Source::Constants { columns } else { 0 };
     for block in 0..packed {
-        let bytes = shape.weight_bits * grf;
-        k.load_block(registers.b + 8 * block, bytes, registers.pointers + block);
+        let bytes = shape.packing.loaded() * grf;
+        let to = match shape.packing {
+            Packing::Direct(_) => registers.b + 8 * block,
+            Packing::Narrow(..) => {
+                registers.waiting + shape.packing.free() + block * shape.packing.loaded()
+            }
+        };
+        k.load_block(to, bytes, registers.pointers + block);
     }
     registers.second.load(k, shape, registers);
     for vector in 0..rows * vectors {
@@ -205,8 +215,12 @@ fn step(k: &mut Kernel, shape: &Shape, registers: &Registers, vectors: usize) {
         k.gather(to, shape.unit, registers.addresses + 2 * vector);
     }
     for block in 0..packed {
-        let next = Offset::Bytes((columns * shape.weight_bits * grf) as i64);
+        let next = Offset::Bytes((columns * shape.packing.loaded() * grf) as i64);
         k.advance(registers.pointers + block, 1, next);
+    }
+    for block in 0..columns {
+        let from = registers.waiting + shape.packing.free() + block * shape.packing.loaded();
+        shape.packing.unpack(k, (from, registers.b + 8 * block), registers.waiting);
     }
     let [sum, weights, kind] = shape.types;
     for row in 0..rows {

@@ -4,6 +4,7 @@ use super::{Candidate, Choice, Constants, Form, Matrix, UNPROVED, Work, padded, 
 use crate::compile::axes::Spot;
 use crate::compile::kernel::blocks::{JOINED_RUN, Shape, Source};
 use crate::compile::kernel::end::Scaling;
+use crate::compile::kernel::narrow::Packing;
 use crate::compile::kernel::product::{STEP, Shape as RowsShape};
 use crate::compile::kernel::zeros::{ONES, Zeros};
 use crate::compile::kernel::{self, End, Map, Tile, Unit, Written};
@@ -42,7 +43,8 @@ impl Work<'_> {
                 {
                     let tile = Tile { rows, columns };
                     let kernel = self.joined_tile(joined, &ending, (tile, blocks), grfs);
-                    choices.push(Choice { tile: [8 * rows, columns * lanes], grfs, kernel });
+                    let tile = [8 * rows, columns * lanes];
+                    choices.push(Choice { tile, weights: None, grfs, kernel });
                 }
             }
         }
@@ -145,7 +147,7 @@ impl Work<'_> {
             spread: [0, 0],
             blocks: 0,
             types: self.joined_types(),
-            weight_bits: 8,
+            packing: Packing::Direct(8),
             b: b_source,
             zeros,
             end,
@@ -246,7 +248,7 @@ impl Work<'_> {
             blocks: 0,
             unit,
             types: self.joined_types(),
-            weight_bits: 8,
+            packing: Packing::Direct(8),
             b: b_source,
             zeros,
             end,

@@ -1,10 +1,12 @@
 //! How a product is cut into groups, steps and blocks of weights.
 
 use super::{Constants, Ending, Frame, Product, Work, padded};
+use crate::compile::kernel::narrow::{Narrow, Packing};
 use crate::compile::kernel::product::STEP;
 use crate::compile::kernel::{End, Map, Tile, Unit};
 use crate::compile::place::SLACK;
 use crate::compile::requantise::Factors;
+use crate::compile::weights::real;
 
 /// How a product is cut.
 pub(in super::super) struct Plan {
@@ -17,16 +19,15 @@ pub(in super::super) struct Plan {
     pub(super) unit: Unit,
     /// The innermost loop passes over all columns of the window; otherwise over channels of one.
     is_run: bool,
-    /// Bits of a code of weights: 8, 4 or 2. Floats count as bytes.
-    pub(super) weight_bits: usize,
+    pub(super) packing: Packing,
 }
 
 impl Plan {
     pub(super) fn new(
         work: &Work<'_>,
-        frame: &Frame,
-        product: &Product,
-        (tile, is_run): (Tile, bool),
+        (frame, product): (&Frame, &Product),
+        (tile, packing): (Tile, Packing),
+        is_run: bool,
     ) -> Plan {
         let image = &work.inputs[0].1;
         let width = tile.columns * work.lanes();
@@ -68,8 +69,7 @@ impl Plan {
         let is_aligned =
             steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
         let unit = if is_aligned { Unit::Qword } else { Unit::Dword };
-        let weight_bits = product.weight_bits;
-        Plan { tile, loops, spread, blocks, groups, unit, is_run, weight_bits }
+        Plan { tile, loops, spread, blocks, groups, unit, is_run, packing }
     }
 
     /// The tables by which elements are loaded and stored.
@@ -123,7 +123,7 @@ impl Plan {
 
     /// Bytes of B.
     pub(super) fn weight_bytes(&self, lanes: usize) -> usize {
-        let bytes = STEP * lanes * self.weight_bits / 8;
+        let bytes = STEP * lanes * self.packing.loaded() / 8;
         self.groups * self.blocks * self.steps().len() * self.tile.columns * bytes
     }
 
@@ -135,24 +135,25 @@ impl Plan {
         let blocks = self.groups * self.blocks;
         let mut bytes = Vec::with_capacity(self.weight_bytes(lanes));
         let taps = Taps::new(self, work, frame, product);
-        let bits = self.weight_bits;
-        // A step has as many rows of dwords as a code has bits.
-        let (per, mask) = (32 / bits, (1 << bits) - 1);
         for block in 0..blocks {
             let (z, y) = (block / self.blocks, block % self.blocks);
             // The first byte of A that the block's threads read.
             let base = z * self.spread[1] + y * self.spread[0];
             for step in &steps {
-                let rows = (0..tile).flat_map(|part| (0..bits).map(move |row| (part, row)));
-                for (part, row) in rows {
-                    for lane in 0..lanes {
-                        let output = (block * tile + part) * lanes + lane;
-                        let code = |at: usize| {
-                            let byte = taps.byte(output, *step, base, per * row + at);
-                            (u32::from(byte) & mask) << (at * bits)
-                        };
-                        let dword = (0..per).fold(0, |dword, at| dword | code(at));
-                        bytes.extend(dword.to_le_bytes());
+                for part in 0..tile {
+                    let output = |lane: usize| (block * tile + part) * lanes + lane;
+                    match self.packing {
+                        Packing::Direct(bits) => {
+                            let byte = |lane, at| taps.byte(output(lane), *step, base, at);
+                            direct(&mut bytes, (bits, lanes), &byte);
+                        }
+                        Packing::Narrow(narrow, element) => {
+                            let code = |lane, at| {
+                                let weight = taps.weight(output(lane), *step, base, at);
+                                narrow.code(real(weight, element))
+                            };
+                            narrow_block(&mut bytes, narrow, (taps.size, lanes), &code);
+                        }
                     }
                 }
             }
@@ -204,6 +205,11 @@ impl<'a> Taps<'a> {
 
     /// Byte `byte` of a step of an output channel; 0 where no weight belongs to it.
     fn byte(&self, output: usize, step: [usize; 3], base: usize, byte: usize) -> u8 {
+        (self.weight(output, step, base, byte) >> (byte % self.size * 8)) as u8
+    }
+
+    /// The weight that has that byte.
+    fn weight(&self, output: usize, step: [usize; 3], base: usize, byte: usize) -> u32 {
         let [row, column, at] = step;
         let k = at + byte;
         let (column, channel) = match self.is_run {
@@ -217,6 +223,41 @@ impl<'a> Taps<'a> {
             let position = row * self.columns + column;
             inside.then(|| self.product.weights[output * self.length + position * inputs + input])
         };
-        (weight().unwrap_or(0) >> (k % self.size * 8)) as u8
+        weight().unwrap_or(0)
+    }
+}
+
+/// A block of B as it is multiplied: as many rows of dwords as a code has bits.
+fn direct(bytes: &mut Vec<u8>, (bits, lanes): (usize, usize), byte: &dyn Fn(usize, usize) -> u8) {
+    let (per, mask) = (32 / bits, (1 << bits) - 1);
+    for (row, lane) in (0..bits).flat_map(|row| (0..lanes).map(move |lane| (row, lane))) {
+        let code = |at: usize| (u32::from(byte(lane, per * row + at)) & mask) << (at * bits);
+        bytes.extend((0..per).fold(0, |dword, at| dword | code(at)).to_le_bytes());
+    }
+}
+
+/// A block of B of floats of so many bytes, in fewer bits: the order of its bytes is that of the
+/// elements in registers; of codes of 4 bits those of registers that follow each other lie together.
+fn narrow_block(
+    bytes: &mut Vec<u8>,
+    narrow: Narrow,
+    (size, lanes): (usize, usize),
+    code: &dyn Fn(usize, usize) -> u8,
+) {
+    let share = 4 / size;
+    let elements = share * lanes;
+    let code = |register: usize, at: usize| code(at / share, 4 * register + at % share * size);
+    if narrow != Narrow::Codes4 {
+        let all = (0..8).flat_map(|register| (0..elements).map(move |at| (register, at)));
+        return bytes.extend(all.map(|(register, at)| code(register, at)));
+    }
+    // Registers whose codes share a word or dword.
+    let together = 2 * size;
+    for (first, at) in
+        (0..8).step_by(together).flat_map(|first| (0..elements).map(move |at| (first, at)))
+    {
+        let nibble = |place: usize| u32::from(code(first + place, at) & 15) << (4 * place);
+        let word = (0..together).fold(0, |word, place| word | nibble(place));
+        bytes.extend(&word.to_le_bytes()[..size]);
     }
 }

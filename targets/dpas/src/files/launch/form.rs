@@ -104,6 +104,7 @@ pub(super) struct LayerForm {
 pub(super) struct TileForm {
     pub(super) rows: usize,
     pub(super) channels: usize,
+    pub(super) weights: Option<String>,
     pub(super) grf_count: u32,
     pub(super) registers: Option<u32>,
     pub(super) threads: Option<u64>,

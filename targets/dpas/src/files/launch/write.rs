@@ -109,7 +109,11 @@ fn write_layer(layer: &Layer, out: &mut String) -> fmt::Result {
 
 fn write_tile(tile: &Tile, out: &mut String) -> fmt::Result {
     let Tile { rows, channels, grfs, verdict, .. } = tile;
-    writeln!(out, "[[layer.tiles]]\nrows = {rows}\nchannels = {channels}\ngrf_count = {grfs}")?;
+    writeln!(out, "[[layer.tiles]]\nrows = {rows}\nchannels = {channels}")?;
+    if let Some(weights) = &tile.weights {
+        writeln!(out, "weights = {}", quoted(weights))?;
+    }
+    writeln!(out, "grf_count = {grfs}")?;
     let registers = tile.registers.map(u64::from);
     let numbers = [("registers", registers), ("threads", tile.threads), ("cycles", tile.cycles)];
     for (key, number) in numbers {
