@@ -8,7 +8,7 @@ use quincunx_contract::{Claim, Options, Refused, compiler_of};
 use quincunx_diag::Severity;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::{DpasArch, TARGET};
-use quincunx_graph::{Activation, Binary, Graph, Op, Softmax, Unary, ValueId};
+use quincunx_graph::{Activation, Binary, Graph, Op, Quantiser, Softmax, Unary, ValueId};
 use quincunx_tensor::{DType, Tensor};
 use quincunx_testkit::{agree, options};
 
@@ -271,4 +271,41 @@ fn other_products_are_the_hosts() {
     let a = input(&mut net, "a", &[2, 4]);
     net.node(Op::Softmax(Softmax { axis: 1, log: true }), &[a]).unwrap();
     expect(net, "LogSoftmax: LogSoftmax has no kernel");
+}
+
+/// An input, on a grid where the machine computes with codes.
+pub(crate) fn input(net: &mut Net, precision: &str, shape: &[usize]) -> ValueId {
+    match precision {
+        "int8" => net.input(shape, grid(true, 0.02, 3)),
+        _ => net.graph.add_input("x", DType::F32, shape, &[]).unwrap(),
+    }
+}
+
+/// Rows by themselves, both ways, softmax, and a product with weights that few bits hold.
+pub(crate) fn products(net: &mut Net, precision: &str, x: ValueId) -> ValueId {
+    let held = |net: &mut Net, y: ValueId, scale: f64, zero: i64| match precision {
+        "int8" => net.node(Op::Quantise(grid(true, scale, zero)), &[y]).unwrap(),
+        _ => y,
+    };
+    let columns = swapped(net, x);
+    let sums = net.node(Op::MatMul, &[x, columns]).unwrap();
+    let sums = held(net, sums, 0.1, 5);
+    let axis = net.shape(sums).len() - 1;
+    let shares = net.node(Op::Softmax(Softmax { axis, log: false }), &[sums]).unwrap();
+    let shares = held(net, shares, 1.0 / 256.0, -128);
+    let y = net.node(Op::MatMul, &[shares, x]).unwrap();
+    let y = held(net, y, 0.02, -3);
+    let depth = *net.shape(y).last().unwrap();
+    // Of floats as codes, or as those of 8 bits.
+    let weights = match precision {
+        "bf16" => {
+            let number = |at: usize| ((at % 15) as f32 - 7.0) * 2.0_f32.powi(at as i32 % 5 - 4);
+            let numbers: Vec<f32> = (0..depth * 40).map(number).collect();
+            let weights = Tensor::from_vec(&[depth, 40], numbers).unwrap();
+            net.graph.add_constant("weights", weights).unwrap()
+        }
+        _ => net.weights(&[depth, 40], Quantiser::symmetric(true, 4, 0.1)),
+    };
+    let y = net.node(Op::MatMul, &[y, weights]).unwrap();
+    held(net, y, 0.1, 0)
 }

@@ -2,9 +2,9 @@
 //! ways, for the two platforms that it knows.
 
 use crate::common::Random;
-use crate::common::networks::{compiled, digits};
+use crate::common::networks::{Net, compiled, digits};
+use quincunx_contract::{Log, Program, compiler_of};
 use quincunx_diag::SourceId;
-use quincunx_dpas::DeviceArtifact;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::binary;
 use quincunx_dpas::isa::vector::{self, Op};
@@ -12,6 +12,8 @@ use quincunx_dpas::isa::{native, vector_layout};
 use quincunx_dpas::program::{Listing, Statement};
 use quincunx_dpas::text;
 use quincunx_dpas::verify::{Allow, verify};
+use quincunx_dpas::{DeviceArtifact, DpasArch, TARGET};
+use quincunx_testkit::options;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -139,40 +141,67 @@ fn random_instructions_both_ways() {
     assert!(agreed > 300, "{agreed}");
 }
 
-/// Every kernel of the example network: the tool turns our bytes into text that we turn back into
-/// them, and our text into our bytes.
+/// Every kernel of the example network.
 #[test]
 fn compiled_kernels_both_ways() {
-    if !has_tool() {
-        return;
-    }
-    let folder = folder("kernels");
-    let (asm, bin) = (folder.join("a.asm"), folder.join("a.bin"));
     let mut kernels = 0;
     for platform in [Platform::XeHpg, Platform::XeHpc] {
-        for graph in digits(&crate::common::arch(platform)) {
-            let program = compiled(&graph, &crate::common::arch(platform)).program;
-            let artifact = program.as_any().downcast_ref::<DeviceArtifact>().unwrap();
-            for kernel in &artifact.device().kernels {
-                let at = format!("{} on {}", kernel.name, platform.name());
-                let ours = binary::native::write(&kernel.listing, platform).unwrap();
-                let text = text::native::print(&kernel.listing);
-                std::fs::write(&asm, &text).unwrap();
-                run("-a", platform, &asm, &bin).unwrap_or_else(|e| panic!("{at}: {e}\n{text}"));
-                same_code(&std::fs::read(&bin).unwrap(), &ours, platform, &at);
-                std::fs::write(&bin, &ours).unwrap();
-                run("-d", platform, &bin, &asm).unwrap_or_else(|e| panic!("{at}: {e}"));
-                let printed = std::fs::read_to_string(&asm).unwrap();
-                let again = text::native::read(&printed, platform, SourceId(0))
-                    .unwrap_or_else(|found| panic!("{at}: {found:?}\n{printed}"));
-                let reread = binary::native::write(&again, platform).unwrap();
-                same_code(&reread, &ours, platform, &at);
-                kernels += 1;
-            }
+        let arch = crate::common::arch(platform);
+        for graph in digits(&arch) {
+            kernels += both_ways(&*compiled(&graph, &arch).program, platform, "digits");
         }
     }
+    assert!(kernels >= 8 || !has_tool(), "{kernels}");
+}
+
+/// Those of attention, of floats and of codes, and of weights in fewer bits.
+#[test]
+fn kernels_of_attention_both_ways() {
+    let mut kernels = 0;
+    for platform in [Platform::XeHpg, Platform::XeHpc] {
+        // Slow memory: weights lie there in few bits.
+        let arch = DpasArch { memory_gbs: 0.5, ..crate::common::arch(platform) };
+        for precision in ["bf16", "fp16", "int8"] {
+            let mut net = Net::new(1);
+            let x = crate::compiled_attention::input(&mut net, precision, &[1, 33, 64]);
+            let y = crate::compiled_attention::products(&mut net, precision, x);
+            net.graph.add_output(y);
+            let compiler = compiler_of(&TARGET).unwrap();
+            let options = options(&TARGET, &[("precision", precision)]);
+            let compiled = compiler.compile(&net.graph, &arch, &options, &mut Log::default());
+            let compiled = compiled.unwrap_or_else(|problem| panic!("{}", problem.first()));
+            kernels += both_ways(&*compiled.program, platform, precision);
+        }
+    }
+    assert!(kernels >= 20 || !has_tool(), "{kernels}");
+}
+
+/// The tool turns our bytes of all kernels into text that we turn back into them, and our text into our
+/// bytes. How many kernels; 0 without the tool.
+fn both_ways(program: &dyn Program, platform: Platform, name: &str) -> usize {
+    if !has_tool() {
+        return 0;
+    }
+    let folder = folder(&format!("kernels_{name}"));
+    let (asm, bin) = (folder.join("a.asm"), folder.join("a.bin"));
+    let artifact = program.as_any().downcast_ref::<DeviceArtifact>().unwrap();
+    for kernel in &artifact.device().kernels {
+        let at = format!("{} of {name} on {}", kernel.name, platform.name());
+        let ours = binary::native::write(&kernel.listing, platform).unwrap();
+        let text = text::native::print(&kernel.listing);
+        std::fs::write(&asm, &text).unwrap();
+        run("-a", platform, &asm, &bin).unwrap_or_else(|e| panic!("{at}: {e}\n{text}"));
+        same_code(&std::fs::read(&bin).unwrap(), &ours, platform, &at);
+        std::fs::write(&bin, &ours).unwrap();
+        run("-d", platform, &bin, &asm).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let printed = std::fs::read_to_string(&asm).unwrap();
+        let again = text::native::read(&printed, platform, SourceId(0))
+            .unwrap_or_else(|found| panic!("{at}: {found:?}\n{printed}"));
+        let reread = binary::native::write(&again, platform).unwrap();
+        same_code(&reread, &ours, platform, &at);
+    }
     let _ = std::fs::remove_dir_all(&folder);
-    assert!(kernels >= 8, "{kernels}");
+    artifact.device().kernels.len()
 }
 
 /// The same instructions, one by one.
