@@ -83,6 +83,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Cycles of a layer with no buffer in a cache before, the most there are if none fits.
+    pub(super) fn cycles(&mut self, work: &Work<'_>) -> u64 {
+        let chosen = self.choose(work).ok();
+        let tiles = chosen.iter().flat_map(|chosen| &chosen.tiles);
+        let taken = tiles.filter(|tile| tile.verdict == Tile::TAKEN);
+        taken.filter_map(|tile| tile.cycles).next().unwrap_or(u64::MAX)
+    }
+
     /// The kernel of the tile that takes the fewest cycles, about; of several the one that executes
     /// the fewest instructions.
     fn choose(&mut self, work: &Work<'_>) -> Result<Chosen> {

@@ -354,6 +354,19 @@ impl Kernel {
     }
 }
 
+/// Of products at several places the largest leave.
+pub(super) fn is_pool(pool: [(usize, usize); 2]) -> bool {
+    pool.iter().any(|&(count, _)| count > 1)
+}
+
+/// Fills so many registers with the lowest float.
+fn lowest(k: &mut Kernel, (first, count): (usize, usize)) {
+    let (n, low) = (k.lanes(), float(f32::NEG_INFINITY));
+    for x in first..first + count {
+        k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f {low}"));
+    }
+}
+
 /// What is added to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offset {

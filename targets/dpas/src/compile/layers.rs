@@ -218,6 +218,18 @@ pub(super) struct Added {
     pub(super) is_second: bool,
 }
 
+/// Of a product's results the largest of every window leave, where windows do not overlap. The frame of
+/// the product passes over the windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pooled {
+    /// Nodes of the product; the maximum is the others.
+    nodes: usize,
+    /// Rows and columns of a window.
+    pub(super) kernel: [usize; 2],
+    /// Strides of the product within a window.
+    pub(super) stride: [usize; 2],
+}
+
 /// A layer.
 #[derive(Clone, Debug)]
 pub(super) struct Layer {
@@ -235,14 +247,17 @@ pub(super) struct Layer {
     pub(super) product: Option<Product>,
     /// A value is added to the product's results.
     pub(super) added: Option<Added>,
+    /// The largest of the product's results leave.
+    pub(super) pooled: Option<Pooled>,
 }
 
 impl Layer {
     /// Its nodes, by what has a result of its own in the machine's arithmetic.
     fn groups(&self) -> impl Iterator<Item = &[NodeId]> {
-        let (own, sum) =
-            self.nodes.split_at(self.added.map_or(self.nodes.len(), |added| added.nodes));
-        [own, sum].into_iter().filter(|nodes| !nodes.is_empty())
+        let added = self.added.map(|added| added.nodes);
+        let own = added.or(self.pooled.map(|pooled| pooled.nodes)).unwrap_or(self.nodes.len());
+        let (own, behind) = self.nodes.split_at(own);
+        [own, behind].into_iter().filter(|nodes| !nodes.is_empty())
     }
 }
 
@@ -264,15 +279,18 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// The layers of a graph without the nodes that are refused.
+    /// The layers of a graph without the nodes that are refused; those of `apart` are not computed in the
+    /// kernels of products before them.
     pub(super) fn new(
         graph: &Graph,
         refused: &Refused,
         (precision, arch): (Precision, &DpasArch),
+        apart: &FxHashSet<NodeId>,
     ) -> Network {
         let mut walk = Walk {
             graph,
             refused,
+            apart,
             consumers: graph.consumers(),
             taken: vec![false; graph.nodes().len()],
             network: Network::empty(precision, arch.platform),
@@ -344,6 +362,7 @@ fn stored(element: Element) -> &'static str {
 struct Walk<'a> {
     graph: &'a Graph,
     refused: &'a Refused,
+    apart: &'a FxHashSet<NodeId>,
     consumers: Vec<Vec<NodeId>>,
     taken: Vec<bool>,
     network: Network,
@@ -360,6 +379,8 @@ struct Tail {
     factor: Option<Factor>,
     /// A sum follows: nodes and ends are those of both, and of the sum.
     added: Option<Added>,
+    /// A maximum follows, whose nodes are there too.
+    pooled: Option<Pooled>,
     output: ValueId,
 }
 
@@ -448,6 +469,7 @@ impl Walk<'_> {
                 clip: NO_CLIP,
                 product: None,
                 added: None,
+                pooled: None,
             });
         }
     }
@@ -522,6 +544,7 @@ impl Walk<'_> {
             bias: None,
             factor: None,
             added: None,
+            pooled: None,
             output,
         }
     }
@@ -683,6 +706,7 @@ impl Walk<'_> {
             }
         }
         let (tail, result) = self.with_sum(tail, result);
+        let (tail, result, frame) = self.with_pool(tail, (result, frame));
         self.push(tail, Operation::Product(frame), node, result, Some(product))
     }
 
@@ -712,6 +736,39 @@ impl Walk<'_> {
         let added = Some(Added { value, nodes, numbers, clip, is_second });
         let tail = Tail { added, ..self.tail(id) };
         self.sum_form(&forms, &tail).ok().map(|form| (tail, form))
+    }
+
+    /// A product with the maximum of its results in windows that do not overlap, if nothing else reads the
+    /// results; else as it is.
+    fn with_pool(&self, tail: Tail, (result, frame): (Form, Frame)) -> (Tail, Form, Frame) {
+        match self.pool_of(&tail, result) {
+            Some((id, pooled, form)) => {
+                let output = self.graph[id].output;
+                let nodes = tail.nodes.into_iter().chain([id]).collect();
+                let by = |axis: usize| frame.stride[axis] * pooled.kernel[axis];
+                let pooled = Pooled { stride: frame.stride, ..pooled };
+                let frame = Frame { stride: [by(0), by(1)], ..frame };
+                (Tail { nodes, output, pooled: Some(pooled), ..tail }, form, frame)
+            }
+            None => (tail, result, frame),
+        }
+    }
+
+    fn pool_of(&self, tail: &Tail, result: Form) -> Option<(NodeId, Pooled, Form)> {
+        let is_narrow = result.view == View::Second && result.numbers != Numbers::Sums;
+        let is_own = tail.added.is_none() && is_narrow;
+        let reader = self.only_reader(tail.output).filter(|_| is_own);
+        let (id, node) = reader.filter(|(id, _)| !self.apart.contains(id))?;
+        let Op::Pool(Pool { kind: PoolKind::Max, window, .. }) = &node.op else { return None };
+        let own = Frame::of(window).ok()?;
+        let form = Form::of(&self.graph[node.output].shape, result.numbers, View::Second).ok()?;
+        let fits = |axis: usize| {
+            let windows = form.extents[axis] * own.kernel[axis];
+            own.stride[axis] == own.kernel[axis] && windows <= result.extents[axis]
+        };
+        let is_plain = (own.before, own.dilate) == ([0, 0], [1, 1]) && fits(0) && fits(1);
+        let pooled = Pooled { nodes: tail.nodes.len(), kernel: own.kernel, stride: own.stride };
+        (is_plain && own.kernel != [1, 1]).then_some((id, pooled, form))
     }
 
     fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
@@ -789,7 +846,7 @@ impl Walk<'_> {
         form: Form,
         product: Option<Product>,
     ) -> Reason<()> {
-        let Tail { nodes, clip, output, added, .. } = tail;
+        let Tail { nodes, clip, output, added, pooled, .. } = tail;
         nodes.iter().for_each(|node| self.taken[node.index()] = true);
         self.network.forms.insert(output, form);
         let operands = match operation {
@@ -798,7 +855,16 @@ impl Walk<'_> {
         };
         let inputs = (0..operands).filter_map(|at| node.input(at));
         let inputs = inputs.chain(added.map(|added| added.value)).collect();
-        self.network.layers.push(Layer { nodes, operation, inputs, output, clip, product, added });
+        self.network.layers.push(Layer {
+            nodes,
+            operation,
+            inputs,
+            output,
+            clip,
+            product,
+            added,
+            pooled,
+        });
         Ok(())
     }
 

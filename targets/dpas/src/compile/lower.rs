@@ -371,10 +371,20 @@ impl<'a> Work<'a> {
             packing: plan.packing,
             b: Source::Constants,
             zeros: Zeros::default(),
+            pool: self.pool(),
             end: ending.end,
         };
         let written = kernel::product(&shape, self.arch.platform, grfs);
         self.fitting(grfs, self.candidate(written, constants, plan, groups))
+    }
+
+    /// How many rows and columns of products are pooled, and bytes of A from one to the next.
+    fn pool(&self) -> [(usize, usize); 2] {
+        let image = &self.inputs[0].1;
+        self.layer.pooled.map_or([(1, 0); 2], |pooled| {
+            let steps = [image.row(), image.pixel];
+            [0, 1].map(|axis| (pooled.kernel[axis], pooled.stride[axis] * steps[axis]))
+        })
     }
 
     /// A product's kernel.
@@ -433,6 +443,7 @@ impl<'a> Work<'a> {
                 packing: plan.packing,
                 b: Source::Constants,
                 zeros: Zeros::default(),
+                pool: self.pool(),
                 end: ending.end,
                 batch,
             };

@@ -30,9 +30,9 @@ use lower::Work;
 use place::Image;
 use quincunx_contract::{Claim, Compiled, Interface, Log, NotCompiled, Refused, Scaling};
 use quincunx_diag::Diagnostic;
-use quincunx_graph::{Graph, Op, ValueId};
+use quincunx_graph::{Graph, NodeId, Op, ValueId};
 use quincunx_num::{Dyadic, Ratio};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// For every node, whether the machine takes it.
@@ -42,7 +42,7 @@ pub(crate) fn claim(
     arch: &DpasArch,
     precision: Precision,
 ) -> Vec<Claim> {
-    let network = Network::new(graph, refused, (precision, arch));
+    let network = Network::new(graph, refused, (precision, arch), &FxHashSet::default());
     let claim = |id| match network.reasons.get(&id) {
         None => Claim::Device,
         Some(reason) => Claim::Host(reason.clone()),
@@ -61,14 +61,14 @@ pub(crate) fn compile(
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
     log.start();
-    let network = Network::new(graph, &Refused::default(), (precision, arch));
+    let mut program = Builder::new(arch, settings.allow.stride);
+    let network = network(graph, (precision, arch), &mut program);
     if let Some((&node, reason)) = network.reasons.iter().min_by_key(|(node, _)| node.index()) {
         let problem = Diagnostic::unsupported("Q6180", reason.clone());
         return Err(NotCompiled::at_node(graph, &graph[node], problem));
     }
     log.pass("layers", format!("{} layers", network.layers.len()), || dump(graph, &network));
     let images = images(&network, arch);
-    let mut program = Builder::new(arch, settings.allow.stride);
     for (value, image) in sorted(&images) {
         program.device.buffers.extend(buffers_of(graph, &network, value, image));
     }
@@ -76,8 +76,7 @@ pub(crate) fn compile(
         if matches!(layer.operation, Operation::Enter | Operation::Alias) {
             continue;
         }
-        let place = |value: ValueId| images[&network.root(value)];
-        let work = Work::new(layer, &network, &place, arch);
+        let work = work(&network, &images, layer, arch);
         program
             .add(&work, names(graph, &network, layer))
             .map_err(|problem| NotCompiled::at_node(graph, &graph[layer.nodes[0]], problem))?;
@@ -93,6 +92,49 @@ pub(crate) fn compile(
     let artifact = DeviceArtifact::new(program.device, Some(interface), arch.clone(), *settings)?;
     let numerics = network.numerics(graph);
     Ok(Compiled { program: Box::new(artifact), numerics })
+}
+
+fn work<'a>(
+    network: &'a Network,
+    images: &FxHashMap<ValueId, Image>,
+    layer: &'a Layer,
+    arch: &'a DpasArch,
+) -> Work<'a> {
+    Work::new(layer, network, &|value: ValueId| images[&network.root(value)], arch)
+}
+
+/// The layers of a graph. The maximum of a product's results is found in its kernel where that does not
+/// take more cycles than two kernels.
+fn network(
+    graph: &Graph,
+    (precision, arch): (Precision, &DpasArch),
+    program: &mut Builder<'_>,
+) -> Network {
+    let network = |apart: &FxHashSet<NodeId>| {
+        Network::new(graph, &Refused::default(), (precision, arch), apart)
+    };
+    let together = network(&FxHashSet::default());
+    let pools: Vec<(NodeId, &Layer)> = together.layers.iter().filter_map(pool).collect();
+    let apart = network(&pools.iter().map(|&(pool, _)| pool).collect());
+    let ways = [&together, &apart].map(|network| (network, images(network, arch)));
+    let mut cycles = |(network, images): &(&Network, FxHashMap<ValueId, Image>),
+                      nodes: &[NodeId]| {
+        let own =
+            network.layers.iter().filter(|layer| layer.nodes.iter().any(|id| nodes.contains(id)));
+        let cycles = own.map(|layer| program.cycles(&work(network, images, layer, arch)));
+        cycles.fold(0, u64::saturating_add)
+    };
+    let is_slower = |&(_, layer): &(NodeId, &Layer)| {
+        let [together, apart] = [0, 1].map(|way| cycles(&ways[way], &layer.nodes));
+        together > apart
+    };
+    network(&pools.into_iter().filter(is_slower).map(|(pool, _)| pool).collect())
+}
+
+/// A layer that finds a maximum of a product, and the node that is the maximum.
+fn pool(layer: &Layer) -> Option<(NodeId, &Layer)> {
+    let last = layer.pooled.and(layer.nodes.last())?;
+    Some((*last, layer))
 }
 
 /// Roots in the order of their first layer.

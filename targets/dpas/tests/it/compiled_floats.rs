@@ -1,14 +1,14 @@
 //! Compiled networks of floats: simulators and golden model say the same, bit for bit, and the graph's
 //! executor the same within the precision of the type.
 
-use crate::common::networks::Net;
+use crate::common::networks::{Net, grid};
 use quincunx_contract::{Claim, Options, Refused, compiler_of};
 use quincunx_diag::Severity;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::{DpasArch, TARGET};
-use quincunx_graph::execute::{Keep, float};
+use quincunx_graph::execute::{Keep, exact, float};
 use quincunx_graph::{
-    Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Unary, ValueId, Window,
+    Activation, Binary, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
 };
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::{Coverage, Random, agree, options};
@@ -314,6 +314,77 @@ fn weights_in_fewer_bits() {
                 assert!(taken[0].contains(&expected), "{kind} {precision}: {}", taken[0]);
                 for (inputs, golden) in &agreed.samples {
                     is_near(&net.graph, inputs, golden, bits);
+                }
+            }
+        }
+    }
+}
+
+/// The largest results of windows that do not overlap leave the kernel of a product, where that takes
+/// fewer cycles; others are found by a kernel of their own.
+#[test]
+fn maxima_are_found_with_products() {
+    for (case, (precision, bits)) in [("int8", 8), ("bf16", 8), ("fp16", 11)].iter().enumerate() {
+        for (at, (kernel, stride)) in
+            [([2, 2], [2, 2]), ([3, 2], [3, 2]), ([1, 2], [1, 2]), ([3, 3], [2, 2])]
+                .iter()
+                .enumerate()
+        {
+            for channels in [3, 20, 64] {
+                let mut net = Net::new((4 * case + at) as u64);
+                let shape = [2, channels, 9, 11];
+                let x = match *precision {
+                    "int8" => net.input(&shape, grid(true, 0.02, 3)),
+                    _ => net.graph.add_input("x", DType::F32, &shape, &[]).unwrap(),
+                };
+                let window = net.window(&shape[2..]);
+                let outputs = net.random.pick(&[5, 33]);
+                let w = [outputs, channels, window.kernel[0], window.kernel[1]];
+                let weights = match *precision {
+                    "int8" => net.weights(&w, Quantiser::symmetric(true, 8, 0.01)),
+                    _ => net.reals(&w, 0.2),
+                };
+                let bias = net.reals(&[outputs], 1.0);
+                let conv = Conv { window, groups: 1 };
+                let y = net.node(Op::Conv(conv), &[x, weights, bias]).unwrap();
+                let y = match net.random.coin() {
+                    true => net.node(Op::Unary(Unary::Relu), &[y]).unwrap(),
+                    false => y,
+                };
+                let y = match *precision {
+                    "int8" => net.node(Op::Quantise(grid(true, 0.11, -7)), &[y]).unwrap(),
+                    _ => y,
+                };
+                let mut window = Window::new(kernel);
+                window.strides = (*stride).into();
+                let pool = Pool { kind: PoolKind::Max, window, ceil: false };
+                let Some(y) = net.node(Op::Pool(pool), &[y]) else { continue };
+                net.graph.add_output(y);
+                let options = options(&TARGET, &[("precision", precision)]);
+                for platform in [Platform::XeHpg, Platform::Xe2] {
+                    // Slow memory: what does not leave does not cost.
+                    let arch = DpasArch { memory_gbs: 0.5, ..crate::common::arch(platform) };
+                    let inputs = match *precision {
+                        "int8" => vec![net.sample()],
+                        _ => vec![sample(&mut net, *bits)],
+                    };
+                    let agreed = agree(&TARGET, &arch, &options, &net.graph, inputs);
+                    let agreed = agreed.unwrap_or_else(|found| panic!("{found:?}\n{}", net.graph));
+                    let verified = agreed.compiled.program.verify();
+                    assert!(verified.iter().all(|one| one.severity() == Severity::Note));
+                    let files = agreed.compiled.program.emit("launch", "k").unwrap();
+                    let has_own = files[0].text().unwrap().contains("kernel = \"largest");
+                    assert_eq!(has_own, kernel != stride, "{precision} {kernel:?}\n{}", net.graph);
+                    for (inputs, golden) in &agreed.samples {
+                        match *precision {
+                            "int8" => {
+                                let expected = exact(&net.graph, inputs, Keep::All).unwrap();
+                                let name = &net.graph[y].name;
+                                assert_eq!(golden[name].to_f64(), expected[name].to_f64());
+                            }
+                            _ => is_near(&net.graph, inputs, golden, *bits),
+                        }
+                    }
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! Sums of products from blocks of matrices: a message loads A of a run of positions, another one B of
 //! all column blocks, and what is stored ends where a run does.
 
-use super::end::{End, Places, Sums, convert};
+use super::end::{End, Places, Sums, convert, finish, larger, pack};
 use super::narrow::Packing;
 use super::product::STEP;
 use super::zeros::{Alone, Zeros};
-use super::{Kernel, Map, Offset, Order, Tile, Written};
+use super::{Kernel, Map, Offset, Order, Tile, Written, is_pool, lowest};
 use crate::arch::Platform;
 
 /// Bytes of a register where blocks exist.
@@ -58,6 +58,9 @@ pub(in super::super) struct Shape {
     /// Zeros of operands of which B is one. The constants of weights are ones then: of every step as
     /// many rows of B as there are.
     pub(in super::super) zeros: Zeros,
+    /// Of products at these places the largest leave: how many rows and columns, and bytes of A from one
+    /// to the next.
+    pub(in super::super) pool: [(usize, usize); 2],
     pub(in super::super) end: End,
     /// Rows of which sums are converted together.
     pub(in super::super) batch: usize,
@@ -131,6 +134,18 @@ impl Shape {
         }
     }
 
+    /// Where sums are converted.
+    fn places(&self, r: &Registers) -> Places {
+        let temporaries = r.operands + 3 * self.tile.columns;
+        Places {
+            factors: r.operands,
+            temporaries: [temporaries, temporaries + self.batch],
+            batch: self.batch,
+            packed: temporaries + 2 * self.batch,
+            columns: self.stored(),
+        }
+    }
+
     fn runs(&self) -> usize {
         8 * self.tile.rows / self.run
     }
@@ -155,9 +170,14 @@ impl Shape {
     }
 }
 
+/// Dwords of loops over what is pooled: bytes of A, then counters.
+const POOL: usize = 7;
+
 /// Registers of a kernel.
 struct Registers {
     sums: usize,
+    /// The largest of them so far, if the largest leave.
+    best: usize,
     /// A, run by run and step by step; then B, step by step. Sums are converted there.
     operands: usize,
     /// Dwords 0 to 3: bytes before the runs of this thread in the constants, its block of columns
@@ -181,7 +201,9 @@ struct Registers {
 impl Registers {
     fn take(k: &mut Kernel, shape: &Shape) -> Registers {
         let [a, b] = shape.step();
-        let sums = k.take(8 * shape.tile.rows * shape.tile.columns);
+        let all = 8 * shape.tile.rows * shape.tile.columns;
+        let sums = k.take(all);
+        let best = k.take(if is_pool(shape.pool) { all } else { 0 });
         let operands = k.take((shape.depth * (a + b)).max(shape.converted()));
         let [payloads, s, pointer] = [4, 1, 1].map(|count| k.take(count));
         let alone = Alone::take(k, shape.zeros, (shape.tile, shape.depth));
@@ -193,6 +215,7 @@ impl Registers {
         };
         Registers {
             sums,
+            best,
             operands,
             s,
             a: all(payloads, shape.runs()),
@@ -226,10 +249,40 @@ pub(in super::super) fn blocks(shape: &Shape, platform: Platform, grfs: u32) -> 
     k.line(format_args!("mul (1|M0) r{s}.2<1>:d r{s}.1<0;1,0>:d {}:d", shape.tile.columns * GRF));
     constants(k, shape, &r, (shape.map.payloads, None), (payloads, 4 * GRF));
     constants(k, shape, &r, (shape.map.rows_in[0], Some(0)), (r.runs, bytes));
-    matrices(k, shape, &r);
-    begin(k, shape, &r);
-    turns(k, shape, &r, 0);
-    leave(k, shape, &r);
+    let own = Sums { first: r.sums, stride: 8 * shape.tile.rows, tile: shape.tile };
+    let places = shape.places(&r);
+    let product = |k: &mut Kernel| {
+        matrices(k, shape, &r);
+        begin(k, shape, &r);
+        turns(k, shape, &r, 0);
+        factors(k, shape, &r);
+    };
+    if !is_pool(shape.pool) {
+        product(k);
+        if shape.end.adds() {
+            blocks_of(k, shape, &r, (own, places), 1);
+        }
+        r.alone.finish(k, own);
+        convert(k, shape.end, own, places);
+        blocks_of(k, shape, &r, (own, places), shape.constants() - 1);
+        return kernel.finish();
+    }
+    let best = Sums { first: r.best, ..own };
+    k.line(format_args!("mov (1|M0) r{s}.{POOL}<1>:d 0:d"));
+    lowest(k, (r.best, best.rows() * shape.tile.columns));
+    let [(rows, down), (columns, right)] = shape.pool;
+    k.repeat(rows, (s, POOL + 1), &mut |k: &mut Kernel| {
+        k.repeat(columns, (s, POOL + 2), &mut |k: &mut Kernel| {
+            product(k);
+            finish(k, shape.end, own, places);
+            larger(k, own, best);
+            k.line(format_args!("add (1|M0) r{s}.{POOL}<1>:d r{s}.{POOL}<0;1,0>:d {right}:d"));
+        });
+        let moved = down as i64 - (columns * right) as i64;
+        k.line(format_args!("add (1|M0) r{s}.{POOL}<1>:d r{s}.{POOL}<0;1,0>:d {moved}:d"));
+    });
+    pack(k, shape.end, best, places);
+    blocks_of(k, shape, &r, (best, places), shape.constants() - 1);
     kernel.finish()
 }
 
@@ -252,6 +305,11 @@ fn constants(
 /// Puts into the payloads of A and B where the matrices are.
 fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
     let (s, first) = (r.s, r.a[0]);
+    if is_pool(shape.pool) {
+        for payload in r.a.iter().chain(&r.b) {
+            k.line(format_args!("mov (2|M0) r{payload}.5<1>:ud 0:ud"));
+        }
+    }
     for (from, spread) in [(6, shape.spread[0]), (7, shape.spread[1])] {
         if spread > 0 {
             k.line(format_args!("mul (1|M0) r{s}.3<1>:d r0.{from}<0;1,0>:d {spread}:d"));
@@ -263,6 +321,9 @@ fn matrices(k: &mut Kernel, shape: &Shape, r: &Registers) {
     }
     for (run, &payload) in r.a.iter().enumerate() {
         place(k, r, payload, (0, run));
+        if is_pool(shape.pool) {
+            k.advance(payload, 1, Offset::Scalar { register: s, at: POOL });
+        }
     }
     if shape.b != Source::Constants {
         return second_operand(k, shape, r);
@@ -416,38 +477,21 @@ fn turn(k: &mut Kernel, shape: &Shape, r: &Registers) {
     }
 }
 
-/// Sums become what leaves, and leave.
-fn leave(k: &mut Kernel, shape: &Shape, r: &Registers) {
-    let Tile { rows, columns } = shape.tile;
-    let size = shape.end.size();
-    let factors = r.operands;
+/// Loads the factors of the columns, and finds where those are in rows of the result.
+fn factors(k: &mut Kernel, shape: &Shape, r: &Registers) {
+    let Tile { columns, .. } = shape.tile;
     for (at, place) in shape.map.factors.into_iter().enumerate() {
         if shape.end.factors()[at] {
-            constants(k, shape, r, (place, Some(2)), (factors + at * columns, columns * GRF));
+            let to = r.operands + at * columns;
+            constants(k, shape, r, (place, Some(2)), (to, columns * GRF));
         }
     }
-    let temporaries = factors + 3 * columns;
-    let together = shape.stored();
-    let sums = Sums { first: r.sums, stride: 8 * rows, tile: shape.tile };
-    let places = Places {
-        factors,
-        temporaries: [temporaries, temporaries + shape.batch],
-        batch: shape.batch,
-        packed: temporaries + 2 * shape.batch,
-        columns: together,
-    };
-    let (s, bytes) = (r.s, GRF / 4 * size);
+    let (s, bytes) = (r.s, GRF / 4 * shape.end.size());
     k.line(format_args!("mul (1|M0) r{s}.3<1>:d r{s}.1<0;1,0>:d {}:d", columns * bytes));
     if shape.b != Source::Constants {
         let runs = r.runs;
         k.line(format_args!("add (1|M0) r{s}.3<1>:d r{s}.3<0;1,0>:d r{runs}.6<0;1,0>:d"));
     }
-    if shape.end.adds() {
-        blocks_of(k, shape, r, (sums, places), 1);
-    }
-    r.alone.finish(k, sums);
-    convert(k, shape.end, sums, places);
-    blocks_of(k, shape, r, (sums, places), shape.constants() - 1);
 }
 
 /// Loads packed rows of what is added, argument 1, or stores those of the result, the last one.

@@ -163,16 +163,22 @@ impl Places {
     }
 }
 
-/// Converts sums. An instruction is written for all rows before the next one: each then has its
-/// operands when it starts.
+/// Sums become packed elements.
 pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
+    finish(k, end, sums, places);
+    pack(k, end, sums, places);
+}
+
+/// Sums become floats: those that leave, or codes. An instruction is written for all rows before the
+/// next one: each then has its operands when it starts.
+pub(super) fn finish(k: &mut Kernel, end: End, sums: Sums, places: Places) {
     let n = k.lanes();
     let Tile { columns, .. } = sums.tile;
     let all: Vec<usize> =
         pairs(columns, sums.rows()).map(|(column, row)| sums.at(column, row)).collect();
     let factor = |which: usize, column: usize| places.factors + which * columns + column;
     match end {
-        End::Sums => return,
+        End::Sums => {}
         End::Codes(steps, sum, leave) => {
             for &x in &all {
                 k.line(format_args!("mov ({n}|M0) r{x}.0<1>:f r{x}.0<1;1,0>:d"));
@@ -193,10 +199,6 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
                 add(k, sum, sums, places);
             }
             leave.write(k, &all);
-            for &x in &all {
-                let bytes = leave.element().name();
-                k.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{bytes} r{x}.0<1;1,0>:f"));
-            }
         }
         End::Floats(scaling, sum, leave) => {
             for (column, row) in pairs(columns, sums.rows()) {
@@ -216,9 +218,6 @@ pub(super) fn convert(k: &mut Kernel, end: End, sums: Sums, places: Places) {
             }
             leave.write(k, &all);
         }
-    }
-    if !end.stays() {
-        pack(k, end, sums, places);
     }
 }
 
@@ -328,9 +327,27 @@ fn add_floats(k: &mut Kernel, (sum, leave): (FloatSum, LeaveFloats), sums: Sums,
     }
 }
 
-/// Packs elements of the low bits of registers into rows of column blocks.
-fn pack(k: &mut Kernel, end: End, sums: Sums, places: Places) {
+/// Keeps the larger floats of sums and of others in the place of these.
+pub(super) fn larger(k: &mut Kernel, sums: Sums, best: Sums) {
     let n = k.lanes();
+    for (column, row) in pairs(sums.tile.columns, sums.rows()) {
+        let (x, y) = (best.at(column, row), sums.at(column, row));
+        k.line(format_args!("sel ({n}|M0) (ge)f0.0 r{x}.0<1>:f r{x}.0<1;1,0>:f r{y}.0<1;1,0>:f"));
+    }
+}
+
+/// Packs floats into rows of column blocks, unless they leave from where they are.
+pub(super) fn pack(k: &mut Kernel, end: End, sums: Sums, places: Places) {
+    let n = k.lanes();
+    if end.stays() {
+        return;
+    }
+    if let End::Codes(.., leave) = end {
+        for (column, row) in pairs(sums.tile.columns, sums.rows()) {
+            let (x, bytes) = (sums.at(column, row), leave.element().name());
+            k.line(format_args!("mov ({n}|M0) (sat)r{x}.0<4>:{bytes} r{x}.0<1;1,0>:f"));
+        }
+    }
     for (column, row) in pairs(sums.tile.columns, sums.rows()) {
         let (to, at) = places.at(k, sums, (column, row), end.size());
         let from = sums.at(column, row);

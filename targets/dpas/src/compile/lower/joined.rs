@@ -150,6 +150,7 @@ impl Work<'_> {
             packing: Packing::Direct(8),
             b: b_source,
             zeros,
+            pool: [(1, 0); 2],
             end,
             batch,
         };
@@ -251,6 +252,7 @@ impl Work<'_> {
             packing: Packing::Direct(8),
             b: b_source,
             zeros,
+            pool: [(1, 0); 2],
             end,
         };
         kernel::product(&shape, self.arch.platform, grfs)

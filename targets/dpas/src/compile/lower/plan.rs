@@ -65,6 +65,7 @@ impl Plan {
             ],
         };
         let steps = loops.iter().map(|&(_, stride)| stride).chain(spread);
+        let steps = steps.chain(work.pool().map(|(_, step)| step));
         let starts = work.rows_in(0, frame, 1);
         let is_aligned =
             steps.chain(starts.into_iter().map(|start| start as usize)).all(|at| at % 8 == 0);
