@@ -2,10 +2,12 @@
 //!
 //! * [`native`]: the 128-bit machine code of systolic instructions, with its assembly text;
 //! * [`vector`]: that of the others: arithmetic, branches, waits, messages;
-//! * [`visa`]: the virtual instruction, with its text and byte code.
+//! * [`visa`]: the virtual instruction, with its text and byte code;
+//! * `math`: the functions of `math`.
 //!
 //! Facts: `visa`, `igc`, `iga` (`docs/bibliography.md`). What is marked "ours" is defined here.
 
+pub(crate) mod math;
 pub mod native;
 pub mod operands;
 pub mod vector;

@@ -13,7 +13,6 @@ mod golden;
 pub mod isa;
 pub mod latency;
 mod layout;
-mod math;
 mod options;
 mod ports;
 pub mod precision;

@@ -1,8 +1,8 @@
 //! Softmax: in f32, in the order of the machine's sums.
 
 use super::misfit;
+use crate::isa::math;
 use crate::isa::vector::Function;
-use crate::math;
 use quincunx_diag::Result;
 use quincunx_graph as graph;
 use std::f32::consts::LOG2_E;

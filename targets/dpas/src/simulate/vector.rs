@@ -3,8 +3,8 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use super::value::{Execution, Value};
+use crate::isa::math;
 use crate::isa::vector::{Op, Terms, Type};
-use crate::math;
 use std::cmp::Ordering;
 
 /// The operands of a lane.

@@ -1,8 +1,8 @@
 //! The lanes of a prepared vector instruction.
 
 use super::vector::{Numbers, Pattern, Source, Target, Vector};
+use crate::isa::math;
 use crate::isa::vector::{Op, Type};
-use crate::math;
 use crate::simulate::exec::enabled;
 use crate::simulate::thread::Thread;
 use bytemuck::Pod;
