@@ -115,7 +115,11 @@ fn network(
     };
     let together = network(&FxHashSet::default());
     let pools: Vec<(NodeId, &Layer)> = together.layers.iter().filter_map(pool).collect();
-    let apart = network(&pools.iter().map(|&(pool, _)| pool).collect());
+    if pools.is_empty() {
+        return together;
+    }
+    let all: FxHashSet<NodeId> = pools.iter().map(|&(pool, _)| pool).collect();
+    let apart = network(&all);
     let ways = [&together, &apart].map(|network| (network, images(network, arch)));
     let mut cycles = |(network, images): &(&Network, FxHashMap<ValueId, Image>),
                       nodes: &[NodeId]| {
@@ -124,11 +128,21 @@ fn network(
         let cycles = own.map(|layer| program.cycles(&work(network, images, layer, arch)));
         cycles.fold(0, u64::saturating_add)
     };
-    let is_slower = |&(_, layer): &(NodeId, &Layer)| {
+    let mut is_slower = |&(_, layer): &(NodeId, &Layer)| {
         let [together, apart] = [0, 1].map(|way| cycles(&ways[way], &layer.nodes));
         together > apart
     };
-    network(&pools.into_iter().filter(is_slower).map(|(pool, _)| pool).collect())
+    let slower: FxHashSet<NodeId> =
+        pools.iter().filter(|pool| is_slower(pool)).map(|&(pool, _)| pool).collect();
+    match slower.len() {
+        0 => together,
+        count if count == all.len() => apart,
+        _ => {
+            // They hold all weights.
+            drop((together, apart));
+            network(&slower)
+        }
+    }
 }
 
 /// A layer that finds a maximum of a product, and the node that is the maximum.
