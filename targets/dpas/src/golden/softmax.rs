@@ -8,6 +8,9 @@ use quincunx_graph as graph;
 use std::f32::consts::LOG2_E;
 use std::num::NonZeroUsize;
 
+/// Most lanes of an instruction.
+const MOST_LANES: usize = 32;
+
 /// Rows along an axis.
 pub(super) struct Softmax {
     /// Elements of a row.
@@ -22,13 +25,14 @@ impl Softmax {
     /// The softmax of a value of this shape. `lanes` are how many partial sums there are.
     ///
     /// # Errors
-    /// `Q6190` for a logarithm, a value without elements, or partial sums that are no power of two.
+    /// `Q6190` for a logarithm, a value without elements, or partial sums that are no power of two
+    /// up to 32.
     pub(super) fn new(
         softmax: &graph::Softmax,
         shape: &[usize],
         lanes: Option<NonZeroUsize>,
     ) -> Result<Softmax> {
-        let lanes = lanes.filter(|lanes| lanes.is_power_of_two());
+        let lanes = lanes.filter(|lanes| lanes.is_power_of_two() && lanes.get() <= MOST_LANES);
         let lanes = lanes.ok_or_else(|| misfit("a softmax has no order of sums"))?;
         match shape.get(softmax.axis..) {
             Some([extent, inner @ ..]) if !softmax.log && !shape.contains(&0) => {

@@ -37,6 +37,13 @@ impl Walk<'_> {
         else {
             return Err("one of its operands is a vector".to_owned());
         };
+        // Every matrix of the batch has a place of its own.
+        let most = i32::MAX as usize / size;
+        let elements =
+            |shape: &[usize]| shape.iter().fold(1, |all: usize, &one| all.saturating_mul(one));
+        if [a, b, &self.graph[node.output].shape].into_iter().any(|shape| elements(shape) > most) {
+            return Err("a value has more than 2 GiB".to_owned());
+        }
         let axes = |at: usize, shape: &[usize]| {
             forms[at].axes(shape).ok_or("one of its operands is an image")
         };
