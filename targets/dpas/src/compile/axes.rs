@@ -27,6 +27,8 @@ impl Step {
 pub(super) struct Axes {
     rank: usize,
     steps: [Step; MOST],
+    /// Where the first element lies.
+    origin: Spot,
 }
 
 /// A pixel and a channel.
@@ -38,7 +40,8 @@ pub(super) struct Spot {
 
 impl Axes {
     fn new(steps: &[Step]) -> Option<Axes> {
-        let mut axes = Axes { rank: steps.len(), steps: [Step::Positions(0); MOST] };
+        let (rank, origin) = (steps.len(), Spot::default());
+        let mut axes = Axes { rank, steps: [Step::Positions(0); MOST], origin };
         axes.steps.get_mut(..steps.len())?.copy_from_slice(steps);
         Some(axes)
     }
@@ -104,7 +107,24 @@ impl Axes {
             steps[axis] = step;
             inner = (left / extent, step.times(extent));
         }
-        Axes::new(&steps).filter(|_| blocks.is_empty() && inner.0 == 1)
+        let axes = Axes::new(&steps).filter(|_| blocks.is_empty() && inner.0 == 1)?;
+        Some(Axes { origin: self.origin, ..axes })
+    }
+
+    /// From one element of an axis on, every so many of them.
+    pub(super) fn sliced(&self, axis: usize, start: usize, step: usize) -> Axes {
+        let mut axes = *self;
+        axes.origin = self.spot((0..=axis).map(|at| if at == axis { start } else { 0 }));
+        axes.steps[axis] = self.steps[axis].times(step);
+        axes
+    }
+
+    /// Without an axis of extent 1.
+    pub(super) fn without(&self, axis: usize) -> Axes {
+        let mut axes = *self;
+        axes.steps[axis..self.rank].rotate_left(1);
+        axes.rank -= 1;
+        axes
     }
 
     /// An axis of an extent has this step.
@@ -114,7 +134,7 @@ impl Axes {
 
     /// All axes have the steps of others, in a shape.
     pub(super) fn are(&self, others: &Axes, shape: &[usize]) -> bool {
-        self.rank == others.rank
+        (self.rank, self.origin) == (others.rank, others.origin)
             && shape
                 .iter()
                 .enumerate()
@@ -123,7 +143,7 @@ impl Axes {
 
     /// Where an element lies, by its indices along the first axes.
     pub(super) fn spot(&self, indices: impl Iterator<Item = usize>) -> Spot {
-        let mut spot = Spot::default();
+        let mut spot = self.origin;
         for (index, &step) in indices.zip(self.steps()) {
             match step {
                 Step::Positions(step) => spot.position += index * step,

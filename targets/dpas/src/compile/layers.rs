@@ -430,6 +430,7 @@ impl Walk<'_> {
             Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
                 self.alias(id, node)
             }
+            Op::Slice { .. } | Op::Gather { .. } => self.alias(id, node),
             Op::Conv(conv) => self.product(id, node, Frame::of(&conv.window)?),
             Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
             Op::MatMul if self.is_value(node, 1) => self.joined(id, node),
@@ -488,7 +489,14 @@ impl Walk<'_> {
                     }
                     Op::MatMul | Op::Gemm(_) | Op::Transpose { .. } => is_matrix = true,
                     op if is_each(op)
-                        || matches!(op, Op::Identity | Op::Softmax(_) | Op::Reshape { .. }) =>
+                        || matches!(
+                            op,
+                            Op::Identity
+                                | Op::Softmax(_)
+                                | Op::Reshape { .. }
+                                | Op::Slice { .. }
+                                | Op::Gather { .. }
+                        ) =>
                     {
                         values.extend(seen.insert(reader).then_some(node.output));
                     }
@@ -555,19 +563,23 @@ impl Walk<'_> {
         let input = node.input(0).ok_or("an operand is missing")?;
         let (from, to) = (&self.graph[input].shape, &self.graph[node.output].shape);
         let [h, w, c] = form.extents;
-        let is_transpose = matches!(node.op, Op::Transpose { .. });
+        let keeps = matches!(node.op, Op::Identity | Op::Flatten { .. } | Op::Reshape { .. });
+        if to.contains(&0) {
+            return Err("a value without elements".to_owned());
+        }
         let view = match (form.view, &to[..]) {
-            _ if from == to && !is_transpose => form.view,
+            _ if from == to && keeps => form.view,
             (View::Last | View::Steps(_), _) => {
-                let axes = form.axes(from).and_then(|axes| match &node.op {
-                    Op::Transpose { order } => Some(axes.transposed(order)),
-                    _ => axes.reshaped(from, to),
-                });
+                let axes = form.axes(from).and_then(|axes| self.moved(node, axes));
                 let axes = axes.ok_or("its axes have no steps of their own in memory")?;
                 let is_last = Axes::channels_last(to).is_some_and(|last| axes.are(&last, to));
-                if is_last && to.last() == Some(&c) { View::Last } else { View::Steps(axes) }
+                let is_all = to.iter().product::<usize>() == h * w * c;
+                match is_last && is_all && to.last() == Some(&c) {
+                    true => View::Last,
+                    false => View::Steps(axes),
+                }
             }
-            _ if is_transpose => {
+            _ if !keeps => {
                 return Err("it changes the order of elements in memory".to_owned());
             }
             (View::Second, &[n, k]) if n == form.images && k == h * w * c => match h * w {
@@ -591,6 +603,27 @@ impl Walk<'_> {
         let tail = self.alone(id);
         self.network.aliases.insert(tail.output, root);
         self.push(tail, Operation::Alias, node, Form { view, ..form }, None)
+    }
+
+    /// The axes of a node's result, which is the same memory as its operand.
+    fn moved(&self, node: &Node, axes: Axes) -> Option<Axes> {
+        let from = &self.graph[node.input(0)?].shape;
+        match &node.op {
+            Op::Transpose { order } => Some(axes.transposed(order)),
+            Op::Slice { ranges } => ranges.iter().try_fold(axes, |axes, range| {
+                let (start, _) = range.resolve(from[range.axis]);
+                Some(axes.sliced(range.axis, start, usize::try_from(range.step).ok()?))
+            }),
+            Op::Gather { axis } => {
+                let index = &self.graph[node.input(1)?];
+                let [number] = index.constant.as_ref()?.tensor.to_i64()?[..] else { return None };
+                let extent = i64::try_from(from[*axis]).ok()?;
+                let number = if number < 0 { number + extent } else { number };
+                let start = usize::try_from(number).ok().filter(|_| index.shape.is_empty())?;
+                Some(axes.sliced(*axis, start, 1).without(*axis))
+            }
+            _ => axes.reshaped(from, &self.graph[node.output].shape),
+        }
     }
 
     fn pool(&mut self, id: NodeId, node: &Node, pool: &Pool) -> Reason<()> {

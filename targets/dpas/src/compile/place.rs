@@ -89,6 +89,14 @@ impl Image {
                 (0..rank - 1).map(|axis| inner(axis) * pixel).chain([1]).collect()
             }
         };
-        (strides, self.at(0, self.before[0], self.before[1]))
+        let first = self.at(0, self.before[0], self.before[1]);
+        let first = match form.view {
+            View::Steps(axes) => {
+                let spot = axes.spot(std::iter::empty());
+                first + spot.position * self.pixel + spot.channel * size
+            }
+            _ => first,
+        };
+        (strides, first)
     }
 }

@@ -3,7 +3,7 @@
 use super::finish::{Finish, Tail, Unit, ratio};
 use super::floats;
 use super::misfit;
-use super::numbers::{Float, Form, Grid, Number, is_scale};
+use super::numbers::{Cut, Float, Form, Grid, Number, is_scale};
 use super::numerics::{Adding, Held};
 use super::operands::{bias_sum, factor, is_value};
 use super::pairs::Pairs;
@@ -11,7 +11,7 @@ use super::pools::Pooling;
 use super::products::Product;
 use super::softmax::Softmax;
 use quincunx_diag::Result;
-use quincunx_graph::{Binary, Graph, Node, Op, ValueId};
+use quincunx_graph::{Binary, Graph, Node, Op, SliceRange, ValueId};
 use quincunx_num::Ratio;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -31,6 +31,11 @@ enum Operation {
     Transpose {
         shape: Vec<usize>,
         order: Vec<usize>,
+    },
+    /// Some of the numbers.
+    Cut {
+        shape: Vec<usize>,
+        cuts: Vec<Cut>,
     },
     /// Real numbers go onto a grid before the machine sees them.
     Enter(Grid),
@@ -73,6 +78,9 @@ impl Layer {
             (Op::Identity | Op::Flatten { .. } | Op::Reshape { .. }, _) => Operation::Alias,
             (Op::Transpose { order }, _) => {
                 Operation::Transpose { shape: input.to_vec(), order: order.clone() }
+            }
+            (Op::Slice { .. } | Op::Gather { .. }, _) => {
+                Operation::Cut { shape: input.to_vec(), cuts: cuts(graph, first)? }
             }
             (Op::Quantise(quantiser), Form::Entering) => Operation::Enter(Grid::new(quantiser)?),
             (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, (grid, lanes)),
@@ -189,6 +197,7 @@ impl Layer {
         match (&self.operation, x) {
             (Operation::Alias, x) => Some(x.clone()),
             (Operation::Transpose { shape, order }, x) => x.transposed(shape, order),
+            (Operation::Cut { shape, cuts }, x) => x.cut(shape, cuts),
             (Operation::Enter(grid), Number::Entering(reals)) => {
                 Some(Number::Codes(grid.codes(reals).into(), *grid))
             }
@@ -234,6 +243,31 @@ fn sums_of(pairs: &Pairs) -> impl Fn(&[i16], Vec<i16>) -> Vec<i64> {
         let rows = rows.chunks_exact(depth);
         rows.flat_map(|row| columns.chunks_exact(depth).map(move |column| sum(row, column)))
             .collect()
+    }
+}
+
+/// What a node takes of its operand.
+fn cuts(graph: &Graph, node: &Node) -> Result<Vec<Cut>> {
+    let wrong = || misfit(format!("{:?} takes no part of a value by constants", node.name));
+    let shape = node.input(0).map(|id| &graph[id].shape).ok_or_else(wrong)?;
+    match &node.op {
+        Op::Slice { ranges } => {
+            let cut = |range: &SliceRange| {
+                let (start, count) = range.resolve(shape[range.axis]);
+                let step = usize::try_from(range.step).map_err(|_| wrong())?;
+                Ok(Cut { axis: range.axis, start, step, count })
+            };
+            ranges.iter().map(cut).collect()
+        }
+        Op::Gather { axis } => {
+            let index = node.input(1).and_then(|id| graph[id].constant.as_ref());
+            let index = index.and_then(|constant| constant.tensor.to_i64()).ok_or_else(wrong)?;
+            let [index] = index[..] else { return Err(wrong()) };
+            let index = if index < 0 { index + shape[*axis] as i64 } else { index };
+            let start = usize::try_from(index).ok().filter(|&start| start < shape[*axis]);
+            Ok(vec![Cut { axis: *axis, start: start.ok_or_else(wrong)?, step: 1, count: 1 }])
+        }
+        _ => Err(wrong()),
     }
 }
 

@@ -83,6 +83,14 @@ impl Float {
     }
 }
 
+/// Elements of an axis: so many from one on, every so many of them.
+pub(super) struct Cut {
+    pub(super) axis: usize,
+    pub(super) start: usize,
+    pub(super) step: usize,
+    pub(super) count: usize,
+}
+
 impl Number {
     /// The real numbers, each rounded once; `None` inside of a layer.
     pub(super) fn reals(&self) -> Option<Vec<f64>> {
@@ -94,6 +102,24 @@ impl Number {
             Number::Floats(floats) => Some(floats.iter().map(|&float| float.into()).collect()),
             Number::Pending(_) => None,
         }
+    }
+
+    /// Parts of a tensor of this shape; `None` inside of a layer.
+    pub(super) fn cut(&self, shape: &[usize], cuts: &[Cut]) -> Option<Number> {
+        fn part<T: Copy>(numbers: &[T], shape: &[usize], cuts: &[Cut]) -> Arc<[T]> {
+            let mut view = View::new(numbers, shape);
+            for cut in cuts {
+                view = view.slice(cut.axis, cut.start, cut.step, cut.count);
+            }
+            view.to_vec().into()
+        }
+        Some(match self {
+            Number::Entering(reals) => Number::Entering(part(reals, shape, cuts)),
+            Number::Codes(codes, grid) => Number::Codes(part(codes, shape, cuts), *grid),
+            Number::Results(reals) => Number::Results(part(reals, shape, cuts)),
+            Number::Floats(floats) => Number::Floats(part(floats, shape, cuts)),
+            Number::Pending(_) => return None,
+        })
     }
 
     /// The numbers of a tensor of this shape when axis i of the result is axis `order[i]`; `None`

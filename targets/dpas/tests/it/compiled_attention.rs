@@ -8,7 +8,9 @@ use quincunx_contract::{Claim, Options, Refused, compiler_of};
 use quincunx_diag::Severity;
 use quincunx_dpas::arch::Platform;
 use quincunx_dpas::{DpasArch, TARGET};
-use quincunx_graph::{Activation, Binary, Graph, Op, Quantiser, Softmax, Unary, ValueId};
+use quincunx_graph::{
+    Activation, Binary, Graph, Op, Quantiser, SliceRange, Softmax, Unary, ValueId,
+};
 use quincunx_tensor::{DType, Tensor};
 use quincunx_testkit::{agree, options};
 
@@ -308,4 +310,55 @@ pub(crate) fn products(net: &mut Net, precision: &str, x: ValueId) -> ValueId {
     };
     let y = net.node(Op::MatMul, &[y, weights]).unwrap();
     held(net, y, 0.1, 0)
+}
+
+/// Queries, keys and values that one product makes, cut apart behind it: along the channels, or along an
+/// axis of three.
+#[test]
+fn packed_heads_are_cut_in_place() {
+    let precisions = [("bf16", 8), ("fp16", 11), ("tf32", 11)];
+    for case in 0..24 {
+        let (precision, bits) = precisions[case % 3];
+        let arch = machine(case, precision);
+        let mut net = Net::new(case as u64);
+        let (n, h, d) =
+            (net.random.range(1, 2), net.random.range(1, 3), net.random.pick(&[16, 32]));
+        let l = net.random.pick(&[5, 16, 33]);
+        let x = net.graph.add_input("x", DType::F32, &[n, l, 24], &[]).unwrap();
+        let weights = net.reals(&[24, 3 * h * d], 0.3);
+        let all = net.node(Op::MatMul, &[x, weights]).unwrap();
+        let parts = match net.random.coin() {
+            true => [0, 1, 2].map(|part| {
+                let (axis, width) = (2, (h * d) as i64);
+                let range =
+                    SliceRange { axis, start: part * width, end: (part + 1) * width, step: 1 };
+                let part = net.node(Op::Slice { ranges: vec![range] }, &[all]).unwrap();
+                let part = reshaped(&mut net, part, &[n, l, h, d]);
+                transposed(&mut net, part, &[0, 2, 1, 3])
+            }),
+            false => {
+                let all = reshaped(&mut net, all, &[n, l, 3, h, d]);
+                let all = transposed(&mut net, all, &[2, 0, 3, 1, 4]);
+                [0, 1, -1].map(|part| {
+                    let name = format!("index{}", net.graph.values().len());
+                    let index = Tensor::from_vec(&[], vec![part as i64]).unwrap();
+                    let index = net.graph.add_constant(&name, index).unwrap();
+                    net.node(Op::Gather { axis: 0 }, &[all, index]).unwrap()
+                })
+            }
+        };
+        let [q, k, v] = parts;
+        let k = swapped(&mut net, k);
+        let sums = net.node(Op::MatMul, &[q, k]).unwrap();
+        let shares = net.node(Op::Softmax(Softmax { axis: 3, log: false }), &[sums]).unwrap();
+        let sums = net.node(Op::MatMul, &[shares, v]).unwrap();
+        // A class token, as it were.
+        let range = SliceRange { axis: 2, start: 0, end: 1, step: 1 };
+        let first = net.node(Op::Slice { ranges: vec![range] }, &[sums]).unwrap();
+        net.graph.add_output(first);
+        if net.random.coin() {
+            net.graph.add_output(q);
+        }
+        judged(&mut net, &arch, (precision, bits));
+    }
 }
