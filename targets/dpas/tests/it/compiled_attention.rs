@@ -259,6 +259,13 @@ fn other_products_are_the_hosts() {
     net.node(Op::MatMul, &[a, b]).unwrap();
     expect(net, "MatMul: its sums are no multiple of 32 bytes of an operand long");
     let mut net = Net::new(0);
+    let [a, b] = [input(&mut net, "a", &[4, 40]), input(&mut net, "b", &[5, 32])];
+    let range = SliceRange { axis: 1, start: 3, end: 35, step: 1 };
+    let a = net.node(Op::Slice { ranges: vec![range] }, &[a]).unwrap();
+    let b = swapped(&mut net, b);
+    net.node(Op::MatMul, &[a, b]).unwrap();
+    expect(net, "MatMul: a part of its operands begins between multiples of 8 bytes");
+    let mut net = Net::new(0);
     let a = input(&mut net, "a", &[2, 4, 5, 6]);
     let pool = net.node(Op::GlobalAveragePool, &[a]).unwrap();
     transposed(&mut net, pool, &[0, 2, 3, 1]);

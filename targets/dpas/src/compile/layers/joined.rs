@@ -84,7 +84,11 @@ impl Walk<'_> {
             };
             [spot(&a_axes, a_batch), spot(&b_axes, b_batch), c_axes.spot(index.iter().copied())]
         });
-        let starts = starts.collect();
+        let starts: Vec<[Spot; 3]> = starts.collect();
+        // Messages begin there.
+        if starts.iter().flatten().any(|spot| !(spot.channel * size).is_multiple_of(8)) {
+            return Err("a part of its operands begins between multiples of 8 bytes".to_owned());
+        }
         let (rows, depth, columns, factor) =
             (*rows, *depth, *columns, tail.factor.map_or(1.0, Factor::real));
         let joined = Joined { starts, rows, depth, columns, is_across, factor };
