@@ -69,7 +69,7 @@ impl Product {
         };
         let (mut weights, mut scales) = (Vec::new(), None);
         match Weights::new(weights_value, &matrix) {
-            Ok(codes) => {
+            Ok(codes) if codes.scales.iter().all(|&scale| (scale as f32).is_normal()) => {
                 weights.extend(codes.codes.into_iter().map(f32::from));
                 let behind = biases.iter().any(|&bias| bias != 0.0).then(|| biases.clone());
                 scales = Some(Scales {
@@ -78,7 +78,7 @@ impl Product {
                 });
                 biases.fill(0.0);
             }
-            Err(_) => {
+            _ => {
                 let rounded =
                     reals(weights_value)?.into_iter().map(|weight| x.factor(x.round(weight)));
                 weights.extend(matrix.by_output(rounded.collect()));
