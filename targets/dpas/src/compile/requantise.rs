@@ -165,7 +165,7 @@ impl Channel {
     }
 
     /// Constants with which the corrected steps are right: a sum that comes to lie on the wrong side
-    /// of its tie is moved over it by a little more or less of `low`.
+    /// of its tie is moved over it by a little more or less of `low`, or of the bias.
     pub(super) fn corrected(&self, factors: Factors, ends: Ends) -> Option<Factors> {
         // Below, sums that matter are no longer exact in f32.
         let scale = self.scale();
@@ -185,11 +185,21 @@ impl Channel {
         let wrong = near.iter().filter(|one| is_wrong(factors, one));
         let Some(least) = wrong.map(size).reduce(f64::min) else { return Some(factors) };
         let most = near.iter().map(size).fold(1.0, f64::max);
-        // The least step that f32 sees beside a half.
-        let steps = (0..8).map(|power| CORRECTED_ERROR / 8.0 / least * f64::from(1 << power));
-        let steps = steps.take_while(|step| step * most < scale / 4.0);
-        let moved = |step: f64| Factors { low: (f64::from(factors.low) + step) as f32, ..factors };
+        // The least steps that f32 sees beside a half, and more of them; none first.
+        let both = |step: f64| [step, -step];
+        let turns = (0..8).map(|power| CORRECTED_ERROR / 8.0 / least * f64::from(1 << power));
+        let turns = turns.take_while(|step| step * most < scale / 4.0).flat_map(both);
+        let moves = (1..64).map(|count| CORRECTED_ERROR / 16.0 * f64::from(count)).flat_map(both);
+        let moves: Vec<f64> = [0.0].into_iter().chain(moves).collect();
+        let add = |factor: f32, step: f64| (f64::from(factor) + step) as f32;
+        let changed = |turn: f64, by: f64| Factors {
+            low: add(factors.low, turn),
+            bias: add(factors.bias, by),
+            ..factors
+        };
         let is_right = |factors: &Factors| !near.iter().any(|one| is_wrong(*factors, one));
-        steps.flat_map(|step| [step, -step]).map(moved).find(is_right)
+        let turns: Vec<f64> = turns.chain([0.0]).collect();
+        let pairs = moves.iter().flat_map(|&by| turns.iter().map(move |&turn| changed(turn, by)));
+        pairs.into_iter().find(is_right)
     }
 }

@@ -72,3 +72,41 @@ fn grids_of_few_digits_are_proved() {
         }
     }
 }
+
+/// With a bias of real numbers a few sums in a million lie next to a tie; then the constants move.
+#[test]
+fn biases_of_real_numbers_are_proved() {
+    let ends = Ends { low: -128, high: 127 };
+    let (mut unproved, mut state) = (0, 9u64);
+    let mut random = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f64 / f64::from(1 << 24)
+    };
+    for case in 0..3000 {
+        let [a, b, output] = [(0.1, 6e-3), (0.02, 2e-3), (0.3, 0.02)]
+            .map(|(most, least)| f64::from((random() * most + least) as f32));
+        let bias = f64::from((random() * 4.0 - 2.0) as f32);
+        let sum = Sum {
+            scales: [a, b],
+            divisor: 1,
+            bias: [bias, 1.0],
+            whole: (bias / (a * b)).round() as i32,
+        };
+        let channel = Channel { sum, output };
+        match channel.prove(ends) {
+            None => unproved += 1,
+            Some((steps, factors)) => {
+                let scale = a * b / output;
+                for tie in (-120..120).step_by(7) {
+                    let acc = ((f64::from(tie) + 0.5) / scale).round() as i32;
+                    for acc in acc - 1..=acc + 1 {
+                        let code = factors.code(steps, acc).clamp(-128.0, 127.0) as i32;
+                        assert_eq!(code, exact(&channel, acc, ends), "case {case} acc {acc}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(unproved <= 2, "{unproved}");
+}
