@@ -5,22 +5,23 @@
 //! reads what lies between; of a product also the sum behind them, with its own.
 
 mod joined;
+mod tail;
 
 pub(super) use joined::Joined;
 
 use super::axes::Axes;
 use super::kernel;
-use super::weights::{self, Product, Sum};
+use super::weights::{self, Product};
 use crate::arch::{DpasArch, Platform};
 use crate::options::Precision;
 use crate::program::Element;
 use quincunx_contract::{Numerics, Refused};
 use quincunx_graph::{
-    Activation, Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Softmax, Unary,
-    ValueId, Window,
+    Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Softmax, ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
 use rustc_hash::{FxHashMap, FxHashSet};
+use tail::{NO_CLIP, Tail, clip, is_each};
 
 /// Why a node stays on the host, otherwise a result.
 pub(super) type Reason<T> = Result<T, String>;
@@ -368,56 +369,6 @@ struct Walk<'a> {
     network: Network,
 }
 
-/// What follows a computing node, as far as it belongs to its layer.
-struct Tail {
-    nodes: Vec<NodeId>,
-    clip: [f64; 2],
-    codes: Option<Codes>,
-    /// A constant that is added.
-    bias: Option<ValueId>,
-    /// A factor of what is computed so far.
-    factor: Option<Factor>,
-    /// A sum follows: nodes and ends are those of both, and of the sum.
-    added: Option<Added>,
-    /// A maximum follows, whose nodes are there too.
-    pooled: Option<Pooled>,
-    output: ValueId,
-}
-
-/// A number by which values are multiplied, or divided.
-#[derive(Clone, Copy)]
-struct Factor {
-    number: f64,
-    is_divisor: bool,
-}
-
-impl Factor {
-    /// It as a factor of f32.
-    fn real(self) -> f32 {
-        let number = self.number as f32;
-        if self.is_divisor { 1.0 / number } else { number }
-    }
-
-    /// Puts it into the meaning of codes, which had no factor.
-    fn scale(self, sum: &mut Sum) -> Reason<()> {
-        let number = self.number;
-        let whole = Some(number as u32).filter(|&whole| f64::from(whole) == number);
-        match (self.is_divisor, whole) {
-            (false, _) => sum.scales[1] = number,
-            (true, Some(whole)) => sum.divisor = whole,
-            // Of a power of two.
-            (true, None) if (1.0 / number) * number == 1.0 && number.log2().fract() == 0.0 => {
-                sum.scales[1] = 1.0 / number;
-            }
-            (true, None) => return Err("its divisor has no exact reciprocal".to_owned()),
-        }
-        Ok(())
-    }
-}
-
-/// No ends.
-const NO_CLIP: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
-
 impl Walk<'_> {
     fn visit(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         if let Some(reason) = self.refused.reason(id) {
@@ -427,10 +378,12 @@ impl Walk<'_> {
             Op::Quantise(_) if !self.is_int8() => Err("the kernels compute with floats".to_owned()),
             Op::Quantise(quantiser) if self.is_input(node) => self.enter(id, node, quantiser),
             Op::Quantise(_) => self.product(id, node, Frame::POINT),
-            Op::Identity | Op::Flatten { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
-                self.alias(id, node)
-            }
-            Op::Slice { .. } | Op::Gather { .. } => self.alias(id, node),
+            Op::Identity
+            | Op::Flatten { .. }
+            | Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Slice { .. }
+            | Op::Gather { .. } => self.alias(id, node),
             Op::Conv(conv) => self.product(id, node, Frame::of(&conv.window)?),
             Op::Gemm(gemm) if gemm.transpose_a => Err("the left operand is transposed".to_owned()),
             Op::MatMul if self.is_value(node, 1) => self.joined(id, node),
@@ -543,20 +496,6 @@ impl Walk<'_> {
         self.push(tail, Operation::Enter, node, form, None)
     }
 
-    fn alone(&self, id: NodeId) -> Tail {
-        let output = self.graph[id].output;
-        Tail {
-            nodes: vec![id],
-            clip: NO_CLIP,
-            codes: None,
-            bias: None,
-            factor: None,
-            added: None,
-            pooled: None,
-            output,
-        }
-    }
-
     /// The same numbers under another shape.
     fn alias(&mut self, id: NodeId, node: &Node) -> Reason<()> {
         let form = self.form(node, 0)?;
@@ -619,7 +558,8 @@ impl Walk<'_> {
                 let [number] = index.constant.as_ref()?.tensor.to_i64()?[..] else { return None };
                 let extent = i64::try_from(from[*axis]).ok()?;
                 let number = if number < 0 { number + extent } else { number };
-                let start = usize::try_from(number).ok().filter(|_| index.shape.is_empty())?;
+                let start = usize::try_from(number).ok().filter(|&start| start < from[*axis])?;
+                index.shape.is_empty().then_some(())?;
                 Some(axes.sliced(*axis, start, 1).without(*axis))
             }
             _ => axes.reshaped(from, &self.graph[node.output].shape),
@@ -920,105 +860,4 @@ impl Walk<'_> {
             Some(element) => Numbers::Floats(element),
         }
     }
-
-    /// The constant that only reader of a product adds to it, if the product has no bias.
-    fn added(&self, id: NodeId) -> Option<(NodeId, ValueId)> {
-        let node = &self.graph[id];
-        let is_product = match &node.op {
-            Op::Conv(_) | Op::Gemm(_) => node.input(2).is_none(),
-            Op::MatMul => !self.is_value(node, 1),
-            _ => false,
-        };
-        let (next, sum) = self.only_reader(node.output).filter(|_| is_product)?;
-        let constant = sum.operands().find(|&operand| self.graph[operand].constant.is_some())?;
-        let same = self.graph[sum.output].shape == self.graph[node.output].shape;
-        (sum.op == Op::Binary(Binary::Add) && same).then_some((next, constant))
-    }
-
-    /// The bias, the ReLU and the quantiser that only read the result of a node, and so on.
-    fn tail(&self, id: NodeId) -> Tail {
-        let mut tail = self.alone(id);
-        if let Some((sum, bias)) = self.added(id) {
-            tail.nodes.push(sum);
-            tail.bias = Some(bias);
-            tail.output = self.graph[sum].output;
-        }
-        let is_int8 = self.is_int8();
-        let is_product = matches!(self.graph[id].op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul);
-        if let Some((next, node)) = self.only_reader(tail.output).filter(|_| is_product && !is_int8)
-            && let Some(factor) = self.factor(node)
-        {
-            tail.nodes.push(next);
-            tail.factor = Some(factor);
-            tail.output = node.output;
-        }
-        let head = tail.nodes.len();
-        let is_clip = clip(&self.graph[id].op).is_some();
-        while let Some((next, node)) = self.only_reader(tail.output) {
-            match &node.op {
-                Op::Quantise(quantiser) if is_int8 => match Codes::of(quantiser) {
-                    Ok(codes) => tail.codes = Some(codes),
-                    Err(_) => break,
-                },
-                op => match clip(op) {
-                    Some(ends) if tail.nodes.len() == head && !is_clip => tail.clip = ends,
-                    _ => break,
-                },
-            }
-            tail.nodes.push(next);
-            tail.output = node.output;
-            if tail.codes.is_some() {
-                break;
-            }
-        }
-        // A ReLU that nothing quantises is left to the host.
-        if is_int8 && tail.codes.is_none() && tail.nodes.len() > head {
-            tail.nodes.truncate(head);
-            tail.clip = NO_CLIP;
-            tail.output = self.graph[tail.nodes[head - 1]].output;
-        }
-        tail
-    }
-
-    /// The number by which a node multiplies or divides a value, in networks of floats as f32.
-    fn factor(&self, node: &Node) -> Option<Factor> {
-        let [a, b] = [node.input(0)?, node.input(1)?];
-        let (value, constant, is_divisor) = match node.op {
-            Op::Binary(Binary::Mul) if self.graph[a].constant.is_some() => (b, a, false),
-            Op::Binary(Binary::Mul) => (a, b, false),
-            Op::Binary(Binary::Div) => (a, b, true),
-            _ => return None,
-        };
-        let [[code, scale]] = weights::reals(&self.graph[constant])?[..] else { return None };
-        let factor = Factor { number: code * scale, is_divisor };
-        let same = self.graph[value].shape == self.graph[node.output].shape;
-        let fits = factor.real().is_normal() && (!self.is_int8() || factor.number > 0.0);
-        (same && fits).then_some(factor)
-    }
-
-    fn only_reader(&self, value: ValueId) -> Option<(NodeId, &Node)> {
-        let [reader] = self.consumers[value.index()][..] else { return None };
-        let free = !self.graph.outputs().contains(&value) && self.refused.reason(reader).is_none();
-        let node = &self.graph[reader];
-        let once = node.operands().filter(|&operand| operand == value).count() == 1;
-        (free && once).then_some((reader, node))
-    }
-}
-
-/// The ends between which an operator keeps numbers, if it is such a one.
-fn clip(op: &Op) -> Option<[f64; 2]> {
-    match op {
-        Op::Unary(Unary::Relu) => Some([0.0, f64::INFINITY]),
-        Op::Activation(Activation::Clip { min, max }) => {
-            let ends =
-                [min.map_or(f64::NEG_INFINITY, f64::from), max.map_or(f64::INFINITY, f64::from)];
-            (ends[0] <= ends[1]).then_some(ends)
-        }
-        _ => None,
-    }
-}
-
-/// An operator computes every element from that in its place.
-fn is_each(op: &Op) -> bool {
-    clip(op).is_some() || matches!(op, Op::Quantise(_) | Op::Binary(_))
 }

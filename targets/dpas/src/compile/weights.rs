@@ -271,8 +271,7 @@ fn of_floats(operand: &Operand<'_>, biases: &[[f64; 2]], element: Element) -> Re
     }
     let weights: Vec<u32> =
         operand.places().map(|(_, at)| float_bits(exact(reals[at]), element)).collect();
-    let numbers: Vec<f64> = weights.iter().map(|&bits| real(bits, element)).collect();
-    let narrow = Narrow::of(&numbers);
+    let narrow = Narrow::of(weights.iter().map(|&bits| real(bits, element)));
     let biases: Vec<f32> = biases.iter().map(|&bias| exact(bias) as f32).collect();
     let has_bias = biases.iter().any(|&bias| bias != 0.0);
     let (addends, biases) = match scales {

@@ -3,7 +3,7 @@
 use super::finish::{Finish, Tail, Unit, ratio};
 use super::floats;
 use super::misfit;
-use super::numbers::{Cut, Float, Form, Grid, Number, is_scale};
+use super::numbers::{Cut, Float, Form, Grid, Move, Number, is_scale};
 use super::numerics::{Adding, Held};
 use super::operands::{bias_sum, factor, is_value};
 use super::pairs::Pairs;
@@ -27,16 +27,8 @@ pub(super) struct Layer {
 enum Operation {
     /// The same numbers.
     Alias,
-    /// The same numbers in another order of axes.
-    Transpose {
-        shape: Vec<usize>,
-        order: Vec<usize>,
-    },
-    /// Some of the numbers.
-    Cut {
-        shape: Vec<usize>,
-        cuts: Vec<Cut>,
-    },
+    /// Some or all of the numbers of a shape, in another order of axes.
+    Move(Vec<usize>, Move),
     /// Real numbers go onto a grid before the machine sees them.
     Enter(Grid),
     /// Whole numbers, and what becomes of them.
@@ -77,10 +69,10 @@ impl Layer {
         let operation = match (&first.op, x) {
             (Op::Identity | Op::Flatten { .. } | Op::Reshape { .. }, _) => Operation::Alias,
             (Op::Transpose { order }, _) => {
-                Operation::Transpose { shape: input.to_vec(), order: order.clone() }
+                Operation::Move(input.to_vec(), Move::Transpose(order.clone()))
             }
             (Op::Slice { .. } | Op::Gather { .. }, _) => {
-                Operation::Cut { shape: input.to_vec(), cuts: cuts(graph, first)? }
+                Operation::Move(input.to_vec(), Move::Cut(cuts(graph, first)?))
             }
             (Op::Quantise(quantiser), Form::Entering) => Operation::Enter(Grid::new(quantiser)?),
             (_, Form::Codes(grid)) => return Layer::of_codes(graph, nodes, forms, (grid, lanes)),
@@ -196,8 +188,7 @@ impl Layer {
         let x = operand(0)?;
         match (&self.operation, x) {
             (Operation::Alias, x) => Some(x.clone()),
-            (Operation::Transpose { shape, order }, x) => x.transposed(shape, order),
-            (Operation::Cut { shape, cuts }, x) => x.cut(shape, cuts),
+            (Operation::Move(shape, how), x) => x.moved(shape, how),
             (Operation::Enter(grid), Number::Entering(reals)) => {
                 Some(Number::Codes(grid.codes(reals).into(), *grid))
             }

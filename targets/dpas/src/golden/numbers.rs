@@ -91,6 +91,14 @@ pub(super) struct Cut {
     pub(super) count: usize,
 }
 
+/// What becomes of the numbers of a tensor.
+pub(super) enum Move {
+    /// Axis i of the result is this axis.
+    Transpose(Vec<usize>),
+    /// Parts of axes.
+    Cut(Vec<Cut>),
+}
+
 impl Number {
     /// The real numbers, each rounded once; `None` inside of a layer.
     pub(super) fn reals(&self) -> Option<Vec<f64>> {
@@ -104,35 +112,27 @@ impl Number {
         }
     }
 
-    /// Parts of a tensor of this shape; `None` inside of a layer.
-    pub(super) fn cut(&self, shape: &[usize], cuts: &[Cut]) -> Option<Number> {
-        fn part<T: Copy>(numbers: &[T], shape: &[usize], cuts: &[Cut]) -> Arc<[T]> {
-            let mut view = View::new(numbers, shape);
-            for cut in cuts {
-                view = view.slice(cut.axis, cut.start, cut.step, cut.count);
-            }
+    /// The numbers of a tensor of this shape, moved; `None` inside of a layer.
+    pub(super) fn moved(&self, shape: &[usize], how: &Move) -> Option<Number> {
+        fn all<T: Copy>(numbers: &[T], shape: &[usize], how: &Move) -> Arc<[T]> {
+            let view = View::new(numbers, shape);
+            let view = match how {
+                Move::Transpose(order) => view.permute(order),
+                Move::Cut(cuts) => {
+                    let mut view = view;
+                    for cut in cuts {
+                        view = view.slice(cut.axis, cut.start, cut.step, cut.count);
+                    }
+                    view
+                }
+            };
             view.to_vec().into()
         }
         Some(match self {
-            Number::Entering(reals) => Number::Entering(part(reals, shape, cuts)),
-            Number::Codes(codes, grid) => Number::Codes(part(codes, shape, cuts), *grid),
-            Number::Results(reals) => Number::Results(part(reals, shape, cuts)),
-            Number::Floats(floats) => Number::Floats(part(floats, shape, cuts)),
-            Number::Pending(_) => return None,
-        })
-    }
-
-    /// The numbers of a tensor of this shape when axis i of the result is axis `order[i]`; `None`
-    /// inside of a layer.
-    pub(super) fn transposed(&self, shape: &[usize], order: &[usize]) -> Option<Number> {
-        fn ordered<T: Copy>(numbers: &[T], shape: &[usize], order: &[usize]) -> Arc<[T]> {
-            View::new(numbers, shape).permute(order).to_vec().into()
-        }
-        Some(match self {
-            Number::Entering(reals) => Number::Entering(ordered(reals, shape, order)),
-            Number::Codes(codes, grid) => Number::Codes(ordered(codes, shape, order), *grid),
-            Number::Results(reals) => Number::Results(ordered(reals, shape, order)),
-            Number::Floats(floats) => Number::Floats(ordered(floats, shape, order)),
+            Number::Entering(reals) => Number::Entering(all(reals, shape, how)),
+            Number::Codes(codes, grid) => Number::Codes(all(codes, shape, how), *grid),
+            Number::Results(reals) => Number::Results(all(reals, shape, how)),
+            Number::Floats(floats) => Number::Floats(all(floats, shape, how)),
             Number::Pending(_) => return None,
         })
     }

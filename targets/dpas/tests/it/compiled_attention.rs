@@ -266,6 +266,13 @@ fn other_products_are_the_hosts() {
     net.node(Op::MatMul, &[a, b]).unwrap();
     expect(net, "MatMul: a part of its operands begins between multiples of 8 bytes");
     let mut net = Net::new(0);
+    let a = input(&mut net, "a", &[3, 4, 32]);
+    let a = swapped(&mut net, a);
+    let index = Tensor::from_vec(&[], vec![3_i64]).unwrap();
+    let index = net.graph.add_constant("index", index).unwrap();
+    net.node(Op::Gather { axis: 0 }, &[a, index]).unwrap();
+    expect(net, "Gather: its axes have no steps of their own in memory");
+    let mut net = Net::new(0);
     let a = input(&mut net, "a", &[2, 4, 5, 6]);
     let pool = net.node(Op::GlobalAveragePool, &[a]).unwrap();
     transposed(&mut net, pool, &[0, 2, 3, 1]);

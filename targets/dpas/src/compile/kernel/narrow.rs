@@ -32,9 +32,9 @@ impl Narrow {
     }
 
     /// The one of the fewest bits that holds all of these numbers, if any does.
-    pub(in super::super) fn of(numbers: &[f64]) -> Option<Narrow> {
+    pub(in super::super) fn of(numbers: impl Iterator<Item = f64> + Clone) -> Option<Narrow> {
         let all = [Narrow::Codes4, Narrow::Codes8, Narrow::E5m2, Narrow::E4m3];
-        all.into_iter().find(|narrow| numbers.iter().all(|&number| narrow.holds(number)))
+        all.into_iter().find(|narrow| numbers.clone().all(|number| narrow.holds(number)))
     }
 
     fn holds(self, number: f64) -> bool {
@@ -91,17 +91,12 @@ impl Packing {
         }
     }
 
-    /// Registers of a block as it is multiplied.
+    /// Registers of a block as it is multiplied: as many as a code has bits, of floats 8.
     pub(in super::super) fn registers(self) -> usize {
         match self {
             Packing::Direct(bits) => bits,
             Packing::Narrow(..) => BLOCK,
         }
-    }
-
-    /// Bits of a code that is multiplied; those of floats count as 8.
-    pub(in super::super) fn code_bits(self) -> usize {
-        self.registers()
     }
 
     /// Registers in which blocks are converted.

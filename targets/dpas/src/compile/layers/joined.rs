@@ -1,6 +1,7 @@
 //! Products of two values: attention.
 
-use super::{Factor, Form, Numbers, Operation, Reason, Tail, View, Walk};
+use super::tail::{Factor, Tail};
+use super::{Form, Numbers, Operation, Reason, View, Walk};
 use crate::compile::axes::{Axes, Spot, Step};
 use quincunx_graph::{Node, NodeId, Op};
 
