@@ -143,20 +143,14 @@ impl Artifact {
 
     /// JSON of alkaid in its dialect, of da4ml in all others.
     fn json(&self) -> Result<String> {
-        if self.dialect == Dialect::A4 {
-            let [single] = &self.pipeline.stages[..] else {
-                let stages = self.pipeline.stages.len();
-                let message = format!("JSON of alkaid holds one program, not {stages} stages");
-                return Err(Diagnostic::unsupported("Q1126", message)
-                    .help("write it in dialect d1: --set to=d1"));
-            };
-            return files::write_alir_json(&convert(single, Dialect::A4)?.program);
-        }
-        let converted = |stage| convert(stage, Dialect::D1).map(|converted| converted.program);
+        let dialect = if self.dialect == Dialect::A4 { Dialect::A4 } else { Dialect::D1 };
+        let converted = |stage| convert(stage, dialect).map(|converted| converted.program);
         let stages: Vec<Program> =
             self.pipeline.stages.iter().map(converted).collect::<Result<_>>()?;
         match &stages[..] {
+            [single] if dialect == Dialect::A4 => files::write_alir_json(single),
             [single] => files::write_json(single),
+            _ if dialect == Dialect::A4 => files::write_alir_pipeline_json(&Pipeline { stages }),
             _ => files::write_pipeline_json(&Pipeline { stages }),
         }
     }

@@ -19,7 +19,7 @@
 //! | `Q1014` | integer and fraction bits lie within ±[`MAX_SCALE`] | error |
 //! | `Q1015` | sign, integer and fraction bits do not add up to less than 0 | warning |
 //! | `Q1020` | shifts of operands lie within ±63, of inputs and outputs within ±127 | error |
-//! | `Q1021` | at most one branch of a mux is shifted, and to the left | error |
+//! | `Q1021` | at most one branch of a mux that has bits is shifted, and to the left | error |
 //! | `Q1022` | a table has an entry for every value of the operand | error |
 //! | `Q1030` | a quantiser does not add fraction bits | warning |
 //! | `Q1031` | adding a constant drops no fraction bits | warning |
@@ -132,6 +132,22 @@ pub fn slot_ranges(program: &Program) -> Result<Vec<Interval>> {
     let unit = |operation: &Operation| operation.slot_type.kif().exponent();
     let units = program.operations.iter().map(unit);
     Ok(ranges.zip(units).map(|(r, unit)| Interval::new(r.low, r.high, unit)).collect())
+}
+
+/// How far the branches of a mux are shifted to the left, towards the fraction bits of its result. A
+/// branch without bits is 0 in every step.
+pub(crate) fn mux_shifts(set: Kif, clear: Kif, shift: i32, own: Places) -> (Places, Places) {
+    let left = |kif: Kif, shift: i32| match kif.width() {
+        0 => places(0),
+        _ => own - places(kif.fraction) + places(shift),
+    };
+    (left(set, 0), left(clear, shift))
+}
+
+/// Whether at most one branch of a mux is shifted, and to the left.
+pub(crate) fn is_aligned((set, clear): (Places, Places)) -> bool {
+    let zero = places(0);
+    set >= zero && clear >= zero && (set == zero || clear == zero)
 }
 
 /// Lowest and highest entry of a table.
@@ -339,8 +355,8 @@ impl Checker<'_> {
             }
             Inst::Mux { when_set, when_clear, shift, .. }
             | Inst::MuxNegated { when_set, when_clear, shift, .. } => {
-                if let (Some(set), Some(clear)) = (fraction(when_set), fraction(when_clear)) {
-                    self.mux(own - set, own - clear + places(shift));
+                if let (Some(set), Some(clear)) = (self.kif(when_set), self.kif(when_clear)) {
+                    self.mux(mux_shifts(set, clear, shift, own));
                 }
             }
             Inst::Multiply { a, b } => {
@@ -382,9 +398,8 @@ impl Checker<'_> {
         }
     }
 
-    fn mux(&mut self, set: Places, clear: Places) {
-        let zero = places(0);
-        if set < zero || clear < zero || (set != zero && clear != zero) {
+    fn mux(&mut self, (set, clear): (Places, Places)) {
+        if !is_aligned((set, clear)) {
             let message = format!("the branches of the mux are shifted left by {set} and {clear}");
             let help = "one branch must have the step of the result, the other no finer one";
             self.push(Diagnostic::invalid("Q1021", message).help(help));

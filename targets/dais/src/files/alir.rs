@@ -31,7 +31,7 @@ impl Reader {
     /// A file of alkaid; its version may come after the model.
     pub(super) fn alir_file(&mut self, json: &mut Json<'_>) -> Result<Vec<Program>> {
         self.alir = Some(AlirForms::default());
-        let (mut program, mut version, mut meta) = (None, None, false);
+        let (mut program, mut fsm, mut version, mut meta) = (None, None, None, None);
         json.object(|json, key| {
             match key {
                 "model" => {
@@ -42,15 +42,20 @@ impl Reader {
                 "meta" => {
                     let offset = json.offset();
                     let name = json.string()?;
-                    meta = matches!(name.as_str(), "ALIRModel" | "DAISModel");
-                    if !meta {
+                    meta = match name.as_str() {
+                        "ALIRModel" | "DAISModel" => Some("model"),
+                        "ALIRFSM" => Some("fsm"),
+                        _ => None,
+                    };
+                    if meta.is_none() {
                         let shown: String = name.chars().take(40).collect();
                         let message = format!("the file is a \"{}\"", shown.escape_debug());
-                        return Err(Diagnostic::invalid("Q1090", message)
-                            .at_byte(offset)
-                            .help("expected an ALIRModel or, of older versions, a DAISModel"));
+                        return Err(Diagnostic::invalid("Q1090", message).at_byte(offset).help(
+                            "expected an ALIRModel, a DAISModel (older versions) or an ALIRFSM",
+                        ));
                     }
                 }
+                "fsm" => fsm = Some(self.fsm(json)?),
                 "spec_version" => {
                     let offset = json.offset();
                     version = Some(known_version(json).map_err(|p| p.at_byte(offset))?);
@@ -63,15 +68,21 @@ impl Reader {
         let missing = |what: &str| {
             Diagnostic::invalid("Q1090", format!("the object has no \"{what}\""))
                 .at_byte(0)
-                .help("a program of alkaid has \"model\", \"meta\" and \"spec_version\"")
+                .help("files of alkaid have \"model\" or \"fsm\", \"meta\" and \"spec_version\"")
         };
-        let program = program.ok_or_else(|| missing("model"))?;
+        let of = if fsm.is_some() { "fsm" } else { "model" };
+        let kind = meta.unwrap_or(of);
+        let stages = match (program, fsm) {
+            (Some(program), _) if kind == "model" => vec![program],
+            (_, Some(fsm)) if kind == "fsm" => fsm.pipeline()?,
+            _ => return Err(missing(kind)),
+        };
         let version = version.ok_or_else(|| missing("spec_version"))?;
-        if !meta {
+        if meta.is_none() {
             return Err(missing("meta"));
         }
         self.alir.unwrap_or_default().check(version)?;
-        Ok(vec![program])
+        Ok(stages)
     }
 
     /// The operations; sums may move slots, and the outputs with them.

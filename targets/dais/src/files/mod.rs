@@ -1,7 +1,8 @@
-//! Native files of da4ml, programs and pipelines as JSON (dialect D1), and of alkaid, programs as
-//! JSON (dialect A4), perhaps compressed. Facts: `da4ml`, `alkaid` (`docs/bibliography.md`).
+//! Native files of da4ml, and of alkaid: programs and pipelines as JSON (dialects D1 and
+//! A4), perhaps compressed. Facts: `da4ml`, `alkaid` (`docs/bibliography.md`).
 
 mod alir;
+mod fsm;
 mod gzip;
 mod json;
 mod read;
@@ -10,7 +11,7 @@ mod write;
 pub use gzip::{compress, decompress};
 pub(crate) use read::recognises;
 pub use read::{ReadJson, read_json};
-pub use write::{write_alir_json, write_json, write_pipeline_json};
+pub use write::{write_alir_json, write_alir_pipeline_json, write_json, write_pipeline_json};
 
 use crate::isa::Inst;
 pub use crate::program::Pipeline;

@@ -23,14 +23,14 @@ pub struct ReadJson {
 }
 
 /// Reads a program (`[[inputs,outputs],…]`) or a pipeline (`[[program,…]]`) of da4ml, or a program
-/// of alkaid (`{"model":…,"meta":…,"spec_version":…}`).
+/// (`{"model":…,"meta":…,"spec_version":…}`) or a pipeline (with `"fsm":…`) of alkaid.
 ///
 /// With `lenient`, unused operand fields that are not -1 are warnings.
 ///
 /// # Errors
 /// `Q1061` where the text is not JSON of this form, `Q1062` for lists of different lengths, `Q1055`
-/// for an output index below -1, `Q1063` for a lookup whose operand lies too far from 0, `Q1090` for
-/// an object that is not a program of alkaid or of an unknown version, `Q1091` for an opcode that
+/// for an output index below -1, `Q1063` for a lookup whose operand lies too far from 0, `Q1064` for
+/// too many stages, `Q1068` for signals of alkaid that are no pipeline, `Q1090` for an object that is not a program of alkaid or of an unknown version, `Q1091` for an opcode that
 /// alkaid does not have, `Q1092` for an instruction of alkaid with a wrong number of operands, and
 /// what the instruction table says about malformed instructions.
 pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec<Diagnostic>> {
@@ -60,7 +60,7 @@ pub(crate) fn recognises(text: &str) -> bool {
     let mut json = Json::new(text);
     if json.peek() == Some(b'{') {
         let is_named = |name: &&str| text.contains(*name);
-        return ["\"ALIRModel\"", "\"DAISModel\""].iter().any(is_named)
+        return ["\"ALIRModel\"", "\"DAISModel\"", "\"ALIRFSM\""].iter().any(is_named)
             || reader.begins_object(&mut json).is_ok();
     }
     reader.begins(&mut json).is_ok()
@@ -105,10 +105,7 @@ impl Reader {
                 json.expect(b'[')?;
                 json.expect(b'[')?;
                 stages.push(self.program(json)?);
-                if stages.len() == MAX_STAGES {
-                    let message = format!("a pipeline has at most {MAX_STAGES} stages");
-                    return Err(Diagnostic::unsupported("Q1064", message).at_byte(json.offset()));
-                }
+                stages_within_limit(json, stages.len())?;
                 if !json.eat(b',') {
                     break;
                 }
@@ -277,6 +274,15 @@ pub(super) fn words(json: &mut Json<'_>) -> Result<Fields> {
     json.expect(b',')?;
     // Modulo 2^64: pipelined mux operations are written without a sign.
     Ok(Fields { opcode, id0, id1, data: data as i64 })
+}
+
+/// Error: `Q1064` for a pipeline of too many stages.
+pub(super) fn stages_within_limit(json: &Json<'_>, stages: usize) -> Result<()> {
+    if stages < MAX_STAGES {
+        return Ok(());
+    }
+    let message = format!("a pipeline has at most {MAX_STAGES} stages");
+    Err(Diagnostic::unsupported("Q1064", message).at_byte(json.offset()))
 }
 
 fn next_float(json: &mut Json<'_>) -> Result<f64> {

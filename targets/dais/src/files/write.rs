@@ -1,13 +1,13 @@
 //! Writing JSON, byte for byte as da4ml does: no blanks, floats as Python prints them.
 
 use super::json::python_float;
-use super::{Pipeline, fraction_of_step, has_unsigned_data, natural_pad};
+use super::{Pipeline, fraction_of_step, fsm, has_unsigned_data, natural_pad};
 use crate::binary::not_in_dialect;
 use crate::isa::alir::Lists;
 use crate::isa::{self, Dialect, Fields, Inst, UnaryBits};
 use crate::program::{LookupTable, Operation, Program, Slot, SlotType, places};
 use crate::verify::ranges::Ranges;
-use crate::verify::{Rules, verify};
+use crate::verify::{Rules, is_aligned, mux_shifts, verify};
 use quincunx_diag::{Diagnostic, Place, Result, any_error};
 use quincunx_num::{Dyadic, Int, Interval};
 use sha2::{Digest, Sha256};
@@ -42,6 +42,21 @@ pub fn write_alir_json(program: &Program) -> Result<String> {
     Writer::new(program, Dialect::A4)?.program(&mut out)?;
     out.push_str(",\"meta\":\"ALIRModel\",\"spec_version\":4}");
     Ok(out)
+}
+
+/// Writes a pipeline as alkaid's `to_pipeline` does, in version 4 of its format.
+///
+/// # Errors
+/// As [`write_alir_json`].
+pub fn write_alir_pipeline_json(pipeline: &Pipeline) -> Result<String> {
+    let write = |stage: &Program| {
+        let mut out = String::new();
+        Writer::new(stage, Dialect::A4)?.program(&mut out)?;
+        Ok(out)
+    };
+    let stages: Vec<String> = pipeline.stages.iter().map(write).collect::<Result<_>>()?;
+    let fsm = fsm::write(pipeline, &stages);
+    Ok(format!("{{\"meta\":\"ALIRFSM\",\"spec_version\":4,\"fsm\":{fsm}}}"))
 }
 
 struct Writer<'a> {
@@ -248,10 +263,10 @@ fn lists(inst: Inst, slot_type: SlotType, out: &mut String) -> Result<()> {
 }
 
 /// A type without bits has a sign and a step that its interval `[0, 0]` does not show. They matter to
-/// bit operations, whose result has the finer step, and to a mux, which must not shift both branches.
+/// bit operations, whose result has the finer step, and as the result of a mux, which must not shift
+/// both branches.
 fn keep_steps_of_zeros(program: &Program) -> Result<()> {
     let kif = |slot: Slot| program.operations.get(slot.0 as usize).map(|o| o.slot_type.kif());
-    let written = |slot| kif(slot).map_or(0, |k| if k.width() == 0 { 0 } else { k.fraction });
     let changes = |slot| kif(slot).is_some_and(|k| k.width() == 0 && k.fraction != 0);
     for (index, operation) in program.operations.iter().enumerate() {
         // A program has no more operations than slots have numbers.
@@ -260,12 +275,10 @@ fn keep_steps_of_zeros(program: &Program) -> Result<()> {
             Inst::Bitwise { a, b, .. } => changes(a) || changes(b),
             Inst::Mux { when_set, when_clear, shift, .. }
             | Inst::MuxNegated { when_set, when_clear, shift, .. }
-                if changes(when_set) || changes(when_clear) || changes(own) =>
+                if changes(own) =>
             {
-                let (own, zero) = (places(written(own)), places(0));
-                let set = own - places(written(when_set));
-                let clear = own - places(written(when_clear)) + places(shift);
-                set < zero || clear < zero || (set != zero && clear != zero)
+                let branches = kif(when_set).zip(kif(when_clear));
+                branches.is_some_and(|(a, b)| !is_aligned(mux_shifts(a, b, shift, places(0))))
             }
             // Without a sign an inversion is cut off.
             Inst::Bits { op: UnaryBits::Not, .. }

@@ -1,11 +1,11 @@
 //! Files of alkaid one behaviour at a time.
 
 use quincunx_dais::binary::{self, Dialect, ReadOptions};
-use quincunx_dais::files;
+use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
 use quincunx_dais::simulate::Executor;
 use quincunx_dais::text;
-use quincunx_diag::{Class, Diagnostic};
+use quincunx_diag::{Class, Diagnostic, SourceId};
 
 const WIDE: &str = "[-1024.0,1023.75,0.25],0,0]";
 
@@ -191,4 +191,109 @@ fn byte_code_is_checked() {
             let _ = code(&patched(at, value));
         }
     }
+}
+
+/// Two stages with a register at every boundary, as alkaid's `to_pipeline` writes them.
+fn pipeline_file() -> (Pipeline, String) {
+    let text = ".dais\n.inputs 2\n%0 = input 0 : [-8, 7, 1]\n%1 = input 1 : [0, 3, 0.5]
+%2 = add %0, %1 : [-8, 10, 0.5]\nout %2\nout -%1 << 1\nout zero
+.stage\n.inputs 3\n%0 = input 0 : [-8, 10, 0.5]\n%1 = input 1 : [-6, 0, 1]
+%2 = sub %0, %1 << 1 : [-8, 22, 0.5]\nout %2\n";
+    let pipeline = text::parse(text, SourceId(0)).unwrap();
+    let json = files::write_alir_pipeline_json(&pipeline).unwrap();
+    (pipeline, json)
+}
+
+#[test]
+fn pipelines_are_lines_of_programs() {
+    let (pipeline, json) = pipeline_file();
+    let read = files::read_json(&json, false).unwrap();
+    assert_eq!(read.dialect, Dialect::A4);
+    assert_eq!(read.pipeline, pipeline);
+    assert_eq!(files::write_alir_pipeline_json(&read.pipeline).unwrap(), json);
+    // A register more or less is a matter of time only.
+    let wire = json.replace(
+        "\"model_inp_reg\",false,[[true,3,0],[false,2,1]],null,null,true",
+        "\"model_inp_reg\",false,[[true,3,0],[false,2,1]],null,null,false",
+    );
+    assert_ne!(wire, json);
+    assert_eq!(files::read_json(&wire, false).unwrap().pipeline, read.pipeline);
+}
+
+/// Everything else than a line of programs has a state, or is no program at all.
+#[test]
+fn q1068_what_is_no_pipeline() {
+    let (_, json) = pipeline_file();
+    let refused = |from: &str, to: &str| {
+        let changed = json.replace(from, to);
+        assert_ne!(changed, json, "{from}");
+        let problems = files::read_json(&changed, false).unwrap_err();
+        assert_eq!(problems[0].code(), "Q1068", "{to}: {problems:?}");
+        assert_eq!(problems[0].class(), Class::Unsupported);
+        problems[0].message().to_owned()
+    };
+    // Feedback, a reset, a condition, a choice, gaps, a part, an index.
+    refused("\"model_out\",true", "\"stage1_inp\",false");
+    refused("[false,2,1]],null,null,true", "[false,2,1]],\"clear\",[0,0],true");
+    refused("\"enable_if\":null", "\"enable_if\":[\"en\",true]");
+    refused("\"alt_src\":null", "\"alt_src\":[\"en\",true]");
+    refused("[[3],1]", "[[3,4],2]");
+    refused("[0,1],null]", "[0,2],null]");
+    refused("[0,3],null]", "[0,3],[\"i\",3]]");
+    // Signals that drop bits, or have other counts; programs and signals that are not connected.
+    refused("[true,3,0],", "[true,2,0],");
+    refused("[[true,5,1]]", "[[true,4,1]]");
+    refused("[[true,5,1]]", "[[true,5,1],[true,5,1]]");
+    refused("INTERNAL_logic1_inp", "INTERNAL_logic2_inp");
+    refused("INTERNAL_logic1_outp", "elsewhere");
+    refused("model_inp\",true", "model_inp\",false");
+    let start = json.find("\"conns\":[").unwrap();
+    refused(&json[start..], "\"conns\":[]}}");
+    let message = refused("INTERNAL_logic1_outp", "INTERNAL_logic0_outp");
+    assert!(message.contains("\"INTERNAL_logic0_outp\" to"), "{message}");
+    let unnamed = json.replace("\"fsm\"", "\"frame\"");
+    assert_eq!(files::read_json(&unnamed, false).unwrap_err()[0].code(), "Q1090");
+}
+
+/// An accumulator that alkaid 0.8.2 saved: what it gives next depends on what came before.
+#[test]
+fn programs_with_a_state_are_refused() {
+    let signal =
+        |name: &str, types: &str, rest: &str| format!("[\"{name}\",{types},null,null,{rest},null]");
+    let (one, two) = ("[[true,5,0]]", "[[true,5,0],[true,5,0]]");
+    let input = |view: &str| {
+        signal(
+            "INTERNAL_acc_inp",
+            &format!("false,{two}"),
+            &format!("false,null,\"w\",null,{view}"),
+        )
+    };
+    let inner = |name: &str, register: bool| {
+        signal(name, &format!("false,{one}"), &format!("{register},null,\"rw\",null,[0,1]"))
+    };
+    let port = |name: &str, mode: &str| {
+        signal(name, &format!("true,{one}"), &format!("false,null,\"{mode}\",null,[0,1]"))
+    };
+    let connect = |from: String, to: String| {
+        format!("{{\"src\":{from},\"dst\":{to},\"enable_if\":null,\"alt_src\":null}}")
+    };
+    let connections = [
+        connect(port("x", "r"), input("[0,1]")),
+        connect(inner("s", true), input("[1,2]")),
+        connect(inner("INTERNAL_acc_outp", false), port("y", "w")),
+        connect(inner("INTERNAL_acc_outp", false), inner("s", true)),
+    ]
+    .join(",");
+    let wide = "[-32.0,31.0,1.0]";
+    let logic = format!(
+        "[[2,1],[0,0],[3],[0],[false],[[[],-1,[0],{wide},0,0],[[],-1,[1],{wide},0,0],\
+         [[0,1],0,[0],[-64.0,62.0,1.0],1.0,6],[[2],3,[0],{wide},1.0,0]],1,1,null]"
+    );
+    let text = format!(
+        "{{\"meta\":\"ALIRFSM\",\"spec_version\":4,\"fsm\":{{\"logic\":{{\"acc\":{logic}}},\
+         \"conns\":[{connections}],\"signal_order\":[]}}}}"
+    );
+    let problems = files::read_json(&text, false).unwrap_err();
+    assert_eq!(problems[0].code(), "Q1068");
+    assert!(problems[0].message().contains("\"x\" to \"INTERNAL_acc_inp\""), "{problems:?}");
 }

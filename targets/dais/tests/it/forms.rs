@@ -213,7 +213,8 @@ fn steps_of_zeros_are_not_lost() {
     for (reader, refused) in [
         ("bits.or %0, %1 : (1, 3, 5)", true),
         ("mux %0, %0, %1 << 3 : (1, 3, 2)", false),
-        ("mux %0, %1, %0 << 2 : (1, 7, 1)", true),
+        ("mux %0, %1, %0 << 2 : (1, 7, 1)", false),
+        ("mux %0, %1, %0 : (0, -5, 5)", true),
         ("add %0, %1 : (1, 3, 2)", false),
     ] {
         let source = source

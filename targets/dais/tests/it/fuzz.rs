@@ -168,6 +168,9 @@ proptest! {
             read_json(&damaged_text(&json, &mut random));
             read_compressed(&damaged(&files::compress(&json).unwrap(), &mut random));
         }
+        if let Ok(json) = files::write_alir_pipeline_json(&program.into()) {
+            read_json(&damaged_text(&json, &mut random));
+        }
     }
 
     #[test]
@@ -265,6 +268,7 @@ fn files_with_errors_are_recognised() {
         format!(" [[{ports},[{operation}"),
         format!("{{\"model\":{ports},[{alkaid}],-1"),
         "{\"spec_version\":7,\"meta\":\"ALIRModel\"".to_owned(),
+        "{\"meta\":\"ALIRFSM\",\"spec_version\":4,\"fsm\":{}}".to_owned(),
     ] {
         assert!(recognises("x", text.as_bytes()), "{text}");
         assert!(files::read_json(&text, true).is_err(), "{text}");

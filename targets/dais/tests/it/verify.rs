@@ -177,6 +177,12 @@ fn q1021_branches_of_a_mux() {
     for (shift, fraction) in [(-1, 2), (0, 3), (1, 1)] {
         expect_error(&with(mux(shift), true, 3, fraction), "Q1021");
     }
+    // A branch without bits is 0, whatever its step: da4ml gives it one of 1.
+    for (zero, shift, fraction) in [(0, 0, 3), (1, 0, 3), (1, 5, 2), (1, -4, 2)] {
+        let mut program = with(mux(shift), true, 3, fraction);
+        program.operations[zero].slot_type = SlotType::Interval { min: 0.0, max: 0.0, step: 1.0 };
+        assert_eq!(verify(&program, &Rules { values: false, ..Rules::default() }), []);
+    }
 }
 
 #[test]
