@@ -3,7 +3,7 @@
     python tests/peers/predict.py DIR
 
 DIR holds X_in.npy, X_out.npy (what Quincunx computes) and programs of case X: X.da4ml.json,
-X.alkaid.json and X.alkaid.json.gz, each perhaps absent. Both tools are used as installed from PyPI.
+X.alkaid.json, X.alkaid.json.gz and X.pipeline.json (one of alkaid), each perhaps absent. Both tools are used as installed from PyPI.
 Prints how many programs each of them ran, and a line for every difference; exit 1 if there is one.
 """
 
@@ -25,7 +25,18 @@ def alkaid(path):
     return CombLogic.load(path)
 
 
-FORMS = {".da4ml.json": da4ml, ".alkaid.json": alkaid, ".alkaid.json.gz": alkaid}
+def alkaid_pipeline(path):
+    from alkaid.stateful import FSM
+
+    return FSM.load(path)
+
+
+FORMS = {
+    ".da4ml.json": da4ml,
+    ".alkaid.json": alkaid,
+    ".alkaid.json.gz": alkaid,
+    ".pipeline.json": alkaid_pipeline,
+}
 
 
 def compare(case, folder, form, load):
@@ -33,7 +44,11 @@ def compare(case, folder, form, load):
     inputs = np.load(folder / f"{case}_in.npy")
     expected = np.load(folder / f"{case}_out.npy")
     try:
-        found = np.asarray(load(folder / f"{case}{form}").predict(inputs, n_threads=1))
+        program = load(folder / f"{case}{form}")
+        if form == ".pipeline.json":
+            found = program.predict(inputs)["model_out"]
+        else:
+            found = np.asarray(program.predict(inputs, n_threads=1))
     except Exception as error:  # whatever the tool objects to
         return f"{type(error).__name__}: {error}"
     found = found.reshape(expected.shape)

@@ -21,5 +21,6 @@ mod ranges;
 mod roundtrip;
 mod rtl;
 mod rtl_simulation;
+mod tracers;
 mod verify;
 mod views;

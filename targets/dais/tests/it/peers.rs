@@ -20,7 +20,7 @@ const SAMPLES: usize = 32;
 
 /// The interpreter, if it has both tools. Without them the test says so and passes, or fails if
 /// `QUINCUNX_REQUIRE_TOOLS` is 1.
-fn python() -> Option<String> {
+pub(crate) fn python() -> Option<String> {
     let python = std::env::var("QUINCUNX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let import = ["-c", "import da4ml.types, alkaid.types, numpy"];
     let found = Command::new(&python).args(import).output();
@@ -33,14 +33,14 @@ fn python() -> Option<String> {
 }
 
 /// A folder for the programs of one test.
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-fn save(path: &Path, rows: &[Vec<f64>]) {
+pub(crate) fn save(path: &Path, rows: &[Vec<f64>]) {
     let tensor = Tensor::from_vec(&[rows.len(), rows[0].len()], rows.concat()).unwrap();
     fs::write(path, npy::write_npy(&tensor)).unwrap();
 }
@@ -82,7 +82,7 @@ fn write(folder: &Path, name: &str, program: &Program, inputs: &[Vec<f64>]) {
 }
 
 /// Lets both tools run a folder; gives how many programs da4ml and alkaid ran.
-fn judge(python: &str, folder: &Path) -> (usize, usize) {
+pub(crate) fn judge(python: &str, folder: &Path) -> (usize, usize) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/predict.py");
     let output = Command::new(python).arg(script).arg(folder).output().unwrap();
     let (text, errors) =

@@ -101,7 +101,7 @@ pub fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-fn rows(path: &Path) -> Vec<Vec<f64>> {
+pub fn rows(path: &Path) -> Vec<Vec<f64>> {
     let tensor = npy::read_npy(fs::read(path).unwrap()).unwrap();
     let values = tensor.to_f64();
     match tensor.shape()[1] {
