@@ -18,9 +18,13 @@ const EFFORT: OptionInfo = OptionInfo::one_of(
 /// The matrices of a folder.
 pub(super) const KERNELS: Suite = Suite {
     name: "cmvm",
-    doc: "adder graphs of the integer matrices of a folder, inputs of 8 signed bits",
+    doc: "adder graphs of the integer matrices of a folder, inputs of 8 signed bits; of an array of three dimensions the sums over its matrices",
     options: &[
-        OptionInfo::text("dir", "The folder of .npy files; rows are inputs", ""),
+        OptionInfo::text(
+            "dir",
+            "The folder of .npy files; rows are inputs, a first dimension of three counts matrices",
+            "",
+        ),
         EFFORT,
         OptionInfo::whole(
             "depth-slack",
@@ -46,31 +50,57 @@ struct Solved {
     seconds: f64,
 }
 
+/// Figures of one matrix or of several: sums, and the most levels.
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    adders: usize,
+    bits: u64,
+    depth: u32,
+    seconds: f64,
+}
+
 fn kernels(run: &Run) -> Result<Vec<Row>> {
     let settings = Settings::new(&run.options);
     let mut rows = Vec::new();
-    let mut total = [0.0; 4];
+    let mut total = Figures::default();
     for path in matrices(Path::new(run.options.get("dir")))? {
-        let problem = read(&path).map_err(|problem| problem.name_file(&path.to_string_lossy()))?;
-        let Solved { solution, seconds } = measure(run, &problem, &settings)?;
-        let (adders, bits) = (solution.adders.len() as f64, solution.bits as f64);
-        let depth = f64::from(solution.depth);
+        let problems = read(&path).map_err(|problem| problem.name_file(&path.to_string_lossy()))?;
+        let mut figures = Figures::default();
+        for problem in &problems {
+            figures.add(&measure(run, problem, &settings)?.figures());
+        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        rows.extend(figures(&name, [adders, bits, depth, seconds]));
-        total = [total[0] + adders, total[1] + bits, total[2].max(depth), total[3] + seconds];
+        rows.extend(figures.rows(&name));
+        total.add(&figures);
     }
-    rows.extend(figures("total", total));
+    rows.extend(total.rows("total"));
     Ok(rows)
 }
 
-fn figures(name: &str, [adders, bits, depth, seconds]: [f64; 4]) -> [Row; 4] {
-    let row = Row::named(name);
-    [
-        row("adders", adders, "", 0),
-        row("bits", bits, "", 0),
-        row("depth", depth, "levels", 0),
-        row("seconds", seconds, "s", 5),
-    ]
+impl Solved {
+    fn figures(&self) -> Figures {
+        let Solution { adders, bits, depth, .. } = &self.solution;
+        Figures { adders: adders.len(), bits: *bits, depth: *depth, seconds: self.seconds }
+    }
+}
+
+impl Figures {
+    fn add(&mut self, other: &Figures) {
+        self.adders += other.adders;
+        self.bits += other.bits;
+        self.depth = self.depth.max(other.depth);
+        self.seconds += other.seconds;
+    }
+
+    fn rows(&self, name: &str) -> [Row; 4] {
+        let row = Row::named(name);
+        [
+            row("adders", self.adders as f64, "", 0),
+            row("bits", self.bits as f64, "", 0),
+            row("depth", f64::from(self.depth), "levels", 0),
+            row("seconds", self.seconds, "s", 5),
+        ]
+    }
 }
 
 /// The `.npy` files of a folder in the order of their names.
@@ -97,20 +127,28 @@ fn matrices(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn read(path: &Path) -> Result<Problem> {
+/// The matrix of a file, or its list of them.
+fn read(path: &Path) -> Result<Vec<Problem>> {
     let bytes = std::fs::read(path).map_err(|error| {
         Diagnostic::system("Q1141", &format!("read {}", path.display()), &error)
     })?;
     let tensor = npy::read_npy(bytes)?;
     let refused = || {
         let message = format!("a {} array of shape {:?}", tensor.dtype(), tensor.shape());
-        Diagnostic::unsupported("Q1142", message)
-            .help("expected a matrix of integers of at most 48 bits, one row per input")
+        Diagnostic::unsupported("Q1142", message).help(
+            "expected a matrix of integers of at most 48 bits, one row per input, or several of \
+             one shape",
+        )
     };
-    let (Some(weights), &[rows, columns]) = (tensor.to_i64(), tensor.shape()) else {
-        return Err(refused());
+    let Some(weights) = tensor.to_i64() else { return Err(refused()) };
+    let (count, rows, columns) = match *tensor.shape() {
+        [rows, columns] => (1, rows, columns),
+        [count, rows, columns] => (count, rows, columns),
+        _ => return Err(refused()),
     };
-    problem(rows, columns, weights).ok_or_else(refused)
+    let size = rows * columns;
+    let one = |at: usize| problem(rows, columns, weights[at * size..][..size].to_vec());
+    (0..count).map(|at| one(at).ok_or_else(refused)).collect()
 }
 
 fn problem(rows: usize, columns: usize, weights: Vec<i64>) -> Option<Problem> {
@@ -206,6 +244,11 @@ mod tests {
         assert_eq!(value(&rows, "b", "depth"), 2.0);
         assert_eq!(value(&rows, "total", "adders"), 5.0);
         assert_eq!(value(&rows, "total", "depth"), 2.0);
+        // Two matrices of one list: 3x, and 5x and 9x.
+        write("d.npy", Tensor::from_vec(&[2, 1, 2], vec![3_i32, 0, 5, 9]).unwrap());
+        let rows = kernels(&run(folder.path(), "0")).unwrap();
+        assert_eq!(value(&rows, "d", "adders"), 3.0);
+        assert_eq!(value(&rows, "d", "depth"), 1.0);
         write("c.npy", Tensor::from_vec(&[2], vec![3_i64, 5]).unwrap());
         let problem = kernels(&run(folder.path(), "0")).unwrap_err();
         assert_eq!(problem.code(), "Q1142");

@@ -4,6 +4,7 @@ use super::pairs::{self, Key};
 use super::random::Random;
 use super::state::State;
 use super::system::Term;
+use std::collections::BinaryHeap;
 
 /// What makes one pair better than another.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,58 @@ pub(super) fn extract_all(state: &mut State, taste: Taste, random: &mut Random) 
         if !extract(state, key) {
             state.pairs.set_aside(key);
         }
+    }
+}
+
+/// Extracts the pair whose count times the bits of its adder is largest, of equal ones the one of
+/// the latest nodes, until none occurs twice.
+///
+/// Nothing here is random, so that a matrix with a pattern, like that of a butterfly, gets a graph
+/// with that pattern.
+pub(super) fn extract_in_order(state: &mut State) {
+    state.pairs.risen = Some(state.pairs.all().collect());
+    let mut best: BinaryHeap<Candidate> = BinaryHeap::new();
+    loop {
+        let risen = state.pairs.risen.as_mut().map(std::mem::take).unwrap_or_default();
+        best.extend(risen.into_iter().map(|key| Candidate::new(state, key)));
+        let Some(first) = best.pop() else { break };
+        let key = first.key;
+        // Counts that have fallen since are found out here.
+        let count = state.pairs.count(key);
+        let now = Candidate::new(state, key);
+        if now < first {
+            if count >= 2 {
+                best.push(now);
+            }
+            continue;
+        }
+        // Where levels bind, or occurrences overlap, a pair may be of no use; that trying it takes
+        // counts down and up again makes none of them rise.
+        if !extract(state, key)
+            && let Some(risen) = &mut state.pairs.risen
+        {
+            risen.clear();
+        }
+    }
+    state.pairs.risen = None;
+}
+
+/// A pair, ordered by what it is worth.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    worth: i64,
+    nodes: [u32; 2],
+    differ: bool,
+    shift: i32,
+    key: Key,
+}
+
+impl Candidate {
+    fn new(state: &State, key: Key) -> Candidate {
+        let [a, b] = pairs::terms(key);
+        let worth = state.pairs.count(key) as i64 * i64::from(state.overlap(key).max(1));
+        let shift = i32::from(b.shift) - i32::from(a.shift);
+        Candidate { worth, nodes: [b.node, a.node], differ: b.negate, shift, key }
     }
 }
 

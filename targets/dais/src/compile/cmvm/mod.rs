@@ -8,13 +8,16 @@ mod decompose;
 mod digits;
 mod exact;
 mod greedy;
+mod levels;
 mod pairs;
+mod polish;
 mod prove;
 mod random;
 mod resub;
 mod reuse;
 mod search;
 mod state;
+mod structure;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -60,7 +63,7 @@ pub(crate) struct Input {
 }
 
 /// How hard to search, counted in steps and never in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effort {
     /// A few greedy runs.
     Fast,
@@ -219,21 +222,39 @@ impl Problem {
     }
 }
 
-/// Finds a graph with few adders and, among those, few bits.
+/// Finds a graph with few adders and, among those, few bits and few levels. More effort never gives
+/// a worse one, in this order.
 ///
 /// # Errors
 /// A bug, if the result were not the matrix: every linear form is recomputed.
 pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> {
-    let (system, limit) = search::best_system(problem, settings);
-    let (adders, outputs) = trees::adders(problem, &system, limit);
-    let solution = prove::prove(problem, adders, &outputs)?;
-    match limit {
-        Some(limit) if solution.depth > limit => {
+    let limit = search::limit(problem, settings);
+    let levels = limit.map(|limit| u32::from(limit) + state::base(problem.inputs()));
+    let mut best: Option<Solution> = None;
+    for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+        if effort > settings.effort {
+            break;
+        }
+        let system = search::best_system(problem, effort, limit);
+        let (adders, outputs) = trees::adders(problem, &system, levels);
+        let found = prove::prove(problem, adders, &outputs)?;
+        best = best.into_iter().chain([found]).min_by_key(Solution::cost);
+    }
+    let solution = best.expect("some effort is the least");
+    match levels {
+        Some(levels) if solution.depth > levels => {
             let depth = solution.depth;
             Err(Diagnostic::bug(format!(
-                "an adder graph of {depth} levels, at most {limit} asked for"
+                "an adder graph of {depth} levels, at most {levels} asked for"
             )))
         }
         _ => Ok(solution),
+    }
+}
+
+impl Solution {
+    /// What makes one better than another: adders, then bits, then levels.
+    fn cost(&self) -> (usize, u64, u32) {
+        (self.adders.len(), self.bits, self.depth)
     }
 }

@@ -62,6 +62,8 @@ pub(super) struct Pairs {
     buckets: Vec<Vec<Key>>,
     /// Pairs that were set aside although they occur twice.
     aside: Vec<Key>,
+    /// Pairs that have come to occur more often, twice at least, if anyone asks.
+    pub(super) risen: Option<Vec<Key>>,
     /// Changes of counts so far: the measure of work.
     pub(super) work: u64,
 }
@@ -73,6 +75,7 @@ impl Pairs {
             used: 0,
             buckets: vec![Vec::new(); 8],
             aside: Vec::new(),
+            risen: None,
             work: 0,
         }
     }
@@ -114,6 +117,9 @@ impl Pairs {
         }
         if count >= 2 {
             self.enter(at, count as usize);
+            if let Some(risen) = &mut self.risen {
+                risen.push(key);
+            }
         }
     }
 
@@ -141,6 +147,11 @@ impl Pairs {
         }
         self.slots[at].place = self.buckets[count].len() as u32;
         self.buckets[count].push(self.slots[at].key);
+    }
+
+    /// How often a pair occurs.
+    pub(super) fn count(&self, key: Key) -> usize {
+        self.slots[self.find(key)].count as usize
     }
 
     fn leave(&mut self, count: usize, place: u32) {
@@ -197,6 +208,11 @@ impl Pairs {
             self.buckets.pop();
         }
         self.buckets.len() - 1
+    }
+
+    /// All pairs that occur twice at least.
+    pub(super) fn all(&self) -> impl Iterator<Item = Key> {
+        self.buckets[2..].iter().flatten().copied()
     }
 
     /// The pairs that occur `count` times.

@@ -4,33 +4,40 @@ use super::blocks;
 use super::decompose::decompose;
 use super::exact;
 use super::greedy::{self, Taste};
+use super::levels;
+use super::polish;
 use super::random::Random;
 use super::resub;
-use super::state::{State, base, least_levels, levels};
+use super::state::{self, State, base, least_levels};
+use super::structure;
 use super::system::{System, of_digits};
 use super::{Effort, Problem, Settings};
 
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
-struct Plan {
+pub(super) struct Plan {
     /// Lengths of paths in decompositions to start from; 1 is none.
     starts: &'static [usize],
     /// Most searches at the beginning; large problems have fewer.
     tries: u64,
     /// Phases of each.
-    first: &'static [Phases],
+    pub(super) first: &'static [Phases],
     /// Work of all phases; the rounds share what the first ones leave.
     work: u64,
     /// Of all searches the best go on, fewer in every round.
     rounds: &'static [Round],
+    /// Phases for fewer levels, each with one bound on them.
+    pub(super) balance: Phases,
+    /// Phases for fewer bits.
+    polish: Phases,
     /// Adders that are tried for the fewest ones of tiny problems.
     tries_exact: u64,
 }
 
 /// Phases of a search; every one begins by turning the system around.
-struct Phases {
-    count: u64,
-    work: u64,
+pub(super) struct Phases {
+    pub(super) count: u64,
+    pub(super) work: u64,
 }
 
 /// The searches that go on, and the phases of each.
@@ -39,46 +46,59 @@ struct Round {
     phases: u64,
 }
 
+const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
     starts: &[usize::MAX],
     tries: 1,
     first: &[Phases { count: 2, work: 50 }],
     work: 100,
     rounds: &[],
+    balance: Phases { count: 2, work: 20 },
+    polish: Phases { count: 1, work: 20 },
     tries_exact: 1 << 13,
 };
 /// Of blocks, which come in numbers.
-const GREEDY: Plan = Plan { first: &[], work: 0, ..FAST };
+const GREEDY: Plan = Plan { first: &[], work: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
     starts: &[1, 2, 3, usize::MAX],
     tries: 1,
-    first: &[Phases { count: 10, work: 900 }],
-    work: 9000,
+    first: &[Phases { count: 20, work: 900 }],
+    work: 18000,
     rounds: &[],
+    balance: Phases { count: 5, work: 900 },
+    polish: Phases { count: 2, work: 900 },
     tries_exact: 1 << 16,
 };
-/// Begins like the default, so that it is never worse.
+/// Begins like the default.
 const MAX: Plan = Plan {
     starts: DEFAULT.starts,
     tries: 4,
-    first: &[Phases { count: 10, work: 900 }, Phases { count: 4, work: 2000 }],
-    work: 180_000,
+    first: &[Phases { count: 20, work: 900 }, Phases { count: 4, work: 2000 }],
+    work: 250_000,
     rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 1, phases: 2 }],
+    balance: Phases { count: 6, work: 9000 },
+    polish: Phases { count: 2, work: 9000 },
     tries_exact: 1 << 22,
 };
 
 /// Adders for which a plan has one search, if it has several.
 const LARGE: u64 = 500;
 
+/// Weights that are compared for a decomposition above which there is one only.
+const MOST_COMPARED: usize = 1 << 22;
+
+/// Weights of a part of a problem below which it is searched.
+const SMALL: usize = 300;
+
 /// Adders of a single constant that are tried before a search.
 const MOST_CHAINED: usize = 3;
 
 /// Sums of equal counts are taken by the width of the adder at first, at random later.
-const FIRST: Taste = Taste { sample: 2, noise: 0 };
-const REPAIR: Taste = Taste { sample: 1, noise: 100 };
+pub(super) const FIRST: Taste = Taste { sample: 2, noise: 0 };
+pub(super) const REPAIR: Taste = Taste { sample: 1, noise: 160 };
 
 /// The part of the work that goes into resubstitution.
-const RESUBSTITUTION: u64 = 20;
+pub(super) const RESUBSTITUTION: u64 = 20;
 
 /// Most sums that are dissolved at once.
 const DISSOLVED: usize = 8;
@@ -96,71 +116,86 @@ const RETRY: u64 = 64;
 /// looking for others is most of the time.
 const IDLE: u32 = 64;
 
-/// The best system found with the effort of the settings, and the most levels of an output.
-pub(super) fn best_system(problem: &Problem, settings: &Settings) -> (System, Option<u32>) {
-    let limit = settings.depth_slack.map(|slack| {
+/// The most levels of an output above the latest input, with the slack of the settings.
+pub(super) fn limit(problem: &Problem, settings: &Settings) -> Option<u8> {
+    settings.depth_slack.map(|slack| {
         let slack = u8::try_from(slack).unwrap_or(u8::MAX);
         least_levels(problem).saturating_add(slack).min(MOST_LEVELS)
-    });
-    let system = search(problem, settings.effort, limit);
-    (system, limit.map(|limit| u32::from(limit) + base(problem.inputs())))
+    })
 }
 
 /// The best system whose outputs have `limit` levels at most.
-fn search(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+pub(super) fn best_system(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
     let (plan, plan_of_blocks) = match effort {
         Effort::Fast => (&FAST, &GREEDY),
         Effort::Default => (&DEFAULT, &DEFAULT),
         Effort::Max => (&MAX, &MAX),
     };
-    if let Some(blocks) = blocks::split(problem) {
-        let slack = limit.map_or(0, |limit| limit - least_levels(problem));
-        let limits = limit.map(|limit| blocks::limits(blocks.clone(), slack, limit));
-        // Blocks of inputs that come at different times can be too late: nothing is shared then.
-        if limits == Some(None) {
-            return of_digits(problem).0;
-        }
-        let limits = limits.flatten();
-        let solve = |(number, block): (usize, blocks::Block)| {
-            let limit = limits.as_ref().map(|limits| limits[number]);
-            let system = search_rows(&block.problem, plan_of_blocks, limit);
-            system.with_inputs(problem.inputs().len(), &block.rows)
-        };
-        return blocks::join(blocks.enumerate().map(solve).collect());
+    if let Some(system) = search_rows(problem, plan, limit) {
+        return system;
     }
-    search_rows(problem, plan, limit)
+    let Some(blocks) = blocks::split(problem) else { return of_digits(problem).0 };
+    let slack = limit.map_or(0, |limit| limit - least_levels(problem));
+    let limits = limit.map(|limit| blocks::limits(blocks.clone(), slack, limit));
+    // Blocks of inputs that come at different times can be too late: nothing is shared then.
+    if limits == Some(None) {
+        return of_digits(problem).0;
+    }
+    let limits = limits.flatten();
+    let solve = |(number, block): (usize, blocks::Block)| {
+        let limit = limits.as_ref().map(|limits| limits[number]);
+        let system = search_rows(&block.problem, plan_of_blocks, limit)
+            .unwrap_or_else(|| of_digits(&block.problem).0);
+        system.with_inputs(problem.inputs().len(), &block.rows)
+    };
+    blocks::join(blocks.enumerate().map(solve).collect())
 }
 
 /// [`search_block`] of the inputs that are used; of all where levels count from the latest of them.
-fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> System {
+fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<System> {
     let rows = problem.used_rows();
-    let is_relative = limit.is_some() && base(problem.inputs()) > 0;
+    let is_relative = base(problem.inputs()) > 0;
     if is_relative || rows.is_empty() || rows.len() == problem.inputs().len() {
         return search_block(problem, plan, limit);
     }
-    let system = search_block(&problem.with_rows(&rows), plan, limit);
-    system.with_inputs(problem.inputs().len(), &rows)
+    let system = search_block(&problem.with_rows(&rows), plan, limit)?;
+    Some(system.with_inputs(problem.inputs().len(), &rows))
 }
 
-/// [`search`] for a problem whose pairs can be counted.
-fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> System {
+/// A search for a problem whose pairs can be counted; none if they cannot.
+fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<System> {
     let (system, forms) = of_digits(problem);
     if limit.is_none()
         && exact::is_one_constant(&forms)
         && let Some(exact) = exact::fewer(&system, &forms, MOST_CHAINED + 1, plan.tries_exact)
     {
-        return exact;
+        return Some(exact);
     }
+    let free = walks(problem, plan)?;
+    let mut found = match limit {
+        None => levels::balance(problem, free, plan),
+        Some(limit) => levels::bounded(problem, free, plan, limit),
+    };
+    if limit.is_none()
+        && let Some(exact) = exact::fewer(&system, &forms, found.cost(), plan.tries_exact)
+    {
+        found = exact;
+    }
+    Some(polish::polish(problem, found, &plan.polish, limit))
+}
+
+/// The best of searches that do not mind levels.
+fn walks(problem: &Problem, plan: &Plan) -> Option<System> {
     let other = problem.transposed();
     let walk = |seed: u64| {
-        let mut walk = Walk::start(problem, &other, plan, limit, Random::new(seed));
+        let mut walk = Walk::start(problem, &other, plan, Random::new(seed))?;
         walk.phases(plan.first);
-        walk
+        Some(walk)
     };
-    let first = walk(1);
+    let first = walk(1)?;
     let tries = plan.tries.min(1 + LARGE / (1 + first.cost() as u64));
     let mut walks = vec![first];
-    walks.extend((2..=tries).map(walk));
+    walks.extend((2..=tries).filter_map(walk));
     let spent: u64 = plan.first.iter().map(|phases| phases.count * phases.work).sum();
     let left = plan.work.saturating_sub(tries * spent);
     for round in plan.rounds {
@@ -171,17 +206,10 @@ fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> System {
         let phases = Phases { count: round.phases, work: left / all };
         walks.iter_mut().for_each(|walk| walk.phases(std::slice::from_ref(&phases)));
     }
-    let Some(best) = walks.into_iter().min_by_key(Walk::cost) else { return system };
-    let found = best.result();
-    let exact = match limit {
-        None => exact::fewer(&system, &forms, found.cost(), plan.tries_exact),
-        Some(_) => None,
-    };
-    exact.unwrap_or(found)
+    walks.into_iter().min_by_key(Walk::cost).map(Walk::result)
 }
 
-/// A search. Without levels that bind it is on the side of the matrix or of its transpose in
-/// turns: what is a common sum in one is a common reader in the other, so that a search on one
+/// A search that is on the side of the matrix or of its transpose in turns: what is a common sum in one is a common reader in the other, so that a search on one
 /// side leaves what the other finds.
 struct Walk<'a> {
     /// The matrix and its transpose.
@@ -189,7 +217,6 @@ struct Walk<'a> {
     /// The system is that of the transpose.
     turned: bool,
     system: System,
-    limit: Option<u8>,
     random: Random,
     begun: bool,
 }
@@ -199,17 +226,26 @@ impl<'a> Walk<'a> {
         problem: &'a Problem,
         other: &'a Problem,
         plan: &Plan,
-        limit: Option<u8>,
         mut random: Random,
-    ) -> Walk<'a> {
-        let mut system = start(problem, plan, limit, &mut random);
-        let mut turned = false;
-        if limit.is_none() && blocks::split(other).is_none() {
-            let there = start(other, plan, None, &mut random);
-            turned = there.transposed().cost() < system.cost();
-            system = if turned { there } else { system };
-        }
-        Walk { sides: [problem, other], turned, system, limit, random, begun: false }
+    ) -> Option<Walk<'a>> {
+        let here = start(problem, plan, None, &mut random);
+        let there = start(other, plan, None, &mut random);
+        let mut solve = |part: &Problem| solve_part(part, plan, &mut random);
+        let others = structure::systems(problem, &mut solve);
+        let others = others.into_iter().filter(blocks::is_countable).map(|system| {
+            let mut state = State::new(&system, problem.inputs(), None);
+            greedy::extract_all(&mut state, FIRST, &mut random);
+            state.system()
+        });
+        let here = others.chain(here).min_by_key(System::cost);
+        let cost_there = there.as_ref().map(|system| system.transposed().cost());
+        let turned = match (&here, cost_there) {
+            (Some(here), Some(there)) => there < here.cost(),
+            (None, _) => true,
+            (_, None) => false,
+        };
+        let system = if turned { there } else { here }?;
+        Some(Walk { sides: [problem, other], turned, system, random, begun: false })
     }
 
     fn phases(&mut self, all: &[Phases]) {
@@ -225,7 +261,7 @@ impl<'a> Walk<'a> {
             self.turn();
         }
         let work = work * self.system.cost() as u64;
-        let mut state = State::new(&self.system, self.side().inputs(), self.limit);
+        let mut state = State::new(&self.system, self.side().inputs(), None);
         resub::resubstitute(&mut state, work / RESUBSTITUTION, &mut self.random);
         self.system = improve(&mut state, work, &mut self.random);
     }
@@ -233,7 +269,7 @@ impl<'a> Walk<'a> {
     /// Goes to the other side, where that is possible.
     fn turn(&mut self) {
         let turned = self.system.transposed();
-        if self.limit.is_none() && blocks::is_countable(&turned) {
+        if blocks::is_countable(&turned) {
             self.system = turned;
             self.turned = !self.turned;
         }
@@ -262,32 +298,57 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The best of a few greedy runs.
-fn start(problem: &Problem, plan: &Plan, limit: Option<u8>, random: &mut Random) -> System {
+/// The best of a few greedy runs; none where pairs cannot be counted.
+pub(super) fn start(
+    problem: &Problem,
+    plan: &Plan,
+    limit: Option<u8>,
+    random: &mut Random,
+) -> Option<System> {
     let (system, forms) = of_digits(problem);
-    let levels = levels(problem.inputs());
-    let run = |depth: usize, random: &mut Random| {
+    let levels = state::levels(problem.inputs());
+    let mut best: Option<State> = None;
+    let compared = forms.len() * forms.len() * problem.inputs().len();
+    for &depth in plan.starts {
+        if compared > MOST_COMPARED && depth != 1 && depth != usize::MAX {
+            continue;
+        }
         let mut system = system.clone();
         if depth > 1 {
             decompose(&mut system, &forms, depth, &levels, limit);
         }
-        let mut state = State::new(&system, problem.inputs(), limit);
-        greedy::extract_all(&mut state, FIRST, random);
-        state
-    };
-    let mut best = run(plan.starts[0], random);
-    for &depth in &plan.starts[1..] {
-        let state = run(depth, random);
-        if state.cost() < best.cost() {
-            best = state;
+        if !blocks::is_countable(&system) {
+            continue;
+        }
+        for in_order in [false, true] {
+            let mut state = State::new(&system, problem.inputs(), limit);
+            match in_order {
+                false => greedy::extract_all(&mut state, FIRST, random),
+                true => greedy::extract_in_order(&mut state),
+            }
+            if best.as_ref().is_none_or(|best| state.cost() < best.cost()) {
+                best = Some(state);
+            }
         }
     }
-    best.system()
+    best.map(|state| state.system())
+}
+
+/// The best system of a part of a problem: of a small one after a search.
+fn solve_part(part: &Problem, plan: &Plan, random: &mut Random) -> System {
+    if part.weights.len() <= SMALL
+        && let Some(system) = walks(part, plan)
+    {
+        return system;
+    }
+    let here = start(part, plan, None, random);
+    let there = start(&part.transposed(), plan, None, random).map(|system| system.transposed());
+    here.into_iter().chain(there).min_by_key(System::cost).unwrap_or_else(|| of_digits(part).0)
 }
 
 /// Dissolves a few sums and extracts pairs again, and keeps what is not worse, rarely what is one
 /// adder worse; the best system on the way.
-fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
+pub(super) fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
     state.commit();
     let end = state.pairs.work + work;
     let mut best: Option<(usize, System)> = None;

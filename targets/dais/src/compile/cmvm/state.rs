@@ -56,10 +56,13 @@ pub(super) struct State {
     pub(super) pairs: Pairs,
 }
 
+/// The level of all that is later: the weight of many of them still fits.
+const TOO_LATE: u8 = 100;
+
 /// The level of a sum whose terms have the given sum of `2^level`.
 pub(super) fn level(weight: impl Into<u128>) -> u8 {
     let weight = weight.into();
-    if weight <= 1 { 0 } else { 128 - (weight - 1).leading_zeros() as u8 }
+    if weight <= 1 { 0 } else { (128 - (weight - 1).leading_zeros() as u8).min(TOO_LATE) }
 }
 
 impl Size {
@@ -78,6 +81,49 @@ impl Size {
         let largest = self.high.max(-self.low).max(1.0);
         // The exponent of a float is where its highest bit is.
         ((largest.to_bits() >> 52) as i32) - 1022
+    }
+}
+
+/// A term of a sum, for estimates of bits.
+#[derive(Clone, Copy)]
+struct Part {
+    size: Size,
+    /// Power of two of the step.
+    step: i32,
+}
+
+/// Terms of a sum above which bits are estimated in the order in which the terms are there.
+const MANY: usize = 12;
+
+impl Part {
+    fn new(size: &Size, term: Term) -> Part {
+        let factor = f64::from(term.shift).exp2();
+        let (low, high) = (size.low * factor, size.high * factor);
+        let (low, high) = if term.negate { (-high, -low) } else { (low, high) };
+        Part { size: Size { low, high }, step: term.shift.into() }
+    }
+
+    /// As [`super::Range::adder_bits`].
+    fn adder_bits(&self, other: &Part) -> u32 {
+        let sign = i32::from(self.size.low < 0.0 || other.size.low < 0.0);
+        let integer = self.reach().max(other.reach());
+        (sign + integer - self.step.max(other.step)).max(0) as u32
+    }
+
+    /// The power of two that bounds every value, one step added to the highest.
+    fn reach(&self) -> i32 {
+        let largest = (-self.size.low).max(self.size.high + f64::from(self.step).exp2());
+        if largest <= 0.0 {
+            return self.step;
+        }
+        let bits = largest.to_bits();
+        // The exponent, and one more unless it is a power of two.
+        ((bits >> 52) as i32) - 1023 + i32::from(bits << 12 != 0)
+    }
+
+    fn plus(&self, other: &Part) -> Part {
+        let (low, high) = (self.size.low + other.size.low, self.size.high + other.size.high);
+        Part { size: Size { low, high }, step: self.step.min(other.step) }
     }
 }
 
@@ -185,6 +231,88 @@ impl State {
     /// Whether some output is later than it may be.
     pub(super) fn is_late(&self) -> bool {
         self.late > 0
+    }
+
+    /// Level of a node, where levels bind.
+    pub(super) fn level_of(&self, node: u32) -> u8 {
+        self.levels[node as usize]
+    }
+
+    /// Whether the terms of a sum would be there earlier if they were not added up first.
+    pub(super) fn has_slack(&self, row: usize) -> bool {
+        self.rows[row].weight < 1 << self.levels[self.inputs + row]
+    }
+
+    /// Whether the sum is an output.
+    pub(super) fn is_root(&self, row: usize) -> bool {
+        self.rows[row].root
+    }
+
+    /// The first output that is later than it may be.
+    pub(super) fn late_row(&self) -> Option<usize> {
+        let limit = self.limit?;
+        let is_late = |&row: &usize| self.rows[row].root && self.levels[self.inputs + row] > limit;
+        (0..self.rows.len()).find(|row| self.late > 0 && is_late(row))
+    }
+
+    /// The level of a sum in the place of one of whose terms its own terms are put.
+    pub(super) fn level_with(&self, row: usize, inlined: usize) -> u8 {
+        let node = (self.inputs + inlined) as u32;
+        let own = &self.rows[row];
+        let times = own.terms.iter().filter(|term| term.node == node).count() as u128;
+        let removed = 1_u128 << self.levels[node as usize];
+        level(own.weight - times * removed + times * self.rows[inlined].weight)
+    }
+
+    /// The highest level of an output, where levels bind.
+    pub(super) fn highest_level(&self) -> u8 {
+        let roots = self.outputs.iter().flatten().map(|term| self.levels[term.node as usize]);
+        roots.max().unwrap_or(0)
+    }
+
+    /// The column that a sum is, up to a power of two and a sign.
+    pub(super) fn column_of(&self, row: usize) -> Option<(usize, Term)> {
+        let node = self.node_of(row);
+        let is_it = |(column, output): (usize, &Option<Term>)| {
+            output.filter(|term| term.node == node).map(|term| (column, term))
+        };
+        self.outputs.iter().enumerate().find_map(is_it)
+    }
+
+    /// Sums that have changed since all changes were final, each once.
+    pub(super) fn changed(&self) -> Vec<usize> {
+        let row = |change: &Change| match *change {
+            Change::Added(row, _) | Change::Removed(row, _) => row as usize,
+            Change::Born(row) | Change::Died(row) => row as usize,
+        };
+        let mut rows: Vec<usize> = self.log.iter().map(row).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+
+    /// Bits of the adders of a sum, about: terms are added two by two, the narrowest adder first.
+    pub(super) fn bits_of(&self, row: usize) -> u32 {
+        if !self.rows[row].alive {
+            return 0;
+        }
+        let part = |term: &Term| Part::new(&self.sizes[term.node as usize], *term);
+        let mut parts: Vec<Part> = self.rows[row].terms.iter().map(part).collect();
+        let mut bits = 0;
+        while parts.len() > 1 {
+            let mut best = (u32::MAX, 0, 1);
+            let many = if parts.len() > MANY { 2 } else { parts.len() };
+            for x in 0..many {
+                for y in x + 1..many {
+                    best = best.min((parts[x].adder_bits(&parts[y]), x, y));
+                }
+            }
+            let second = parts.remove(best.2);
+            let sum = parts[best.1].plus(&second);
+            parts[best.1] = sum;
+            bits += best.0;
+        }
+        bits
     }
 
     /// A point to which [`State::undo`] can return.

@@ -32,6 +32,34 @@ impl Term {
 }
 
 impl System {
+    /// Inputs alone.
+    pub(super) fn of_inputs(inputs: usize) -> System {
+        System { inputs, sums: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// Adds the sums of another system, whose inputs are the given terms, absent ones being zero;
+    /// its outputs.
+    pub(super) fn apply(&mut self, part: &System, at: &[Option<Term>]) -> Vec<Option<Term>> {
+        let mut made = at.to_vec();
+        made.resize(part.inputs + part.sums.len(), None);
+        let of = |made: &[Option<Term>], term: &Term| {
+            made[term.node as usize].map(|there| there.scaled(term.shift, term.negate))
+        };
+        for sum in part.order() {
+            let terms: Vec<Term> = part.sums[sum].iter().filter_map(|t| of(&made, t)).collect();
+            made[part.inputs + sum] = match terms[..] {
+                [] => None,
+                [only] => Some(only),
+                _ => {
+                    self.sums.push(terms);
+                    let node = self.node_of(self.sums.len() - 1);
+                    Some(Term { node, shift: 0, negate: false })
+                }
+            };
+        }
+        part.outputs.iter().map(|output| of(&made, output.as_ref()?)).collect()
+    }
+
     /// The same system among `inputs` inputs, of which its own are those in `rows`.
     pub(super) fn with_inputs(mut self, inputs: usize, rows: &[usize]) -> System {
         let own = self.inputs;

@@ -112,11 +112,72 @@ fn other_efforts_are_exact_and_no_worse() {
     let weights = random_matrix(&mut random, 6, 6);
     let problem = problem(bytes(6), 6, weights);
     let efforts = [Effort::Fast, Effort::Default, Effort::Max];
-    let adders = efforts.map(|effort| {
+    let costs = efforts.map(|effort| {
         let settings = Settings { effort, depth_slack: None };
-        check(&problem, &settings, &mut random).adders.len()
+        check(&problem, &settings, &mut random).cost()
     });
-    assert!(adders[0] >= adders[1] && adders[1] >= adders[2], "{adders:?}");
+    assert!(costs[0] >= costs[1] && costs[1] >= costs[2], "{costs:?}");
+}
+
+/// A Sylvester matrix of size 2^n takes n * 2^n adders in butterflies, running sums one each, and a
+/// matrix of low rank little more than its factors.
+#[test]
+fn structure_is_found() {
+    let mut random = Random::new(12);
+    let size = 16;
+    let sign = |row: usize, column: usize| 1 - 2 * i64::from((row & column).count_ones() % 2);
+    let square = |weight: &dyn Fn(usize, usize) -> i64| -> Problem {
+        let weights = (0..size * size).map(|at| weight(at / size, at % size)).collect();
+        problem(bytes(size), size, weights)
+    };
+    let hadamard = check(&square(&sign), &FREE, &mut random);
+    assert!(hadamard.adders.len() <= 4 * size, "{}", hadamard.adders.len());
+    let running = check(&square(&|row, column| i64::from(row <= column)), &FREE, &mut random);
+    assert_eq!(running.adders.len(), size - 1);
+    let left: Vec<i64> = (0..size).map(|_| random.below(15) as i64 - 7).collect();
+    let right: Vec<i64> = (0..size).map(|_| random.below(15) as i64 - 7).collect();
+    let outer = check(&square(&|row, column| left[row] * right[column]), &FREE, &mut random);
+    let digits = |values: &[i64]| values.iter().map(|&v| digits::count(v) as usize).sum::<usize>();
+    assert!(outer.adders.len() < digits(&left) + digits(&right), "{}", outer.adders.len());
+}
+
+/// A Kronecker product with a permuted factor, and sizes that are not powers of two.
+#[test]
+fn kronecker_products_are_computed_by_their_factors() {
+    let mut random = Random::new(13);
+    for (outer, inner) in [((3, 2), (2, 5)), ((1, 3), (4, 4)), ((4, 1), (3, 3))] {
+        let mut matrix = |size: (usize, usize)| -> Vec<i64> {
+            (0..size.0 * size.1).map(|_| random.below(31) as i64 - 15).collect()
+        };
+        let (a, b) = (matrix(outer), matrix(inner));
+        let (rows, columns) = (outer.0 * inner.0, outer.1 * inner.1);
+        let weight = |at: usize| {
+            let (row, column) = (at / columns, at % columns);
+            let of_a = a[row / inner.0 * outer.1 + column / inner.1];
+            of_a * b[row % inner.0 * inner.1 + column % inner.1]
+        };
+        let weights = (0..rows * columns).map(weight).collect();
+        let problem = problem(bytes(rows), columns, weights);
+        let mut solve = |part: &Problem| system::of_digits(part).0;
+        for system in structure::systems(&problem, &mut solve) {
+            let (adders, outputs) = trees::adders(&problem, &system, None);
+            prove::prove(&problem, adders, &outputs).unwrap();
+        }
+        assert!(!structure::systems(&problem, &mut solve).is_empty(), "{outer:?} {inner:?}");
+    }
+}
+
+/// A bound that the result without one meets gives that result.
+#[test]
+fn bounds_that_do_not_bind_change_nothing() {
+    let mut random = Random::new(14);
+    for _ in 0..4 {
+        let problem = problem(bytes(5), 5, random_matrix(&mut random, 5, 5));
+        let free = check(&problem, &FREE, &mut random);
+        let slack = free.depth - u32::from(state::least_levels(&problem));
+        let bound = check(&problem, &bounded(slack), &mut random);
+        assert!(bound.cost() <= free.cost(), "{:?} {:?}", bound.cost(), free.cost());
+    }
 }
 
 #[test]
@@ -413,8 +474,8 @@ fn equal_columns_of_large_problems_are_one() {
 #[test]
 fn faults_are_not_proved() {
     let problem = problem(bytes(2), 2, vec![3, 5, 7, -9]);
-    let (system, limit) = search::best_system(&problem, &FREE);
-    let (adders, outputs) = trees::adders(&problem, &system, limit);
+    let system = search::best_system(&problem, Effort::Fast, None);
+    let (adders, outputs) = trees::adders(&problem, &system, None);
     assert!(prove::prove(&problem, adders.clone(), &outputs).is_ok());
     for at in 0..adders.len() {
         let mut wrong = adders.clone();

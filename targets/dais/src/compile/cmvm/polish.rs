@@ -1,0 +1,65 @@
+//! Fewer bits with the same adders.
+
+use super::Problem;
+use super::greedy;
+use super::levels::highest;
+use super::random::Random;
+use super::search::{Phases, REPAIR};
+use super::state::State;
+use super::system::System;
+
+/// The seed of this search.
+const SEED: u64 = 11;
+
+/// Most sums that are dissolved at once.
+const DISSOLVED: usize = 4;
+
+/// The system with fewer bits, and no more adders or levels.
+pub(super) fn polish(
+    problem: &Problem,
+    system: System,
+    phases: &Phases,
+    limit: Option<u8>,
+) -> System {
+    let limit = limit.unwrap_or_else(|| highest(problem, &system));
+    let mut random = Random::new(SEED);
+    let mut system = system;
+    for _ in 0..phases.count {
+        let mut state = State::new(&system, problem.inputs(), Some(limit));
+        let work = phases.work * state.cost() as u64;
+        narrow(&mut state, work, &mut random);
+        system = state.system();
+    }
+    system
+}
+
+/// Dissolves a few sums and extracts pairs again, and keeps what has fewer adders, or no more of
+/// them and no more bits.
+fn narrow(state: &mut State, work: u64, random: &mut Random) {
+    state.commit();
+    let end = state.pairs.work + work;
+    let mut bits: Vec<u32> = (0..state.len()).map(|row| state.bits_of(row)).collect();
+    while state.pairs.work < end && (0..state.len()).any(|row| state.is_inner(row)) {
+        state.pairs.work += 1 + state.len() as u64 / 8;
+        let before = state.cost();
+        for _ in 0..1 + random.below(DISSOLVED) {
+            let row = random.below(state.len());
+            if state.is_inner(row) {
+                let touched = state.dissolve(row);
+                state.tidy(touched);
+            }
+        }
+        greedy::extract_all(state, REPAIR, random);
+        let changed = state.changed();
+        bits.resize(state.len(), 0);
+        let new: Vec<u32> = changed.iter().map(|&row| state.bits_of(row)).collect();
+        let old: u32 = changed.iter().map(|&row| bits[row]).sum();
+        let worse = state.cost() == before && new.iter().sum::<u32>() > old;
+        if worse || state.cost() > before {
+            state.undo(0);
+        } else {
+            changed.iter().zip(new).for_each(|(&row, new)| bits[row] = new);
+        }
+        state.commit();
+    }
+}
