@@ -27,6 +27,7 @@ use quincunx_tensor::{Tensor, Tensors, element_count};
 use quincunx_timeline::Timeline;
 pub(crate) use staging::stage;
 use std::any::Any;
+use std::borrow::Cow;
 
 /// Kinds of native files.
 pub(crate) const KINDS: &[EmitKind] = &[
@@ -89,7 +90,12 @@ impl Artifact {
         let names = self.interface.layers.iter().map(|layer| layer.value.clone());
         let layers: Vec<(String, &[Place])> =
             names.zip(self.taps.iter().map(|places| &places[..])).collect();
-        Flat::new(&self.pipeline, &layers)
+        Flat::new(&self.timed(), &layers)
+    }
+
+    /// The stages with latencies and costs, of the model where the program has none.
+    fn timed(&self) -> Cow<'_, Pipeline> {
+        time::timed(&self.pipeline)
     }
 
     /// As [`Artifact::flat`], of a legal program.
@@ -159,10 +165,7 @@ impl Artifact {
     fn profile(&self) -> Result<Vec<Table>> {
         let flat = self.legal_flat()?;
         let layers = views::layers(&flat, self.rtl.clock);
-        let mut tables = vec![layers];
-        if self.pipeline.stages.len() > 1 {
-            tables.insert(0, views::stages(&self.pipeline));
-        }
+        let mut tables = vec![views::stages(&self.timed()), layers];
         // Nothing where no logic can be made of the program.
         if let Ok(design) = Design::new(&self.pipeline) {
             tables.push(Estimate::of(&design, self.registers()).table());
@@ -372,18 +375,19 @@ impl quincunx_contract::Program for Artifact {
 
     fn time(&self) -> Result<Timeline> {
         self.check_legal()?;
-        let mut timeline = time::stages(&self.pipeline.stages);
+        let mut timeline = time::stages(&self.timed().stages);
         timeline.set_hertz(1e9 / self.rtl.clock);
         timeline.figure("register bits", register_bits(&self.pipeline));
         Ok(timeline)
     }
 
     fn stats(&self) -> Stats {
-        let operations = || self.pipeline.stages.iter().flat_map(|stage| &stage.operations);
+        let stages = &self.timed().stages;
+        let operations = || stages.iter().flat_map(|stage| &stage.operations);
         let count = |wanted: fn(&Inst) -> bool| {
             operations().filter(|o| wanted(&o.inst)).count().to_string()
         };
-        let latency = self.pipeline.stages.iter().map(time::latency).fold(0.0, f64::max);
+        let latency = stages.iter().map(time::latency).fold(0.0, f64::max);
         let size = self
             .machine_code("")
             .map_or(0, |files| files.iter().map(|f| f.bytes.len() as u64).sum());
@@ -391,7 +395,7 @@ impl quincunx_contract::Program for Artifact {
             instructions: operations().count() as u64,
             bytes: size,
             // Combinational logic gives one result per clock; a pipeline one per stage of latency.
-            cycles: Some(self.pipeline.stages.len() as u64),
+            cycles: Some(stages.len() as u64),
             interval: Some(1),
             hertz: Some(1e9 / self.rtl.clock),
             figures: vec![

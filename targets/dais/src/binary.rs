@@ -17,7 +17,8 @@ use crate::program::{LookupTable, Operation, Output, Program, Slot, SlotType};
 use crate::verify::{Rules, interval_problem, verify};
 use quincunx_diag::{Diagnostic, Place, Problems, Result, any_error};
 use quincunx_isa::Bits;
-use quincunx_num::Kif;
+use quincunx_num::{Int, Kif, bit_length};
+use std::cmp::Ordering;
 
 /// Bytes of an operation in every dialect.
 const OPERATION_BYTES: usize = 32;
@@ -46,6 +47,9 @@ pub struct Read {
 ///
 /// Without a dialect in the options, D1 is tried first, then D0. A file whose length fits both is
 /// taken as D1 if only that makes a legal program. Byte code of alkaid is known by its first bytes.
+/// Which data word of D0 is the first is what makes a legal program, or else one with fewer findings
+/// of [`verify`], or with smaller constants and shifts; `Q1059` says so where it is the high word,
+/// or where nothing but these decides; the low word if they do not.
 ///
 /// # Errors
 /// `Q1051` when the length fits no dialect or not the header, `Q1052` for an unknown version,
@@ -59,11 +63,14 @@ pub fn read(bytes: &[u8], options: &ReadOptions) -> std::result::Result<Read, Ve
         return bytecode::read(bytes, options.lenient);
     }
     let words = Words::new(bytes).map_err(|problem| vec![problem])?;
-    let header = match options.dialect {
-        Some(dialect) => Header::read(&words, dialect),
+    let found = match options.dialect {
+        Some(dialect) => Header::read(&words, dialect).map(|header| (header, None)),
         None => detect(&words),
     };
-    read_body(&words, &header.map_err(|problem| vec![problem])?, options.lenient)
+    let (header, order) = found.map_err(|problem| vec![problem])?;
+    let mut read = read_body(&words, &header, options.lenient)?;
+    read.warnings.extend(order);
+    Ok(read)
 }
 
 /// True when the bytes begin as byte code of alkaid does, or have the length that their header
@@ -120,6 +127,7 @@ fn byte_of(start: u64, index: usize) -> u64 {
 }
 
 /// What the header of a file says; all counts fit the length of the file.
+#[derive(Clone)]
 struct Header {
     dialect: Dialect,
     firmware_version: i32,
@@ -211,25 +219,74 @@ fn too_short(dialect: Dialect, expected: usize, found: usize) -> Diagnostic {
     Diagnostic::invalid("Q1051", message).at_byte(byte_of(0, found))
 }
 
-/// Finds the dialect by the length that each header announces.
-fn detect(words: &Words<'_>) -> Result<Header> {
+/// Finds the dialect by the length that each header announces; with a remark on the order of data
+/// words.
+fn detect(words: &Words<'_>) -> Result<(Header, Option<Diagnostic>)> {
     match (Header::read(words, Dialect::D1), Header::read(words, Dialect::D0)) {
-        (Ok(d1), Err(_)) => Ok(d1),
-        (Err(_), Ok(d0)) => Ok(d0),
-        (Ok(d1), Ok(d0)) if is_legal(words, &d1) && !is_legal(words, &d0) => Ok(d1),
+        (Ok(d1), Err(_)) => Ok((d1, None)),
+        (Err(_), Ok(d0)) => Ok(word_order(words, d0)),
+        (Ok(d1), Ok(d0)) if legal(words, &d1).is_some() && orders(words, &d0) == [None, None] => {
+            Ok((d1, None))
+        }
         (Ok(d1), Ok(_)) => {
             let names = format!("{} and {}", d1.dialect.name(), Dialect::D0.name());
             let message = format!("the length fits the headers of both {names}");
-            Err(Diagnostic::invalid("Q1056", message).help("say which with --set dialect=NAME"))
+            let help = "say which with --set dialect=NAME";
+            Err(Diagnostic::invalid("Q1056", message).help(help))
         }
         (Err(d1), Err(d0)) => Err(d1.with_note(format!("as d0: {}", d0.message()))),
     }
 }
 
-fn is_legal(words: &Words<'_>, header: &Header) -> bool {
+/// The legal program that a file is with a header.
+fn legal(words: &Words<'_>, header: &Header) -> Option<Program> {
     let rules = Rules { values: false, ..Rules::default() };
-    let legal = |read: Read| !any_error(&verify(&read.program, &rules));
-    read_body(words, header, true).is_ok_and(legal)
+    let program = read_body(words, header, true).ok()?.program;
+    (!any_error(&verify(&program, &rules))).then_some(program)
+}
+
+/// The legal programs that a file of D0 is with the low and with the high data word first.
+fn orders(words: &Words<'_>, d0: &Header) -> [Option<Program>; 2] {
+    [Dialect::D0, Dialect::D0Doc].map(|dialect| legal(words, &Header { dialect, ..d0.clone() }))
+}
+
+/// Decides which data word comes first, by what the program means in each order.
+fn word_order(words: &Words<'_>, d0: Header) -> (Header, Option<Diagnostic>) {
+    let doc = Header { dialect: Dialect::D0Doc, ..d0.clone() };
+    let order = |which: &str, reason: &str| {
+        let message = format!("the {which} data word is taken to come first: {reason}");
+        let help = "--set dialect=d0 (low word first) or d0-doc (high word first) decides";
+        Some(Diagnostic::warning("Q1059", message).help(help))
+    };
+    let (low, high) = match orders(words, &d0) {
+        [None, Some(_)] => {
+            let reason = "only so the program is legal (dialect d0-doc)";
+            return (doc, order("high", reason));
+        }
+        [Some(low), Some(high)] if low != high => (low, high),
+        _ => return (d0, None),
+    };
+    let findings = |program| verify(program, &Rules::default()).len();
+    let bits = |program: &Program| -> u64 {
+        let bits = |operation: &Operation| match operation.inst {
+            Inst::Mux { shift, .. } | Inst::MuxNegated { shift, .. } => i64::from(shift),
+            Inst::Add { shift, .. } | Inst::Sub { shift, .. } => shift,
+            Inst::AddConstant { value, .. } | Inst::Constant { value } => value,
+            _ => 0,
+        };
+        let bits = |operation| u64::from(bit_length(&Int::from(bits(operation))));
+        program.operations.iter().map(bits).sum()
+    };
+    let fewer = "so the program has fewer findings (dialect d0-doc)";
+    let smaller = "so constants and shifts are smaller";
+    match (findings(&low).cmp(&findings(&high)), bits(&low).cmp(&bits(&high))) {
+        (Ordering::Less, _) | (Ordering::Equal, Ordering::Less) => (d0, None),
+        (Ordering::Greater, _) => (doc, order("high", fewer)),
+        (_, Ordering::Greater) => (doc, order("high", smaller)),
+        (Ordering::Equal, Ordering::Equal) => {
+            (d0, order("low", "nothing else decides, and tools write it first"))
+        }
+    }
 }
 
 fn read_body(

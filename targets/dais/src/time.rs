@@ -8,11 +8,12 @@
 
 use crate::arch::DaisArch;
 use crate::isa::{Inst, UnaryBits};
-use crate::program::{Operation, Program};
+use crate::program::{Operation, Pipeline, Program};
 use crate::verify::{Rules, verify};
 use quincunx_diag::{Result, first_error};
 use quincunx_num::{Int, Interval, bit_length};
 use quincunx_timeline::{Event, Timeline};
+use std::borrow::Cow;
 
 /// Stages of a pipeline, each of which takes one clock cycle for one inference; a program that is
 /// no pipeline is one stage of combinational logic.
@@ -23,11 +24,8 @@ pub(crate) fn stages(stages: &[Program]) -> Timeline {
         let lane = timeline.lane(format!("stage {index}"));
         let cost: f64 = stage.operations.iter().map(|operation| operation.cost).sum();
         let operations = stage.operations.len();
-        let mut detail = format!("{operations} operations");
-        // Machine code has neither latencies nor costs.
-        if cost > 0.0 {
-            detail += &format!(", latency {}, cost {cost}", stage_latency(stage));
-        }
+        let latency = stage_latency(stage);
+        let detail = format!("{operations} operations, latency {latency}, cost {cost}");
         let name = "logic".to_owned();
         let event = timeline.event(Event { lane, start: index as u64, duration: 1, name, detail });
         if let Some(before) = before.replace(event) {
@@ -39,6 +37,51 @@ pub(crate) fn stages(stages: &[Program]) -> Timeline {
         timeline.figure("latency of a stage", longest);
     }
     timeline
+}
+
+/// The stages with latencies and costs: by the model where the file has none, as machine code.
+/// The stages need not be legal.
+pub(crate) fn timed(pipeline: &Pipeline) -> Cow<'_, Pipeline> {
+    let mut operations = pipeline.stages.iter().flat_map(|stage| &stage.operations);
+    if operations.any(|operation| operation.latency != 0.0 || operation.cost != 0.0) {
+        return Cow::Borrowed(pipeline);
+    }
+    let mut start = 0.0;
+    let timed = |stage: &Program| {
+        let mut timed = stage.clone();
+        for (index, (delay, cost)) in singles(stage).into_iter().enumerate() {
+            let operation = &timed.operations[index];
+            let operands = operation.inst.operands().map(|slot| slot.0 as usize);
+            let before = operands.filter(|&operand| operand < index);
+            let before = before.map(|operand| timed.operations[operand].latency);
+            let is_constant = matches!(operation.inst, Inst::Constant { .. });
+            let begin = if is_constant { 0.0 } else { before.fold(start, f64::max) };
+            let operation = &mut timed.operations[index];
+            (operation.latency, operation.cost) = (begin + delay, cost);
+        }
+        start = latency(&timed).max(start);
+        timed
+    };
+    Cow::Owned(Pipeline { stages: pipeline.stages.iter().map(timed).collect() })
+}
+
+/// Latency and cost of every operation alone, by the model with the program's own sizes. The program
+/// need not be legal.
+pub(crate) fn singles(program: &Program) -> Vec<(f64, f64)> {
+    // Files may hold sizes of 0, with which nothing fits in a unit.
+    let size = |size: i32| if size == 0 { -1 } else { size };
+    let (adder, carry) = (size(program.adder_size), size(program.carry_size));
+    let sizes = Sizes { adder, carry, origin: Origin::Tracer };
+    let zero = Interval::zero();
+    let interval = |operation: &Operation| operation.slot_type.interval();
+    let intervals: Vec<Option<Interval>> = program.operations.iter().map(interval).collect();
+    let known = |index: usize| intervals.get(index).and_then(Option::as_ref).unwrap_or(&zero);
+    let single = |(index, Operation { inst, .. }): (usize, &Operation)| {
+        let operands: Vec<&Interval> = inst.operands().map(|slot| known(slot.0 as usize)).collect();
+        let (latency, cost) = single(inst, known(index), &operands, sizes);
+        (if latency.is_finite() { latency } else { 0.0 }, cost)
+    };
+    program.operations.iter().enumerate().map(single).collect()
 }
 
 /// From the first input of a stage to its latest output, in units of latency.

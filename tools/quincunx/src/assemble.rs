@@ -10,25 +10,26 @@ pub const TEXT_KIND: &str = "asm";
 
 /// Native files and the warnings of the reader.
 pub struct Converted {
-    /// The files.
-    pub files: Vec<File>,
+    /// The files of every kind, in the order in which kinds were given.
+    pub files: Vec<Vec<File>>,
     /// Warnings.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads text or native files and writes them as another kind of the same target. `kind` is the
-/// target's first kind when not given. With `legal` the program must break no rule of its machine.
+/// Reads text or native files and writes them as other kinds of the same target. A kind that is not
+/// given is the target's first. With `legal` the program must break no rule of its machine.
 ///
 /// # Errors
 /// `Q0614` for an unknown kind; what the reader, the verifier or the writer says.
 pub fn convert(
     files: &[File],
     setup: &Setup<'_>,
-    kind: Option<&str>,
+    kinds: &[Option<&str>],
     stem: &str,
     legal: bool,
 ) -> Outcome<Converted> {
-    let kind = find_kind(setup, kind)?;
+    let kinds = kinds.iter().map(|kind| find_kind(setup, *kind));
+    let kinds = kinds.collect::<quincunx_diag::Result<Vec<_>>>()?;
     let mut log = Log::default();
     let program = read(setup, files, None, &mut log)?;
     if legal {
@@ -39,7 +40,8 @@ pub fn convert(
     }
     let subject = files.first().map_or(stem, File::base_name);
     let heading = setup.heading("", subject);
-    let written = program.emit_headed(kind, stem, &heading);
+    let written = kinds.iter().map(|kind| program.emit_headed(kind, stem, &heading));
+    let written = written.collect::<quincunx_diag::Result<_>>();
     let written = written.map_err(|p| Failure::in_files(p.into(), files))?;
     Ok(Converted { files: written, warnings: log.diagnostics })
 }

@@ -15,12 +15,9 @@ const EPSILON: f64 = 1e-9;
 const STEPS: f64 = 1000.0;
 
 impl Artifact {
-    /// The longest stage in units of latency; `None` where the program has no latencies, as machine
-    /// code.
-    fn longest(&self) -> Option<f64> {
-        let longest = self.pipeline.stages.iter().map(stage_latency).fold(0.0, f64::max);
-        let all = || self.pipeline.stages.iter().flat_map(|stage| &stage.operations);
-        (longest > 0.0 || all().all(|operation| operation.cost == 0.0)).then_some(longest)
+    /// The longest stage in units of latency.
+    fn longest(&self) -> f64 {
+        self.timed().stages.iter().map(stage_latency).fold(0.0, f64::max)
     }
 
     /// Units of latency that fit a clock period, less its uncertainty.
@@ -33,14 +30,17 @@ impl Artifact {
         latency * self.rtl.level_delay / (1.0 - self.rtl.uncertainty)
     }
 
-    fn meets_clock(&self) -> Option<bool> {
-        self.longest().map(|longest| longest <= self.room() + EPSILON)
+    fn meets_clock(&self) -> bool {
+        self.longest() <= self.room() + EPSILON
     }
 
     /// `Q1190` when a stage takes longer than the clock allows, with the cutoff or else the clock
     /// with which none does.
     pub(super) fn clock_problem(&self) -> Option<Diagnostic> {
-        let longest = self.longest().filter(|_| self.meets_clock() == Some(false))?;
+        if self.meets_clock() {
+            return None;
+        }
+        let longest = self.longest();
         let (clock, room) = (self.rtl.clock, (self.room() * STEPS).floor() / STEPS);
         let message = format!(
             "a stage takes {longest} adder levels, a clock of {clock} ns has time for {room}"
@@ -86,11 +86,10 @@ impl Artifact {
         table.property("latency in ns", Cell::Brief(stages.len() as f64 * self.rtl.clock));
         table.property("initiation interval in cycles", 1_u64);
         table.property("clock period in ns", Cell::Number(self.rtl.clock));
-        table.property("adder levels of a stage", self.longest().map(Cell::Number));
+        table.property("adder levels of a stage", Cell::Number(self.longest()));
         let room = (self.room() * STEPS).floor() / STEPS;
         table.property("adder levels that fit the clock", Cell::Number(room));
-        let verdict = self.meets_clock().map(|meets| if meets { "yes" } else { "no" });
-        table.property("meets the clock", verdict);
+        table.property("meets the clock", if self.meets_clock() { "yes" } else { "no" });
         Ok(table)
     }
 

@@ -3,6 +3,7 @@
 use crate::compile::pipeline::{Cutoff, to_pipeline};
 use crate::program::{Pipeline, Slot};
 use crate::tap::Place;
+use crate::time::timed;
 use quincunx_contract::Interface;
 use quincunx_diag::{Diagnostic, Result};
 
@@ -13,7 +14,8 @@ pub(crate) fn stage(
     interface: &mut Option<Interface>,
     cutoff: Cutoff,
 ) -> Result<Vec<Diagnostic>> {
-    let [program] = &pipeline.stages[..] else { return Ok(Vec::new()) };
+    let timed = timed(pipeline);
+    let [program] = &timed.stages[..] else { return Ok(Vec::new()) };
     let layers = interface.iter().flat_map(|interface| &interface.layers);
     let taps =
         layers.map(|layer| Place::parse_list(&layer.place)).collect::<Result<Vec<Vec<Place>>>>()?;

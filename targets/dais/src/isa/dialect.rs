@@ -10,8 +10,7 @@ pub enum Dialect {
     /// low data word first.
     D0,
     /// The layout of `da4ml-doc` as it is documented: as [`Dialect::D0`], but high data word
-    /// first. No tool writes it, and nothing in a file tells the two apart, so that it is never
-    /// guessed.
+    /// first. No tool writes it; only what a program means tells the two apart.
     D0Doc,
     /// da4ml 0.5: specification version 0, with tables and opcode 8.
     D1Version0,

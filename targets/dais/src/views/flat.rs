@@ -19,10 +19,8 @@ pub(crate) struct Node {
     pub(crate) slot: Slot,
     pub(crate) fraction: i32,
     pub(crate) width: u32,
-    /// When it is done; by the model where nothing is recorded.
+    /// When it is done.
     pub(crate) latency: f64,
-    /// Latency of it alone by the model.
-    delay: f64,
     pub(crate) cost: f64,
     /// Two-operand additions in it.
     pub(crate) adders: u32,
@@ -56,7 +54,7 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// The list of a legal pipeline. What only passes through a stage is not in it. Operations
+    /// The list of a legal pipeline, with its latencies and costs. What only passes through a stage is not in it. Operations
     /// belong to the first of `layers`, given by names and places, that needs them; without
     /// layers, to the level of logic: each begins with the first additions behind quantisers.
     pub(crate) fn new(pipeline: &Pipeline, layers: &[(String, &[Place])]) -> Flat {
@@ -71,9 +69,6 @@ impl Flat {
             places.push(known);
         }
         flat.outputs = ports;
-        if flat.nodes.iter().all(|node| node.latency == 0.0) {
-            flat.add_latencies();
-        }
         if !flat.by_layers(layers, &places) {
             flat.by_levels();
         }
@@ -106,7 +101,7 @@ impl Flat {
             let from: Vec<&Interval> =
                 inst.operands().map(|slot| &intervals[slot.0 as usize]).collect();
             let adders = inst.terms().count().saturating_sub(1) as u32;
-            let (delay, bits) = time::operation(&inst, &intervals[index], &from, &unit());
+            let (_, bits) = time::operation(&inst, &intervals[index], &from, &unit());
             known.push(self.nodes.len());
             self.nodes.push(Node {
                 inst,
@@ -117,7 +112,6 @@ impl Flat {
                 fraction: kif.fraction,
                 width: kif.width(),
                 latency: operation.latency,
-                delay,
                 cost: operation.cost,
                 adders,
                 bits: if adders > 0 { bits } else { 0.0 },
@@ -125,14 +119,6 @@ impl Flat {
             });
         }
         known
-    }
-
-    fn add_latencies(&mut self) {
-        for index in 0..self.nodes.len() {
-            let node = &self.nodes[index];
-            let before = node.operands.iter().map(|&operand| self.nodes[operand].latency);
-            self.nodes[index].latency = before.fold(0.0, f64::max) + node.delay;
-        }
     }
 
     fn is_same(&self, node: usize, kif: quincunx_num::Kif) -> bool {

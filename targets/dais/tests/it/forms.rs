@@ -1,5 +1,6 @@
 //! Readers of machine code, JSON and text one behaviour at a time; the executor at its edges.
 
+use crate::common::{FOLDERS, cases};
 use quincunx_dais::binary::{self, Dialect, ReadOptions};
 use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::{Program, SlotType};
@@ -71,6 +72,73 @@ fn what_fits_two_dialects_is_not_guessed() {
     // Too short for the header of D1, and a negative number of operations.
     assert_eq!(guess(&words(&[1, 0, 0, 0])), Ok(Dialect::D0));
     assert_eq!(guess(&words(&[1, 1, 0, 0, -1, 0, 0])), Ok(Dialect::D0));
+}
+
+/// The golden programs that da4ml 0.4 could have written, in both orders of the data words.
+#[test]
+fn the_order_of_data_words_is_what_makes_sense() {
+    let (mut programs, mut high_first, mut open) = (0, 0, Vec::new());
+    for case in cases(&FOLDERS) {
+        let program = case.program();
+        let Ok(low) = binary::write(&program, Dialect::D0) else { continue };
+        let high = binary::write(&program, Dialect::D0Doc).unwrap();
+        let forced = ReadOptions { dialect: Some(Dialect::D0), lenient: false };
+        let expected = binary::read(&low, &forced).unwrap().program;
+        let [own, other] = [&low, &high].map(|file| binary::read(file, &ReadOptions::default()));
+        let (own, other) = (own.unwrap(), other.unwrap());
+        assert_eq!((own.dialect, &own.program), (Dialect::D0, &expected), "{}", case.name);
+        let is_named = other.warnings.iter().any(|warning| warning.code() == "Q1059");
+        // Where the halves are equal throughout, the orders are the same.
+        assert!(is_named || other.program == expected, "{}", case.name);
+        if other.dialect == Dialect::D0Doc {
+            assert!(is_named && other.program == expected, "{}", case.name);
+            high_first += 1;
+        } else if other.program != expected {
+            open.push(case.name);
+        }
+        programs += 1;
+    }
+    assert!(programs > 15 && high_first > 10, "{programs}, {high_first}");
+    // Its selections are as many and as small in both orders.
+    assert_eq!(open, ["ops/one_bit"]);
+}
+
+#[test]
+fn selections_decide_the_order_of_data_words() {
+    let selection = |choices: &str, outputs: &str| {
+        assemble(&format!(
+            ".dais\n.inputs 4\n%0 = input 0 : (1, 3, 0)\n%1 = input 1 : (1, 3, 0)\n\
+             %2 = input 2 : (1, 3, 0)\n%3 = input 3 : (1, 3, 0)\n{choices}{outputs}"
+        ))
+    };
+    let all = "out %0\nout %1\nout %2\nout %3\n";
+    let read = |program: &Program, dialect| {
+        let bytes = binary::write(program, dialect).unwrap();
+        binary::read(&bytes, &ReadOptions::default())
+    };
+    let code = |read: &binary::Read| read.warnings.first().map(Diagnostic::code);
+    // What decides is not used but by the selection: in the other order nothing reads it.
+    let clear = "%4 = add %3, %0 : (1, 4, 0)\n%5 = mux %4, %1, %2 : (1, 3, 0)\n";
+    let clear = selection(clear, "out %0\nout %5\n");
+    let (low, high) = (read(&clear, Dialect::D0).unwrap(), read(&clear, Dialect::D0Doc).unwrap());
+    assert_eq!((low.dialect, code(&low)), (Dialect::D0, None));
+    assert_eq!((high.dialect, code(&high)), (Dialect::D0Doc, Some("Q1059")));
+    assert_eq!(low.program, high.program);
+    // In the other order slot 0 decides, and a branch is shifted by 3.
+    let shifted = selection("%4 = mux %3, %1, %2 : (1, 3, 0)\n", &format!("{all}out %4\n"));
+    let (low, high) =
+        (read(&shifted, Dialect::D0).unwrap(), read(&shifted, Dialect::D0Doc).unwrap());
+    assert_eq!((low.dialect, code(&low)), (Dialect::D0, None));
+    assert_eq!((high.dialect, code(&high)), (Dialect::D0Doc, Some("Q1059")));
+    assert_eq!(low.program, high.program);
+    // The two selections change places.
+    let even = "%4 = mux %3, %1, %2 : (1, 3, 0)\n%5 = mux %0, %1, %2 << 3 : (1, 3, 0)\n";
+    let even = selection(even, &format!("{all}out %4\nout %5\n"));
+    for dialect in [Dialect::D0, Dialect::D0Doc] {
+        let read = read(&even, dialect).unwrap();
+        assert_eq!((read.dialect, code(&read)), (Dialect::D0, Some("Q1059")));
+        assert!(read.warnings[0].help_text().unwrap().contains("--set dialect"));
+    }
 }
 
 #[test]

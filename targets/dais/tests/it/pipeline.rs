@@ -262,6 +262,44 @@ fn read(files: &[File], given: &[(&str, &str)]) -> Box<dyn quincunx_contract::Pr
     TARGET.read(files, None, &*arch, &options(given), &mut Log::default()).unwrap()
 }
 
+/// Machine code has neither latencies nor costs, and is shown with those of the model: as the file
+/// that it was made of, of which the tool recorded them.
+#[test]
+fn machine_code_is_timed_as_the_file_it_was_made_of() {
+    use quincunx_contract::Verb;
+    let case = case("tiny_mlp_4b");
+    let json = File::new("tiny.json", case.json());
+    for given in [&[][..], &[("latency-cutoff", "2")]] {
+        let recorded = read(std::slice::from_ref(&json), given);
+        let code = read(&recorded.emit("bin", "tiny").unwrap(), &[]);
+        let staged = read(&read(&[json.clone()], &[]).emit("bin", "tiny").unwrap(), given);
+        let figure = |program: &dyn quincunx_contract::Program, name: &str| {
+            let figures = program.stats().figures;
+            let found = figures.into_iter().find(|(known, _)| *known == name);
+            found.unwrap().1.parse::<f64>().unwrap()
+        };
+        for program in [&code, &staged] {
+            assert_eq!(figure(&**program, "latency"), figure(&*recorded, "latency"));
+            // Types of machine code are a little wider than intervals.
+            let ratio = figure(&**program, "cost") / figure(&*recorded, "cost");
+            assert!((1.0..1.05).contains(&ratio), "{ratio}");
+            let longest = |program: &dyn quincunx_contract::Program| {
+                let timeline = program.time().unwrap();
+                timeline
+                    .figures()
+                    .iter()
+                    .find(|f| f.name == "latency of a stage")
+                    .unwrap()
+                    .value
+                    .clone()
+            };
+            assert_eq!(longest(&**program), longest(&*recorded));
+            let tables = program.shown_by(Verb::Time).unwrap();
+            assert_eq!(tables[0].key(), "stages");
+        }
+    }
+}
+
 #[test]
 fn files_become_pipelines_and_files_of_stages() {
     let case = case("tiny_mlp_4b");

@@ -3,10 +3,10 @@
 use crate::args::Reading;
 use crate::console::Console;
 use crate::input;
-use crate::output;
-use crate::verbs::compile::write_files;
+use crate::verbs::compile::{expect_emits, kind_and_path, write_files};
 use clap::Args;
 use quincunx::assemble::convert;
+use quincunx::diag::Diagnostic;
 use quincunx::target::File;
 use quincunx::{Outcome, sources_of};
 use std::path::{Path, PathBuf};
@@ -19,12 +19,13 @@ pub(crate) struct Asm {
     files: Vec<PathBuf>,
     #[command(flatten)]
     conversion: Conversion,
-    /// Kind of native file (see `quincunx targets NAME`) [default: the target's first]
-    #[arg(long, value_name = "KIND")]
-    emit: Option<String>,
+    /// Kind of native file (see `quincunx targets NAME`), and where it goes if not to --output; may
+    /// be repeated [default: the target's first]
+    #[arg(long, value_name = "KIND[=PATH]")]
+    emit: Vec<String>,
     /// Write the file here; a folder when there are several files [default: stdout]
-    #[arg(short, long, value_name = "PATH", default_value = "-", hide_default_value = true)]
-    output: PathBuf,
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
 }
 
 /// What `asm` and `disasm` share.
@@ -36,13 +37,31 @@ pub(crate) struct Conversion {
 
 impl Asm {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        output::expect_below(&self.output)?;
+        let emits = self.emits()?;
+        expect_emits(&emits)?;
         let files = input::natives(&self.files, self.conversion.reading())?;
         let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
-        let converted =
-            self.conversion.convert(&files, self.emit.as_deref(), &stem, true, console)?;
-        write_files(&converted, &self.output, console)?;
+        let kinds: Vec<_> = emits.iter().map(|(kind, _)| *kind).collect();
+        let converted = self.conversion.convert(&files, &kinds, &stem, true, console)?;
+        for (files, (_, path)) in converted.iter().zip(emits) {
+            write_files(files, path, console)?;
+        }
         Ok(0)
+    }
+
+    /// Kinds and where they go.
+    fn emits(&self) -> Outcome<Vec<(Option<&str>, &Path)>> {
+        let output = self.output.as_deref();
+        let place = output.unwrap_or(Path::new("-"));
+        if self.emit.is_empty() {
+            return Ok(vec![(None, place)]);
+        }
+        if output.is_some() && self.emit.iter().all(|text| text.contains('=')) {
+            let message = "--output has no effect, every --emit has a path of its own";
+            return Err(Diagnostic::usage("Q0708", message).help("leave it out").into());
+        }
+        let emits = self.emit.iter().map(|text| kind_and_path(text, place));
+        Ok(emits.map(|(kind, path)| (Some(kind), path)).collect())
     }
 }
 
@@ -51,18 +70,18 @@ impl Conversion {
         &self.reading
     }
 
-    /// Reads the files and writes them as `kind`; warnings are printed. With `legal` the program
-    /// must break no rule.
+    /// Reads the files and writes them as each of `kinds`; warnings are printed. With `legal` the
+    /// program must break no rule.
     pub(crate) fn convert(
         &self,
         files: &[File],
-        kind: Option<&str>,
+        kinds: &[Option<&str>],
         stem: &str,
         legal: bool,
         console: &Console,
-    ) -> Outcome<Vec<File>> {
+    ) -> Outcome<Vec<Vec<File>>> {
         let setup = self.reading.setup(self.reading.target(files)?)?;
-        let converted = convert(files, &setup, kind, stem, legal)?;
+        let converted = convert(files, &setup, kinds, stem, legal)?;
         console.diagnostics(&converted.warnings, &sources_of(files));
         Ok(converted.files)
     }

@@ -64,8 +64,8 @@ impl Compile {
         input::note_data_beside(&self.preparation, &model)?;
         let setup = input::setup(target, &self.machine, &model)?;
         let emits = self.emits(&setup)?;
-        let on_stdout = emits.iter().filter(|(_, path)| is_stdout(path)).count();
-        if on_stdout > 1 || (on_stdout == 1 && (self.timings || !console.tables.is_empty())) {
+        let on_stdout = emits.iter().any(|(_, path)| is_stdout(path));
+        if on_stdout && (self.timings || !console.tables.is_empty()) {
             return Err(two_on_stdout().into());
         }
         let job = Job {
@@ -85,7 +85,7 @@ impl Compile {
         log.passes.iter().for_each(|(name, text)| console.detail(&format!("{name}: {text}")));
         console.diagnostics(&log.diagnostics, &Sources::new());
         self.dump(log)?;
-        if !emits.iter().any(|(_, path)| is_stdout(path)) {
+        if !on_stdout {
             let heading = setup.heading("Compiled model", &model.file_name());
             console.report(&self.report(&compilation, &setup, console)?.headed(heading), None)?;
         }
@@ -127,13 +127,13 @@ impl Compile {
     }
 
     /// Kinds and paths, checked before anything is compiled.
-    fn emits(&self, setup: &Setup<'_>) -> Outcome<Vec<(&'static str, PathBuf)>> {
-        let kind = |(kind, path)| Ok((find_kind(setup, Some(kind))?, PathBuf::from(path)));
+    fn emits(&self, setup: &Setup<'_>) -> Outcome<Vec<(&'static str, &Path)>> {
+        let kind = |(kind, path)| Ok((find_kind(setup, Some(kind))?, path));
         self.kinds_and_paths().map(kind).collect()
     }
 
-    fn kinds_and_paths(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.emit.iter().map(|text| text.split_once('=').unwrap_or((text, ".")))
+    fn kinds_and_paths(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.emit.iter().map(|text| kind_and_path(text, Path::new(".")))
     }
 
     /// Checks where results go, before anything is read.
@@ -146,9 +146,7 @@ impl Compile {
             }
             output::expect_folder(path)?;
         }
-        for (_, path) in self.kinds_and_paths() {
-            output::expect_below(Path::new(path))?;
-        }
+        expect_emits(&self.kinds_and_paths().collect::<Vec<_>>())?;
         Ok(self.dump_dir.as_deref().map_or(Ok(()), output::expect_below)?)
     }
 
@@ -182,6 +180,19 @@ fn emit(
         files.extend(program.emit_headed(kind, &named(stem, "-"), &heading)?);
     }
     Ok(files)
+}
+
+/// The two parts of `KIND=PATH`; `place` is where a kind without a path goes.
+pub(crate) fn kind_and_path<'a>(text: &'a str, place: &'a Path) -> (&'a str, &'a Path) {
+    text.split_once('=').map_or((text, place), |(kind, path)| (kind, Path::new(path)))
+}
+
+/// Checks where files of some kinds will go, of which one at most is stdout.
+pub(crate) fn expect_emits<K>(emits: &[(K, &Path)]) -> Outcome<()> {
+    if emits.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
+        return Err(two_on_stdout().into());
+    }
+    Ok(emits.iter().try_for_each(|(_, path)| output::expect_below(path))?)
 }
 
 /// Writes one file as `path`, or any number of files into the folder `path`.

@@ -27,8 +27,8 @@ impl Disasm {
         output::expect(&self.output)?;
         let files = input::natives(&self.files, self.conversion.reading())?;
         let stem = self.files.first().map(|path| stem(path)).unwrap_or_default();
-        let texts = self.conversion.convert(&files, Some(TEXT_KIND), &stem, false, console)?;
-        let text: Vec<u8> = texts.into_iter().flat_map(|file| file.bytes).collect();
+        let texts = self.conversion.convert(&files, &[Some(TEXT_KIND)], &stem, false, console)?;
+        let text: Vec<u8> = texts.into_iter().flatten().flat_map(|file| file.bytes).collect();
         console.write(self.output.as_deref(), &text)?;
         Ok(0)
     }

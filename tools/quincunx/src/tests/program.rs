@@ -106,14 +106,15 @@ fn lenient_readers_warn() {
 fn files_are_converted_between_kinds() {
     let file = File::new("a.toy", "toy\nrelu y x\n");
     let convert =
-        |kind| assemble::convert(std::slice::from_ref(&file), &setup(&[]), kind, "b", true);
-    assert_eq!(convert(None).unwrap().files, [File::new("b.toy", "toy\nrelu y x\n")]);
-    assert_eq!(convert(Some("two")).unwrap().files.len(), 2);
+        |kinds: &[_]| assemble::convert(std::slice::from_ref(&file), &setup(&[]), kinds, "b", true);
+    let [one, two] = &convert(&[None, Some("two")]).unwrap().files[..] else { panic!("two kinds") };
+    assert_eq!(one[..], [File::new("b.toy", "toy\nrelu y x\n")]);
+    assert_eq!(two.len(), 2);
     let empty = [File::new("e.toy", "toy\n")];
-    let failure = assemble::convert(&empty, &setup(&[]), Some("two"), "e", true).err().unwrap();
+    let failure = assemble::convert(&empty, &setup(&[]), &[Some("two")], "e", true).err().unwrap();
     assert_eq!(failure.diagnostics[0].code(), "Q9005");
     assert_eq!(failure.sources.get(quincunx_diag::SourceId(0)).unwrap().name, "e.toy");
-    let failure = convert(Some("twoo")).err().unwrap();
+    let failure = convert(&[Some("twoo")]).err().unwrap();
     assert_eq!(failure.exit_code(), 2);
     assert!(failure.to_string().contains("did you mean \"two\"?"));
 }

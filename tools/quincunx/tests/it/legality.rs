@@ -71,13 +71,13 @@ fn forms(setup: &Setup<'_>, path: &str) -> Vec<File> {
     let mut forms = vec![file.clone()];
     for kind in setup.target.info().kinds {
         let Ok(converted) =
-            convert(std::slice::from_ref(&file), setup, Some(kind.name), "x", false)
+            convert(std::slice::from_ref(&file), setup, &[Some(kind.name)], "x", false)
         else {
             continue;
         };
         // Pictures and logic are not read.
         let read =
-            |file: &File| convert(std::slice::from_ref(file), setup, None, "x", false).is_ok();
+            |file: &File| convert(std::slice::from_ref(file), setup, &[None], "x", false).is_ok();
         forms.extend(converted.files.into_iter().filter(read));
     }
     forms
@@ -104,7 +104,7 @@ fn judged(setup: &Setup<'static>, given: &[(&str, &str)], file: &File) -> Found 
     let files = std::slice::from_ref(file);
     exercise(setup.target, &*setup.arch, given, files, &is_little);
     let again = self::setup(setup.name(), given);
-    let written = convert(files, setup, None, "x", true);
+    let written = convert(files, setup, &[None], "x", true);
     let opened = match open_native(files, again, None) {
         Ok(opened) => opened,
         Err(failure) => {

@@ -89,10 +89,10 @@ pub fn cases(folders: &[&str]) -> Vec<Case> {
     cases
 }
 
-/// Reads machine code of any dialect.
+/// Reads machine code of any dialect; nothing but the order of data words may be in doubt.
 pub fn read_binary(bytes: &[u8]) -> binary::Read {
     let read = binary::read(bytes, &ReadOptions::default()).unwrap();
-    assert!(read.warnings.is_empty());
+    assert!(read.warnings.iter().all(|warning| warning.code() == "Q1059"));
     read
 }
 
