@@ -90,7 +90,7 @@ impl Dais {
         let mut pipeline = Pipeline::from(compiled.program);
         let mut interface = Some(compiled.interface);
         if let Some(cutoff) = options::cutoff(options) {
-            stage(&mut pipeline, &mut interface, cutoff)?;
+            log.diagnostics.extend(stage(&mut pipeline, &mut interface, cutoff)?);
             let count = pipeline.stages.len();
             log.pass("pipeline", format!("{count} stages"), || text::print_pipeline(&pipeline));
         }

@@ -29,7 +29,7 @@ const MAX_CROSSINGS: u64 = 1 << 22;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cutoff {
     /// Longest latency of a stage, in units of the program's latencies: adder levels where these
-    /// are counted.
+    /// are counted. Where an operation takes longer or multiplies variables, some stages may.
     pub latency: f64,
     /// Whether stages are balanced, and operations moved to where registers hold fewer bits.
     pub retiming: bool,
@@ -45,30 +45,23 @@ pub struct Staged {
     pub places: Vec<Option<(usize, Slot)>>,
     /// The longest latency of a stage.
     pub latency: f64,
-    /// `Q1163`: values that may leave their types where a register holds them.
+    /// `Q1163`: values that may leave their types where a register holds them; `Q1160`: a stage
+    /// that is longer than the cutoff.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// Divides a program into stages. What `roots` names is kept besides the outputs.
 ///
 /// # Errors
-/// The first error of [`verify`]; `Q1160` for an operation that takes longer than the cutoff;
-/// `Q1162` for too many stages or values that cross them.
+/// The first error of [`verify`]; `Q1162` for too many stages or values that cross them.
 pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<Staged> {
     first_error(verify(program, &Rules::EXECUTABLE))?;
     let logic = Logic::new(program, roots);
-    let slowest = logic.slowest();
-    if let Some((slot, delay)) = slowest.filter(|(_, delay)| *delay > cutoff.latency + EPSILON) {
-        let message = format!("an operation has latency {delay}, the cutoff is {}", cutoff.latency);
-        return Err(Diagnostic::unsupported("Q1160", message)
-            .at(quincunx_diag::Place::Instruction(slot))
-            .help("a stage cannot be shorter than its longest operation"));
-    }
     let too_many = || {
         let message = format!("a cutoff of {} needs too many registers", cutoff.latency);
         Err(Diagnostic::unsupported("Q1162", message).help("choose a longer cutoff"))
     };
-    let first = Schedule::earliest(&logic, cutoff.latency);
+    let first = Schedule::fewest(&logic, cutoff.latency);
     // Retiming takes long over stages, and makes no fewer of them.
     if first.stages() > MAX_STAGES {
         return too_many();
@@ -77,13 +70,25 @@ pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<
     if schedule.crossings(&logic) > MAX_CROSSINGS {
         return too_many();
     }
-    let warnings = cut_off(program, &logic, &schedule);
+    let mut warnings = cut_off(program, &logic, &schedule);
+    warnings.extend(longer(&logic, cutoff.latency, schedule.longest()));
     Ok(Staged { warnings, ..stages::build(program, &logic, &schedule) })
 }
 
 /// The delay of the slowest operation that outputs need, in units of latency.
 pub(crate) fn slowest(program: &Program) -> f64 {
     Logic::new(program, &[]).slowest().map_or(0.0, |(_, delay)| delay)
+}
+
+/// Says that a stage is longer than the cutoff.
+fn longer(logic: &Logic, cutoff: f64, longest: f64) -> Option<Diagnostic> {
+    let (slot, delay) = logic.slowest().filter(|_| longest > cutoff + EPSILON)?;
+    let message = format!("the longest stage takes {longest}, the cutoff is {cutoff}");
+    Some(
+        Diagnostic::warning("Q1160", message)
+            .at(quincunx_diag::Place::Instruction(slot))
+            .with_note(format!("the slowest operation takes {delay}, and stays whole")),
+    )
 }
 
 /// A register has the bits of a value's type. Results that may leave theirs are kept by the executor

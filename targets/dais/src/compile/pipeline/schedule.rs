@@ -29,6 +29,8 @@ pub(super) struct Logic {
     pub(super) is_constant: Vec<bool>,
     /// Named besides the outputs.
     pub(super) is_root: Vec<bool>,
+    /// Whether variables are multiplied with each other, which takes many levels at once.
+    has_products: bool,
 }
 
 impl Logic {
@@ -65,6 +67,7 @@ impl Logic {
             is_input: is(|inst| matches!(inst, Inst::Input { .. })),
             is_constant,
             is_root,
+            has_products: operations.iter().any(|o| matches!(o.inst, Inst::Multiply { .. })),
         };
         logic.connect(program);
         logic
@@ -160,11 +163,40 @@ impl Schedule {
                 }
             }
             let end = begin + logic.delay(index);
-            let fits = end <= cutoff + EPSILON;
+            // What is longer than a stage begins behind registers, and its stage is longer.
+            let fits = begin == 0.0 || end <= cutoff + EPSILON;
             stage[index] = if fits { at } else { at + 1 };
             offset[index] = if fits { end } else { logic.delay(index) };
         }
         Schedule::with(cutoff, stage, offset)
+    }
+
+    /// The fewest stages for a cutoff. Where an operation is longer than the cutoff or multiplies
+    /// variables, and would leave much of a stage empty, stages are as long as it takes to have no
+    /// more of them than the latency of the program has multiples of the cutoff, as da4ml divides.
+    pub(super) fn fewest(logic: &Logic, cutoff: f64) -> Schedule {
+        let first = Schedule::earliest(logic, cutoff);
+        let is_longer = logic.slowest().is_some_and(|(_, delay)| delay > cutoff + EPSILON);
+        if !is_longer && !logic.has_products {
+            return first;
+        }
+        let whole = Schedule::earliest(logic, f64::INFINITY);
+        let (mut low, mut high) = (cutoff, whole.longest());
+        let most = (high / (cutoff + EPSILON)).floor() as usize + 1;
+        if first.stages() <= most {
+            return first;
+        }
+        let mut best = whole;
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            let tried = Schedule::earliest(logic, middle);
+            if tried.stages() <= most {
+                (best, high) = (tried, middle);
+            } else {
+                low = middle;
+            }
+        }
+        best
     }
 
     /// Every operation as late as possible in so many stages.

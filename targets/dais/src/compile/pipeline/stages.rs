@@ -21,11 +21,12 @@ pub(super) fn build(program: &Program, logic: &Logic, schedule: &Schedule) -> St
             after.push(index);
         }
     }
+    let length = schedule.cutoff.max(schedule.longest());
     let mut places = vec![None; logic.len()];
     let mut stages = Vec::with_capacity(count);
     for (number, members) in members.iter().enumerate() {
         let entering = number.checked_sub(1).map(|before| &crossing[before][..]);
-        let start = number as f64 * schedule.cutoff;
+        let start = number as f64 * length;
         let mut stage = Stage::new(program, start, number == 0);
         for &index in entering.unwrap_or_default() {
             stage.enter(index);
