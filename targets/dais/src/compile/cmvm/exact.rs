@@ -1,222 +1,204 @@
-//! Tiny problems: the fewest adders, by trying.
-//!
-//! Adders are `±a * 2^i ± b * 2^j`; results are never shifted right.
+//! The fewest adders of single constants, several constants of one input, and tiny matrices.
 
-use super::system::{System, Term};
+use super::deepen::Search;
+use super::digits;
+use super::forms::{Form, Set};
+use super::prove::prove;
+use super::random::Random;
+use super::state::State;
+use super::system::{System, Term, of_digits};
+use super::trees;
+use super::wiring::wire;
+use super::{Effort, Input, Problem, Solution};
 
-/// Most inputs, and most different outputs, of a problem that is tried.
-const MOST_ENDS: usize = 4;
+/// Most inputs on the side that has fewer of them than outputs.
+const MOST_INPUTS: usize = 4;
 
-/// Bits of weights that are tried; longer ones need more adders than can be tried.
-const MOST_BITS: u32 = 14;
+/// Most factors of inputs in different outputs.
+const MOST_FACTORS: usize = 64;
 
-/// Most adders that are tried.
-const MOST_ADDERS: usize = 6;
+/// Bits of weights that are tried.
+const MOST_BITS: u32 = 26;
 
-/// The factors of the inputs in a sum.
-type Form = [i64; MOST_ENDS];
+/// Most weights of a matrix whose least adders are counted.
+const MOST_COUNTED: usize = 1 << 16;
 
-/// A number that is made of two earlier ones, `±a * 2^i ± b * 2^j`.
-type Step = [(usize, u16, bool); 2];
+/// What is known of the fewest adders of a problem.
+pub(super) struct Exact {
+    /// The best solution that was found.
+    pub(super) solution: Option<Solution>,
+    /// No solution has fewer adders.
+    pub(super) least: usize,
+}
 
-/// The system with the fewest adders if those are fewer than `below`, `forms` being what its sums
-/// are; `None` if there is none, if the problem is not tiny, or if `tries` adders do not suffice.
-pub(super) fn fewer(
-    system: &System,
-    forms: &[Vec<i64>],
-    below: usize,
-    tries: u64,
-) -> Option<System> {
-    let is_used = |&row: &usize| forms.iter().any(|form| form[row] != 0);
-    let rows: Vec<usize> = (0..system.inputs).filter(is_used).take(MOST_ENDS + 1).collect();
-    if rows.is_empty() || rows.len() > MOST_ENDS || forms.len() > MOST_ENDS {
-        return None;
+/// Looks for the fewest adders, with outputs of `limit` levels at most.
+pub(super) fn solve(problem: &Problem, limit: Option<u32>, effort: Effort) -> Exact {
+    let rows = problem.used_rows();
+    let none = Exact { solution: None, least: 0 };
+    if rows.is_empty() || problem.weights.len() > MOST_COUNTED {
+        return none;
     }
-    let most = forms.iter().flatten().map(|weight| weight.unsigned_abs()).max()?;
-    if most >= 1 << MOST_BITS || below > MOST_ADDERS + 1 {
-        return None;
-    }
-    let target = |form: &Vec<i64>| {
-        let mut target = Form::default();
-        target.iter_mut().zip(&rows).for_each(|(factor, &row)| *factor = form[row]);
-        target
+    let used = problem.with_rows(&rows);
+    let (straight, forms) = of_digits(&used);
+    let side = Side::new(problem, &rows, &used, straight, &forms);
+    let least = side.least;
+    let judge = Judge { side: &side, limit, best: None };
+    let tries = match effort {
+        Effort::Fast => 1 << 18,
+        Effort::Default => 1 << 22,
+        Effort::Max => 1 << 27,
     };
-    let targets: Vec<Form> = forms.iter().map(target).collect();
-    let mut trial = Trial::new(rows.len(), targets, most, tries);
-    let enough = (trial.least()..below).find(|&adders| trial.reach(adders, (0, 0, 0)));
-    enough.map(|_| trial.system(system, &rows))
+    let factors = side.forms.len() * side.inputs.len();
+    let most = side.forms.iter().flatten().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
+    if factors > MOST_FACTORS || most >= 1 << MOST_BITS {
+        return Exact { least, ..none };
+    }
+    match side.inputs.len() {
+        1 => judge.search::<1>(tries),
+        2 => judge.search::<2>(tries),
+        3..=MOST_INPUTS => judge.search::<MOST_INPUTS>(tries),
+        _ => Exact { least, ..none },
+    }
 }
 
-/// True when every output is a multiple of one number times one input by a power of two; then the
-/// fewest adders are tried at once.
-pub(super) fn is_one_constant(forms: &[Vec<i64>]) -> bool {
-    matches!(forms, [form] if form.iter().filter(|&&weight| weight != 0).count() == 1)
+/// The matrix or its transpose, whichever has fewer inputs: different outputs of one have to be
+/// made in any case, so that less is open.
+struct Side<'a> {
+    problem: &'a Problem,
+    /// The rows of the problem that are used.
+    rows: &'a [usize],
+    inputs: Vec<Input>,
+    /// Different columns, odd.
+    forms: Vec<Vec<i64>>,
+    /// Digits of the columns, with the outputs of this side.
+    system: System,
+    /// Of the transpose, the digits of the matrix.
+    turned: Option<System>,
+    least: usize,
 }
 
-/// Numbers that are made so far, each of two before it; the first ones are the inputs. Odd forms
-/// with a positive first factor stand for all their multiples.
-struct Trial {
-    inputs: usize,
-    targets: Vec<Form>,
-    /// Shifts lie below this.
-    shifts: u16,
-    /// Factors lie below this.
-    bound: i64,
-    nodes: Vec<Form>,
-    steps: Vec<Step>,
-    /// Adders that may still be tried.
-    tries: u64,
-}
-
-impl Trial {
-    fn new(inputs: usize, targets: Vec<Form>, most: u64, tries: u64) -> Trial {
-        let unit = |input| {
-            let mut form = Form::default();
-            form[input] = 1;
-            form
+impl<'a> Side<'a> {
+    fn new(
+        problem: &'a Problem,
+        rows: &'a [usize],
+        used: &Problem,
+        straight: System,
+        forms: &[Vec<i64>],
+    ) -> Side<'a> {
+        let (inputs, columns) = (rows.len(), forms.len());
+        let flat = (0..inputs).flat_map(|row| forms.iter().map(move |form| form[row]));
+        let dense =
+            Problem { inputs: used.inputs.clone(), columns, weights: flat.collect() }.transposed();
+        let (other, other_forms) = of_digits(&dense);
+        let least = least(forms).max((least(&other_forms) + inputs).saturating_sub(columns));
+        let is_turned = inputs > columns;
+        let (inputs, forms, system, turned) = match is_turned {
+            true => (dense.inputs, other_forms, other, Some(straight)),
+            false => (used.inputs.clone(), forms.to_vec(), straight, None),
         };
-        Trial {
-            inputs,
-            targets,
-            shifts: 64 - most.leading_zeros() as u16 + 1,
-            bound: (most as i64) << 2,
-            nodes: (0..inputs).map(unit).collect(),
-            steps: Vec::new(),
-            tries,
+        Side { problem, rows, inputs, forms, system, turned, least }
+    }
+
+    /// Adders of the matrix for those of this side.
+    fn adders(&self, adders: usize) -> usize {
+        match self.turned {
+            Some(_) => (adders + self.system.outputs.len()).saturating_sub(self.inputs.len()),
+            None => adders,
         }
     }
 
-    /// Fewer adders cannot do: every target that is not an input is the result of one, and as many
-    /// inputs as it adds up, less one, are needed for it.
-    fn least(&self) -> usize {
-        let inputs = |form: &Form| form.iter().filter(|&&factor| factor != 0).count();
-        let longest = self.targets.iter().map(inputs).max().unwrap_or(0);
-        self.missing().count().max(longest.saturating_sub(1))
+    /// A system for the problem from sums for the forms of this side.
+    fn finish(&self, sums: Vec<Vec<Term>>, nodes: &[usize]) -> System {
+        let inputs = self.inputs.len();
+        let output = |term: &Term| match self.system.sum_of(term.node) {
+            Some(target) => Term { node: nodes[target] as u32, ..*term },
+            None => *term,
+        };
+        let outputs = self.system.outputs.iter().map(|term| term.as_ref().map(output)).collect();
+        let system = System { inputs, sums, outputs };
+        let system = match &self.turned {
+            None => system,
+            Some(straight) => {
+                let turned = system.transposed();
+                let output = |term: &Term| {
+                    let column = straight.sum_of(term.node)?;
+                    turned.outputs[column].map(|there| there.scaled(term.shift, term.negate))
+                };
+                let outputs = straight.outputs.iter().map(|term| output(term.as_ref()?)).collect();
+                let system = System { outputs, ..turned };
+                // The state puts sums that are read once into their readers.
+                let inputs: Vec<Input> =
+                    self.rows.iter().map(|&row| self.problem.inputs[row]).collect();
+                State::new(&system, &inputs, None).system()
+            }
+        };
+        system.with_inputs(self.problem.inputs.len(), self.rows)
+    }
+}
+
+/// Adders that columns need at least: one for each that is not an input; as many as double one digit
+/// to those of a column; one less than a column has inputs.
+fn least(forms: &[Vec<i64>]) -> usize {
+    let used = |form: &&Vec<i64>| form.iter().filter(|&&weight| weight != 0).count();
+    let digits = |form: &Vec<i64>| form.iter().map(|&w| digits::count(w)).sum::<u32>();
+    let doublings = |form: &Vec<i64>| digits(form).next_power_of_two().trailing_zeros() as usize;
+    let made = forms.iter().filter(|form| digits(form) > 1).count();
+    let longest = forms.iter().map(|form| doublings(form).max(used(&form) - 1)).max();
+    made.max(longest.unwrap_or(0))
+}
+
+/// Keeps the best solution.
+struct Judge<'a> {
+    side: &'a Side<'a>,
+    limit: Option<u32>,
+    best: Option<Solution>,
+}
+
+impl Judge<'_> {
+    fn search<const N: usize>(mut self, tries: u64) -> Exact {
+        let (side, least) = (self.side, self.side.least);
+        let form = |form: &Vec<i64>| -> Form<N> {
+            std::array::from_fn(|at| form.get(at).map_or(0, |&weight| weight as i32))
+        };
+        let targets: Vec<Form<N>> = side.forms.iter().map(form).collect();
+        let most = side.forms.iter().flatten().map(|weight| weight.unsigned_abs()).max();
+        let most = most.unwrap_or(1) as u32;
+        // The power of two above twice the largest factor.
+        let bound = 2 * (most + 1).next_power_of_two() as i32;
+        let inputs = side.inputs.len();
+        let set = Set::new(inputs, targets.clone(), bound);
+        let digits: u32 = side.forms.iter().flatten().map(|&w| digits::count(w)).sum();
+        let most = digits as usize;
+        let mut judge = |nodes: &[Form<N>]| self.take(nodes, &targets, bound);
+        let mut search = Search::new(set, &mut judge);
+        // On the side of the transpose adders of the matrix are others.
+        let start = (0..=most).find(|&adders| side.adders(adders) >= least).unwrap_or(0);
+        let tried = search.exhaust(start, most + 1, tries / 2);
+        if !search.is_settled() {
+            search.climb(most, tries / 2, &mut Random::new(1));
+        }
+        let least = least.max(side.adders(tried));
+        Exact { solution: self.best, least }
     }
 
-    fn missing(&self) -> impl Iterator<Item = &Form> {
-        self.targets.iter().filter(|target| !self.nodes.contains(target))
-    }
-
-    /// Whether all targets can be made with that many more adders. Adders whose results are not
-    /// targets are tried in one order only, `after` the last one: by their later operand, which
-    /// new ones have later than all others.
-    fn reach(&mut self, adders: usize, after: (usize, usize, usize)) -> bool {
-        let missing = self.missing().count();
-        if missing == 0 || missing > adders {
-            return missing == 0;
-        }
-        let near = self.missing().find_map(|target| Some((*target, self.one_adder(target)?)));
-        if let Some((target, step)) = near {
-            // It has to be made, and one adder is the least it takes.
-            return self.with(target, step, adders, after);
-        }
-        if missing == adders {
+    /// Whether a set is in time; the best one is kept.
+    fn take<const N: usize>(&mut self, nodes: &[Form<N>], targets: &[Form<N>], bound: i32) -> bool {
+        let place = |target: &Form<N>| nodes.iter().position(|node| node == target);
+        let Some(places) = targets.iter().map(place).collect::<Option<Vec<usize>>>() else {
             return false;
-        }
-        for a in after.0..self.nodes.len() {
-            for b in 0..=a {
-                for kind in 0..6 * usize::from(self.shifts) {
-                    if (a, b, kind) <= after {
-                        continue;
-                    }
-                    if self.tries == 0 {
-                        return false;
-                    }
-                    let Some((form, step)) = self.adder(a, b, kind) else { continue };
-                    self.tries -= 1;
-                    if self.with(form, step, adders, (a, b, kind)) {
-                        return true;
-                    }
+        };
+        for early in [false, true] {
+            let sums = wire(nodes, &self.side.inputs, bound, early);
+            let system = self.side.finish(sums, &places);
+            let (adders, outputs) = trees::adders(self.side.problem, &system, self.limit);
+            let Ok(found) = prove(self.side.problem, adders, &outputs) else { continue };
+            if self.limit.is_none_or(|limit| found.depth <= limit) {
+                if self.best.as_ref().is_none_or(|best| found.goals() < best.goals()) {
+                    self.best = Some(found);
                 }
+                return true;
             }
         }
         false
-    }
-
-    /// [`Trial::reach`] with one number more; without it again if that fails.
-    fn with(
-        &mut self,
-        form: Form,
-        step: Step,
-        adders: usize,
-        after: (usize, usize, usize),
-    ) -> bool {
-        self.nodes.push(form);
-        self.steps.push(step);
-        let reached = self.reach(adders - 1, after);
-        if !reached {
-            self.nodes.pop();
-            self.steps.pop();
-        }
-        reached
-    }
-
-    /// The adder of this kind, one of six for every shift, if its result is odd, positive, small and
-    /// new.
-    fn adder(&self, a: usize, b: usize, kind: usize) -> Option<(Form, Step)> {
-        let shift = (kind / 6) as u16;
-        if shift == 0 && kind >= 3 {
-            // The same with the operands exchanged.
-            return None;
-        }
-        let (x, y) = if kind % 6 < 3 { ((a, 0), (b, shift)) } else { ((b, 0), (a, shift)) };
-        let (minus_x, minus_y) = [(false, false), (false, true), (true, false)][kind % 3];
-        let step = [(x.0, x.1, minus_x), (y.0, y.1, minus_y)];
-        let form = self.value(&step);
-        let first = form.iter().find(|&&factor| factor != 0)?;
-        let is_small = form.iter().all(|factor| factor.abs() < self.bound);
-        let is_odd = form.iter().any(|factor| factor % 2 != 0);
-        (*first > 0 && is_small && is_odd && !self.nodes.contains(&form)).then_some((form, step))
-    }
-
-    /// The adder that makes a target. As targets are odd, one of its operands is not shifted.
-    fn one_adder(&self, target: &Form) -> Option<Step> {
-        for (a, node) in self.nodes.iter().enumerate() {
-            for negate in [false, true] {
-                let sign = if negate { -1 } else { 1 };
-                let rest: Form = std::array::from_fn(|i| target[i] - sign * node[i]);
-                let Some(&first) = rest.iter().find(|&&factor| factor != 0) else { continue };
-                let shift = rest.iter().fold(0, |bits, factor| bits | factor).trailing_zeros();
-                let odd = rest.map(|factor| (factor >> shift) * first.signum());
-                if let Some(b) = self.nodes.iter().position(|node| *node == odd) {
-                    return Some([(a, 0, negate), (b, shift as u16, first < 0)]);
-                }
-            }
-        }
-        None
-    }
-
-    fn value(&self, step: &Step) -> Form {
-        let [(a, a_shift, a_minus), (b, b_shift, b_minus)] = *step;
-        let term = |of: usize, shift, minus, i: usize| {
-            let value: i64 = self.nodes[of][i] << shift;
-            if minus { -value } else { value }
-        };
-        std::array::from_fn(|i| term(a, a_shift, a_minus, i) + term(b, b_shift, b_minus, i))
-    }
-
-    /// The numbers as sums, for the outputs of a system whose sums are the targets.
-    fn system(&self, of: &System, rows: &[usize]) -> System {
-        let node = |index: usize| match index.checked_sub(self.inputs) {
-            None => rows[index] as u32,
-            Some(sum) => (of.inputs + sum) as u32,
-        };
-        let term = |&(index, shift, negate): &(usize, u16, bool)| Term {
-            node: node(index),
-            shift,
-            negate,
-        };
-        let sums = self.steps.iter().map(|step| step.iter().map(term).collect()).collect();
-        let made = |target: usize| {
-            let found = self.nodes.iter().position(|node| *node == self.targets[target]);
-            node(found.expect("a solved system has a node for every target"))
-        };
-        let output = |term: &Term| match of.sum_of(term.node) {
-            Some(target) => Term { node: made(target), ..*term },
-            None => *term,
-        };
-        let outputs = of.outputs.iter().map(|term| term.as_ref().map(output)).collect();
-        System { inputs: of.inputs, sums, outputs }
     }
 }

@@ -5,8 +5,10 @@
 
 mod blocks;
 mod decompose;
+mod deepen;
 mod digits;
 mod exact;
+mod forms;
 mod greedy;
 mod levels;
 mod pairs;
@@ -23,6 +25,7 @@ mod system;
 mod tests;
 mod trees;
 mod width;
+mod wiring;
 
 pub(super) use digits::count as count_digits;
 pub(crate) use reuse::{Place, reuse};
@@ -132,6 +135,10 @@ pub(crate) struct Solution {
     pub(crate) depth: u32,
     /// Bits of all adders in the cost model of da4ml.
     pub(crate) bits: u64,
+    /// Proved to have the fewest adders: no graph of adders, shifts and signs, whose forms without
+    /// common powers of two have factors below twice the power of two above the largest weight,
+    /// has fewer.
+    pub(crate) optimal: bool,
 }
 
 impl Effort {
@@ -230,17 +237,20 @@ impl Problem {
 pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> {
     let limit = search::limit(problem, settings);
     let levels = limit.map(|limit| u32::from(limit) + state::base(problem.inputs()));
-    let mut best: Option<Solution> = None;
+    let exact = exact::solve(problem, levels, settings.effort);
+    let mut best = exact.solution;
     for effort in [Effort::Fast, Effort::Default, Effort::Max] {
-        if effort > settings.effort {
+        let is_done = best.as_ref().is_some_and(|best| best.adders.len() <= exact.least);
+        if is_done || effort > settings.effort {
             break;
         }
         let system = search::best_system(problem, effort, limit);
         let (adders, outputs) = trees::adders(problem, &system, levels);
         let found = prove::prove(problem, adders, &outputs)?;
-        best = best.into_iter().chain([found]).min_by_key(Solution::cost);
+        best = best.into_iter().chain([found]).min_by_key(Solution::goals);
     }
-    let solution = best.expect("some effort is the least");
+    let mut solution = best.expect("some effort is the least");
+    solution.optimal = solution.adders.len() <= exact.least;
     match levels {
         Some(levels) if solution.depth > levels => {
             let depth = solution.depth;
@@ -254,7 +264,7 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
 
 impl Solution {
     /// What makes one better than another: adders, then bits, then levels.
-    fn cost(&self) -> (usize, u64, u32) {
+    fn goals(&self) -> (usize, u64, u32) {
         (self.adders.len(), self.bits, self.depth)
     }
 }

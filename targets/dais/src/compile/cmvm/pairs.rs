@@ -36,10 +36,10 @@ pub(super) fn terms(key: Key) -> [Term; 2] {
     [
         Term {
             node: node(SHIFT_BITS + 1 + NODE_BITS),
-            shift: (-shift).max(0) as u16,
+            shift: (-shift).max(0) as i16,
             negate: false,
         },
-        Term { node: node(SHIFT_BITS + 1), shift: shift.max(0) as u16, negate: key & 1 == 1 },
+        Term { node: node(SHIFT_BITS + 1), shift: shift.max(0) as i16, negate: key & 1 == 1 },
     ]
 }
 
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn term(node: u32, shift: u16, negate: bool) -> Term {
+    fn term(node: u32, shift: i16, negate: bool) -> Term {
         Term { node, shift, negate }
     }
 

@@ -170,5 +170,5 @@ pub(super) fn prove(
         depth = depth.max(output.map_or(0, |output| levels[output.node]));
         proved.push(output);
     }
-    Ok(Solution { adders, outputs: proved, depth, bits })
+    Ok(Solution { adders, outputs: proved, depth, bits, optimal: false })
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 const PRIME: u64 = (1 << 61) - 1;
 
 /// Shifts of nodes that are looked up.
-const SHIFTS: u16 = 12;
+const SHIFTS: i16 = 12;
 
 /// The hash of a linear form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,8 +24,8 @@ impl Hash {
         Hash(if sum >= PRIME { sum - PRIME } else { sum })
     }
 
-    fn times(self, shift: u16, negate: bool) -> Hash {
-        let shift = u32::from(shift) % 61;
+    fn times(self, shift: i16, negate: bool) -> Hash {
+        let shift = i32::from(shift).rem_euclid(61) as u32;
         let rotated = (self.0 << shift & PRIME) | self.0 >> (61 - shift);
         Hash(if negate && rotated != 0 { PRIME - rotated } else { rotated })
     }
@@ -102,7 +102,7 @@ pub(super) fn resubstitute(state: &mut State, work: u64, random: &mut Random) {
     let order = state.order();
     let mut forms = Forms::new(state);
     let mut changed = Vec::new();
-    let lookups = (order.len() * usize::from(SHIFTS)) as u64;
+    let lookups = (order.len() * SHIFTS as usize) as u64;
     let tried = (work / lookups.max(1)).min(order.len() as u64) as usize;
     for row in order.iter().copied() {
         let terms = state.terms(row).to_vec();

@@ -48,7 +48,7 @@ pub(crate) fn reuse(solution: &Solution, kept: &[Place], problem: &Problem) -> O
             None => None,
             Some((node, shift, negate)) => Some(Term {
                 node: u32::try_from(node).ok()?,
-                shift: u16::try_from(shift).ok()?,
+                shift: i16::try_from(shift).ok()?,
                 negate,
             }),
         });

@@ -2,7 +2,6 @@
 
 use super::blocks;
 use super::decompose::decompose;
-use super::exact;
 use super::greedy::{self, Taste};
 use super::levels;
 use super::polish;
@@ -30,8 +29,6 @@ pub(super) struct Plan {
     pub(super) balance: Phases,
     /// Phases for fewer bits.
     polish: Phases,
-    /// Adders that are tried for the fewest ones of tiny problems.
-    tries_exact: u64,
 }
 
 /// Phases of a search; every one begins by turning the system around.
@@ -55,7 +52,6 @@ const FAST: Plan = Plan {
     rounds: &[],
     balance: Phases { count: 2, work: 20 },
     polish: Phases { count: 1, work: 20 },
-    tries_exact: 1 << 13,
 };
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, balance: NONE, polish: NONE, ..FAST };
@@ -67,7 +63,6 @@ const DEFAULT: Plan = Plan {
     rounds: &[],
     balance: Phases { count: 5, work: 900 },
     polish: Phases { count: 2, work: 900 },
-    tries_exact: 1 << 16,
 };
 /// Begins like the default.
 const MAX: Plan = Plan {
@@ -78,7 +73,6 @@ const MAX: Plan = Plan {
     rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 1, phases: 2 }],
     balance: Phases { count: 6, work: 9000 },
     polish: Phases { count: 2, work: 9000 },
-    tries_exact: 1 << 22,
 };
 
 /// Adders for which a plan has one search, if it has several.
@@ -89,9 +83,6 @@ const MOST_COMPARED: usize = 1 << 22;
 
 /// Weights of a part of a problem below which it is searched.
 const SMALL: usize = 300;
-
-/// Adders of a single constant that are tried before a search.
-const MOST_CHAINED: usize = 3;
 
 /// Sums of equal counts are taken by the width of the adder at first, at random later.
 pub(super) const FIRST: Taste = Taste { sample: 2, noise: 0 };
@@ -164,23 +155,11 @@ fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<Syst
 
 /// A search for a problem whose pairs can be counted; none if they cannot.
 fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<System> {
-    let (system, forms) = of_digits(problem);
-    if limit.is_none()
-        && exact::is_one_constant(&forms)
-        && let Some(exact) = exact::fewer(&system, &forms, MOST_CHAINED + 1, plan.tries_exact)
-    {
-        return Some(exact);
-    }
     let free = walks(problem, plan)?;
-    let mut found = match limit {
+    let found = match limit {
         None => levels::balance(problem, free, plan),
         Some(limit) => levels::bounded(problem, free, plan, limit),
     };
-    if limit.is_none()
-        && let Some(exact) = exact::fewer(&system, &forms, found.cost(), plan.tries_exact)
-    {
-        found = exact;
-    }
     Some(polish::polish(problem, found, &plan.polish, limit))
 }
 

@@ -150,8 +150,7 @@ fn low_rank(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Opt
     for column in 0..columns {
         for (k, line) in inverse.iter().enumerate() {
             let weight = |&row: &usize| problem.weight(row, column) as f64;
-            let exact: f64 =
-                line.iter().zip(pivots.iter().map(|row| weight(row))).map(|(a, b)| a * b).sum();
+            let exact: f64 = line.iter().zip(pivots.iter().map(weight)).map(|(a, b)| a * b).sum();
             coordinates[k * columns + column] = exact.round() as i64;
         }
         let value = |row: usize| -> i128 {

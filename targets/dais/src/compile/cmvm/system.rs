@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Term {
     pub(super) node: u32,
-    pub(super) shift: u16,
+    pub(super) shift: i16,
     pub(super) negate: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct System {
 
 impl Term {
     /// The term times a power of two and perhaps -1.
-    pub(super) fn scaled(self, shift: u16, negate: bool) -> Term {
+    pub(super) fn scaled(self, shift: i16, negate: bool) -> Term {
         Term { node: self.node, shift: self.shift + shift, negate: self.negate != negate }
     }
 }
@@ -171,7 +171,7 @@ pub(super) fn of_digits(problem: &Problem) -> (System, Vec<Vec<i64>>) {
             forms.len() - 1
         });
         let node = system.node_of(sum);
-        system.outputs.push(Some(Term { node, shift: shift as u16, negate }));
+        system.outputs.push(Some(Term { node, shift: shift as i16, negate }));
     }
     (system, forms)
 }
@@ -179,7 +179,7 @@ pub(super) fn of_digits(problem: &Problem) -> (System, Vec<Vec<i64>>) {
 /// The digits of a linear form.
 pub(super) fn terms_of(weights: &[i64]) -> Vec<Term> {
     let digits = |(row, &weight): (usize, &i64)| {
-        let term = move |(shift, negate)| Term { node: row as u32, shift: shift as u16, negate };
+        let term = move |(shift, negate)| Term { node: row as u32, shift: shift as i16, negate };
         digits::canonical(weight).map(term)
     };
     weights.iter().enumerate().flat_map(digits).collect()
