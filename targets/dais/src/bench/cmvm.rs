@@ -56,6 +56,8 @@ struct Figures {
     adders: usize,
     bits: u64,
     depth: u32,
+    /// Matrices whose adders are proved to be the fewest.
+    optimal: usize,
     seconds: f64,
 }
 
@@ -79,8 +81,14 @@ fn kernels(run: &Run) -> Result<Vec<Row>> {
 
 impl Solved {
     fn figures(&self) -> Figures {
-        let Solution { adders, bits, depth, .. } = &self.solution;
-        Figures { adders: adders.len(), bits: *bits, depth: *depth, seconds: self.seconds }
+        let Solution { adders, bits, depth, optimal, .. } = &self.solution;
+        Figures {
+            adders: adders.len(),
+            bits: *bits,
+            depth: *depth,
+            optimal: usize::from(*optimal),
+            seconds: self.seconds,
+        }
     }
 }
 
@@ -89,15 +97,17 @@ impl Figures {
         self.adders += other.adders;
         self.bits += other.bits;
         self.depth = self.depth.max(other.depth);
+        self.optimal += other.optimal;
         self.seconds += other.seconds;
     }
 
-    fn rows(&self, name: &str) -> [Row; 4] {
+    fn rows(&self, name: &str) -> [Row; 5] {
         let row = Row::named(name);
         [
             row("adders", self.adders as f64, "", 0),
             row("bits", self.bits as f64, "", 0),
             row("depth", f64::from(self.depth), "levels", 0),
+            row("optimal", self.optimal as f64, "", 0),
             row("seconds", self.seconds, "s", 5),
         ]
     }
@@ -248,6 +258,7 @@ mod tests {
         write("d.npy", Tensor::from_vec(&[2, 1, 2], vec![3_i32, 0, 5, 9]).unwrap());
         let rows = kernels(&run(folder.path(), "0")).unwrap();
         assert_eq!(value(&rows, "d", "adders"), 3.0);
+        assert_eq!(value(&rows, "d", "optimal"), 2.0);
         assert_eq!(value(&rows, "d", "depth"), 1.0);
         write("c.npy", Tensor::from_vec(&[2], vec![3_i64, 5]).unwrap());
         let problem = kernels(&run(folder.path(), "0")).unwrap_err();

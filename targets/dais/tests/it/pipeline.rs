@@ -299,7 +299,8 @@ fn machine_code_is_timed_as_the_file_it_was_made_of() {
     for given in [&[][..], &[("latency-cutoff", "2")]] {
         let recorded = read(std::slice::from_ref(&json), given);
         let code = read(&recorded.emit("bin", "tiny").unwrap(), &[]);
-        let staged = read(&read(std::slice::from_ref(&json), &[]).emit("bin", "tiny").unwrap(), given);
+        let staged =
+            read(&read(std::slice::from_ref(&json), &[]).emit("bin", "tiny").unwrap(), given);
         let figure = |program: &dyn quincunx_contract::Program, name: &str| {
             let figures = program.stats().figures;
             let found = figures.into_iter().find(|(known, _)| *known == name);

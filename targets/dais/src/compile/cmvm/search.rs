@@ -17,6 +17,9 @@ use super::{Effort, Problem, Settings};
 pub(super) struct Plan {
     /// Lengths of paths in decompositions to start from; 1 is none.
     starts: &'static [usize],
+    /// Weights times columns of a problem up to which greedy runs are made in order too, which
+    /// take longer.
+    in_order: usize,
     /// Most searches at the beginning; large problems have fewer.
     tries: u64,
     /// Phases of each.
@@ -46,17 +49,19 @@ struct Round {
 const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
     starts: &[usize::MAX],
+    in_order: 1 << 18,
     tries: 1,
     first: &[Phases { count: 2, work: 50 }],
     work: 100,
     rounds: &[],
-    balance: Phases { count: 2, work: 20 },
-    polish: Phases { count: 1, work: 20 },
+    balance: Phases { count: 1, work: 20 },
+    polish: NONE,
 };
 /// Of blocks, which come in numbers.
-const GREEDY: Plan = Plan { first: &[], work: 0, balance: NONE, polish: NONE, ..FAST };
+const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
     starts: &[1, 2, 3, usize::MAX],
+    in_order: 1 << 22,
     tries: 1,
     first: &[Phases { count: 20, work: 900 }],
     work: 18000,
@@ -67,6 +72,7 @@ const DEFAULT: Plan = Plan {
 /// Begins like the default.
 const MAX: Plan = Plan {
     starts: DEFAULT.starts,
+    in_order: DEFAULT.in_order,
     tries: 4,
     first: &[Phases { count: 20, work: 900 }, Phases { count: 4, work: 2000 }],
     work: 250_000,
@@ -156,6 +162,9 @@ fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<Syst
 /// A search for a problem whose pairs can be counted; none if they cannot.
 fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<System> {
     let free = walks(problem, plan)?;
+    if !blocks::is_countable(&free) {
+        return limit.is_none().then_some(free);
+    }
     let found = match limit {
         None => levels::balance(problem, free, plan),
         Some(limit) => levels::bounded(problem, free, plan, limit),
@@ -216,14 +225,11 @@ impl<'a> Walk<'a> {
             greedy::extract_all(&mut state, FIRST, &mut random);
             state.system()
         });
-        let here = others.chain(here).min_by_key(System::cost);
-        let cost_there = there.as_ref().map(|system| system.transposed().cost());
-        let turned = match (&here, cost_there) {
-            (Some(here), Some(there)) => there < here.cost(),
-            (None, _) => true,
-            (_, None) => false,
-        };
-        let system = if turned { there } else { here }?;
+        // Where only the other side can be counted, searches take too long.
+        let here = others.chain(here).min_by_key(System::cost)?;
+        let there = there.filter(|there| there.transposed().cost() < here.cost());
+        let turned = there.is_some();
+        let system = there.unwrap_or(here);
         Some(Walk { sides: [problem, other], turned, system, random, begun: false })
     }
 
@@ -300,6 +306,9 @@ pub(super) fn start(
             continue;
         }
         for in_order in [false, true] {
+            if in_order && compared > plan.in_order {
+                continue;
+            }
             let mut state = State::new(&system, problem.inputs(), limit);
             match in_order {
                 false => greedy::extract_all(&mut state, FIRST, random),

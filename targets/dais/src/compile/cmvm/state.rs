@@ -437,6 +437,8 @@ impl State {
             let is_late = |level: u8| usize::from(self.limit.is_some_and(|limit| level > limit));
             self.late = self.late + is_late(new) - is_late(old);
         }
+        // In long chains this is most of the work.
+        self.pairs.work += 1;
         let more = (1_u128 << new).wrapping_sub(1 << old);
         for at in 0..self.readers[node].len() {
             self.reweigh(self.readers[node][at] as usize, more);
