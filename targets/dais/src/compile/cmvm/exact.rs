@@ -173,9 +173,11 @@ impl Judge<'_> {
         let mut search = Search::new(set, &mut judge);
         // On the side of the transpose adders of the matrix are others.
         let start = (0..=most).find(|&adders| side.adders(adders) >= least).unwrap_or(0);
-        let tried = search.exhaust(start, most + 1, tries / 2);
+        // Of a single form no choice at random is better than the next one in order.
+        let share = if targets.len() == 1 { tries } else { tries / 2 };
+        let tried = search.exhaust(start, most + 1, share);
         if !search.is_settled() {
-            search.climb(most, tries / 2, &mut Random::new(1));
+            search.climb(most, tries - share, &mut Random::new(1));
         }
         let least = least.max(side.adders(tried));
         Exact { solution: self.best, least }
