@@ -172,21 +172,13 @@ fn estimates_are_near_yosys() {
         }
     }
     assert_eq!(designs.len(), near.len() + 1);
-    // Yosys takes its time to start.
-    let (first, second) = designs.split_at(designs.len() / 2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| first.iter().for_each(estimate_is_near));
-        second.iter().for_each(estimate_is_near);
-    });
-}
-
-/// The estimate of a design with so many registers at its boundaries.
-fn estimate_is_near((name, pipeline, registers): &(String, Pipeline, u32)) {
-    let estimate = Estimate::of(&Design::new(pipeline).unwrap(), *registers);
-    let found = synthesise(pipeline, *registers).unwrap();
-    let near = |a: u64, b: u64, error: f64| (a as f64 - b as f64).abs() <= error * b as f64;
-    let (luts, flip_flops) = (found.luts, found.flip_flops);
-    assert!(luts > 0 && near(estimate.luts, luts, 0.10), "{name}: {estimate:?}, {found:?}");
-    assert!(near(estimate.flip_flops, flip_flops, 0.05), "{name}: {estimate:?}, {found:?}");
-    assert_eq!(estimate.multipliers, found.multipliers, "{name}");
+    for (name, pipeline, registers) in designs {
+        let estimate = Estimate::of(&Design::new(&pipeline).unwrap(), registers);
+        let found = synthesise(&pipeline, registers).unwrap();
+        let near = |a: u64, b: u64, error: f64| (a as f64 - b as f64).abs() <= error * b as f64;
+        let (luts, flip_flops) = (found.luts, found.flip_flops);
+        assert!(luts > 0 && near(estimate.luts, luts, 0.10), "{name}: {estimate:?}, {found:?}");
+        assert!(near(estimate.flip_flops, flip_flops, 0.05), "{name}: {estimate:?}, {found:?}");
+        assert_eq!(estimate.multipliers, found.multipliers, "{name}");
+    }
 }
