@@ -277,10 +277,11 @@ impl<'a> Cover<'a> {
             .collect();
         let arrivals = gates.iter().filter(|&&at| wanted[at]).map(|&at| self.best[at].arrival);
         let depth = arrivals.max().unwrap_or(0);
-        self.reads = wanted[..self.live.len()].iter().map(|&wanted| wanted.into()).collect();
-        let required = |&reads: &u32| if reads > 0 { depth } else { u32::MAX };
-        self.required = self.reads.iter().map(required).collect();
-        for &at in gates.iter().rev() {
+        for at in 0..self.live.len() {
+            self.reads[at] = u32::from(wanted[at]);
+            self.required[at] = if wanted[at] { depth } else { u32::MAX };
+        }
+        for &at in gates.iter().rev().filter(|&&at| self.live[at]) {
             if self.reads[at] == 0 {
                 continue;
             }
