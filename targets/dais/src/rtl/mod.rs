@@ -6,17 +6,14 @@
 //! | `number.rs`, `lower.rs` | from instructions to cells |
 //! | `ports.rs` | which bits of the ports belong to which number |
 //! | `evaluate.rs` | what a module computes |
-//! | `estimate.rs`, `logic.rs`, `gates.rs`, `mapping.rs`, `parts.rs` | LUTs and flip-flops it will take; what parts have of them |
+//! | `estimate.rs`, `parts.rs` | LUTs and flip-flops it will take; what parts have of them |
 //! | `verilog.rs`, `vhdl.rs` | the two languages |
 //! | `testbench.rs`, `wrapper.rs`, `project.rs` | what goes with a module |
 //! | `synth.rs` | Yosys on it |
 
 mod estimate;
 mod evaluate;
-mod gates;
-mod logic;
 mod lower;
-mod mapping;
 mod names;
 pub mod netlist;
 mod number;

