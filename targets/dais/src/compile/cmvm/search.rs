@@ -63,18 +63,18 @@ const DEFAULT: Plan = Plan {
     starts: &[1, 2, 3, usize::MAX],
     in_order: 1 << 22,
     tries: 1,
-    first: &[Phases { count: 20, work: 900 }],
-    work: 18000,
+    first: &[Phases { count: 20, work: 600 }],
+    work: 12000,
     rounds: &[],
-    balance: Phases { count: 5, work: 900 },
-    polish: Phases { count: 2, work: 900 },
+    balance: Phases { count: 3, work: 450 },
+    polish: Phases { count: 1, work: 600 },
 };
 /// Begins like the default.
 const MAX: Plan = Plan {
     starts: DEFAULT.starts,
     in_order: DEFAULT.in_order,
     tries: 4,
-    first: &[Phases { count: 20, work: 900 }, Phases { count: 4, work: 2000 }],
+    first: &[Phases { count: 20, work: 600 }, Phases { count: 4, work: 2000 }],
     work: 250_000,
     rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 1, phases: 2 }],
     balance: Phases { count: 6, work: 9000 },
