@@ -37,5 +37,5 @@ fn digits_in_da4ml_and_alkaid() {
     let output = Command::new(python).arg(script).arg(place.path()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
-    assert_eq!(text.trim_end(), ".da4ml.json=1 .alkaid.json=1 .alkaid.json.gz=1");
+    assert_eq!(text.trim_end(), ".da4ml.json=1 .alkaid.json=1 .alkaid.json.gz=1 .pipeline.json=0");
 }

@@ -78,7 +78,7 @@ fn forms(setup: &Setup<'_>, path: &str) -> Vec<File> {
         // Pictures and logic are not read.
         let read =
             |file: &File| convert(std::slice::from_ref(file), setup, &[None], "x", false).is_ok();
-        forms.extend(converted.files.into_iter().filter(read));
+        forms.extend(converted.files.into_iter().flatten().filter(read));
     }
     forms
 }
