@@ -30,9 +30,10 @@ pub struct ReadJson {
 /// # Errors
 /// `Q1061` where the text is not JSON of this form, `Q1062` for lists of different lengths, `Q1055`
 /// for an output index below -1, `Q1063` for a lookup whose operand lies too far from 0, `Q1064` for
-/// too many stages, `Q1068` for signals of alkaid that are no pipeline, `Q1090` for an object that is not a program of alkaid or of an unknown version, `Q1091` for an opcode that
-/// alkaid does not have, `Q1092` for an instruction of alkaid with a wrong number of operands, and
-/// what the instruction table says about malformed instructions.
+/// too many stages, `Q1068` for signals of alkaid that are no pipeline, `Q1090` for an object that is
+/// not a program of alkaid or of an unknown version, `Q1091` for an opcode that alkaid does not have,
+/// `Q1092` for an instruction of alkaid with a wrong number of operands, and what the instruction
+/// table says about malformed instructions.
 pub fn read_json(text: &str, lenient: bool) -> std::result::Result<ReadJson, Vec<Diagnostic>> {
     let mut reader = Reader { lenient, problems: Problems::default(), alir: None };
     let mut json = Json::new(text);

@@ -54,9 +54,10 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// The list of a legal pipeline, with its latencies and costs. What only passes through a stage is not in it. Operations
-    /// belong to the first of `layers`, given by names and places, that needs them; without
-    /// layers, to the level of logic: each begins with the first additions behind quantisers.
+    /// The list of a legal pipeline, with its latencies and costs. What only passes through a stage
+    /// is not in it. Operations belong to the first of `layers`, given by names and places, that
+    /// needs them; without layers, to the level of logic: each begins with the first additions
+    /// behind quantisers.
     pub(crate) fn new(pipeline: &Pipeline, layers: &[(String, &[Place])]) -> Flat {
         let mut flat = Flat { stages: pipeline.stages.len(), ..Flat::default() };
         let mut ports: Vec<End> = Vec::new();

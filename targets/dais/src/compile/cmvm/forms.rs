@@ -5,8 +5,8 @@
 //! the form of that. Of the two shifts the lower one can be 0. Where both are, the sum may be
 //! even, and the form is the sum shifted right.
 //!
-//! So three forms are made of each other by one adder if `±a * 2^i ± b * 2^j ± c * 2^k = 0`, which is the same for
-//! all three: what an adder makes of `a` and `c` is whatever makes `c` together with `a`.
+//! So three forms are made of each other by one adder if `±a * 2^i ± b * 2^j ± c * 2^k = 0`, which is
+//! the same for all three: `c` is made of `a` and of whatever an adder makes of `a` and `c`.
 
 /// The factors of the inputs.
 pub(super) type Form<const N: usize> = [i32; N];

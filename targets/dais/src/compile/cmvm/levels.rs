@@ -3,8 +3,7 @@
 use super::Problem;
 use super::greedy;
 use super::random::Random;
-use super::resub;
-use super::search::{self, FIRST, Plan, RESUBSTITUTION};
+use super::search::{self, FIRST, Plan};
 use super::state::{State, least_levels};
 use super::system::{System, terms_of};
 
@@ -16,6 +15,9 @@ const NEAR: [u8; 2] = [2, 5];
 
 /// The system with fewer levels, if that takes no more adders.
 pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System {
+    if plan.balance.count == 0 {
+        return system;
+    }
     let mut random = Random::new(SEED);
     let (mut low, mut high) = (least_levels(problem), highest(problem, &system));
     let mut best = system;
@@ -30,7 +32,7 @@ pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System 
         let middle = *first.unwrap_or(&((low + high) / 2));
         let runs = first.map(|_| plan);
         let found = start(problem, &best, runs, middle, &mut random);
-        let found = improved(problem, found, middle, plan.balance.work, &mut random);
+        let found = search::phase(problem, &found, Some(middle), plan.balance.work, &mut random);
         if found.cost() <= best.cost() {
             (best, high) = (found, middle);
         } else {
@@ -49,10 +51,15 @@ pub(super) fn bounded(problem: &Problem, free: System, plan: &Plan, limit: u8) -
     }
     let mut random = Random::new(SEED);
     let mut best = start(problem, &free, Some(plan), limit, &mut random);
-    for phases in plan.first {
-        for _ in 0..phases.count {
-            best = improved(problem, best, limit, phases.work, &mut random);
+    let mut go_on = |count: u64, work: u64| {
+        for _ in 0..count {
+            best = search::phase(problem, &best, Some(limit), work, &mut random);
         }
+    };
+    plan.first.iter().for_each(|phases| go_on(phases.count, phases.work));
+    let rounds: u64 = plan.rounds.iter().map(|round| round.phases).sum();
+    if rounds > 0 {
+        go_on(rounds, plan.left(1) / rounds);
     }
     best
 }
@@ -72,20 +79,6 @@ fn start(
     runs.into_iter().chain([state.system()]).min_by_key(System::cost).expect("there are some")
 }
 
-/// The system after a search within a limit.
-fn improved(
-    problem: &Problem,
-    system: System,
-    limit: u8,
-    work: u64,
-    random: &mut Random,
-) -> System {
-    let mut state = State::new(&system, problem.inputs(), Some(limit));
-    let work = work * state.cost() as u64;
-    resub::resubstitute(&mut state, work / RESUBSTITUTION, random);
-    search::improve(&mut state, work, random)
-}
-
 /// The highest level of an output.
 pub(super) fn highest(problem: &Problem, system: &System) -> u8 {
     State::new(system, problem.inputs(), Some(u8::MAX)).highest_level()
@@ -101,7 +94,13 @@ fn tighten(state: &mut State, problem: &Problem) {
                 state.inline(inner, reader);
                 state.tidy(vec![inner, reader]);
             }
-            None => in_digits(state, problem, root),
+            None => {
+                in_digits(state, problem, root);
+                // Limits are above the levels of digits; if one were not, `solve` says so.
+                if state.late_row() == Some(root) {
+                    break;
+                }
+            }
         }
     }
     state.commit();

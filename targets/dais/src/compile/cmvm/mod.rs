@@ -40,7 +40,7 @@ const WEIGHT_BITS: u32 = 48;
 const RANGE_BITS: u32 = 120;
 
 /// Most signed digits of a network that is searched with [`Effort::Default`]: what is left of them
-/// are some 130,000 adders, found within half a minute.
+/// are some 130,000 adders.
 const MOST_DIGITS: u64 = 1 << 18;
 
 /// `y[j] = sum over i of x[i] * weight(i, j)`.
@@ -137,7 +137,7 @@ pub(crate) struct Solution {
     pub(crate) bits: u64,
     /// Proved to have the fewest adders: no graph of adders, shifts and signs, whose forms without
     /// common powers of two have factors below twice the power of two above the largest weight,
-    /// has fewer.
+    /// has fewer; the forms are those of the matrix, or of its transpose if that has fewer inputs.
     pub(crate) optimal: bool,
 }
 
@@ -237,20 +237,21 @@ impl Problem {
 pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> {
     let limit = search::limit(problem, settings);
     let levels = limit.map(|limit| u32::from(limit) + state::base(problem.inputs()));
-    let exact = exact::solve(problem, levels, settings.effort);
-    let mut best = exact.solution;
-    for effort in [Effort::Fast, Effort::Default, Effort::Max] {
-        let is_done = best.as_ref().is_some_and(|best| best.adders.len() <= exact.least);
-        if is_done || effort > settings.effort {
+    let (mut best, mut least) = (None, 0);
+    let efforts = [Effort::Fast, Effort::Default, Effort::Max];
+    for effort in efforts.into_iter().filter(|effort| *effort <= settings.effort) {
+        let exact = exact::solve(problem, levels, effort);
+        least = least.max(exact.least);
+        best = better(best, exact.solution);
+        if best.as_ref().is_some_and(|best| best.adders.len() <= least) {
             break;
         }
         let system = search::best_system(problem, effort, limit);
         let (adders, outputs) = trees::adders(problem, &system, levels);
-        let found = prove::prove(problem, adders, &outputs)?;
-        best = best.into_iter().chain([found]).min_by_key(Solution::goals);
+        best = better(best, Some(prove::prove(problem, adders, &outputs)?));
     }
     let mut solution = best.expect("some effort is the least");
-    solution.optimal = solution.adders.len() <= exact.least;
+    solution.optimal = solution.adders.len() <= least;
     match levels {
         Some(levels) if solution.depth > levels => {
             let depth = solution.depth;
@@ -260,6 +261,11 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
         }
         _ => Ok(solution),
     }
+}
+
+/// The better of two solutions, of equal ones the first.
+fn better(a: Option<Solution>, b: Option<Solution>) -> Option<Solution> {
+    a.into_iter().chain(b).min_by_key(Solution::goals)
 }
 
 impl Solution {

@@ -4,7 +4,7 @@ use super::Problem;
 use super::greedy;
 use super::levels::highest;
 use super::random::Random;
-use super::search::{Phases, REPAIR};
+use super::search::{self, Phases, REPAIR};
 use super::state::State;
 use super::system::System;
 
@@ -21,6 +21,9 @@ pub(super) fn polish(
     phases: &Phases,
     limit: Option<u8>,
 ) -> System {
+    if phases.count == 0 {
+        return system;
+    }
     let limit = limit.unwrap_or_else(|| highest(problem, &system));
     let mut random = Random::new(SEED);
     let mut system = system;
@@ -42,13 +45,7 @@ fn narrow(state: &mut State, work: u64, random: &mut Random) {
     while state.pairs.work < end && (0..state.len()).any(|row| state.is_inner(row)) {
         state.pairs.work += 1 + state.len() as u64 / 8;
         let before = state.cost();
-        for _ in 0..1 + random.below(DISSOLVED) {
-            let row = random.below(state.len());
-            if state.is_inner(row) {
-                let touched = state.dissolve(row);
-                state.tidy(touched);
-            }
-        }
+        search::dissolve_some(state, DISSOLVED, random);
         greedy::extract_all(state, REPAIR, random);
         let changed = state.changed();
         bits.resize(state.len(), 0);

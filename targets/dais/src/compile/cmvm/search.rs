@@ -25,9 +25,9 @@ pub(super) struct Plan {
     /// Phases of each.
     pub(super) first: &'static [Phases],
     /// Work of all phases; the rounds share what the first ones leave.
-    work: u64,
+    pub(super) work: u64,
     /// Of all searches the best go on, fewer in every round.
-    rounds: &'static [Round],
+    pub(super) rounds: &'static [Round],
     /// Phases for fewer levels, each with one bound on them.
     pub(super) balance: Phases,
     /// Phases for fewer bits.
@@ -41,9 +41,17 @@ pub(super) struct Phases {
 }
 
 /// The searches that go on, and the phases of each.
-struct Round {
+pub(super) struct Round {
     beam: usize,
-    phases: u64,
+    pub(super) phases: u64,
+}
+
+impl Plan {
+    /// The work that so many searches leave to the rounds.
+    pub(super) fn left(&self, searches: u64) -> u64 {
+        let spent: u64 = self.first.iter().map(|phases| phases.count * phases.work).sum();
+        self.work.saturating_sub(searches * spent)
+    }
 }
 
 const NONE: Phases = Phases { count: 0, work: 0 };
@@ -95,7 +103,7 @@ pub(super) const FIRST: Taste = Taste { sample: 2, noise: 0 };
 pub(super) const REPAIR: Taste = Taste { sample: 1, noise: 160 };
 
 /// The part of the work that goes into resubstitution.
-pub(super) const RESUBSTITUTION: u64 = 20;
+const RESUBSTITUTION: u64 = 20;
 
 /// Most sums that are dissolved at once.
 const DISSOLVED: usize = 8;
@@ -184,8 +192,7 @@ fn walks(problem: &Problem, plan: &Plan) -> Option<System> {
     let tries = plan.tries.min(1 + LARGE / (1 + first.cost() as u64));
     let mut walks = vec![first];
     walks.extend((2..=tries).filter_map(walk));
-    let spent: u64 = plan.first.iter().map(|phases| phases.count * phases.work).sum();
-    let left = plan.work.saturating_sub(tries * spent);
+    let left = plan.left(tries);
     for round in plan.rounds {
         // Of equal ones the first.
         walks.sort_by_cached_key(Walk::cost);
@@ -197,8 +204,9 @@ fn walks(problem: &Problem, plan: &Plan) -> Option<System> {
     walks.into_iter().min_by_key(Walk::cost).map(Walk::result)
 }
 
-/// A search that is on the side of the matrix or of its transpose in turns: what is a common sum in one is a common reader in the other, so that a search on one
-/// side leaves what the other finds.
+/// A search that is on the side of the matrix or of its transpose in turns: what is a common sum
+/// in one is a common reader in the other, so that a search on one side leaves what the other
+/// finds.
 struct Walk<'a> {
     /// The matrix and its transpose.
     sides: [&'a Problem; 2],
@@ -245,10 +253,7 @@ impl<'a> Walk<'a> {
         if std::mem::replace(&mut self.begun, true) {
             self.turn();
         }
-        let work = work * self.system.cost() as u64;
-        let mut state = State::new(&self.system, self.side().inputs(), None);
-        resub::resubstitute(&mut state, work / RESUBSTITUTION, &mut self.random);
-        self.system = improve(&mut state, work, &mut self.random);
+        self.system = phase(self.side(), &self.system, None, work, &mut self.random);
     }
 
     /// Goes to the other side, where that is possible.
@@ -334,9 +339,38 @@ fn solve_part(part: &Problem, plan: &Plan, random: &mut Random) -> System {
     here.into_iter().chain(there).min_by_key(System::cost).unwrap_or_else(|| of_digits(part).0)
 }
 
+/// The system after resubstitution and destroying and repairing, with outputs of `limit` levels at
+/// most; `work` is for every adder.
+pub(super) fn phase(
+    problem: &Problem,
+    system: &System,
+    limit: Option<u8>,
+    work: u64,
+    random: &mut Random,
+) -> System {
+    let mut state = State::new(system, problem.inputs(), limit);
+    let work = work * state.cost() as u64;
+    resub::resubstitute(&mut state, work / RESUBSTITUTION, random);
+    improve(&mut state, work, random)
+}
+
+/// Puts up to `most` random inner sums into their readers; false if none was there.
+pub(super) fn dissolve_some(state: &mut State, most: usize, random: &mut Random) -> bool {
+    let mut any = false;
+    for _ in 0..1 + random.below(most) {
+        let row = random.below(state.len());
+        if state.is_inner(row) {
+            any = true;
+            let touched = state.dissolve(row);
+            state.tidy(touched);
+        }
+    }
+    any
+}
+
 /// Dissolves a few sums and extracts pairs again, and keeps what is not worse, rarely what is one
 /// adder worse; the best system on the way.
-pub(super) fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
+fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
     state.commit();
     let end = state.pairs.work + work;
     let mut best: Option<(usize, System)> = None;
@@ -347,15 +381,7 @@ pub(super) fn improve(state: &mut State, work: u64, random: &mut Random) -> Syst
         if climbs && best.as_ref().is_none_or(|(cost, _)| before < *cost) {
             best = Some((before, state.system()));
         }
-        idle += 1;
-        for _ in 0..1 + random.below(DISSOLVED) {
-            let row = random.below(state.len());
-            if state.is_inner(row) {
-                idle = 0;
-                let touched = state.dissolve(row);
-                state.tidy(touched);
-            }
-        }
+        idle = if dissolve_some(state, DISSOLVED, random) { 0 } else { idle + 1 };
         if idle > IDLE {
             state.pairs.work += 1 + state.len() as u64 / 8;
         }

@@ -3,7 +3,7 @@
 
 use super::pairs::{self, Pairs};
 use super::system::{System, Term};
-use super::{Input, Problem, digits};
+use super::{Input, Problem, Range, digits};
 
 /// One sum.
 #[derive(Clone, Debug, Default)]
@@ -84,48 +84,8 @@ impl Size {
     }
 }
 
-/// A term of a sum, for estimates of bits.
-#[derive(Clone, Copy)]
-struct Part {
-    size: Size,
-    /// Power of two of the step.
-    step: i32,
-}
-
 /// Terms of a sum above which bits are estimated in the order in which the terms are there.
 const MANY: usize = 12;
-
-impl Part {
-    fn new(size: &Size, term: Term) -> Part {
-        let factor = f64::from(term.shift).exp2();
-        let (low, high) = (size.low * factor, size.high * factor);
-        let (low, high) = if term.negate { (-high, -low) } else { (low, high) };
-        Part { size: Size { low, high }, step: term.shift.into() }
-    }
-
-    /// As [`super::Range::adder_bits`].
-    fn adder_bits(&self, other: &Part) -> u32 {
-        let sign = i32::from(self.size.low < 0.0 || other.size.low < 0.0);
-        let integer = self.reach().max(other.reach());
-        (sign + integer - self.step.max(other.step)).max(0) as u32
-    }
-
-    /// The power of two that bounds every value, one step added to the highest.
-    fn reach(&self) -> i32 {
-        let largest = (-self.size.low).max(self.size.high + f64::from(self.step).exp2());
-        if largest <= 0.0 {
-            return self.step;
-        }
-        let bits = largest.to_bits();
-        // The exponent, and one more unless it is a power of two.
-        ((bits >> 52) as i32) - 1023 + i32::from(bits << 12 != 0)
-    }
-
-    fn plus(&self, other: &Part) -> Part {
-        let (low, high) = (self.size.low + other.size.low, self.size.high + other.size.high);
-        Part { size: Size { low, high }, step: self.step.min(other.step) }
-    }
-}
 
 impl State {
     /// The state of a system; `limit` are the most levels of an output, where latencies matter.
@@ -296,8 +256,12 @@ impl State {
         if !self.rows[row].alive {
             return 0;
         }
-        let part = |term: &Term| Part::new(&self.sizes[term.node as usize], *term);
-        let mut parts: Vec<Part> = self.rows[row].terms.iter().map(part).collect();
+        let part = |term: &Term| {
+            let Size { low, high } = self.sizes[term.node as usize];
+            let range = Range { low: low as i128, high: high as i128, exponent: 0 };
+            range.scaled(term.shift.into(), term.negate)
+        };
+        let mut parts: Vec<Range> = self.rows[row].terms.iter().map(part).collect();
         let mut bits = 0;
         while parts.len() > 1 {
             let mut best = (u32::MAX, 0, 1);

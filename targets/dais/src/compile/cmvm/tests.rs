@@ -141,7 +141,7 @@ fn structure_is_found() {
     assert!(outer.adders.len() < digits(&left) + digits(&right), "{}", outer.adders.len());
 }
 
-/// A Kronecker product with a permuted factor, and sizes that are not powers of two.
+/// Kronecker products of sizes that are not powers of two, rows and columns among them.
 #[test]
 fn kronecker_products_are_computed_by_their_factors() {
     let mut random = Random::new(13);
