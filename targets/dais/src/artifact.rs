@@ -8,7 +8,9 @@ use crate::binary::{self, convert};
 use crate::compile::pipeline::register_bits;
 use crate::files;
 use crate::isa::{Dialect, Inst};
-use crate::ports::{elements, ends, numbers, output_scales, raw_interface, split};
+use crate::ports::{
+    elements, ends, expect_unscaled, numbers, output_scales, raw_interface, scaling_lines, split,
+};
 use crate::program::{Output, Pipeline, Program, Slot};
 use crate::rtl::{self, Design, Estimate, Language};
 use crate::simulate::{Executor, PipelineExecutor};
@@ -28,6 +30,7 @@ use quincunx_timeline::Timeline;
 pub(crate) use staging::stage;
 use std::any::Any;
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// Kinds of native files.
 pub(crate) const KINDS: &[EmitKind] = &[
@@ -161,6 +164,15 @@ impl Artifact {
         }
     }
 
+    /// Assembly text; what the driver makes of outputs is in comments.
+    fn assembly(&self) -> String {
+        let mut text = String::new();
+        for line in scaling_lines(&self.interface) {
+            let _ = writeln!(text, "# {line}");
+        }
+        text + &text::print_pipeline(&self.pipeline)
+    }
+
     /// Where the time goes.
     fn profile(&self) -> Result<Vec<Table>> {
         let flat = self.legal_flat()?;
@@ -285,13 +297,16 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
+        if ["bin", "json", "gz"].contains(&kind) {
+            expect_unscaled(&self.interface, kind)?;
+        }
         let file = match kind {
             "bin" => return self.machine_code(stem),
             "json" => File::new(format!("{stem}.json"), self.json()?),
             "gz" => File::new(format!("{stem}.json.gz"), files::compress(&self.json()?)?),
             "verilog" => return self.emit_rtl(Language::Verilog, stem),
             "vhdl" => return self.emit_rtl(Language::Vhdl, stem),
-            "asm" => File::new(format!("{stem}.dasm"), text::print_pipeline(&self.pipeline)),
+            "asm" => File::new(format!("{stem}.dasm"), self.assembly()),
             "dot" | "svg" => return self.emit_headed(kind, stem, &Heading::default().of(stem)),
             _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
@@ -391,6 +406,16 @@ impl quincunx_contract::Program for Artifact {
         let size = self
             .machine_code("")
             .map_or(0, |files| files.iter().map(|f| f.bytes.len() as u64).sum());
+        let mut figures = vec![
+            ("adders", count(|i| matches!(i, Inst::Add { .. } | Inst::Sub { .. }))),
+            ("multipliers", count(|i| matches!(i, Inst::Multiply { .. }))),
+            ("cost", operations().map(|o| o.cost).sum::<f64>().to_string()),
+            ("latency", latency.to_string()),
+        ];
+        match self.interface.scalings.len() {
+            0 => {}
+            scaled => figures.push(("outputs that the driver scales", scaled.to_string())),
+        }
         Stats {
             instructions: operations().count() as u64,
             bytes: size,
@@ -398,12 +423,7 @@ impl quincunx_contract::Program for Artifact {
             cycles: Some(stages.len() as u64),
             interval: Some(1),
             hertz: Some(1e9 / self.rtl.clock),
-            figures: vec![
-                ("adders", count(|i| matches!(i, Inst::Add { .. } | Inst::Sub { .. }))),
-                ("multipliers", count(|i| matches!(i, Inst::Multiply { .. }))),
-                ("cost", operations().map(|o| o.cost).sum::<f64>().to_string()),
-                ("latency", latency.to_string()),
-            ],
+            figures,
         }
     }
 

@@ -83,6 +83,7 @@ impl Dais {
         let precision = options::precision(options);
         let settings = Settings {
             keep_layers: options.flag("keep-layers"),
+            exact_outputs: options.flag("exact-outputs"),
             precision,
             cmvm: compile::cmvm::Settings::new(options),
         };

@@ -13,6 +13,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of("dialect", "layout of machine code; auto writes that of the architecture and guesses when reading", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]).used_by(&[Use::Read, Use::Compile]),
     OptionInfo::one_of("to", "dialect to convert to; auto keeps what was read or compiled", "auto", &["auto", "d0", "d0-doc", "d1-v0", "d1", "a4"]).used_by(&[Use::Read, Use::Compile]),
     OptionInfo::flag("keep-layers", "keep every layer observable, even operations no output needs", false).used_by(&[Use::Compile]),
+    OptionInfo::flag("exact-outputs", "the program computes the outputs themselves, and the driver scales none: for native files", false).used_by(&[Use::Compile]),
     OptionInfo::whole("softmax-bits", "correct bits in the results of a softmax; more bits need larger tables", "8", 4..=12).used_by(&[Use::Compile]),
     OptionInfo::whole("max-operations", "layers that would need more operations than this, with those before them, are left to the host; adders of products are estimated from the digits of the weights", "1048576", 1..=8_388_608).used_by(&[Use::Compile]),
     OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices; default does what fast does where the weights have more than 262144 signed digits", "default", &["fast", "default", "max"]).used_by(&[Use::Compile]),

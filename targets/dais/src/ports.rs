@@ -2,7 +2,7 @@
 //! results.
 
 use crate::program::Pipeline;
-use quincunx_contract::{Grid, Interface, Port, Scale};
+use quincunx_contract::{Grid, Interface, Port, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
 use quincunx_graph::execute::given;
@@ -47,6 +47,38 @@ pub(crate) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>>
         scaling.map(|scaling| Scale::parse(scaling, elements, "Q1123")).transpose()
     };
     interface.outputs.iter().map(scale).collect()
+}
+
+/// What the driver makes of outputs, in words: a line for each that it scales, or for each of its
+/// elements.
+pub(crate) fn scaling_lines(interface: &Interface) -> Vec<String> {
+    let lines = |scaling: &Scaling| {
+        let Scaling { output, factors, addends } = scaling;
+        let count = factors.len().max(addends.len());
+        let line = |index: usize| {
+            let place = if count > 1 { format!("[{index}]") } else { String::new() };
+            let at = |list: &[String]| list.get(index).or(list.first()).cloned();
+            let factor = at(factors).unwrap_or_default();
+            let addend = at(addends).filter(|addend| addend != "0");
+            let addend = addend.map(|addend| format!(", plus {addend}")).unwrap_or_default();
+            format!("{}{place} is {factor} times what is computed{addend}", output.escape_debug())
+        };
+        (0..count).map(line).collect::<Vec<_>>()
+    };
+    interface.scalings.iter().flat_map(lines).collect()
+}
+
+/// Native files do not hold what the driver makes of outputs.
+///
+/// # Errors
+/// `Q1131` when there is something.
+pub(crate) fn expect_unscaled(interface: &Interface, kind: &str) -> Result<()> {
+    let Some(line) = scaling_lines(interface).into_iter().next() else { return Ok(()) };
+    let message = format!("files of kind {kind} cannot say that output {line}");
+    Err(Diagnostic::unsupported("Q1131", message).help(
+        "compile with --exact-outputs, or write a folder, whose program.json has the scales; kinds \
+         asm, verilog and vhdl state them",
+    ))
 }
 
 /// What the driver hands to the program for an input: real numbers on a grid of binary fractions,

@@ -3,8 +3,9 @@
 use super::builder::Builder;
 use super::expr::{Expr, Format, parameter, whole_power};
 use super::linear::{Term, combine};
-use super::number::{Form, Number, common_unit};
+use super::number::{Affine, Form, Number, common_unit};
 use super::scalar;
+use super::sums::multiple_of;
 use super::wire::Wire;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Activation, Binary, Unary};
@@ -36,6 +37,28 @@ pub(super) fn finished(builder: &mut Builder<'_>, x: &Number) -> Result<Number> 
         Some(value) => Ok(Number::constant(builder, &value)),
         None => affine(builder, x)?.settled(builder),
     }
+}
+
+/// A finished number as the wire alone, by computing unit and offset.
+///
+/// # Errors
+/// `Q1204` where one of them is no binary fraction.
+pub(super) fn computed(builder: &mut Builder<'_>, x: &Number) -> Result<Number> {
+    let binary = |value: &Ratio| {
+        Dyadic::from_ratio(value).ok_or_else(|| {
+            let message = format!("an output takes multiples of {value}, no binary fraction");
+            Diagnostic::unsupported("Q1204", message)
+        })
+    };
+    let Affine { unit, offset } = x.carried_out()?;
+    let multiple = multiple_of(builder, &x.wire, &binary(&unit)?)?;
+    Ok(builder.add(&multiple, &Wire::Constant(binary(&offset)?))?.into())
+}
+
+/// Why the machine cannot hold an output that was [`computed`].
+pub(super) fn too_far() -> Diagnostic {
+    let message = "an output lies too far from 1 for a shift or a constant of the machine";
+    Diagnostic::unsupported("Q1204", message)
 }
 
 /// Why an inexact result cannot be used as it is.
@@ -242,7 +265,7 @@ pub(super) fn aligned(
         let offset = whole(&affine.offset / &unit)?;
         let wire = match &wire {
             Wire::Constant(value) if value.is_zero() => Wire::zero(),
-            wire => super::sums::multiple_of(builder, wire, &factor?)?,
+            wire => multiple_of(builder, wire, &factor?)?,
         };
         wires.push(builder.add(&wire, &Wire::Constant(offset))?);
     }

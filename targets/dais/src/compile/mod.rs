@@ -49,6 +49,8 @@ use wire::Wire;
 pub(crate) struct Settings {
     /// Every layer stays observable, even where no output needs it.
     pub(crate) keep_layers: bool,
+    /// Nothing of the outputs is left to the driver.
+    pub(crate) exact_outputs: bool,
     /// Bits of a softmax.
     pub(crate) precision: Precision,
     /// How products with constant matrices are searched.
@@ -78,19 +80,29 @@ pub(crate) fn compile(
     for &id in graph.outputs() {
         let numbers = values[id.index()].take();
         let numbers = numbers.ok_or_else(|| Diagnostic::bug("an output was not lowered"))?;
-        let finish = |number| exact::finished(&mut builder, number);
-        let finished: Result<Numbers> = numbers.iter().map(finish).collect();
-        let numbers = finished.map_err(|problem| match graph[id].producer {
+        let mut finish = |number| {
+            let number = exact::finished(&mut builder, number)?;
+            let number = match settings.exact_outputs {
+                true => exact::computed(&mut builder, &number)?,
+                false => number,
+            };
+            let (output, affine) = output(&mut builder, &number)?;
+            outputs.push(output);
+            Ok((number, affine))
+        };
+        let finished: Result<(Numbers, Vec<Affine>)> = numbers.iter().map(&mut finish).collect();
+        let finished = finished.and_then(|(numbers, affines)| {
+            let scaling = scaling(graph, id, &affines);
+            match scaling.is_some() && settings.exact_outputs {
+                true => Err(exact::too_far()),
+                false => Ok((numbers, scaling)),
+            }
+        });
+        let (numbers, scaling) = finished.map_err(|problem| match graph[id].producer {
             Some(producer) => NotCompiled::at_node(graph, &graph[producer], problem),
             None => problem.into(),
         })?;
-        let mut factors = Vec::with_capacity(numbers.len());
-        for number in &numbers {
-            let (output, affine) = output(&mut builder, number)?;
-            factors.push(affine);
-            outputs.push(output);
-        }
-        scalings.extend(scaling(graph, id, &factors));
+        scalings.extend(scaling);
         values[id.index()] = Some(numbers);
     }
     let inputs = ports.iter().map(|port| port.shape.iter().product::<usize>()).sum();

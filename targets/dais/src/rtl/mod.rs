@@ -39,6 +39,7 @@ pub use settings::Settings;
 pub use synth::{Synthesis, synthesise};
 pub use vectors::Vectors;
 
+use crate::ports::scaling_lines;
 use crate::program::Pipeline;
 use crate::verify::{Rules, verify_pipeline};
 use netlist::{NetId, Netlist, Wires};
@@ -96,8 +97,8 @@ pub fn emit(
     let vectors = vectors::make(&design, pipeline, &interface.inputs, settings)?;
     let name = settings.name.clone().unwrap_or_else(|| module_name(stem));
     let registers = settings.registers.unwrap_or(default_registers(pipeline));
-    let inputs = &interface.inputs;
-    let top = Top { name: &name, design: &design, pipeline, registers, inputs };
+    let (inputs, scalings) = (&interface.inputs, &scaling_lines(interface));
+    let top = Top { name: &name, design: &design, pipeline, registers, inputs, scalings };
     let count = vectors.outputs.len();
     let mut files = design_files(&top, &vectors, language)?;
     files.extend(project::files(&top, settings, language, interface, count));
@@ -138,7 +139,7 @@ pub fn emit_with_vectors(
     vectors: &Vectors,
 ) -> Result<Vec<File>> {
     let (design, name) = (Design::new(pipeline)?, module_name(name));
-    let top = Top { name: &name, design: &design, pipeline, registers, inputs: &[] };
+    let top = Top { name: &name, design: &design, pipeline, registers, inputs: &[], scalings: &[] };
     design_files(&top, vectors, language)
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Top<'a> {
     pub(super) registers: u32,
     /// The inputs, whose grids the driver moves numbers onto.
     pub(super) inputs: &'a [Port],
+    /// What the driver makes of the outputs, in words.
+    pub(super) scalings: &'a [String],
 }
 
 /// A stage of it.

@@ -3,7 +3,7 @@
 use super::estimate::Estimate;
 use super::print::Top;
 use super::{Field, Language, Settings, wrapper};
-use quincunx_contract::{File, Interface, Port};
+use quincunx_contract::{File, Interface, Port, Scaling};
 use quincunx_tensor::element_count;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -140,7 +140,7 @@ fn description(
         },
         "model_inp": { "width": top.input_width(), "fields": fields(&top.design.inputs, &interface.inputs) },
         "model_out": { "width": top.output_width(), "fields": fields(&top.design.outputs, &interface.outputs) },
-        "driver": interface.inputs.iter().filter_map(driven).collect::<Vec<Value>>(),
+        "driver": interface.inputs.iter().filter_map(driven).chain(interface.scalings.iter().map(scaled)).collect::<Vec<Value>>(),
         "wrapper": { "input": kif(formats.input), "output": kif(formats.output) },
         "testbench_vectors": vectors,
         "part": settings.part,
@@ -155,6 +155,11 @@ fn description(
 fn driven(port: &Port) -> Option<Value> {
     let quantiser = port.grid.quantiser()?;
     Some(json!({ "port": port.name, "quantise": quantiser.to_string() }))
+}
+
+/// What the driver makes of the numbers of an output.
+fn scaled(scaling: &Scaling) -> Value {
+    json!({ "port": scaling.output, "factors": scaling.factors, "addends": scaling.addends })
 }
 
 /// Every number of a port: whose it is, where its bits are, and their type.

@@ -58,7 +58,7 @@ impl Synthesis {
 pub fn synthesise(pipeline: &Pipeline, registers: u32) -> Result<Synthesis> {
     let name = module_name("logic_of_program");
     let design = Design::new(pipeline)?;
-    let top = Top { name: &name, design: &design, pipeline, registers, inputs: &[] };
+    let top = Top { name: &name, design: &design, pipeline, registers, inputs: &[], scalings: &[] };
     let text = super::print::print(&top, Language::Verilog);
     let folder = Stage::new_in(&std::env::temp_dir()).map_err(|error| unwritable(&error))?;
     let file = folder.path().join("design.v");

@@ -19,12 +19,14 @@ pub(super) fn hex(values: &[Int], width: u32) -> String {
     })
 }
 
-/// The testbench `NAME_tb`.
+/// The testbench `NAME_tb`, which compares what is computed, before the driver scales it.
 pub(super) fn print(top: &Top<'_>, vectors: &Vectors, language: Language) -> String {
-    match language {
-        Language::Verilog => for_verilog(top, vectors),
-        Language::Vhdl => for_vhdl(top, vectors),
-    }
+    let (comment, text) = match language {
+        Language::Verilog => ("//", for_verilog(top, vectors)),
+        Language::Vhdl => ("--", for_vhdl(top, vectors)),
+    };
+    let notes = top.scalings.iter().map(|line| format!("{comment} {line}\n"));
+    notes.chain([text]).collect()
 }
 
 /// The steps of a check: when a vector goes in, and which one comes out.

@@ -309,6 +309,79 @@ fn long_scaled_outputs_are_rounded_once() {
     }
 }
 
+/// A product whose results are multiples of long fractions.
+fn scaled_product(columns: usize) -> Graph {
+    let (mut network, x) = Network::new(1, Quantiser::symmetric(true, 6, 0.125));
+    let weights: Vec<f32> = (0..columns).map(|i| i as f32 * 0.37 - 2.3).collect();
+    let weights = network.constant("weights", &[1, columns], &weights);
+    let y = network.node("product", Op::MatMul, &[x, weights]);
+    network.finish(y)
+}
+
+/// Native files either say what the driver makes of outputs, or are not written.
+#[test]
+fn files_state_scales_of_outputs_or_are_refused() {
+    let compiled = compiled(&scaled_product(40), &[]);
+    let program = &compiled.program;
+    assert_eq!(program.interface().scalings.len(), 1);
+    for kind in ["bin", "json", "gz"] {
+        assert_eq!(program.emit(kind, "x").unwrap_err().code(), "Q1131", "{kind}");
+    }
+    let first = &program.interface().scalings[0].factors[0];
+    let line = format!("product_out[0] is {first} times what is computed\n");
+    for (kind, name, line) in [
+        ("asm", "x.dasm", format!("# {line}")),
+        ("verilog", "x_tb.v", format!("// {line}")),
+        ("vhdl", "x_tb.vhd", format!("-- {line}")),
+        ("verilog", "x_rtl.json", format!("\"{first}\"")),
+    ] {
+        let files = program.emit(kind, "x").unwrap();
+        let file = files.iter().find(|file| file.name == name).unwrap();
+        let text = std::str::from_utf8(&file.bytes).unwrap();
+        assert!(text.contains(&line), "{kind}: {line}\n{text}");
+    }
+}
+
+/// Exact outputs are computed: the file alone gives the network's numbers.
+#[test]
+fn exact_outputs_need_no_driver() {
+    let graph = scaled_product(40);
+    let compiled = compiled(&graph, &[("exact-outputs", "true")]);
+    assert!(compiled.program.interface().scalings.is_empty());
+    let arch = TARGET.arch(&ArchSource::Default).unwrap();
+    let options = Options::new(TARGET.info().options, &[]).unwrap();
+    for kind in ["bin", "json", "gz", "asm"] {
+        let files = compiled.program.emit(kind, "x").unwrap();
+        let read = TARGET.read(&files, None, &*arch, &options, &mut Log::default()).unwrap();
+        let mut machine = read.load(Engine::Exec).unwrap();
+        for code in -32..32 {
+            let inputs = inputs(1, |_| code as f32 / 8.0);
+            let expected = exact(&graph, &inputs, Keep::Outputs).unwrap()["product_out"].to_f64();
+            let x = Tensor::from_vec::<f64>(&[1], vec![f64::from(code) / 8.0]).unwrap();
+            let found = machine.run(&Tensors::from([("in".to_owned(), x)])).unwrap();
+            assert_eq!(found["out"].to_f64(), expected, "{kind}");
+        }
+    }
+}
+
+/// What no binary fraction is cannot be computed: the node is left to the host for that reason.
+#[test]
+fn exact_outputs_are_binary_fractions() {
+    let (mut network, x) = Network::new(3, Quantiser::symmetric(true, 6, 0.125));
+    let three = network.constant("three", &[1], &[3.0]);
+    let y = network.node("third", Op::Binary(Binary::Div), &[x, three]);
+    let graph = network.finish(y);
+    assert_eq!(compiled(&graph, &[]).program.interface().scalings[0].factors, ["1/3"]);
+    let arch = TARGET.arch(&ArchSource::Default).unwrap();
+    let given = [("exact-outputs".to_owned(), "true".to_owned())];
+    let options = Options::new(TARGET.info().options, &given).unwrap();
+    let log = &mut Log::default();
+    let refused = TARGET.compile(&graph, arch.as_ref(), &options, log).err().unwrap();
+    let NotCompiled::Refused(refused) = refused else { panic!("{refused:?}") };
+    assert_eq!(refused[0].node, "third");
+    assert!(refused[0].problem.message().contains("1/3"), "{:?}", refused[0].problem);
+}
+
 /// The precision that is asked for decides whether a softmax is claimed; compiled all the same, it
 /// is refused for the same reason.
 #[test]
