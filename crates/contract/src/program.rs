@@ -462,6 +462,12 @@ pub trait Program: Any + Send + Sync {
     /// # Errors
     /// When the program cannot be expressed in that kind.
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>>;
+    /// The kind of files in which a folder holds this program, where that is not the target's
+    /// [`folder_kind`](crate::Info::folder_kind).
+    fn folder_kind(&self) -> Option<&'static str> {
+        None
+    }
+
     /// As [`Program::emit`], where pictures get this heading with a title of their own.
     ///
     /// # Errors

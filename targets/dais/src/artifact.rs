@@ -1,5 +1,6 @@
 //! A program as the toolchain sees it: with ports, layer taps, native files and simulators.
 
+mod exec;
 mod fit;
 mod prepared;
 mod staging;
@@ -8,29 +9,30 @@ use crate::binary::{self, convert};
 use crate::compile::pipeline::register_bits;
 use crate::files;
 use crate::isa::{Dialect, Inst};
-use crate::ports::{
-    elements, ends, expect_unscaled, numbers, output_scales, raw_interface, scaling_lines, split,
-};
+use crate::packed;
+use crate::ports::{Ports, elements, ends, expect_unscaled, raw_interface, scaling_lines};
 use crate::program::{Output, Pipeline, Program, Slot};
 use crate::rtl::{self, Design, Estimate, Language};
-use crate::simulate::{Executor, PipelineExecutor};
+use crate::simulate::PipelineExecutor;
 use crate::tap::Place;
 use crate::text;
 use crate::time;
 use crate::verify::{Rules, verify_pipeline};
 use crate::views::{self, Flat};
+use exec::Exec;
 use prepared::Prepared;
 use quincunx_contract::{
-    Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Scale, Stats, Verb, View,
+    Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::{Heading, Table};
-use quincunx_tensor::{Tensor, Tensors, element_count};
+use quincunx_tensor::element_count;
 use quincunx_timeline::Timeline;
 pub(crate) use staging::stage;
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Kinds of native files.
 pub(crate) const KINDS: &[EmitKind] = &[
@@ -41,6 +43,10 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "json", doc: "JSON as da4ml saves it; in dialect a4, as alkaid does" },
     EmitKind { name: "gz", doc: "the same JSON, compressed with gzip" },
     EmitKind { name: "asm", doc: "assembly text" },
+    EmitKind {
+        name: "packed",
+        doc: "the same as assembly text in a twentieth of the bytes; what folders of large programs hold",
+    },
     EmitKind { name: "dot", doc: "the adder graph, for Graphviz" },
     EmitKind { name: "svg", doc: "the adder graph, drawn" },
     EmitKind {
@@ -50,17 +56,19 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "vhdl", doc: "VHDL-2008 with the same files around it" },
 ];
 
+/// Operations of a program above which folders hold it packed: some ten megabytes of text.
+const MOST_AS_TEXT: usize = 1 << 17;
+
 /// A program, or the stages of a pipeline, with its interface.
 ///
 /// Invariant, checked when one is made: ports have as many elements as the program has inputs
 /// and outputs, and taps read slots that exist.
 pub struct Artifact {
-    pipeline: Pipeline,
+    /// Simulators share it.
+    pipeline: Arc<Pipeline>,
     dialect: Dialect,
     width_limit: u32,
-    interface: Interface,
-    taps: Vec<Vec<Place>>,
-    scales: Vec<Option<Scale>>,
+    ports: Arc<Ports>,
     rtl: rtl::Settings,
 }
 
@@ -76,23 +84,18 @@ impl Artifact {
         width_limit: u32,
     ) -> Result<Self> {
         let interface = interface.unwrap_or_else(|| raw_interface(&pipeline));
-        let taps = interface
-            .layers
-            .iter()
-            .map(|layer| Place::parse_list(&layer.place))
-            .collect::<Result<_>>()?;
-        let scales = output_scales(&interface)?;
-        let rtl = rtl::Settings::default();
-        let artifact = Artifact { pipeline, dialect, width_limit, interface, taps, scales, rtl };
+        let ports = Arc::new(Ports::new(interface)?);
+        let (pipeline, rtl) = (Arc::new(pipeline), rtl::Settings::default());
+        let artifact = Artifact { pipeline, dialect, width_limit, ports, rtl };
         artifact.check_interface()?;
         Ok(artifact)
     }
 
     /// The operations of all stages with the layers they belong to.
     fn flat(&self) -> Flat {
-        let names = self.interface.layers.iter().map(|layer| layer.value.clone());
+        let names = self.ports.interface.layers.iter().map(|layer| layer.value.clone());
         let layers: Vec<(String, &[Place])> =
-            names.zip(self.taps.iter().map(|places| &places[..])).collect();
+            names.zip(self.ports.taps.iter().map(|places| &places[..])).collect();
         Flat::new(&self.timed(), &layers)
     }
 
@@ -123,7 +126,7 @@ impl Artifact {
     }
 
     fn emit_rtl(&self, language: Language, stem: &str) -> Result<Vec<File>> {
-        rtl::emit(&self.pipeline, &self.interface, language, &self.rtl, stem)
+        rtl::emit(&self.pipeline, &self.ports.interface, language, &self.rtl, stem)
     }
 
     /// The stages; one for a program that is not a pipeline.
@@ -167,7 +170,7 @@ impl Artifact {
     /// Assembly text; what the driver makes of outputs is in comments.
     fn assembly(&self) -> String {
         let mut text = String::new();
-        for line in scaling_lines(&self.interface) {
+        for line in scaling_lines(&self.ports.interface) {
             let _ = writeln!(text, "# {line}");
         }
         text + &text::print_pipeline(&self.pipeline)
@@ -193,18 +196,18 @@ impl Artifact {
             ))
         };
         let (inputs, outputs) = ends(&self.pipeline);
-        if elements(&self.interface.inputs) != Some(inputs) {
+        if elements(&self.ports.interface.inputs) != Some(inputs) {
             return misfit(&format!("the program has {inputs} inputs"));
         }
-        if elements(&self.interface.outputs) != Some(outputs) {
+        if elements(&self.ports.interface.outputs) != Some(outputs) {
             return misfit(&format!("the program has {outputs} outputs"));
         }
-        for port in self.interface.inputs.iter().chain(&self.interface.outputs) {
+        for port in self.ports.interface.inputs.iter().chain(&self.ports.interface.outputs) {
             if !port.grid.fits(&port.shape) || matches!(port.grid, Grid::Float(_)) {
                 return misfit(&format!("the quantiser of \"{}\" does not fit it", port.name));
             }
         }
-        for (layer, places) in self.interface.layers.iter().zip(&self.taps) {
+        for (layer, places) in self.ports.interface.layers.iter().zip(&self.ports.taps) {
             let exists = |place: &Place| {
                 place.slot().is_none_or(|(stage, slot)| {
                     let stage = self.pipeline.stages.get(stage);
@@ -293,12 +296,12 @@ static VIEWS: &[View] = &[
 
 impl quincunx_contract::Program for Artifact {
     fn interface(&self) -> &Interface {
-        &self.interface
+        &self.ports.interface
     }
 
     fn emit(&self, kind: &str, stem: &str) -> Result<Vec<File>> {
         if ["bin", "json", "gz"].contains(&kind) {
-            expect_unscaled(&self.interface, kind)?;
+            expect_unscaled(&self.ports.interface, kind)?;
         }
         let file = match kind {
             "bin" => return self.machine_code(stem),
@@ -307,10 +310,16 @@ impl quincunx_contract::Program for Artifact {
             "verilog" => return self.emit_rtl(Language::Verilog, stem),
             "vhdl" => return self.emit_rtl(Language::Vhdl, stem),
             "asm" => File::new(format!("{stem}.dasm"), self.assembly()),
+            "packed" => File::new(format!("{stem}.qdais"), packed::write(&self.pipeline)),
             "dot" | "svg" => return self.emit_headed(kind, stem, &Heading::default().of(stem)),
             _ => return Err(Diagnostic::bug(format!("no {kind} files are declared"))),
         };
         Ok(vec![file])
+    }
+
+    fn folder_kind(&self) -> Option<&'static str> {
+        let operations: usize = self.pipeline.stages.iter().map(|s| s.operations.len()).sum();
+        (operations > MOST_AS_TEXT).then_some("packed")
     }
 
     fn emit_headed(&self, kind: &str, stem: &str, heading: &Heading) -> Result<Vec<File>> {
@@ -327,7 +336,7 @@ impl quincunx_contract::Program for Artifact {
         let rules = Rules { width_limit: self.width_limit, ..Rules::default() };
         let mut problems = verify_pipeline(&self.pipeline, &rules);
         // Layers read operations that no output needs.
-        if !self.taps.is_empty() {
+        if !self.ports.taps.is_empty() {
             problems.retain(|problem| problem.code() != "Q1037");
         }
         problems
@@ -373,18 +382,17 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
+        self.check_legal()?;
         if engine == Engine::Fast
-            && let Some(machine) = Prepared::new(self)?
+            && let Some(machine) = Prepared::new(self)
         {
             return Ok(Box::new(machine));
         }
         let is_seed = matches!(self.dialect, Dialect::D0 | Dialect::D0Doc);
         Ok(Box::new(Exec {
-            executor: PipelineExecutor::new(&self.pipeline)?.with_exact_mux(is_seed),
+            executor: PipelineExecutor::of_legal(&self.pipeline).with_exact_mux(is_seed),
             checked: engine == Engine::Checked,
-            interface: self.interface.clone(),
-            taps: self.taps.clone(),
-            scales: self.scales.clone(),
+            ports: Arc::clone(&self.ports),
         }))
     }
 
@@ -412,7 +420,7 @@ impl quincunx_contract::Program for Artifact {
             ("cost", operations().map(|o| o.cost).sum::<f64>().to_string()),
             ("latency", latency.to_string()),
         ];
-        match self.interface.scalings.len() {
+        match self.ports.interface.scalings.len() {
             0 => {}
             scaled => figures.push(("outputs that the driver scales", scaled.to_string())),
         }
@@ -447,56 +455,5 @@ impl quincunx_contract::Program for Artifact {
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-/// The readable executor behind the ports of an artifact.
-struct Exec {
-    executor: PipelineExecutor,
-    /// A result that its type does not hold is a fault.
-    checked: bool,
-    interface: Interface,
-    taps: Vec<Vec<Place>>,
-    scales: Vec<Option<Scale>>,
-}
-
-impl Exec {
-    fn execute(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let numbers = numbers(&self.interface, inputs)?;
-        let results = match self.checked {
-            true => self.executor.run_strict(&numbers)?,
-            false => self.executor.run(&numbers)?,
-        };
-        let last = self.executor.stages().last();
-        let exact = last.into_iter().flat_map(Executor::outputs);
-        split(&self.interface.outputs, &self.scales, &results, exact)
-    }
-
-    /// The layers after a run, from the slots they lie in.
-    fn layers(&self) -> Result<Tensors> {
-        let value = |stage: usize, slot: Slot| self.executor.stages()[stage].value(slot);
-        self.interface
-            .layers
-            .iter()
-            .zip(&self.taps)
-            .map(|(layer, places)| {
-                let numbers: Vec<f64> = places.iter().map(|place| place.read(value)).collect();
-                Ok((layer.value.clone(), Tensor::from_vec(&layer.shape, numbers)?))
-            })
-            .collect()
-    }
-}
-
-impl Machine for Exec {
-    fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        self.execute(inputs)
-    }
-
-    fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let outputs = self.execute(inputs)?;
-        let mut values = self.layers()?;
-        // An output is also a layer; what counts is what leaves the program.
-        values.extend(outputs);
-        Ok(values)
     }
 }

@@ -1,7 +1,8 @@
 //! Numbers at the ports of an artifact: what the driver makes of tensors, and of the program's
 //! results.
 
-use crate::program::Pipeline;
+use crate::program::{Output, Pipeline};
+use crate::tap::Place;
 use quincunx_contract::{Grid, Interface, Port, Scale, Scaling};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Scalar;
@@ -33,8 +34,74 @@ pub(crate) fn raw_interface(pipeline: &Pipeline) -> Interface {
     }
 }
 
-/// What the driver makes of every output.
-pub(crate) fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
+/// An interface with what its texts mean.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    pub(crate) interface: Interface,
+    /// Where the numbers of every layer are.
+    pub(crate) taps: Vec<Vec<Place>>,
+    /// What the driver makes of every output.
+    scales: Vec<Option<Scale>>,
+}
+
+impl Ports {
+    /// # Errors
+    /// `Q1123` for malformed places and scalings, `Q1125` for a scaling of no output.
+    pub(crate) fn new(interface: Interface) -> Result<Ports> {
+        let taps = interface.layers.iter().map(|layer| Place::parse_list(&layer.place));
+        let (taps, scales) = (taps.collect::<Result<_>>()?, output_scales(&interface)?);
+        Ok(Ports { interface, taps, scales })
+    }
+
+    /// The numbers of all inputs, on the grids of their ports.
+    pub(crate) fn numbers(&self, inputs: &Tensors) -> Result<Vec<f64>> {
+        let mut numbers = Vec::new();
+        for port in &self.interface.inputs {
+            numbers.extend(encode(port, given(inputs, &port.name)?)?);
+        }
+        Ok(numbers)
+    }
+
+    /// The tensors of the output ports, whose numbers follow one another, and which the driver may
+    /// scale, starting from the exact numbers.
+    pub(crate) fn split(
+        &self,
+        mut results: &[f64],
+        mut exact: impl Iterator<Item = Dyadic>,
+    ) -> Result<Tensors> {
+        let mut outputs = Tensors::new();
+        for (port, scale) in self.interface.outputs.iter().zip(&self.scales) {
+            let count = element_count(&port.shape).expect("the outputs were counted");
+            let (own, others) = results.split_at(count);
+            let own_exact = exact.by_ref().take(own.len());
+            let reals = match scale {
+                Some(scale) => scale.apply(own_exact),
+                None => {
+                    own_exact.for_each(drop);
+                    own.to_vec()
+                }
+            };
+            outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
+            results = others;
+        }
+        Ok(outputs)
+    }
+
+    /// The outputs of a program that the driver scales.
+    pub(crate) fn scaled<'a>(&self, pipeline: &'a Pipeline) -> Vec<&'a Output> {
+        let mut outputs = pipeline.stages.last().map_or(&[][..], |stage| &stage.outputs);
+        let mut scaled = Vec::new();
+        for (port, scale) in self.interface.outputs.iter().zip(&self.scales) {
+            let count = element_count(&port.shape).expect("the outputs were counted");
+            let (own, others) = outputs.split_at(count);
+            scaled.extend(own.iter().filter(|_| scale.is_some()));
+            outputs = others;
+        }
+        scaled
+    }
+}
+
+fn output_scales(interface: &Interface) -> Result<Vec<Option<Scale>>> {
     let names = || interface.outputs.iter().map(|port| port.name.as_str());
     if let Some(unknown) = interface.scalings.iter().find(|s| names().all(|n| n != s.output)) {
         let name = unknown.output.escape_debug();
@@ -95,39 +162,4 @@ pub(crate) fn encode(port: &Port, tensor: &Tensor) -> Result<Vec<f64>> {
         Dyadic::new(round_ratio(&steps, Rounding::HalfEven), 0).to_f64()
     };
     Ok(reals.iter().zip(&scalars).map(steps).collect())
-}
-
-/// The numbers of all inputs, on the grids of their ports.
-pub(crate) fn numbers(interface: &Interface, inputs: &Tensors) -> Result<Vec<f64>> {
-    let mut numbers = Vec::new();
-    for port in &interface.inputs {
-        numbers.extend(encode(port, given(inputs, &port.name)?)?);
-    }
-    Ok(numbers)
-}
-
-/// The tensors of the output ports, whose numbers follow one another, and which the driver may
-/// scale, starting from the exact numbers.
-pub(crate) fn split(
-    ports: &[Port],
-    scales: &[Option<Scale>],
-    mut results: &[f64],
-    mut exact: impl Iterator<Item = Dyadic>,
-) -> Result<Tensors> {
-    let mut outputs = Tensors::new();
-    for (port, scale) in ports.iter().zip(scales) {
-        let count = element_count(&port.shape).expect("the outputs were counted");
-        let (own, others) = results.split_at(count);
-        let own_exact = exact.by_ref().take(own.len());
-        let reals = match scale {
-            Some(scale) => scale.apply(own_exact),
-            None => {
-                own_exact.for_each(drop);
-                own.to_vec()
-            }
-        };
-        outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
-        results = others;
-    }
-    Ok(outputs)
 }

@@ -60,6 +60,14 @@ impl SlotType {
     /// A max of 2^54 steps or a higher power of two means one step less: that number is not an f64,
     /// and files of types wider than 53 bits hold its rounding.
     pub fn interval(self) -> Option<Interval> {
+        match self.short() {
+            Some((low, high, exponent)) => Some(Interval::new(low.into(), high.into(), exponent)),
+            None => self.long(),
+        }
+    }
+
+    /// As [`SlotType::interval`], whatever the bounds are.
+    fn long(self) -> Option<Interval> {
         match self {
             SlotType::Kif(kif) => Some(kif.interval()),
             SlotType::Interval { min: 0.0, max: 0.0, .. } => Some(Interval::zero()),
@@ -72,8 +80,34 @@ impl SlotType {
         }
     }
 
+    /// Bounds in steps, and the power of two of the step, of an interval that is not 0 and whose bounds
+    /// are short: of most, without arithmetic on long integers.
+    #[expect(clippy::arithmetic_side_effects, reason = "exponents and steps are short")]
+    pub(crate) fn short(self) -> Option<(i64, i64, i32)> {
+        let SlotType::Interval { min, max, step } = self else { return None };
+        let exponent = (step.to_bits() >> 52) as i32 - 1023;
+        if step.to_bits() << 12 != 0 || !(-500..=500).contains(&exponent) {
+            return None;
+        }
+        let power = |exponent: i32| f64::from_bits(((1023 + exponent) as u64) << 52);
+        let steps = |bound: f64| {
+            let steps = bound * power(-exponent);
+            // Nothing was cut off at either end of the range of floats.
+            let exact = steps.abs() < 2_f64.powi(52) && steps.fract() == 0.0;
+            (exact && steps * step == bound).then_some(steps as i64)
+        };
+        let (low, high) = (steps(min)?, steps(max)?);
+        (low <= high && (low, high) != (0, 0)).then_some((low, high, exponent))
+    }
+
     /// The minimal fixed-point type that holds the declared range; zero for a malformed interval.
+    #[expect(clippy::arithmetic_side_effects, reason = "exponents and steps are short")]
     pub fn kif(self) -> Kif {
+        if let Some((low, high, exponent)) = self.short() {
+            let bits = |magnitude: i64| (i64::BITS - magnitude.leading_zeros()) as i32;
+            let integer = bits((-low - 1).max(high)) + exponent;
+            return Kif { signed: low < 0, integer, fraction: -exponent };
+        }
         match self {
             SlotType::Kif(kif) => kif,
             SlotType::Interval { .. } => self.interval().map_or(Kif::ZERO, |i| i.kif()),
@@ -216,4 +250,35 @@ impl From<Program> for Pipeline {
 /// What to add to an operand to get the entry of a table.
 pub(crate) fn lookup_offset(operand: Kif, pad: i32) -> Int {
     -operand.range().0 - Int::from(pad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bounds at the ends of what is short, and beyond.
+    #[test]
+    fn short_intervals_are_as_long_ones() {
+        let mut bounds = vec![0.0, 5e-324, 1e-300, 0.3, f64::MAX, f64::INFINITY, f64::NAN];
+        for exponent in [-1074, -1023, -540, -500, -52, -3, -1, 0, 1, 51, 52, 53, 500, 1000] {
+            let power = Dyadic::new(Int::ONE, exponent).to_f64();
+            bounds.extend([power, 3.0 * power, power * (1.0 - f64::EPSILON)]);
+        }
+        bounds.extend(bounds.clone().iter().map(|bound| -bound));
+        let steps = [-1074, -501, -500, -499, -4, 0, 3, 499, 500, 501, 1023];
+        let steps = steps.map(|exponent| Dyadic::new(Int::ONE, exponent).to_f64());
+        let (mut short, mut long) = (0, 0);
+        for step in steps.into_iter().chain([0.0, -1.0, 3.0, f64::NAN]) {
+            for (&min, &max) in bounds.iter().flat_map(|a| bounds.iter().map(move |b| (a, b))) {
+                let found = SlotType::Interval { min, max, step };
+                let expected = found.long();
+                assert_eq!(found.interval(), expected, "{found:?}");
+                let kif = expected.as_ref().map_or(Kif::ZERO, Interval::kif);
+                assert_eq!(found.kif(), kif, "{found:?}");
+                short += usize::from(found.short().is_some());
+                long += usize::from(expected.is_some());
+            }
+        }
+        assert!(short > 400 && long > short + 1000, "{short} of {long}");
+    }
 }

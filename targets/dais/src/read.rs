@@ -6,6 +6,7 @@ use crate::binary::{self, ReadOptions};
 use crate::files;
 use crate::isa::Dialect;
 use crate::options;
+use crate::packed;
 use crate::program::Pipeline;
 use crate::rtl;
 use crate::text;
@@ -22,6 +23,9 @@ pub(crate) fn recognises(file: &File) -> bool {
         // What is wrong with a damaged file is better said by its name than nothing.
         let is_named = file.name.to_ascii_lowercase().ends_with(".json.gz");
         return files::decompress(&file.bytes).map_or(is_named, |text| files::recognises(&text));
+    }
+    if packed::recognises(&file.bytes) {
+        return true;
     }
     match std::str::from_utf8(&file.bytes) {
         Ok(text) if looks_like_json(text) => files::recognises(text),
@@ -126,6 +130,9 @@ fn read_contents(
     };
     if files::is_compressed(&file.bytes) {
         return json(&files::decompress(&file.bytes).map_err(|problem| vec![problem])?);
+    }
+    if packed::recognises(&file.bytes) {
+        return Ok((packed::read(&file.bytes)?, None, Vec::new()));
     }
     match std::str::from_utf8(&file.bytes) {
         Ok(text) if looks_like_json(text) => json(text),

@@ -340,7 +340,7 @@ fn segment_files(stage: &Stage, kind: &str, stem: &str) -> Result<SegmentFiles> 
             (Place::Host, vec![File::new(HOST_MODEL, bytes)], None, Default::default())
         }
         Body::Device { program, numerics } => {
-            let files = program.emit(kind, stem)?;
+            let files = program.emit(program.folder_kind().unwrap_or(kind), stem)?;
             (Place::Device, files, Some(program.interface().clone()), numerics.clone())
         }
     };

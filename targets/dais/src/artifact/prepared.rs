@@ -1,24 +1,31 @@
 //! The prepared simulator behind the ports of an artifact.
 
 use super::Artifact;
-use crate::ports::{numbers, split};
+use super::exec::Exec;
+use crate::ports::Ports;
 use crate::program::{Output, Pipeline, Slot};
-use crate::simulate::{Fast, Worker};
+use crate::simulate::{Fast, PipelineExecutor, Worker};
 use crate::tap::Place;
-use quincunx_contract::{Interface, Machine, Scale};
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_contract::Machine;
+use quincunx_diag::Result;
 use quincunx_num::{Dyadic, Level};
-use quincunx_tensor::{Tensor, Tensors, element_count};
+use quincunx_tensor::{Tensor, Tensors};
+use std::sync::Arc;
 
 /// A program on images, many at a time where they are given so.
 pub(super) struct Prepared {
-    pipeline: Pipeline,
-    interface: Interface,
-    taps: Vec<Vec<Place>>,
-    scales: Vec<Option<Scale>>,
+    pipeline: Arc<Pipeline>,
+    ports: Arc<Ports>,
     plain: Loaded,
-    /// Also returns every slot that a tap reads; prepared when it is first needed.
-    traced: Option<Loaded>,
+    /// Prepared when it is first needed.
+    traced: Option<Traced>,
+}
+
+/// A program that also returns every slot that a tap reads.
+enum Traced {
+    Fast(Box<Loaded>),
+    /// What the taps read leaves the range that outputs can have.
+    Exec(Exec),
 }
 
 /// A program with registers.
@@ -28,9 +35,9 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(pipeline: &Pipeline, taps: &[(usize, Output)]) -> Result<Option<Loaded>> {
-        let fast = Fast::with(pipeline, taps, Level::best())?;
-        Ok(fast.map(|fast| Loaded { worker: fast.worker(), fast }))
+    fn new(pipeline: &Arc<Pipeline>, taps: &[(usize, Output)]) -> Option<Loaded> {
+        let fast = Fast::of_legal(pipeline, taps, Level::best())?;
+        Some(Loaded { worker: fast.worker(), fast })
     }
 
     fn run(&mut self, samples: usize, inputs: &[f64]) -> Result<Vec<f64>> {
@@ -40,63 +47,76 @@ impl Loaded {
     }
 }
 
+impl Traced {
+    fn new(pipeline: &Arc<Pipeline>, ports: &Arc<Ports>) -> Traced {
+        let scaled = ports.taps.iter().flatten().filter(|tap| matches!(tap, Place::Scaled { .. }));
+        let loaded = match scaled.filter_map(Place::slot).all(|slot| is_short(pipeline, slot)) {
+            true => Loaded::new(pipeline, &slots(&ports.taps)),
+            false => None,
+        };
+        loaded.map_or_else(
+            || {
+                let executor = PipelineExecutor::of_legal(pipeline);
+                Traced::Exec(Exec { executor, checked: false, ports: Arc::clone(ports) })
+            },
+            |loaded| Traced::Fast(Box::new(loaded)),
+        )
+    }
+}
+
 impl Prepared {
-    /// `None` for a program that only the executor can run.
-    pub(super) fn new(artifact: &Artifact) -> Result<Option<Prepared>> {
-        let Artifact { pipeline, interface, taps, scales, .. } = artifact;
-        // What the taps read may leave the range that outputs can have.
-        if !scales_short_numbers(artifact)
-            || Fast::with(pipeline, &slots(taps), Level::best())?.is_none()
-        {
-            return Ok(None);
+    /// A program that is legal; `None` for one that only the executor can run.
+    pub(super) fn new(artifact: &Artifact) -> Option<Prepared> {
+        let Artifact { pipeline, ports, .. } = artifact;
+        let last = pipeline.stages.len().saturating_sub(1);
+        let scaled = ports.scaled(pipeline);
+        let mut slots = scaled.iter().filter_map(|output| output.source);
+        if !slots.all(|slot| is_short(pipeline, (last, slot))) {
+            return None;
         }
-        Ok(Loaded::new(pipeline, &[])?.map(|plain| Prepared {
-            pipeline: pipeline.clone(),
-            interface: interface.clone(),
-            taps: taps.clone(),
-            scales: scales.clone(),
-            plain,
-            traced: None,
-        }))
+        let plain = Loaded::new(pipeline, &[])?;
+        let (pipeline, ports) = (Arc::clone(pipeline), Arc::clone(ports));
+        Some(Prepared { pipeline, ports, plain, traced: None })
     }
 
     /// The output ports of one image.
     fn outputs(&self, results: &[f64]) -> Result<Tensors> {
-        split(&self.interface.outputs, &self.scales, results, exact(results))
+        self.ports.split(results, exact(results))
     }
 
     /// The outputs of all images, or a fault of some.
     fn run_together(&mut self, images: &[Tensors]) -> Result<Vec<Tensors>> {
         let mut inputs = Vec::new();
         for image in images {
-            inputs.extend(numbers(&self.interface, image)?);
+            inputs.extend(self.ports.numbers(image)?);
         }
         let results = self.plain.run(images.len(), &inputs)?;
         let width = self.plain.fast.outputs();
         (0..images.len()).map(|image| self.outputs(&results[image * width..][..width])).collect()
     }
+
+    /// The layers, from what the taps read.
+    fn layers(&self, mut read: &[f64]) -> Result<Tensors> {
+        let mut values = Tensors::new();
+        for (layer, places) in self.ports.interface.layers.iter().zip(&self.ports.taps) {
+            let number = |place: &Place| {
+                let slot = match place.slot() {
+                    Some(_) => *read.split_off_first().expect("a result for every tap"),
+                    None => 0.0,
+                };
+                place.real(slot)
+            };
+            let numbers: Vec<f64> = places.iter().map(number).collect();
+            values.insert(layer.value.clone(), Tensor::from_vec(&layer.shape, numbers)?);
+        }
+        Ok(values)
+    }
 }
 
-/// True when all numbers that are scaled are floats as they are: others would be rounded twice.
-fn scales_short_numbers(artifact: &Artifact) -> bool {
-    let Artifact { pipeline, interface, taps, scales, .. } = artifact;
-    let is_short = |(stage, slot): (usize, Slot)| {
-        let operation = pipeline.stages.get(stage).and_then(|s| s.operations.get(slot.0 as usize));
-        operation.is_none_or(|operation| operation.slot_type.kif().width() <= f64::MANTISSA_DIGITS)
-    };
-    let last = pipeline.stages.len().saturating_sub(1);
-    let mut outputs = pipeline.stages.last().map_or(&[][..], |stage| &stage.outputs);
-    for (port, scale) in interface.outputs.iter().zip(scales) {
-        let count = element_count(&port.shape).expect("the outputs were counted");
-        let (own, others) = outputs.split_at(count);
-        let mut slots = own.iter().filter_map(|output| output.source);
-        if scale.is_some() && !slots.all(|slot| is_short((last, slot))) {
-            return false;
-        }
-        outputs = others;
-    }
-    let scaled = taps.iter().flatten().filter(|place| matches!(place, Place::Scaled { .. }));
-    scaled.filter_map(Place::slot).all(is_short)
+/// True when a number is a float as it is: others that are scaled would be rounded twice.
+fn is_short(pipeline: &Pipeline, (stage, slot): (usize, Slot)) -> bool {
+    let operation = pipeline.stages.get(stage).and_then(|s| s.operations.get(slot.0 as usize));
+    operation.is_none_or(|operation| operation.slot_type.kif().width() <= f64::MANTISSA_DIGITS)
 }
 
 /// Numbers of up to 53 bits as they are.
@@ -115,7 +135,7 @@ fn slots(taps: &[Vec<Place>]) -> Vec<(usize, Output)> {
 
 impl Machine for Prepared {
     fn run(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let results = self.plain.run(1, &numbers(&self.interface, inputs)?)?;
+        let results = self.plain.run(1, &self.ports.numbers(inputs)?)?;
         self.outputs(&results)
     }
 
@@ -132,29 +152,13 @@ impl Machine for Prepared {
     }
 
     fn run_traced(&mut self, inputs: &Tensors) -> Result<Tensors> {
-        let numbers = numbers(&self.interface, inputs)?;
-        let count = self.plain.fast.outputs();
-        let traced = match &mut self.traced {
-            Some(traced) => traced,
-            none => {
-                let loaded = Loaded::new(&self.pipeline, &slots(&self.taps))?;
-                none.insert(loaded.ok_or_else(|| Diagnostic::bug("the taps were prepared before"))?)
-            }
+        let new = || Traced::new(&self.pipeline, &self.ports);
+        let results = match self.traced.get_or_insert_with(new) {
+            Traced::Exec(exec) => return exec.run_traced(inputs),
+            Traced::Fast(loaded) => loaded.run(1, &self.ports.numbers(inputs)?)?,
         };
-        let results = traced.run(1, &numbers)?;
-        let (outputs, mut read) = results.split_at(count);
-        let mut values = Tensors::new();
-        for (layer, places) in self.interface.layers.iter().zip(&self.taps) {
-            let number = |place: &Place| {
-                let slot = match place.slot() {
-                    Some(_) => *read.split_off_first().expect("a result for every tap"),
-                    None => 0.0,
-                };
-                place.real(slot)
-            };
-            let numbers: Vec<f64> = places.iter().map(number).collect();
-            values.insert(layer.value.clone(), Tensor::from_vec(&layer.shape, numbers)?);
-        }
+        let (outputs, read) = results.split_at(self.plain.fast.outputs());
+        let mut values = self.layers(read)?;
         // An output is also a layer; what counts is what leaves the program.
         values.extend(self.outputs(outputs)?);
         Ok(values)

@@ -47,10 +47,15 @@ impl Executor {
     /// The first error that [`verify`] finds. Slots may be up to [`Rules::EXECUTABLE`] wide.
     pub fn new(program: &Program) -> Result<Executor> {
         first_error(verify(program, &Rules::EXECUTABLE))?;
+        Ok(Executor::of_legal(program))
+    }
+
+    /// Prepares a program that was verified.
+    pub(super) fn of_legal(program: &Program) -> Executor {
         let types = program.operations.iter().map(|operation| operation.slot_type.kif()).collect();
         let state = State::new(program.operations.len());
         let program = program.clone();
-        Ok(Executor { program, types, state, mux_is_exact: false, mux_fault: None })
+        Executor { program, types, state, mux_is_exact: false, mux_fault: None }
     }
 
     /// Lets strict runs report a mux whose result does not fit its type: the layout

@@ -21,12 +21,14 @@ mod step;
 
 use super::PipelineExecutor;
 use crate::program::{Output, Pipeline};
+use crate::verify::{Rules, verify_pipeline};
 use integer::LINE;
 use ports::Rows;
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_num::Level;
 use run::{Block, State};
 use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
 use step::Steps;
 
 /// Bytes of registers that a block may fill: what stays in a second-level cache beside the samples.
@@ -46,7 +48,9 @@ pub struct Fast {
     columns: usize,
     /// Lines of a block.
     lines: usize,
-    executor: PipelineExecutor,
+    pipeline: Arc<Pipeline>,
+    /// For what the steps cannot do; most programs never need it.
+    executor: OnceLock<PipelineExecutor>,
     /// Results besides the outputs.
     taps: Vec<(usize, Output)>,
 }
@@ -83,15 +87,23 @@ impl Fast {
         taps: &[(usize, Output)],
         level: Level,
     ) -> Result<Option<Fast>> {
+        first_error(verify_pipeline(pipeline, &Rules::EXECUTABLE))?;
+        Ok(Fast::of_legal(&Arc::new(pipeline.clone()), taps, level))
+    }
+
+    /// As [`Fast::with`], of a pipeline that was verified.
+    pub(crate) fn of_legal(
+        pipeline: &Arc<Pipeline>,
+        taps: &[(usize, Output)],
+        level: Level,
+    ) -> Option<Fast> {
         assert!(level.is_available(), "this processor lacks {level}");
-        let executor = PipelineExecutor::new(pipeline)?;
-        let Some(steps) = lower::lower(pipeline, taps).and_then(|l| emit::emit(&l)) else {
-            return Ok(None);
-        };
+        let steps = emit::emit(&lower::lower(pipeline, taps)?)?;
         let columns = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
         let line = (steps.bytes() * LINE).max(1);
         let lines = (BLOCK_BYTES / line).clamp(1, MAX_LINES);
-        Ok(Some(Fast { steps, level, columns, lines, executor, taps: taps.to_vec() }))
+        let (pipeline, executor, taps) = (Arc::clone(pipeline), OnceLock::new(), taps.to_vec());
+        Some(Fast { steps, level, columns, lines, pipeline, executor, taps })
     }
 
     /// Numbers of a sample that go in.
@@ -215,7 +227,8 @@ impl Fast {
     /// The same by the executor.
     #[cold]
     fn one_by_one(&self, count: usize, inputs: &[f64], results: &mut [f64]) -> Result<()> {
-        let mut executor = self.executor.clone();
+        let new = || PipelineExecutor::of_legal(&self.pipeline);
+        let mut executor = self.executor.get_or_init(new).clone();
         let width = self.outputs();
         for sample in 0..count {
             let outputs = executor.run(&inputs[sample * self.columns..][..self.columns])?;

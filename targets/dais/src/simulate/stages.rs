@@ -20,8 +20,12 @@ impl PipelineExecutor {
     /// As [`Executor::new`], and when the ports of two stages do not fit each other.
     pub fn new(pipeline: &Pipeline) -> Result<PipelineExecutor> {
         first_error(verify_pipeline(pipeline, &Rules::EXECUTABLE))?;
-        let stages = pipeline.stages.iter().map(Executor::new).collect::<Result<_>>()?;
-        Ok(PipelineExecutor { stages })
+        Ok(PipelineExecutor::of_legal(pipeline))
+    }
+
+    /// Prepares a pipeline that was verified.
+    pub(crate) fn of_legal(pipeline: &Pipeline) -> PipelineExecutor {
+        PipelineExecutor { stages: pipeline.stages.iter().map(Executor::of_legal).collect() }
     }
 
     /// As [`Executor::with_exact_mux`], for all stages.

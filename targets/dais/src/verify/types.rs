@@ -26,7 +26,7 @@ pub(super) fn uncovered(
 
 /// What is wrong with `(min, max, step)`, if anything. A zero interval may have any step.
 pub(crate) fn interval_problem(min: f64, max: f64, step: f64) -> Option<Diagnostic> {
-    if min == 0.0 && max == 0.0 {
+    if min == 0.0 && max == 0.0 || (SlotType::Interval { min, max, step }).short().is_some() {
         return None;
     }
     let Some(exponent) = Dyadic::from_f64(step).and_then(|step| step.log2()) else {

@@ -10,7 +10,7 @@ use quincunx_dais::files::{self, Pipeline};
 use quincunx_dais::program::Program;
 use quincunx_dais::simulate::{Executor, Fast, PipelineExecutor};
 use quincunx_dais::verify::{Rules, verify, verify_pipeline};
-use quincunx_dais::{TARGET, text};
+use quincunx_dais::{TARGET, packed, text};
 use quincunx_diag::{SourceId, any_error};
 use quincunx_testkit::{self as testkit, Random, within_seconds};
 use std::num::NonZeroUsize;
@@ -103,6 +103,13 @@ fn read_text(text: &str) {
     }
 }
 
+fn read_packed(bytes: &[u8]) {
+    match packed::read(bytes) {
+        Ok(pipeline) => exercise(&pipeline),
+        Err(problems) => assert!(any_error(&problems)),
+    }
+}
+
 /// What the verbs do with a file: no panic, whatever it holds.
 fn exercise_verbs(bytes: &[u8], given: &[(&str, &str)]) {
     let arch = TARGET.arch(&ArchSource::Default).unwrap();
@@ -137,6 +144,14 @@ proptest! {
         read_compressed(&compressed);
         read_json(&String::from_utf8_lossy(&bytes));
         read_text(&String::from_utf8_lossy(&bytes));
+        let packed: Vec<u8> = b"\x7fQxDais\x01\x06.dais\n".iter().chain(&bytes).copied().collect();
+        read_packed(&packed);
+    }
+
+    #[test]
+    fn damaged_packed_files(seed in any::<u64>()) {
+        let bytes = packed::write(&valid(seed).into());
+        read_packed(&damaged(&bytes, &mut Random::new(seed)));
     }
 
     /// Small words are likelier to be counts, opcodes and slots.

@@ -4,7 +4,8 @@ use crate::common::random::{program, program_in};
 use quincunx_dais::binary::{self, Dialect, ReadOptions};
 use quincunx_dais::files;
 use quincunx_dais::isa::{Inst, TABLE, layout};
-use quincunx_dais::program::{Operation, Program, SlotType};
+use quincunx_dais::packed;
+use quincunx_dais::program::{Operation, Pipeline, Program, SlotType};
 use quincunx_dais::simulate::Executor;
 use quincunx_dais::text;
 use quincunx_dais::verify::{Rules, verify};
@@ -54,6 +55,16 @@ fn text_is_lossless() {
         let printed = text::print(&program);
         assert!(text::recognises(&printed));
         assert_eq!(text::read(&printed, "x").unwrap().0, program, "seed {seed}:\n{printed}");
+    }
+}
+
+#[test]
+fn packed_files_are_lossless() {
+    for (seed, program) in programs() {
+        let pipeline = Pipeline { stages: vec![program.clone(), program] };
+        let bytes = packed::write(&pipeline);
+        assert_eq!(packed::read(&bytes).unwrap(), pipeline, "seed {seed}");
+        assert_eq!(packed::read(&bytes[..bytes.len() - 1]).unwrap_err()[0].code(), "Q1070");
     }
 }
 

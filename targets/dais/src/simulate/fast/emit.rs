@@ -4,17 +4,27 @@ use super::lower::{Link, Lowered};
 use super::node::{Id, Node, Nodes};
 use super::range::Range;
 use super::step::{Code, Lane, NONE, Port, Register, Step, Steps};
-use rustc_hash::FxHashMap;
 
 /// Exponents of outputs beyond this could leave the range of normal f64.
 const MAX_EXPONENT: i64 = 900;
 
+/// Nodes from which on two orders are tried by two threads.
+const MANY: usize = 1 << 16;
+
 /// The steps that compute all outputs; `None` for an output that may not be a normal f64.
 pub(super) fn emit(lowered: &Lowered) -> Option<Steps> {
-    let orders = [in_order(lowered), depth_first(lowered)];
-    let candidates = orders.iter().map(|order| in_this_order(lowered, order));
-    let candidates = candidates.collect::<Option<Vec<Steps>>>()?;
-    candidates.into_iter().min_by_key(Steps::bytes)
+    let second = || in_this_order(lowered, depth_first(lowered));
+    let first = || in_this_order(lowered, in_order(lowered));
+    let (first, second) = match lowered.nodes.len() < MANY {
+        true => (first(), second()),
+        false => std::thread::scope(|scope| {
+            let second = scope.spawn(second);
+            let first = first();
+            (first, second.join().unwrap_or_else(|bug| std::panic::resume_unwind(bug)))
+        }),
+    };
+    let (first, second) = (first?, second?);
+    Some(if second.bytes() < first.bytes() { second } else { first })
 }
 
 fn roots(lowered: &Lowered) -> impl Iterator<Item = Id> {
@@ -59,20 +69,21 @@ fn depth_first(lowered: &Lowered) -> Vec<Id> {
     order
 }
 
-fn in_this_order(lowered: &Lowered, order: &[Id]) -> Option<Steps> {
+fn in_this_order(lowered: &Lowered, order: Vec<Id>) -> Option<Steps> {
     let mut emitter = Emitter {
         nodes: &lowered.nodes,
         steps: Steps { tables: lowered.tables.clone(), ..Steps::default() },
-        values: FxHashMap::default(),
+        values: vec![[NONE; 3]; lowered.nodes.len()],
         home: vec![None; lowered.nodes.len()],
         next: [0; 3],
     };
-    for &id in order {
+    for id in order {
         emitter.node(id);
     }
     let links = lowered.outputs.iter().chain(&lowered.taps);
     emitter.steps.outputs = links.map(|link| emitter.port(link)).collect::<Option<_>>()?;
-    Some(share_registers(emitter.steps))
+    let (steps, registers) = (emitter.steps, emitter.next);
+    Some(share_registers(steps, registers))
 }
 
 /// The narrowest lane that holds a range.
@@ -88,8 +99,8 @@ fn lane_of(range: Range) -> Lane {
 struct Emitter<'a> {
     nodes: &'a Nodes,
     steps: Steps,
-    /// The registers of a value, by lane.
-    values: FxHashMap<(Id, Lane), Register>,
+    /// The registers of every value, by lane.
+    values: Vec<[Register; 3]>,
     /// The lane in which a value was computed.
     home: Vec<Option<Lane>>,
     next: [Register; 3],
@@ -105,25 +116,26 @@ impl Emitter<'_> {
     fn step(&mut self, id: Id, code: Code, lane: Lane, from: [Register; 3]) {
         let out = self.register(lane);
         self.steps.steps.push(Step { code, lane, out, from });
-        self.values.insert((id, lane), out);
+        self.values[id as usize][lane as usize] = out;
         self.home[id as usize].get_or_insert(lane);
     }
 
     /// The register of a value in a lane; computed values are converted once.
     fn value(&mut self, id: Id, lane: Lane) -> Register {
-        if let Some(&register) = self.values.get(&(id, lane)) {
+        let register = self.values[id as usize][lane as usize];
+        if register != NONE {
             return register;
         }
         if let Node::Constant(value) = self.nodes.get(id) {
             let register = self.register(lane);
             self.steps.constants.push((lane, register, value));
-            self.values.insert((id, lane), register);
+            self.values[id as usize][lane as usize] = register;
             return register;
         }
         let from = self.home[id as usize].expect("nodes are computed before they are read");
-        let register = self.values[&(id, from)];
+        let register = self.values[id as usize][from as usize];
         self.step(id, Code::Convert { from }, lane, [register, NONE, NONE]);
-        self.values[&(id, lane)]
+        self.values[id as usize][lane as usize]
     }
 
     fn port(&mut self, link: &Link) -> Option<Port> {
@@ -202,67 +214,81 @@ fn code(node: Node, lane: Lane) -> (Code, bool) {
 }
 
 /// Gives registers whose values are read no more to later values. Constants and what leaves the
-/// program keep theirs.
-fn share_registers(mut steps: Steps) -> Steps {
-    let mut last: FxHashMap<(Lane, Register), usize> = FxHashMap::default();
+/// program keep theirs. So many registers of each lane are there before.
+fn share_registers(mut steps: Steps, before: [Register; 3]) -> Steps {
+    let mut last = before.map(|count| vec![NEVER; count as usize]);
     for (number, step) in steps.steps.iter().enumerate() {
         for operand in step.operands() {
-            last.insert((step.operand_lane(), operand), number);
+            last[step.operand_lane() as usize][operand as usize] = number;
         }
     }
-    let mut pool = Pool::default();
+    let mut pool = Pool::new(before);
     for (lane, register, _) in &mut steps.constants {
-        last.insert((*lane, *register), usize::MAX);
+        last[*lane as usize][*register as usize] = ALWAYS;
         *register = pool.take(*lane, *register);
     }
     for port in &steps.outputs {
-        last.insert((port.lane, port.register), usize::MAX);
+        last[port.lane as usize][port.register as usize] = ALWAYS;
     }
     for (number, step) in steps.steps.iter_mut().enumerate() {
         let lane = step.operand_lane();
         let operands = step.from;
         for place in step.from.iter_mut().filter(|register| **register != NONE) {
-            *place = pool.moved[&(lane, *place)];
+            *place = pool.moved(lane, *place);
         }
         // The result goes to another register than the operands.
         let out = step.out;
         step.out = pool.take(step.lane, out);
         for (index, &operand) in operands.iter().enumerate() {
-            if last.get(&(lane, operand)) == Some(&number) && !operands[..index].contains(&operand)
+            if operand != NONE
+                && last[lane as usize][operand as usize] == number
+                && !operands[..index].contains(&operand)
             {
-                pool.free[lane as usize].push(pool.moved[&(lane, operand)]);
+                pool.free[lane as usize].push(pool.moved(lane, operand));
             }
         }
         // What nobody reads is computed for its faults.
-        if !last.contains_key(&(step.lane, out)) {
+        if last[step.lane as usize][out as usize] == NEVER {
             pool.free[step.lane as usize].push(step.out);
         }
     }
     for port in &mut steps.outputs {
-        port.register = pool.moved[&(port.lane, port.register)];
+        port.register = pool.moved(port.lane, port.register);
     }
     steps.registers = pool.count;
     steps
 }
 
+/// The last step that reads a register: none, or one behind the program.
+const NEVER: usize = usize::MAX - 1;
+const ALWAYS: usize = usize::MAX;
+
 /// Registers that are given out.
-#[derive(Default)]
 struct Pool {
-    /// The shared register of a value's own one.
-    moved: FxHashMap<(Lane, Register), Register>,
+    /// The shared register of a value's own one, by lane.
+    moved: [Vec<Register>; 3],
     /// Those that can be used again; the last one is still in the cache.
     free: [Vec<Register>; 3],
     count: [u32; 3],
 }
 
 impl Pool {
+    fn new(before: [Register; 3]) -> Pool {
+        let moved = before.map(|count| vec![NONE; count as usize]);
+        Pool { moved, free: Default::default(), count: [0; 3] }
+    }
+
+    fn moved(&self, lane: Lane, register: Register) -> Register {
+        self.moved[lane as usize][register as usize]
+    }
+
     fn take(&mut self, lane: Lane, register: Register) -> Register {
         let index = lane as usize;
         let found = self.free[index].pop().unwrap_or_else(|| {
             self.count[index] += 1;
             self.count[index] - 1
         });
-        self.moved.insert((lane, register), found);
+        self.moved[index][register as usize] = found;
         found
     }
 }

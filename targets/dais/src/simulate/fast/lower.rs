@@ -44,7 +44,8 @@ impl Item {
 /// The nodes of a legal pipeline; `None` when a number may need more than 64 bits. `taps` are
 /// further results, read from the slots of a stage.
 pub(super) fn lower(pipeline: &Pipeline, taps: &[(usize, Output)]) -> Option<Lowered> {
-    let mut lowered = Lowered::default();
+    let operations = pipeline.stages.iter().map(|stage| stage.operations.len()).sum();
+    let mut lowered = Lowered { nodes: Nodes::with_capacity(operations), ..Lowered::default() };
     let mut ports = None;
     let mut found = vec![None; taps.len()];
     for (number, stage) in pipeline.stages.iter().enumerate() {
@@ -68,6 +69,7 @@ pub(super) fn lower(pipeline: &Pipeline, taps: &[(usize, Output)]) -> Option<Low
     }
     lowered.outputs = ports.unwrap_or_default();
     lowered.taps = found.into_iter().collect::<Option<_>>()?;
+    lowered.nodes.finish();
     Some(lowered)
 }
 

@@ -4,7 +4,8 @@
 use super::range::Range;
 use crate::isa::BinaryBits;
 use quincunx_num::Kif;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::collections::hash_map::Entry;
 
 /// A value by the number of its node.
 pub(super) type Id = u32;
@@ -87,6 +88,16 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
+    /// None yet, with room for so many.
+    pub(super) fn with_capacity(count: usize) -> Nodes {
+        Nodes {
+            list: Vec::with_capacity(count),
+            ranges: Vec::with_capacity(count),
+            spans: Vec::with_capacity(count),
+            known: FxHashMap::with_capacity_and_hasher(count, FxBuildHasher),
+        }
+    }
+
     pub(super) fn get(&self, id: Id) -> Node {
         self.list[id as usize]
     }
@@ -103,6 +114,11 @@ impl Nodes {
         self.spans[id as usize]
     }
 
+    /// Forgets what only new nodes need.
+    pub(super) fn finish(&mut self) {
+        self.known = FxHashMap::default();
+    }
+
     /// A node whose result is in `range`; `between` are the numbers on the way to it.
     fn push(&mut self, node: Node, range: Range, between: &[Range]) -> Id {
         let is_lookup = matches!(node, Node::Lookup { checked: true, .. });
@@ -110,9 +126,11 @@ impl Nodes {
             Some(value) if !is_lookup => Node::Constant(value),
             _ => node,
         };
-        if let Some(&id) = self.known.get(&node) {
-            return id;
-        }
+        let id = self.list.len() as Id;
+        match self.known.entry(node) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(new) => new.insert(id),
+        };
         let span = match node {
             Node::Constant(_) => range,
             _ => {
@@ -120,11 +138,9 @@ impl Nodes {
                 operands.chain(between.iter().copied()).fold(range, Range::union)
             }
         };
-        let id = self.list.len() as Id;
         self.list.push(node);
         self.ranges.push(range);
         self.spans.push(span);
-        self.known.insert(node, id);
         id
     }
 
