@@ -192,7 +192,8 @@ impl Judge<'_> {
         for early in [false, true] {
             let sums = wire(nodes, &self.side.inputs, bound, early);
             let system = self.side.finish(sums, &places);
-            let (adders, outputs) = trees::adders(self.side.problem, &system, self.limit);
+            let (adders, outputs) =
+                trees::adders(self.side.problem, &system, self.limit, Effort::Default);
             let Ok(found) = prove(self.side.problem, adders, &outputs) else { continue };
             if self.limit.is_none_or(|limit| found.depth <= limit) {
                 if self.best.as_ref().is_none_or(|best| found.goals() < best.goals()) {

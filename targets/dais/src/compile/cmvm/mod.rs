@@ -243,11 +243,12 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
         let exact = exact::solve(problem, levels, effort);
         least = least.max(exact.least);
         best = better(best, exact.solution);
-        if best.as_ref().is_some_and(|best| best.adders.len() <= least) {
+        // Fewer adders there are not; the first search may find fewer bits.
+        if effort > Effort::Fast && best.as_ref().is_some_and(|best| best.adders.len() <= least) {
             break;
         }
         let system = search::best_system(problem, effort, limit);
-        let (adders, outputs) = trees::adders(problem, &system, levels);
+        let (adders, outputs) = trees::adders(problem, &system, levels, effort);
         best = better(best, Some(prove::prove(problem, adders, &outputs)?));
     }
     let mut solution = best.expect("some effort is the least");

@@ -160,7 +160,7 @@ fn kronecker_products_are_computed_by_their_factors() {
         let problem = problem(bytes(rows), columns, weights);
         let mut solve = |part: &Problem| system::of_digits(part).0;
         for system in structure::systems(&problem, &mut solve) {
-            let (adders, outputs) = trees::adders(&problem, &system, None);
+            let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Default);
             prove::prove(&problem, adders, &outputs).unwrap();
         }
         assert!(!structure::systems(&problem, &mut solve).is_empty(), "{outer:?} {inner:?}");
@@ -485,7 +485,7 @@ fn equal_columns_of_large_problems_are_one() {
 fn faults_are_not_proved() {
     let problem = problem(bytes(2), 2, vec![3, 5, 7, -9]);
     let system = search::best_system(&problem, Effort::Fast, None);
-    let (adders, outputs) = trees::adders(&problem, &system, None);
+    let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Default);
     assert!(prove::prove(&problem, adders.clone(), &outputs).is_ok());
     for at in 0..adders.len() {
         let mut wrong = adders.clone();
@@ -529,7 +529,7 @@ fn equal_forms_become_one() {
     resub::resubstitute(&mut state, 0, &mut Random::new(1));
     assert_eq!(state.cost(), 4);
     let problem = problem(bytes(3), 4, vec![4, 4, 3, 1, -1, -1, 0, -1, 1, 1, 0, 0]);
-    let (adders, outputs) = trees::adders(&problem, &state.system(), None);
+    let (adders, outputs) = trees::adders(&problem, &state.system(), None, Effort::Default);
     assert!(prove::prove(&problem, adders, &outputs).is_ok());
 }
 
@@ -552,9 +552,10 @@ fn transposing_keeps_the_cost() {
         let turned = straight.transposed();
         assert_eq!(turned.cost() + rows, straight.cost() + columns);
         let other = problem.transposed();
-        let (adders, outputs) = trees::adders(&other, &turned, None);
+        let (adders, outputs) = trees::adders(&other, &turned, None, Effort::Default);
         assert!(prove::prove(&other, adders, &outputs).is_ok());
-        let (adders, outputs) = trees::adders(&problem, &turned.transposed(), None);
+        let (adders, outputs) =
+            trees::adders(&problem, &turned.transposed(), None, Effort::Default);
         assert!(prove::prove(&problem, adders, &outputs).is_ok());
     }
 }

@@ -1,11 +1,30 @@
 //! From sums to adders: which two terms to add first.
 
 use super::prove::Bare;
+use super::random::Random;
 use super::system::{System, Term};
-use super::{Problem, Range};
+use super::{Effort, Problem, Range};
 
 /// Operands above which the first that are ready are added first.
-const MANY: usize = 48;
+const MANY: usize = 128;
+
+/// Orders of a sum that are tried, where it is short; the first one is not random.
+fn orders(effort: Effort) -> u64 {
+    match effort {
+        Effort::Fast => 6,
+        Effort::Default | Effort::Max => 64,
+    }
+}
+
+/// Orders times the third power of the operands of a sum, at most.
+const MOST_COMPARED: u64 = 1 << 23;
+
+/// Bits by which the width of an adder is taken to be larger than it is, at random, in the others.
+const NOISE: usize = 4;
+
+/// Levels that outputs may have above those that are needed, where that saves bits and nothing
+/// bounds them.
+const SLACK: u32 = 1;
 
 /// The power of two that stands for the last level.
 const WHOLE: u32 = 100;
@@ -20,13 +39,33 @@ struct Operand {
 
 /// The adders of all sums that outputs need, operands first; outputs get the new numbers.
 ///
-/// Of the orders in which a sum is there as early as can be, the one is taken that adds the two
-/// terms with the smallest adder first. Sums that are only outputs may take until the `limit`.
+/// Sums that others read are there as early as can be; those that are only outputs may take until
+/// the `limit`, or without one a little longer than the output that takes longest.
 pub(super) fn adders(
     problem: &Problem,
     system: &System,
     limit: Option<u32>,
+    effort: Effort,
 ) -> (Vec<Bare>, Vec<Option<Term>>) {
+    let orders = orders(effort);
+    let (forest, outputs) = match limit {
+        Some(limit) => until(problem, system, limit, orders),
+        None => {
+            let (_, outputs) = until(problem, system, 0, 1);
+            let levels = outputs.iter().flatten().map(|output| output.level);
+            until(problem, system, levels.max().unwrap_or(0) + SLACK, orders)
+        }
+    };
+    (forest.bare, outputs.into_iter().map(|output| Some(output?.term)).collect())
+}
+
+/// The same with so many orders of every sum, and with outputs.
+fn until(
+    problem: &Problem,
+    system: &System,
+    limit: u32,
+    orders: u64,
+) -> (Forest, Vec<Option<Operand>>) {
     let mut forest = Forest { inputs: problem.inputs().len(), bare: Vec::new() };
     let mut made: Vec<Option<Operand>> = vec![None; system.inputs + system.sums.len()];
     for (index, input) in problem.inputs().iter().enumerate() {
@@ -44,11 +83,11 @@ pub(super) fn adders(
             terms.filter_map(|&t| Some(made[t.node as usize]?.scaled(t))).collect();
         let node = system.inputs + sum;
         let earliest = earliest(&operands);
-        let latest = limit.filter(|_| !read[node]).map_or(earliest, |limit| limit.max(earliest));
-        made[node] = forest.grow(operands, latest);
+        let latest = if read[node] { earliest } else { earliest.max(limit) };
+        made[node] = forest.grow(&operands, latest, orders);
     }
-    let output = |term: Term| Some(made[term.node as usize]?.scaled(term).term);
-    (forest.bare, system.outputs.iter().map(|o| o.and_then(output)).collect())
+    let output = |term: Term| Some(made[term.node as usize]?.scaled(term));
+    (forest, system.outputs.iter().map(|o| o.and_then(output)).collect())
 }
 
 /// The smallest level at which operands can be added up.
@@ -73,19 +112,49 @@ struct Forest {
 }
 
 impl Forest {
-    /// Adds operands up; none without operands.
-    fn grow(&mut self, mut operands: Vec<Operand>, latest: u32) -> Option<Operand> {
+    /// Adds operands up in the order with the least bits, then levels, of some; none without
+    /// operands.
+    fn grow(&mut self, operands: &[Operand], latest: u32, orders: u64) -> Option<Operand> {
+        let start = self.bare.len();
+        let size = operands.len() as u64;
+        let fit = MOST_COMPARED / size.pow(3).max(1);
+        let orders = if (3..=MANY as u64).contains(&size) { orders.min(fit).max(1) } else { 1 };
+        let mut best: Option<((u64, u32), Option<Operand>, Vec<Bare>)> = None;
+        for seed in 0..orders {
+            let mut random = (seed > 0).then(|| Random::new(seed));
+            let (sum, bits) = self.add_up(operands.to_vec(), latest, random.as_mut());
+            let goals = (bits, sum.map_or(0, |sum| sum.level));
+            let bare = self.bare.split_off(start);
+            if best.as_ref().is_none_or(|best| goals < best.0) {
+                best = Some((goals, sum, bare));
+            }
+        }
+        let (_, sum, bare) = best?;
+        self.bare.extend(bare);
+        sum
+    }
+
+    /// Adds operands up, the two with the smallest adder first, perhaps with noise; the sum, and
+    /// the bits of its adders.
+    fn add_up(
+        &mut self,
+        mut operands: Vec<Operand>,
+        latest: u32,
+        mut random: Option<&mut Random>,
+    ) -> (Option<Operand>, u64) {
         let low_bit = |operand: &Operand| (operand.range.exponent, operand.range.reach());
         operands.sort_by_key(low_bit);
+        let mut bits = 0;
         while operands.len() > 1 {
-            let (x, y) = best_pair(&operands, latest);
+            let (x, y) = best_pair(&operands, latest, random.as_deref_mut());
             let second = operands.remove(y);
             let first = operands.remove(x);
+            bits += u64::from(first.range.adder_bits(&second.range));
             let sum = self.join(first, second);
             let at = operands.partition_point(|other| low_bit(other) < low_bit(&sum));
             operands.insert(at, sum);
         }
-        operands.pop()
+        (operands.pop(), bits)
     }
 
     /// An adder of two operands.
@@ -119,7 +188,7 @@ impl Operand {
 }
 
 /// Places of the two operands to add first, in order.
-fn best_pair(operands: &[Operand], latest: u32) -> (usize, usize) {
+fn best_pair(operands: &[Operand], latest: u32, mut random: Option<&mut Random>) -> (usize, usize) {
     if operands.len() > MANY {
         return first_two(operands);
     }
@@ -131,7 +200,8 @@ fn best_pair(operands: &[Operand], latest: u32) -> (usize, usize) {
             let level = first.level.max(second.level) + 1;
             // The rest can be added up in time if the weights fit into that of the last level.
             let rest = all - weight(first.level) - weight(second.level) + weight(level);
-            let key = (first.range.adder_bits(&second.range), level);
+            let noise = random.as_deref_mut().map_or(0, |random| random.below(NOISE) as u32);
+            let key = (first.range.adder_bits(&second.range) + noise, level);
             if rest <= 1 << WHOLE && best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, (x, y)));
             }
