@@ -12,7 +12,7 @@ use crate::isa::{Dialect, Inst};
 use crate::packed;
 use crate::ports::{Ports, elements, ends, expect_unscaled, raw_interface, scaling_lines};
 use crate::program::{Output, Pipeline, Program, Slot};
-use crate::rtl::{self, Design, Estimate, Language};
+use crate::rtl::{self, Language};
 use crate::simulate::PipelineExecutor;
 use crate::tap::Place;
 use crate::text;
@@ -45,7 +45,7 @@ pub(crate) const KINDS: &[EmitKind] = &[
     EmitKind { name: "asm", doc: "assembly text" },
     EmitKind {
         name: "packed",
-        doc: "the same as assembly text in a twentieth of the bytes; what folders of large programs hold",
+        doc: "the same in a fifth of the bytes; what folders of large programs hold",
     },
     EmitKind { name: "dot", doc: "the adder graph, for Graphviz" },
     EmitKind { name: "svg", doc: "the adder graph, drawn" },
@@ -134,6 +134,11 @@ impl Artifact {
         &self.pipeline.stages
     }
 
+    /// Operations of all stages.
+    fn operations(&self) -> usize {
+        self.pipeline.stages.iter().map(|stage| stage.operations.len()).sum()
+    }
+
     /// A file for a program, one for each stage of a pipeline.
     fn machine_code(&self, stem: &str) -> Result<Vec<File>> {
         let extension = match self.dialect {
@@ -181,10 +186,7 @@ impl Artifact {
         let flat = self.legal_flat()?;
         let layers = views::layers(&flat, self.rtl.clock);
         let mut tables = vec![views::stages(&self.timed()), layers];
-        // Nothing where no logic can be made of the program.
-        if let Ok(design) = Design::new(&self.pipeline) {
-            tables.push(Estimate::of(&design, self.registers()).table());
-        }
+        tables.extend(self.estimate().map(|estimate| estimate.table()));
         Ok(tables)
     }
 
@@ -259,7 +261,7 @@ pub(crate) fn with_buffer(
     if interface.is_some() {
         let message = "the buffer of a compiled network cannot be shown";
         return Err(Diagnostic::unsupported("Q1130", message)
-            .help("run the file of its program: run OUT/device0/program.dasm --dump-buffer"));
+            .help("run the file of its program, such as OUT/device0/program.dasm"));
     }
     let mut interface = raw_interface(&pipeline);
     let [program] = &mut pipeline.stages[..] else {
@@ -318,8 +320,7 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn folder_kind(&self) -> Option<&'static str> {
-        let operations: usize = self.pipeline.stages.iter().map(|s| s.operations.len()).sum();
-        (operations > MOST_AS_TEXT).then_some("packed")
+        (self.operations() > MOST_AS_TEXT).then_some("packed")
     }
 
     fn emit_headed(&self, kind: &str, stem: &str, heading: &Heading) -> Result<Vec<File>> {
@@ -352,8 +353,7 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn checks(&self) -> Vec<Check> {
-        let stages = &self.pipeline.stages;
-        let operations: usize = stages.iter().map(|stage| stage.operations.len()).sum();
+        let (stages, operations) = (&self.pipeline.stages, self.operations());
         let family = |holds, codes| Check::new(holds, codes, operations, "operations");
         let mut checks = vec![
             family("operands, inputs, tables and outputs exist", &[("Q1001", "Q1004")]),

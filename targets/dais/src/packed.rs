@@ -1,5 +1,5 @@
-//! Programs in few bytes, for folders of large networks: a twentieth of their text, read as fast as
-//! the disk gives it. Lossless, as the text is.
+//! Programs in few bytes, for folders of large networks: a fifth of their text, and read faster.
+//! Lossless, as the text is.
 //!
 //! A file is [`MAGIC`], then a string: the assembly text of the program without its operations. For
 //! every stage follow the number of operations and the operations: the row of the instruction, its

@@ -11,6 +11,10 @@ use quincunx_report::{Cell, Table};
 /// Sums of latencies this far apart are equal, as for da4ml.
 const EPSILON: f64 = 1e-9;
 
+/// Operations of a program above which its logic is not estimated, which would take gigabytes and
+/// is more than any part has.
+const MOST_ESTIMATED: usize = 1 << 20;
+
 /// Steps in a unit of latency, to which a cutoff is rounded down.
 const STEPS: f64 = 1000.0;
 
@@ -73,8 +77,7 @@ impl Artifact {
         let all = || stages.iter().flat_map(|stage| &stage.operations);
         let adders = all().filter(|o| matches!(o.inst, Inst::Add { .. } | Inst::Sub { .. }));
         table.property("adders", adders.count());
-        if let Ok(design) = Design::new(&self.pipeline) {
-            let estimate = Estimate::of(&design, self.registers());
+        if let Some(estimate) = self.estimate() {
             table.property("LUTs, estimated", estimate.luts);
             table.property("flip-flops, estimated", estimate.flip_flops);
             if estimate.multipliers > 0 {
@@ -91,6 +94,14 @@ impl Artifact {
         table.property("adder levels that fit the clock", Cell::Number(room));
         table.property("meets the clock", if self.meets_clock() { "yes" } else { "no" });
         Ok(table)
+    }
+
+    /// LUTs and flip-flops; none where no logic can be made of the program, or too much.
+    pub(super) fn estimate(&self) -> Option<Estimate> {
+        if self.operations() > MOST_ESTIMATED {
+            return None;
+        }
+        Some(Estimate::of(&Design::new(&self.pipeline).ok()?, self.registers()))
     }
 
     /// Shares of the part, if it is known.

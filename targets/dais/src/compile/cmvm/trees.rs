@@ -106,6 +106,14 @@ fn earliest(operands: &[Operand]) -> u32 {
     0
 }
 
+/// The adders of one sum.
+struct Tree {
+    /// Bits, then level.
+    goals: (u64, u32),
+    sum: Option<Operand>,
+    bare: Vec<Bare>,
+}
+
 struct Forest {
     inputs: usize,
     bare: Vec<Bare>,
@@ -119,17 +127,17 @@ impl Forest {
         let size = operands.len() as u64;
         let fit = MOST_COMPARED / size.pow(3).max(1);
         let orders = if (3..=MANY as u64).contains(&size) { orders.min(fit).max(1) } else { 1 };
-        let mut best: Option<((u64, u32), Option<Operand>, Vec<Bare>)> = None;
+        let mut best: Option<Tree> = None;
         for seed in 0..orders {
             let mut random = (seed > 0).then(|| Random::new(seed));
             let (sum, bits) = self.add_up(operands.to_vec(), latest, random.as_mut());
             let goals = (bits, sum.map_or(0, |sum| sum.level));
             let bare = self.bare.split_off(start);
-            if best.as_ref().is_none_or(|best| goals < best.0) {
-                best = Some((goals, sum, bare));
+            if best.as_ref().is_none_or(|best| goals < best.goals) {
+                best = Some(Tree { goals, sum, bare });
             }
         }
-        let (_, sum, bare) = best?;
+        let Tree { sum, bare, .. } = best?;
         self.bare.extend(bare);
         sum
     }
