@@ -50,16 +50,16 @@ def measures(stages):
     return adders, bits
 
 
-def da4ml(kernel, slack):
+def da4ml(kernel, adder_size=1, **options):
     from da4ml.cmvm import solve
 
-    return solve(kernel, hard_dc=slack, adder_size=1, carry_size=-1).solutions
+    return solve(kernel, adder_size=adder_size, carry_size=-1, **options).solutions
 
 
-def alkaid(kernel, slack):
+def alkaid(kernel, **options):
     from alkaid.cmvm import cmvm_solve
 
-    return cmvm_solve(kernel, hard_dc=slack)
+    return cmvm_solve(kernel, **options)
 
 
 def main():
@@ -76,7 +76,7 @@ def main():
             seconds = []
             for _ in range(3):
                 start = time.perf_counter()
-                stages = solve(kernel, args.slack)
+                stages = solve(kernel, hard_dc=args.slack)
                 seconds.append(time.perf_counter() - start)
             row = (*measures(stages), statistics.median(seconds))
             totals[name] = [t + r for t, r in zip(totals[name], row)]
