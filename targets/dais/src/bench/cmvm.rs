@@ -1,19 +1,13 @@
 //! Products with constant matrices: adders, bits, depth and time of the optimiser.
 
+use super::{DEPTH_SLACK, EFFORT, files};
 use crate::compile::cmvm::{self, Effort, Input, Problem, Settings, Solution};
 use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::npy;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
-
-const EFFORT: OptionInfo = OptionInfo::one_of(
-    "effort",
-    "How hard to search for few adders",
-    "default",
-    &["fast", "default", "max"],
-);
 
 /// The matrices of a folder.
 pub(super) const KERNELS: Suite = Suite {
@@ -26,12 +20,7 @@ pub(super) const KERNELS: Suite = Suite {
             "",
         ),
         EFFORT,
-        OptionInfo::whole(
-            "depth-slack",
-            "Adder levels above the fewest possible; -1 for any number",
-            "-1",
-            -1..=1000,
-        ),
+        DEPTH_SLACK,
     ],
     run: kernels,
 };
@@ -65,7 +54,7 @@ fn kernels(run: &Run) -> Result<Vec<Row>> {
     let settings = Settings::new(&run.options);
     let mut rows = Vec::new();
     let mut total = Figures::default();
-    for path in matrices(Path::new(run.options.get("dir")))? {
+    for path in files(run, "dir", "npy", "Q1141")? {
         let problems = read(&path).map_err(|problem| problem.name_file(&path.to_string_lossy()))?;
         let mut figures = Figures::default();
         for problem in &problems {
@@ -111,30 +100,6 @@ impl Figures {
             row("seconds", self.seconds, "s", 5),
         ]
     }
-}
-
-/// The `.npy` files of a folder in the order of their names.
-fn matrices(folder: &Path) -> Result<Vec<PathBuf>> {
-    if folder.as_os_str().is_empty() {
-        return Err(Diagnostic::usage("Q1150", "option dir is empty, expected a folder")
-            .help("name a folder of integer matrices with --dir"));
-    }
-    let failed = |error: std::io::Error| {
-        Diagnostic::system("Q1141", &format!("read {}", folder.display()), &error)
-    };
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "npy") {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    if paths.is_empty() {
-        return Err(Diagnostic::invalid("Q1141", format!("no .npy files in {}", folder.display()))
-            .help("name a folder of integer matrices with --dir"));
-    }
-    Ok(paths)
 }
 
 /// The matrix of a file, or its list of them.

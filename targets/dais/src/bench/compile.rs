@@ -1,17 +1,13 @@
 //! How long networks take from an ONNX file to a program: `quincunx bench dais:compile`.
 
-use crate::arch::DaisArch;
-use crate::artifact::Artifact;
-use crate::isa::Inst;
-use crate::{Dais, TARGET};
+use super::networks::measure_one;
+use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{Row, Run, Suite};
-use quincunx_contract::plan::{Division, Place};
-use quincunx_contract::{ArchSource, Log, NotCompiled, OptionInfo, Options, Target};
-use quincunx_diag::{Diagnostic, Result, first};
+use quincunx_diag::Result;
 use quincunx_graph::{
-    Constant, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window, passes,
+    Constant, Conv, Gemm, Graph, Op, Pool, PoolKind, Quantiser, Unary, ValueId, Window,
 };
-use quincunx_import::{ExportOptions, Options as ImportOptions, read_onnx, write_onnx};
+use quincunx_import::{ExportOptions, write_onnx};
 use quincunx_tensor::{DType, Tensor};
 
 pub(super) const SUITE: Suite = Suite {
@@ -27,55 +23,14 @@ pub(super) const SUITE: Suite = Suite {
 };
 
 fn measure(run: &Run) -> Result<Vec<Row>> {
+    // The larger network is more than the default takes.
+    let chosen = [("effort", run.options.get("effort")), ("max-operations", "8388608")];
     let mut rows = Vec::new();
     for (name, network) in [("jet_mlp", jet_mlp as fn() -> Result<Graph>), ("cnn32", cnn32)] {
         let model = write_onnx(&network()?, &ExportOptions::default())?;
-        rows.extend(measure_one(run, name, &model)?);
+        rows.extend(measure_one(run, name, &model, &chosen)?);
     }
     Ok(rows)
-}
-
-/// The median time of all that lies between the bytes of the model and the program in memory, and
-/// the most memory of the process meanwhile.
-fn measure_one(run: &Run, name: &str, model: &[u8]) -> Result<Vec<Row>> {
-    let arch = TARGET.arch(&ArchSource::Default)?;
-    let arch: &DaisArch = arch.of_target()?;
-    // The larger network is more than the default takes.
-    let chosen = [("effort", run.options.get("effort")), ("max-operations", "8388608")];
-    let chosen = chosen.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let options = Options::new(TARGET.info().options, &chosen)?;
-    let calls = run.calls(|| compile(model, arch, &options))?;
-    let (adders, bits) = adders(&calls.last);
-    let row = Row::named(name);
-    let mut rows = vec![
-        row("seconds", calls.seconds, "s", 4),
-        row("adders", adders as f64, "", 0),
-        row("bits", bits, "", 0),
-    ];
-    rows.extend(calls.peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
-    Ok(rows)
-}
-
-/// The one program of a model.
-fn compile(model: &[u8], arch: &DaisArch, options: &Options) -> Result<Artifact> {
-    let graph = read_onnx(model.to_vec().into(), &ImportOptions::default()).map_err(first)?;
-    let graph = passes::remove_dead(&passes::fold_constants(&graph)?)?;
-    let plan = Division { graph: &graph, target: &TARGET, arch, options }.plan()?;
-    let [segment] = &plan.segments[..] else {
-        return Err(Diagnostic::bug("the network is one segment"));
-    };
-    if segment.place != Place::Device {
-        return Err(Diagnostic::bug("the network runs on the machine"));
-    }
-    let compiled = Dais::artifact(&segment.graph, arch, options, &mut Log::default());
-    compiled.map(|(artifact, _)| artifact).map_err(NotCompiled::first)
-}
-
-/// Adders, and the bits of all of them in the cost model of da4ml.
-fn adders(program: &Artifact) -> (usize, f64) {
-    let operations = program.stages().iter().flat_map(|stage| &stage.operations);
-    let adders = operations.filter(|o| matches!(o.inst, Inst::Add { .. } | Inst::Sub { .. }));
-    adders.fold((0, 0.0), |(count, bits), adder| (count + 1, bits + adder.cost))
 }
 
 /// A network under construction; its numbers are the same in every run.
@@ -178,6 +133,7 @@ fn cnn32() -> Result<Graph> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::networks::{adders, compile};
     use super::*;
     use quincunx_contract::{Engine, Program};
     use quincunx_tensor::Tensors;
@@ -187,11 +143,9 @@ mod tests {
     fn the_dense_network_computes_what_it_means() {
         let graph = jet_mlp().unwrap();
         let model = write_onnx(&graph, &ExportOptions::default()).unwrap();
-        let arch = DaisArch::preset("d1").unwrap();
-        let chosen = [("effort".to_owned(), "fast".to_owned())];
-        let options = Options::new(TARGET.info().options, &chosen).unwrap();
-        let program = compile(&model, &arch, &options).unwrap();
-        assert!(adders(&program).0 > 1000);
+        let compiled = compile(&model, &[("effort", "fast")]).unwrap();
+        let [program] = &compiled.programs[..] else { panic!("one program") };
+        assert!(adders(program.stages().iter()).0 > 1000);
         let mut machine = program.load(Engine::Fast).unwrap();
         for seed in 0..20_u32 {
             let x = (0..16_u32).map(|i| ((seed * 31 + i * 17) % 97) as f32 / 30.0 - 1.6);

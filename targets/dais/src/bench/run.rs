@@ -1,5 +1,6 @@
 //! How fast programs run: `quincunx bench dais:run`.
 
+use super::folder;
 use crate::program::Pipeline;
 use crate::read::read_file;
 use crate::simulate::Fast;
@@ -37,7 +38,7 @@ pub(super) const SUITE: Suite = Suite {
 fn measure(run: &Run) -> Result<Vec<Row>> {
     let level = run.level()?;
     let mut rows = Vec::new();
-    for (name, program) in programs(run.options.get("dir"))? {
+    for (name, program) in programs(folder(run, "dir")?)? {
         let inputs = samples(&program.with_file_name(format!("{name}{INPUTS}")))?;
         let file = program.display().to_string();
         let named = |problem: Diagnostic| problem.name_file(&file);
@@ -80,26 +81,22 @@ fn measure_one(
 }
 
 /// Names and files of the programs of a folder that have samples, in the order of their names.
-fn programs(folder: &str) -> Result<Vec<(String, PathBuf)>> {
-    if folder.is_empty() {
-        return Err(Diagnostic::usage("Q1150", "option dir is empty, expected a folder")
-            .help("give the folder with the programs, as in --dir DIR"));
-    }
+fn programs(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let unreadable = |problem: std::io::Error| {
-        Diagnostic::system("Q1151", "read the folder", &problem).in_file(folder)
+        Diagnostic::system("Q1151", "read the folder", &problem).in_file(folder.to_string_lossy())
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
         let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(INPUTS)) else { continue };
-        let file = |ending: &&str| Path::new(folder).join(format!("{stem}{ending}"));
+        let file = |ending: &&str| folder.join(format!("{stem}{ending}"));
         if let Some(path) = PROGRAMS.iter().map(file).find(|path| path.is_file()) {
             found.push((stem.to_owned(), path));
         }
     }
     if found.is_empty() {
         let message = format!("the folder has no program X.json or X.bin with samples X{INPUTS}");
-        return Err(Diagnostic::invalid("Q1151", message).in_file(folder));
+        return Err(Diagnostic::invalid("Q1151", message).in_file(folder.to_string_lossy()));
     }
     found.sort();
     Ok(found)
