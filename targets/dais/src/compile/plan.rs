@@ -17,7 +17,7 @@ mod build;
 mod line;
 
 use super::expr::Expr;
-use super::steps::{Limits, Quantised, Steps};
+use super::steps::{Limits, Mode, Quantised, Steps};
 use super::sums::signed_digits;
 use crate::arch::DaisArch;
 use crate::isa::Dialect;
@@ -84,10 +84,10 @@ struct Table {
 }
 
 impl Question {
-    fn steps(&self, rounding: Rounding) -> std::result::Result<Steps, String> {
+    fn steps(&self, rounding: impl Into<Mode>) -> std::result::Result<Steps, String> {
         let quantised = Quantised {
             scale: self.scale.clone(),
-            rounding,
+            rounding: rounding.into(),
             exponent: self.operand.exponent(),
             operand: &self.operand,
         };
@@ -109,7 +109,7 @@ impl Question {
             && best.as_ref().is_none_or(|(_, method)| !method.is_line())
         {
             let up = line(&self.steps(Rounding::HalfCeil)?, width);
-            let down = line(&self.ties_down()?, width);
+            let down = line(&self.steps(Mode::TiesDown)?, width);
             if let (Some(up), Some(down)) = (up, down) {
                 // The lines share their multiple.
                 let cost = line_cost(&up, &steps) + f64::from(6 * bits_of(&steps));
@@ -126,27 +126,6 @@ impl Question {
             )
         };
         best.map(|(_, method)| Plan { method, low, high }).ok_or_else(none)
-    }
-
-    /// Ties rounded down: the mirror image of ties rounded up.
-    fn ties_down(&self) -> std::result::Result<Steps, String> {
-        let negative = Expr::Unary(
-            quincunx_graph::Unary::Neg,
-            super::expr::Format::Single,
-            Rc::clone(&self.function),
-        );
-        let function = match &*self.function {
-            Expr::Line { unit, offset } => Expr::Line { unit: -unit, offset: -offset },
-            _ => negative,
-        };
-        let mirrored = Question {
-            function: Rc::new(function),
-            limits: Limits { low: -self.limits.high, high: -self.limits.low },
-            ..self.clone()
-        };
-        let mut steps = mirrored.steps(Rounding::HalfCeil)?;
-        steps.runs.iter_mut().for_each(|run| run.1 = -run.1);
-        Ok(steps)
     }
 }
 
@@ -280,6 +259,7 @@ fn tree_cost(steps: &Steps) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::expr::Format;
     use super::*;
     use quincunx_num::Dyadic;
 
@@ -350,6 +330,35 @@ mod tests {
             assert_eq!((at(from - 1), at(from)), (result - 1, result));
         }
         assert!(line.drop <= 40, "{line:?}");
+    }
+
+    fn magnitude(unit: (i64, i64), offset: (i64, i64)) -> Question {
+        let mut question = question(unit, offset, Rounding::HalfEven);
+        let negative = Ratio::from(-1);
+        question.function = Rc::new(Expr::Leaky(negative, Format::Single, question.function));
+        question.limits = Limits { low: 0, high: 15 };
+        question
+    }
+
+    /// Ties down against rounded fractions.
+    #[test]
+    fn ties_go_down() {
+        let question = magnitude((1, 6), (1, 2));
+        let steps = question.steps(Mode::TiesDown).unwrap();
+        for x in -700..=900 {
+            let value = question.function.at(&Ratio::from(Int::from(x))).unwrap().value;
+            let up = i128::try_from(&quincunx_num::round_ratio(&-value, Rounding::HalfCeil));
+            assert_eq!(steps.at(x), (-up.unwrap()).clamp(0, 15), "{x}");
+        }
+    }
+
+    /// More numbers than are rounded one by one.
+    #[test]
+    fn magnitudes_of_long_numbers_have_plans() {
+        let long = Interval::new(Int::from(-9_000_000), Int::from(9_000_000), 0);
+        let question = Question { operand: long, ..magnitude((3, 1_000_000), (1, 5)) };
+        let plan = question.plan(&DaisArch::preset("d1").unwrap()).unwrap();
+        assert_eq!((plan.low, plan.high), (0, 15), "{plan:?}");
     }
 
     /// Modes without ties, and ties to one side, lie on a line; ties to even do not.

@@ -88,12 +88,36 @@ impl Steps {
     }
 }
 
+/// How results are rounded.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    /// As a quantiser does.
+    Of(Rounding),
+    /// To the nearest, ties down.
+    TiesDown,
+}
+
+impl From<Rounding> for Mode {
+    fn from(rounding: Rounding) -> Mode {
+        Mode::Of(rounding)
+    }
+}
+
+impl Mode {
+    fn round(self, value: &Ratio) -> Int {
+        match self {
+            Mode::Of(rounding) => round_ratio(value, rounding),
+            Mode::TiesDown => -round_ratio(&-value, Rounding::HalfCeil),
+        }
+    }
+}
+
 /// A quantised function.
 pub(super) struct Quantised<'a> {
     /// Real numbers of one step.
     pub(super) scale: Ratio,
     /// How results are rounded.
-    pub(super) rounding: Rounding,
+    pub(super) rounding: Mode,
     /// `2^exponent` is one in units of the operand.
     pub(super) exponent: i32,
     /// For the values of this operand.
@@ -223,7 +247,7 @@ impl Quantised<'_> {
     }
 
     fn round(&self, value: &Ratio) -> Result<i128, Reason> {
-        let code = round_ratio(&(value / &self.scale), self.rounding);
+        let code = self.rounding.round(&(value / &self.scale));
         let code = i128::try_from(&code).ok().filter(|code| code.unsigned_abs() < 1 << 100);
         code.ok_or_else(too_wide)
     }
@@ -327,32 +351,33 @@ impl Quantised<'_> {
 }
 
 /// The first `x` for which `(a x + b) / c` rounds to `result` or more; `a` and `c` are positive.
-fn first_reaching(a: &Int, b: &Int, c: &Int, result: i128, rounding: Rounding) -> Int {
+fn first_reaching(a: &Int, b: &Int, c: &Int, result: i128, rounding: Mode) -> Int {
     let whole = Int::from(result);
     // Twice the number at which results begin, and whether they begin at or above it.
     let half = Int::from(2) * &whole - Int::ONE;
     let (at, above) = (Int::from(2) * &whole, Int::from(2) * &whole - Int::from(2));
     let (twice, inclusive) = match rounding {
-        Rounding::Floor => (at, true),
-        Rounding::Ceil => (above, false),
-        Rounding::Down => {
+        Mode::TiesDown => (half, false),
+        Mode::Of(Rounding::Floor) => (at, true),
+        Mode::Of(Rounding::Ceil) => (above, false),
+        Mode::Of(Rounding::Down) => {
             if result >= 1 {
                 (at, true)
             } else {
                 (above, false)
             }
         }
-        Rounding::Up => {
+        Mode::Of(Rounding::Up) => {
             if result >= 1 {
                 (above, false)
             } else {
                 (at, true)
             }
         }
-        Rounding::HalfCeil => (half, true),
-        Rounding::HalfEven => (half, result % 2 == 0),
-        Rounding::HalfUp => (half, result >= 1),
-        Rounding::HalfDown => (half, result <= 0),
+        Mode::Of(Rounding::HalfCeil) => (half, true),
+        Mode::Of(Rounding::HalfEven) => (half, result % 2 == 0),
+        Mode::Of(Rounding::HalfUp) => (half, result >= 1),
+        Mode::Of(Rounding::HalfDown) => (half, result <= 0),
     };
     // 2 (a x + b) >= twice c, or above it.
     let needed = twice * c - Int::from(2) * b;
