@@ -26,8 +26,9 @@ pub(super) fn decompose(
     }
     let supports: Vec<Vec<u64>> = forms.iter().map(|form| support(form)).collect();
     let direct = |form: &Vec<i64>| {
-        let (terms, weight) = measure(form.iter().copied(), levels);
-        Link { terms, level: level(weight), depth: 1, from: None }
+        let terms = terms_in(form.iter().copied());
+        let level = level(weight(form.iter().copied(), levels));
+        Link { terms, level, depth: 1, from: None }
     };
     let mut links: Vec<Link> = forms.iter().map(direct).collect();
     let digits: Vec<u32> = links.iter().map(|link| link.terms).collect();
@@ -50,12 +51,15 @@ pub(super) fn decompose(
                 continue;
             }
             for negate in [false, true] {
-                let rest = difference(&forms[column], &forms[next], negate);
-                let (terms, weight) = measure(rest, levels);
+                let rest = || difference(&forms[column], &forms[next], negate);
+                let terms = terms_in(rest());
+                if terms + 1 >= links[column].terms {
+                    continue;
+                }
                 // Without a limit levels may be any number, and do not matter.
                 let own = 1_u64.checked_shl(link.level.into()).unwrap_or(u64::MAX);
-                let level = level(weight.saturating_add(own));
-                if terms + 1 < links[column].terms && limit.is_none_or(|limit| level <= limit) {
+                let level = level(weight(rest(), levels).saturating_add(own));
+                if limit.is_none_or(|limit| level <= limit) {
                     let from = Some((next, negate));
                     links[column] = Link { terms: terms + 1, level, depth: link.depth + 1, from };
                 }
@@ -90,12 +94,14 @@ fn differing(a: &[u64], b: &[u64]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
 }
 
-/// Number of digits of a form, and the sum of `2^level` over them.
-fn measure(form: impl Iterator<Item = i64>, levels: &[u8]) -> (u32, u64) {
-    form.zip(levels).fold((0, 0), |(terms, weight), (factor, &level)| {
-        let count = digits::count(factor);
-        (terms + count, weight + (u64::from(count) << level))
-    })
+/// Number of digits of a form.
+fn terms_in(form: impl Iterator<Item = i64>) -> u32 {
+    form.map(digits::count).sum()
+}
+
+/// The sum of `2^level` over the digits of a form.
+fn weight(form: impl Iterator<Item = i64>, levels: &[u8]) -> u64 {
+    form.zip(levels).map(|(factor, &level)| u64::from(digits::count(factor)) << level).sum()
 }
 
 fn difference<'a>(to: &'a [i64], from: &'a [i64], negate: bool) -> impl Iterator<Item = i64> + 'a {

@@ -21,9 +21,11 @@ pub(super) fn canonical(value: i64) -> impl Iterator<Item = (u32, bool)> {
 
 /// Number of non-zero digits of the canonical form.
 pub(in crate::compile) fn count(value: i64) -> u32 {
-    // Bits in which v and 3v differ are where the digits are, one place up.
-    let value = i128::from(value);
-    (value ^ (3 * value)).count_ones()
+    // Bits in which v and 3v differ are where the digits are, one place up. The negative number has as
+    // many, and without the lowest bit, which is that of both, 3v does not overflow.
+    let value = value.unsigned_abs();
+    let half = value >> 1;
+    ((value + half) ^ half).count_ones()
 }
 
 #[cfg(test)]
@@ -32,7 +34,7 @@ mod tests {
 
     #[test]
     fn canonical_digits_add_up_and_are_counted() {
-        for value in (-5000..5000).chain([i64::MAX >> 8, -(i64::MAX >> 8), (1 << 47) - 1]) {
+        for value in (-5000..5000).chain([i64::MAX >> 8, -(i64::MAX >> 8), i64::MAX, i64::MIN]) {
             let digits: Vec<(u32, bool)> = canonical(value).collect();
             let sum: i128 =
                 digits.iter().map(|&(power, neg)| if neg { -1 << power } else { 1 << power }).sum();
