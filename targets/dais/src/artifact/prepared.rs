@@ -71,7 +71,10 @@ impl Prepared {
         for image in images {
             inputs.extend(numbers(&self.interface, image)?);
         }
-        let results = self.plain.run(images.len(), &inputs)?;
+        let before = self.plain.worker.registers.clone();
+        let results = self.plain.run(images.len(), &inputs).inspect_err(|_| {
+            self.plain.worker.registers = before;
+        })?;
         let width = self.plain.fast.outputs();
         (0..images.len()).map(|image| self.outputs(&results[image * width..][..width])).collect()
     }
@@ -141,7 +144,9 @@ impl Machine for Prepared {
                 none.insert(loaded.ok_or_else(|| Diagnostic::bug("the taps were prepared before"))?)
             }
         };
+        traced.worker.registers.clone_from(&self.plain.worker.registers);
         let results = traced.run(1, &numbers)?;
+        self.plain.worker.registers.clone_from(&traced.worker.registers);
         let (outputs, mut read) = results.split_at(count);
         let mut values = Tensors::new();
         for (layer, places) in self.interface.layers.iter().zip(&self.taps) {
