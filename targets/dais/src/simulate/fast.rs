@@ -249,7 +249,8 @@ impl Fast {
 
     /// Runs a block; false when a lookup finds no entry.
     fn block(&self, worker: &mut Worker, count: usize, inputs: &[f64], out: &mut [f64]) -> bool {
-        let samples = count.next_multiple_of(LINE);
+        let in_lines = count.next_multiple_of(LINE);
+        let samples = if self.start.is_empty() { in_lines } else { count };
         let Worker { state, numbers, results, .. } = worker;
         if samples == count {
             let rows = Rows { numbers: inputs, columns: self.columns, samples };
