@@ -284,8 +284,44 @@ def staged_machine():
     return fsm, {"left": inputs[:, :1], "right": inputs[:, 1:]}, np.array(outputs)
 
 
+def controlled_machine():
+    """A sum that is reset, another that waits, and the input or what it was before."""
+    from alkaid.stateful import FSM, Conn, Signal
+
+    wide, bit = (1, 5, 2), (0, 1, 0)
+    total = lambda v: quantize(v[:1] + v[1:], *wide)
+    logic = {"a": comb([USUAL, wide], total), "b": comb([USUAL, wide], total)}
+    (a, new), (b, later) = (ends(name, program) for name, program in logic.items())
+    x, go, clear = (Signal(name, True, (kind,), reg=False)
+                    for name, kind in (("x", USUAL), ("go", bit), ("clear", bit)))
+    cleared = Signal("cleared", False, (wide,), rst_if=clear, rst_to=(-1.75,), reg=True)
+    waiting = Signal("waiting", False, (wide,), rst_to=(3.5,), rst_if=clear, reg=True)
+    held = Signal("held", False, (USUAL,), rst_to=(0.25,), reg=True)
+    which, old = (Signal(name, False, (USUAL,), reg=False) for name in ("which", "old"))
+    u, v, w = (Signal(name, True, (kind,), reg=True) for name, kind in (("w", wide), ("v", wide), ("u", USUAL)))
+    fsm = FSM(logic, (
+        Conn(x, a[0:1]), Conn(cleared, a[1:2]), Conn(new, cleared), Conn(x, b[0:1]), Conn(waiting, b[1:2]),
+        Conn(later, waiting, enable_if=go), Conn(held, old),
+        Conn(x, which, enable_if=go, alt_src=old), Conn(x, held),
+        Conn(cleared, u), Conn(waiting, v), Conn(which, w), Conn(clear, Signal("seen", False, (bit,), reg=True)),
+    ))
+    bits = np.random.default_rng(3).integers(0, 2, (SAMPLES, 2)).astype(float)
+    inputs, outputs = np.hstack([samples([USUAL]), bits]), []
+    cleared, waiting, held = np.array([-1.75]), np.array([3.5]), np.array([0.25])
+    for x, go, clear in (np.split(row, 3) for row in inputs):
+        outputs.append(np.concatenate([cleared, waiting, x if go else held]))
+        cleared = np.array([-1.75]) if clear else total(np.concatenate([x, cleared]))
+        new = total(np.concatenate([x, waiting])) if go else waiting
+        waiting, held = np.array([3.5]) if clear else new, x
+    return fsm, {"x": inputs[:, :1], "go": inputs[:, 1:2], "clear": inputs[:, 2:]}, np.array(outputs)
+
+
+# Machines of more than one program, or with more than registers.
+SPECIAL = {"staged": staged_machine, "controlled": controlled_machine}
+
+
 def write_machine(folder, name):
-    fsm, inputs, outputs = staged_machine() if name == "staged" else machine(name)
+    fsm, inputs, outputs = SPECIAL[name]() if name in SPECIAL else machine(name)
     np.save(folder / f"{name}_in.npy", np.hstack(list(inputs.values())))
     np.save(folder / f"{name}_out.npy", outputs)
     fsm.save(folder / f"{name}.machine.json")
@@ -303,7 +339,7 @@ def operands(op):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    wanted = sys.argv[2:] or [*OPERATIONS, *MACHINES, "staged"]
+    wanted = sys.argv[2:] or [*OPERATIONS, *MACHINES, *SPECIAL]
     failed = False
     for tool in (da4ml, alkaid):
         names = [name for name in OPERATIONS if name in wanted]
@@ -313,7 +349,7 @@ def main():
                 print(f"{name}.{tool.__name__}: {problem}")
         print(f"{tool.__name__}={len(names)}")
     (folder / "machines").mkdir(exist_ok=True)
-    names = [name for name in (*MACHINES, "staged") if name in wanted]
+    names = [name for name in (*MACHINES, *SPECIAL) if name in wanted]
     for name in names:
         for problem in write_machine(folder / "machines", name):
             failed = True

@@ -6,6 +6,7 @@
 //! says how long it takes and not what it computes; a pipeline in memory has one at every boundary.
 //! Everything else becomes one program with registers.
 
+mod choices;
 mod machine;
 
 use super::json::{Json, python_float};
@@ -26,16 +27,18 @@ pub(super) struct Fsm {
 }
 
 /// A connection of two signals.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Connection {
     from: Signal,
     to: Signal,
-    /// It depends on another signal.
-    is_conditional: bool,
+    /// It passes numbers on only while this one is 1.
+    enable: Option<Signal>,
+    /// What it passes on else.
+    other: Option<Signal>,
 }
 
 /// A signal, or a part of one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Signal {
     name: String,
     is_port: bool,
@@ -43,6 +46,8 @@ struct Signal {
     types: Vec<Kif>,
     /// What a register starts with, where the file says it.
     start: Option<Vec<f64>>,
+    /// While this one is 1, a register takes what it starts with.
+    reset: Option<Box<Signal>>,
     /// The first step in which it holds what it should.
     first: i128,
     /// Which of its numbers are meant.
@@ -79,25 +84,28 @@ fn connection(json: &mut Json<'_>) -> Result<Connection> {
         match key {
             "src" => connection.from = signal(json)?,
             "dst" => connection.to = signal(json)?,
-            _ => connection.is_conditional |= !skip_null(json)?,
+            "enable_if" => connection.enable = optional(json)?,
+            "alt_src" => connection.other = optional(json)?,
+            _ => json.skip()?,
         }
         Ok(())
     })?;
     Ok(connection)
 }
 
-/// Passes over a value; true if it is `null`.
-fn skip_null(json: &mut Json<'_>) -> Result<bool> {
-    let is_null = json.null();
-    if !is_null {
-        json.skip()?;
-    }
-    Ok(is_null)
+/// `null`, or a signal.
+fn optional(json: &mut Json<'_>) -> Result<Option<Signal>> {
+    if json.null() { Ok(None) } else { signal(json).map(Some) }
 }
 
 /// `[name,exposed,[[sign,integer,fraction],…],reset by,reset to,register,schedule,mode,attributes,
 /// view,bias]`. What a register is reset to is also what it starts with.
 fn signal(json: &mut Json<'_>) -> Result<Signal> {
+    signal_in(json, true)
+}
+
+/// A signal whose reset may be read; that of a reset is not, so that files cannot nest them deeply.
+fn signal_in(json: &mut Json<'_>, may_reset: bool) -> Result<Signal> {
     let mut signal = Signal::default();
     json.expect(b'[')?;
     signal.name = json.string()?;
@@ -114,8 +122,13 @@ fn signal(json: &mut Json<'_>) -> Result<Signal> {
         json.expect(b']')
     })?;
     json.expect(b',')?;
-    if !skip_null(json)? {
-        signal.extra = Some("a reset");
+    if !json.null() {
+        if may_reset {
+            signal.reset = Some(Box::new(signal_in(json, false)?));
+        } else {
+            json.skip()?;
+            signal.extra = Some("a reset that is reset");
+        }
     }
     json.expect(b',')?;
     signal.start = floats(json)?;
@@ -136,7 +149,8 @@ fn signal(json: &mut Json<'_>) -> Result<Signal> {
         None => signal.extra = Some("a part that is not there"),
     }
     json.expect(b',')?;
-    if !skip_null(json)? {
+    if !json.null() {
+        json.skip()?;
         signal.extra = Some("an index");
     }
     json.expect(b']')?;
@@ -197,6 +211,7 @@ impl Fsm {
         for connection in &self.connections {
             self.check(connection)?;
         }
+        self.resolve_choices()?;
         let Some(names) = self.line() else {
             let (program, warnings) = machine::program(&self)?;
             return Ok((vec![program], warnings));
@@ -239,13 +254,12 @@ impl Fsm {
 
     /// Error: `Q1068` where a connection does more than to pass on numbers in every step.
     fn check(&self, connection: &Connection) -> Result<()> {
-        let Connection { from, to, is_conditional } = connection;
+        let Connection { from, to, .. } = connection;
         let refuse = |what| {
             let (from, to) = (shown(&from.name), shown(&to.name));
             Err(unfit(&format!("the connection of \"{from}\" to \"{to}\" has {what}")))
         };
-        let condition = is_conditional.then_some("a condition");
-        if let Some(what) = from.extra.or(to.extra).or(condition) {
+        if let Some(what) = from.extra.or(to.extra) {
             return refuse(what);
         }
         if from.part.len() != to.part.len() {

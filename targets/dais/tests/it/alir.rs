@@ -234,9 +234,10 @@ fn q1068_what_cannot_be_read() {
     };
     // Feedback, a reset, a condition, a choice, gaps, a part, an index.
     refused("\"model_out\",true", "\"stage1_inp\",false");
-    refused("[false,2,1]],null,null,true", "[false,2,1]],\"clear\",[0,0],true");
-    refused("\"enable_if\":null", "\"enable_if\":[\"en\",true]");
-    refused("\"alt_src\":null", "\"alt_src\":[\"en\",true]");
+    let bit = "[\"en\",true,[[false,1,0]],null,null,false,null,\"r\",null,[0,1],null]";
+    refused("[false,2,1]],null,null,true", &format!("[false,2,1]],{bit},null,true"));
+    refused("\"enable_if\":null", &format!("\"enable_if\":{bit}"));
+    refused("\"alt_src\":null", &format!("\"alt_src\":{bit}"));
     refused("[[3],1]", "[[3,4],2]");
     refused("[0,1],null]", "[0,2],null]");
     refused("[0,3],null]", "[0,3],[\"i\",3]]");

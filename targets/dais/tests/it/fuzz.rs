@@ -120,9 +120,10 @@ fn damaged_text(text: &str, random: &mut Random) -> String {
 }
 
 /// Programs with registers that alkaid saved.
-const MACHINES: [&str; 2] = [
+const MACHINES: [&str; 3] = [
     include_str!("../../../../examples/dais/filter.json"),
     include_str!("../../../../examples/dais/staged.json"),
+    include_str!("../../../../examples/dais/controlled.json"),
 ];
 
 /// The text with some of its words in other places.

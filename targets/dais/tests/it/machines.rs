@@ -245,10 +245,24 @@ fn q1068_machines_that_cannot_be_read() {
         assert!(problems[0].place().is_some() && problems[0].help_text().is_some());
     };
     let register = "\"s\",false,[[true,5,0]],null,null,true";
-    let reset = "\"s\",false,[[true,5,0]],[\"clear\",true],[0.0],true";
-    refused(&[(register, reset)], "has a reset");
-    refused(&[("\"enable_if\":null", "\"enable_if\":[\"en\",true]")], "has a condition");
-    refused(&[("\"alt_src\":null", "\"alt_src\":[\"en\",true]")], "has a condition");
+    let signal = |types: &str, reset: &str| {
+        format!("[\"c\",true,[{types}],{reset},null,false,null,\"r\",null,[0,1],null]")
+    };
+    let bit = signal("[false,1,0]", "null");
+    let reset = |by: &str, to: &str| format!("\"s\",false,[[true,5,0]],{by},{to},true");
+    refused(&[(register, &reset(&bit, "null"))], "\"s\" has no values to be reset to");
+    refused(&[(register, &reset(&bit, "[]"))], "\"s\" has no values to be reset to");
+    let wide = signal("[true,5,0]", "null");
+    refused(&[(register, &reset(&wide, "[0.0]"))], "the condition \"c\" is not one bit");
+    let twice = signal("[false,1,0]", &bit);
+    refused(&[(register, &reset(&twice, "[0.0]"))], "the condition \"c\" is not one bit");
+    let enable = ("\"enable_if\":null", &*format!("\"enable_if\":{bit}"));
+    refused(&[enable], "nothing else is written to the wire \"INTERNAL_acc_inp\"");
+    let other = ("\"alt_src\":null", &*format!("\"alt_src\":{wide}"));
+    refused(&[other], "nothing decides what is written to \"INTERNAL_acc_inp\"");
+    let two = signal("[true,5,0],[true,5,0]", "null").replace("[0,1]", "[0,2]");
+    let others = ("\"alt_src\":null", &*format!("\"alt_src\":{two}"));
+    refused(&[enable, others], "\"c\" has another type than \"INTERNAL_acc_inp\"");
     refused(&[("[1,2],null]", "[1,2],[\"i\",3]]")], "has an index");
     refused(&[("[1,2],null]", "[1,3],null]")], "has a part that is not there");
     refused(&[("[1,2],null]", "[0,2],null]")], "has parts of different lengths");

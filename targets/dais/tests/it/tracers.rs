@@ -29,8 +29,17 @@ const FORMS: [&str; 4] =
     ["da4ml.json", "da4ml.pipeline.json", "alkaid.json", "alkaid.pipeline.json"];
 
 /// Programs with registers.
-const MACHINES: [&str; 8] =
-    ["accumulator", "moving_sum", "counter", "iir", "oscillator", "chirp", "differences", "staged"];
+const MACHINES: [&str; 9] = [
+    "accumulator",
+    "moving_sum",
+    "counter",
+    "iir",
+    "oscillator",
+    "chirp",
+    "differences",
+    "staged",
+    "controlled",
+];
 
 /// One file with samples and what NumPy computes from them.
 struct Traced {

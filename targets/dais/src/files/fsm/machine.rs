@@ -53,12 +53,12 @@ pub(super) fn program(fsm: &Fsm) -> Result<(Program, Vec<Diagnostic>)> {
     let is_state = |s: &&&Signal| s.is_register && read.contains(&*s.name);
     let registers: Vec<&Signal> = inner.iter().filter(is_state).copied().collect();
     let outputs: Vec<&Signal> = inner.into_iter().filter(|signal| signal.is_port).collect();
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(unset(&registers));
     for signal in ports.iter().chain(&registers) {
         machine.input(signal);
     }
     for signal in &registers {
-        machine.start(signal, &mut warnings)?;
+        machine.start(signal)?;
     }
     warnings.extend(late(&ports, &outputs)?);
     machine.place_all()?;
@@ -106,6 +106,18 @@ fn sources(fsm: &Fsm) -> Result<BTreeMap<Element<'_>, Element<'_>>> {
     Ok(sources)
 }
 
+/// `Q1069` when the file does not say what registers start with.
+fn unset(registers: &[&Signal]) -> Option<Diagnostic> {
+    let mut unset = registers.iter().filter(|signal| signal.start.is_none());
+    let (first, others) = (unset.next()?, unset.count());
+    let name = shown(&first.name);
+    let message = match others {
+        0 => format!("the register \"{name}\" has no start value, 0 is taken"),
+        _ => format!("the register \"{name}\" and {others} more have no start value, 0 is taken"),
+    };
+    Some(Diagnostic::warning("Q1069", message).help("give it one with rst_to"))
+}
+
 /// `Q1060` when results come later than in the step of their sample.
 fn late(ports: &[&Signal], outputs: &[&Signal]) -> Result<Option<Diagnostic>> {
     if let Some(port) = ports.iter().find(|port| port.first != 0) {
@@ -133,19 +145,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The start values of a register; `Q1069` if the file does not say them.
-    fn start(&mut self, signal: &Signal, warnings: &mut Vec<Diagnostic>) -> Result<()> {
-        let name = shown(&signal.name);
+    /// The start values of a register; 0 where the file does not say them.
+    fn start(&mut self, signal: &Signal) -> Result<()> {
         let zeros = vec![0.0; signal.types.len()];
         let values = signal.start.as_ref().unwrap_or(&zeros);
-        if signal.start.is_none() {
-            let message = format!("the register \"{name}\" has no start value, 0 is taken");
-            warnings.push(Diagnostic::warning("Q1069", message).help("give it one with rst_to"));
-        }
         let found = values.iter().zip(&signal.types).map(|(&value, &kif)| start(value, kif));
         match found.collect::<Option<Vec<f64>>>() {
             Some(found) if values.len() == zeros.len() => self.program.state.extend(found),
-            _ => return Err(unfit(&format!("the register \"{name}\" has other start values"))),
+            _ => {
+                let name = shown(&signal.name);
+                return Err(unfit(&format!("the register \"{name}\" has other start values")));
+            }
         }
         Ok(())
     }
