@@ -56,9 +56,8 @@ impl Fsm {
         to: &Signal,
     ) -> Result<Signal> {
         let types = &to.types[to.part.clone()];
-        let name = (self.logic.len()..).map(|number| format!("choice {number}"));
-        let name = name.into_iter().find(|name| !self.logic.contains_key(name));
-        let name = name.unwrap_or_default();
+        let mut names = (self.logic.len()..).map(|number| format!("choice {number}"));
+        let name = names.find(|name| !self.logic.contains_key(name)).expect("one is free");
         if self.logic.len() >= MAX_PROGRAMS {
             return Err(unfit(&format!("it has more than {MAX_PROGRAMS} programs and choices")));
         }
