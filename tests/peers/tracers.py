@@ -1,11 +1,12 @@
-"""Writes programs that the tracers of da4ml 0.6.0 and alkaid 0.8.2 make, plain and pipelined.
+"""Writes programs that the tracers of da4ml 0.6.0 and alkaid 0.8.2 make: plain, pipelined, and with registers.
 
     python tests/peers/tracers.py DIR [NAME ...]
 
 Both tools trace every operation below. X.TOOL.json is the program, X.TOOL.pipeline.json what `to_pipeline`
 makes of it; X_in.npy and X_out.npy are samples and what NumPy computes from them, which knows
-nothing of either tool. Prints how many programs of each tool there are, and a line for each on which the
-tool's own interpreter disagrees with NumPy; exit 1 if there is one.
+nothing of either tool. machines/X.machine.json are alkaid's programs with registers, whose
+samples are steps one after the other. Prints how many programs of each tool and machines there are, and a line for each
+on which the tool's own interpreter disagrees with NumPy; exit 1 if there is one.
 """
 
 import pathlib
@@ -117,12 +118,51 @@ OPERATIONS = {
 }
 
 
-def samples(kind):
-    """Numbers of a type, its lowest and highest among them."""
-    k, i, f = kind
+def iir(v):
+    """A filter of second order, whose registers are quantised."""
+    x, near, far = v[:1], v[1:2], v[2:]
+    y = quantize(x * 0.25 + near * 1.25 - far * 0.5, 1, 4, 6, "SAT", "RND")
+    return np.concatenate([y, y, near])
+
+
+def oscillator(v):
+    """Two registers, each of which moves the other; the input is a push."""
+    a = quantize(v[1:2] + v[2:] / 8, 1, 3, 5, "SAT")
+    b = quantize(v[2:] - a / 8 + v[:1] / 4, 1, 3, 5, "SAT")
+    return np.concatenate([a, b, a, b])
+
+
+def chirp(v):
+    """The sine of a phase, which grows by a step, which grows by the input."""
+    step = quantize(v[1:2] + v[:1], 1, 2, 2)
+    phase = quantize(v[2:] + step, 0, 3, 2)
+    return np.concatenate([quantize(np.sin(v[2:]), 1, 1, 5), step, phase])
+
+
+# Programs with registers: the types of what goes in, types and start values of the registers, how many
+# numbers come out, and these and what the registers hold next, of what goes in and what they hold.
+MACHINES = {
+    "accumulator": ([USUAL], [(1, 5, 2)], [2.5], 1,
+                    lambda v: quantize(np.concatenate([np.sum(v, keepdims=True)] * 2), 1, 5, 2)),
+    "moving_sum": ([USUAL], [USUAL] * 3, [1.0, -2.0, 0.25], 1,
+                   lambda v: np.concatenate([np.sum(v, keepdims=True), v[:3]])),
+    "counter": ([POSITIVE], [POSITIVE], [5.0], 1,
+                lambda v: np.concatenate([v[1:], quantize(v[:1] + v[1:], 0, 4, 0)])),
+    "iir": ([USUAL], [(1, 4, 6)] * 2, [0.0, 0.5], 1, iir),
+    "oscillator": ([SHORT], [(1, 3, 5)] * 2, [4.0, -0.25], 2, oscillator),
+    "chirp": ([SHORT], [(1, 2, 2), (0, 3, 2)], [0.25, 1.5], 1, chirp),
+    "differences": ([USUAL, SHORT], [USUAL, SHORT], [7.75, -1.5], 2,
+                    lambda v: np.concatenate([v[2:] - v[:2], v[:2]])),
+}
+
+
+def samples(kinds):
+    """Numbers of some types, their lowest and highest among them."""
+    k, i, f = (np.array(bits) for bits in zip(*kinds))
     low, high = -k * 2 ** (i + f), 2 ** (i + f) - 1
-    numbers = np.random.default_rng(1).integers(low, high, (SAMPLES, 4), endpoint=True)
-    numbers[0], numbers[1], numbers[2] = low, high, [0, high, low, 0]
+    numbers = np.random.default_rng(1).integers(low, high, (SAMPLES, len(kinds)), endpoint=True)
+    numbers[0], numbers[1], numbers[2] = low, high, np.resize([0, 1, -1, 0], len(kinds))
+    numbers[2] = np.where(numbers[2] > 0, high, np.where(numbers[2] < 0, low, 0))
     return np.ascontiguousarray(numbers * 2.0**-f)
 
 
@@ -160,7 +200,7 @@ def differs(program, inputs, expected):
 
 def write(folder, name, tool):
     kind, operation = OPERATIONS[name]
-    inputs = samples(kind)
+    inputs = samples([kind] * 4)
     # Adding 0 makes 0 of -0, which fixed point does not have.
     outputs = np.ascontiguousarray([np.ravel(operation(row)) + 0.0 for row in inputs])
     np.save(folder / f"{name}_in.npy", inputs)
@@ -175,6 +215,121 @@ def write(folder, name, tool):
     return [problem for it in (program, pipeline) if (problem := differs(it, inputs, outputs))]
 
 
+def comb(kinds, operation):
+    """A program of alkaid with inputs of some types."""
+    from alkaid.trace import FVArrayInput, HWConfig, trace
+
+    inputs = FVArrayInput((len(kinds),), HWConfig(1, -1, -1))
+    return trace(inputs, operation(inputs.quantize(*(np.array(bits) for bits in zip(*kinds)))))
+
+
+def ends(name, program):
+    """The signals that a program reads and writes."""
+    from alkaid.stateful import Signal
+
+    kinds = program.inp_kifs, program.out_kifs
+    return [Signal(f"INTERNAL_{name}_{end}", False, tuple(zip(*(bits.tolist() for bits in kind))), reg=False)
+            for end, kind in zip(("inp", "outp"), kinds)]
+
+
+def machine(name):
+    """The program around its registers, and what NumPy computes."""
+    from alkaid.stateful import FSM, Conn, Signal
+
+    kinds, held, start, count, operation = MACHINES[name]
+    program = comb(kinds + held, operation)
+    inp, outp = ends("step", program)
+    size = len(kinds)
+    x = Signal("x", True, tuple(kinds), reg=False)
+    y = Signal("y", True, tuple(outp.precisions[:count]), reg=True)
+    state = Signal("state", False, tuple(held), rst_to=tuple(start), reg=True)
+    fsm = FSM({"step": program}, (
+        Conn(x, inp[0:size]), Conn(state, inp[size:size + len(held)]),
+        Conn(outp[0:count], y), Conn(outp[count:count + len(held)], state),
+    ))
+    inputs, outputs, now = samples(kinds), [], np.array(start)
+    for row in inputs:
+        row, now = np.split(operation(np.concatenate([row, now])), [count])
+        outputs.append(row + 0.0)
+    return fsm, {"x": inputs}, np.array(outputs)
+
+
+def staged_machine():
+    """Three programs with registers between them, one of which adds up, and two input ports."""
+    from alkaid.stateful import FSM, Conn, Signal
+
+    product, total, last = lambda v: v[:1] * v[1:], lambda v: quantize(v[:1] + v[1:], 1, 7, 3), lambda v: 3 - v
+    wide = (1, 7, 3)
+    logic = {"a": comb([USUAL, SHORT], product), "b": comb([wide, wide], total), "c": comb([wide], last)}
+    (a, to_b), (b, to_c), (c, result) = (ends(name, program) for name, program in logic.items())
+    left, right = Signal("left", True, (USUAL,), reg=False), Signal("right", True, (SHORT,), reg=False)
+    held = Signal("held", False, (USUAL, SHORT), rst_to=(1.0, 0.5), reg=True)
+    middle = Signal("middle", False, (wide,), rst_to=(-2.5,), reg=True)
+    grown = Signal("grown", False, (wide,), rst_to=(100.0,), reg=True)
+    wire = Signal("wire", False, (wide,), reg=False)
+    both = Signal("both", False, (USUAL, SHORT), reg=False)
+    y = Signal("y", True, tuple(result.precisions), reg=True)
+    before = Signal("before", True, (wide,), reg=True)
+    fsm = FSM(logic, (
+        Conn(left, both[0:1]), Conn(right, both[1:2]), Conn(both, held), Conn(held, a), Conn(to_b, middle),
+        Conn(middle, b[0:1]), Conn(grown, b[1:2]), Conn(to_c, grown), Conn(to_c, wire), Conn(wire, c),
+        Conn(result, y), Conn(grown, before),
+    ))
+    inputs, outputs = samples([USUAL, SHORT]), []
+    pair, middle, grown = np.array([1.0, 0.5]), np.array([-2.5]), np.array([100.0])
+    for row in inputs:
+        new = total(np.concatenate([middle, grown]))
+        outputs.append(np.concatenate([last(new), grown]))
+        pair, middle, grown = row, product(pair), new
+    return fsm, {"left": inputs[:, :1], "right": inputs[:, 1:]}, np.array(outputs)
+
+
+def controlled_machine():
+    """A sum that is reset, another that waits, and the input or what it was before."""
+    from alkaid.stateful import FSM, Conn, Signal
+
+    wide, bit = (1, 5, 2), (0, 1, 0)
+    total = lambda v: quantize(v[:1] + v[1:], *wide)
+    logic = {"a": comb([USUAL, wide], total), "b": comb([USUAL, wide], total)}
+    (a, new), (b, later) = (ends(name, program) for name, program in logic.items())
+    x, go, clear = (Signal(name, True, (kind,), reg=False)
+                    for name, kind in (("x", USUAL), ("go", bit), ("clear", bit)))
+    cleared = Signal("cleared", False, (wide,), rst_if=clear, rst_to=(-1.75,), reg=True)
+    waiting = Signal("waiting", False, (wide,), rst_to=(3.5,), rst_if=clear, reg=True)
+    held = Signal("held", False, (USUAL,), rst_to=(0.25,), reg=True)
+    which, old = (Signal(name, False, (USUAL,), reg=False) for name in ("which", "old"))
+    u, v, w = (Signal(name, True, (kind,), reg=True) for name, kind in (("w", wide), ("v", wide), ("u", USUAL)))
+    fsm = FSM(logic, (
+        Conn(x, a[0:1]), Conn(cleared, a[1:2]), Conn(new, cleared), Conn(x, b[0:1]), Conn(waiting, b[1:2]),
+        Conn(later, waiting, enable_if=go), Conn(held, old),
+        Conn(x, which, enable_if=go, alt_src=old), Conn(x, held),
+        Conn(cleared, u), Conn(waiting, v), Conn(which, w), Conn(clear, Signal("seen", False, (bit,), reg=True)),
+    ))
+    bits = np.random.default_rng(3).integers(0, 2, (SAMPLES, 2)).astype(float)
+    inputs, outputs = np.hstack([samples([USUAL]), bits]), []
+    cleared, waiting, held = np.array([-1.75]), np.array([3.5]), np.array([0.25])
+    for x, go, clear in (np.split(row, 3) for row in inputs):
+        outputs.append(np.concatenate([cleared, waiting, x if go else held]))
+        cleared = np.array([-1.75]) if clear else total(np.concatenate([x, cleared]))
+        new = total(np.concatenate([x, waiting])) if go else waiting
+        waiting, held = np.array([3.5]) if clear else new, x
+    return fsm, {"x": inputs[:, :1], "go": inputs[:, 1:2], "clear": inputs[:, 2:]}, np.array(outputs)
+
+
+# Machines of more than one program, or with more than registers.
+SPECIAL = {"staged": staged_machine, "controlled": controlled_machine}
+
+
+def write_machine(folder, name):
+    fsm, inputs, outputs = SPECIAL[name]() if name in SPECIAL else machine(name)
+    np.save(folder / f"{name}_in.npy", np.hstack(list(inputs.values())))
+    np.save(folder / f"{name}_out.npy", outputs)
+    fsm.save(folder / f"{name}.machine.json")
+    found = np.hstack([signal for _, signal in sorted(fsm.run(inputs).items(), reverse=True)])
+    wrong = np.argwhere(found != outputs)
+    return [f"sample {at[0]}, output {at[1]}: {found[tuple(at)]}, NumPy {outputs[tuple(at)]}" for at in wrong[:1]]
+
+
 def operands(op):
     """The slots that an operation of either tool reads, its condition aside."""
     if hasattr(op, "addr"):
@@ -184,14 +339,22 @@ def operands(op):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    names = sys.argv[2:] or OPERATIONS
+    wanted = sys.argv[2:] or [*OPERATIONS, *MACHINES, *SPECIAL]
     failed = False
     for tool in (da4ml, alkaid):
+        names = [name for name in OPERATIONS if name in wanted]
         for name in names:
             for problem in write(folder, name, tool):
                 failed = True
                 print(f"{name}.{tool.__name__}: {problem}")
         print(f"{tool.__name__}={len(names)}")
+    (folder / "machines").mkdir(exist_ok=True)
+    names = [name for name in (*MACHINES, *SPECIAL) if name in wanted]
+    for name in names:
+        for problem in write_machine(folder / "machines", name):
+            failed = True
+            print(f"{name}.machine: {problem}")
+    print(f"machines={len(names)}")
     return int(failed)
 
 

@@ -506,6 +506,11 @@ pub trait Program: Any + Send + Sync {
     fn time(&self) -> Result<Timeline>;
     /// Size figures.
     fn stats(&self) -> Stats;
+    /// True when an inference depends on those before it: all run in order on one machine, which
+    /// begins anew when it is loaded.
+    fn keeps_state(&self) -> bool {
+        false
+    }
     /// The views of the program.
     fn views(&self) -> &'static [View] {
         &[]

@@ -165,8 +165,8 @@ impl Artifact {
         let stages: Vec<Program> =
             self.pipeline.stages.iter().map(converted).collect::<Result<_>>()?;
         match &stages[..] {
-            [single] if dialect == Dialect::A4 => files::write_alir_json(single),
-            [single] => files::write_json(single),
+            [single] if dialect != Dialect::A4 => files::write_json(single),
+            [single] if single.state.is_empty() => files::write_alir_json(single),
             _ if dialect == Dialect::A4 => files::write_alir_pipeline_json(&Pipeline { stages }),
             _ => files::write_pipeline_json(&Pipeline { stages }),
         }
@@ -268,9 +268,9 @@ pub(crate) fn with_buffer(
         let message = "the buffer of a pipeline cannot be shown";
         return Err(Diagnostic::unsupported("Q1130", message).help("run its stages one by one"));
     };
-    let count = program.operations.len();
+    let (count, end) = (program.operations.len(), program.ends().1);
     let output = |slot| Output { source: Some(Slot::of(slot)), shift: 0, negate: false };
-    program.outputs.extend((0..count).map(output));
+    program.outputs.splice(end..end, (0..count).map(output));
     let (name, shape) = ("buffer".to_owned(), vec![count]);
     interface.outputs.push(Port { name, shape, grid: Grid::Real });
     Ok((pipeline, Some(interface)))
@@ -433,6 +433,10 @@ impl quincunx_contract::Program for Artifact {
             hertz: Some(1e9 / self.rtl.clock),
             figures,
         }
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.pipeline.has_state()
     }
 
     fn views(&self) -> &'static [View] {

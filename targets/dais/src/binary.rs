@@ -310,6 +310,7 @@ fn read_body(
     let warnings = problems.warnings()?;
     let program = Program {
         input_shifts,
+        state: Vec::new(),
         outputs,
         operations,
         tables,
@@ -409,6 +410,7 @@ pub(crate) fn not_in_dialect(inst: Inst, dialect: Dialect) -> Diagnostic {
 /// `Q1057` when the program has more than the dialect can count or express, `Q1005` for an
 /// instruction that the dialect does not have, `Q1010` to `Q1012` for a malformed interval.
 pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
+    no_registers(program, "machine code")?;
     if dialect == Dialect::A4 {
         return bytecode::write(program);
     }
@@ -434,6 +436,15 @@ pub fn write(program: &Program, dialect: Dialect) -> Result<Vec<u8>> {
         table.values.iter().for_each(|&value| push(&mut out, value));
     }
     Ok(out)
+}
+
+/// Error: `Q1057` for a program with registers, for which a form has no place.
+pub(crate) fn no_registers(program: &Program, form: &str) -> Result<()> {
+    if program.state.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{form} has no place for registers");
+    Err(Diagnostic::unsupported("Q1057", message).help("write JSON of alkaid or the text form"))
 }
 
 fn write_header(program: &Program, dialect: Dialect, out: &mut Vec<u8>) -> Result<()> {

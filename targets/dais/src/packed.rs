@@ -36,6 +36,7 @@ pub fn write(pipeline: &Pipeline) -> Vec<u8> {
         input_shifts: stage.input_shifts.clone(),
         outputs: stage.outputs.clone(),
         tables: stage.tables.clone(),
+        state: stage.state.clone(),
         ..*stage
     };
     let stages = pipeline.stages.iter().map(bare).collect();

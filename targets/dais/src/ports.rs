@@ -10,10 +10,10 @@ use quincunx_graph::execute::given;
 use quincunx_num::{Dyadic, Rounding, round_ratio};
 use quincunx_tensor::{Tensor, Tensors, element_count};
 
-/// Numbers of inputs of the first and outputs of the last stage.
+/// Numbers of inputs of the first and outputs of the last stage, registers aside.
 pub(crate) fn ends(pipeline: &Pipeline) -> (usize, usize) {
-    let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
-    let outputs = pipeline.stages.last().map_or(0, |stage| stage.outputs.len());
+    let inputs = pipeline.stages.first().map_or(0, |stage| stage.ends().0);
+    let outputs = pipeline.stages.last().map_or(0, |stage| stage.ends().1);
     (inputs, outputs)
 }
 

@@ -1,7 +1,7 @@
 //! The program in memory.
 //!
 //! A program is one block of combinational logic in SSA form: operation `i` fills slot `i` and
-//! reads slots below `i` only. Facts: `da4ml-doc`, `da4ml` (`docs/bibliography.md`).
+//! reads slots below `i` only. Registers around it are inputs and outputs of the block. Facts: `da4ml-doc`, `da4ml` (`docs/bibliography.md`).
 
 use crate::isa::Inst;
 pub use crate::isa::{InputIndex, Slot, TableIndex};
@@ -167,6 +167,9 @@ pub struct LookupTable {
 pub struct Program {
     /// Power of two applied to each input before it is quantised.
     pub input_shifts: Vec<i32>,
+    /// Start values of the registers, which hold something from one step to the next: the last inputs
+    /// are what they hold, the last outputs what they will hold, one for every value here.
+    pub state: Vec<f64>,
     /// Outputs.
     pub outputs: Vec<Output>,
     /// Operations; operation `i` fills slot `i`.
@@ -182,6 +185,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// Numbers of inputs and outputs that are not registers.
+    pub fn ends(&self) -> (usize, usize) {
+        let besides = |count: usize| count.saturating_sub(self.state.len());
+        (besides(self.input_shifts.len()), besides(self.outputs.len()))
+    }
+
     /// The types of the inputs: all bits that any operation takes of an input. Its numbers are those
     /// before the shift that the program declares.
     pub(crate) fn input_types(&self) -> Vec<Kif> {
@@ -192,7 +201,8 @@ impl Program {
             if own.width() == 0 {
                 continue;
             }
-            let shift = self.input_shifts[source.0 as usize];
+            // The program may be illegal.
+            let Some(&shift) = self.input_shifts.get(source.0 as usize) else { continue };
             let integer = own.integer.saturating_sub(shift);
             let own = Kif { integer, fraction: own.fraction.saturating_add(shift), ..own };
             let known = &mut kifs[source.0 as usize];
@@ -239,6 +249,13 @@ fn both(a: Kif, b: Kif) -> Kif {
 pub struct Pipeline {
     /// The stages, in order.
     pub stages: Vec<Program>,
+}
+
+impl Pipeline {
+    /// True when a stage has registers of its own.
+    pub fn has_state(&self) -> bool {
+        self.stages.iter().any(|stage| !stage.state.is_empty())
+    }
 }
 
 impl From<Program> for Pipeline {

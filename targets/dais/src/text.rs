@@ -18,8 +18,18 @@ const MAX_INPUTS: i128 = 1 << 20;
 /// Table entries on one line.
 const VALUES_PER_LINE: usize = 16;
 
-const DIRECTIVES: [&str; 9] =
-    [".dais", ".stage", ".inputs", ".input", ".carry", ".adder", ".firmware", ".table", ".values"];
+const DIRECTIVES: [&str; 10] = [
+    ".dais",
+    ".stage",
+    ".inputs",
+    ".input",
+    ".state",
+    ".carry",
+    ".adder",
+    ".firmware",
+    ".table",
+    ".values",
+];
 
 /// Cost model of a program that does not name one; the values of a fresh da4ml trace.
 const CARRY_SIZE: i32 = -1;
@@ -98,6 +108,10 @@ fn print_program(program: &Program, out: &mut String) {
     let _ = writeln!(out, ".inputs {}", program.input_shifts.len());
     for (index, shift) in program.input_shifts.iter().enumerate().filter(|(_, s)| **s != 0) {
         let _ = writeln!(out, ".input {index} << {shift}");
+    }
+    for chunk in program.state.chunks(VALUES_PER_LINE) {
+        let values: Vec<String> = chunk.iter().map(|&value| shortest(value)).collect();
+        let _ = writeln!(out, ".state {}", values.join(", "));
     }
     for (index, table) in program.tables.iter().enumerate() {
         print_table(index, table, out);
@@ -220,6 +234,10 @@ impl Parser {
             "carry" => set_word(&mut self.current.program.carry_size, cursor),
             "adder" => set_word(&mut self.current.program.adder_size, cursor),
             "firmware" => set_word(&mut self.current.program.firmware_version, cursor),
+            "state" => each(cursor, |cursor| {
+                self.current.program.state.push(float(cursor)?);
+                Ok(())
+            }),
             "table" => self.table(cursor),
             "values" => self.values(cursor, start),
             _ => {
@@ -285,16 +303,12 @@ impl Parser {
         let Some(table) = self.current.program.tables.last_mut() else {
             return Err(cursor.error("Q1082", "`.values` without a table before it", start));
         };
-        loop {
+        each(cursor, |cursor| {
             let mut value = 0;
             set_word(&mut value, cursor)?;
             table.values.push(value);
-            cursor.skip_blanks();
-            if !cursor.eat(",") {
-                return Ok(());
-            }
-            cursor.skip_blanks();
-        }
+            Ok(())
+        })
     }
 
     /// `%5 = add %0, %1 << 2 : (1, 4, 3) latency 2 cost 5`.
@@ -410,6 +424,21 @@ fn attribute(name: &str, cursor: &mut Cursor<'_>) -> Result<Option<f64>> {
     }
     cursor.skip_blanks();
     float(cursor).map(Some)
+}
+
+/// A list with commas between its items.
+fn each(
+    cursor: &mut Cursor<'_>,
+    mut item: impl FnMut(&mut Cursor<'_>) -> Result<()>,
+) -> Result<()> {
+    loop {
+        item(cursor)?;
+        cursor.skip_blanks();
+        if !cursor.eat(",") {
+            return Ok(());
+        }
+        cursor.skip_blanks();
+    }
 }
 
 fn comma(cursor: &mut Cursor<'_>) -> Result<()> {

@@ -32,6 +32,7 @@
 //! | `Q1038` | `Q1036` holds without relying on declared intervals of quantised results | note |
 //! | `Q1039` | lookups read entries of their tables only, where types of the operands are given by bits | note |
 //! | `Q1040` | stages of a pipeline have as many outputs as the next has inputs | error |
+//! | `Q1041` | registers start with finite numbers, have an input and an output each, and are in no pipeline of several stages | error |
 //!
 //! Rules about what a file says and the program in memory cannot say (unused fields, the sign
 //! word, lengths) are checked by the readers.
@@ -109,6 +110,7 @@ fn check(
         checker.operation(index);
     }
     checker.outputs();
+    checker.registers();
     let mut outputs = None;
     if rules.values && !checker.problems.any_error() {
         let ranges = Ranges::of(program, given);
@@ -167,6 +169,12 @@ pub fn verify_pipeline(pipeline: &Pipeline, rules: &Rules) -> Vec<Diagnostic> {
         let (problems, outputs) = check(stage, rules, given.as_deref());
         found.extend(problems.into_iter().map(in_stage));
         given = outputs;
+        if pipeline.stages.len() > 1 && !stage.state.is_empty() {
+            let message = format!("stage {number} of a pipeline has registers of its own");
+            found.push(Diagnostic::unsupported("Q1041", message).help(
+                "before numbers reach a later stage, its registers have changed; use one program",
+            ));
+        }
     }
     let stages = pipeline.stages.iter().enumerate();
     for ((number, stage), (next, after)) in stages.clone().zip(stages.skip(1)) {
@@ -226,6 +234,20 @@ impl Checker<'_> {
             }
             let what = || format!("the shift of output {index}");
             self.shift_within(MAX_PORT_SHIFT, output.shift.into(), what);
+        }
+    }
+
+    fn registers(&mut self) {
+        let Program { state, input_shifts, outputs, .. } = self.program;
+        let (count, inputs, outputs) = (state.len(), input_shifts.len(), outputs.len());
+        if count > inputs.min(outputs) {
+            let message = format!("{count} registers with {inputs} inputs and {outputs} outputs");
+            let help = "every register is one of the last inputs and one of the last outputs";
+            self.push(Diagnostic::invalid("Q1041", message).help(help));
+        }
+        if let Some(value) = state.iter().find(|value| !value.is_finite()) {
+            let message = format!("a register starts with {value}, expected a finite number");
+            self.error("Q1041", message);
         }
     }
 

@@ -59,7 +59,7 @@ pub struct Options {
     pub layers: Layers,
     /// Which simulator.
     pub engine: Engine,
-    /// Threads over images. Results do not depend on it.
+    /// Threads over images. Results do not depend on it; there is one if the program keeps a state.
     pub threads: NonZeroUsize,
 }
 
@@ -78,10 +78,12 @@ pub fn run(
     let observed = options.layers.any_in(executable);
     let numbers = |input: &InputSpec| element_count(&input.shape).unwrap_or(usize::MAX);
     let image = executable.inputs.iter().map(numbers).fold(1, usize::saturating_add);
-    let batch = (count / options.threads).min(BATCH).min(BATCH_NUMBERS / image).max(1);
+    let in_order = executable.programs().any(|(_, program)| program.keeps_state());
+    let threads = if in_order { NonZeroUsize::MIN } else { options.threads };
+    let batch = (count / threads).min(BATCH).min(BATCH_NUMBERS / image).max(1);
     let traces = parallel::map(
         count.div_ceil(batch),
-        options.threads,
+        threads,
         || executable.load_with(options.engine),
         |session, index| {
             let first = index * batch;

@@ -74,9 +74,14 @@ impl Prepared {
         if !slots.all(|slot| is_short(pipeline, (last, slot))) {
             return None;
         }
+        // Two simulators that share registers have them in one form.
+        let traced = pipeline.has_state().then(|| Traced::new(pipeline, ports));
+        if matches!(traced, Some(Traced::Exec(_))) {
+            return None;
+        }
         let plain = Loaded::new(pipeline, &[])?;
         let (pipeline, ports) = (Arc::clone(pipeline), Arc::clone(ports));
-        Some(Prepared { pipeline, ports, plain, traced: None })
+        Some(Prepared { pipeline, ports, plain, traced })
     }
 
     /// The output ports of one image.
@@ -90,7 +95,10 @@ impl Prepared {
         for image in images {
             inputs.extend(self.ports.numbers(image)?);
         }
-        let results = self.plain.run(images.len(), &inputs)?;
+        let before = self.plain.worker.registers.clone();
+        let results = self.plain.run(images.len(), &inputs).inspect_err(|_| {
+            self.plain.worker.registers = before;
+        })?;
         let width = self.plain.fast.outputs();
         (0..images.len()).map(|image| self.outputs(&results[image * width..][..width])).collect()
     }
@@ -155,7 +163,13 @@ impl Machine for Prepared {
         let new = || Traced::new(&self.pipeline, &self.ports);
         let results = match self.traced.get_or_insert_with(new) {
             Traced::Exec(exec) => return exec.run_traced(inputs),
-            Traced::Fast(loaded) => loaded.run(1, &self.ports.numbers(inputs)?)?,
+            Traced::Fast(loaded) => {
+                let registers = &mut self.plain.worker.registers;
+                loaded.worker.registers.clone_from(registers);
+                let results = loaded.run(1, &self.ports.numbers(inputs)?)?;
+                registers.clone_from(&loaded.worker.registers);
+                results
+            }
         };
         let (outputs, read) = results.split_at(self.plain.fast.outputs());
         let mut values = self.layers(read)?;

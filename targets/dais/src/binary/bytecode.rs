@@ -81,6 +81,7 @@ impl Reader<'_> {
         }
         Ok(Program {
             input_shifts,
+            state: Vec::new(),
             outputs,
             operations: expander.finish(),
             tables,

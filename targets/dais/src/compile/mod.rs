@@ -115,7 +115,7 @@ pub(crate) fn compile(
         tables,
         carry_size: arch.carry_size,
         adder_size: arch.adder_size,
-        firmware_version: 0,
+        ..Program::default()
     };
     log.pass("unroll", format!("{} operations", unrolled.operations.len()), || {
         text::print(&unrolled)

@@ -74,7 +74,11 @@ impl Reader {
         let kind = meta.unwrap_or(of);
         let stages = match (program, fsm) {
             (Some(program), _) if kind == "model" => vec![program],
-            (_, Some(fsm)) if kind == "fsm" => fsm.pipeline()?,
+            (_, Some(fsm)) if kind == "fsm" => {
+                let (stages, warnings) = fsm.stages()?;
+                self.problems.extend(warnings);
+                stages
+            }
             _ => return Err(missing(kind)),
         };
         let version = version.ok_or_else(|| missing("spec_version"))?;

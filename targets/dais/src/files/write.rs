@@ -2,7 +2,7 @@
 
 use super::json::python_float;
 use super::{Pipeline, fraction_of_step, fsm, has_unsigned_data, natural_pad};
-use crate::binary::not_in_dialect;
+use crate::binary::{no_registers, not_in_dialect};
 use crate::isa::alir::Lists;
 use crate::isa::{self, Dialect, Fields, Inst, UnaryBits};
 use crate::program::{LookupTable, Operation, Program, Slot, SlotType, places};
@@ -16,9 +16,10 @@ use std::fmt::{Display, Write as _};
 /// Writes a program as da4ml's `CombLogic` does.
 ///
 /// # Errors
-/// `Q1005` for an instruction that da4ml does not have, `Q1065` for a type that no float interval expresses, `Q1066` for a lookup whose table does not
+/// `Q1005` for an instruction that da4ml does not have, `Q1057` for registers, `Q1065` for a type that no float interval expresses, `Q1066` for a lookup whose table does not
 /// begin at the lowest value of the operand, `Q1067` for a table whose step is not known.
 pub fn write_json(program: &Program) -> Result<String> {
+    no_registers(program, "JSON of da4ml")?;
     let mut out = String::new();
     Writer::new(program, Dialect::D1)?.program(&mut out)?;
     Ok(out)
@@ -38,13 +39,15 @@ pub fn write_pipeline_json(pipeline: &Pipeline) -> Result<String> {
 /// # Errors
 /// `Q1005` for an instruction that alkaid does not have; as [`write_json`] otherwise.
 pub fn write_alir_json(program: &Program) -> Result<String> {
+    no_registers(program, "an ALIRModel")?;
     let mut out = String::from("{\"model\":");
     Writer::new(program, Dialect::A4)?.program(&mut out)?;
     out.push_str(",\"meta\":\"ALIRModel\",\"spec_version\":4}");
     Ok(out)
 }
 
-/// Writes a pipeline as alkaid's `to_pipeline` does, in version 4 of its format.
+/// Writes a pipeline as alkaid's `to_pipeline` does, in version 4 of its format, or a program with
+/// registers as its `FSM` does.
 ///
 /// # Errors
 /// As [`write_alir_json`].
@@ -55,7 +58,10 @@ pub fn write_alir_pipeline_json(pipeline: &Pipeline) -> Result<String> {
         Ok(out)
     };
     let stages: Vec<String> = pipeline.stages.iter().map(write).collect::<Result<_>>()?;
-    let fsm = fsm::write(pipeline, &stages);
+    let fsm = match (&pipeline.stages[..], &stages[..]) {
+        ([program], [written]) if !program.state.is_empty() => fsm::write_machine(program, written),
+        _ => fsm::write(pipeline, &stages),
+    };
     Ok(format!("{{\"meta\":\"ALIRFSM\",\"spec_version\":4,\"fsm\":{fsm}}}"))
 }
 

@@ -39,9 +39,12 @@ impl Estimate {
             let mut counter = Counter::new(stage);
             counter.count(&mut sum);
         }
-        if registers > 0 {
+        let (registers, state) = (u64::from(registers), u64::from(design.state_width()));
+        if state > 0 {
+            sum.flip_flops = state + registers * u64::from(design.output_width());
+        } else if registers > 0 {
             let outputs: u64 = design.stages().iter().map(distinct_outputs).sum();
-            sum.flip_flops = u64::from(registers) * (u64::from(design.input_width()) + outputs);
+            sum.flip_flops = registers * (u64::from(design.input_width()) + outputs);
         }
         sum
     }

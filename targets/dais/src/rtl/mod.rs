@@ -153,6 +153,17 @@ pub struct Design {
     outputs: Vec<Field>,
     /// For every stage which nets matter.
     live: Vec<Vec<bool>>,
+    /// The registers of a program, which has one stage.
+    state: State,
+}
+
+/// Registers, which are the upper bits of the input port of their stage.
+#[derive(Clone, Debug)]
+struct State {
+    /// What they start with.
+    start: Int,
+    /// What they hold next, from the output of the stage, which is net 0.
+    next: Wires,
 }
 
 impl Design {
@@ -167,7 +178,10 @@ impl Design {
             return Err(Diagnostic::invalid("Q1180", "a pipeline without stages has no logic"));
         };
         pipeline.stages.iter().try_for_each(check_ports)?;
-        if ports::output_fields(last).iter().all(|field| field.width() == 0) {
+        let (mut inputs, mut outputs) = (ports::input_fields(first), ports::output_fields(last));
+        let (state_inputs, state_outputs) =
+            (inputs.split_off(first.ends().0), outputs.split_off(last.ends().1));
+        if outputs.iter().all(|field| field.width() == 0) {
             let message = "all outputs are 0 by their types, no bit leaves the module";
             return Err(Diagnostic::unsupported("Q1180", message));
         }
@@ -176,10 +190,14 @@ impl Design {
             let outputs = ports::output_fields(&pair[0]);
             link(&outputs, &ports::input_fields(&pair[1]))
         });
+        let start = |&value| Dyadic::from_f64(value).unwrap_or(Dyadic::ZERO);
+        let start: Vec<Dyadic> = first.state.iter().map(start).collect();
+        let start = ports::put(&state_inputs, &start);
         Ok(Design {
             links: links.collect(),
-            inputs: ports::input_fields(first),
-            outputs: ports::output_fields(last),
+            state: State { start, next: link(&state_outputs, &state_inputs) },
+            inputs,
+            outputs,
             live: stages.iter().map(Netlist::live).collect(),
             stages,
         })
@@ -234,16 +252,32 @@ impl Design {
         self.outputs.iter().map(|field| field.get(output).to_f64()).collect()
     }
 
-    /// The output port when the input port has these bits.
+    /// Bits of the registers of a program.
+    pub fn state_width(&self) -> u32 {
+        self.state.next.width()
+    }
+
+    /// What these registers start with.
+    pub fn start(&self) -> &Int {
+        &self.state.start
+    }
+
+    /// The output port when the input port has these bits, before anything changed registers.
     pub fn evaluate(&self, input: &Int) -> Int {
-        let mut bits = input.clone();
+        self.step(&mut self.start().clone(), input)
+    }
+
+    /// As [`Design::evaluate`], with what the registers hold, which becomes what they hold next.
+    pub fn step(&self, state: &mut Int, input: &Int) -> Int {
+        let mut bits = input + (&*state << self.input_width() as usize);
         for (number, (stage, live)) in self.stages.iter().zip(&self.live).enumerate() {
             if number > 0 {
                 bits = evaluate::gather(&self.links[number - 1], std::slice::from_ref(&bits));
             }
             bits = evaluate::evaluate(stage, live, &bits);
         }
-        bits
+        *state = evaluate::gather(&self.state.next, std::slice::from_ref(&bits));
+        wires::low_bits(&bits, self.output_width())
     }
 }
 

@@ -14,7 +14,8 @@ pub(super) struct Top<'a> {
     pub(super) name: &'a str,
     pub(super) design: &'a Design,
     pub(super) pipeline: &'a Pipeline,
-    /// Registers behind the input and behind every stage; without any there is no clock.
+    /// Registers behind the input and behind every stage; a program with registers of its own has
+    /// these behind its outputs only.
     pub(super) registers: u32,
     /// The inputs, whose grids the driver moves numbers onto.
     pub(super) inputs: &'a [Port],
@@ -37,12 +38,17 @@ impl Top<'_> {
     }
 
     pub(super) fn clocked(&self) -> bool {
-        self.registers > 0
+        self.registers > 0 || self.design.state_width() > 0
+    }
+
+    /// Registers behind the input: none where others would see what they start with.
+    pub(super) fn input_registers(&self) -> u32 {
+        if self.design.state_width() > 0 { 0 } else { self.registers }
     }
 
     /// Clock cycles from a number on the input port to its result on the output port.
     pub(super) fn latency(&self) -> u32 {
-        self.registers * (self.design.stages.len() as u32 + 1)
+        self.input_registers() + self.registers * self.design.stages.len() as u32
     }
 
     pub(super) fn input_width(&self) -> u32 {
@@ -70,6 +76,14 @@ impl Top<'_> {
         let link = stage.checked_sub(1).map(|link| &self.design.links[link])?;
         let whole = Wires::of_net(super::netlist::NetId::PORT, self.link_width(stage));
         (*link != whole).then_some(link)
+    }
+
+    /// Bits of the bus behind a stage, what its registers hold next left out.
+    pub(super) fn own_width(&self, stage: usize) -> u32 {
+        match stage + 1 == self.design.stages.len() {
+            true => self.output_width(),
+            false => self.design.stages[stage].output_width(),
+        }
     }
 
     /// Bits of the bus in front of a stage.
@@ -140,6 +154,10 @@ pub(super) fn header(top: &Top<'_>, comment: &str) -> String {
             let name = name.escape_default();
             line(format!("Input {name}: outside of this file numbers are moved onto {quantiser}."));
         }
+    }
+    match design.state_width() {
+        0 => {}
+        bits => line(format!("Registers hold {bits} bits from one cycle to the next.")),
     }
     line(match top.clocked() {
         true => format!("A result every cycle, {} cycles after its input.", top.latency()),

@@ -41,19 +41,14 @@ struct Steps {
 impl Steps {
     fn new(top: &Top<'_>, vectors: &Vectors) -> Steps {
         let (vectors, latency) = (vectors.outputs.len(), top.latency() as usize);
-        // In step i vector i goes in and, behind the clock edge, vector i + 1 - latency comes out.
-        Steps { vectors, latency, count: vectors + latency.saturating_sub(1) }
-    }
-
-    /// What to add to the step to get the vector that comes out.
-    fn delay(&self) -> usize {
-        self.latency.saturating_sub(1)
+        // In step i vector i goes in and, before the clock edge, vector i - latency comes out.
+        Steps { vectors, latency, count: vectors + latency }
     }
 }
 
 fn for_verilog(top: &Top<'_>, vectors: &Vectors) -> String {
     let (name, steps) = (top.name, Steps::new(top, vectors));
-    let Steps { vectors, count, .. } = steps;
+    let Steps { vectors, latency, count } = steps;
     let (input, output) = (top.input_width(), top.output_width());
     let mut out = String::from(verilog::TIMESCALE);
     // Several testbenches in one simulation must not end each other.
@@ -83,17 +78,17 @@ fn for_verilog(top: &Top<'_>, vectors: &Vectors) -> String {
     if input > 0 {
         let _ = writeln!(out, "      if (step < {vectors}) model_inp = inputs[step];");
     }
-    out.push_str(match top.clocked() {
-        true => "      #1 clk = 1'b1;\n      #1 clk = 1'b0;\n",
-        false => "      #1;\n",
-    });
-    let _ = writeln!(out, "      vector = step - {};", steps.delay());
+    let _ = writeln!(out, "      #1 vector = step - {latency};");
     out.push_str("      if (vector >= 0 && model_out !== expected[vector]) begin\n");
     let _ = writeln!(out, "        if (failures < {SHOWN})");
     out.push_str(
         "          $display(\"vector %0d: %h, expected %h\", vector, model_out, expected[vector]);\n",
     );
-    out.push_str("        failures = failures + 1;\n      end\n    end\n");
+    out.push_str("        failures = failures + 1;\n      end\n");
+    if top.clocked() {
+        out.push_str("      clk = 1'b1;\n      #1 clk = 1'b0;\n");
+    }
+    out.push_str("    end\n");
     let _ = writeln!(
         out,
         "    if (failures == 0) $display(\"PASS {name}: {vectors} vectors\");\n    \
@@ -105,7 +100,7 @@ fn for_verilog(top: &Top<'_>, vectors: &Vectors) -> String {
 
 fn for_vhdl(top: &Top<'_>, vectors: &Vectors) -> String {
     let (name, steps) = (top.name, Steps::new(top, vectors));
-    let Steps { vectors, count, .. } = steps;
+    let Steps { vectors, latency, count } = steps;
     let (input, output) = (top.input_width(), top.output_width());
     let mut out = vhdl::CONTEXT.trim_end().to_owned();
     let _ = writeln!(out, "\nuse std.textio.all;\n\nentity {name}_tb is\nend entity;\n");
@@ -138,16 +133,17 @@ fn for_vhdl(top: &Top<'_>, vectors: &Vectors) -> String {
         let _ = writeln!(out, "      end if;");
     }
     out.push_str("      wait for 1 ns;\n");
-    if top.clocked() {
-        out.push_str("      clk <= '1';\n      wait for 1 ns;\n      clk <= '0';\n");
-    }
-    let _ = writeln!(out, "      if step >= {} then", steps.delay());
+    let _ = writeln!(out, "      if step >= {latency} then");
     out.push_str("        read_bits(results, expected);\n        if model_out /= expected then\n");
     out.push_str("          failures := failures + 1;\n");
     let shown = "report \"wrong: vector \" & integer'image";
     let _ = writeln!(out, "          if failures <= {SHOWN} then");
-    let _ = writeln!(out, "            {shown}(step - {});", steps.delay());
-    out.push_str("          end if;\n        end if;\n      end if;\n    end loop;\n");
+    let _ = writeln!(out, "            {shown}(step - {latency});");
+    out.push_str("          end if;\n        end if;\n      end if;\n");
+    if top.clocked() {
+        out.push_str("      clk <= '1';\n      wait for 1 ns;\n      clk <= '0';\n");
+    }
+    out.push_str("    end loop;\n");
     let fail = format!("\"FAIL {name}: \" & integer'image(failures) & \" of {vectors} vectors\"");
     let _ = writeln!(out, "    assert failures = 0 report {fail} severity failure;");
     let _ =

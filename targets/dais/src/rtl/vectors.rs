@@ -72,9 +72,14 @@ fn random(design: &Design, executors: &mut [Executor], count: usize) -> Result<V
     for _ in 0..count.saturating_mul(TRIES) {
         let number = |field: &Field| field.of_bits(&random_bits(&mut state, field));
         let numbers: Vec<Dyadic> = design.inputs.iter().map(number).collect();
+        let before: Vec<_> = executors.iter_mut().map(|e| e.registers_mut().clone()).collect();
         // A lookup outside its table has no result.
-        if let Ok(Some(results)) = run(executors, &numbers) {
-            vectors.push(design, &numbers, &results);
+        match run(executors, &numbers) {
+            Ok(Some(results)) => vectors.push(design, &numbers, &results),
+            // The next one takes its place.
+            _ => {
+                executors.iter_mut().zip(before).for_each(|(e, before)| *e.registers_mut() = before)
+            }
         }
         if vectors.inputs.len() == count {
             break;

@@ -148,7 +148,17 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
     }
     let _ = writeln!(out, "  output {} model_out\n);", range(top.output_width()));
     let mut steps = String::new();
-    let mut bus = register("model_inp", "inp", top.input_width(), top, out, &mut steps);
+    let ranks = top.input_registers();
+    let mut bus = register("model_inp", "inp", top.input_width(), ranks, out, &mut steps);
+    let state = top.design.state_width();
+    if state > 0 {
+        let start = literal(top.design.start(), state);
+        let _ = writeln!(out, "  reg {} state = {start};", range(state));
+        let whole = modules[0].netlist.output_width();
+        let next = bits(&top.design.state.next, &|_| ("stage0_out", whole));
+        let _ = writeln!(steps, "    state <= {next};");
+        bus = if top.input_width() > 0 { format!("{{state, {bus}}}") } else { "state".to_owned() };
+    }
     for (stage, module) in modules.iter().enumerate() {
         let (input, output) = (module.netlist.input_width(), module.netlist.output_width());
         let mut ports = Vec::new();
@@ -163,7 +173,13 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
             ports.push(format!(".model_out({stage_out})"));
             let _ = writeln!(out, "  {} stage{stage} ({});", module.name, ports.join(", "));
         }
-        bus = register(&stage_out, &format!("stage{stage}"), output, top, out, &mut steps);
+        let (own, name) = (top.own_width(stage), format!("stage{stage}"));
+        // What registers hold next is above what leaves.
+        bus = match own < output {
+            true => format!("{stage_out}{}", range(own)),
+            false => stage_out,
+        };
+        bus = register(&bus, &name, own, top.registers, out, &mut steps);
     }
     if top.clocked() {
         let _ = writeln!(out, "  always @(posedge clk) begin\n{steps}  end");
@@ -176,12 +192,12 @@ fn register(
     bus: &str,
     name: &str,
     width: u32,
-    top: &Top<'_>,
+    ranks: u32,
     out: &mut String,
     steps: &mut String,
 ) -> String {
     let mut last = bus.to_owned();
-    for rank in (0..top.registers).filter(|_| width > 0) {
+    for rank in (0..ranks).filter(|_| width > 0) {
         let next = format!("{name}_rank{rank}");
         // A start value keeps simulators from showing unknown bits before numbers arrive.
         let zero = literal(&Int::ZERO, width);

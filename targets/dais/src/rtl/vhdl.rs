@@ -213,7 +213,16 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
     if top.input_width() > 0 {
         let _ = writeln!(out, "  signal inp : unsigned{};", range(top.input_width()));
         body.push_str("  inp <= unsigned(model_inp);\n");
-        bus = register("inp", top.input_width(), top, out, &mut steps);
+        bus = register("inp", "inp", top.input_width(), top.input_registers(), out, &mut steps);
+    }
+    let state = top.design.state_width();
+    if state > 0 {
+        let start = literal(top.design.start(), state);
+        let _ = writeln!(out, "  signal state : unsigned{} := {start};", range(state));
+        let whole = modules[0].netlist.output_width();
+        let next = value(&top.design.state.next, &|_| ("stage0", whole));
+        let _ = writeln!(steps, "      state <= {next};");
+        bus = if top.input_width() > 0 { format!("(state & {bus})") } else { "state".to_owned() };
     }
     for (stage, module) in modules.iter().enumerate() {
         let (input, output) = (module.netlist.input_width(), module.netlist.output_width());
@@ -235,7 +244,13 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
         let (name, ports) = (&module.name, ports.join(", "));
         let _ = writeln!(body, "  instance{stage} : entity work.{name} port map ({ports});");
         let _ = writeln!(body, "  stage{stage} <= unsigned(stage{stage}_out);");
-        bus = register(&format!("stage{stage}"), output, top, out, &mut steps);
+        let (own, name) = (top.own_width(stage), format!("stage{stage}"));
+        // What registers hold next is above what leaves.
+        bus = match own < output {
+            true => format!("{name}{}", range(own)),
+            false => name.clone(),
+        };
+        bus = register(&bus, &name, own, top.registers, out, &mut steps);
     }
     if top.clocked() {
         let edge = "  process (clk)\n  begin\n    if rising_edge(clk) then\n";
@@ -246,10 +261,17 @@ fn print_top(top: &Top<'_>, modules: &[Module<'_>], out: &mut String) {
 }
 
 /// Registers behind a bus, one after the other; the name of the last one.
-fn register(bus: &str, width: u32, top: &Top<'_>, out: &mut String, steps: &mut String) -> String {
+fn register(
+    bus: &str,
+    name: &str,
+    width: u32,
+    ranks: u32,
+    out: &mut String,
+    steps: &mut String,
+) -> String {
     let mut last = bus.to_owned();
-    for rank in 0..top.registers {
-        let next = format!("{bus}_rank{rank}");
+    for rank in 0..ranks {
+        let next = format!("{name}_rank{rank}");
         let range = range(width);
         let _ = writeln!(out, "  signal {next} : unsigned{range} := (others => '0');");
         let _ = writeln!(steps, "      {next} <= {last};");

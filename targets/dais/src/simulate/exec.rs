@@ -53,7 +53,7 @@ impl Executor {
     /// Prepares a program that was verified.
     pub(super) fn of_legal(program: &Program) -> Executor {
         let types = program.operations.iter().map(|operation| operation.slot_type.kif()).collect();
-        let state = State::new(program.operations.len());
+        let state = State::new(program);
         let program = program.clone();
         Executor { program, types, state, mux_is_exact: false, mux_fault: None }
     }
@@ -77,7 +77,8 @@ impl Executor {
         &self.state.slots
     }
 
-    /// One run: a number for every input, a number for every output.
+    /// One run: a number for every input, a number for every output. Registers keep what they hold
+    /// for the next run.
     ///
     /// # Errors
     /// `Q1101` for the wrong number of inputs, `Q1102` for an input that is infinite or no number,
@@ -125,13 +126,14 @@ impl Executor {
         inputs: Vec<Dyadic>,
         observe: &mut impl FnMut(usize, &Operation, &mut Int),
     ) -> Result<Vec<Dyadic>> {
-        let expected = self.program.input_shifts.len();
+        let (expected, outputs) = self.program.ends();
         if inputs.len() != expected {
             let found = inputs.len();
             let message = format!("the program has {expected} inputs, found {found} numbers");
             return Err(Diagnostic::invalid("Q1101", message));
         }
         self.state.inputs = inputs;
+        self.state.inputs.extend_from_slice(&self.state.registers);
         self.mux_fault = None;
         for (index, operation) in self.program.operations.iter().enumerate() {
             let place = |problem: Diagnostic| problem.at(Place::Instruction(index));
@@ -143,7 +145,14 @@ impl Executor {
             check_growth(&value).map_err(place)?;
             self.state.slots[index] = value;
         }
-        Ok(self.program.outputs.iter().map(|output| self.output(output)).collect())
+        let mut results: Vec<Dyadic> = self.outputs().collect();
+        self.state.registers = results.split_off(outputs);
+        Ok(results)
+    }
+
+    /// What the registers hold in the next run.
+    pub(crate) fn registers_mut(&mut self) -> &mut Vec<Dyadic> {
+        &mut self.state.registers
     }
 
     /// What a mux drops, if it does: in a type with room for everything the result is another.
@@ -164,7 +173,7 @@ impl Executor {
         Ok(match inst {
             Inst::Input { source } => {
                 let index = source.0 as usize;
-                input(&self.state.inputs[index], self.program.input_shifts[index], to)
+                quantised(&self.state.inputs[index], self.program.input_shifts[index], to)
             }
             Inst::Add { a, b, shift } => add(at(a), at(b), shift, to),
             Inst::Sub { a, b, shift } => sub(at(a), at(b), shift, to),
@@ -223,7 +232,7 @@ impl Executor {
         Dyadic::new(value.clone(), kif.fraction.saturating_neg())
     }
 
-    /// The outputs of the last run, before they are rounded to floats.
+    /// The outputs of the last run, before they are rounded to floats; then what the registers hold.
     pub fn outputs(&self) -> impl Iterator<Item = Dyadic> {
         self.program.outputs.iter().map(|output| self.output(output))
     }
@@ -243,7 +252,7 @@ impl Executor {
 }
 
 /// Opcode -1: the floor of the input in units of the step, wrapped.
-fn input(number: &Dyadic, shift: i32, to: Kif) -> Int {
+pub(crate) fn quantised(number: &Dyadic, shift: i32, to: Kif) -> Int {
     let exponent = i64::from(number.exponent()) + i64::from(shift) + i64::from(to.fraction);
     wrap(to, shift_floor(number.mantissa(), exponent))
 }

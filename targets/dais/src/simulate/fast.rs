@@ -7,6 +7,8 @@
 //! before the next one, in registers that stay in the cache. Steps are plain loops, compiled once
 //! for every set of vector instructions.
 //!
+//! Samples of a program with registers run one after the other, each alone in its block.
+//!
 //! What this cannot do goes through the executor: programs with numbers of more than 64 bits as a
 //! whole, and blocks of samples in which a lookup finds no entry or an input is not a number.
 
@@ -53,6 +55,8 @@ pub struct Fast {
     executor: OnceLock<PipelineExecutor>,
     /// Results besides the outputs.
     taps: Vec<(usize, Output)>,
+    /// Start values of the registers, which follow the inputs and the outputs of a sample.
+    start: Vec<f64>,
 }
 
 /// What a thread needs to run blocks.
@@ -62,11 +66,13 @@ pub struct Worker {
     /// Whole lines, for blocks that do not fill theirs.
     numbers: Vec<f64>,
     results: Vec<f64>,
+    /// What the registers of the program hold.
+    pub(crate) registers: Vec<f64>,
 }
 
 impl Fast {
     /// Prepares a program; `None` when only the executor can run it, because it needs more than
-    /// 64 bits.
+    /// 64 bits, or one of its registers more than a float holds.
     ///
     /// # Errors
     /// As [`PipelineExecutor::new`].
@@ -98,22 +104,29 @@ impl Fast {
         level: Level,
     ) -> Option<Fast> {
         assert!(level.is_available(), "this processor lacks {level}");
-        let steps = emit::emit(&lower::lower(pipeline, taps)?)?;
+        // Registers become inputs and outputs.
+        let (mut pipeline, mut start) = (Arc::clone(pipeline), Vec::new());
+        if pipeline.has_state() {
+            let stages = Arc::make_mut(&mut pipeline).stages.iter_mut();
+            start = stages.flat_map(|stage| std::mem::take(&mut stage.state)).collect();
+        }
+        let lowered = lower::lower(&pipeline, taps)?;
+        let steps = lowered.outputs_are_floats(start.len()).then(|| emit::emit(&lowered))??;
         let columns = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
         let line = (steps.bytes() * LINE).max(1);
         let lines = (BLOCK_BYTES / line).clamp(1, MAX_LINES);
-        let (pipeline, executor, taps) = (Arc::clone(pipeline), OnceLock::new(), taps.to_vec());
-        Some(Fast { steps, level, columns, lines, pipeline, executor, taps })
+        let (executor, taps) = (OnceLock::new(), taps.to_vec());
+        Some(Fast { steps, level, columns, lines, pipeline, executor, taps, start })
     }
 
     /// Numbers of a sample that go in.
     pub fn inputs(&self) -> usize {
-        self.columns
+        self.columns - self.start.len()
     }
 
     /// Numbers of a sample that come out: outputs, then taps.
     pub fn outputs(&self) -> usize {
-        self.steps.outputs.len()
+        self.steps.outputs.len() - self.start.len()
     }
 
     /// Samples that go through all operations together.
@@ -122,22 +135,21 @@ impl Fast {
     }
 
     /// Runs samples, which lie one after the other in `inputs`, on so many threads. The results do
-    /// not depend on the number of threads.
+    /// not depend on the number of threads. Registers begin with their start values; samples of a
+    /// program that has any run in order, on one thread.
     ///
     /// # Errors
     /// Those of the executor on the first sample that has any.
     pub fn run(&self, samples: usize, inputs: &[f64], threads: NonZeroUsize) -> Result<Vec<f64>> {
-        if samples.checked_mul(self.columns) != Some(inputs.len()) {
-            let message = format!(
-                "{samples} samples of {} inputs each, found {} numbers",
-                self.columns,
-                inputs.len()
-            );
+        let (columns, found) = (self.inputs(), inputs.len());
+        if samples.checked_mul(columns) != Some(found) {
+            let message =
+                format!("{samples} samples of {columns} inputs each, found {found} numbers");
             return Err(Diagnostic::invalid("Q1101", message));
         }
         let width = self.outputs();
         let mut results = vec![0.0; samples * width];
-        let part = self.part(samples, threads);
+        let part = if self.start.is_empty() { self.part(samples, threads) } else { samples };
         if part >= samples {
             let mut worker = self.worker();
             self.run_on(&mut worker, samples, inputs, &mut results)?;
@@ -175,10 +187,12 @@ impl Fast {
     /// Registers for a thread of its own.
     pub fn worker(&self) -> Worker {
         let state = State::new(&self.steps, self.lines * LINE);
-        Worker { state, numbers: Vec::new(), results: Vec::new() }
+        let registers = self.start.clone();
+        Worker { state, numbers: Vec::new(), results: Vec::new(), registers }
     }
 
-    /// Runs samples on this thread and writes their results one after the other.
+    /// Runs samples on this thread and writes their results one after the other. Registers keep
+    /// what they hold for the next run.
     ///
     /// # Errors
     /// As [`Fast::run`].
@@ -189,24 +203,63 @@ impl Fast {
         inputs: &[f64],
         results: &mut [f64],
     ) -> Result<()> {
+        if !self.start.is_empty() {
+            return self.in_order(worker, samples, inputs, results);
+        }
         let width = self.outputs();
         let block = self.block_len();
         for first in (0..samples).step_by(block) {
             let count = block.min(samples - first);
             let inputs = &inputs[first * self.columns..][..count * self.columns];
             let results = &mut results[first * width..][..count * width];
-            let is_done = ports::are_finite(inputs) && self.block(worker, count, inputs, results);
-            if !is_done {
-                self.one_by_one(count, inputs, results)?;
-            }
+            self.block_or_each(worker, count, inputs, results)?;
         }
         Ok(())
     }
 
+    /// One sample after the other, with what the one before left in the registers.
+    fn in_order(
+        &self,
+        worker: &mut Worker,
+        samples: usize,
+        inputs: &[f64],
+        results: &mut [f64],
+    ) -> Result<()> {
+        let (columns, width, own) =
+            (self.inputs(), self.outputs(), self.outputs() - self.taps.len());
+        let mut row = vec![0.0; self.columns];
+        let mut all = vec![0.0; self.steps.outputs.len()];
+        for sample in 0..samples {
+            row[..columns].copy_from_slice(&inputs[sample * columns..][..columns]);
+            row[columns..].copy_from_slice(&worker.registers);
+            self.block_or_each(worker, 1, &row, &mut all)?;
+            let (outputs, rest) = all.split_at(own);
+            let (registers, taps) = rest.split_at(self.start.len());
+            worker.registers.copy_from_slice(registers);
+            let result = &mut results[sample * width..][..width];
+            result[..own].copy_from_slice(outputs);
+            result[own..].copy_from_slice(taps);
+        }
+        Ok(())
+    }
+
+    /// Runs a block, by the executor if need be. Registers are inputs and outputs here.
+    fn block_or_each(
+        &self,
+        worker: &mut Worker,
+        count: usize,
+        inputs: &[f64],
+        results: &mut [f64],
+    ) -> Result<()> {
+        let is_done = ports::are_finite(inputs) && self.block(worker, count, inputs, results);
+        if is_done { Ok(()) } else { self.one_by_one(count, inputs, results) }
+    }
+
     /// Runs a block; false when a lookup finds no entry.
     fn block(&self, worker: &mut Worker, count: usize, inputs: &[f64], out: &mut [f64]) -> bool {
-        let samples = count.next_multiple_of(LINE);
-        let Worker { state, numbers, results } = worker;
+        let in_lines = count.next_multiple_of(LINE);
+        let samples = if self.start.is_empty() { in_lines } else { count };
+        let Worker { state, numbers, results, .. } = worker;
         if samples == count {
             let rows = Rows { numbers: inputs, columns: self.columns, samples };
             return self.level.run(Block { steps: &self.steps, state, rows, results: out });
@@ -217,7 +270,7 @@ impl Fast {
         for _ in count..samples {
             numbers.extend_from_slice(&inputs[..self.columns]);
         }
-        results.resize(samples * self.outputs(), 0.0);
+        results.resize(samples * self.steps.outputs.len(), 0.0);
         let rows = Rows { numbers, columns: self.columns, samples };
         let is_fine = self.level.run(Block { steps: &self.steps, state, rows, results });
         out.copy_from_slice(&results[..out.len()]);
@@ -229,7 +282,7 @@ impl Fast {
     fn one_by_one(&self, count: usize, inputs: &[f64], results: &mut [f64]) -> Result<()> {
         let new = || PipelineExecutor::of_legal(&self.pipeline);
         let mut executor = self.executor.get_or_init(new).clone();
-        let width = self.outputs();
+        let width = self.steps.outputs.len();
         for sample in 0..count {
             let outputs = executor.run(&inputs[sample * self.columns..][..self.columns])?;
             let stages = executor.stages();

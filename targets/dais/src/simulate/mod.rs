@@ -6,6 +6,7 @@ mod fast;
 mod stages;
 mod state;
 
+pub(crate) use exec::quantised;
 pub use exec::{Executor, overflows};
 pub use fast::{Fast, Worker};
 pub use stages::PipelineExecutor;

@@ -41,7 +41,7 @@ impl PipelineExecutor {
         &self.stages
     }
 
-    /// One run.
+    /// One run. Registers keep what they hold for the next run.
     ///
     /// # Errors
     /// As [`Executor::run`].

@@ -245,7 +245,11 @@ impl Analysis<'_> {
     }
 
     /// The declared interval of an input, or what the stage before gives if nothing is cut off.
+    /// Nobody drives a register so that it keeps its interval: it may hold all that its type does.
     fn input(&self, operation: &Operation, source: usize, to: Kif) -> Range {
+        if source >= self.program.ends().0 {
+            return Range::of_kif(to);
+        }
         let given = self.inputs.and_then(|inputs| inputs.get(source));
         if let Some((range, fraction)) = given {
             let shift = self.program.input_shifts.get(source).copied().unwrap_or(0);

@@ -220,9 +220,9 @@ fn pipelines_are_lines_of_programs() {
     assert_eq!(files::read_json(&wire, false).unwrap().pipeline, read.pipeline);
 }
 
-/// Everything else than a line of programs has a state, or is no program at all.
+/// What is neither a line of programs nor one with registers.
 #[test]
-fn q1068_what_is_no_pipeline() {
+fn q1068_what_cannot_be_read() {
     let (_, json) = pipeline_file();
     let refused = |from: &str, to: &str| {
         let changed = json.replace(from, to);
@@ -234,9 +234,10 @@ fn q1068_what_is_no_pipeline() {
     };
     // Feedback, a reset, a condition, a choice, gaps, a part, an index.
     refused("\"model_out\",true", "\"stage1_inp\",false");
-    refused("[false,2,1]],null,null,true", "[false,2,1]],\"clear\",[0,0],true");
-    refused("\"enable_if\":null", "\"enable_if\":[\"en\",true]");
-    refused("\"alt_src\":null", "\"alt_src\":[\"en\",true]");
+    let bit = "[\"en\",true,[[false,1,0]],null,null,false,null,\"r\",null,[0,1],null]";
+    refused("[false,2,1]],null,null,true", &format!("[false,2,1]],{bit},null,true"));
+    refused("\"enable_if\":null", &format!("\"enable_if\":{bit}"));
+    refused("\"alt_src\":null", &format!("\"alt_src\":{bit}"));
     refused("[[3],1]", "[[3,4],2]");
     refused("[0,1],null]", "[0,2],null]");
     refused("[0,3],null]", "[0,3],[\"i\",3]]");
@@ -253,47 +254,4 @@ fn q1068_what_is_no_pipeline() {
     assert!(message.contains("\"INTERNAL_logic0_outp\" to"), "{message}");
     let unnamed = json.replace("\"fsm\"", "\"frame\"");
     assert_eq!(files::read_json(&unnamed, false).unwrap_err()[0].code(), "Q1090");
-}
-
-/// An accumulator that alkaid 0.8.2 saved: what it gives next depends on what came before.
-#[test]
-fn programs_with_a_state_are_refused() {
-    let signal =
-        |name: &str, types: &str, rest: &str| format!("[\"{name}\",{types},null,null,{rest},null]");
-    let (one, two) = ("[[true,5,0]]", "[[true,5,0],[true,5,0]]");
-    let input = |view: &str| {
-        signal(
-            "INTERNAL_acc_inp",
-            &format!("false,{two}"),
-            &format!("false,null,\"w\",null,{view}"),
-        )
-    };
-    let inner = |name: &str, register: bool| {
-        signal(name, &format!("false,{one}"), &format!("{register},null,\"rw\",null,[0,1]"))
-    };
-    let port = |name: &str, mode: &str| {
-        signal(name, &format!("true,{one}"), &format!("false,null,\"{mode}\",null,[0,1]"))
-    };
-    let connect = |from: String, to: String| {
-        format!("{{\"src\":{from},\"dst\":{to},\"enable_if\":null,\"alt_src\":null}}")
-    };
-    let connections = [
-        connect(port("x", "r"), input("[0,1]")),
-        connect(inner("s", true), input("[1,2]")),
-        connect(inner("INTERNAL_acc_outp", false), port("y", "w")),
-        connect(inner("INTERNAL_acc_outp", false), inner("s", true)),
-    ]
-    .join(",");
-    let wide = "[-32.0,31.0,1.0]";
-    let logic = format!(
-        "[[2,1],[0,0],[3],[0],[false],[[[],-1,[0],{wide},0,0],[[],-1,[1],{wide},0,0],\
-         [[0,1],0,[0],[-64.0,62.0,1.0],1.0,6],[[2],3,[0],{wide},1.0,0]],1,1,null]"
-    );
-    let text = format!(
-        "{{\"meta\":\"ALIRFSM\",\"spec_version\":4,\"fsm\":{{\"logic\":{{\"acc\":{logic}}},\
-         \"conns\":[{connections}],\"signal_order\":[]}}}}"
-    );
-    let problems = files::read_json(&text, false).unwrap_err();
-    assert_eq!(problems[0].code(), "Q1068");
-    assert!(problems[0].message().contains("\"x\" to \"INTERNAL_acc_inp\""), "{problems:?}");
 }

@@ -22,16 +22,18 @@ static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| cases(&["ops", "fuzz"]));
 fn exercise(pipeline: &Pipeline) {
     let _ = verify_pipeline(pipeline, &Rules::default());
     let _ = files::write_pipeline_json(pipeline);
+    let _ = files::write_alir_pipeline_json(pipeline);
     for stage in &pipeline.stages {
         exercise_program(stage);
     }
-    let inputs = pipeline.stages.first().map_or(0, |stage| stage.input_shifts.len());
-    let Ok(mut executor) = PipelineExecutor::new(pipeline) else { return };
+    let inputs = pipeline.stages.first().map_or(0, |stage| stage.ends().0);
+    let Ok(executor) = PipelineExecutor::new(pipeline) else { return };
     for number in [0.0, -1e300, f64::NAN] {
-        let inputs = vec![number; inputs];
-        let expected = executor.run(&inputs);
+        let (mut executor, sample) = (executor.clone(), vec![number; inputs]);
+        let results = [(); 2].map(|()| executor.run(&sample));
+        let expected = results.into_iter().collect::<Result<Vec<_>, _>>().map(|all| all.concat());
         if let Ok(Some(fast)) = Fast::new(pipeline) {
-            let found = fast.run(1, &inputs, NonZeroUsize::MIN);
+            let found = fast.run(2, &[&sample[..], &sample].concat(), NonZeroUsize::MIN);
             assert_eq!(format!("{found:?}"), format!("{expected:?}"));
         }
     }
@@ -60,7 +62,7 @@ fn exercise_program(program: &Program) {
     let executor = Executor::new(program);
     assert_eq!(executor.is_ok(), legal);
     if let Ok(mut executor) = executor {
-        let inputs = program.input_shifts.len();
+        let inputs = program.ends().0;
         let _ = executor.run(&vec![0.0; inputs]);
         let _ = executor.run_strict(&vec![-1e300; inputs]);
     }
@@ -124,6 +126,31 @@ fn damaged_text(text: &str, random: &mut Random) -> String {
     testkit::damaged_text(text, "0123456789-.,:[](){}%<>=\"#\\ \neINaxlut", random)
 }
 
+/// Programs with registers that alkaid saved.
+const MACHINES: [&str; 3] = [
+    include_str!("../../../../examples/dais/filter.json"),
+    include_str!("../../../../examples/dais/staged.json"),
+    include_str!("../../../../examples/dais/controlled.json"),
+];
+
+/// The text with some of its words in other places.
+fn swapped(text: &str, random: &mut Random) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let mut parts: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_word(c) != is_word(first)).unwrap_or(rest.len());
+        let (part, others) = rest.split_at(end);
+        parts.push(part);
+        rest = others;
+    }
+    for _ in 0..=random.below(3) {
+        let (from, to) = (random.below(parts.len()), random.below(parts.len()));
+        parts[to] = parts[from];
+    }
+    parts.concat()
+}
+
 /// A case or a random program, so that both small and large numbers occur.
 fn valid(seed: u64) -> Program {
     match seed % 2 {
@@ -185,6 +212,25 @@ proptest! {
         }
         if let Ok(json) = files::write_alir_pipeline_json(&program.into()) {
             read_json(&damaged_text(&json, &mut random));
+        }
+    }
+
+    /// Machines: characters, names and numbers that are others.
+    #[test]
+    fn damaged_machines(seed in any::<u64>()) {
+        let mut random = Random::new(seed);
+        let file = MACHINES[seed as usize % MACHINES.len()];
+        read_json(&damaged_text(file, &mut random));
+        read_json(&swapped(file, &mut random));
+        let mut program = convert(&valid(seed), Dialect::A4).unwrap().program;
+        program.state = (0..random.below(4)).map(|_| random.float()).collect();
+        read_text(&damaged_text(&text::print(&program), &mut random));
+        if program.ends().0 + program.state.len() == program.input_shifts.len()
+            && program.ends().1 + program.state.len() == program.outputs.len()
+            && let Ok(json) = files::write_alir_pipeline_json(&program.into())
+        {
+            read_json(&json);
+            read_json(&swapped(&json, &mut random));
         }
     }
 

@@ -13,6 +13,7 @@ mod forms;
 mod fuzz;
 mod golden;
 mod lowering;
+mod machines;
 mod mutation;
 mod peers;
 mod pipeline;

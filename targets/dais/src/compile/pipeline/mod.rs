@@ -53,9 +53,15 @@ pub struct Staged {
 /// Divides a program into stages. What `roots` names is kept besides the outputs.
 ///
 /// # Errors
-/// The first error of [`verify`]; `Q1162` for too many stages or values that cross them.
+/// The first error of [`verify`]; `Q1162` for too many stages or values that cross them, `Q1164` for
+/// a program with registers.
 pub fn to_pipeline(program: &Program, cutoff: Cutoff, roots: &[Slot]) -> Result<Staged> {
     first_error(verify(program, &Rules::EXECUTABLE))?;
+    if !program.state.is_empty() {
+        let message = "a program with registers of its own cannot be divided into stages";
+        return Err(Diagnostic::unsupported("Q1164", message)
+            .help("leave --latency-cutoff out: a step must end before the next one begins"));
+    }
     let logic = Logic::new(program, roots);
     let too_many = || {
         let message = format!("a cutoff of {} needs too many registers", cutoff.latency);

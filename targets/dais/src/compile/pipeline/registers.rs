@@ -13,7 +13,7 @@ pub fn register_bits(pipeline: &Pipeline) -> u64 {
 
 /// Bits of the registers behind a stage.
 pub(crate) fn outgoing_bits(stage: &Program) -> u64 {
-    let outputs = stage.outputs.iter().zip(stage.output_types());
+    let outputs = stage.outputs.iter().zip(stage.output_types()).take(stage.ends().1);
     let stored = outputs.filter(|(output, _)| output.source.is_some());
     stored.map(|(_, kif)| u64::from(kif.width())).sum()
 }

@@ -4,6 +4,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use super::node::{Id, Nodes, Wrap};
+use super::range::Range;
 use crate::isa::{Inst, UnaryBits};
 use crate::program::{Operation, Output, Pipeline, Program, Slot, TableIndex};
 use quincunx_num::Kif;
@@ -71,6 +72,15 @@ pub(super) fn lower(pipeline: &Pipeline, taps: &[(usize, Output)]) -> Option<Low
     lowered.taps = found.into_iter().collect::<Option<_>>()?;
     lowered.nodes.finish();
     Some(lowered)
+}
+
+impl Lowered {
+    /// True when the last so many outputs are f64s as they are, whatever the inputs.
+    pub(super) fn outputs_are_floats(&self, last: usize) -> bool {
+        let most = 1 << f64::MANTISSA_DIGITS;
+        let floats = Range { low: -most, high: most };
+        self.outputs.iter().rev().take(last).all(|link| floats.holds(self.nodes.range(link.id)))
+    }
 }
 
 struct Lowering<'a> {

@@ -9,7 +9,7 @@ use super::step::Port;
 pub(super) struct Rows<'a> {
     pub(super) numbers: &'a [f64],
     pub(super) columns: usize,
-    /// Samples; a multiple of those of a line.
+    /// Samples; those beyond whole lines are not vectorised.
     pub(super) samples: usize,
 }
 
@@ -40,7 +40,13 @@ pub(super) fn read<T: Integer>(rows: Rows<'_>, column: usize, scale: i32, to: Wr
     let cut = T::BITS - to.width;
     let mask = T::low_bits(if to.signed { -1 } else { to.mask() });
     let cut = if to.signed { cut } else { 0 };
-    for (out, numbers) in out.as_chunks_mut::<LINE>().0.iter_mut().zip(lines) {
+    let (whole, rest) = out.as_chunks_mut::<LINE>();
+    let numbers = &rows.numbers[whole.len() * LINE * rows.columns..];
+    for (out, row) in rest.iter_mut().zip(numbers.chunks_exact(rows.columns)) {
+        let integer = scaled_floor(row[column], scale);
+        *out = T::low_bits(integer).left(cut).right(cut).and(mask);
+    }
+    for (out, numbers) in whole.iter_mut().zip(lines) {
         let mut line = [0.0; LINE];
         for (x, row) in line.iter_mut().zip(numbers.chunks_exact(rows.columns)) {
             *x = row[column];
@@ -90,15 +96,21 @@ pub(super) fn write<T: Integer>(
     column: usize,
     columns: usize,
 ) {
-    for (line, numbers) in
-        integers.as_chunks::<LINE>().0.iter().zip(numbers.chunks_exact_mut(columns * LINE))
-    {
+    let real = |integer: &T| {
+        let value = integer.real();
+        // There is no negative zero.
+        let value = if port.negate { 0.0 - value } else { value };
+        value * port.scale
+    };
+    let (whole, rest) = integers.as_chunks::<LINE>();
+    let (lines, others) = numbers.split_at_mut(whole.len() * LINE * columns);
+    for (integer, row) in rest.iter().zip(others.chunks_exact_mut(columns)) {
+        row[column] = real(integer);
+    }
+    for (line, numbers) in whole.iter().zip(lines.chunks_exact_mut(columns * LINE)) {
         let mut reals = [0.0; LINE];
-        for (real, integer) in reals.iter_mut().zip(line) {
-            let value = integer.real();
-            // There is no negative zero.
-            let value = if port.negate { 0.0 - value } else { value };
-            *real = value * port.scale;
+        for (result, integer) in reals.iter_mut().zip(line) {
+            *result = real(integer);
         }
         for (row, &real) in numbers.chunks_exact_mut(columns).zip(&reals) {
             row[column] = real;

@@ -62,8 +62,7 @@ fn fill<T: Integer>(register: &mut Register<T>, value: i64) {
     register.fill(T::low_bits(value));
 }
 
-/// All steps on a block of samples, which come in whole lines: plain loops, which the compiler makes
-/// vector instructions of.
+/// All steps on a block of samples: plain loops, which the compiler makes vector instructions of.
 pub(super) struct Block<'a> {
     pub(super) steps: &'a Steps,
     pub(super) state: &'a mut State,
