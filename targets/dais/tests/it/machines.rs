@@ -11,7 +11,7 @@ use quincunx_dais::program::Program;
 use quincunx_dais::rtl::{Design, Estimate, Language, Settings, emit};
 use quincunx_dais::simulate::{Fast, PipelineExecutor, overflows};
 use quincunx_dais::verify::{Rules, verify, verify_pipeline};
-use quincunx_dais::{Cutoff, TARGET, text, to_pipeline};
+use quincunx_dais::{Cutoff, TARGET, packed, text, to_pipeline};
 use quincunx_diag::{Class, Severity, SourceId, any_error};
 use quincunx_tensor::{Tensor, Tensors};
 use quincunx_testkit::Random;
@@ -81,6 +81,7 @@ fn registers_keep_what_they_hold() {
 fn forms_keep_registers_or_refuse_them() {
     let pipeline = assemble(ACCUMULATOR);
     assert_eq!(text::print_pipeline(&pipeline), ACCUMULATOR);
+    assert_eq!(packed::read(&packed::write(&pipeline)).unwrap(), pipeline);
     let many = ACCUMULATOR.replace(".state 2.5", ".state 2.5, 1e-3\n.state inf");
     assert_eq!(assemble(&many).stages[0].state, [2.5, 1e-3, f64::INFINITY]);
     assert!(text::parse(&ACCUMULATOR.replace("2.5", "x"), SourceId(0)).is_err());
@@ -363,7 +364,7 @@ fn figures_of_machines() {
     assert_eq!((design.input_width(), design.state_width(), design.output_width()), (6, 8, 8));
     assert_eq!(Estimate::of(&design, 0).flip_flops, 8);
     assert_eq!(Estimate::of(&design, 1).flip_flops, 16);
-    for kind in ["json", "gz", "asm", "verilog", "vhdl", "dot", "svg"] {
+    for kind in ["json", "gz", "asm", "packed", "verilog", "vhdl", "dot", "svg"] {
         assert!(!program.emit(kind, "filter").unwrap().is_empty(), "{kind}");
     }
     assert_eq!(program.emit("bin", "filter").unwrap_err().code(), "Q1057");
