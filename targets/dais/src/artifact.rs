@@ -7,9 +7,8 @@ mod staging;
 
 use crate::binary::{self, convert};
 use crate::compile::pipeline::register_bits;
-use crate::files;
+use crate::files::{self, packed};
 use crate::isa::{Dialect, Inst};
-use crate::packed;
 use crate::ports::{Ports, elements, ends, expect_unscaled, raw_interface, scaling_lines};
 use crate::program::{Output, Pipeline, Program, Slot};
 use crate::rtl::{self, Language};

@@ -15,8 +15,6 @@ mod golden;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod isa;
 mod options;
-#[deny(clippy::arithmetic_side_effects)]
-pub mod packed;
 mod ports;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod program;

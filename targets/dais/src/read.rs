@@ -3,10 +3,9 @@
 use crate::arch::DaisArch;
 use crate::artifact::{self, Artifact, stage};
 use crate::binary::{self, ReadOptions};
-use crate::files;
+use crate::files::{self, packed};
 use crate::isa::Dialect;
 use crate::options;
-use crate::packed;
 use crate::program::Pipeline;
 use crate::rtl;
 use crate::text;

@@ -1,10 +1,12 @@
 //! Native files of da4ml, and of alkaid: programs and pipelines as JSON (dialects D1 and
-//! A4), perhaps compressed. Facts: `da4ml`, `alkaid` (`docs/bibliography.md`).
+//! A4), perhaps compressed; and our own for large programs. Facts: `da4ml`, `alkaid` (`docs/bibliography.md`).
 
 mod alir;
 mod fsm;
 mod gzip;
 mod json;
+#[deny(clippy::arithmetic_side_effects)]
+pub mod packed;
 mod read;
 mod write;
 

@@ -3,8 +3,8 @@
 use crate::common::random::{program, program_in};
 use quincunx_dais::binary::{self, Dialect, ReadOptions};
 use quincunx_dais::files;
+use quincunx_dais::files::packed;
 use quincunx_dais::isa::{Inst, TABLE, layout};
-use quincunx_dais::packed;
 use quincunx_dais::program::{Operation, Pipeline, Program, SlotType};
 use quincunx_dais::simulate::Executor;
 use quincunx_dais::text;

@@ -22,10 +22,6 @@ const MOST_COMPARED: u64 = 1 << 23;
 /// Bits by which the width of an adder is taken to be larger than it is, at random, in the others.
 const NOISE: usize = 4;
 
-/// Levels that outputs may have above those that are needed, where that saves bits and nothing
-/// bounds them.
-const SLACK: u32 = 1;
-
 /// The power of two that stands for the last level.
 const WHOLE: u32 = 100;
 
@@ -40,7 +36,7 @@ struct Operand {
 /// The adders of all sums that outputs need, operands first; outputs get the new numbers.
 ///
 /// Sums that others read are there as early as can be; those that are only outputs may take until
-/// the `limit`, or without one a little longer than the output that takes longest.
+/// the `limit`, or without one as long as the output that takes longest.
 pub(super) fn adders(
     problem: &Problem,
     system: &System,
@@ -53,7 +49,7 @@ pub(super) fn adders(
         None => {
             let (_, outputs) = until(problem, system, 0, 1);
             let levels = outputs.iter().flatten().map(|output| output.level);
-            until(problem, system, levels.max().unwrap_or(0) + SLACK, orders)
+            until(problem, system, levels.max().unwrap_or(0), orders)
         }
     };
     (forest.bare, outputs.into_iter().map(|output| Some(output?.term)).collect())
