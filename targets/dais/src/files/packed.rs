@@ -1,10 +1,11 @@
 //! Programs in few bytes, for folders of large networks: a fifth of their text, and read faster.
 //! Lossless, as the text is.
 //!
-//! A file is `7f` and `QxDais`, the version 1, then a string: the assembly text of the program without its operations. For
-//! every stage follow the number of operations and the operations: the row of the instruction, its
-//! operands as the table has them, the type, and latency and cost. Types, and pairs of latency and
-//! cost, are numbered in the order in which they first occur, which is where they are written.
+//! A file is `7f` and `QxDais`, the version 1, then a string: the assembly text of the program
+//! without its operations. For every stage follow the number of operations and the operations: the
+//! row of the instruction, its operands as the table has them, the type, and latency and cost.
+//! Types, and pairs of latency and cost, are numbered in the order in which they first occur, which
+//! is where they are written.
 //! Whole numbers have seven bits in a byte, the lowest first, all but the last with the eighth bit
 //! set; those that may be negative are `2 * x`, or `-2 * x - 1` below 0. A string is its length and
 //! its UTF-8; floats are the eight bytes of IEEE 754, the lowest first.
