@@ -413,16 +413,6 @@ impl quincunx_contract::Program for Artifact {
         let size = self
             .machine_code("")
             .map_or(0, |files| files.iter().map(|f| f.bytes.len() as u64).sum());
-        let mut figures = vec![
-            ("adders", count(|i| matches!(i, Inst::Add { .. } | Inst::Sub { .. }))),
-            ("multipliers", count(|i| matches!(i, Inst::Multiply { .. }))),
-            ("cost", operations().map(|o| o.cost).sum::<f64>().to_string()),
-            ("latency", latency.to_string()),
-        ];
-        match self.ports.interface.scalings.len() {
-            0 => {}
-            scaled => figures.push(("outputs that the driver scales", scaled.to_string())),
-        }
         Stats {
             instructions: operations().count() as u64,
             bytes: size,
@@ -430,7 +420,12 @@ impl quincunx_contract::Program for Artifact {
             cycles: Some(stages.len() as u64),
             interval: Some(1),
             hertz: Some(1e9 / self.rtl.clock),
-            figures,
+            figures: vec![
+                ("adders", count(|i| matches!(i, Inst::Add { .. } | Inst::Sub { .. }))),
+                ("multipliers", count(|i| matches!(i, Inst::Multiply { .. }))),
+                ("cost", operations().map(|o| o.cost).sum::<f64>().to_string()),
+                ("latency", latency.to_string()),
+            ],
         }
     }
 

@@ -85,6 +85,10 @@ impl Artifact {
             }
             self.shares(&estimate, &mut table);
         }
+        let scaled = self.ports.interface.scalings.len();
+        if scaled > 0 {
+            table.property("outputs that the driver scales", scaled);
+        }
         table.property("latency in cycles", stages.len());
         table.property("latency in ns", Cell::Brief(stages.len() as f64 * self.rtl.clock));
         table.property("initiation interval in cycles", 1_u64);
