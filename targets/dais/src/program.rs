@@ -1,7 +1,8 @@
 //! The program in memory.
 //!
 //! A program is one block of combinational logic in SSA form: operation `i` fills slot `i` and
-//! reads slots below `i` only. Registers around it are inputs and outputs of the block. Facts: `da4ml-doc`, `da4ml` (`docs/bibliography.md`).
+//! reads slots below `i` only. Registers around it are inputs and outputs of the block. Facts:
+//! `da4ml-doc`, `da4ml` (`docs/bibliography.md`).
 
 use crate::isa::Inst;
 pub use crate::isa::{InputIndex, Slot, TableIndex};

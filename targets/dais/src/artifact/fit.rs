@@ -84,6 +84,9 @@ impl Artifact {
                 table.property("multipliers, estimated", estimate.multipliers);
             }
             self.shares(&estimate, &mut table);
+        } else if self.operations() > MOST_ESTIMATED {
+            let reason = format!("not of more than {MOST_ESTIMATED} operations");
+            table.property("LUTs, estimated", reason.as_str());
         }
         let scaled = self.ports.interface.scalings.len();
         if scaled > 0 {
