@@ -22,6 +22,13 @@ const EFFORT: OptionInfo = OptionInfo::one_of(
     &["fast", "default", "max"],
 );
 
+const OBJECTIVE: OptionInfo = OptionInfo::one_of(
+    "objective",
+    "What products have little of first",
+    "adders",
+    &["adders", "bits", "lut", "depth"],
+);
+
 const DEPTH_SLACK: OptionInfo = OptionInfo::whole(
     "depth-slack",
     "Adder levels of a product above the fewest possible; -1 for any number",

@@ -17,6 +17,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::whole("softmax-bits", "correct bits in the results of a softmax; more bits need larger tables", "8", 4..=12).used_by(&[Use::Compile]),
     OptionInfo::whole("max-operations", "layers that would need more operations than this, with those before them, are left to the host; adders of products are estimated from the digits of the weights", "1048576", 1..=8_388_608).used_by(&[Use::Compile]),
     OptionInfo::one_of("effort", "how hard to search for few adders in products with constant matrices; default does what fast does where the weights have more than 262144 signed digits", "default", &["fast", "default", "max"]).used_by(&[Use::Compile]),
+    OptionInfo::one_of("objective", "what products with constant matrices have little of first; the rest follows in the order adders, bits, depth", "adders", &["adders", "bits", "lut", "depth"]).used_by(&[Use::Compile]),
     OptionInfo::whole("depth-slack", "adder levels a product may have above the fewest possible; -1 for any number", "-1", -1..=1000).used_by(&[Use::Compile]),
     OptionInfo::real("latency-cutoff", "divide programs into stages that take no longer than this, in adder levels; pipelines stay as they are", "none", 1e-6..=1e9).or("none").used_by(&[Use::Read, Use::Compile]),
     OptionInfo::flag("retiming", "balance the stages and move operations to where registers hold fewer bits", true).used_by(&[Use::Read, Use::Compile]),

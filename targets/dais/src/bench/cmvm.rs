@@ -1,6 +1,6 @@
 //! Products with constant matrices: adders, bits, depth and time of the optimiser.
 
-use super::{DEPTH_SLACK, EFFORT, files};
+use super::{DEPTH_SLACK, EFFORT, OBJECTIVE, files};
 use crate::compile::cmvm::{self, Effort, Input, Problem, Settings, Solution};
 use quincunx_contract::OptionInfo;
 use quincunx_contract::bench::{Row, Run, Suite};
@@ -19,6 +19,7 @@ pub(super) const KERNELS: Suite = Suite {
             "The folder of .npy files; rows are inputs, a first dimension of three counts matrices",
             "",
         ),
+        OBJECTIVE,
         EFFORT,
         DEPTH_SLACK,
     ],
@@ -44,6 +45,7 @@ struct Solved {
 struct Figures {
     adders: usize,
     bits: u64,
+    luts: u64,
     depth: u32,
     /// Matrices whose adders are proved to be the fewest.
     optimal: usize,
@@ -70,10 +72,11 @@ fn kernels(run: &Run) -> Result<Vec<Row>> {
 
 impl Solved {
     fn figures(&self) -> Figures {
-        let Solution { adders, bits, depth, optimal, .. } = &self.solution;
+        let Solution { adders, bits, luts, depth, optimal, .. } = &self.solution;
         Figures {
             adders: adders.len(),
             bits: *bits,
+            luts: *luts,
             depth: *depth,
             optimal: usize::from(*optimal),
             seconds: self.seconds,
@@ -85,16 +88,18 @@ impl Figures {
     fn add(&mut self, other: &Figures) {
         self.adders += other.adders;
         self.bits += other.bits;
+        self.luts += other.luts;
         self.depth = self.depth.max(other.depth);
         self.optimal += other.optimal;
         self.seconds += other.seconds;
     }
 
-    fn rows(&self, name: &str) -> [Row; 5] {
+    fn rows(&self, name: &str) -> [Row; 6] {
         let row = Row::named(name);
         [
             row("adders", self.adders as f64, "", 0),
             row("bits", self.bits as f64, "", 0),
+            row("luts", self.luts as f64, "", 0),
             row("depth", f64::from(self.depth), "levels", 0),
             row("optimal", self.optimal as f64, "", 0),
             row("seconds", self.seconds, "s", 5),
@@ -148,7 +153,7 @@ fn random(run: &Run) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let effort = Effort::new(&run.options);
     for (name, depth_slack) in [("free", None), ("slack2", Some(2)), ("slack0", Some(0))] {
-        let settings = Settings { effort, depth_slack };
+        let settings = Settings::of(effort, depth_slack);
         let (mut adders, mut slowest) = (0, 0.0_f64);
         let problems = random_problems(60)?;
         for problem in &problems {

@@ -1,6 +1,6 @@
 //! Networks of a folder as programs: `quincunx bench dais:networks`.
 
-use super::{DEPTH_SLACK, EFFORT, files};
+use super::{DEPTH_SLACK, EFFORT, OBJECTIVE, files};
 use crate::TARGET;
 use crate::arch::DaisArch;
 use crate::artifact::Artifact;
@@ -20,6 +20,7 @@ pub(super) const SUITE: Suite = Suite {
     doc: "the networks of a folder, from ONNX to programs",
     options: &[
         OptionInfo::text("models", "The folder of .onnx files with quantised networks", ""),
+        OBJECTIVE,
         EFFORT,
         DEPTH_SLACK,
     ],
@@ -27,7 +28,7 @@ pub(super) const SUITE: Suite = Suite {
 };
 
 fn measure(run: &Run) -> Result<Vec<Row>> {
-    let chosen = ["effort", "depth-slack"].map(|name| (name, run.options.get(name)));
+    let chosen = ["objective", "effort", "depth-slack"].map(|name| (name, run.options.get(name)));
     let mut rows = Vec::new();
     for path in files(run, "models", "onnx", "Q1154")? {
         let file = path.to_string_lossy();

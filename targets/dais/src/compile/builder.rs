@@ -56,7 +56,7 @@ impl<'a> Builder<'a> {
     /// A builder that finds out what can be built, and with which ranges, without building it.
     pub(super) fn measuring(arch: &'a DaisArch) -> Self {
         // Nothing is searched.
-        let settings = cmvm::Settings { effort: cmvm::Effort::Fast, depth_slack: None };
+        let settings = cmvm::Settings::of(cmvm::Effort::Fast, None);
         Builder { measuring: true, ..Builder::new(arch, settings) }
     }
 

@@ -1,6 +1,6 @@
 //! A constant matrix as a program.
 
-use super::cmvm::{self, Effort, Input, Problem, Settings};
+use super::cmvm::{self, Effort, Input, Problem, Settings, Solution};
 use crate::isa::Inst;
 use crate::program::{InputIndex, Operation, Output, Program, Slot, SlotType};
 use crate::time::{Origin, model};
@@ -34,7 +34,7 @@ pub fn constant_product(
     effort: Effort,
     depth_slack: Option<u32>,
 ) -> Result<Program> {
-    let settings = Settings { effort, depth_slack };
+    let settings = Settings::of(effort, depth_slack);
     let refused = |message: &str| Diagnostic::invalid("Q1143", message);
     if weights.len() != inputs.len().saturating_mul(columns) {
         return Err(refused("a product needs a weight for every input and column"));
@@ -45,14 +45,18 @@ pub fn constant_product(
     let known = inputs.iter().map(|&(low, high)| Input { low, high, latency: 0 }).collect();
     let problem = Problem::new(known, columns, weights.to_vec())
         .ok_or_else(|| refused("the numbers of the product are too large"))?;
-    let solution = cmvm::solve(&problem, &settings)?;
+    program_of(&problem, &cmvm::solve(&problem, &settings)?)
+}
+
+/// The program of an adder graph.
+fn program_of(problem: &Problem, solution: &Solution) -> Result<Program> {
     let mut program = Program {
-        input_shifts: vec![0; inputs.len()],
+        input_shifts: vec![0; problem.inputs().len()],
         carry_size: -1,
         adder_size: 1,
         ..Program::default()
     };
-    for (index, &(low, high)) in inputs.iter().enumerate() {
+    for (index, &Input { low, high, .. }) in problem.inputs().iter().enumerate() {
         let interval = Interval::new(low.into(), high.into(), 0);
         push(&mut program, Inst::Input { source: InputIndex::of(index) }, &interval);
     }
@@ -85,4 +89,43 @@ fn output(output: &Option<cmvm::Output>) -> Output {
 
 fn slot(node: usize) -> Slot {
     Slot::of(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Pipeline;
+    use crate::rtl::Design;
+    use crate::rtl::netlist::Cell;
+
+    /// LUTs of a solution are the bits of the adders that its logic consists of.
+    #[test]
+    fn luts_are_bits_of_adders_in_the_netlist() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for round in 0..60 {
+            let (rows, columns) = (1 + random(6) as usize, 1 + random(6) as usize);
+            let weights = (0..rows * columns).map(|_| random(511) as i64 - 255).collect();
+            let mut input = || {
+                let low = random(300) as i64 - 200;
+                Input { low, high: low + 1 + random(300) as i64, latency: 0 }
+            };
+            let inputs = (0..rows).map(|_| input()).collect();
+            let problem = Problem::new(inputs, columns, weights).unwrap();
+            let solution = cmvm::solve(&problem, &Settings::of(Effort::Fast, None)).unwrap();
+            let mut program = program_of(&problem, &solution).unwrap();
+            // Negating an output is a subtraction too.
+            program.outputs.iter_mut().for_each(|output| output.negate = false);
+            let design = Design::new(&Pipeline::from(program)).unwrap();
+            let nets = design.stages()[0].nets().iter();
+            let adders = nets.filter(|net| matches!(net.cell, Cell::Add(..) | Cell::Subtract(..)));
+            let widths: u64 = adders.map(|net| u64::from(net.width)).sum();
+            assert_eq!(solution.luts, widths, "round {round}");
+        }
+    }
 }

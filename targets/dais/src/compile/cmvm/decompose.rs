@@ -8,9 +8,7 @@ use super::system::{System, Term, terms_of};
 /// as they are, so that the time grows with the size of the matrix.
 const MOST_COMPARED: usize = 1 << 28;
 
-/// Writes columns as another column, added or subtracted, and the digits of what is missing, where
-/// that is fewer terms: the tree of least weight over all columns and zero, in which no path from
-/// zero is longer than `depth` columns and no column later than `limit`.
+/// Writes columns as another column and the digits of what is missing, as [`tree`] says.
 ///
 /// `forms` are the columns of the sums of the system, `levels` those of its inputs.
 pub(super) fn decompose(
@@ -20,9 +18,43 @@ pub(super) fn decompose(
     levels: &[u8],
     limit: Option<u8>,
 ) {
+    for Branch { column, from } in tree(forms, depth, levels, limit) {
+        if let Some((from, negate)) = from {
+            let mut terms = terms_of(&rest(forms, column, Some((from, negate))));
+            terms.push(Term { node: system.node_of(from), shift: 0, negate });
+            system.sums[column] = terms;
+        }
+    }
+}
+
+/// A column, and the one to which what is missing is added, perhaps negated.
+pub(super) struct Branch {
+    pub(super) column: usize,
+    pub(super) from: Option<(usize, bool)>,
+}
+
+/// What a column has more than another one.
+pub(super) fn rest(forms: &[Vec<i64>], column: usize, from: Option<(usize, bool)>) -> Vec<i64> {
+    match from {
+        Some((from, negate)) => difference(&forms[column], &forms[from], negate).collect(),
+        None => forms[column].clone(),
+    }
+}
+
+/// Columns as other columns, added or subtracted, and differences, where these have fewer digits:
+/// the tree of least weight over all columns and zero, in which no path from zero is longer than
+/// `depth` columns and no column later than `limit`; in an order in which a column comes behind
+/// that from which it is made. Nothing if there is too much to compare.
+pub(super) fn tree(
+    forms: &[Vec<i64>],
+    depth: usize,
+    levels: &[u8],
+    limit: Option<u8>,
+) -> Vec<Branch> {
+    let mut branches = Vec::with_capacity(forms.len());
     let rows = forms.first().map_or(0, Vec::len);
     if forms.len().saturating_mul(forms.len()).saturating_mul(rows) > MOST_COMPARED {
-        return;
+        return branches;
     }
     let supports: Vec<Vec<u64>> = forms.iter().map(|form| support(form)).collect();
     let direct = |form: &Vec<i64>| {
@@ -36,9 +68,7 @@ pub(super) fn decompose(
     while let Some(at) = (0..open.len()).min_by_key(|&at| links[open[at]].terms) {
         let next = open.remove(at);
         let link = links[next];
-        if let Some((from, negate)) = link.from {
-            system.sums[next] = terms_from(system, forms, next, from, negate);
-        }
+        branches.push(Branch { column: next, from: link.from });
         if link.depth >= depth {
             continue;
         }
@@ -66,6 +96,7 @@ pub(super) fn decompose(
             }
         }
     }
+    branches
 }
 
 /// The best way to a column so far.
@@ -106,17 +137,4 @@ fn weight(form: impl Iterator<Item = i64>, levels: &[u8]) -> u64 {
 
 fn difference<'a>(to: &'a [i64], from: &'a [i64], negate: bool) -> impl Iterator<Item = i64> + 'a {
     to.iter().zip(from).map(move |(&to, &from)| if negate { to + from } else { to - from })
-}
-
-fn terms_from(
-    system: &System,
-    forms: &[Vec<i64>],
-    to: usize,
-    from: usize,
-    negate: bool,
-) -> Vec<Term> {
-    let rest: Vec<i64> = difference(&forms[to], &forms[from], negate).collect();
-    let mut terms = terms_of(&rest);
-    terms.push(Term { node: system.node_of(from), shift: 0, negate });
-    terms
 }

@@ -9,7 +9,7 @@ use super::state::State;
 use super::system::{System, Term, of_digits};
 use super::trees;
 use super::wiring::wire;
-use super::{Effort, Input, Problem, Solution};
+use super::{Effort, Input, Objective, Problem, Solution, better};
 
 /// Most inputs on the side that has fewer of them than outputs.
 const MOST_INPUTS: usize = 4;
@@ -32,7 +32,12 @@ pub(super) struct Exact {
 }
 
 /// Looks for the fewest adders, with outputs of `limit` levels at most.
-pub(super) fn solve(problem: &Problem, limit: Option<u32>, effort: Effort) -> Exact {
+pub(super) fn solve(
+    problem: &Problem,
+    limit: Option<u32>,
+    effort: Effort,
+    objective: Objective,
+) -> Exact {
     let rows = problem.used_rows();
     let none = Exact { solution: None, least: 0 };
     if rows.is_empty() || problem.weights.len() > MOST_COUNTED {
@@ -42,7 +47,7 @@ pub(super) fn solve(problem: &Problem, limit: Option<u32>, effort: Effort) -> Ex
     let (straight, forms) = of_digits(&used);
     let side = Side::new(problem, &rows, &used, straight, &forms);
     let least = side.least;
-    let judge = Judge { side: &side, limit, best: None };
+    let judge = Judge { side: &side, limit, objective, best: None };
     let tries = match effort {
         Effort::Fast => 1 << 18,
         Effort::Default => 1 << 22,
@@ -151,6 +156,7 @@ fn least(forms: &[Vec<i64>]) -> usize {
 struct Judge<'a> {
     side: &'a Side<'a>,
     limit: Option<u32>,
+    objective: Objective,
     best: Option<Solution>,
 }
 
@@ -196,9 +202,8 @@ impl Judge<'_> {
                 trees::adders(self.side.problem, &system, self.limit, Effort::Default);
             let Ok(found) = prove(self.side.problem, adders, &outputs) else { continue };
             if self.limit.is_none_or(|limit| found.depth <= limit) {
-                if self.best.as_ref().is_none_or(|best| found.goals() < best.goals()) {
-                    self.best = Some(found);
-                }
+                let best = self.best.take();
+                self.best = better(self.objective, best, Some(found));
                 return true;
             }
         }

@@ -76,9 +76,25 @@ pub enum Effort {
     Max,
 }
 
+/// What is wanted first of a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Objective {
+    /// Few adders, then few bits, then few levels.
+    #[default]
+    Adders,
+    /// Few bits of adders, then few adders, then few levels.
+    Bits,
+    /// Few LUTs that adders take, then few adders, then few levels.
+    Luts,
+    /// As few levels as signed digits need, then few adders, then few bits.
+    Depth,
+}
+
 /// Choices of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Settings {
+    /// What is wanted first.
+    pub(crate) objective: Objective,
     /// How hard to search.
     pub(crate) effort: Effort,
     /// Adder levels that the result may have above the fewest possible with signed digits; any
@@ -135,6 +151,8 @@ pub(crate) struct Solution {
     pub(crate) depth: u32,
     /// Bits of all adders in the cost model of da4ml.
     pub(crate) bits: u64,
+    /// LUTs of all adders, one for every bit of a result from the lowest on that needs one.
+    pub(crate) luts: u64,
     /// Proved to have the fewest adders: no graph of adders, shifts and signs, whose forms without
     /// common powers of two have factors below twice the power of two above the largest weight,
     /// has fewer; the forms are those of the matrix, or of its transpose if that has fewer inputs.
@@ -153,12 +171,43 @@ impl Effort {
     }
 }
 
+impl Objective {
+    /// What the option `objective` says.
+    fn new(options: &Options) -> Objective {
+        match options.get("objective") {
+            "adders" => Objective::Adders,
+            "bits" => Objective::Bits,
+            "lut" => Objective::Luts,
+            "depth" => Objective::Depth,
+            other => unreachable!("\"{other}\" is no declared word"),
+        }
+    }
+
+    /// More adders are taken for what is wanted first.
+    fn trades_adders(self) -> bool {
+        matches!(self, Objective::Bits | Objective::Luts)
+    }
+}
+
 impl Settings {
-    /// What the options `effort` and `depth-slack` say.
+    /// What the options `objective`, `effort` and `depth-slack` say.
     pub(crate) fn new(options: &Options) -> Settings {
         // -1 stands for any number.
         let depth_slack = u32::try_from(options.whole::<i32>("depth-slack")).ok();
-        Settings { effort: Effort::new(options), depth_slack }
+        Settings { objective: Objective::new(options), effort: Effort::new(options), depth_slack }
+    }
+
+    /// Settings for few adders.
+    pub(crate) fn of(effort: Effort, depth_slack: Option<u32>) -> Settings {
+        Settings { objective: Objective::Adders, effort, depth_slack }
+    }
+
+    /// The levels above the fewest that an objective leaves.
+    fn slack(&self) -> Option<u32> {
+        match self.objective {
+            Objective::Depth => Some(0),
+            _ => self.depth_slack,
+        }
     }
 
     /// The settings for a network whose weights have that many signed digits.
@@ -229,27 +278,31 @@ impl Problem {
     }
 }
 
-/// Finds a graph with few adders and, among those, few bits and few levels. More effort never gives
-/// a worse one, in this order.
+/// Finds a graph with little of what is wanted first, and of equal ones with little of the rest.
+/// More effort never gives a worse one, in this order.
 ///
 /// # Errors
 /// A bug, if the result were not the matrix: every linear form is recomputed.
 pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> {
     let limit = search::limit(problem, settings);
     let levels = limit.map(|limit| u32::from(limit) + state::base(problem.inputs()));
+    let objective = settings.objective;
     let (mut best, mut least) = (None, 0);
     let efforts = [Effort::Fast, Effort::Default, Effort::Max];
     for effort in efforts.into_iter().filter(|effort| *effort <= settings.effort) {
-        let exact = exact::solve(problem, levels, effort);
+        let exact = exact::solve(problem, levels, effort, objective);
         least = least.max(exact.least);
-        best = better(best, exact.solution);
+        best = better(objective, best, exact.solution);
         // Fewer adders there are not; the first search may find fewer bits.
-        if effort > Effort::Fast && best.as_ref().is_some_and(|best| best.adders.len() <= least) {
+        let is_settled = |best: &Solution| best.adders.len() <= least && !objective.trades_adders();
+        if effort > Effort::Fast && best.as_ref().is_some_and(is_settled) {
             break;
         }
-        let system = search::best_system(problem, effort, limit);
-        let (adders, outputs) = trees::adders(problem, &system, levels, effort);
-        best = better(best, Some(prove::prove(problem, adders, &outputs)?));
+        for system in search::best_systems(problem, effort, limit, objective) {
+            let (adders, outputs) = trees::adders(problem, &system, levels, effort);
+            let found = prove::prove(problem, adders, &outputs)?;
+            best = better(objective, best, Some(found));
+        }
     }
     let mut solution = best.expect("some effort is the least");
     solution.optimal = solution.adders.len() <= least;
@@ -265,13 +318,25 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
 }
 
 /// The better of two solutions, of equal ones the first.
-fn better(a: Option<Solution>, b: Option<Solution>) -> Option<Solution> {
-    a.into_iter().chain(b).min_by_key(Solution::goals)
+fn better(objective: Objective, a: Option<Solution>, b: Option<Solution>) -> Option<Solution> {
+    a.into_iter().chain(b).min_by_key(|solution| solution.goals(objective))
 }
 
 impl Solution {
-    /// What makes one better than another: adders, then bits, then levels.
-    fn goals(&self) -> (usize, u64, u32) {
-        (self.adders.len(), self.bits, self.depth)
+    /// What makes one better than another, in the order of the objective.
+    fn goals(&self, objective: Objective) -> [u64; 3] {
+        let (adders, depth) = (self.adders.len() as u64, u64::from(self.depth));
+        match objective {
+            Objective::Adders => [adders, self.bits, depth],
+            Objective::Bits => [self.bits, adders, depth],
+            Objective::Luts => [self.luts, adders, depth],
+            Objective::Depth => [depth, adders, self.bits],
+        }
+    }
+}
+
+impl Input {
+    fn range(&self) -> Range {
+        Range { low: self.low.into(), high: self.high.into(), exponent: 0 }
     }
 }

@@ -14,31 +14,34 @@ const SEED: u64 = 11;
 /// Most sums that are dissolved at once.
 const DISSOLVED: usize = 4;
 
-/// The system with fewer bits, and no more adders or levels.
+/// The system with fewer bits, and no more levels; with no more adders either, unless they are
+/// traded.
 pub(super) fn polish(
     problem: &Problem,
-    system: System,
+    system: &System,
     phases: &Phases,
     limit: Option<u8>,
+    trades: bool,
 ) -> System {
+    let mut system = system.clone();
     if phases.count == 0 {
         return system;
     }
     let limit = limit.unwrap_or_else(|| highest(problem, &system));
     let mut random = Random::new(SEED);
-    let mut system = system;
     for _ in 0..phases.count {
         let mut state = State::new(&system, problem.inputs(), Some(limit));
         let work = phases.work * state.cost() as u64;
-        narrow(&mut state, work, &mut random);
+        narrow(&mut state, work, trades, &mut random);
         system = state.system();
     }
     system
 }
 
 /// Dissolves a few sums and extracts pairs again, and keeps what has fewer adders, or no more of
-/// them and no more bits.
-fn narrow(state: &mut State, work: u64, random: &mut Random) {
+/// them and no more bits; what has fewer bits, or no more of them and no more adders, if adders are
+/// traded.
+fn narrow(state: &mut State, work: u64, trades: bool, random: &mut Random) {
     state.commit();
     let end = state.pairs.work + work;
     let mut bits: Vec<u32> = (0..state.len()).map(|row| state.bits_of(row)).collect();
@@ -51,8 +54,10 @@ fn narrow(state: &mut State, work: u64, random: &mut Random) {
         bits.resize(state.len(), 0);
         let new: Vec<u32> = changed.iter().map(|&row| state.bits_of(row)).collect();
         let old: u32 = changed.iter().map(|&row| bits[row]).sum();
-        let worse = state.cost() == before && new.iter().sum::<u32>() > old;
-        if worse || state.cost() > before {
+        let by_bits = new.iter().sum::<u32>().cmp(&old);
+        let by_adders = state.cost().cmp(&before);
+        let order = if trades { by_bits.then(by_adders) } else { by_adders.then(by_bits) };
+        if order.is_gt() {
             state.undo(0);
         } else {
             changed.iter().zip(new).for_each(|(&row, new)| bits[row] = new);

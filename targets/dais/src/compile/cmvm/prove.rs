@@ -2,7 +2,7 @@
 
 use super::system::Term;
 use super::width::shifted;
-use super::{Adder, Output, Problem, Range, Solution};
+use super::{Adder, Input, Output, Problem, Range, Solution};
 use quincunx_diag::{Diagnostic, Result};
 
 /// An adder whose range is not known yet.
@@ -112,16 +112,11 @@ pub(super) fn prove(
     let bug = |what: &str| Diagnostic::bug(format!("an adder graph of the optimiser {what}"));
     let inputs = problem.inputs().len();
     let mut forms: Vec<Form> = (0..inputs).map(Form::input).collect();
-    let as_range = |input: &super::Input| Range {
-        low: input.low.into(),
-        high: input.high.into(),
-        exponent: 0,
-    };
-    let mut ranges: Vec<Range> = problem.inputs().iter().map(as_range).collect();
+    let mut ranges: Vec<Range> = problem.inputs().iter().map(Input::range).collect();
     let mut levels: Vec<u32> = problem.inputs().iter().map(|input| input.latency).collect();
     let mut readers = readers(inputs, &bare, outputs);
     let mut adders = Vec::with_capacity(bare.len());
-    let mut bits = 0;
+    let (mut bits, mut luts) = (0, 0);
     for adder in bare {
         if adder.a.max(adder.b) >= forms.len() {
             return Err(bug("reads a node before it is made"));
@@ -134,7 +129,9 @@ pub(super) fn prove(
         let range = form.range(problem).and_then(|range| range.in_steps_of(natural));
         let range = range.ok_or_else(|| bug("has too large ranges"))?;
         let second = ranges[adder.b].scaled(adder.shift, false);
-        bits += u64::from(ranges[adder.a].adder_bits(&second));
+        let operands = [&ranges[adder.a], &second];
+        bits += u64::from(operands[0].adder_bits(operands[1]));
+        luts += u64::from(range.adder_luts(operands, adder.subtract));
         levels.push(levels[adder.a].max(levels[adder.b]) + 1);
         forms.push(form);
         ranges.push(range);
@@ -170,5 +167,5 @@ pub(super) fn prove(
         depth = depth.max(output.map_or(0, |output| levels[output.node]));
         proved.push(output);
     }
-    Ok(Solution { adders, outputs: proved, depth, bits, optimal: false })
+    Ok(Solution { adders, outputs: proved, depth, bits, luts, optimal: false })
 }

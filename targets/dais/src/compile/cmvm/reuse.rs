@@ -65,7 +65,7 @@ mod tests {
     /// what is called.
     #[test]
     fn rows_can_be_left_out_and_scaled() {
-        let settings = Settings { effort: Effort::Fast, depth_slack: None };
+        let settings = Settings::of(Effort::Fast, None);
         let input = Input { low: -128, high: 127, latency: 0 };
         let weight = |row: usize, column: usize| ((row * 37 + column * 101) % 63) as i64 - 31;
         let (rows, columns) = (6, 4);

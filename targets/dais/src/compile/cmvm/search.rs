@@ -10,7 +10,7 @@ use super::resub;
 use super::state::{self, State, base, least_levels};
 use super::structure;
 use super::system::{System, of_digits};
-use super::{Effort, Problem, Settings};
+use super::{Effort, Objective, Problem, Settings};
 
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
@@ -32,6 +32,8 @@ pub(super) struct Plan {
     pub(super) balance: Phases,
     /// Phases for fewer bits.
     polish: Phases,
+    /// Phases for fewer bits, at the price of adders.
+    trade: Phases,
 }
 
 /// Phases of a search; every one begins by turning the system around.
@@ -59,11 +61,12 @@ const FAST: Plan = Plan {
     starts: &[usize::MAX],
     in_order: 1 << 18,
     tries: 1,
-    first: &[Phases { count: 2, work: 50 }],
-    work: 100,
+    first: &[Phases { count: 2, work: 200 }],
+    work: 400,
     rounds: &[],
     balance: Phases { count: 1, work: 20 },
     polish: NONE,
+    trade: Phases { count: 1, work: 200 },
 };
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
@@ -76,6 +79,7 @@ const DEFAULT: Plan = Plan {
     rounds: &[],
     balance: Phases { count: 3, work: 450 },
     polish: Phases { count: 1, work: 600 },
+    trade: Phases { count: 2, work: 4000 },
 };
 /// Begins like the default.
 const MAX: Plan = Plan {
@@ -87,6 +91,7 @@ const MAX: Plan = Plan {
     rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 1, phases: 2 }],
     balance: Phases { count: 6, work: 9000 },
     polish: Phases { count: 2, work: 9000 },
+    trade: Phases { count: 4, work: 30_000 },
 };
 
 /// Adders for which a plan has one search, if it has several.
@@ -94,6 +99,12 @@ const LARGE: u64 = 500;
 
 /// Weights that are compared for a decomposition above which there is one only.
 const MOST_COMPARED: usize = 1 << 22;
+
+/// Levels above the fewest that are tried for few bits.
+const SHALLOW: [u8; 2] = [0, 2];
+
+/// How many times the structure of a part of a problem counts.
+const NESTED: u32 = 2;
 
 /// Weights of a part of a problem below which it is searched.
 const SMALL: usize = 300;
@@ -123,19 +134,45 @@ const IDLE: u32 = 64;
 
 /// The most levels of an output above the latest input, with the slack of the settings.
 pub(super) fn limit(problem: &Problem, settings: &Settings) -> Option<u8> {
-    settings.depth_slack.map(|slack| {
+    settings.slack().map(|slack| {
         let slack = u8::try_from(slack).unwrap_or(u8::MAX);
         least_levels(problem).saturating_add(slack).min(MOST_LEVELS)
     })
 }
 
-/// The best system whose outputs have `limit` levels at most.
-pub(super) fn best_system(problem: &Problem, effort: Effort, limit: Option<u8>) -> System {
+/// The best systems whose outputs have `limit` levels at most: the one of the fewest adders, and if
+/// the objective may want fewer bits at the price of adders, others: shallow ones have few bits.
+pub(super) fn best_systems(
+    problem: &Problem,
+    effort: Effort,
+    limit: Option<u8>,
+    objective: Objective,
+) -> Vec<System> {
     let (plan, plan_of_blocks) = match effort {
         Effort::Fast => (&FAST, &GREEDY),
         Effort::Default => (&DEFAULT, &DEFAULT),
         Effort::Max => (&MAX, &MAX),
     };
+    let search = |limit: Option<u8>| best_system(problem, plan, plan_of_blocks, limit);
+    if !objective.trades_adders() {
+        return vec![search(limit)];
+    }
+    let least = least_levels(problem);
+    let shallow = SHALLOW.map(|slack| Some(least + slack));
+    let shallow = shallow.into_iter().filter(|&other| limit.is_none() || other < limit);
+    let mut systems = Vec::new();
+    for limit in shallow.chain([limit]) {
+        let fewest = search(limit);
+        if blocks::is_countable(&fewest) {
+            systems.push(polish::polish(problem, &fewest, &plan.trade, limit, true));
+        }
+        systems.push(fewest);
+    }
+    systems
+}
+
+/// The system of the fewest adders; parts of a problem that is too large have a plan of their own.
+fn best_system(problem: &Problem, plan: &Plan, plan_of_blocks: &Plan, limit: Option<u8>) -> System {
     if let Some(system) = search_rows(problem, plan, limit) {
         return system;
     }
@@ -169,7 +206,7 @@ fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<Syst
 
 /// A search for a problem whose pairs can be counted; none if they cannot.
 fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<System> {
-    let free = walks(problem, plan)?;
+    let free = walks(problem, plan, NESTED)?;
     if !blocks::is_countable(&free) {
         return limit.is_none().then_some(free);
     }
@@ -177,19 +214,22 @@ fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<Sys
         None => levels::balance(problem, free, plan),
         Some(limit) => levels::bounded(problem, free, plan, limit),
     };
-    Some(polish::polish(problem, found, &plan.polish, limit))
+    Some(polish::polish(problem, &found, &plan.polish, limit, false))
 }
 
-/// The best of searches that do not mind levels.
-fn walks(problem: &Problem, plan: &Plan) -> Option<System> {
+/// The best of searches that do not mind levels; they begin with the structure of the matrix too,
+/// and with that of its parts so many times.
+fn walks(problem: &Problem, plan: &Plan, nested: u32) -> Option<System> {
     let other = problem.transposed();
     let walk = |seed: u64| {
-        let mut walk = Walk::start(problem, &other, plan, Random::new(seed))?;
+        let mut walk = Walk::start([problem, &other], plan, nested, Random::new(seed))?;
         walk.phases(plan.first);
         Some(walk)
     };
     let first = walk(1)?;
-    let tries = plan.tries.min(1 + LARGE / (1 + first.cost() as u64));
+    // Parts have one, so that their number does not multiply.
+    let tries = if nested < NESTED { 1 } else { plan.tries };
+    let tries = tries.min(1 + LARGE / (1 + first.cost() as u64));
     let mut walks = vec![first];
     walks.extend((2..=tries).filter_map(walk));
     let left = plan.left(tries);
@@ -219,16 +259,17 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn start(
-        problem: &'a Problem,
-        other: &'a Problem,
+        sides: [&'a Problem; 2],
         plan: &Plan,
+        nested: u32,
         mut random: Random,
     ) -> Option<Walk<'a>> {
+        let [problem, other] = sides;
         let here = start(problem, plan, None, &mut random);
         let there = start(other, plan, None, &mut random);
-        let mut solve = |part: &Problem| solve_part(part, plan, &mut random);
-        let others = structure::systems(problem, &mut solve);
-        let others = others.into_iter().filter(blocks::is_countable).map(|system| {
+        let mut solve = |part: &Problem| solve_part(part, plan, nested - 1, &mut random);
+        let others = (nested > 0).then(|| structure::systems(problem, &mut solve));
+        let others = others.into_iter().flatten().filter(blocks::is_countable).map(|system| {
             let mut state = State::new(&system, problem.inputs(), None);
             greedy::extract_all(&mut state, FIRST, &mut random);
             state.system()
@@ -238,7 +279,7 @@ impl<'a> Walk<'a> {
         let there = there.filter(|there| there.transposed().cost() < here.cost());
         let turned = there.is_some();
         let system = there.unwrap_or(here);
-        Some(Walk { sides: [problem, other], turned, system, random, begun: false })
+        Some(Walk { sides, turned, system, random, begun: false })
     }
 
     fn phases(&mut self, all: &[Phases]) {
@@ -328,9 +369,9 @@ pub(super) fn start(
 }
 
 /// The best system of a part of a problem: of a small one after a search.
-fn solve_part(part: &Problem, plan: &Plan, random: &mut Random) -> System {
+fn solve_part(part: &Problem, plan: &Plan, nested: u32, random: &mut Random) -> System {
     if part.weights.len() <= SMALL
-        && let Some(system) = walks(part, plan)
+        && let Some(system) = walks(part, plan, nested)
     {
         return system;
     }

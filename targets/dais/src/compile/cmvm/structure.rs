@@ -1,13 +1,27 @@
-//! Matrices that are products of smaller ones: Kronecker products and matrices of low rank.
+//! Matrices that are products of simpler ones: Kronecker products, matrices of low rank, and those
+//! of cosines and the like, whose inputs come as sums and differences of two; matrices whose columns
+//! grow by differences that have structure themselves.
 
 use super::Problem;
+use super::blocks::is_countable;
+use super::decompose::{Branch, rest, tree};
 use super::system::{System, Term, of_digits};
+use rustc_hash::FxHashMap;
 
 /// Most weights of a matrix that is looked at.
 const MOST_WEIGHTS: usize = 1 << 20;
 
+/// Most weights of a matrix in which signs and differences are looked at.
+const MOST_TRACED: usize = 1 << 14;
+
 /// Highest rank for which a basis is looked for.
 const MOST_RANK: usize = 32;
+
+/// Used rows for every two that are the same but for signs, at most.
+const MOST_UNPAIRED: usize = 4;
+
+/// Fourths of the digits that differences may leave.
+const MOST_LEFT: usize = 3;
 
 /// Swaps of basis vectors after which reducing a basis ends.
 const MOST_SWAPS: usize = 10_000;
@@ -21,7 +35,138 @@ pub(super) fn systems(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> Syst
     let kronecker = kronecker(problem, solve);
     let by_columns = low_rank(problem, solve);
     let by_rows = low_rank(&problem.transposed(), solve).map(|system| system.transposed());
-    [kronecker, by_columns, by_rows].into_iter().flatten().collect()
+    let all = [kronecker, by_columns, by_rows];
+    if problem.weights.len() > MOST_TRACED || !is_countable(&of_digits(problem).0) {
+        return all.into_iter().flatten().collect();
+    }
+    let by_sums = mirrored(problem, solve);
+    let of_sums = mirrored(&problem.transposed(), solve).map(|system| system.transposed());
+    let by_steps = stepped(problem, solve);
+    let of_steps = stepped(&problem.transposed(), solve).map(|system| system.transposed());
+    let others = [by_sums, of_sums, by_steps, of_steps];
+    all.into_iter().chain(others).flatten().collect()
+}
+
+/// The system on sums and differences of two inputs each, where rows of weights are the same but for
+/// signs: a column reads one of them. What it reads is looked at in the same way.
+fn mirrored(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Option<System> {
+    let (rows, columns) = (problem.inputs().len(), problem.columns());
+    let pairs = mirrored_rows(problem);
+    if pairs.len() * MOST_UNPAIRED < problem.used_rows().len() || pairs.is_empty() {
+        return None;
+    }
+    let mut folded = Matrix { rows, columns, weights: problem.weights.clone() };
+    for (&[first, second], column) in pairs.iter().flat_map(|p| (0..columns).map(move |c| (p, c))) {
+        let (sum, difference) = (first * columns + column, second * columns + column);
+        // The first input of a pair becomes the sum, the second one the difference.
+        let is_sum = folded.weights[sum] == folded.weights[difference];
+        folded.weights[difference] = if is_sum { 0 } else { folded.weights[sum] };
+        folded.weights[sum] = if is_sum { folded.weights[sum] } else { 0 };
+    }
+    let folded = folded.problem();
+    let inner = mirrored(&folded, solve).unwrap_or_else(|| solve(&folded));
+    let mut all = System::of_inputs(rows);
+    let input = |node: usize| Term { node: node as u32, shift: 0, negate: false };
+    let mut at: Vec<_> = (0..rows).map(|row| Some(input(row))).collect();
+    for [first, second] in pairs {
+        for (place, negate) in [(first, false), (second, true)] {
+            all.sums.push(vec![input(first), input(second).scaled(0, negate)]);
+            at[place] = Some(input(rows + all.sums.len() - 1));
+        }
+    }
+    all.outputs = all.apply(&inner, &at);
+    Some(all)
+}
+
+/// Rows that are the same but for signs, two by two.
+fn mirrored_rows(problem: &Problem) -> Vec<[usize; 2]> {
+    let mut single: FxHashMap<Vec<u64>, usize> = FxHashMap::default();
+    let mut pairs = Vec::new();
+    for row in problem.used_rows() {
+        let weights = &problem.weights[row * problem.columns()..][..problem.columns()];
+        let sizes: Vec<u64> = weights.iter().map(|weight| weight.unsigned_abs()).collect();
+        match single.remove(&sizes) {
+            Some(first) => pairs.push([first, row]),
+            None => {
+                single.insert(sizes, row);
+            }
+        }
+    }
+    pairs
+}
+
+/// Columns as other columns and differences, where these have few digits, perhaps only when they are
+/// looked at in the same way, as double sums need it.
+fn stepped(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Option<System> {
+    let steps = Steps::of(problem);
+    let most = |system: &System| system.cost() * MOST_LEFT / 4;
+    let is_gain = steps.cost() <= most(&steps.system) || {
+        let next = Steps::of(&steps.problem);
+        next.cost() + steps.links() <= most(&steps.system)
+    };
+    if !is_gain || steps.links() == 0 {
+        return None;
+    }
+    let plain = solve(&steps.problem);
+    let inner = match stepped(&steps.problem, solve) {
+        Some(system) => least([system, plain]),
+        None => plain,
+    };
+    Some(steps.joined(&inner))
+}
+
+/// Columns as a tree of differences.
+struct Steps {
+    /// Signed digits of the columns.
+    system: System,
+    branches: Vec<Branch>,
+    /// The matrix of the differences.
+    problem: Problem,
+}
+
+impl Steps {
+    fn of(problem: &Problem) -> Steps {
+        let rows = problem.inputs().len();
+        let (system, forms) = of_digits(problem);
+        let branches = tree(&forms, usize::MAX, &vec![0; rows], None);
+        let mut steps = vec![Vec::new(); forms.len()];
+        branches.iter().for_each(|b| steps[b.column] = rest(&forms, b.column, b.from));
+        let weights = (0..rows).flat_map(|row| row_of(&steps, row)).collect();
+        let problem = Matrix { rows, columns: forms.len(), weights }.problem();
+        Steps { system, branches, problem }
+    }
+
+    /// Columns that are made of others.
+    fn links(&self) -> usize {
+        self.branches.iter().filter(|branch| branch.from.is_some()).count()
+    }
+
+    /// Adders if differences were signed digits.
+    fn cost(&self) -> usize {
+        of_digits(&self.problem).0.cost() + self.links()
+    }
+
+    /// The system of the columns from that of the differences.
+    fn joined(&self, inner: &System) -> System {
+        let rows = inner.inputs;
+        let mut all = System::of_inputs(rows);
+        let input = |row: usize| Some(Term { node: row as u32, shift: 0, negate: false });
+        let mut made = all.apply(inner, &(0..rows).map(input).collect::<Vec<_>>());
+        for &Branch { column, from } in &self.branches {
+            if let Some((from, negate)) = from {
+                let first = made[from].map(|term| term.scaled(0, negate));
+                all.sums.push(first.into_iter().chain(made[column]).collect());
+                let node = all.node_of(all.sums.len() - 1);
+                made[column] = Some(Term { node, shift: 0, negate: false });
+            }
+        }
+        let output = |term: Term| {
+            let there = made[self.system.sum_of(term.node)?]?;
+            Some(there.scaled(term.shift, term.negate))
+        };
+        all.outputs = self.system.outputs.iter().map(|term| output((*term)?)).collect();
+        all
+    }
 }
 
 /// An integer matrix, row-major.

@@ -5,10 +5,11 @@ use super::*;
 use quincunx_testkit::within_seconds;
 use std::collections::BTreeSet;
 
-const FREE: Settings = Settings { effort: Effort::Fast, depth_slack: None };
+const FREE: Settings =
+    Settings { objective: Objective::Adders, effort: Effort::Fast, depth_slack: None };
 
 fn bounded(slack: u32) -> Settings {
-    Settings { effort: Effort::Fast, depth_slack: Some(slack) }
+    Settings { depth_slack: Some(slack), ..FREE }
 }
 
 fn bytes(rows: usize) -> Vec<Input> {
@@ -113,8 +114,8 @@ fn other_efforts_are_exact_and_no_worse() {
     let problem = problem(bytes(6), 6, weights);
     let efforts = [Effort::Fast, Effort::Default, Effort::Max];
     let costs = efforts.map(|effort| {
-        let settings = Settings { effort, depth_slack: None };
-        check(&problem, &settings, &mut random).goals()
+        let settings = Settings { effort, ..FREE };
+        check(&problem, &settings, &mut random).goals(Objective::Adders)
     });
     assert!(costs[0] >= costs[1] && costs[1] >= costs[2], "{costs:?}");
 }
@@ -167,6 +168,77 @@ fn kronecker_products_are_computed_by_their_factors() {
     }
 }
 
+/// Rows that differ in signs, and columns that grow by what grows itself, with zeros, repeated rows
+/// and columns among them: every system is right, and `fast` finds what is cheap.
+#[test]
+fn signs_and_steps_are_structure() {
+    let mut random = Random::new(15);
+    for (size, most) in [(2, 4), (7, 50), (16, 165)] {
+        let weight = |row: usize, column: usize| {
+            let wave = (2 * row + 1) as f64 * column as f64 / (2 * size) as f64;
+            (wave * std::f64::consts::PI).cos() * 64.0
+        };
+        let cosines: Vec<i64> =
+            (0..size * size).map(|at| weight(at / size, at % size).round() as i64).collect();
+        let solution = check(&problem(bytes(size), size, cosines), &FREE, &mut random);
+        assert!(solution.adders.len() <= most, "{size}: {}", solution.adders.len());
+    }
+    let size = 24;
+    let triangle = |at: usize| (at % size).saturating_sub(at / size) as i64;
+    let solution = check(
+        &problem(bytes(size), size, (0..size * size).map(triangle).collect()),
+        &FREE,
+        &mut random,
+    );
+    assert!(solution.adders.len() <= 2 * size, "sums of sums: {}", solution.adders.len());
+    for round in 0..40 {
+        let (rows, columns) = (2 + random.below(9), 2 + random.below(9));
+        let first: Vec<i64> = (0..columns).map(|_| random.below(9) as i64 - 4).collect();
+        let mut line = vec![0; columns];
+        let mut weights = Vec::new();
+        for _ in 0..rows {
+            for (weight, first) in line.iter_mut().zip(&first) {
+                let sign = random.below(3) as i64 - 1;
+                *weight = if round % 2 == 0 { sign * first } else { *weight + sign };
+            }
+            weights.extend(&line);
+        }
+        let problem = problem(bytes(rows), columns, weights);
+        let mut solve = |part: &Problem| system::of_digits(part).0;
+        for system in structure::systems(&problem, &mut solve) {
+            let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Fast);
+            prove::prove(&problem, adders, &outputs).unwrap();
+        }
+    }
+}
+
+/// What is wanted first is no more than if few adders are, and now and then less.
+#[test]
+fn objectives_get_what_they_want() {
+    let mut random = Random::new(16);
+    for effort in [Effort::Fast, Effort::Default] {
+        let mut gains = [0; 4];
+        for _ in 0..6 {
+            let weights = random_matrix(&mut random, 8, 8);
+            let problem = problem(bytes(8), 8, weights);
+            let all = [Objective::Adders, Objective::Bits, Objective::Luts, Objective::Depth];
+            let found = all.map(|objective| {
+                check(&problem, &Settings { objective, effort, ..FREE }, &mut random)
+            });
+            let figures = found.each_ref().map(|solution| {
+                let adders = solution.adders.len() as u64;
+                [adders, solution.bits, solution.luts, u64::from(solution.depth)]
+            });
+            for first in 0..4 {
+                assert!(figures[first][first] <= figures[0][first], "{first}: {figures:?}");
+                gains[first] += figures[0][first] - figures[first][first];
+            }
+            assert_eq!(figures[3][3], u64::from(state::least_levels(&problem)));
+        }
+        assert!(gains[1..].iter().all(|&gain| gain > 0), "{gains:?}");
+    }
+}
+
 /// A bound that the result without one meets gives that result.
 #[test]
 fn bounds_that_do_not_bind_change_nothing() {
@@ -176,7 +248,12 @@ fn bounds_that_do_not_bind_change_nothing() {
         let free = check(&problem, &FREE, &mut random);
         let slack = free.depth - u32::from(state::least_levels(&problem));
         let bound = check(&problem, &bounded(slack), &mut random);
-        assert!(bound.goals() <= free.goals(), "{:?} {:?}", bound.goals(), free.goals());
+        assert!(
+            bound.goals(Objective::Adders) <= free.goals(Objective::Adders),
+            "{:?} {:?}",
+            bound.goals(Objective::Adders),
+            free.goals(Objective::Adders)
+        );
     }
 }
 
@@ -330,7 +407,7 @@ fn tiny_matrices_need_the_fewest_adders() {
         let all: Vec<[i64; 2]> = (0..columns).map(|_| [weight(), weight()]).collect();
         let weights = (0..2).flat_map(|row| all.iter().map(move |column| column[row])).collect();
         let problem = problem(bytes(2), columns, weights);
-        let settings = Settings { effort: Effort::Default, depth_slack: None };
+        let settings = Settings { effort: Effort::Default, ..FREE };
         let found = check(&problem, &settings, &mut random);
         match fewest_for_forms(&all) {
             Some(fewest) => {
@@ -484,7 +561,7 @@ fn equal_columns_of_large_problems_are_one() {
 #[test]
 fn faults_are_not_proved() {
     let problem = problem(bytes(2), 2, vec![3, 5, 7, -9]);
-    let system = search::best_system(&problem, Effort::Fast, None);
+    let system = search::best_systems(&problem, Effort::Fast, None, Objective::Adders).remove(0);
     let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Default);
     assert!(prove::prove(&problem, adders.clone(), &outputs).is_ok());
     for at in 0..adders.len() {

@@ -67,7 +67,7 @@ fn until(
     for (index, input) in problem.inputs().iter().enumerate() {
         made[index] = Some(Operand {
             term: Term { node: index as u32, shift: 0, negate: false },
-            range: Range { low: input.low.into(), high: input.high.into(), exponent: 0 },
+            range: input.range(),
             level: input.latency,
         });
     }

@@ -34,6 +34,26 @@ impl Range {
         (128 - largest.saturating_sub(1).leading_zeros()) as i32 + self.exponent
     }
 
+    /// LUTs of an adder or subtractor of two ranges with this result: they begin at the lowest bit
+    /// that both operands have, or at the lowest of the second one if that is negated. Operands side
+    /// by side are wires.
+    pub(super) fn adder_luts(&self, [a, b]: [&Range; 2], subtract: bool) -> u32 {
+        let (low, high) = if a.exponent < b.exponent { (a, b) } else { (b, a) };
+        match subtract {
+            false if low.low >= 0 && low.bits_from(high.exponent) == 0 => 0,
+            false => self.bits_from(high.exponent),
+            true => self.bits_from(b.exponent),
+        }
+    }
+
+    /// Bits of every value from the power of two `exponent` on, the sign among them.
+    pub(super) fn bits_from(&self, exponent: i32) -> u32 {
+        let sign = i32::from(self.low < 0);
+        let largest = self.high.max(-(self.low + 1)).max(0).unsigned_abs();
+        let top = (128 - largest.leading_zeros()) as i32 + self.exponent;
+        (sign + top - exponent).max(0) as u32
+    }
+
     /// Bits of an adder of two ranges as da4ml 0.6 counts them: a sign bit, the integer bits of
     /// the larger operand with its step added, and the fraction bits down to the coarser step.
     pub(super) fn adder_bits(&self, other: &Range) -> u32 {
