@@ -6,9 +6,6 @@ use super::state::{base, level, levels};
 use super::system::{System, Term};
 use rustc_hash::FxHashMap;
 
-/// Most pairs of terms that are counted at once: some 100 MiB.
-const MOST_PAIRS: usize = 1 << 21;
-
 /// How many times the usual digits a part may have where inputs come at different times.
 const STRETCH: usize = 4;
 
@@ -35,30 +32,36 @@ pub(super) struct Blocks<'a> {
     next: Vec<(usize, usize)>,
 }
 
-/// Whether the pairs of a system can be counted.
-pub(super) fn is_countable(system: &System) -> bool {
-    system.sums.iter().map(|terms| pairs(terms.len())).sum::<usize>() <= MOST_PAIRS
+/// Pairs of terms of the sums of a system.
+pub(super) fn pairs_of(system: &System) -> usize {
+    system.sums.iter().map(|terms| pairs(terms.len())).sum()
+}
+
+/// Pairs of signed digits of the columns of a problem.
+pub(super) fn pairs_of_digits(problem: &Problem) -> usize {
+    let count = |column: usize| -> usize {
+        let weights = (0..problem.inputs().len()).map(|row| problem.weight(row, column));
+        weights.map(|weight| digits::count(weight) as usize).sum()
+    };
+    (0..problem.columns()).map(|column| pairs(count(column))).sum()
 }
 
 fn pairs(terms: usize) -> usize {
     terms * terms.saturating_sub(1) / 2
 }
 
-/// The blocks of a problem with too many pairs.
-pub(super) fn split(problem: &Problem) -> Option<Blocks<'_>> {
+/// The blocks of a problem with more than `most` pairs.
+pub(super) fn split(problem: &Problem, most: usize) -> Option<Blocks<'_>> {
     let inputs = problem.inputs().len();
     let columns = problem.columns();
-    let count = |column: usize| -> usize {
-        (0..inputs).map(|row| digits::count(problem.weight(row, column)) as usize).sum()
-    };
-    if (0..columns).map(|column| pairs(count(column))).sum::<usize>() <= MOST_PAIRS {
+    if pairs_of_digits(problem) <= most {
         return None;
     }
     let levels = levels(problem.inputs());
     let mixed = levels.iter().any(|level| *level != levels[0]);
     let stretch = if mixed { STRETCH } else { 1 };
     let mut size = 2;
-    while columns * pairs(size * 2 * stretch) <= MOST_PAIRS * stretch / 2 {
+    while columns * pairs(size * 2 * stretch) <= most * stretch / 2 {
         size *= 2;
     }
     let mut late_first: Vec<usize> = (0..inputs).collect();

@@ -15,7 +15,7 @@ const NEAR: [u8; 2] = [2, 5];
 
 /// The system with fewer levels, if that takes no more adders.
 pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System {
-    if plan.balance.count == 0 {
+    if plan.balance.count == 0 || system.cost() as u64 > search::FULL {
         return system;
     }
     let mut random = Random::new(SEED);

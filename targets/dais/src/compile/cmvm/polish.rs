@@ -4,7 +4,7 @@ use super::Problem;
 use super::greedy;
 use super::levels::highest;
 use super::random::Random;
-use super::search::{self, Phases, REPAIR};
+use super::search::{self, FULL, Phases, REPAIR};
 use super::state::State;
 use super::system::System;
 
@@ -31,7 +31,7 @@ pub(super) fn polish(
     let mut random = Random::new(SEED);
     for _ in 0..phases.count {
         let mut state = State::new(&system, problem.inputs(), Some(limit));
-        let work = phases.work * state.cost() as u64;
+        let work = phases.work * (state.cost() as u64).min(FULL);
         narrow(&mut state, work, trades, &mut random);
         system = state.system();
     }

@@ -15,6 +15,8 @@ use super::{Effort, Objective, Problem, Settings};
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
 pub(super) struct Plan {
+    /// Most pairs of terms that are counted at once, some 50 bytes each.
+    pairs: usize,
     /// Lengths of paths in decompositions to start from; 1 is none.
     starts: &'static [usize],
     /// Weights times columns of a problem up to which greedy runs are made in order too, which
@@ -49,6 +51,11 @@ pub(super) struct Round {
 }
 
 impl Plan {
+    /// Whether the pairs of a system are few enough.
+    fn can_count(&self, system: &System) -> bool {
+        blocks::pairs_of(system) <= self.pairs
+    }
+
     /// The work that so many searches leave to the rounds.
     pub(super) fn left(&self, searches: u64) -> u64 {
         let spent: u64 = self.first.iter().map(|phases| phases.count * phases.work).sum();
@@ -58,6 +65,7 @@ impl Plan {
 
 const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
+    pairs: 1 << 21,
     starts: &[usize::MAX],
     in_order: 1 << 18,
     tries: 1,
@@ -71,8 +79,9 @@ const FAST: Plan = Plan {
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
+    pairs: 1 << 23,
     starts: &[1, 2, 3, usize::MAX],
-    in_order: 1 << 22,
+    in_order: 1 << 18,
     tries: 1,
     first: &[Phases { count: 20, work: 700 }],
     work: 14_000,
@@ -83,6 +92,7 @@ const DEFAULT: Plan = Plan {
 };
 /// Begins like the default.
 const MAX: Plan = Plan {
+    pairs: 1 << 24,
     starts: DEFAULT.starts,
     in_order: DEFAULT.in_order,
     tries: 4,
@@ -98,13 +108,24 @@ const MAX: Plan = Plan {
 const LARGE: u64 = 500;
 
 /// Weights that are compared for a decomposition above which there is one only.
-const MOST_COMPARED: usize = 1 << 22;
+const MOST_COMPARED: usize = 1 << 20;
 
 /// Levels above the fewest that are tried for few bits.
 const SHALLOW: [u8; 2] = [0, 2];
 
+/// Adders of a system up to which each has the full work; more share it.
+pub(super) const FULL: u64 = 2000;
+
+/// How many times the pairs of a side are those of the other one before it is left alone, and below
+/// how many pairs it never is if it is that of the matrix.
+const FAR: usize = 2;
+const CHEAP: usize = 1 << 18;
+
 /// How many times the structure of a part of a problem counts.
 const NESTED: u32 = 2;
+
+/// Pairs that are extracted in order, at most.
+const MOST_IN_ORDER: usize = 1 << 20;
 
 /// Weights of a part of a problem below which it is searched.
 const SMALL: usize = 300;
@@ -163,7 +184,7 @@ pub(super) fn best_systems(
     let mut systems = Vec::new();
     for limit in shallow.chain([limit]) {
         let fewest = search(limit);
-        if blocks::is_countable(&fewest) {
+        if plan.can_count(&fewest) {
             systems.push(polish::polish(problem, &fewest, &plan.trade, limit, true));
         }
         systems.push(fewest);
@@ -176,7 +197,7 @@ fn best_system(problem: &Problem, plan: &Plan, plan_of_blocks: &Plan, limit: Opt
     if let Some(system) = search_rows(problem, plan, limit) {
         return system;
     }
-    let Some(blocks) = blocks::split(problem) else { return of_digits(problem).0 };
+    let Some(blocks) = blocks::split(problem, plan.pairs) else { return of_digits(problem).0 };
     let slack = limit.map_or(0, |limit| limit - least_levels(problem));
     let limits = limit.map(|limit| blocks::limits(blocks.clone(), slack, limit));
     // Blocks of inputs that come at different times can be too late: nothing is shared then.
@@ -207,7 +228,7 @@ fn search_rows(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<Syst
 /// A search for a problem whose pairs can be counted; none if they cannot.
 fn search_block(problem: &Problem, plan: &Plan, limit: Option<u8>) -> Option<System> {
     let free = walks(problem, plan, NESTED)?;
-    if !blocks::is_countable(&free) {
+    if !plan.can_count(&free) {
         return limit.is_none().then_some(free);
     }
     let found = match limit {
@@ -250,6 +271,7 @@ fn walks(problem: &Problem, plan: &Plan, nested: u32) -> Option<System> {
 struct Walk<'a> {
     /// The matrix and its transpose.
     sides: [&'a Problem; 2],
+    plan: &'a Plan,
     /// The system is that of the transpose.
     turned: bool,
     system: System,
@@ -260,26 +282,33 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn start(
         sides: [&'a Problem; 2],
-        plan: &Plan,
+        plan: &'a Plan,
         nested: u32,
         mut random: Random,
     ) -> Option<Walk<'a>> {
         let [problem, other] = sides;
-        let here = start(problem, plan, None, &mut random);
-        let there = start(other, plan, None, &mut random);
+        let [own, others] = sides.map(blocks::pairs_of_digits);
+        // A search takes as many times longer as there are more pairs.
+        let is_here = own <= FAR * others || !(CHEAP..=plan.pairs).contains(&own);
+        let is_there = others <= FAR * own;
+        let here = is_here.then(|| start(problem, plan, None, &mut random)).flatten();
+        let there = is_there.then(|| start(other, plan, None, &mut random)).flatten();
         let mut solve = |part: &Problem| solve_part(part, plan, nested - 1, &mut random);
         let others = (nested > 0).then(|| structure::systems(problem, &mut solve));
-        let others = others.into_iter().flatten().filter(blocks::is_countable).map(|system| {
-            let mut state = State::new(&system, problem.inputs(), None);
-            greedy::extract_all(&mut state, FIRST, &mut random);
-            state.system()
-        });
+        let others =
+            others.into_iter().flatten().filter(|system| plan.can_count(system)).map(|system| {
+                let mut state = State::new(&system, problem.inputs(), None);
+                greedy::extract_all(&mut state, FIRST, &mut random);
+                state.system()
+            });
+        let here = others.chain(here).min_by_key(System::cost);
+        let cost = here.as_ref().map(System::cost);
+        let there = there.filter(|there| cost.is_none_or(|cost| there.transposed().cost() < cost));
         // Where only the other side can be counted, searches take too long.
-        let here = others.chain(here).min_by_key(System::cost)?;
-        let there = there.filter(|there| there.transposed().cost() < here.cost());
+        let there = there.filter(|_| !is_here || cost.is_some());
         let turned = there.is_some();
-        let system = there.unwrap_or(here);
-        Some(Walk { sides, turned, system, random, begun: false })
+        let system = there.or(here)?;
+        Some(Walk { sides, plan, turned, system, random, begun: false })
     }
 
     fn phases(&mut self, all: &[Phases]) {
@@ -300,7 +329,7 @@ impl<'a> Walk<'a> {
     /// Goes to the other side, where that is possible.
     fn turn(&mut self) {
         let turned = self.system.transposed();
-        if blocks::is_countable(&turned) {
+        if self.plan.can_count(&turned) {
             self.system = turned;
             self.turned = !self.turned;
         }
@@ -321,7 +350,7 @@ impl<'a> Walk<'a> {
             return self.system;
         }
         self.system = self.system.transposed();
-        match blocks::is_countable(&self.system) {
+        match self.plan.can_count(&self.system) {
             // The state inlines sums that are read once.
             true => State::new(&self.system, self.sides[0].inputs(), None).system(),
             false => self.system,
@@ -341,18 +370,19 @@ pub(super) fn start(
     let mut best: Option<State> = None;
     let compared = forms.len() * forms.len() * problem.inputs().len();
     for &depth in plan.starts {
-        if compared > MOST_COMPARED && depth != 1 && depth != usize::MAX {
+        if compared > MOST_COMPARED && depth != usize::MAX {
             continue;
         }
         let mut system = system.clone();
         if depth > 1 {
             decompose(&mut system, &forms, depth, &levels, limit);
         }
-        if !blocks::is_countable(&system) {
+        if !plan.can_count(&system) {
             continue;
         }
+        let can_order = compared <= plan.in_order && blocks::pairs_of(&system) <= MOST_IN_ORDER;
         for in_order in [false, true] {
-            if in_order && compared > plan.in_order {
+            if in_order && !can_order {
                 continue;
             }
             let mut state = State::new(&system, problem.inputs(), limit);
@@ -390,7 +420,7 @@ pub(super) fn phase(
     random: &mut Random,
 ) -> System {
     let mut state = State::new(system, problem.inputs(), limit);
-    let work = work * state.cost() as u64;
+    let work = work * (state.cost() as u64).min(FULL);
     resub::resubstitute(&mut state, work / RESUBSTITUTION, random);
     improve(&mut state, work, random)
 }

@@ -3,7 +3,7 @@
 //! grow by differences that have structure themselves.
 
 use super::Problem;
-use super::blocks::is_countable;
+use super::blocks::pairs_of_digits;
 use super::decompose::{Branch, rest, tree};
 use super::system::{System, Term, of_digits};
 use rustc_hash::FxHashMap;
@@ -13,6 +13,9 @@ const MOST_WEIGHTS: usize = 1 << 20;
 
 /// Most weights of a matrix in which signs and differences are looked at.
 const MOST_TRACED: usize = 1 << 14;
+
+/// Most pairs of signed digits of its columns.
+const MOST_PAIRS: usize = 1 << 21;
 
 /// Highest rank for which a basis is looked for.
 const MOST_RANK: usize = 32;
@@ -36,7 +39,7 @@ pub(super) fn systems(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> Syst
     let by_columns = low_rank(problem, solve);
     let by_rows = low_rank(&problem.transposed(), solve).map(|system| system.transposed());
     let all = [kronecker, by_columns, by_rows];
-    if problem.weights.len() > MOST_TRACED || !is_countable(&of_digits(problem).0) {
+    if problem.weights.len() > MOST_TRACED || pairs_of_digits(problem) > MOST_PAIRS {
         return all.into_iter().flatten().collect();
     }
     let by_sums = mirrored(problem, solve);

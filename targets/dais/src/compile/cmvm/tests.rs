@@ -479,7 +479,7 @@ fn large_problems_are_solved_in_blocks() {
             .enumerate()
             .for_each(|(at, input)| input.latency = at as u32 % 3 * u32::from(uneven));
         let problem = problem(inputs.clone(), columns, weights.clone());
-        assert!(blocks::split(&problem).is_some());
+        assert!(blocks::split(&problem, 1 << 21).is_some());
         let solution = check(&problem, &settings, &mut random);
         let digits: u32 = weights.iter().map(|&w| naf_digits(w)).sum();
         assert!(solution.adders.len() < digits as usize * 2 / 3, "{}", solution.adders.len());
@@ -551,7 +551,7 @@ fn extreme_weights_are_solved() {
 #[test]
 fn equal_columns_of_large_problems_are_one() {
     let problem = problem(bytes(2000), 40, vec![(1 << 20) - 1; 80_000]);
-    let blocks = blocks::split(&problem).unwrap().count();
+    let blocks = blocks::split(&problem, 1 << 21).unwrap().count();
     let adders = solve(&problem, &FREE).unwrap().adders.len();
     // All inputs; in each block the difference of two shifts of their sum, or a few more.
     assert!(adders <= 1999 + 4 * blocks, "{adders}, {blocks} blocks");

@@ -8,16 +8,33 @@ use super::{Effort, Problem, Range};
 /// Operands above which the first that are ready are added first.
 const MANY: usize = 128;
 
-/// Orders of a sum that are tried, where it is short; the first one is not random.
-fn orders(effort: Effort) -> u64 {
-    match effort {
-        Effort::Fast => 6,
-        Effort::Default | Effort::Max => 64,
-    }
+/// Orders of a sum that are tried; the first one is not random.
+#[derive(Clone, Copy)]
+struct Orders {
+    /// Of a short sum.
+    most: u64,
+    /// Orders times the third power of the operands, at most.
+    compared: u64,
 }
 
-/// Orders times the third power of the operands of a sum, at most.
-const MOST_COMPARED: u64 = 1 << 23;
+impl Orders {
+    const ONE: Orders = Orders { most: 1, compared: 0 };
+
+    /// Those of an effort: sums share what is compared.
+    fn new(effort: Effort, system: &System) -> Orders {
+        let (most, compared) = match effort {
+            Effort::Fast => (6, 1 << 25),
+            Effort::Default | Effort::Max => (64, 1 << 29),
+        };
+        Orders { most, compared: compared / (1 + system.sums.len() as u64) }
+    }
+
+    /// Orders of a sum of so many operands.
+    fn of(self, operands: usize) -> u64 {
+        let fit = self.compared / (operands as u64).pow(3).max(1);
+        if (3..=MANY).contains(&operands) { self.most.min(fit).max(1) } else { 1 }
+    }
+}
 
 /// Bits by which the width of an adder is taken to be larger than it is, at random, in the others.
 const NOISE: usize = 4;
@@ -43,11 +60,11 @@ pub(super) fn adders(
     limit: Option<u32>,
     effort: Effort,
 ) -> (Vec<Bare>, Vec<Option<Term>>) {
-    let orders = orders(effort);
+    let orders = Orders::new(effort, system);
     let (forest, outputs) = match limit {
         Some(limit) => until(problem, system, limit, orders),
         None => {
-            let (_, outputs) = until(problem, system, 0, 1);
+            let (_, outputs) = until(problem, system, 0, Orders::ONE);
             let levels = outputs.iter().flatten().map(|output| output.level);
             until(problem, system, levels.max().unwrap_or(0), orders)
         }
@@ -60,7 +77,7 @@ fn until(
     problem: &Problem,
     system: &System,
     limit: u32,
-    orders: u64,
+    orders: Orders,
 ) -> (Forest, Vec<Option<Operand>>) {
     let mut forest = Forest { inputs: problem.inputs().len(), bare: Vec::new() };
     let mut made: Vec<Option<Operand>> = vec![None; system.inputs + system.sums.len()];
@@ -80,7 +97,7 @@ fn until(
         let node = system.inputs + sum;
         let earliest = earliest(&operands);
         let latest = if read[node] { earliest } else { earliest.max(limit) };
-        made[node] = forest.grow(&operands, latest, orders);
+        made[node] = forest.grow(&operands, latest, orders.of(operands.len()));
     }
     let output = |term: Term| Some(made[term.node as usize]?.scaled(term));
     (forest, system.outputs.iter().map(|o| o.and_then(output)).collect())
@@ -120,9 +137,6 @@ impl Forest {
     /// operands.
     fn grow(&mut self, operands: &[Operand], latest: u32, orders: u64) -> Option<Operand> {
         let start = self.bare.len();
-        let size = operands.len() as u64;
-        let fit = MOST_COMPARED / size.pow(3).max(1);
-        let orders = if (3..=MANY as u64).contains(&size) { orders.min(fit).max(1) } else { 1 };
         let mut best: Option<Tree> = None;
         for seed in 0..orders {
             let mut random = (seed > 0).then(|| Random::new(seed));
