@@ -202,6 +202,21 @@ impl Settings {
         Settings { objective: Objective::Adders, effort, depth_slack }
     }
 
+    /// The same without a bound on levels, if there is one.
+    pub(crate) fn unbounded(self) -> Option<Settings> {
+        let objective = match self.objective {
+            Objective::Depth => Objective::Adders,
+            other => other,
+        };
+        self.slack().map(|_| Settings { objective, depth_slack: None, ..self })
+    }
+
+    /// What makes one of two networks of equal depth better.
+    pub(crate) fn goals(&self, adders: u64, bits: f64) -> [f64; 2] {
+        let adders = adders as f64;
+        if self.objective.trades_adders() { [bits, adders] } else { [adders, bits] }
+    }
+
     /// The levels above the fewest that an objective leaves.
     fn slack(&self) -> Option<u32> {
         match self.objective {
