@@ -67,11 +67,9 @@ impl Gates {
         Gates { nodes: vec![Gate::Leaf; 1 + leaves], known: FxHashMap::default() }
     }
 
-    /// So many leaves more; the first one.
-    pub(super) fn leaves(&mut self, count: usize) -> usize {
-        let first = self.nodes.len();
-        self.nodes.resize(first + count, Gate::Leaf);
-        first
+    /// So many leaves more.
+    pub(super) fn leaves(&mut self, count: usize) {
+        self.nodes.resize(self.nodes.len() + count, Gate::Leaf);
     }
 
     /// The operands of the live ones among these gates are live.

@@ -181,6 +181,7 @@ impl Logic {
         read.chunks_exact(2).map(bit).collect()
     }
 
+    /// A product in multiplier blocks, or as a sum of the rows of its partial products.
     pub(super) fn product(
         &mut self,
         [a, b]: [Vec<Literal>; 2],
@@ -190,6 +191,7 @@ impl Logic {
         if is_block([a.len(), b.len()], width) {
             return self.multiplier([a, b], signed, width);
         }
+        let (a, b) = if a.len() < 2 { (b, a) } else { (a, b) };
         let above = match a.last() {
             Some(top) if signed => *top,
             _ => Literal::ZERO,

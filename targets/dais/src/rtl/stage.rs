@@ -46,6 +46,7 @@ impl<'a> Stage<'a> {
         netlist.outputs().iter().flat_map(|wires| stage.bits(wires, usize::MAX)).collect()
     }
 
+    /// Finds what is used of every net, from the outputs on.
     fn mark(&mut self) {
         self.netlist.outputs().iter().for_each(|wires| self.read(wires, usize::MAX));
         for (index, net) in self.netlist.nets().iter().enumerate().rev() {
@@ -92,7 +93,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The low bits of a cell.
-    fn cell(&mut self, cell: &Cell, width: usize) -> Vec<Literal> {
+    fn cell(&mut self, cell: &'a Cell, width: usize) -> Vec<Literal> {
         match cell {
             Cell::Port => Vec::new(),
             Cell::Add(a, b) if self.is_product(a) || self.is_product(b) => {
@@ -141,16 +142,19 @@ impl<'a> Stage<'a> {
     }
 
     /// Whether the wires are a product of multiplier blocks that nothing else reads. They add it.
-    fn is_product(&self, wires: &Wires) -> bool {
-        let Some(Piece::Bits { net, low: 0, .. }) = wires.pieces().first() else { return false };
-        match &self.netlist.nets()[net.index()].cell {
-            _ if self.readers[net.index()] > 1 => false,
-            Cell::Wires(inner) => self.is_product(inner),
-            Cell::Multiply { a, b, .. } => {
-                is_block([a, b].map(|x| x.width() as usize), self.used[net.index()])
+    fn is_product(&self, mut wires: &'a Wires) -> bool {
+        while let Some(Piece::Bits { net, low: 0, .. }) = wires.pieces().first() {
+            match &self.netlist.nets()[net.index()].cell {
+                _ if self.readers[net.index()] > 1 => return false,
+                Cell::Wires(inner) => wires = inner,
+                Cell::Multiply { a, b, .. } => {
+                    let factors = [a, b].map(|x| x.width() as usize);
+                    return is_block(factors, self.used[net.index()]);
+                }
+                _ => return false,
             }
-            _ => false,
         }
+        false
     }
 
     /// The operands of the opposite of a difference that nothing else reads, if `a - b` is that.

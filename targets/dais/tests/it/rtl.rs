@@ -91,6 +91,7 @@ fn random_programs() {
             })));
             continue;
         };
+        assert_eq!(Estimate::of(&design, 0).flip_flops, 0);
         let mut executor = Executor::new(&program).unwrap();
         for _ in 0..12 {
             let inputs: Vec<f64> = program.input_shifts.iter().map(|_| random.float()).collect();
