@@ -11,9 +11,9 @@ use quincunx_report::{Cell, Table};
 /// Sums of latencies this far apart are equal, as for da4ml.
 const EPSILON: f64 = 1e-9;
 
-/// Operations of a program above which its logic is not estimated, which would take gigabytes and
+/// Operations of a program above which its logic is not estimated, which would take a gigabyte and
 /// is more than any part has.
-const MOST_ESTIMATED: usize = 1 << 20;
+const MOST_ESTIMATED: usize = 1 << 18;
 
 /// Steps in a unit of latency, to which a cutoff is rounded down.
 const STEPS: f64 = 1000.0;

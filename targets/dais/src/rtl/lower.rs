@@ -269,8 +269,20 @@ impl Lowering<'_> {
         let Some(source) = output.source else { return Wires::zeros(to.width) };
         let number = self.shifted(source, output.shift.into());
         match output.negate {
-            true => negation(&mut self.builder, &number, to),
+            true => self
+                .opposite(source, output.shift.into(), to)
+                .unwrap_or_else(|| negation(&mut self.builder, &number, to)),
             false => number.quantised(to),
         }
+    }
+
+    /// The opposite of a difference with all of its bits: its operands exchanged, which takes no more
+    /// than a negation, and the difference nothing if only this needs it.
+    fn opposite(&mut self, slot: Slot, shift: i64, to: Wanted) -> Option<Wires> {
+        let operation = &self.program.operations[slot.0 as usize];
+        let Inst::Sub { a, b, shift: apart } = operation.inst else { return None };
+        let (a, b) = (self.shifted(a, shift), self.shifted(b, apart + shift));
+        let exact = a.fraction.max(b.fraction) <= self.shifted(slot, shift).fraction;
+        exact.then(|| sum(&mut self.builder, &b, &a, true, to))
     }
 }

@@ -7,13 +7,17 @@
 //! | `ports.rs` | which bits of the ports belong to which number |
 //! | `evaluate.rs` | what a module computes |
 //! | `estimate.rs`, `parts.rs` | LUTs and flip-flops it will take; what parts have of them |
+//! | `stage.rs`, `logic.rs`, `gates.rs`, `mapping.rs` | what the estimate counts: gates, and the LUTs that cover them |
 //! | `verilog.rs`, `vhdl.rs` | the two languages |
 //! | `testbench.rs`, `wrapper.rs`, `project.rs` | what goes with a module |
 //! | `synth.rs` | Yosys on it |
 
 mod estimate;
 mod evaluate;
+mod gates;
+mod logic;
 mod lower;
+mod mapping;
 mod names;
 pub mod netlist;
 mod number;
@@ -22,6 +26,7 @@ mod ports;
 mod print;
 mod project;
 mod settings;
+mod stage;
 mod synth;
 mod testbench;
 mod vectors;
