@@ -66,7 +66,7 @@ impl Plan {
 const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
     pairs: 1 << 21,
-    starts: &[usize::MAX],
+    starts: &[1],
     in_order: 1 << 18,
     tries: 1,
     first: &[Phases { count: 2, work: 200 }],
@@ -79,7 +79,7 @@ const FAST: Plan = Plan {
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
-    pairs: 1 << 23,
+    pairs: 1 << 24,
     starts: &[1, 2, 3, usize::MAX],
     in_order: 1 << 18,
     tries: 1,
@@ -92,7 +92,7 @@ const DEFAULT: Plan = Plan {
 };
 /// Begins like the default.
 const MAX: Plan = Plan {
-    pairs: 1 << 24,
+    pairs: 1 << 25,
     starts: DEFAULT.starts,
     in_order: DEFAULT.in_order,
     tries: 4,
@@ -107,7 +107,8 @@ const MAX: Plan = Plan {
 /// Adders for which a plan has one search, if it has several.
 const LARGE: u64 = 500;
 
-/// Weights that are compared for a decomposition above which there is one only.
+/// Weights that are compared for a decomposition above which there is one only, and none if it does
+/// not help much.
 const MOST_COMPARED: usize = 1 << 20;
 
 /// Levels above the fewest that are tried for few bits.
@@ -116,10 +117,14 @@ const SHALLOW: [u8; 2] = [0, 2];
 /// Adders of a system up to which each has the full work; more share it.
 pub(super) const FULL: u64 = 2000;
 
-/// How many times the pairs of a side are those of the other one before it is left alone, and below
-/// how many pairs it never is if it is that of the matrix.
+/// How many times the pairs of a side are those of the other one before it is left alone.
 const FAR: usize = 2;
+
+/// Pairs up to which the side of the matrix never is.
 const CHEAP: usize = 1 << 18;
+
+/// Pairs from which only the side of fewer is looked at.
+const DEAR: usize = 1 << 20;
 
 /// How many times the structure of a part of a problem counts.
 const NESTED: u32 = 2;
@@ -289,8 +294,9 @@ impl<'a> Walk<'a> {
         let [problem, other] = sides;
         let [own, others] = sides.map(blocks::pairs_of_digits);
         // A search takes as many times longer as there are more pairs.
-        let is_here = own <= FAR * others || !(CHEAP..=plan.pairs).contains(&own);
-        let is_there = others <= FAR * own;
+        let far = if own.min(others) > DEAR { 1 } else { FAR };
+        let is_here = own <= far * others || !(CHEAP..=plan.pairs).contains(&own);
+        let is_there = !is_here || (far > 1 && others <= far * own);
         let here = is_here.then(|| start(problem, plan, None, &mut random)).flatten();
         let there = is_there.then(|| start(other, plan, None, &mut random)).flatten();
         let mut solve = |part: &Problem| solve_part(part, plan, nested - 1, &mut random);
@@ -365,19 +371,22 @@ pub(super) fn start(
     limit: Option<u8>,
     random: &mut Random,
 ) -> Option<System> {
-    let (system, forms) = of_digits(problem);
+    let (digits, forms) = of_digits(problem);
     let levels = state::levels(problem.inputs());
     let mut best: Option<State> = None;
     let compared = forms.len() * forms.len() * problem.inputs().len();
     for &depth in plan.starts {
-        if compared > MOST_COMPARED && depth != usize::MAX {
+        let is_large = compared > MOST_COMPARED;
+        if is_large && depth != 1 && depth != usize::MAX {
             continue;
         }
-        let mut system = system.clone();
+        let mut system = digits.clone();
         if depth > 1 {
             decompose(&mut system, &forms, depth, &levels, limit);
         }
-        if !plan.can_count(&system) {
+        // Of a large system, what does not become much smaller takes time for nothing.
+        let is_near = system.cost() * 4 > digits.cost() * 3;
+        if !plan.can_count(&system) || (is_large && depth > 1 && is_near) {
             continue;
         }
         let can_order = compared <= plan.in_order && blocks::pairs_of(&system) <= MOST_IN_ORDER;
