@@ -343,9 +343,11 @@ fn adder_graph(
         if kept.iter().flatten().count() < inputs.len() {
             continue;
         }
-        let fewer = integer_problem(operands, matrix, &base.exponents);
-        let solution = fewer.and_then(|fewer| cmvm::reuse(&base.solution, &kept, &fewer));
-        if let Some(solution) = solution {
+        let Some(fewer) = integer_problem(operands, matrix, &base.exponents) else { continue };
+        if let Some(mut solution) = cmvm::reuse(&base.solution, &kept, &fewer) {
+            if inputs.len() < base.inputs.len() {
+                solution = cmvm::improved(solution, &fewer, &builder.settings)?;
+            }
             let exponents = base.exponents.clone();
             return Ok(Some(Rc::new(Solved { solution, exponents, inputs })));
         }

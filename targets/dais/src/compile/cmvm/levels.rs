@@ -3,7 +3,7 @@
 use super::Problem;
 use super::greedy;
 use super::random::Random;
-use super::search::{self, FIRST, Plan};
+use super::search::{self, FIRST, Phases, Plan};
 use super::state::{State, least_levels};
 use super::system::{System, terms_of};
 
@@ -12,6 +12,9 @@ const SEED: u64 = 7;
 
 /// Levels above the fewest that are tried first.
 const NEAR: [u8; 2] = [2, 5];
+
+/// How many times the levels are those that are tried first before it is worth a whole search.
+const DEEP: u8 = 2;
 
 /// The system with fewer levels, if that takes no more adders.
 pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System {
@@ -24,6 +27,7 @@ pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System 
     // Greedy runs that mind levels do best where there are few more than the fewest; what is
     // brought down from above does so in the middle.
     let near = NEAR.map(|slack| low + slack);
+    let is_deep = high / DEEP > near[0];
     for number in 0..plan.balance.count as usize {
         if low >= high {
             break;
@@ -31,8 +35,13 @@ pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System 
         let first = near.get(number).filter(|&&level| (low..high).contains(&level));
         let middle = *first.unwrap_or(&((low + high) / 2));
         let runs = first.map(|_| plan);
-        let found = start(problem, &best, runs, middle, &mut random);
-        let found = search::phase(problem, &found, Some(middle), plan.balance.work, &mut random);
+        let mut found = start(problem, &best, runs, middle, &mut random);
+        let short = [Phases { count: 1, work: plan.balance.work }];
+        for Phases { count, work } in if is_deep && number == 0 { plan.first } else { &short } {
+            for _ in 0..*count {
+                found = search::phase(problem, &found, Some(middle), *work, &mut random);
+            }
+        }
         if found.cost() <= best.cost() {
             (best, high) = (found, middle);
         } else {

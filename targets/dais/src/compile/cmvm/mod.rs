@@ -332,6 +332,24 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
     }
 }
 
+/// A solution that was found for more inputs, or the result of a search with less effort.
+///
+/// # Errors
+/// As [`solve`].
+pub(crate) fn improved(
+    solution: Solution,
+    problem: &Problem,
+    settings: &Settings,
+) -> Result<Solution> {
+    let effort = match settings.effort {
+        Effort::Fast => return Ok(solution),
+        Effort::Default => Effort::Fast,
+        Effort::Max => Effort::Default,
+    };
+    let own = solve(problem, &Settings { effort, ..*settings })?;
+    Ok(better(settings.objective, Some(solution), Some(own)).expect("there are two"))
+}
+
 /// The better of two solutions, of equal ones the first.
 fn better(objective: Objective, a: Option<Solution>, b: Option<Solution>) -> Option<Solution> {
     a.into_iter().chain(b).min_by_key(|solution| solution.goals(objective))

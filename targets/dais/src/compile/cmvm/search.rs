@@ -22,6 +22,8 @@ pub(super) struct Plan {
     /// Weights times columns of a problem up to which greedy runs are made in order too, which
     /// take longer.
     in_order: usize,
+    /// Decompositions that help little are left out, as those of large problems are.
+    is_quick: bool,
     /// Most searches at the beginning; large problems have fewer.
     tries: u64,
     /// Phases of each.
@@ -66,8 +68,9 @@ impl Plan {
 const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
     pairs: 1 << 21,
-    starts: &[1],
+    starts: &[1, usize::MAX],
     in_order: 1 << 18,
+    is_quick: true,
     tries: 1,
     first: &[Phases { count: 2, work: 200 }],
     work: 400,
@@ -82,6 +85,7 @@ const DEFAULT: Plan = Plan {
     pairs: 1 << 24,
     starts: &[1, 2, 3, usize::MAX],
     in_order: 1 << 18,
+    is_quick: false,
     tries: 1,
     first: &[Phases { count: 20, work: 700 }],
     work: 14_000,
@@ -95,6 +99,7 @@ const MAX: Plan = Plan {
     pairs: 1 << 25,
     starts: DEFAULT.starts,
     in_order: DEFAULT.in_order,
+    is_quick: false,
     tries: 4,
     first: &[Phases { count: 20, work: 700 }, Phases { count: 4, work: 2000 }],
     work: 250_000,
@@ -130,7 +135,7 @@ const DEAR: usize = 1 << 20;
 const NESTED: u32 = 2;
 
 /// Pairs that are extracted in order, at most.
-const MOST_IN_ORDER: usize = 1 << 20;
+const MOST_IN_ORDER: usize = 1 << 17;
 
 /// Weights of a part of a problem below which it is searched.
 const SMALL: usize = 300;
@@ -384,9 +389,9 @@ pub(super) fn start(
         if depth > 1 {
             decompose(&mut system, &forms, depth, &levels, limit);
         }
-        // Of a large system, what does not become much smaller takes time for nothing.
+        // What does not become much smaller takes the time of another start for little.
         let is_near = system.cost() * 4 > digits.cost() * 3;
-        if !plan.can_count(&system) || (is_large && depth > 1 && is_near) {
+        if !plan.can_count(&system) || ((is_large || plan.is_quick) && depth > 1 && is_near) {
             continue;
         }
         let can_order = compared <= plan.in_order && blocks::pairs_of(&system) <= MOST_IN_ORDER;
