@@ -53,6 +53,11 @@ pub(super) struct Round {
 }
 
 impl Plan {
+    /// The plan for parts of a structure, of which there may be many.
+    fn of_parts(&self) -> &Plan {
+        if self.rounds.is_empty() { self } else { &DEFAULT }
+    }
+
     /// Whether the pairs of a system are few enough.
     fn can_count(&self, system: &System) -> bool {
         blocks::pairs_of(system) <= self.pairs
@@ -304,7 +309,7 @@ impl<'a> Walk<'a> {
         let is_there = !is_here || (far > 1 && others <= far * own);
         let here = is_here.then(|| start(problem, plan, None, &mut random)).flatten();
         let there = is_there.then(|| start(other, plan, None, &mut random)).flatten();
-        let mut solve = |part: &Problem| solve_part(part, plan, nested - 1, &mut random);
+        let mut solve = |part: &Problem| solve_part(part, plan.of_parts(), nested - 1, &mut random);
         let others = (nested > 0).then(|| structure::systems(problem, &mut solve));
         let others =
             others.into_iter().flatten().filter(|system| plan.can_count(system)).map(|system| {
