@@ -107,14 +107,14 @@ const MAX: Plan = Plan {
     is_quick: false,
     tries: 4,
     first: &[Phases { count: 20, work: 700 }, Phases { count: 4, work: 2000 }],
-    work: 250_000,
-    rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 1, phases: 2 }],
+    work: 320_000,
+    rounds: &[Round { beam: 2, phases: 2 }, Round { beam: 2, phases: 2 }],
     balance: Phases { count: 6, work: 9000 },
     polish: Phases { count: 2, work: 9000 },
     trade: Phases { count: 4, work: 30_000 },
 };
 
-/// Adders for which a plan has one search, if it has several.
+/// Adders for which a plan has two searches, if it has several.
 const LARGE: u64 = 500;
 
 /// Weights that are compared for a decomposition above which there is one only, and none if it does
@@ -265,9 +265,11 @@ fn walks(problem: &Problem, plan: &Plan, nested: u32) -> Option<System> {
     let first = walk(1)?;
     // Parts have one, so that their number does not multiply.
     let tries = if nested < NESTED { 1 } else { plan.tries };
-    let tries = tries.min(1 + LARGE / (1 + first.cost() as u64));
+    let tries = tries.min(2 + LARGE / (1 + first.cost() as u64));
     let mut walks = vec![first];
-    walks.extend((2..=tries).filter_map(walk));
+    walks.extend(
+        on_threads((2..=tries).map(|seed| move || walk(seed)).collect()).into_iter().flatten(),
+    );
     let left = plan.left(tries);
     for round in plan.rounds {
         // Of equal ones the first.
@@ -275,9 +277,24 @@ fn walks(problem: &Problem, plan: &Plan, nested: u32) -> Option<System> {
         walks.truncate(round.beam);
         let all = plan.rounds.len() as u64 * walks.len() as u64 * round.phases;
         let phases = Phases { count: round.phases, work: left / all };
-        walks.iter_mut().for_each(|walk| walk.phases(std::slice::from_ref(&phases)));
+        let go_on = |walk: &mut Walk<'_>| walk.phases(std::slice::from_ref(&phases));
+        on_threads(walks.iter_mut().map(|walk| || go_on(walk)).collect());
     }
     walks.into_iter().min_by_key(Walk::cost).map(Walk::result)
+}
+
+/// The results of tasks in their order, each on a thread of its own if there are several.
+fn on_threads<T: Send>(tasks: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
+    if tasks.len() < 2 {
+        return tasks.into_iter().map(|task| task()).collect();
+    }
+    std::thread::scope(|scope| {
+        let running: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
+        let join = |handle: std::thread::ScopedJoinHandle<'_, T>| {
+            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().map(join).collect()
+    })
 }
 
 /// A search that is on the side of the matrix or of its transpose in turns: what is a common sum
