@@ -334,7 +334,7 @@ fn adder_graph(
     let inputs: Vec<(usize, i32, bool)> = operands.iter().map(Operand::scale).collect();
     let known = builder.memory.solved.get(&matrix.id).cloned().unwrap_or_default();
     // A bound on the depth depends on the latencies, so that every product is searched by itself.
-    for base in known.iter().filter(|_| builder.settings.depth_slack.is_none()) {
+    for base in known.iter().filter(|_| builder.settings.slack().is_none()) {
         let place = |&(row, step, negate): &(usize, i32, bool)| {
             let new = inputs.iter().position(|input| input.0 == row)?;
             Some((new, inputs[new].1 - step, inputs[new].2 != negate))

@@ -217,8 +217,8 @@ impl Settings {
         if self.objective.trades_adders() { [bits, adders] } else { [adders, bits] }
     }
 
-    /// The levels above the fewest that an objective leaves.
-    fn slack(&self) -> Option<u32> {
+    /// Levels that a result may have above the fewest possible; any number without.
+    pub(crate) fn slack(&self) -> Option<u32> {
         match self.objective {
             Objective::Depth => Some(0),
             _ => self.depth_slack,

@@ -15,7 +15,7 @@ use super::{Effort, Objective, Problem, Settings};
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
 pub(super) struct Plan {
-    /// Most pairs of terms that are counted at once, some 50 bytes each.
+    /// Most pairs of terms that are counted at once; equal ones share their memory.
     pairs: usize,
     /// Lengths of paths in decompositions to start from; 1 is none.
     starts: &'static [usize],

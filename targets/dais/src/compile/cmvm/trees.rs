@@ -31,8 +31,10 @@ impl Orders {
 
     /// Orders of a sum of so many operands.
     fn of(self, operands: usize) -> u64 {
-        let fit = self.compared / (operands as u64).pow(3).max(1);
-        if (3..=MANY).contains(&operands) { self.most.min(fit).max(1) } else { 1 }
+        match operands {
+            3..=MANY => self.most.min(self.compared / (operands as u64).pow(3)).max(1),
+            _ => 1,
+        }
     }
 }
 
