@@ -18,7 +18,8 @@ const DEEP: u8 = 2;
 
 /// The system with fewer levels, if that takes no more adders.
 pub(super) fn balance(problem: &Problem, system: System, plan: &Plan) -> System {
-    if plan.balance.count == 0 || system.cost() as u64 > search::FULL {
+    let is_large = system.cost() as u64 > search::FULL;
+    if plan.balance.count == 0 || is_large || search::is_far(problem, &system) {
         return system;
     }
     let mut random = Random::new(SEED);

@@ -2,6 +2,7 @@
 
 use super::blocks;
 use super::decompose::decompose;
+use super::exact;
 use super::greedy::{self, Taste};
 use super::levels;
 use super::polish;
@@ -15,6 +16,7 @@ use super::{Effort, Objective, Problem, Settings};
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
 pub(super) struct Plan {
+    effort: Effort,
     /// Most pairs of terms that are counted at once; equal ones share their memory.
     pairs: usize,
     /// Lengths of paths in decompositions to start from; 1 is none.
@@ -72,6 +74,7 @@ impl Plan {
 
 const NONE: Phases = Phases { count: 0, work: 0 };
 const FAST: Plan = Plan {
+    effort: Effort::Fast,
     pairs: 1 << 21,
     starts: &[1, usize::MAX],
     in_order: 1 << 18,
@@ -87,6 +90,7 @@ const FAST: Plan = Plan {
 /// Of blocks, which come in numbers.
 const GREEDY: Plan = Plan { first: &[], work: 0, in_order: 0, balance: NONE, polish: NONE, ..FAST };
 const DEFAULT: Plan = Plan {
+    effort: Effort::Default,
     pairs: 1 << 24,
     starts: &[1, 2, 3, usize::MAX],
     in_order: 1 << 18,
@@ -101,6 +105,7 @@ const DEFAULT: Plan = Plan {
 };
 /// Begins like the default.
 const MAX: Plan = Plan {
+    effort: Effort::Max,
     pairs: 1 << 25,
     starts: DEFAULT.starts,
     in_order: DEFAULT.in_order,
@@ -132,6 +137,9 @@ const FAR: usize = 2;
 
 /// Pairs up to which the side of the matrix never is.
 const CHEAP: usize = 1 << 18;
+
+/// Digits for every adder of a system above which no search that begins with digits finds it.
+const MOST_SAVED: usize = 16;
 
 /// Pairs from which only the side of fewer is looked at.
 const DEAR: usize = 1 << 20;
@@ -324,17 +332,13 @@ impl<'a> Walk<'a> {
         let far = if own.min(others) > DEAR { 1 } else { FAR };
         let is_here = own <= far * others || !(CHEAP..=plan.pairs).contains(&own);
         let is_there = !is_here || (far > 1 && others <= far * own);
+        let by_structure =
+            (nested > 0).then(|| by_structure(problem, plan, nested - 1, &mut random)).flatten();
+        let is_found = by_structure.as_ref().is_some_and(|system| is_far(problem, system));
+        let (is_here, is_there) = (is_here && !is_found, is_there && !is_found);
         let here = is_here.then(|| start(problem, plan, None, &mut random)).flatten();
         let there = is_there.then(|| start(other, plan, None, &mut random)).flatten();
-        let mut solve = |part: &Problem| solve_part(part, plan.of_parts(), nested - 1, &mut random);
-        let others = (nested > 0).then(|| structure::systems(problem, &mut solve));
-        let others =
-            others.into_iter().flatten().filter(|system| plan.can_count(system)).map(|system| {
-                let mut state = State::new(&system, problem.inputs(), None);
-                greedy::extract_all(&mut state, FIRST, &mut random);
-                state.system()
-            });
-        let here = others.chain(here).min_by_key(System::cost);
+        let here = by_structure.into_iter().chain(here).min_by_key(System::cost);
         let cost = here.as_ref().map(System::cost);
         let there = there.filter(|there| cost.is_none_or(|cost| there.transposed().cost() < cost));
         // Where only the other side can be counted, searches take too long.
@@ -391,6 +395,33 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Whether a system has so few adders that nothing which begins with digits comes near.
+pub(super) fn is_far(problem: &Problem, system: &System) -> bool {
+    system.cost() * MOST_SAVED < of_digits(problem).0.cost()
+}
+
+/// The best system that follows from the structure of a matrix.
+fn by_structure(
+    problem: &Problem,
+    plan: &Plan,
+    nested: u32,
+    random: &mut Random,
+) -> Option<System> {
+    let plan_of_parts = plan.of_parts();
+    let mut solve = |part: &Problem, copies: usize| {
+        let exact = if copies > 1 { plan_of_parts.effort } else { Effort::Fast };
+        solve_part(part, plan_of_parts, nested, exact, random)
+    };
+    let mut systems = structure::systems(problem, &mut solve);
+    systems.retain(|system| plan.can_count(system));
+    let extracted = systems.iter().map(|system| {
+        let mut state = State::new(system, problem.inputs(), None);
+        greedy::extract_all(&mut state, FIRST, random);
+        state.system()
+    });
+    extracted.min_by_key(System::cost)
+}
+
 /// The best of a few greedy runs; none where pairs cannot be counted.
 pub(super) fn start(
     problem: &Problem,
@@ -435,11 +466,20 @@ pub(super) fn start(
 }
 
 /// The best system of a part of a problem: of a small one after a search.
-fn solve_part(part: &Problem, plan: &Plan, nested: u32, random: &mut Random) -> System {
+fn solve_part(
+    part: &Problem,
+    plan: &Plan,
+    nested: u32,
+    exact: Effort,
+    random: &mut Random,
+) -> System {
     if part.weights.len() <= SMALL
         && let Some(system) = walks(part, plan, nested)
     {
-        return system;
+        let exact = exact::solve(part, None, exact, Objective::Adders).solution;
+        let exact = exact.map(|solution| System::of_graph(part.inputs().len(), &solution));
+        let best = std::iter::once(system).chain(exact).min_by_key(System::cost);
+        return best.expect("there is one");
     }
     let here = start(part, plan, None, random);
     let there = start(&part.transposed(), plan, None, random).map(|system| system.transposed());

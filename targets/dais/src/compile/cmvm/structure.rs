@@ -29,9 +29,12 @@ const MOST_LEFT: usize = 3;
 /// Swaps of basis vectors after which reducing a basis ends.
 const MOST_SWAPS: usize = 10_000;
 
+/// Solves a part of a problem, which the system has so many times.
+pub(super) type Solve<'a> = dyn FnMut(&Problem, usize) -> System + 'a;
+
 /// Systems that follow from the structure of a matrix, each of them made of systems for smaller
 /// matrices, which `solve` finds.
-pub(super) fn systems(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Vec<System> {
+pub(super) fn systems(problem: &Problem, solve: &mut Solve<'_>) -> Vec<System> {
     if problem.weights.len() > MOST_WEIGHTS {
         return Vec::new();
     }
@@ -52,7 +55,7 @@ pub(super) fn systems(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> Syst
 
 /// The system on sums and differences of two inputs each, where rows of weights are the same but for
 /// signs: a column reads one of them. What it reads is looked at in the same way.
-fn mirrored(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Option<System> {
+fn mirrored(problem: &Problem, solve: &mut Solve<'_>) -> Option<System> {
     let (rows, columns) = (problem.inputs().len(), problem.columns());
     let pairs = mirrored_rows(problem);
     if pairs.len() * MOST_UNPAIRED < problem.used_rows().len() || pairs.is_empty() {
@@ -67,7 +70,7 @@ fn mirrored(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Opt
         folded.weights[sum] = if is_sum { folded.weights[sum] } else { 0 };
     }
     let folded = folded.problem();
-    let inner = mirrored(&folded, solve).unwrap_or_else(|| solve(&folded));
+    let inner = mirrored(&folded, solve).unwrap_or_else(|| solve(&folded, 1));
     let mut all = System::of_inputs(rows);
     let input = |node: usize| Term { node: node as u32, shift: 0, negate: false };
     let mut at: Vec<_> = (0..rows).map(|row| Some(input(row))).collect();
@@ -100,7 +103,7 @@ fn mirrored_rows(problem: &Problem) -> Vec<[usize; 2]> {
 
 /// Columns as other columns and differences, where these have few digits, perhaps only when they are
 /// looked at in the same way, as double sums need it.
-fn stepped(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Option<System> {
+fn stepped(problem: &Problem, solve: &mut Solve<'_>) -> Option<System> {
     let steps = Steps::of(problem);
     let most = |system: &System| system.cost() * MOST_LEFT / 4;
     let is_gain = steps.cost() <= most(&steps.system) || {
@@ -110,7 +113,7 @@ fn stepped(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Opti
     if !is_gain || steps.links() == 0 {
         return None;
     }
-    let plain = solve(&steps.problem);
+    let plain = solve(&steps.problem, 1);
     let inner = match stepped(&steps.problem, solve) {
         Some(system) => least([system, plain]),
         None => plain,
@@ -189,16 +192,17 @@ impl Matrix {
 
 /// `W = A ⊗ B`: `B` for every block of inputs, then `A` for every output of it, or the other way
 /// round, whichever takes fewer adders.
-fn kronecker(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Option<System> {
+fn kronecker(problem: &Problem, solve: &mut Solve<'_>) -> Option<System> {
     let (outer, inner) = kronecker_factors(problem)?;
     let (outer, inner) = (outer.problem(), inner.problem());
-    let outer_system = solve(&outer);
-    let plain = solve(&inner);
+    let sides = [&outer, &inner].map(|p| (p.inputs().len(), p.columns()));
+    let copies = sides.map(|(rows, columns)| rows.min(columns));
+    let outer_system = solve(&outer, copies[1]);
+    let plain = solve(&inner, copies[0]);
     let inner_system = match kronecker(&inner, solve) {
         Some(system) => least([system, plain]),
         None => plain,
     };
-    let sides = [&outer, &inner].map(|p| (p.inputs().len(), p.columns()));
     let parts = [&outer_system, &inner_system];
     Some(least([true, false].map(|inner_first| composed(sides, parts, inner_first))))
 }
@@ -286,7 +290,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 
 /// `W = B C` through fewer numbers than there are inputs or outputs: `B` is a short basis of the
 /// lattice that the columns make.
-fn low_rank(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Option<System> {
+fn low_rank(problem: &Problem, solve: &mut Solve<'_>) -> Option<System> {
     let (rows, columns) = (problem.inputs().len(), problem.columns());
     let forms = of_digits(problem).1;
     let most = MOST_RANK.min(problem.used_rows().len() / 2).min(forms.len() / 2);
@@ -312,8 +316,8 @@ fn low_rank(problem: &Problem, solve: &mut dyn FnMut(&Problem) -> System) -> Opt
         }
     }
     let weights = (0..rows).flat_map(|row| row_of(&basis, row)).collect();
-    let first = solve(&Matrix { rows, columns: rank, weights }.problem());
-    let second = solve(&Matrix { rows: rank, columns, weights: coordinates }.problem());
+    let first = solve(&Matrix { rows, columns: rank, weights }.problem(), 1);
+    let second = solve(&Matrix { rows: rank, columns, weights: coordinates }.problem(), 1);
     let mut all = System::of_inputs(rows);
     let input = |node: usize| Some(Term { node: node as u32, shift: 0, negate: false });
     let middle = all.apply(&first, &(0..rows).map(input).collect::<Vec<_>>());

@@ -4,7 +4,7 @@
 //! signed shifted nodes. A sum of `n` terms costs `n - 1` adders in whatever order they are added;
 //! an empty sum is unused.
 
-use super::{Problem, digits};
+use super::{Adder, Output, Problem, Solution, digits};
 use rustc_hash::FxHashMap;
 
 /// `(-1 if negate) * node * 2^shift`.
@@ -35,6 +35,22 @@ impl System {
     /// Inputs alone.
     pub(super) fn of_inputs(inputs: usize) -> System {
         System { inputs, sums: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// The sums of an adder graph, two terms each.
+    pub(super) fn of_graph(inputs: usize, graph: &Solution) -> System {
+        let term = |node: usize, shift: i32, negate| Term {
+            node: node as u32,
+            shift: shift as i16,
+            negate,
+        };
+        let sum = |adder: &Adder| {
+            vec![term(adder.a, 0, false), term(adder.b, adder.shift, adder.subtract)]
+        };
+        let sums = graph.adders.iter().map(sum).collect();
+        let output = |output: &Output| term(output.node, output.shift, output.negate);
+        let outputs = graph.outputs.iter().map(|place| place.as_ref().map(output)).collect();
+        System { inputs, sums, outputs }
     }
 
     /// Adds the sums of another system, whose inputs are the given terms, absent ones being zero;

@@ -159,7 +159,7 @@ fn kronecker_products_are_computed_by_their_factors() {
         };
         let weights = (0..rows * columns).map(weight).collect();
         let problem = problem(bytes(rows), columns, weights);
-        let mut solve = |part: &Problem| system::of_digits(part).0;
+        let mut solve = |part: &Problem, _| system::of_digits(part).0;
         for system in structure::systems(&problem, &mut solve) {
             let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Default);
             prove::prove(&problem, adders, &outputs).unwrap();
@@ -204,7 +204,7 @@ fn signs_and_steps_are_structure() {
             weights.extend(&line);
         }
         let problem = problem(bytes(rows), columns, weights);
-        let mut solve = |part: &Problem| system::of_digits(part).0;
+        let mut solve = |part: &Problem, _| system::of_digits(part).0;
         for system in structure::systems(&problem, &mut solve) {
             let (adders, outputs) = trees::adders(&problem, &system, None, Effort::Fast);
             prove::prove(&problem, adders, &outputs).unwrap();

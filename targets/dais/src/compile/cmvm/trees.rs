@@ -154,7 +154,7 @@ impl Forest {
         sum
     }
 
-    /// Adds operands up, the two with the smallest adder first, perhaps with noise; the sum, and
+    /// Adds operands up, the two with the smallest adder and sum first, perhaps with noise; the sum, and
     /// the bits of its adders.
     fn add_up(
         &mut self,
@@ -221,7 +221,11 @@ fn best_pair(operands: &[Operand], latest: u32, mut random: Option<&mut Random>)
             // The rest can be added up in time if the weights fit into that of the last level.
             let rest = all - weight(first.level) - weight(second.level) + weight(level);
             let noise = random.as_deref_mut().map_or(0, |random| random.below(NOISE) as u32);
-            let key = (first.range.adder_bits(&second.range) + noise, level);
+            // A wide sum makes later adders wide.
+            let sum = first.range.plus(&second.range);
+            let width = (sum.reach() - sum.exponent) as u32;
+            let bits = first.range.adder_bits(&second.range) + noise;
+            let key = (bits + width, level);
             if rest <= 1 << WHOLE && best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, (x, y)));
             }
