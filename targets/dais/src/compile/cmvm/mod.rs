@@ -308,15 +308,23 @@ pub(crate) fn solve(problem: &Problem, settings: &Settings) -> Result<Solution> 
         let exact = exact::solve(problem, levels, effort, objective);
         least = least.max(exact.least);
         best = better(objective, best, exact.solution);
-        // Fewer adders there are not; the first search may find fewer bits.
-        let is_settled = |best: &Solution| best.adders.len() <= least && !objective.trades_adders();
-        if effort > Effort::Fast && best.as_ref().is_some_and(is_settled) {
-            break;
-        }
-        for system in search::best_systems(problem, effort, limit, objective) {
+        // Fewer adders there are not; perhaps fewer bits.
+        let is_settled = |best: &&Solution| {
+            effort > Effort::Fast && best.adders.len() <= least && !objective.trades_adders()
+        };
+        let settled = best.as_ref().filter(is_settled);
+        let is_over = settled.is_some();
+        let systems = match settled {
+            Some(graph) => vec![search::polished(problem, graph, limit)],
+            None => search::best_systems(problem, effort, limit, objective),
+        };
+        for system in systems {
             let (adders, outputs) = trees::adders(problem, &system, levels, effort);
             let found = prove::prove(problem, adders, &outputs)?;
             best = better(objective, best, Some(found));
+        }
+        if is_over {
+            break;
         }
     }
     let mut solution = best.expect("some effort is the least");

@@ -45,10 +45,10 @@ fn narrow(state: &mut State, work: u64, trades: bool, random: &mut Random) {
     state.commit();
     let end = state.pairs.work + work;
     let mut bits: Vec<u32> = (0..state.len()).map(|row| state.bits_of(row)).collect();
-    while state.pairs.work < end && (0..state.len()).any(|row| state.is_inner(row)) {
+    while state.pairs.work < end && (0..state.len()).any(|row| state.is_read(row)) {
         state.pairs.work += 1 + state.len() as u64 / 8;
         let before = state.cost();
-        search::dissolve_some(state, DISSOLVED, random);
+        search::dissolve_some(state, DISSOLVED, State::is_read, random);
         greedy::extract_all(state, REPAIR, random);
         let changed = state.changed();
         bits.resize(state.len(), 0);

@@ -11,7 +11,7 @@ use super::resub;
 use super::state::{self, State, base, least_levels};
 use super::structure;
 use super::system::{System, of_digits};
-use super::{Effort, Objective, Problem, Settings};
+use super::{Effort, Objective, Problem, Settings, Solution};
 
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
@@ -213,6 +213,14 @@ pub(super) fn best_systems(
         systems.push(fewest);
     }
     systems
+}
+
+/// An adder graph as a system with fewer bits and no more adders or levels.
+pub(super) fn polished(problem: &Problem, graph: &Solution, limit: Option<u8>) -> System {
+    let system = System::of_graph(problem.inputs().len(), graph);
+    // The state puts sums that are read once into their readers.
+    let system = State::new(&system, problem.inputs(), None).system();
+    polish::polish(problem, &system, &DEFAULT.polish, limit, false)
 }
 
 /// The system of the fewest adders; parts of a problem that is too large have a plan of their own.
@@ -501,12 +509,17 @@ pub(super) fn phase(
     improve(&mut state, work, random)
 }
 
-/// Puts up to `most` random inner sums into their readers; false if none was there.
-pub(super) fn dissolve_some(state: &mut State, most: usize, random: &mut Random) -> bool {
+/// Puts up to `most` random sums of a kind into their readers; false if none was there.
+pub(super) fn dissolve_some(
+    state: &mut State,
+    most: usize,
+    kind: impl Fn(&State, usize) -> bool,
+    random: &mut Random,
+) -> bool {
     let mut any = false;
     for _ in 0..1 + random.below(most) {
         let row = random.below(state.len());
-        if state.is_inner(row) {
+        if kind(state, row) {
             any = true;
             let touched = state.dissolve(row);
             state.tidy(touched);
@@ -528,7 +541,7 @@ fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
         if climbs && best.as_ref().is_none_or(|(cost, _)| before < *cost) {
             best = Some((before, state.system()));
         }
-        idle = if dissolve_some(state, DISSOLVED, random) { 0 } else { idle + 1 };
+        idle = if dissolve_some(state, DISSOLVED, State::is_inner, random) { 0 } else { idle + 1 };
         if idle > IDLE {
             state.pairs.work += 1 + state.len() as u64 / 8;
         }

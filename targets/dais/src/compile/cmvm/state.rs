@@ -150,6 +150,11 @@ impl State {
         &self.rows[row].terms
     }
 
+    /// Whether a sum is there that others read.
+    pub(super) fn is_read(&self, row: usize) -> bool {
+        self.rows[row].alive && !self.readers_of(row).is_empty()
+    }
+
     /// Whether the sum is there and no output.
     pub(super) fn is_inner(&self, row: usize) -> bool {
         self.rows[row].alive && !self.rows[row].root
@@ -251,7 +256,7 @@ impl State {
         rows
     }
 
-    /// Bits of the adders of a sum, about: terms are added two by two, the narrowest adder first.
+    /// Bits of the adders of a sum, about: terms are added two by two, the narrowest first.
     pub(super) fn bits_of(&self, row: usize) -> u32 {
         if !self.rows[row].alive {
             return 0;
@@ -268,13 +273,12 @@ impl State {
             let many = if parts.len() > MANY { 2 } else { parts.len() };
             for x in 0..many {
                 for y in x + 1..many {
-                    best = best.min((parts[x].adder_bits(&parts[y]), x, y));
+                    best = best.min((parts[x].order(&parts[y]), x, y));
                 }
             }
             let second = parts.remove(best.2);
-            let sum = parts[best.1].plus(&second);
-            parts[best.1] = sum;
-            bits += best.0;
+            bits += parts[best.1].adder_bits(&second);
+            parts[best.1] = parts[best.1].plus(&second);
         }
         bits
     }

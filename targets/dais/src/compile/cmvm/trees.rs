@@ -221,11 +221,7 @@ fn best_pair(operands: &[Operand], latest: u32, mut random: Option<&mut Random>)
             // The rest can be added up in time if the weights fit into that of the last level.
             let rest = all - weight(first.level) - weight(second.level) + weight(level);
             let noise = random.as_deref_mut().map_or(0, |random| random.below(NOISE) as u32);
-            // A wide sum makes later adders wide.
-            let sum = first.range.plus(&second.range);
-            let width = (sum.reach() - sum.exponent) as u32;
-            let bits = first.range.adder_bits(&second.range) + noise;
-            let key = (bits + width, level);
+            let key = (first.range.order(&second.range) + noise, level);
             if rest <= 1 << WHOLE && best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, (x, y)));
             }

@@ -61,6 +61,13 @@ impl Range {
         let integer = self.reach().max(other.reach());
         (sign + integer - self.exponent.max(other.exponent)).max(0) as u32
     }
+
+    /// How late two ranges are added up with others: bits of the adder, and of the sum, since wide
+    /// sums make later adders wide.
+    pub(super) fn order(&self, other: &Range) -> u32 {
+        let sum = self.plus(other);
+        self.adder_bits(other) + (sum.reach() - sum.exponent) as u32
+    }
 }
 
 /// `value * 2^by`, if it is an integer that fits.
