@@ -42,7 +42,8 @@ use crate::package::{ConstData, Package};
 use crate::ports::grid;
 use crate::ports::tensors::{Column, Columns};
 use crate::program::Memory;
-use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers};
+use crate::time::estimate;
+use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers, Shape};
 use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
 use memory::{Misfit, Placement, plane_layout};
@@ -83,7 +84,8 @@ pub(crate) struct Compiled {
     pub(crate) products: u64,
 }
 
-/// Compiles a graph all of whose nodes are claimed.
+/// Compiles a graph all of whose nodes are claimed. Of the shapes of layers that free numbers allow,
+/// the one whose program takes the fewest cycles is taken.
 ///
 /// # Errors
 /// `Q3085` to `Q3087` when something does not fit.
@@ -93,11 +95,35 @@ pub(crate) fn compile(
     wishes: &Wishes,
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
-    let choices = Choices { freedom: wishes.freedom };
+    let before = log.clone();
+    let (mut best, others) = compile_shape(graph, arch, wishes, Shape::default(), log)?;
+    let cycles = |compiled: &Compiled| estimate(&compiled.package.program, false).aggregate.cycles;
+    for shape in others {
+        let mut own = before.clone();
+        // A shape that does not fit is not better.
+        let other = compile_shape(graph, arch, wishes, shape, &mut own);
+        if let Ok((other, _)) = other
+            && cycles(&other) < cycles(&best)
+        {
+            (best, *log) = (other, own);
+        }
+    }
+    Ok(best)
+}
+
+/// The program of layers of one shape, and the other shapes that there are.
+fn compile_shape(
+    graph: &Graph,
+    arch: &TcuArch,
+    wishes: &Wishes,
+    shape: Shape,
+    log: &mut Log,
+) -> std::result::Result<(Compiled, Vec<Shape>), NotCompiled> {
+    let choices = Choices { freedom: wishes.freedom, shape };
     let packed = if wishes.packed_inputs { Some(packing::pack(graph, arch)?) } else { None };
     let of_layers = packed.as_ref().map_or(graph, |packed| &packed.graph);
     let prepared = prepare::prepare(of_layers)?;
-    let frontend::Lowered { mut network, mut numbers, lookups, constants, clipped } =
+    let frontend::Lowered { mut network, mut numbers, lookups, constants, clipped, others } =
         frontend::network(prepared.as_ref().unwrap_or(of_layers), arch, &choices)?;
     let packed = packed.map(|packed| packed.settle(&mut network)).unwrap_or_default();
     network.observed.retain(|observed| graph.value_named(&observed.name).is_some());
@@ -143,7 +169,8 @@ pub(crate) fn compile(
     if let Some(model) = &mut package.model {
         model.packed = packed.inputs;
     }
-    Ok(Compiled { package, interface, numerics: Numerics(numerics), comments, products })
+    let numerics = Numerics(numerics);
+    Ok((Compiled { package, interface, numerics, comments, products }, others))
 }
 
 /// A table in the numerics: scalars as the machine holds them.

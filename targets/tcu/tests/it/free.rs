@@ -250,3 +250,32 @@ fn padded_poolings_join_convolutions() {
         assert_eq!(values.contains_key("stem_out"), observed, "{depth}");
     }
 }
+
+/// Convolutions that each read what all before them gave: channels in parts fill 12 of 16 lanes.
+fn dense_block() -> Graph {
+    let (mut net, x) = Net::new(&[1, 12, 16, 16]);
+    let mut all = vec![x];
+    for layer in 0..6 {
+        let joined = match all[..] {
+            [only] => only,
+            _ => net.node(&format!("join{layer}"), Op::Concat { axis: 1 }, &all),
+        };
+        let y = net.conv(&format!("conv{layer}"), joined, 12, 3, 1);
+        all.push(net.relu(&format!("relu{layer}"), y));
+    }
+    net.graph.add_output(*all.last().unwrap());
+    net.graph
+}
+
+#[test]
+fn free_numbers_are_never_slower() {
+    for lanes in [4, 8, 16] {
+        let mut arch = TcuArch::preset("pynqz1").unwrap();
+        arch.array_size = lanes;
+        let graph = dense_block();
+        let cycles =
+            |rounding: &str| compile(&graph, &arch, rounding).program.stats().cycles.unwrap();
+        let (free, compat) = (cycles("free"), cycles("compat"));
+        assert!(free <= compat, "{lanes} lanes: {free} cycles, compat {compat}");
+    }
+}

@@ -128,6 +128,7 @@ fn judges_agree_on_random_graphs() {
         let (name, arch) = if case % 2 == 0 { any(random) } else { listed };
         let (graph, inputs) = random_graph(random, &arch);
         let [programs, values, nodes] = counts.entry(name).or_default();
+        let mut cycles = Vec::new();
         for rounding in ["compat", "free"] {
             match judge(&graph, &inputs, &arch, &[("rounding", rounding)]) {
                 Ok(agreed) => {
@@ -135,6 +136,7 @@ fn judges_agree_on_random_graphs() {
                     *values += agreed.seen.len();
                     *nodes += nodes_are_near(&graph, &arch, &agreed);
                     coverage.mark(&graph);
+                    cycles.push(agreed.compiled.program.stats().cycles.unwrap());
                 }
                 // The only excuse is that a layer does not fit.
                 Err(problem) => {
@@ -142,6 +144,9 @@ fn judges_agree_on_random_graphs() {
                     assert!(is_excuse && name != "any", "case {case}: {problem}\n{graph}");
                 }
             }
+        }
+        if let [compat, free] = cycles[..] {
+            assert!(free <= compat, "case {case}: {free} cycles, compat {compat}\n{graph}");
         }
     }
     for (name, [programs, values, nodes]) in counts {

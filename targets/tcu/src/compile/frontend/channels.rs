@@ -124,7 +124,8 @@ impl Frontend<'_> {
 
     /// Where a joined tensor lies when every operand is in its place.
     pub(super) fn joined(&mut self, node: &Node) -> Result<Option<Held>> {
-        if self.stays_in_parts(node) {
+        let id = self.graph[node.output].producer;
+        if id.is_some_and(|id| self.in_parts[id.index()]) {
             return self.side_by_side(node);
         }
         let places = self.home(node.output)?;

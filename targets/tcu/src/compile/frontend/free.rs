@@ -5,7 +5,7 @@ use super::constants::{operand, reals};
 use super::dims::Dims;
 use super::pointwise::affine;
 use super::support::renames;
-use super::{Freedom, Frontend};
+use super::{Choices, Frontend};
 use crate::arch::{DataType, TcuArch};
 use quincunx_graph::{
     Activation, Binary, Conv, Graph, Node, NodeId, Op, Pool, PoolKind, Unary, ValueId,
@@ -41,9 +41,9 @@ pub(super) struct Free {
 
 impl Free {
     /// Chooses for a graph.
-    pub(super) fn new(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Free {
+    pub(super) fn new(graph: &Graph, arch: &TcuArch, choices: Choices) -> Free {
         let mut free = Free::default();
-        if freedom == Freedom::Compat {
+        if !choices.joins() {
             return free;
         }
         let look = Look { graph, consumers: graph.consumers(), data_type: arch.data_type };
@@ -68,6 +68,11 @@ impl Free {
     /// True for a batch normalisation that the readers of the ReLU behind it take in.
     pub(super) fn is_moved(&self, norm: NodeId) -> bool {
         self.norms.contains(&norm.index())
+    }
+
+    /// True when layers are others than without.
+    pub(super) fn is_any(&self) -> bool {
+        !self.norms.is_empty() || !self.pairs.is_empty()
     }
 
     /// What a product takes along.
@@ -204,7 +209,7 @@ impl Frontend<'_> {
     /// behind it takes an instruction less: only poolings of the largest may come between.
     pub(super) fn scale_of(&self, value: ValueId) -> Option<f64> {
         let [reader] = self.consumers[value.index()][..] else { return None };
-        if self.choices.freedom == Freedom::Compat || self.is_output[value.index()] {
+        if !self.choices.joins() || self.is_output[value.index()] {
             return None;
         }
         let reader = &self.graph[reader];

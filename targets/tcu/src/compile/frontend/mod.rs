@@ -47,11 +47,47 @@ pub enum Freedom {
     Free,
 }
 
+/// What layers are made of a graph where numbers are free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Products, normalisations and rows are joined; joined channels stay in parts where that takes
+    /// fewer products.
+    #[default]
+    Joined,
+    /// The same, and all joined channels stay in parts.
+    InParts,
+    /// Layers like those of [`Freedom::Compat`], with batch normalisations in their products and sums
+    /// in any order.
+    Plain,
+    /// Layers and sums of [`Freedom::Compat`].
+    Ordered,
+}
+
 /// What the frontend may choose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices {
     /// Freedom of the numbers.
     pub freedom: Freedom,
+    /// Layers, where numbers are free.
+    pub shape: Shape,
+}
+
+impl Choices {
+    /// The first choices for a freedom.
+    pub fn of(freedom: Freedom) -> Choices {
+        Choices { freedom, shape: Shape::default() }
+    }
+
+    /// Layers may be others than those of [`Freedom::Compat`].
+    fn joins(self) -> bool {
+        let joined = matches!(self.shape, Shape::Joined | Shape::InParts);
+        self.freedom == Freedom::Free && joined
+    }
+
+    /// Sums have the order of [`Freedom::Compat`].
+    fn keeps_order(self) -> bool {
+        self.freedom == Freedom::Compat || self.shape == Shape::Ordered
+    }
 }
 
 /// What was chosen for the numbers of a product; what is absent needed no choice.
@@ -116,6 +152,8 @@ pub struct Lowered {
     pub constants: Vec<ConstantUse>,
     /// Constants with numbers that the machine's type does not hold.
     pub clipped: Vec<Clipped>,
+    /// Other layers of which the program may be faster.
+    pub others: Vec<Shape>,
 }
 
 /// The layers of a graph all of whose nodes are claimed.
@@ -137,9 +175,10 @@ pub fn network(graph: &Graph, arch: &TcuArch, choices: &Choices) -> Result<Lower
         }
     }
     frontend.bind_outputs()?;
+    let others = frontend.other_shapes();
     let Frontend { builder, numbers, lookups, clipped, .. } = frontend;
     let (network, constants) = builder.into_parts();
-    Ok(Lowered { network, numbers, lookups, constants, clipped })
+    Ok(Lowered { network, numbers, lookups, constants, clipped, others })
 }
 
 /// The place that a value is saved to: blocks of the tensor that holds the value `root`.
@@ -158,6 +197,8 @@ struct Frontend<'a> {
     consumers: Vec<Vec<NodeId>>,
     is_output: Vec<bool>,
     builder: Builder,
+    /// Joining nodes whose operands stay where they are.
+    in_parts: Vec<bool>,
     /// Where values go, by value.
     slots: Vec<Option<Slot>>,
     /// The tensors of values that are roots.
@@ -186,18 +227,40 @@ impl<'a> Frontend<'a> {
             consumers: graph.consumers(),
             is_output,
             builder: Builder::new(arch),
+            in_parts: Vec::new(),
             slots: Vec::new(),
             roots: vec![None; graph.values().len()],
             held: vec![None; graph.values().len()],
             done: vec![false; graph.nodes().len()],
             numbers: BTreeMap::new(),
-            free: Free::new(graph, arch, choices.freedom),
+            free: Free::new(graph, arch, choices),
             scaled: vec![false; graph.values().len()],
             lookups: BTreeMap::new(),
             clipped: Vec::new(),
         };
+        frontend.in_parts =
+            graph.nodes().map(|(_, node)| frontend.stays_in_parts(node, choices)).collect();
         frontend.slots = frontend.find_slots();
         frontend
+    }
+
+    /// Shapes whose layers are others than these.
+    fn other_shapes(&self) -> Vec<Shape> {
+        if !self.choices.joins() || self.numbers.is_empty() {
+            return Vec::new();
+        }
+        let is_joined = |numbers: &ProductNumbers| numbers.row.is_some() || numbers.scale.is_some();
+        let in_parts = |choices: Choices| -> Vec<bool> {
+            let nodes = self.graph.nodes();
+            nodes.map(|(_, node)| self.stays_in_parts(node, choices)).collect()
+        };
+        let all = in_parts(Choices { shape: Shape::InParts, ..self.choices });
+        let is_plain = !self.free.is_any()
+            && !self.numbers.values().any(is_joined)
+            && !self.in_parts.contains(&true);
+        let in_parts = (all != self.in_parts).then_some(Shape::InParts);
+        let plain = (!is_plain).then_some(Shape::Plain);
+        in_parts.into_iter().chain(plain).chain([Shape::Ordered]).collect()
     }
 
     /// Decides for every result where it is saved, from the last to the first.
@@ -219,7 +282,7 @@ impl<'a> Frontend<'a> {
             let node = &self.graph[consumer];
             let slot = slots[node.output.index()]?;
             if let Op::Concat { axis: 1 } = node.op {
-                if self.stays_in_parts(node) {
+                if self.in_parts[consumer.index()] {
                     return None;
                 }
                 let first = channels::aligned_block(self.graph, node, value, self.lanes)?;

@@ -6,25 +6,76 @@
 use super::chain::Open;
 use super::channels::aligned_block;
 use super::dims::{Dims, Held};
-use super::{Freedom, Frontend};
+use super::{Choices, Frontend, Shape};
 use crate::compile::hir::{Order, Plane};
 use quincunx_diag::Result;
-use quincunx_graph::{Node, Op, ValueId};
+use quincunx_graph::{Conv, Node, NodeId, Op, ValueId};
+use std::collections::BTreeSet;
 
 impl Frontend<'_> {
     /// True for a joining node whose operands are not moved: its channels would have to change
-    /// lanes, and all that reads it can do without.
-    pub(super) fn stays_in_parts(&self, node: &Node) -> bool {
+    /// lanes, all that reads it can do without, and that takes fewer products.
+    pub(super) fn stays_in_parts(&self, node: &Node, choices: Choices) -> bool {
         let lanes = self.lanes;
+        let is_join = matches!(node.op, Op::Concat { axis: 1 });
         let moves = node
             .operands()
             .any(|operand| aligned_block(self.graph, node, operand, lanes).is_none());
-        self.choices.freedom == Freedom::Free
+        choices.joins()
+            && is_join
             && moves
             && self.all_readers(node.output, |reader| {
                 is_product(reader)
                     || (is_pooling(reader) && self.all_readers(reader.output, is_product))
             })
+            && (choices.shape == Shape::InParts || self.in_parts_is_cheaper(node))
+    }
+
+    /// Whether reading planes that are not full takes fewer vectors than moving channels does.
+    fn in_parts_is_cheaper(&self, node: &Node) -> bool {
+        let blocks = |value: ValueId| Dims::of_value(self.graph, value).blocks(self.lanes);
+        let parts: usize = node.operands().map(blocks).sum();
+        let more = parts.saturating_sub(blocks(node.output));
+        more * self.reads_of_plane(node.output) <= self.moves_of(node)
+    }
+
+    /// Vectors that the readers of a value multiply for each of its planes, and pass on.
+    fn reads_of_plane(&self, value: ValueId) -> usize {
+        let reads = |&reader: &NodeId| {
+            let node = &self.graph[reader];
+            let out = Dims::of_value(self.graph, node.output);
+            match &node.op {
+                Op::Conv(Conv { window, .. }) => {
+                    let taps: usize = window.kernel.iter().product();
+                    taps * (out.positions() + self.lanes) * out.blocks(self.lanes)
+                }
+                Op::Gemm(_) | Op::MatMul => (out.positions() + self.lanes) * out.blocks(self.lanes),
+                _ => {
+                    let moved = Dims::of_value(self.graph, value).positions() + out.positions();
+                    moved + self.reads_of_plane(node.output)
+                }
+            }
+        };
+        self.consumers[value.index()].iter().map(reads).sum()
+    }
+
+    /// Vectors that are multiplied and moved to join the operands of a node.
+    fn moves_of(&self, node: &Node) -> usize {
+        let (lanes, positions) = (self.lanes, Dims::of_value(self.graph, node.output).positions());
+        let (mut first, mut products, mut blocks) = (0, 0, BTreeSet::new());
+        for operand in node.operands() {
+            let channels = Dims::of_value(self.graph, operand).c;
+            if aligned_block(self.graph, node, operand, lanes).is_none() {
+                blocks.extend(first / lanes..(first + channels).div_ceil(lanes));
+                for start in (first..first + channels).step_by(lanes) {
+                    let end = (start + lanes).min(first + channels);
+                    products += end.div_ceil(lanes) - start / lanes;
+                }
+            }
+            first += channels;
+        }
+        // A vector that is made is saved and read again.
+        positions * (products + 2 * blocks.len())
     }
 
     /// True when all readers of a value are of a kind, and it is not an output.

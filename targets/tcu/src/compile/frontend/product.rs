@@ -6,7 +6,7 @@ use super::constants::{encode_into, operand, reals};
 use super::dims::{Dims, Held};
 use super::pointwise::affine;
 use super::rows::Rows;
-use super::{Freedom, Frontend, ProductNumbers};
+use super::{Frontend, ProductNumbers};
 use crate::arch::DataType;
 use crate::compile::hir::{Bias, MatMul, Op as Hir, Pair, Plane, Tap, TempId};
 use quincunx_diag::{Diagnostic, Result};
@@ -117,7 +117,7 @@ impl<'a> Frontend<'a> {
             open.node(&along.node.name);
         }
         let result = open.temp(out);
-        let ordered = self.choices.freedom == Freedom::Compat;
+        let ordered = self.choices.keeps_order();
         let name = node.name.clone();
         open.push(Hir::MatMul(MatMul { node: name, taps, bias, ordered, output: result }));
         let Some(last) = last else {
@@ -211,7 +211,7 @@ impl<'a> Frontend<'a> {
         let from = node.input(2).into_iter().chain(output.also.iter().copied());
         let row = self.add_const(&name, [1, bias.len()], data, from)?;
         let last = taps.first().map_or(0, |tap| tap.inputs.len() as u32 - 1);
-        let block = if self.choices.freedom == Freedom::Compat { last } else { 0 };
+        let block = if self.choices.keeps_order() { last } else { 0 };
         Ok(Some(Bias { row, tap: 0, block }))
     }
 
@@ -219,7 +219,7 @@ impl<'a> Frontend<'a> {
     fn note(&mut self, factor: &Factor<'_>, taps: &[Tap], bias: Option<Bias>, norm: Option<&Node>) {
         let node = factor.node;
         let mut numbers = ProductNumbers::default();
-        if self.choices.freedom == Freedom::Compat {
+        if self.choices.keeps_order() {
             numbers.taps = Some((0..taps.len() as u32).collect());
             numbers.chunk = taps.first().map(|tap| tap.inputs.len() as u32);
             numbers.bias = bias.map(|bias| [bias.tap, bias.block]);
@@ -327,7 +327,7 @@ impl<'a> Frontend<'a> {
         };
         let reader = &self.graph[id];
         let alone = !self.is_output[node.output.index()] && matches!(reader.op, Op::BatchNorm(_));
-        (self.choices.freedom == Freedom::Free && alone).then_some((id, reader))
+        (!self.choices.keeps_order() && alone).then_some((id, reader))
     }
 
     fn fold(&mut self, norm: &Node, output: &mut Output) -> Result<()> {

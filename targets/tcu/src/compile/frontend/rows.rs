@@ -5,10 +5,10 @@
 //! cut into vectors of `width` elements, which a layer before the product makes with matrices of
 //! zeros and ones. Vectors that several output positions read are made once.
 
+use super::Frontend;
 use super::chain::Open;
 use super::channels::Move;
 use super::dims::{Dims, Held};
-use super::{Freedom, Frontend};
 use crate::compile::hir::{Order, Pair, Plane};
 use quincunx_diag::Result;
 use quincunx_graph::{Node, Window};
@@ -89,7 +89,7 @@ impl Frontend<'_> {
         let x = held.dims;
         let axis = window.rank() - 1;
         let plain = held.planes.len() == 1 && held.counts.is_none() && window.dilations[axis] == 1;
-        if self.choices.freedom == Freedom::Compat || !plain || 2 * x.c > self.lanes {
+        if !self.choices.joins() || !plain || 2 * x.c > self.lanes {
             return None;
         }
         let taps: usize = window.kernel.iter().product();

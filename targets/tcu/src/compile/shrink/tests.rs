@@ -51,7 +51,7 @@ fn chains_of_layers_before_a_stride_lose_positions() {
     let arch = TcuArch::preset("pynqz1").unwrap();
     for freedom in [Freedom::Compat, Freedom::Free] {
         let graph = strided();
-        let choices = Choices { freedom };
+        let choices = Choices::of(freedom);
         let mut lowered = network(&graph, &arch, &choices).unwrap();
         let before = outputs(&lowered.network, &arch);
         let all: u64 = lowered.network.layers.iter().map(|l| products(l, &arch)).sum();

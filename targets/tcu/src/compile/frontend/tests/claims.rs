@@ -191,7 +191,7 @@ fn products_read_flattened_tensors() {
     let mut arch = arch();
     arch.data_type = crate::arch::DataType::Fp32bp16;
     assert!(claim(&graph, &arch).iter().all(|claim| *claim == Claim::Device));
-    let lowered = network_of(&graph, &arch, &Choices { freedom: Freedom::Compat });
+    let lowered = network_of(&graph, &arch, &Choices::of(Freedom::Compat));
     assert_eq!(lowered.network.layers.len(), 2);
     let Hir::MatMul(product) = &lowered.network.layers[1].ops[0] else {
         panic!("a product begins the layer");

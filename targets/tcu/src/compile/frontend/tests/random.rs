@@ -20,7 +20,7 @@ fn layers_mean_what_the_graph_means() {
         let (graph, _) = recipe.graph(&mut random);
         coverage.mark(&graph);
         let freedom = if case % 2 == 0 { Freedom::Compat } else { Freedom::Free };
-        let lowered = network_of(&graph, &arch, &Choices { freedom });
+        let lowered = network_of(&graph, &arch, &Choices::of(freedom));
         let chosen = |of: fn(&ProductNumbers) -> bool| {
             lowered.numbers.values().filter(|numbers| of(numbers)).count()
         };
