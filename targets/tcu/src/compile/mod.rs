@@ -85,7 +85,7 @@ pub(crate) struct Compiled {
 }
 
 /// Compiles a graph all of whose nodes are claimed. Of the shapes of layers that free numbers allow,
-/// the one whose program takes the fewest cycles is taken.
+/// the one whose program takes the fewest cycles is taken; the first one has to fit.
 ///
 /// # Errors
 /// `Q3085` to `Q3087` when something does not fit.

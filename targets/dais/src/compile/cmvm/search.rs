@@ -16,6 +16,7 @@ use super::{Effort, Objective, Problem, Settings, Solution};
 /// What an effort means. Work is counted in changes of counts of pairs per adder, a measure of
 /// time that is the same everywhere.
 pub(super) struct Plan {
+    /// Effort of exact searches for parts that a structure has several times.
     effort: Effort,
     /// Most pairs of terms that are counted at once; equal ones share their memory.
     pairs: usize,
