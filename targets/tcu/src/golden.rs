@@ -102,7 +102,7 @@ impl<A: Arithmetic> Layers for Chosen<A> {
         let state = Layer { graph, choices, products, values, arithmetic }.node(node)?;
         if !state.is_plain() && graph.outputs().contains(&node.output) {
             let name = &graph[node.output].name;
-            return Err(misfit(format!("the output {name:?} is folded or scaled")));
+            return Err(misfit(format!("the output {name:?} is folded")));
         }
         Ok(state)
     }
@@ -145,14 +145,21 @@ impl Scalars {
 #[derive(Clone, Debug)]
 struct State {
     scalars: Scalars,
-    /// The batch normalisation that it has gone through already.
-    folded: Option<String>,
-    /// The factor by which it is too large.
-    scale: Option<f64>,
+    /// The batch normalisation behind it that it has gone through already, or a part of it.
+    folded: Option<Folded>,
     /// The batch normalisation that its readers have taken in.
     moved: Option<String>,
     /// What it is of a product that is summed along with another one.
     part: Option<Part>,
+}
+
+/// What a product has of the batch normalisation of a name behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Folded {
+    /// Scale and offset.
+    All(String),
+    /// The offset, divided by the scale.
+    Offset(String),
 }
 
 /// A product of two that are summed together.
@@ -166,11 +173,11 @@ enum Part {
 
 impl State {
     fn plain(scalars: Scalars) -> State {
-        State { scalars, folded: None, scale: None, moved: None, part: None }
+        State { scalars, folded: None, moved: None, part: None }
     }
 
     fn is_plain(&self) -> bool {
-        self.folded.is_none() && self.scale.is_none() && self.moved.is_none() && self.part.is_none()
+        self.folded.is_none() && self.moved.is_none() && self.part.is_none()
     }
 }
 
@@ -192,12 +199,18 @@ impl<A: Arithmetic> Layer<'_, A> {
         match &node.op {
             Op::Conv(_) | Op::Gemm(_) | Op::MatMul => self.product(node, shape),
             Op::BatchNorm(norm) => match self.state(node, 0)? {
-                state if state.folded.as_ref() == Some(&node.name) => {
+                state if state.folded == Some(Folded::All(node.name.clone())) => {
                     Ok(State { folded: None, ..state.clone() })
                 }
-                _ => {
+                state => {
                     let parameters = weights::affine(self.graph, node, norm)?;
                     let encode = |real| self.choices.data_type.encode(real);
+                    if state.folded == Some(Folded::Offset(node.name.clone())) {
+                        let scales: Vec<i32> =
+                            parameters.iter().map(|&(scale, _)| encode(scale.into())).collect();
+                        let x = layers::each_channel(&state.scalars, &scales, A::multiply);
+                        return Ok(State { scalars: x, folded: None, ..state.clone() });
+                    }
                     let scalars = |&(scale, offset): &(f32, f32)| {
                         (encode(scale.into()), encode(offset.into()))
                     };
@@ -205,7 +218,6 @@ impl<A: Arithmetic> Layer<'_, A> {
                     Ok(State::plain(layers::normalise::<A>(&*self.operand(node, 0)?, &parameters)))
                 }
             },
-            Op::Activation(Activation::LeakyRelu { alpha }) => self.leaky_relu(node, *alpha),
             _ => {
                 let moved = self.computed(node, 0).filter(|_| passes_on(&node.op));
                 let moved = moved.and_then(|state| state.moved.clone());
@@ -224,6 +236,7 @@ impl<A: Arithmetic> Layer<'_, A> {
         let minus_one = data_type.encode(-1.0);
         let negated = |x| A::multiply(x, minus_one);
         let global = |kind| Reduce { kind, axes: (2..x.shape.len()).collect(), keep_dims: true };
+        let steps = self.choices.means.get(&node.name).map(|steps| &steps[..]);
         match &node.op {
             Op::Binary(binary) => layers::binary::<A>(*binary, x, &*self.operand(node, 1)?, shape),
             op if uses_table(op) => lookup::function::<A>(self.choices, node, x),
@@ -236,6 +249,7 @@ impl<A: Arithmetic> Layer<'_, A> {
                 let product = layers::binary::<A>(Binary::Mul, x, &*self.operand(node, 1)?, shape)?;
                 layers::binary::<A>(Binary::Max, x, &product, shape)
             }
+            Op::Activation(Activation::LeakyRelu { alpha }) => self.leaky_relu(node, *alpha),
             Op::Activation(Activation::Clip { min, max }) => {
                 let limit = |limit: &Option<f32>| limit.map(|limit| data_type.encode(limit.into()));
                 let (low, high) = (limit(min), limit(max));
@@ -244,12 +258,14 @@ impl<A: Arithmetic> Layer<'_, A> {
                     high.map_or(x, |high| A::min(x, high))
                 }))
             }
-            Op::Pool(pool) => layers::pool::<A>(pool, x, shape, data_type),
+            Op::Pool(pool) => layers::pool::<A>(pool, x, shape, data_type, steps),
             Op::GlobalAveragePool => {
-                layers::reduce::<A>(&global(ReduceKind::Mean), x, shape, data_type)
+                layers::reduce::<A>(&global(ReduceKind::Mean), x, shape, data_type, steps)
             }
-            Op::GlobalMaxPool => layers::reduce::<A>(&global(ReduceKind::Max), x, shape, data_type),
-            Op::Reduce(reduce) => layers::reduce::<A>(reduce, x, shape, data_type),
+            Op::GlobalMaxPool => {
+                layers::reduce::<A>(&global(ReduceKind::Max), x, shape, data_type, None)
+            }
+            Op::Reduce(reduce) => layers::reduce::<A>(reduce, x, shape, data_type, steps),
             Op::Resize(resize) => {
                 layers::interpolate::<A>(resize, x, shape, data_type, self.choices.is_compat())
             }
@@ -271,23 +287,18 @@ impl<A: Arithmetic> Layer<'_, A> {
         Ok(Scalars::new(shape, sources.iter().map(element).collect()))
     }
 
-    fn leaky_relu(&self, node: &Node, alpha: f32) -> Result<State> {
-        let data_type = self.choices.data_type;
-        let state = self.state(node, 0)?;
+    /// `max(x, x * alpha)`, or where that was chosen `x + min(x, 0) * (alpha - 1)`.
+    fn leaky_relu(&self, node: &Node, alpha: f32) -> Result<Scalars> {
+        let (data_type, x) = (self.choices.data_type, self.operand(node, 0)?);
         if alpha > 1.0 || alpha.is_nan() {
             return Err(never_claimed("a slope above 1"));
         }
-        let Some(scale) = state.scale.filter(|_| state.folded.is_none()) else {
-            let (x, slope) = (self.operand(node, 0)?, data_type.encode(alpha.into()));
-            return Ok(State::plain(layers::each(&x, |x| A::max(x, A::multiply(x, slope)))));
-        };
-        let alpha = f64::from(alpha);
-        if scale != 1.0 - alpha {
-            return Err(misfit(format!("the scale before it is {scale}, expected 1 - {alpha}")));
+        let slope = data_type.encode(alpha.into());
+        if !self.choices.leaky_sums.contains(&node.name) {
+            return Ok(layers::each(&x, |x| A::max(x, A::multiply(x, slope))));
         }
-        let factor = data_type.encode(alpha / (1.0 - alpha));
-        let activate = |x| A::add(A::max(x, 0), A::multiply(x, factor));
-        Ok(State::plain(layers::each(&state.scalars, activate)))
+        let less = slope - data_type.encode(1.0);
+        Ok(layers::each(&x, |x| A::add(x, A::multiply(A::min(x, 0), less))))
     }
 
     /// The larger of a number and its product is a leaky ReLU for slopes up to 1 only.
@@ -314,10 +325,10 @@ impl<A: Arithmetic> Layer<'_, A> {
             return Ok(Cow::Owned(Scalars::new(&value.shape, data)));
         }
         let state = self.state(node, index)?;
-        let rest = state.folded.is_none() && state.scale.is_none() && state.part.is_none();
+        let rest = state.folded.is_none() && state.part.is_none();
         let passed = passes_on(&node.op) && rest;
         if !state.is_plain() && !passed {
-            return Err(misfit(format!("it reads {:?}, which is folded or scaled", value.name)));
+            return Err(misfit(format!("it reads {:?}, which is folded", value.name)));
         }
         Ok(Cow::Borrowed(&state.scalars))
     }

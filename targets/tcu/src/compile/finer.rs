@@ -13,8 +13,13 @@ use std::sync::Arc;
 pub(crate) fn refine(network: &mut Network, index: usize, lanes: u32) -> bool {
     let layer = &network.layers[index];
     let gathers = |op: &Op| matches!(op, Op::Pool { .. } | Op::Interpolate { .. });
-    let Some(at) = layer.ops.iter().rposition(gathers) else { return false };
-    let Some(source) = inputs(&layer.ops[at]).next() else { return false };
+    let Some(mut at) = layer.ops.iter().rposition(gathers) else { return false };
+    let source_of = |at: usize| inputs(&layer.ops[at]).next();
+    // The steps of a mean follow each other; the first one needs most.
+    while at > 0 && gathers(&layer.ops[at - 1]) && output(&layer.ops[at - 1]) == source_of(at) {
+        at -= 1;
+    }
+    let Some(source) = source_of(at) else { return false };
     let load = layer.ops.iter().position(|op| output(op) == Some(source));
     let readers = layer.ops.iter().flat_map(inputs).filter(|&temp| temp == source).count();
     match load.map(|load| (load, &layer.ops[load])) {

@@ -210,9 +210,9 @@ pub enum Unary {
         /// Slope.
         alpha: i32,
     },
-    /// `sat(max(x, 0) + sat(x * factor))`: a leaky ReLU of inputs that were scaled for it, one
-    /// instruction shorter.
-    ScaledLeakyRelu {
+    /// `sat(x + sat(min(x, 0) * factor))`: a leaky ReLU whose slope is `1 + factor`, one instruction
+    /// shorter where the result takes the place of the operand.
+    LeakySum {
         /// Factor.
         factor: i32,
     },
@@ -237,8 +237,20 @@ pub enum Pooling {
     },
 }
 
+impl Pooling {
+    /// The factor of averages of one number each.
+    pub(crate) fn factor_of_single(&self, windows: &Windows) -> Option<i32> {
+        match self {
+            Pooling::Average { multipliers } if multipliers.len() == 1 && windows.are_single() => {
+                multipliers.first().copied()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Lists of input positions, one for every output position.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     /// Where the list of each output position starts, and the end of the last one.
     pub starts: Vec<u32>,
@@ -262,6 +274,11 @@ impl Windows {
     /// Number of output positions.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
+    }
+
+    /// True when every list has one position.
+    fn are_single(&self) -> bool {
+        self.starts.iter().enumerate().all(|(at, &start)| start as usize == at)
     }
 
     /// True without output positions.

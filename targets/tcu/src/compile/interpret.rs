@@ -277,9 +277,9 @@ impl<A: Arithmetic> Machine<'_, A> {
         match op {
             Unary::Relu => larger::<A>(x, 0),
             Unary::LeakyRelu { alpha } => larger::<A>(x, A::multiply(x, alpha, &mut self.flow)),
-            Unary::ScaledLeakyRelu { factor } => {
-                let product = A::multiply(x, factor, &mut self.flow);
-                A::add(larger::<A>(x, 0), product, &mut self.flow)
+            Unary::LeakySum { factor } => {
+                let product = A::multiply(smaller::<A>(x, 0), factor, &mut self.flow);
+                A::add(x, product, &mut self.flow)
             }
             Unary::Clip { low, high } => smaller::<A>(larger::<A>(x, low), high),
         }

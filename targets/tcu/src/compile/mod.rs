@@ -84,54 +84,123 @@ pub(crate) struct Compiled {
     pub(crate) products: u64,
 }
 
+/// Layers of a shape, with their places and plans.
+struct Candidate {
+    front: Front,
+    placement: Placement,
+    /// The sum of the plans' cycles.
+    planned: u64,
+    log: Log,
+}
+
+/// The layers of a graph, and what has to be said about them.
+struct Front {
+    lowered: frontend::Lowered,
+    packed: packing::Settled,
+}
+
 /// Compiles a graph all of whose nodes are claimed. Of the shapes of layers that free numbers allow,
-/// the one whose program takes the fewest cycles is taken; the first one has to fit.
+/// the one whose program takes the fewest cycles is taken. A program takes nearly as many cycles as
+/// were planned; where plans leave no doubt, only the best becomes a program.
 ///
 /// # Errors
-/// `Q3085` to `Q3087` when something does not fit.
+/// `Q3085` to `Q3087` when no shape fits.
 pub(crate) fn compile(
     graph: &Graph,
     arch: &TcuArch,
     wishes: &Wishes,
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
-    let before = log.clone();
-    let (mut best, others) = compile_shape(graph, arch, wishes, Shape::default(), log)?;
-    let cycles = |compiled: &Compiled| estimate(&compiled.package.program, false).aggregate.cycles;
-    for shape in others {
-        let mut own = before.clone();
-        // A shape that does not fit is not better.
-        let other = compile_shape(graph, arch, wishes, shape, &mut own);
-        if let Ok((other, _)) = other
-            && cycles(&other) < cycles(&best)
-        {
-            (best, *log) = (other, own);
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut problem: Option<NotCompiled> = None;
+    let mut shapes = std::collections::VecDeque::from([Shape::default()]);
+    let mut is_first = true;
+    while let Some(shape) = shapes.pop_front() {
+        let mut own = log.clone();
+        let mut front = front(graph, arch, wishes, shape, &mut own)?;
+        if std::mem::take(&mut is_first) {
+            shapes.extend(std::mem::take(&mut front.lowered.others));
+        }
+        match place(&mut front.lowered.network, arch, wishes) {
+            Ok(placement) => {
+                let planned = placement.plans.iter().map(|plan| plan.cycles).sum();
+                candidates.push(Candidate { front, placement, planned, log: own });
+                let fewest = candidates.iter().map(|candidate| candidate.planned).min();
+                candidates.retain(|candidate| is_near(candidate.planned, fewest));
+            }
+            Err(misfit) => {
+                problem.get_or_insert_with(|| refusal(graph, &front.lowered.network, misfit));
+            }
         }
     }
-    Ok(best)
+    candidates.sort_by_key(|candidate| candidate.planned);
+    let mut best: Option<(u64, Compiled, Log)> = None;
+    for candidate in candidates {
+        if best.as_ref().is_some_and(|best| !is_near(candidate.planned, Some(best.0))) {
+            continue;
+        }
+        match finish(graph, arch, wishes, candidate) {
+            Ok((compiled, own)) => {
+                let cycles = estimate(&compiled.package.program, false).aggregate.cycles;
+                if best.as_ref().is_none_or(|best| cycles < best.0) {
+                    best = Some((cycles, compiled, own));
+                }
+            }
+            Err(refused) => {
+                problem.get_or_insert(refused);
+            }
+        }
+    }
+    match (best, problem) {
+        (Some((_, compiled, own)), _) => {
+            *log = own;
+            Ok(compiled)
+        }
+        (None, Some(problem)) => Err(problem),
+        (None, None) => Err(Diagnostic::bug("no shape of layers was planned").into()),
+    }
 }
 
-/// The program of layers of one shape, and the other shapes that there are.
-fn compile_shape(
+/// True when a program with so many planned cycles may be the fastest. Plans of large networks are
+/// off by less than one per cent; small ones are quickly compiled.
+fn is_near(planned: u64, fewest: Option<u64>) -> bool {
+    fewest.is_none_or(|fewest| planned <= fewest + fewest / 50 + 10_000)
+}
+
+/// The layers of one shape.
+fn front(
     graph: &Graph,
     arch: &TcuArch,
     wishes: &Wishes,
     shape: Shape,
     log: &mut Log,
-) -> std::result::Result<(Compiled, Vec<Shape>), NotCompiled> {
+) -> std::result::Result<Front, NotCompiled> {
     let choices = Choices { freedom: wishes.freedom, shape };
     let packed = if wishes.packed_inputs { Some(packing::pack(graph, arch)?) } else { None };
     let of_layers = packed.as_ref().map_or(graph, |packed| &packed.graph);
     let prepared = prepare::prepare(of_layers)?;
-    let frontend::Lowered { mut network, mut numbers, lookups, constants, clipped, others } =
-        frontend::network(prepared.as_ref().unwrap_or(of_layers), arch, &choices)?;
-    let packed = packed.map(|packed| packed.settle(&mut network)).unwrap_or_default();
+    let mut lowered = frontend::network(prepared.as_ref().unwrap_or(of_layers), arch, &choices)?;
+    let network = &mut lowered.network;
+    let packed = packed.map(|packed| packed.settle(network)).unwrap_or_default();
     network.observed.retain(|observed| graph.value_named(&observed.name).is_some());
-    shrink::shrink(&mut network);
+    shrink::shrink(network);
     let layers = network.layers.len();
     log.pass("layers", format!("{layers} layers"), || format!("{network:#?}"));
-    let fitted = instructions(&mut network, arch, wishes, log);
-    let (placement, mut lowered) = fitted.map_err(|misfit| refusal(graph, &network, misfit))?;
+    Ok(Front { lowered, packed })
+}
+
+/// The program of planned layers.
+fn finish(
+    graph: &Graph,
+    arch: &TcuArch,
+    wishes: &Wishes,
+    candidate: Candidate,
+) -> std::result::Result<(Compiled, Log), NotCompiled> {
+    let Candidate { front, placement, mut log, .. } = candidate;
+    let Front { lowered: layers, packed } = front;
+    let frontend::Lowered { network, mut numbers, lookups, constants, clipped, .. } = layers;
+    let lowered = instructions(&network, arch, wishes, &placement, &mut log);
+    let mut lowered = lowered.map_err(|misfit| refusal(graph, &network, misfit))?;
     let mut interface = interface(&network, arch, &placement, &lowered);
     interface.constants = uses::constants(graph, &network, &constants, arch);
     interface.clipped = clipped;
@@ -163,6 +232,12 @@ fn compile_shape(
         numerics["tables"] = serde_json::Value::Object(tables.collect());
         numerics["lookups"] = serde_json::json!(lookups);
     }
+    if !layers.means.is_empty() {
+        numerics["means"] = serde_json::json!(layers.means);
+    }
+    if !layers.leaky_sums.is_empty() {
+        numerics["leaky_sums"] = serde_json::json!(layers.leaky_sums);
+    }
     let comments = std::mem::take(&mut lowered.comments);
     let products = network.layers.iter().map(|layer| schedule::products(layer, arch)).sum();
     let mut package = package(&graph.name, &network, arch, &placement, lowered)?;
@@ -170,7 +245,7 @@ fn compile_shape(
         model.packed = packed.inputs;
     }
     let numerics = Numerics(numerics);
-    Ok((Compiled { package, interface, numerics, comments, products }, others))
+    Ok((Compiled { package, interface, numerics, comments, products }, log))
 }
 
 /// A table in the numerics: scalars as the machine holds them.
@@ -215,25 +290,26 @@ pub(crate) fn layers(
 ) -> Result<(Package, Interface, Comments)> {
     // Layers that are too large are divided.
     let network = &mut network.clone();
-    let fitted = instructions(network, arch, wishes, &mut Log::default());
-    let (placement, mut lowered) = fitted.map_err(|misfit| misfit.problem)?;
+    let placement = place(network, arch, wishes).map_err(|misfit| misfit.problem)?;
+    let lowered = instructions(network, arch, wishes, &placement, &mut Log::default());
+    let mut lowered = lowered.map_err(|misfit| misfit.problem)?;
     let interface = interface(network, arch, &placement, &lowered);
     let comments = std::mem::take(&mut lowered.comments);
     let package = package(name, network, arch, &placement, lowered)?;
     Ok((package, interface, comments))
 }
 
-/// Places, plans and instructions of layers.
+/// The instructions of layers.
 fn instructions(
-    network: &mut Network,
+    network: &Network,
     arch: &TcuArch,
     wishes: &Wishes,
+    placement: &Placement,
     log: &mut Log,
-) -> std::result::Result<(Placement, Lowered), Misfit> {
-    let placement = place(network, arch, wishes)?;
+) -> std::result::Result<Lowered, Misfit> {
     let planned: u64 = placement.plans.iter().map(|plan| plan.cycles).sum();
-    log.pass("schedule", format!("{planned} cycles planned"), || plans(network, &placement));
-    let mut lowered = lower::lower(network, arch, &placement)?;
+    log.pass("schedule", format!("{planned} cycles planned"), || plans(network, placement));
+    let mut lowered = lower::lower(network, arch, placement)?;
     if let Some(order) = threads::overlap(&lowered.program) {
         lowered.program.steps = order.steps;
         lowered.follow(&order.places);
@@ -246,7 +322,7 @@ fn instructions(
     log.pass("lower", format!("{instructions} instructions"), || {
         crate::text::print(&lowered.program)
     });
-    Ok((placement, lowered))
+    Ok(lowered)
 }
 
 /// The nodes of layers that do not fit are left to the host.

@@ -4,9 +4,9 @@ use super::{misfit, never_claimed};
 use crate::arch::DataType;
 use quincunx_contract::Numerics;
 use quincunx_diag::Result;
-use quincunx_graph::{Graph, Op};
+use quincunx_graph::{Activation, Graph, Op};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 const BLOCKS: &str = "blocks are not ranges of up to `lanes` channels that follow each other";
@@ -38,6 +38,22 @@ pub(super) struct Choices {
     /// What is computed with tables, by name of the node.
     #[serde(default)]
     pub(super) lookups: BTreeMap<String, Lookup>,
+    /// Means that are computed in steps, by name of the node.
+    #[serde(default)]
+    pub(super) means: BTreeMap<String, Vec<MeanStep>>,
+    /// Leaky ReLUs that are `x + min(x, 0) * (alpha - 1)`, by name of the node.
+    #[serde(default)]
+    pub(super) leaky_sums: BTreeSet<String>,
+}
+
+/// A step of a mean: `sums` sums, each of every `sums`-th number, and each multiplied.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeanStep {
+    /// Sums, at least 1; one in the last step.
+    pub(super) sums: usize,
+    /// Factor, a scalar.
+    pub(super) factor: i32,
 }
 
 /// A lookup table in scalars of the machine.
@@ -92,8 +108,8 @@ pub(super) struct Choice {
     pub(super) positions: Option<usize>,
     /// The batch normalisation that is part of the weights.
     pub(super) batch_norm: Option<String>,
-    /// Factor of weights and bias.
-    pub(super) scale: Option<f64>,
+    /// The batch normalisation whose offset, divided by its scale, is part of the bias.
+    pub(super) offset: Option<String>,
     /// The input is packed: element `channel * taps + tap` of a position, in blocks.
     #[serde(default)]
     packed: bool,
@@ -144,6 +160,21 @@ impl Choices {
         if let Some((name, _)) = choices.tables.iter().find(|(_, table)| !sound(table)) {
             return Err(misfit(format!("the table {name:?} does not hold scalars")));
         }
+        for (name, steps) in &choices.means {
+            let known = graph.node_named(name).is_some();
+            let sums = steps.iter().all(|step| step.sums > 0)
+                && steps.last().is_some_and(|step| step.sums == 1);
+            if choices.is_compat() || !known || !sums {
+                return Err(misfit(format!("{name:?} is not a mean in steps")));
+            }
+        }
+        for name in &choices.leaky_sums {
+            let op = graph.node_named(name).map(|id| &graph[id].op);
+            let leaky = matches!(op, Some(Op::Activation(Activation::LeakyRelu { .. })));
+            if choices.is_compat() || choices.data_type.binary_point().is_none() || !leaky {
+                return Err(misfit(format!("{name:?} is not a leaky ReLU that is a sum")));
+            }
+        }
         for (name, choice) in &choices.nodes {
             let op = graph.node_named(name).map(|id| &graph[id].op);
             match op {
@@ -169,11 +200,15 @@ impl Choices {
                 _ => return Err(misfit(format!("{name:?} is not a product of the graph"))),
             }
             let changes = choice.planes.is_some() || choice.batch_norm.is_some();
+            if choice.batch_norm.is_some() && choice.offset.is_some() {
+                return Err(misfit(format!("{name:?} folds two batch normalisations")));
+            }
             let moves = choice.before.is_some()
+                || choice.offset.is_some()
                 || choice.with.is_some()
                 || choice.row.is_some()
                 || choice.packed;
-            if choices.is_compat() && (changes || moves || choice.scale.is_some()) {
+            if choices.is_compat() && (changes || moves) {
                 let what = "weights and blocks are changed although rounding is \"compat\"";
                 return Err(misfit(format!("{name:?}: {what}")));
             }

@@ -49,6 +49,10 @@ pub(super) fn departures<A: Arithmetic>(
 fn compat(numerics: &Numerics) -> Numerics {
     let mut value = numerics.0.clone();
     value["rounding"] = "compat".into();
+    if let Some(all) = value.as_object_mut() {
+        all.remove("means");
+        all.remove("leaky_sums");
+    }
     if let Some(nodes) = value.get_mut("nodes").and_then(Value::as_object_mut) {
         for choice in nodes.values_mut().filter_map(Value::as_object_mut) {
             choice.retain(|key, _| key == KEPT);
@@ -69,6 +73,12 @@ fn uses<'a>(
         let linear = matches!(&node.op, Op::Resize(r) if r.interpolation == Interpolation::Linear);
         if linear {
             uses.push((node, "weights of one element are added first".to_owned()));
+        }
+        if choices.leaky_sums.contains(&node.name) {
+            uses.push((node, "a leaky ReLU is a sum".to_owned()));
+        }
+        if let Some(steps) = choices.means.get(&node.name) {
+            uses.push((node, format!("a mean in {} steps", steps.len())));
         }
         let Some(choice) = chosen.and_then(|nodes| nodes.get(&node.name)?.as_object()) else {
             continue;
@@ -110,7 +120,7 @@ fn describe(
                 (!same).then(|| format!("bias in tap {}, block {}", place[0], place[1]))
             }
             "batch_norm" => value.as_str().map(|name| format!("folds {name}")),
-            "scale" => Some(format!("weights times {value}")),
+            "offset" => value.as_str().map(|name| format!("takes in the offset of {name}")),
             "before" => value.as_str().map(|name| format!("takes in {name} before its ReLU")),
             "with" => value.as_str().map(|name| format!("sums {name} along")),
             "row" => Some(format!("{value} elements of a row of the kernel in a block")),

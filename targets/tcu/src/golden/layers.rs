@@ -1,6 +1,7 @@
 //! Poolings, reductions, resizing and operations on single elements.
 
 use super::arithmetic::Arithmetic;
+use super::choices::MeanStep;
 use super::windows::Reads;
 use super::{Scalars, never_claimed};
 use crate::arch::DataType;
@@ -58,12 +59,33 @@ pub(super) fn normalise<A: Arithmetic>(x: &Scalars, parameters: &[(i32, i32)]) -
     Scalars::new(&x.shape, data.collect())
 }
 
-/// The largest element of every window, or `sat(sum * (1 / count))`.
+/// The mean of some numbers: `sat(sum * (1 / count))`, or the steps that were chosen.
+pub(super) fn mean<A: Arithmetic>(
+    numbers: impl Iterator<Item = i32>,
+    count: usize,
+    steps: Option<&[MeanStep]>,
+    data_type: DataType,
+) -> i32 {
+    let Some(steps) = steps else {
+        let sum = numbers.reduce(A::add).unwrap_or_default();
+        return A::multiply(sum, share(count, data_type));
+    };
+    let mut numbers: Vec<i32> = numbers.collect();
+    for step in steps {
+        let of = |first: usize| numbers.iter().copied().skip(first).step_by(step.sums);
+        let sum = |first: usize| of(first).reduce(A::add).unwrap_or_default();
+        numbers = (0..step.sums).map(|first| A::multiply(sum(first), step.factor)).collect();
+    }
+    numbers.first().copied().unwrap_or_default()
+}
+
+/// The largest element or the mean of every window.
 pub(super) fn pool<A: Arithmetic>(
     pool: &Pool,
     x: &Scalars,
     shape: &[usize],
     data_type: DataType,
+    steps: Option<&[MeanStep]>,
 ) -> Result<Scalars> {
     let (input, output) = (&x.shape[2..], &shape[2..]);
     let reads = Reads::new(&pool.window, input, output);
@@ -71,17 +93,14 @@ pub(super) fn pool<A: Arithmetic>(
     if real.any(|count| count == 0) {
         return Err(never_claimed("a window that reads padding only"));
     }
-    let divisors = pool.divisors(input, output).into_iter();
-    let factors: Vec<i32> = divisors.map(|count| share(count, data_type)).collect();
+    let divisors = pool.divisors(input, output);
     let mut data = Vec::with_capacity(shape.iter().product());
     for plane in x.data.chunks_exact(x.plane()) {
         data.extend((0..reads.len()).map(|out| {
             let elements = reads.of(out).iter().flatten().map(|&position| plane[position]);
             match pool.kind {
                 PoolKind::Max => elements.reduce(|best, x| A::max(x, best)).expect(REAL),
-                PoolKind::Average { .. } => {
-                    A::multiply(elements.reduce(A::add).expect(REAL), factors[out])
-                }
+                PoolKind::Average { .. } => mean::<A>(elements, divisors[out], steps, data_type),
             }
         }));
     }
@@ -102,17 +121,12 @@ pub(super) fn reduce<A: Arithmetic>(
     x: &Scalars,
     shape: &[usize],
     data_type: DataType,
+    steps: Option<&[MeanStep]>,
 ) -> Result<Scalars> {
     let is_joined = |axis: usize| reduce.axes.contains(&axis);
     let extents = || x.shape.iter().copied().enumerate().skip(2);
     let joined: usize = extents().filter(|&(axis, _)| is_joined(axis)).map(|(_, n)| n).product();
     let kept: usize = extents().filter(|&(axis, _)| !is_joined(axis)).map(|(_, n)| n).product();
-    let (join, factor): (fn(i32, i32) -> i32, usize) = match reduce.kind {
-        ReduceKind::Mean => (A::add, joined),
-        ReduceKind::Sum => (A::add, 1),
-        ReduceKind::Max => (A::max, 1),
-        _ => return Err(never_claimed(reduce.kind.name())),
-    };
     if reduce.axes.iter().any(|&axis| axis < 2) {
         return Err(never_claimed("a reduction of channels"));
     }
@@ -125,14 +139,21 @@ pub(super) fn reduce<A: Arithmetic>(
         };
         outputs = outputs.iter().flat_map(step).collect();
     }
-    let factor = share(factor, data_type);
     let mut data = Vec::with_capacity(shape.iter().product());
     for plane in x.data.chunks_exact(x.plane()) {
-        let mut sums = vec![None; kept];
+        let mut lists = vec![Vec::new(); kept];
         for (&out, &x) in outputs.iter().zip(plane) {
-            sums[out] = Some(sums[out].map_or(x, |sum| join(sum, x)));
+            lists[out].push(x);
         }
-        data.extend(sums.iter().map(|sum| A::multiply(sum.unwrap_or_default(), factor)));
+        for list in lists {
+            let numbers = list.into_iter();
+            data.push(match reduce.kind {
+                ReduceKind::Mean => mean::<A>(numbers, joined, steps, data_type),
+                ReduceKind::Sum => mean::<A>(numbers, 1, None, data_type),
+                ReduceKind::Max => numbers.reduce(A::max).unwrap_or_default(),
+                _ => return Err(never_claimed(reduce.kind.name())),
+            });
+        }
     }
     Ok(Scalars::new(shape, data))
 }

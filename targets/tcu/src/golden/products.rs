@@ -5,7 +5,7 @@ use super::choices::Choices;
 use super::product::{Product, swapped};
 use super::weights::{self, Weights};
 use super::windows::Reads;
-use super::{Layer, Part, Scalars, State, layers, misfit, never_claimed};
+use super::{Folded, Layer, Part, Scalars, State, layers, misfit, never_claimed};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Binary, Conv, Graph, Node, NodeId, Op, Unary, ValueId};
 use std::borrow::Cow;
@@ -78,8 +78,9 @@ impl<A: Arithmetic> Layer<'_, A> {
     /// A product with weights; of an `[N, C, ...]` tensor for a convolution, else of rows.
     pub(super) fn product(&self, node: &Node, shape: &[usize]) -> Result<State> {
         let choice = self.choices.of(&node.name);
-        let folded = choice.and_then(|choice| choice.batch_norm.clone());
-        let scale = choice.and_then(|choice| choice.scale);
+        let all = choice.and_then(|choice| choice.batch_norm.clone()).map(Folded::All);
+        let offset = choice.and_then(|choice| choice.offset.clone()).map(Folded::Offset);
+        let folded = all.or(offset);
         let x = match choice.and_then(|choice| choice.before.as_ref()) {
             Some(before) => Cow::Borrowed(self.taken_in(node, before)?),
             None => self.operand(node, 0)?,
@@ -104,7 +105,7 @@ impl<A: Arithmetic> Layer<'_, A> {
             let reads = Reads::in_order(*taps, x.shape[0]);
             product.apply::<A>(&[(&positions, &reads)])
         };
-        Ok(State { scalars: Scalars::new(shape, scalars), folded, scale, moved: None, part })
+        Ok(State { scalars: Scalars::new(shape, scalars), folded, moved: None, part })
     }
 
     /// The operand of a convolution that is summed along with another one.
@@ -157,6 +158,10 @@ impl Prepared {
         let folded = choice.and_then(|choice| choice.batch_norm.as_ref());
         let norm = folded.map(|name| weights::norm_named(graph, name, Some(node))).transpose()?;
         let mut weights = Weights::of_node(graph, choices, node)?;
+        if let Some(name) = choice.and_then(|choice| choice.offset.as_ref()) {
+            weights
+                .add_offset(&weights::norm_named(graph, name, Some(node))?, choices.data_type)?;
+        }
         let other = choice.and_then(|choice| choice.with.as_ref());
         let convolution = |id: &NodeId| matches!(graph[*id].op, Op::Conv(_));
         let named = |name| graph.node_named(name).filter(convolution);
@@ -167,9 +172,7 @@ impl Prepared {
         if let Some(other) = &of_other {
             weights.add_bias(other);
         }
-        let scale = choice.and_then(|choice| choice.scale);
-        let scalars =
-            |weights: &Weights| weights.scalars(choices.data_type, norm.as_deref(), scale);
+        let scalars = |weights: &Weights| weights.scalars(choices.data_type, norm.as_deref());
         let (factor, bias) = scalars(&weights)?;
         let mut factors = vec![factor];
         let also = along.zip(of_other.as_ref());

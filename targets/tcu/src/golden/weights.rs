@@ -130,6 +130,20 @@ impl Weights {
         Ok(())
     }
 
+    /// Takes the offset of a batch normalisation behind in, divided by the scalar of its scale.
+    pub(super) fn add_offset(&mut self, norm: &[(f32, f32)], data_type: DataType) -> Result<()> {
+        if norm.len() != self.outputs {
+            return Err(never_claimed("a batch normalisation of other channels"));
+        }
+        let bias = self.bias.get_or_insert_with(|| vec![0.0; norm.len()]);
+        let parts = bias.iter_mut().zip(norm);
+        parts.for_each(|(bias, &(scale, offset))| {
+            let scalar = data_type.decode(data_type.encode(scale.into()));
+            *bias = f64::from((*bias + f64::from(offset) / scalar) as f32);
+        });
+        Ok(())
+    }
+
     /// Takes the bias of a product in that is summed along.
     pub(super) fn add_bias(&mut self, other: &Weights) {
         let Some(other) = &other.bias else { return };
@@ -138,22 +152,17 @@ impl Weights {
         sums.for_each(|(bias, other)| *bias = f64::from((*bias + other) as f32));
     }
 
-    /// Weights and bias in scalars, with scale and offset of every output and a common factor
-    /// folded in.
+    /// Weights and bias in scalars, with scale and offset of every output folded in.
     pub(super) fn scalars(
         &self,
         data_type: DataType,
         norm: Option<&[(f32, f32)]>,
-        scale: Option<f64>,
     ) -> Result<(Factor, Option<Vec<i32>>)> {
         if norm.is_some_and(|norm| norm.len() != self.outputs) {
             return Err(never_claimed("a batch normalisation of other channels"));
         }
-        // Every step is rounded to binary32, the common factor with the step before it.
-        let encode = |real: f64| match scale {
-            Some(scale) => data_type.encode(real * scale),
-            None => data_type.encode(real),
-        };
+        // Every step is rounded to binary32.
+        let encode = |real: f64| data_type.encode(real);
         let width = self.outputs / self.groups;
         let depth = self.channels / self.groups;
         let rows = self.rows.iter().enumerate().map(|(at, &w)| {

@@ -173,13 +173,14 @@ fn normalised(w: &[f32], b: &[f32], alpha: f32) -> Graph {
 }
 
 #[test]
-fn folded_and_scaled_products_are_no_values() {
+fn folded_products_are_no_values() {
     let (w, b, alpha) = ([0.5, -1.25, 2.0, 0.75], [0.25, -0.5], 0.1_f32);
     let graph = normalised(&w, &b, alpha);
     let inputs = Tensors::from([("x".to_owned(), sixteenths(&[1, 2], &[24, 13]))]);
     let golden = |rounding: &str, choice: Value| {
+        let sums = if rounding == "free" { json!(["leaky"]) } else { json!([]) };
         let numerics = json!({ "data_type": "FP16BP8", "lanes": 2, "rounding": rounding,
-            "nodes": { "gemm": choice } });
+            "nodes": { "gemm": choice }, "leaky_sums": sums });
         crate::common::golden_of(&graph, &Numerics(numerics), &inputs)
     };
     let names = |tensors: &Tensors| tensors.keys().cloned().collect::<Vec<_>>().join(" ");
@@ -187,9 +188,8 @@ fn folded_and_scaled_products_are_no_values() {
     assert_eq!(names(&plain), "norm_out product x y");
     let folded = golden("free", json!({ "batch_norm": "norm" })).unwrap();
     assert_eq!(names(&folded), "norm_out x y");
-    let scale = 1.0 - f64::from(alpha);
-    let scaled = golden("free", json!({ "batch_norm": "norm", "scale": scale })).unwrap();
-    assert_eq!(names(&scaled), "x y");
+    let part = golden("free", json!({ "offset": "norm" })).unwrap();
+    assert_eq!(names(&part), "norm_out x y");
 
     let encode = |real: f64| DataType::Fp16bp8.encode(real);
     let fused = |x: i32, w: i32, sum: i32| {
@@ -203,26 +203,30 @@ fn folded_and_scaled_products_are_no_values() {
         (factor, beta - mean * factor)
     };
     let x = [24 * 16, 13 * 16];
-    let product = |c: usize, by: f64| {
+    let product = |c: usize| {
         let (factor, offset) = norm(c);
-        let weight = |k: usize| encode(f64::from(w[k * 2 + c] * factor) * by);
-        let bias = encode(f64::from(b[c] * factor + offset) * by);
-        fused(x[1], weight(1), fused(x[0], weight(0), bias))
+        let weight = |k: usize| encode((w[k * 2 + c] * factor).into());
+        fused(x[1], weight(1), fused(x[0], weight(0), encode((b[c] * factor + offset).into())))
     };
     let same = |tensor: &Tensor, scalars: [i32; 2]| {
         assert_eq!(tensor.to_f64(), scalars.map(|scalar| f64::from(scalar) / 256.0));
     };
-    same(&folded["norm_out"], [product(0, 1.0), product(1, 1.0)]);
-    let factor = encode(f64::from(alpha) / scale);
+    same(&folded["norm_out"], [product(0), product(1)]);
+    let less = encode(alpha.into()) - 256;
+    same(&folded["y"], [0, 1].map(|c| product(c) + fused(product(c).min(0), less, 0)));
+    let signs: Vec<bool> = folded["y"].to_f64().iter().map(|y| *y > 0.0).collect();
+    assert!(signs[0] != signs[1], "both sides of the leaky ReLU are computed");
     same(
-        &scaled["y"],
+        &part["norm_out"],
         [0, 1].map(|c| {
-            let x = product(c, scale);
-            x.max(0) + fused(x, factor, 0)
+            let (factor, offset) = norm(c);
+            let factor = encode(factor.into());
+            let before = f64::from(offset) / (f64::from(factor) / 256.0);
+            let weight = |k: usize| encode(w[k * 2 + c].into());
+            let bias = encode(f64::from((f64::from(b[c]) + before) as f32));
+            fused(fused(x[1], weight(1), fused(x[0], weight(0), bias)), factor, 0)
         }),
     );
-    let signs: Vec<bool> = scaled["y"].to_f64().iter().map(|y| *y > 0.0).collect();
-    assert!(signs[0] != signs[1], "both sides of the leaky ReLU are computed");
     same(
         &plain["norm_out"],
         [0, 1].map(|c| {
@@ -232,8 +236,8 @@ fn folded_and_scaled_products_are_no_values() {
             fused(y, encode(factor.into()), 0) + encode(offset.into())
         }),
     );
-    let wrong = golden("free", json!({ "batch_norm": "norm", "scale": 0.9 })).unwrap_err();
-    assert!(wrong.message().contains("expected 1 - 0.1"), "{wrong}");
+    let wrong = golden("free", json!({ "batch_norm": "norm", "offset": "norm" })).unwrap_err();
+    assert!(wrong.message().contains("folds two"), "{wrong}");
 }
 
 #[test]
@@ -418,9 +422,8 @@ fn numerics_that_do_not_fit_are_refused() {
         ("free", json!({ "node": { "planes": [[0, 3]] } }), "blocks"),
         ("free", json!({ "node": { "planes": [[1, 2], [0, 1]] } }), "blocks"),
         ("free", json!({ "node": { "batch_norm": "gone" } }), "not a batch normalisation"),
-        ("free", json!({ "node": { "scale": 0.5 } }), "output \"y\""),
         ("free", json!({ "node": { "positions": 2 } }), "positions"),
-        ("compat", json!({ "node": { "scale": 0.5 } }), "compat"),
+        ("compat", json!({ "node": { "offset": "gone" } }), "compat"),
         ("compat", json!({ "node": { "planes": [[0, 2], [2, 1]] } }), "compat"),
     ] {
         let problem = run(&graph, &input, rounding, nodes.clone()).unwrap_err();

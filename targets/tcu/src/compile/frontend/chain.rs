@@ -113,6 +113,9 @@ impl<'a> Frontend<'a> {
     /// Begins a layer with the loading of the first operand.
     pub(super) fn start_with_load(&mut self, node: &Node) -> Result<(Open, TempId)> {
         let held = self.first_operand(node)?;
+        if let Some(mean) = self.loaded_mean(node, &held) {
+            return Ok(mean);
+        }
         let mut open = Open::new(node.name.clone(), held.dims);
         let temp = open.load(&held);
         let temp = self.apply(&mut open, node, temp, None)?;

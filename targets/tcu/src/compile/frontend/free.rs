@@ -7,14 +7,31 @@ use super::pointwise::affine;
 use super::support::renames;
 use super::{Choices, Frontend};
 use crate::arch::{DataType, TcuArch};
-use quincunx_graph::{
-    Activation, Binary, Conv, Graph, Node, NodeId, Op, Pool, PoolKind, Unary, ValueId,
-};
+use quincunx_graph::{Binary, Conv, Graph, Node, NodeId, Op, Pool, PoolKind, Unary, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Scales for which a batch normalisation may be moved behind a ReLU: weights are multiplied by
 /// them and keep nearly all of their bits.
 const SCALES: std::ops::RangeInclusive<f32> = 0.25..=4.0;
+
+/// Least root mean square of the scales of a batch normalisation that becomes part of the weights
+/// before it. Sums of products and weights are rounded to the same step with and without it: without
+/// it what is lost is multiplied by the scale.
+const FOLDED: f64 = 0.98;
+
+/// Least vectors of a leaky ReLU that is a sum.
+const SUMMED_VECTORS: usize = 8;
+
+/// What becomes of a batch normalisation behind a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// It is part of weights and bias.
+    All,
+    /// The offset, divided by the scale, is part of the bias; the scale stays.
+    Offset,
+    /// All of it stays.
+    Nothing,
+}
 
 /// Two products whose sum is computed as one.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +43,7 @@ pub(super) struct Pair {
 }
 
 /// What was chosen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Free {
     /// The batch normalisation that readers take in, by the result of the ReLU behind it and by
     /// means of that.
@@ -37,12 +54,33 @@ pub(super) struct Free {
     pairs: BTreeMap<usize, Pair>,
     /// The first products of pairs.
     firsts: BTreeMap<usize, NodeId>,
+    /// Batch normalisations whose offsets are part of the bias before them.
+    pub(super) offsets: BTreeSet<usize>,
+    data_type: DataType,
+}
+
+/// A bias with the offset of a batch normalisation behind it, divided by the scale as the machine holds
+/// it: what is lost of the scale then makes no difference to the offset.
+pub(super) fn offset_before(data_type: DataType, bias: f32, scale: f32, offset: f32) -> f32 {
+    let held = data_type.decode(data_type.encode(scale.into()));
+    (f64::from(bias) + f64::from(offset) / held) as f32
 }
 
 impl Free {
+    fn empty(data_type: DataType) -> Free {
+        Free {
+            moved: BTreeMap::new(),
+            norms: BTreeSet::new(),
+            pairs: BTreeMap::new(),
+            firsts: BTreeMap::new(),
+            offsets: BTreeSet::new(),
+            data_type,
+        }
+    }
+
     /// Chooses for a graph.
     pub(super) fn new(graph: &Graph, arch: &TcuArch, choices: Choices) -> Free {
-        let mut free = Free::default();
+        let mut free = Free::empty(arch.data_type);
         if !choices.joins() {
             return free;
         }
@@ -68,6 +106,20 @@ impl Free {
     /// True for a batch normalisation that the readers of the ReLU behind it take in.
     pub(super) fn is_moved(&self, norm: NodeId) -> bool {
         self.norms.contains(&norm.index())
+    }
+
+    /// What becomes of the batch normalisation behind a product with a bias.
+    pub(super) fn fold(&self, scale: &[f32], offset: &[f32], bias: impl Fn(usize) -> f32) -> Fold {
+        let most = self.data_type.decode(self.data_type.max());
+        let squares: f64 = scale.iter().map(|&scale| f64::from(scale).powi(2)).sum();
+        if squares >= FOLDED * FOLDED * scale.len() as f64 {
+            return Fold::All;
+        }
+        let sound = scale.iter().zip(offset).enumerate().all(|(channel, (&scale, &offset))| {
+            let moved = offset_before(self.data_type, bias(channel), scale, offset);
+            f64::from(moved).abs() <= most / 4.0
+        });
+        if sound { Fold::Offset } else { Fold::Nothing }
     }
 
     /// True when layers are others than without.
@@ -205,33 +257,14 @@ impl Look<'_> {
 }
 
 impl Frontend<'_> {
-    /// The factor by which weights and bias of a product are multiplied, so that the leaky ReLU
-    /// behind it takes an instruction less: only poolings of the largest may come between.
-    pub(super) fn scale_of(&self, value: ValueId) -> Option<f64> {
-        let [reader] = self.consumers[value.index()][..] else { return None };
-        if !self.choices.joins() || self.is_output[value.index()] {
-            return None;
-        }
-        let reader = &self.graph[reader];
-        match reader.op {
-            Op::Activation(Activation::LeakyRelu { alpha }) if is_scalable(alpha) => {
-                Some(1.0 - f64::from(alpha))
-            }
-            Op::Pool(Pool { kind: PoolKind::Max, .. }) if reader.input(0) == Some(value) => {
-                self.scale_of(reader.output)
-            }
-            _ => None,
-        }
-    }
-
-    /// Notes that a value is multiplied by the factor, and what poolings make of it.
-    pub(super) fn note_scaled(&mut self, mut value: ValueId) {
-        while !std::mem::replace(&mut self.scaled[value.index()], true) {
-            let [reader] = self.consumers[value.index()][..] else { return };
-            if let Op::Pool(_) = self.graph[reader].op {
-                value = self.graph[reader].output;
-            }
-        }
+    /// True when a leaky ReLU is a sum: that of the number and of a multiple of its negative part,
+    /// which no saturation changes. It is that of upstream but for the rounding of ties, and shorter
+    /// where there is one register, more than a few vectors, and room for the parts.
+    pub(super) fn adds_leaks(&self, dims: Dims, alpha: f32) -> bool {
+        let fixed = self.arch.data_type.binary_point().is_some();
+        let many = dims.positions() * dims.blocks(self.lanes) >= SUMMED_VECTORS;
+        let pays = many && self.arch.simd_registers_depth == 1;
+        !self.choices.keeps_order() && fixed && pays && (0.0..=1.0).contains(&alpha)
     }
 }
 
@@ -244,9 +277,4 @@ fn is_mean(op: &Op) -> bool {
         }
         _ => false,
     }
-}
-
-/// Slopes for which a scaled number keeps nearly all of its bits.
-pub(super) fn is_scalable(alpha: f32) -> bool {
-    alpha > 0.0 && alpha <= 0.5
 }

@@ -12,6 +12,7 @@ mod constants;
 mod dims;
 mod free;
 mod lookup;
+mod means;
 mod moves;
 mod parts;
 mod pointwise;
@@ -28,11 +29,12 @@ use crate::arch::TcuArch;
 use constants::{clipped, encode_all};
 use dims::{Dims, Held};
 use free::Free;
+pub use means::MeanStep;
 use quincunx_contract::Clipped;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub(crate) use support::refusal;
 
@@ -59,7 +61,7 @@ pub enum Shape {
     /// Layers like those of [`Freedom::Compat`], with batch normalisations in their products and sums
     /// in any order.
     Plain,
-    /// Layers and sums of [`Freedom::Compat`].
+    /// Layers and sums of [`Freedom::Compat`], but for means.
     Ordered,
 }
 
@@ -113,9 +115,9 @@ pub struct ProductNumbers {
     /// The batch normalisation that is part of weights and bias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_norm: Option<String>,
-    /// Factor of weights and bias, for a leaky ReLU behind.
+    /// The batch normalisation whose offset, divided by its scale, is part of the bias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
+    pub offset: Option<String>,
     /// The batch normalisation before a ReLU that is part of weights and bias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
@@ -148,6 +150,10 @@ pub struct Lowered {
     pub numbers: BTreeMap<String, ProductNumbers>,
     /// What is computed with tables, by name of the node.
     pub lookups: BTreeMap<String, LookupNumbers>,
+    /// Means that are computed in steps, by name of the node.
+    pub means: BTreeMap<String, Vec<MeanStep>>,
+    /// Leaky ReLUs that are sums, by name of the node.
+    pub leaky_sums: BTreeSet<String>,
     /// What became of the graph's constants; in the order of use.
     pub constants: Vec<ConstantUse>,
     /// Constants with numbers that the machine's type does not hold.
@@ -176,9 +182,9 @@ pub fn network(graph: &Graph, arch: &TcuArch, choices: &Choices) -> Result<Lower
     }
     frontend.bind_outputs()?;
     let others = frontend.other_shapes();
-    let Frontend { builder, numbers, lookups, clipped, .. } = frontend;
+    let Frontend { builder, numbers, lookups, means, leaky_sums, clipped, .. } = frontend;
     let (network, constants) = builder.into_parts();
-    Ok(Lowered { network, numbers, lookups, constants, clipped, others })
+    Ok(Lowered { network, numbers, lookups, means, leaky_sums, constants, clipped, others })
 }
 
 /// The place that a value is saved to: blocks of the tensor that holds the value `root`.
@@ -209,9 +215,9 @@ struct Frontend<'a> {
     done: Vec<bool>,
     numbers: BTreeMap<String, ProductNumbers>,
     free: Free,
-    /// Results of products that are scaled for the leaky ReLU behind them.
-    scaled: Vec<bool>,
     lookups: BTreeMap<String, LookupNumbers>,
+    means: BTreeMap<String, Vec<MeanStep>>,
+    leaky_sums: BTreeSet<String>,
     clipped: Vec<Clipped>,
 }
 
@@ -234,8 +240,9 @@ impl<'a> Frontend<'a> {
             done: vec![false; graph.nodes().len()],
             numbers: BTreeMap::new(),
             free: Free::new(graph, arch, choices),
-            scaled: vec![false; graph.values().len()],
             lookups: BTreeMap::new(),
+            means: BTreeMap::new(),
+            leaky_sums: BTreeSet::new(),
             clipped: Vec::new(),
         };
         frontend.in_parts =
@@ -246,10 +253,11 @@ impl<'a> Frontend<'a> {
 
     /// Shapes whose layers are others than these.
     fn other_shapes(&self) -> Vec<Shape> {
-        if !self.choices.joins() || self.numbers.is_empty() {
+        let any = !self.numbers.is_empty() || !self.leaky_sums.is_empty();
+        if !self.choices.joins() || !any {
             return Vec::new();
         }
-        let is_joined = |numbers: &ProductNumbers| numbers.row.is_some() || numbers.scale.is_some();
+        let is_joined = |numbers: &ProductNumbers| numbers.row.is_some();
         let in_parts = |choices: Choices| -> Vec<bool> {
             let nodes = self.graph.nodes();
             nodes.map(|(_, node)| self.stays_in_parts(node, choices)).collect()
@@ -487,7 +495,7 @@ impl<'a> Frontend<'a> {
         let plain = held.map.is_none()
             && held.counts.is_none()
             && held.dims == Dims::of_value(self.graph, value);
-        let moved = self.free.before(value).is_some() || self.scaled[value.index()];
+        let moved = self.free.before(value).is_some();
         if let (true, Some(layer), false) = (plain, held.layer, moved) {
             self.observe(value, &held.planes.clone(), layer);
         }

@@ -104,13 +104,13 @@ impl Frontend<'_> {
             op if Function::of(op).is_some() => self.function(open, node, input),
             Op::Unary(op) => self.unary(open, *op, input, node),
             Op::Activation(Activation::LeakyRelu { alpha })
-                if node.input(0).is_some_and(|value| self.scaled[value.index()]) =>
+                if self.adds_leaks(open.dims, *alpha) =>
             {
-                let alpha = f64::from(*alpha);
-                let factor = self.arch.data_type.encode(alpha / (1.0 - alpha));
+                self.leaky_sums.insert(node.name.clone());
+                let data_type = self.arch.data_type;
+                let factor = data_type.encode((*alpha).into()) - data_type.encode(1.0);
                 let output = open.temp(open.dims);
-                let op = hir::Unary::ScaledLeakyRelu { factor };
-                open.push(Hir::Unary { op, input, output });
+                open.push(Hir::Unary { op: hir::Unary::LeakySum { factor }, input, output });
                 Ok(output)
             }
             Op::Activation(op) => self.activation(open, *op, input),
@@ -266,9 +266,11 @@ impl Frontend<'_> {
         node: &Node,
         input: TempId,
     ) -> Result<TempId> {
-        if self.graph[node.output].producer.is_some_and(|id| self.free.is_moved(id)) {
+        let id = self.graph[node.output].producer;
+        if id.is_some_and(|id| self.free.is_moved(id)) {
             return Ok(input);
         }
+        let taken = id.is_some_and(|id| self.free.offsets.contains(&id.index()));
         let [scale, offset] = affine(self.graph, norm, node)?;
         let dims = open.dims;
         let mut row = |what: &str, numbers: &[f32], from: &[usize]| {
@@ -278,6 +280,12 @@ impl Frontend<'_> {
             self.add_const(&name, [1, dims.c], data, values)
         };
         let scale = row("scale", &scale, &[1, 4])?;
+        if taken {
+            let output = open.temp(dims);
+            let other = Operand::Const(scale);
+            open.push(Hir::Binary { op: hir::Binary::Mul, input, other, output });
+            return Ok(output);
+        }
         let offset = row("offset", &offset, &[2, 3])?;
         let output = open.temp(dims);
         open.push(Hir::Norm { scale, offset, input, output });

@@ -4,6 +4,7 @@ use super::chain::Open;
 use super::channels::lanes_used;
 use super::constants::{encode_into, operand, reals};
 use super::dims::{Dims, Held};
+use super::free::{Fold, offset_before};
 use super::pointwise::affine;
 use super::rows::Rows;
 use super::{Frontend, ProductNumbers};
@@ -28,10 +29,9 @@ struct Matrix<'a> {
     by_rows: bool,
 }
 
-/// Factors of the outputs and of everything, and the bias row.
+/// Factors of the outputs, and the bias row.
 struct Output {
     factors: Option<Vec<f32>>,
-    scale: Option<f64>,
     bias: Option<Vec<f32>>,
     /// Constants of the graph that are part of factors and bias.
     also: Vec<ValueId>,
@@ -64,9 +64,9 @@ impl<'a> Frontend<'a> {
         let graph = self.graph;
         let out = Dims::of_value(graph, node.output);
         let mut factor = self.factor(node)?;
-        let norm = self.folded(node);
-        if let Some((_, norm)) = norm {
-            self.fold(norm, &mut factor.output)?;
+        let [norm, offset] = self.folded(node)?;
+        if let Some((_, norm)) = norm.or(offset) {
+            self.fold(norm, &mut factor.output, offset.is_some())?;
         }
         let pair = graph[node.output].producer.and_then(|id| self.free.pair(id));
         let along = pair.map(|pair| self.factor(&graph[pair.first])).transpose()?;
@@ -86,13 +86,6 @@ impl<'a> Frontend<'a> {
             }
             _ => None,
         };
-        if along.is_none() {
-            let value = last.map_or(node.output, |last| graph[last].output);
-            factor.output.scale = self.scale_of(value);
-            if factor.output.scale.is_some() {
-                self.note_scaled(value);
-            }
-        }
         if let Some(other) = along.as_ref().and_then(|along| along.output.bias.as_ref()) {
             let own = factor.output.bias.get_or_insert_with(|| vec![0.0; other.len()]);
             own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
@@ -104,6 +97,10 @@ impl<'a> Frontend<'a> {
         let bias = self.bias(node, &factor.output, &taps)?;
         self.note(&factor, &taps, bias, norm.map(|(_, norm)| norm));
         self.note_planes(node, &factor.held);
+        if let (Some((id, norm)), Some(numbers)) = (offset, self.numbers.get_mut(&node.name)) {
+            numbers.offset = Some(norm.name.clone());
+            self.free.offsets.insert(id.index());
+        }
         if let (Some((_, rows)), Some(numbers)) = (&rows, self.numbers.get_mut(&node.name)) {
             numbers.row = Some(rows.width as u32);
         }
@@ -204,10 +201,8 @@ impl<'a> Frontend<'a> {
         let Some(bias) = &output.bias else {
             return Ok(None);
         };
-        let scaled = |&bias: &f32| output.scale.map_or(bias, |s| (f64::from(bias) * s) as f32);
-        let scaled: Vec<f32> = bias.iter().map(scaled).collect();
         let name = format!("bias of {}", node.name);
-        let data = self.encoded(|| name.clone(), &scaled);
+        let data = self.encoded(|| name.clone(), bias);
         let from = node.input(2).into_iter().chain(output.also.iter().copied());
         let row = self.add_const(&name, [1, bias.len()], data, from)?;
         let last = taps.first().map_or(0, |tap| tap.inputs.len() as u32 - 1);
@@ -228,7 +223,6 @@ impl<'a> Frontend<'a> {
         numbers.positions = divided.then_some(taps.len() as u32);
         numbers.batch_norm = norm.map(|norm| norm.name.clone());
         numbers.before = factor.before.map(|norm| norm.name.clone());
-        numbers.scale = factor.output.scale;
         self.numbers.insert(node.name.clone(), numbers);
     }
 
@@ -271,7 +265,7 @@ impl<'a> Frontend<'a> {
             None => None,
         };
         let pairs = convolution_pairs(&conv.window, held, out);
-        Ok((matrix, Output { factors: None, scale: None, bias, also: Vec::new() }, pairs))
+        Ok((matrix, Output { factors: None, bias, also: Vec::new() }, pairs))
     }
 
     fn matrix_product(
@@ -317,53 +311,63 @@ impl<'a> Frontend<'a> {
         };
         let pairs =
             (0..taps).map(|tap| (0..rows).filter_map(|row| pair(row, tap)).collect()).collect();
-        Ok((matrix, Output { factors: None, scale: None, bias, also: Vec::new() }, pairs))
+        Ok((matrix, Output { factors: None, bias, also: Vec::new() }, pairs))
     }
 
-    /// The batch normalisation that becomes part of a product.
-    fn folded(&self, node: &Node) -> Option<(NodeId, &'a Node)> {
+    /// The batch normalisation behind a product that becomes part of it, or else the one whose
+    /// offset does.
+    fn folded(&self, node: &Node) -> Result<[Option<(NodeId, &'a Node)>; 2]> {
         let [id] = self.consumers[node.output.index()][..] else {
-            return None;
+            return Ok([None, None]);
         };
         let reader = &self.graph[id];
-        let alone = !self.is_output[node.output.index()] && matches!(reader.op, Op::BatchNorm(_));
-        (!self.choices.keeps_order() && alone).then_some((id, reader))
+        let Op::BatchNorm(op) = &reader.op else {
+            return Ok([None, None]);
+        };
+        if self.choices.keeps_order() || self.is_output[node.output.index()] {
+            return Ok([None, None]);
+        }
+        let [scale, offset] = affine(self.graph, op, reader)?;
+        let bias = operand(self.graph, node, 2).map(reals).transpose()?;
+        let of = |channel: usize| bias.as_ref().map_or(0.0, |bias| bias[channel % bias.len()]);
+        Ok(match self.free.fold(&scale, &offset, of) {
+            Fold::All => [Some((id, reader)), None],
+            Fold::Offset => [None, Some((id, reader))],
+            Fold::Nothing => [None, None],
+        })
     }
 
-    fn fold(&mut self, norm: &Node, output: &mut Output) -> Result<()> {
+    fn fold(&mut self, norm: &Node, output: &mut Output, only_offset: bool) -> Result<()> {
         let Op::BatchNorm(op) = &norm.op else {
             return Err(Diagnostic::bug("only a batch normalisation is folded"));
         };
         let [scale, offset] = affine(self.graph, op, norm)?;
         let before = output.bias.take().unwrap_or_else(|| vec![0.0; scale.len()]);
-        let bias = before.iter().zip(&scale).zip(&offset).map(|((b, s), o)| b * s + o);
-        output.bias = Some(bias.collect());
-        output.factors = Some(scale);
-        output.also = norm.operands().skip(1).collect();
+        let parts = before.iter().zip(&scale).zip(&offset);
+        if only_offset {
+            let data_type = self.arch.data_type;
+            let moved = parts.map(|((&b, &s), &o)| offset_before(data_type, b, s, o));
+            output.bias = Some(moved.collect());
+            output.also = [2, 3].into_iter().filter_map(|index| norm.input(index)).collect();
+        } else {
+            output.bias = Some(parts.map(|((b, s), o)| b * s + o).collect());
+            output.factors = Some(scale);
+            output.also = norm.operands().skip(1).collect();
+        }
         Ok(())
     }
 }
 
 impl Matrix<'_> {
-    /// The numbers with the columns of every output times its factor, and all times the scale.
+    /// The numbers with the columns of every output times its factor.
     fn times(&self, output: &Output) -> Matrix<'_> {
-        if output.factors.is_none() && output.scale.is_none() {
+        let Some(factors) = &output.factors else {
             return Matrix { data: std::borrow::Cow::Borrowed(&*self.data), ..*self };
-        }
-        let scaled = |number: f32| match output.scale {
-            Some(scale) => (f64::from(number) * scale) as f32,
-            None => number,
         };
-        let by_output = self.strides[2];
         let mut data = Vec::with_capacity(self.data.len());
-        for (part, numbers) in self.data.chunks(by_output).enumerate() {
-            match &output.factors {
-                Some(factors) => {
-                    let factor = factors[part % self.outputs];
-                    data.extend(numbers.iter().map(|number| scaled(number * factor)));
-                }
-                None => data.extend(numbers.iter().map(|&number| scaled(number))),
-            }
+        for (part, numbers) in self.data.chunks(self.strides[2]).enumerate() {
+            let factor = factors[part % self.outputs];
+            data.extend(numbers.iter().map(|number| number * factor));
         }
         let data = std::borrow::Cow::Owned(data);
         Matrix { data, ..*self }

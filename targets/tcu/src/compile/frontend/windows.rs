@@ -16,18 +16,18 @@ const FUSED_POSITIONS: usize = 256;
 
 /// What becomes of the positions of a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Max,
     Mean,
     Sum,
 }
 
 /// Windows with the divisors of their averages.
-struct Pooled {
-    kind: Kind,
-    windows: Windows,
+pub(super) struct Pooled {
+    pub(super) kind: Kind,
+    pub(super) windows: Windows,
     /// One for every window.
-    divisors: Vec<usize>,
+    pub(super) divisors: Vec<usize>,
 }
 
 /// Input positions along an axis of every output position, as ranges of taps.
@@ -101,7 +101,7 @@ fn kind_of(kind: ReduceKind) -> Option<Kind> {
 }
 
 /// The windows of a node that pools; `None` for other nodes.
-fn pooled(graph: &Graph, node: &Node) -> Option<Pooled> {
+pub(super) fn pooled(graph: &Graph, node: &Node) -> Option<Pooled> {
     let shape = &graph[node.input(0)?].shape;
     let (x, out) = (Dims::of(shape)?, Dims::of(&graph[node.output].shape)?);
     Some(match &node.op {
@@ -187,6 +187,9 @@ impl Frontend<'_> {
         }
         let pooled = pooled(self.graph, node)
             .ok_or_else(|| Diagnostic::bug(format!("{} has no instructions", node.op.name())))?;
+        if let Some(mean) = self.mean(open, node, &pooled, input) {
+            return Ok(mean);
+        }
         let data_type = self.arch.data_type;
         let multipliers = |divisors: &[usize]| -> std::sync::Arc<[i32]> {
             divisors.iter().map(|&d| data_type.encode(1.0 / d as f64)).collect()

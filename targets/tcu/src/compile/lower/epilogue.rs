@@ -87,10 +87,10 @@ impl Lowering<'_> {
             match op {
                 Op::MatMul(_) => product(self)?,
                 Op::Load { from, output } => {
-                    for block in 0..tile.blocks.end - tile.blocks.start {
-                        let to = slot(tile, *output).at(block, 0);
-                        self.view(tile, false, from, block, *output, to)?;
-                    }
+                    let all = tile.blocks.end - tile.blocks.start;
+                    let blocks: Vec<(u32, u64)> =
+                        (0..all).map(|block| (block, slot(tile, *output).at(block, 0))).collect();
+                    self.view(tile, false, from, *output, &blocks)?;
                 }
                 Op::Binary { op, input, other, output } => {
                     self.binary(tile, *op, *input, other, *output)?;
@@ -145,25 +145,27 @@ impl Lowering<'_> {
             .try_for_each(|(from, to)| self.simd(by_register(op), Some(to), Some(from)))
     }
 
-    /// Brings one block of a tensor at the positions of a temp into accumulators from `to` on, or
-    /// adds it to them.
+    /// Brings some blocks of a tensor at the positions of a temp into accumulators, each from a first
+    /// one on, or adds them there.
     fn view(
         &mut self,
         tile: &Tile<'_>,
         accumulate: bool,
         view: &View,
-        block: u32,
         temp: TempId,
-        to: u64,
+        blocks: &[(u32, u64)],
     ) -> Result<()> {
-        let (memory, base, step) = self.plane(view.planes[(tile.blocks.start + block) as usize]);
         let positions = &tile.positions(temp).list;
-        let (mut entries, mut zeros) = (Vec::with_capacity(positions.len()), Vec::new());
-        for (to, &position) in (to..).zip(positions) {
-            let from = view.map.as_ref().map_or(Some(position), |map| map[position as usize]);
-            match from {
-                Some(from) => entries.push((to, (memory, base + u64::from(from) * step))),
-                None => zeros.push(to),
+        let (mut entries, mut zeros) = (Vec::new(), Vec::new());
+        for &(block, to) in blocks {
+            let plane = view.planes[(tile.blocks.start + block) as usize];
+            let (memory, base, step) = self.plane(plane);
+            for (to, &position) in (to..).zip(positions) {
+                let from = view.map.as_ref().map_or(Some(position), |map| map[position as usize]);
+                match from {
+                    Some(from) => entries.push((to, (memory, base + u64::from(from) * step))),
+                    None => zeros.push(to),
+                }
             }
         }
         self.bring(tile.current, accumulate, &entries)?;
@@ -225,7 +227,9 @@ impl Lowering<'_> {
                     }
                     let to = if add { slots.to.at(block, 0) } else { scratch };
                     match other {
-                        Operand::Vars(view) => self.view(tile, add, view, block, output, to)?,
+                        Operand::Vars(view) => {
+                            self.view(tile, add, view, output, &[(block, to)])?
+                        }
                         Operand::Const(id) => self.rows(tile, add, *id, block, output, to)?,
                         Operand::Temp(_) => unreachable!("temps have an arm of their own"),
                     }
@@ -294,24 +298,44 @@ impl Lowering<'_> {
                 }
                 Ok(())
             }
-            Unary::ScaledLeakyRelu { factor } => {
+            Unary::LeakySum { factor } => {
                 let all: Vec<(u64, u64)> = blocks.flat_map(|block| slots.pairs(block)).collect();
-                let multiply = by_register(SimdOp::Multiply);
-                let max = by_register(SimdOp::Max);
-                // Results may replace the operands of the batch before.
-                for batch in all.chunks(BATCH as usize) {
-                    self.scalar(tile, FIRST, factor)?;
-                    for &(read, write) in batch {
-                        self.simd(multiply, Some(write), Some(read))?;
-                    }
-                    self.scalar(tile, FIRST, 0)?;
-                    for &(read, write) in batch {
-                        self.lir.emit_simd(true, max, Some(acc(write)), Some(acc(read)))?;
-                    }
-                }
-                Ok(())
+                self.leaky_sum(tile, factor, &all, slots.from.base == slots.to.base)
             }
         }
+    }
+
+    /// A leaky ReLU as a sum, of accumulators to accumulators.
+    fn leaky_sum(
+        &mut self,
+        tile: &Tile<'_>,
+        factor: i32,
+        all: &[(u64, u64)],
+        in_place: bool,
+    ) -> Result<()> {
+        let (min, multiply) = (by_register(SimdOp::Min), by_register(SimdOp::Multiply));
+        let before = all.len().min(BATCH as usize) as u64;
+        for batch in all.chunks(BATCH as usize) {
+            // The negative numbers of operands that become results lie before all of them.
+            let first = all.first().map_or(0, |&(read, _)| read);
+            let parts = (0..).zip(batch).map(|(index, &(read, write))| {
+                let part = if in_place { first - before + index } else { write };
+                (read, part, write)
+            });
+            self.scalar(tile, FIRST, 0)?;
+            for (read, part, _) in parts.clone() {
+                self.simd(min, Some(part), Some(read))?;
+            }
+            self.scalar(tile, FIRST, factor)?;
+            for (read, part, write) in parts {
+                self.lir.emit_simd(in_place, multiply, Some(acc(write)), Some(acc(part)))?;
+                if !in_place {
+                    let moved = Simd::new(SimdOp::Move, INPUT, INPUT, 0);
+                    self.lir.emit_simd(true, moved, Some(acc(write)), Some(acc(read)))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn norm(
@@ -357,6 +381,13 @@ impl Lowering<'_> {
             Pooling::Max => SimdOp::Max,
             Pooling::Average { .. } => SimdOp::Add,
         };
+        if let Some(factor) = kind.factor_of_single(windows).filter(|&factor| factor != 0) {
+            let slots =
+                Pointwise { from, to, places: Some(self.singles(tile, windows, input, output)?) };
+            self.register(FIRST, scalar(tile, factor)?)?;
+            return (0..tile.blocks.end - tile.blocks.start)
+                .try_for_each(|block| self.with_register(SimdOp::Multiply, &slots, block));
+        }
         for block in 0..tile.blocks.end - tile.blocks.start {
             for (place, &position) in tile.positions(output).list.iter().enumerate() {
                 let write = Some(to.at(block, place as u32));
@@ -394,6 +425,21 @@ impl Lowering<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The places of the only positions of windows.
+    fn singles(
+        &self,
+        tile: &Tile<'_>,
+        windows: &Windows,
+        input: TempId,
+        output: TempId,
+    ) -> Result<Vec<u32>> {
+        let sources = tile.positions(input);
+        let place =
+            |&position: &u32| windows.of(position).first().and_then(|&at| sources.place(at));
+        let places = tile.positions(output).list.iter().map(place);
+        places.collect::<Option<_>>().ok_or_else(|| Diagnostic::bug("a window leaves a tile"))
     }
 
     fn interpolate(

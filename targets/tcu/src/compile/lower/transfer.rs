@@ -10,6 +10,13 @@ use crate::isa::SimdOp;
 use crate::program::Memory;
 use quincunx_diag::Result;
 
+/// Pairs in the order of accumulators.
+fn by_accumulator(pairs: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut pairs: Vec<(u64, u64)> = pairs.collect();
+    pairs.sort_unstable_by_key(|&(_, accumulator)| accumulator);
+    pairs
+}
+
 impl Lowering<'_> {
     /// Moves vectors between local memory and another one; pairs are local and other addresses.
     pub(super) fn moves(
@@ -58,11 +65,13 @@ impl Lowering<'_> {
         let direct: Vec<(u64, u64)> = direct.map(|&(_, from, to)| (to, from)).collect();
         self.moves(true, false, Tag::Accumulator, direct)?;
         targets.retain(|target| target.0 != Memory::Local);
+        // DRAM is fast where addresses follow each other.
+        targets.sort_unstable_by_key(|&(_, _, to)| to);
         for slice in targets.chunks(current.stage_vectors as usize) {
             let first = self.stage(current, slice.len());
             let staged = |index: usize| first + index as u64;
             let into = slice.iter().enumerate().map(|(i, &(_, from, _))| (staged(i), from));
-            self.moves(true, false, Tag::Accumulator, into)?;
+            self.moves(true, false, Tag::Accumulator, by_accumulator(into))?;
             let out = slice.iter().enumerate().map(|(i, &(_, _, to))| (staged(i), to));
             self.moves(false, false, Tag::Vars, out)?;
         }
@@ -93,18 +102,23 @@ impl Lowering<'_> {
         let direct: Vec<(u64, u64)> = direct.map(|&(to, (_, from))| (from, to)).collect();
         self.moves(false, accumulate, Tag::Accumulator, direct)?;
         for memory in [Memory::Dram0, Memory::Dram1] {
-            let staged: Vec<(u64, u64)> = entries
-                .iter()
-                .filter(|(_, (of, _))| *of == memory)
-                .map(|&(to, (_, from))| (to, from))
-                .collect();
-            for slice in staged.chunks(current.stage_vectors as usize) {
+            let of_memory = entries.iter().filter(|(_, (of, _))| *of == memory);
+            let mut staged: Vec<(u64, u64)> =
+                of_memory.map(|&(to, (_, from))| (from, to)).collect();
+            // DRAM is fast where addresses follow each other. A vector that several accumulators get
+            // comes once.
+            staged.sort_unstable();
+            let mut vectors: Vec<u64> = staged.iter().map(|&(from, _)| from).collect();
+            vectors.dedup();
+            for slice in vectors.chunks(current.stage_vectors as usize) {
                 let first = self.stage(current, slice.len());
-                let at = |index: usize| first + index as u64;
-                let into = slice.iter().enumerate().map(|(i, &(_, from))| (at(i), from));
+                let into = (first..).zip(slice.iter().copied());
                 self.moves(true, false, Tag::from(memory), into)?;
-                let out = slice.iter().enumerate().map(|(i, &(to, _))| (at(i), to));
-                self.moves(false, accumulate, Tag::Accumulator, out)?;
+                let last = slice.last().copied().unwrap_or_default();
+                let end = staged.partition_point(|&(from, _)| from <= last);
+                let place = |from: u64| first + slice.partition_point(|&other| other < from) as u64;
+                let out = staged.drain(..end).map(|(from, to)| (place(from), to));
+                self.moves(false, accumulate, Tag::Accumulator, by_accumulator(out))?;
             }
         }
         Ok(())

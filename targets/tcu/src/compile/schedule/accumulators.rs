@@ -28,7 +28,7 @@ impl Constants {
     fn of(&mut self, op: &Op, network: &Network) {
         match op {
             Op::Unary { op: Unary::LeakyRelu { alpha }, .. } => self.splat(*alpha),
-            Op::Unary { op: Unary::ScaledLeakyRelu { factor }, .. } => self.splat(*factor),
+            Op::Unary { op: Unary::LeakySum { factor }, .. } => self.splat(*factor),
             Op::Unary { op: Unary::Clip { low, high }, .. } => {
                 self.splat(*low);
                 self.splat(*high);
@@ -77,8 +77,8 @@ pub(crate) struct Accumulators {
     pub(crate) scratch: u64,
 }
 
-/// Vectors that a scaled leaky ReLU computes at a time. Its results go as many accumulators before
-/// its operands, where they replace those of the vectors before them.
+/// Vectors that a leaky ReLU computes at a time when it adds to its operands. What it adds is made of
+/// what lies in as many accumulators before them.
 pub(crate) const BATCH: u64 = 64;
 
 /// True for an operation whose result may replace its operand, when both have the same positions.
@@ -110,9 +110,9 @@ pub(crate) fn place(
     let most = counts.iter().copied().max().unwrap_or(0);
     let scratch = heap.take(if constants.scratch { most.into() } else { 0 })?;
     let last_use = last_uses(layer);
-    // What lies before a temp whose last reader puts its results there.
+    // What lies before a temp whose last reader adds to it.
     let before = |temp: usize, size: u64| match layer.ops.get(last_use[temp]) {
-        Some(Op::Unary { op: Unary::ScaledLeakyRelu { .. }, .. }) => size.min(BATCH),
+        Some(Op::Unary { op: Unary::LeakySum { .. }, .. }) => size.min(BATCH),
         _ => 0,
     };
     let mut extents = vec![Extent::default(); layer.temps.len()];
@@ -140,8 +140,7 @@ pub(crate) fn place(
                     && more == 0 =>
             {
                 given[first] = true;
-                let back = before(first, size);
-                extents[output] = Extent { base: extents[first].base - back, ..extents[first] };
+                extents[output] = extents[first];
             }
             _ => {
                 let start = heap.take(size + more)?;

@@ -49,6 +49,8 @@ pub(crate) struct LayerInfo<'a> {
     pub(crate) further: Vec<(TempId, Vec<u32>)>,
     /// Rows of weights of every block of output channels, with those of biases, and units.
     pub(super) units: Vec<(u64, u64)>,
+    /// Blocks of weights of every source that are not zeros only, of all taps.
+    filled: Vec<u64>,
     /// First and last plane that every block of output channels reads.
     spans: Vec<(u32, u32)>,
     /// Blocks of output channels.
@@ -89,6 +91,12 @@ impl<'a> LayerInfo<'a> {
             |units: &Vec<Unit>| (units.iter().map(Unit::vectors).sum(), units.len() as u64);
         let units = product.map(|product| layer_units(layer, product, network, arch));
         let units = units.unwrap_or_default();
+        let filled = sources.iter().map(|source| {
+            let multiplies =
+                |unit: &&Unit| unit.rows > 0 && source.taps.contains(&(unit.tap as usize));
+            units.iter().flatten().filter(multiplies).count() as u64
+        });
+        let filled = filled.collect();
         let spans = units.iter().map(|units| {
             let planes = || units.iter().map(|unit| unit.plane);
             (planes().min().unwrap_or(0), planes().max().unwrap_or(0))
@@ -97,6 +105,7 @@ impl<'a> LayerInfo<'a> {
         let units = units.iter().map(of_block).collect();
         LayerInfo {
             spans,
+            filled,
             layer,
             network,
             product,
@@ -260,7 +269,7 @@ impl<'a> LayerInfo<'a> {
                 let simd = match op {
                     Unary::Relu => 1,
                     Unary::LeakyRelu { .. } => 3,
-                    Unary::ScaledLeakyRelu { .. } | Unary::Clip { .. } => 2,
+                    Unary::LeakySum { .. } | Unary::Clip { .. } => 2,
                 };
                 of(input) * simd * prices.simd
             }
@@ -280,7 +289,8 @@ impl<'a> LayerInfo<'a> {
                 of(input) * each
             }
             Op::Pool { kind, windows, output, .. } => {
-                let more = u64::from(matches!(kind, Pooling::Average { .. }));
+                let single = kind.factor_of_single(windows).is_some();
+                let more = u64::from(matches!(kind, Pooling::Average { .. }) && !single);
                 let share = of(output) as f64 / windows.len().max(1) as f64;
                 let total = windows.positions.len() as u64 + more * windows.len() as u64;
                 (share * total as f64) as u64 * prices.simd
@@ -422,8 +432,8 @@ fn plans(
     let (rows, units) = info.rows(0..info.blocks);
     let (tiles, groups) = (u64::from(count), u64::from(info.blocks.div_ceil(group)));
     let mut cycles = blocks * info.epilogue(tiling, room, prices);
-    for (source, pairs) in info.sources.iter().zip(&tiling.pairs) {
-        cycles += pairs * source.planes.len() as u64 * blocks * prices.product;
+    for ((source, filled), pairs) in info.sources.iter().zip(&info.filled).zip(&tiling.pairs) {
+        cycles += pairs * filled / source.taps.len().max(1) as u64 * prices.product;
     }
     let biases = info.product.map_or(0, |product| u64::from(product.bias.is_some()) * blocks);
     // Every unit pushes its rows and the bias or zeros.

@@ -4,6 +4,7 @@
 
 pub(crate) mod graphs;
 pub(crate) mod naive;
+pub(crate) mod net;
 pub(crate) mod networks;
 pub(crate) mod onnx;
 pub(crate) mod random;
