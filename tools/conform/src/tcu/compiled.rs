@@ -67,7 +67,8 @@ fn files(path: &Path, stem: &str) -> Check {
     }
 }
 
-fn read(path: &Path, stem: &str) -> Check<Package> {
+/// A program with its description and constants.
+pub(super) fn read(path: &Path, stem: &str) -> Check<Package> {
     let description = folder::read_text(&path.join(format!("{stem}.tmodel")))?;
     let model = Model::parse(&description).map_err(|problem| problem.to_string())?;
     let file = |name: &str| folder::read(&path.join(name));
