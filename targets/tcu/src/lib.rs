@@ -10,6 +10,7 @@ mod artifact;
 mod bench;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod binary;
+pub mod bound;
 pub mod compile;
 #[deny(clippy::arithmetic_side_effects)]
 mod document;
@@ -154,7 +155,7 @@ impl Compiler for Tcu {
     ) -> std::result::Result<Compiled, NotCompiled> {
         let arch: &TcuArch = arch.of_target()?;
         let compiled = compile::compile(graph, arch, &options::wishes(options)?, log)?;
-        let compile::Compiled { package, interface, numerics, comments, .. } = compiled;
+        let compile::Compiled { package, interface, numerics, comments } = compiled;
         let artifact = Artifact::of_package(package, Some(interface), comments, options)?;
         Ok(Compiled { program: Box::new(artifact), numerics })
     }

@@ -2,9 +2,10 @@
 //! tcu:cells`.
 
 use crate::arch::TcuArch;
+use crate::bound::{Classes, lower_bound};
 use crate::compile::frontend::Freedom;
 use crate::compile::{Compiled, Strategy, Wishes, compile};
-use crate::time::estimate;
+use crate::time::{engines_total, estimate};
 use crate::verify::{Rules, verify};
 use quincunx_contract::bench::{Calls, Row, Run};
 use quincunx_contract::{ArchSource, Log, NotCompiled};
@@ -25,6 +26,17 @@ struct Network {
 /// Published milliseconds (`tensil-doc` 1), cycles of upstream's last compiler by its current model
 /// (golden data), and vectors of DRAM1.
 struct Cell(u32, u64, u64);
+
+/// What a program spends beyond the bound, in the order of [`Classes::cycles`].
+const EXCESS: [&str; 7] = [
+    "excess_products",
+    "excess_startups",
+    "excess_weights",
+    "excess_simd",
+    "excess_accumulator_moves",
+    "excess_dram_moves",
+    "excess_other",
+];
 
 const ARRAYS: [u32; 3] = [8, 12, 16];
 
@@ -128,24 +140,39 @@ fn measure_cell(
     graph: &Graph,
 ) -> Result<Vec<Row>> {
     let arch = machine(array, dram1)?;
-    let Calls { seconds, peak, last: free } = run.calls(|| program(graph, &arch, Freedom::Free))?;
-    let cycles = |compiled: &Compiled| estimate(&compiled.package.program, false).aggregate.cycles;
-    let best = cycles(&free);
-    let bound = free.products;
-    drop(free);
-    let compat = cycles(&program(graph, &arch, Freedom::Compat)?);
-    let clock = f64::from(arch.clock_mhz.unwrap_or(1)) * 1e6;
     let name = format!("{}/{array}", network.row);
     let row = Row::named(&name);
-    let mut rows = vec![
-        row("cycles", best as f64, "cycles", 0),
-        row("compat_cycles", compat as f64, "cycles", 0),
+    let mut rows = Vec::new();
+    let mut measured = |freedom, [seconds_of, bytes_of]: [&'static str; 2]| {
+        let Calls { seconds, peak, last } = run.calls(|| program(graph, &arch, freedom))?;
+        rows.push(row(seconds_of, seconds, "s", 3));
+        rows.extend(peak.map(|bytes| row(bytes_of, bytes as f64, "bytes", 0)));
+        Ok::<_, Diagnostic>(last.package.program)
+    };
+    let free = measured(Freedom::Free, ["compile_seconds", "peak_bytes"])?;
+    let compat = measured(Freedom::Compat, ["compat_compile_seconds", "compat_peak_bytes"])?;
+    let of_sum = |program, early| estimate(program, early).aggregate.cycles as f64;
+    let clock = f64::from(arch.clock_mhz.unwrap_or(1)) * 1e6;
+    let milliseconds = |cycles: f64| cycles / clock * 1e3;
+    let (bound, spent) = (lower_bound(graph, &arch), Classes::of_program(&free));
+    let cycles = of_sum(&free, false);
+    let published_model = milliseconds(of_sum(&free, true));
+    let mut figures = vec![
+        row("cycles", cycles, "cycles", 0),
+        row("compat_cycles", of_sum(&compat, false), "cycles", 0),
         row("upstream_cycles", upstream as f64, "cycles", 0),
-        row("lower_bound", bound as f64, "cycles", 0),
-        row("ms", best as f64 / clock * 1e3, "ms", 2),
+        row("bound", bound.total() as f64, "cycles", 0),
+        row("two_engine_cycles", engines_total(&arch, &free.steps) as f64, "cycles", 0),
+        row("milliseconds", milliseconds(cycles), "ms", 2),
+        row("frames_per_second", clock / cycles, "/s", 2),
+        row("published_model_milliseconds", published_model, "ms", 2),
         row("published_ms", f64::from(published), "ms", 0),
-        row("compile_seconds", seconds, "s", 3),
     ];
-    rows.extend(peak.map(|bytes| row("peak_bytes", bytes as f64, "bytes", 0)));
-    Ok(rows)
+    let classes = EXCESS.into_iter().zip(spent.cycles()).zip(bound.cycles());
+    figures.extend(
+        classes
+            .map(|((metric, spent), bound)| row(metric, spent as f64 - bound as f64, "cycles", 0)),
+    );
+    figures.append(&mut rows);
+    Ok(figures)
 }

@@ -79,9 +79,6 @@ pub(crate) struct Compiled {
     pub(crate) numerics: Numerics,
     /// Instructions and comments before them.
     pub(crate) comments: Vec<(usize, String)>,
-    /// Cycles in which any program of these layers multiplies: one for every input vector that is
-    /// not padding, and every block of output channels.
-    pub(crate) products: u64,
 }
 
 /// Layers of a shape, with their places and plans.
@@ -239,13 +236,12 @@ fn finish(
         numerics["leaky_sums"] = serde_json::json!(layers.leaky_sums);
     }
     let comments = std::mem::take(&mut lowered.comments);
-    let products = network.layers.iter().map(|layer| schedule::products(layer, arch)).sum();
     let mut package = package(&graph.name, &network, arch, &placement, lowered)?;
     if let Some(model) = &mut package.model {
         model.packed = packed.inputs;
     }
     let numerics = Numerics(numerics);
-    Ok((Compiled { package, interface, numerics, comments, products }, log))
+    Ok((Compiled { package, interface, numerics, comments }, log))
 }
 
 /// A table in the numerics: scalars as the machine holds them.

@@ -1,5 +1,6 @@
 //! Tests of the tcu target from outside: one program, one file per subject.
 
+mod bound;
 mod common;
 mod compilations;
 mod compile;

@@ -121,7 +121,7 @@ const OWN_ROOMS: &[(&str, &[&str])] = &[
             "search", "symbolic", "task",
         ],
     ),
-    ("tcu", &["package"]),
+    ("tcu", &["bound", "package"]),
 ];
 
 /// The folders of the targets with their names.

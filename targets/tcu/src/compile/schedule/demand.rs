@@ -1,6 +1,5 @@
 //! What a tile of a layer needs: positions of every temp and of the inputs of its product.
 
-use crate::arch::TcuArch;
 use crate::compile::hir::{Layer, MatMul, Op, Operand, Pair, Plane, Tap, TempId, Windows};
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,13 +73,6 @@ pub(crate) fn product(layer: &Layer) -> Option<&MatMul> {
         Op::MatMul(product) => Some(product),
         _ => None,
     })
-}
-
-/// Vectors that the product of a layer multiplies, by a block of weights each.
-pub(crate) fn products(layer: &Layer, arch: &TcuArch) -> u64 {
-    let taps = product(layer).map_or(&[][..], |product| &product.taps);
-    let pairs = taps.iter().map(|tap| tap.pairs.len() as u64 * tap.inputs.len() as u64);
-    pairs.sum::<u64>() * u64::from(layer.channels.div_ceil(arch.array_size))
 }
 
 /// The sources of a product.

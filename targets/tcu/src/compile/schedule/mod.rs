@@ -22,7 +22,7 @@ mod search;
 mod weights;
 
 pub(crate) use accumulators::{Accumulators, BATCH, place};
-pub(crate) use demand::{Demand, Positions, inputs, output, pairs_of, product, products};
+pub(crate) use demand::{Demand, Positions, inputs, output, pairs_of, product};
 pub(crate) use prices::Prices;
 pub(crate) use search::{LayerInfo, Room, layer_units, search};
 pub(crate) use weights::{Unit, sum_order, units};

@@ -4,7 +4,7 @@ use super::*;
 use crate::TcuArch;
 use crate::compile::frontend::{Choices, Freedom, network};
 use crate::compile::interpret::interpret;
-use crate::compile::schedule::products;
+use crate::compile::schedule::product;
 use quincunx_import::{Options, read_onnx};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,13 @@ fn outputs(network: &Network, arch: &TcuArch) -> Vec<Vec<i32>> {
     let inputs: BTreeMap<String, Vec<i32>> = network.inputs.iter().map(given).collect();
     let memory = interpret(network, arch, &inputs);
     network.outputs.iter().map(|output| memory[output.var.0 as usize].clone()).collect()
+}
+
+/// Vectors that the product of a layer multiplies, by a block of weights each.
+fn products(layer: &super::super::hir::Layer, arch: &TcuArch) -> u64 {
+    let taps = product(layer).map_or(&[][..], |product| &product.taps);
+    let pairs = taps.iter().map(|tap| tap.pairs.len() as u64 * tap.inputs.len() as u64);
+    pairs.sum::<u64>() * u64::from(layer.channels.div_ceil(arch.array_size))
 }
 
 #[test]
