@@ -7,6 +7,7 @@
 mod arithmetic;
 mod choices;
 mod departures;
+mod elements;
 mod layers;
 mod lookup;
 mod product;
@@ -233,6 +234,9 @@ impl<A: Arithmetic> Layer<'_, A> {
             return self.moved(node, &sources, shape);
         }
         let x = &*self.operand(node, 0)?;
+        if let Some(scalars) = self.elements(node, x, shape)? {
+            return Ok(scalars);
+        }
         let minus_one = data_type.encode(-1.0);
         let negated = |x| A::multiply(x, minus_one);
         let global = |kind| Reduce { kind, axes: (2..x.shape.len()).collect(), keep_dims: true };

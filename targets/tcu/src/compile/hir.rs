@@ -192,6 +192,8 @@ pub enum Binary {
     Add,
     /// `sat(x - y)`.
     Sub,
+    /// `sat(y - x)`.
+    SubFrom,
     /// `sat(x * y)`.
     Mul,
     /// The larger.

@@ -266,6 +266,7 @@ impl<A: Arithmetic> Machine<'_, A> {
         let apply = |(x, y): (i32, i32)| match op {
             Binary::Add => A::add(x, y, flow),
             Binary::Sub => A::subtract(x, y, flow),
+            Binary::SubFrom => A::subtract(y, x, flow),
             Binary::Mul => A::multiply(x, y, flow),
             Binary::Max => larger::<A>(x, y),
             Binary::Min => smaller::<A>(x, y),

@@ -24,7 +24,7 @@ pub(super) fn binary<A: Arithmetic>(
         Binary::Mul => A::multiply,
         Binary::Max => A::max,
         Binary::Min => A::min,
-        Binary::Div | Binary::Pow => return Err(never_claimed(binary.name())),
+        Binary::Div | Binary::Pow => return Err(never_claimed("such an operation")),
     };
     let views = (View::new(&x.data, &x.shape), View::new(&y.data, &y.shape));
     let (Some(x), Some(y)) = (views.0.broadcast(shape), views.1.broadcast(shape)) else {

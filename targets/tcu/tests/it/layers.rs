@@ -367,6 +367,20 @@ fn elements_saturate_and_round() {
     let (low, high) = x.split_at(4);
     let low = low.iter().map(|&x| x.max(fused(x, 4, 0)));
     assert_eq!(slopes, low.chain(high.iter().map(|&x| x.max(-x))).collect::<Vec<_>>());
+    let row = |scalars: &[i32]| [sixteenths(&[1, scalars.len(), 1], scalars)];
+    let quotients = result(Op::Binary(Binary::Div), &row(&[32, -8]));
+    let (low, high) = x.split_at(4);
+    let halves = low.iter().map(|&x| fused(x, 8, 0));
+    assert_eq!(quotients, halves.chain(high.iter().map(|&x| fused(x, -32, 0))).collect::<Vec<_>>());
+    let power = |power: i32| result(Op::Binary(Binary::Pow), &row(&[16 * power]));
+    assert_eq!(power(2), each(&|x| fused(x, x, 0)));
+    assert_eq!(power(3), each(&|x| fused(fused(x, x, 0), x, 0)));
+    let hard = |x: i32, alpha, beta| sat(fused(x, alpha, 0) + beta).clamp(0, 16);
+    let hard_sigmoid = Activation::HardSigmoid { alpha: -0.5, beta: 0.25 };
+    assert_eq!(activation(hard_sigmoid), each(&|x| hard(x, -8, 4)));
+    // 1/6 is 2.7 sixteenths.
+    let hard_swish = result(Op::Unary(Unary::HardSwish), &[]);
+    assert_eq!(hard_swish, each(&|x| fused(x, hard(x, 3, 8), 0)));
     let grid = |width, scale| Op::Quantise(Quantiser::symmetric(true, width, scale));
     assert_eq!(result(grid(8, 0.0625), &[]), x);
     let other = one_node(grid(8, 0.125), &[1, 2, 4], &[]);

@@ -4,7 +4,6 @@ use super::dims::{Dims, Held};
 use super::moves::AxisMap;
 use super::{Frontend, layer_name, support};
 use crate::compile::hir::{Layer, MatMul, Op as Hir, Plane, TableId, TempId, View};
-use crate::compile::tables::Function;
 use quincunx_diag::Result;
 use quincunx_graph::{Node, NodeId, Op, ValueId};
 use std::sync::Arc;
@@ -214,7 +213,7 @@ impl<'a> Frontend<'a> {
             _ if open.padded.is_some() => true,
             Op::Pad(_) => self.pad_continues(node, open),
             _ if support::is_silent(self.graph, self.arch, node) => true,
-            op if Function::of(op).is_some() => {
+            op if self.is_looked_up(op) => {
                 node.input(0) == Some(value) && open.table.is_none() && self.shares_local()
             }
             Op::Binary(_) => self.binary_continues(node, value, open.dims),

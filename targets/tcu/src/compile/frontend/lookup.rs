@@ -14,7 +14,7 @@ use crate::compile::hir::{
 use crate::compile::hir::{TableId, Tap};
 use crate::compile::tables::{self, Function};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Node, Softmax};
+use quincunx_graph::{Node, Op, Softmax};
 use std::sync::Arc;
 
 /// Positions that are joined by a softmax along another axis than the channels.
@@ -25,6 +25,11 @@ struct Groups {
 }
 
 impl Frontend<'_> {
+    /// True for functions that this machine's tables compute.
+    pub(super) fn is_looked_up(&self, op: &Op) -> bool {
+        Function::of(op).is_some() && tables::form(self.arch).is_ok()
+    }
+
     /// True when local memory has room for a table besides other things.
     pub(super) fn shares_local(&self) -> bool {
         2 * u64::from(self.arch.lookup_table_depth.unwrap_or(0)) <= self.arch.local_depth

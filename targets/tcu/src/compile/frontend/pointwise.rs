@@ -5,21 +5,30 @@ use super::constants::{Broadcast, constant, operand, reals};
 use super::dims::{Dims, Held};
 use super::{Fate, Frontend};
 use crate::compile::hir::{self, Op as Hir, Operand, TempId};
-use crate::compile::tables::Function;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Activation, BatchNorm, Binary, Graph, Node, Op, Unary, ValueId};
 use quincunx_tensor::Shape;
 
-/// The machine's operation.
-pub(super) fn binary_of(op: Binary) -> Option<hir::Binary> {
+/// The machine's operation of a number in a temp and another one; `swapped` when the temp holds the
+/// second operand. A division is by constants.
+fn binary_of(op: Binary, swapped: bool) -> Option<hir::Binary> {
     Some(match op {
         Binary::Add => hir::Binary::Add,
+        Binary::Sub if swapped => hir::Binary::SubFrom,
         Binary::Sub => hir::Binary::Sub,
-        Binary::Mul => hir::Binary::Mul,
+        Binary::Mul | Binary::Div => hir::Binary::Mul,
         Binary::Max => hir::Binary::Max,
         Binary::Min => hir::Binary::Min,
-        Binary::Div | Binary::Pow => return None,
+        Binary::Pow => return None,
     })
+}
+
+/// The power that a node takes, when that is 2 or 3 everywhere.
+pub(super) fn power(graph: &Graph, node: &Node) -> Option<usize> {
+    let powers = reals(operand(graph, node, 1)?).ok()?;
+    let first = *powers.first()?;
+    let is_known = (first == 2.0 || first == 3.0) && powers.iter().all(|&power| power == first);
+    is_known.then_some(first as usize)
 }
 
 /// For every position of the result that of an operand, when the operand's channels are those of
@@ -83,10 +92,7 @@ impl Frontend<'_> {
 
     /// True when a binary operation can read `value` from a temp of these extents.
     pub(super) fn binary_continues(&self, node: &Node, value: ValueId, dims: Dims) -> bool {
-        let first = node.input(0) == Some(value);
-        let commutes = !matches!(node.op, Op::Binary(Binary::Sub));
-        (first || commutes)
-            && dims.same_table(Dims::of_value(self.graph, node.output))
+        dims.same_table(Dims::of_value(self.graph, node.output))
             && matches!(spread(self.graph, value, node.output), Some(None))
     }
 
@@ -101,7 +107,7 @@ impl Frontend<'_> {
     ) -> Result<TempId> {
         match &node.op {
             Op::Binary(op) => self.binary(open, *op, node, input, value),
-            op if Function::of(op).is_some() => self.function(open, node, input),
+            op if self.is_looked_up(op) => self.function(open, node, input),
             Op::Unary(op) => self.unary(open, *op, input, node),
             Op::Activation(Activation::LeakyRelu { alpha })
                 if self.adds_leaks(open.dims, *alpha) =>
@@ -112,6 +118,9 @@ impl Frontend<'_> {
                 let output = open.temp(open.dims);
                 open.push(Hir::Unary { op: hir::Unary::LeakySum { factor }, input, output });
                 Ok(output)
+            }
+            Op::Activation(Activation::HardSigmoid { alpha, beta }) => {
+                self.hard_sigmoid(open, input, node, [*alpha, *beta])
             }
             Op::Activation(op) => self.activation(open, *op, input),
             Op::PRelu => self.prelu(open, node, input),
@@ -129,11 +138,17 @@ impl Frontend<'_> {
         value: Option<ValueId>,
     ) -> Result<TempId> {
         let bug = || Diagnostic::bug("a binary operation has two operands of the machine");
-        let op = binary_of(op).ok_or_else(bug)?;
+        if op == Binary::Pow {
+            let power = power(self.graph, node).ok_or_else(bug)?;
+            return Ok((1..power)
+                .fold(input, |product, _| with_temp(open, hir::Binary::Mul, product, input)));
+        }
         let main = match value {
             Some(value) => usize::from(node.input(0) != Some(value)),
             None => self.main_operand(node).ok_or_else(bug)?,
         };
+        let divides = op == Binary::Div;
+        let op = binary_of(op, main == 1).ok_or_else(bug)?;
         let other = node.input(1 - main).ok_or_else(bug)?;
         let graph = self.graph;
         let dims = Dims::of_value(graph, node.output);
@@ -141,7 +156,8 @@ impl Frontend<'_> {
         let operand = if same {
             Operand::Temp(input)
         } else if constant(graph, other).is_some() {
-            Operand::Const(self.table(other, &graph[node.output].shape, &node.name)?)
+            let number: fn(f32) -> f32 = if divides { |real| 1.0 / real } else { |real| real };
+            Operand::Const(self.table(other, &graph[node.output].shape, &node.name, number)?)
         } else {
             let held = self.spread_operand(other, node.output)?;
             open.zero_padding &= held.zero_padding;
@@ -152,12 +168,19 @@ impl Frontend<'_> {
         Ok(output)
     }
 
-    /// A constant over a shape: one row, or one for every position.
-    fn table(&mut self, value: ValueId, shape: &Shape, node: &str) -> Result<hir::ConstId> {
+    /// A function of a constant over a shape: one row, or one for every position.
+    fn table(
+        &mut self,
+        value: ValueId,
+        shape: &Shape,
+        node: &str,
+        number: fn(f32) -> f32,
+    ) -> Result<hir::ConstId> {
         let bug = || Diagnostic::bug("a claimed constant broadcasts");
         let described = constant(self.graph, value).ok_or_else(bug)?;
         let name = format!("{} of {node}", self.graph[value].name);
-        let numbers = self.encoded(|| name.clone(), &reals(described)?);
+        let reals: Vec<f32> = reals(described)?.iter().map(|&real| number(real)).collect();
+        let numbers = self.encoded(|| name.clone(), &reals);
         let dims = Dims::of(shape).ok_or_else(bug)?;
         let broadcast = Broadcast::new(&self.graph[value].shape, shape);
         let rows = if broadcast.is_row() { 1 } else { dims.positions() };
@@ -189,10 +212,37 @@ impl Frontend<'_> {
                 if op == Unary::Neg {
                     return Ok(negated);
                 }
-                Ok(larger(open, input, negated))
+                Ok(with_temp(open, hir::Binary::Max, input, negated))
+            }
+            Unary::HardSwish => {
+                let gate = self.hard_sigmoid(open, input, node, [1.0 / 6.0, 0.5])?;
+                Ok(with_temp(open, hir::Binary::Mul, input, gate))
             }
             _ => Err(Diagnostic::bug("a claimed operation has no instructions")),
         }
+    }
+
+    /// `min(max(sat(sat(x * alpha) + beta), 0), 1)`.
+    fn hard_sigmoid(
+        &mut self,
+        open: &mut Open,
+        input: TempId,
+        node: &Node,
+        [alpha, beta]: [f32; 2],
+    ) -> Result<TempId> {
+        let dims = open.dims;
+        let mut row = |what: &str, real: f32| {
+            let name = format!("{what} of {}", node.name);
+            let data = self.encoded(|| name.clone(), &vec![real; dims.c]);
+            self.add_const(&name, [1, dims.c], data, [])
+        };
+        let (scale, offset) = (row("slopes", alpha)?, row("offsets", beta)?);
+        let line = open.temp(dims);
+        open.push(Hir::Norm { scale, offset, input, output: line });
+        let output = open.temp(dims);
+        let op = hir::Unary::Clip { low: 0, high: self.arch.data_type.encode(1.0) };
+        open.push(Hir::Unary { op, input: line, output });
+        Ok(output)
     }
 
     /// A ReLU before which a batch normalisation is left out: the larger of its operand and
@@ -253,10 +303,10 @@ impl Frontend<'_> {
             return self.activation(open, Activation::LeakyRelu { alpha: *alpha }, input);
         }
         let shape = &self.graph[node.output].shape;
-        let other = Operand::Const(self.table(slope, shape, &node.name)?);
+        let other = Operand::Const(self.table(slope, shape, &node.name, |real| real)?);
         let product = open.temp(open.dims);
         open.push(Hir::Binary { op: hir::Binary::Mul, input, other, output: product });
-        Ok(larger(open, input, product))
+        Ok(with_temp(open, hir::Binary::Max, input, product))
     }
 
     fn batch_norm(
@@ -293,11 +343,10 @@ impl Frontend<'_> {
     }
 }
 
-/// The larger of two temps.
-fn larger(open: &mut Open, input: TempId, other: TempId) -> TempId {
+/// An operation of two temps.
+fn with_temp(open: &mut Open, op: hir::Binary, input: TempId, other: TempId) -> TempId {
     let output = open.temp(open.dims);
-    let other = Operand::Temp(other);
-    open.push(Hir::Binary { op: hir::Binary::Max, input, other, output });
+    open.push(Hir::Binary { op, input, other: Operand::Temp(other), output });
     output
 }
 

@@ -4,7 +4,7 @@ use super::channels::{MAX_SCALARS, aligned_block, mixed};
 use super::constants::{all_finite, operand, reals};
 use super::dims::Dims;
 use super::moves::selection;
-use super::pointwise::{affine, binary_of, spread};
+use super::pointwise::{affine, power, spread};
 use super::windows::{has_empty_window, interpolates_positions, is_reduced};
 use crate::arch::TcuArch;
 use crate::compile::tables;
@@ -76,21 +76,19 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
             (!finite).then(|| "its scale or offset is not finite".to_owned())
         }
         Op::Unary(unary) => match unary {
-            Unary::Relu | Unary::Neg | Unary::Abs => None,
+            Unary::Relu | Unary::Neg | Unary::Abs | Unary::HardSwish => None,
             Unary::Floor | Unary::Ceil | Unary::Round | Unary::Sign | Unary::Not => none(),
             Unary::Sqrt | Unary::Log | Unary::Reciprocal | Unary::Sin | Unary::Cos | Unary::Tan => {
                 Some(format!("{} is too steep or too long for a table", node.op.name()))
             }
-            Unary::Exp | Unary::Erf | Unary::Sigmoid | Unary::HardSwish | Unary::Tanh => {
+            Unary::Exp | Unary::Erf | Unary::Sigmoid | Unary::Tanh | Unary::Atan => {
                 refuse_function(arch, &node.op)
             }
-            Unary::Gelu | Unary::GeluTanh | Unary::Softplus | Unary::Atan => {
-                refuse_function(arch, &node.op)
-            }
+            Unary::Gelu | Unary::GeluTanh | Unary::Softplus => refuse_function(arch, &node.op),
         },
         Op::Activation(activation) => refuse_activation(arch, *activation),
         Op::PRelu => refuse_prelu(graph, node),
-        Op::Binary(op) => refuse_binary(graph, *op, node),
+        Op::Binary(op) => refuse_binary(graph, arch, *op, node),
         Op::Resize(resize) if !resize.is_nearest() => refuse_interpolation(graph, resize, node),
         Op::Quantise(_) => (!is_on_grid(arch, &node.op))
             .then(|| format!("it rounds to another grid than that of {}", arch.data_type.name())),
@@ -229,16 +227,17 @@ fn refuse_activation(arch: &TcuArch, activation: Activation) -> Option<String> {
         }
         Activation::Elu { alpha } => refuse_parameters(arch, activation, &[alpha]),
         Activation::Selu { alpha, gamma } => refuse_parameters(arch, activation, &[alpha, gamma]),
-        Activation::HardSigmoid { alpha, beta } => {
-            refuse_parameters(arch, activation, &[alpha, beta])
-        }
+        Activation::HardSigmoid { alpha, beta } => refuse_wild(&[alpha, beta]),
     }
 }
 
-fn refuse_parameters(arch: &TcuArch, activation: Activation, parameters: &[f32]) -> Option<String> {
+fn refuse_wild(parameters: &[f32]) -> Option<String> {
     let wild = parameters.iter().any(|parameter| !parameter.is_finite());
-    let reason = || "one of its parameters is not finite".to_owned();
-    wild.then(reason).or_else(|| refuse_function(arch, &Op::Activation(activation)))
+    wild.then(|| "one of its parameters is not finite".to_owned())
+}
+
+fn refuse_parameters(arch: &TcuArch, activation: Activation, parameters: &[f32]) -> Option<String> {
+    refuse_wild(parameters).or_else(|| refuse_function(arch, &Op::Activation(activation)))
 }
 
 /// The machine computes the larger of the number and its product with the slope.
@@ -257,17 +256,33 @@ fn refuse_prelu(graph: &Graph, node: &Node) -> Option<String> {
     slopes.iter().find_map(|&slope| refuse_slope(slope))
 }
 
-fn refuse_binary(graph: &Graph, op: Binary, node: &Node) -> Option<String> {
-    if binary_of(op).is_none() {
-        return Some(format!("the machine has no instructions for {}", op.name()));
-    }
-    if op == Binary::Sub && operand(graph, node, 0).is_some() {
-        return Some("it subtracts from a constant".to_owned());
+fn refuse_binary(graph: &Graph, arch: &TcuArch, op: Binary, node: &Node) -> Option<String> {
+    match op {
+        Binary::Pow if power(graph, node).is_none() => {
+            return Some("its exponent is not the constant 2 or 3".to_owned());
+        }
+        Binary::Div => {
+            let Some(divisors) = operand(graph, node, 1).and_then(|c| reals(c).ok()) else {
+                return Some("its divisor is not constant".to_owned());
+            };
+            if let Some(&divisor) = divisors.iter().find(|&&d| !has_reciprocal(arch, d)) {
+                let name = arch.data_type.name();
+                return Some(format!("{name} has no number near the reciprocal of {divisor}"));
+            }
+        }
+        _ => {}
     }
     let mut tensors = node.operands().filter(|&id| graph[id].constant.is_none());
     let misfit = tensors.find(|&id| spread(graph, id, node.output).is_none())?;
     let name = &graph[misfit].name;
     Some(format!("its operand \"{name}\" is repeated along the channels or gets new axes"))
+}
+
+/// True for a divisor whose reciprocal is encoded with an error of at most 1 in 64.
+fn has_reciprocal(arch: &TcuArch, divisor: f32) -> bool {
+    let reciprocal = f64::from(1.0 / divisor);
+    let encoded = arch.data_type.decode(arch.data_type.encode(reciprocal));
+    reciprocal.is_finite() && (encoded - reciprocal).abs() <= reciprocal.abs() / 64.0
 }
 
 fn refuse_interpolation(graph: &Graph, resize: &Resize, node: &Node) -> Option<String> {

@@ -138,11 +138,9 @@ impl Lowering<'_> {
         self.register(register, from)
     }
 
-    /// `output = op(input, register)` everywhere in a block.
-    fn with_register(&mut self, op: SimdOp, slots: &Pointwise, block: u32) -> Result<()> {
-        slots
-            .pairs(block)
-            .try_for_each(|(from, to)| self.simd(by_register(op), Some(to), Some(from)))
+    /// An operation of input and register everywhere in a block.
+    fn with_register(&mut self, simd: Simd, slots: &Pointwise, block: u32) -> Result<()> {
+        slots.pairs(block).try_for_each(|(from, to)| self.simd(simd, Some(to), Some(from)))
     }
 
     /// Brings some blocks of a tensor at the positions of a temp into accumulators, each from a first
@@ -200,11 +198,12 @@ impl Lowering<'_> {
         output: TempId,
     ) -> Result<()> {
         let simd = match op {
-            Binary::Add => SimdOp::Add,
-            Binary::Sub => SimdOp::Subtract,
-            Binary::Mul => SimdOp::Multiply,
-            Binary::Max => SimdOp::Max,
-            Binary::Min => SimdOp::Min,
+            Binary::Add => by_register(SimdOp::Add),
+            Binary::Sub => by_register(SimdOp::Subtract),
+            Binary::SubFrom => Simd::new(SimdOp::Subtract, FIRST, INPUT, 0),
+            Binary::Mul => by_register(SimdOp::Multiply),
+            Binary::Max => by_register(SimdOp::Max),
+            Binary::Min => by_register(SimdOp::Min),
         };
         let slots = Pointwise::new(tile, input, output);
         let scratch = tile.accumulators.scratch;
@@ -248,17 +247,17 @@ impl Lowering<'_> {
         })
     }
 
-    /// `to = op(from, other)` with the accumulators of the others.
+    /// An operation of input and register, which holds the accumulators of the others.
     fn pairwise(
         &mut self,
-        op: SimdOp,
+        simd: Simd,
         block: u32,
         slots: &Pointwise,
         others: impl IntoIterator<Item = u64>,
     ) -> Result<()> {
         for ((read, write), other) in slots.pairs(block).zip(others) {
             self.register(FIRST, other)?;
-            self.simd(by_register(op), Some(write), Some(read))?;
+            self.simd(simd, Some(write), Some(read))?;
         }
         Ok(())
     }
@@ -266,19 +265,22 @@ impl Lowering<'_> {
     fn unary(&mut self, tile: &Tile<'_>, op: Unary, input: TempId, output: TempId) -> Result<()> {
         let slots = Pointwise::new(tile, input, output);
         let blocks = 0..tile.blocks.end - tile.blocks.start;
+        let max = by_register(SimdOp::Max);
         match op {
             Unary::Relu => {
                 self.scalar(tile, FIRST, 0)?;
-                blocks.into_iter().try_for_each(|b| self.with_register(SimdOp::Max, &slots, b))
+                blocks.into_iter().try_for_each(|b| self.with_register(max, &slots, b))
             }
             Unary::Clip { low, high } => {
                 self.scalar(tile, FIRST, low)?;
                 for block in blocks.clone() {
-                    self.with_register(SimdOp::Max, &slots, block)?;
+                    self.with_register(max, &slots, block)?;
                 }
                 self.scalar(tile, FIRST, high)?;
                 let again = slots.again();
-                blocks.into_iter().try_for_each(|b| self.with_register(SimdOp::Min, &again, b))
+                blocks
+                    .into_iter()
+                    .try_for_each(|b| self.with_register(by_register(SimdOp::Min), &again, b))
             }
             Unary::LeakyRelu { alpha } => {
                 let several = self.arch.simd_registers_depth > 1;
@@ -293,7 +295,7 @@ impl Lowering<'_> {
                         }
                         let multiply = Simd::new(SimdOp::Multiply, INPUT, slope, FIRST);
                         self.simd(multiply, None, Some(read))?;
-                        self.simd(by_register(SimdOp::Max), Some(write), Some(read))?;
+                        self.simd(max, Some(write), Some(read))?;
                     }
                 }
                 Ok(())
@@ -350,10 +352,10 @@ impl Lowering<'_> {
         for block in 0..tile.blocks.end - tile.blocks.start {
             let row = self.row(tile, scale, block)?;
             self.register(FIRST, row)?;
-            self.with_register(SimdOp::Multiply, &slots, block)?;
+            self.with_register(by_register(SimdOp::Multiply), &slots, block)?;
             let row = self.row(tile, offset, block)?;
             self.register(FIRST, row)?;
-            self.with_register(SimdOp::Add, &slots.again(), block)?;
+            self.with_register(by_register(SimdOp::Add), &slots.again(), block)?;
         }
         Ok(())
     }
@@ -385,8 +387,9 @@ impl Lowering<'_> {
             let slots =
                 Pointwise { from, to, places: Some(self.singles(tile, windows, input, output)?) };
             self.register(FIRST, scalar(tile, factor)?)?;
-            return (0..tile.blocks.end - tile.blocks.start)
-                .try_for_each(|block| self.with_register(SimdOp::Multiply, &slots, block));
+            return (0..tile.blocks.end - tile.blocks.start).try_for_each(|block| {
+                self.with_register(by_register(SimdOp::Multiply), &slots, block)
+            });
         }
         for block in 0..tile.blocks.end - tile.blocks.start {
             for (place, &position) in tile.positions(output).list.iter().enumerate() {

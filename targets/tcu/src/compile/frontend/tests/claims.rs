@@ -142,11 +142,24 @@ fn operators_without_instructions_are_refused() {
 
 #[test]
 fn operands_that_do_not_fit_are_refused() {
+    // The constants begin with the number and rise by 1/16.
+    for (op, number, what) in [
+        (Binary::Div, 0.0, "reciprocal of 0"),
+        (Binary::Div, -0.0625, "reciprocal of 0"),
+        (Binary::Div, 1000.0, "reciprocal of 1000"),
+        (Binary::Pow, 2.0, "constant 2 or 3"),
+    ] {
+        let reason = refused(|case| {
+            let (x, c) = (case.input(&[1, 4, 2, 2]), case.constant(&[1, 4, 1, 1], number));
+            case.node(Op::Binary(op), &[x, c])
+        });
+        assert!(reason.contains(what), "{reason}");
+    }
     let reason = refused(|case| {
-        let (c, x) = (case.constant(&[1, 4, 1, 1], 0.5), case.input(&[1, 4, 2, 2]));
-        case.node(Op::Binary(Binary::Sub), &[c, x])
+        let (x, y) = (case.input(&[1, 4, 2, 2]), case.input(&[1, 4, 2, 2]));
+        case.node(Op::Binary(Binary::Div), &[x, y])
     });
-    assert!(reason.contains("from a constant"));
+    assert!(reason.contains("divisor is not constant"));
     let reason = refused(|case| {
         let (x, y) = (case.input(&[1, 4, 2, 2]), case.input(&[1, 1, 2, 2]));
         case.node(Op::Binary(Binary::Add), &[x, y])
