@@ -269,6 +269,9 @@ impl<A: Arithmetic> Layer<'_, A> {
             Op::GlobalMaxPool => {
                 layers::reduce::<A>(&global(ReduceKind::Max), x, shape, data_type, None)
             }
+            Op::Reduce(reduce) if reduce.axes == [usize::from(x.shape.len() > 1)] => {
+                layers::reduce_channels::<A>(self.choices, reduce.kind, x, shape)
+            }
             Op::Reduce(reduce) => layers::reduce::<A>(reduce, x, shape, data_type, steps),
             Op::Resize(resize) => {
                 layers::interpolate::<A>(resize, x, shape, data_type, self.choices.is_compat())

@@ -1,7 +1,7 @@
 //! Poolings, reductions, resizing and operations on single elements.
 
 use super::arithmetic::Arithmetic;
-use super::choices::MeanStep;
+use super::choices::{Choices, MeanStep};
 use super::windows::Reads;
 use super::{Scalars, never_claimed};
 use crate::arch::DataType;
@@ -153,6 +153,43 @@ pub(super) fn reduce<A: Arithmetic>(
                 ReduceKind::Max => numbers.reduce(A::max).unwrap_or_default(),
                 _ => return Err(never_claimed(reduce.kind.name())),
             });
+        }
+    }
+    Ok(Scalars::new(shape, data))
+}
+
+/// Sum, mean or largest of the channels of every position. A sum is that of blocks of the machine's
+/// lanes, each a product with ones; for a mean with `encode(1 / count)`, and the result is multiplied
+/// by what that is too small by.
+pub(super) fn reduce_channels<A: Arithmetic>(
+    choices: &Choices,
+    kind: ReduceKind,
+    x: &Scalars,
+    shape: &[usize],
+) -> Result<Scalars> {
+    let (data_type, plane) = (choices.data_type, x.plane());
+    let count = x.shape[usize::from(x.shape.len() > 1)];
+    let one = data_type.encode(1.0);
+    let weight = if kind == ReduceKind::Mean { share(count, data_type) } else { one };
+    let rest = 1.0 / count as f64 / data_type.decode(weight);
+    let factor = if kind == ReduceKind::Mean { data_type.encode(rest) } else { one };
+    let weighed = |block: &[i32]| block.iter().fold(0, |sum, &x| A::product_sum(x, weight, sum));
+    let joined = |channels: &[i32]| -> Option<i32> {
+        match kind {
+            ReduceKind::Max => channels.iter().copied().reduce(A::max),
+            ReduceKind::Sum => channels.chunks(choices.lanes).map(weighed).reduce(A::add),
+            ReduceKind::Mean => {
+                let sum = channels.chunks(choices.lanes).map(weighed).reduce(A::add);
+                sum.map(|sum| if factor == one { sum } else { A::multiply(sum, factor) })
+            }
+            _ => None,
+        }
+    };
+    let mut data = Vec::with_capacity(shape.iter().product());
+    for image in x.data.chunks_exact(count * plane) {
+        for position in 0..plane {
+            let channels: Vec<i32> = (0..count).map(|c| image[c * plane + position]).collect();
+            data.push(joined(&channels).ok_or_else(|| never_claimed(kind.name()))?);
         }
     }
     Ok(Scalars::new(shape, data))

@@ -14,6 +14,7 @@ mod groups;
 mod layers;
 mod lookup;
 mod model;
+mod moved;
 mod mutation;
 mod packed;
 mod races;

@@ -65,7 +65,8 @@ fn terms(graph: &Graph, node: &Node) -> usize {
         Op::Conv(_) => product(&shape(1)[1..]) + 1,
         Op::Gemm(_) | Op::MatMul => shape(0)[1] + 1,
         Op::Pool(Pool { window, .. }) => product(&window.kernel),
-        Op::Reduce(_) | Op::GlobalAveragePool => product(&shape(0)[2..]),
+        Op::Reduce(reduce) => reduce.axes.iter().map(|&axis| shape(0)[axis]).product(),
+        Op::GlobalAveragePool => product(&shape(0)[2..]),
         Op::Resize(_) => 64,
         _ => 2,
     }

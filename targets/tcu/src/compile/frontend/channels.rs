@@ -1,10 +1,10 @@
 //! Moving channels between the lanes of vectors, with matrices of zeros and ones.
 
 use super::Frontend;
-use super::chain::Open;
+use super::chain::{Open, view};
 use super::dims::{Dims, Held};
-use super::moves::{AxisMap, at_positions, selection};
-use crate::compile::hir::{MatMul, Op as Hir, Pair, Plane, Tap, TempId};
+use super::moves::{AxisMap, at_positions, combinations, selection};
+use crate::compile::hir::{Binary, MatMul, Op as Hir, Operand, Pair, Plane, Tap, TempId};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Node, Op, Source, ValueId};
 use rustc_hash::FxHashMap;
@@ -65,10 +65,20 @@ pub(super) struct Move {
     pub(super) pairs: Vec<Pair>,
 }
 
+impl Move {
+    /// Lanes of every position.
+    pub(super) fn of(held: &Held, lanes: Vec<(usize, usize)>) -> Move {
+        Move { lanes, pairs: pairs_of(held, held.dims.positions()) }
+    }
+}
+
 impl Frontend<'_> {
     /// Begins a layer with the gathering of channels. Without a result the node is complete.
     pub(super) fn move_channels(&mut self, node: &Node) -> Result<Option<(Open, TempId)>> {
-        if let Op::Concat { .. } = node.op {
+        if let Op::Concat { axis } = node.op {
+            if !is_channels(axis, &self.graph[node.output].shape) {
+                return self.join_positions(axis, node).map(Some);
+            }
             return self.join(node).map(|()| None);
         }
         let dims = Dims::of_value(self.graph, node.output);
@@ -83,15 +93,14 @@ impl Frontend<'_> {
                 (held, moves)
             }
             None => {
-                let moves = mixed(self.graph, node)
-                    .ok_or_else(|| Diagnostic::bug("a moved tensor is too large"))?;
+                let moves = mixed(self.graph, node).ok_or_else(too_large)?;
                 let moves = moves.into_iter().map(|part| through(part, &held)).collect();
                 (held, moves)
             }
         };
         let mut open = Open::new(node.name.clone(), dims);
         let planes = held.planes.clone();
-        let temp = self.gather(&mut open, &node.name, &planes, last_lanes, moves, dims.c)?;
+        let temp = self.gather(&mut open, &node.name, &planes, last_lanes, moves)?;
         Ok(Some((open, temp)))
     }
 
@@ -103,14 +112,27 @@ impl Frontend<'_> {
         planes: &Arc<[Plane]>,
         last_lanes: u32,
         moves: Vec<Move>,
-        channels: usize,
     ) -> Result<TempId> {
         let one = self.arch.data_type.encode(1.0);
+        self.weigh_lanes(open, node, planes, last_lanes, moves, one)
+    }
+
+    /// The same with another number than one.
+    pub(super) fn weigh_lanes(
+        &mut self,
+        open: &mut Open,
+        node: &str,
+        planes: &Arc<[Plane]>,
+        last_lanes: u32,
+        moves: Vec<Move>,
+        weight: i32,
+    ) -> Result<TempId> {
+        let channels = open.dims.c;
         let rows = planes.len() * self.lanes;
         let mut taps = Vec::with_capacity(moves.len());
         for part in moves {
             let mut data = vec![0; rows * channels];
-            part.lanes.iter().for_each(|&(from, to)| data[from * channels + to] = one);
+            part.lanes.iter().for_each(|&(from, to)| data[from * channels + to] = weight);
             let weights =
                 self.add_const(&format!("lanes of {node}"), [rows, channels], data, [])?;
             let pairs = part.pairs.into();
@@ -153,6 +175,46 @@ impl Frontend<'_> {
             Ok(Part { value, held, first: start, aligned })
         };
         node.operands().map(part).collect()
+    }
+
+    /// Begins a layer with the joining of positions: operands are added where the others have zeros.
+    fn join_positions(&mut self, axis: usize, node: &Node) -> Result<(Open, TempId)> {
+        let graph = self.graph;
+        let (dims, shape) = (Dims::of_value(graph, node.output), &graph[node.output].shape);
+        let mut open = Open::new(node.name.clone(), dims);
+        let (mut first, mut joined, mut zero_padding) = (0, None, true);
+        for operand in node.operands() {
+            let extent = graph[operand].shape[axis];
+            let map = joined_positions(shape, axis, first, extent);
+            let held = at_positions(self.held(operand)?, Some(map), dims);
+            first += extent;
+            zero_padding &= held.zero_padding;
+            joined = Some(match joined {
+                None => open.load(&held),
+                Some(input) => {
+                    let (output, other) = (open.temp(dims), Operand::Vars(view(&held)));
+                    open.push(Hir::Binary { op: Binary::Add, input, other, output });
+                    output
+                }
+            });
+        }
+        open.zero_padding = zero_padding;
+        Ok((open, joined.ok_or_else(|| Diagnostic::bug("nothing is joined"))?))
+    }
+
+    /// Begins a layer that moves the elements of a tensor, in their order, to other extents.
+    pub(super) fn reshape(
+        &mut self,
+        name: &str,
+        held: &Held,
+        dims: Dims,
+    ) -> Result<(Open, TempId)> {
+        let moves = moves(held.dims, dims, Some).ok_or_else(too_large)?;
+        let moves = moves.into_iter().map(|part| through(part, held)).collect();
+        let mut open = Open::new(name.to_owned(), dims);
+        let used = lanes_used(held, self.lanes);
+        let temp = self.gather(&mut open, name, &held.planes, used, moves)?;
+        Ok((open, temp))
     }
 
     /// Brings the operands of a joining node that are not in their places there.
@@ -205,8 +267,7 @@ impl Frontend<'_> {
         let mut open = Open::new(node.name.clone(), self.dims_of_blocks(dims, missing));
         open.node(&node.name);
         let (planes, last_lanes, part) = self.sources_of_blocks(parts, missing, dims);
-        let channels = open.dims.c;
-        let temp = self.gather(&mut open, &node.name, &planes, last_lanes, vec![part], channels)?;
+        let temp = self.gather(&mut open, &node.name, &planes, last_lanes, vec![part])?;
         open.save(temp, missing.iter().map(|&block| places[block]).collect());
         Ok(self.close(open))
     }
@@ -299,6 +360,30 @@ fn through(mut part: Move, held: &Held) -> Move {
     part
 }
 
+fn too_large() -> Diagnostic {
+    Diagnostic::bug("a moved tensor is too large")
+}
+
+/// True for the axis of the channels.
+pub(super) fn is_channels(axis: usize, shape: &[usize]) -> bool {
+    axis == usize::from(shape.len() > 1)
+}
+
+/// For every position of a joined tensor that of an operand that begins at this index of the axis.
+fn joined_positions(shape: &[usize], axis: usize, first: usize, extent: usize) -> AxisMap {
+    let map = |at: usize| -> AxisMap {
+        let of = |index: usize| match at == axis {
+            true => index.checked_sub(first).filter(|&index| index < extent),
+            false => Some(index),
+        };
+        (0..shape[at]).map(of).collect()
+    };
+    let others: Vec<usize> = (0..shape.len()).filter(|&at| !is_channels(at, shape)).collect();
+    let maps: Vec<AxisMap> = others.iter().map(|&at| map(at)).collect();
+    let extents = others.iter().map(|&at| if at == axis { extent } else { shape[at] });
+    combinations(maps.iter().map(Vec::as_slice).zip(extents))
+}
+
 /// Matrices for a node that moves elements between positions and channels; `None` when they would
 /// be too large.
 pub(super) fn mixed(graph: &Graph, node: &Node) -> Option<Vec<Move>> {
@@ -308,6 +393,21 @@ pub(super) fn mixed(graph: &Graph, node: &Node) -> Option<Vec<Move>> {
         return None;
     }
     let sources = graph.movement(node)?;
+    moves(x, out, |element| match sources[element] {
+        Source::Operand { element, .. } => Some(element as usize),
+        Source::Value(_) => None,
+    })
+}
+
+/// The same, given the element of the operand that every element of the result is.
+pub(super) fn moves(
+    x: Dims,
+    out: Dims,
+    source: impl Fn(usize) -> Option<usize>,
+) -> Option<Vec<Move>> {
+    if out.positions() * out.c > MAX_ELEMENTS {
+        return None;
+    }
     let (size, from_size) = (out.spatial(), x.spatial());
     let mut known: FxHashMap<Vec<(usize, usize)>, usize> = FxHashMap::default();
     let mut moves: Vec<Move> = Vec::new();
@@ -316,10 +416,7 @@ pub(super) fn mixed(graph: &Graph, node: &Node) -> Option<Vec<Move>> {
         let mut found: FxHashMap<usize, usize> = FxHashMap::default();
         let mut parts: Vec<(usize, Vec<(usize, usize)>)> = Vec::new();
         for c in 0..out.c {
-            let Source::Operand { element, .. } = sources[(n * out.c + c) * size + s] else {
-                return None;
-            };
-            let element = element as usize;
+            let element = source((n * out.c + c) * size + s)?;
             let input = element / from_size / x.c * from_size + element % from_size;
             let part = *found.entry(input).or_insert(parts.len());
             if part == parts.len() {

@@ -130,7 +130,7 @@ impl Frontend<'_> {
     }
 
     /// Ends a layer whose result no node has, and says where the result is.
-    fn keep(&mut self, mut open: Open, temp: TempId, dims: Dims) -> Held {
+    pub(super) fn keep(&mut self, mut open: Open, temp: TempId, dims: Dims) -> Held {
         let (positions, blocks) = (dims.positions() as u32, dims.blocks(self.lanes) as u32);
         let name = open.name().to_owned();
         let var = self.builder.add_var(&name, positions, blocks, Order::Planar);
@@ -169,7 +169,7 @@ impl Frontend<'_> {
     }
 
     /// The largest channel of every position, in all lanes of one block.
-    fn largest_channel(&mut self, name: &str, held: &Held) -> Result<Held> {
+    pub(super) fn largest_channel(&mut self, name: &str, held: &Held) -> Result<Held> {
         let (lanes, channels) = (self.lanes, held.dims.c);
         let whole = channels / lanes;
         // Up to two blocks lane by lane; else full blocks are first compared with each other.

@@ -17,6 +17,7 @@ mod moves;
 mod parts;
 mod pointwise;
 mod product;
+mod reduce;
 mod rows;
 mod support;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use means::MeanStep;
 use quincunx_contract::Clipped;
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::{Graph, Node, NodeId, Op, ValueId};
+use reduce::reduces_channels;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -215,6 +217,8 @@ struct Frontend<'a> {
     done: Vec<bool>,
     numbers: BTreeMap<String, ProductNumbers>,
     free: Free,
+    /// Blocks with the only channel of a value in all lanes, by value.
+    copies: BTreeMap<usize, Held>,
     lookups: BTreeMap<String, LookupNumbers>,
     means: BTreeMap<String, Vec<MeanStep>>,
     leaky_sums: BTreeSet<String>,
@@ -240,6 +244,7 @@ impl<'a> Frontend<'a> {
             done: vec![false; graph.nodes().len()],
             numbers: BTreeMap::new(),
             free: Free::new(graph, arch, choices),
+            copies: BTreeMap::new(),
             lookups: BTreeMap::new(),
             means: BTreeMap::new(),
             leaky_sums: BTreeSet::new(),
@@ -481,6 +486,12 @@ impl<'a> Frontend<'a> {
                 return self.follow(open, temp, last);
             }
             Op::Softmax(softmax) => self.softmax(*softmax, node)?,
+            Op::Reduce(reduce) if reduces_channels(self.graph, reduce, node) => {
+                match self.reduce_channels(reduce.kind, node)? {
+                    Some(started) => started,
+                    None => return Ok(()),
+                }
+            }
             _ if node.op.only_moves() => match self.move_channels(node)? {
                 Some(started) => started,
                 None => return Ok(()),

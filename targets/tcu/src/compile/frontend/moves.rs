@@ -44,7 +44,9 @@ fn is_whole(map: &[Option<usize>], extent: usize) -> bool {
 }
 
 /// All combinations of positions along axes, the last one fastest.
-fn combinations<'a>(axes: impl Iterator<Item = (&'a [Option<usize>], usize)>) -> AxisMap {
+pub(super) fn combinations<'a>(
+    axes: impl Iterator<Item = (&'a [Option<usize>], usize)>,
+) -> AxisMap {
     let mut offsets = vec![Some(0)];
     for (map, extent) in axes {
         let mut next = Vec::with_capacity(offsets.len() * map.len());
@@ -141,8 +143,9 @@ impl Frontend<'_> {
     /// Where the result of a node lies that needs no layer; `None` when it needs one.
     pub(super) fn view(&mut self, node: &Node) -> Result<Option<Held>> {
         let graph = self.graph;
-        if let Op::Concat { .. } = node.op {
-            return self.joined(node);
+        if let Op::Concat { axis } = node.op {
+            let channels = channels::is_channels(axis, &graph[node.output].shape);
+            return if channels { self.joined(node) } else { Ok(None) };
         }
         let Some(x) = node.input(0).filter(|&x| graph[x].constant.is_none()) else {
             return Ok(None);

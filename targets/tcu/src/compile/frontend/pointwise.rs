@@ -1,6 +1,7 @@
 //! Operations on every position and channel alone.
 
 use super::chain::{Open, view};
+use super::channels::{Move, lanes_used};
 use super::constants::{Broadcast, constant, operand, reals};
 use super::dims::{Dims, Held};
 use super::{Fate, Frontend};
@@ -32,15 +33,19 @@ pub(super) fn power(graph: &Graph, node: &Node) -> Option<usize> {
 }
 
 /// For every position of the result that of an operand, when the operand's channels are those of
-/// the result and its positions broadcast.
+/// the result, or one for all of them, and its positions broadcast.
 pub(super) fn spread(graph: &Graph, value: ValueId, to: ValueId) -> Option<Option<Vec<u32>>> {
     let (shape, out) = (&graph[value].shape, &graph[to].shape);
     let (own, dims) = (Dims::of(shape)?, Dims::of(out)?);
-    if own.same_table(dims) && (shape.len() == out.len() || shape.iter().product::<usize>() == 1) {
+    let is_one = shape.iter().product::<usize>() == 1;
+    if !(shape.len() == out.len() || is_one) || !(own.c == dims.c || own.c == 1) {
+        return None;
+    }
+    if (own.n, own.spatial()) == (dims.n, dims.spatial()) {
         return Some(None);
     }
-    if shape.len() != out.len() || own.c != dims.c {
-        return None;
+    if is_one {
+        return Some(Some(vec![0; dims.positions()]));
     }
     let numbers = Broadcast::new(shape, out);
     // Offsets count elements; without the channels they count positions.
@@ -77,10 +82,11 @@ impl Frontend<'_> {
         (0..2).find(|&index| !is_constant(index))
     }
 
-    /// An operand with the positions of the result.
-    fn spread_operand(&self, value: ValueId, to: ValueId) -> Result<Held> {
-        let held = self.held(value)?;
+    /// An operand with the positions and channels of the result.
+    fn spread_operand(&mut self, value: ValueId, to: ValueId) -> Result<Held> {
         let dims = Dims::of_value(self.graph, to);
+        let one = Dims::of_value(self.graph, value).c == 1 && dims.c > 1;
+        let held = if one { self.in_all_lanes(value, dims)? } else { self.held(value)? };
         let positions = spread(self.graph, value, to)
             .ok_or_else(|| Diagnostic::bug("an operand does not broadcast on the machine"))?;
         let Some(positions) = positions else {
@@ -90,9 +96,32 @@ impl Frontend<'_> {
         Ok(Held { dims, map: Some(map), ..held })
     }
 
+    /// The only channel of a tensor, copied to all lanes by a product with a row of ones. The block
+    /// is read in the place of every block of the result.
+    fn in_all_lanes(&mut self, value: ValueId, dims: Dims) -> Result<Held> {
+        let mut copies = match self.copies.get(&value.index()) {
+            Some(known) => known.clone(),
+            None => {
+                let (held, lanes) = (self.held(value)?, self.lanes);
+                let name = format!("copies of {}", self.graph[value].name);
+                let all = Dims { c: lanes, ..held.dims };
+                let mut open = Open::new(name.clone(), all);
+                let part = Move::of(&held, (0..lanes).map(|to| (0, to)).collect());
+                let used = lanes_used(&held, lanes);
+                let temp = self.gather(&mut open, &name, &held.planes, used, vec![part])?;
+                let copies = self.keep(open, temp, all);
+                self.copies.insert(value.index(), copies.clone());
+                copies
+            }
+        };
+        copies.planes = vec![copies.planes[0]; dims.blocks(self.lanes)].into();
+        Ok(copies)
+    }
+
     /// True when a binary operation can read `value` from a temp of these extents.
     pub(super) fn binary_continues(&self, node: &Node, value: ValueId, dims: Dims) -> bool {
         dims.same_table(Dims::of_value(self.graph, node.output))
+            && dims.same_table(Dims::of_value(self.graph, value))
             && matches!(spread(self.graph, value, node.output), Some(None))
     }
 

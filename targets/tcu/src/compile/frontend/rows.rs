@@ -140,8 +140,7 @@ impl Frontend<'_> {
         }
         let mut open = Open::new(name, dims);
         let last_lanes = super::channels::lanes_used(held, self.lanes);
-        let temp =
-            self.gather(&mut open, &node.name, &held.planes, last_lanes, moves, rows.width)?;
+        let temp = self.gather(&mut open, &node.name, &held.planes, last_lanes, moves)?;
         let plane = Plane { var, block: 0 };
         open.save(temp, Arc::new([plane]));
         self.close(open);

@@ -1,15 +1,17 @@
 //! What the frontend can lower, and why not the rest.
 
-use super::channels::{MAX_SCALARS, aligned_block, mixed};
+use super::channels::{MAX_SCALARS, aligned_block, is_channels, mixed};
 use super::constants::{all_finite, operand, reals};
 use super::dims::Dims;
 use super::moves::selection;
 use super::pointwise::{affine, power, spread};
+use super::reduce::{reduces_channels, refuse_reduction};
 use super::windows::{has_empty_window, interpolates_positions, is_reduced};
 use crate::arch::TcuArch;
 use crate::compile::tables;
 use quincunx_graph::{
-    Activation, Binary, Coordinates, Graph, Node, Op, PadMode, Resize, Softmax, Unary, Window,
+    Activation, Binary, Coordinates, Graph, Node, Op, PadMode, ReduceKind, Resize, Softmax, Unary,
+    Window,
 };
 use quincunx_num::Overflow;
 
@@ -65,7 +67,7 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
     match &node.op {
         Op::Conv(_) | Op::Gemm(_) | Op::MatMul => refuse_product(graph, arch, node),
         Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Reduce(_) => {
-            refuse_window(graph, node)
+            refuse_window(graph, arch, node)
         }
         Op::BatchNorm(norm) => {
             if (1..5).any(|index| operand(graph, node, index).is_none()) {
@@ -120,6 +122,10 @@ fn refuse_registers(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String
     let sums = matches!(node.op, Op::Binary(Binary::Add))
         && node.operands().all(|id| graph[id].constant.is_none());
     let computes = match &node.op {
+        // A product.
+        Op::Reduce(reduce) if reduce.kind == ReduceKind::Sum => {
+            !reduces_channels(graph, reduce, node)
+        }
         Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Reduce(_) => true,
         Op::BatchNorm(_) | Op::Unary(_) | Op::Activation(_) | Op::PRelu | Op::Softmax(_) => true,
         Op::Binary(_) => !sums,
@@ -174,7 +180,7 @@ fn refuse_rank(window: &Window) -> Option<String> {
     (window.rank() > 2).then(|| "it has more than two spatial axes".to_owned())
 }
 
-fn refuse_window(graph: &Graph, node: &Node) -> Option<String> {
+fn refuse_window(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
     let x = &graph[node.input(0)?].shape;
     let positions = Dims::of(&graph[node.output].shape)?.positions();
     match &node.op {
@@ -191,8 +197,11 @@ fn refuse_window(graph: &Graph, node: &Node) -> Option<String> {
                         .then(|| "one of its windows lies wholly in the padding".to_owned())
                 })
         }
+        Op::Reduce(reduce) if reduces_channels(graph, reduce, node) => {
+            refuse_reduction(graph, arch, reduce.kind, node)
+        }
         Op::Reduce(reduce) if !is_reduced(reduce, x) => {
-            Some("only means, sums and maxima over positions are supported".to_owned())
+            Some("only means, sums and maxima over channels or positions are supported".to_owned())
         }
         _ if x.len() < 3 => Some("it has no positions to reduce".to_owned()),
         _ => None,
@@ -275,7 +284,7 @@ fn refuse_binary(graph: &Graph, arch: &TcuArch, op: Binary, node: &Node) -> Opti
     let mut tensors = node.operands().filter(|&id| graph[id].constant.is_none());
     let misfit = tensors.find(|&id| spread(graph, id, node.output).is_none())?;
     let name = &graph[misfit].name;
-    Some(format!("its operand \"{name}\" is repeated along the channels or gets new axes"))
+    Some(format!("its operand \"{name}\" gets new axes"))
 }
 
 /// True for a divisor whose reciprocal is encoded with an error of at most 1 in 64.
@@ -343,11 +352,11 @@ fn refuse_matrix(arch: &TcuArch, from: usize, to: usize) -> Option<String> {
 }
 
 fn refuse_concat(graph: &Graph, arch: &TcuArch, axis: usize, node: &Node) -> Option<String> {
-    if axis != 1 {
-        return Some("it joins an axis other than the channels".to_owned());
-    }
     if node.operands().any(|id| graph[id].constant.is_some()) {
         return Some("one of its operands is constant".to_owned());
+    }
+    if !is_channels(axis, &graph[node.output].shape) {
+        return None;
     }
     let lanes = arch.lanes();
     let padded: usize =

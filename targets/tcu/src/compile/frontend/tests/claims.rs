@@ -126,8 +126,19 @@ fn operators_without_instructions_are_refused() {
     assert!(unary(Op::Activation(Activation::LeakyRelu { alpha: 1.5 })).contains("above 1"));
     let nan = Activation::Clip { min: Some(f32::NAN), max: None };
     assert!(unary(Op::Activation(nan)).contains("not a number"));
-    let mean = Reduce { kind: ReduceKind::Mean, axes: vec![1], keep_dims: true };
-    assert!(unary(Op::Reduce(mean)).contains("over positions"));
+    let mean = |axes| Op::Reduce(Reduce { kind: ReduceKind::Mean, axes, keep_dims: true });
+    assert!(unary(mean(vec![1, 2])).contains("over channels or positions"));
+    let reason = refused(|case| {
+        let x = case.input(&[1, 1024, 2]);
+        case.node(mean(vec![1]), &[x])
+    });
+    assert!(reason.contains("reciprocal of 1024 channels"), "{reason}");
+    let reason = refused(|case| {
+        let x = case.input(&[1, 2, 5000, 2]);
+        let sum = Reduce { kind: ReduceKind::Sum, axes: vec![1], keep_dims: false };
+        case.node(Op::Reduce(sum), &[x])
+    });
+    assert!(reason.contains("matrices that are too large"), "{reason}");
     assert!(unary(Op::Quantise(Quantiser::symmetric(true, 8, 0.5))).contains("another grid"));
     let mut window = Window::new(&[2, 2]);
     // At -1 and 2 of two rows.
@@ -161,15 +172,15 @@ fn operands_that_do_not_fit_are_refused() {
     });
     assert!(reason.contains("divisor is not constant"));
     let reason = refused(|case| {
-        let (x, y) = (case.input(&[1, 4, 2, 2]), case.input(&[1, 1, 2, 2]));
+        let (x, y) = (case.input(&[1, 4, 2, 2]), case.input(&[4, 2, 2]));
         case.node(Op::Binary(Binary::Add), &[x, y])
     });
-    assert!(reason.contains("along the channels"));
+    assert!(reason.contains("new axes"));
     let reason = refused(|case| {
-        let (x, y) = (case.input(&[1, 4, 2, 2]), case.input(&[1, 4, 2, 2]));
+        let (x, y) = (case.input(&[1, 4, 2, 2]), case.constant(&[1, 4, 2, 2], 0.5));
         case.node(Op::Concat { axis: 2 }, &[x, y])
     });
-    assert!(reason.contains("an axis other than the channels"));
+    assert!(reason.contains("one of its operands is constant"));
     let reason = refused(|case| {
         let mut inputs = vec![case.input(&[1, 4, 2, 2])];
         inputs.extend([0.5, 0.5, 0.5, -9.0].map(|real| case.constant(&[4], real)));
