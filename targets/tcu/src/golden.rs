@@ -198,7 +198,9 @@ impl<A: Arithmetic> Layer<'_, A> {
             return Ok(state);
         }
         match &node.op {
-            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => self.product(node, shape),
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul => {
+                self.product(node, shape)
+            }
             Op::BatchNorm(norm) => match self.state(node, 0)? {
                 state if state.folded == Some(Folded::All(node.name.clone())) => {
                     Ok(State { folded: None, ..state.clone() })

@@ -140,10 +140,10 @@ impl Compiler for Tcu {
         &self,
         graph: &Graph,
         arch: &dyn Arch,
-        _options: &Options,
+        options: &Options,
         _refused: &Refused,
     ) -> Result<Vec<Claim>> {
-        Ok(compile::claim::claim(graph, arch.of_target()?))
+        Ok(compile::claim::claim(graph, arch.of_target()?, options::approximate(options)))
     }
 
     fn compile(

@@ -25,6 +25,13 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
         "auto",
         Strategy::NAMES,
     ).used_by(&[Use::Compile]),
+    OptionInfo::real(
+        "approximate",
+        "with --rounding free, the largest error of a function that a machine without lookup tables computes as a polynomial; none leaves such functions to the host",
+        "0.02",
+        0.0..=1.0,
+    )
+    .or("none").used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "input-layout",
         "nhwc takes inputs position by position; packed, with --rounding free, lets the host pack everything that a first convolution reads for a position into one",
@@ -172,6 +179,7 @@ pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
     }
     Ok(Wishes {
         packed_inputs,
+        approximate: approximate(options),
         freedom: match options.get("rounding") {
             "free" => Freedom::Free,
             _ => Freedom::Compat,
@@ -180,6 +188,11 @@ pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
         strategy: Strategy::from_name(options.get("strategy")).expect(DECLARED),
         simd_write_gap: options.whole("simd-write-gap"),
     })
+}
+
+/// The largest error of functions as polynomials; `None` when there are to be none.
+pub(crate) fn approximate(options: &Options) -> Option<f64> {
+    options.real_or("approximate").filter(|_| options.get("rounding") == "free")
 }
 
 /// The driver with everything that needs a configuration register at its default.

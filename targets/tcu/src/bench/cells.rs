@@ -122,6 +122,7 @@ pub(super) fn program(graph: &Graph, arch: &TcuArch, freedom: Freedom) -> Result
         strategy: Strategy::Auto,
         packed_inputs: false,
         simd_write_gap: 0,
+        approximate: None,
     };
     let compiled = compile(graph, arch, &wishes, &mut Log::default());
     let compiled = compiled.map_err(NotCompiled::first)?;

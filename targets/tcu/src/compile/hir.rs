@@ -363,6 +363,17 @@ pub enum Op {
         /// Result.
         output: TempId,
     },
+    /// A product over positions: rows of output positions, each a sum of the same input positions
+    /// times numbers that all channels share. Inputs are summed in blocks of lanes as those of a
+    /// [`MatMul`], without a bias.
+    Mix {
+        /// The input positions of every row, row by row; a map says which.
+        from: View,
+        /// A row for every output of a row, with a number for every input of it.
+        weights: ConstId,
+        /// Result, row by row.
+        output: TempId,
+    },
     /// Writes a temp to a tensor, one plane for every block of the layer.
     Save {
         /// What is written.

@@ -120,6 +120,10 @@ impl<A: Arithmetic> Machine<'_, A> {
                     let positions = layer.temps[output.0 as usize] as usize;
                     (*output, self.view(from, positions, blocks))
                 }
+                Op::Mix { from, weights, output } => {
+                    let positions = layer.temps[output.0 as usize] as usize;
+                    (*output, self.mix(from, *weights, positions, blocks))
+                }
                 Op::Binary { op, input, other, output } => {
                     (*output, self.binary(*op, *input, other, blocks))
                 }
@@ -246,6 +250,36 @@ impl<A: Arithmetic> Machine<'_, A> {
             let row = &constant.data[(block * self.lanes + lane) * channels..][..channels];
             A::accumulate_product(x, row, &mut y[..channels], &mut self.flow);
         }
+    }
+
+    fn mix(&mut self, from: &View, weights: ConstId, outputs: usize, blocks: usize) -> Vec<i32> {
+        let constant = &self.network.consts[weights.0 as usize];
+        let (depth, count) = (constant.channels as usize, constant.rows as usize);
+        let width = blocks * self.lanes;
+        let x = self.view(from, outputs / count * depth, blocks);
+        let mut values = Vec::with_capacity(outputs * width);
+        for output in 0..outputs {
+            let (row, numbers) =
+                (output / count, &constant.data[output % count * depth..][..depth]);
+            for lane in 0..width {
+                let mut sum: Option<i32> = None;
+                for (block, numbers) in numbers.chunks(self.lanes).enumerate() {
+                    let mut y = [0];
+                    for (k, &number) in numbers.iter().enumerate() {
+                        let at = row * depth + block * self.lanes + k;
+                        A::accumulate_product(
+                            number,
+                            &[x[at * width + lane]],
+                            &mut y,
+                            &mut self.flow,
+                        );
+                    }
+                    sum = Some(sum.map_or(y[0], |sum| A::add(sum, y[0], &mut self.flow)));
+                }
+                values.push(sum.expect("there are inputs"));
+            }
+        }
+        values
     }
 
     fn binary(&mut self, op: Binary, input: TempId, other: &Operand, blocks: usize) -> Vec<i32> {

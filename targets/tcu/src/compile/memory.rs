@@ -68,9 +68,9 @@ pub(crate) fn plane_layout(var: &Var, block: u32, in_local: bool) -> (u64, u64) 
 fn planes(op: &Op) -> Vec<Plane> {
     match op {
         Op::MatMul(product) => product.taps.iter().flat_map(|t| t.inputs.iter().copied()).collect(),
-        Op::Load { from, .. } | Op::Binary { other: Operand::Vars(from), .. } => {
-            from.planes.to_vec()
-        }
+        Op::Load { from, .. }
+        | Op::Mix { from, .. }
+        | Op::Binary { other: Operand::Vars(from), .. } => from.planes.to_vec(),
         Op::Save { to, .. } => to.to_vec(),
         _ => Vec::new(),
     }

@@ -43,7 +43,7 @@ use crate::ports::grid;
 use crate::ports::tensors::{Column, Columns};
 use crate::program::Memory;
 use crate::time::estimate;
-use frontend::{Choices, Freedom, LookupNumbers, ProductNumbers, Shape};
+use frontend::{Choices, CurveNumbers, Freedom, LookupNumbers, ProductNumbers, Shape};
 use hir::{Binding, MatMul, Network, Plane, SumOrder, Table};
 use lower::Lowered;
 use memory::{Misfit, Placement, plane_layout};
@@ -54,10 +54,12 @@ use std::collections::BTreeMap;
 pub(crate) use strategy::Strategy;
 
 /// What the user asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wishes {
     /// Freedom of the numbers.
     pub(crate) freedom: Freedom,
+    /// The largest error of functions as polynomials, where there may be such.
+    pub(crate) approximate: Option<f64>,
     /// The last vector of local memory and two of DRAM0 are left for the host's probe.
     pub(crate) driver_reserve: bool,
     /// What stays in local memory between layers.
@@ -172,7 +174,7 @@ fn front(
     shape: Shape,
     log: &mut Log,
 ) -> std::result::Result<Front, NotCompiled> {
-    let choices = Choices { freedom: wishes.freedom, shape };
+    let choices = Choices { freedom: wishes.freedom, shape, approximate: wishes.approximate };
     let packed = if wishes.packed_inputs { Some(packing::pack(graph, arch)?) } else { None };
     let of_layers = packed.as_ref().map_or(graph, |packed| &packed.graph);
     let prepared = prepare::prepare(of_layers)?;
@@ -218,6 +220,7 @@ fn finish(
     for (node, lookup) in &lookups {
         log.diagnostics.push(table_note(node, lookup, arch));
     }
+    log.diagnostics.extend(layers.curves.iter().map(|(node, curve)| curve_note(node, curve)));
     let mut numerics = serde_json::json!({
         "data_type": arch.data_type.name(),
         "lanes": arch.array_size,
@@ -234,6 +237,9 @@ fn finish(
     }
     if !layers.leaky_sums.is_empty() {
         numerics["leaky_sums"] = serde_json::json!(layers.leaky_sums);
+    }
+    if !layers.curves.is_empty() {
+        numerics["curves"] = serde_json::json!(layers.curves);
     }
     let comments = std::mem::take(&mut lowered.comments);
     let mut package = package(&graph.name, &network, arch, &placement, lowered)?;
@@ -261,6 +267,13 @@ fn table_note(node: &str, lookup: &LookupNumbers, arch: &TcuArch) -> Diagnostic 
         "\"{node}\": lookup tables of {entries} entries {kind}, largest error {}",
         short(lookup.max_error)
     );
+    Diagnostic::note("Q3105", message)
+}
+
+/// The same for a function that is computed as a polynomial.
+fn curve_note(node: &str, curve: &CurveNumbers) -> Diagnostic {
+    let (degree, error) = (2 * curve.coefficients.len() - 1, short(curve.max_error));
+    let message = format!("\"{node}\": polynomial of degree {degree}, largest error {error}");
     Diagnostic::note("Q3105", message)
 }
 

@@ -56,9 +56,9 @@ impl Sets {
             };
             match op {
                 Op::MatMul(product) => product.taps.iter().for_each(|tap| join(&tap.inputs)),
-                Op::Load { from, .. } | Op::Binary { other: Operand::Vars(from), .. } => {
-                    join(&from.planes);
-                }
+                Op::Load { from, .. }
+                | Op::Mix { from, .. }
+                | Op::Binary { other: Operand::Vars(from), .. } => join(&from.planes),
                 Op::Save { to, .. } => join(to),
                 _ => {}
             }
@@ -185,6 +185,12 @@ impl Needs {
                 marks.iter_mut().zip(read).for_each(|(mark, &read)| *mark |= read);
             }
         }
+        for op in &layer.ops {
+            // Its positions are numbered by row, and stay.
+            if let Op::Mix { output, .. } = op {
+                needed[sets.of(output.0)].fill(true);
+            }
+        }
         while layer.ops.iter().rev().fold(false, |grown, op| grown | back(op, &sets, &mut needed)) {
         }
         for marks in needed.iter_mut().filter(|marks| !marks.contains(&true)) {
@@ -225,6 +231,7 @@ impl Needs {
                     }
                 }
                 Op::Load { from, output } => grown |= self.view(from, temps.of(output.0)),
+                Op::Mix { from, .. } => grown |= self.view(from, &all_of(from)),
                 Op::Binary { other: Operand::Vars(from), output, .. } => {
                     grown |= self.view(from, temps.of(output.0));
                 }
@@ -314,6 +321,10 @@ impl Shrinking<'_> {
         match op {
             Op::MatMul(product) => self.product(product, &temps.places(product.output.0)),
             Op::Load { from, output } => self.view(from, temps.of(output.0)),
+            Op::Mix { from, .. } => {
+                let all = all_of(from);
+                self.view(from, &all);
+            }
             Op::Binary { other, output, .. } => match other {
                 Operand::Vars(view) => self.view(view, temps.of(output.0)),
                 Operand::Const(id) => {
@@ -398,6 +409,11 @@ impl Shrinking<'_> {
         let same = map.iter().enumerate().all(|(place, &from)| from == Some(place as u32));
         view.map = (!same).then(|| map.into());
     }
+}
+
+/// All positions that a view with a map reads.
+fn all_of(view: &View) -> Vec<bool> {
+    vec![true; view.map.as_ref().map_or(0, |map| map.len())]
 }
 
 /// The windows of the output positions that are needed.

@@ -38,6 +38,9 @@ pub(super) struct Choices {
     /// What is computed with tables, by name of the node.
     #[serde(default)]
     pub(super) lookups: BTreeMap<String, Lookup>,
+    /// What is computed as polynomials, by name of the node.
+    #[serde(default)]
+    pub(super) curves: BTreeMap<String, Curve>,
     /// Means that are computed in steps, by name of the node.
     #[serde(default)]
     pub(super) means: BTreeMap<String, Vec<MeanStep>>,
@@ -54,6 +57,36 @@ pub(super) struct MeanStep {
     pub(super) sums: usize,
     /// Factor, a scalar.
     pub(super) factor: i32,
+}
+
+/// An odd polynomial in scalars of the machine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Curve {
+    /// Largest magnitude of the operand.
+    pub(super) reach: i32,
+    /// Factor of the operand.
+    pub(super) scale: i32,
+    /// Coefficients of the first power, the third and so on.
+    pub(super) coefficients: Vec<i32>,
+    /// What is added.
+    pub(super) middle: i32,
+    /// Least and largest result.
+    pub(super) limits: [i32; 2],
+    /// The result is multiplied by the operand.
+    pub(super) times: bool,
+    /// How far the result may be from the function: for people and tests.
+    #[serde(rename = "max_error")]
+    _max_error: f64,
+}
+
+impl Curve {
+    fn is_sound(&self, data_type: DataType) -> bool {
+        let range = -i64::from(data_type.max()) - 1..=data_type.max().into();
+        let others = [self.reach, self.scale, self.middle, self.limits[0], self.limits[1]];
+        let mut scalars = self.coefficients.iter().chain(&others);
+        self.reach >= 0 && scalars.all(|&scalar| range.contains(&scalar.into()))
+    }
 }
 
 /// A lookup table in scalars of the machine.
@@ -160,30 +193,22 @@ impl Choices {
         if let Some((name, _)) = choices.tables.iter().find(|(_, table)| !sound(table)) {
             return Err(misfit(format!("the table {name:?} does not hold scalars")));
         }
-        for (name, steps) in &choices.means {
-            let known = graph.node_named(name).is_some();
-            let sums = steps.iter().all(|step| step.sums > 0)
-                && steps.last().is_some_and(|step| step.sums == 1);
-            if choices.is_compat() || !known || !sums {
-                return Err(misfit(format!("{name:?} is not a mean in steps")));
-            }
+        let sound = |curve: &Curve| curve.is_sound(choices.data_type);
+        if let Some((name, _)) = choices.curves.iter().find(|(_, curve)| !sound(curve)) {
+            return Err(misfit(format!("the polynomial of {name:?} does not hold scalars")));
         }
-        for name in &choices.leaky_sums {
-            let op = graph.node_named(name).map(|id| &graph[id].op);
-            let leaky = matches!(op, Some(Op::Activation(Activation::LeakyRelu { .. })));
-            if choices.is_compat() || choices.data_type.binary_point().is_none() || !leaky {
-                return Err(misfit(format!("{name:?} is not a leaky ReLU that is a sum")));
-            }
-        }
+        choices.check_single(graph)?;
         for (name, choice) in &choices.nodes {
             let op = graph.node_named(name).map(|id| &graph[id].op);
             match op {
-                Some(Op::Gemm(_) | Op::MatMul) if choice.row.is_some() || choice.with.is_some() => {
+                Some(Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul)
+                    if choice.row.is_some() || choice.with.is_some() =>
+                {
                     return Err(misfit(format!(
                         "{name:?} is not a convolution, but has rows or another product"
                     )));
                 }
-                Some(Op::Conv(_)) if choice.positions.is_some() => {
+                Some(Op::Conv(_) | Op::ConvTranspose(_)) if choice.positions.is_some() => {
                     return Err(misfit(format!(
                         "{name:?} is not a matrix product, but has positions"
                     )));
@@ -191,12 +216,12 @@ impl Choices {
                 Some(Op::Conv(conv)) if choice.packed && conv.groups > 1 => {
                     return Err(misfit(format!("{name:?} has groups and a packed input")));
                 }
-                Some(Op::Gemm(_) | Op::MatMul) if choice.packed => {
+                Some(Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul) if choice.packed => {
                     return Err(misfit(format!(
                         "{name:?} is not a convolution with a packed input"
                     )));
                 }
-                Some(Op::Conv(_) | Op::Gemm(_) | Op::MatMul) => {}
+                Some(Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul) => {}
                 _ => return Err(misfit(format!("{name:?} is not a product of the graph"))),
             }
             let changes = choice.planes.is_some() || choice.batch_norm.is_some();
@@ -214,6 +239,26 @@ impl Choices {
             }
         }
         Ok(choices)
+    }
+
+    /// Checks the choices for nodes that are no products.
+    fn check_single(&self, graph: &Graph) -> Result<()> {
+        for (name, steps) in &self.means {
+            let known = graph.node_named(name).is_some();
+            let sums = steps.iter().all(|step| step.sums > 0)
+                && steps.last().is_some_and(|step| step.sums == 1);
+            if self.is_compat() || !known || !sums {
+                return Err(misfit(format!("{name:?} is not a mean in steps")));
+            }
+        }
+        for name in &self.leaky_sums {
+            let op = graph.node_named(name).map(|id| &graph[id].op);
+            let leaky = matches!(op, Some(Op::Activation(Activation::LeakyRelu { .. })));
+            if self.is_compat() || self.data_type.binary_point().is_none() || !leaky {
+                return Err(misfit(format!("{name:?} is not a leaky ReLU that is a sum")));
+            }
+        }
+        Ok(())
     }
 
     /// Whatever may be chosen is as in upstream's compiler.

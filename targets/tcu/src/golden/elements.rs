@@ -1,8 +1,9 @@
 //! Operations on single elements that take several of the machine's.
 
 use super::arithmetic::Arithmetic;
+use super::choices::Curve;
 use super::layers::{binary, each};
-use super::{Layer, Scalars, never_claimed, weights};
+use super::{Layer, Scalars, never_claimed, uses_table, weights};
 use quincunx_diag::Result;
 use quincunx_graph::{Activation, Binary, Node, Op, Unary};
 
@@ -16,6 +17,9 @@ impl<A: Arithmetic> Layer<'_, A> {
     ) -> Result<Option<Scalars>> {
         if self.choices.lookups.contains_key(&node.name) {
             return Ok(None);
+        }
+        if let Some(curve) = self.choices.curves.get(&node.name).filter(|_| uses_table(&node.op)) {
+            return Ok(Some(each(x, |x| polynomial::<A>(curve, x))));
         }
         let one = self.choices.data_type.encode(1.0);
         let hard = |x: i32, alpha: f32, beta: f32| {
@@ -55,4 +59,19 @@ impl<A: Arithmetic> Layer<'_, A> {
             _ => Err(never_claimed("such a power")),
         }
     }
+}
+
+/// Power after power: the clipped operand times its scale is `z`, and the sum of all coefficients
+/// times powers of `z * z`, from the highest on, is multiplied by `z`.
+fn polynomial<A: Arithmetic>(curve: &Curve, x: i32) -> i32 {
+    let z = A::multiply(A::min(A::max(x, -curve.reach), curve.reach), curve.scale);
+    let square = A::multiply(z, z);
+    let mut sum = 0;
+    for (index, &coefficient) in curve.coefficients.iter().enumerate().rev() {
+        let is_first = index + 1 == curve.coefficients.len();
+        sum = if is_first { coefficient } else { A::add(A::multiply(sum, square), coefficient) };
+    }
+    let result = A::add(A::multiply(sum, z), curve.middle);
+    let result = A::min(A::max(result, curve.limits[0]), curve.limits[1]);
+    if curve.times { A::multiply(result, x) } else { result }
 }

@@ -100,9 +100,16 @@ impl<A: Arithmetic> Layer<'_, A> {
             });
             let sums: Vec<i32> = sums.collect();
             swapped(&sums, shape[2..].iter().product(), product.outputs)
+        } else if let Op::ConvTranspose(conv) = &node.op {
+            let reads = Reads::transposed(&conv.window, &x.shape[2..], &shape[2..]);
+            let operand = Operand::of(&x, reads);
+            let sums = (0..shape[0]).flat_map(|image| product.apply::<A>(&[operand.image(image)]));
+            let sums: Vec<i32> = sums.collect();
+            swapped(&sums, shape[2..].iter().product(), product.outputs)
         } else {
             let positions = swapped(&x.data, product.factors[0].channels, *taps);
-            let reads = Reads::in_order(*taps, x.shape[0]);
+            let rows = x.data.len() / (product.factors[0].channels * taps);
+            let reads = Reads::in_order(*taps, rows);
             product.apply::<A>(&[(&positions, &reads)])
         };
         Ok(State { scalars: Scalars::new(shape, scalars), folded, moved: None, part })
@@ -142,7 +149,7 @@ pub(super) fn prepare(graph: &Graph, choices: &Choices) -> Result<BTreeMap<Value
     let given_up = |node: &Node| choices.given_up(|choice| choice.with.as_ref(), &node.name);
     let products = graph.nodes().filter(|(_, node)| match node.op {
         Op::Conv(_) => !given_up(node),
-        Op::Gemm(_) | Op::MatMul => true,
+        Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul => true,
         _ => false,
     });
     let prepared = products.map(|(_, node)| match Prepared::new(graph, choices, node) {
@@ -197,8 +204,11 @@ struct Operand {
 
 impl Operand {
     fn new(conv: &Conv, x: &Scalars, shape: &[usize]) -> Operand {
+        Operand::of(x, Reads::new(&conv.window, &x.shape[2..], &shape[2..]))
+    }
+
+    fn of(x: &Scalars, reads: Reads) -> Operand {
         let (channels, plane) = (x.shape[1], x.plane());
-        let reads = Reads::new(&conv.window, &x.shape[2..], &shape[2..]);
         Operand { channels, plane, positions: swapped(&x.data, channels, plane), reads }
     }
 

@@ -5,7 +5,7 @@ use super::product::Factor;
 use super::{misfit, never_claimed};
 use crate::arch::DataType;
 use quincunx_diag::Result;
-use quincunx_graph::{BatchNorm, Conv, Gemm, Graph, Node, Op, Value};
+use quincunx_graph::{BatchNorm, Conv, ConvTranspose, Gemm, Graph, Node, Op, Value};
 
 /// Weights and bias of a product as real numbers.
 pub(super) struct Weights {
@@ -32,6 +32,7 @@ impl Weights {
         let positions = choice.and_then(|choice| choice.positions);
         let mut weights = match &node.op {
             Op::Conv(conv) => Weights::of_conv(graph, node, conv)?,
+            Op::ConvTranspose(conv) => Weights::of_transposed(graph, node, conv)?,
             Op::Gemm(gemm) => Weights::of_matrix(graph, node, Some(gemm), positions)?,
             _ => Weights::of_matrix(graph, node, None, positions)?,
         };
@@ -59,6 +60,20 @@ impl Weights {
         let groups = conv.groups;
         let columns = conv.window.kernel.last().copied().unwrap_or(1);
         Ok(Weights { taps, columns, channels, outputs, groups, rows, bias })
+    }
+
+    /// Weights `[C, M / groups, ...]` and bias `[M]`.
+    fn of_transposed(graph: &Graph, node: &Node, conv: &ConvTranspose) -> Result<Weights> {
+        let (shape, w) = constant(graph, node, 1)?;
+        let (channels, width, taps) = (shape[0], shape[1], shape[2..].iter().product());
+        let outputs = width * conv.groups;
+        let mut rows = Vec::with_capacity(w.len());
+        for (tap, channel) in (0..taps).flat_map(|tap| (0..channels).map(move |c| (tap, c))) {
+            rows.extend((0..width).map(|m| w[(channel * width + m) * taps + tap]));
+        }
+        let bias = node.input(2).map(|_| constant(graph, node, 2)).transpose()?;
+        let bias = bias.map(|(_, bias)| bias);
+        Ok(Weights { taps, columns: taps, channels, outputs, groups: conv.groups, rows, bias })
     }
 
     /// Weights `[K, N]` or `[N, K]`, multiplied by `alpha`; a row of biases, multiplied by `beta`.

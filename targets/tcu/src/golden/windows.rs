@@ -20,6 +20,32 @@ impl Reads {
         reads
     }
 
+    /// What leads to every output position of a transposed convolution: tap `t` of element `i` of an
+    /// axis to `i * stride + t * dilation - pad`.
+    pub(super) fn transposed(window: &Window, input: &[usize], output: &[usize]) -> Reads {
+        let taps: usize = window.kernel.iter().product();
+        let mut positions = vec![None; taps * output.iter().product::<usize>()];
+        for place in 0..input.iter().product::<usize>() {
+            for tap in 0..taps {
+                let (mut rest, mut of_tap) = (place, tap);
+                let (mut target, mut inside, mut size) = (0, true, 1);
+                for axis in (0..input.len()).rev() {
+                    let t = of_tap % window.kernel[axis] * window.dilations[axis];
+                    let ahead = rest % input[axis] * window.strides[axis] + t;
+                    let at = ahead.checked_sub(window.pads[axis].0).filter(|&at| at < output[axis]);
+                    inside &= at.is_some();
+                    target += at.unwrap_or(0) * size;
+                    size *= output[axis];
+                    (rest, of_tap) = (rest / input[axis], of_tap / window.kernel[axis]);
+                }
+                if inside {
+                    positions[target * taps + tap] = Some(place);
+                }
+            }
+        }
+        Reads { taps, positions }
+    }
+
     /// Every output position reads the next `taps` positions.
     pub(super) fn in_order(taps: usize, outputs: usize) -> Reads {
         Reads { taps, positions: (0..taps * outputs).map(Some).collect() }

@@ -4,8 +4,9 @@ use crate::common::graphs::judge;
 use quincunx_contract::Numerics;
 use quincunx_diag::Diagnostic;
 use quincunx_graph::{
-    Activation, BatchNorm, Binary, Conv, Coordinates, Gemm, Graph, Interpolation, Op, Pad, PadMode,
-    Pool, PoolKind, Quantiser, Reduce, ReduceKind, Resize, ResizeTarget, Unary, Window,
+    Activation, BatchNorm, Binary, Conv, ConvTranspose, Coordinates, Gemm, Graph, Interpolation,
+    Op, Pad, PadMode, Pool, PoolKind, Quantiser, Reduce, ReduceKind, Resize, ResizeTarget, Unary,
+    Window,
 };
 use quincunx_tcu::TcuArch;
 use quincunx_tcu::arch::DataType;
@@ -102,6 +103,37 @@ fn products_are_summed_in_the_order_that_the_numerics_say() {
     let planes = by_hand(&by_tap, (0, 2), &[1, 2, 2]);
     assert_eq!(run(&graph, &input, "free", said).unwrap(), planes);
     assert!(compat != chunks && compat != planes && chunks != planes);
+}
+
+/// Three inputs in blocks of 2 and 1, kernel 2, stride 3, a padding of 1 and two outputs: position 1
+/// is reached by the second tap of the first element, 2 by the first tap of the second one.
+#[test]
+fn transposed_convolutions_add_what_leads_to_a_position() {
+    let (x, w, b) = (numbers(6, 13), numbers(12, 14), numbers(2, 15));
+    let mut window = Window::new(&[2]);
+    (window.strides[0], window.pads[0]) = (3, (1, 0));
+    let conv = ConvTranspose { window, groups: 1, output_padding: [1].into_iter().collect() };
+    let constants = [sixteenths(&[3, 2, 2], &w), sixteenths(&[2], &b)];
+    let graph = one_node(Op::ConvTranspose(conv), &[1, 3, 2], &constants);
+    let y = run(&graph, &sixteenths(&[1, 3, 2], &x), "compat", json!({})).unwrap();
+    let mut expected = Vec::new();
+    for (m, at) in (0..2).flat_map(|m| (0..5).map(move |at| (m, at))) {
+        let read = |tap: usize| {
+            [(0, 1, 0), (2, 0, 1), (3, 1, 1)]
+                .iter()
+                .find_map(|&(to, t, from)| (to == at && t == tap).then_some(from))
+        };
+        let product = |tap: usize, channels: [usize; 2], start: i32| {
+            let weight = |c: usize| w[(c * 2 + m) * 2 + tap];
+            let from = read(tap);
+            (channels[0]..channels[1]).fold(start, |sum, c| {
+                from.map_or(sum, |from| fused(x[c * 2 + from], weight(c), sum))
+            })
+        };
+        let parts = [product(0, [0, 2], 0), product(0, [2, 3], b[m]), product(1, [0, 2], 0)];
+        expected.push(parts.into_iter().chain([product(1, [2, 3], 0)]).reduce(|a, b| sat(a + b)));
+    }
+    assert_eq!(y, expected.into_iter().flatten().collect::<Vec<_>>());
 }
 
 #[test]

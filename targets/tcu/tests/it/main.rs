@@ -4,6 +4,7 @@ mod bound;
 mod common;
 mod compilations;
 mod compile;
+mod curves;
 mod dataflow;
 mod fast;
 mod free;

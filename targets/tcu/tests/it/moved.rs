@@ -1,10 +1,12 @@
-//! Joined positions, operands repeated along channels, and reduced channels: all judges, on machines
-//! of several widths.
+//! Joined positions, operands repeated along channels, reduced channels, transposed convolutions
+//! and products over positions: all judges, on machines of several widths.
 
 use crate::common::claim;
 use crate::common::graphs::judge;
 use quincunx_contract::Claim;
-use quincunx_graph::{Binary, Graph, Op, Reduce, ReduceKind, Unary, ValueId};
+use quincunx_graph::{
+    Binary, ConvTranspose, Graph, Op, Pad, PadMode, Reduce, ReduceKind, Unary, ValueId, Window,
+};
 use quincunx_tcu::TcuArch;
 use quincunx_tensor::{DType, Tensor, Tensors};
 use quincunx_testkit::Random;
@@ -112,6 +114,71 @@ fn channels_are_reduced() {
                 graph.add_output(result);
                 agree(&graph, &[shape], random);
             }
+        }
+    }
+}
+
+#[test]
+fn convolutions_are_transposed() {
+    let random = &mut Random::new(8);
+    for (shape, filters, groups, kernel, stride) in [
+        (&[1, 7, 4, 3][..], 3, 1, &[3, 2][..], 2),
+        (&[2, 6, 3, 3], 2, 2, &[2, 2], 3),
+        (&[1, 9, 5], 11, 1, &[4], 2),
+        (&[1, 4, 5], 1, 4, &[3], 1),
+    ] {
+        let mut window = Window::new(kernel);
+        window.strides.fill(stride);
+        window.pads[0] = (1, 0);
+        window.dilations[0] = 2;
+        let mut graph = Graph::new("transposed");
+        let x = input(&mut graph, 0, shape);
+        let w = [&[shape[1], filters], kernel].concat();
+        let mut constant = |name: &str, shape: &[usize]| {
+            let real = |_| (random.below(256) as f32 - 128.0) / 512.0;
+            let reals = (0..shape.iter().product::<usize>()).map(real).collect();
+            graph.add_constant(name, Tensor::from_vec::<f32>(shape, reals).unwrap()).unwrap()
+        };
+        let (w, b) = (constant("w", &w), constant("b", &[filters * groups]));
+        let output_padding = vec![stride - 1; kernel.len()].into_iter().collect();
+        let op = Op::ConvTranspose(ConvTranspose { window, groups, output_padding });
+        let y = node(&mut graph, op, &[x, w, b]);
+        let y = node(&mut graph, Op::Unary(Unary::Relu), &[y]);
+        graph.add_output(y);
+        agree(&graph, &[shape], random);
+    }
+}
+
+#[test]
+fn matrices_multiply_positions() {
+    let random = &mut Random::new(9);
+    for (shape, outputs) in [
+        (&[2, 7, 5][..], 4),
+        (&[1, 20, 17], 33),
+        (&[2, 3, 4, 9], 6),
+        (&[1, 1, 1], 3),
+        (&[1, 3, 40], 1),
+    ] {
+        for padded in [false, true] {
+            let mut graph = Graph::new("mixed");
+            let mut x = input(&mut graph, 0, shape);
+            let mut depth = *shape.last().unwrap();
+            if padded {
+                let mut pads = vec![(0, 0); shape.len()];
+                *pads.last_mut().unwrap() = (1, 2);
+                let op =
+                    Op::Pad(Pad { pads: pads.into_iter().collect(), mode: PadMode::Constant(0.0) });
+                x = node(&mut graph, op, &[x]);
+                depth += 3;
+            }
+            let real = |_| (random.below(256) as f32 - 128.0) / 512.0;
+            let reals = (0..depth * outputs).map(real).collect();
+            let w = Tensor::from_vec::<f32>(&[depth, outputs], reals).unwrap();
+            let w = graph.add_constant("w", w).unwrap();
+            let product = node(&mut graph, Op::MatMul, &[x, w]);
+            let result = node(&mut graph, Op::Unary(Unary::Relu), &[product]);
+            graph.add_output(result);
+            agree(&graph, &[shape], random);
         }
     }
 }

@@ -161,7 +161,8 @@ impl Look<'_> {
     fn moved(&self, node: &Node) -> Option<Vec<ValueId>> {
         let Op::BatchNorm(norm) = &node.op else { return None };
         let folds = |producer: NodeId| {
-            matches!(self.graph[producer].op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
+            let op = &self.graph[producer].op;
+            matches!(op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul)
         };
         let x = node.input(0)?;
         let folded = self.graph[x].producer.is_some_and(folds) && self.only_reader(x).is_some();
@@ -219,7 +220,10 @@ impl Look<'_> {
             }
             Op::Gemm(gemm) if gemm.transpose_b => (1, gemm.alpha, [1, channels]),
             Op::Gemm(gemm) => (1, gemm.alpha, [weights.len() / channels, 1]),
-            Op::MatMul => (1, 1.0, [weights.len() / channels, 1]),
+            // Of more axes the last one is summed over.
+            Op::MatMul if node.input(0).is_some_and(|x| self.graph[x].shape.len() == 2) => {
+                (1, 1.0, [weights.len() / channels, 1])
+            }
             _ => return false,
         };
         let outputs = weights.len() / (taps * channels);

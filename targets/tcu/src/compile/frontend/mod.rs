@@ -9,6 +9,7 @@
 mod chain;
 mod channels;
 mod constants;
+mod curves;
 mod dims;
 mod free;
 mod lookup;
@@ -74,12 +75,14 @@ pub struct Choices {
     pub freedom: Freedom,
     /// Layers, where numbers are free.
     pub shape: Shape,
+    /// The largest error of functions as polynomials, where there may be such.
+    pub approximate: Option<f64>,
 }
 
 impl Choices {
     /// The first choices for a freedom.
     pub fn of(freedom: Freedom) -> Choices {
-        Choices { freedom, shape: Shape::default() }
+        Choices { freedom, ..Choices::default() }
     }
 
     /// Layers may be others than those of [`Freedom::Compat`].
@@ -143,6 +146,26 @@ pub struct LookupNumbers {
     pub max_error: f64,
 }
 
+/// A function as an odd polynomial, in scalars of the machine: of `z`, which is the operand within
+/// `reach` and its negative, times `scale`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CurveNumbers {
+    /// Largest magnitude of the operand.
+    pub reach: i32,
+    /// Factor of the operand.
+    pub scale: i32,
+    /// Coefficients of `z`, of its third power and so on.
+    pub coefficients: Vec<i32>,
+    /// What is added.
+    pub middle: i32,
+    /// Least and largest result.
+    pub limits: [i32; 2],
+    /// The result is multiplied by the operand.
+    pub times: bool,
+    /// The largest distance from the function.
+    pub max_error: f64,
+}
+
 /// The layers of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
@@ -156,6 +179,8 @@ pub struct Lowered {
     pub means: BTreeMap<String, Vec<MeanStep>>,
     /// Leaky ReLUs that are sums, by name of the node.
     pub leaky_sums: BTreeSet<String>,
+    /// What is computed as polynomials, by name of the node.
+    pub curves: BTreeMap<String, CurveNumbers>,
     /// What became of the graph's constants; in the order of use.
     pub constants: Vec<ConstantUse>,
     /// Constants with numbers that the machine's type does not hold.
@@ -170,7 +195,7 @@ pub struct Lowered {
 /// `Q3095` for a node that is not for the machine, with the reason.
 pub fn network(graph: &Graph, arch: &TcuArch, choices: &Choices) -> Result<Lowered> {
     for (_, node) in graph.nodes() {
-        if let Some(reason) = refusal(graph, arch, node) {
+        if let Some(reason) = refusal(graph, arch, choices.approximate, node) {
             let message = format!("the machine does not take this node: {reason}");
             return Err(Diagnostic::unsupported("Q3095", message).at(graph.place(node)));
         }
@@ -184,9 +209,9 @@ pub fn network(graph: &Graph, arch: &TcuArch, choices: &Choices) -> Result<Lower
     }
     frontend.bind_outputs()?;
     let others = frontend.other_shapes();
-    let Frontend { builder, numbers, lookups, means, leaky_sums, clipped, .. } = frontend;
+    let Frontend { builder, numbers, lookups, curves, means, leaky_sums, clipped, .. } = frontend;
     let (network, constants) = builder.into_parts();
-    Ok(Lowered { network, numbers, lookups, means, leaky_sums, constants, clipped, others })
+    Ok(Lowered { network, numbers, lookups, curves, means, leaky_sums, constants, clipped, others })
 }
 
 /// The place that a value is saved to: blocks of the tensor that holds the value `root`.
@@ -222,6 +247,7 @@ struct Frontend<'a> {
     lookups: BTreeMap<String, LookupNumbers>,
     means: BTreeMap<String, Vec<MeanStep>>,
     leaky_sums: BTreeSet<String>,
+    curves: BTreeMap<String, CurveNumbers>,
     clipped: Vec<Clipped>,
 }
 
@@ -248,6 +274,7 @@ impl<'a> Frontend<'a> {
             lookups: BTreeMap::new(),
             means: BTreeMap::new(),
             leaky_sums: BTreeSet::new(),
+            curves: BTreeMap::new(),
             clipped: Vec::new(),
         };
         frontend.in_parts =
@@ -481,7 +508,8 @@ impl<'a> Frontend<'a> {
             return self.pool_parts(node, held);
         }
         let (open, temp) = match &node.op {
-            Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+            Op::MatMul if self.input_shape(node).len() > 2 => self.mix_positions(node)?,
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul => {
                 let (open, temp, last) = self.product(node)?;
                 return self.follow(open, temp, last);
             }
@@ -499,6 +527,11 @@ impl<'a> Frontend<'a> {
             _ => self.start_with_load(node)?,
         };
         self.follow(open, temp, node)
+    }
+
+    /// The shape of the first operand of a node.
+    fn input_shape(&self, node: &Node) -> &'a [usize] {
+        node.input(0).map_or(&[], |x| &self.graph[x].shape)
     }
 
     /// Keeps where a result lies that needs no layer.

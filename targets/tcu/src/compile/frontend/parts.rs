@@ -25,10 +25,19 @@ impl Frontend<'_> {
             && is_join
             && moves
             && self.all_readers(node.output, |reader| {
-                is_product(reader)
-                    || (is_pooling(reader) && self.all_readers(reader.output, is_product))
+                self.is_product(reader)
+                    || (is_pooling(reader)
+                        && self.all_readers(reader.output, |reader| self.is_product(reader)))
             })
             && (choices.shape == Shape::InParts || self.in_parts_is_cheaper(node))
+    }
+
+    /// True for a product that sums over channels.
+    fn is_product(&self, node: &Node) -> bool {
+        match node.op {
+            Op::MatMul => self.input_shape(node).len() == 2,
+            _ => matches!(node.op, Op::Conv(_) | Op::Gemm(_)),
+        }
     }
 
     /// Whether reading planes that are not full takes fewer vectors than moving channels does.
@@ -129,10 +138,6 @@ impl Frontend<'_> {
         let layer = Some(self.close(open));
         self.hold_view(node.output, Held { dims: out, planes, map: None, layer, ..held })
     }
-}
-
-fn is_product(node: &Node) -> bool {
-    matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul)
 }
 
 fn is_pooling(node: &Node) -> bool {

@@ -247,7 +247,7 @@ impl Frontend<'_> {
                 let gate = self.hard_sigmoid(open, input, node, [1.0 / 6.0, 0.5])?;
                 Ok(with_temp(open, hir::Binary::Mul, input, gate))
             }
-            _ => Err(Diagnostic::bug("a claimed operation has no instructions")),
+            _ => self.curve(open, node, input),
         }
     }
 
@@ -373,7 +373,7 @@ impl Frontend<'_> {
 }
 
 /// An operation of two temps.
-fn with_temp(open: &mut Open, op: hir::Binary, input: TempId, other: TempId) -> TempId {
+pub(super) fn with_temp(open: &mut Open, op: hir::Binary, input: TempId, other: TempId) -> TempId {
     let output = open.temp(open.dims);
     open.push(Hir::Binary { op, input, other: Operand::Temp(other), output });
     output

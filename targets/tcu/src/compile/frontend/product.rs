@@ -1,6 +1,6 @@
 //! Convolutions and matrix products.
 
-use super::chain::Open;
+use super::chain::{Open, view};
 use super::channels::lanes_used;
 use super::constants::{encode_into, operand, reals};
 use super::dims::{Dims, Held};
@@ -9,9 +9,9 @@ use super::pointwise::affine;
 use super::rows::Rows;
 use super::{Frontend, ProductNumbers};
 use crate::arch::DataType;
-use crate::compile::hir::{Bias, MatMul, Op as Hir, Pair, Plane, Tap, TempId};
+use crate::compile::hir::{Bias, MatMul, Op as Hir, Pair, Plane, Tap, TempId, View};
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::{Conv, Graph, Node, NodeId, Op, ValueId, Window};
+use quincunx_graph::{Conv, ConvTranspose, Graph, Node, NodeId, Op, ValueId, Window};
 use std::sync::Arc;
 
 /// The numbers of a matrix with `taps` parts, each of `inputs` rows and `outputs` columns:
@@ -125,6 +125,27 @@ impl<'a> Frontend<'a> {
         Ok((open, result, &graph[last]))
     }
 
+    /// Begins a layer with a product over the last of three or more axes, which are positions.
+    pub(super) fn mix_positions(&mut self, node: &Node) -> Result<(Open, TempId)> {
+        let held = self.held(node.input(0).ok_or_else(bug)?)?;
+        let weights = operand(self.graph, node, 1).ok_or_else(bug)?;
+        let [depth, outputs] = weights.tensor.shape()[..] else { return Err(bug()) };
+        let w = reals(weights)?;
+        let numbers = (0..outputs).flat_map(|m| (0..depth).map(move |k| (k, m)));
+        let numbers: Vec<f32> = numbers.map(|(k, m)| w[k * outputs + m]).collect();
+        let name = format!("weights of {}", node.name);
+        let data = self.encoded(|| name.clone(), &numbers);
+        let weights = self.add_const(&name, [outputs, depth], data, node.input(1))?;
+        let mut open = Open::new(node.name.clone(), Dims::of_value(self.graph, node.output));
+        open.zero_padding = held.zero_padding;
+        open.macs((open.dims.positions() * open.dims.c * depth) as u64);
+        let map = (0..held.dims.positions()).map(|position| held.position(position)).collect();
+        let from = View { map: Some(map), ..view(&held) };
+        let output = open.temp(open.dims);
+        open.push(Hir::Mix { from, weights, output });
+        Ok((open, output))
+    }
+
     /// What a node multiplies, with the batch normalisation that it takes in.
     fn factor(&self, node: &'a Node) -> Result<Factor<'a>> {
         let x = node.input(0).ok_or_else(bug)?;
@@ -132,6 +153,7 @@ impl<'a> Frontend<'a> {
         let out = Dims::of_value(self.graph, node.output);
         let (mut matrix, mut output, pairs) = match &node.op {
             Op::Conv(conv) => self.convolution(conv, node, &held, out)?,
+            Op::ConvTranspose(conv) => self.transposed(conv, node, &held, out)?,
             _ => self.matrix_product(node, &held)?,
         };
         let before = self.free.before(x).map(|id| &self.graph[id]);
@@ -219,7 +241,7 @@ impl<'a> Frontend<'a> {
             numbers.chunk = taps.first().map(|tap| tap.inputs.len() as u32);
             numbers.bias = bias.map(|bias| [bias.tap, bias.block]);
         }
-        let divided = !matches!(node.op, Op::Conv(_)) && taps.len() > 1;
+        let divided = matches!(node.op, Op::Gemm(_) | Op::MatMul) && taps.len() > 1;
         numbers.positions = divided.then_some(taps.len() as u32);
         numbers.batch_norm = norm.map(|norm| norm.name.clone());
         numbers.before = factor.before.map(|norm| norm.name.clone());
@@ -264,7 +286,54 @@ impl<'a> Frontend<'a> {
             Some(bias) => Some(reals(bias)?.into_owned()),
             None => None,
         };
-        let pairs = convolution_pairs(&conv.window, held, out);
+        let window = &conv.window;
+        let source = |axis, out, tap, input| window.source(axis, out, tap, input);
+        let pairs = convolution_pairs(window, held, out, source);
+        Ok((matrix, Output { factors: None, bias, also: Vec::new() }, pairs))
+    }
+
+    /// A tap of a transposed convolution multiplies what leads to an output position instead of what
+    /// that reads. Its weights are those of a convolution with inputs and outputs exchanged.
+    fn transposed(
+        &self,
+        conv: &ConvTranspose,
+        node: &Node,
+        held: &Held,
+        out: Dims,
+    ) -> Result<(Matrix<'a>, Output, Vec<Vec<Pair>>)> {
+        let weights = operand(self.graph, node, 1).ok_or_else(bug)?;
+        let (shape, w) = (weights.tensor.shape(), reals(weights)?);
+        let taps: usize = shape[2..].iter().product();
+        let (inputs, width) = (shape[0] / conv.groups, shape[1]);
+        let mut data = Vec::with_capacity(w.len());
+        for output in 0..width * conv.groups {
+            let first = output / width * inputs;
+            for input in first..first + inputs {
+                let at = (input * width + output % width) * taps;
+                data.extend_from_slice(&w[at..at + taps]);
+            }
+        }
+        let matrix = Matrix {
+            data: data.into(),
+            taps,
+            inputs,
+            outputs: width * conv.groups,
+            groups: conv.groups,
+            strides: [1, taps, taps * inputs],
+            by_rows: false,
+        };
+        let bias = match operand(self.graph, node, 2) {
+            Some(bias) => Some(reals(bias)?.into_owned()),
+            None => None,
+        };
+        let window = &conv.window;
+        let source = |axis: usize, out: usize, tap: usize, input: usize| {
+            let ahead = out + window.pads[axis].0;
+            let ahead = ahead.checked_sub(tap * window.dilations[axis])?;
+            let at = ahead / window.strides[axis];
+            (ahead.is_multiple_of(window.strides[axis]) && at < input).then_some(at)
+        };
+        let pairs = convolution_pairs(window, held, out, source);
         Ok((matrix, Output { factors: None, bias, also: Vec::new() }, pairs))
     }
 
@@ -440,12 +509,17 @@ impl Matrix<'_> {
     }
 }
 
-/// What every tap of a convolution multiplies.
-fn convolution_pairs(window: &Window, held: &Held, out: Dims) -> Vec<Vec<Pair>> {
+/// What every tap of a convolution multiplies, given the input position along an axis of an output
+/// position and a tap.
+fn convolution_pairs(
+    window: &Window,
+    held: &Held,
+    out: Dims,
+    source: impl Fn(usize, usize, usize, usize) -> Option<usize>,
+) -> Vec<Vec<Pair>> {
     let x = held.dims;
     let along = |axis: usize, input: usize, output: usize| -> Vec<Vec<Option<usize>>> {
-        let source =
-            |tap: usize| (0..output).map(|at| window.source(axis, at, tap, input)).collect();
+        let source = |tap: usize| (0..output).map(|at| source(axis, at, tap, input)).collect();
         (0..window.kernel[axis]).map(source).collect()
     };
     let last = window.rank() - 1;

@@ -8,10 +8,10 @@ use super::pointwise::{affine, power, spread};
 use super::reduce::{reduces_channels, refuse_reduction};
 use super::windows::{has_empty_window, interpolates_positions, is_reduced};
 use crate::arch::TcuArch;
-use crate::compile::tables;
+use crate::compile::tables::{self, Function};
 use quincunx_graph::{
-    Activation, Binary, Coordinates, Graph, Node, Op, PadMode, ReduceKind, Resize, Softmax, Unary,
-    Window,
+    Activation, Binary, Conv, ConvTranspose, Coordinates, Graph, Node, Op, PadMode, ReduceKind,
+    Resize, Softmax, Unary, Window,
 };
 use quincunx_num::Overflow;
 
@@ -21,10 +21,16 @@ const MAX_PAIRS: usize = 1 << 27;
 /// Most scalars in the weights of a node.
 const MAX_WEIGHTS: usize = 1 << 27;
 
-/// Why the machine does not take a node; `None` when it does.
-pub(crate) fn refusal(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+/// Why the machine does not take a node, given the largest error of functions as polynomials; `None`
+/// when it does.
+pub(crate) fn refusal(
+    graph: &Graph,
+    arch: &TcuArch,
+    approximate: Option<f64>,
+    node: &Node,
+) -> Option<String> {
     refuse_tensors(graph, arch, node)
-        .or_else(|| refuse_operator(graph, arch, node))
+        .or_else(|| refuse_operator(graph, arch, approximate, node))
         .or_else(|| refuse_registers(graph, arch, node))
         .or_else(|| refuse_numbers(graph, node))
 }
@@ -62,10 +68,17 @@ fn refuse_numbers(graph: &Graph, node: &Node) -> Option<String> {
 }
 
 #[deny(clippy::wildcard_enum_match_arm)]
-fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
+fn refuse_operator(
+    graph: &Graph,
+    arch: &TcuArch,
+    approximate: Option<f64>,
+    node: &Node,
+) -> Option<String> {
     let none = || Some(format!("the machine has no instructions for {}", node.op.name()));
     match &node.op {
-        Op::Conv(_) | Op::Gemm(_) | Op::MatMul => refuse_product(graph, arch, node),
+        Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul => {
+            refuse_product(graph, arch, node)
+        }
         Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Reduce(_) => {
             refuse_window(graph, arch, node)
         }
@@ -84,9 +97,11 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
                 Some(format!("{} is too steep or too long for a table", node.op.name()))
             }
             Unary::Exp | Unary::Erf | Unary::Sigmoid | Unary::Tanh | Unary::Atan => {
-                refuse_function(arch, &node.op)
+                refuse_function(arch, approximate, &node.op)
             }
-            Unary::Gelu | Unary::GeluTanh | Unary::Softplus => refuse_function(arch, &node.op),
+            Unary::Gelu | Unary::GeluTanh | Unary::Softplus => {
+                refuse_function(arch, approximate, &node.op)
+            }
         },
         Op::Activation(activation) => refuse_activation(arch, *activation),
         Op::PRelu => refuse_prelu(graph, node),
@@ -96,9 +111,7 @@ fn refuse_operator(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String>
             .then(|| format!("it rounds to another grid than that of {}", arch.data_type.name())),
         Op::Softmax(softmax) => refuse_softmax(graph, arch, softmax, node),
         Op::LayerNorm(_) | Op::InstanceNorm(_) | Op::Lrn(_) | Op::Recurrent(_) => none(),
-        Op::Compare(_) | Op::Logic(_) | Op::Where | Op::ArgExtreme(_) | Op::ConvTranspose(_) => {
-            none()
-        }
+        Op::Compare(_) | Op::Logic(_) | Op::Where | Op::ArgExtreme(_) => none(),
         Op::Cast { .. } | Op::CastUnbounded { .. } | Op::ToCodes(_) | Op::FromCodes(_) => {
             Some("the machine has one number format".to_owned())
         }
@@ -148,8 +161,8 @@ fn refuse_product(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> 
     let out = Dims::of(&graph[node.output].shape)?;
     let padded = |channels: usize| channels.next_multiple_of(arch.lanes());
     let (taps, rows) = match &node.op {
-        Op::Conv(conv) => {
-            if let Some(reason) = refuse_rank(&conv.window) {
+        Op::Conv(Conv { window, .. }) | Op::ConvTranspose(ConvTranspose { window, .. }) => {
+            if let Some(reason) = refuse_rank(window) {
                 return Some(reason);
             }
             (w[2..].iter().product::<usize>(), padded(x[1]))
@@ -166,9 +179,10 @@ fn refuse_product(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> 
             }
             (1, padded(x[1]))
         }
-        _ if x.len() != 2 || w.len() != 2 => {
-            return Some("its operands are not two matrices".to_owned());
+        _ if x.len() < 2 || w.len() != 2 => {
+            return Some("its weights are not one matrix for rows of numbers".to_owned());
         }
+        _ if x.len() > 2 => (w[1], padded(w[0])),
         _ => (1, padded(x[1])),
     };
     let too_large = taps.saturating_mul(out.positions()) > MAX_PAIRS
@@ -208,10 +222,18 @@ fn refuse_window(graph: &Graph, arch: &TcuArch, node: &Node) -> Option<String> {
     }
 }
 
-/// Functions from tables.
-fn refuse_function(arch: &TcuArch, op: &Op) -> Option<String> {
-    let problem = tables::form(arch).err();
-    problem.map(|problem| format!("{} needs lookup tables: {problem}", op.name()))
+/// Functions from tables or as polynomials.
+fn refuse_function(arch: &TcuArch, approximate: Option<f64>, op: &Op) -> Option<String> {
+    let problem = tables::form(arch).err()?;
+    let reason = format!("{} needs lookup tables: {problem}", op.name());
+    let Some(function) = Function::of(op).filter(|&function| tables::has_polynomial(function))
+    else {
+        return Some(reason);
+    };
+    match approximate {
+        Some(bound) => tables::polynomial(function, arch.data_type, bound).err(),
+        None => Some(format!("{reason}; with --rounding free it can be a polynomial")),
+    }
 }
 
 fn refuse_softmax(graph: &Graph, arch: &TcuArch, softmax: &Softmax, node: &Node) -> Option<String> {
@@ -246,7 +268,7 @@ fn refuse_wild(parameters: &[f32]) -> Option<String> {
 }
 
 fn refuse_parameters(arch: &TcuArch, activation: Activation, parameters: &[f32]) -> Option<String> {
-    refuse_wild(parameters).or_else(|| refuse_function(arch, &Op::Activation(activation)))
+    refuse_wild(parameters).or_else(|| refuse_function(arch, None, &Op::Activation(activation)))
 }
 
 /// The machine computes the larger of the number and its product with the slope.
@@ -418,7 +440,7 @@ pub(super) fn flattens_for_products(graph: &Graph, arch: &TcuArch, node: &Node) 
     let reads = |reader: &Node| {
         matches!(reader.op, Op::Gemm(_) | Op::MatMul)
             && reader.input(0) == Some(node.output)
-            && refusal(graph, arch, reader).is_none()
+            && refusal(graph, arch, None, reader).is_none()
     };
     let mut readers = graph
         .nodes()

@@ -92,6 +92,7 @@ impl Lowering<'_> {
                         (0..all).map(|block| (block, slot(tile, *output).at(block, 0))).collect();
                     self.view(tile, false, from, *output, &blocks)?;
                 }
+                Op::Mix { from, weights, output } => self.mix(tile, from, *weights, *output)?,
                 Op::Binary { op, input, other, output } => {
                     self.binary(tile, *op, *input, other, *output)?;
                 }

@@ -6,6 +6,7 @@
 
 mod epilogue;
 mod lookup;
+mod mix;
 mod pack;
 mod preload;
 mod product;

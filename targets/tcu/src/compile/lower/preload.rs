@@ -42,7 +42,7 @@ fn preload_layer(info: &LayerInfo<'_>, arch: &TcuArch, pool: &mut Pool) {
     }
     for op in &info.layer.ops {
         match op {
-            Op::Binary { other: Operand::Const(id), .. } => {
+            Op::Binary { other: Operand::Const(id), .. } | Op::Mix { weights: id, .. } => {
                 let constant = constant(id);
                 for row in 0..constant.rows {
                     pool.add(&row_scalars(constant, row, lanes));

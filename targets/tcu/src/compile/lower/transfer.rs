@@ -80,7 +80,7 @@ impl Lowering<'_> {
 
     /// Room for some vectors in the stage. They come behind those before them, so that what happens
     /// to these need not be over.
-    fn stage(&mut self, current: &Current<'_>, count: usize) -> u64 {
+    pub(super) fn stage(&mut self, current: &Current<'_>, count: usize) -> u64 {
         let count = count as u64;
         if self.staged + count > current.stage_vectors {
             self.staged = 0;

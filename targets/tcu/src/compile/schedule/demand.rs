@@ -120,6 +120,7 @@ pub(crate) fn output(op: &Op) -> Option<TempId> {
     match op {
         Op::MatMul(product) => Some(product.output),
         Op::Load { output, .. }
+        | Op::Mix { output, .. }
         | Op::Binary { output, .. }
         | Op::Unary { output, .. }
         | Op::Norm { output, .. }
@@ -133,7 +134,7 @@ pub(crate) fn output(op: &Op) -> Option<TempId> {
 /// The temps that an operation reads.
 pub(crate) fn inputs(op: &Op) -> impl Iterator<Item = TempId> {
     let (first, second) = match op {
-        Op::MatMul(_) | Op::Load { .. } => (None, None),
+        Op::MatMul(_) | Op::Load { .. } | Op::Mix { .. } => (None, None),
         Op::Binary { input, other: Operand::Temp(other), .. } => (Some(*input), Some(*other)),
         Op::Binary { input, .. }
         | Op::Unary { input, .. }

@@ -260,6 +260,13 @@ impl<'a> LayerInfo<'a> {
             Op::Load { from, output } => {
                 of(output) * (into(from.planes[0].var) + prices.accumulator)
             }
+            Op::Mix { from, weights, output } => {
+                let constant = &network.consts[weights.0 as usize];
+                let parts = u64::from(constant.channels.div_ceil(self.lanes));
+                let rows = of(output).div_ceil(constant.rows.into()) * u64::from(self.lanes + 1);
+                let numbers = of(output) * (room.constant(prices) + 1);
+                parts * (rows * (into(from.planes[0].var) + 1) + numbers)
+            }
             Op::Save { input, to, positions } => {
                 let all = u64::from(self.layer.temps[input.0 as usize]).max(1);
                 let some = positions.as_ref().map_or(all, |some| some.len() as u64);

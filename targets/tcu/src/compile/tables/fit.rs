@@ -224,7 +224,7 @@ fn target(function: Function, data_type: DataType, x: i32) -> f64 {
 }
 
 /// The numbers of a type at which a function is looked at, in order.
-fn numbers(function: Function, data_type: DataType) -> Vec<i32> {
+pub(super) fn numbers(function: Function, data_type: DataType) -> Vec<i32> {
     let (low, high) = function.domain();
     let whole = (data_type.encode_exact(low), data_type.encode_exact(high));
     let (start, end) = (i64::from(whole.0), i64::from(whole.1));
@@ -250,16 +250,20 @@ fn numbers(function: Function, data_type: DataType) -> Vec<i32> {
     numbers
 }
 
-fn saturated(data_type: DataType, exact: i64) -> i32 {
+pub(super) fn saturated(data_type: DataType, exact: i64) -> i32 {
     let end = i64::from(data_type.max());
     exact.clamp(-end - 1, end) as i32
 }
 
 /// `sat((x - key) * slope)`, rounded once to nearest, ties to even.
 fn rise(data_type: DataType, x: i32, key: i32, slope: i32) -> i32 {
-    let distance = saturated(data_type, i64::from(x) - i64::from(key));
+    product(data_type, saturated(data_type, i64::from(x) - i64::from(key)), slope)
+}
+
+/// `sat(x * y)`, rounded once to nearest, ties to even.
+pub(super) fn product(data_type: DataType, x: i32, y: i32) -> i32 {
     let point = data_type.binary_point().expect("`form` refuses floats");
-    let exact = i64::from(distance) * i64::from(slope);
+    let exact = i64::from(x) * i64::from(y);
     let down = exact >> point;
     let rest = exact - (down << point);
     let half = (1_i64 << point) / 2;

@@ -1,4 +1,4 @@
-//! Lookup tables: functions of one number as keys, values and slopes.
+//! Functions of one number as lookup tables of keys, values and slopes, or as polynomials.
 //!
 //! A lookup takes the entry of the key closest to a number. With one table the result is the value
 //! there; with two it is the value plus the slope times the distance from the key. Keys lie close
@@ -7,10 +7,12 @@
 
 mod fit;
 mod functions;
+mod polynomial;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use functions::Function;
+pub(crate) use polynomial::{Polynomial, has_polynomial, polynomial};
 
 use super::hir::Table;
 use crate::arch::{DataType, TcuArch};

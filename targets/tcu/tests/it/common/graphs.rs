@@ -1,6 +1,6 @@
 //! Random graphs of what a machine takes, their judges, and machines of the peer's programs.
 
-use quincunx_contract::Claim;
+use quincunx_contract::{Claim, Compiler, Refused};
 use quincunx_diag::Diagnostic;
 use quincunx_graph::{Graph, Node, Quantiser};
 use quincunx_tcu::{TARGET, TcuArch};
@@ -21,8 +21,21 @@ pub(crate) fn shallow(arch: TcuArch) -> TcuArch {
 
 /// A graph of what the machine takes, and numbers for its inputs.
 pub(crate) fn random_graph(random: &mut Random, arch: &TcuArch) -> (Graph, Tensors) {
+    random_graph_of(random, arch, &[])
+}
+
+/// The same with these options.
+pub(crate) fn random_graph_of(
+    random: &mut Random,
+    arch: &TcuArch,
+    given: &[(&str, &str)],
+) -> (Graph, Tensors) {
+    let options = options(&TARGET, given);
     // The node that was added is the last one.
-    let accept = |graph: &Graph, _: &Node| super::claim(graph, arch).last() == Some(&Claim::Device);
+    let accept = |graph: &Graph, _: &Node| {
+        let claims = TARGET.claim(graph, arch, &options, &Refused::default()).unwrap();
+        claims.last() == Some(&Claim::Device)
+    };
     let grid = arch.data_type.binary_point().map(|point| {
         Quantiser::symmetric(true, arch.data_type.width(), 0.5_f64.powi(point as i32))
     });
