@@ -50,7 +50,7 @@ use memory::{Misfit, Placement, plane_layout};
 use quincunx_contract::{Interface, LayerTap, Log, NotCompiled, Numerics, Port, Refusal, Section};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::Graph;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 pub(crate) use strategy::Strategy;
 
 /// What the user asks for.
@@ -110,29 +110,7 @@ pub(crate) fn compile(
     wishes: &Wishes,
     log: &mut Log,
 ) -> std::result::Result<Compiled, NotCompiled> {
-    let mut candidates: Vec<Candidate> = Vec::new();
-    let mut problem: Option<NotCompiled> = None;
-    let mut shapes = std::collections::VecDeque::from([Shape::default()]);
-    let mut is_first = true;
-    while let Some(shape) = shapes.pop_front() {
-        let mut own = log.clone();
-        let mut front = front(graph, arch, wishes, shape, &mut own)?;
-        if std::mem::take(&mut is_first) {
-            shapes.extend(std::mem::take(&mut front.lowered.others));
-        }
-        match place(&mut front.lowered.network, arch, wishes) {
-            Ok(placement) => {
-                let planned = placement.plans.iter().map(|plan| plan.cycles).sum();
-                candidates.push(Candidate { front, placement, planned, log: own });
-                let fewest = candidates.iter().map(|candidate| candidate.planned).min();
-                candidates.retain(|candidate| is_near(candidate.planned, fewest));
-            }
-            Err(misfit) => {
-                problem.get_or_insert_with(|| refusal(graph, &front.lowered.network, misfit));
-            }
-        }
-    }
-    candidates.sort_by_key(|candidate| candidate.planned);
+    let (candidates, mut problem) = candidates(graph, arch, wishes, log)?;
     let mut best: Option<(u64, Compiled, Log)> = None;
     for candidate in candidates {
         if best.as_ref().is_some_and(|best| !is_near(candidate.planned, Some(best.0))) {
@@ -158,6 +136,38 @@ pub(crate) fn compile(
         (None, Some(problem)) => Err(problem),
         (None, None) => Err(Diagnostic::bug("no shape of layers was planned").into()),
     }
+}
+
+/// The shapes whose plans are near the best, that one first, and why the first one that does not fit
+/// does not.
+fn candidates(
+    graph: &Graph,
+    arch: &TcuArch,
+    wishes: &Wishes,
+    log: &Log,
+) -> std::result::Result<(Vec<Candidate>, Option<NotCompiled>), NotCompiled> {
+    let (mut candidates, mut problem): (Vec<Candidate>, _) = (Vec::new(), None);
+    let mut shapes = VecDeque::from([Shape::default()]);
+    while let Some(shape) = shapes.pop_front() {
+        let mut log = log.clone();
+        let mut front = front(graph, arch, wishes, shape, &mut log)?;
+        if shape == Shape::default() {
+            shapes.extend(std::mem::take(&mut front.lowered.others));
+        }
+        match place(&mut front.lowered.network, arch, wishes) {
+            Ok(placement) => {
+                let planned = placement.plans.iter().map(|plan| plan.cycles).sum();
+                candidates.push(Candidate { front, placement, planned, log });
+                let fewest = candidates.iter().map(|candidate| candidate.planned).min();
+                candidates.retain(|candidate| is_near(candidate.planned, fewest));
+            }
+            Err(misfit) => {
+                problem.get_or_insert_with(|| refusal(graph, &front.lowered.network, misfit));
+            }
+        }
+    }
+    candidates.sort_by_key(|candidate| candidate.planned);
+    Ok((candidates, problem))
 }
 
 /// True when a program with so many planned cycles may be the fastest. Plans of large networks are

@@ -150,9 +150,10 @@ fn judges_agree_on_random_graphs() {
                     let own = agreed.compiled.program.stats().cycles.unwrap();
                     cycles.push(if steps { (own * 8 / 9).saturating_sub(32) } else { own });
                 }
-                // The only excuse is that a layer does not fit.
+                // The only excuse is that a layer does not fit, in compat neither.
                 Err(problem) => {
-                    let is_excuse = ["Q3085", "Q3086", "Q3087"].contains(&problem.code());
+                    let is_excuse =
+                        ["Q3085", "Q3086", "Q3087"].contains(&problem.code()) && cycles.is_empty();
                     assert!(is_excuse && name != "any", "case {case}: {problem}\n{graph}");
                 }
             }

@@ -25,7 +25,7 @@ fn layers_mean_what_the_graph_means() {
             lowered.numbers.values().filter(|numbers| of(numbers)).count()
         };
         in_parts += chosen(|numbers| numbers.planes.is_some());
-        folded += chosen(|numbers| numbers.batch_norm.is_some());
+        folded += chosen(|numbers| numbers.batch_norm.is_some() || numbers.offset.is_some());
         unflattened += chosen(|numbers| numbers.positions.is_some());
         for (name, got, expected) in both_values(&graph, &arch, &lowered.network, &mut random) {
             let size = expected.iter().fold(0.0_f64, |size, v| size.max(v.abs()));
