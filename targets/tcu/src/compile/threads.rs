@@ -24,11 +24,13 @@ pub(crate) fn overlap(program: &Program) -> Option<Reordered> {
     let arch = &program.arch;
     let latency = 2 * u64::from(arch.array_size) - 1;
     if arch.number_of_threads > 1 {
-        let early = prefetch(program, Pace { dram: 1, latency: 0 });
-        let Reordered { steps, places } = two_threads(arch, &early);
-        let threads = Program { arch: arch.clone(), steps };
-        let better = finish(&threads) < finish(program);
-        return better.then_some(Reordered { steps: threads.steps, places });
+        let threads = two_threads(arch, &prefetch(program, Pace { dram: 1, latency: 0 }));
+        // In few instructions waiting may take longer than is won.
+        let alone = prefetch(program, Pace { dram: transfers_per_vector(arch), latency });
+        let finish_of =
+            |order: &Reordered| finish(&Program { arch: arch.clone(), steps: order.steps.clone() });
+        let best = [threads, alone].into_iter().min_by_key(finish_of);
+        return best.filter(|best| finish_of(best) < finish(program));
     }
     let early = prefetch(program, Pace { dram: transfers_per_vector(arch), latency });
     let better = engines_total(arch, &early.steps) < engines_total(arch, &program.steps);
