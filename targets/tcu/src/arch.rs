@@ -5,7 +5,7 @@ pub(crate) mod json;
 mod layout;
 mod presets;
 
-pub use data_type::DataType;
+pub use data_type::{DataType, FixedPoint};
 pub use layout::{HEADER_BITS, Widths};
 pub use presets::PRESETS;
 
@@ -336,7 +336,7 @@ mod tests {
             "stride1_depth":1}"#;
         let arch = TcuArch::parse(text).unwrap();
         assert_eq!((arch.number_of_threads, arch.thread_queue_depth), (1, 8));
-        assert_eq!((arch.data_type, arch.dram0_depth), (DataType::Fp32bp16, 4096));
+        assert_eq!((arch.data_type, arch.dram0_depth), (DataType::FP32BP16, 4096));
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
     fn bad_files_are_refused() {
         let good = TcuArch::preset("pynqz1").unwrap().to_file();
         for (from, to) in [
-            ("FP16BP8", "FP16BP9"),
+            ("FP16BP8", "FP16BP13"),
             ("\"array_size\": 8", "\"array_size\": 1"),
             ("\"array_size\": 8", "\"array_size\": 257"),
             ("\"array_size\": 8", "\"array_size\": -8"),

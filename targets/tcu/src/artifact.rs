@@ -10,13 +10,13 @@ use crate::files::{Consts, Model, Prog, Vectors, write_data};
 use crate::options::{Settings, wishes};
 use crate::package::Package;
 use crate::ports::{Piece, Ports, Tap};
-use crate::program::Span;
 use crate::program::layers::{Layer, layers};
+use crate::program::{Memory, Span};
 use crate::simulate::{Executor, Fast};
 use crate::text;
 use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
-use crate::views::{Statistics, dot};
+use crate::views::{Statistics, dot, extent};
 use quincunx_contract::{
     Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
@@ -351,6 +351,8 @@ impl quincunx_contract::Program for Artifact {
         let bytes = binary::write(program).map_or(0, |bytes| bytes.len());
         let consts = self.package.consts.iter().map(|part| part.scalars.len()).sum::<usize>();
         let data = consts * program.arch.data_type.bytes();
+        let used =
+            |memory| (extent(program, memory) * program.arch.vector_bytes() as u64).to_string();
         Stats {
             instructions: program.steps.len() as u64,
             bytes: (bytes + data) as u64,
@@ -363,6 +365,9 @@ impl quincunx_contract::Program for Artifact {
                 ("threads", program.arch.number_of_threads.to_string()),
                 ("energy", estimate.aggregate.energy.to_string()),
                 ("constants", format!("{consts} scalars")),
+                ("constant bytes", data.to_string()),
+                ("DRAM0 bytes", used(Memory::Dram0)),
+                ("local bytes", used(Memory::Local)),
             ],
         }
     }

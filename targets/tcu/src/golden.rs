@@ -32,19 +32,27 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
+/// The model in the arithmetic of the format that the choices name.
+macro_rules! prepared {
+    ($graph:ident $numerics:ident $choices:ident
+     $(($format:ident $width:literal $point:literal $kind:ident))*) => {
+        match $choices.data_type {
+            $(DataType::$format => {
+                Model::<Fixed<$width, $point>>::prepare($graph, $numerics, $choices)
+            })*
+            DataType::Float32 => Model::<Float>::prepare($graph, $numerics, $choices),
+            DataType::Fixed(_) => unreachable!("formats are those of the list"),
+        }
+    };
+}
+
 /// The golden model of a graph.
 ///
 /// # Errors
 /// `Q3104` for numerics that do not fit the graph.
 pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
     let choices = Choices::read(numerics, graph)?;
-    match choices.data_type {
-        DataType::Fp8bp4 => Model::<Fixed<8, 4>>::prepare(graph, numerics, choices),
-        DataType::Fp16bp8 => Model::<Fixed<16, 8>>::prepare(graph, numerics, choices),
-        DataType::Fp18bp10 => Model::<Fixed<18, 10>>::prepare(graph, numerics, choices),
-        DataType::Fp32bp16 => Model::<Fixed<32, 16>>::prepare(graph, numerics, choices),
-        DataType::Float32 => Model::<Float>::prepare(graph, numerics, choices),
-    }
+    crate::fixed_formats! { [prepared] graph numerics choices }
 }
 
 /// A graph with what the compiler chose, in one arithmetic.

@@ -47,7 +47,7 @@ pub(super) fn preset(name: &str) -> Option<TcuArch> {
         sizes(name)?;
     Some(TcuArch {
         name: name.to_owned(),
-        data_type: DataType::Fp16bp8,
+        data_type: DataType::FP16BP8,
         array_size,
         dram0_depth,
         dram1_depth,

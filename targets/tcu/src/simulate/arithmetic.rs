@@ -198,28 +198,7 @@ impl Arithmetic for Float {
 #[macro_export]
 macro_rules! with_arithmetic {
     ($data_type:expr, $name:ident => $body:expr) => {
-        match $data_type {
-            $crate::arch::DataType::Fp8bp4 => {
-                type $name = $crate::simulate::Fixed<8, 4>;
-                $body
-            }
-            $crate::arch::DataType::Fp16bp8 => {
-                type $name = $crate::simulate::Fixed<16, 8>;
-                $body
-            }
-            $crate::arch::DataType::Fp18bp10 => {
-                type $name = $crate::simulate::Fixed<18, 10>;
-                $body
-            }
-            $crate::arch::DataType::Fp32bp16 => {
-                type $name = $crate::simulate::Fixed<32, 16>;
-                $body
-            }
-            $crate::arch::DataType::Float32 => {
-                type $name = $crate::simulate::Float;
-                $body
-            }
-        }
+        $crate::fixed_formats! { [$crate::arithmetic_of] ($data_type) $name ($body) }
     };
 }
 pub use with_arithmetic;
@@ -229,4 +208,23 @@ pub fn fused(data_type: DataType, x: i32, y: i32, z: i32, flow: &mut Flow) -> i3
     let mut sum = [z];
     with_arithmetic!(data_type, A => A::accumulate_product(x, &[y], &mut sum, flow));
     sum[0]
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! arithmetic_of {
+    (($data_type:expr) $name:ident ($body:expr)
+     $(($constant:ident $width:literal $point:literal $kind:ident))*) => {
+        match $data_type {
+            $($crate::arch::DataType::$constant => {
+                type $name = $crate::simulate::Fixed<$width, $point>;
+                $body
+            })*
+            $crate::arch::DataType::Float32 => {
+                type $name = $crate::simulate::Float;
+                $body
+            }
+            $crate::arch::DataType::Fixed(_) => unreachable!("formats are those of the list"),
+        }
+    };
 }

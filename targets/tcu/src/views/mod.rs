@@ -6,3 +6,4 @@ mod usage;
 
 pub(crate) use dot::dot;
 pub(crate) use statistics::Statistics;
+pub(crate) use usage::extent;

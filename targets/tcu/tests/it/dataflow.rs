@@ -18,7 +18,7 @@ fn vectors(name: &str, base: u64, size: u64) -> Vectors {
 /// A program between two vectors of input at 0 and two of output at 4, with the four rows of the
 /// weights at the start of DRAM1.
 fn package(insts: &[Inst]) -> Package {
-    let arch = small(DataType::Fp16bp8, 1);
+    let arch = small(DataType::FP16BP8, 1);
     let lanes = arch.lanes();
     let consts = Consts { file_name: "m.tdata".to_owned(), base: 0, size: 4 };
     let model = Model {

@@ -270,7 +270,7 @@ fn of(arch: &TcuArch, insts: &[Inst]) -> Package {
 /// Offsets move the banks, and moves cross pages, with and without holes between them.
 #[test]
 fn far_apart_in_dram() {
-    let mut arch = small(DataType::Fp16bp8, 1);
+    let mut arch = small(DataType::FP16BP8, 1);
     (arch.dram0_depth, arch.stride1_depth) = (1 << 32, 32);
     let (local, local_stride) = (0, 0);
     let offset = |value| Inst::Configure { register: Register::Dram0Offset, value };
@@ -311,7 +311,7 @@ fn far_apart_in_dram() {
 /// What fails, takes notice of a tracepoint or needs too much memory is left to the executor.
 #[test]
 fn some_programs_are_not_prepared() {
-    let arch = small(DataType::Fp16bp8, 1);
+    let arch = small(DataType::FP16BP8, 1);
     let is_prepared = |insts: &[Inst], change: &dyn Fn(&mut Driver)| {
         let package = of(&arch, insts);
         let mut driver = package.driver();
@@ -408,7 +408,7 @@ fn engines_give_the_same_outputs_and_notes() {
 /// Watches and tracepoints are noticed as ever, and a probe that is lost.
 #[test]
 fn nothing_goes_unnoticed() {
-    let arch = small(DataType::Fp8bp4, 1);
+    let arch = small(DataType::FP8BP4, 1);
     let source = "DataMove(<-) Local(0) DRAM0(0)\nDataMove(->) Local(0) Acc(3)\n\
         DataMove(->Acc) Local(0) Acc(3)\nConfigure DRAM0Offset 1\n";
     let file = [File::new("x.tasm", source)];

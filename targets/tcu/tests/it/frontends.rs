@@ -178,7 +178,7 @@ fn tensorflow_graphs_compute_what_tensorflow_does() {
         files.filter(|path| path.extension().is_some_and(|e| e == "pb")).collect();
     files.sort();
     assert!(files.len() >= 26);
-    let arch = machine(DataType::Fp32bp16);
+    let arch = machine(DataType::FP32BP16);
     let (mut ran, mut seen, mut compared) = (Ran::default(), BTreeSet::new(), 0);
     let (mut far, mut whole) = (BTreeMap::new(), BTreeSet::new());
     for path in &files {
@@ -283,7 +283,7 @@ fn convolved(
 fn result(file: Vec<u8>, x: &Image, ran: &mut Ran) -> Vec<f64> {
     let graph = read_onnx(file.into(), &Reading::default()).unwrap();
     let graph = fold_constants(&graph).unwrap();
-    let arch = machine(DataType::Fp16bp8);
+    let arch = machine(DataType::FP16BP8);
     for (claim, (_, node)) in crate::common::claim(&graph, &arch).iter().zip(graph.nodes()) {
         assert_eq!(*claim, Claim::Device, "{}", node.op.name());
     }

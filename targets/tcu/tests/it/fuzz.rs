@@ -64,7 +64,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let arch = small(DataType::Fp16bp8, 1);
+        let arch = small(DataType::FP16BP8, 1);
         for name in ["x.tprog", "x.tmodel", "x.tdata", "x.tarch", "x.tasm", "x.tsamples", "x"] {
             exercise(&[File::new(name, bytes.clone())], &arch);
         }
@@ -89,7 +89,7 @@ proptest! {
         let (text, others) = &MODELS[random.below(3_usize)];
         let model = File::new("x.tmodel", damaged(text.as_bytes(), MARKS, &mut random));
         let files: Vec<File> = std::iter::once(model).chain(others.iter().cloned()).collect();
-        exercise(&files, &small(DataType::Fp16bp8, 1));
+        exercise(&files, &small(DataType::FP16BP8, 1));
     }
 
     #[test]
@@ -106,7 +106,7 @@ proptest! {
     #[test]
     fn damaged_machines(seed in any::<u64>()) {
         let mut random = Random::new(seed);
-        let arch = small(DataType::Fp16bp8, 1);
+        let arch = small(DataType::FP16BP8, 1);
         let bytes = damaged(arch.to_file().as_bytes(), MARKS, &mut random);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let source = ArchSource::Text { name: "x.tarch".to_owned(), text };

@@ -78,16 +78,16 @@ fn floats_and_stray_bits() {
     float.write(one, &mut bytes);
     assert_eq!(bytes, [0x3f, 0x80, 0, 0]);
     assert_eq!(float.decode(float.read(&bytes)), 1.0);
-    assert_eq!(DataType::Fp18bp10.read(&[0, 0, 2, 0xff]), -(1 << 17));
-    assert_eq!(DataType::Fp18bp10.read(&[0xff, 0xff, 0xfd, 0xff]), (1 << 17) - 1);
+    assert_eq!(DataType::FP18BP10.read(&[0, 0, 2, 0xff]), -(1 << 17));
+    assert_eq!(DataType::FP18BP10.read(&[0xff, 0xff, 0xfd, 0xff]), (1 << 17) - 1);
     let mut low = Vec::new();
-    DataType::Fp18bp10.write(-1, &mut low);
+    DataType::FP18BP10.write(-1, &mut low);
     assert_eq!(low, [0xff, 0xff, 3, 0]);
-    assert_eq!(DataType::Fp32bp16.encode_exact(-1e9), i32::MIN);
-    assert_eq!(DataType::Fp16bp8.encode(f64::NAN), 0);
+    assert_eq!(DataType::FP32BP16.encode_exact(-1e9), i32::MIN);
+    assert_eq!(DataType::FP16BP8.encode(f64::NAN), 0);
     let below_half = 0.499_999_999_999_999_94_f64;
-    assert_eq!(DataType::Fp16bp8.encode_exact(below_half / 256.0), 0);
-    assert_eq!(DataType::Fp16bp8.encode_exact(f64::NEG_INFINITY), -(1 << 15));
+    assert_eq!(DataType::FP16BP8.encode_exact(below_half / 256.0), 0);
+    assert_eq!(DataType::FP16BP8.encode_exact(f64::NEG_INFINITY), -(1 << 15));
 }
 
 #[test]

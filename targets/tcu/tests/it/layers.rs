@@ -223,7 +223,7 @@ fn folded_products_are_no_values() {
     let part = golden("free", json!({ "offset": "norm" })).unwrap();
     assert_eq!(names(&part), "norm_out x y");
 
-    let encode = |real: f64| DataType::Fp16bp8.encode(real);
+    let encode = |real: f64| DataType::FP16BP8.encode(real);
     let fused = |x: i32, w: i32, sum: i32| {
         let exact = f64::from(x) * f64::from(w) / 256.0 + f64::from(sum);
         exact.round_ties_even() as i32
@@ -348,7 +348,7 @@ fn interpolation_leaves_channels() {
         exclude_outside: false,
         roi: Vec::new(),
     };
-    let arch = TcuArch { data_type: DataType::Fp8bp4, ..TcuArch::preset("pynqz1").unwrap() };
+    let arch = TcuArch { data_type: DataType::FP8BP4, ..TcuArch::preset("pynqz1").unwrap() };
     for shape in [&[1, 1, 6][..], &[1, 1, 3, 2]] {
         let graph = one_node(Op::Resize(resize.clone()), shape, &[]);
         let inputs = Tensors::from([("x".to_owned(), sixteenths(shape, &numbers(6, 10)))]);

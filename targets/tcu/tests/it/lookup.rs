@@ -195,7 +195,7 @@ fn machines_without_fitting_tables_leave_functions_to_the_host() {
     let wild = Op::Activation(Activation::Elu { alpha: f32::NAN });
     assert!(reason(&graph_of(wild, &[1, 4]), &machine(2, 64)).contains("not finite"));
     // With more bits a thousand numbers are no trouble.
-    let words = TcuArch { data_type: DataType::Fp32bp16, ..machine(2, 256) };
+    let words = TcuArch { data_type: DataType::FP32BP16, ..machine(2, 256) };
     assert_eq!(crate::common::claim(&many, &words), [Claim::Device]);
     let (compiled, _) = compile(&many, &words);
     let x: Vec<f32> = (0..1000).map(|x| (x * 7919 % 1000) as f32 / 50.0).collect();

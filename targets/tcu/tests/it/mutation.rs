@@ -175,7 +175,7 @@ fn is_noticed(program: &Program, seed: u64, fault: Fault, chosen: &dyn Fn(&Inst)
 
 #[test]
 fn every_planted_fault_is_noticed() {
-    let arch = small(DataType::Fp16bp8, 1);
+    let arch = small(DataType::FP16BP8, 1);
     let programs: Vec<Program> =
         (0..200).map(|seed| program(&mut Random::new(seed), &arch, 80)).collect();
     let noticed = |fault, chosen: &dyn Fn(&Inst) -> bool| {

@@ -48,7 +48,7 @@ fn races_are_found_as_defined() {
             local_depth: 200,
             accumulator_depth: 150,
             dram0_depth: 300,
-            ..small(DataType::Fp16bp8, 2)
+            ..small(DataType::FP16BP8, 2)
         };
         let rows = rows(&arch);
         let length = 2 + random.below(30);

@@ -25,9 +25,9 @@ fn machines() -> Vec<(&'static str, TcuArch)> {
         ("three registers", TcuArch { simd_registers_depth: 3, ..of_peer("small4") }),
         ("no registers", TcuArch { simd_registers_depth: 0, ..pynq() }),
         ("floats", of(DataType::Float32, of_peer("small4"))),
-        ("bytes", of(DataType::Fp8bp4, of_peer("tight8"))),
-        ("words", of(DataType::Fp32bp16, of_peer("tight8"))),
-        ("18 bits", of(DataType::Fp18bp10, of_peer("small4"))),
+        ("bytes", of(DataType::FP8BP4, of_peer("tight8"))),
+        ("words", of(DataType::FP32BP16, of_peer("tight8"))),
+        ("18 bits", of(DataType::FP18BP10, of_peer("small4"))),
         ("tables", with_tables(2, 32, pynq())),
         ("one table", with_tables(1, 16, of_peer("small4"))),
     ]

@@ -34,7 +34,7 @@ fn open(name: &str, given: &[(&str, &str)]) -> Box<dyn quincunx_contract::Progra
 #[test]
 fn random_programs_are_written_and_read() {
     for seed in 0..40 {
-        for (data_type, threads) in [(DataType::Fp16bp8, 1), (DataType::Float32, 2)] {
+        for (data_type, threads) in [(DataType::FP16BP8, 1), (DataType::Float32, 2)] {
             let mut arch = small(data_type, threads);
             arch.instruction_bytes = (seed % 2 == 0).then_some(9);
             let program = program(&mut Random::new(seed), &arch, 50);
@@ -170,7 +170,7 @@ fn models_are_written_as_they_were_read() {
 
 #[test]
 fn tracepoints_watches_and_saturation_are_reported() {
-    let arch = small(DataType::Fp8bp4, 1);
+    let arch = small(DataType::FP8BP4, 1);
     let source = "DataMove(<-) Local(0) DRAM0(0)\nDataMove(->) Local(0) Acc(3)\n\
         DataMove(->Acc) Local(0) Acc(3)\nDataMove(<-) Local(1) Acc(3)\nDataMove(->) Local(1) DRAM0(1)\n";
     let given = [("tracepoint", "2"), ("watch", "Acc(2+2)")];
@@ -200,7 +200,7 @@ fn tracepoints_watches_and_saturation_are_reported() {
 
 #[test]
 fn dram_offsets_move_what_a_program_sees() {
-    let arch = small(DataType::Fp16bp8, 1);
+    let arch = small(DataType::FP16BP8, 1);
     let source = "Configure DRAM0Offset 1\nDataMove(<-) Local(0) DRAM0(0)\nConfigure DRAM0Offset 0\n\
         DataMove(->) Local(0) DRAM0(1)\nDataMove(<-) Local(1) DRAM0(0)\nDataMove(->) Local(1) DRAM0(2)\n";
     let program = open_with(&[File::new("x.tasm", source)], &arch, &[]).unwrap();
@@ -219,7 +219,7 @@ fn dram_offsets_move_what_a_program_sees() {
 
 #[test]
 fn lookups_give_the_difference_and_the_entries() {
-    let arch = small(DataType::Fp16bp8, 1);
+    let arch = small(DataType::FP16BP8, 1);
     let source = "DataMove(<-) Local(0) DRAM0(0) 12(+1)\nLoadLUT Local(0) 0\nLoadLUT Local(4) 1\n\
         LoadLUT Local(8) 2\nDataMove(->) Local(12) Acc(0)\nSIMD(RW) Acc(1) Acc(0) R2=Lookup(I)\n\
         SIMD(W) Acc(2) Acc(0) O=Move(R3)\nSIMD(W) Acc(3) Acc(0) O=Move(R4)\n\

@@ -15,7 +15,7 @@ use quincunx_testkit::{Random, options};
 fn threads_share_one_decoder() {
     for seed in 0..50 {
         let mut random = Random::new(seed);
-        let mut two = program(&mut random, &small(DataType::Fp16bp8, 2), 30);
+        let mut two = program(&mut random, &small(DataType::FP16BP8, 2), 30);
         let timing = engines(&two);
         let issues: Vec<u64> = timing.runs.iter().map(|run| run.issue).collect();
         assert!(issues.is_sorted_by(|a, b| a < b), "seed {seed}");
@@ -24,7 +24,7 @@ fn threads_share_one_decoder() {
     }
     let noop = |tid| Step { tid, inst: Inst::NoOp { thread: 0 } };
     let program =
-        Program { arch: small(DataType::Fp16bp8, 2), steps: vec![noop(0), noop(1), noop(0)] };
+        Program { arch: small(DataType::FP16BP8, 2), steps: vec![noop(0), noop(1), noop(0)] };
     assert_eq!(engines(&program).total, 3);
 }
 

@@ -15,7 +15,7 @@ use quincunx_tcu::verify::{Rules, races, verify};
 use quincunx_testkit::{Random, Verdict, campaign};
 
 fn machine() -> TcuArch {
-    small(DataType::Fp16bp8, 1)
+    small(DataType::FP16BP8, 1)
 }
 
 fn step(inst: Inst) -> Step {
@@ -179,7 +179,7 @@ fn q3053_the_probe_has_its_vectors() {
 /// A program of two threads on a small machine.
 fn threads(steps: &[(u8, Inst)]) -> Program {
     let steps = steps.iter().map(|&(tid, inst)| Step { tid, inst }).collect();
-    Program { arch: small(DataType::Fp16bp8, 2), steps }
+    Program { arch: small(DataType::FP16BP8, 2), steps }
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn disturbed(program: &Program, random: &mut Random) -> Program {
 #[test]
 fn the_race_rule_misses_nothing() {
     let mut wrong = 0;
-    let arch = TcuArch { array_size: 2, ..small(DataType::Fp16bp8, 2) };
+    let arch = TcuArch { array_size: 2, ..small(DataType::FP16BP8, 2) };
     let [rejected, harmless] = campaign(|random| {
         let program = race_free(random, &arch, 16);
         let broken = disturbed(&program, random);

@@ -203,7 +203,7 @@ mod tests {
                     let share = data_type.decode(data_type.encode(1.0 / count as f64));
                     (factor, largest) = (share * count as f64, count as f64);
                 }
-                if data_type == DataType::Fp16bp8 && count > 8 {
+                if data_type == DataType::FP16BP8 && count > 8 {
                     assert!((factor - 1.0).abs() < 0.01, "{count}: {factor}, {steps:?}");
                     assert!(largest * 8.0 <= most, "{count}: {largest}, {steps:?}");
                 }

@@ -317,7 +317,7 @@ mod tests {
             (Function::Gelu, 0.012),
             (Function::GeluTanh, 0.02),
         ];
-        let data_type = DataType::Fp16bp8;
+        let data_type = DataType::FP16BP8;
         for (function, bound) in functions {
             let (found, stated) = polynomial(function, data_type, bound).unwrap();
             let high = data_type.decode(data_type.max());
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn coefficients_are_as_few_as_the_bound_allows() {
-        let data_type = DataType::Fp16bp8;
+        let data_type = DataType::FP16BP8;
         let counts = [0.03, 0.02, 0.009].map(|bound| {
             polynomial(Function::Sigmoid, data_type, bound).unwrap().0.coefficients.len()
         });
@@ -341,7 +341,7 @@ mod tests {
         let problem = polynomial(Function::Sigmoid, data_type, 0.001).unwrap_err();
         assert!(problem.contains("is off by 0.0083, more than 0.001"), "{problem}");
         assert!(polynomial(Function::Tanh, DataType::Float32, 0.5).is_err());
-        assert!(polynomial(Function::Sigmoid, DataType::Fp32bp16, 0.02).is_ok());
+        assert!(polynomial(Function::Sigmoid, DataType::FP32BP16, 0.02).is_ok());
     }
 
     #[test]

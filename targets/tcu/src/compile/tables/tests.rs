@@ -75,7 +75,7 @@ fn worst(function: Function, form: Form, numbers: impl Iterator<Item = i32>) -> 
 fn stated_errors_hold_for_every_number_of_fp16bp8() {
     for function in FUNCTIONS {
         for (depth, slopes) in [(3, true), (16, false), (64, true), (256, true), (1024, false)] {
-            let form = Form { data_type: DataType::Fp16bp8, depth, slopes };
+            let form = Form { data_type: DataType::FP16BP8, depth, slopes };
             let stated = table(function, form).max_error;
             let found = worst(function, form, -32768..=32767);
             assert!((found - stated).abs() < 1e-9, "{function:?} {form:?}: {found}, {stated}");
@@ -85,7 +85,7 @@ fn stated_errors_hold_for_every_number_of_fp16bp8() {
 
 #[test]
 fn stated_errors_hold_for_samples_of_wide_types() {
-    for data_type in [DataType::Fp8bp4, DataType::Fp18bp10, DataType::Fp32bp16] {
+    for data_type in [DataType::FP8BP4, DataType::FP18BP10, DataType::FP32BP16] {
         let (high, step) = (data_type.max(), (data_type.max() / 3001).max(1));
         for function in FUNCTIONS {
             let form = Form { data_type, depth: 64, slopes: true };
@@ -95,7 +95,7 @@ fn stated_errors_hold_for_samples_of_wide_types() {
             let found = worst(function, form, wide.chain(near));
             // Between the numbers that are looked at, lookups round as well.
             let more =
-                if data_type == DataType::Fp32bp16 { 2.0 * data_type.decode(1) } else { 0.0 };
+                if data_type == DataType::FP32BP16 { 2.0 * data_type.decode(1) } else { 0.0 };
             assert!(found <= stated + more + 1e-9, "{function:?} {form:?}: {found}, {stated}");
         }
     }
@@ -114,7 +114,7 @@ fn tables_are_near_their_functions() {
         (Function::Gelu, [0.0080, 0.0045]),
     ] {
         for (depth, bound) in [(32, bounds[0]), (128, bounds[1])] {
-            let form = Form { data_type: DataType::Fp16bp8, depth, slopes: true };
+            let form = Form { data_type: DataType::FP16BP8, depth, slopes: true };
             let error = table(function, form).max_error;
             assert!(error <= bound, "{function:?}, {depth} entries: {error}");
         }

@@ -126,10 +126,15 @@ macro_rules! wide {
     };
 }
 
-fixed!(8, 4, i16, i32, narrow);
-fixed!(16, 8, i16, i32, narrow);
-fixed!(18, 10, i32, i64, wide);
-fixed!(32, 16, i32, i64, wide);
+macro_rules! formats {
+    ($(($name:ident $width:literal $point:literal $kind:ident))*) => {
+        $(formats! { $kind $width, $point })*
+    };
+    (narrow $width:literal, $point:literal) => { fixed!($width, $point, i16, i32, narrow); };
+    (wide $width:literal, $point:literal) => { fixed!($width, $point, i32, i64, wide); };
+}
+
+crate::fixed_formats! { [formats] }
 
 impl Format for Float {
     type Cell = i32;

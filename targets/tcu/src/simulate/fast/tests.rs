@@ -135,7 +135,9 @@ where
 
 #[test]
 fn kernels_equal_the_twin() {
+    kernels_agree::<16, 4>();
     kernels_agree::<16, 8>();
+    kernels_agree::<16, 12>();
     kernels_agree::<8, 4>();
 }
 
@@ -187,8 +189,10 @@ fn rounding_alone_leaves_the_range() {
 }
 
 /// Every 16-bit factor by which products just fit or just do not.
-#[test]
-fn limits_are_exact() {
+fn limits<const P: u32>()
+where
+    Fixed<16, P>: Format<Cell = i16>,
+{
     for level in levels() {
         for weight in [0, 1, -1, 2, 127, 128, -128, 255, 256, -256, 257, 4096, 32767, -32768] {
             let mut case = Case { lanes: 8, x: vec![0; 64], weights: vec![0; 72] };
@@ -197,8 +201,8 @@ fn limits_are_exact() {
                 for near in -2..=2 {
                     for sign in [1, -1] {
                         case.x.fill(((sign << exponent) + near).clamp(-32768, 32767) as i16);
-                        let twin = case.run::<16, 8>(Level::Scalar);
-                        assert_eq!(case.run::<16, 8>(level), twin, "{level:?} {weight} {exponent}");
+                        let twin = case.run::<16, P>(Level::Scalar);
+                        assert_eq!(case.run::<16, P>(level), twin, "{level:?} {weight} {exponent}");
                     }
                 }
             }
@@ -206,28 +210,49 @@ fn limits_are_exact() {
     }
 }
 
-/// The twin computes what the executor's arithmetic does.
 #[test]
-fn the_twin_equals_the_executor() {
+fn limits_are_exact() {
+    macro_rules! all {
+        ($(($format:ident $width:tt $point:tt $kind:ident))*) => {
+            $(all! { $width $point })*
+        };
+        (16 $point:tt) => { limits::<$point>(); };
+        ($width:tt $point:tt) => {};
+    }
+    crate::fixed_formats! { [all] }
+}
+
+/// The twin computes what the executor's arithmetic does.
+fn twin_agrees<const P: u32>(data_type: DataType)
+where
+    Fixed<16, P>: Format<Cell = i16>,
+{
     let mut random = Random::new(5);
     for bits in regimes(16).iter().cycle().take(300) {
         let lanes = random.range(1, 20);
         let case = Case::new(&mut random, lanes, 2, bits);
         let mut y = vec![0; case.x.len()];
         let (mut flow, mut expected) = (Flow::default(), Flow::default());
-        let packed = &case.packed::<16, 8>(Level::Scalar);
+        let packed = &case.packed::<16, P>(Level::Scalar);
         let mut tile = Tile { vectors: 2, x: &case.x, y: &mut y, packed };
-        one_by_one::<16, 8>(&mut tile, &case.weights, &mut flow);
+        one_by_one::<16, P>(&mut tile, &case.weights, &mut flow);
         for (x, y) in case.x.chunks(lanes).zip(y.chunks(lanes)) {
             for (column, &y) in y.iter().enumerate() {
                 let mut sum = case.weights[column].into();
                 for (lane, &x) in x.iter().enumerate() {
                     let weight = case.weights[(lane + 1) * lanes + column].into();
-                    sum = fused(DataType::Fp16bp8, x.into(), weight, sum, &mut expected);
+                    sum = fused(data_type, x.into(), weight, sum, &mut expected);
                 }
                 assert_eq!(sum, i32::from(y));
             }
         }
         assert_eq!(flow, expected);
     }
+}
+
+#[test]
+fn the_twin_equals_the_executor() {
+    twin_agrees::<4>(DataType::FP16BP4);
+    twin_agrees::<8>(DataType::FP16BP8);
+    twin_agrees::<12>(DataType::FP16BP12);
 }

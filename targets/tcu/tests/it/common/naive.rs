@@ -50,9 +50,9 @@ impl Naive {
             return Err(format!("DRAM{bank}({address})"));
         }
         let bytes = self.configuration[4 * bank] * 65536;
-        let scalar = match self.arch.data_type {
-            DataType::Fp8bp4 => 1,
-            DataType::Fp16bp8 => 2,
+        let scalar = match self.arch.data_type.width() {
+            8 => 1,
+            16 => 2,
             _ => 4,
         };
         Ok(bytes / scalar + address * self.arch.lanes() as u64)

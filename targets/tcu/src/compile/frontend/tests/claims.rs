@@ -213,7 +213,7 @@ fn products_read_flattened_tensors() {
     let mut graph = case.graph;
     graph.add_output(y);
     let mut arch = arch();
-    arch.data_type = crate::arch::DataType::Fp32bp16;
+    arch.data_type = crate::arch::DataType::FP32BP16;
     assert!(claim(&graph, &arch, None).iter().all(|claim| *claim == Claim::Device));
     let lowered = network_of(&graph, &arch, &Choices::of(Freedom::Compat));
     assert_eq!(lowered.network.layers.len(), 2);

@@ -154,7 +154,7 @@ fn benchmark_networks_mean_the_same() {
             continue;
         };
         let mut arch = TcuArch::preset(preset).unwrap();
-        arch.data_type = crate::arch::DataType::Fp32bp16;
+        arch.data_type = crate::arch::DataType::FP32BP16;
         let lowered = network_of(&graph, &arch, &Choices::of(freedom));
         for (value, got, expected) in
             both_values(&graph, &arch, &lowered.network, &mut Random::new(5))

@@ -14,7 +14,7 @@ fn layers_mean_what_the_graph_means() {
         let mut arch = TcuArch::preset("pynqz1").unwrap();
         let mut random = Random::new(case);
         arch.array_size = random.range(2, 9);
-        arch.data_type = if case % 5 == 0 { DataType::Float32 } else { DataType::Fp32bp16 };
+        arch.data_type = if case % 5 == 0 { DataType::Float32 } else { DataType::FP32BP16 };
         let accept = |graph: &_, node: &_| refusal(graph, &arch, None, node).is_none();
         let recipe = Recipe { layers: [8, 24], accept: &accept, ..Recipe::REAL };
         let (graph, _) = recipe.graph(&mut random);
