@@ -2,7 +2,8 @@
 //! the target that differ.
 //!
 //! The model is prepared once for all machines that want the same numbers, and compiled for every
-//! combination of values. Images with classes give the accuracy of each. Machines that nothing beats
+//! combination of values. Images give the error of each against the model as given, and with classes
+//! the accuracy. Machines that nothing beats
 //! are marked: no other one has as few cycles, as large a share of the multiplications, as good an
 //! accuracy and varied parameters as small, with one of these better.
 
@@ -11,6 +12,7 @@ mod machine;
 mod picture;
 mod report;
 
+use crate::compare::Distance;
 use crate::compile::build;
 use crate::executable::top1;
 use crate::model::{Prepared, prepare};
@@ -21,6 +23,8 @@ pub use picture::picture;
 use quincunx_contract::plan::{Place, Plan};
 use quincunx_contract::{Engine, Log, Numbers, Stats, compiler_of};
 use quincunx_diag::{Class, Diagnostic, Result};
+use quincunx_graph::execute::{self, Keep};
+use quincunx_tensor::Tensors;
 pub use report::report;
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -69,7 +73,7 @@ pub struct Sweep<'a> {
     /// What varies within a row, which has the mean accuracy, the least and the largest one. The other
     /// figures are those of the first values.
     pub over: &'a [Variation],
-    /// Images with their classes, for the accuracy.
+    /// Images, for the error, and with their classes for the accuracy.
     pub data: Option<&'a Dataset>,
     /// A node that a machine does not take is a misfit.
     pub strict: bool,
@@ -79,6 +83,13 @@ pub struct Sweep<'a> {
     pub calibration: Calibration<'a>,
     /// Threads over machines. Results do not depend on it.
     pub threads: NonZeroUsize,
+}
+
+impl Sweep<'_> {
+    /// Accuracies are known.
+    fn has_classes(&self) -> bool {
+        self.data.is_some_and(|data| data.labels.is_some())
+    }
 }
 
 /// A machine and what became of the model on it.
@@ -110,8 +121,10 @@ pub struct Figures {
     /// Why a layer that multiplies is on the host, if one is.
     pub left: Option<String>,
     /// Shares of images whose class is right, one for each choice of what varies within the row;
-    /// empty without images.
+    /// empty without images that have classes.
     pub accuracies: Vec<f64>,
+    /// How far the outputs are from those of the model as given; `None` without images.
+    pub distance: Option<Distance>,
     /// Some of it runs on the machine.
     uses_device: bool,
     /// What the target tells of every program.
@@ -122,11 +135,11 @@ pub struct Figures {
 ///
 /// # Errors
 /// `Q0653` for values that cannot be combined; `Q0652` for an unknown parameter; what the target says
-/// about a value that it refuses in every combination; `Q0655` for images without classes; a model that
-/// cannot be prepared; bugs. What does not fit is a row.
+/// about a value that it refuses in every combination; `Q0655` for what varies within a row without
+/// classes; a model that cannot be prepared or, with images, executed; bugs. What does not fit is a row.
 pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
     let compiler = compiler_of(sweep.setup.target)?;
-    if sweep.data.is_some_and(|data| data.labels.is_none()) {
+    if !sweep.over.is_empty() && !sweep.has_classes() {
         return Err(Diagnostic::usage("Q0655", "the data has no classes of its images")
             .help("accuracy needs an array `labels` in an .npz file")
             .into());
@@ -142,6 +155,7 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
             prepared.push((numbers, graph));
         }
     }
+    let expected = sweep.data.map(|data| reference(sweep, data)).transpose()?;
     progress.start("compile", machines.len());
     let results = parallel::map(
         machines.len(),
@@ -149,7 +163,7 @@ pub fn sweep(sweep: &Sweep<'_>, progress: &dyn Progress) -> Outcome<Vec<Row>> {
         || Ok(()),
         |(), index| {
             let result = match &machines[index].1 {
-                Ok(setup) => compiled(sweep, setup, &prepared),
+                Ok(setup) => compiled(sweep, setup, &prepared, expected.as_deref()),
                 Err(problem) => Ok((Err(Misfit::Machine(problem.clone())), Vec::new())),
             };
             progress.step();
@@ -178,6 +192,7 @@ fn compiled(
     sweep: &Sweep<'_>,
     setup: &Setup<'_>,
     prepared: &[(Numbers, Prepared)],
+    expected: Option<&[Tensors]>,
 ) -> Outcome<Compiled> {
     let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
     let found = prepared.iter().find(|(known, _)| *known == numbers);
@@ -188,8 +203,11 @@ fn compiled(
     let result = match result {
         Ok(executable) => {
             let figures = Figures::of(&plan, &executable);
-            match sweep.data.map(|data| accuracy(&executable, data)).transpose() {
-                Ok(share) => Ok(Figures { accuracies: share.into_iter().collect(), ..figures }),
+            match sweep.data.zip(expected).map(|pair| judged(&executable, pair)).transpose() {
+                Ok(found) => {
+                    let (accuracy, distance) = found.unwrap_or_default();
+                    Ok(Figures { accuracies: accuracy.into_iter().collect(), distance, ..figures })
+                }
                 Err(problem) if problem.class() == Class::Unsupported => {
                     Err(Misfit::Model(problem))
                 }
@@ -204,16 +222,37 @@ fn compiled(
     Ok((result, log.diagnostics))
 }
 
-/// The share of images whose class is right on the machine.
-fn accuracy(executable: &Executable, data: &Dataset) -> Result<f64> {
+/// Outputs of the model as given, image by image.
+fn reference(sweep: &Sweep<'_>, data: &Dataset) -> Result<Vec<Tensors>> {
+    let settings = execute::Settings { keep: Keep::Outputs, ..execute::Settings::default() };
+    let session = execute::Session::new(&sweep.model.graph, settings)?;
+    parallel::map(
+        data.images.len(),
+        sweep.threads,
+        || Ok(()),
+        |(), index| session.run(&data.images[index]).map_err(|error| data.at_image(index, error)),
+    )
+}
+
+/// The share of images whose class is right on the machine, where they have classes, and how far the
+/// outputs are from those of the model as given.
+fn judged(
+    executable: &Executable,
+    (data, expected): (&Dataset, &[Tensors]),
+) -> Result<(Option<f64>, Option<Distance>)> {
     let mut session = executable.load_with(Engine::Fast)?;
     let mut classes = Vec::with_capacity(data.images.len());
+    let mut distance: Option<Distance> = None;
     for (index, image) in data.images.iter().enumerate() {
         let trace = session.run(image).map_err(|problem| data.at_image(index, problem))?;
         let output = executable.outputs.first();
         classes.push(output.and_then(|output| trace.outputs.get(output)).and_then(top1));
+        for (name, found) in trace.outputs.iter().filter(|(_, found)| found.dtype().is_float()) {
+            let own = expected[index].get(name).and_then(|known| Distance::of(found, known));
+            distance = own.map(|own| distance.map_or(own, |all| all.join(own))).or(distance);
+        }
     }
-    data.accuracy(classes.into_iter()).ok_or_else(|| Diagnostic::bug("the data has no classes"))
+    Ok((data.accuracy(classes.into_iter()), distance))
 }
 
 impl Figures {
@@ -228,7 +267,7 @@ impl Figures {
         }
         let (stats, share) = (executable.stats(), plan.device_share());
         let (left, uses_device) = (left(plan), plan.uses_device());
-        Figures { stats, share, left, accuracies: Vec::new(), uses_device, figures }
+        Figures { stats, share, left, accuracies: Vec::new(), distance: None, uses_device, figures }
     }
 
     /// The mean accuracy; `None` without images.
@@ -287,6 +326,8 @@ impl Row {
             let result = match (first, other) {
                 (Ok(mut first), Ok(other)) => {
                     first.accuracies.extend(other.accuracies);
+                    let distances = [first.distance, other.distance].into_iter().flatten();
+                    first.distance = distances.reduce(Distance::join);
                     Ok(first)
                 }
                 (Err(misfit), _) | (_, Err(misfit)) => Err(misfit),

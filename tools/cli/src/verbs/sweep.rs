@@ -20,9 +20,9 @@ use std::path::PathBuf;
 /// time where the clock is known, otherwise cycles; that a smaller number is a cheaper machine is an
 /// assumption. What is the same for all of them follows in a second table.
 ///
-/// With --data, which needs an array `labels`, the simulated machines also classify images: accuracy is
-/// the share that is right. --over then gives what varies within a row: the row has the mean, the least
-/// and the largest accuracy.
+/// With --data the machines are simulated: max_difference and rms_difference say how far outputs are from those of
+/// the model as given. With an array `labels`, accuracy is the share of images whose class is right.
+/// --over then gives what varies within a row: the row has the mean, the least and the largest accuracy.
 ///
 /// Exits with 4 when the model fits none of the machines.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Sweep {
     /// The same for what varies within a row, as seed=0,1,2: the accuracy is that of all of them
     #[arg(long, value_name = "NAME=VALUE,...", requires = "data")]
     over: Vec<Variation>,
-    /// Inputs with an array `labels`, to simulate the machines with: .npz (arrays by input name)
+    /// Inputs to simulate the machines with, perhaps with an array `labels`: .npz (arrays by input name)
     #[arg(short, long, value_name = "FILE")]
     data: Option<String>,
     #[command(flatten)]
@@ -140,9 +140,7 @@ impl Sweep {
         match given.iter().chain(&varied).find(|(name, _)| of_runs(name)) {
             Some((name, _)) if self.data.is_none() => {
                 let message = format!("option {name} has no effect on a sweep without --data");
-                Err(Diagnostic::usage("Q0718", message)
-                    .help("give images with their classes")
-                    .into())
+                Err(Diagnostic::usage("Q0718", message).help("give images").into())
             }
             _ => Ok(()),
         }

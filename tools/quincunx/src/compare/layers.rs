@@ -21,7 +21,7 @@ pub struct Distance {
 
 impl Distance {
     /// The distance of arrays with equally many elements; `None` for others.
-    pub(super) fn of(found: &Tensor, expected: &Tensor) -> Option<Distance> {
+    pub(crate) fn of(found: &Tensor, expected: &Tensor) -> Option<Distance> {
         let (found, expected) = (found.to_f64(), expected.to_f64());
         let same = found.len() == expected.len();
         same.then(|| {
@@ -47,7 +47,7 @@ impl Distance {
     }
 
     /// That of two images together.
-    pub(super) fn join(self, other: Distance) -> Distance {
+    pub(crate) fn join(self, other: Distance) -> Distance {
         Distance {
             elements: self.elements + other.elements,
             max: self.max.max(other.max),

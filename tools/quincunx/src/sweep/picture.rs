@@ -29,7 +29,7 @@ struct Scale {
 
 impl Scale {
     fn of(sweep: &Sweep<'_>, rows: &[Row]) -> Scale {
-        let is_accuracy = sweep.data.is_some();
+        let is_accuracy = sweep.has_classes();
         let cycles = rows.iter().filter_map(|row| row.result.as_ref().ok()?.stats.cycles).max();
         let most = if is_accuracy { 1.0 } else { cycles.unwrap_or(0).max(1) as f64 };
         Scale { is_accuracy, most }

@@ -16,7 +16,7 @@ pub fn report(sweep: &Sweep<'_>, rows: &[Row]) -> Report {
         let known = figure.cells.iter().find(|cell| **cell != Cell::Empty);
         summary.property(figure.name, known.cloned().unwrap_or(Cell::Empty));
     }
-    let accurate = if sweep.data.is_some() { " as accurate," } else { "" };
+    let accurate = if sweep.has_classes() { " as accurate," } else { "" };
     summary.property(
         "pareto",
         format!(
@@ -84,10 +84,10 @@ fn value(value: &Value) -> Cell {
 
 /// The columns of the accuracy.
 fn accuracies(sweep: &Sweep<'_>) -> &'static [&'static str] {
-    match (sweep.data, sweep.over) {
-        (None, _) => &[],
-        (Some(_), []) => &["accuracy"],
-        (Some(_), _) => &["accuracy", "least_accuracy", "largest_accuracy"],
+    match (sweep.has_classes(), sweep.over) {
+        (false, _) => &[],
+        (true, []) => &["accuracy"],
+        (true, _) => &["accuracy", "least_accuracy", "largest_accuracy"],
     }
 }
 
@@ -103,6 +103,8 @@ fn table(sweep: &Sweep<'_>, rows: &[Row], figures: &[Figure]) -> Table {
     columns.extend(["status", "pareto"].map(Column::text));
     let accuracies = accuracies(sweep);
     columns.extend(accuracies.iter().copied().map(Column::number));
+    let errors = if sweep.data.is_some() { &["max_difference", "rms_difference"][..] } else { &[] };
+    columns.extend(errors.iter().copied().map(Column::number));
     columns.extend(["cycles", "microseconds", "device_mac_share"].map(Column::number));
     columns.extend(["instructions", "bytes"].map(Column::number));
     let differing = || figures.iter().filter(|figure| figure.differs());
@@ -118,6 +120,9 @@ fn table(sweep: &Sweep<'_>, rows: &[Row], figures: &[Figure]) -> Table {
         let shares = [figures.and_then(Figures::accuracy), range.map(|r| r.0), range.map(|r| r.1)];
         let shares = shares.map(|share| share.map_or(Cell::Empty, Cell::Share));
         cells.extend(shares.into_iter().take(accuracies.len()));
+        let distance = figures.and_then(|figures| figures.distance);
+        let apart = distance.map(|distance| [distance.max, distance.rms()].map(Cell::Brief));
+        cells.extend(apart.unwrap_or([Cell::Empty, Cell::Empty]).into_iter().take(errors.len()));
         match &row.result {
             Ok(Figures { stats, share, .. }) => cells.extend([
                 stats.cycles.into(),

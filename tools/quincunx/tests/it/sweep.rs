@@ -295,6 +295,52 @@ fn accuracies_are_what_compare_finds() {
     assert_eq!((&rows[0]["pareto"], &rows[1]["pareto"]), (&"yes".into(), &Value::Null));
 }
 
+/// Images without classes give the error of every type; it is the one of `compare`, and finer types
+/// have a smaller one.
+#[test]
+fn errors_are_what_compare_finds() {
+    let (model, data) = (digits(), Dataset { labels: None, ..images(&digits()) });
+    let types = ["FP16BP4", "FP16BP8", "FP16BP10", "FP32BP16"];
+    let case = case("tcu", &[], &[&format!("data_type={}", types.join(","))]);
+    let job = Sweep {
+        model: &model,
+        setup: &case.setup,
+        vary: &case.vary,
+        over: &[],
+        data: Some(&data),
+        strict: false,
+        fold_batch_norm: true,
+        calibration: Calibration::default(),
+        threads: NonZeroUsize::MIN,
+    };
+    let rows = sweep(&job, &Silent).unwrap();
+    let json: Value = serde_json::from_str(&report(&job, &rows).render(Format::Json)).unwrap();
+    let preset = case.setup.arch.to_file();
+    let mut errors = Vec::new();
+    for (row, data_type) in json["rows"].as_array().unwrap().iter().zip(types) {
+        let file = preset.replace("FP16BP8", data_type);
+        let comparison = Comparison {
+            model: &model,
+            data: &data,
+            calibration: Calibration::default(),
+            fold_batch_norm: true,
+            layers: false,
+            threads: NonZeroUsize::MIN,
+        };
+        let compared = compare(&comparison, &[setup("tcu", &[], Some(&file))], &Silent).unwrap();
+        let largest = compared[0].figures.as_ref().unwrap().max_difference;
+        let rms = row["rms_difference"].as_f64().unwrap();
+        assert_eq!(row["max_difference"].as_f64().unwrap(), largest, "{data_type}");
+        assert!(rms > largest / 20.0 && rms < largest, "{rms}, largest {largest}");
+        assert!(row.get("accuracy").is_none() && row["cycles"].as_u64() > Some(0));
+        let constants = if data_type == "FP32BP16" { 2 } else { 1 };
+        let first = json["rows"][0]["constant_bytes"].as_u64().unwrap();
+        assert_eq!(row["constant_bytes"].as_u64().unwrap(), constants * first);
+        errors.push(rms);
+    }
+    assert!(errors.is_sorted_by(|coarse, fine| coarse > fine), "{errors:?}");
+}
+
 /// Machines of dais have a dialect, and its readers an option of this name.
 #[test]
 fn a_parameter_is_meant_where_an_option_has_its_name() {
