@@ -5,7 +5,7 @@ pub(crate) mod json;
 mod layout;
 mod presets;
 
-pub use data_type::{DataType, FixedPoint};
+pub use data_type::{DataType, FixedPoint, fixed_formats};
 pub use layout::{HEADER_BITS, Widths};
 pub use presets::PRESETS;
 

@@ -52,7 +52,7 @@ macro_rules! prepared {
 /// `Q3104` for numerics that do not fit the graph.
 pub(crate) fn prepare(graph: &Graph, numerics: &Numerics) -> Result<Box<dyn Golden>> {
     let choices = Choices::read(numerics, graph)?;
-    crate::fixed_formats! { [prepared] graph numerics choices }
+    crate::arch::fixed_formats! { [prepared] graph numerics choices }
 }
 
 /// A graph with what the compiler chose, in one arithmetic.

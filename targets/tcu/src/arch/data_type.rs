@@ -42,6 +42,8 @@ macro_rules! fixed_formats {
     };
 }
 
+pub use fixed_formats;
+
 macro_rules! constants {
     ($(($name:ident $width:literal $point:literal $kind:ident))*) => {
         impl DataType {

@@ -160,6 +160,10 @@ fn candidates(
                 candidates.push(Candidate { front, placement, planned, log });
                 let fewest = candidates.iter().map(|candidate| candidate.planned).min();
                 candidates.retain(|candidate| is_near(candidate.planned, fewest));
+                // The same layers with sums in a given order are not planned shorter.
+                if shape == Shape::Plain && !is_near(planned, fewest) {
+                    shapes.retain(|&shape| shape != Shape::Ordered);
+                }
             }
             Err(misfit) => {
                 problem.get_or_insert_with(|| refusal(graph, &front.lowered.network, misfit));

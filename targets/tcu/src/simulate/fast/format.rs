@@ -134,7 +134,7 @@ macro_rules! formats {
     (wide $width:literal, $point:literal) => { fixed!($width, $point, i32, i64, wide); };
 }
 
-crate::fixed_formats! { [formats] }
+crate::arch::fixed_formats! { [formats] }
 
 impl Format for Float {
     type Cell = i32;

@@ -219,7 +219,7 @@ fn limits_are_exact() {
         (16 $point:tt) => { limits::<$point>(); };
         ($width:tt $point:tt) => {};
     }
-    crate::fixed_formats! { [all] }
+    crate::arch::fixed_formats! { [all] }
 }
 
 /// The twin computes what the executor's arithmetic does.
