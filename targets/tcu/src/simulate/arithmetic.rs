@@ -198,7 +198,7 @@ impl Arithmetic for Float {
 #[macro_export]
 macro_rules! with_arithmetic {
     ($data_type:expr, $name:ident => $body:expr) => {
-        $crate::fixed_formats! { [$crate::arithmetic_of] ($data_type) $name ($body) }
+        $crate::arch::fixed_formats! { [$crate::simulate::arithmetic_of] ($data_type) $name ($body) }
     };
 }
 pub use with_arithmetic;
@@ -228,3 +228,5 @@ macro_rules! arithmetic_of {
         }
     };
 }
+#[doc(hidden)]
+pub use arithmetic_of;

@@ -8,6 +8,8 @@ mod memory;
 mod simd;
 mod state;
 
+#[doc(hidden)]
+pub use arithmetic::arithmetic_of;
 pub use arithmetic::{Arithmetic, Fixed, Float, Flow, fused, with_arithmetic};
 pub use driver::{Driver, Pattern, flush_probe};
 pub use exec::{Executor, Notice, Watch};

@@ -208,7 +208,15 @@ impl Lowering<'_> {
         };
         let slots = Pointwise::new(tile, input, output);
         let scratch = tile.accumulators.scratch;
-        for block in 0..tile.blocks.end - tile.blocks.start {
+        let all = 0..tile.blocks.end - tile.blocks.start;
+        if let (Binary::Add, Operand::Vars(view)) = (op, other) {
+            if slots.from.base != slots.to.base {
+                all.clone().try_for_each(|block| self.copy(block, &slots))?;
+            }
+            let blocks: Vec<_> = all.map(|block| (block, slots.to.at(block, 0))).collect();
+            return self.view(tile, true, view, output, &blocks);
+        }
+        for block in all {
             match other {
                 Operand::Const(id) if self.network.consts[id.0 as usize].rows == 1 => {
                     let row = self.row(tile, *id, block)?;
@@ -220,22 +228,19 @@ impl Lowering<'_> {
                     let others: Vec<u64> = others.pairs(block).map(|(other, _)| other).collect();
                     self.pairwise(simd, block, &slots, others)?;
                 }
-                Operand::Vars(_) | Operand::Const(_) => {
-                    let add = op == Binary::Add;
-                    if add && slots.from.base != slots.to.base {
+                Operand::Const(id) if op == Binary::Add => {
+                    if slots.from.base != slots.to.base {
                         self.copy(block, &slots)?;
                     }
-                    let to = if add { slots.to.at(block, 0) } else { scratch };
-                    match other {
-                        Operand::Vars(view) => {
-                            self.view(tile, add, view, output, &[(block, to)])?
-                        }
-                        Operand::Const(id) => self.rows(tile, add, *id, block, output, to)?,
-                        Operand::Temp(_) => unreachable!("temps have an arm of their own"),
-                    }
-                    if !add {
-                        self.pairwise(simd, block, &slots, scratch..)?;
-                    }
+                    self.rows(tile, true, *id, block, output, slots.to.at(block, 0))?;
+                }
+                Operand::Const(id) => {
+                    self.rows(tile, false, *id, block, output, scratch)?;
+                    self.pairwise(simd, block, &slots, scratch..)?;
+                }
+                Operand::Vars(view) => {
+                    self.view(tile, false, view, output, &[(block, scratch)])?;
+                    self.pairwise(simd, block, &slots, scratch..)?;
                 }
             }
         }
