@@ -94,16 +94,18 @@ fn check(case: &Value, model: &Path, request: &Request<'_>, tallies: &mut [Tally
     let free = compile(&graph, &arch, "free", strategy)?;
     judged(&graph, &arch, &free, &inputs)?;
     let name = text(case, "name");
-    let upstream = compiled::read(&request.dir.join("compiled"), name)?;
-    let upstream = costs(&upstream.program);
-    equal("upstream's cycles", upstream[0], number(case, "aggregate_cycles")?)?;
+    let upstream = number(case, "aggregate_cycles")?;
     let ours = [costs_of(&compat)?, costs_of(&free)?];
-    for (model, tally) in tallies.iter_mut().enumerate() {
-        tally.add(name, [upstream[model], ours[0][model], ours[1][model]]);
+    tallies[0].add(name, [upstream, ours[0][0], ours[1][0]]);
+    // The other model needs upstream's program, which a folder may lack.
+    let folder = request.dir.join("compiled");
+    if folder.join(format!("{name}.tmodel")).is_file() {
+        let [_, engines] = costs(&compiled::read(&folder, name)?.program);
+        tallies[1].add(name, [engines, ours[0][1], ours[1][1]]);
     }
-    not_above("compat", ours[0][0], upstream[0])?;
-    not_above("free", ours[1][0], upstream[0])?;
-    own_strategy(&graph, &arch, &inputs, &found, upstream[0], strategy)
+    not_above("compat", ours[0][0], upstream)?;
+    not_above("free", ours[1][0], upstream)?;
+    own_strategy(&graph, &arch, &inputs, &found, upstream, strategy)
 }
 
 /// With our default strategy the numbers are the same, and so is the comparison where upstream's
