@@ -244,9 +244,15 @@ impl Choices {
     /// Checks the choices for nodes that are no products.
     fn check_single(&self, graph: &Graph) -> Result<()> {
         for (name, steps) in &self.means {
-            let known = graph.node_named(name).is_some();
-            let sums = steps.iter().all(|step| step.sums > 0)
-                && steps.last().is_some_and(|step| step.sums == 1);
+            let operand = graph.node_named(name).and_then(|id| graph[id].input(0));
+            let known = operand.is_some();
+            // No more sums than there are numbers.
+            let most = operand.map_or(0, |id| graph[id].shape.iter().product::<usize>());
+            let range = -i64::from(self.data_type.max()) - 1..=self.data_type.max().into();
+            let sound = |step: &MeanStep| {
+                (1..=most).contains(&step.sums) && range.contains(&step.factor.into())
+            };
+            let sums = steps.iter().all(sound) && steps.last().is_some_and(|step| step.sums == 1);
             if self.is_compat() || !known || !sums {
                 return Err(misfit(format!("{name:?} is not a mean in steps")));
             }

@@ -214,6 +214,23 @@ fn means_stay_in_the_range() {
     }
 }
 
+/// Steps of a mean with more sums than numbers, no sum at the end, or a factor that is no scalar.
+#[test]
+fn steps_that_are_none_are_refused() {
+    let (mut net, x) = Net::new(&[1, 4, 5, 5]);
+    let y = net.node("mean", Op::GlobalAveragePool, &[x]);
+    net.graph.add_output(y);
+    let arch = TcuArch::preset("pynqz1").unwrap();
+    let numerics = compile(&net.graph, &arch, "free").numerics;
+    assert!(TARGET.prepare(&net.graph, &arch, &numerics).is_ok());
+    for (sums, factor) in [(1_u64 << 40, 10), (0, 10), (5, 1 << 20)] {
+        let mut changed = numerics.clone();
+        changed.0["means"]["mean"][0] = serde_json::json!({ "sums": sums, "factor": factor });
+        let problem = TARGET.prepare(&net.graph, &arch, &changed).err().unwrap();
+        assert_eq!(problem.code(), "Q3104", "{sums} {factor}");
+    }
+}
+
 /// The offset of a batch normalisation whose scales are small is part of the bias, the scale not.
 #[test]
 fn small_scales_stay_behind_products() {

@@ -14,7 +14,7 @@ use crate::compile::hir::{Binary, Op as Hir, Operand, Pooling, TempId, Windows};
 use quincunx_graph::Node;
 use serde::{Deserialize, Serialize};
 
-/// A step of a mean: of `numbers` in order, those whose places have the same remainder by `sums` are
+/// A step of a mean: of its numbers in order, those whose places have the same remainder by `sums` are
 /// added up, and every sum is multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeanStep {
