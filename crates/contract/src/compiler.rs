@@ -28,6 +28,8 @@ pub enum Numbers {
         /// The machine's format, then others that a machine of this kind could have, in the order in
         /// which they are to be considered; none for floats.
         formats: Vec<Format>,
+        /// Every value is to be multiplied by a power of two with which the first format holds it.
+        rescale: bool,
     },
 }
 

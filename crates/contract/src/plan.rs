@@ -233,14 +233,13 @@ impl Division<'_> {
     }
 
     /// Divides the graph and compiles the segments of the machine. Nodes that turn out not to fit
-    /// are left to the host for that reason, and the graph is divided again. When `strict`, a node
-    /// on the host is an error.
+    /// are left to the host for that reason, beside those that are `refused`, and the graph is divided
+    /// again. When `strict`, a node on the host is an error.
     ///
     /// # Errors
     /// As [`Division::plan`].
-    pub fn build(&self, strict: bool, log: &mut Log) -> Result<Built> {
+    pub fn build(&self, mut refused: Refused, strict: bool, log: &mut Log) -> Result<Built> {
         let compiler = compiler_of(self.target)?;
-        let mut refused = Refused::default();
         loop {
             let plan = self.divide(compiler, &refused)?;
             // Only the last attempt is told of.

@@ -120,7 +120,7 @@ impl Target for Scamp {
 
 impl Compiler for Scamp {
     fn numbers(&self, _arch: &dyn Arch, _options: &Options) -> Numbers {
-        Numbers::Own { formats: Vec::new() }
+        Numbers::Own { formats: Vec::new(), rescale: false }
     }
 
     fn claim(

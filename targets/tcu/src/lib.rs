@@ -123,7 +123,7 @@ impl Target for Tcu {
 }
 
 impl Compiler for Tcu {
-    fn numbers(&self, arch: &dyn Arch, _options: &Options) -> Numbers {
+    fn numbers(&self, arch: &dyn Arch, options: &Options) -> Numbers {
         // The machine has one format for everything, and constants become it exactly as here.
         let own = arch.of_target::<TcuArch>().map(|arch| arch.data_type).ok();
         let others = DataType::ALL.into_iter().filter(|&other| Some(other) != own);
@@ -133,7 +133,7 @@ impl Compiler for Tcu {
         };
         let is_fixed = own.is_some_and(|own| own.binary_point().is_some());
         let formats = own.into_iter().chain(others).filter(|_| is_fixed).filter_map(format);
-        Numbers::Own { formats: formats.collect() }
+        Numbers::Own { formats: formats.collect(), rescale: options::rescales(options) }
     }
 
     fn claim(

@@ -33,6 +33,12 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     )
     .or("none").used_by(&[Use::Compile]),
     OptionInfo::one_of(
+        "rescale",
+        "with --rounding free: auto multiplies every value by a power of two, so that data like that of --calibrate leave no range and small numbers keep their bits (docs/tcu.md, Scales)",
+        "none",
+        &["none", "auto"],
+    ).used_by(&[Use::Compile]),
+    OptionInfo::one_of(
         "input-layout",
         "nhwc takes inputs position by position; packed, with --rounding free, lets the host pack everything that a first convolution reads for a position into one",
         "nhwc",
@@ -170,11 +176,15 @@ impl Settings {
 /// What the compiler is asked for.
 ///
 /// # Errors
-/// `Q3116` for packed inputs in upstream's order.
+/// `Q3116` for packed inputs in upstream's order, and for scales.
 pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
     let packed_inputs = options.get("input-layout") == "packed";
     if packed_inputs && options.get("rounding") != "free" {
         let message = "packed inputs are summed in another order than upstream's";
+        return Err(Diagnostic::usage("Q3116", message).help("give --rounding free as well"));
+    }
+    if options.get("rescale") == "auto" && options.get("rounding") != "free" {
+        let message = "values with scales have other numbers than upstream's";
         return Err(Diagnostic::usage("Q3116", message).help("give --rounding free as well"));
     }
     Ok(Wishes {
@@ -193,6 +203,11 @@ pub(crate) fn wishes(options: &Options) -> Result<Wishes> {
 /// The largest error of functions as polynomials; `None` when there are to be none.
 pub(crate) fn approximate(options: &Options) -> Option<f64> {
     options.real_or("approximate").filter(|_| options.get("rounding") == "free")
+}
+
+/// True when values are to have scales.
+pub(crate) fn rescales(options: &Options) -> bool {
+    options.get("rescale") == "auto" && options.get("rounding") == "free"
 }
 
 /// The driver with everything that needs a configuration register at its default.

@@ -16,8 +16,8 @@ use crate::compile::{Compilation, Job, compile, goldens};
 use crate::executable::{Executable, Goldens, Session, Trace, top1};
 use crate::parallel;
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
-use layers::Layers;
 pub use layers::{Distance, Layer};
+use layers::{Given, Layers};
 use quincunx_contract::{Clipped, Engine, Stats, compiler_of};
 use quincunx_diag::{Class, Diagnostic, Result};
 use quincunx_graph::execute::{self, Keep};
@@ -402,7 +402,8 @@ fn verdict(
         true => {
             let mut given = reference.session.run(image)?;
             case.executable.blank(&mut given)?;
-            layers::layers(&comparison.model.graph, &given, &trace, &golden)
+            let given = Given { model: &comparison.model.graph, values: &given };
+            layers::layers(given, &case.compilation.scaled, &trace, &golden)
         }
         false => Layers::new(),
     };

@@ -9,7 +9,7 @@ use quincunx_contract::plan::{Built, Division, Place, Plan, Segment};
 use quincunx_contract::{Clipped, Compiled, File, Log, Program, Verb, compiler_of};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::execute::{Keep, float};
-use quincunx_graph::passes::Ranges;
+use quincunx_graph::passes::{Ranges, Scaled};
 use quincunx_graph::{Graph, ValueId};
 use quincunx_import::{ExportOptions, Options as ReadOptions};
 use quincunx_report::{Cell, Column, Table};
@@ -54,6 +54,8 @@ impl<'a> Job<'a> {
 pub struct Compilation {
     /// The graph that was divided: folded and quantised.
     pub graph: Graph,
+    /// The values of it that are those of the model times a power of two, by name.
+    pub scaled: BTreeMap<String, Scaled>,
     /// Who executes what, and why. There even when compiling fails.
     pub plan: Plan,
     /// What native files are called where the machine's ecosystem has a rule for it.
@@ -123,15 +125,15 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let compiler = compiler_of(setup.target)?;
     let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
     let numbers = compiler.numbers(&*setup.arch, &setup.options);
-    let Prepared { graph, calibrated, ranges } =
-        prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
-    let (plan, result) = build(&graph, setup, job.strict, &mut log)?;
+    let prepared = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
+    let (plan, result) = build(&prepared, setup, job.strict, &mut log)?;
+    let Prepared { graph, calibrated, ranges, scaled, .. } = prepared;
     check_dump_names(&log)?;
     let file_stem = compiler.file_stem(&job.model.file_name(), &*setup.arch);
     let calibrated = calibrated.map(|ranges| ranges.into_iter().collect());
     let reading = job.model.reading.clone();
     let preparation = Preparation { reading, fold_batch_norm: job.fold_batch_norm, calibrated };
-    Ok(Compilation { graph, plan, file_stem, log, ranges, preparation, result })
+    Ok(Compilation { graph, scaled, plan, file_stem, log, ranges, preparation, result })
 }
 
 /// Divides a graph that is ready for the machine, and compiles its segments.
@@ -139,13 +141,15 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
 /// # Errors
 /// A graph that cannot be divided; failures of the machine's own compiler are in the result.
 pub(crate) fn build(
-    graph: &Graph,
+    prepared: &Prepared,
     setup: &Setup<'_>,
     strict: bool,
     log: &mut Log,
 ) -> Outcome<(Plan, Outcome<Executable>)> {
     let (target, arch, options) = (setup.target, &*setup.arch, &setup.options);
-    let Built { plan, programs } = Division { graph, target, arch, options }.build(strict, log)?;
+    let graph = &prepared.graph;
+    let division = Division { graph, target, arch, options };
+    let Built { plan, programs } = division.build(prepared.refused.clone(), strict, log)?;
     let result = match programs {
         Ok(programs) => {
             let executable = executable(graph, &plan, programs)?;

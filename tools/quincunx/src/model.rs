@@ -3,9 +3,11 @@
 use crate::detect::arrays_or_model;
 use crate::ranges::{self, Range};
 use crate::{Dataset, Failure, InputFile, InputSpec, Outcome, targets};
-use quincunx_contract::{Log, ModelFile, Numbers};
+use quincunx_contract::{Format, Log, ModelFile, Numbers, Refused};
 use quincunx_diag::Diagnostic;
-use quincunx_graph::passes::{self, Method, Observations, Ranges, Recipe};
+use quincunx_graph::passes::{
+    self, Beyond, Extent, Method, Observations, Ranges, Recipe, Rescaled, Scaled,
+};
 use quincunx_graph::{Graph, Op};
 use quincunx_import::{Options, Survey, format_of, read_model, survey};
 use quincunx_tensor::Tensors;
@@ -262,11 +264,38 @@ pub(crate) struct Prepared {
     pub(crate) calibrated: Option<Ranges>,
     /// The numbers of values against those of the machine; empty unless asked for.
     pub(crate) ranges: Vec<Range>,
+    /// Values that are those of the model times a power of two, by name.
+    pub(crate) scaled: BTreeMap<String, Scaled>,
+    /// Nodes with numbers that the machine does not hold.
+    pub(crate) refused: Refused,
+}
+
+impl Prepared {
+    fn new(graph: Graph) -> Prepared {
+        let (ranges, scaled, refused) = Default::default();
+        Prepared { graph, calibrated: None, ranges, scaled, refused }
+    }
+
+    /// The graph with a scale for every value.
+    fn rescaled(graph: &Graph, ranges: Ranges, format: &Format) -> Outcome<Prepared> {
+        let scalar = format.grid.scalars(&[]).and_then(|scalars| scalars.first().copied());
+        let scalar = scalar.ok_or_else(|| Diagnostic::bug("a format is one grid for all"))?;
+        let extent = Extent { most: scalar.ends()[1], step: scalar.scale };
+        let Rescaled { graph, scaled, beyond } = passes::rescale(graph, &ranges, extent)?;
+        let mut refused = Refused::default();
+        for Beyond { node, value, reach } in beyond {
+            let (reach, name) = (reach as f32, format.name);
+            let reason = format!("numbers of \"{value}\" reach {reach}, beyond those of {name}");
+            graph.node_named(&node).map(|id| refused.insert(id, reason));
+        }
+        let calibrated = Some(ranges);
+        Ok(Prepared { calibrated, scaled, refused, ..Prepared::new(graph) })
+    }
 }
 
 /// The graph that is compiled: constants and, if wanted, batch normalisations folded, functions in
 /// simple operators recognised, dead nodes removed, and quantised if the machine needs that and the
-/// model is not.
+/// model is not, or given scales.
 pub(crate) fn prepare(
     model: &Model,
     fold_batch_norm: bool,
@@ -286,7 +315,8 @@ pub(crate) fn prepare(
         // The machine decides itself what is folded.
         Numbers::Own { .. } => (false, None),
     };
-    if !matches!(numbers, Numbers::Own { .. }) {
+    // Scales would hide functions from a machine that recognises them itself.
+    if !matches!(numbers, Numbers::Own { rescale: false, .. }) {
         graph = passes::recognise_functions(&graph)?;
         log.pass("recognise-functions", summary(&graph), || graph.to_string());
     }
@@ -315,18 +345,27 @@ pub(crate) fn prepare(
         };
         graph = quantised.graph;
         log.pass("quantise", summary(&graph), || graph.to_string());
-        return Ok(Prepared { graph, calibrated: Some(found.ranges), ranges });
+        let calibrated = Some(found.ranges);
+        return Ok(Prepared { calibrated, ranges, ..Prepared::new(graph) });
     }
-    let formats = match numbers {
-        Numbers::Own { formats } if calibration.report && calibration.is_given() => formats,
-        _ => &Vec::new(),
+    let Numbers::Own { formats, rescale } = numbers else { return Ok(Prepared::new(graph)) };
+    let mut prepared = match formats.first() {
+        Some(format) if *rescale => {
+            let ranges = calibration.ranges(model, &graph)?.ranges;
+            let prepared = Prepared::rescaled(&graph, ranges, format)?;
+            let count = prepared.scaled.len();
+            log.pass("rescale", format!("{count} values with scales"), || {
+                prepared.graph.to_string()
+            });
+            prepared
+        }
+        _ => Prepared::new(graph),
     };
-    let mut ranges = Vec::new();
-    if !formats.is_empty() {
-        let samples = calibration.samples(model, &graph)?;
-        let mut all = ranges::in_formats(&graph, formats, &samples)?;
+    if calibration.report && calibration.is_given() && !formats.is_empty() {
+        let samples = calibration.samples(model, &prepared.graph)?;
+        let mut all = ranges::in_formats(&prepared.graph, formats, &samples)?;
         log.diagnostics.extend(ranges::advice(&all));
-        ranges = std::mem::take(&mut all[0]);
+        prepared.ranges = std::mem::take(&mut all[0]);
     }
-    Ok(Prepared { graph, calibrated: None, ranges })
+    Ok(prepared)
 }

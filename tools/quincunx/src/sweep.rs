@@ -197,9 +197,9 @@ fn compiled(
     let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
     let found = prepared.iter().find(|(known, _)| *known == numbers);
     let bug = || Diagnostic::bug("a machine wants other numbers than it did");
-    let (_, Prepared { graph, .. }) = found.ok_or_else(bug)?;
+    let (_, prepared) = found.ok_or_else(bug)?;
     let mut log = Log::default();
-    let (plan, result) = build(graph, setup, sweep.strict, &mut log)?;
+    let (plan, result) = build(prepared, setup, sweep.strict, &mut log)?;
     let result = match result {
         Ok(executable) => {
             let figures = Figures::of(&plan, &executable);

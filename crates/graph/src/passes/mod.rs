@@ -6,6 +6,7 @@ mod fold_batch_norm;
 mod fold_constants;
 mod quantise;
 mod recognise;
+mod rescale;
 mod rewrite;
 
 pub use extract::{extract, extract_on_grids};
@@ -17,4 +18,5 @@ pub use quantise::{
     quantise_by,
 };
 pub use recognise::recognise_functions;
+pub use rescale::{Beyond, Extent, Rescaled, Scaled, rescale};
 pub use rewrite::remove_dead;

@@ -6,4 +6,5 @@ mod movement;
 mod numeric;
 mod passes;
 mod quantise;
+mod rescale;
 mod session;

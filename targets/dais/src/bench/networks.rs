@@ -8,7 +8,7 @@ use crate::isa::Inst;
 use crate::program::{Operation, Program};
 use quincunx_contract::bench::{Row, Run, Suite};
 use quincunx_contract::plan::{Built, Division, Place, Plan};
-use quincunx_contract::{ArchSource, Log, OptionInfo, Options, Target};
+use quincunx_contract::{ArchSource, Log, OptionInfo, Options, Refused, Target};
 use quincunx_diag::{Diagnostic, Result, first};
 use quincunx_graph::passes;
 use quincunx_import::{Options as ImportOptions, read_onnx};
@@ -88,7 +88,8 @@ pub(super) fn compile(model: &[u8], chosen: &[(&str, &str)]) -> Result<Compiled>
     let graph = passes::recognise_functions(&passes::fold_constants(&graph)?)?;
     let graph = passes::remove_dead(&passes::fold_batch_norm(&graph)?)?;
     let division = Division { graph: &graph, target: &TARGET, arch, options: &options };
-    let Built { plan, programs } = division.build(false, &mut Log::default())?;
+    let Built { plan, programs } =
+        division.build(Refused::default(), false, &mut Log::default())?;
     let artifact = |compiled: quincunx_contract::Compiled| {
         let program: Box<dyn Any> = compiled.program;
         program.downcast().map_err(|_| Diagnostic::bug("a program of another machine"))

@@ -97,3 +97,40 @@ fn infinities_of_the_host_become_ends() {
     assert!(run.stderr.contains("node \"log\""), "{}", run.stderr);
     assert!(!run.stderr.contains("data.npz"), "{}", run.stderr);
 }
+
+#[test]
+fn scales_keep_numbers_within_the_range() {
+    let place = tempfile::tempdir().unwrap();
+    let model = model(place.path(), 100.0, false);
+    let free = ["-t", "tcu", "--rounding", "free", "--rescale", "auto"];
+    let refused = |arguments: &[&str], code: &str| {
+        let run = quincunx(&[&["compile", &model][..], arguments].concat());
+        assert!(run.code == 2 && run.stderr.contains(code), "{arguments:?}: {}", run.stderr);
+    };
+    refused(&["-t", "tcu", "--rescale", "auto"], "Q3116");
+    refused(&free, "Q0608");
+    let data = data(place.path(), [0.5, 300.0, 0.5, 2.0]);
+    let like_it = Tensor::from_vec(&[1, 4], vec![0.25_f32, 310.0, 1.0, 2.5]).unwrap();
+    let bytes = npy::write_npz(&Tensors::from([("x".to_owned(), like_it)])).unwrap();
+    let calibration = file(place.path(), "like_it.npz", &bytes);
+    let free = [&free[..], &["--calibrate", &calibration]].concat();
+    let compare = ["compare", &model, "-d", &data, "--layers", "--format", "json"];
+    let run = quincunx(&[&compare[..], &free].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let report: Value = serde_json::from_str(&run.text()).unwrap();
+    let row = &report["rows"][0];
+    assert_eq!((&row["status"], &row["clipped"]), (&"ok".into(), &0.into()), "{}", run.stderr);
+    assert_eq!((&row["bit_exact"], &row["device_mac_share"]), (&1.into(), &0.25.into()));
+    // The product runs on the machine at an eighth, and is compared without the scale.
+    let layers = report["layers"].as_array().unwrap();
+    let product = layers.iter().find(|layer| layer["value"] == "p * 2^-2").unwrap();
+    assert_eq!((&product["place"], &product["op"]), (&"device".into(), &"Mul".into()));
+    assert!(product["max_difference"].as_f64().unwrap() < 0.1, "{product}");
+    let out = place.path().join("out").to_str().unwrap().to_owned();
+    let run = quincunx(&[&["compile", &model, "-o", &out][..], &free].concat());
+    let reason = "numbers of \"x\" reach 310, beyond those of FP16BP8";
+    assert!(run.code == 0 && run.text().contains(reason), "{}{}", run.text(), run.stderr);
+    // The folder knows the ranges.
+    let run = quincunx(&["verify", &out, "--model", &model, "-d", &data]);
+    assert!(run.code == 0 && !run.stderr.contains("warning"), "{}", run.stderr);
+}

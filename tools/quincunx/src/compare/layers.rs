@@ -2,6 +2,7 @@
 
 use crate::executable::{Executable, Trace};
 use quincunx_graph::Graph;
+use quincunx_graph::passes::Scaled;
 use quincunx_report::{Cell, Column, Table};
 use quincunx_tensor::{Tensor, Tensors};
 use std::collections::BTreeMap;
@@ -22,12 +23,17 @@ pub struct Distance {
 impl Distance {
     /// The distance of arrays with equally many elements; `None` for others.
     pub(crate) fn of(found: &Tensor, expected: &Tensor) -> Option<Distance> {
+        Distance::of_scaled(found, 1.0, expected)
+    }
+
+    /// The same of the first one times a factor.
+    fn of_scaled(found: &Tensor, factor: f64, expected: &Tensor) -> Option<Distance> {
         let (found, expected) = (found.to_f64(), expected.to_f64());
         let same = found.len() == expected.len();
         same.then(|| {
             let mut distance = Distance { elements: found.len(), ..Distance::default() };
             for (found, expected) in found.into_iter().zip(expected) {
-                distance.add(found, expected);
+                distance.add(found * factor, expected);
             }
             distance
         })
@@ -91,15 +97,30 @@ pub struct Layer {
 /// What one image says about every value, by name.
 pub(super) type Layers = BTreeMap<String, Layer>;
 
-/// Values that the model as given has too, without its inputs.
-pub(super) fn layers(model: &Graph, given: &Tensors, trace: &Trace, golden: &Trace) -> Layers {
+/// The model as given, and its values for an image.
+pub(super) struct Given<'a> {
+    pub(super) model: &'a Graph,
+    pub(super) values: &'a Tensors,
+}
+
+/// Values that the model as given has too, without its inputs. Those with a scale are compared
+/// without it.
+pub(super) fn layers(
+    Given { model, values: given }: Given<'_>,
+    scaled: &BTreeMap<String, Scaled>,
+    trace: &Trace,
+    golden: &Trace,
+) -> Layers {
     let ops: BTreeMap<&str, &'static str> =
         model.nodes().map(|(_, node)| (&*model[node.output].name, node.op.name())).collect();
     let layer = |(name, value): (&String, &Tensor), device: bool| {
-        let op = Some(*ops.get(&**name)?);
+        let scale = scaled.get(name);
+        let original = scale.map_or(name, |scale| &scale.value);
+        let op = Some(*ops.get(&**original)?);
         let exact = || golden.device.get(name).is_some_and(|g| same_bits(value, g));
         let bit_exact = device.then(|| usize::from(exact()));
-        let distance = Distance::of(value, given.get(name)?);
+        let factor = scale.map_or(1.0, |scale| 2.0_f64.powi(-scale.exponent));
+        let distance = Distance::of_scaled(value, factor, given.get(original)?);
         Some((name.clone(), Layer { value: name.clone(), op, device, bit_exact, distance }))
     };
     let host = trace.host.iter().filter_map(|entry| layer(entry, false));

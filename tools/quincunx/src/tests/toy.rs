@@ -121,7 +121,7 @@ impl Compiler for Toy {
     fn numbers(&self, _: &dyn Arch, options: &Options) -> Numbers {
         match options.flag("quantised") {
             true => Numbers::Quantised(Scheme::POWER_OF_TWO_8),
-            false => Numbers::Own { formats: Vec::new() },
+            false => Numbers::Own { formats: Vec::new(), rescale: false },
         }
     }
 
