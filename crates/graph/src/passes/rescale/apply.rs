@@ -4,9 +4,10 @@ use super::super::rewrite::Rewrite;
 use super::roles::{Role, plain};
 use super::{Beyond, Extent, Rescaled, Scaled};
 use crate::{
-    Activation, Binary, Coordinates, Graph, Node, NodeId, Op, Pad, PadMode, Unary, ValueId,
+    Activation, Binary, Coordinates, Graph, Node, NodeId, Op, Pad, PadMode, Reduce, ReduceKind,
+    Unary, ValueId,
 };
-use quincunx_diag::Result;
+use quincunx_diag::{Diagnostic, Result};
 use quincunx_tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -116,22 +117,50 @@ impl Apply<'_> {
 
     fn node(&mut self, node: &Node, role: Role) -> Result<()> {
         let (wanted, natural) = self.wanted(node, role);
-        let inputs = node
-            .inputs
-            .iter()
-            .zip(wanted)
-            .map(|(input, exponent)| input.map(|input| self.read(input, exponent)).transpose());
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        if let (Role::Sum(count), true) = (role, wanted[0] != natural) {
+            return self.multiple_of_mean(node, count, [wanted[0], natural]);
+        }
+        let mut inputs = Vec::with_capacity(wanted.len());
+        for (input, exponent) in node.inputs.iter().zip(wanted) {
+            inputs.push(input.map(|input| self.read(input, exponent)).transpose()?);
+        }
         let op = if natural == 0 { node.op.clone() } else { scaled_op(&node.op, natural) };
+        self.result(node, op, &inputs, natural)
+    }
+
+    /// Computes the value of a node with an exponent.
+    fn result(
+        &mut self,
+        node: &Node,
+        op: Op,
+        inputs: &[Option<ValueId>],
+        natural: i32,
+    ) -> Result<()> {
         let old = &self.graph[node.output].name;
         let name = match natural {
             0 => old.clone(),
             _ => self.rewrite.new.fresh_value_name(&scaled_name(old, natural)),
         };
-        let new = self.rewrite.new.add_node(&node.name, op, &inputs, &name)?;
+        let new = self.rewrite.new.add_node(&node.name, op, inputs, &name)?;
         self.natural[node.output.index()] = natural;
         self.settle(new, node.output, natural);
         Ok(())
+    }
+
+    /// A sum whose result has another exponent than its operand: on the way to it no number is larger
+    /// than the mean.
+    fn multiple_of_mean(&mut self, node: &Node, count: usize, [from, to]: [i32; 2]) -> Result<()> {
+        let (Op::Reduce(reduce), Some(x)) = (&node.op, node.input(0)) else {
+            return Err(Diagnostic::bug("a sum has an operand"));
+        };
+        let x = self.read(x, from)?;
+        let mean = Op::Reduce(Reduce { kind: ReduceKind::Mean, ..reduce.clone() });
+        let value = format!("{}, mean", self.graph[node.output].name);
+        let mean =
+            self.rewrite.insert(&format!("{}, mean", node.name), mean, &[Some(x)], &value)?;
+        let factor = Tensor::scalar(count as f32 * 2.0_f32.powi(to - from));
+        let factor = self.rewrite.constant(&format!("{count} * 2^{}", to - from), factor)?;
+        self.result(node, Op::Binary(Binary::Mul), &[Some(mean), Some(factor)], to)
     }
 
     /// Exponents of the operands, and that of the result.
@@ -155,9 +184,13 @@ impl Apply<'_> {
                 wanted = vec![own - second, second];
             }
             Role::Power(times) => {
-                wanted[0] = own.div_euclid(times);
-                return (wanted, own.div_euclid(times) * times);
+                let each = own.div_euclid(times);
+                // The exponent of a power is a number of its own.
+                let operands = if node.input(0) == node.input(1) { 2 } else { 1 };
+                wanted[..operands].fill(each);
+                return (wanted, each * times);
             }
+            Role::Sum(_) => wanted[0] = node.input(0).map_or(0, |x| self.exponent(x)),
         }
         (wanted, own)
     }
@@ -208,11 +241,30 @@ struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// The largest magnitude of a value that the machine does not hold.
-    fn of(&self, id: ValueId) -> Option<f64> {
+    /// The largest magnitude of a value that the machine does not hold or, if that matters, of which it
+    /// loses too much.
+    fn of(&self, id: ValueId, matters: bool) -> Option<f64> {
         let &(value, exponent) = self.meanings.get(&id)?;
         let reach = self.peaks[value.index()]? * 2.0_f64.powi(exponent);
-        (!self.extent.holds(reach)).then_some(reach)
+        let lost = matters && self.extent.loses(reach);
+        (!self.extent.holds(reach) || lost).then_some(reach)
+    }
+
+    /// True for a node that gives a value another exponent.
+    fn mends(&self, node: &Node) -> bool {
+        let value = |id: ValueId| self.meanings.get(&id).map(|&(value, _)| value);
+        node.input(0).is_some_and(|x| value(x).is_some() && value(x) == value(node.output))
+    }
+
+    /// Functions for which the relative error of their operands counts.
+    fn is_steep(&self, node: &Node) -> bool {
+        match node.op {
+            Op::Unary(Unary::Sqrt | Unary::Reciprocal | Unary::Log) => true,
+            Op::Binary(Binary::Div) => {
+                node.input(1).is_some_and(|divisor| self.new[divisor].constant.is_none())
+            }
+            _ => false,
+        }
     }
 
     fn beyond(&self) -> Vec<Beyond> {
@@ -221,12 +273,16 @@ impl Reach<'_> {
             let readers = &consumers[node.output.index()];
             let is_output = self.new.outputs().contains(&node.output);
             let flat = |&reader: &NodeId| is_flat(&self.new[reader].op);
+            let steep = |&reader: &NodeId| self.is_steep(&self.new[reader]);
             // Functions that are flat far from zero compute the same of the largest number.
             let clipped = !is_output && !readers.is_empty() && readers.iter().all(flat);
             let result = Some(node.output).filter(|_| !clipped);
             let operands = node.operands().filter(|_| !is_flat(&node.op));
-            let mut values = operands.chain(result);
-            let (id, reach) = values.find_map(|id| Some((id, self.of(id)?)))?;
+            let mends = self.mends(node);
+            let needed = mends && (is_output || readers.iter().any(steep));
+            let operands = operands.map(|id| (id, mends || self.is_steep(node)));
+            let mut values = operands.chain(result.map(|id| (id, needed)));
+            let (id, reach) = values.find_map(|(id, lost)| Some((id, self.of(id, lost)?)))?;
             let (value, _) = self.meanings[&id];
             Some(Beyond { node: node.name.clone(), value: self.old[value].name.clone(), reach })
         };
@@ -234,6 +290,7 @@ impl Reach<'_> {
     }
 }
 
+/// Functions that are flat far from zero.
 fn is_flat(op: &Op) -> bool {
     matches!(
         op,

@@ -25,8 +25,11 @@ const LEAST: f64 = 1e-12;
 /// Largest magnitude of an exponent.
 const MOST: i32 = 24;
 
-/// What a multiplication to mend exponents, or a constant beyond the range, costs: more than errors.
+/// What a constant beyond the range costs: more than errors.
 const PENALTY: f64 = 1e9;
+
+/// What a multiplication to mend exponents costs, for every power of two, so that others follow.
+const MENDED: f64 = 16.0;
 
 /// Exponents that are tried below the present one.
 const REACH: i32 = 8;
@@ -43,7 +46,7 @@ pub(super) fn exponents(
 ) -> Vec<i32> {
     let mut groups = Groups::new(graph.values().len());
     for ((_, node), role) in graph.nodes().zip(roles) {
-        groups.join(graph, node, *role, roles);
+        groups.join(graph, node, *role);
     }
     let constants = graph.values().map(|(id, _)| magnitude(graph, id)).collect();
     let exponents = vec![0; peaks.len()];
@@ -63,8 +66,7 @@ pub(super) fn exponents(
         let held = search.cap(&group, |_| 1.0);
         match group.iter().find(|member| pinned[member.id.index()]) {
             Some(member) if held >= -member.offset => search.set(&group, -member.offset),
-            Some(_) => search.set(&group, cap),
-            None => {
+            _ => {
                 search.set(&group, cap.min(0));
                 let mut nodes: Vec<NodeId> = Vec::new();
                 for member in &group {
@@ -124,7 +126,7 @@ impl Groups {
         }
     }
 
-    fn join(&mut self, graph: &Graph, node: &Node, role: Role, roles: &[Role]) {
+    fn join(&mut self, graph: &Graph, node: &Node, role: Role) {
         match role {
             Role::Shared { operands } => {
                 for operand in node.operands().take(operands) {
@@ -134,8 +136,8 @@ impl Groups {
                 }
             }
             Role::Linear { .. } if matches!(node.op, Op::BatchNorm(_)) => {
-                if let Some((sum, offset)) = folded(graph, node, roles) {
-                    self.tie(sum.index(), node.output.index(), offset);
+                if let Some((operand, offset)) = folded(graph, node) {
+                    self.tie(operand.index(), node.output.index(), offset);
                 }
             }
             _ => {}
@@ -143,29 +145,25 @@ impl Groups {
     }
 }
 
-/// The sum that a batch normalisation alone reads, and an exponent for it beyond that of the result:
-/// one with which the root mean square of the scales is 1 to 2, so that they can become part of the
-/// weights without loss.
-fn folded(graph: &Graph, norm: &Node, roles: &[Role]) -> Option<(ValueId, i32)> {
+/// The operand of a batch normalisation, and an exponent for it beyond that of the result, with which
+/// the root mean square of the scales is about 1, so that they can become part of weights. Where
+/// nothing else reads a product these are those before it, which are to lose nothing: then it is at
+/// least 1.
+fn folded(graph: &Graph, norm: &Node) -> Option<(ValueId, i32)> {
     let Op::BatchNorm(attributes) = &norm.op else { return None };
-    let sum = norm.input(0)?;
-    let producer = graph[sum].producer?;
-    let readers = graph.nodes().filter(|(_, node)| node.operands().any(|id| id == sum)).count();
-    let is_sum = matches!(roles[producer.index()], Role::Linear { .. })
-        && matches!(
-            graph[producer].op,
-            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul
-        );
-    if !is_sum || readers != 1 || graph.outputs().contains(&sum) {
-        return None;
-    }
+    let operand = norm.input(0)?;
+    let producer = graph[operand].producer.map(|producer| &graph[producer].op);
+    let readers = graph.nodes().filter(|(_, node)| node.operands().any(|id| id == operand)).count();
+    let is_product =
+        matches!(producer, Some(Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul));
     let of = |index| Some(plain(graph, norm.input(index)?)?.to_f64());
     let (scales, variances) = (of(1)?, of(4)?);
     let epsilon = f64::from(attributes.epsilon);
     let squares = scales.iter().zip(&variances).map(|(s, v)| s * s / (v + epsilon));
     let rms = (squares.sum::<f64>() / scales.len().max(1) as f64).sqrt();
-    let offset = rms.log2().floor();
-    offset.is_finite().then(|| (sum, (offset as i32).clamp(-MOST / 2, MOST / 2)))
+    let alone = readers == 1 && !graph.outputs().contains(&operand);
+    let offset = if is_product && alone { rms.log2().floor() } else { rms.log2().round() };
+    offset.is_finite().then(|| (operand, (offset as i32).clamp(-MOST / 2, MOST / 2)))
 }
 
 /// The largest magnitude of a constant; 0 for other values.
@@ -186,7 +184,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Values that should have exponent 0.
+    /// Values that should have exponent 0 if they are held.
     fn pinned(&self) -> Vec<bool> {
         let mut pinned = vec![false; self.peaks.len()];
         let ends = self.graph.inputs().iter().chain(self.graph.outputs());
@@ -197,6 +195,8 @@ impl Search<'_> {
                 node.operands().for_each(|id| pinned[id.index()] = true);
             }
         }
+        let lost = |peak: &Option<f64>| peak.is_some_and(|peak| self.extent.loses(peak));
+        pinned.iter_mut().zip(self.peaks).for_each(|(pinned, peak)| *pinned &= !lost(peak));
         pinned
     }
 
@@ -263,7 +263,11 @@ impl Search<'_> {
         let of_result = exponent(node.output);
         let power = self.power(node.output);
         match role {
-            Role::Fixed => 0.0,
+            // Values that are free although a function reads or computes them.
+            Role::Fixed => {
+                let values = node.operands().chain([node.output]);
+                MENDED * values.map(|id| f64::from(exponent(id).abs())).sum::<f64>().min(1.0)
+            }
             Role::Shared { operands } => {
                 let constants = node.operands().take(operands);
                 let beyond = constants.map(|id| self.beyond(id, of_result)).sum::<f64>();
@@ -279,11 +283,15 @@ impl Search<'_> {
             }
             Role::Product => {
                 let sum: i32 = node.operands().map(exponent).sum();
-                1.0 / power + PENALTY * f64::from((sum - of_result).abs())
+                1.0 / power + MENDED * f64::from((sum - of_result).abs())
             }
             Role::Power(times) => {
                 let natural = times * node.input(0).map_or(0, exponent);
-                1.0 / power + PENALTY * f64::from((natural - of_result).abs())
+                1.0 / power + MENDED * f64::from((natural - of_result).abs())
+            }
+            Role::Sum(_) => {
+                let mended = node.input(0).is_some_and(|x| exponent(x) != of_result);
+                1.0 / power + if mended { MENDED } else { 0.0 }
             }
         }
     }

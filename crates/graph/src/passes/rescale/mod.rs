@@ -3,7 +3,7 @@
 //!
 //! Exponents are folded into constants. Multiplying by a power of two changes no bit of a float but
 //! its exponent, so the new graph computes the numbers of the old one in f32, bit for bit, times
-//! their powers of two, unless one overflows or becomes subnormal.
+//! their powers of two, unless one overflows or becomes subnormal, or a sum becomes a multiple of a mean.
 
 mod apply;
 mod choose;
@@ -23,9 +23,17 @@ pub struct Extent {
     pub step: f64,
 }
 
+/// Steps that the numbers of a value should have.
+const STEPS: f64 = 64.0;
+
 impl Extent {
     fn holds(self, magnitude: f64) -> bool {
         magnitude <= self.most + self.step
+    }
+
+    /// True for a magnitude of so few steps that little is left of the numbers.
+    fn loses(self, magnitude: f64) -> bool {
+        magnitude < (STEPS * self.step).min(self.most / 16.0)
     }
 }
 
@@ -38,7 +46,8 @@ pub struct Scaled {
     pub exponent: i32,
 }
 
-/// A node of the new graph that computes or reads numbers that the machine does not hold.
+/// A node of the new graph that computes or reads numbers that the machine does not hold, or of which
+/// it would lose too much.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beyond {
     /// Its name.
@@ -62,7 +71,8 @@ pub struct Rescaled {
 
 /// Chooses an exponent for every value by its range, and rewrites the graph. Inputs, outputs and what
 /// functions other than sums, products, maxima and movement read and compute stay as they are if the
-/// machine holds them. A value that is needed with another exponent than it has is multiplied.
+/// machine holds them well. A value that is needed with another exponent than it has is multiplied; a
+/// sum whose result has another exponent than its operand becomes a multiple of a mean.
 ///
 /// # Errors
 /// None for a graph that verifies.

@@ -34,8 +34,10 @@ pub(super) enum Role {
     },
     /// The exponent of the result is the sum of those of the operands.
     Product,
-    /// It is so many times that of the operand.
+    /// It is so many times that of the operand, which may be there twice.
     Power(i32),
+    /// A sum of so many elements of one operand: the result may have any exponent.
+    Sum(usize),
 }
 
 /// The roles of all nodes.
@@ -79,7 +81,11 @@ fn role(graph: &Graph, node: &Node) -> Role {
         Op::Activation(Activation::LeakyRelu { .. } | Activation::Clip { .. }) => Some(ALL),
         Op::Reduce(reduce) => {
             use ReduceKind::{L1, Max, Mean, Min, Sum};
-            matches!(reduce.kind, Mean | Sum | Max | Min | L1).then_some(ALL)
+            match reduce.kind {
+                Sum => Some(Role::Sum(summed(graph, node, &reduce.axes))),
+                Mean | Max | Min | L1 => Some(ALL),
+                _ => None,
+            }
         }
         Op::Pool(_) | Op::GlobalAveragePool | Op::GlobalMaxPool | Op::Resize(_) => Some(ALL),
         Op::PRelu | Op::Gather { .. } => Some(FIRST_ONLY),
@@ -108,8 +114,17 @@ fn linear(graph: &Graph, node: &Node, data: usize, constants: Constants) -> Opti
     Some(Role::Linear { data, constants, terms: terms(graph, node) })
 }
 
+/// Elements that are joined to one.
+fn summed(graph: &Graph, node: &Node, axes: &[usize]) -> usize {
+    let shape = node.input(0).map_or(&[][..], |x| &graph[x].shape);
+    axes.iter().filter_map(|&axis| shape.get(axis)).product()
+}
+
 /// A product of two tensors, one of which may be constant.
 fn product(graph: &Graph, node: &Node, [second, first]: [Constants; 2]) -> Option<Role> {
+    if matches!(node.op, Op::Binary(_)) && node.input(0) == node.input(1) {
+        return Some(Role::Power(2));
+    }
     linear(graph, node, 0, second).or_else(|| linear(graph, node, 1, first)).or_else(|| {
         let constant = node.operands().any(|id| graph[id].constant.is_some());
         (!constant).then_some(Role::Product)
