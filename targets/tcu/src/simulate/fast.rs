@@ -22,10 +22,11 @@ mod products;
 mod tests;
 
 use self::core::{Core, Machine};
-use super::{Driver, Flow, Pattern, with_arithmetic};
-use crate::arch::TcuArch;
+use super::{Driver, Float, Flow, Pattern};
+use crate::arch::{DataType, TcuArch};
 use crate::package::{ConstData, Package};
 use crate::program::{Memory, Span};
+use format::{Narrow, Wide};
 use prepare::{Prepared, prepare};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_num::Level;
@@ -82,9 +83,12 @@ impl Fast {
         steps.extend(driver.after(arch, package.program.steps.len()).ok()?);
         let prepared = prepare(arch, &steps, prologue, &host)?;
         let layout = prepared.layout.clone();
-        let machine: Box<dyn Machine> = with_arithmetic!(arch.data_type, A => {
-            Box::new(Core::<A>::new(layout, level))
-        });
+        let data_type = arch.data_type;
+        let machine: Box<dyn Machine> = match (data_type, data_type.width()) {
+            (DataType::Float32, _) => Box::new(Core::new(Float, layout, level)),
+            (_, ..=16) => Box::new(Core::new(Narrow::new(data_type), layout, level)),
+            _ => Box::new(Core::new(Wide::new(data_type), layout, level)),
+        };
         let is_input = spans.iter().any(|span| span.memory == Memory::Dram1);
         let mut fast = Fast {
             arch: arch.clone(),

@@ -26,6 +26,7 @@ pub(super) trait Machine: Send {
 
 /// A machine of a format.
 pub(super) struct Core<F: Format> {
+    pub(super) format: F,
     pub(super) cells: Vec<F::Cell>,
     pub(super) layout: Layout,
     packed: Packed,
@@ -37,9 +38,10 @@ pub(super) struct Core<F: Format> {
 }
 
 impl<F: Format> Core<F> {
-    pub(super) fn new(layout: Layout, level: Level) -> Core<F> {
+    pub(super) fn new(format: F, layout: Layout, level: Level) -> Core<F> {
         let lanes = layout.lanes;
         Core {
+            format,
             cells: vec![F::Cell::default(); layout.end],
             packed: Packed::new(lanes, level),
             level,
@@ -68,7 +70,8 @@ impl<F: Format> Core<F> {
                 Op::Products { from, to, count, add, fresh } => {
                     if fresh {
                         let rows = self.layout.lanes * (self.layout.lanes + 1);
-                        F::pack::<K>(&mut self.packed, &self.cells[self.layout.weights..][..rows]);
+                        let weights = &self.cells[self.layout.weights..][..rows];
+                        self.format.pack::<K>(&mut self.packed, weights);
                     }
                     self.products::<K>(from, to, count, add, &mut flow);
                 }
@@ -133,6 +136,7 @@ impl<F: Format> Core<F> {
         accumulate: bool,
         flow: &mut Flow,
     ) {
+        let format = self.format;
         let Layout { lanes, local, weights, array, .. } = self.layout;
         let size = lanes * (lanes + 1);
         let is_direct = !accumulate && to.step as usize == lanes;
@@ -153,7 +157,7 @@ impl<F: Format> Core<F> {
                 false => &mut self.y[..vectors * lanes],
             };
             let weights = &rest[weights - local..][..size];
-            F::products(&mut Products {
+            format.products(&mut Products {
                 lanes,
                 vectors,
                 x,
@@ -167,13 +171,13 @@ impl<F: Format> Core<F> {
                 let sums = &mut acc[to.at(first)..][..vectors * lanes];
                 let (whole, rest) = sums.split_at_mut(sums.len() / WIDE * WIDE);
                 let (values, last) = self.y[..vectors * lanes].split_at(whole.len());
-                F::add_to::<WIDE>(whole, values, flow);
-                F::add_to::<K>(rest, last, flow);
+                format.add_to::<WIDE>(whole, values, flow);
+                format.add_to::<K>(rest, last, flow);
             } else if !is_direct {
                 for (i, y) in self.y.chunks_exact(lanes).take(vectors).enumerate() {
                     let sums = &mut acc[to.at(first + i)..][..lanes];
                     match accumulate {
-                        true => F::add_to::<K>(sums, y, flow),
+                        true => format.add_to::<K>(sums, y, flow),
                         false => sums.copy_from_slice(y),
                     }
                 }

@@ -1,35 +1,33 @@
 //! Exact sums with 256-bit vectors: eight columns at a time in 32 bits.
 
-use super::narrow::{self, Tile};
+use super::format::{Narrow, one_by_one};
+use super::narrow::Tile;
 use crate::simulate::Flow;
 use std::arch::x86_64::*;
 
 /// Columns of a vector.
 const COLUMNS: usize = 8;
 
-/// [`narrow::one_by_one`] for a processor with AVX2.
+/// [`one_by_one`] for a processor with AVX2.
 #[cold]
-pub(super) fn exact<const W: u32, const P: u32>(
-    tile: &mut Tile<'_>,
-    weights: &[i16],
-    flow: &mut Flow,
-) {
-    if tile.packed.lanes < COLUMNS {
-        narrow::one_by_one::<W, P>(tile, weights, flow);
+pub(super) fn exact(format: Narrow, tile: &mut Tile<'_>, weights: &[i16], flow: &mut Flow) {
+    let lanes = tile.packed.lanes;
+    if lanes < COLUMNS {
+        one_by_one(format, lanes, tile.x, weights, tile.y, flow);
     } else {
         // SAFETY: Levels with kernels are only chosen when the processor has these instructions.
-        unsafe { rows::<W, P>(tile, weights, flow) }
+        unsafe { rows(format, tile, weights, flow) }
     }
 }
 
 #[target_feature(enable = "avx2")]
-fn rows<const W: u32, const P: u32>(tile: &mut Tile<'_>, weights: &[i16], flow: &mut Flow) {
+fn rows(format: Narrow, tile: &mut Tile<'_>, weights: &[i16], flow: &mut Flow) {
     let lanes = tile.packed.lanes;
     for (x, y) in tile.x.chunks_exact(lanes).zip(tile.y.chunks_exact_mut(lanes)) {
         for first in (0..lanes).step_by(COLUMNS) {
             // The last columns are computed with some of those before them, which then count once.
             let start = first.min(lanes - COLUMNS);
-            columns::<W, P>(x, weights, start, first - start, y, flow);
+            columns(format, x, weights, start, first - start, y, flow);
         }
     }
 }
@@ -37,7 +35,8 @@ fn rows<const W: u32, const P: u32>(tile: &mut Tile<'_>, weights: &[i16], flow: 
 /// The sums of the columns from `start` on; what saturates in the first `known` is not counted.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn columns<const W: u32, const P: u32>(
+fn columns(
+    format: Narrow,
     x: &[i16],
     weights: &[i16],
     start: usize,
@@ -45,10 +44,10 @@ fn columns<const W: u32, const P: u32>(
     y: &mut [i16],
     flow: &mut Flow,
 ) {
-    let point = _mm_cvtsi32_si128(P.cast_signed());
-    let low = _mm256_set1_epi32(i32::MIN >> (32 - W));
-    let high = _mm256_set1_epi32(i32::MAX >> (32 - W));
-    let below_half = _mm256_set1_epi32((1 << (P - 1)) - 1);
+    let below_half = _mm256_set1_epi32((1 << (format.point - 1)) - 1);
+    let point = _mm_cvtsi32_si128(format.point.cast_signed());
+    let low = _mm256_set1_epi32(format.low);
+    let high = _mm256_set1_epi32(format.high);
     let one = _mm256_set1_epi32(1);
     let (bias, weights) = weights.split_at(x.len());
     let mut sums = load(bias, start);

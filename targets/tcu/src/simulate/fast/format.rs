@@ -3,39 +3,91 @@
 use super::lanes;
 use super::narrow::{self, Packed};
 use super::products::Products;
-use crate::simulate::{Arithmetic, Fixed, Float, Flow};
+use crate::arch::DataType;
+use crate::simulate::{self, Arithmetic, Float, Flow};
 
 /// A number format. Results come exact or with one rounding and are brought into range in a second
 /// step, so that a vector is looked through for saturation at once.
-pub(super) trait Format: Arithmetic + Send + Sync + 'static {
+pub(super) trait Format: Copy + Send + Sync + 'static {
     /// A scalar in memory.
     type Cell: Copy + Default + Into<i32> + Send + Sync;
     /// A result before it is brought into range.
     type Exact: Copy;
+    /// How numbers compare.
+    type Order: Arithmetic;
 
     fn cell(scalar: i32) -> Self::Cell;
     /// A scalar, which is in range.
     fn exact(scalar: i32) -> Self::Exact;
     fn sum(a: i32, b: i32) -> Self::Exact;
     fn difference(a: i32, b: i32) -> Self::Exact;
-    fn product(a: i32, b: i32) -> Self::Exact;
-    fn is_over(value: Self::Exact) -> bool;
-    fn is_under(value: Self::Exact) -> bool;
-    fn into_range(value: Self::Exact) -> i32;
+    /// The number 1.
+    fn one(self) -> i32;
+    fn magnitude(self, a: i32) -> i32;
+    fn product(self, a: i32, b: i32) -> Self::Exact;
+    /// `x * y + z`, as the array computes it.
+    fn product_sum(self, x: i32, y: i32, z: i32) -> Self::Exact;
+    fn is_over(self, value: Self::Exact) -> bool;
+    fn is_under(self, value: Self::Exact) -> bool;
+    fn into_range(self, value: Self::Exact) -> i32;
 
     /// `sums = sums + values`, `K` lanes at a time; `K` divides their number.
-    fn add_to<const K: usize>(sums: &mut [Self::Cell], values: &[Self::Cell], flow: &mut Flow);
+    #[inline(always)]
+    fn add_to<const K: usize>(
+        self,
+        sums: &mut [Self::Cell],
+        values: &[Self::Cell],
+        flow: &mut Flow,
+    ) {
+        lanes::add::<Self, K>(self, sums, values, flow);
+    }
+
     /// Takes new weights: the bias, then a row for every lane; `K` divides the lanes.
-    fn pack<const K: usize>(packed: &mut Packed, weights: &[Self::Cell]);
+    #[inline(always)]
+    fn pack<const K: usize>(self, _packed: &mut Packed, _weights: &[Self::Cell]) {}
+
     /// Bias plus the weights times vectors.
-    fn products(work: &mut Products<'_, Self>);
+    #[inline(always)]
+    fn products(self, work: &mut Products<'_, Self>) {
+        one_by_one(self, work.lanes, work.x, work.weights, work.y, work.flow);
+    }
+}
+
+/// Fixed point, with results of type `E`. Width and binary point are known at run time only: shifts
+/// by them are as fast, and the simulator is compiled once for all formats with cells of one size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed<E> {
+    /// Bits below the binary point.
+    pub(super) point: u32,
+    /// The ends of the range.
+    pub(super) low: E,
+    pub(super) high: E,
+}
+
+/// At most 16 bits.
+pub(super) type Narrow = Fixed<i32>;
+
+/// At most 32 bits.
+pub(super) type Wide = Fixed<i64>;
+
+impl<E: From<i32>> Fixed<E> {
+    /// A fixed-point format.
+    ///
+    /// # Panics
+    /// For floats.
+    pub(super) fn new(data_type: DataType) -> Fixed<E> {
+        let point = data_type.binary_point().expect("a fixed-point format");
+        Fixed { point, low: (-data_type.max() - 1).into(), high: data_type.max().into() }
+    }
 }
 
 macro_rules! fixed {
-    ($width:literal, $point:literal, $cell:ty, $exact:ty, $kind:ident) => {
-        impl Format for Fixed<$width, $point> {
+    ($cell:ty, $exact:ty, {$($rest:tt)*}) => {
+        impl Format for Fixed<$exact> {
             type Cell = $cell;
             type Exact = $exact;
+            // All formats compare integers.
+            type Order = simulate::Fixed<32, 16>;
 
             #[inline(always)]
             fn cell(scalar: i32) -> $cell {
@@ -58,87 +110,74 @@ macro_rules! fixed {
             }
 
             #[inline(always)]
-            fn product(a: i32, b: i32) -> $exact {
-                let exact = a as $exact * b as $exact;
-                (exact + ((1 << ($point - 1)) - 1) + (exact >> $point & 1)) >> $point
+            fn one(self) -> i32 {
+                1 << self.point
             }
 
             #[inline(always)]
-            fn is_over(value: $exact) -> bool {
-                value > (i32::MAX >> (32 - $width)) as $exact
+            fn magnitude(self, a: i32) -> i32 {
+                if a as $exact == self.low { a } else { a.abs() }
             }
 
             #[inline(always)]
-            fn is_under(value: $exact) -> bool {
-                value < (i32::MIN >> (32 - $width)) as $exact
+            fn product(self, a: i32, b: i32) -> $exact {
+                self.product_sum(a, b, 0)
             }
 
             #[inline(always)]
-            fn into_range(value: $exact) -> i32 {
-                let (low, high) = (i32::MIN >> (32 - $width), i32::MAX >> (32 - $width));
-                value.clamp(low as $exact, high as $exact) as i32
+            fn product_sum(self, x: i32, y: i32, z: i32) -> $exact {
+                let point = self.point;
+                let exact = x as $exact * y as $exact + ((z as $exact) << point);
+                (exact + ((1 << (point - 1)) - 1) + (exact >> point & 1)) >> point
             }
 
-            $kind! { $width, $point }
-        }
-    };
-}
-
-/// The rest of a format with at most 16 bits.
-macro_rules! narrow {
-    ($width:literal, $point:literal) => {
-        #[inline(always)]
-        fn add_to<const K: usize>(sums: &mut [i16], values: &[i16], flow: &mut Flow) {
-            // Few lanes are only made into vectors when they become wider first.
-            match K {
-                ..32 => lanes::add::<Self, K>(sums, values, flow),
-                _ => narrow::add_to::<$width, K>(sums, values, flow),
+            #[inline(always)]
+            fn is_over(self, value: $exact) -> bool {
+                value > self.high
             }
-        }
 
-        #[inline(always)]
-        fn pack<const K: usize>(packed: &mut Packed, weights: &[i16]) {
-            packed.pack::<$width, $point, K>(weights);
-        }
+            #[inline(always)]
+            fn is_under(self, value: $exact) -> bool {
+                value < self.low
+            }
 
-        #[inline(always)]
-        fn products(work: &mut Products<'_, Self>) {
-            narrow::products::<$width, $point>(work);
-        }
-    };
-}
+            #[inline(always)]
+            fn into_range(self, value: $exact) -> i32 {
+                // Not `clamp`, which looks whether the ends are in order and may panic.
+                value.min(self.high).max(self.low) as i32
+            }
 
-/// The rest of a format that is computed vector by vector.
-macro_rules! wide {
-    ($($_:literal),*) => {
-        #[inline(always)]
-        fn add_to<const K: usize>(sums: &mut [i32], values: &[i32], flow: &mut Flow) {
-            lanes::add::<Self, K>(sums, values, flow);
-        }
-
-        #[inline(always)]
-        fn pack<const K: usize>(_packed: &mut Packed, _weights: &[i32]) {}
-
-        #[inline(always)]
-        fn products(work: &mut Products<'_, Self>) {
-            one_by_one(work);
+            $($rest)*
         }
     };
 }
 
-macro_rules! formats {
-    ($(($name:ident $width:literal $point:literal $kind:ident))*) => {
-        $(formats! { $kind $width, $point })*
-    };
-    (narrow $width:literal, $point:literal) => { fixed!($width, $point, i16, i32, narrow); };
-    (wide $width:literal, $point:literal) => { fixed!($width, $point, i32, i64, wide); };
-}
+fixed!(i16, i32, {
+    #[inline(always)]
+    fn add_to<const K: usize>(self, sums: &mut [i16], values: &[i16], flow: &mut Flow) {
+        // Few lanes are only made into vectors when they become wider first.
+        match K {
+            ..32 => lanes::add::<Self, K>(self, sums, values, flow),
+            _ => narrow::add_to::<K>(self, sums, values, flow),
+        }
+    }
 
-crate::arch::fixed_formats! { [formats] }
+    #[inline(always)]
+    fn pack<const K: usize>(self, packed: &mut Packed, weights: &[i16]) {
+        packed.pack::<K>(self, weights);
+    }
+
+    #[inline(always)]
+    fn products(self, work: &mut Products<'_, Self>) {
+        narrow::products(self, work);
+    }
+});
+fixed!(i32, i64, {});
 
 impl Format for Float {
     type Cell = i32;
     type Exact = i32;
+    type Order = Float;
 
     #[inline(always)]
     fn cell(scalar: i32) -> i32 {
@@ -161,38 +200,65 @@ impl Format for Float {
     }
 
     #[inline(always)]
-    fn product(a: i32, b: i32) -> i32 {
+    fn one(self) -> i32 {
+        Float::ONE
+    }
+
+    #[inline(always)]
+    fn magnitude(self, a: i32) -> i32 {
+        <Float as Arithmetic>::magnitude(a)
+    }
+
+    #[inline(always)]
+    fn product(self, a: i32, b: i32) -> i32 {
         Float::multiply(a, b, &mut Flow::default())
     }
 
     #[inline(always)]
-    fn is_over(_value: i32) -> bool {
+    fn product_sum(self, x: i32, y: i32, z: i32) -> i32 {
+        Self::sum(self.product(x, y), z)
+    }
+
+    #[inline(always)]
+    fn is_over(self, _value: i32) -> bool {
         false
     }
 
     #[inline(always)]
-    fn is_under(_value: i32) -> bool {
+    fn is_under(self, _value: i32) -> bool {
         false
     }
 
     #[inline(always)]
-    fn into_range(value: i32) -> i32 {
+    fn into_range(self, value: i32) -> i32 {
         value
     }
-
-    wide! {}
 }
 
-/// Vector by vector, as the executor does it.
+/// Vector by vector, as the executor does it: the bias, which comes first in `weights`, plus the
+/// rows behind it times `x`.
 #[inline(always)]
-fn one_by_one<F: Format<Cell = i32>>(work: &mut Products<'_, F>) {
-    let lanes = work.lanes;
-    let (bias, weights) = work.weights.split_at(lanes);
-    for (x, y) in work.x.chunks_exact(lanes).zip(work.y.chunks_exact_mut(lanes)) {
+pub(super) fn one_by_one<F: Format>(
+    format: F,
+    lanes: usize,
+    x: &[F::Cell],
+    weights: &[F::Cell],
+    y: &mut [F::Cell],
+    flow: &mut Flow,
+) {
+    let (bias, weights) = weights.split_at(lanes);
+    for (x, y) in x.chunks_exact(lanes).zip(y.chunks_exact_mut(lanes)) {
         y.copy_from_slice(bias);
         for (&x, row) in x.iter().zip(weights.chunks_exact(lanes)) {
-            if x != 0 || !F::SKIPS_ZERO {
-                F::accumulate_product(x, row, y, work.flow);
+            let x = x.into();
+            if x == 0 && F::Order::SKIPS_ZERO {
+                continue;
+            }
+            for (sum, &weight) in y.iter_mut().zip(row) {
+                let exact = format.product_sum(x, weight.into(), (*sum).into());
+                flow.over += u64::from(format.is_over(exact));
+                flow.under += u64::from(format.is_under(exact));
+                *sum = F::cell(format.into_range(exact));
             }
         }
     }

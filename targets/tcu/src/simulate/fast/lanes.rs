@@ -4,11 +4,12 @@ use super::core::Core;
 use super::format::Format;
 use super::op::Write;
 use crate::isa::SimdOp;
-use crate::simulate::Flow;
+use crate::simulate::{Arithmetic, Flow};
 
 /// Some lanes of two vectors.
 #[inline(always)]
 pub(super) fn combine<F: Format, const K: usize>(
+    format: F,
     a: &[F::Cell],
     b: &[F::Cell],
     flow: &mut Flow,
@@ -21,13 +22,13 @@ pub(super) fn combine<F: Format, const K: usize>(
     let mut cells = [F::Cell::default(); K];
     let mut is_beyond = false;
     for (cell, &exact) in cells.iter_mut().zip(&exact) {
-        *cell = F::cell(F::into_range(exact));
-        is_beyond |= F::is_over(exact) | F::is_under(exact);
+        *cell = F::cell(format.into_range(exact));
+        is_beyond |= format.is_over(exact) | format.is_under(exact);
     }
     if is_beyond {
         // A copy, so that results which are in range need not be in memory.
         let beyond = exact;
-        count::<F>(&beyond, flow);
+        count(format, &beyond, flow);
     }
     cells
 }
@@ -35,22 +36,23 @@ pub(super) fn combine<F: Format, const K: usize>(
 /// Counts what saturates; not inlined, since that is seldom and there are many loops.
 #[cold]
 #[inline(never)]
-fn count<F: Format>(exact: &[F::Exact], flow: &mut Flow) {
+fn count<F: Format>(format: F, exact: &[F::Exact], flow: &mut Flow) {
     for &exact in exact {
-        flow.over += u64::from(F::is_over(exact));
-        flow.under += u64::from(F::is_under(exact));
+        flow.over += u64::from(format.is_over(exact));
+        flow.under += u64::from(format.is_under(exact));
     }
 }
 
 /// `sums = sums + values`, `K` lanes at a time.
 #[inline(always)]
 pub(super) fn add<F: Format, const K: usize>(
+    format: F,
     sums: &mut [F::Cell],
     values: &[F::Cell],
     flow: &mut Flow,
 ) {
     for (values, sums) in values.chunks_exact(K).zip(sums.chunks_exact_mut(K)) {
-        sums.copy_from_slice(&combine::<F, K>(sums, values, flow, F::sum));
+        sums.copy_from_slice(&combine::<F, K>(format, sums, values, flow, F::sum));
     }
 }
 
@@ -58,28 +60,32 @@ impl<F: Format> Core<F> {
     /// A SIMD operation but NoOp and Lookup.
     #[inline(always)]
     pub(super) fn simd<const K: usize>(&mut self, op: SimdOp, places: [u32; 3], flow: &mut Flow) {
-        let truth = |value: bool| F::exact(if value { F::ONE } else { 0 });
+        // A copy, which no store to a cell can change.
+        let format = self.format;
+        let one = format.one();
+        let truth = |value: bool| F::exact(if value { one } else { 0 });
+        let (is_true, less) = (F::Order::truth, F::Order::less);
         match op {
             SimdOp::NoOp | SimdOp::Zero => self.each::<K>(places, flow, |_, _| F::exact(0)),
             SimdOp::Move | SimdOp::Lookup => self.each::<K>(places, flow, |a, _| F::exact(a)),
-            SimdOp::Not => self.each::<K>(places, flow, |a, _| truth(!F::truth(a))),
-            SimdOp::And => self.each::<K>(places, flow, |a, b| truth(F::truth(a) & F::truth(b))),
-            SimdOp::Or => self.each::<K>(places, flow, |a, b| truth(F::truth(a) | F::truth(b))),
-            SimdOp::Increment => self.each::<K>(places, flow, |a, _| F::sum(a, F::ONE)),
-            SimdOp::Decrement => self.each::<K>(places, flow, |a, _| F::difference(a, F::ONE)),
+            SimdOp::Not => self.each::<K>(places, flow, |a, _| truth(!is_true(a))),
+            SimdOp::And => self.each::<K>(places, flow, |a, b| truth(is_true(a) & is_true(b))),
+            SimdOp::Or => self.each::<K>(places, flow, |a, b| truth(is_true(a) | is_true(b))),
+            SimdOp::Increment => self.each::<K>(places, flow, |a, _| F::sum(a, one)),
+            SimdOp::Decrement => self.each::<K>(places, flow, |a, _| F::difference(a, one)),
             SimdOp::Add => self.each::<K>(places, flow, F::sum),
             SimdOp::Subtract => self.each::<K>(places, flow, F::difference),
-            SimdOp::Multiply => self.each::<K>(places, flow, F::product),
-            SimdOp::Abs => self.each::<K>(places, flow, |a, _| F::exact(F::magnitude(a))),
-            SimdOp::GreaterThan => self.each::<K>(places, flow, |a, b| truth(F::less(b, a))),
+            SimdOp::Multiply => self.each::<K>(places, flow, |a, b| format.product(a, b)),
+            SimdOp::Abs => self.each::<K>(places, flow, |a, _| F::exact(format.magnitude(a))),
+            SimdOp::GreaterThan => self.each::<K>(places, flow, |a, b| truth(less(b, a))),
             SimdOp::GreaterThanEqual => {
-                self.each::<K>(places, flow, |a, b| truth(F::not_greater(b, a)))
+                self.each::<K>(places, flow, |a, b| truth(F::Order::not_greater(b, a)))
             }
             SimdOp::Min => {
-                self.each::<K>(places, flow, |a, b| F::exact(if F::less(b, a) { b } else { a }))
+                self.each::<K>(places, flow, |a, b| F::exact(if less(b, a) { b } else { a }))
             }
             SimdOp::Max => {
-                self.each::<K>(places, flow, |a, b| F::exact(if F::less(a, b) { b } else { a }))
+                self.each::<K>(places, flow, |a, b| F::exact(if less(a, b) { b } else { a }))
             }
         }
     }
@@ -91,10 +97,11 @@ impl<F: Format> Core<F> {
         flow: &mut Flow,
         f: impl Fn(i32, i32) -> F::Exact,
     ) {
+        let format = self.format;
         for lane in (0..self.layout.lanes).step_by(K) {
             let at = |place: u32| place as usize + lane..place as usize + lane + K;
             let (a, b) = (&self.cells[at(left)], &self.cells[at(right)]);
-            let cells = combine::<F, K>(a, b, flow, &f);
+            let cells = combine::<F, K>(format, a, b, flow, &f);
             self.cells[at(result)].copy_from_slice(&cells);
         }
     }
@@ -117,18 +124,18 @@ impl<F: Format> Core<F> {
 
     /// Finds the closest key in every lane. The source may be a register that entries go to.
     pub(super) fn lookup(&mut self, source: u32, result: u32, registers: u32, flow: &mut Flow) {
-        let (lanes, entries) = (self.layout.lanes, self.layout.entries);
+        let (format, lanes, entries) = (self.format, self.layout.lanes, self.layout.entries);
         let mut differences = Vec::with_capacity(lanes);
         let mut found = Vec::with_capacity(lanes);
         for lane in 0..lanes {
             let value: i32 = self.cells[source as usize + lane].into();
             let keys = (0..entries).map(|e| self.cells[self.layout.tables + e * lanes + lane]);
-            let (entry, key) = closest::<F>(value, keys.map(Into::into));
+            let (entry, key) = closest::<F::Order>(value, keys.map(Into::into));
             found.push(entry);
             let exact = F::difference(value, key);
-            flow.over += u64::from(F::is_over(exact));
-            flow.under += u64::from(F::is_under(exact));
-            differences.push(F::cell(F::into_range(exact)));
+            flow.over += u64::from(format.is_over(exact));
+            flow.under += u64::from(format.is_under(exact));
+            differences.push(F::cell(format.into_range(exact)));
         }
         for table in 1..self.layout.table_count {
             let register = registers as usize + (table - 1) * lanes;
@@ -142,13 +149,13 @@ impl<F: Format> Core<F> {
 }
 
 /// The entry whose key is closest, the lower key of two, and the key; 0 without keys.
-fn closest<F: Format>(value: i32, mut keys: impl Iterator<Item = i32>) -> (usize, i32) {
+fn closest<A: Arithmetic>(value: i32, mut keys: impl Iterator<Item = i32>) -> (usize, i32) {
     let Some(first) = keys.next() else { return (0, 0) };
     let mut best = (0, first);
-    let mut nearest = F::distance(value, first);
+    let mut nearest = A::distance(value, first);
     for (entry, key) in (1..).zip(keys) {
-        let distance = F::distance(value, key);
-        if distance < nearest || distance == nearest && F::less(key, best.1) {
+        let distance = A::distance(value, key);
+        if distance < nearest || distance == nearest && A::less(key, best.1) {
             (best, nearest) = ((entry, key), distance);
         }
     }

@@ -15,10 +15,11 @@
 //! * beyond, and again, [`one_by_one`] computes in 32 bits and counts what saturates, as does
 //!   `exact.rs`. It is the twin that tests compare everything with.
 
+use super::format::{Format, Narrow, one_by_one};
 use super::products::Products;
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512, exact};
-use crate::simulate::{Fixed, Flow};
+use crate::simulate::Flow;
 use quincunx_num::Level;
 
 /// Lanes of a line.
@@ -95,10 +96,9 @@ impl Packed {
         Packed { level, lanes, group, chunks, lines, places, shift: 0, ends, safe: 0, wide: 0 }
     }
 
-    /// Takes the bias and the rows of a format with `W` bits, `P` below the point; `K` divides the
-    /// lanes.
+    /// Takes the bias and the rows; `K` divides the lanes.
     #[inline(always)]
-    pub(super) fn pack<const W: u32, const P: u32, const K: usize>(&mut self, weights: &[i16]) {
+    pub(super) fn pack<const K: usize>(&mut self, format: Narrow, weights: &[i16]) {
         if self.lines.is_empty() {
             return;
         }
@@ -115,9 +115,9 @@ impl Packed {
             }
         }
         let greatest = |values: &[u16]| values.iter().copied().fold(0, u16::max);
-        self.limit::<W, P>(greatest(&top), greatest(&sums[..self.lanes]), bias_top);
+        self.limit(format, greatest(&top), greatest(&sums[..self.lanes]), bias_top);
         // Magnitudes shifted by this stay below 2^15.
-        let by = 15 - P - self.shift;
+        let by = 15 - format.point - self.shift;
         self.put::<K>(0, bias, 0);
         for (lane, row) in weights.chunks_exact(self.lanes).enumerate() {
             self.put::<K>(1 + lane, row, by);
@@ -143,11 +143,12 @@ impl Packed {
     /// Sets shift and limits for weights of magnitude `top`, columns of which add up to `sum`, and
     /// biases of magnitude `bias`.
     #[inline(always)]
-    fn limit<const W: u32, const P: u32>(&mut self, top: u16, sum: u16, bias: u16) {
-        self.ends = (i16::MIN >> (16 - W), i16::MAX >> (16 - W));
+    fn limit(&mut self, format: Narrow, top: u16, sum: u16, bias: u16) {
+        let Narrow { point, low, high } = format;
+        self.ends = (low as i16, high as i16);
         // -2^15 has no counterpart, and goes the exact way like weights without room to shift.
-        let room = (u32::from(top) | 1).leading_zeros().saturating_sub(17).min(15 - P);
-        self.shift = 15 - P - room;
+        let room = (u32::from(top) | 1).leading_zeros().saturating_sub(17).min(15 - point);
+        self.shift = 15 - point - room;
         if top > i16::MAX.unsigned_abs() {
             (self.safe, self.wide) = (0, 0);
             return;
@@ -157,12 +158,11 @@ impl Packed {
         let wide = u32::from(i16::MAX.unsigned_abs()) >> self.shift;
         self.wide = wide as u16;
         // Every step adds at most a half by rounding.
-        let high = u32::from(self.ends.1.unsigned_abs());
-        let room = high.saturating_sub(u32::from(bias) + self.lanes as u32 + 1);
+        let room = high.cast_unsigned().saturating_sub(u32::from(bias) + self.lanes as u32 + 1);
         self.safe = match sum {
             // The sum itself may have been greater.
             u16::MAX => 0,
-            _ => (room << P).checked_div(u32::from(sum)).unwrap_or(u32::MAX).min(wide) as u16,
+            _ => (room << point).checked_div(u32::from(sum)).unwrap_or(u32::MAX).min(wide) as u16,
         };
     }
 
@@ -210,10 +210,7 @@ impl Tile<'_> {
 
 /// All vectors, tile by tile.
 #[inline(always)]
-pub(super) fn products<const W: u32, const P: u32>(work: &mut Products<'_, Fixed<W, P>>)
-where
-    Fixed<W, P>: super::format::Format<Cell = i16>,
-{
+pub(super) fn products(format: Narrow, work: &mut Products<'_, Narrow>) {
     let packed = work.packed;
     let vectors = work.vectors;
     let mut all = Tile { vectors, x: work.x, y: work.y, packed };
@@ -224,67 +221,53 @@ where
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => {
                 if !avx512::products(&mut tile) {
-                    exact::exact::<W, P>(&mut tile, work.weights, work.flow);
+                    exact::exact(format, &mut tile, work.weights, work.flow);
                 }
             }
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => {
                 if !avx2::products(&mut tile) {
-                    exact::exact::<W, P>(&mut tile, work.weights, work.flow);
+                    exact::exact(format, &mut tile, work.weights, work.flow);
                 }
             }
-            _ => one_by_one::<W, P>(&mut tile, work.weights, work.flow),
+            _ => one_by_one(format, work.lanes, tile.x, work.weights, tile.y, work.flow),
         }
         first += packed.most();
     }
 }
 
-/// Vector by vector in 32 bits.
-#[inline(always)]
-pub(super) fn one_by_one<const W: u32, const P: u32>(
-    tile: &mut Tile<'_>,
-    weights: &[i16],
-    flow: &mut Flow,
-) {
-    let (low, high) = (i32::MIN >> (32 - W), i32::MAX >> (32 - W));
-    let lanes = tile.packed.lanes;
-    let (bias, weights) = weights.split_at(lanes);
-    for (x, y) in tile.x.chunks_exact(lanes).zip(tile.y.chunks_exact_mut(lanes)) {
-        y.copy_from_slice(bias);
-        for (&x, row) in x.iter().zip(weights.chunks_exact(lanes)) {
-            for (sum, &weight) in y.iter_mut().zip(row) {
-                let exact = i32::from(x) * i32::from(weight) + (i32::from(*sum) << P);
-                let value = (exact + ((1 << (P - 1)) - 1) + (exact >> P & 1)) >> P;
-                flow.over += u64::from(value > high);
-                flow.under += u64::from(value < low);
-                *sum = value.clamp(low, high) as i16;
-            }
-        }
-    }
-}
-
 /// `sums = sums + values`, `K` lanes at a time.
 #[inline(always)]
-pub(super) fn add_to<const W: u32, const K: usize>(
+pub(super) fn add_to<const K: usize>(
+    format: Narrow,
     sums: &mut [i16],
     values: &[i16],
     flow: &mut Flow,
 ) {
-    let (low, high) = (i16::MIN >> (16 - W), i16::MAX >> (16 - W));
+    let (low, high) = (format.low as i16, format.high as i16);
     for (sums, values) in sums.as_chunks_mut::<K>().0.iter_mut().zip(values.as_chunks::<K>().0) {
+        let mut next = *sums;
         let mut is_beyond = false;
-        let before = *sums;
-        for (sum, &value) in sums.iter_mut().zip(values) {
-            let saturated = sum.saturating_add(value).clamp(low, high);
+        for (sum, &value) in next.iter_mut().zip(values) {
+            // Not `clamp`, of which the compiler makes more instructions.
+            let saturated = sum.saturating_add(value).max(low).min(high);
             is_beyond |= saturated != sum.wrapping_add(value);
             *sum = saturated;
         }
         if is_beyond {
-            for (&before, &value) in before.iter().zip(values) {
-                let exact = i32::from(before) + i32::from(value);
-                flow.over += u64::from(exact > high.into());
-                flow.under += u64::from(exact < low.into());
-            }
+            count(format, sums, values, flow);
         }
+        *sums = next;
+    }
+}
+
+/// Counts which sums saturate; not inlined, since that is seldom.
+#[cold]
+#[inline(never)]
+fn count(format: Narrow, sums: &[i16], values: &[i16], flow: &mut Flow) {
+    for (&sum, &value) in sums.iter().zip(values) {
+        let exact = Narrow::sum(sum.into(), value.into());
+        flow.over += u64::from(format.is_over(exact));
+        flow.under += u64::from(format.is_under(exact));
     }
 }

@@ -1,19 +1,20 @@
 //! Kernels against their scalar twin, and the twin against the executor's arithmetic.
 
-use super::format::Format;
-use super::narrow::{Packed, Tile, one_by_one, products};
+use super::format::{Format, Narrow, Wide, one_by_one};
+use super::narrow::{Packed, Tile, products};
 use super::products::Products;
 use crate::arch::DataType;
-use crate::simulate::{Fixed, Flow, fused};
+use crate::simulate::{Flow, fused};
 use quincunx_num::Level;
 use quincunx_testkit::Random;
 
 /// A scalar with so many bits, of which the lowest `zeros` are zero.
-fn scalar(random: &mut Random, bits: u32, zeros: u32) -> i16 {
-    (random.next() as i16) >> (16 - bits) >> zeros << zeros
+fn scalar(random: &mut Random, bits: u32, zeros: u32) -> i32 {
+    (random.next() as i32) >> (32 - bits) >> zeros << zeros
 }
 
 struct Case {
+    format: Narrow,
     lanes: usize,
     x: Vec<i16>,
     weights: Vec<i16>,
@@ -26,51 +27,56 @@ struct Bits {
     bias: u32,
 }
 
+/// Vectors, and weights behind a bias.
+fn draw(random: &mut Random, lanes: usize, vectors: usize, bits: &Bits) -> [Vec<i32>; 2] {
+    let mut list = |count: usize, (bits, zeros): (u32, u32)| -> Vec<i32> {
+        (0..count).map(|_| scalar(random, bits, zeros)).collect()
+    };
+    let x = list(vectors * lanes, bits.x);
+    let mut weights = list(lanes, (bits.bias, 0));
+    weights.extend(list(lanes * lanes, bits.weights));
+    [x, weights]
+}
+
 impl Case {
-    fn new(random: &mut Random, lanes: usize, vectors: usize, bits: &Bits) -> Case {
-        let list = |random: &mut Random, count: usize, (bits, zeros): (u32, u32)| -> Vec<i16> {
-            (0..count).map(|_| scalar(random, bits, zeros)).collect()
-        };
-        let x = list(random, vectors * lanes, bits.x);
-        let mut weights = list(random, lanes, (bits.bias, 0));
-        weights.extend(list(random, lanes * lanes, bits.weights));
-        Case { lanes, x, weights }
+    fn new(random: &mut Random, format: Narrow, lanes: usize, vectors: usize, bits: &Bits) -> Case {
+        let [x, weights] = draw(random, lanes, vectors, bits)
+            .map(|scalars| scalars.into_iter().map(|scalar| scalar as i16).collect());
+        Case { format, lanes, x, weights }
     }
 
-    fn packed<const W: u32, const P: u32>(&self, level: Level) -> Packed {
-        let mut packed = Packed::new(self.lanes, level);
+    fn packed(&self, level: Level) -> Packed {
+        let (format, mut packed) = (self.format, Packed::new(self.lanes, level));
         // What is there already does not matter.
-        packed.pack::<W, P, 1>(&vec![3; self.weights.len()]);
+        packed.pack::<1>(format, &vec![3; self.weights.len()]);
         match self.lanes {
-            lanes if lanes % 8 == 0 => packed.pack::<W, P, 8>(&self.weights),
-            lanes if lanes % 4 == 0 => packed.pack::<W, P, 4>(&self.weights),
-            _ => packed.pack::<W, P, 1>(&self.weights),
+            lanes if lanes % 8 == 0 => packed.pack::<8>(format, &self.weights),
+            lanes if lanes % 4 == 0 => packed.pack::<4>(format, &self.weights),
+            _ => packed.pack::<1>(format, &self.weights),
         }
         packed
     }
 
-    fn run<const W: u32, const P: u32>(&self, level: Level) -> (Vec<i16>, Flow)
-    where
-        Fixed<W, P>: Format<Cell = i16>,
-    {
+    fn run(&self, level: Level) -> (Vec<i16>, Flow) {
         let mut y = vec![99; self.x.len()];
         let mut flow = Flow::default();
-        products::<W, P>(&mut Products {
+        let mut work = Products {
             lanes: self.lanes,
             vectors: self.x.len() / self.lanes,
             x: &self.x,
             weights: &self.weights,
-            packed: &self.packed::<W, P>(level),
+            packed: &self.packed(level),
             y: &mut y,
             flow: &mut flow,
-        });
+        };
+        products(self.format, &mut work);
         (y, flow)
     }
 
     /// True when a kernel computes the first vectors itself.
     #[cfg(target_arch = "x86_64")]
-    fn is_taken<const W: u32, const P: u32>(&self, level: Level) -> bool {
-        let packed = self.packed::<W, P>(level);
+    fn is_taken(&self, level: Level) -> bool {
+        let packed = self.packed(level);
         let vectors = packed.group.min(self.x.len() / self.lanes);
         let size = self.lanes * vectors;
         let mut y = vec![0; size];
@@ -103,26 +109,34 @@ fn regimes(width: u32) -> Vec<Bits> {
     ]
 }
 
-fn kernels_agree<const W: u32, const P: u32>()
-where
-    Fixed<W, P>: Format<Cell = i16>,
-{
-    let mut random = Random::new(u64::from(W));
+/// The formats with kernels.
+fn narrow() -> impl Iterator<Item = DataType> {
+    DataType::ALL.into_iter().filter(|data_type| data_type.width() <= 16)
+}
+
+#[test]
+fn kernels_equal_the_twin() {
+    narrow().for_each(kernels_agree);
+}
+
+fn kernels_agree(data_type: DataType) {
+    let (format, width) = (Narrow::new(data_type), data_type.width());
+    let mut random = Random::new(width.into());
     for level in levels() {
         let (mut taken, mut refused, mut saturated) = (0, 0, 0);
         for lanes in [2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 31, 32, 33, 48, 64, 100, 256] {
             for vectors in [1, 2, 3, 4, 5, 7, 9, 16, 23, 33, 70] {
-                for bits in regimes(W) {
+                for bits in regimes(width) {
                     if lanes > 40 && vectors > 9 {
                         continue;
                     }
-                    let case = Case::new(&mut random, lanes, vectors, &bits);
-                    let (y, flow) = case.run::<W, P>(level);
-                    let twin = case.run::<W, P>(Level::Scalar);
+                    let case = Case::new(&mut random, format, lanes, vectors, &bits);
+                    let (y, flow) = case.run(level);
+                    let twin = case.run(Level::Scalar);
                     assert_eq!((y, flow), twin, "{level:?} {lanes} {vectors}");
                     saturated += u64::from(!flow.is_zero());
                     #[cfg(target_arch = "x86_64")]
-                    match case.is_taken::<W, P>(level) {
+                    match case.is_taken(level) {
                         true => taken += 1,
                         false => refused += 1,
                     }
@@ -131,14 +145,6 @@ where
         }
         assert!(taken > 100 && refused > 100 && saturated > 100, "{taken} {refused} {saturated}");
     }
-}
-
-#[test]
-fn kernels_equal_the_twin() {
-    kernels_agree::<16, 4>();
-    kernels_agree::<16, 8>();
-    kernels_agree::<16, 12>();
-    kernels_agree::<8, 4>();
 }
 
 /// Sums that end at the last number of the range or one beyond it, from below and by a tie.
@@ -151,6 +157,7 @@ fn ends_of_the_range() {
                 for rest in -4..=4 {
                     for half in [0, 127, 128, 129] {
                         let mut case = Case {
+                            format: Narrow::new(DataType::FP16BP8),
                             lanes,
                             x: vec![0; lanes],
                             weights: vec![0; lanes * (lanes + 1)],
@@ -161,8 +168,8 @@ fn ends_of_the_range() {
                         case.x[1] = sign;
                         case.weights[lanes..2 * lanes].fill(111 + rest);
                         case.weights[2 * lanes..3 * lanes].fill(half);
-                        let twin = case.run::<16, 8>(Level::Scalar);
-                        assert_eq!(case.run::<16, 8>(level), twin, "{level:?} {lanes} {rest}");
+                        let twin = case.run(Level::Scalar);
+                        assert_eq!(case.run(level), twin, "{level:?} {lanes} {rest}");
                         taken += u32::from(twin.1.is_zero());
                     }
                 }
@@ -178,10 +185,12 @@ fn rounding_alone_leaves_the_range() {
     let mut saturated = 0;
     for level in levels() {
         for (bias, sign) in (32_740..=32_767).flat_map(|bias| [(bias, 1), (-bias, -1)]) {
-            let mut case = Case { lanes: 8, x: vec![sign * 129; 8], weights: vec![1; 72] };
+            let format = Narrow::new(DataType::FP16BP8);
+            let (x, weights) = (vec![sign * 129; 8], vec![1; 72]);
+            let mut case = Case { format, lanes: 8, x, weights };
             case.weights[..8].fill(bias);
-            let twin = case.run::<16, 8>(Level::Scalar);
-            assert_eq!(case.run::<16, 8>(level), twin, "{level:?} {bias}");
+            let twin = case.run(Level::Scalar);
+            assert_eq!(case.run(level), twin, "{level:?} {bias}");
             saturated += u32::from(!twin.1.is_zero());
         }
     }
@@ -189,20 +198,17 @@ fn rounding_alone_leaves_the_range() {
 }
 
 /// Every 16-bit factor by which products just fit or just do not.
-fn limits<const P: u32>()
-where
-    Fixed<16, P>: Format<Cell = i16>,
-{
+fn limits(format: Narrow) {
     for level in levels() {
         for weight in [0, 1, -1, 2, 127, 128, -128, 255, 256, -256, 257, 4096, 32767, -32768] {
-            let mut case = Case { lanes: 8, x: vec![0; 64], weights: vec![0; 72] };
+            let mut case = Case { format, lanes: 8, x: vec![0; 64], weights: vec![0; 72] };
             case.weights[8..16].fill(weight);
             for exponent in 0..16 {
                 for near in -2..=2 {
                     for sign in [1, -1] {
                         case.x.fill(((sign << exponent) + near).clamp(-32768, 32767) as i16);
-                        let twin = case.run::<16, P>(Level::Scalar);
-                        assert_eq!(case.run::<16, P>(level), twin, "{level:?} {weight} {exponent}");
+                        let twin = case.run(Level::Scalar);
+                        assert_eq!(case.run(level), twin, "{level:?} {weight} {exponent}");
                     }
                 }
             }
@@ -212,38 +218,27 @@ where
 
 #[test]
 fn limits_are_exact() {
-    macro_rules! all {
-        ($(($format:ident $width:tt $point:tt $kind:ident))*) => {
-            $(all! { $width $point })*
-        };
-        (16 $point:tt) => { limits::<$point>(); };
-        ($width:tt $point:tt) => {};
-    }
-    crate::arch::fixed_formats! { [all] }
+    narrow().filter(|data_type| data_type.width() == 16).map(Narrow::new).for_each(limits);
 }
 
 /// The twin computes what the executor's arithmetic does.
-fn twin_agrees<const P: u32>(data_type: DataType)
-where
-    Fixed<16, P>: Format<Cell = i16>,
-{
+fn twin_agrees<F: Format>(format: F, data_type: DataType) {
     let mut random = Random::new(5);
-    for bits in regimes(16).iter().cycle().take(300) {
+    for bits in regimes(data_type.width()).iter().cycle().take(300) {
         let lanes = random.range(1, 20);
-        let case = Case::new(&mut random, lanes, 2, bits);
-        let mut y = vec![0; case.x.len()];
+        let scalars = draw(&mut random, lanes, 2, bits);
+        let [x, weights] = scalars.map(|list| list.into_iter().map(F::cell).collect::<Vec<_>>());
+        let mut y = vec![F::cell(0); x.len()];
         let (mut flow, mut expected) = (Flow::default(), Flow::default());
-        let packed = &case.packed::<16, P>(Level::Scalar);
-        let mut tile = Tile { vectors: 2, x: &case.x, y: &mut y, packed };
-        one_by_one::<16, P>(&mut tile, &case.weights, &mut flow);
-        for (x, y) in case.x.chunks(lanes).zip(y.chunks(lanes)) {
+        one_by_one(format, lanes, &x, &weights, &mut y, &mut flow);
+        for (x, y) in x.chunks(lanes).zip(y.chunks(lanes)) {
             for (column, &y) in y.iter().enumerate() {
-                let mut sum = case.weights[column].into();
+                let mut sum = weights[column].into();
                 for (lane, &x) in x.iter().enumerate() {
-                    let weight = case.weights[(lane + 1) * lanes + column].into();
+                    let weight = weights[(lane + 1) * lanes + column].into();
                     sum = fused(data_type, x.into(), weight, sum, &mut expected);
                 }
-                assert_eq!(sum, i32::from(y));
+                assert_eq!(sum, y.into());
             }
         }
         assert_eq!(flow, expected);
@@ -252,7 +247,12 @@ where
 
 #[test]
 fn the_twin_equals_the_executor() {
-    twin_agrees::<4>(DataType::FP16BP4);
-    twin_agrees::<8>(DataType::FP16BP8);
-    twin_agrees::<12>(DataType::FP16BP12);
+    for data_type in DataType::ALL {
+        match data_type.width() {
+            ..=16 => twin_agrees(Narrow::new(data_type), data_type),
+            _ if data_type.binary_point().is_some() => twin_agrees(Wide::new(data_type), data_type),
+            // Programs of random instructions run with floats.
+            _ => {}
+        }
+    }
 }
