@@ -38,7 +38,7 @@ pub(super) fn products(tile: &mut Tile<'_>) -> bool {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(Line(line): &Line) -> Halves<2> {
+fn load(line: &[i16; LINE]) -> Halves<2> {
     let (low, high) = line.split_at(HALF);
     // SAFETY: Each half of a line is as large as a vector.
     unsafe { [_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast())] }
@@ -122,10 +122,17 @@ unsafe fn spread<const U: usize>(tile: &mut Tile<'_>) -> bool {
     let packed = tile.packed;
     let mut x = [[_mm256_setzero_si256(); 2]; U];
     let mut top = _mm256_setzero_si256();
-    for (x, vectors) in x.iter_mut().zip(tile.x.chunks(packed.group * packed.lanes)) {
-        let mut line = Line([0; LINE]);
-        line.0[..vectors.len()].copy_from_slice(vectors);
-        *x = load(&line);
+    // Vectors fill whole lines, since their lanes divide 8.
+    let (lines, rest) = tile.x.as_chunks();
+    for (number, x) in x.iter_mut().enumerate() {
+        *x = match lines.get(number) {
+            Some(line) => load(line),
+            None => {
+                let mut line = [0; LINE];
+                line[..rest.len()].copy_from_slice(rest);
+                load(&line)
+            }
+        };
         for &half in x.iter() {
             top = _mm256_max_epu16(top, _mm256_abs_epi16(half));
         }
@@ -134,8 +141,8 @@ unsafe fn spread<const U: usize>(tile: &mut Tile<'_>) -> bool {
         return false;
     }
     let shift = _mm_cvtsi32_si128(packed.shift.cast_signed());
-    for x in x.iter_mut().flatten() {
-        *x = _mm256_sll_epi16(*x, shift);
+    for x in &mut x {
+        *x = [_mm256_sll_epi16(x[0], shift), _mm256_sll_epi16(x[1], shift)];
     }
     match above(top, packed.safe) {
         true => spread_sums::<U, true>(tile, x),
@@ -148,10 +155,10 @@ unsafe fn spread<const U: usize>(tile: &mut Tile<'_>) -> bool {
 fn spread_sums<const U: usize, const WATCH: bool>(tile: &mut Tile<'_>, x: [Halves<2>; U]) -> bool {
     let packed = tile.packed;
     let [bias, weights @ ..] = packed.lines.as_slice() else { return false };
-    let mut sums = [load(bias); U];
+    let mut sums = [load(&bias.0); U];
     let mut seen = nothing_seen();
     for (weights, place) in weights.iter().zip(&packed.places) {
-        let (weights, place) = (load(weights), load(place));
+        let (weights, place) = (load(&weights.0), load(&place.0));
         for (sums, x) in sums.iter_mut().zip(x) {
             let x = [_mm256_shuffle_epi8(x[0], place[0]), _mm256_shuffle_epi8(x[1], place[1])];
             add::<2, WATCH>(sums, &mut seen, weights, x);
@@ -160,9 +167,12 @@ fn spread_sums<const U: usize, const WATCH: bool>(tile: &mut Tile<'_>, x: [Halve
     if WATCH && touched(packed, seen) {
         return false;
     }
-    for (sums, vectors) in sums.into_iter().zip(tile.y.chunks_mut(packed.group * packed.lanes)) {
-        let line = store(sums);
-        vectors.copy_from_slice(&line[..vectors.len()]);
+    let (lines, rest) = tile.y.as_chunks_mut();
+    for (number, sums) in sums.into_iter().enumerate() {
+        match lines.get_mut(number) {
+            Some(line) => *line = store(sums),
+            None => rest.copy_from_slice(&store(sums)[..rest.len()]),
+        }
     }
     true
 }
@@ -201,7 +211,7 @@ unsafe fn broadcast_sums<const U: usize, const H: usize, const WATCH: bool>(
     let x: [*const i16; U] =
         std::array::from_fn(|v| tile.x.as_ptr().wrapping_add(v.min(vectors - 1) * lanes));
     let part = |line: &Line| -> Halves<H> {
-        let halves = load(line);
+        let halves = load(&line.0);
         std::array::from_fn(|half| halves[half])
     };
     let mut sums = [part(&lines[chunk]); U];

@@ -2,7 +2,7 @@
 
 use super::format::Format;
 use super::narrow::Packed;
-use super::op::{Layout, Op, Placed, Run};
+use super::op::{Layout, Op, Placed, Run, Write};
 use super::products::Products;
 use crate::simulate::Flow;
 use quincunx_num::{Level, Loop};
@@ -63,23 +63,19 @@ impl<F: Format> Core<F> {
     }
 
     #[inline(always)]
-    fn execute_by<const K: usize>(&mut self, program: &[Placed]) {
-        for placed in program {
+    fn execute_by<const K: usize>(&mut self, mut program: &[Placed]) {
+        while !program.is_empty() {
+            let (batch, rest) = program.split_at(batch(program, self.layout.lanes));
+            program = rest;
+            let placed = batch[batch.len() - 1];
             let mut flow = Flow::default();
             match placed.op {
-                Op::Products { from, to, count, add, fresh } => {
-                    if fresh {
-                        let rows = self.layout.lanes * (self.layout.lanes + 1);
-                        let weights = &self.cells[self.layout.weights..][..rows];
-                        self.format.pack::<K>(&mut self.packed, weights);
-                    }
-                    self.products::<K>(from, to, count, add, &mut flow);
-                }
+                Op::Products { .. } => self.products::<K>(batch),
                 Op::Move { from, to, count, add: false } => self.copy::<K>(from, to, count),
                 Op::Move { from, to, count, add: true } => {
                     for i in 0..count as usize {
                         let [from, to] = [from, to].map(|run| run.at(i) as u32);
-                        self.write_acc::<K>(from, to, super::op::Write::Add, &mut flow);
+                        self.write_acc::<K>(from, to, Write::Add, &mut flow);
                     }
                 }
                 Op::Shift { rows } => self.shift(rows as usize),
@@ -87,8 +83,8 @@ impl<F: Format> Core<F> {
                     let size = count as usize * self.layout.lanes;
                     self.cells[to as usize..][..size].fill(F::Cell::default());
                 }
-                Op::Simd { op, left, right, result, write, mode } => {
-                    self.simd::<K>(op, [left, right, result], &mut flow);
+                Op::Simd { op, result, write, mode, .. } => {
+                    self.simd::<K>(op, batch);
                     self.write_acc::<K>(result, write, mode, &mut flow);
                 }
                 Op::Lookup { source, result, registers, write, mode } => {
@@ -96,9 +92,23 @@ impl<F: Format> Core<F> {
                     self.write_acc::<K>(result, write, mode, &mut flow);
                 }
             }
-            if !flow.is_zero() {
-                self.flows.push((placed.instruction as usize, flow));
+            self.note(placed, flow);
+        }
+    }
+
+    /// Notes what saturated in an instruction, or a part of one.
+    #[inline(always)]
+    pub(super) fn note(&mut self, placed: Placed, flow: Flow) {
+        if flow.is_zero() {
+            return;
+        }
+        let instruction = placed.instruction as usize;
+        match self.flows.last_mut() {
+            Some((last, known)) if *last == instruction => {
+                known.over += flow.over;
+                known.under += flow.under;
             }
+            _ => self.flows.push((instruction, flow)),
         }
     }
 
@@ -127,12 +137,76 @@ impl<F: Format> Core<F> {
         self.cells.copy_within(weights..weights + kept, weights + rows * lanes);
     }
 
+    /// MatMuls with the same weights.
     #[inline(always)]
-    fn products<const K: usize>(
+    fn products<const K: usize>(&mut self, batch: &[Placed]) {
+        let Layout { lanes, weights, .. } = self.layout;
+        if let Op::Products { fresh: true, .. } = batch[0].op {
+            let weights = &self.cells[weights..][..lanes * (lanes + 1)];
+            self.format.pack::<K>(&mut self.packed, weights);
+        }
+        if batch.len() > 1 && self.together::<K>(batch) {
+            return;
+        }
+        for placed in batch {
+            let Op::Products { from, to, count, add, .. } = placed.op else {
+                unreachable!("a batch is of one kind")
+            };
+            let mut flow = Flow::default();
+            self.product::<K>(from, to, count as usize, add, &mut flow);
+            self.note(*placed, flow);
+        }
+    }
+
+    /// MatMuls whose vectors are multiplied together. False when a product saturates, of which it
+    /// is not known in which one; then nothing has changed.
+    #[inline(always)]
+    fn together<const K: usize>(&mut self, batch: &[Placed]) -> bool {
+        let format = self.format;
+        let Layout { lanes, weights, array, .. } = self.layout;
+        let mut size = 0;
+        for placed in batch {
+            let Op::Products { from, count, .. } = placed.op else {
+                unreachable!("a batch is of one kind")
+            };
+            let part = count as usize * lanes;
+            self.x[size..][..part].copy_from_slice(&self.cells[from.base as usize..][..part]);
+            size += part;
+        }
+        let mut flow = Flow::default();
+        format.products(&mut Products {
+            lanes,
+            vectors: size / lanes,
+            x: &self.x[..size],
+            weights: &self.cells[weights..][..lanes * (lanes + 1)],
+            packed: &self.packed,
+            y: &mut self.y[..size],
+            flow: &mut flow,
+        });
+        if !flow.is_zero() {
+            return false;
+        }
+        self.cells[array..][..lanes].copy_from_slice(&self.y[size - lanes..size]);
+        let mut first = 0;
+        for placed in batch {
+            let Op::Products { to, count, add, .. } = placed.op else {
+                unreachable!("a batch is of one kind")
+            };
+            let part = count as usize * lanes;
+            let (sums, values) = (to.base as usize, &self.y[first..][..part]);
+            put::<F, K>(format, &mut self.cells[sums..][..part], values, add, &mut flow);
+            self.note(*placed, std::mem::take(&mut flow));
+            first += part;
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn product<const K: usize>(
         &mut self,
         from: Run,
         to: Run,
-        count: u32,
+        count: usize,
         accumulate: bool,
         flow: &mut Flow,
     ) {
@@ -140,8 +214,8 @@ impl<F: Format> Core<F> {
         let Layout { lanes, local, weights, array, .. } = self.layout;
         let size = lanes * (lanes + 1);
         let is_direct = !accumulate && to.step as usize == lanes;
-        for first in (0..count as usize).step_by(BLOCK) {
-            let vectors = BLOCK.min(count as usize - first);
+        for first in (0..count).step_by(BLOCK) {
+            let vectors = BLOCK.min(count - first);
             let (acc, rest) = self.cells.split_at_mut(local);
             let x = match from.step as usize == lanes {
                 true => &rest[from.at(first) - local..][..vectors * lanes],
@@ -169,17 +243,11 @@ impl<F: Format> Core<F> {
             let last = (vectors - 1) * lanes;
             if accumulate && to.step as usize == lanes {
                 let sums = &mut acc[to.at(first)..][..vectors * lanes];
-                let (whole, rest) = sums.split_at_mut(sums.len() / WIDE * WIDE);
-                let (values, last) = self.y[..vectors * lanes].split_at(whole.len());
-                format.add_to::<WIDE>(whole, values, flow);
-                format.add_to::<K>(rest, last, flow);
+                put::<F, K>(format, sums, &self.y[..vectors * lanes], true, flow);
             } else if !is_direct {
                 for (i, y) in self.y.chunks_exact(lanes).take(vectors).enumerate() {
                     let sums = &mut acc[to.at(first + i)..][..lanes];
-                    match accumulate {
-                        true => format.add_to::<K>(sums, y, flow),
-                        false => sums.copy_from_slice(y),
-                    }
+                    put::<F, K>(format, sums, y, accumulate, flow);
                 }
             }
             let y = match is_direct {
@@ -189,6 +257,47 @@ impl<F: Format> Core<F> {
             rest[array - local..][..lanes].copy_from_slice(y);
         }
     }
+}
+
+/// How many operations at the start of a program are done at once: those of SIMD that compute the
+/// same, and MatMuls with the same weights.
+fn batch(program: &[Placed], lanes: usize) -> usize {
+    let is_dense = |run: Run| run.step as usize == lanes;
+    let first = program[0].op;
+    let mut vectors = 0;
+    let mut is_like_first = |index: usize, op: Op| match (first, op) {
+        (
+            Op::Simd { op: a, mode: Write::Nothing, .. },
+            Op::Simd { op, mode: Write::Nothing, .. },
+        ) => a == op,
+        (Op::Products { .. }, Op::Products { from, to, count, fresh, .. }) => {
+            vectors += count as usize;
+            is_dense(from) && is_dense(to) && vectors <= BLOCK && !(fresh && index > 0)
+        }
+        _ => false,
+    };
+    let alike =
+        program.iter().enumerate().take_while(|(index, placed)| is_like_first(*index, placed.op));
+    alike.count().max(1)
+}
+
+/// Writes sums to accumulators that follow one another, or adds them to what is there.
+#[inline(always)]
+fn put<F: Format, const K: usize>(
+    format: F,
+    to: &mut [F::Cell],
+    sums: &[F::Cell],
+    add: bool,
+    flow: &mut Flow,
+) {
+    if !add {
+        to.copy_from_slice(sums);
+        return;
+    }
+    let (whole, rest) = to.split_at_mut(to.len() / WIDE * WIDE);
+    let (values, last) = sums.split_at(whole.len());
+    format.add_to::<WIDE>(whole, values, flow);
+    format.add_to::<K>(rest, last, flow);
 }
 
 impl Run {

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::format::Format;
-use super::op::Write;
+use super::op::{Op, Placed, Write};
 use crate::isa::SimdOp;
 use crate::simulate::{Arithmetic, Flow};
 
@@ -57,36 +57,44 @@ pub(super) fn add<F: Format, const K: usize>(
 }
 
 impl<F: Format> Core<F> {
-    /// A SIMD operation but NoOp and Lookup.
+    /// The same SIMD operation, not NoOp or Lookup, several times.
     #[inline(always)]
-    pub(super) fn simd<const K: usize>(&mut self, op: SimdOp, places: [u32; 3], flow: &mut Flow) {
+    pub(super) fn simd<const K: usize>(&mut self, op: SimdOp, batch: &[Placed]) {
         // A copy, which no store to a cell can change.
         let format = self.format;
         let one = format.one();
         let truth = |value: bool| F::exact(if value { one } else { 0 });
         let (is_true, less) = (F::Order::truth, F::Order::less);
         match op {
-            SimdOp::NoOp | SimdOp::Zero => self.each::<K>(places, flow, |_, _| F::exact(0)),
-            SimdOp::Move | SimdOp::Lookup => self.each::<K>(places, flow, |a, _| F::exact(a)),
-            SimdOp::Not => self.each::<K>(places, flow, |a, _| truth(!is_true(a))),
-            SimdOp::And => self.each::<K>(places, flow, |a, b| truth(is_true(a) & is_true(b))),
-            SimdOp::Or => self.each::<K>(places, flow, |a, b| truth(is_true(a) | is_true(b))),
-            SimdOp::Increment => self.each::<K>(places, flow, |a, _| F::sum(a, one)),
-            SimdOp::Decrement => self.each::<K>(places, flow, |a, _| F::difference(a, one)),
-            SimdOp::Add => self.each::<K>(places, flow, F::sum),
-            SimdOp::Subtract => self.each::<K>(places, flow, F::difference),
-            SimdOp::Multiply => self.each::<K>(places, flow, |a, b| format.product(a, b)),
-            SimdOp::Abs => self.each::<K>(places, flow, |a, _| F::exact(format.magnitude(a))),
-            SimdOp::GreaterThan => self.each::<K>(places, flow, |a, b| truth(less(b, a))),
+            SimdOp::NoOp | SimdOp::Zero => self.all::<K>(batch, |_, _| F::exact(0)),
+            SimdOp::Move | SimdOp::Lookup => self.all::<K>(batch, |a, _| F::exact(a)),
+            SimdOp::Not => self.all::<K>(batch, |a, _| truth(!is_true(a))),
+            SimdOp::And => self.all::<K>(batch, |a, b| truth(is_true(a) & is_true(b))),
+            SimdOp::Or => self.all::<K>(batch, |a, b| truth(is_true(a) | is_true(b))),
+            SimdOp::Increment => self.all::<K>(batch, |a, _| F::sum(a, one)),
+            SimdOp::Decrement => self.all::<K>(batch, |a, _| F::difference(a, one)),
+            SimdOp::Add => self.all::<K>(batch, F::sum),
+            SimdOp::Subtract => self.all::<K>(batch, F::difference),
+            SimdOp::Multiply => self.all::<K>(batch, |a, b| format.product(a, b)),
+            SimdOp::Abs => self.all::<K>(batch, |a, _| F::exact(format.magnitude(a))),
+            SimdOp::GreaterThan => self.all::<K>(batch, |a, b| truth(less(b, a))),
             SimdOp::GreaterThanEqual => {
-                self.each::<K>(places, flow, |a, b| truth(F::Order::not_greater(b, a)))
+                self.all::<K>(batch, |a, b| truth(F::Order::not_greater(b, a)))
             }
-            SimdOp::Min => {
-                self.each::<K>(places, flow, |a, b| F::exact(if less(b, a) { b } else { a }))
-            }
-            SimdOp::Max => {
-                self.each::<K>(places, flow, |a, b| F::exact(if less(a, b) { b } else { a }))
-            }
+            SimdOp::Min => self.all::<K>(batch, |a, b| F::exact(if less(b, a) { b } else { a })),
+            SimdOp::Max => self.all::<K>(batch, |a, b| F::exact(if less(a, b) { b } else { a })),
+        }
+    }
+
+    #[inline(always)]
+    fn all<const K: usize>(&mut self, batch: &[Placed], f: impl Fn(i32, i32) -> F::Exact) {
+        for placed in batch {
+            let Op::Simd { left, right, result, .. } = placed.op else {
+                unreachable!("a batch is of one kind")
+            };
+            let mut flow = Flow::default();
+            self.each::<K>([left, right, result], &mut flow, &f);
+            self.note(*placed, flow);
         }
     }
 

@@ -134,8 +134,9 @@ impl Packed {
                 _ => self.chunks + chunk * self.lanes + number - 1,
             };
             let part = part.map(|weight| weight << by);
+            let Line(line) = &mut self.lines[line];
             for copy in 0..self.group {
-                self.lines[line].0[copy * self.lanes + at..][..K].copy_from_slice(&part);
+                line[copy * self.lanes + at..][..K].copy_from_slice(&part);
             }
         }
     }

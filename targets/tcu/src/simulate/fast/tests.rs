@@ -1,9 +1,12 @@
 //! Kernels against their scalar twin, and the twin against the executor's arithmetic.
 
+use super::core::{Core, Machine};
 use super::format::{Format, Narrow, Wide, one_by_one};
 use super::narrow::{Packed, Tile, products};
+use super::op::{Layout, Op, Placed, Run, Write};
 use super::products::Products;
 use crate::arch::DataType;
+use crate::isa::SimdOp;
 use crate::simulate::{Flow, fused};
 use quincunx_num::Level;
 use quincunx_testkit::Random;
@@ -245,14 +248,114 @@ fn twin_agrees<F: Format>(format: F, data_type: DataType) {
     }
 }
 
+/// Calls `$check` with every fixed-point format. Programs of random instructions run with floats.
+macro_rules! for_all_fixed {
+    ($check:ident) => {
+        for data_type in DataType::ALL {
+            match data_type.width() {
+                ..=16 => $check(Narrow::new(data_type), data_type),
+                _ if data_type.binary_point().is_some() => $check(Wide::new(data_type), data_type),
+                _ => {}
+            }
+        }
+    };
+}
+
 #[test]
 fn the_twin_equals_the_executor() {
-    for data_type in DataType::ALL {
-        match data_type.width() {
-            ..=16 => twin_agrees(Narrow::new(data_type), data_type),
-            _ if data_type.binary_point().is_some() => twin_agrees(Wide::new(data_type), data_type),
-            // Programs of random instructions run with floats.
-            _ => {}
+    for_all_fixed!(twin_agrees);
+}
+
+/// Vectors of accumulators and of local memory.
+const DEPTH: usize = 40;
+
+fn layout(lanes: usize) -> Layout {
+    let at = |vectors: usize| vectors * lanes;
+    let behind = 2 * DEPTH + lanes + 1;
+    Layout {
+        lanes,
+        local: at(DEPTH),
+        registers: at(behind),
+        weights: at(2 * DEPTH),
+        array: at(behind + 1),
+        zero: at(behind + 2),
+        nowhere: at(behind + 3),
+        tables: at(behind + 4),
+        table_count: 0,
+        entries: 0,
+        drams: [at(behind + 4); 2],
+        end: at(behind + 4),
+    }
+}
+
+/// MatMuls and SIMD operations, many of which can be done at once.
+fn operations(random: &mut Random, layout: &Layout) -> Vec<Placed> {
+    let lanes = layout.lanes;
+    let mut list = Vec::new();
+    while list.len() < 60 {
+        let is_simd = random.below(3) == 0;
+        let (add, op) = (random.below(2) == 0, random.pick(&[SimdOp::Add, SimdOp::Multiply]));
+        for repeat in 0..random.range(1, 6) {
+            let count = random.range(1, 9);
+            let acc = (random.below(DEPTH - count) * lanes) as u32;
+            let local = (layout.local + random.below(DEPTH - count) * lanes) as u32;
+            let run = |base| Run { base, step: lanes as u32 };
+            let op = match is_simd {
+                true => Op::Simd {
+                    op,
+                    left: acc,
+                    right: layout.registers as u32,
+                    result: acc,
+                    write: acc,
+                    mode: random.pick(&[Write::Nothing, Write::Nothing, Write::Add]),
+                },
+                false => Op::Products {
+                    from: run(local),
+                    to: run(acc),
+                    count: count as u32,
+                    add,
+                    fresh: repeat == 0 && random.below(2) == 0,
+                },
+            };
+            list.push(Placed { op, instruction: list.len() as u32 });
         }
     }
+    // Whatever comes first, weights are taken before they are used.
+    let first = list.iter_mut().find_map(|placed| match &mut placed.op {
+        Op::Products { fresh, .. } => Some(fresh),
+        _ => None,
+    });
+    first.into_iter().for_each(|fresh| *fresh = true);
+    list
+}
+
+fn batches_agree<F: Format>(format: F, data_type: DataType) {
+    let mut random = Random::new(11);
+    let (mut saturated, mut in_range) = (0, 0);
+    for case in 0..60 {
+        let layout = layout(random.pick(&[1, 2, 3, 4, 8, 12, 16, 40]));
+        let program = operations(&mut random, &layout);
+        let width = data_type.width();
+        let bits = if case % 2 == 0 { width / 2 - 1 } else { width - 1 };
+        let mut at_once = Core::new(format, layout.clone(), Level::best());
+        for cell in &mut at_once.cells {
+            *cell = F::cell(scalar(&mut random, bits, 0));
+        }
+        let mut one_by_one = Core::new(format, layout, Level::best());
+        one_by_one.cells.clone_from(&at_once.cells);
+        at_once.run(&program);
+        program.iter().for_each(|placed| one_by_one.run(std::slice::from_ref(placed)));
+        let scalars = |core: &Core<F>| core.cells.iter().map(|&x| x.into()).collect::<Vec<i32>>();
+        assert_eq!(scalars(&at_once), scalars(&one_by_one), "{data_type:?} {case}");
+        assert_eq!(at_once.flows(), one_by_one.flows(), "{data_type:?} {case}");
+        saturated += at_once.flows().len();
+        in_range += program.len() - at_once.flows().len();
+    }
+    assert!(saturated > 100 && in_range > 100, "{data_type:?} {saturated} {in_range}");
+}
+
+/// What is done at once equals the same done one by one, and saturates in the same instructions.
+#[test]
+fn batches_equal_single_operations() {
+    for_all_fixed!(batches_agree);
 }
