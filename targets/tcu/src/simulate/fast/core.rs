@@ -174,7 +174,7 @@ impl<F: Format> Core<F> {
             size += part;
         }
         let mut flow = Flow::default();
-        format.products(&mut Products {
+        format.products::<K>(&mut Products {
             lanes,
             vectors: size / lanes,
             x: &self.x[..size],
@@ -231,7 +231,7 @@ impl<F: Format> Core<F> {
                 false => &mut self.y[..vectors * lanes],
             };
             let weights = &rest[weights - local..][..size];
-            format.products(&mut Products {
+            format.products::<K>(&mut Products {
                 lanes,
                 vectors,
                 x,

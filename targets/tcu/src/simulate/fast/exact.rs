@@ -13,7 +13,7 @@ const COLUMNS: usize = 8;
 pub(super) fn exact(format: Narrow, tile: &mut Tile<'_>, weights: &[i16], flow: &mut Flow) {
     let lanes = tile.packed.lanes;
     if lanes < COLUMNS {
-        one_by_one(format, lanes, tile.x, weights, tile.y, flow);
+        one_by_one::<_, 1>(format, lanes, tile.x, weights, tile.y, flow);
     } else {
         // SAFETY: Levels with kernels are only chosen when the processor has these instructions.
         unsafe { rows(format, tile, weights, flow) }

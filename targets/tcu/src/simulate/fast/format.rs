@@ -46,10 +46,10 @@ pub(super) trait Format: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn pack<const K: usize>(self, _packed: &mut Packed, _weights: &[Self::Cell]) {}
 
-    /// Bias plus the weights times vectors.
+    /// Bias plus the weights times vectors; `K` divides the lanes.
     #[inline(always)]
-    fn products(self, work: &mut Products<'_, Self>) {
-        one_by_one(self, work.lanes, work.x, work.weights, work.y, work.flow);
+    fn products<const K: usize>(self, work: &mut Products<'_, Self>) {
+        one_by_one::<Self, K>(self, work.lanes, work.x, work.weights, work.y, work.flow);
     }
 }
 
@@ -82,7 +82,7 @@ impl<E: From<i32>> Fixed<E> {
 }
 
 macro_rules! fixed {
-    ($cell:ty, $exact:ty, {$($rest:tt)*}) => {
+    ($cell:ty, $exact:ty, $shift:expr, {$($rest:tt)*}) => {
         impl Format for Fixed<$exact> {
             type Cell = $cell;
             type Exact = $exact;
@@ -128,7 +128,7 @@ macro_rules! fixed {
             fn product_sum(self, x: i32, y: i32, z: i32) -> $exact {
                 let point = self.point;
                 let exact = x as $exact * y as $exact + ((z as $exact) << point);
-                (exact + ((1 << (point - 1)) - 1) + (exact >> point & 1)) >> point
+                $shift(exact + ((1 << (point - 1)) - 1) + (exact >> point & 1), point)
             }
 
             #[inline(always)]
@@ -152,7 +152,7 @@ macro_rules! fixed {
     };
 }
 
-fixed!(i16, i32, {
+fixed!(i16, i32, std::ops::Shr::shr, {
     #[inline(always)]
     fn add_to<const K: usize>(self, sums: &mut [i16], values: &[i16], flow: &mut Flow) {
         // Few lanes are only made into vectors when they become wider first.
@@ -168,11 +168,18 @@ fixed!(i16, i32, {
     }
 
     #[inline(always)]
-    fn products(self, work: &mut Products<'_, Self>) {
-        narrow::products(self, work);
+    fn products<const K: usize>(self, work: &mut Products<'_, Self>) {
+        narrow::products::<K>(self, work);
     }
 });
-fixed!(i32, i64, {});
+fixed!(i32, i64, shift_right, {});
+
+/// `value >> point`. AVX2 has no such shift for 64 bits, but one without sign.
+#[inline(always)]
+fn shift_right(value: i64, point: u32) -> i64 {
+    const OFFSET: u64 = 1 << 63;
+    ((value.cast_unsigned() ^ OFFSET) >> point).wrapping_sub(OFFSET >> point).cast_signed()
+}
 
 impl Format for Float {
     type Cell = i32;
@@ -236,29 +243,27 @@ impl Format for Float {
 }
 
 /// Vector by vector, as the executor does it: the bias, which comes first in `weights`, plus the
-/// rows behind it times `x`.
+/// rows behind it times `x`; `K` divides the lanes.
 #[inline(always)]
-pub(super) fn one_by_one<F: Format>(
+pub(super) fn one_by_one<F: Format, const K: usize>(
     format: F,
-    lanes: usize,
+    count: usize,
     x: &[F::Cell],
     weights: &[F::Cell],
     y: &mut [F::Cell],
     flow: &mut Flow,
 ) {
-    let (bias, weights) = weights.split_at(lanes);
-    for (x, y) in x.chunks_exact(lanes).zip(y.chunks_exact_mut(lanes)) {
+    let (bias, weights) = weights.split_at(count);
+    for (x, y) in x.chunks_exact(count).zip(y.chunks_exact_mut(count)) {
         y.copy_from_slice(bias);
-        for (&x, row) in x.iter().zip(weights.chunks_exact(lanes)) {
+        for (&x, row) in x.iter().zip(weights.chunks_exact(count)) {
             let x = x.into();
             if x == 0 && F::Order::SKIPS_ZERO {
                 continue;
             }
-            for (sum, &weight) in y.iter_mut().zip(row) {
-                let exact = format.product_sum(x, weight.into(), (*sum).into());
-                flow.over += u64::from(format.is_over(exact));
-                flow.under += u64::from(format.is_under(exact));
-                *sum = F::cell(format.into_range(exact));
+            let fused = |sum, weight| format.product_sum(x, weight, sum);
+            for (row, y) in row.chunks_exact(K).zip(y.chunks_exact_mut(K)) {
+                y.copy_from_slice(&lanes::combine::<F, K>(format, y, row, flow, fused));
             }
         }
     }

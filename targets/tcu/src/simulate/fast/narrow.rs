@@ -211,7 +211,7 @@ impl Tile<'_> {
 
 /// All vectors, tile by tile.
 #[inline(always)]
-pub(super) fn products(format: Narrow, work: &mut Products<'_, Narrow>) {
+pub(super) fn products<const K: usize>(format: Narrow, work: &mut Products<'_, Narrow>) {
     let packed = work.packed;
     let vectors = work.vectors;
     let mut all = Tile { vectors, x: work.x, y: work.y, packed };
@@ -231,7 +231,7 @@ pub(super) fn products(format: Narrow, work: &mut Products<'_, Narrow>) {
                     exact::exact(format, &mut tile, work.weights, work.flow);
                 }
             }
-            _ => one_by_one(format, work.lanes, tile.x, work.weights, tile.y, work.flow),
+            _ => one_by_one::<_, K>(format, work.lanes, tile.x, work.weights, tile.y, work.flow),
         }
         first += packed.most();
     }

@@ -72,7 +72,7 @@ impl Case {
             y: &mut y,
             flow: &mut flow,
         };
-        products(self.format, &mut work);
+        products::<1>(self.format, &mut work);
         (y, flow)
     }
 
@@ -233,7 +233,12 @@ fn twin_agrees<F: Format>(format: F, data_type: DataType) {
         let [x, weights] = scalars.map(|list| list.into_iter().map(F::cell).collect::<Vec<_>>());
         let mut y = vec![F::cell(0); x.len()];
         let (mut flow, mut expected) = (Flow::default(), Flow::default());
-        one_by_one(format, lanes, &x, &weights, &mut y, &mut flow);
+        match lanes {
+            lanes if lanes % 4 == 0 => {
+                one_by_one::<F, 4>(format, lanes, &x, &weights, &mut y, &mut flow);
+            }
+            _ => one_by_one::<F, 1>(format, lanes, &x, &weights, &mut y, &mut flow),
+        }
         for (x, y) in x.chunks(lanes).zip(y.chunks(lanes)) {
             for (column, &y) in y.iter().enumerate() {
                 let mut sum = weights[column].into();
