@@ -35,7 +35,7 @@ use std::marker::PhantomData;
 /// The model in the arithmetic of the format that the choices name.
 macro_rules! prepared {
     ($graph:ident $numerics:ident $choices:ident
-     $(($format:ident $width:literal $point:literal $kind:ident))*) => {
+     $(($format:ident $width:literal $point:literal))*) => {
         match $choices.data_type {
             $(DataType::$format => {
                 Model::<Fixed<$width, $point>>::prepare($graph, $numerics, $choices)

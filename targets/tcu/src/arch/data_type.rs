@@ -25,19 +25,17 @@ pub enum DataType {
     Float32,
 }
 
-/// Every fixed-point format, for a macro: name, width, binary point, and the kind of its fast
-/// simulation. Upstream has FP16BP8 and those of other widths; FP16BP4 to FP16BP12 are ours, and
-/// spelled like its own.
+/// Every fixed-point format, for a macro: name, width and binary point. Upstream has FP16BP8 and
+/// those of other widths; FP16BP4 to FP16BP12 are ours, and spelled like its own.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! fixed_formats {
     ([$($to:tt)*] $($given:tt)*) => {
         $($to)*! {
             $($given)*
-            (FP8BP4 8 4 narrow) (FP16BP8 16 8 narrow) (FP16BP4 16 4 narrow) (FP16BP5 16 5 narrow)
-            (FP16BP6 16 6 narrow) (FP16BP7 16 7 narrow) (FP16BP9 16 9 narrow)
-            (FP16BP10 16 10 narrow) (FP16BP11 16 11 narrow) (FP16BP12 16 12 narrow)
-            (FP18BP10 18 10 wide) (FP32BP16 32 16 wide)
+            (FP8BP4 8 4) (FP16BP8 16 8) (FP16BP4 16 4) (FP16BP5 16 5) (FP16BP6 16 6)
+            (FP16BP7 16 7) (FP16BP9 16 9) (FP16BP10 16 10) (FP16BP11 16 11) (FP16BP12 16 12)
+            (FP18BP10 18 10) (FP32BP16 32 16)
         }
     };
 }
@@ -45,7 +43,7 @@ macro_rules! fixed_formats {
 pub use fixed_formats;
 
 macro_rules! constants {
-    ($(($name:ident $width:literal $point:literal $kind:ident))*) => {
+    ($(($name:ident $width:literal $point:literal))*) => {
         impl DataType {
             $(
                 #[doc = concat!(

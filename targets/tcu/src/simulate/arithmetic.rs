@@ -214,7 +214,7 @@ pub fn fused(data_type: DataType, x: i32, y: i32, z: i32, flow: &mut Flow) -> i3
 #[macro_export]
 macro_rules! arithmetic_of {
     (($data_type:expr) $name:ident ($body:expr)
-     $(($constant:ident $width:literal $point:literal $kind:ident))*) => {
+     $(($constant:ident $width:literal $point:literal))*) => {
         match $data_type {
             $($crate::arch::DataType::$constant => {
                 type $name = $crate::simulate::Fixed<$width, $point>;
