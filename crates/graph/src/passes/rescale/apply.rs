@@ -4,10 +4,9 @@ use super::super::rewrite::Rewrite;
 use super::roles::{Role, plain};
 use super::{Beyond, Extent, Rescaled, Scaled};
 use crate::{
-    Activation, Binary, Coordinates, Graph, Node, NodeId, Op, Pad, PadMode, Reduce, ReduceKind,
-    Unary, ValueId,
+    Activation, Binary, Coordinates, Graph, Node, NodeId, Op, Pad, PadMode, Unary, ValueId,
 };
-use quincunx_diag::{Diagnostic, Result};
+use quincunx_diag::Result;
 use quincunx_tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -117,50 +116,20 @@ impl Apply<'_> {
 
     fn node(&mut self, node: &Node, role: Role) -> Result<()> {
         let (wanted, natural) = self.wanted(node, role);
-        if let (Role::Sum(count), true) = (role, wanted[0] != natural) {
-            return self.multiple_of_mean(node, count, [wanted[0], natural]);
-        }
         let mut inputs = Vec::with_capacity(wanted.len());
         for (input, exponent) in node.inputs.iter().zip(wanted) {
             inputs.push(input.map(|input| self.read(input, exponent)).transpose()?);
         }
         let op = if natural == 0 { node.op.clone() } else { scaled_op(&node.op, natural) };
-        self.result(node, op, &inputs, natural)
-    }
-
-    /// Computes the value of a node with an exponent.
-    fn result(
-        &mut self,
-        node: &Node,
-        op: Op,
-        inputs: &[Option<ValueId>],
-        natural: i32,
-    ) -> Result<()> {
         let old = &self.graph[node.output].name;
         let name = match natural {
             0 => old.clone(),
             _ => self.rewrite.new.fresh_value_name(&scaled_name(old, natural)),
         };
-        let new = self.rewrite.new.add_node(&node.name, op, inputs, &name)?;
+        let new = self.rewrite.new.add_node(&node.name, op, &inputs, &name)?;
         self.natural[node.output.index()] = natural;
         self.settle(new, node.output, natural);
         Ok(())
-    }
-
-    /// A sum whose result has another exponent than its operand: on the way to it no number is larger
-    /// than the mean.
-    fn multiple_of_mean(&mut self, node: &Node, count: usize, [from, to]: [i32; 2]) -> Result<()> {
-        let (Op::Reduce(reduce), Some(x)) = (&node.op, node.input(0)) else {
-            return Err(Diagnostic::bug("a sum has an operand"));
-        };
-        let x = self.read(x, from)?;
-        let mean = Op::Reduce(Reduce { kind: ReduceKind::Mean, ..reduce.clone() });
-        let value = format!("{}, mean", self.graph[node.output].name);
-        let mean =
-            self.rewrite.insert(&format!("{}, mean", node.name), mean, &[Some(x)], &value)?;
-        let factor = Tensor::scalar(count as f32 * 2.0_f32.powi(to - from));
-        let factor = self.rewrite.constant(&format!("{count} * 2^{}", to - from), factor)?;
-        self.result(node, Op::Binary(Binary::Mul), &[Some(mean), Some(factor)], to)
     }
 
     /// Exponents of the operands, and that of the result.
@@ -190,7 +159,7 @@ impl Apply<'_> {
                 wanted[..operands].fill(each);
                 return (wanted, each * times);
             }
-            Role::Sum(_) => wanted[0] = node.input(0).map_or(0, |x| self.exponent(x)),
+            Role::Sum => wanted[0] = own,
         }
         (wanted, own)
     }

@@ -22,8 +22,14 @@ const CREST: f64 = 8.0;
 /// Least square that counts: values that are zeros on all data need no bits.
 const LEAST: f64 = 1e-12;
 
+/// Most factors that are rounded to see what is lost; of more the mean is that of arbitrary numbers.
+const FEW: usize = 1024;
+
 /// Largest magnitude of an exponent.
 const MOST: i32 = 24;
+
+/// Scales of batch normalisations that can become part of weights behind a ReLU.
+const MOVED: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 
 /// What a constant beyond the range costs: more than errors.
 const PENALTY: f64 = 1e9;
@@ -75,7 +81,9 @@ pub(super) fn exponents(
                 }
                 nodes.sort_unstable();
                 nodes.dedup();
-                free.push(Free { group, cap, base: cap.min(0), nodes });
+                let ids = group.iter().map(|member| member.id);
+                let inputs = ids.filter(|id| graph.inputs().contains(id)).collect();
+                free.push(Free { group, cap, base: cap.min(0), nodes, inputs });
             }
         }
     }
@@ -97,6 +105,8 @@ struct Free {
     base: i32,
     /// Nodes that read or compute its values.
     nodes: Vec<NodeId>,
+    /// Values of it that are inputs.
+    inputs: Vec<ValueId>,
 }
 
 /// Values whose exponents depend on each other: a forest, with the offset from the parent.
@@ -145,25 +155,27 @@ impl Groups {
     }
 }
 
-/// The operand of a batch normalisation, and an exponent for it beyond that of the result, with which
-/// the root mean square of the scales is about 1, so that they can become part of weights. Where
-/// nothing else reads a product these are those before it, which are to lose nothing: then it is at
-/// least 1.
+/// The operand of a batch normalisation, and an exponent for it beyond that of the result. Where the
+/// scales can become part of the weights before it, their root mean square is then at least 1, so that
+/// nothing is lost; where they can become part of those behind it, they stay as they are.
 fn folded(graph: &Graph, norm: &Node) -> Option<(ValueId, i32)> {
     let Op::BatchNorm(attributes) = &norm.op else { return None };
     let operand = norm.input(0)?;
     let producer = graph[operand].producer.map(|producer| &graph[producer].op);
-    let readers = graph.nodes().filter(|(_, node)| node.operands().any(|id| id == operand)).count();
     let is_product =
         matches!(producer, Some(Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul));
+    let readers = graph.nodes().filter(|(_, node)| node.operands().any(|id| id == operand)).count();
     let of = |index| Some(plain(graph, norm.input(index)?)?.to_f64());
     let (scales, variances) = (of(1)?, of(4)?);
     let epsilon = f64::from(attributes.epsilon);
-    let squares = scales.iter().zip(&variances).map(|(s, v)| s * s / (v + epsilon));
-    let rms = (squares.sum::<f64>() / scales.len().max(1) as f64).sqrt();
-    let alone = readers == 1 && !graph.outputs().contains(&operand);
-    let offset = if is_product && alone { rms.log2().floor() } else { rms.log2().round() };
-    offset.is_finite().then(|| (operand, (offset as i32).clamp(-MOST / 2, MOST / 2)))
+    let scales = || scales.iter().zip(&variances).map(|(s, v)| s / (v + epsilon).sqrt());
+    if is_product && readers == 1 && !graph.outputs().contains(&operand) {
+        let squares: f64 = scales().map(|scale| scale * scale).sum();
+        let offset = (squares / scales().count().max(1) as f64).log2() / 2.0;
+        let offset = offset.is_finite().then(|| offset.floor() as i32)?;
+        return Some((operand, offset.clamp(-MOST / 2, MOST / 2)));
+    }
+    scales().all(|scale| MOVED.contains(&scale)).then_some((operand, 0))
 }
 
 /// The largest magnitude of a constant; 0 for other values.
@@ -204,7 +216,7 @@ impl Search<'_> {
         let role = self.graph[id].producer.map(|node| self.roles[node.index()]);
         match role {
             Some(Role::Linear { terms, .. }) if terms > 1.0 => MARGIN,
-            Some(Role::Product) => MARGIN,
+            Some(Role::Product | Role::Sum) => MARGIN,
             _ => OTHERS,
         }
     }
@@ -227,11 +239,11 @@ impl Search<'_> {
     fn descend(&mut self, free: &mut [Free]) {
         for _ in 0..WALKS {
             let mut moved = false;
-            for Free { group, cap, base, nodes } in free.iter_mut() {
-                let (mut best, mut least) = (*base, self.cost(nodes));
+            for Free { group, cap, base, nodes, inputs } in free.iter_mut() {
+                let (mut best, mut least) = (*base, self.cost(nodes, inputs));
                 for exponent in (*base - REACH..=*cap).rev().filter(|exponent| exponent != base) {
                     self.set(group, exponent);
-                    let cost = self.cost(nodes);
+                    let cost = self.cost(nodes, inputs);
                     // A little less may be no more than rounding.
                     if cost < least * (1.0 - 1e-6) {
                         (best, least) = (exponent, cost);
@@ -247,8 +259,9 @@ impl Search<'_> {
         }
     }
 
-    fn cost(&self, nodes: &[NodeId]) -> f64 {
-        nodes.iter().map(|&node| self.of_node(node)).sum()
+    fn cost(&self, nodes: &[NodeId], inputs: &[ValueId]) -> f64 {
+        let rounded = inputs.iter().map(|&id| 1.0 / self.power(id));
+        nodes.iter().map(|&node| self.of_node(node)).chain(rounded).sum()
     }
 
     /// The square of a typical number of a value, as the machine has it.
@@ -266,7 +279,8 @@ impl Search<'_> {
             // Values that are free although a function reads or computes them.
             Role::Fixed => {
                 let values = node.operands().chain([node.output]);
-                MENDED * values.map(|id| f64::from(exponent(id).abs())).sum::<f64>().min(1.0)
+                let mended = values.map(|id| f64::from(exponent(id).abs())).sum::<f64>();
+                1.0 / power + MENDED * mended.min(1.0)
             }
             Role::Shared { operands } => {
                 let constants = node.operands().take(operands);
@@ -279,7 +293,12 @@ impl Search<'_> {
                     let exponent = of_data * exponent(x) + own * of_result;
                     Some(self.beyond(node.input(index)?, exponent))
                 });
-                terms * (1.0 + self.power(x)) / power + beyond.sum::<f64>()
+                let factor = constants.first().and_then(|&(index, [of_data, own])| {
+                    let exponent = of_data * exponent(x) + own * of_result;
+                    Some(self.rounding(node.input(index)?, exponent))
+                });
+                let rounding = factor.unwrap_or(1.0);
+                terms * (1.0 + rounding * self.power(x)) / power + beyond.sum::<f64>()
             }
             Role::Product => {
                 let sum: i32 = node.operands().map(exponent).sum();
@@ -289,11 +308,28 @@ impl Search<'_> {
                 let natural = times * node.input(0).map_or(0, exponent);
                 1.0 / power + MENDED * f64::from((natural - of_result).abs())
             }
-            Role::Sum(_) => {
-                let mended = node.input(0).is_some_and(|x| exponent(x) != of_result);
-                1.0 / power + if mended { MENDED } else { 0.0 }
+            Role::Sum => {
+                let Some(x) = node.input(0).filter(|&x| exponent(x) != of_result) else {
+                    return 1.0 / power;
+                };
+                // Every element is rounded before.
+                let elements = |id: ValueId| self.graph[id].shape.iter().product::<usize>().max(1);
+                elements(x) as f64 / elements(node.output) as f64 / power + MENDED
             }
         }
+    }
+
+    /// The mean square of what rounding changes in factors, over that of arbitrary numbers.
+    fn rounding(&self, id: ValueId, exponent: i32) -> f64 {
+        let values = plain(self.graph, id).and_then(|constant| constant.values::<f32>().ok());
+        let Some(values) = values.filter(|values| values.len() <= FEW) else { return 1.0 };
+        let unit = 2.0_f64.powi(exponent) / self.extent.step;
+        let lost = |&x: &f32| {
+            let x = f64::from(x) * unit;
+            (x - x.round()).powi(2)
+        };
+        let mean = values.iter().map(lost).sum::<f64>() / values.len().max(1) as f64;
+        if mean.is_finite() { 12.0 * mean } else { 1.0 }
     }
 
     /// What it costs that the machine holds a constant only in part.

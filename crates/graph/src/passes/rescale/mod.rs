@@ -3,7 +3,7 @@
 //!
 //! Exponents are folded into constants. Multiplying by a power of two changes no bit of a float but
 //! its exponent, so the new graph computes the numbers of the old one in f32, bit for bit, times
-//! their powers of two, unless one overflows or becomes subnormal, or a sum becomes a multiple of a mean.
+//! their powers of two, unless one overflows or becomes subnormal.
 
 mod apply;
 mod choose;
@@ -71,8 +71,7 @@ pub struct Rescaled {
 
 /// Chooses an exponent for every value by its range, and rewrites the graph. Inputs, outputs and what
 /// functions other than sums, products, maxima and movement read and compute stay as they are if the
-/// machine holds them well. A value that is needed with another exponent than it has is multiplied; a
-/// sum whose result has another exponent than its operand becomes a multiple of a mean.
+/// machine holds them well. A value that is needed with another exponent than it has is multiplied.
 ///
 /// # Errors
 /// None for a graph that verifies.

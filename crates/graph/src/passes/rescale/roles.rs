@@ -36,8 +36,8 @@ pub(super) enum Role {
     Product,
     /// It is so many times that of the operand, which may be there twice.
     Power(i32),
-    /// A sum of so many elements of one operand: the result may have any exponent.
-    Sum(usize),
+    /// Sums of elements: as [`Role::Shared`], but the operand may be multiplied before.
+    Sum,
 }
 
 /// The roles of all nodes.
@@ -82,7 +82,7 @@ fn role(graph: &Graph, node: &Node) -> Role {
         Op::Reduce(reduce) => {
             use ReduceKind::{L1, Max, Mean, Min, Sum};
             match reduce.kind {
-                Sum => Some(Role::Sum(summed(graph, node, &reduce.axes))),
+                Sum => Some(Role::Sum),
                 Mean | Max | Min | L1 => Some(ALL),
                 _ => None,
             }
@@ -112,12 +112,6 @@ fn linear(graph: &Graph, node: &Node, data: usize, constants: Constants) -> Opti
         return None;
     }
     Some(Role::Linear { data, constants, terms: terms(graph, node) })
-}
-
-/// Elements that are joined to one.
-fn summed(graph: &Graph, node: &Node, axes: &[usize]) -> usize {
-    let shape = node.input(0).map_or(&[][..], |x| &graph[x].shape);
-    axes.iter().filter_map(|&axis| shape.get(axis)).product()
 }
 
 /// A product of two tensors, one of which may be constant.
