@@ -1,8 +1,10 @@
-//! The memory manager: where tensors and constants lie, and which tensors never leave local memory.
+//! The memory manager: where tensors and constants lie.
 
 use super::heap::Heap;
 use super::hir::{Network, Op, Operand, Order, Plane, Var, VarId};
+use super::links::{heirs, links};
 use super::lower::preload;
+use super::pinning::{Kept, Pinning};
 use super::schedule::{LayerInfo, Plan, Prices, Room, search};
 use super::strategy::{Strategy, above_plans, below_plans};
 use crate::arch::TcuArch;
@@ -42,12 +44,21 @@ pub(crate) struct Place {
 pub(crate) struct Placement {
     /// Place of every tensor.
     pub(crate) vars: Vec<Place>,
-    /// What every layer has in local memory.
+    /// What every layer has in local memory. Layers with a link in common are computed together.
     pub(crate) rooms: Vec<Room>,
     /// The plan of every layer.
     pub(crate) plans: Vec<Plan>,
     /// All constants, when they lie in local memory from its start on.
     pub(crate) constants: Option<Pool>,
+}
+
+impl Placement {
+    /// The tensor that passes from a layer to the next tile by tile, since both are computed together.
+    pub(crate) fn link(&self, layer: usize) -> Option<VarId> {
+        let link = self.rooms[layer].link?;
+        let next = self.rooms.get(layer + 1)?;
+        (next.link == Some(link)).then_some(link)
+    }
 }
 
 /// Vectors of a tensor.
@@ -65,7 +76,7 @@ pub(crate) fn plane_layout(var: &Var, block: u32, in_local: bool) -> (u64, u64) 
 }
 
 /// The tensors that an operation reads or writes.
-fn planes(op: &Op) -> Vec<Plane> {
+pub(crate) fn planes(op: &Op) -> Vec<Plane> {
     match op {
         Op::MatMul(product) => product.taps.iter().flat_map(|t| t.inputs.iter().copied()).collect(),
         Op::Load { from, .. }
@@ -90,7 +101,7 @@ fn sources(network: &Network, var: VarId) -> Vec<usize> {
     if writers.is_empty() { with(&has) } else { writers }
 }
 
-fn lives(network: &Network) -> Vec<Life> {
+pub(crate) fn lives(network: &Network) -> Vec<Life> {
     let none = Life { first: usize::MAX, last: 0, host: false };
     let mut lives = vec![none; network.vars.len()];
     for (index, layer) in network.layers.iter().enumerate() {
@@ -163,11 +174,16 @@ pub(crate) fn place(
             problem: too_large(info, room, arch, strategy),
         })?);
     }
+    let mut kept = Kept::new(rooms.into_iter().zip(plans).collect(), lives);
+    kept.pins = pins;
     if strategy == Strategy::Auto {
-        let mut pinning = Pinning { network, arch, prices, lives: &lives, local };
-        pins = pinning.run(&mut infos, &mut rooms, &mut plans);
+        let links = links(network, &kept.lives);
+        let heirs = heirs(network, &kept.lives);
+        let (prices, infos) = (&prices, &mut infos[..]);
+        kept = Pinning { network, arch, prices, local, infos, heirs }.run(kept, &links);
     }
-    let vars = dram0(network, arch, &lives, &pins, reserve)?;
+    let vars = dram0(network, arch, &kept, reserve)?;
+    let (rooms, plans) = kept.planned.into_iter().unzip();
     Ok(Placement { vars, rooms, plans, constants })
 }
 
@@ -179,70 +195,6 @@ fn too_large(info: &LayerInfo<'_>, room: &Room, arch: &TcuArch, strategy: Strate
         info.layer.name, room.local, arch.accumulator_depth,
     );
     Diagnostic::unsupported("Q3086", message).help(strategy.help())
-}
-
-/// Keeps tensors in local memory between the layers that write and read them.
-struct Pinning<'a> {
-    network: &'a Network,
-    arch: &'a TcuArch,
-    prices: Prices,
-    lives: &'a [Life],
-    local: u64,
-}
-
-impl Pinning<'_> {
-    /// Takes tensors, those that save most for their size first, as long as the layers in between
-    /// get cheaper with less room.
-    fn run(
-        &mut self,
-        infos: &mut [LayerInfo<'_>],
-        rooms: &mut [Room],
-        plans: &mut [Plan],
-    ) -> BTreeMap<VarId, u64> {
-        let mut candidates: Vec<(VarId, u64)> = Vec::new();
-        for (index, (var, life)) in self.network.vars.iter().zip(self.lives).enumerate() {
-            if life.uses() && !life.host && size(var) < self.local {
-                candidates.push((VarId(index as u32), size(var)));
-            }
-        }
-        // Short lives and small tensors disturb least.
-        candidates.sort_by_key(|&(var, size)| {
-            let life = self.lives[var.0 as usize];
-            (size * (life.last - life.first) as u64, var)
-        });
-        let mut heap_of_layer = vec![Vec::<(u64, u64)>::new(); rooms.len()];
-        let mut pins = BTreeMap::new();
-        for (var, size) in candidates {
-            let life = self.lives[var.0 as usize];
-            let layers = life.first..=life.last;
-            let gap = highest_gap(&heap_of_layer[layers.clone()], size, 0..self.local);
-            let Some(base) = gap else { continue };
-            let mut better = Vec::new();
-            let (mut before, mut after) = (0, 0);
-            for layer in layers.clone() {
-                let mut room = rooms[layer].clone();
-                room.pinned.push(var);
-                room.pinned.sort_unstable();
-                room.local = room.local.min(base);
-                let Some(plan) = search(&mut infos[layer], &room, self.arch, &self.prices) else {
-                    break;
-                };
-                before += plans[layer].cycles;
-                after += plan.cycles;
-                better.push((layer, room, plan));
-            }
-            if better.len() != layers.clone().count() || after >= before {
-                continue;
-            }
-            for (layer, room, plan) in better {
-                rooms[layer] = room;
-                plans[layer] = plan;
-                heap_of_layer[layer].push((base, size));
-            }
-            pins.insert(var, base);
-        }
-        pins
-    }
 }
 
 /// The highest address of a room at which so many vectors are free in all these layers.
@@ -265,8 +217,7 @@ pub(crate) fn highest_gap(layers: &[Vec<(u64, u64)>], size: u64, room: Range<u64
 fn dram0(
     network: &Network,
     arch: &TcuArch,
-    lives: &[Life],
-    pins: &BTreeMap<VarId, u64>,
+    kept: &Kept,
     reserve: bool,
 ) -> std::result::Result<Vec<Place>, Misfit> {
     let depth = arch.dram0_depth.saturating_sub(if reserve { 2 } else { 0 });
@@ -281,8 +232,12 @@ fn dram0(
         Misfit { layers: sources(network, VarId(index as u32)), finer: None, problem }
     };
     let mut places = vec![Place { memory: Memory::Dram0, base: 0 }; network.vars.len()];
-    for (var, &base) in pins {
+    for (var, &base) in &kept.pins {
         places[var.0 as usize] = Place { memory: Memory::Local, base };
+    }
+    // What passes from a layer to the next has no place of its own.
+    for var in kept.links.iter().flatten() {
+        places[var.0 as usize].memory = Memory::Local;
     }
     // Inputs are there from the start and may give way when they have been read.
     let host = network.inputs.iter().chain(&network.outputs);
@@ -297,7 +252,7 @@ fn dram0(
     // Tensors that come and go with each layer.
     let layers = network.layers.len();
     let (mut come, mut go) = (vec![Vec::new(); layers], vec![Vec::new(); layers]);
-    for (index, life) in lives.iter().enumerate() {
+    for (index, life) in kept.lives.iter().enumerate() {
         let in_dram = places[index].memory == Memory::Dram0 && life.uses();
         if in_dram && life.first < layers && !placed[index] {
             come[life.first].push(index);

@@ -7,7 +7,8 @@
 //! 4. `shrink`: positions that nobody reads are taken out of tensors and layers;
 //! 5. `finer`: layers that are too large for the machine, in smaller steps;
 //! 6. `memory`: places of all tensors, and with `schedule` how every layer is cut into tiles
-//!    and groups;
+//!    and groups; `pinning` keeps tensors in local memory, and `links` finds those that need not
+//!    exist as a whole;
 //! 7. `lower`: instructions, by way of `lir`;
 //! 8. `threads`: loads come early (`prefetch`), on a second thread where there is one;
 //! 9. `gap`: instructions that do nothing where the machine wants some.
@@ -21,10 +22,12 @@ mod heap;
 pub mod hir;
 #[cfg(test)]
 mod interpret;
+mod links;
 pub mod lir;
 mod lower;
 mod memory;
 mod packing;
+mod pinning;
 mod prefetch;
 mod prepare;
 mod runs;
@@ -443,7 +446,10 @@ fn interface(
         let (step, offset) = plane_layout(var, plane.block, in_local);
         Column { memory: place.memory, base: place.base + offset, step }
     };
-    let layers = network.observed.iter().map(|observed| LayerTap {
+    // What passes from a layer to the next is nowhere as a whole.
+    let passes = |plane: &Plane| placement.rooms.iter().any(|r| r.link == Some(plane.var));
+    let whole = network.observed.iter().filter(|observed| !observed.planes.iter().any(passes));
+    let layers = whole.map(|observed| LayerTap {
         value: observed.name.clone(),
         shape: observed.shape.clone(),
         after: lowered.ends[observed.layer as usize],
@@ -458,34 +464,43 @@ fn interface(
     }
 }
 
-/// The instructions of every layer, and how it was cut.
+/// The instructions of every layer, and how it was cut. Two layers that are computed together are
+/// one.
 fn sections(network: &Network, placement: &Placement, lowered: &Lowered) -> Vec<Section> {
     let starts = [0].into_iter().chain(lowered.ends.iter().copied());
-    let section = |index: usize, first: usize| {
-        let (layer, plan) = (&network.layers[index], &placement.plans[index]);
+    let section = |(index, first): (usize, usize)| {
+        if index > 0 && placement.link(index - 1).is_some() {
+            return None;
+        }
+        let plan = &placement.plans[index];
         let pieces = lowered.tiles[index].clone();
         let partitions = plan.tiles.len() as u64;
+        let all = index..index + if placement.link(index).is_some() { 2 } else { 1 };
+        let layers = &network.layers[all.clone()];
         let figures = [
             ("stages", pieces.len() as u64 / partitions.max(1)),
             ("partitions", partitions),
             ("stage_blocks", plan.group.into()),
-            ("weight_rows_stay", plan.rows_stay),
+            ("weight_rows_stay", all.clone().map(|index| placement.plans[index].rows_stay).sum()),
             ("planes_stay", plan.resident.iter().copied().map(u64::from).sum()),
             ("partitions_outside", (plan.nest == schedule::Nest::Tiles).into()),
         ];
         let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
-        let (name, nodes) = (layer.name.clone(), layer.nodes.clone());
-        Section { name, nodes, first, macs: layer.macs, figures, pieces }
+        let name = layers.iter().map(|layer| &layer.name[..]).collect::<Vec<_>>().join(" and ");
+        let nodes = layers.iter().flat_map(|layer| layer.nodes.clone()).collect();
+        let macs = layers.iter().map(|layer| layer.macs).sum();
+        Some(Section { name, nodes, first, macs, figures, pieces })
     };
-    (0..network.layers.len()).zip(starts).map(|(index, first)| section(index, first)).collect()
+    (0..network.layers.len()).zip(starts).filter_map(section).collect()
 }
 
 /// One line for every layer.
 fn plans(network: &Network, placement: &Placement) -> String {
     let line = |(index, plan): (usize, &schedule::Plan)| {
         format!(
-            "{}: {} tiles, groups of {}, {:?} outside, planes {:?} and {} rows stay, {} cycles\n",
+            "{}{}: {} tiles, groups of {}, {:?} outside, planes {:?} and {} rows stay, {} cycles\n",
             network.layers[index].name,
+            if placement.link(index).is_some() { ", together with the next" } else { "" },
             plan.tiles.len(),
             plan.group,
             plan.nest,

@@ -13,6 +13,7 @@ mod fuzz;
 mod golden;
 mod groups;
 mod layers;
+mod links;
 mod lookup;
 mod model;
 mod moved;

@@ -12,7 +12,7 @@ mod preload;
 mod product;
 mod transfer;
 
-use super::hir::{Layer, Network, Plane, SumOrder, TableId, TempId};
+use super::hir::{Layer, Network, Plane, SumOrder, TableId, TempId, VarId};
 use super::lir::{Lir, MemoryAddress, Tag};
 use super::memory::{Misfit, Place, Placement, Pool, plane_layout};
 use super::schedule::{
@@ -64,7 +64,31 @@ struct Lowering<'a> {
     tiles: Vec<usize>,
     /// The next vector of the stage, from its start.
     staged: u64,
+    /// Where the blocks under way of a tensor go that passes to the next layer.
+    link: Option<Link>,
 }
+
+/// Local memory for some blocks of a tile.
+#[derive(Clone, Copy)]
+struct Link {
+    var: VarId,
+    /// First vector.
+    first: u64,
+    /// Vectors of a block.
+    step: u64,
+}
+
+/// A layer, what has been loaded for it, what its tiles need, and the order of its sum.
+struct Work<'a> {
+    current: Current<'a>,
+    weights: Weights,
+    demands: Vec<Demand>,
+    order: Option<SumOrder>,
+}
+
+/// Makes a group of blocks of the only input of a product, where these are not loaded: from this
+/// vector of local memory on.
+type Feed<'f, 'a> = dyn FnMut(&mut Lowering<'a>, u32, u64) -> Result<()> + 'f;
 
 /// A layer under way.
 struct Current<'a> {
@@ -129,21 +153,38 @@ pub(crate) fn lower(
         table: None,
         tiles: Vec::new(),
         staged: 0,
+        link: None,
     };
     let (mut ends, mut orders, mut tiles) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, layer) in network.layers.iter().enumerate() {
-        let info = LayerInfo::new(layer, network, arch);
-        let (plan, room) = (&placement.plans[index], &placement.rooms[index]);
-        lowering.lir.comment(format!("layer {}", layer.name));
-        orders.push(lowering.layer(&info, plan, room)?);
+    while let Some(layer) = network.layers.get(ends.len()) {
+        let (index, first) = (ends.len(), ends.last().copied().unwrap_or(0));
+        let link = placement.link(index);
+        let layers = index..index + if link.is_some() { 2 } else { 1 };
+        let infos: Vec<LayerInfo<'_>> = layers
+            .clone()
+            .map(|layer| LayerInfo::new(&network.layers[layer], network, arch))
+            .collect();
+        for layer in layers.clone() {
+            lowering.lir.comment(format!("layer {}", network.layers[layer].name));
+        }
+        let mut works = Vec::new();
+        for (info, layer) in infos.iter().zip(layers) {
+            works.push(lowering.begin(info, &placement.plans[layer], &placement.rooms[layer])?);
+        }
+        match (&mut works[..], link) {
+            ([first, second], Some(link)) => lowering.pair(first, second, link)?,
+            (works, _) => works.iter_mut().try_for_each(|work| lowering.layer(work))?,
+        }
         lowering.constants.fits(index, arch)?;
-        let first = ends.last().copied().unwrap_or(0);
         lowering
             .lir
             .check_registers(first)
             .map_err(|needed| registers(layer, index, needed, arch))?;
-        ends.push(lowering.lir.len());
-        tiles.push(std::mem::take(&mut lowering.tiles));
+        for work in works {
+            orders.push(work.order);
+            ends.push(lowering.lir.len());
+            tiles.push(std::mem::take(&mut lowering.tiles));
+        }
     }
     let (program, comments) = lowering.lir.finish();
     Ok(Lowered { program, comments, constants: lowering.constants, ends, tiles, orders })
@@ -159,13 +200,14 @@ fn registers(layer: &Layer, index: usize, needed: u8, arch: &TcuArch) -> Misfit 
     Misfit { layers: vec![index], finer: None, problem }
 }
 
-impl Lowering<'_> {
-    fn layer(
+impl<'a> Lowering<'a> {
+    /// Divides local memory for a layer and loads its tables.
+    fn begin<'w>(
         &mut self,
-        info: &LayerInfo<'_>,
-        plan: &Plan,
-        room: &Room,
-    ) -> Result<Option<SumOrder>> {
+        info: &'w LayerInfo<'w>,
+        plan: &'w Plan,
+        room: &'w Room,
+    ) -> Result<Work<'w>> {
         let order = product(info.layer).map(|product| {
             let outputs = info.layer.temps[product.output.0 as usize];
             sum_order(product, outputs, plan.chunk)
@@ -185,38 +227,65 @@ impl Lowering<'_> {
         }
         self.load_tables(&current)?;
         self.staged = 0;
+        Ok(Work { current, weights, demands, order })
+    }
+
+    fn layer(&mut self, work: &mut Work<'_>) -> Result<()> {
+        let Current { info, plan, .. } = work.current;
         let groups = info.blocks.div_ceil(plan.group);
         match plan.nest {
             Nest::Tiles => {
-                for (index, demand) in demands.iter().enumerate() {
-                    weights.begin_tile(self, &current, index, demand)?;
+                for index in 0..work.demands.len() {
+                    self.begin_tile(work, index)?;
                     for number in 0..groups {
-                        self.tile(&current, &mut weights, demand, index, number)?;
+                        self.tile(work, index, number, None)?;
                     }
                 }
             }
             Nest::Groups => {
-                weights.begin_layer(self, &current)?;
+                work.weights.begin_layer(self, &work.current)?;
                 for number in 0..groups {
-                    weights.begin_group(self, &current, number as usize)?;
-                    for (index, demand) in demands.iter().enumerate() {
-                        self.tile(&current, &mut weights, demand, index, number)?;
+                    work.weights.begin_group(self, &work.current, number as usize)?;
+                    for index in 0..work.demands.len() {
+                        self.tile(work, index, number, None)?;
                     }
                 }
             }
         }
-        Ok(order)
+        Ok(())
+    }
+
+    /// Two layers of which the first makes what the second multiplies.
+    fn pair(&mut self, first: &mut Work<'_>, second: &mut Work<'_>, var: VarId) -> Result<()> {
+        let most = second.demands.iter().map(|demand| demand.sources[0].len()).max();
+        let step = most.unwrap_or(0).into();
+        for index in 0..second.demands.len() {
+            self.begin_tile(first, index)?;
+            self.begin_tile(second, index)?;
+            let mut feed = |lowering: &mut Lowering<'a>, number: u32, to: u64| {
+                lowering.link = Some(Link { var, first: to, step });
+                lowering.tile(first, index, number, None)
+            };
+            self.tile(second, index, 0, Some(&mut feed))?;
+        }
+        Ok(())
+    }
+
+    /// Begins a tile of which all groups follow.
+    fn begin_tile(&mut self, work: &mut Work<'_>, index: usize) -> Result<()> {
+        work.weights.begin_tile(self, &work.current, index, &work.demands[index])
     }
 
     /// One tile of one group, by their numbers.
     fn tile(
         &mut self,
-        current: &Current<'_>,
-        weights: &mut Weights,
-        demand: &Demand,
+        work: &mut Work<'_>,
         index: usize,
         number: u32,
+        mut feed: Option<&mut Feed<'_, 'a>>,
     ) -> Result<()> {
+        let Work { current, weights, demands, .. } = work;
+        let (current, demand) = (&*current, &demands[index]);
         let Current { info, plan, .. } = current;
         let first_block = number * plan.group;
         let blocks = first_block..(first_block + plan.group).min(info.blocks);
@@ -225,16 +294,19 @@ impl Lowering<'_> {
             false => (plan.group, first_block),
         };
         let counts: Vec<u32> = demand.temps.iter().map(|positions| positions.len()).collect();
-        let depth = self.arch.accumulator_depth;
+        let depth = self.arch.accumulator_depth.saturating_sub(plan.first_accumulator);
         let width = blocks.end - blocks.start;
         let accumulators = place(info.layer, &info.constants, &counts, width, row_blocks, depth)
-            .ok_or_else(|| Diagnostic::bug("a tile needs more accumulators than there are"))?;
+            .ok_or_else(|| Diagnostic::bug("a tile needs more accumulators than there are"))?
+            .behind(plan.first_accumulator);
         let tile = Tile { current, demand, accumulators, blocks, row_blocks, first_row_block };
         let first = index == 0 && number == 0;
         // The tile before was of another group.
         let next_group = index == 0 || (plan.nest == Nest::Tiles && plan.group < info.blocks);
         self.load_constants(&tile, first, first || (next_group && !plan.constants_stay))?;
-        self.operations(&tile, |lowering| weights.run(lowering, &tile, number as usize))?;
+        self.operations(&tile, |lowering| {
+            weights.run(lowering, &tile, number as usize, feed.as_deref_mut())
+        })?;
         self.tiles.push(self.lir.len());
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The product of a layer: loading inputs and weights, and multiplying.
 
 use super::pack::{Placed, pack};
-use super::{Current, Lowering, Tile, acc, local};
+use super::{Current, Feed, Lowering, Tile, acc, local};
 use crate::compile::hir::{Pair, SumOrder};
 use crate::compile::lir::{MemoryAddress, Tag};
 use crate::compile::runs::{Run, roll_up};
@@ -282,11 +282,12 @@ impl Weights {
     }
 
     /// Computes the product of a tile of a group.
-    pub(super) fn run(
+    pub(super) fn run<'a>(
         &mut self,
-        lowering: &mut Lowering<'_>,
+        lowering: &mut Lowering<'a>,
         tile: &Tile<'_>,
         number: usize,
+        mut feed: Option<&mut Feed<'_, 'a>>,
     ) -> Result<()> {
         let current = tile.current;
         let product = current.info.product.ok_or_else(no_product)?;
@@ -296,22 +297,45 @@ impl Weights {
         let of_block = |block| Written::new(base + u64::from(block) * u64::from(outputs), outputs);
         let mut written: Vec<Written> =
             (0..tile.blocks.end - tile.blocks.start).map(of_block).collect();
-        let mut loaded = None;
+        // Chunks that are there, up to the current one, or that one alone.
+        let mut there = 0..0;
         for index in 0..self.groups[number].len() {
             let placed = self.groups[number][index];
             let chunk = placed.unit.plane / self.chunk;
-            if loaded != Some(chunk) {
+            if let Some(feed) = feed.as_deref_mut() {
+                self.feed(lowering, current, there.end..chunk + 1, feed)?;
+            } else if !there.contains(&chunk) {
                 let first = chunk * self.chunk;
                 let planes = first..first.saturating_add(self.chunk);
                 self.load_planes(lowering, current, tile.demand, planes, false)?;
-                loaded = Some(chunk);
             }
+            there = chunk..chunk + 1;
             let written = &mut written[(placed.column - tile.blocks.start) as usize];
             self.unit(lowering, tile, number, index, written)?;
+        }
+        if let Some(feed) = feed {
+            // What the layer before saves besides is wanted even where the weights are zeros.
+            let planes = current.info.sources[0].planes.len() as u32;
+            self.feed(lowering, current, there.end..planes.div_ceil(self.chunk), feed)?;
         }
         for Written { base, flags, .. } in written.iter().filter(|w| w.missing > 0) {
             let places = (*base..).zip(flags).filter(|(_, is_written)| !**is_written);
             lowering.zero(places.map(|(place, _)| place))?;
+        }
+        Ok(())
+    }
+
+    /// Makes chunks of planes instead of loading them.
+    fn feed<'a>(
+        &mut self,
+        lowering: &mut Lowering<'a>,
+        current: &Current<'_>,
+        chunks: Range<u32>,
+        feed: &mut Feed<'_, 'a>,
+    ) -> Result<()> {
+        for chunk in chunks {
+            self.second ^= self.doubled == Some(false);
+            feed(lowering, chunk, self.inputs(current))?;
         }
         Ok(())
     }

@@ -53,6 +53,14 @@ impl Lowering<'_> {
                 })
                 .collect(),
         };
+        if let Some(link) = self.link.filter(|link| planes.iter().all(|p| p.var == link.var)) {
+            // The tile has all positions of the next layer's.
+            let blocks = (0..planes.len() as u32).zip((link.first..).step_by(link.step as usize));
+            let pairs = blocks.flat_map(|(block, first)| {
+                (first..).zip(&places).map(move |(to, &(place, _))| (to, from.at(block, place)))
+            });
+            return self.moves(true, false, Tag::Accumulator, pairs);
+        }
         let mut targets = Vec::with_capacity(planes.len() * places.len());
         for (block, &plane) in planes.iter().enumerate() {
             let (memory, base, step) = self.plane(plane);

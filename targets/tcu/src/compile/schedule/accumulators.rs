@@ -77,6 +77,15 @@ pub(crate) struct Accumulators {
     pub(crate) scratch: u64,
 }
 
+impl Accumulators {
+    /// The same behind so many others.
+    pub(crate) fn behind(mut self, others: u64) -> Accumulators {
+        let own = [&mut self.splats, &mut self.rows, &mut self.scratch];
+        self.temps.iter_mut().chain(own).for_each(|first| *first += others);
+        self
+    }
+}
+
 /// Vectors that a leaky ReLU computes at a time when it adds to its operands. What it adds is made of
 /// what lies in as many accumulators before them.
 pub(crate) const BATCH: u64 = 64;

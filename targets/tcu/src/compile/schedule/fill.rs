@@ -4,7 +4,7 @@ use super::search::{Base, LayerInfo, Room, Tiling};
 use super::{Nest, Plan, Prices};
 
 /// Smallest stage that is worth keeping room for; the least is 1.
-const STAGE: u64 = 32;
+pub(super) const STAGE: u64 = 32;
 /// Vectors that planes may take together which do not stay, where one of them takes less. More do
 /// not save anything.
 const CHUNK: u64 = 64;
@@ -18,6 +18,8 @@ pub(super) enum Keep {
     SomeInputs,
     /// Rows of weights, then inputs.
     Rows,
+    /// So many planes of the only input at a time, which the layer before makes.
+    Link(u32),
 }
 
 /// What is known of a plan before it divides local memory.
@@ -25,16 +27,15 @@ pub(super) struct Draft<'a> {
     pub(super) info: &'a LayerInfo<'a>,
     pub(super) tiling: &'a Tiling,
     pub(super) base: &'a Base,
-    /// Rows of all weights.
-    pub(super) rows: u64,
     pub(super) room: &'a Room,
     pub(super) prices: &'a Prices,
 }
 
 impl Draft<'_> {
     /// Divides local memory for a plan and prices it.
-    pub(super) fn fill(&self, mut plan: Plan, keep: Keep) -> Option<Plan> {
+    pub(super) fn fill(&self, nest: Nest, keep: Keep, constants_stay: bool) -> Option<Plan> {
         let Draft { info, tiling, base, room, .. } = *self;
+        let mut plan = self.empty(nest, constants_stay);
         let rows = self.rows_loaded();
         let sources = 0..info.sources.len();
         let loaded: Vec<u64> = sources.clone().map(|source| info.loaded(source, room)).collect();
@@ -57,6 +58,9 @@ impl Draft<'_> {
         if keep == Keep::Inputs {
             free = free.checked_sub(all)?;
             plan.resident = info.sources.iter().map(|source| source.planes.len() as u32).collect();
+        } else if let Keep::Link(chunk) = keep {
+            plan.chunk = chunk;
+            free = free.checked_sub(u64::from(chunk) * u64::from(tiling.sources[0]))?;
         } else {
             if all == 0 {
                 return None;
@@ -91,6 +95,7 @@ impl Draft<'_> {
                 stays[source] * once + (loaded[source] - stays[source]) * again
             })
             .sum();
+        let input_loads = if matches!(keep, Keep::Link(_)) { 0 } else { input_loads };
         let stage = STAGE.min(free);
         free -= stage;
         plan.rows_stay = wanted_rows.min(free);
@@ -102,9 +107,26 @@ impl Draft<'_> {
         Some(plan)
     }
 
+    /// A plan that keeps nothing yet.
+    fn empty(&self, nest: Nest, constants_stay: bool) -> Plan {
+        Plan {
+            tiles: Vec::new(),
+            group: self.base.group,
+            nest,
+            resident: vec![0; self.info.sources.len()],
+            chunk: 0,
+            rows_stay: 0,
+            constants_stay,
+            row_buffer: 0,
+            stage: 0,
+            first_accumulator: 0,
+            cycles: 0,
+        }
+    }
+
     /// Rows that have to be loaded.
     fn rows_loaded(&self) -> u64 {
-        if self.room.constants { 0 } else { self.rows }
+        if self.room.constants { 0 } else { self.info.rows(0..self.info.blocks).0 }
     }
 
     /// Rows of every group. Blocks differ in their units only where blocks of zeros are left out.
@@ -117,7 +139,7 @@ impl Draft<'_> {
     fn rows_wanted(&self, nest: Nest) -> u64 {
         match nest {
             _ if self.room.constants => 0,
-            Nest::Tiles => self.rows,
+            Nest::Tiles => self.rows_loaded(),
             Nest::Groups => self.rows_of_groups().max().unwrap_or(0),
         }
     }

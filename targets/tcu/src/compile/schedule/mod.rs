@@ -17,12 +17,14 @@
 mod accumulators;
 mod demand;
 mod fill;
+mod linked;
 mod prices;
 mod search;
 mod weights;
 
 pub(crate) use accumulators::{Accumulators, BATCH, place};
-pub(crate) use demand::{Demand, Positions, inputs, output, pairs_of, product};
+pub(crate) use demand::{Demand, Positions, inputs, output, pairs_of, product, root};
+pub(crate) use linked::search_linked;
 pub(crate) use prices::Prices;
 pub(crate) use search::{LayerInfo, Room, layer_units, search};
 pub(crate) use weights::{Unit, sum_order, units};
@@ -60,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) row_buffer: u64,
     /// Vectors of local memory for what passes between accumulators and DRAM, at least 1.
     pub(crate) stage: u64,
+    /// The accumulators before this one belong to the layer that is computed along with this one.
+    pub(crate) first_accumulator: u64,
     /// Cycles, by the model of today.
     pub(crate) cycles: u64,
 }

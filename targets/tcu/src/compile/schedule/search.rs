@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// Numbers of tiles that are tried above the fewest that fit.
-const TILINGS: u32 = 10;
+pub(super) const TILINGS: u32 = 10;
 
 /// What a layer has in local memory besides what its plan places there.
 #[derive(Clone, Debug, Default)]
@@ -24,12 +24,19 @@ pub(crate) struct Room {
     pub(crate) constants: bool,
     /// Tensors that stay in local memory, in order.
     pub(crate) pinned: Vec<VarId>,
+    /// The tensor that passes from this layer to the next, or from the one before, tile by tile.
+    pub(crate) link: Option<VarId>,
 }
 
 impl Room {
     /// True for a tensor that is in local memory.
     pub(crate) fn has(&self, var: VarId) -> bool {
         self.pinned.binary_search(&var).is_ok()
+    }
+
+    /// Cycles for bringing a vector of a tensor to local memory, or from there.
+    fn tensor(&self, var: VarId, prices: &Prices) -> u64 {
+        if self.has(var) || self.link == Some(var) { 0 } else { prices.dram }
     }
 
     /// Cycles for bringing a vector of constants to local memory.
@@ -56,7 +63,7 @@ pub(crate) struct LayerInfo<'a> {
     /// Blocks of output channels.
     pub(crate) blocks: u32,
     /// Positions of the root.
-    positions: u32,
+    pub(super) positions: u32,
     /// Entries of a lookup table, when the layer uses one, and tables.
     pub(crate) lookup: (u64, u64),
     pub(super) lanes: u32,
@@ -65,9 +72,9 @@ pub(crate) struct LayerInfo<'a> {
 
 /// Tiles of about one size.
 pub(super) struct Tiling {
-    tiles: Vec<Range<u32>>,
+    pub(super) tiles: Vec<Range<u32>>,
     /// Numbers of positions of the temps: those of each tile, without repetitions.
-    temps: Vec<Vec<u32>>,
+    pub(super) temps: Vec<Vec<u32>>,
     /// Positions of every temp, of all tiles together.
     all_temps: Vec<u64>,
     /// Largest number of positions of every source.
@@ -141,13 +148,19 @@ impl<'a> LayerInfo<'a> {
         (0..tiles).map(|tile| bound(tile)..bound(tile + 1)).collect()
     }
 
-    fn tiling(&mut self, positions: u32) -> &Tiling {
+    /// Cuts the layer, and the number of tiles.
+    pub(super) fn tile(&mut self, positions: u32) -> u32 {
         let tiles = self.cut(positions);
         let count = tiles.len() as u32;
         if !self.tilings.contains_key(&count) {
             let tiling = self.measure(tiles);
             self.tilings.insert(count, tiling);
         }
+        count
+    }
+
+    /// So many tiles, into which the layer has been cut.
+    pub(super) fn tiling(&self, count: u32) -> &Tiling {
         &self.tilings[&count]
     }
 
@@ -180,10 +193,10 @@ impl<'a> LayerInfo<'a> {
         tiling
     }
 
-    /// True if the accumulators hold every tile, with whole groups of blocks and with what is left.
-    fn fits(&self, tiling: &Tiling, group: u32, row_blocks: u32, arch: &TcuArch) -> bool {
+    /// True if so many accumulators hold every tile, with whole groups of blocks and with what is
+    /// left.
+    pub(super) fn fits(&self, tiling: &Tiling, group: u32, row_blocks: u32, depth: u64) -> bool {
         let rest = self.blocks.saturating_sub(1) % group + 1;
-        let depth = arch.accumulator_depth;
         let holds = |counts: &Vec<u32>, width: u32| {
             place(self.layer, &self.constants, counts, width, row_blocks, depth).is_some()
         };
@@ -254,7 +267,7 @@ impl<'a> LayerInfo<'a> {
     fn epilogue(&self, tiling: &Tiling, room: &Room, prices: &Prices) -> u64 {
         let network = self.network;
         let of = |temp: &TempId| tiling.all_temps[temp.0 as usize];
-        let into = |var: VarId| if room.has(var) { 0 } else { prices.dram };
+        let into = |var: VarId| room.tensor(var, prices);
         let cycles = |op: &Op| match op {
             Op::MatMul(_) => 0,
             Op::Load { from, output } => {
@@ -345,6 +358,29 @@ pub(super) struct Base {
     pub(super) cycles: u64,
 }
 
+impl Base {
+    /// Some tiles of groups of blocks.
+    pub(super) fn new(
+        info: &LayerInfo<'_>,
+        tiling: &Tiling,
+        group: u32,
+        room: &Room,
+        prices: &Prices,
+    ) -> Base {
+        let blocks = u64::from(info.blocks);
+        let (rows, units) = info.rows(0..info.blocks);
+        let (tiles, groups) = (tiling.tiles.len() as u64, info.blocks.div_ceil(group).into());
+        let mut cycles = blocks * info.epilogue(tiling, room, prices);
+        for ((source, filled), pairs) in info.sources.iter().zip(&info.filled).zip(&tiling.pairs) {
+            cycles += pairs * filled / source.taps.len().max(1) as u64 * prices.product;
+        }
+        let biases = info.product.map_or(0, |product| u64::from(product.bias.is_some()) * blocks);
+        // Every unit pushes its rows and the bias or zeros.
+        cycles += tiles * (prices.row * (rows + units - biases.min(units)) + prices.start * units);
+        Base { group, groups, tiles, cycles }
+    }
+}
+
 /// The cheapest plan of a layer, or `None` when not even one position of one block fits.
 pub(crate) fn search(
     info: &mut LayerInfo<'_>,
@@ -392,9 +428,8 @@ pub(crate) fn search(
 /// The largest tile of which a group fits in the accumulators.
 fn largest_tile(info: &mut LayerInfo<'_>, group: u32, arch: &TcuArch) -> Option<u32> {
     let fits = |info: &mut LayerInfo<'_>, positions: u32| {
-        info.tiling(positions);
-        let count = info.cut(positions).len() as u32;
-        info.fits(&info.tilings[&count], group, group, arch)
+        let count = info.tile(positions);
+        info.fits(info.tiling(count), group, group, arch.accumulator_depth)
     };
     if fits(info, info.positions) {
         return Some(info.positions);
@@ -431,42 +466,19 @@ fn plans(
     prices: &Prices,
     best: &mut Option<Plan>,
 ) {
-    info.tiling(positions);
-    let info = &*info;
-    let count = info.cut(positions).len() as u32;
-    let tiling = &info.tilings[&count];
-    let blocks = u64::from(info.blocks);
-    let (rows, units) = info.rows(0..info.blocks);
-    let (tiles, groups) = (u64::from(count), u64::from(info.blocks.div_ceil(group)));
-    let mut cycles = blocks * info.epilogue(tiling, room, prices);
-    for ((source, filled), pairs) in info.sources.iter().zip(&info.filled).zip(&tiling.pairs) {
-        cycles += pairs * filled / source.taps.len().max(1) as u64 * prices.product;
-    }
-    let biases = info.product.map_or(0, |product| u64::from(product.bias.is_some()) * blocks);
-    // Every unit pushes its rows and the bias or zeros.
-    cycles += tiles * (prices.row * (rows + units - biases.min(units)) + prices.start * units);
-    let base = Base { group, groups, tiles, cycles };
+    let count = info.tile(positions);
+    let (info, depth) = (&*info, arch.accumulator_depth);
+    let tiling = info.tiling(count);
     // More tiles may need more at once: which results replace their operands depends on the tile.
-    if !info.fits(tiling, group, group, arch) {
+    if !info.fits(tiling, group, group, depth) {
         return;
     }
-    let room_for_constants = info.fits(tiling, group, info.blocks, arch);
-    let draft = Draft { info, tiling, base: &base, rows, room, prices };
+    let base = Base::new(info, tiling, group, room, prices);
+    let constants_stay = info.fits(tiling, group, info.blocks, depth);
+    let draft = Draft { info, tiling, base: &base, room, prices };
     for nest in [Nest::Tiles, Nest::Groups] {
         for keep in [Keep::Inputs, Keep::SomeInputs, Keep::Rows] {
-            let plan = Plan {
-                tiles: Vec::new(),
-                group,
-                nest,
-                resident: vec![0; info.sources.len()],
-                chunk: 0,
-                rows_stay: 0,
-                constants_stay: room_for_constants,
-                row_buffer: 0,
-                stage: 0,
-                cycles: 0,
-            };
-            let Some(mut plan) = draft.fill(plan, keep) else { continue };
+            let Some(mut plan) = draft.fill(nest, keep, constants_stay) else { continue };
             if best.as_ref().is_none_or(|best| plan.cycles < best.cycles) {
                 plan.tiles.clone_from(&tiling.tiles);
                 *best = Some(plan);
