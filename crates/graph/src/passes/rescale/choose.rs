@@ -8,7 +8,7 @@
 
 use super::Extent;
 use super::roles::{Role, plain};
-use crate::{Graph, Node, NodeId, Op, ValueId};
+use crate::{Graph, Node, NodeId, Op, PoolKind, ReduceKind, ValueId};
 
 /// Room for sums on the way to a result of products, and for data beyond the calibration's.
 const MARGIN: f64 = 4.0;
@@ -55,8 +55,8 @@ pub(super) fn exponents(
         groups.join(graph, node, *role);
     }
     let constants = graph.values().map(|(id, _)| magnitude(graph, id)).collect();
-    let exponents = vec![0; peaks.len()];
-    let mut search = Search { graph, peaks, constants, roles, extent, exponents };
+    let (exponents, shares) = (vec![0; peaks.len()], shares(graph));
+    let mut search = Search { graph, peaks, constants, shares, roles, extent, exponents };
     let mut members: Vec<Vec<Member>> = vec![Vec::new(); peaks.len()];
     for (id, value) in graph.values() {
         if value.constant.is_none() && peaks[id.index()].is_some() {
@@ -185,9 +185,35 @@ fn magnitude(graph: &Graph, id: ValueId) -> f64 {
     magnitudes.filter(|x| x.is_finite()).fold(0.0, f32::max).into()
 }
 
+/// What is left of the square of an error of every value where it is averaged least: of errors that do
+/// not depend on each other, the mean of `n` has an `n`-th.
+fn shares(graph: &Graph) -> Vec<f64> {
+    let mut shares = vec![0.0_f64; graph.values().len()];
+    graph.outputs().iter().for_each(|output| shares[output.index()] = 1.0);
+    for (_, node) in graph.nodes().rev() {
+        let elements = |id: ValueId| graph[id].shape.iter().product::<usize>() as f64;
+        let averages = match &node.op {
+            Op::GlobalAveragePool => true,
+            Op::Pool(pool) => matches!(pool.kind, PoolKind::Average { .. }),
+            Op::Reduce(reduce) => matches!(reduce.kind, ReduceKind::Mean | ReduceKind::Sum),
+            _ => false,
+        };
+        let Some(x) = node.input(0) else { continue };
+        let count = if averages { elements(x) / elements(node.output).max(1.0) } else { 1.0 };
+        let share = shares[node.output.index()] / count.max(1.0);
+        for operand in node.operands() {
+            let known = &mut shares[operand.index()];
+            *known = known.max(share);
+        }
+    }
+    shares
+}
+
 struct Search<'a> {
     graph: &'a Graph,
     peaks: &'a [Option<f64>],
+    /// What of errors of values is left in the end.
+    shares: Vec<f64>,
     /// The largest magnitude of every constant.
     constants: Vec<f64>,
     roles: &'a [Role],
@@ -260,7 +286,7 @@ impl Search<'_> {
     }
 
     fn cost(&self, nodes: &[NodeId], inputs: &[ValueId]) -> f64 {
-        let rounded = inputs.iter().map(|&id| 1.0 / self.power(id));
+        let rounded = inputs.iter().map(|&id| self.shares[id.index()] / self.power(id));
         nodes.iter().map(|&node| self.of_node(node)).chain(rounded).sum()
     }
 
@@ -274,7 +300,7 @@ impl Search<'_> {
         let (node, role) = (&self.graph[id], self.roles[id.index()]);
         let exponent = |id: ValueId| self.exponents[id.index()];
         let of_result = exponent(node.output);
-        let power = self.power(node.output);
+        let power = self.power(node.output) / self.shares[node.output.index()].max(LEAST);
         match role {
             // Values that are free although a function reads or computes them.
             Role::Fixed => {
