@@ -47,7 +47,8 @@ fn figures(sweep: &Sweep<'_>, rows: &[Row]) -> Vec<Figure> {
     let all: Vec<_> = rows.iter().map(of).collect();
     let mut names: Vec<&'static str> = Vec::new();
     for &(name, _) in all.iter().flatten() {
-        let varied = sweep.vary.iter().any(|variation| variation.parameter == name);
+        let parameter = name.replace(' ', "_");
+        let varied = sweep.vary.iter().any(|variation| variation.parameter == parameter);
         if !varied && !names.contains(&name) {
             names.push(name);
         }
@@ -69,6 +70,12 @@ fn figure(values: &[String]) -> Cell {
     };
     match values {
         [only] => one(only),
+        // Words about the machine, which all programs share.
+        [first, others @ ..]
+            if first.parse::<f64>().is_err() && others.iter().all(|o| o == first) =>
+        {
+            one(first)
+        }
         _ => Cell::List(values.iter().map(one).collect(), values.len()),
     }
 }

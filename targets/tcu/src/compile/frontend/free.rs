@@ -20,7 +20,7 @@ const SCALES: std::ops::RangeInclusive<f32> = 0.25..=4.0;
 const FOLDED: f64 = 0.98;
 
 /// Least vectors of a leaky ReLU that is a sum.
-const SUMMED_VECTORS: usize = 8;
+const SUMMED_VECTORS: usize = 32;
 
 /// What becomes of a batch normalisation behind a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
