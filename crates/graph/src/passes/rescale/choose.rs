@@ -120,13 +120,19 @@ impl Groups {
         Groups { parents: (0..values).map(|value| (value, 0)).collect() }
     }
 
-    fn find(&self, mut value: usize) -> (usize, i32) {
-        let mut offset = 0;
-        while self.parents[value].0 != value {
-            offset += self.parents[value].1;
-            value = self.parents[value].0;
+    /// The root of a value and the offset from it; all on the way become its children.
+    fn find(&mut self, value: usize) -> (usize, i32) {
+        let (mut root, mut offset) = (value, 0);
+        while self.parents[root].0 != root {
+            offset += self.parents[root].1;
+            root = self.parents[root].0;
         }
-        (value, offset)
+        let (mut at, mut left) = (value, offset);
+        while at != root {
+            let (next, step) = std::mem::replace(&mut self.parents[at], (root, left));
+            (at, left) = (next, left - step);
+        }
+        (root, offset)
     }
 
     /// From now on, `value` has the exponent of `other` and `offset`.
@@ -268,7 +274,8 @@ impl Search<'_> {
             let mut moved = false;
             for Free { group, cap, base, nodes, inputs } in free.iter_mut() {
                 let (mut best, mut least) = (*base, self.cost(nodes, inputs));
-                for exponent in (*base - REACH..=*cap).rev().filter(|exponent| exponent != base) {
+                let lowest = (*base - REACH).max(-2 * MOST);
+                for exponent in (lowest..=*cap).rev().filter(|exponent| exponent != base) {
                     self.set(group, exponent);
                     let cost = self.cost(nodes, inputs);
                     // A little less may be no more than rounding.
