@@ -105,15 +105,21 @@ impl<'a> Rewrite<'a> {
         inputs: &[Option<ValueId>],
         output: &str,
     ) -> Result<ValueId> {
-        let mut name = self.new.fresh_node_name(node);
-        while self.old.node_named(&name).is_some() {
-            name = self.new.fresh_node_name(&format!("{name}_"));
-        }
-        let output = self.free_value_name(output);
+        let (name, output) = (self.free_node_name(node), self.free_value_name(output));
         self.new.add_node(&name, op, inputs, &output)
     }
 
-    fn free_value_name(&self, base: &str) -> String {
+    /// A name like `base` that no node of either graph has.
+    pub(super) fn free_node_name(&self, base: &str) -> String {
+        let mut name = self.new.fresh_node_name(base);
+        while self.old.node_named(&name).is_some() {
+            name = self.new.fresh_node_name(&format!("{name}_"));
+        }
+        name
+    }
+
+    /// A name like `base` that no value of either graph has.
+    pub(super) fn free_value_name(&self, base: &str) -> String {
         let mut name = self.new.fresh_value_name(base);
         while self.old.value_named(&name).is_some() {
             name = self.new.fresh_value_name(&format!("{name}_"));

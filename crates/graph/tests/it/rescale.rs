@@ -249,3 +249,16 @@ fn a_long_sum_takes_a_scaled_operand() {
     // 2000 / 64 is within a quarter of the range; other readers of the operand have all of its bits.
     assert_eq!(scaled, ["sum_out * 2^-6", "x * 2^-6"]);
 }
+
+#[test]
+fn names_that_scales_would_take_are_left_to_their_owners() {
+    let (mut graph, mut ranges) = high();
+    let x = graph.inputs()[0];
+    let relu = Op::Unary(Unary::Relu);
+    let other = graph.add_node("x * 2^-1", relu, &[Some(x)], "a_out * 2^-3").unwrap();
+    graph.add_output(other);
+    ranges.insert("a_out * 2^-3".to_owned(), (0.0, 4.0));
+    let rescaled = rescale(&graph, &ranges, SIXTEEN).unwrap();
+    let inputs = Tensor::from_vec(&[1, 1, 1, 1], vec![2.75_f32]).unwrap();
+    assert_eq!(same(&graph, &rescaled, &Tensors::from([("x".into(), inputs)])), 2);
+}

@@ -98,7 +98,7 @@ impl Apply<'_> {
         let (op, inputs) = (Op::Binary(Binary::Mul), [Some(x), Some(factor)]);
         let node = format!("{name} * 2^{}", to - from);
         let new = if to == 0 {
-            let node = self.rewrite.new.fresh_node_name(&node);
+            let node = self.rewrite.free_node_name(&node);
             self.rewrite.new.add_node(&node, op, &inputs, &name)?
         } else {
             self.rewrite.insert(&node, op, &inputs, &scaled_name(&name, to))?
@@ -124,7 +124,7 @@ impl Apply<'_> {
         let old = &self.graph[node.output].name;
         let name = match natural {
             0 => old.clone(),
-            _ => self.rewrite.new.fresh_value_name(&scaled_name(old, natural)),
+            _ => self.rewrite.free_value_name(&scaled_name(old, natural)),
         };
         let new = self.rewrite.new.add_node(&node.name, op, &inputs, &name)?;
         self.natural[node.output.index()] = natural;
