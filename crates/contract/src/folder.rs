@@ -16,7 +16,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use crate::outputs::Outputs;
-use crate::plan::{Place, Plan};
+use crate::plan::{Place, Row};
 use crate::{Arch, File, Interface, Numerics, Options};
 use bytes::Bytes;
 use quincunx_diag::{Diagnostic, Result};
@@ -49,14 +49,12 @@ const MAX_FILE: u64 = 1 << 30;
 const MAX_ELEMENTS: usize = 1 << 26;
 
 /// A compiled graph as it is stored.
+///
+/// Invariant: there is a machine, and every segment is of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Folder {
-    /// Name of the target.
-    pub target: String,
-    /// The machine.
-    pub arch: ArchRecord,
-    /// Compiler options by name.
-    pub options: BTreeMap<String, String>,
+    /// The machines in the order in which they come; several where the model was split.
+    pub machines: Vec<MachineRecord>,
     /// Who executes which node, and why.
     pub plan: Vec<PlanRow>,
     /// Inputs of the graph.
@@ -67,9 +65,24 @@ pub struct Folder {
     pub segments: Vec<SegmentFiles>,
     /// A `.npz` file with the outputs that are constants.
     pub constants: Option<File>,
+}
+
+/// A machine with what it was given, as they are stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineRecord {
+    /// Name of the target.
+    pub target: String,
+    /// The machine.
+    pub arch: ArchRecord,
+    /// Compiler options by name.
+    pub options: BTreeMap<String, String>,
     /// How the model became the graph that was compiled, for who compiles it again to compare; in
     /// the words of the caller.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub preparation: serde_json::Value,
+    /// Names of the nodes of the model that it was given; none stand for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
 }
 
 /// A machine as it is stored.
@@ -139,9 +152,8 @@ pub struct PlanRow {
 }
 
 /// The rows of a plan as they are stored.
-pub fn plan_rows(plan: &Plan) -> Vec<PlanRow> {
-    plan.rows
-        .iter()
+pub fn plan_rows(rows: &[Row]) -> Vec<PlanRow> {
+    rows.iter()
         .map(|row| PlanRow {
             node: row.node.clone(),
             op: row.op.to_owned(),
@@ -175,6 +187,8 @@ pub struct SegmentFiles {
     pub interface: Option<Interface>,
     /// What the compiler chose.
     pub numerics: Numerics,
+    /// Position of its machine in [`Folder::machines`].
+    pub machine: usize,
 }
 
 /// `program.json`.
@@ -182,17 +196,17 @@ pub struct SegmentFiles {
 struct Description {
     schema: u32,
     version: String,
-    target: String,
-    arch: ArchRecord,
-    options: BTreeMap<String, String>,
+    #[serde(flatten)]
+    machine: MachineRecord,
+    /// Those behind the first one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more_machines: Vec<MachineRecord>,
     inputs: Vec<ValueRecord>,
     outputs: Vec<ValueRecord>,
     plan: Vec<PlanRow>,
     segments: Vec<SegmentRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     constants: Option<FileRecord>,
-    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
-    preparation: serde_json::Value,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -204,6 +218,12 @@ struct SegmentRecord {
     files: Vec<FileRecord>,
     interface: Option<Interface>,
     numerics: Numerics,
+    #[serde(default, skip_serializing_if = "is_first")]
+    machine: usize,
+}
+
+fn is_first(position: &usize) -> bool {
+    *position == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -266,19 +286,23 @@ impl Folder {
     }
 
     /// The description, as it is written.
+    ///
+    /// # Panics
+    /// When there is no machine, which is a bug of the caller.
     pub fn description(&self) -> String {
+        let [machine, more_machines @ ..] = &self.machines[..] else {
+            panic!("a program folder is for a machine")
+        };
         let description = Description {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            target: self.target.clone(),
-            arch: self.arch.clone(),
-            options: self.options.clone(),
+            machine: machine.clone(),
+            more_machines: more_machines.to_vec(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
             plan: self.plan.clone(),
             segments: self.segments.iter().map(SegmentFiles::record).collect(),
             constants: self.constants.as_ref().map(FileRecord::of),
-            preparation: self.preparation.clone(),
         };
         // Only maps with keys that are not strings cannot be written, and there is none.
         serde_json::to_string_pretty(&description).map_or_else(|e| e.to_string(), |t| t + "\n")
@@ -326,6 +350,7 @@ impl SegmentFiles {
             files: self.files.iter().map(FileRecord::of).collect(),
             interface: self.interface.clone(),
             numerics: self.numerics.clone(),
+            machine: self.machine,
         }
     }
 }
@@ -377,21 +402,19 @@ impl Description {
                 files,
                 interface: segment.interface,
                 numerics: segment.numerics,
+                machine: segment.machine,
             });
         }
         if !problems.is_empty() {
             return Err(problems);
         }
         Ok(Folder {
-            target: self.target,
-            arch: self.arch,
-            options: self.options,
+            machines: [self.machine].into_iter().chain(self.more_machines).collect(),
             plan: self.plan,
             inputs: self.inputs,
             outputs: self.outputs,
             segments,
             constants,
-            preparation: self.preparation,
         })
     }
 }
@@ -435,6 +458,9 @@ fn check(description: &Description) -> Vec<Diagnostic> {
     for segment in &description.segments {
         if !is_component(&segment.name) || !names.insert(&segment.name) {
             fail(format!("{:?} cannot be the name of another segment", segment.name));
+        }
+        if segment.machine > description.more_machines.len() {
+            fail(format!("segment {:?} is of a machine that is not there", segment.name));
         }
         check_segment(segment, &known, &mut fail);
         known.extend(segment.outputs.iter().map(String::as_str));

@@ -11,6 +11,7 @@
 pub mod bench;
 mod clipped;
 mod compiler;
+mod demand;
 mod document;
 pub mod folder;
 pub mod golden;
@@ -26,6 +27,7 @@ pub use compiler::{
     Claim, Compiled, Compiler, Format, NotCompiled, Numbers, Numerics, Refusal, Refused,
     compiler_of,
 };
+pub use demand::{Demand, MemoryUse};
 pub use document::Document;
 pub use golden::{Departure, Golden};
 pub use machine::{key_hint, parse_toml, unknown_preset};

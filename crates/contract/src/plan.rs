@@ -82,6 +82,15 @@ impl Plan {
         if total == 0 { 0.0 } else { device as f64 / total as f64 }
     }
 
+    /// The same with this in front of the names of segments.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &str) -> Plan {
+        let segments = self.segments.iter_mut().map(|segment| &mut segment.name);
+        let rows = self.rows.iter_mut().map(|row| &mut row.segment);
+        segments.chain(rows).for_each(|name| name.insert_str(0, prefix));
+        self
+    }
+
     /// The graph of the segment with this name.
     pub fn segment(&self, name: &str) -> Option<&Graph> {
         self.segments.iter().find(|segment| segment.name == name).map(|s| &s.graph)

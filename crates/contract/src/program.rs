@@ -1,6 +1,6 @@
 //! Programs and the machines that run them.
 
-use crate::Clipped;
+use crate::{Clipped, Demand};
 use bytes::Bytes;
 use quincunx_diag::{Class, Diagnostic, Result, suggestion};
 use quincunx_graph::Quantiser;
@@ -506,6 +506,13 @@ pub trait Program: Any + Send + Sync {
     fn time(&self) -> Result<Timeline>;
     /// Size figures.
     fn stats(&self) -> Stats;
+    /// What it takes of the machine and what holds it up.
+    ///
+    /// # Errors
+    /// As [`Program::time`].
+    fn demand(&self) -> Result<Demand> {
+        Ok(Demand::of(&self.time()?))
+    }
     /// True when an inference depends on those before it: all run in order on one machine, which
     /// begins anew when it is loaded.
     fn keeps_state(&self) -> bool {

@@ -77,7 +77,7 @@ fn text_table(table: &Table, limit: usize) -> String {
         cells: table.rows().iter().map(|row| visible(&row[at].show()).into_owned()).collect(),
         right: column.right,
     };
-    let columns = table.columns().iter().enumerate().map(drawn).collect();
+    let columns = table.shown().into_iter().map(drawn).collect();
     join(fit::blocks(columns, limit).iter().map(|block| text_block(block)))
 }
 
@@ -118,11 +118,12 @@ pub(crate) fn markdown(parts: &[Part]) -> String {
 
 fn markdown_table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut out = line(table.columns().iter().map(|c| c.heading()).collect());
+    let shown = table.shown();
+    let mut out = line(shown.iter().map(|(_, column)| column.heading()).collect());
     let rule = |right: bool| if right { "---:" } else { "---" }.to_owned();
-    out += &line(table.columns().iter().map(|c| rule(c.right)).collect());
+    out += &line(shown.iter().map(|(_, column)| rule(column.right)).collect());
     for row in table.rows() {
-        out += &line(row.iter().map(|cell| escape::markdown(&cell.show())).collect());
+        out += &line(shown.iter().map(|&(at, _)| escape::markdown(&row[at].show())).collect());
     }
     out
 }
@@ -163,7 +164,8 @@ fn html_table(table: &Table) -> String {
     let mut out = String::from("<table>\n");
     let class = |right: bool| if right { " class=\"number\"" } else { "" };
     out += "<tr>";
-    for column in table.columns() {
+    let columns = table.shown();
+    for (_, column) in &columns {
         out += &format!("<th{}>{}</th>", class(column.right), escape::html(&column.heading()));
     }
     out += "</tr>\n";
@@ -171,10 +173,11 @@ fn html_table(table: &Table) -> String {
         let cells: Vec<String> = table.rows().iter().map(|row| row[at].show()).collect();
         if column.right { cells } else { fit::words(&cells, LONG) }
     };
-    let shown: Vec<Vec<String>> = table.columns().iter().enumerate().map(shown).collect();
+    let shown: Vec<Vec<String>> = columns.iter().copied().map(shown).collect();
     for (number, row) in table.rows().iter().enumerate() {
         out += "<tr>";
-        for ((cell, column), shown) in row.iter().zip(table.columns()).zip(&shown) {
+        for (&(at, column), shown) in columns.iter().zip(&shown) {
+            let cell = &row[at];
             let whole =
                 cell.exact().or_else(|| Some(cell.show()).filter(|all| *all != shown[number]));
             let title = whole.map(|whole| format!(" title=\"{}\"", escape::html(&whole)));

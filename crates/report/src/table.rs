@@ -11,17 +11,19 @@ pub struct Column {
     pub(crate) unit: Option<&'static str>,
     pub(crate) title: Option<&'static str>,
     pub(crate) right: bool,
+    /// People see it.
+    pub(crate) shown: bool,
 }
 
 impl Column {
     /// A column of words, aligned left. The key is the heading and the name in JSON.
     pub fn text(key: impl Into<Cow<'static, str>>) -> Self {
-        Column { key: key.into(), unit: None, title: None, right: false }
+        Column { key: key.into(), unit: None, title: None, right: false, shown: true }
     }
 
     /// A column of numbers, aligned right.
     pub fn number(key: impl Into<Cow<'static, str>>) -> Self {
-        Column { key: key.into(), unit: None, title: None, right: true }
+        Column { key: key.into(), unit: None, title: None, right: true, shown: true }
     }
 
     /// Names the unit; people see it in the heading.
@@ -35,6 +37,13 @@ impl Column {
     #[must_use]
     pub fn titled(mut self, title: &'static str) -> Self {
         self.title = Some(title);
+        self
+    }
+
+    /// Leaves it to JSON and CSV, where a table for people would become too wide.
+    #[must_use]
+    pub fn for_programs(mut self) -> Self {
+        self.shown = false;
         self
     }
 
@@ -88,11 +97,17 @@ impl Table {
 
     /// Adds the rows of another table of properties, with this in front of their names.
     pub fn append_properties(&mut self, prefix: &str, other: Table) {
-        for row in other.rows {
-            if let [name, value] = &row[..] {
-                self.property(&format!("{prefix}{}", name.show()), value.clone());
-            }
+        for (name, value) in other.as_properties() {
+            self.property(&format!("{prefix}{name}"), value.clone());
         }
+    }
+
+    /// Names and values of a table of properties.
+    pub fn as_properties(&self) -> impl Iterator<Item = (String, &Cell)> {
+        self.rows.iter().filter_map(|row| match &row[..] {
+            [name, value] => Some((name.show(), value)),
+            _ => None,
+        })
     }
 
     /// The same with a column of words in front that is equal in all rows.
@@ -138,6 +153,11 @@ impl Table {
 
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The columns that people see, with their places in the rows.
+    pub(crate) fn shown(&self) -> Vec<(usize, &Column)> {
+        self.columns.iter().enumerate().filter(|(_, column)| column.shown).collect()
     }
 
     pub(crate) fn rows(&self) -> &[Vec<Cell>] {

@@ -275,3 +275,23 @@ fn rows_that_say_nothing_more_are_not_repeated() {
     assert_eq!(text.matches("block/bloc").count(), 6, "{text}");
     assert_eq!(text.matches("k/3").count(), 2, "{text}");
 }
+
+#[test]
+fn columns_for_programs_are_in_json_and_csv_alone() {
+    let columns =
+        vec![Column::text("target"), Column::number("bytes").for_programs(), Column::text("limit")];
+    let mut table = Table::new("rows", columns);
+    table.push(vec!["tcu".into(), 7_u64.into(), "array".into()]);
+    let report = Report::from(table);
+    for (format, has) in [
+        (Format::Text, false),
+        (Format::Markdown, false),
+        (Format::Html, false),
+        (Format::Json, true),
+        (Format::Csv, true),
+    ] {
+        let text = report.render(format);
+        assert_eq!(text.contains("bytes"), has, "{text}");
+        assert!(text.contains("array"), "{text}");
+    }
+}

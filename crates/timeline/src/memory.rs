@@ -41,6 +41,24 @@ pub struct MemoryMap {
 }
 
 impl MemoryMap {
+    /// Most bytes that are in use at one time.
+    pub fn peak(&self) -> u64 {
+        let size = |block: &Block| i128::from(block.bytes.1.saturating_sub(block.bytes.0));
+        // Bytes that go come before those that come at the same time.
+        let mut changes: Vec<(u64, i128)> = Vec::new();
+        for block in &self.blocks {
+            changes.push((block.time.0, size(block)));
+            changes.push((block.time.1.max(block.time.0), -size(block)));
+        }
+        changes.sort_unstable();
+        let (mut now, mut most) = (0, 0);
+        for (_, change) in changes {
+            now += change;
+            most = most.max(now);
+        }
+        u64::try_from(most).unwrap_or(u64::MAX)
+    }
+
     /// The picture: time to the right, addresses upwards. The numbers of a block show when one points
     /// at it. Of many blocks the largest are drawn, by bytes times time.
     pub fn svg(&self, total: u64, unit: &str, heading: &Heading) -> String {

@@ -357,3 +357,17 @@ fn a_memory_is_drawn_with_its_largest_blocks() {
     timeline.memory(map(blocks));
     assert!(timeline.html(&Heading::new("t")).contains("smaller blocks"));
 }
+
+/// Bytes that go make room for those that come at the same time.
+#[test]
+fn the_peak_of_a_memory_is_what_is_held_at_one_time() {
+    use crate::{Block, MemoryMap};
+    let block = |bytes, time| Block { name: String::new(), bytes, time };
+    let map = |blocks| MemoryMap { name: "L2".to_owned(), size: 1024, blocks };
+    assert_eq!(map(Vec::new()).peak(), 0);
+    let blocks =
+        vec![block((0, 100), (0, 10)), block((100, 160), (5, 20)), block((0, 90), (10, 30))];
+    assert_eq!(map(blocks.clone()).peak(), 160);
+    let more = [block((0, 1 << 40), (20, 20)), block((200, 300), (12, 13))];
+    assert_eq!(map([&blocks[..], &more].concat()).peak(), 250);
+}

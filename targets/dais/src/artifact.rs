@@ -21,7 +21,7 @@ use crate::views::{self, Flat};
 use exec::Exec;
 use prepared::Prepared;
 use quincunx_contract::{
-    Check, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
+    Check, Demand, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::{Heading, Table};
@@ -401,6 +401,11 @@ impl quincunx_contract::Program for Artifact {
         timeline.set_hertz(1e9 / self.rtl.clock);
         timeline.figure("register bits", register_bits(&self.pipeline));
         Ok(timeline)
+    }
+
+    fn demand(&self) -> Result<Demand> {
+        self.check_legal()?;
+        Ok(self.uses())
     }
 
     fn stats(&self) -> Stats {

@@ -24,7 +24,7 @@ pub use crate::latency::{issue_cycles, latency};
 use crate::simulate::{Operation, Step};
 use crate::swsb::{Unit, vector_effects};
 pub use launch::Cost;
-pub use program::{costs, launches, total};
+pub use program::{costs, launches, limit, systolic_share, total};
 use quincunx_timeline::{Event, EventId, Timeline};
 use std::ops::Range;
 pub use waits::Wait;

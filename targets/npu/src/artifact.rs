@@ -17,7 +17,9 @@ use crate::verify::{Subject, executable, mislabelled, verify};
 use crate::views::{Run, VIEWS, dram_bytes, timeline};
 use crate::work::{Memory, Resolved, Work, accesses, product, products};
 use bytes::Bytes;
-use quincunx_contract::{Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, View};
+use quincunx_contract::{
+    Check, Demand, EmitKind, Engine, File, Interface, Machine, Options, Stats, View,
+};
 use quincunx_diag::{Class, Diagnostic, Result, any_error, first};
 use quincunx_report::Table;
 use quincunx_tensor::Tensors;
@@ -535,6 +537,15 @@ impl quincunx_contract::Program for Artifact {
             .chain(energy)
             .collect(),
         }
+    }
+
+    fn demand(&self) -> Result<Demand> {
+        self.check_deadlock()?;
+        let run = self.run();
+        let (products, _) = self.volumes();
+        let possible = run.peak() as f64 * run.replay.total() as f64;
+        let utilisation = (possible > 0.0).then(|| products as f64 / possible);
+        Ok(Demand { utilisation, ..Demand::of(&timeline(&run)) })
     }
 
     fn views(&self) -> &'static [View] {

@@ -6,7 +6,7 @@ mod machine;
 use crate::arch::ScampArch;
 use crate::digital::ports as digital;
 use crate::files::KernelFile;
-use crate::isa::Class;
+use crate::isa::{Class, Reg};
 use crate::options::Chosen;
 use crate::ports::{Plane, Wiring, input_shape, ports};
 use crate::program::{Named, Program};
@@ -16,12 +16,14 @@ use crate::time::{self, Read};
 use crate::verify::{verify, verify_kernels_within};
 use crate::views::{film, page};
 use quincunx_contract::{
-    Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
+    Check, Demand, EmitKind, Engine, File, Interface, Machine, MemoryUse, Options, Stats, Verb,
+    View,
 };
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, first_error};
 use quincunx_report::{Column, Heading, Table};
 use quincunx_timeline::Timeline;
 use std::any::Any;
+use std::collections::BTreeSet;
 
 /// Kinds of native files.
 pub(crate) const KINDS: &[EmitKind] = &[
@@ -242,6 +244,31 @@ impl quincunx_contract::Program for Artifact {
 
     fn time(&self) -> Result<Timeline> {
         Ok(time::timeline(&self.program, &self.reads(), self.chosen.model, &self.arch))
+    }
+
+    fn demand(&self) -> Result<Demand> {
+        let timeline = self.time()?;
+        let total = timeline.total();
+        // The array stands still while a result leaves it.
+        let usage = timeline.usage().into_iter();
+        let works = usage.filter(|usage| timeline.lanes()[usage.lane.index()] != time::READ_OUT);
+        let busy = works.fold(0, |sum: u64, usage| sum.saturating_add(usage.busy));
+        let instructions = self.program.instructions.iter();
+        let used: BTreeSet<Reg> = instructions.flat_map(|inst| inst.registers()).collect();
+        let registers = |name: &str, all: &[Reg]| MemoryUse {
+            name: name.to_owned(),
+            unit: "registers",
+            used: all.iter().filter(|register| used.contains(register)).count() as u64,
+            size: Some(all.len() as u64),
+        };
+        Ok(Demand {
+            utilisation: (total > 0).then(|| busy as f64 / total as f64),
+            memories: vec![
+                registers("analogue", &self.arch.analogue),
+                registers("digital", &self.arch.digital),
+            ],
+            ..Demand::of(&timeline)
+        })
     }
 
     fn stats(&self) -> Stats {

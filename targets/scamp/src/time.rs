@@ -146,6 +146,9 @@ pub struct Read {
     pub bytes: u64,
 }
 
+/// The lane of results that leave the array.
+pub const READ_OUT: &str = "read-out";
+
 /// When what happens: one instruction after the other, in lanes by kind, and results that leave the
 /// array between them.
 pub fn timeline(program: &Program, reads: &[Read], model: Model, arch: &ScampArch) -> Timeline {
@@ -155,7 +158,7 @@ pub fn timeline(program: &Program, reads: &[Read], model: Model, arch: &ScampArc
     }
     let lanes = ["analogue", "sensor", "digital", "controller"].map(|name| timeline.lane(name));
     let is_timed = !reads.is_empty() && model.hertz(arch).is_some();
-    let port = is_timed.then(|| timeline.lane("read-out"));
+    let port = is_timed.then(|| timeline.lane(READ_OUT));
     let (mut now, mut last) = (0, None);
     for (index, inst) in program.instructions.iter().enumerate() {
         let lane = match inst.class() {

@@ -16,9 +16,9 @@ use crate::simulate::{Executor, Fast};
 use crate::text;
 use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
-use crate::views::{Statistics, dot, extent};
+use crate::views::{Statistics, demand, dot, extent};
 use quincunx_contract::{
-    Check, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
+    Check, Demand, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, any_error, first_error};
 use quincunx_isa::DOES_NOT_FIT;
@@ -370,6 +370,10 @@ impl quincunx_contract::Program for Artifact {
                 ("local bytes", used(Memory::Local)),
             ],
         }
+    }
+
+    fn demand(&self) -> Result<Demand> {
+        Ok(demand(&self.package.program, &self.costing(&self.layers())))
     }
 
     fn views(&self) -> &'static [View] {

@@ -16,7 +16,8 @@ pub use engines::{Engine, Run, Timing, engines};
 pub use sampling::sample;
 pub use sequencer::{Interval, Sequence, sequence};
 
-pub(crate) use tables::tables;
+pub(crate) use profile::{Time, times};
+pub(crate) use tables::{efficiency, tables};
 
 use crate::isa::{Inst, Register};
 use crate::program::Program;

@@ -74,6 +74,11 @@ impl Console {
         self.write(output, report.render_within(self.format, self.columns(output)).as_bytes())
     }
 
+    /// True where people see what matters most and ask for the rest.
+    pub(crate) fn shows_brief(&self) -> bool {
+        self.tables.is_empty() && matches!(self.format, Format::Text | Format::Markdown)
+    }
+
     /// Columns of a result that goes there, if there is a limit.
     pub(crate) fn columns(&self, output: Option<&Path>) -> Option<usize> {
         self.columns.filter(|_| self.format == Format::Text && output.is_none_or(output::is_stdout))

@@ -44,13 +44,101 @@ pub(crate) fn noted(file: InputFile) -> Result<InputFile> {
 /// The machine for a target that a model is compiled for.
 pub(crate) fn setup<'a>(
     target: &'a dyn Target,
+    machine: Option<&str>,
+    options: &[(String, String)],
+    model: &Model,
+) -> Outcome<Setup<'a>> {
+    let source = arch(target, machine)?;
+    refuse_others(target, options)?;
+    let setup = Setup::for_model(target, &source, model, options);
+    setup.map_err(|problem| in_arch(problem, source))
+}
+
+/// The same for one target with all that is given.
+pub(crate) fn setup_of<'a>(
+    target: &'a dyn Target,
     machine: &Machine,
     model: &Model,
 ) -> Outcome<Setup<'a>> {
-    let (source, options) = (arch(target, machine.arch.as_deref())?, machine.options()?);
-    refuse_others(target, &options)?;
-    let setup = Setup::for_model(target, &source, model, &options);
-    setup.map_err(|problem| in_arch(problem, source))
+    setup(target, machine.arch.as_deref(), &machine.options()?, model)
+}
+
+/// Options, by name.
+type Given = Vec<(String, String)>;
+
+/// A target with the name of a machine.
+pub(crate) type Named<'a> = (&'static dyn Target, Option<&'a str>);
+
+/// `TARGET` or `TARGET@PRESET`.
+pub(crate) fn named(text: &str) -> Result<Named<'_>> {
+    match text.split_once('@') {
+        Some((target, preset)) => Ok((find_target(target)?, Some(preset))),
+        None => Ok((find_target(text)?, None)),
+    }
+}
+
+/// The machines for several targets, with the options that they have; `complete` may add others.
+///
+/// # Errors
+/// As [`setup`]; `Q0710` for `--arch` with several.
+pub(crate) fn setups(
+    named: Vec<Named<'_>>,
+    machine: &Machine,
+    complete: impl Fn(&dyn Target, Given) -> Given,
+    model: &Model,
+) -> Outcome<Vec<Setup<'static>>> {
+    if let ([_, _, ..], Some(_)) = (&named[..], &machine.arch) {
+        let problem = Diagnostic::usage("Q0710", "--arch is for one target");
+        return Err(problem.help("name it with --target, or presets as TARGET@PRESET").into());
+    }
+    let all: Vec<&'static dyn Target> = named.iter().map(|(target, _)| *target).collect();
+    let of = |(target, preset): Named<'_>| {
+        let options = complete(target, options_of(target, &all, machine.options()?)?);
+        setup(target, preset.or(machine.arch.as_deref()), &options, model)
+    };
+    named.into_iter().map(of).collect()
+}
+
+/// True when a target declares an option.
+fn has_option(target: &dyn Target, name: &str) -> bool {
+    target.info().options.iter().any(|option| option.name == name)
+}
+
+/// The options for one of several targets: those that it has, and of `TARGET:NAME` its own. With one
+/// target these are all.
+///
+/// # Errors
+/// `Q0601` for an unknown target, `Q0710` for the option of one that is not among them; `Q0714` for an
+/// option with two values.
+pub(crate) fn options_of(
+    target: &dyn Target,
+    all: &[&dyn Target],
+    given: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>> {
+    let same = |other: &dyn Target| other.info().name == target.info().name;
+    let mut own = Vec::new();
+    for (name, value) in given {
+        match name.split_once(':') {
+            Some((owner, name)) => {
+                let owner = find_target(owner)?;
+                if all.iter().all(|other| other.info().name != owner.info().name) {
+                    let message = format!("{} is not among the targets", owner.info().name);
+                    return Err(Diagnostic::usage("Q0710", message).help("name it with --target"));
+                }
+                if same(owner) {
+                    own.push((name.to_owned(), value));
+                }
+            }
+            // What nobody has is said to be unknown by the first.
+            None if has_option(target, &name)
+                || !all.iter().any(|other| has_option(*other, &name)) =>
+            {
+                own.push((name, value));
+            }
+            None => {}
+        }
+    }
+    without_conflict(own.into_iter())
 }
 
 /// The machine for a target; problems of an architecture file show its lines.
@@ -105,10 +193,15 @@ impl Reading {
         output::reads(Folder::files_at(path).iter().map(PathBuf::as_path))?;
         let (named, options) = (self.named()?, self.options()?);
         let opened = open_folder(path, targets(), &options)?;
-        refuse_others(opened.setup.target, &options)?;
+        for share in &opened.machines {
+            refuse_others(share.setup.target, &options)?;
+        }
+        let is_for = |target: &dyn Target| {
+            opened.machines.iter().any(|share| share.setup.name() == target.info().name)
+        };
         match named {
-            Some(target) if target.info().name != opened.setup.name() => {
-                let message = format!("the program folder is for {}", opened.setup.name());
+            Some(target) if !is_for(target) => {
+                let message = format!("the program folder is for {}", opened.machine());
                 Err(Diagnostic::usage("Q0709", message).in_file(path.display().to_string()).into())
             }
             _ => Ok(opened),

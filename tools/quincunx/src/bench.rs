@@ -3,6 +3,7 @@
 //! A suite is data: its name, its options and a function that measures ([`Suite`]). [`suites`]
 //! lists those of the crates and those of the targets, which are named `<target>:<suite>`.
 
+mod compare;
 mod graph;
 mod import;
 mod num;
@@ -16,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// The suites of the crates.
-static SUITES: &[Suite] = &[graph::SUITE, import::SUITE, num::SUITE];
+static SUITES: &[Suite] = &[compare::SUITE, graph::SUITE, import::SUITE, num::SUITE];
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,13 @@
 //! `compile`: a model becomes a program for a machine, with the host for what is left.
 
-use crate::executable::{Body, Executable, Goldens, Host, Stage};
+use crate::executable::{Body, Executable, Goldens, Host, Stage, stats};
 use crate::model::{Prepared, prepare};
 use crate::ranges::Range;
-use crate::{Calibration, Failure, InputSpec, Model, Outcome, Setup};
-use quincunx_contract::folder::{self, ArchRecord, Folder, PlanRow, SegmentFiles, ValueRecord};
-use quincunx_contract::plan::{Built, Division, Place, Plan, Segment};
+use crate::{Calibration, InputSpec, Model, Outcome, Setup};
+use quincunx_contract::folder::{
+    self, ArchRecord, Folder, MachineRecord, PlanRow, SegmentFiles, ValueRecord,
+};
+use quincunx_contract::plan::{Built, Division, Place, Plan, Row, Segment};
 use quincunx_contract::{Clipped, Compiled, File, Log, Program, Verb, compiler_of};
 use quincunx_diag::{Diagnostic, Result, did_you_mean};
 use quincunx_graph::execute::{Keep, float};
@@ -92,13 +94,20 @@ impl Preparation {
     }
 }
 
-/// The golden models of an executable that was divided so.
+/// The golden models of an executable whose machines were given such plans.
 ///
 /// # Errors
 /// Numerics of another graph.
-pub(crate) fn goldens(plan: &Plan, executable: &Executable, setup: &Setup<'_>) -> Result<Goldens> {
-    let graph = |stage: &Stage| plan.segment(&stage.name);
-    executable.goldens(compiler_of(setup.target)?, &*setup.arch, graph)
+pub(crate) fn goldens(
+    executable: &Executable,
+    machines: &[(&Plan, &Setup<'_>)],
+) -> Result<Goldens> {
+    executable.goldens(|stage, numerics| {
+        let bug = || Diagnostic::bug("a device stage has no graph for its golden model");
+        let (plan, setup) = machines.get(stage.machine).ok_or_else(bug)?;
+        let graph = plan.segment(&stage.name).ok_or_else(bug)?;
+        compiler_of(setup.target)?.prepare(graph, &*setup.arch, numerics)
+    })
 }
 
 /// Prepares a model and divides it as a program folder says that it was; nothing is compiled. `None`
@@ -136,6 +145,28 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     Ok(Compilation { graph, scaled, plan, file_stem, log, ranges, preparation, result })
 }
 
+/// The text form after a pass. What comes behind it counts for nothing: neither is it told of, nor does
+/// it matter whether it works.
+///
+/// # Errors
+/// `Q0610` for a pass that there is not; as [`compile`] for what comes before it.
+pub fn stop_after(job: &Job<'_>, pass: &str) -> Outcome<String> {
+    let setup = job.setup;
+    let mut log = Log { dump_after: vec![pass.to_owned()], ..Log::default() };
+    let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
+    let prepared = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log);
+    if log.dumps.is_empty() {
+        let built = build(&prepared?, setup, job.strict, &mut log);
+        if log.dumps.is_empty() {
+            // What failed before it; without a failure there is no such pass.
+            let (_, result) = built?;
+            result?;
+            check_dump_names(&log)?;
+        }
+    }
+    Ok(log.dumps.into_iter().map(|(_, text)| text).collect())
+}
+
 /// Divides a graph that is ready for the machine, and compiles its segments.
 ///
 /// # Errors
@@ -168,6 +199,7 @@ fn executable(graph: &Graph, plan: &Plan, programs: Vec<Option<Compiled>>) -> Re
             |ids: &[ValueId]| ids.iter().map(|&id| segment.graph[id].name.clone()).collect();
         Stage {
             name: segment.name.clone(),
+            machine: 0,
             inputs: names(segment.graph.inputs()),
             outputs: names(segment.graph.outputs()),
             body: match program {
@@ -185,7 +217,7 @@ fn executable(graph: &Graph, plan: &Plan, programs: Vec<Option<Compiled>>) -> Re
 }
 
 /// Outputs that no node computes, as numbers.
-fn constant_outputs(graph: &Graph) -> Result<Tensors> {
+pub(crate) fn constant_outputs(graph: &Graph) -> Result<Tensors> {
     let mut constants = Graph::new("constants");
     for &id in graph.outputs() {
         let value = &graph[id];
@@ -216,22 +248,30 @@ fn check_dump_names(log: &Log) -> Result<()> {
     Ok(())
 }
 
-/// The plan as a table: one row per node.
-pub fn explain(plan: &Plan) -> Table {
-    let mut table = Table::new(
-        "rows",
-        vec![
-            Column::text("node"),
-            Column::text("op"),
-            Column::text("segment"),
-            Column::text("place"),
-            Column::number("macs"),
-            Column::number("share"),
-            Column::text("reason"),
-        ],
-    );
-    for row in &plan.rows {
-        table.push(vec![
+/// Rows of a plan as a table: one row per node.
+pub fn explain(rows: &[Row]) -> Table {
+    explain_with(rows, None, |_| Cell::Empty)
+}
+
+/// The same with a further column.
+pub(crate) fn explain_with(
+    rows: &[Row],
+    column: Option<Column>,
+    cell: impl Fn(&Row) -> Cell,
+) -> Table {
+    let columns = [
+        Column::text("node"),
+        Column::text("op"),
+        Column::text("segment"),
+        Column::text("place"),
+        Column::number("macs"),
+        Column::number("share"),
+        Column::text("reason"),
+    ];
+    let more = column.is_some();
+    let mut table = Table::new("rows", columns.into_iter().chain(column).collect());
+    for row in rows {
+        let cells = [
             row.node.as_str().into(),
             row.op.into(),
             row.segment.as_str().into(),
@@ -239,7 +279,8 @@ pub fn explain(plan: &Plan) -> Table {
             row.macs.into(),
             Cell::Share(row.share),
             row.reason.clone().into(),
-        ]);
+        ];
+        table.push(cells.into_iter().chain(more.then(|| cell(row))).collect());
     }
     table
 }
@@ -247,9 +288,18 @@ pub fn explain(plan: &Plan) -> Table {
 /// What became of a model, as properties: the machine, its share of the work, the size of the
 /// programs and how fast the machine runs them. Host segments are not timed.
 pub fn summary(plan: &Plan, executable: &Executable, setup: &Setup<'_>) -> Table {
+    summary_of(plan, executable.programs().collect(), setup)
+}
+
+/// The same of the programs of one of several machines.
+pub(crate) fn summary_of(
+    plan: &Plan,
+    programs: Vec<(&Stage, &dyn Program)>,
+    setup: &Setup<'_>,
+) -> Table {
     let device = plan.rows.iter().filter(|row| row.place == Place::Device);
     let segments = plan.segments.iter().filter(|segment| segment.place == Place::Device).count();
-    let stats = executable.stats();
+    let stats = stats(programs.iter().copied());
     let mut table = Table::properties("summary");
     table.property("target", setup.name());
     table.property("machine", setup.arch.name());
@@ -266,8 +316,8 @@ pub fn summary(plan: &Plan, executable: &Executable, setup: &Setup<'_>) -> Table
     table.property("cycles", stats.cycles);
     table.property("microseconds", stats.seconds().map(|seconds| Cell::Brief(seconds * 1e6)));
     table.property("images per second", stats.rate().map(Cell::Brief));
-    let programs = executable.programs();
     let tables: Vec<_> = programs
+        .into_iter()
         .map(|(stage, program)| {
             (stage.name.as_str(), program.shown_by(Verb::Compile).unwrap_or_default())
         })
@@ -314,26 +364,51 @@ pub fn to_folder(
     executable: &Executable,
     setup: &Setup<'_>,
 ) -> Outcome<Folder> {
-    let graph = &compilation.graph;
-    let record = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
-    let kind = setup.target.info().folder_kind;
-    let stem = compilation.file_stem.as_deref().unwrap_or("program");
-    let segments = executable.stages.iter().map(|stage| segment_files(stage, kind, stem));
-    let constants = if executable.constants.is_empty() {
-        None
-    } else {
-        Some(File::new(folder::CONSTANTS, npy::write_npz(&executable.constants)?))
-    };
-    Ok(Folder {
+    let machine = machine_record(compilation, setup, Vec::new());
+    let stem = compilation.file_stem.as_deref();
+    folder(&compilation.graph, executable, &compilation.plan.rows, vec![machine], |_| (setup, stem))
+}
+
+/// What a folder keeps of a machine that was given these nodes of the model.
+pub(crate) fn machine_record(
+    compilation: &Compilation,
+    setup: &Setup<'_>,
+    nodes: Vec<String>,
+) -> MachineRecord {
+    MachineRecord {
         target: setup.name().to_owned(),
         arch: ArchRecord::of(&*setup.arch),
         options: folder::option_values(&setup.options),
-        plan: folder::plan_rows(&compilation.plan),
+        preparation: serde_json::json!(compilation.preparation),
+        nodes,
+    }
+}
+
+/// The program folder of an executable that computes what a graph does; `machine_of` gives the machine
+/// of a stage and what its files are called.
+pub(crate) fn folder<'s>(
+    graph: &Graph,
+    executable: &Executable,
+    rows: &[Row],
+    machines: Vec<MachineRecord>,
+    machine_of: impl Fn(&Stage) -> (&'s Setup<'s>, Option<&'s str>),
+) -> Outcome<Folder> {
+    let record = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
+    let files = |stage: &Stage| {
+        let (setup, stem) = machine_of(stage);
+        segment_files(stage, setup.target.info().folder_kind, stem.unwrap_or("program"))
+    };
+    let constants = match executable.constants.is_empty() {
+        true => None,
+        false => Some(File::new(folder::CONSTANTS, npy::write_npz(&executable.constants)?)),
+    };
+    Ok(Folder {
+        machines,
+        plan: folder::plan_rows(rows),
         inputs: record(graph.inputs()),
         outputs: record(graph.outputs()),
-        segments: segments.collect::<Result<_>>().map_err(Failure::from)?,
+        segments: executable.stages.iter().map(files).collect::<Result<_>>()?,
         constants,
-        preparation: serde_json::json!(compilation.preparation),
     })
 }
 
@@ -356,5 +431,6 @@ fn segment_files(stage: &Stage, kind: &str, stem: &str) -> Result<SegmentFiles> 
         files,
         interface,
         numerics,
+        machine: stage.machine,
     })
 }

@@ -1,8 +1,9 @@
 //! A plan made executable: stages on the machine and on the host, connected by value names.
 
+use crate::compare::Distance;
 use crate::{InputSpec, convert};
 use quincunx_contract::{
-    Arch, Clipped, Compiler, Departure, Engine, Golden, Machine, Numerics, Program, Stats,
+    Clipped, Departure, Engine, Golden, Grid, Machine, Numerics, Port, Program, Stats,
 };
 use quincunx_diag::{Diagnostic, Place, Result};
 use quincunx_graph::execute::{self, Keep};
@@ -32,6 +33,9 @@ pub struct Stage {
     pub inputs: Vec<String>,
     /// Values it computes for others.
     pub outputs: Vec<String>,
+    /// Position of its machine, or of the machine beside whose programs the host runs it; 0 where there
+    /// is one machine.
+    pub machine: usize,
     /// Who runs it.
     pub body: Body,
 }
@@ -99,10 +103,25 @@ pub struct Trace {
     pub host: Tensors,
     /// Numbers that the machine's type did not hold: of what entered, and results.
     pub clipped: Vec<Clipped>,
+    /// Values that went from one machine to another.
+    pub handovers: Vec<Handover>,
     /// What the machine noticed besides numbers.
     pub notes: Vec<Diagnostic>,
     /// Tables about the run that an option of the target asks for.
     pub tables: Vec<Table>,
+}
+
+/// A value that went from one machine to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handover {
+    /// Its name.
+    pub value: String,
+    /// Names of the segments that computed and read it.
+    pub segments: [String; 2],
+    /// How the reader holds its numbers.
+    pub grid: Grid,
+    /// How far these are from the numbers that were computed.
+    pub distance: Distance,
 }
 
 /// Which values a run keeps besides the outputs.
@@ -132,6 +151,7 @@ impl Executable {
             constants: Tensors::new(),
             stages: vec![Stage {
                 name: "model".to_owned(),
+                machine: 0,
                 inputs: graph.inputs().iter().map(name).collect(),
                 outputs: graph.outputs().iter().map(name).collect(),
                 body: Body::Host(Box::new(Host::new(graph.clone()))),
@@ -157,6 +177,29 @@ impl Executable {
         let mut seen = BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         names
+    }
+
+    /// What happens to the numbers of a value of another machine where they enter a program, of which
+    /// those within the range of the port are `bounded`.
+    fn handover(
+        &self,
+        to: &Stage,
+        port: &Port,
+        computed: &Tensor,
+        bounded: &Tensor,
+    ) -> Option<Handover> {
+        let computes = |stage: &&Stage| stage.outputs.contains(&port.name);
+        let from = self.stages.iter().find(computes)?;
+        if from.machine == to.machine {
+            return None;
+        }
+        let held = Tensor::from_vec(bounded.shape(), port.encode(bounded).ok()?).ok()?;
+        Some(Handover {
+            value: port.name.clone(),
+            segments: [from.name.clone(), to.name.clone()],
+            grid: port.grid.clone(),
+            distance: Distance::of(&held, computed)?,
+        })
     }
 
     /// A problem with a value at the node that computes it; with an input it is left as it is.
@@ -228,42 +271,24 @@ impl Executable {
         Ok(())
     }
 
-    /// Size of all programs together. Cycles are known when they are for every program; without a
-    /// program there are none to know. Programs that overlap their inferences are different parts
-    /// of the machine, and the slowest one decides.
+    /// Size of all programs together. Cycles are known when they are for every program, with one clock;
+    /// without a program there are none to know. Programs that overlap their inferences are different
+    /// parts of the machine, and the slowest one decides.
     pub fn stats(&self) -> Stats {
-        let mut total = Stats::default();
-        let (mut cycles, mut interval) = (Some(0), Some(0));
-        for (_, program) in self.programs() {
-            let stats = program.stats();
-            total.instructions += stats.instructions;
-            total.bytes += stats.bytes;
-            cycles = cycles.zip(stats.cycles).map(|(a, b)| a + b);
-            interval = interval.zip(stats.interval).map(|(a, b)| a.max(b));
-            total.hertz = stats.hertz;
-        }
-        total.interval = interval.filter(|&cycles| cycles > 0);
-        total.cycles = cycles.filter(|_| self.programs().next().is_some());
-        total
+        stats(self.programs())
     }
 
-    /// Prepares the golden models of the device stages; `graph_of` gives the graph of one.
+    /// Prepares the golden models of the device stages, each by `prepare`.
     ///
     /// # Errors
-    /// Numerics that are not of that graph.
-    pub fn goldens<'g>(
+    /// Those of `prepare`.
+    pub(crate) fn goldens(
         &self,
-        compiler: &dyn Compiler,
-        arch: &dyn Arch,
-        graph_of: impl Fn(&Stage) -> Option<&'g Graph>,
+        prepare: impl Fn(&Stage, &Numerics) -> Result<Box<dyn Golden>>,
     ) -> Result<Goldens> {
         let golden = |stage: &Stage| match &stage.body {
             Body::Host(_) => Ok(None),
-            Body::Device { numerics, .. } => {
-                let bug = || Diagnostic::bug("a device stage has no graph for its golden model");
-                let graph = graph_of(stage).ok_or_else(bug)?;
-                compiler.prepare(graph, arch, numerics).map(Some)
-            }
+            Body::Device { numerics, .. } => prepare(stage, numerics).map(Some),
         };
         Ok(Goldens(self.stages.iter().map(golden).collect::<Result<_>>()?))
     }
@@ -324,6 +349,28 @@ impl Executable {
     }
 }
 
+/// As [`Executable::stats`], of some programs.
+pub(crate) fn stats<'e>(programs: impl Iterator<Item = (&'e Stage, &'e dyn Program)>) -> Stats {
+    let mut some = false;
+    let mut total = Stats::default();
+    let (mut cycles, mut interval) = (Some(0), Some(0));
+    for (index, (_, program)) in programs.enumerate() {
+        some = true;
+        let stats = program.stats();
+        if index > 0 && stats.hertz != total.hertz {
+            (cycles, interval) = (None, None);
+        }
+        total.instructions += stats.instructions;
+        total.bytes += stats.bytes;
+        cycles = cycles.zip(stats.cycles).map(|(a, b)| a + b);
+        interval = interval.zip(stats.interval).map(|(a, b)| a.max(b));
+        total.hertz = stats.hertz;
+    }
+    total.interval = interval.filter(|&cycles| cycles > 0);
+    total.cycles = cycles.filter(|_| some);
+    total
+}
+
 /// One image on its way through the stages.
 struct Walk<'a> {
     executable: &'a Executable,
@@ -334,6 +381,7 @@ struct Walk<'a> {
     device: Tensors,
     host: Tensors,
     clipped: Vec<Clipped>,
+    handovers: Vec<Handover>,
 }
 
 impl<'a> Walk<'a> {
@@ -341,7 +389,8 @@ impl<'a> Walk<'a> {
         let mut values = inputs.clone();
         values.extend(executable.constants.clone());
         let (device, host) = (Tensors::new(), Tensors::new());
-        Walk { executable, inputs, observe, values, device, host, clipped: Vec::new() }
+        let (clipped, handovers) = (Vec::new(), Vec::new());
+        Walk { executable, inputs, observe, values, device, host, clipped, handovers }
     }
 
     /// Runs a stage of the host.
@@ -381,7 +430,11 @@ impl<'a> Walk<'a> {
                 self.clipped.extend(port.clipped(&tensor));
                 if !self.inputs.contains_key(name) {
                     let bounded = port.bounded(&tensor);
-                    tensor = bounded.map_err(|problem| self.executable.blame(problem, name))?;
+                    let bounded =
+                        bounded.map_err(|problem| self.executable.blame(problem, name))?;
+                    let computed = std::mem::replace(&mut tensor, bounded);
+                    self.handovers
+                        .extend(self.executable.handover(stage, port, &computed, &tensor));
                 }
             }
             given.insert(name.clone(), tensor);
@@ -416,8 +469,9 @@ impl<'a> Walk<'a> {
             Ok((name.clone(), self.values.get(name).cloned().ok_or_else(|| missing(name))?))
         };
         let outputs = self.executable.outputs.iter().map(output).collect::<Result<_>>()?;
-        let (device, host, clipped) = (self.device, self.host, self.clipped);
-        Ok(Trace { outputs, device, host, clipped, notes: Vec::new(), tables: Vec::new() })
+        let Walk { device, host, clipped, handovers, .. } = self;
+        let (notes, tables) = (Vec::new(), Vec::new());
+        Ok(Trace { outputs, device, host, clipped, handovers, notes, tables })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::{Look, look};
 use crate::open::{from_program, read};
 use crate::time::by_segment;
 use crate::{
-    Executable, Failure, InputFile, Opened, Outcome, Setup, is_quantised, open_folder,
+    Executable, Failure, InputFile, Opened, Outcome, Setup, Share, is_quantised, open_folder,
     with_companions,
 };
 use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow};
@@ -100,19 +100,22 @@ pub fn folder(
             .help(format!("a program folder has a file {DESCRIPTION}"))
             .into());
     }
-    let Opened { setup, executable, plan, warnings, sources, .. } =
-        open_folder(path, targets, options)?;
+    let opened = open_folder(path, targets, options)?;
     let mut summary = Table::properties("summary");
     summary.property("file", "program folder");
-    summary.property("target", setup.name());
-    summary.property("machine", setup.arch.name());
-    add_stats(&mut summary, &executable);
-    let report = Report::new().table(summary).table(stages(&executable));
-    let report = report.table(ports(&executable)).table(plan_table(&plan));
-    let report = views(&executable, Verb::Inspect).into_iter().fold(report, Report::table);
-    let statistics = statistics_of(&executable, depth);
+    for Share { setup, .. } in &opened.machines {
+        summary.property("target", setup.name());
+        summary.property("machine", setup.arch.name());
+    }
+    let executable = &opened.executable;
+    add_stats(&mut summary, executable);
+    let report = Report::new().table(summary).table(stages(executable));
+    let report = report.table(ports(executable)).table(plan_table(&opened.plan));
+    let report = views(executable, Verb::Inspect).into_iter().fold(report, Report::table);
+    let statistics = statistics_of(executable, depth);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let report = report.headed(heading(&name).on(setup.machine()));
+    let report = report.headed(heading(&name).on(opened.machine()));
+    let Opened { warnings, sources, .. } = opened;
     Ok(Inspection { report, statistics, warnings, sources })
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | verb | module |
 //! |---|---|
-//! | `compile` | [`mod@compile`] |
+//! | `compile` | [`mod@compile`], [`mod@split`], [`mod@alternatives`] |
 //! | `run` | [`mod@run`], [`mod@reference`] |
 //! | `verify` | [`mod@verify`] |
 //! | `time` | [`mod@time`] |
@@ -21,6 +21,7 @@
 //!
 //! All of them work on files in memory ([`InputFile`]) and return data; nothing here prints.
 
+pub mod alternatives;
 pub mod assemble;
 pub mod bench;
 pub mod compare;
@@ -49,6 +50,7 @@ mod registry;
 pub mod run;
 mod selection;
 mod setup;
+pub mod split;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
@@ -57,13 +59,13 @@ pub mod verify;
 
 pub use data::{Dataset, InputSpec, data_shapes};
 pub use detect::{FileKind, detect, is_model};
-pub use executable::{Body, Executable, Host, Session, Stage, Trace};
+pub use executable::{Body, Executable, Handover, Host, Session, Stage, Trace};
 pub use failure::{Failure, Outcome, exit_code, sources_of};
 pub use files::InputFile;
 pub use model::{Calibration, Model, is_quantised};
 pub use natives::{natives_in, with_companions};
 pub use numbers::{Contrast, Mismatch, Tolerance};
-pub use open::{Opened, open_folder, open_native, open_raw, recognise};
+pub use open::{Opened, Share, open_folder, open_native, open_raw, recognise};
 pub use parallel::{Progress, Silent, available_threads};
 pub use registry::{find_target, targets};
 pub use selection::Selection;

@@ -175,6 +175,8 @@ pub struct Calibration<'a> {
     pub file: Option<&'a InputFile>,
     /// Data that is made up on the spot, as [`Dataset::generate`] takes it; one image.
     pub made_up: Option<&'a str>,
+    /// Images in memory, in place of those of the file, each with arrays for all inputs.
+    pub images: Option<&'a [Tensors]>,
     /// Ranges that a program folder has kept; they count where no file is given.
     pub known: Option<&'a Ranges>,
     /// Data the result will be judged on, which must not be calibrated on.
@@ -201,12 +203,25 @@ impl Calibration<'_> {
     }
 
     /// Whether the user gave data.
-    fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.file.is_some() || self.made_up.is_some()
     }
 
-    fn samples(&self, model: &Model, graph: &Graph) -> Outcome<Vec<Tensors>> {
+    /// True where there is data, without a look into it.
+    pub(crate) fn has_data(&self, model: &Model) -> bool {
+        self.is_given() || model.data_beside().is_some()
+    }
+
+    pub(crate) fn samples(&self, model: &Model, graph: &Graph) -> Outcome<Vec<Tensors>> {
         let inputs = InputSpec::of(graph);
+        if let Some(images) = self.images {
+            let wanted = |name: &String| inputs.iter().any(|input| input.name == *name);
+            let own = images.iter().map(|image| {
+                let arrays = image.iter().filter(|(name, _)| wanted(name));
+                arrays.map(|(name, array)| (name.clone(), array.clone())).collect()
+            });
+            return Ok(own.collect());
+        }
         if let Some(made) = self.made_up.and_then(|text| Dataset::generate(text, &inputs, 1)) {
             return Ok(made?.images);
         }

@@ -5,34 +5,75 @@ use crate::detect::arrays_or_model;
 use crate::executable::{Body, Executable, Host, Stage};
 use crate::registry::find_among;
 use crate::{Failure, InputSpec, Outcome, Setup};
-use quincunx_contract::folder::{DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord};
+use quincunx_contract::folder::{
+    DESCRIPTION, Folder, MachineRecord, PlanRow, SegmentFiles, ValueRecord,
+};
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
     ArchSource, Clipped, File, Interface, Log, Numerics, Program, Sample, Target,
 };
 use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
+use quincunx_report::Heading;
 use quincunx_tensor::{DType, npy, show_shape};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 
-/// An opened program.
-pub struct Opened<'a> {
-    /// The machine it is for.
+/// A machine with its share of a model.
+pub struct Share<'a> {
+    /// The machine.
     pub setup: Setup<'a>,
+    /// How the model was prepared; `None` for native files.
+    pub preparation: Option<Preparation>,
+    /// Names of the nodes of the model that it was given; none stand for all.
+    pub nodes: Vec<String>,
+}
+
+impl<'a> Share<'a> {
+    /// A machine for native files.
+    fn of_natives(setup: Setup<'a>) -> Self {
+        Share { setup, preparation: None, nodes: Vec::new() }
+    }
+}
+
+/// An opened program.
+///
+/// Invariant: there is a machine, and every stage is of one.
+pub struct Opened<'a> {
+    /// The machines it is for; several where a model was split.
+    pub machines: Vec<Share<'a>>,
     /// What runs.
     pub executable: Executable,
     /// The plan; empty for native files.
     pub plan: Vec<PlanRow>,
-    /// How the model was prepared; `None` for native files.
-    pub preparation: Option<Preparation>,
     /// Warnings of the readers.
     pub warnings: Vec<Diagnostic>,
     /// Texts for the spans of warnings.
     pub sources: Sources,
 }
 
-/// Opens a program folder. `options` replace the stored ones.
+impl Opened<'_> {
+    /// Names of the machines.
+    pub fn machine(&self) -> String {
+        self.machines.iter().map(|share| share.setup.machine()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The heading of a page about it.
+    pub fn heading(&self, title: &str, subject: &str) -> Heading {
+        Heading::new(title).of(subject).on(self.machine())
+    }
+
+    /// Rows of the plan of a machine.
+    pub fn plan_of(&self, machine: usize) -> Vec<PlanRow> {
+        let stages = self.executable.stages.iter().filter(|stage| stage.machine == machine);
+        let names: BTreeSet<&str> = stages.map(|stage| stage.name.as_str()).collect();
+        self.plan.iter().filter(|row| names.contains(row.segment.as_str())).cloned().collect()
+    }
+}
+
+/// Opens a program folder. `options` replace the stored ones; of several machines each takes those
+/// that it has.
 ///
 /// # Errors
 /// A folder that is malformed, for an unknown target, or with files its target cannot read.
@@ -42,10 +83,9 @@ pub fn open_folder<'a>(
     options: &[(String, String)],
 ) -> Outcome<Opened<'a>> {
     let folder = Folder::read(path)?;
-    let setup = setup_of(&folder, targets, options)
-        .map_err(|problem| problem.with_note(format!("in {}", path.display())))?;
+    let machines = shares(&folder, path, targets, options)?;
     let mut log = Log::default();
-    let stages = folder.segments.iter().map(|segment| stage(&setup, segment, &mut log));
+    let stages = folder.segments.iter().map(|segment| stage(&machines, segment, &mut log));
     let stages = stages.collect::<Outcome<Vec<_>>>()?;
     let sources = texts(&folder);
     let constants = match &folder.constants {
@@ -72,8 +112,7 @@ pub fn open_folder<'a>(
     check_borders(&executable).map_err(|problem| problem.name_file(&name))?;
     let mut warnings = log.diagnostics;
     warnings.extend(executable.clipped().map(Clipped::warning));
-    let preparation = preparation_of(&folder).map_err(|problem| problem.name_file(&name))?;
-    Ok(Opened { setup, executable, plan: folder.plan, preparation, warnings, sources })
+    Ok(Opened { machines, executable, plan: folder.plan, warnings, sources })
 }
 
 /// Opens native files as one program. Without an interface its ports are raw memory.
@@ -89,18 +128,40 @@ pub fn open_native<'a>(
     let program = read(&setup, files, interface, &mut log)?;
     let executable = from_program(program, Numerics::default());
     Ok(Opened {
-        setup,
+        machines: vec![Share::of_natives(setup)],
         executable,
         plan: Vec::new(),
-        preparation: None,
         warnings: log.diagnostics,
         sources: crate::failure::sources_of(files),
     })
 }
 
-/// How the model of a folder was prepared; folders of earlier versions do not say.
-fn preparation_of(folder: &Folder) -> Result<Option<Preparation>> {
-    let found = Option::<Preparation>::deserialize(&folder.preparation).map_err(|error| {
+/// The machines of a folder.
+fn shares<'a>(
+    folder: &Folder,
+    path: &Path,
+    targets: &[&'a dyn Target],
+    options: &[(String, String)],
+) -> Result<Vec<Share<'a>>> {
+    let name = path.join(DESCRIPTION).display().to_string();
+    let several = folder.machines.len() > 1;
+    let share = |record: &MachineRecord| {
+        let has = |(option, _): &&(String, String)| {
+            let target = targets.iter().find(|target| target.info().name == record.target);
+            target.is_some_and(|target| target.info().options.iter().any(|o| o.name == *option))
+        };
+        let own: Vec<_> = options.iter().filter(|given| !several || has(given)).cloned().collect();
+        let setup = setup_of(record, targets, &own)
+            .map_err(|problem| problem.with_note(format!("in {}", path.display())))?;
+        let preparation = preparation_of(record).map_err(|problem| problem.name_file(&name))?;
+        Ok(Share { setup, preparation, nodes: record.nodes.clone() })
+    };
+    folder.machines.iter().map(share).collect()
+}
+
+/// How the model of a machine was prepared; folders of earlier versions do not say.
+fn preparation_of(record: &MachineRecord) -> Result<Option<Preparation>> {
+    let found = Option::<Preparation>::deserialize(&record.preparation).map_err(|error| {
         Diagnostic::invalid("Q0612", format!("not how a model was prepared: {error}"))
     })?;
     let ranges = found.iter().flat_map(|found| &found.calibrated).flatten();
@@ -153,6 +214,7 @@ pub(crate) fn from_program(program: Box<dyn Program>, numerics: Numerics) -> Exe
         constants: Default::default(),
         stages: vec![Stage {
             name: "program".to_owned(),
+            machine: 0,
             inputs: names(&interface.inputs),
             outputs,
             body: Body::Device { program, numerics },
@@ -196,9 +258,10 @@ pub fn open_raw<'a>(
     options: &[(String, String)],
 ) -> Outcome<Opened<'a>> {
     let folder = Folder::read(path)?;
-    let setup = setup_of(&folder, targets, options)
-        .map_err(|problem| problem.with_note(format!("in {}", path.display())))?;
-    let [SegmentFiles { place: Place::Device, files, numerics, .. }] = &folder.segments[..] else {
+    let machines = shares(&folder, path, targets, options)?;
+    let ([SegmentFiles { place: Place::Device, files, numerics, .. }], [share]) =
+        (&folder.segments[..], &machines[..])
+    else {
         let message = "raw ports are those of one program, and the folder holds other segments";
         return Err(Diagnostic::usage("Q0618", message)
             .in_file(path.display().to_string())
@@ -206,14 +269,14 @@ pub fn open_raw<'a>(
             .into());
     };
     let mut log = Log::default();
-    let program = read(&setup, files, None, &mut log)?;
+    let program = read(&share.setup, files, None, &mut log)?;
     let executable = from_program(program, numerics.clone());
     let (warnings, sources) = (log.diagnostics, texts(&folder));
-    Ok(Opened { setup, executable, plan: Vec::new(), preparation: None, warnings, sources })
+    Ok(Opened { machines, executable, plan: Vec::new(), warnings, sources })
 }
 
 fn setup_of<'a>(
-    folder: &Folder,
+    record: &MachineRecord,
     targets: &[&'a dyn Target],
     options: &[(String, String)],
 ) -> Result<Setup<'a>> {
@@ -222,28 +285,30 @@ fn setup_of<'a>(
         Diagnostic::invalid("Q0612", problem.message())
             .help_if(problem.help_text().map(str::to_owned))
     };
-    let target = find_among(targets, &folder.target).map_err(invalid)?;
+    let target = find_among(targets, &record.target).map_err(invalid)?;
     // A machine whose file has no name in it is called like its file.
-    let name = folder.arch.name.clone();
-    let arch = ArchSource::Text { name, text: folder.arch.file.clone() };
+    let name = record.arch.name.clone();
+    let arch = ArchSource::Text { name, text: record.arch.file.clone() };
     let stored: Vec<(String, String)> =
-        folder.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        record.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     Setup::new(target, &arch, &stored).map_err(invalid)?;
     let all: Vec<_> = stored.into_iter().chain(options.iter().cloned()).collect();
     Setup::new(target, &arch, &all)
 }
 
-fn stage(setup: &Setup<'_>, segment: &SegmentFiles, log: &mut Log) -> Outcome<Stage> {
+fn stage(machines: &[Share<'_>], segment: &SegmentFiles, log: &mut Log) -> Outcome<Stage> {
     let name_file = |failure: Failure| failure.name_file(&segment.name);
     let body = match segment.place {
         Place::Host => Body::Host(Box::new(Host::new(host_graph(segment).map_err(name_file)?))),
         Place::Device => {
+            let setup = &machines[segment.machine].setup;
             let program = read(setup, &segment.files, segment.interface.clone(), log)?;
             Body::Device { program, numerics: segment.numerics.clone() }
         }
     };
     Ok(Stage {
         name: segment.name.clone(),
+        machine: segment.machine,
         inputs: segment.inputs.clone(),
         outputs: segment.outputs.clone(),
         body,

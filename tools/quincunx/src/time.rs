@@ -101,7 +101,11 @@ fn summary(timings: &[Timing]) -> Table {
     if let [first, _, ..] = timings {
         let all = || timings.iter().map(|timing| &timing.timeline);
         let total = all().map(Timeline::total).fold(0, u64::saturating_add);
-        table.push(vec![ALL.into(), first.timeline.unit().into(), total.into()]);
+        let clock = |timeline: &Timeline| (timeline.unit(), timeline.hertz());
+        // Machines with other clocks have no cycles together.
+        if all().all(|timeline| clock(timeline) == clock(&first.timeline)) {
+            table.push(vec![ALL.into(), first.timeline.unit().into(), total.into()]);
+        }
         if let Some(seconds) = all().map(Timeline::seconds).sum::<Option<f64>>() {
             table.push(vec![ALL.into(), "microseconds".into(), Cell::Brief(seconds * 1e6)]);
         }

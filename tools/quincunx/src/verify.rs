@@ -2,8 +2,10 @@
 
 use crate::compare::first_difference;
 use crate::compile::{Job, divide_as_stored, goldens};
-use crate::executable::{Body, Stage};
-use crate::{Dataset, Failure, Opened, Outcome, Progress, parallel};
+use crate::executable::{Body, Handover, Stage, Trace};
+use crate::{
+    Calibration, Dataset, Failure, Model, Opened, Outcome, Progress, Share, parallel, split,
+};
 use quincunx_contract::plan::Plan;
 use quincunx_contract::{Check, Clipped, Departure, Program};
 use quincunx_diag::{Diagnostic, Place, Result, any_error, count_errors};
@@ -96,9 +98,56 @@ pub struct Agreement {
     pub difference: Option<Diagnostic>,
     /// What the machine's type did not hold, of all images.
     pub clipped: Vec<Clipped>,
+    /// Values that went from one machine to another, of every image.
+    pub handovers: Vec<Handover>,
     /// Where the program departs from the numbers of the machine's own tools, with the largest
     /// differences on all images; `None` when that was not asked for.
     pub departures: Option<Vec<Departure>>,
+}
+
+/// The model that a program is to be one of. What the program keeps of its preparation counts where
+/// nothing else is said here.
+pub struct Against<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// Batch normalisations are not folded, whatever the program keeps.
+    pub no_fold_batch_norm: bool,
+    /// Data to quantise a float model with.
+    pub calibration: Calibration<'a>,
+}
+
+/// The plans of all machines, as the program says that they were.
+fn plans(opened: &Opened<'_>, against: &Against<'_>) -> Outcome<Vec<Plan>> {
+    let Against { model, no_fold_batch_norm, calibration } = *against;
+    let several = opened.machines.len() > 1;
+    let whole = if several { split::foldable(model)? } else { model.clone() };
+    let part = |share: &Share<'_>| split::part_named(&whole, &share.nodes);
+    let parts = opened.machines.iter().map(part).collect::<Result<Vec<_>>>()?;
+    let images = match several && calibration.is_given() {
+        true => split::border_values(&whole, &parts, calibration)?,
+        false => None,
+    };
+    let mut plans = Vec::new();
+    for (position, (share, part)) in opened.machines.iter().zip(&parts).enumerate() {
+        let kept = share.preparation.as_ref();
+        let known = kept.and_then(|kept| kept.ranges());
+        let job = Job {
+            fold_batch_norm: kept.is_none_or(|kept| kept.fold_batch_norm) && !no_fold_batch_norm,
+            calibration: Calibration {
+                known: known.as_ref(),
+                images: images.as_deref(),
+                ..calibration
+            },
+            ..Job::new(part, &share.setup)
+        };
+        let plan = divide_as_stored(&job, &opened.plan_of(position))?;
+        let plan = plan.ok_or_else(|| other_model("its plan has other nodes than this model"))?;
+        plans.push(match several {
+            true => plan.with_prefix(&split::prefix(position, &share.setup)),
+            false => plan,
+        });
+    }
+    Ok(plans)
 }
 
 /// Prepares and divides the model as it was compiled and compares the program with its golden model.
@@ -107,19 +156,19 @@ pub struct Agreement {
 /// `Q0613` when the program is not one of this model; inputs that do not fit; faults at run time.
 pub fn against_model(
     opened: &Opened<'_>,
-    job: &Job<'_>,
+    against: &Against<'_>,
     data: &Dataset,
     with_departures: bool,
     threads: NonZeroUsize,
     progress: &dyn Progress,
 ) -> Outcome<Agreement> {
     let executable = &opened.executable;
-    let plan = divide_as_stored(job, &opened.plan)?;
-    let plan = plan.ok_or_else(|| other_model("its plan has other nodes than this model"))?;
+    let plans = plans(opened, against)?;
     for (stage, _) in executable.programs() {
-        check_segment(stage, &plan)?;
+        check_segment(stage, &plans[stage.machine])?;
     }
-    let goldens = goldens(&plan, executable, &opened.setup)?;
+    let setups = opened.machines.iter().map(|share| &share.setup);
+    let goldens = goldens(executable, &plans.iter().zip(setups).collect::<Vec<_>>())?;
     progress.start("verify", data.images.len());
     let results = parallel::map(
         data.images.len(),
@@ -138,11 +187,14 @@ pub fn against_model(
             };
             progress.step();
             let difference = first_difference(&observed.device, &golden.device);
-            Ok((difference, departures, observed.clipped))
+            let Trace { clipped, handovers, .. } = observed;
+            Ok((difference, departures, clipped, handovers))
         },
     )?;
     let (mut differences, mut departures, mut clipped) = (Vec::new(), Vec::new(), Vec::new());
-    for (difference, of_image, beyond) in results {
+    let mut handovers = Vec::new();
+    for (difference, of_image, beyond, handed) in results {
+        handovers.extend(handed);
         differences.push(difference);
         departures.push(of_image);
         Clipped::gather(&mut clipped, &beyond);
@@ -155,6 +207,7 @@ pub fn against_model(
         bit_exact: differences.iter().filter(|d| d.is_none()).count(),
         difference,
         clipped,
+        handovers,
         departures: with_departures.then(|| largest(departures)),
     })
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use quincunx_contract::folder::{
-    ArchRecord, DESCRIPTION, Folder, PlanRow, SegmentFiles, ValueRecord,
+    ArchRecord, DESCRIPTION, Folder, MachineRecord, PlanRow, SegmentFiles, ValueRecord,
 };
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
@@ -70,6 +70,7 @@ fn sample() -> Folder {
             }],
         }),
         numerics: Numerics(serde_json::json!({ "order": [1, 2] })),
+        machine: 0,
     };
     let host = SegmentFiles {
         name: "host1".to_owned(),
@@ -79,11 +80,17 @@ fn sample() -> Folder {
         files: vec![File::new("model.onnx", &b"model"[..])],
         interface: None,
         numerics: Numerics::default(),
+        machine: 1,
     };
-    Folder {
+    let machine = |nodes: &[&str]| MachineRecord {
         target: "toy".to_owned(),
         arch: ArchRecord { name: "small".to_owned(), file: "small\n".to_owned() },
         options: [("effort".to_owned(), "fast".to_owned())].into(),
+        preparation: serde_json::json!({ "fold": true, "ranges": { "x": [-1.5, 2.0] } }),
+        nodes: nodes.iter().map(|&node| node.to_owned()).collect(),
+    };
+    Folder {
+        machines: vec![machine(&["relu"]), machine(&[])],
         plan: vec![PlanRow {
             node: "relu".to_owned(),
             op: "Relu".to_owned(),
@@ -96,7 +103,6 @@ fn sample() -> Folder {
         outputs: vec![value("z"), value("c")],
         segments: vec![device, host],
         constants: Some(File::new("constants.npz", &b"npz"[..])),
-        preparation: serde_json::json!({ "fold": true, "ranges": { "x": [-1.5, 2.0] } }),
     }
 }
 
@@ -151,7 +157,7 @@ fn a_program_folder_is_replaced_as_a_whole() {
 fn nothing_too_large_to_be_read_is_written() {
     let (place, path) = place();
     let mut large = sample();
-    large.options.insert("note".to_owned(), "x".repeat(16 << 20));
+    large.machines[0].options.insert("note".to_owned(), "x".repeat(16 << 20));
     let problem = large.write(&path).unwrap_err();
     assert_eq!((problem.code(), problem.class().exit_code()), ("Q0519", 4));
     assert!(entries(place.path()).is_empty());
@@ -268,6 +274,8 @@ fn contradictions_are_reported() {
         )
     });
     assert!(problems[0].message().contains("has ports"));
+    let problems = edited(|text| text.replace("\"machine\": 1", "\"machine\": 2"));
+    assert!(problems[0].message().contains("machine that is not there"), "{problems:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::compile::pipeline::slowest;
 use crate::isa::Inst;
 use crate::rtl::{Design, Estimate, capacity};
 use crate::time::stage_latency;
+use quincunx_contract::{Demand, MemoryUse};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_report::{Cell, Table};
 
@@ -101,6 +102,26 @@ impl Artifact {
         table.property("adder levels that fit the clock", Cell::Number(room));
         table.property("meets the clock", if self.meets_clock() { "yes" } else { "no" });
         Ok(table)
+    }
+
+    /// What the program takes of the part. A result is there with every clock: what holds it up is the
+    /// clock, or adders in a row that are too many for it.
+    pub(super) fn uses(&self) -> Demand {
+        let (estimate, part) = (self.estimate(), capacity(&self.rtl.part));
+        let share = estimate.as_ref().zip(part.as_ref());
+        let registers = |estimate: &Estimate| MemoryUse {
+            name: "flip-flops".to_owned(),
+            unit: "bits",
+            used: estimate.flip_flops,
+            size: part.as_ref().map(|part| part.flip_flops),
+        };
+        let limit = if self.meets_clock() { "clock" } else { "adder levels" };
+        Demand {
+            seconds: Some(self.pipeline.stages.len() as f64 * self.rtl.clock * 1e-9),
+            utilisation: share.map(|(estimate, part)| estimate.luts as f64 / part.luts as f64),
+            limit: Some(limit.to_owned()),
+            memories: estimate.iter().map(registers).collect(),
+        }
     }
 
     /// LUTs and flip-flops; none where no logic can be made of the program, or too much.

@@ -19,7 +19,9 @@ use crate::text;
 use crate::time::{self, Cost};
 use crate::verify::verify;
 use crate::views;
-use quincunx_contract::{Check, Engine, File, Interface, Machine, Sample, Stats, View};
+use quincunx_contract::{
+    Check, Demand, Engine, File, Interface, Machine, MemoryUse, Sample, Stats, View,
+};
 use quincunx_diag::{Diagnostic, Problems, Result, first_error};
 use quincunx_num::Level;
 use quincunx_report::Table;
@@ -299,6 +301,23 @@ impl quincunx_contract::Program for DeviceArtifact {
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         self.machine((engine == Engine::Fast).then(Level::best))
+    }
+
+    fn demand(&self) -> Result<Demand> {
+        let (costs, device) = (self.costs()?, &self.device);
+        let own = device.buffers.iter().filter(|buffer| buffer.inside.is_none());
+        let bytes = own.fold(0_u64, |sum, buffer| sum.saturating_add(buffer.bytes));
+        let shared = device.kernels.iter().map(|kernel| u64::from(kernel.environment.slm)).max();
+        let l1 = u64::from(self.arch.l1_kib) << 10;
+        let shared = shared.filter(|&bytes| bytes > 0);
+        let shared = shared.map(|bytes| MemoryUse::bytes("shared memory", bytes, Some(l1)));
+        let memory = MemoryUse::bytes("memory", bytes, None);
+        Ok(Demand {
+            seconds: Some(time::total(costs) as f64 / (self.arch.clock_ghz * 1e9)),
+            utilisation: Some(time::systolic_share(&self.arch, costs)),
+            limit: time::limit(costs).map(str::to_owned),
+            memories: [memory].into_iter().chain(shared).collect(),
+        })
     }
 
     fn time(&self) -> Result<Timeline> {

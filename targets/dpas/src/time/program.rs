@@ -150,6 +150,23 @@ pub fn total(costs: &[Cost]) -> u64 {
     costs.iter().fold(0, |sum, cost| sum.saturating_add(cost.cycles))
 }
 
+/// What limits the launches that take most of the time, of several the first by name.
+pub fn limit(costs: &[Cost]) -> Option<&'static str> {
+    let mut cycles: BTreeMap<&str, u64> = BTreeMap::new();
+    for cost in costs {
+        let sum = cycles.entry(cost.limit()).or_default();
+        *sum = sum.saturating_add(cost.cycles);
+    }
+    cycles.into_iter().rev().max_by_key(|&(_, cycles)| cycles).map(|(limit, _)| limit)
+}
+
+/// The part of the time that the multiplications take when all arrays of the machine work.
+pub fn systolic_share(arch: &DpasArch, costs: &[Cost]) -> f64 {
+    let arrays = f64::from(arch.cores) * f64::from(arch.engines);
+    let cycles: f64 = costs.iter().map(|cost| cost.array as f64 / arrays).sum();
+    cycles / total(costs).max(1) as f64
+}
+
 fn figures(timeline: &mut Timeline, arch: &DpasArch, costs: &[Cost]) {
     let cycles = total(costs).max(1) as f64;
     let share = |part: f64| format!("{:.2} %", 100.0 * part / cycles);
@@ -158,7 +175,7 @@ fn figures(timeline: &mut Timeline, arch: &DpasArch, costs: &[Cost]) {
     let occupancy = held.sum::<f64>() / f64::from(arch.threads());
     let (macs, bytes) = (sum(&|cost| cost.macs), sum(&|cost| cost.bytes));
     timeline.figure("cores", arch.cores);
-    timeline.figure("systolic share of peak", share(systolic_cycles(arch, costs)));
+    timeline.figure("systolic share of peak", share(systolic_share(arch, costs) * cycles));
     timeline.figure("systolic arrays of a core busy", share(sum(&|cost| cost.systolic) as f64));
     timeline.figure("threads held", share(occupancy));
     timeline.figure("multiply-accumulates", macs);
@@ -169,12 +186,6 @@ fn figures(timeline: &mut Timeline, arch: &DpasArch, costs: &[Cost]) {
 /// Thousand millions as text.
 fn rate(giga: f64) -> String {
     if giga >= 1000.0 { format!("{:.1} T", giga / 1000.0) } else { format!("{giga:.1} G") }
-}
-
-/// Cycles that the multiplications take when all arrays work.
-fn systolic_cycles(arch: &DpasArch, costs: &[Cost]) -> f64 {
-    let arrays = f64::from(arch.cores) * f64::from(arch.engines);
-    costs.iter().map(|cost| cost.array as f64 / arrays).sum()
 }
 
 /// The most multiplications in a cycle of all arrays: of the launch that does the most for each

@@ -125,7 +125,7 @@ impl Run<'_> {
     }
 
     /// Multiplications that all cores can do in a cycle: an element of the array does 8 by 8.
-    fn peak(&self) -> u64 {
+    pub(crate) fn peak(&self) -> u64 {
         let cores = self.programs.len() as u64;
         product([self.arch.rows.into(), self.arch.columns.into(), 64, cores])
     }

@@ -3,7 +3,9 @@
 use crate::common::Random;
 use crate::common::networks::{Network, Size, network};
 use crate::compiled::{compile, golden, machines, several_cores};
-use quincunx_contract::folder::{ArchRecord, Folder, SegmentFiles, ValueRecord, option_values};
+use quincunx_contract::folder::{
+    ArchRecord, Folder, MachineRecord, SegmentFiles, ValueRecord, option_values,
+};
 use quincunx_contract::plan::Place;
 use quincunx_contract::{
     Arch as _, Compiled, Engine, File, Interface, Log, Numerics, Port, Program, Target as _,
@@ -143,9 +145,13 @@ fn program_folders() {
         let names = |ids: &[ValueId]| ids.iter().map(|&id| graph[id].name.clone()).collect();
         let records = |ids: &[ValueId]| ids.iter().map(|&id| ValueRecord::of(graph, id)).collect();
         let folder = Folder {
-            target: TARGET.info().name.to_owned(),
-            arch: ArchRecord::of(&arch),
-            options: option_values(&options(&TARGET, &[])),
+            machines: vec![MachineRecord {
+                target: TARGET.info().name.to_owned(),
+                arch: ArchRecord::of(&arch),
+                options: option_values(&options(&TARGET, &[])),
+                preparation: serde_json::Value::Null,
+                nodes: Vec::new(),
+            }],
             plan: Vec::new(),
             inputs: records(graph.inputs()),
             outputs: records(graph.outputs()),
@@ -157,17 +163,17 @@ fn program_folders() {
                 files: compiled.program.emit(TARGET.info().folder_kind, "program").unwrap(),
                 interface: Some(compiled.program.interface().clone()),
                 numerics: compiled.numerics.clone(),
+                machine: 0,
             }],
             constants: None,
-            preparation: serde_json::Value::Null,
         };
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("out");
         folder.write(&path).unwrap();
         let opened = Folder::read(&path).unwrap();
         assert_eq!(opened, folder);
-        let arch = NpuArch::parse(&opened.arch.file).unwrap();
-        assert_eq!(arch.name(), opened.arch.name);
+        let arch = NpuArch::parse(&opened.machines[0].arch.file).unwrap();
+        assert_eq!(arch.name(), opened.machines[0].arch.name);
         let [segment] = &opened.segments[..] else { panic!("one segment") };
         let program = read(&segment.files, segment.interface.clone(), &arch).unwrap();
         let numerics: &Numerics = &segment.numerics;

@@ -60,6 +60,12 @@ pub(crate) struct Time {
 }
 
 impl Time {
+    /// The time of both, one after the other.
+    pub(crate) fn and(self, next: &Time) -> Time {
+        let busy = std::array::from_fn(|unit| self.busy[unit] + next.busy[unit]);
+        Time { cycles: self.cycles + next.cycles, busy }
+    }
+
     /// What decides the time: the unit that works longest. Where engines run side by side, DRAM
     /// against all others together; with neither working for half of the time, they wait for each
     /// other.

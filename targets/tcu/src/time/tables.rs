@@ -60,11 +60,8 @@ impl Profile<'_> {
     }
 
     fn efficiency(&self, macs: Option<u64>, cycles: u64) -> Cell {
-        let size = f64::from(self.program.arch.array_size);
-        match macs {
-            Some(macs) if cycles > 0 => Cell::Share(macs as f64 / (size * size) / cycles as f64),
-            _ => Cell::Empty,
-        }
+        let share = macs.and_then(|macs| efficiency(&self.program.arch, macs, cycles));
+        share.map_or(Cell::Empty, Cell::Share)
     }
 
     /// Totals under every model.
@@ -175,6 +172,12 @@ impl Profile<'_> {
         }
         table
     }
+}
+
+/// The part that so many multiplications are of those that the array could do in so many cycles.
+pub(crate) fn efficiency(arch: &TcuArch, macs: u64, cycles: u64) -> Option<f64> {
+    let size = f64::from(arch.array_size);
+    (cycles > 0).then(|| macs as f64 / (size * size) / cycles as f64)
 }
 
 /// Milliseconds and frames in a second; nothing without a clock.

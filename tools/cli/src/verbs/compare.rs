@@ -5,20 +5,26 @@ use crate::console::Console;
 use crate::input;
 use crate::output;
 use clap::Args;
-use quincunx::compare::{Comparison, Status, compare, exit_code, report};
+use quincunx::compare::{Comparison, Status, compare, exit_code, quick, report};
 use quincunx::diag::Diagnostic;
 use quincunx::report::Heading;
-use quincunx::target::{ArchSource, Target};
-use quincunx::{Calibration, InputSpec, Model, Outcome, Setup, find_target, targets};
+use quincunx::{Calibration, InputSpec, Model, Outcome, Setup, targets};
 use std::path::PathBuf;
 
 /// Compile a model for several targets and let three judges compare them
 ///
-/// bit_exact counts the images on which every observable value of the simulated machine equals
+/// exact counts the images on which every observable value of the simulated machine equals
 /// the golden model of its layers; agree counts the images whose class is that of the model as
 /// given; accuracy is the share of images whose class is right (it needs an array `labels`);
-/// max_error is the largest difference between the golden model and exact arithmetic, for models
-/// on grids; max_difference is that of any output from the model as given.
+/// MACs is the share of multiplications on the machine, time that of one image there, used the share
+/// of the machine that works, limit what decides the time.
+///
+/// `--table all` also shows size and speed of the programs, distances between the judges
+/// (max_error is the largest between the golden model and exact arithmetic, for models on grids;
+/// max_difference is that of any output from the model as given), memories, costs in the terms of
+/// each machine, and what is left to the host, with the reasons.
+///
+/// Compilers search with `--effort fast` unless another effort is given.
 ///
 /// Exits with 1 when an image is not bit-exact, and with 4 when a target named by --target cannot
 /// take the model.
@@ -28,8 +34,9 @@ pub(crate) struct Compare {
     model: PathBuf,
     #[command(flatten)]
     data: Data,
-    /// Targets, separated by commas [default: all]
-    #[arg(short, long, value_name = "TARGET", value_delimiter = ',')]
+    /// Targets, separated by commas, each with a preset if not its first one: `tcu@bench8,npu`
+    /// [default: all]. An option goes to every one that has it, --set TARGET:NAME=VALUE to one
+    #[arg(short, long, value_name = "TARGET[@PRESET]", value_delimiter = ',')]
     target: Vec<String>,
     #[command(flatten)]
     machine: Machine,
@@ -71,7 +78,8 @@ impl Compare {
         let rows = compare(&comparison, &setups, console.progress())?;
         let machines: Vec<String> = setups.iter().map(Setup::machine).collect();
         let heading = Heading::new("Comparison of machines").of(model.file_name());
-        let report = report(&rows, self.layers).headed(heading.on(machines.join(", ")));
+        let all = !console.shows_brief();
+        let report = report(&rows, self.layers, all).headed(heading.on(machines.join(", ")));
         console.report(&report, self.output.output.as_deref())?;
         let named = !self.target.is_empty();
         for row in rows.iter().filter(|row| named || row.status != Status::Unsupported) {
@@ -86,17 +94,11 @@ impl Compare {
     }
 
     fn setups(&self, model: &Model) -> Outcome<Vec<Setup<'static>>> {
-        if let (Some(option), false) = (self.machine.given().first(), self.target.len() == 1) {
-            let message = format!("{option} is for one target");
-            return Err(Diagnostic::usage("Q0710", message).help("name it with --target").into());
-        }
-        if self.target.is_empty() {
-            let setup = |target: &&'static dyn Target| {
-                Setup::for_model(*target, &ArchSource::Default, model, &[])
-            };
-            return Ok(targets().iter().map(setup).collect::<Result<_, _>>()?);
-        }
-        let setup = |name: &String| input::setup(find_target(name)?, &self.machine, model);
-        self.target.iter().map(setup).collect()
+        let all = || targets().iter().map(|target| (*target, None));
+        let named: Vec<input::Named<'_>> = match self.target.is_empty() {
+            true => all().collect(),
+            false => self.target.iter().map(|text| input::named(text)).collect::<Result<_, _>>()?,
+        };
+        input::setups(named, &self.machine, quick, model)
     }
 }

@@ -5,16 +5,21 @@ use crate::console::Console;
 use crate::input;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
+use quincunx::alternatives::{self, alternatives};
 use quincunx::assemble::find_kind;
 use quincunx::compile::{
-    Compilation, Job, clock_warnings, compile, explain, summary, timings, to_folder,
+    Compilation, Job, clock_warnings, compile, explain, stop_after, summary, timings, to_folder,
 };
 use quincunx::diag::{Diagnostic, Sources};
-use quincunx::report::Report;
-use quincunx::target::{File, Log, Verb};
-use quincunx::{Calibration, Executable, Outcome, Setup, find_target};
+use quincunx::report::{Heading, Report};
+use quincunx::split::{self, Split};
+use quincunx::target::{File, Log, Target, Verb};
+use quincunx::{Calibration, Executable, Model, Outcome, Setup, find_target};
 use quincunx::{inspect, ranges};
 use std::path::{Path, PathBuf};
+
+/// Title of pages.
+const TITLE: &str = "Compiled model";
 
 /// Compile a model into a program folder
 ///
@@ -26,8 +31,14 @@ pub(crate) struct Compile {
     /// Model: ONNX or a frozen TensorFlow graph
     model: PathBuf,
     /// The target
-    #[arg(short, long, value_name = "TARGET")]
-    target: String,
+    #[arg(short, long, value_name = "TARGET", required_unless_present = "split")]
+    target: Option<String>,
+    /// Several machines, one after the other: NODES@TARGET or NODES@TARGET@PRESET, separated by
+    /// commas. NODES is a node, a range FIRST..LAST of all nodes on the ways between two, or `rest`;
+    /// several stand between commas: `conv1..pool1@scamp, rest@dais`. An option goes to every
+    /// target that has it, --set TARGET:NAME=VALUE to one
+    #[arg(long, value_name = "PARTS", conflicts_with_all = ["target", "arch", "emit", "dump_after", "timings", "explain"])]
+    split: Option<String>,
     #[command(flatten)]
     machine: Machine,
     /// Write the program folder here, replacing an existing one
@@ -50,6 +61,14 @@ pub(crate) struct Compile {
     /// Folder for --dump-after
     #[arg(long, value_name = "FOLDER", requires = "dump_after")]
     dump_dir: Option<PathBuf>,
+    /// Print the text form after this pass (see --timings for names) instead of the result, and write
+    /// nothing else
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["split", "output", "emit", "dump_after", "timings", "explain"])]
+    stop_after: Option<String>,
+    /// Also say which presets of the target and values of its options, each changed alone, would let
+    /// the machine take a node that is left to the host
+    #[arg(long)]
+    explain: bool,
     /// Also print the seconds of every pass
     #[arg(long)]
     timings: bool,
@@ -57,12 +76,32 @@ pub(crate) struct Compile {
 
 impl Compile {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
-        let target = find_target(&self.target)?;
         self.places()?;
         let calibration = input::calibration(&self.preparation)?;
         let model = input::model(&input::open(&self.model)?, &self.preparation, &calibration)?;
         input::note_data_beside(&self.preparation, &model)?;
-        let setup = input::setup(target, &self.machine, &model)?;
+        let calibration = Calibration {
+            file: calibration.as_ref(),
+            made_up: self.preparation.made_up(),
+            report: true,
+            ..Calibration::default()
+        };
+        match (&self.target, &self.split) {
+            (Some(target), _) => self.one(find_target(target)?, &model, calibration, console),
+            (None, Some(split)) => self.several(split, &model, calibration, console),
+            (None, None) => Err(Diagnostic::bug("there is a target or a split").into()),
+        }
+    }
+
+    /// One machine for all.
+    fn one(
+        &self,
+        target: &'static dyn Target,
+        model: &Model,
+        calibration: Calibration<'_>,
+        console: &Console,
+    ) -> Outcome<u8> {
+        let setup = input::setup_of(target, &self.machine, model)?;
         let emits = self.emits(&setup)?;
         let on_stdout = emits.iter().any(|(_, path)| is_stdout(path));
         if on_stdout && (self.timings || !console.tables.is_empty()) {
@@ -71,23 +110,23 @@ impl Compile {
         let job = Job {
             strict: self.strict,
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
-            calibration: Calibration {
-                file: calibration.as_ref(),
-                made_up: self.preparation.made_up(),
-                report: true,
-                ..Calibration::default()
-            },
+            calibration,
             dump_after: self.dump_after.clone(),
-            ..Job::new(&model, &setup)
+            ..Job::new(model, &setup)
         };
+        if let Some(pass) = &self.stop_after {
+            let report = Report::new().verbatim("dump", stop_after(&job, pass)?);
+            console.report(&report, None)?;
+            return Ok(0);
+        }
         let compilation = compile(&job)?;
         let log = &compilation.log;
         log.passes.iter().for_each(|(name, text)| console.detail(&format!("{name}: {text}")));
         console.diagnostics(&log.diagnostics, &Sources::new());
         self.dump(log)?;
         if !on_stdout {
-            let heading = setup.heading("Compiled model", &model.file_name());
-            console.report(&self.report(&compilation, &setup, console)?.headed(heading), None)?;
+            let heading = setup.heading(TITLE, &model.file_name());
+            console.report(&self.report(&job, &compilation, console)?.headed(heading), None)?;
         }
         let executable = compilation.result.as_ref().map_err(Clone::clone)?;
         console.diagnostics(&clock_warnings(executable), &Sources::new());
@@ -102,13 +141,53 @@ impl Compile {
         Ok(0)
     }
 
+    /// A machine for every part.
+    fn several(
+        &self,
+        text: &str,
+        model: &Model,
+        calibration: Calibration<'_>,
+        console: &Console,
+    ) -> Outcome<u8> {
+        let model = split::foldable(model)?;
+        let wishes = split::parse(text, &model.graph)?;
+        let named = wishes.iter().map(|wish| input::named(&wish.machine));
+        let named = named.collect::<Result<Vec<_>, _>>()?;
+        let setups = input::setups(named, &self.machine, |_, given| given, &model)?;
+        let pipeline = split::compile_split(Split {
+            model: &model,
+            parts: setups.into_iter().zip(wishes.into_iter().map(|wish| wish.nodes)).collect(),
+            strict: self.strict,
+            fold_batch_norm: !self.preparation.no_fold_batch_norm,
+            calibration,
+        })?;
+        let mut report = Report::from(explain(&pipeline.rows()));
+        for part in &pipeline.parts {
+            console.diagnostics(&part.compilation.log.diagnostics, &Sources::new());
+        }
+        report = report.table(split::summary(&pipeline));
+        let machines: Vec<String> =
+            pipeline.parts.iter().map(|part| part.setup.machine()).collect();
+        let heading = Heading::new(TITLE).of(model.file_name()).on(machines.join(", "));
+        console.report(&report.headed(heading), None)?;
+        console.diagnostics(&clock_warnings(&pipeline.executable), &Sources::new());
+        if let Some(path) = &self.output {
+            output::folder(path, &pipeline.to_folder(&model)?)?;
+        }
+        Ok(0)
+    }
+
     fn report(
         &self,
+        job: &Job<'_>,
         compilation: &Compilation,
-        setup: &Setup<'_>,
         console: &Console,
     ) -> Outcome<Report> {
-        let mut report = Report::from(explain(&compilation.plan));
+        let rows = &compilation.plan.rows;
+        let mut report = Report::from(match self.explain {
+            true => alternatives::explain(rows, &alternatives(job, compilation)),
+            false => explain(rows),
+        });
         if self.preparation.calibrate.is_some() && !compilation.ranges.is_empty() {
             report = report.table(ranges::table(&compilation.ranges));
         }
@@ -116,7 +195,7 @@ impl Compile {
             report = report.table(timings(&compilation.log));
         }
         let Ok(executable) = &compilation.result else { return Ok(report) };
-        let report = report.table(summary(&compilation.plan, executable, setup));
+        let report = report.table(summary(&compilation.plan, executable, job.setup));
         if console.tables.is_empty() {
             return Ok(report);
         }

@@ -11,6 +11,7 @@ use quincunx::diag::{Diagnostic, Sources};
 use quincunx::formats::Format;
 use quincunx::report::{Heading, Report};
 use quincunx::run::{Layers, Options};
+use quincunx::split::handovers;
 use quincunx::target::{Clipped, Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::verify::refuse_illegal;
@@ -126,7 +127,9 @@ impl Run {
                 // The same for every image.
                 let asked = traces.first().map_or(Vec::new(), |trace| trace.tables.clone());
                 let outputs = self.output.is_none().then(|| run::table(&traces, data.first));
-                let mut tables = outputs.into_iter().chain(asked).peekable();
+                let handed = traces.iter().flat_map(|trace| &trace.handovers);
+                let mut tables =
+                    outputs.into_iter().chain(asked).chain(handovers(handed)).peekable();
                 if tables.peek().is_some() {
                     let report = tables.fold(Report::new(), Report::table);
                     console.report(&report.headed(heading), None)?;
@@ -184,11 +187,13 @@ impl Run {
     }
 
     fn opened(&self, opened: Opened<'_>, console: &Console) -> Outcome<Ready> {
-        let compiling = of_models(opened.setup.target, &self.reading.options()?);
-        input::without_effect(compiling, "a program")?;
+        for share in &opened.machines {
+            let compiling = of_models(share.setup.target, &self.reading.options()?);
+            input::without_effect(compiling, "a program")?;
+        }
         console.diagnostics(&opened.warnings, &opened.sources);
         refuse_illegal(&opened)?;
-        let machine = opened.setup.machine();
+        let machine = opened.machine();
         Ok(Ready { executable: opened.executable, sources: opened.sources, machine })
     }
 

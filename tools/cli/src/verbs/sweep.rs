@@ -76,7 +76,7 @@ impl Sweep {
         let shaping = data_file.iter().chain(&calibration);
         let model = input::model(&file, &self.preparation, shaping)?;
         input::note_data_beside(&self.preparation, &model)?;
-        let setup = input::setup(target, &self.machine, &model)?;
+        let setup = input::setup_of(target, &self.machine, &model)?;
         self.check_options(&setup)?;
         let inputs = InputSpec::of(&model.graph);
         let data = data.map(|data| input::dataset(&data, data_file.as_ref(), &inputs, console));

@@ -74,10 +74,10 @@ impl Time {
         }
         console.diagnostics(left_out(&opened.executable).as_slice(), &Sources::new());
         let events = self.events.as_ref().map(|Selection(range)| range);
-        let (setup, subject) = (&opened.setup, input::subject(&self.program));
+        let subject = input::subject(&self.program);
         let heading = |timing: &Timing| match timings.len() {
-            1 => setup.heading(TITLE, &subject),
-            _ => setup.heading(TITLE, &format!("{subject}, {}", timing.segment)),
+            1 => opened.heading(TITLE, &subject),
+            _ => opened.heading(TITLE, &format!("{subject}, {}", timing.segment)),
         };
         if let Some(path) = &self.perfetto {
             write_each(path, &timings, console, |timing| Ok(self.drawn(timing).perfetto()))?;
@@ -92,7 +92,7 @@ impl Time {
         }
         let output = self.output.output.as_deref();
         let report = report(&timings, events, console.columns(output));
-        console.report(&report.headed(setup.heading(TITLE, &subject)), output)?;
+        console.report(&report.headed(opened.heading(TITLE, &subject)), output)?;
         Ok(0)
     }
 

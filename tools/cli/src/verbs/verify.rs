@@ -5,11 +5,11 @@ use crate::console::Console;
 use crate::input;
 use crate::output;
 use clap::Args;
-use quincunx::compile::Job;
 use quincunx::diag::{Class, count_errors};
 use quincunx::report::{Cell, Column, Heading, Report, Table};
+use quincunx::split::handovers;
 use quincunx::target::{Clipped, Departure, Document};
-use quincunx::verify::{Agreement, against_model, checks, verify};
+use quincunx::verify::{Against, Agreement, against_model, checks, verify};
 use quincunx::{
     Calibration, FileKind, InputFile, Model, Opened, Outcome, detect, exit_code, inspect,
     sources_of, targets,
@@ -84,13 +84,12 @@ impl Verify {
         let exact = agreement.as_ref().is_none_or(|a| a.bit_exact == a.images);
         let errors = count_errors(&problems);
         let table = table(legal && exact, errors, agreement.as_ref());
+        let handovers = agreement.as_ref().and_then(|agreement| handovers(&agreement.handovers));
         let departures = agreement.and_then(|agreement| agreement.departures);
-        let heading = opened.setup.heading("Verification", &input::subject(&self.program));
+        let heading = opened.heading("Verification", &input::subject(&self.program));
         let report = Report::from(table).table(checks(&opened, &problems)).headed(heading);
-        let report = match &departures {
-            Some(list) => report.table(departure_table(list)),
-            None => report,
-        };
+        let more = handovers.into_iter().chain(departures.as_deref().map(departure_table));
+        let report = more.fold(report, Report::table);
         console.report(&report, self.output.output.as_deref())?;
         Ok(if legal && exact { 0 } else { Class::Answer.exit_code() })
     }
@@ -128,9 +127,7 @@ impl Verify {
         let images = input::dataset(&data, file.as_ref(), &opened.executable.inputs, console)?;
         let calibration = input::calibration(&self.preparation)?;
         // What the folder knows need not be said again.
-        let kept = opened.preparation.as_ref();
-        let known = kept.and_then(|kept| kept.ranges());
-        let folds = kept.is_none_or(|kept| kept.fold_batch_norm);
+        let kept = opened.machines.first().and_then(|share| share.preparation.as_ref());
         let part = &self.preparation.part;
         let reading = match kept.filter(|_| part.given().is_empty()) {
             Some(kept) => kept.reading.clone(),
@@ -138,18 +135,18 @@ impl Verify {
         };
         let model = Model::read_with(&input::open(model)?, &reading)?;
         input::note_data_beside(&self.preparation, &model)?;
-        let job = Job {
-            fold_batch_norm: folds && !self.preparation.no_fold_batch_norm,
+        let against = Against {
+            model: &model,
+            no_fold_batch_norm: self.preparation.no_fold_batch_norm,
             calibration: Calibration {
                 file: calibration.as_ref(),
                 made_up: self.preparation.made_up(),
-                known: known.as_ref(),
                 evaluated: file.as_ref(),
-                report: false,
+                ..Calibration::default()
             },
-            ..Job::new(&model, &opened.setup)
         };
-        against_model(opened, &job, &images, self.departures, console.threads, console.progress())
+        let (threads, progress) = (console.threads, console.progress());
+        against_model(opened, &against, &images, self.departures, threads, progress)
             .map_err(|failure| failure.with_sources(&opened.sources))
     }
 }

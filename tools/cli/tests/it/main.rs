@@ -21,6 +21,7 @@ mod quantise;
 mod rtl;
 mod run;
 mod scamp;
+mod split;
 mod support;
 mod tensorflow;
 mod time;

@@ -283,7 +283,8 @@ fn options_without_effect_are_wrong_usage() {
         (&["inspect", &model, "--arch", "seed"], "--arch"),
         (&["inspect", &out, "--arch", "seed"], "--arch"),
         (&["compare", &model, "-d", &data, "--arch", "seed"], "--arch"),
-        (&["compare", &model, "-d", &data, "--set", "dialect=d1"], "--set"),
+        (&["compare", &model, "-d", &data, "-t", "tcu", "--set", "dais:dialect=d1"], "dais"),
+        (&["compare", &model, "-d", &data, "-t", "dais,tcu", "--set", "nothing=1"], "nothing"),
     ] {
         let run = quincunx(arguments);
         assert_eq!((run.code, run.stdout.len()), (2, 0), "{arguments:?}: {}", run.stderr);
@@ -295,6 +296,8 @@ fn options_without_effect_are_wrong_usage() {
         &["verify", &out, "--target", "dais"],
         &["run", &model, "-t", "dais", "-d", "zeros", "--strict", "--arch", "wide"],
         &["compare", &model, "-d", "zeros", "-t", "dais", "--arch", "wide", "--set", "dialect=d1"],
+        &["compare", &model, "-d", "zeros", "-t", "dais,tcu", "--set", "dialect=d1"],
+        &["compare", &model, "-d", "zeros", "-t", "tcu,npu", "--set", "tcu:rounding=free"],
     ] {
         let run = quincunx(arguments);
         assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);

@@ -1,5 +1,6 @@
 //! Every value of a machine, and of the host beside it, against the model as given.
 
+use super::Row;
 use crate::executable::{Executable, Trace};
 use quincunx_graph::Graph;
 use quincunx_graph::passes::Scaled;
@@ -156,6 +157,7 @@ pub(super) fn table() -> Table {
         "layers",
         vec![
             Column::text("target"),
+            Column::text("machine"),
             Column::text("value"),
             Column::text("op"),
             Column::text("place"),
@@ -169,11 +171,12 @@ pub(super) fn table() -> Table {
 }
 
 /// Adds the values of a machine.
-pub(super) fn push(table: &mut Table, target: &str, layers: &[Layer]) {
+pub(super) fn push(table: &mut Table, row: &Row, layers: &[Layer]) {
     for layer in layers {
         let distance = layer.distance.as_ref();
         table.push(vec![
-            target.into(),
+            row.target.into(),
+            row.machine.as_str().into(),
             layer.value.as_str().into(),
             layer.op.into(),
             if layer.device { "device" } else { "host" }.into(),

@@ -38,7 +38,7 @@ fn the_plan_alternates_between_machine_and_host() {
     let compilation = compiled(&mixed());
     let names: Vec<_> = compilation.plan.segments.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["device0", "host1", "device2"]);
-    let text = Report::from(explain(&compilation.plan)).render(Format::Csv);
+    let text = Report::from(explain(&compilation.plan.rows)).render(Format::Csv);
     assert!(text.contains("neg,Neg,host1,host,0,0,toy has no Neg"), "{text}");
     assert!(!timings(&compilation.log).is_empty());
 }

@@ -3,6 +3,7 @@
 mod compare;
 mod compile;
 mod program;
+mod split;
 pub(crate) mod toy;
 
 use crate::run::{Layers, Options};

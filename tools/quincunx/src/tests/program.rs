@@ -4,8 +4,8 @@ use crate::import::Options;
 use crate::inspect::Depth;
 use crate::run::run;
 use crate::time::{left_out, time};
-use crate::verify::{against_model, verify};
-use crate::{Silent, assemble, inspect, manual, open_folder, open_native, recognise};
+use crate::verify::{Against, against_model, verify};
+use crate::{Calibration, Silent, assemble, inspect, manual, open_folder, open_native, recognise};
 use quincunx_contract::folder::Folder;
 use quincunx_contract::{File, Target};
 use quincunx_report::Format;
@@ -43,12 +43,13 @@ fn verify_finds_a_program_that_is_not_its_model() {
     let model = mixed();
     let (_place, path) = write(&model, &[]);
     let data = images(&model, 30);
-    let setup = setup(&[]);
     let agreement = |options: &[(&str, &str)], model: &Model| {
         let options: Vec<_> =
             options.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let opened = open_folder(&path, TARGETS, &options).unwrap();
-        against_model(&opened, &Job::new(model, &setup), &data, false, ONE, &Silent)
+        let calibration = Calibration::default();
+        let against = Against { model, no_fold_batch_norm: false, calibration };
+        against_model(&opened, &against, &data, false, ONE, &Silent)
     };
     let right = agreement(&[], &model).unwrap();
     assert_eq!((right.images, right.bit_exact, right.difference.is_none()), (30, 30, true));
@@ -174,11 +175,11 @@ fn a_folder_for_another_target_or_with_other_options_is_invalid() {
     let mut folder = Folder::read(&path).unwrap();
     let none: &[&dyn Target] = &[];
     assert_eq!(open_folder(&path, none, &[]).err().unwrap().exit_code(), 3);
-    folder.options.insert("lenientt".to_owned(), "true".to_owned());
+    folder.machines[0].options.insert("lenientt".to_owned(), "true".to_owned());
     folder.write(&path).unwrap();
     assert_eq!(open_folder(&path, TARGETS, &[]).err().unwrap().exit_code(), 3);
     // What the user says wrongly is wrong usage.
-    folder.options.remove("lenientt");
+    folder.machines[0].options.remove("lenientt");
     folder.write(&path).unwrap();
     let given = [("lenientt".to_owned(), "true".to_owned())];
     assert_eq!(open_folder(&path, TARGETS, &given).err().unwrap().exit_code(), 2);

@@ -1,5 +1,6 @@
 //! Tests of `quincunx` from outside: one program, one file per subject.
 
+mod alternatives;
 mod digits;
 mod formats;
 mod layout;
