@@ -77,10 +77,12 @@ fn a_pipeline_runs_is_timed_and_inspected_as_one_program() {
         .collect();
     // The machines have clocks of their own, so that there are no cycles of both together.
     assert!(names.contains(&("all", "microseconds")) && !names.contains(&("all", "cycles")));
-    assert!(names.contains(&("0-tcu-device0", "cycles")), "{names:?}");
+    let of_tcu =
+        |(segment, name): &(&str, &str)| segment.starts_with("0-tcu-") && *name == "cycles";
+    assert!(names.iter().any(of_tcu), "{names:?}");
 
     let text = quincunx(&["inspect", &out]).text().to_owned();
-    for part in ["tcu", "bench8", "dais", "1-dais-device0"] {
+    for part in ["tcu", "bench8", "dais", "1-dais-"] {
         assert!(text.contains(part), "{text}");
     }
     let run = quincunx(&["verify", &out, "--target", "npu"]);
@@ -98,7 +100,7 @@ fn wrong_splits_are_usage_errors_that_help() {
     let model = digits("digits.onnx");
     for (parts, options, told) in [
         ("cconv1@scamp, rest@dais", &[][..], "did you mean \"conv1\"?"),
-        ("conv1@scmap, rest@dais", &[], "did you mean \"scamp\"?"),
+        ("conv1@scam, rest@dais", &[], "did you mean \"scamp\"?"),
         ("conv1@scamp, rest@tcu@bench9", &[], "bench9"),
         ("conv1@scamp, conv1@dais, rest@dais", &[], "\"conv1\" is given twice"),
         ("conv2@scamp, rest@dais", &[], "\"pool1\" on dais computes later"),
