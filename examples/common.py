@@ -173,7 +173,7 @@ STYLE = """body { font: 15px/1.45 sans-serif; max-width: 72em; margin: 2em auto;
 table { border-collapse: collapse; margin: 1em 0; } td, th { padding: .2em .7em; border-bottom: 1px solid #bbb; }
 th { text-align: left; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
 img, svg { max-width: 100%; } figure { margin: 1em 0; } figcaption { color: #555; }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(20em, 1fr)); gap: 1em; }"""
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(26em, 1fr)); gap: 1em; }"""
 
 
 class Page:

@@ -93,7 +93,8 @@ def compile_all(work, paths, calibration):
         cut = ["--inputs", port, "--input-shape", f"{port}={'x'.join(map(str, shape))}"]
         for target in common.TARGETS:
             if (name, target) not in SKIPPED:
-                program = common.Program(work / f"{name}.{target}", target, model, [*cut, *OPTIONS.get(target, [])], data)
+                options = [*cut, *OPTIONS.get(target, [])]
+                program = common.Program(work / f"{name}.{target}", target, model, options, data)
                 programs[name, target] = program
                 print(f"{name} on {target}: {program.share:.2%} of the multiplications", flush=True)
     return programs

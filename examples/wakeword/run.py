@@ -125,9 +125,10 @@ def compile_all(work, paths, inputs, read):
         shape = ["--input-shape", f"input=1x{OVERLAP + BLOCK}"] if network == "melspectrogram" else []
         for target in common.TARGETS:
             if (network, target) not in SKIPPED:
-                programs[network, target] = common.Program(
-                    work / f"{network}.{target}", target, path, [*shape, *OPTIONS.get((network, target), [])], calibration)
-                print(f"{network} on {target}: {programs[network, target].share:.2%} of the multiplications", flush=True)
+                options = [*shape, *OPTIONS.get((network, target), [])]
+                program = common.Program(work / f"{network}.{target}", target, path, options, calibration)
+                programs[network, target] = program
+                print(f"{network} on {target}: {program.share:.2%} of the multiplications", flush=True)
     return programs
 
 
@@ -181,7 +182,8 @@ def main():
     programs = compile_all(work, paths, inputs, read)
     page.text(f"A recording of {len(samples) / speech.RATE:.1f} seconds: " + " ".join(text for _, text in JUDGED))
     page.heading("Scores over time")
-    chart(page, expected, "onnxruntime: " + "; ".join(f"{word} {len(detections(expected[word]))} times" for word in WORDS))
+    heard = ", ".join(f"{word} {len(detections(expected[word]))}" for word in WORDS)
+    chart(page, expected, f"onnxruntime; detections: {heard}")
     checks.at_least("onnxruntime: times alexa is heard", len(detections(expected["alexa"])), 2)
     checks.at_least("onnxruntime: times hey_rhasspy is heard", len(detections(expected["hey_rhasspy"])), 1)
     rows = []
