@@ -299,8 +299,13 @@ impl Prepared {
         let Rescaled { graph, scaled, beyond } = passes::rescale(graph, &ranges, extent)?;
         let mut refused = Refused::default();
         for Beyond { node, value, reach } in beyond {
-            let (reach, name) = (reach as f32, format.name);
-            let reason = format!("numbers of \"{value}\" reach {reach}, beyond those of {name}");
+            let (largest, name) = (reach as f32, format.name);
+            let reason = match reach <= extent.most {
+                true => format!(
+                    "numbers of \"{value}\" are at most {largest}, of which {name} keeps too little"
+                ),
+                false => format!("numbers of \"{value}\" reach {largest}, beyond those of {name}"),
+            };
             graph.node_named(&node).map(|id| refused.insert(id, reason));
         }
         let calibrated = Some(ranges);

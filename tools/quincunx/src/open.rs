@@ -14,6 +14,7 @@ use quincunx_contract::{
 };
 use quincunx_diag::{Diagnostic, Result, Sources};
 use quincunx_graph::{Graph, ValueId};
+use quincunx_import::Options as ReadOptions;
 use quincunx_report::Heading;
 use quincunx_tensor::{DType, npy, show_shape};
 use serde::Deserialize;
@@ -85,7 +86,7 @@ pub fn open_folder<'a>(
     let folder = Folder::read(path)?;
     let machines = shares(&folder, path, targets, options)?;
     let mut log = Log::default();
-    let stages = folder.segments.iter().map(|segment| stage(&machines, segment, &mut log));
+    let stages = folder.segments.iter().map(|segment| stage(&folder, &machines, segment, &mut log));
     let stages = stages.collect::<Outcome<Vec<_>>>()?;
     let sources = texts(&folder);
     let constants = match &folder.constants {
@@ -296,10 +297,17 @@ fn setup_of<'a>(
     Setup::new(target, &arch, &all)
 }
 
-fn stage(machines: &[Share<'_>], segment: &SegmentFiles, log: &mut Log) -> Outcome<Stage> {
+fn stage(
+    folder: &Folder,
+    machines: &[Share<'_>],
+    segment: &SegmentFiles,
+    log: &mut Log,
+) -> Outcome<Stage> {
     let name_file = |failure: Failure| failure.name_file(&segment.name);
     let body = match segment.place {
-        Place::Host => Body::Host(Box::new(Host::new(host_graph(segment).map_err(name_file)?))),
+        Place::Host => {
+            Body::Host(Box::new(Host::new(host_graph(segment, &folder.inputs).map_err(name_file)?)))
+        }
         Place::Device => {
             let setup = &machines[segment.machine].setup;
             let program = read(setup, &segment.files, segment.interface.clone(), log)?;
@@ -315,7 +323,9 @@ fn stage(machines: &[Share<'_>], segment: &SegmentFiles, log: &mut Log) -> Outco
     })
 }
 
-fn host_graph(segment: &SegmentFiles) -> Outcome<Graph> {
+/// The graph of a host segment. Extents that the inputs of the network leave open in its file are those
+/// that they had when it was compiled.
+fn host_graph(segment: &SegmentFiles, inputs: &[ValueRecord]) -> Outcome<Graph> {
     let wrong = |message: &str| Diagnostic::invalid("Q0612", message.to_owned());
     let [file] = &segment.files[..] else {
         return Err(wrong("expected one file in a host segment").into());
@@ -323,7 +333,10 @@ fn host_graph(segment: &SegmentFiles) -> Outcome<Graph> {
     if file.name != HOST_MODEL {
         return Err(wrong("expected a host segment to hold a model").into());
     }
-    let graph = quincunx_import::read_onnx(file.bytes.clone(), &Default::default())?;
+    let own = inputs.iter().filter(|input| segment.inputs.contains(&input.name));
+    let input_shapes = own.map(|input| (input.name.clone(), input.shape.clone())).collect();
+    let options = ReadOptions { input_shapes, ..ReadOptions::default() };
+    let graph = quincunx_import::read_onnx(file.bytes.clone(), &options)?;
     let within = |ids: &[ValueId], names: &[String]| {
         ids.iter().all(|&id| names.iter().any(|name| *name == graph[id].name))
     };

@@ -206,6 +206,25 @@ fn segments_that_do_not_fit_each_other_are_refused() {
     assert_eq!(failure.exit_code(), 3);
 }
 
+/// A host segment that reads an input whose extents the model leaves open keeps those it was compiled
+/// for.
+#[test]
+fn open_extents_stay_bound() {
+    let mut graph = Graph::new("open");
+    let rows = [Some("rows".to_owned()), None];
+    let x = graph.add_input("x", DType::F32, &[3, 4], &rows).unwrap();
+    let neg = graph.add_node("neg", Op::Unary(Unary::Neg), &[Some(x)], "n").unwrap();
+    let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(neg)], "y").unwrap();
+    graph.add_output(relu);
+    let model = model(graph);
+    let (_place, path) = write(&model, &[]);
+    let opened = open_folder(&path, TARGETS, &[]).unwrap();
+    assert_eq!(opened.executable.stages.len(), 2);
+    let data = images(&model, 2);
+    let traces = run(&opened.executable, &data, &plain(), &Silent).unwrap();
+    assert_eq!(traces[1].outputs["y"].shape(), [3, 4]);
+}
+
 #[test]
 fn a_damaged_program_is_reported() {
     let (_place, path) = write(&mixed(), &[]);
