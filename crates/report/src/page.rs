@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 /// Name and version of the program.
 pub const VERSION: &str = concat!("quincunx ", env!("CARGO_PKG_VERSION"));
 
-/// Styles of pages.
+/// Styles of pages; the names of colours are for the styles of what is on them.
 const PAGE: &str = "\
-:root { color-scheme: light dark; }
-body { font: 14px sans-serif; margin: 2em; color: #222; background: #fff; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #222; --line: #ddd; --edge: #555; }
+body { font: 14px sans-serif; margin: 2em; color: var(--ink); background: var(--paper); }
 h1 { font-size: 1.5em; margin-bottom: 0.2em; overflow-wrap: anywhere; }
 h2 { font-size: 1.1em; }
 dl.about { display: grid; grid-template-columns: max-content auto; gap: 0.1em 1em; margin: 0 0 1.5em; }
@@ -21,13 +21,15 @@ table { border-collapse: collapse; margin-bottom: 2em; }
 th, td { padding: 0.2em 0.8em; border-bottom: 1px solid #8886; text-align: left; vertical-align: top; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 pre { overflow-x: auto; }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b; } }
+@media screen and (prefers-color-scheme: dark) {
+:root { --paper: #1b1b1b; --ink: #ddd; --line: #444; --edge: #aaa; }
+}
 ";
 
 /// Styles of pictures, by class: what is behind, words, lines of axes, connections.
 const PICTURE: &str = "\
 .paper { fill: #fff; } .ink { fill: #222; } .grid { stroke: #ddd; } .edge { stroke: #555; }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
 .paper { fill: #1b1b1b; } .ink { fill: #ddd; } .grid { stroke: #444; } .edge { stroke: #aaa; }
 }
 ";

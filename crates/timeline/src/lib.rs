@@ -3,7 +3,8 @@
 //! A [`Timeline`] is plain data that a target's timing model fills; no target is known here. It
 //! answers why a program takes as long as it does ([`Timeline::critical_path`],
 //! [`Timeline::usage`]) and is drawn as text ([`Timeline::chart`], [`Timeline::listing`]), as
-//! Perfetto JSON ([`Timeline::perfetto`]) and as a page for a browser ([`Timeline::html`]). Runs of
+//! Perfetto JSON ([`Timeline::perfetto`]) and as a page for a browser ([`Timeline::html`]), or
+//! as one element of it ([`Timeline::element`]). Runs of
 //! millions of events are drawn after [`Timeline::condensed`]. A [`Roofline`] shows what the parts
 //! of a program reach of what the machine can do; a [`MemoryMap`] shows who holds which bytes when.
 
@@ -17,6 +18,7 @@ mod text;
 mod tracks;
 
 pub use analysis::{Step, Usage};
+pub use html::{SCRIPT, STYLE};
 pub use memory::{Block, MemoryMap};
 pub use roofline::{Point, Roofline};
 

@@ -83,8 +83,29 @@ fn hostile_names_do_not_leave_the_script() {
     let lane = timeline.lane("</script><b>");
     timeline.event(event(lane, 0, 1, "</script>"));
     let page = timeline.html(&Heading::new("a </script> b"));
-    assert_eq!(page.matches("</script>").count(), 1);
-    assert!(page.contains("unit: \"cycles\""));
+    // That of the data and that of the script.
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert!(page.contains("\"unit\":\"cycles\""));
+}
+
+/// The data of the only timeline of a page.
+fn data(page: &str) -> serde_json::Value {
+    let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
+    serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn a_page_can_have_several_timelines() {
+    let [one, two] = ["one", "two <b>"].map(|name| example().element(name));
+    for element in [&one, &two] {
+        assert!(!element.contains(" id="), "{element}");
+        let data = data(element);
+        assert_eq!(data["events"].as_array().unwrap().len(), example().events().len());
+        // What an event waits for lies together.
+        let waits = data["dependencies"].as_array().unwrap().iter();
+        assert!(waits.map(|wait| wait[1].as_u64().unwrap()).is_sorted());
+    }
+    assert!(two.contains("aria-label=\"two &lt;b&gt;\""));
 }
 
 /// Places of the steps of the critical path and why.
@@ -214,9 +235,16 @@ fn parts_have_a_row_of_their_own() {
     let drawn = traced(&timeline.perfetto(), "X");
     assert_eq!(drawn[4..], [("first".to_owned(), 3), ("second </script>".to_owned(), 3)]);
     let page = timeline.html(&Heading::new("t"));
-    assert!(page.contains("tracks: [\"parts\",\"load\",\"work\"]"));
-    assert!(page.contains("[0,12,28,\"second \\u003c/script>\",\"\"]"));
-    assert!(page.contains("[2,10,20,\"mul\",\"\"]"), "lanes move one row down");
+    let data = data(&page);
+    assert_eq!(data["tracks"], serde_json::json!(["parts", "load", "work"]));
+    let events = data["events"].as_array().unwrap();
+    let shown = |event: &serde_json::Value| {
+        let word = |at: usize| data["words"][event[at].as_u64().unwrap() as usize].clone();
+        serde_json::json!([event[0], event[1], event[2], word(3), word(4)])
+    };
+    let shown: Vec<_> = events.iter().map(shown).collect();
+    assert!(shown.contains(&serde_json::json!([0, 12, 28, "second </script>", ""])), "{shown:?}");
+    assert!(shown.contains(&serde_json::json!([2, 10, 20, "mul", ""])), "lanes move one row down");
 }
 
 #[test]
@@ -319,8 +347,8 @@ fn the_page_has_a_heading_a_legend_and_numbers_of_what_one_points_at() {
         "<h1>Timeline</h1>",
         "<dd>tcu bench8</dd>",
         version,
-        "id=\"legend\"",
-        "id=\"tip\"",
+        "class=\"legend\"",
+        "class=\"tip\"",
         "prefers-color-scheme: dark",
     ] {
         assert!(page.contains(part), "{part}");

@@ -95,7 +95,7 @@ fn pictures_are_headed_and_have_legends() {
         let name = Path::new(program).file_name().unwrap().to_str().unwrap();
         let machine = if program == &tcu { "tcu pynqz1" } else { "" };
         check(&read("page.html"), "Timeline", name, machine);
-        assert!(read("page.html").contains("id=\"legend\""));
+        assert!(read("page.html").contains("class=\"legend\""));
     }
     let run = quincunx(&["time", &tcu, "--roofline", &path("roof.svg")]);
     assert_eq!(run.code, 0, "{}", run.stderr);
