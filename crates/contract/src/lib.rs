@@ -237,8 +237,8 @@ pub trait Target: Sync {
 }
 
 /// The verbs that take options of targets.
-pub const VERBS: [&str; 9] =
-    ["compile", "run", "verify", "time", "compare", "sweep", "asm", "disasm", "inspect"];
+pub const VERBS: [&str; 10] =
+    ["compile", "run", "verify", "time", "compare", "report", "sweep", "asm", "disasm", "inspect"];
 
 impl dyn Target + '_ {
     /// The verbs in which an option of the target changes anything.

@@ -50,12 +50,12 @@ impl Use {
     pub(crate) fn verbs(self, compiles: bool) -> &'static [&'static str] {
         match (self, compiles) {
             (Use::Read, _) => &["run", "verify", "time", "asm", "disasm", "inspect"],
-            (Use::Compile, true) => &["compile", "run", "compare", "sweep"],
+            (Use::Compile, true) => &["compile", "run", "compare", "report", "sweep"],
             // With a model, `verify` runs the program; `sweep` does for accuracies.
-            (Use::Run, true) => &["run", "verify", "compare", "sweep"],
+            (Use::Run, true) => &["run", "verify", "compare", "report", "sweep"],
             (Use::Run, false) | (Use::Notes, _) => &["run"],
             (Use::Verify, _) => &["verify"],
-            (Use::Time, _) => &["time"],
+            (Use::Time, _) => &["time", "report"],
             (Use::Summary, true) => &["compile"],
             (Use::Write, true) => &["compile", "asm"],
             (Use::Write, false) => &["asm"],

@@ -160,6 +160,14 @@ pub(crate) fn html(heading: &Heading, parts: &[Part]) -> String {
     heading.page("", &body)
 }
 
+impl Table {
+    /// The table as an element of a page: headings in the first row, numbers with the class `number`,
+    /// and what is shortened in full where one points at it.
+    pub fn html(&self) -> String {
+        html_table(self)
+    }
+}
+
 fn html_table(table: &Table) -> String {
     let mut out = String::from("<table>\n");
     let class = |right: bool| if right { " class=\"number\"" } else { "" };

@@ -10,6 +10,7 @@
 //! | `verify` | [`mod@verify`] |
 //! | `time` | [`mod@time`] |
 //! | `compare` | [`mod@compare`] |
+//! | `report` | [`mod@page`] |
 //! | `sweep` | [`mod@sweep`] |
 //! | `quantise` | [`mod@quantise`] |
 //! | `diff` | [`mod@diff`] |
@@ -42,6 +43,7 @@ mod model;
 mod natives;
 mod numbers;
 mod open;
+pub mod page;
 mod parallel;
 pub mod quantise;
 pub mod ranges;

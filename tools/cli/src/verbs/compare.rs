@@ -59,7 +59,7 @@ impl Compare {
         let shaping = data_file.iter().chain(&calibration);
         let model = input::model(&file, &self.preparation, shaping)?;
         input::note_data_beside(&self.preparation, &model)?;
-        let setups = self.setups(&model)?;
+        let setups = setups(&self.target, &self.machine, &model)?;
         let inputs = InputSpec::of(&model.graph);
         let data = input::dataset(&self.data, data_file.as_ref(), &inputs, console)?;
         let comparison = Comparison {
@@ -92,13 +92,18 @@ impl Compare {
         }
         Ok(exit_code(&rows, named))
     }
+}
 
-    fn setups(&self, model: &Model) -> Outcome<Vec<Setup<'static>>> {
-        let all = || targets().iter().map(|target| (*target, None));
-        let named: Vec<input::Named<'_>> = match self.target.is_empty() {
-            true => all().collect(),
-            false => self.target.iter().map(|text| input::named(text)).collect::<Result<_, _>>()?,
-        };
-        input::setups(named, &self.machine, quick, model)
-    }
+/// The machines that are named, or all, for a comparison of this model.
+pub(super) fn setups(
+    target: &[String],
+    machine: &Machine,
+    model: &Model,
+) -> Outcome<Vec<Setup<'static>>> {
+    let all = || targets().iter().map(|target| (*target, None));
+    let named: Vec<input::Named<'_>> = match target.is_empty() {
+        true => all().collect(),
+        false => target.iter().map(|text| input::named(text)).collect::<Result<_, _>>()?,
+    };
+    input::setups(named, machine, quick, model)
 }

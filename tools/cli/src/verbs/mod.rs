@@ -12,6 +12,7 @@ mod inspect;
 mod isa;
 mod man;
 mod quantise;
+mod report;
 mod run;
 mod sweep;
 mod targets;
@@ -30,6 +31,7 @@ pub(crate) enum Verb {
     Verify(verify::Verify),
     Time(time::Time),
     Compare(compare::Compare),
+    Report(report::Report),
     Sweep(sweep::Sweep),
     Quantise(quantise::Quantise),
     Diff(diff::Diff),
@@ -52,6 +54,7 @@ pub(crate) fn run(verb: Verb, console: &Console) -> Outcome<u8> {
         Verb::Verify(verb) => verb.run(console),
         Verb::Time(verb) => verb.run(console),
         Verb::Compare(verb) => verb.run(console),
+        Verb::Report(verb) => verb.run(console),
         Verb::Sweep(verb) => verb.run(console),
         Verb::Quantise(verb) => verb.run(console),
         Verb::Diff(verb) => verb.run(console),
@@ -71,7 +74,11 @@ impl Verb {
     /// Whether its result is a report, which has a form and tables.
     pub(crate) fn reports(&self) -> bool {
         match self {
-            Verb::Asm(_) | Verb::Disasm(_) | Verb::Completions(_) | Verb::Man(_) => false,
+            Verb::Report(_)
+            | Verb::Asm(_)
+            | Verb::Disasm(_)
+            | Verb::Completions(_)
+            | Verb::Man(_) => false,
             Verb::Compile(_)
             | Verb::Run(_)
             | Verb::Verify(_)

@@ -18,6 +18,7 @@ mod options;
 mod pages;
 mod peers;
 mod quantise;
+mod report;
 mod rtl;
 mod run;
 mod scamp;

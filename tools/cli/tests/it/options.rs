@@ -54,12 +54,15 @@ fn an_option_that_changes_nothing_is_refused_with_the_verbs_that_take_it() {
         assert!(!verbs.is_empty(), "{name} {} changes nothing", option.name);
         let program = program(name);
         for verb in VERBS.into_iter().filter(|verb| !verbs.contains(verb)) {
-            let takes_model = ["compile", "compare", "sweep"].contains(&verb);
+            let takes_model = ["compile", "compare", "report", "sweep"].contains(&verb);
             let file = if takes_model { &model } else { &program };
             let set = format!("{}={}", option.name, option.default);
             let mut arguments = vec![verb, file, "--target", name, "--set", &set];
-            if ["run", "compare"].contains(&verb) {
+            if ["run", "compare", "report"].contains(&verb) {
                 arguments.extend(["--data", "zeros"]);
+            }
+            if verb == "report" {
+                arguments.extend(["-o", "-"]);
             }
             if verb == "sweep" {
                 arguments.extend(["--vary", "name=a"]);
