@@ -179,5 +179,6 @@ fn damaged_program_folders() {
     let (before, after) = whole.split_at(outputs);
     assert!(after.contains("10\n"));
     check(&format!("{before}{}", after.replacen("10\n", "11\n", 1)), 3);
-    check(&whole.replacen("8\n", "9\n", 1), 3);
+    let (before, after) = whole.split_at(whole.find("\"inputs\": [").unwrap());
+    check(&format!("{before}{}", after.replacen("8\n", "9\n", 1)), 3);
 }
