@@ -141,7 +141,7 @@ fn programs_of_one_network_are_shown_together_and_others_are_refused() {
         words.iter().for_each(|word| assert!(run.stderr.contains(word), "{}", run.stderr));
         assert!(!Path::new(&page).exists());
     };
-    refused(&[&tcu, &other], "Q0660", &["t reads image 1x1x8x8", "o reads x 1x16"]);
+    refused(&[&tcu, &other], "Q0660", &["t reads image [1, 1, 8, 8]", "o reads x [1, 16]"]);
     refused(&[&tcu, &model], "Q0719", &["one model"]);
     refused(&[&model], "Q0719", &["--data"]);
     refused(&[&model, "-d", &test, "--images", "2", "--image", "2"], "Q0719", &["has 2"]);
