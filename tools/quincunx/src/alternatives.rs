@@ -46,7 +46,11 @@ fn on_machine(
 ) -> Option<BTreeSet<String>> {
     let Setup { target, arch, options } = setup;
     let numbers = compiler_of(*target).ok()?.numbers(&**arch, options);
-    let calibration = Calibration { known, report: false, ..job.calibration };
+    // What was found once need not be looked for with every change.
+    let calibration = match known {
+        Some(_) => Calibration { known, ..Calibration::default() },
+        None => Calibration { report: false, ..job.calibration },
+    };
     let mut log = Log::default();
     let prepared = prepare(job.model, job.fold_batch_norm, &numbers, calibration, &mut log).ok()?;
     let division = Division { graph: &prepared.graph, target: *target, arch: &**arch, options };

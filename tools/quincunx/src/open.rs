@@ -145,13 +145,15 @@ fn shares<'a>(
     options: &[(String, String)],
 ) -> Result<Vec<Share<'a>>> {
     let name = path.join(DESCRIPTION).display().to_string();
-    let several = folder.machines.len() > 1;
+    let has = |record: &MachineRecord, option: &str| {
+        let target = targets.iter().find(|target| target.info().name == record.target);
+        target.is_some_and(|target| target.info().options.iter().any(|o| o.name == option))
+    };
     let share = |record: &MachineRecord| {
-        let has = |(option, _): &&(String, String)| {
-            let target = targets.iter().find(|target| target.info().name == record.target);
-            target.is_some_and(|target| target.info().options.iter().any(|o| o.name == *option))
-        };
-        let own: Vec<_> = options.iter().filter(|given| !several || has(given)).cloned().collect();
+        // What nobody has is said to be unknown.
+        let nobody = |option: &str| !folder.machines.iter().any(|other| has(other, option));
+        let is_own = |(option, _): &&(String, String)| has(record, option) || nobody(option);
+        let own: Vec<_> = options.iter().filter(is_own).cloned().collect();
         let setup = setup_of(record, targets, &own)
             .map_err(|problem| problem.with_note(format!("in {}", path.display())))?;
         let preparation = preparation_of(record).map_err(|problem| problem.name_file(&name))?;

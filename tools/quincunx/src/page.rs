@@ -260,6 +260,9 @@ fn cells(machine: &Machine<'_>) -> [Cell; 17] {
     let demand = figures.and_then(Figures::demand);
     let stats = machine.executable.map(Executable::stats);
     let stats = stats.as_ref();
+    // Machines whose time is not counted in cycles have one, too.
+    let known = figures.and_then(|figures| figures.seconds);
+    let seconds = known.or_else(|| stats.and_then(|stats| stats.seconds()));
     [
         machine.name.as_str().into(),
         machine.status.into(),
@@ -276,7 +279,7 @@ fn cells(machine: &Machine<'_>) -> [Cell; 17] {
         stats.map(|stats| stats.instructions).into(),
         stats.map(|stats| stats.bytes).into(),
         stats.and_then(|stats| stats.cycles).into(),
-        stats.and_then(|stats| stats.seconds()).map_or(Cell::Empty, |s| Cell::Brief(s * 1e6)),
+        seconds.map_or(Cell::Empty, |seconds| Cell::Brief(seconds * 1e6)),
         stats.and_then(|stats| stats.rate()).map_or(Cell::Empty, Cell::Brief),
     ]
 }

@@ -184,18 +184,24 @@ pub fn part(model: &Model, nodes: &[NodeId]) -> Result<Model> {
 /// The part of a model that nodes of these names are; all of it without names.
 ///
 /// # Errors
-/// `Q0613` for a name that no node has.
+/// `Q0613` for a name that no node has, and for names that are not in the order of the nodes.
 pub(crate) fn part_named(model: &Model, names: &[String]) -> Result<Model> {
     if names.is_empty() {
         return Ok(model.clone());
     }
-    let find = |name: &String| {
-        model.graph.node_named(name).ok_or_else(|| {
-            Diagnostic::invalid("Q0613", format!("the model has no node \"{name}\""))
-                .help("give the model and the options the program was compiled with")
-        })
+    let other = |message: String| {
+        Diagnostic::invalid("Q0613", message)
+            .help("give the model and the options the program was compiled with")
     };
-    part(model, &names.iter().map(find).collect::<Result<Vec<_>>>()?)
+    let find = |name: &String| {
+        let id = model.graph.node_named(name);
+        id.ok_or_else(|| other(format!("the model has no node \"{name}\"")))
+    };
+    let nodes = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+    if !nodes.is_sorted_by(|a, b| a < b) {
+        return Err(other("the nodes of a machine have another order in this model".to_owned()));
+    }
+    part(model, &nodes)
 }
 
 /// What to split.

@@ -87,6 +87,8 @@ fn a_pipeline_runs_is_timed_and_inspected_as_one_program() {
     }
     let run = quincunx(&["verify", &out, "--target", "npu"]);
     assert!(run.code == 2 && run.stderr.contains("tcu bench8, dais d1"), "{}", run.stderr);
+    let run = quincunx(&["verify", &out, "--set", "nothing=1"]);
+    assert!(run.code == 2 && run.stderr.contains("nothing"), "{}", run.stderr);
     let other = digits("digits.onnx");
     let run = quincunx(&["verify", &out, "--model", &other, "-d", &data]);
     assert_eq!(run.code, 3, "{}", run.stderr);
