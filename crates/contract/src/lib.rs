@@ -17,6 +17,7 @@ pub mod folder;
 pub mod golden;
 mod machine;
 mod options;
+mod origin;
 pub mod outputs;
 pub mod plan;
 mod program;
@@ -32,6 +33,7 @@ pub use document::Document;
 pub use golden::{Departure, Golden};
 pub use machine::{key_hint, parse_toml, unknown_preset};
 pub use options::{OptionInfo, OptionKind, Options, Use};
+pub use origin::Origin;
 pub use program::{
     Check, ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program,
     Rim, Sample, Scaling, Section, Stats, Verb, View,

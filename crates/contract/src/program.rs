@@ -1,6 +1,6 @@
 //! Programs and the machines that run them.
 
-use crate::{Clipped, Demand};
+use crate::{Clipped, Demand, Origin};
 use bytes::Bytes;
 use quincunx_diag::{Class, Diagnostic, Result, suggestion};
 use quincunx_graph::Quantiser;
@@ -499,6 +499,20 @@ pub trait Program: Any + Send + Sync {
     /// # Errors
     /// When the program is not legal, or the target has no such simulator.
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>>;
+    /// Runs one inference in the readable simulator, up to where the value of a layer tap is read, and
+    /// tells which instruction gave an element (row-major) its number; `None` when no instruction did,
+    /// as for numbers of an input.
+    ///
+    /// # Errors
+    /// `Q0522` for a program whose values cannot be followed; as [`Program::load`] and [`Machine::run`].
+    fn origin(
+        &self,
+        _inputs: &Tensors,
+        _tap: &LayerTap,
+        _element: usize,
+    ) -> Result<Option<Origin>> {
+        Err(Diagnostic::unsupported("Q0522", "the instructions of this program are not followed"))
+    }
     /// When what happens, by the machine's timing model. Values of tensors never matter.
     ///
     /// # Errors
