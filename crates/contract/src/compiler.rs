@@ -1,8 +1,9 @@
 //! Graphs become programs: what a machine with a compiler implements.
 
 use crate::golden::Golden;
-use crate::{Arch, Log, Options, Program, Target};
+use crate::{Arch, Computing, Log, Options, Program, Target};
 use quincunx_diag::{Class, Diagnostic, Result, first};
+use quincunx_graph::execute::bounds::Precision;
 use quincunx_graph::passes::Scheme;
 use quincunx_graph::{Graph, Node, NodeId, Quantiser};
 use quincunx_tensor::DType;
@@ -183,6 +184,13 @@ pub trait Compiler: Sync {
         arch: &dyn Arch,
         numerics: &Numerics,
     ) -> Result<Box<dyn Golden>>;
+
+    /// What the machine rounds when it computes a node of a compiled graph, besides what the
+    /// quantisers of the graph say. It follows from the machine's number formats, not from the golden
+    /// model.
+    fn precision(&self, _graph: &Graph, _node: &Node, computing: Computing<'_>) -> Precision {
+        self.numbers(computing.arch, computing.options).precision()
+    }
 
     /// What the native files of a compiled model are called in this machine's ecosystem, without
     /// their endings; `None` where there is no such rule, and the caller chooses.

@@ -20,6 +20,7 @@ mod options;
 mod origin;
 pub mod outputs;
 pub mod plan;
+mod precision;
 mod program;
 mod scale;
 
@@ -34,6 +35,7 @@ pub use golden::{Departure, Golden};
 pub use machine::{key_hint, parse_toml, unknown_preset};
 pub use options::{OptionInfo, OptionKind, Options, Use};
 pub use origin::Origin;
+pub use precision::Computing;
 pub use program::{
     Check, ConstantUse, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Port, Program,
     Rim, Sample, Scaling, Section, Stats, Verb, View,

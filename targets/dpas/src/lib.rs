@@ -32,12 +32,13 @@ use options::Precision;
 pub use options::Settings;
 
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, Compiler, File, Golden, Info, Interface, Log, NotCompiled,
-    Numbers, Numerics, Options, Program, Refused, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Computing, File, Golden, Info, Interface, Log,
+    NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::Graph;
+use quincunx_graph::execute::bounds;
 use quincunx_graph::passes::Scheme;
+use quincunx_graph::{Graph, Node};
 use quincunx_isa::Table;
 use quincunx_tensor::DType;
 
@@ -110,6 +111,20 @@ impl Compiler for Dpas {
             Precision::Fp16 => float(DType::F16),
             Precision::Tf32 => float(DType::F32),
         }
+    }
+
+    fn precision(
+        &self,
+        _graph: &Graph,
+        _node: &Node,
+        computing: Computing<'_>,
+    ) -> bounds::Precision {
+        let mut precision = self.numbers(computing.arch, computing.options).precision();
+        if Precision::of(computing.options) == Precision::Tf32 {
+            // Both factors of every product have 11 bits, and lie in memory as f32.
+            precision.constants = bounds::Step::float(10);
+        }
+        precision
     }
 
     fn claim(

@@ -31,12 +31,13 @@ pub use arch::NpuArch;
 pub use artifact::Artifact;
 
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Golden, Info, Interface, Log,
-    ModelFile, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Computing, Document, File, Golden, Info,
+    Interface, Log, ModelFile, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::Graph;
+use quincunx_graph::execute::bounds::{Precision, Step};
 use quincunx_graph::passes::Scheme;
+use quincunx_graph::{Graph, Node, Op};
 use quincunx_isa::Table as Instructions;
 use quincunx_report::Table;
 
@@ -157,5 +158,15 @@ impl Compiler for Npu {
         numerics: &Numerics,
     ) -> Result<Box<dyn Golden>> {
         golden::prepare(graph, numerics)
+    }
+
+    /// Weights of products are codes, and sums of codes are scaled in f32; results that are no codes are
+    /// halves.
+    fn precision(&self, _graph: &Graph, node: &Node, _computing: Computing<'_>) -> Precision {
+        let half = Step::float(11);
+        let is_product =
+            matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul);
+        let constants = if is_product { Step::NONE } else { half };
+        Precision { constants, sums: Step::float(24), results: half, range: None }
     }
 }

@@ -23,6 +23,7 @@ pub mod isa;
 pub mod meaning;
 mod options;
 mod ports;
+mod precision;
 pub mod program;
 mod read;
 pub mod readout;
@@ -39,11 +40,12 @@ pub use arch::ScampArch;
 pub use artifact::Artifact;
 
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Golden, Info, Interface, Log,
-    ModelFile, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Computing, Document, File, Golden, Info,
+    Interface, Log, ModelFile, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::Graph;
+use quincunx_graph::execute::bounds::Precision;
+use quincunx_graph::{Graph, Node};
 use quincunx_isa::Table;
 
 /// The target.
@@ -150,5 +152,9 @@ impl Compiler for Scamp {
         numerics: &Numerics,
     ) -> Result<Box<dyn Golden>> {
         golden::prepare(graph, numerics)
+    }
+
+    fn precision(&self, graph: &Graph, node: &Node, computing: Computing<'_>) -> Precision {
+        precision::precision(graph, node, computing.numerics)
     }
 }

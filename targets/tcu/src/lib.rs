@@ -44,11 +44,12 @@ pub use artifact::Artifact;
 use arch::DataType;
 use options::Settings;
 use quincunx_contract::{
-    Arch, ArchSource, Claim, Compiled, Compiler, Document, File, Format, Golden, Info, Interface,
-    Log, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
+    Arch, ArchSource, Claim, Compiled, Compiler, Computing, Document, File, Format, Golden, Info,
+    Interface, Log, NotCompiled, Numbers, Numerics, Options, Program, Refused, Target,
 };
 use quincunx_diag::{Diagnostic, Result};
-use quincunx_graph::Graph;
+use quincunx_graph::execute::bounds::{Precision, Step};
+use quincunx_graph::{Graph, Node};
 use quincunx_isa::Table;
 
 /// The target.
@@ -134,6 +135,17 @@ impl Compiler for Tcu {
         let is_fixed = own.is_some_and(|own| own.binary_point().is_some());
         let formats = own.into_iter().chain(others).filter(|_| is_fixed).filter_map(format);
         Numbers::Own { formats: formats.collect(), rescale: options::rescales(options) }
+    }
+
+    fn precision(&self, _graph: &Graph, _node: &Node, computing: Computing<'_>) -> Precision {
+        let numbers = self.numbers(computing.arch, computing.options);
+        match &numbers {
+            Numbers::Own { formats, .. } if formats.is_empty() => {
+                let held = Step::float(24);
+                Precision { constants: held, sums: held, results: held, range: None }
+            }
+            _ => numbers.precision(),
+        }
     }
 
     fn claim(

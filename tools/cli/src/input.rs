@@ -293,6 +293,23 @@ pub(crate) fn model<'a>(
     Model::read_with(file, &preparation.part.options(data)?)
 }
 
+/// The model that a program was compiled from, read as it was then unless something else is said.
+pub(crate) fn model_of<'a>(
+    opened: &Opened<'_>,
+    path: &Path,
+    preparation: &Preparation,
+    data: impl IntoIterator<Item = &'a InputFile>,
+) -> Outcome<Model> {
+    let kept = opened.machines.first().and_then(|share| share.preparation.as_ref());
+    let reading = match kept.filter(|_| preparation.part.given().is_empty()) {
+        Some(kept) => kept.reading.clone(),
+        None => preparation.part.options(data)?,
+    };
+    let model = Model::read_with(&open(path)?, &reading)?;
+    note_data_beside(preparation, &model)?;
+    Ok(model)
+}
+
 /// The calibration file, when one is given.
 pub(crate) fn calibration(preparation: &Preparation) -> Result<Option<InputFile>> {
     let text = preparation.calibrate.as_deref();

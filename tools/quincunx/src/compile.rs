@@ -110,18 +110,23 @@ pub(crate) fn goldens(
     })
 }
 
-/// Prepares a model and divides it as a program folder says that it was; nothing is compiled. `None`
-/// when the folder is of another model.
+/// Prepares a model and divides it as a program folder says that it was; nothing is compiled. Also the
+/// values of it that are those of the model times a power of two. `None` when the folder is of another model.
 ///
 /// # Errors
 /// As [`compile`].
-pub(crate) fn divide_as_stored(job: &Job<'_>, rows: &[PlanRow]) -> Outcome<Option<Plan>> {
+pub(crate) fn divide_as_stored(
+    job: &Job<'_>,
+    rows: &[PlanRow],
+) -> Outcome<Option<(Plan, BTreeMap<String, Scaled>)>> {
     let Setup { target, ref arch, ref options } = *job.setup;
     let arch = &**arch;
     let numbers = compiler_of(target)?.numbers(arch, options);
     let mut log = Log::default();
-    let graph = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?.graph;
-    Ok(Division { graph: &graph, target, arch, options }.as_stored(rows)?)
+    let Prepared { graph, scaled, .. } =
+        prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
+    let plan = Division { graph: &graph, target, arch, options }.as_stored(rows)?;
+    Ok(plan.map(|plan| (plan, scaled)))
 }
 
 /// Compiles a model.

@@ -25,6 +25,7 @@
 pub mod alternatives;
 pub mod assemble;
 pub mod bench;
+pub mod bisect;
 pub mod compare;
 pub mod compile;
 pub mod convert;

@@ -1,5 +1,6 @@
 //! `verify`: is a program legal, and does it do what its model says?
 
+use crate::bisect::{self, Bisection};
 use crate::compare::first_difference;
 use crate::compile::{Job, divide_as_stored, goldens};
 use crate::executable::{Body, Handover, Stage, Trace};
@@ -9,8 +10,10 @@ use crate::{
 use quincunx_contract::plan::Plan;
 use quincunx_contract::{Check, Clipped, Departure, Program};
 use quincunx_diag::{Diagnostic, Place, Result, any_error, count_errors};
+use quincunx_graph::passes::Scaled;
 use quincunx_graph::{Graph, ValueId};
 use quincunx_report::{Column, Table};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 /// The rules of the machine, on every program; an empty list means legal.
@@ -116,8 +119,14 @@ pub struct Against<'a> {
     pub calibration: Calibration<'a>,
 }
 
-/// The plans of all machines, as the program says that they were.
-fn plans(opened: &Opened<'_>, against: &Against<'_>) -> Outcome<Vec<Plan>> {
+/// The plans of all machines, as the program says that they were, with the scales of their values.
+///
+/// # Errors
+/// `Q0613` when the program is not one of this model.
+fn plans(
+    opened: &Opened<'_>,
+    against: &Against<'_>,
+) -> Outcome<Vec<(Plan, BTreeMap<String, Scaled>)>> {
     let Against { model, no_fold_batch_norm, calibration } = *against;
     let several = opened.machines.len() > 1;
     let whole = if several { split::foldable(model)? } else { model.clone() };
@@ -141,11 +150,16 @@ fn plans(opened: &Opened<'_>, against: &Against<'_>) -> Outcome<Vec<Plan>> {
             ..Job::new(part, &share.setup)
         };
         let plan = divide_as_stored(&job, &opened.plan_of(position))?;
-        let plan = plan.ok_or_else(|| other_model("its plan has other nodes than this model"))?;
-        plans.push(match several {
+        let why = "its plan has other nodes than this model";
+        let (plan, scaled) = plan.ok_or_else(|| other_model(why))?;
+        let plan = match several {
             true => plan.with_prefix(&split::prefix(position, &share.setup)),
             false => plan,
-        });
+        };
+        plans.push((plan, scaled));
+    }
+    for (stage, _) in opened.executable.programs() {
+        check_segment(stage, &plans[stage.machine].0)?;
     }
     Ok(plans)
 }
@@ -164,11 +178,9 @@ pub fn against_model(
 ) -> Outcome<Agreement> {
     let executable = &opened.executable;
     let plans = plans(opened, against)?;
-    for (stage, _) in executable.programs() {
-        check_segment(stage, &plans[stage.machine])?;
-    }
+    let plans = plans.iter().map(|(plan, _)| plan);
     let setups = opened.machines.iter().map(|share| &share.setup);
-    let goldens = goldens(executable, &plans.iter().zip(setups).collect::<Vec<_>>())?;
+    let goldens = goldens(executable, &plans.zip(setups).collect::<Vec<_>>())?;
     progress.start("verify", data.images.len());
     let results = parallel::map(
         data.images.len(),
@@ -210,6 +222,27 @@ pub fn against_model(
         handovers,
         departures: with_departures.then(|| largest(departures)),
     })
+}
+
+/// Prepares and divides the model as it was compiled and looks for where the program parts from it.
+///
+/// # Errors
+/// As [`against_model`].
+pub fn bisect_against(
+    opened: &Opened<'_>,
+    against: &Against<'_>,
+    data: &Dataset,
+    progress: &dyn Progress,
+) -> Outcome<Bisection> {
+    let plans = plans(opened, against)?;
+    let machines: Vec<_> = plans
+        .iter()
+        .zip(&opened.machines)
+        .map(|((plan, scaled), share)| bisect::Machine { plan, setup: &share.setup, scaled })
+        .collect();
+    let executable = &opened.executable;
+    let case = bisect::Case { executable, machines: &machines, model: &against.model.graph };
+    Ok(bisect::bisect(&case, data, progress)?)
 }
 
 /// The largest differences over all images, each of which has the same departures.

@@ -9,7 +9,7 @@ mod elementwise;
 mod movement;
 mod reduce;
 
-use super::window::{Number, convolve, each_position, multiply, product_of};
+use super::window::{Number, Product, convolve, each_position, multiply, product_of};
 use super::{Arithmetic, operand, unsupported};
 use crate::{Binary, Conv, Gemm, Graph, Node, Op, Pool, PoolKind, Quantiser, Value};
 use elementwise::{no_exact_result, parameter, wrapped};
@@ -195,7 +195,7 @@ impl Arithmetic for Exact {
             Op::MatMul => {
                 let b = operand(operands, 1)?;
                 let product = product_of(&x.shape, &b.shape, shape);
-                let sums = multiply(&product, &x.integers, &b.integers);
+                let sums = multiplied(&product, &x.integers, &b.integers);
                 Ok(wrapped(ExactTensor::new(shape, sums, &x.unit * &b.unit), dtype))
             }
             Op::Pool(pool) => Ok(pool_exact(pool, x, shape)),
@@ -324,13 +324,38 @@ fn add(a: &ExactTensor, b: &ExactTensor) -> ExactTensor {
     ExactTensor::new(&a.shape, sums, unit)
 }
 
+/// Both as machine integers, where no sum of so many products leaves those.
+fn small(a: &[Int], b: &[Int], terms: usize) -> Option<[Vec<i64>; 2]> {
+    let narrow =
+        |list: &[Int]| list.iter().map(|v| i64::try_from(v).ok()).collect::<Option<Vec<_>>>();
+    let (a, b) = (narrow(a)?, narrow(b)?);
+    let most = |list: &[i64]| list.iter().map(|v| u128::from(v.unsigned_abs())).max().unwrap_or(0);
+    let sum = most(&a).checked_mul(most(&b))?.checked_mul(terms as u128)?;
+    (sum <= i64::MAX as u128).then_some([a, b])
+}
+
+fn large(sums: Vec<i64>) -> Vec<Int> {
+    sums.into_iter().map(Int::from).collect()
+}
+
+fn multiplied(product: &Product<'_>, a: &[Int], b: &[Int]) -> Vec<Int> {
+    match small(a, b, product.extents[1]) {
+        Some([a, b]) => large(multiply(product, &a, &b)),
+        None => multiply(product, a, b),
+    }
+}
+
 fn conv_exact(
     conv: &Conv,
     operands: &[Option<&ExactTensor>],
     shape: &[usize],
 ) -> Result<ExactTensor> {
     let (x, w) = (operand(operands, 0)?, operand(operands, 1)?);
-    let sums = convolve(conv, &x.integers, &x.shape, &w.integers, &w.shape, shape);
+    let terms = w.shape[1..].iter().product();
+    let sums = match small(&x.integers, &w.integers, terms) {
+        Some([a, b]) => large(convolve(conv, &a, &x.shape, &b, &w.shape, shape)),
+        None => convolve(conv, &x.integers, &x.shape, &w.integers, &w.shape, shape),
+    };
     let sums = ExactTensor::new(shape, sums, &x.unit * &w.unit);
     let Some(bias) = operands.get(2).copied().flatten() else {
         return Ok(sums);
@@ -351,7 +376,7 @@ fn gemm_exact(
     };
     let (a, b) = (orient(0, gemm.transpose_a)?, orient(1, gemm.transpose_b)?);
     let product = product_of(&a.shape, &b.shape, shape);
-    let sums = multiply(&product, &a.integers, &b.integers);
+    let sums = multiplied(&product, &a.integers, &b.integers);
     let sums = ExactTensor::new(shape, sums, &a.unit * &b.unit).scaled(&parameter(gemm.alpha)?);
     match operands.get(2).copied().flatten() {
         Some(c) => Ok(add(&sums, &c.broadcast(shape)?.scaled(&parameter(gemm.beta)?))),

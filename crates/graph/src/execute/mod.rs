@@ -10,6 +10,7 @@
 //! [`Session`] prepares a graph for many runs: packed weights, threads, integers where values lie on
 //! grids. What it computes is stated against the two references.
 
+pub mod bounds;
 mod exact;
 mod float;
 mod groups;

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 /// of the machine that works, limit what decides the time.
 ///
 /// `--table all` also shows size and speed of the programs, distances between the judges
-/// (max_error is the largest between the golden model and exact arithmetic, for models on grids;
-/// max_difference is that of any output from the model as given), memories, costs in the terms of
+/// (max_error is the largest between the golden model and exact arithmetic, empty where that takes
+/// more than 2^31 operations, or 2^24 of a model that is not on grids; max_difference is that of any output from the model as given), memories, costs in the terms of
 /// each machine, and what is left to the host, with the reasons.
 ///
 /// Compilers search with `--effort fast` unless another effort is given.

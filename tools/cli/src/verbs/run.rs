@@ -1,12 +1,14 @@
 //! `run`.
 
+mod bisect;
+
 use crate::args::{Data, Preparation, Reading};
 use crate::console::Console;
 use crate::input;
 use crate::options::of_models;
 use crate::output::{self, is_stdout, two_on_stdout};
 use clap::Args;
-use quincunx::compile::{Job, compile};
+use quincunx::compile::{Compilation, Job, compile};
 use quincunx::diag::{Diagnostic, Sources};
 use quincunx::formats::Format;
 use quincunx::report::{Heading, Report};
@@ -16,8 +18,8 @@ use quincunx::target::{Clipped, Engine, Target};
 use quincunx::tensor::{Tensors, npy};
 use quincunx::verify::refuse_illegal;
 use quincunx::{
-    Calibration, Dataset, Executable, Failure, InputFile, Opened, Outcome, Tolerance, Trace,
-    is_model, open_raw, reference, run, targets,
+    Calibration, Dataset, Executable, Failure, InputFile, Model, Opened, Outcome, Setup, Tolerance,
+    Trace, is_model, open_raw, reference, run, targets,
 };
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,12 @@ use std::path::{Path, PathBuf};
 /// their inputs are named as `quincunx inspect` shows them.
 ///
 /// With --compare, exits with 1 when a value differs by more than the tolerance.
+///
+/// With --bisect, every value of the machine that can be observed is judged, in the order of
+/// computation: what the model makes of the machine's own operands may be as far from what the machine
+/// has as its roundings explain; and the simulator has the bits of the golden model. The first value
+/// that fails is told, and the instruction that wrote its first wrong number, with its operands. Exits
+/// with 1 when there is one.
 #[derive(Args)]
 pub(crate) struct Run {
     /// Program folder, native files of one program, or model
@@ -65,6 +73,14 @@ pub(crate) struct Run {
     /// and for integers; for floating point on the host 1e-5 of the largest number of the array]
     #[arg(long, value_name = "ABS[,REL]", requires = "compare")]
     tolerance: Option<Tolerance>,
+    /// Look for the first layer that leaves the model, and for the instruction that is wrong
+    #[arg(long, conflicts_with_all = [
+        "output", "trace_layers", "compare", "raw_ports", "strict_overflow"
+    ])]
+    bisect: bool,
+    /// With --bisect: the model that the program folder was compiled from
+    #[arg(long, value_name = "FILE", requires = "bisect")]
+    model: Option<PathBuf>,
 }
 
 /// What runs, the texts it was read from, and on which machine.
@@ -74,8 +90,18 @@ struct Ready {
     machine: String,
 }
 
+/// A model that was compiled in memory.
+struct Compiled<'t> {
+    model: Model,
+    compilation: Compilation,
+    setup: Setup<'t>,
+}
+
 impl Run {
     pub(crate) fn run(self, console: &Console) -> Outcome<u8> {
+        if self.bisect {
+            return self.bisected(console);
+        }
         let results = [&self.output, &self.trace_layers];
         let streams = results.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
         let table = self.compare.is_some() || self.output.is_none();
@@ -156,6 +182,15 @@ impl Run {
         Ok(judgement.exit_code())
     }
 
+    fn calibration<'c>(
+        &'c self,
+        file: Option<&'c InputFile>,
+        evaluated: Option<&'c InputFile>,
+    ) -> Calibration<'c> {
+        let made_up = self.preparation.made_up();
+        Calibration { file, made_up, evaluated, ..Calibration::default() }
+    }
+
     fn executable(&self, data: Option<&InputFile>, console: &Console) -> Outcome<Ready> {
         if let [path] = &self.program[..]
             && !path.is_dir()
@@ -227,6 +262,17 @@ impl Run {
         data: Option<&InputFile>,
         console: &Console,
     ) -> Outcome<(Executable, String)> {
+        let Compiled { compilation, setup, .. } = self.compilation(file, target, data, console)?;
+        Ok((compilation.result?, setup.machine()))
+    }
+
+    fn compilation<'t>(
+        &self,
+        file: &InputFile,
+        target: &'t dyn Target,
+        data: Option<&InputFile>,
+        console: &Console,
+    ) -> Outcome<Compiled<'t>> {
         input::without_effect(self.reading.lenient.then_some("--lenient"), "a model")?;
         let setup = self.reading.setup(target)?;
         let calibration = input::calibration(&self.preparation)?;
@@ -235,16 +281,11 @@ impl Run {
         let compilation = compile(&Job {
             strict: self.strict,
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
-            calibration: Calibration {
-                file: calibration.as_ref(),
-                made_up: self.preparation.made_up(),
-                evaluated: data,
-                ..Calibration::default()
-            },
+            calibration: self.calibration(calibration.as_ref(), data),
             ..Job::new(&model, &setup)
         })?;
         console.diagnostics(&compilation.log.diagnostics, &Sources::new());
-        Ok((compilation.result?, setup.machine()))
+        Ok(Compiled { model, compilation, setup })
     }
 }
 

@@ -11,8 +11,8 @@ use quincunx::split::handovers;
 use quincunx::target::{Clipped, Departure, Document};
 use quincunx::verify::{Against, Agreement, against_model, checks, verify};
 use quincunx::{
-    Calibration, FileKind, InputFile, Model, Opened, Outcome, detect, exit_code, inspect,
-    sources_of, targets,
+    Calibration, FileKind, InputFile, Opened, Outcome, detect, exit_code, inspect, sources_of,
+    targets,
 };
 use std::path::PathBuf;
 
@@ -126,15 +126,8 @@ impl Verify {
         let file: Option<InputFile> = input::data_file(&data)?;
         let images = input::dataset(&data, file.as_ref(), &opened.executable.inputs, console)?;
         let calibration = input::calibration(&self.preparation)?;
-        // What the folder knows need not be said again.
-        let kept = opened.machines.first().and_then(|share| share.preparation.as_ref());
-        let part = &self.preparation.part;
-        let reading = match kept.filter(|_| part.given().is_empty()) {
-            Some(kept) => kept.reading.clone(),
-            None => part.options(file.iter().chain(&calibration))?,
-        };
-        let model = Model::read_with(&input::open(model)?, &reading)?;
-        input::note_data_beside(&self.preparation, &model)?;
+        let known = file.iter().chain(&calibration);
+        let model = input::model_of(opened, model, &self.preparation, known)?;
         let against = Against {
             model: &model,
             no_fold_batch_norm: self.preparation.no_fold_batch_norm,

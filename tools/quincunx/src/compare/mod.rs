@@ -5,7 +5,7 @@
 //! 2. The simulator against the model as given, in prepared execution: f32, and exact on grids
 //!    ([`execute::Session`](quincunx_graph::execute::Session)): the class of every image (`agree`).
 //! 3. The golden model against exact arithmetic on the graph that was compiled: the largest
-//!    difference of any value (`max_error`).
+//!    difference of any value (`max_error`), where that is affordable.
 //!
 //! How far the machine is from the model as given, of whatever kind the model is, is said of its
 //! outputs (`max_difference`) and, where asked for, of every value ([`Layer`]).
@@ -21,11 +21,11 @@ mod judge;
 mod layers;
 mod tables;
 
-use crate::compile::{Compilation, Job, compile, goldens};
+use crate::compile::{Compilation, Job, compile};
 use crate::executable::{Executable, Stage};
 use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
-pub(crate) use judge::first_difference;
 use judge::{Case, Reference, judge};
+pub(crate) use judge::{element_difference, first_difference};
 pub use layers::{Distance, Layer};
 use quincunx_contract::{Clipped, Demand, Program, Stats, Target, compiler_of};
 use quincunx_diag::{Class, Diagnostic};
@@ -231,8 +231,7 @@ fn row(
         }
         Err(failure) => return Err(failure.clone()),
     };
-    let goldens = goldens(executable, &[(&compilation.plan, setup)])?;
-    let case = Case { setup, compilation: &compilation, executable, goldens };
+    let case = Case::new(setup, &compilation, executable, comparison.data.images.len())?;
     let mut judged = judge(comparison, &case, reference, progress)?;
     problems.diagnostics.extend(judged.difference(setup.name()));
     let far = judged.far(setup.name(), reference);

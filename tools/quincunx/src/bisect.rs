@@ -1,0 +1,488 @@
+//! `run --bisect`: where a machine parts from its model.
+//!
+//! Two questions, of every value of the machine that can be observed, in the order of computation:
+//!
+//! * Does it leave the model by more than its number formats explain? The model's own operators are
+//!   applied to the machine's own operands, and the difference is held against a bound for each element
+//!   ([`mod@quincunx_graph::execute::bounds`]). An error of an earlier layer is thus not found again.
+//! * Does the simulator leave the golden model? Then the instruction that wrote the first wrong element
+//!   is told, with its operands.
+
+use crate::compare::element_difference;
+use crate::compile::goldens;
+use crate::executable::{Body, Executable, Goldens, Session, Stage, Trace};
+use crate::{Dataset, Progress, Setup, convert};
+use quincunx_contract::plan::Plan;
+use quincunx_contract::{Computing, Engine, Numerics, Origin, Program, compiler_of};
+use quincunx_diag::{Diagnostic, Result};
+use quincunx_graph::execute::bounds::{Computed, Precision, bounds};
+use quincunx_graph::execute::{self, Keep};
+use quincunx_graph::passes::{Scaled, extract};
+use quincunx_graph::{Graph, Node, NodeId, Op, Value, ValueId};
+use quincunx_report::{Cell, Column, Table};
+use quincunx_tensor::{Tensor, Tensors};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most elementary operations of a layer that are done in exact arithmetic; larger ones are computed in
+/// f32, whose own roundings the bound then holds too.
+const MAX_EXACT: u64 = 1 << 26;
+
+/// A machine that programs were compiled for.
+pub struct Machine<'a> {
+    /// The graphs of its segments.
+    pub plan: &'a Plan,
+    /// Its parameters and options.
+    pub setup: &'a Setup<'a>,
+    /// Values that are those of the model times a power of two.
+    pub scaled: &'a BTreeMap<String, Scaled>,
+}
+
+/// Programs, and what they are to be.
+pub struct Case<'a> {
+    /// The programs.
+    pub executable: &'a Executable,
+    /// Their machines, by number.
+    pub machines: &'a [Machine<'a>],
+    /// The model as given.
+    pub model: &'a Graph,
+}
+
+/// How far a value of a machine is from what the model makes of the machine's operands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Name of the value in the program.
+    pub value: String,
+    /// Numbers of it.
+    pub elements: usize,
+    /// The difference; or why it is not told.
+    pub departure: std::result::Result<Departure, String>,
+    /// The simulator equals the golden model.
+    pub bit_exact: bool,
+}
+
+/// The element of a value that uses most of its bound, or the first one beyond it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Departure {
+    /// Its number, row-major.
+    pub element: usize,
+    /// What the machine has, without its scale.
+    pub found: f64,
+    /// What the model makes of the machine's operands.
+    pub expected: f64,
+    /// How far these may be apart.
+    pub bound: f64,
+}
+
+impl Departure {
+    fn error(&self) -> f64 {
+        (self.found - self.expected).abs()
+    }
+
+    /// More than what is rounded explains. The bound itself is computed in f64.
+    fn is_beyond(&self) -> bool {
+        // A NaN is beyond.
+        !(self.error() <= self.bound * (1.0 + 1e-9)) && self.found != self.expected
+    }
+
+    fn share(&self) -> f64 {
+        if self.found == self.expected { 0.0 } else { self.error() / self.bound }
+    }
+}
+
+/// What was found on one image.
+pub struct Bisection {
+    /// The image: the first one on which anything is wrong, or the first of all.
+    pub image: usize,
+    /// Its values, in the order of computation.
+    pub layers: Vec<Judged>,
+    /// What is wrong; empty when nothing is.
+    pub problems: Vec<Diagnostic>,
+    /// The instruction that wrote the first element with which the simulator leaves the golden model.
+    pub origin: Option<Origin>,
+}
+
+/// Judges image after image until something is wrong.
+///
+/// # Errors
+/// Numerics of another graph; images that cannot be run.
+pub fn bisect(case: &Case<'_>, data: &Dataset, progress: &dyn Progress) -> Result<Bisection> {
+    let machines: Vec<_> = case.machines.iter().map(|m| (m.plan, m.setup)).collect();
+    let goldens = goldens(case.executable, &machines)?;
+    let mut session = case.executable.load_with(Engine::Exec)?;
+    progress.start("bisect", data.images.len());
+    let mut first = None;
+    for (index, image) in data.images.iter().enumerate() {
+        let found = one(case, &goldens, &mut session, image)
+            .map_err(|problem| data.at_image(index, problem))?;
+        progress.step();
+        let found = Bisection { image: data.first + index, ..found };
+        if !found.problems.is_empty() {
+            return Ok(found);
+        }
+        first.get_or_insert(found);
+    }
+    first.ok_or_else(|| Diagnostic::bug("data without an image"))
+}
+
+/// One image.
+fn one(
+    case: &Case<'_>,
+    goldens: &Goldens,
+    session: &mut Session<'_>,
+    image: &Tensors,
+) -> Result<Bisection> {
+    let mut trace = session.run_layers(image)?;
+    let mut golden = case.executable.golden(goldens, image)?;
+    case.executable.blank(&mut trace.device)?;
+    case.executable.blank(&mut golden.device)?;
+    let mut found = Bisection { image: 0, layers: Vec::new(), problems: Vec::new(), origin: None };
+    for stage in &case.executable.stages {
+        let Body::Device { program, numerics } = &stage.body else { continue };
+        let machine = case.machines.get(stage.machine).ok_or_else(|| bug("a machine"))?;
+        let graph = machine.plan.segment(&stage.name).ok_or_else(|| bug("the graph"))?;
+        let given = given(stage, &**program, image, &trace)?;
+        let known = known(graph, &given, &**program, &trace)?;
+        let segment = Segment { model: case.model, machine, graph, numerics, known };
+        for (_, node) in graph.nodes() {
+            let name = &graph[node.output].name;
+            let value = trace.device.get(name).filter(|_| !given.contains_key(name));
+            let Some(value) = value else { continue };
+            let departure = segment.departure(node.output, value)?;
+            let expected = golden.device.get(name);
+            let differs = expected.and_then(|expected| element_difference(value, expected));
+            if let Ok(departure) = &departure
+                && departure.is_beyond()
+            {
+                found.tell(|| beyond(name, departure));
+            }
+            if let Some((element, text)) = &differs
+                && found.origin.is_none()
+            {
+                let told = origin(&**program, &given, name, *element);
+                found.tell(|| differs_at(name, text, &told));
+                found.origin = told.ok().flatten();
+            }
+            let (elements, bit_exact) = (value.len(), differs.is_none());
+            found.layers.push(Judged { value: name.clone(), elements, departure, bit_exact });
+        }
+    }
+    Ok(found)
+}
+
+fn bug(what: &str) -> Diagnostic {
+    Diagnostic::bug(format!("{what} of a device stage is not there"))
+}
+
+/// What a stage of the machine reads, as it is handed to it.
+fn given(stage: &Stage, program: &dyn Program, image: &Tensors, trace: &Trace) -> Result<Tensors> {
+    let ports = &program.interface().inputs;
+    let value = |name: &String| {
+        let outside = image.get(name);
+        let inside = || trace.host.get(name).or_else(|| trace.device.get(name));
+        let tensor = outside.or_else(inside).ok_or_else(|| bug("an operand"))?;
+        let tensor = convert::to_f64(tensor)?;
+        let port = ports.iter().find(|port| port.name == *name && outside.is_none());
+        Ok((name.clone(), port.map_or(Ok(tensor.clone()), |port| port.bounded(&tensor))?))
+    };
+    stage.inputs.iter().map(value).collect()
+}
+
+/// The numbers of a segment that are known: inputs as the machine holds them, and what was observed.
+fn known(graph: &Graph, given: &Tensors, program: &dyn Program, trace: &Trace) -> Result<Tensors> {
+    let mut known = Tensors::new();
+    for (_, value) in graph.values().filter(|(_, value)| value.constant.is_none()) {
+        let name = &value.name;
+        let port = program.interface().inputs.iter().find(|port| port.name == *name);
+        if let Some(tensor) = given.get(name) {
+            let held = match port {
+                Some(port) => Tensor::from_vec(tensor.shape(), port.encode(tensor)?)?,
+                None => tensor.clone(),
+            };
+            known.insert(name.clone(), held);
+        } else if let Some(tensor) = trace.device.get(name) {
+            known.insert(name.clone(), convert::to_f64(tensor)?);
+        }
+    }
+    Ok(known)
+}
+
+/// A segment on a machine, with the numbers of one image.
+struct Segment<'a> {
+    model: &'a Graph,
+    machine: &'a Machine<'a>,
+    graph: &'a Graph,
+    numerics: &'a Numerics,
+    known: Tensors,
+}
+
+impl Segment<'_> {
+    /// How far a value is from what the model makes of the machine's operands, or why that is not told.
+    fn departure(
+        &self,
+        id: ValueId,
+        found: &Tensor,
+    ) -> Result<std::result::Result<Departure, String>> {
+        let part = match self.part(id) {
+            Ok(part) => part,
+            Err(why) => return Ok(Err(why)),
+        };
+        let exact = part.work <= MAX_EXACT;
+        let expected = match exact {
+            true => execute::exact(&part.model, &part.model_inputs, Keep::Outputs)
+                .map(|values| values.get(&part.name).map(execute::ExactTensor::to_f64)),
+            false => execute::float(&part.model, &part.model_inputs, Keep::Outputs)
+                .map(|values| values.get(&part.name).map(Tensor::to_f64)),
+        };
+        let setup = self.machine.setup;
+        let compiler = compiler_of(setup.target)?;
+        let computing =
+            Computing { arch: &*setup.arch, options: &setup.options, numerics: self.numerics };
+        let precision =
+            |node: &Node| -> Precision { compiler.precision(&part.compiled, node, computing) };
+        let computed = Computed {
+            precision: &precision,
+            is_given: &|value| self.is_given(value),
+            reference: if exact { 0.0 } else { 2.0_f64.powi(-24) },
+        };
+        let radii = bounds(&part.compiled, &part.inputs, &computed);
+        let (expected, radii) = match (expected, radii) {
+            (Err(problem), _) | (_, Err(problem)) => return Ok(Err(problem.message().to_owned())),
+            (Ok(expected), Ok(mut radii)) => (expected, radii.remove(&self.graph[id].name)),
+        };
+        let Some((expected, radii)) = expected.zip(radii) else {
+            return Ok(Err("the model does not have it".to_owned()));
+        };
+        let scale = 2.0_f64.powi(-part.exponent);
+        Ok(worst(found, &expected, &radii, scale)
+            .ok_or_else(|| "the model has another number of elements".to_owned()))
+    }
+
+    /// The model has the same constant, or quantises the same value in the same way.
+    fn is_given(&self, value: &Value) -> bool {
+        let Some(own) = self.model.value_named(&value.name) else { return false };
+        if value.constant.is_some() {
+            return self.model[own].constant == value.constant;
+        }
+        let quantiser = |graph: &Graph, id: ValueId| match &graph[graph[id].producer?].op {
+            Op::Quantise(quantiser) => Some(quantiser.clone()),
+            _ => None,
+        };
+        let compiled = self.graph.value_named(&value.name);
+        let compiled = compiled.and_then(|id| quantiser(self.graph, id));
+        compiled.is_some() && compiled == quantiser(self.model, own)
+    }
+
+    /// The scale of a value, and its name in the model.
+    fn in_model<'n>(&'n self, name: &'n str) -> (&'n str, i32) {
+        let scaled = self.machine.scaled.get(name);
+        scaled.map_or((name, 0), |scaled| (&*scaled.value, scaled.exponent))
+    }
+
+    /// What computes a value from known ones, in the compiled graph and in the model.
+    fn part(&self, id: ValueId) -> std::result::Result<Part, String> {
+        let internal = |problem: Diagnostic| problem.message().to_owned();
+        let stops = |graph: &Graph, id: ValueId| self.known.contains_key(&graph[id].name);
+        let nodes = behind(self.graph, id, &|id| stops(self.graph, id))
+            .ok_or("it depends on what is not observed")?;
+        let compiled = extract(self.graph, &nodes).map_err(internal)?;
+        let (mut inputs, mut model_inputs) = (Tensors::new(), Tensors::new());
+        for &input in compiled.inputs() {
+            let value = &compiled[input];
+            let tensor = self.known.get(&value.name).ok_or("an operand is not observed")?;
+            inputs.insert(value.name.clone(), tensor.clone());
+            let (name, exponent) = self.in_model(&value.name);
+            let factor = 2.0_f64.powi(-exponent);
+            let numbers = tensor.to_f64().into_iter().map(|number| number * factor).collect();
+            let unscaled = Tensor::from_vec::<f64>(tensor.shape(), numbers).map_err(internal)?;
+            model_inputs.insert(name.to_owned(), unscaled);
+        }
+        let (name, exponent) = self.in_model(&self.graph[id].name);
+        let own = self.model.value_named(name).ok_or("the model does not have it")?;
+        let borders = |id: ValueId| model_inputs.contains_key(&self.model[id].name);
+        let nodes = behind(self.model, own, &borders)
+            .ok_or("the model computes it from other values than the machine")?;
+        let model = extract(self.model, &nodes).map_err(internal)?;
+        let work = model.nodes().map(|(_, node)| model.work(node)).sum();
+        let inputs = typed(&compiled, inputs)?;
+        let model_inputs = typed(&model, model_inputs)?;
+        let name = name.to_owned();
+        Ok(Part { name, exponent, compiled, inputs, model, model_inputs, work })
+    }
+}
+
+/// What computes a value, twice.
+struct Part {
+    /// The value in the model.
+    name: String,
+    /// Of the power of two by which the machine's value is larger.
+    exponent: i32,
+    compiled: Graph,
+    inputs: Tensors,
+    model: Graph,
+    model_inputs: Tensors,
+    /// Elementary operations.
+    work: u64,
+}
+
+/// The nodes between a value and those where the walk stops; `None` when it comes to an input first.
+fn behind(graph: &Graph, id: ValueId, stops: &dyn Fn(ValueId) -> bool) -> Option<Vec<NodeId>> {
+    let mut nodes = BTreeSet::from([graph[id].producer?]);
+    let mut open: Vec<NodeId> = nodes.iter().copied().collect();
+    while let Some(node) = open.pop() {
+        for operand in graph[node].operands() {
+            if graph[operand].constant.is_some() || stops(operand) {
+                continue;
+            }
+            let producer = graph[operand].producer?;
+            if nodes.insert(producer) {
+                open.push(producer);
+            }
+        }
+    }
+    Some(nodes.into_iter().collect())
+}
+
+/// The inputs of a graph in its types; the numbers must not change.
+fn typed(graph: &Graph, numbers: Tensors) -> std::result::Result<Tensors, String> {
+    let input = |&id: &ValueId| {
+        let Value { name, dtype, .. } = &graph[id];
+        let tensor = numbers.get(name).ok_or("the model reads what the machine does not")?;
+        let held = convert::for_host(tensor, *dtype).ok();
+        let held = held.filter(|held| held.to_f64() == tensor.to_f64());
+        let held =
+            held.ok_or_else(|| format!("an operand has numbers that {dtype} does not hold"))?;
+        Ok((name.clone(), held))
+    };
+    graph.inputs().iter().map(input).collect()
+}
+
+/// The first element beyond its bound; without one that which uses most of it.
+fn worst(found: &Tensor, expected: &[f64], radii: &[f64], scale: f64) -> Option<Departure> {
+    let found = found.to_f64();
+    if found.len() != expected.len() || radii.len() != expected.len() {
+        return None;
+    }
+    let mut worst = Departure::default();
+    for (element, ((found, &expected), radius)) in found.iter().zip(expected).zip(radii).enumerate()
+    {
+        let departure =
+            Departure { element, found: found * scale, expected, bound: radius * scale };
+        if departure.is_beyond() {
+            return Some(departure);
+        }
+        if element == 0 || departure.share() > worst.share() {
+            worst = departure;
+        }
+    }
+    Some(worst)
+}
+
+fn beyond(name: &str, departure: &Departure) -> Diagnostic {
+    let Departure { element, found, expected, bound } = departure;
+    let error = departure.error();
+    let message = format!(
+        "\"{name}\" leaves the model: element {element} is {found}, where the model makes {expected} of \
+         the machine's operands"
+    );
+    let explained = match bound {
+        0.0 => "nothing is rounded there that the model does not round".to_owned(),
+        bound => {
+            format!("they are {error:.3e} apart, and what the machine rounds explains {bound:.3e}")
+        }
+    };
+    Diagnostic::answer("Q0629", message).with_note(explained)
+}
+
+fn differs_at(name: &str, text: &str, told: &Result<Option<Origin>>) -> Diagnostic {
+    let problem = Diagnostic::answer(
+        "Q0620",
+        format!("the simulator leaves the golden model: value {name:?} {text}"),
+    );
+    match told {
+        Ok(Some(origin)) => {
+            let Origin { place, text, operands, result } = origin;
+            let operands: Vec<String> =
+                operands.iter().map(|(place, number)| format!("{place} = {number}")).collect();
+            let wrote = format!("it wrote {} = {}", result.0, result.1);
+            let note = format!("{place} wrote it: {text}");
+            let read = match operands.is_empty() {
+                true => wrote,
+                false => format!("it read {}; {wrote}", operands.join(", ")),
+            };
+            problem.with_note(note).with_note(read)
+        }
+        Ok(None) => problem.with_note("no instruction writes it"),
+        Err(why) => problem.with_note(why.message().to_owned()),
+    }
+}
+
+fn origin(
+    program: &dyn Program,
+    given: &Tensors,
+    name: &str,
+    element: usize,
+) -> Result<Option<Origin>> {
+    let tap = program.interface().layers.iter().find(|tap| tap.value == name);
+    let tap = tap.ok_or_else(|| {
+        Diagnostic::unsupported("Q0522", "the program does not say where this value lies")
+    })?;
+    program.origin(given, tap, element)
+}
+
+impl Bisection {
+    /// Keeps the first problem of a kind: what comes behind it may follow from it.
+    fn tell(&mut self, problem: impl FnOnce() -> Diagnostic) {
+        let problem = problem();
+        if self.problems.iter().all(|known| known.code() != problem.code()) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// A row per value.
+    pub fn table(&self) -> Table {
+        let columns = vec![
+            Column::text("value"),
+            Column::number("elements"),
+            Column::text("golden"),
+            Column::number("error"),
+            Column::number("bound"),
+            Column::number("used"),
+            Column::text("result"),
+        ];
+        let mut table = Table::new("layers", columns);
+        for layer in &self.layers {
+            let known = layer.departure.as_ref();
+            let number = |of: fn(&Departure) -> f64| {
+                known.map_or(Cell::Empty, |departure| Cell::Brief(of(departure)))
+            };
+            let result = match &layer.departure {
+                Ok(departure) if departure.is_beyond() => "leaves the model",
+                Ok(_) => "explained",
+                Err(why) => why.as_str(),
+            };
+            table.push(vec![
+                layer.value.as_str().into(),
+                layer.elements.into(),
+                if layer.bit_exact { "equal" } else { "differs" }.into(),
+                number(Departure::error),
+                number(|departure| departure.bound),
+                number(Departure::share),
+                result.into(),
+            ]);
+        }
+        table
+    }
+
+    /// The instruction that wrote the first wrong element, as a table: what it read and wrote.
+    pub fn origin_table(&self) -> Option<Table> {
+        let Origin { place, text, operands, result } = self.origin.as_ref()?;
+        let mut table = Table::properties("origin");
+        table.property("instruction", place.as_str());
+        table.property("text", text.as_str());
+        for (place, number) in operands {
+            table.property(&format!("read {place}"), number.as_str());
+        }
+        table.property(&format!("wrote {}", result.0), result.1.as_str());
+        Some(table)
+    }
+}
