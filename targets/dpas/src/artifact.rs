@@ -64,7 +64,7 @@ impl Artifact {
         artifact.check_layout()?;
         if settings.origin.is_some() {
             let message = "option origin is for launches of kernels, and this is a listing";
-            let help = "write a launch file that names it (docs/dpas-launch.md)";
+            let help = "write a launch file that names it (docs/machines/dpas-launch.md)";
             return Err(Diagnostic::usage("Q6003", message).help(help));
         }
         Ok(artifact)
@@ -214,7 +214,8 @@ impl quincunx_contract::Program for Artifact {
             }
             ("launch" | "zebin", _) => {
                 let message = format!("{kind} files hold native kernels with their arguments");
-                let help = "write a launch file that names the listing (docs/dpas-launch.md)";
+                let help =
+                    "write a launch file that names the listing (docs/machines/dpas-launch.md)";
                 return Err(Diagnostic::unsupported("Q6121", message).help(help));
             }
             ("stream", Program::Native(_)) => {

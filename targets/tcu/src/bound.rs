@@ -2,7 +2,7 @@
 //! current cost model (`tensil` in `docs/bibliography.md`).
 //!
 //! Nothing of the compiler is used: the bound follows from the graph, the machine and the costs of
-//! instructions. `docs/tcu.md` says what is counted, why every program pays it, and what a program
+//! instructions. `docs/machines/tcu.md` says what is counted, why every program pays it, and what a program
 //! would have to do for the bound not to hold.
 
 mod demand;

@@ -2,7 +2,7 @@
 //!
 //! Written from the meaning of the layers with plain loops: no instruction, no layer of the compiler,
 //! no arithmetic of the simulator and no part of the graph's executors is used. What the compiler may
-//! choose, it reads from the numerics; `docs/tcu.md` has their meaning in "Numbers of a network".
+//! choose, it reads from the numerics; `docs/machines/tcu.md` has their meaning in "Numbers of a network".
 
 mod arithmetic;
 mod choices;

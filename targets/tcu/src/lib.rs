@@ -18,7 +18,7 @@ mod document;
 pub mod files;
 mod golden;
 pub mod guide {
-    #![doc = include_str!("../../../docs/tcu-builders.md")]
+    #![doc = include_str!("../../../docs/machines/tcu-builders.md")]
 }
 #[deny(clippy::arithmetic_side_effects)]
 pub mod isa;

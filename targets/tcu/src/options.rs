@@ -15,7 +15,7 @@ use quincunx_isa::{Cursor, Style};
 pub(crate) const OPTIONS: &[OptionInfo] = &[
     OptionInfo::one_of(
         "rounding",
-        "compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/tcu.md, Free numbers)",
+        "compat keeps the numbers of upstream's programs; free orders sums, folds batch normalisations and packs rows of inputs as is fastest, with other roundings (docs/machines/tcu.md, Free numbers)",
         "compat",
         &["compat", "free"],
     ).used_by(&[Use::Compile]),
@@ -34,7 +34,7 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     .or("none").used_by(&[Use::Compile]),
     OptionInfo::one_of(
         "rescale",
-        "with --rounding free: auto multiplies every value by a power of two, so that data like that of --calibrate leave no range and small numbers keep their bits (docs/tcu.md, Scales)",
+        "with --rounding free: auto multiplies every value by a power of two, so that data like that of --calibrate leave no range and small numbers keep their bits (docs/machines/tcu.md, Scales)",
         "none",
         &["none", "auto"],
     ).used_by(&[Use::Compile]),

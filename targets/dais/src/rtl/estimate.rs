@@ -1,5 +1,5 @@
 //! LUTs, carry chains and flip-flops that a design takes on an FPGA with 6-input LUTs, without a
-//! synthesis tool. `docs/dais.md` has the error against Yosys.
+//! synthesis tool. `docs/machines/dais.md` has the error against Yosys.
 //!
 //! Adders, products and registers are what Yosys makes of them; all other logic becomes gates, which
 //! `mapping.rs` covers with LUTs.

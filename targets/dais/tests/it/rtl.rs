@@ -129,7 +129,7 @@ fn random_programs_in_stages() {
     assert!(compared > 500 && longest > 3, "{compared} {longest}");
 }
 
-/// What `docs/dais.md` compares: adders, choices and single bits, products, tables, networks.
+/// What `docs/machines/dais.md` compares: adders, choices and single bits, products, tables, networks.
 const DESIGNS: [&str; 20] = [
     "cmvm/dct8_12b.default.pipeline",
     "cmvm/rand_4x4_8b.default.pipeline",
@@ -168,7 +168,7 @@ fn tangents(bits: i32) -> Pipeline {
     quincunx_dais::text::parse(&text, quincunx_diag::SourceId(0)).unwrap()
 }
 
-/// The estimate against Yosys, where it is installed, within the error that `docs/dais.md` states.
+/// The estimate against Yosys, where it is installed, within the error that `docs/machines/dais.md` states.
 #[test]
 fn estimates_are_near_yosys() {
     let yosys = std::process::Command::new("yosys").arg("-V").output().is_ok();

@@ -115,7 +115,7 @@ impl DeviceArtifact {
             check(&self.device).into_iter().chain(self.device.kernels.iter().flat_map(rules)),
         )?;
         if self.device.launches.is_empty() {
-            let help = "write a launch file that names the kernels (docs/dpas-launch.md)";
+            let help = "write a launch file that names the kernels (docs/machines/dpas-launch.md)";
             let message = "the program has kernels and no launches";
             return Err(Diagnostic::unsupported("Q6123", message).help(help));
         }

@@ -1,5 +1,5 @@
 //! Launch files: TOML of ours that says which kernels run on which buffers, in which order
-//! (`docs/dpas-launch.md`). Code and data lie in files beside it.
+//! (`docs/machines/dpas-launch.md`). Code and data lie in files beside it.
 
 mod data;
 mod form;

@@ -434,7 +434,7 @@ fn root(x: f32, grid: Grid, count: f64, epsilon: f64) -> f32 {
         .fold(most.sqrt().recip() as f32, |result, _| result * (result * result * x * -0.5 + 1.5))
 }
 
-/// How far functions are from the exact ones, as `docs/npu.md` says.
+/// How far functions are from the exact ones, as `docs/machines/npu.md` says.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -309,7 +309,7 @@ fn recorded(kernel: &[i64], recorded_nodes: usize) -> SearchGraph {
     search(&task(&[&[kernel]], 0), &settings, &scamp5()).unwrap().graph
 }
 
-/// The example of docs/scamp.md, after figure 2 of the paper: the seventh step is a plan, the fifth a
+/// The example of docs/machines/scamp.md, after figure 2 of the paper: the seventh step is a plan, the fifth a
 /// move that makes two goals one, the eighth leads to a bag that was there before.
 #[test]
 fn a_search_on_a_line() {

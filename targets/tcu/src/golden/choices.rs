@@ -1,4 +1,4 @@
-//! What the compiler chose where the machine leaves a choice (`docs/tcu.md`, numbers of a network).
+//! What the compiler chose where the machine leaves a choice (`docs/machines/tcu.md`, numbers of a network).
 
 use super::{misfit, never_claimed};
 use crate::arch::DataType;
