@@ -2,9 +2,9 @@
 //!
 //! A block marked `console` holds commands after `$ `, each followed by what it prints: stdout, then
 //! stderr. A last line `[exit N]` is the exit code, 0 without it. A line `...` stands for any number
-//! of lines, and `…` within a line for any characters. The commands run in a folder that holds the
-//! files of `examples/digits` and links to the folders `examples` and `tests` of the repository; `>`
-//! and `|` are not known.
+//! of lines, and `…` within a line for any characters. The commands of a page run in a folder of its
+//! own that holds the files of `examples/digits` and links to the folders `examples` and `tests` of
+//! the repository; `>` and `|` are not known.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,13 +20,56 @@ struct Example {
 
 /// The pages of the book, and the README.
 fn pages() -> Vec<PathBuf> {
-    let book = fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path());
-    let book = book.filter(|path| path.is_file());
-    book.chain([docs().join("../README.md")]).collect()
+    let mut pages = vec![docs().join("../README.md").canonicalize().unwrap()];
+    let mut folders = vec![docs()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages
 }
 
 fn docs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").canonicalize().unwrap()
+}
+
+/// The lines of a page outside of blocks of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut code = false;
+    text.lines().filter(move |line| {
+        let fence = line.starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// What links and pictures of a page name.
+fn links(text: &str) -> Vec<&str> {
+    let ends = prose(text).flat_map(|line| line.split("](").skip(1));
+    ends.filter_map(|end| Some(end.split_once(')')?.0)).collect()
+}
+
+/// The name by which a link finds a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// The file that a link of a page names, if it is there.
+fn target(page: &Path, file: &str) -> Option<PathBuf> {
+    if file.is_empty() {
+        return Some(page.to_owned());
+    }
+    page.with_file_name(file).canonicalize().ok()
 }
 
 fn examples(text: &str) -> Vec<Example> {
@@ -125,14 +168,47 @@ fn every_command_of_the_book_prints_what_it_says() {
     assert!(count > 20, "only {count} commands");
 }
 
+/// The book is also read apart from the repository, so its pages link to nothing outside it.
 #[test]
-fn every_verb_is_in_the_book() {
-    let text = fs::read_to_string(docs().join("cli.md")).unwrap();
+fn every_link_leads_to_a_heading_of_the_book() {
+    for path in pages() {
+        for link in links(&fs::read_to_string(&path).unwrap()) {
+            if link.starts_with("https://") {
+                continue;
+            }
+            let at = format!("{}: {link}", path.display());
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = target(&path, file).unwrap_or_else(|| panic!("{at}: there is no file"));
+            assert!(!path.starts_with(docs()) || target.starts_with(docs()), "{at}: not the book");
+            if !heading.is_empty() {
+                let text = fs::read_to_string(target).unwrap();
+                let mut headings = prose(&text).filter(|line| line.starts_with('#'));
+                assert!(headings.any(|line| anchor(line) == heading), "{at}: there is no heading");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_summary_lists_every_page() {
+    let summary = docs().join("SUMMARY.md");
+    let text = fs::read_to_string(&summary).unwrap();
+    let listed: Vec<_> = links(&text).into_iter().map(|link| target(&summary, link)).collect();
+    for path in pages().into_iter().filter(|path| path.starts_with(docs()) && *path != summary) {
+        assert!(listed.contains(&Some(path.clone())), "{}", path.display());
+    }
+}
+
+#[test]
+fn every_verb_has_a_page() {
     let help = crate::support::quincunx(&["--help"]).text();
     let list = help.split("Commands:\n").nth(1).unwrap();
     for line in list.lines().take_while(|line| !line.is_empty()) {
         let verb = line.split_whitespace().next().unwrap();
-        assert!(verb == "help" || text.contains(&format!("$ quincunx {verb} ")), "{verb}");
+        if verb != "help" {
+            let text = fs::read_to_string(docs().join(format!("verbs/{verb}.md"))).expect(verb);
+            assert!(text.contains(&format!("$ quincunx {verb} ")), "{verb}");
+        }
     }
 }
 
