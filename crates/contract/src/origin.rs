@@ -1,5 +1,7 @@
 //! Where a number of a value comes from.
 
+use quincunx_diag::Diagnostic;
+
 /// The instruction that gave an element of an observable value its number: the last one before the
 /// value is read that writes there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,4 +15,12 @@ pub struct Origin {
     pub operands: Vec<(String, String)>,
     /// Where it writes the element, and the number there behind it, as the machine holds it.
     pub result: (String, String),
+}
+
+impl Origin {
+    /// The problem of a program whose values cannot be followed, for a reason.
+    pub fn not_followed(reason: &str) -> Diagnostic {
+        let message = format!("no instruction is told for a number: {reason}");
+        Diagnostic::unsupported("Q0522", message)
+    }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quincunx_diag::{Class, Diagnostic, Result, suggestion};
 use quincunx_graph::Quantiser;
 use quincunx_report::{Heading, Table};
-use quincunx_tensor::{DType, Tensor, Tensors, show_shape};
+use quincunx_tensor::{DType, Tensor, Tensors, element_count, show_shape};
 use quincunx_timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -297,6 +297,23 @@ pub struct Interface {
     pub rims: Vec<Rim>,
 }
 
+impl Interface {
+    /// The number of the layer that a tap reads, which has such an element.
+    ///
+    /// # Errors
+    /// `Q9999` for a tap of another program and an element that the value does not have.
+    pub fn layer(&self, tap: &LayerTap, element: usize) -> Result<usize> {
+        let number = self.layers.iter().position(|layer| layer == tap);
+        let has = element_count(&tap.shape).is_some_and(|count| element < count);
+        number.filter(|_| has).ok_or_else(|| {
+            Diagnostic::bug(format!(
+                "the program has no layer {:?} with element {element}",
+                tap.value
+            ))
+        })
+    }
+}
+
 /// A value of which the machine computes only the inner part right; nobody judges the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rim {
@@ -511,7 +528,7 @@ pub trait Program: Any + Send + Sync {
         _tap: &LayerTap,
         _element: usize,
     ) -> Result<Option<Origin>> {
-        Err(Diagnostic::unsupported("Q0522", "the instructions of this program are not followed"))
+        Err(Origin::not_followed("the target does not follow its programs"))
     }
     /// When what happens, by the machine's timing model. Values of tensors never matter.
     ///

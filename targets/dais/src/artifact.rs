@@ -2,6 +2,7 @@
 
 mod exec;
 mod fit;
+mod origin;
 mod prepared;
 mod staging;
 
@@ -21,11 +22,12 @@ use crate::views::{self, Flat};
 use exec::Exec;
 use prepared::Prepared;
 use quincunx_contract::{
-    Check, Demand, EmitKind, Engine, File, Grid, Interface, Machine, Port, Stats, Verb, View,
+    Check, Demand, EmitKind, Engine, File, Grid, Interface, LayerTap, Machine, Origin, Port, Stats,
+    Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, first_error};
 use quincunx_report::{Heading, Table};
-use quincunx_tensor::element_count;
+use quincunx_tensor::{Tensors, element_count};
 use quincunx_timeline::Timeline;
 pub(crate) use staging::stage;
 use std::any::Any;
@@ -117,6 +119,16 @@ impl Artifact {
     #[must_use]
     pub(crate) fn with_rtl(self, rtl: rtl::Settings) -> Self {
         Artifact { rtl, ..self }
+    }
+
+    /// The readable executor of a legal program.
+    fn exec(&self, checked: bool) -> Exec {
+        let is_seed = matches!(self.dialect, Dialect::D0 | Dialect::D0Doc);
+        Exec {
+            executor: PipelineExecutor::of_legal(&self.pipeline).with_exact_mux(is_seed),
+            checked,
+            ports: Arc::clone(&self.ports),
+        }
     }
 
     /// Registers at every boundary of generated logic.
@@ -387,12 +399,13 @@ impl quincunx_contract::Program for Artifact {
         {
             return Ok(Box::new(machine));
         }
-        let is_seed = matches!(self.dialect, Dialect::D0 | Dialect::D0Doc);
-        Ok(Box::new(Exec {
-            executor: PipelineExecutor::of_legal(&self.pipeline).with_exact_mux(is_seed),
-            checked: engine == Engine::Checked,
-            ports: Arc::clone(&self.ports),
-        }))
+        Ok(Box::new(self.exec(engine == Engine::Checked)))
+    }
+
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>> {
+        let layer = self.ports.interface.layer(tap, element)?;
+        self.check_legal()?;
+        self.exec(false).origin(inputs, layer, element)
     }
 
     fn time(&self) -> Result<Timeline> {

@@ -117,15 +117,7 @@ fn print_program(program: &Program, out: &mut String) {
         print_table(index, table, out);
     }
     for (index, operation) in program.operations.iter().enumerate() {
-        let _ = write!(out, "%{index} = ");
-        TABLE.print_to(&operation.inst.to_raw(), out);
-        out.push_str(" : ");
-        print_type(operation.slot_type, out);
-        for (name, value) in [("latency", operation.latency), ("cost", operation.cost)] {
-            if value.to_bits() != 0 {
-                let _ = write!(out, " {name} {}", shortest(value));
-            }
-        }
+        print_operation(index, operation, out);
         out.push('\n');
     }
     for output in &program.outputs {
@@ -136,6 +128,19 @@ fn print_program(program: &Program, out: &mut String) {
             0 => writeln!(out),
             shift => writeln!(out, " << {shift}"),
         };
+    }
+}
+
+/// The line of an operation.
+pub(crate) fn print_operation(index: usize, operation: &Operation, out: &mut String) {
+    let _ = write!(out, "%{index} = ");
+    TABLE.print_to(&operation.inst.to_raw(), out);
+    out.push_str(" : ");
+    print_type(operation.slot_type, out);
+    for (name, value) in [("latency", operation.latency), ("cost", operation.cost)] {
+        if value.to_bits() != 0 {
+            let _ = write!(out, " {name} {}", shortest(value));
+        }
     }
 }
 
@@ -168,7 +173,7 @@ pub(crate) fn print_type(slot_type: SlotType, out: &mut String) {
 }
 
 /// The shortest text that reads back as the same number; whole numbers without a point.
-fn shortest(value: f64) -> String {
+pub(crate) fn shortest(value: f64) -> String {
     let text = format!("{value:?}");
     match text.strip_suffix(".0") {
         Some(whole) => whole.to_owned(),

@@ -18,7 +18,7 @@ pub(super) struct Exec {
 }
 
 impl Exec {
-    fn execute(&mut self, inputs: &Tensors) -> Result<Tensors> {
+    pub(super) fn execute(&mut self, inputs: &Tensors) -> Result<Tensors> {
         let numbers = self.ports.numbers(inputs)?;
         let results = match self.checked {
             true => self.executor.run_strict(&numbers)?,

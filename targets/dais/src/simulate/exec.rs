@@ -9,7 +9,7 @@
 
 use super::state::State;
 use crate::isa::{BinaryBits, Inst, UnaryBits};
-use crate::program::{Operation, Output, Program, Slot, TableIndex, lookup_offset};
+use crate::program::{InputIndex, Operation, Output, Program, Slot, TableIndex, lookup_offset};
 use crate::verify::{Rules, verify};
 use quincunx_diag::{Diagnostic, Place, Result, first_error};
 use quincunx_num::{Dyadic, Int, Kif, bit_length, power_of_two, shift_floor};
@@ -224,6 +224,11 @@ impl Executor {
                 .with_note(format!("the operand is {} in units of its step", x.value))
         })?;
         Ok(Int::from(*value))
+    }
+
+    /// An input of the last run, registers behind the others, before the program's shift.
+    pub(crate) fn input(&self, index: InputIndex) -> Option<&Dyadic> {
+        self.state.inputs.get(index.0 as usize)
     }
 
     /// The number in a slot after the last run.

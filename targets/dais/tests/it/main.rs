@@ -15,6 +15,7 @@ mod golden;
 mod lowering;
 mod machines;
 mod mutation;
+mod origin;
 mod peers;
 mod pipeline;
 mod plan;
