@@ -1,5 +1,6 @@
 //! A program as the toolchain sees it: with ports, native files and a simulator behind them.
 
+mod origin;
 mod session;
 
 use crate::arch::TcuArch;
@@ -18,11 +19,13 @@ use crate::time::{self, Costing, engines, estimate, sample};
 use crate::verify::{dataflow, verify};
 use crate::views::{Statistics, demand, dot, extent};
 use quincunx_contract::{
-    Check, Demand, EmitKind, Engine, File, Interface, Machine, Options, Stats, Verb, View,
+    Check, Demand, EmitKind, Engine, File, Interface, LayerTap, Machine, Options, Origin, Stats,
+    Verb, View,
 };
 use quincunx_diag::{Diagnostic, Result, any_error, first_error};
 use quincunx_isa::DOES_NOT_FIT;
 use quincunx_report::{Cell, Column, Heading, Table};
+use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
 use session::{Session, Simulator};
 use std::any::Any;
@@ -123,6 +126,13 @@ impl Artifact {
 
     fn clock_mhz(&self) -> Option<u32> {
         self.settings.clock.or(self.package.arch().clock_mhz)
+    }
+
+    /// The program, if it is legal, in a simulator.
+    fn session(&self, engine: Engine) -> Result<Session> {
+        first_error(verify(&self.package.program, &self.settings.rules))?;
+        let (package, driver) = (self.package.clone(), self.settings.driver.clone());
+        Session::new(self.simulator(engine), package, driver, self.ports.clone())
     }
 
     /// The simulator of a legal program: the prepared one unless something is to be observed that
@@ -335,10 +345,15 @@ impl quincunx_contract::Program for Artifact {
     }
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
-        first_error(verify(&self.package.program, &self.settings.rules))?;
-        let simulator = self.simulator(engine);
-        let (package, driver) = (self.package.clone(), self.settings.driver.clone());
-        Ok(Box::new(Session::new(simulator, package, driver, self.ports.clone())?))
+        Ok(Box::new(self.session(engine)?))
+    }
+
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>> {
+        self.interface().layer(tap, element)?;
+        let own = self.ports.taps().iter().find(|own| own.is_of(tap));
+        let own = own.ok_or_else(|| Diagnostic::bug("a layer was lost"))?;
+        let mut session = self.session(Engine::Exec)?;
+        session.origin(inputs, own, element)
     }
 
     fn time(&self) -> Result<Timeline> {

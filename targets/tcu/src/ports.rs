@@ -48,6 +48,20 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
+    /// True for what is read for this layer of the interface.
+    pub(crate) fn is_of(&self, layer: &LayerTap) -> bool {
+        self.value == layer.value
+            && self.after == layer.after
+            && self.columns.to_string() == layer.place
+    }
+
+    /// The vector that holds an element, which exists, and its lane.
+    pub(crate) fn vector_of(&self, element: usize) -> (Memory, u64, usize) {
+        let (position, block, lane) = self.table.place_of(element);
+        let column = &self.columns.0[block];
+        (column.memory, column.base + position as u64 * column.step, lane)
+    }
+
     /// The vectors from the first to the last of every block of channels.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let last = (self.table.positions() as u64).saturating_sub(1);

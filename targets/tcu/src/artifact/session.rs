@@ -14,8 +14,8 @@ use quincunx_tensor::{Tensor, Tensors, element_count};
 /// Most scalars of all ports together: raw memory may be as large as a DRAM bank.
 const MAX_PORTS: usize = 1 << 25;
 
-/// Numbers of a vector that a notice shows.
-const SHOWN: usize = 8;
+/// Numbers of a vector that are shown.
+pub(super) const SHOWN: usize = 8;
 
 /// What executes the instructions.
 pub(crate) enum Simulator {
@@ -124,6 +124,34 @@ impl Session {
             outputs.insert(port.name.clone(), Tensor::from_vec(&port.shape, reals)?);
         }
         Ok(outputs)
+    }
+
+    /// Prepares everything as the host does, for `run` to execute the instructions that it wants.
+    pub(super) fn observe<R>(
+        &mut self,
+        inputs: &Tensors,
+        run: impl FnOnce(&mut Executor, &[Step]) -> Result<R>,
+    ) -> Result<R> {
+        let images = self.images(inputs)?;
+        let Session { simulator, package, driver, .. } = self;
+        let Simulator::Exec(executor) = simulator else {
+            return Err(Diagnostic::bug("a prepared program has no single instructions"));
+        };
+        let load = |state: &mut State| {
+            package.load(state)?;
+            images.iter().try_for_each(|(at, image)| state.write(at.memory, at.base, image))
+        };
+        let mut seen = None;
+        driver.run_with(executor, &package.program, load, |executor| {
+            seen = Some(run(executor, &package.program.steps)?);
+            Ok(())
+        })?;
+        seen.ok_or_else(|| Diagnostic::bug("the program was not run"))
+    }
+
+    /// The program and its machine.
+    pub(super) fn package(&self) -> &Package {
+        &self.package
     }
 
     /// Runs the program as the host does; `traced` takes the values of layers.

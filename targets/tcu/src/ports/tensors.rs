@@ -74,6 +74,13 @@ impl Table {
         elements
     }
 
+    /// Position, vector within it, and lane of an element that exists.
+    pub(crate) fn place_of(&self, element: usize) -> (usize, usize, usize) {
+        let (plane, at) = (element / self.spatial, element % self.spatial);
+        let (image, channel) = (plane / self.channels, plane % self.channels);
+        (image * self.spatial + at, channel / self.lanes, channel % self.lanes)
+    }
+
     /// The first scalar of every channel of every image; the next ones follow one position apart.
     fn planes(&self) -> impl Iterator<Item = usize> + use<> {
         let Table { batch, channels, spatial, .. } = *self;
@@ -154,6 +161,10 @@ mod tests {
         assert_eq!(vectors[..8], [1, 5, 9, 0, 2, 6, 10, 0]);
         assert_eq!(vectors.len(), 8 * 2 * 2);
         assert_eq!(table.elements_of(&vectors, |scalar| scalar), elements);
+        for (at, &element) in elements.iter().enumerate() {
+            let (position, block, lane) = table.place_of(at);
+            assert_eq!(vectors[(position * table.blocks() + block) * 2 + lane], element);
+        }
         assert!(
             Table::new(&[2, 3, 0], 2).unwrap().elements_of(&[0; 0], |scalar| scalar).is_empty()
         );

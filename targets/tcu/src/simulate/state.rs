@@ -136,6 +136,11 @@ impl State {
         self.registers.get_mut(start..end).ok_or_else(|| no_register(number))
     }
 
+    /// The last vector that the array gave.
+    pub fn array(&self) -> &[i32] {
+        &self.array
+    }
+
     /// A row of the array: 0 is the bias, `1 + k` the weights of lane `k`.
     pub fn weight_row(&self, row: usize) -> &[i32] {
         let lanes = self.arch.lanes();

@@ -18,6 +18,7 @@ mod lookup;
 mod model;
 mod moved;
 mod mutation;
+mod origin;
 mod packed;
 mod races;
 mod random;
