@@ -3,6 +3,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 mod flow;
+mod origin;
 
 use crate::arch::NpuArch;
 use crate::binary::{self, Attached, DATA};
@@ -18,7 +19,8 @@ use crate::views::{Run, VIEWS, dram_bytes, timeline};
 use crate::work::{Memory, Resolved, Work, accesses, product, products};
 use bytes::Bytes;
 use quincunx_contract::{
-    Check, Demand, EmitKind, Engine, File, Interface, Machine, Options, Stats, View,
+    Check, Demand, EmitKind, Engine, File, Interface, LayerTap, Machine, Options, Origin, Stats,
+    View,
 };
 use quincunx_diag::{Class, Diagnostic, Result, any_error, first};
 use quincunx_report::Table;
@@ -223,6 +225,15 @@ impl Artifact {
     pub(crate) fn subject<T>(&self, look: impl FnOnce(&Subject<'_>) -> T) -> T {
         let list = self.list();
         look(&Subject { programs: &list, work: &self.work, arch: &self.arch })
+    }
+
+    /// What every run finds in DRAM.
+    fn dram(&self) -> Result<[Dram; 3]> {
+        let mut dram: [Dram; 3] = Default::default();
+        for (base, bytes) in &self.memory {
+            dram[usize::from(*base)].write(0, bytes)?;
+        }
+        Ok(dram)
     }
 
     /// Bytes that the DRAM port moves.
@@ -492,18 +503,18 @@ impl quincunx_contract::Program for Artifact {
             Engine::Fast => Runner::Fast(Box::new(Fast::new(executor))),
             Engine::Exec | Engine::Checked => Runner::Exec(Box::new(executor)),
         };
-        let mut dram: [Dram; 3] = Default::default();
-        for (base, bytes) in &self.memory {
-            dram[usize::from(*base)].write(0, bytes)?;
-        }
         Ok(Box::new(Exec {
             runner,
             ports: self.ports.clone(),
-            dram,
+            dram: self.dram()?,
             taps: self.taps.clone(),
             checked: engine == Engine::Checked,
             notes: Vec::new(),
         }))
+    }
+
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>> {
+        self.origin_of(inputs, self.interface().layer(tap, element)?, element)
     }
 
     fn time(&self) -> Result<Timeline> {

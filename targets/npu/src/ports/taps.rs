@@ -47,6 +47,16 @@ pub(crate) struct Tap {
     pub(crate) made: Option<u64>,
 }
 
+impl Element {
+    /// Its byte, and the code there.
+    pub(crate) fn held(&self, state: &State) -> (String, String) {
+        let code = Code::of(self.format);
+        let end = self.byte.saturating_add(code.bytes());
+        let number = code.decode(&state.memory(self.node.core)[self.byte..end]);
+        (state.byte_name(self.node.core, self.byte as u64), number.to_string())
+    }
+}
+
 impl Tap {
     /// The place as text.
     pub(crate) fn show(&self) -> String {
@@ -125,6 +135,27 @@ impl Tap {
         pixel.checked_mul(h as usize)?.checked_mul(columns as usize)
     }
 
+    /// Where an element lies that exists.
+    fn element(&self, element: usize) -> Option<Element> {
+        let at = usize::try_from(self.view.places().nth(element)?).ok()?;
+        let bytes = element_bytes(self.format) as usize;
+        let channels = self.extents[0].checked_mul(self.fold)?;
+        let pixel = pitch(channels, bytes as u32) as usize;
+        let (at, channel) =
+            (at.checked_div(channels as usize)?, at.checked_rem(channels as usize)?);
+        let mut offset = at.checked_mul(pixel)?.checked_add(channel.checked_mul(bytes)?)?;
+        for part in &self.parts {
+            let held = self.image()?.checked_mul(part.images)?;
+            if offset < held {
+                let node = Node { core: part.core, line: part.line };
+                let byte = part.address.checked_add(offset)?;
+                return Some(Element { node, byte, format: self.format });
+            }
+            offset = offset.checked_sub(held)?;
+        }
+        None
+    }
+
     /// The real numbers of images that lie together, in the order of memory.
     #[expect(clippy::arithmetic_side_effects, reason = "the bytes were counted before")]
     fn decode(&self, bytes: &[u8], out: &mut Vec<f64>) {
@@ -139,6 +170,17 @@ impl Tap {
             }
         }
     }
+}
+
+/// Where an element of a value lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element {
+    /// The line after which it is read.
+    pub(crate) node: Node,
+    /// Its first byte in the L2 of the line's core.
+    pub(crate) byte: usize,
+    /// Its format.
+    pub(crate) format: DataFmt,
 }
 
 /// The taps of a program, by the lines after which they are read.
@@ -188,6 +230,11 @@ impl Taps {
     /// The values with their names.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &Tap)> {
         self.taps.iter().map(|(layer, tap)| (layer.value.as_str(), tap))
+    }
+
+    /// Where an element of the layer with this number lies.
+    pub(crate) fn element(&self, layer: usize, element: usize) -> Option<Element> {
+        self.taps.get(layer)?.1.element(element)
     }
 
     /// Adds from what every value is made; gives the places anew.

@@ -39,7 +39,7 @@ impl State {
     }
 
     /// The inputs under the kernel, channels together, each position padded to 8 channels.
-    fn gather(
+    pub(super) fn gather(
         &self,
         core: usize,
         conv: &Conv,
@@ -148,7 +148,7 @@ impl State {
 }
 
 /// Elements of the patch: kernel positions times channels rounded up.
-fn patch_length(conv: &Conv) -> usize {
+pub(super) fn patch_length(conv: &Conv) -> usize {
     let [channels, rows, columns] = conv.weight_row();
     ceil8(channels) as usize * rows as usize * columns as usize
 }

@@ -8,7 +8,7 @@ use crate::work::{
 use quincunx_diag::Result;
 
 /// Byte of pixel (n, h, w) of a tensor.
-fn pixel(tensor: Extents, pixel: u32, [n, h, w]: [u32; 3]) -> i64 {
+pub(super) fn pixel(tensor: Extents, pixel: u32, [n, h, w]: [u32; 3]) -> i64 {
     let [_, height, width] = tensor.map(i64::from);
     ((i64::from(n) * height + i64::from(h)) * width + i64::from(w)) * i64::from(pixel)
 }

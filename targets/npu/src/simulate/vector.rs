@@ -73,7 +73,7 @@ impl State {
         Ok(Input { ring, place, tensor, pixel, bytes: vector.input_bytes() as usize })
     }
 
-    fn scalar(&self, core: usize, scalar: Scalar) -> f32 {
+    pub(super) fn scalar(&self, core: usize, scalar: Scalar) -> f32 {
         match scalar.register {
             1..=3 => self.cores[core].scalars[usize::from(scalar.register) - 1],
             _ => scalar.immediate,

@@ -15,6 +15,7 @@ mod fuzz;
 mod golden;
 mod labels;
 mod mutation;
+mod origin;
 mod roundtrip;
 mod time;
 mod upstream;
