@@ -19,7 +19,7 @@ use crate::text;
 use crate::time;
 use crate::verify::verify;
 use quincunx_contract::{
-    Check, EmitKind, Engine, File, Interface, Machine, Sample, Stats, Verb, View,
+    Check, EmitKind, Engine, File, Interface, LayerTap, Machine, Origin, Sample, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Problems, Result, first_error};
 use quincunx_report::Table;
@@ -282,6 +282,10 @@ impl quincunx_contract::Program for Artifact {
             ports: self.ports.clone(),
             told: false,
         }))
+    }
+
+    fn origin(&self, _: &Tensors, _: &LayerTap, _: usize) -> Result<Option<Origin>> {
+        Err(Origin::not_followed("a listing has no layers, only registers"))
     }
 
     fn time(&self) -> Result<Timeline> {

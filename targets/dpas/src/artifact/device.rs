@@ -2,6 +2,7 @@
 
 mod origins;
 mod run;
+mod writer;
 
 use super::{float_note, native_checks};
 use crate::arch::DpasArch;
@@ -20,11 +21,13 @@ use crate::time::{self, Cost};
 use crate::verify::verify;
 use crate::views;
 use quincunx_contract::{
-    Check, Demand, Engine, File, Interface, Machine, MemoryUse, Sample, Stats, View,
+    Check, Demand, Engine, File, Interface, LayerTap, Machine, MemoryUse, Origin, Sample, Stats,
+    View,
 };
 use quincunx_diag::{Diagnostic, Problems, Result, first_error};
 use quincunx_num::Level;
 use quincunx_report::Table;
+use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
 use run::Launches;
 use std::any::Any;
@@ -301,6 +304,11 @@ impl quincunx_contract::Program for DeviceArtifact {
 
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         self.machine((engine == Engine::Fast).then(Level::best))
+    }
+
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>> {
+        self.interface.layer(tap, element)?;
+        self.origin_of(inputs, tap, element)
     }
 
     fn demand(&self) -> Result<Demand> {

@@ -137,18 +137,22 @@ pub(crate) fn store(port: &Port, buffer: &Buffer, tensor: &Tensor, bytes: &mut [
     Ok(())
 }
 
+/// The number at a byte of a buffer, before its grid; `None` where the buffer is smaller.
+pub(crate) fn number(buffer: &Buffer, bytes: &[u8], at: usize) -> Option<f64> {
+    let end = at.checked_add(buffer.element.bytes() as usize)?;
+    Some(decode(buffer.element, bytes.get(at..end)?))
+}
+
 /// The numbers in the bytes of a buffer, as a tensor of a shape with as many elements.
 ///
 /// # Errors
 /// An internal error when the buffer is smaller than its value.
 pub(crate) fn load(grid: &Grid, shape: &[usize], buffer: &Buffer, bytes: &[u8]) -> Result<Tensor> {
     let scalars = scalars(grid, shape)?;
-    let size = buffer.element.bytes() as usize;
     let mut numbers = Vec::with_capacity(element_count(shape).unwrap_or(0));
     for (index, at) in buffer.places().enumerate() {
-        let place = bytes.get(at..at + size);
-        let place = place.ok_or_else(|| Diagnostic::bug("a port leaves its buffer"))?;
-        let code = decode(buffer.element, place);
+        let code = number(buffer, bytes, at);
+        let code = code.ok_or_else(|| Diagnostic::bug("a port leaves its buffer"))?;
         let scalar = scalars.get(index).or(scalars.first());
         numbers.push(scalar.map_or(code, |s| (code - s.zero as f64) * s.scale));
     }

@@ -51,6 +51,11 @@ pub enum Step {
 }
 
 impl Step {
+    /// True if the step sends a message.
+    pub fn is_message(&self) -> bool {
+        matches!(self, Step::Vector(terms) if terms.message.is_some())
+    }
+
     /// True if the step needs two fused threads.
     pub fn is_fused(&self) -> bool {
         matches!(self, Step::Multiply(Operation { fused: true, .. }))

@@ -6,9 +6,11 @@
 
 mod memory;
 mod origin;
+mod writer;
 
 pub use memory::{Buffer, Memory};
 pub use origin::{Asked, Origin, Touched, origin};
+pub use writer::{Store, Watched, last_store};
 
 use super::fast::kernel::Prepared;
 use super::float::Rules;

@@ -3,12 +3,14 @@
 use super::origins;
 use crate::arch::DpasArch;
 use crate::ports::buffers;
-use crate::program::Statement;
 use crate::program::device::{Buffer, Device, Role};
 use crate::program::payload::{local_ids, payload, placement};
+use crate::program::{Listing, Statement};
 use crate::shape::RowStride;
 use crate::simulate::fast::kernel::Prepared;
-use crate::simulate::launch::{self, Asked, Kernel, Limits, Memory, Touched, run, run_prepared};
+use crate::simulate::launch::{
+    self, Asked, Kernel, Limits, Memory, Store, Touched, Watched, last_store, run, run_prepared,
+};
 use crate::simulate::{AlignedBytes, Rules};
 use crate::swsb::{Effects, Unit, effects};
 use quincunx_contract::{Interface, Machine, Scale, Scaling};
@@ -149,29 +151,18 @@ impl Launches {
 
     fn start(&mut self, index: usize) -> Result<()> {
         let own = &self.device.launches[index];
+        let given = Given::new(self, index)?;
+        let kernel = &self.device.kernels[given.place];
+        let started = given.launch(&self.device, self.settings.dispatch_mask);
         let found = self.kernels.get_mut(&own.kernel);
-        let (ready, prepared, place) =
+        let (ready, prepared, _) =
             found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
-        let kernel = &self.device.kernels[*place];
-        let payload = payload(kernel, own, &|name| self.addresses.get(name).copied())?;
-        let local: Vec<u8> = (0..own.threads).flat_map(|t| local_ids(kernel, own, t)).collect();
-        let started = launch::Launch {
-            groups: own.groups,
-            threads: own.threads,
-            payload: &payload,
-            local: &local,
-            inline_bytes: kernel.environment.inline as usize,
-            slm_bytes: kernel.environment.slm as usize,
-            dispatch_mask: self.settings.dispatch_mask,
-        };
         let Settings { origin, rules, stride, limit, .. } = self.settings;
-        if let (Some((_, instruction)), None) = (origin.filter(|(at, _)| at == place), &self.origin)
+        if let (Some((_, instruction)), None) =
+            (origin.filter(|(at, _)| *at == given.place), &self.origin)
         {
             let asked = Asked { index: instruction, rules, limit };
-            let items = kernel.listing.items.iter();
-            let touched =
-                items.map(|item| touched(&item.statement, ready.arch(), stride)).collect();
-            let place = (&*ready, touched);
+            let place = (&*ready, all_touched(&kernel.listing, ready.arch(), stride));
             let found = launch::origin(place, (&started, &self.memory), asked)?;
             let (buffers, grf) = ((&*self.device, &self.addresses), ready.grf_bytes());
             self.origin = found.map(|origin| {
@@ -191,6 +182,33 @@ impl Launches {
         })
     }
 
+    /// Runs a launch; the last store to bytes of a buffer's value, with the place of the kernel.
+    pub(super) fn watch(
+        &mut self,
+        index: usize,
+        bytes: Range<u64>,
+    ) -> Result<Option<(usize, Store)>> {
+        let given = Given::new(self, index)?;
+        let started = given.launch(&self.device, self.settings.dispatch_mask);
+        let (device, Settings { rules, limit, stride, .. }) = (&self.device, self.settings);
+        let kernel = self.kernels.get(&device.launches[index].kernel);
+        let (ready, ..) = kernel.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
+        let touched = all_touched(&device.kernels[given.place].listing, ready.arch(), stride);
+        let watched = Watched { bytes, rules, limit };
+        let found = last_store((ready, &touched), (&started, &mut self.memory), &watched)?;
+        Ok(found.map(|store| (given.place, store)))
+    }
+
+    /// The buffer with a name, the address of its first byte, and what it holds now.
+    pub(super) fn buffer(&self, name: &str) -> Result<(&Buffer, u64, &[u8])> {
+        let lost = || Diagnostic::bug("a port has no buffer");
+        let (buffer, bytes) = self.buffers.get(name).ok_or_else(lost)?;
+        let owner = self.memory.buffer(&bytes.owner);
+        let own = owner.and_then(|owner| owner.bytes.get(bytes.range.clone()));
+        let own = own.ok_or_else(|| Diagnostic::bug("a buffer lies outside of its memory"))?;
+        Ok((buffer, *self.addresses.get(name).ok_or_else(lost)?, own))
+    }
+
     /// The numbers of a buffer on a grid; those of its own without one.
     fn value(
         &self,
@@ -198,11 +216,7 @@ impl Launches {
         grid: Option<&quincunx_contract::Grid>,
         shape: &[usize],
     ) -> Result<Tensor> {
-        let found = self.buffers.get(name);
-        let (buffer, bytes) = found.ok_or_else(|| Diagnostic::bug("a port has no buffer"))?;
-        let owner = self.memory.buffer(&bytes.owner);
-        let own = owner.and_then(|owner| owner.bytes.get(bytes.range.clone()));
-        let own = own.ok_or_else(|| Diagnostic::bug("a buffer lies outside of its memory"))?;
+        let (buffer, _, own) = self.buffer(name)?;
         let grid = grid.cloned().unwrap_or_else(|| buffers::grid(buffer));
         buffers::load(&grid, shape, buffer, own)
     }
@@ -251,6 +265,46 @@ impl Launches {
         }
         Ok(results)
     }
+}
+
+/// What a launch is given.
+struct Given {
+    /// The kernel's place in the program.
+    place: usize,
+    /// Its launch.
+    index: usize,
+    payload: Vec<u8>,
+    local: Vec<u8>,
+}
+
+impl Given {
+    fn new(launches: &Launches, index: usize) -> Result<Given> {
+        let own = &launches.device.launches[index];
+        let found = launches.kernels.get(&own.kernel);
+        let &(_, _, place) = found.ok_or_else(|| Diagnostic::bug("a launch has no kernel"))?;
+        let kernel = &launches.device.kernels[place];
+        let payload = payload(kernel, own, &|name| launches.addresses.get(name).copied())?;
+        let local = (0..own.threads).flat_map(|t| local_ids(kernel, own, t)).collect();
+        Ok(Given { place, index, payload, local })
+    }
+
+    fn launch(&self, device: &Device, dispatch_mask: u32) -> launch::Launch<'_> {
+        let (own, kernel) = (&device.launches[self.index], &device.kernels[self.place]);
+        launch::Launch {
+            groups: own.groups,
+            threads: own.threads,
+            payload: &self.payload,
+            local: &self.local,
+            inline_bytes: kernel.environment.inline as usize,
+            slm_bytes: kernel.environment.slm as usize,
+            dispatch_mask,
+        }
+    }
+}
+
+/// What the instructions of a kernel read and write.
+fn all_touched(listing: &Listing, arch: &DpasArch, stride: RowStride) -> Vec<Touched> {
+    listing.items.iter().map(|item| touched(&item.statement, arch, stride)).collect()
 }
 
 /// What an instruction reads and writes.

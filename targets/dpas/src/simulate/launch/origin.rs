@@ -191,7 +191,7 @@ impl Tagged {
 
 /// The bytes of registers that an instruction moves, or that stay where it does not write; `None` where it
 /// changes bytes, or writes over the addresses that it reads.
-fn data(step: &Step, thread: &Thread, touched: &Touched) -> Option<Vec<Range<usize>>> {
+pub(super) fn data(step: &Step, thread: &Thread, touched: &Touched) -> Option<Vec<Range<usize>>> {
     let Step::Vector(terms) = step else { return None };
     let registers = |first: Option<u8>, count: u32| {
         let start = usize::from(first.unwrap_or(0)) * thread.grf_bytes;
