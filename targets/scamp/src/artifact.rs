@@ -16,11 +16,12 @@ use crate::time::{self, Read};
 use crate::verify::{verify, verify_kernels_within};
 use crate::views::{film, page};
 use quincunx_contract::{
-    Check, Demand, EmitKind, Engine, File, Interface, Machine, MemoryUse, Options, Stats, Verb,
-    View,
+    Check, Demand, EmitKind, Engine, File, Interface, LayerTap, Machine, MemoryUse, Options,
+    Origin, Stats, Verb, View,
 };
 use quincunx_diag::{Diagnostic, Place, Result, Span, any_error, first_error};
 use quincunx_report::{Column, Heading, Table};
+use quincunx_tensor::Tensors;
 use quincunx_timeline::Timeline;
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -240,6 +241,12 @@ impl quincunx_contract::Program for Artifact {
     fn load(&self, engine: Engine) -> Result<Box<dyn Machine>> {
         self.expect_legal()?;
         machine::load(self, engine)
+    }
+
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>> {
+        self.interface.layer(tap, element)?;
+        self.expect_legal()?;
+        machine::origin(self, inputs, &tap.value, element)
     }
 
     fn time(&self) -> Result<Timeline> {

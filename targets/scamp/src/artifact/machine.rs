@@ -1,14 +1,15 @@
 //! The simulators behind the ports of a program: registers by name, or the values of a network.
 
 use super::Artifact;
-use crate::digital::machine::Simulator;
-use crate::isa::Reg;
+use crate::digital;
+use crate::digital::machine::{Found, Simulator};
+use crate::isa::{Inst, Reg};
 use crate::options::Chosen;
 use crate::ports::{Area, Lie, Wiring, margin};
-use crate::program::Named;
-use crate::simulate::{Edge, Executor, Fast, Inputs, Outcome};
+use crate::program::{Named, Program};
+use crate::simulate::{Cell, Edge, Executor, Fast, Inputs, Outcome, Write};
 use crate::symbolic::{Reaches, needs, reaches};
-use quincunx_contract::{Engine, Interface, Machine, Port};
+use quincunx_contract::{Engine, Interface, Machine, Origin, Port};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::given;
 use quincunx_num::Level;
@@ -21,15 +22,57 @@ use std::borrow::Cow;
 /// `Q5027`, `Q5060`, as [`Executor::new`].
 pub(super) fn load(artifact: &Artifact, engine: Engine) -> Result<Box<dyn Machine>> {
     if let Some(wiring) = &artifact.digital {
-        let Artifact { program, arch, chosen, .. } = artifact;
-        let (height, width) = (chosen.height, chosen.width);
-        let executor = Executor::new(program, arch, width, height, chosen.settings.clone())?;
-        return Ok(Box::new(Simulator::new(executor, wiring.clone(), (height, width))));
+        return Ok(Box::new(digital(artifact, wiring)?));
     }
     Ok(match &artifact.wiring {
         Some(wiring) => Box::new(Network::new(artifact, wiring, engine)?),
         None => Box::new(Registers::new(artifact, engine)?),
     })
+}
+
+/// The instruction that gave an element of a value its number.
+///
+/// # Errors
+/// As a run.
+pub(super) fn origin(
+    artifact: &Artifact,
+    inputs: &Tensors,
+    value: &str,
+    element: usize,
+) -> Result<Option<Origin>> {
+    if let Some(wiring) = &artifact.digital {
+        let simulator = digital(artifact, wiring)?;
+        let Some(found) = simulator.last_write(inputs, value, element)? else { return Ok(None) };
+        let Found { write, place, number } = found;
+        let (executor, program) = (simulator.executor(), &artifact.program);
+        return Ok(Some(told(executor, program, write, (place, number.to_string()))));
+    }
+    match &artifact.wiring {
+        Some(wiring) => {
+            Network::new(artifact, wiring, Engine::Exec)?.origin(inputs, value, element)
+        }
+        None => Ok(None),
+    }
+}
+
+/// An instruction with what it read.
+fn told(executor: &Executor, program: &Program, write: Write, result: (String, String)) -> Origin {
+    let Write { index, read, .. } = write;
+    let held = |(cell, number): (Cell, f64)| (executor.cell_name(cell), number.to_string());
+    Origin {
+        place: format!("instruction {index}"),
+        text: program.instructions.get(index).map_or_else(String::new, Inst::text),
+        operands: read.into_iter().map(held).collect(),
+        result,
+    }
+}
+
+/// The simulator of numbers in 1-bit registers.
+fn digital(artifact: &Artifact, wiring: &digital::ports::Wiring) -> Result<Simulator> {
+    let Artifact { program, arch, chosen, .. } = artifact;
+    let (height, width) = (chosen.height, chosen.width);
+    let executor = Executor::new(program, arch, width, height, chosen.settings.clone())?;
+    Ok(Simulator::new(executor, wiring.clone(), (height, width)))
 }
 
 /// The fast simulator, where it is wished and can run the program.
@@ -234,6 +277,7 @@ impl Region {
 
 /// Ports are values of a network.
 struct Network {
+    program: Program,
     executor: Executor,
     fast: Option<Fast>,
     wiring: Wiring,
@@ -260,6 +304,7 @@ impl Network {
         let planes = wiring.results.iter().flat_map(|lie| &lie.planes);
         let reads: Vec<_> = planes.map(|plane| (plane.after, plane.register)).collect();
         Ok(Network {
+            program: program.clone(),
             fast: fast(&executor, &reads, engine),
             executor,
             wiring: wiring.clone(),
@@ -271,20 +316,30 @@ impl Network {
         })
     }
 
-    /// Runs the program; the images that the executor read, none where the fast simulator ran.
-    fn start(&mut self, inputs: &Tensors) -> Result<Option<Vec<Vec<f64>>>> {
-        let range = self.range;
+    /// The pixels of every input.
+    fn pixels<'t>(&self, inputs: &'t Tensors) -> Result<Vec<Cow<'t, [f64]>>> {
         let pixels = |lie: &Lie| {
-            Ok(scaled(lie.port().finite(given(inputs, &lie.value)?)?, range * lie.times))
+            Ok(scaled(lie.port().finite(given(inputs, &lie.value)?)?, self.range * lie.times))
         };
-        let values = self.wiring.inputs.iter().map(pixels).collect::<Result<Vec<_>>>()?;
+        self.wiring.inputs.iter().map(pixels).collect()
+    }
+
+    /// The registers of all inputs with their images.
+    fn images<'p>(&self, values: &'p [Cow<'_, [f64]>]) -> Vec<(Named, Cow<'p, [f64]>)> {
         let mut images = Vec::new();
-        for (lie, pixels) in self.wiring.inputs.iter().zip(&values) {
+        for (lie, pixels) in self.wiring.inputs.iter().zip(values) {
             let size = (pixels.len() / lie.planes.len()).max(1);
             for (plane, pixels) in lie.planes.iter().zip(pixels.chunks_exact(size)) {
                 images.push((plane.register, self.region.image(lie.area, pixels)));
             }
         }
+        images
+    }
+
+    /// Runs the program; the images that the executor read, none where the fast simulator ran.
+    fn start(&mut self, inputs: &Tensors) -> Result<Option<Vec<Vec<f64>>>> {
+        let values = self.pixels(inputs)?;
+        let images = self.images(&values);
         self.notes.clear();
         if self.fast.as_mut().is_some_and(|fast| fast.run(&images)) {
             return Ok(None);
@@ -292,6 +347,28 @@ impl Network {
         let (outcome, found) = self.executor.run_reading(&owned(&images), &self.reads)?;
         self.notes = notes(&outcome);
         Ok(Some(found))
+    }
+
+    /// The last instruction that writes an element of a value before it is read; `None` for inputs.
+    ///
+    /// # Errors
+    /// As a run.
+    fn origin(&self, inputs: &Tensors, value: &str, element: usize) -> Result<Option<Origin>> {
+        let lie = self.wiring.results.iter().find(|lie| lie.value == value);
+        let Some(lie) = lie else { return Ok(None) };
+        let size = (lie.area.rows.count * lie.area.columns.count).max(1);
+        let plane = lie.planes.get(element / size);
+        let at = self.region.of(lie.area).elements(self.region.width).nth(element % size);
+        let cell = plane.zip(at).and_then(|(p, at)| self.executor.cell(p.register, at));
+        let (Some(plane), Some(cell)) = (plane, cell) else {
+            return Err(Diagnostic::bug("an element of a layer is lost"));
+        };
+        let images = owned(&self.images(&self.pixels(inputs)?));
+        let write = self.executor.last_write(&images, &[cell], plane.after)?;
+        Ok(write.map(|write| {
+            let held = write.held.first().map(f64::to_string).unwrap_or_default();
+            told(&self.executor, &self.program, write, (self.executor.cell_name(cell), held))
+        }))
     }
 
     /// Appends a channel of a result.

@@ -156,6 +156,42 @@ impl Numbers {
         }
     }
 
+    /// What a bit of so many counts: the highest of a number with a sign is negative.
+    fn weight(&self, position: usize, bits: usize) -> i64 {
+        let negative = self.signed && position + 1 == bits;
+        if negative { -(1 << position) } else { 1 << position }
+    }
+
+    /// The channel of an element, and which of its pixels it is.
+    fn channel_of(&self, element: usize) -> (usize, usize) {
+        let size = (self.area.rows.count * self.area.columns.count).max(1);
+        (element / size, element % size)
+    }
+
+    /// The registers of an element with their places in an array of so many columns.
+    pub(crate) fn cells(
+        &self,
+        element: usize,
+        width: usize,
+    ) -> impl Iterator<Item = (Named, usize)> + '_ {
+        let (channel, pixel) = self.channel_of(element);
+        let places = self.channels.get(channel).into_iter().flat_map(Channel::places);
+        let cell = move |(register, bit): (Named, &Bit)| {
+            self.elements(bit, width).nth(pixel).map(|at| (register, at))
+        };
+        places.filter_map(cell)
+    }
+
+    /// The number of an element from what its registers hold.
+    pub(crate) fn number(&self, element: usize, held: &[f64]) -> f64 {
+        let number = self.channels.get(self.channel_of(element).0);
+        let Some(Channel::Number(bits)) = number else {
+            return held.first().copied().unwrap_or(0.0);
+        };
+        let weighed = held.iter().enumerate().filter(|(_, bit)| **bit != 0.0);
+        weighed.map(|(position, _)| self.weight(position, bits.len())).sum::<i64>() as f64
+    }
+
     /// Reads the pixels of a channel; `plane` gives what a register holds.
     pub(crate) fn read(
         &self,
@@ -173,9 +209,7 @@ impl Numbers {
         let mut codes = vec![0_i64; self.area.rows.count * self.area.columns.count];
         for (position, bit) in bits.iter().enumerate() {
             let plane = plane((Space::Digital, bit.register))?;
-            // The highest bit of a number with a sign counts negative.
-            let negative = self.signed && position + 1 == bits.len();
-            let weight = if negative { -(1 << position) } else { 1 << position };
+            let weight = self.weight(position, bits.len());
             for (code, element) in codes.iter_mut().zip(self.elements(bit, width)) {
                 *code += if plane[element] == 0.0 { 0 } else { weight };
             }

@@ -2,6 +2,7 @@
 
 mod logic;
 mod run;
+mod trace;
 
 use super::budget::{self, Budget};
 use super::lower::{Lowered, lower};
@@ -16,6 +17,7 @@ use quincunx_diag::{Diagnostic, Place as At, Result};
 use quincunx_num::Ratio;
 use run::Run;
 use std::collections::BTreeMap;
+pub(crate) use trace::{Cell, Write};
 
 /// Most numbers of all planes together, in floats and in fractions.
 const MAX_NUMBERS: usize = 1 << 25;

@@ -13,6 +13,7 @@ mod number;
 mod state;
 
 pub use budget::WorkLimit;
+pub(crate) use exec::{Cell, Write};
 pub use exec::{Executor, Mutate, Outcome};
 pub use fast::{Fast, Inputs};
 pub use noise::{Noise, Pattern, WriteErrors};

@@ -35,13 +35,7 @@ impl<T: Number> Planes<T> {
 
     /// Index of the neighbour of an element.
     pub(super) fn neighbour(&self, element: usize, direction: Direction) -> Option<usize> {
-        let (row, column) = (element / self.width, element % self.width);
-        match direction {
-            Direction::North => (row > 0).then(|| element - self.width),
-            Direction::South => (row + 1 < self.height).then(|| element + self.width),
-            Direction::West => (column > 0).then(|| element - 1),
-            Direction::East => (column + 1 < self.width).then(|| element + 1),
-        }
+        neighbour((self.width, self.height), element, direction)
     }
 
     /// Position of a border element along its side.
@@ -50,5 +44,20 @@ impl<T: Number> Planes<T> {
             Direction::North | Direction::South => element % self.width,
             Direction::East | Direction::West => element / self.width,
         }
+    }
+}
+
+/// Index of the neighbour of an element, in an array of so many columns and rows.
+pub(super) fn neighbour(
+    (width, height): (usize, usize),
+    element: usize,
+    direction: Direction,
+) -> Option<usize> {
+    let (row, column) = (element / width, element % width);
+    match direction {
+        Direction::North => (row > 0).then(|| element - width),
+        Direction::South => (row + 1 < height).then(|| element + width),
+        Direction::West => (column > 0).then(|| element - 1),
+        Direction::East => (column + 1 < width).then(|| element + 1),
     }
 }

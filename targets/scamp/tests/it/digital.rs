@@ -117,7 +117,7 @@ impl Job {
     }
 
     /// Numbers of the whole range, and beyond.
-    fn images(&self, kernels: &KernelFile, seed: u64) -> Tensors {
+    pub(crate) fn images(&self, kernels: &KernelFile, seed: u64) -> Tensors {
         let mut random = Random::new(seed);
         let bits = kernels.digital.as_ref().unwrap().bits;
         let shape = [1, kernels.channels(), self.image.0, self.image.1];
@@ -167,7 +167,13 @@ fn mapping(count: usize, bits: usize, registers: &[String]) -> String {
 }
 
 /// A file of digital mode with filters, and registers `A0`, `A1` and so on.
-fn file(filter: &str, inputs: &str, numbers: usize, bits: usize, scratch: usize) -> String {
+pub(crate) fn file(
+    filter: &str,
+    inputs: &str,
+    numbers: usize,
+    bits: usize,
+    scratch: usize,
+) -> String {
     let names: Vec<String> = (0..numbers * bits + scratch).map(|n| format!("V{n}")).collect();
     let scratch = &names[numbers * bits..];
     let pool: Vec<String> =
@@ -190,7 +196,7 @@ fn virtual_arch() -> ScampArch {
     arch
 }
 
-fn job(text: String, array: (usize, usize), image: (usize, usize)) -> Job {
+pub(crate) fn job(text: String, array: (usize, usize), image: (usize, usize)) -> Job {
     Job { arch: virtual_arch(), ..Job::digital(text, array, image) }
 }
 

@@ -17,6 +17,7 @@ mod mutation;
 mod networks;
 mod noise;
 mod objective;
+mod origin;
 mod prove;
 mod readme;
 mod readouts;

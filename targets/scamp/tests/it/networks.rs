@@ -10,7 +10,7 @@ use quincunx_scamp::Artifact;
 use quincunx_scamp::isa::{Class, Inst};
 use quincunx_tensor::{DType, Tensor, Tensors};
 
-fn node(graph: &mut Graph, op: Op, from: &str, to: &str) {
+pub(crate) fn node(graph: &mut Graph, op: Op, from: &str, to: &str) {
     let x = graph.value_named(from).unwrap();
     graph.add_node(&format!("{to}.node"), op, &[Some(x)], to).unwrap();
 }
