@@ -522,14 +522,7 @@ pub trait Program: Any + Send + Sync {
     ///
     /// # Errors
     /// `Q0522` for a program whose values cannot be followed; as [`Program::load`] and [`Machine::run`].
-    fn origin(
-        &self,
-        _inputs: &Tensors,
-        _tap: &LayerTap,
-        _element: usize,
-    ) -> Result<Option<Origin>> {
-        Err(Origin::not_followed("the target does not follow its programs"))
-    }
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>>;
     /// When what happens, by the machine's timing model. Values of tensors never matter.
     ///
     /// # Errors

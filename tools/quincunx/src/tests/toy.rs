@@ -251,6 +251,10 @@ impl Instruction {
             operands: operands.to_vec(),
         })
     }
+
+    fn text(&self) -> String {
+        format!("{} {} {}", self.op, self.result, self.operands.join(" "))
+    }
 }
 
 #[derive(Clone)]
@@ -262,7 +266,7 @@ struct Code {
 
 impl Code {
     fn text(&self) -> String {
-        let line = |i: &Instruction| format!("{} {} {}\n", i.op, i.result, i.operands.join(" "));
+        let line = |i: &Instruction| i.text() + "\n";
         format!("toy\n{}", self.code.iter().map(line).collect::<String>())
     }
 }
@@ -302,6 +306,24 @@ impl Program for Code {
             Some(problem) => Err(problem),
             None => Ok(Box::new(self.clone())),
         }
+    }
+
+    fn origin(&self, inputs: &Tensors, tap: &LayerTap, element: usize) -> Result<Option<Origin>> {
+        self.interface.layer(tap, element)?;
+        let mut values = inputs.clone();
+        values.extend(self.load(Engine::Exec)?.run_traced(inputs)?);
+        let held = |name: &String| {
+            let value = values.get(name).map(|value| value.to_f64()[element].to_string());
+            (name.clone(), value.unwrap_or_default())
+        };
+        let mut code = self.code.iter().enumerate().take(tap.after + 1);
+        let last = code.rfind(|(_, instruction)| instruction.result == tap.value);
+        Ok(last.map(|(index, instruction)| Origin {
+            place: format!("instruction {index}"),
+            text: instruction.text(),
+            operands: instruction.operands.iter().map(held).collect(),
+            result: held(&instruction.result),
+        }))
     }
 
     /// Every instruction takes ten cycles.
