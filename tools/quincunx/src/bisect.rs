@@ -13,7 +13,7 @@ use crate::compile::goldens;
 use crate::executable::{Body, Executable, Goldens, Session, Stage, Trace};
 use crate::{Dataset, Progress, Setup, convert};
 use quincunx_contract::plan::Plan;
-use quincunx_contract::{Computing, Engine, Numerics, Origin, Program, compiler_of};
+use quincunx_contract::{Computing, Engine, Numerics, Origin, Program, Rim, compiler_of};
 use quincunx_diag::{Diagnostic, Result};
 use quincunx_graph::execute::bounds::{Computed, Precision, bounds};
 use quincunx_graph::execute::{self, Keep};
@@ -142,7 +142,8 @@ fn one(
         let graph = machine.plan.segment(&stage.name).ok_or_else(|| bug("the graph"))?;
         let given = given(stage, &**program, image, &trace)?;
         let known = known(graph, &given, &**program, &trace)?;
-        let segment = Segment { model: case.model, machine, graph, numerics, known };
+        let rims = &program.interface().rims;
+        let segment = Segment { model: case.model, machine, graph, numerics, rims, known };
         for (_, node) in graph.nodes() {
             let name = &graph[node.output].name;
             let value = trace.device.get(name).filter(|_| !given.contains_key(name));
@@ -212,6 +213,7 @@ struct Segment<'a> {
     machine: &'a Machine<'a>,
     graph: &'a Graph,
     numerics: &'a Numerics,
+    rims: &'a [Rim],
     known: Tensors,
 }
 
@@ -226,34 +228,26 @@ impl Segment<'_> {
             Ok(part) => part,
             Err(why) => return Ok(Err(why)),
         };
-        let exact = part.work <= MAX_EXACT;
-        let expected = match exact {
-            true => execute::exact(&part.model, &part.model_inputs, Keep::Outputs)
-                .map(|values| values.get(&part.name).map(execute::ExactTensor::to_f64)),
-            false => execute::float(&part.model, &part.model_inputs, Keep::Outputs)
-                .map(|values| values.get(&part.name).map(Tensor::to_f64)),
-        };
+        let (expected, reference) = part.expected();
         let setup = self.machine.setup;
         let compiler = compiler_of(setup.target)?;
         let computing =
             Computing { arch: &*setup.arch, options: &setup.options, numerics: self.numerics };
         let precision =
             |node: &Node| -> Precision { compiler.precision(&part.compiled, node, computing) };
-        let computed = Computed {
-            precision: &precision,
-            is_given: &|value| self.is_given(value),
-            reference: if exact { 0.0 } else { 2.0_f64.powi(-24) },
-        };
+        let computed =
+            Computed { precision: &precision, is_given: &|value| self.is_given(value), reference };
         let radii = bounds(&part.compiled, &part.inputs, &computed);
         let (expected, radii) = match (expected, radii) {
             (Err(problem), _) | (_, Err(problem)) => return Ok(Err(problem.message().to_owned())),
             (Ok(expected), Ok(mut radii)) => (expected, radii.remove(&self.graph[id].name)),
         };
-        let Some((expected, radii)) = expected.zip(radii) else {
-            return Ok(Err("the model does not have it".to_owned()));
+        let Some(radii) = radii else {
+            return Ok(Err("the compiled graph does not compute it".to_owned()));
         };
         let scale = 2.0_f64.powi(-part.exponent);
-        Ok(worst(found, &expected, &radii, scale)
+        Ok(self
+            .worst((id, found), &expected, &radii, scale)
             .ok_or_else(|| "the model has another number of elements".to_owned()))
     }
 
@@ -272,56 +266,126 @@ impl Segment<'_> {
         compiled.is_some() && compiled == quantiser(self.model, own)
     }
 
-    /// The scale of a value, and its name in the model.
-    fn in_model<'n>(&'n self, name: &'n str) -> (&'n str, i32) {
-        let scaled = self.machine.scaled.get(name);
-        scaled.map_or((name, 0), |scaled| (&*scaled.value, scaled.exponent))
+    /// The name of a value in the model, and the exponent of its scale. What was quantised on the way to
+    /// the machine is the model's value before that.
+    fn in_model(&self, id: ValueId) -> (&str, i32) {
+        let value = &self.graph[id];
+        if let Some(scaled) = self.machine.scaled.get(&value.name) {
+            return (&scaled.value, scaled.exponent);
+        }
+        let known = self.model.value_named(&value.name).is_some();
+        let node = value.producer.map(|node| &self.graph[node]).filter(|_| !known);
+        match node.map(|node| (&node.op, node.input(0))) {
+            Some((Op::Quantise(_), Some(before))) => self.in_model(before),
+            _ => (&value.name, 0),
+        }
+    }
+
+    /// The first element beyond its bound; without one that which uses most of it. What nobody judges is
+    /// left out.
+    fn worst(
+        &self,
+        (id, found): (ValueId, &Tensor),
+        expected: &[f64],
+        radii: &[f64],
+        scale: f64,
+    ) -> Option<Departure> {
+        let name = &self.graph[id].name;
+        let rims: Vec<&Rim> = self.rims.iter().filter(|rim| rim.value == *name).collect();
+        let numbers = found.to_f64();
+        if numbers.len() != expected.len() || radii.len() != expected.len() {
+            return None;
+        }
+        let judged = |&at: &usize| rims.iter().all(|rim| rim.holds(found.shape(), at));
+        let mut worst: Option<Departure> = None;
+        for element in (0..numbers.len()).filter(judged) {
+            let (found, bound) = (numbers[element] * scale, radii[element] * scale);
+            let departure = Departure { element, found, expected: expected[element], bound };
+            if departure.is_beyond() {
+                return Some(departure);
+            }
+            if worst.is_none_or(|worst| departure.share() > worst.share()) {
+                worst = Some(departure);
+            }
+        }
+        worst
     }
 
     /// What computes a value from known ones, in the compiled graph and in the model.
     fn part(&self, id: ValueId) -> std::result::Result<Part, String> {
         let internal = |problem: Diagnostic| problem.message().to_owned();
-        let stops = |graph: &Graph, id: ValueId| self.known.contains_key(&graph[id].name);
-        let nodes = behind(self.graph, id, &|id| stops(self.graph, id))
-            .ok_or("it depends on what is not observed")?;
+        let is_known = |id: ValueId| self.known.contains_key(&self.graph[id].name);
+        let nodes =
+            behind(self.graph, id, &is_known).ok_or("it depends on what is not observed")?;
         let compiled = extract(self.graph, &nodes).map_err(internal)?;
         let (mut inputs, mut model_inputs) = (Tensors::new(), Tensors::new());
         for &input in compiled.inputs() {
-            let value = &compiled[input];
-            let tensor = self.known.get(&value.name).ok_or("an operand is not observed")?;
-            inputs.insert(value.name.clone(), tensor.clone());
-            let (name, exponent) = self.in_model(&value.name);
+            let name = &compiled[input].name;
+            let tensor = self.known.get(name).ok_or("an operand is not observed")?;
+            inputs.insert(name.clone(), tensor.clone());
+            let own = self.graph.value_named(name).ok_or("an operand is not in the graph")?;
+            let (name, exponent) = self.in_model(own);
             let factor = 2.0_f64.powi(-exponent);
             let numbers = tensor.to_f64().into_iter().map(|number| number * factor).collect();
             let unscaled = Tensor::from_vec::<f64>(tensor.shape(), numbers).map_err(internal)?;
-            model_inputs.insert(name.to_owned(), unscaled);
+            if model_inputs.insert(name.to_owned(), unscaled).is_some() {
+                return Err("the machine has two versions of an operand".to_owned());
+            }
         }
-        let (name, exponent) = self.in_model(&self.graph[id].name);
+        let (name, exponent) = self.in_model(id);
         let own = self.model.value_named(name).ok_or("the model does not have it")?;
         let borders = |id: ValueId| model_inputs.contains_key(&self.model[id].name);
-        let nodes = behind(self.model, own, &borders)
-            .ok_or("the model computes it from other values than the machine")?;
-        let model = extract(self.model, &nodes).map_err(internal)?;
-        let work = model.nodes().map(|(_, node)| model.work(node)).sum();
+        let model = match model_inputs.get(name) {
+            Some(same) => Reference::Same(same.to_f64()),
+            None => {
+                let nodes = behind(self.model, own, &borders)
+                    .ok_or("the model computes it from other values than the machine")?;
+                let graph = extract(self.model, &nodes).map_err(internal)?;
+                let inputs = typed(&graph, model_inputs)?;
+                Reference::Computed { name: name.to_owned(), graph, inputs }
+            }
+        };
         let inputs = typed(&compiled, inputs)?;
-        let model_inputs = typed(&model, model_inputs)?;
-        let name = name.to_owned();
-        Ok(Part { name, exponent, compiled, inputs, model, model_inputs, work })
+        Ok(Part { exponent, compiled, inputs, model })
+    }
+}
+
+/// What a value is in the model.
+enum Reference {
+    /// The same as an operand.
+    Same(Vec<f64>),
+    /// What a part of the model makes of operands.
+    Computed { name: String, graph: Graph, inputs: Tensors },
+}
+
+impl Part {
+    /// What the model makes of the machine's operands, and what is rounded on the way, relative to the
+    /// sizes of numbers.
+    fn expected(&self) -> (Result<Vec<f64>>, f64) {
+        let (name, graph, inputs) = match &self.model {
+            Reference::Same(numbers) => return (Ok(numbers.clone()), 0.0),
+            Reference::Computed { name, graph, inputs } => (name, graph, inputs),
+        };
+        let absent = || bug("a value of the model");
+        let work: u64 = graph.nodes().map(|(_, node)| graph.work(node)).sum();
+        if work <= MAX_EXACT
+            && let Ok(values) = execute::exact(graph, inputs, Keep::Outputs)
+        {
+            return (values.get(name).map(execute::ExactTensor::to_f64).ok_or_else(absent), 0.0);
+        }
+        let values = execute::float(graph, inputs, Keep::Outputs);
+        let numbers = values.and_then(|all| all.get(name).map(Tensor::to_f64).ok_or_else(absent));
+        (numbers, 2.0_f64.powi(-24))
     }
 }
 
 /// What computes a value, twice.
 struct Part {
-    /// The value in the model.
-    name: String,
     /// Of the power of two by which the machine's value is larger.
     exponent: i32,
     compiled: Graph,
     inputs: Tensors,
-    model: Graph,
-    model_inputs: Tensors,
-    /// Elementary operations.
-    work: u64,
+    model: Reference,
 }
 
 /// The nodes between a value and those where the walk stops; `None` when it comes to an input first.
@@ -354,27 +418,6 @@ fn typed(graph: &Graph, numbers: Tensors) -> std::result::Result<Tensors, String
         Ok((name.clone(), held))
     };
     graph.inputs().iter().map(input).collect()
-}
-
-/// The first element beyond its bound; without one that which uses most of it.
-fn worst(found: &Tensor, expected: &[f64], radii: &[f64], scale: f64) -> Option<Departure> {
-    let found = found.to_f64();
-    if found.len() != expected.len() || radii.len() != expected.len() {
-        return None;
-    }
-    let mut worst = Departure::default();
-    for (element, ((found, &expected), radius)) in found.iter().zip(expected).zip(radii).enumerate()
-    {
-        let departure =
-            Departure { element, found: found * scale, expected, bound: radius * scale };
-        if departure.is_beyond() {
-            return Some(departure);
-        }
-        if element == 0 || departure.share() > worst.share() {
-            worst = departure;
-        }
-    }
-    Some(worst)
 }
 
 fn beyond(name: &str, departure: &Departure) -> Diagnostic {
