@@ -150,6 +150,12 @@ impl State {
         let group = channel / (conv.tile[1] / conv.groups.max(1)).max(1);
         let mut patch = vec![0; patch_length(conv)];
         self.gather(core, conv, ring, at.pixel, group, &mut patch);
+        // Where the first position under the kernel would lie, which may be outside of the image.
+        let [image, y, x] = at.pixel;
+        let step = |axis: usize, at: u32| at * conv.stride[axis] / conv.insert[axis].max(1);
+        let read = pitch(conv.source[0], element_bytes(conv.formats[0]));
+        let offset = pixel(conv.source, read, [image, step(0, y), step(1, x)]);
+        let first = conv.input.address + offset + i64::from(group * conv.weight_row()[0]);
         let row = buffer_row_bytes(conv.weight_row(), 1);
         let start = u64::from(conv.weights) * u64::from(unit)
             + u64::from(channel) * (row + PARAMETER_BYTES);
@@ -158,10 +164,7 @@ impl State {
         let parameter =
             |at: usize| decode(&bytes[row as usize + at..][..4], DataFmt::INT8, true).to_string();
         let mut held = vec![
-            (
-                format!("window of {}", self.byte_name(core, ring.byte(conv.input.address))),
-                list(patch),
-            ),
+            (format!("window from {}", self.byte_name(core, ring.byte(first))), list(patch)),
             (format!("WL0@{start}"), list(weights)),
             (format!("WL0@{}", start + row), parameter(0)),
             (format!("WL0@{}", start + row + 4), parameter(4)),
@@ -252,7 +255,7 @@ impl State {
                 }
             }
         }
-        Ok((format!("window of {}", first.unwrap_or_default()), list(numbers)))
+        Ok((format!("window from {}", first.unwrap_or_default()), list(numbers)))
     }
 
     /// What registers of the queue make of the numbers, in the order in which they do.

@@ -90,6 +90,15 @@ fn every_element_has_its_line() {
     let network = small();
     let program = compile(&network.graph, &arch()).unwrap().program;
     let kinds = judge(&network, &*program);
+    // A kernel of one position reads where the input has the same pixel.
+    let taps = &program.interface().layers;
+    let conv = taps.iter().find(|tap| tap.value.starts_with("conv_out")).unwrap();
+    let windows = [0, 1, 5].map(|pixel| {
+        let origin = program.origin(&network.samples[0], conv, pixel).unwrap().unwrap();
+        let place = origin.operands[0].0.strip_prefix("window from L2@").map(str::to_owned);
+        place.unwrap().parse::<usize>().unwrap()
+    });
+    assert_eq!([windows[1] - windows[0], windows[2] - windows[0]], [8, 40]);
     assert!(kinds.contains_key("product"), "{kinds:?}");
     let tap = &program.interface().layers[0];
     let other = LayerTap { value: "other".to_owned(), ..tap.clone() };

@@ -84,9 +84,12 @@ impl Session {
             let computed = before.map(|first| read(executor, first)).transpose()?;
             let mut operands = read(executor, last)?;
             for (first, computed) in before.iter().zip(computed) {
-                let of = format!("of instruction {}", named(first.index, &steps[first.index]));
-                operands
-                    .extend(computed.into_iter().map(|(at, held)| (format!("{at} {of}"), held)));
+                let (index, text) = (first.index, describe(&steps[first.index].inst));
+                for (place, _) in &mut operands {
+                    *place += &format!(", computed by instruction {index}: {text}");
+                }
+                let of = |(place, held)| (format!("{place} before instruction {index}"), held);
+                operands.extend(computed.into_iter().map(of));
             }
             let step = &steps[last.index];
             executor.step(step)?;
@@ -102,11 +105,6 @@ impl Session {
             }))
         })
     }
-}
-
-/// An instruction with its number.
-fn named(index: usize, step: &Step) -> String {
-    format!("{index}: {}", describe(&step.inst))
 }
 
 /// True for an instruction behind which an address of a DRAM may be another place.

@@ -67,13 +67,10 @@ fn by_hand(text: &str, numbers: &[&str]) -> Option<(&'static str, f64)> {
 fn recomputed(origin: &Origin) -> Vec<(&'static str, f64)> {
     let mut parts: Vec<(&str, Vec<&str>)> = vec![(&origin.text, Vec::new())];
     for (place, held) in &origin.operands {
-        if let Some((_, of)) = place.split_once(" of instruction ") {
-            let text = of.split_once(": ").unwrap().1;
-            if parts.len() == 1 {
-                parts.push((text, Vec::new()));
-            }
-        }
         parts.last_mut().unwrap().1.push(held);
+        if let Some((_, computed)) = place.split_once(", computed by instruction ") {
+            parts.push((computed.split_once(": ").unwrap().1, Vec::new()));
+        }
     }
     parts.iter().filter_map(|(text, numbers)| by_hand(text, numbers)).collect()
 }

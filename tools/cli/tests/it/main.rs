@@ -1,6 +1,7 @@
 //! Tests of `cli` from outside: one program, one file per subject.
 
 mod agree;
+mod bisect;
 mod cli;
 mod clipped;
 mod diff;
