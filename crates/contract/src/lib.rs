@@ -128,6 +128,8 @@ pub struct Log {
     pub passes: Vec<(&'static str, String)>,
     /// After which passes (by name) to keep a text form; `all` keeps every one.
     pub dump_after: Vec<String>,
+    /// What has rules of its own is checked behind every pass: graphs, and programs.
+    pub verify_each: bool,
     /// The text forms kept.
     pub dumps: Vec<(&'static str, String)>,
     /// Seconds from one finished pass (or [`Log::start`]) to the next, one entry per pass.

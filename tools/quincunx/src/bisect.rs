@@ -442,17 +442,8 @@ fn differs_at(name: &str, text: &str, told: &Result<Option<Origin>>) -> Diagnost
         format!("the simulator leaves the golden model: value {name:?} {text}"),
     );
     match told {
-        Ok(Some(origin)) => {
-            let Origin { place, text, operands, result } = origin;
-            let operands: Vec<String> =
-                operands.iter().map(|(place, number)| format!("{place} = {number}")).collect();
-            let wrote = format!("it wrote {} = {}", result.0, result.1);
-            let note = format!("{place} wrote it: {text}");
-            let read = match operands.is_empty() {
-                true => wrote,
-                false => format!("it read {}; {wrote}", operands.join(", ")),
-            };
-            problem.with_note(note).with_note(read)
+        Ok(Some(Origin { place, text, .. })) => {
+            problem.with_note(format!("{place} wrote it: {text}"))
         }
         Ok(None) => problem.with_note("no instruction writes it"),
         Err(why) => problem.with_note(why.message().to_owned()),
@@ -519,13 +510,14 @@ impl Bisection {
     /// The instruction that wrote the first wrong element, as a table: what it read and wrote.
     pub fn origin_table(&self) -> Option<Table> {
         let Origin { place, text, operands, result } = self.origin.as_ref()?;
-        let mut table = Table::properties("origin");
-        table.property("instruction", place.as_str());
-        table.property("text", text.as_str());
-        for (place, number) in operands {
-            table.property(&format!("read {place}"), number.as_str());
-        }
-        table.property(&format!("wrote {}", result.0), result.1.as_str());
+        let columns = ["what", "place", "value"].map(Column::text);
+        let mut table = Table::new("origin", columns.into());
+        let mut push = |what: &str, place: &str, value: &str| {
+            table.push(vec![what.into(), place.into(), value.into()]);
+        };
+        push("instruction", place, text);
+        operands.iter().for_each(|(place, number)| push("read", place, number));
+        push("wrote", &result.0, &result.1);
         Some(table)
     }
 }

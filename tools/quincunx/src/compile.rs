@@ -1,7 +1,7 @@
 //! `compile`: a model becomes a program for a machine, with the host for what is left.
 
 use crate::executable::{Body, Executable, Goldens, Host, Stage, stats};
-use crate::model::{Prepared, prepare};
+use crate::model::{Prepared, prepare, sound};
 use crate::ranges::Range;
 use crate::{Calibration, InputSpec, Model, Outcome, Setup};
 use quincunx_contract::folder::{
@@ -36,6 +36,8 @@ pub struct Job<'a> {
     pub calibration: Calibration<'a>,
     /// Passes after which a text form is kept; `all` keeps every one.
     pub dump_after: Vec<String>,
+    /// Graphs are checked behind every pass, and the programs by the rules of their machine.
+    pub verify_each: bool,
 }
 
 impl<'a> Job<'a> {
@@ -48,6 +50,7 @@ impl<'a> Job<'a> {
             fold_batch_norm: true,
             calibration: Calibration::default(),
             dump_after: Vec::new(),
+            verify_each: false,
         }
     }
 }
@@ -137,7 +140,8 @@ pub(crate) fn divide_as_stored(
 pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
     let setup = job.setup;
     let compiler = compiler_of(setup.target)?;
-    let mut log = Log { dump_after: job.dump_after.clone(), ..Log::default() };
+    let (dump_after, verify_each) = (job.dump_after.clone(), job.verify_each);
+    let mut log = Log { dump_after, verify_each, ..Log::default() };
     let numbers = compiler.numbers(&*setup.arch, &setup.options);
     let prepared = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log)?;
     let (plan, result) = build(&prepared, setup, job.strict, &mut log)?;
@@ -157,7 +161,8 @@ pub fn compile(job: &Job<'_>) -> Outcome<Compilation> {
 /// `Q0610` for a pass that there is not; as [`compile`] for what comes before it.
 pub fn stop_after(job: &Job<'_>, pass: &str) -> Outcome<String> {
     let setup = job.setup;
-    let mut log = Log { dump_after: vec![pass.to_owned()], ..Log::default() };
+    let (dump_after, verify_each) = (vec![pass.to_owned()], job.verify_each);
+    let mut log = Log { dump_after, verify_each, ..Log::default() };
     let numbers = compiler_of(setup.target)?.numbers(&*setup.arch, &setup.options);
     let prepared = prepare(job.model, job.fold_batch_norm, &numbers, job.calibration, &mut log);
     if log.dumps.is_empty() {
@@ -186,15 +191,31 @@ pub(crate) fn build(
     let graph = &prepared.graph;
     let division = Division { graph, target, arch, options };
     let Built { plan, programs } = division.build(prepared.refused.clone(), strict, log)?;
+    plan.segments.iter().try_for_each(|segment| sound(log, "plan", &segment.graph))?;
     let result = match programs {
         Ok(programs) => {
             let executable = executable(graph, &plan, programs)?;
+            if log.verify_each {
+                legal(&executable)?;
+            }
             log.diagnostics.extend(executable.clipped().map(Clipped::warning));
             Ok(executable)
         }
         Err(problems) => Err(problems.into()),
     };
     Ok((plan, result))
+}
+
+/// Refuses programs that break rules of their machine, which is a bug of its compiler.
+fn legal(executable: &Executable) -> Outcome<()> {
+    let problems = executable.programs().flat_map(|(stage, program)| {
+        let told = |problem: Diagnostic| problem.with_note(format!("in segment {}", stage.name));
+        program.illegal().into_iter().map(told).collect::<Vec<_>>()
+    });
+    match problems.collect::<Vec<_>>() {
+        none if none.is_empty() => Ok(()),
+        problems => Err(problems.into()),
+    }
 }
 
 /// The stages of a plan; `programs` are those of its segments.

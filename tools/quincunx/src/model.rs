@@ -313,6 +313,23 @@ impl Prepared {
     }
 }
 
+/// Records a pass that gave a graph, and checks the graph if that is asked for.
+fn passed(log: &mut Log, name: &'static str, graph: &Graph) -> Outcome<()> {
+    let summary = format!("{} nodes, {} values", graph.nodes().len(), graph.values().len());
+    log.pass(name, summary, || graph.to_string());
+    sound(log, name, graph)
+}
+
+/// Checks what a pass gave, if that is asked for: a graph that breaks rules is a bug of the pass.
+pub(crate) fn sound(log: &Log, pass: &str, graph: &Graph) -> Outcome<()> {
+    let problems = if log.verify_each { graph.verify() } else { Vec::new() };
+    let told = |problem: Diagnostic| problem.with_note(format!("behind the pass {pass}"));
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems.into_iter().map(told).collect::<Vec<_>>().into()),
+    }
+}
+
 /// The graph that is compiled: constants and, if wanted, batch normalisations folded, functions in
 /// simple operators recognised, dead nodes removed, and quantised if the machine needs that and the
 /// model is not, or given scales.
@@ -323,12 +340,10 @@ pub(crate) fn prepare(
     calibration: Calibration<'_>,
     log: &mut Log,
 ) -> Outcome<Prepared> {
-    let summary =
-        |graph: &Graph| format!("{} nodes, {} values", graph.nodes().len(), graph.values().len());
     log.start();
-    log.pass("import", summary(&model.graph), || model.graph.to_string());
+    passed(log, "import", &model.graph)?;
     let mut graph = passes::fold_constants(&model.graph)?;
-    log.pass("fold-constants", summary(&graph), || graph.to_string());
+    passed(log, "fold-constants", &graph)?;
     let (fold, scheme) = match numbers {
         Numbers::Quantised(scheme) => (true, Some(scheme)),
         Numbers::Float { fold, .. } => (*fold, None),
@@ -338,14 +353,14 @@ pub(crate) fn prepare(
     // Scales would hide functions from a machine that recognises them itself.
     if !matches!(numbers, Numbers::Own { rescale: false, .. }) {
         graph = passes::recognise_functions(&graph)?;
-        log.pass("recognise-functions", summary(&graph), || graph.to_string());
+        passed(log, "recognise-functions", &graph)?;
     }
     if fold_batch_norm && fold {
         graph = passes::fold_batch_norm(&graph)?;
-        log.pass("fold-batch-norm", summary(&graph), || graph.to_string());
+        passed(log, "fold-batch-norm", &graph)?;
     }
     graph = passes::remove_dead(&graph)?;
-    log.pass("remove-dead", summary(&graph), || graph.to_string());
+    passed(log, "remove-dead", &graph)?;
     // Integers lie on grids as they are.
     let has_floats = graph.values().any(|(_, value)| value.dtype.is_float());
     if let Some(scheme) = scheme
@@ -364,7 +379,7 @@ pub(crate) fn prepare(
             _ => Vec::new(),
         };
         graph = quantised.graph;
-        log.pass("quantise", summary(&graph), || graph.to_string());
+        passed(log, "quantise", &graph)?;
         let calibrated = Some(found.ranges);
         return Ok(Prepared { calibrated, ranges, ..Prepared::new(graph) });
     }
@@ -377,6 +392,7 @@ pub(crate) fn prepare(
             log.pass("rescale", format!("{count} values with scales"), || {
                 prepared.graph.to_string()
             });
+            sound(log, "rescale", &prepared.graph)?;
             prepared
         }
         _ => Prepared::new(graph),

@@ -2,6 +2,7 @@
 
 use quincunx_diag::Result;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most threads that are started, whatever is asked for.
 const MAX_THREADS: usize = 256;
@@ -63,6 +64,37 @@ pub(crate) fn map<S, T: Send>(
     Ok(results)
 }
 
+/// `work` on every index below `count`, in order of the results. Threads take the next index when they
+/// are done with one, since each may take longer than all others.
+pub(crate) fn side_by_side<T: Send>(
+    count: usize,
+    threads: NonZeroUsize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return done;
+            }
+            done.push((index, work(index)));
+        }
+    };
+    let threads = threads.get().min(MAX_THREADS).min(count);
+    let mut results: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut all = run();
+        for thread in others {
+            all.extend(thread.join().unwrap_or_else(|bug| std::panic::resume_unwind(bug)));
+        }
+        all
+    });
+    results.sort_by_key(|&(index, _)| index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +102,15 @@ mod tests {
 
     fn threads(number: usize) -> NonZeroUsize {
         NonZeroUsize::new(number).unwrap()
+    }
+
+    #[test]
+    fn what_is_done_side_by_side_stays_in_order() {
+        for number in [1, 2, 5, 100] {
+            let squares = side_by_side(10, threads(number), |index| index * index);
+            assert_eq!(squares, (0..10).map(|index| index * index).collect::<Vec<_>>());
+            assert!(side_by_side(0, threads(number), |index| index).is_empty());
+        }
     }
 
     #[test]

@@ -216,6 +216,8 @@ pub struct Split<'a> {
     pub fold_batch_norm: bool,
     /// Data to quantise a float model with.
     pub calibration: Calibration<'a>,
+    /// As [`Job::verify_each`].
+    pub verify_each: bool,
 }
 
 /// A part that is compiled.
@@ -246,7 +248,7 @@ pub(crate) fn prefix(position: usize, setup: &Setup<'_>) -> String {
 /// # Errors
 /// As [`compile`]; a part that its machine's compiler cannot compile.
 pub fn compile_split<'a>(split: Split<'a>) -> Outcome<Pipeline<'a>> {
-    let Split { model, parts, strict, fold_batch_norm, calibration } = split;
+    let Split { model, parts, strict, fold_batch_norm, calibration, verify_each } = split;
     let models = parts.iter().map(|(_, nodes)| part(model, nodes)).collect::<Result<Vec<_>>>()?;
     let images = border_values(model, &models, calibration)?;
     let mut executable = Executable {
@@ -260,6 +262,7 @@ pub fn compile_split<'a>(split: Split<'a>) -> Outcome<Pipeline<'a>> {
         let job = Job {
             strict,
             fold_batch_norm,
+            verify_each,
             calibration: Calibration { images: images.as_deref(), ..calibration },
             ..Job::new(part, &setup)
         };

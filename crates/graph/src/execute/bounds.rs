@@ -1,5 +1,5 @@
 //! How far numbers may be from real ones after being held and rounded on the way: running error
-//! analysis (Higham, chapter 3) along a graph.
+//! analysis (`higham`) along a graph.
 //!
 //! Every number is a real one with a radius. A radius grows by half a step wherever something is
 //! rounded, by what operands contribute through the operator, and by what lies beyond the range of a
@@ -331,10 +331,13 @@ impl Walk<'_> {
 
     /// Sums of so many products.
     fn summed(&self, mut sums: Vec<Ball>, terms: usize) -> Vec<Ball> {
-        let Step { absolute, relative } = (self.computed.precision)(self.node).sums;
+        let Precision { sums: Step { absolute, relative }, range, .. } =
+            (self.computed.precision)(self.node);
         let relative = relative + self.computed.reference;
         for ball in &mut sums {
             ball.radius += terms as f64 * (absolute + relative * ball.size);
+            // What is lost where a sum on its way leaves the range.
+            ball.radius += range.map_or(0.0, |range| beyond(ball.size, range));
         }
         sums
     }

@@ -69,6 +69,10 @@ pub(crate) struct Compile {
     /// the machine take a node that is left to the host
     #[arg(long)]
     explain: bool,
+    /// Check the graph behind every pass, the parts it is divided into, and the programs by the rules
+    /// of their machine; what breaks a rule is a bug of Quincunx
+    #[arg(long)]
+    verify_each: bool,
     /// Also print the seconds of every pass
     #[arg(long)]
     timings: bool,
@@ -112,6 +116,7 @@ impl Compile {
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
             calibration,
             dump_after: self.dump_after.clone(),
+            verify_each: self.verify_each,
             ..Job::new(model, &setup)
         };
         if let Some(pass) = &self.stop_after {
@@ -160,6 +165,7 @@ impl Compile {
             strict: self.strict,
             fold_batch_norm: !self.preparation.no_fold_batch_norm,
             calibration,
+            verify_each: self.verify_each,
         })?;
         let mut report = Report::from(explain(&pipeline.rows()));
         for part in &pipeline.parts {

@@ -164,7 +164,6 @@ impl Judged {
 
 /// A model compiled for a machine.
 pub(super) struct Case<'a> {
-    pub(super) setup: &'a Setup<'a>,
     pub(super) compilation: &'a Compilation,
     pub(super) executable: &'a Executable,
     pub(super) goldens: Goldens,
@@ -174,13 +173,12 @@ pub(super) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub(super) fn new(
-        setup: &'a Setup<'a>,
+        setup: &Setup<'_>,
         compilation: &'a Compilation,
         executable: &'a Executable,
         images: usize,
     ) -> Result<Case<'a>> {
         Ok(Case {
-            setup,
             compilation,
             executable,
             goldens: goldens(executable, &[(&compilation.plan, setup)])?,
@@ -196,7 +194,6 @@ pub(super) fn judge(
     progress: &dyn Progress,
 ) -> Result<Judged> {
     let images = &comparison.data.images;
-    progress.start(&format!("{}: simulate and judge", case.setup.name()), images.len());
     let verdicts = parallel::map(
         images.len(),
         comparison.threads,

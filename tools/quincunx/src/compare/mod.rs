@@ -23,13 +23,14 @@ mod tables;
 
 use crate::compile::{Compilation, Job, compile};
 use crate::executable::{Executable, Stage};
-use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup};
+use crate::{Calibration, Dataset, Failure, Model, Outcome, Progress, Setup, parallel};
 use judge::{Case, Reference, judge};
 pub(crate) use judge::{element_difference, first_difference};
 pub use layers::{Distance, Layer};
 use quincunx_contract::{Clipped, Demand, Program, Stats, Target, compiler_of};
 use quincunx_diag::{Class, Diagnostic};
 use std::num::NonZeroUsize;
+use std::sync::Mutex;
 use std::time::Instant;
 pub use tables::report;
 
@@ -191,12 +192,50 @@ pub fn compare(
     progress: &dyn Progress,
 ) -> Outcome<Vec<Row>> {
     let reference = Reference::new(comparison, progress)?;
-    setups.iter().map(|setup| row(comparison, setup, &reference, progress)).collect()
+    progress.start("compile", setups.len());
+    let compiled = parallel::side_by_side(setups.len(), comparison.threads, |index| {
+        let compiled = compiled(comparison, &setups[index]);
+        progress.step();
+        compiled
+    });
+    let compiled = compiled.into_iter().collect::<Outcome<Vec<_>>>()?;
+    // Threads divide the images of a machine, or the machines where there are fewer images.
+    let images = comparison.data.images.len();
+    let (machines, threads) = match images < comparison.threads.get() {
+        true => (comparison.threads, NonZeroUsize::MIN),
+        false => (NonZeroUsize::MIN, comparison.threads),
+    };
+    progress.start("simulate and judge", images.saturating_mul(setups.len()));
+    let slots: Vec<_> = compiled.into_iter().map(|compiled| Mutex::new(Some(compiled))).collect();
+    let rows = parallel::side_by_side(setups.len(), machines, |index| {
+        let taken = slots[index].lock().ok().and_then(|mut slot| slot.take());
+        let compiled = taken.ok_or_else(|| Diagnostic::bug("a machine is judged twice"))?;
+        row(&Comparison { threads, ..*comparison }, &setups[index], compiled, &reference, progress)
+    });
+    rows.into_iter().collect()
+}
+
+/// A model that was compiled, and in how many seconds; or why there is no compiler.
+type Compiled = std::result::Result<(Compilation, f64), Diagnostic>;
+
+fn compiled(comparison: &Comparison<'_>, setup: &Setup<'_>) -> Outcome<Compiled> {
+    if let Err(problem) = compiler_of(setup.target) {
+        return Ok(Err(problem));
+    }
+    let job = Job {
+        fold_batch_norm: comparison.fold_batch_norm,
+        calibration: comparison.calibration,
+        ..Job::new(comparison.model, setup)
+    };
+    let started = Instant::now();
+    let compilation = compile(&job)?;
+    Ok(Ok((compilation, started.elapsed().as_secs_f64())))
 }
 
 fn row(
     comparison: &Comparison<'_>,
     setup: &Setup<'_>,
+    compiled: Compiled,
     reference: &Reference,
     progress: &dyn Progress,
 ) -> Outcome<Row> {
@@ -209,18 +248,10 @@ fn row(
         compilation: None,
         problems: Vec::new().into(),
     };
-    if let Err(problem) = compiler_of(setup.target) {
-        return Ok(Row { problems: problem.into(), ..row });
-    }
-    let job = Job {
-        fold_batch_norm: comparison.fold_batch_norm,
-        calibration: comparison.calibration,
-        ..Job::new(comparison.model, setup)
+    let (mut compilation, seconds_compile) = match compiled {
+        Ok(compiled) => compiled,
+        Err(problem) => return Ok(Row { problems: problem.into(), ..row }),
     };
-    progress.start(&format!("{}: compile", setup.name()), 0);
-    let started = Instant::now();
-    let mut compilation = compile(&job)?;
-    let seconds_compile = started.elapsed().as_secs_f64();
     let mut problems = Failure::from(std::mem::take(&mut compilation.log.diagnostics));
     let executable = match &compilation.result {
         Ok(executable) => executable,

@@ -43,6 +43,24 @@ fn the_plan_alternates_between_machine_and_host() {
     assert!(!timings(&compilation.log).is_empty());
 }
 
+/// A program that breaks a rule of its machine is a bug of the compiler, which is found where that is
+/// asked for.
+#[test]
+fn programs_are_checked_where_that_is_asked_for() {
+    let model = mixed();
+    let judged = |options: &[(&str, &str)], verify_each: bool| {
+        let setup = setup(options);
+        let compilation = compile(&Job { verify_each, ..Job::new(&model, &setup) });
+        compilation.map(|compilation| compilation.plan.rows.len())
+    };
+    let rows = judged(&[], false).unwrap();
+    assert_eq!(judged(&[], true).unwrap(), rows);
+    assert_eq!(judged(&[("illegal", "true")], false).unwrap(), rows);
+    let failure = judged(&[("illegal", "true")], true).unwrap_err();
+    assert_eq!(failure.diagnostics[0].code(), "Q9004");
+    assert_eq!(failure.diagnostics[0].notes(), ["in segment device0"]);
+}
+
 /// What turns out not to fit is left to the host, for the reason that the compiler gives; the rest
 /// is divided again.
 #[test]

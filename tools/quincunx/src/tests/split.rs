@@ -66,7 +66,8 @@ fn a_pipeline_is_one_program() {
     let parts = wishes.into_iter().map(|wish| (setup(&[]), wish.nodes)).collect();
     let calibration = Calibration::default();
     let (strict, fold_batch_norm) = (false, true);
-    let split = Split { model: &model, parts, strict, fold_batch_norm, calibration };
+    let verify_each = true;
+    let split = Split { model: &model, parts, strict, fold_batch_norm, calibration, verify_each };
     let pipeline = compile_split(split).unwrap();
     let names: Vec<&str> =
         pipeline.executable.stages.iter().map(|stage| stage.name.as_str()).collect();

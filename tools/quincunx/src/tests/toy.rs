@@ -25,6 +25,7 @@ static INFO: Info = Info {
         OptionInfo::flag("quantised", "needs grids", false),
         OptionInfo::flag("wrong", "the simulator errs", false),
         OptionInfo::flag("full", "nothing fits", false),
+        OptionInfo::flag("illegal", "the compiler errs", false),
         OptionInfo::flag("tight", "sums do not fit", false),
         OptionInfo::flag("lenient", "forgives", false),
     ],
@@ -150,7 +151,8 @@ impl Compiler for Toy {
             }
         }
         let name = |id: ValueId| graph[id].name.clone();
-        let code = graph.nodes().map(|(_, node)| {
+        let illegal = options.flag("illegal");
+        let code = graph.nodes().skip(usize::from(illegal)).map(|(_, node)| {
             let operands = node.operands().map(name).collect();
             let op = if node.op == Op::Unary(Unary::Relu) { "relu" } else { "add" };
             Instruction { op, result: name(node.output), operands }
@@ -294,7 +296,7 @@ impl Program for Code {
         for (index, instruction) in self.code.iter().enumerate() {
             if instruction.operands.iter().any(|operand| !known.contains(&operand)) {
                 let place = quincunx_diag::Place::Instruction(index);
-                problems.push(Diagnostic::answer("Q9004", "reads what is not there").at(place));
+                problems.push(Diagnostic::invalid("Q9004", "reads what is not there").at(place));
             }
             known.push(&instruction.result);
         }
