@@ -459,9 +459,8 @@ fn origin(
     element: usize,
 ) -> Result<Option<Origin>> {
     let tap = program.interface().layers.iter().find(|tap| tap.value == name);
-    let tap = tap.ok_or_else(|| {
-        Diagnostic::unsupported("Q0522", "the program does not say where this value lies")
-    })?;
+    let nowhere = || Origin::not_followed("the program does not say where this value lies");
+    let tap = tap.ok_or_else(nowhere)?;
     program.origin(given, tap, element)
 }
 
