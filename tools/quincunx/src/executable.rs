@@ -251,6 +251,14 @@ impl Executable {
         })
     }
 
+    /// True for a value that a machine computes.
+    pub fn is_of_machine(&self, value: &str) -> bool {
+        self.programs().any(|(stage, program)| {
+            let mut layers = program.interface().layers.iter();
+            stage.outputs.iter().any(|name| name == value) || layers.any(|tap| tap.value == value)
+        })
+    }
+
     /// Constants with numbers that the machine's type does not hold.
     pub fn clipped(&self) -> impl Iterator<Item = &Clipped> {
         self.programs().flat_map(|(_, program)| &program.interface().clipped)

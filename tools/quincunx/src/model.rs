@@ -255,8 +255,8 @@ fn find_beside(model: &Model) -> Outcome<InputFile> {
         )
         .in_file(&model.name)
         .help(format!(
-            "give data with --calibrate, put {BESIDE} beside the model, or quantise the model \
-             beforehand"
+            "give data with --calibrate (random:1 makes some up), put {BESIDE} beside the model, or \
+             quantise the model beforehand"
         ))
         .into()),
     }

@@ -90,7 +90,7 @@ pub fn judge(
         let (Some(found), Some(expected)) = (values.get(&name), arrays.get(&name)) else {
             continue;
         };
-        let on_machine = traces.iter().any(|trace| trace.device.contains_key(&name));
+        let on_machine = executable.is_of_machine(&name);
         let tolerance = tolerance.unwrap_or_else(|| default(found, expected, on_machine));
         let mut row = row(&name, found, expected, tolerance)?;
         if row.contrast.is_some() && outputs.contains_key(&name) {

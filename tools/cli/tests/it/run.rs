@@ -207,6 +207,14 @@ fn the_first_layer_that_differs_is_named_in_the_order_of_computation() {
     let run = compare(&trace, &[]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.text());
     assert!(run.text().contains("exact"));
+    // Outputs of the machine too are compared exactly, where no layer is.
+    let mut changed = arrays(&outputs);
+    let mut logits = changed["logits"].to_f64();
+    logits[0] += 1e-6;
+    let shape = changed["logits"].shape().to_vec();
+    changed.insert("logits".to_owned(), Tensor::from_vec(&shape, logits).unwrap());
+    let near = file(place.path(), "near.npz", &npy::write_npz(&changed).unwrap());
+    assert_eq!((compare(&outputs, &[]).code, compare(&near, &[]).code), (0, 1));
     // `add3_out` comes before `relu1_out` by name only.
     let mut changed = arrays(&trace);
     for name in ["relu1_out", "add3_out"] {

@@ -228,7 +228,11 @@ fn compiled(comparison: &Comparison<'_>, setup: &Setup<'_>) -> Outcome<Compiled>
         ..Job::new(comparison.model, setup)
     };
     let started = Instant::now();
-    let compilation = compile(&job)?;
+    let compilation = compile(&job).map_err(|mut failure| {
+        let on = |problem: Diagnostic| problem.with_note(format!("on {}", setup.name()));
+        failure.diagnostics = failure.diagnostics.into_iter().map(on).collect();
+        failure
+    })?;
     Ok(Ok((compilation, started.elapsed().as_secs_f64())))
 }
 

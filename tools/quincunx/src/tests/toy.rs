@@ -152,8 +152,10 @@ impl Compiler for Toy {
         }
         let name = |id: ValueId| graph[id].name.clone();
         let illegal = options.flag("illegal");
-        let code = graph.nodes().skip(usize::from(illegal)).map(|(_, node)| {
-            let operands = node.operands().map(name).collect();
+        let code = graph.nodes().map(|(_, node)| {
+            let nowhere = || "nowhere".to_owned();
+            let operand = |id| if illegal { nowhere() } else { name(id) };
+            let operands = node.operands().map(operand).collect();
             let op = if node.op == Op::Unary(Unary::Relu) { "relu" } else { "add" };
             Instruction { op, result: name(node.output), operands }
         });
