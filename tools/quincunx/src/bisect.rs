@@ -159,7 +159,7 @@ fn one(
                 found.tell(|| beyond(name, departure));
             }
             if let Some((element, text)) = &differs
-                && found.origin.is_none()
+                && found.layers.iter().all(|layer| layer.bit_exact)
             {
                 let told = origin(&**program, &given, name, *element);
                 found.tell(|| differs_at(name, text, &told));
