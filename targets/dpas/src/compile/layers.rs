@@ -20,6 +20,7 @@ use quincunx_graph::{
     Binary, Graph, Node, NodeId, Op, Pool, PoolKind, Quantiser, Softmax, ValueId, Window,
 };
 use quincunx_num::{Overflow, Rounding};
+use quincunx_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tail::{NO_CLIP, Tail, clip, is_each};
 
@@ -390,7 +391,7 @@ impl Walk<'_> {
             Op::Gemm(_) | Op::MatMul => self.product(id, node, Frame::POINT),
             Op::Pool(pool) => self.pool(id, node, pool),
             Op::GlobalAveragePool | Op::GlobalMaxPool => {
-                let [rows, columns, _] = self.form(node, 0)?.extents;
+                let [rows, columns, _] = self.operand(node, 0)?.extents;
                 let frame = Frame { kernel: [rows, columns], ..Frame::POINT };
                 match node.op {
                     Op::GlobalMaxPool => self.largest(id, node, frame),
@@ -411,21 +412,26 @@ impl Walk<'_> {
     fn enter_floats(&mut self) {
         let Some(element) = self.network.precision.element() else { return };
         for &input in self.graph.inputs() {
-            let view = self.entering_view(input);
-            let form = Form::of(&self.graph[input].shape, Numbers::Floats(element), view);
-            let Ok(form) = form else { continue };
-            self.network.forms.insert(input, form);
-            self.network.layers.push(Layer {
-                nodes: Vec::new(),
-                operation: Operation::Enter,
-                inputs: vec![input],
-                output: input,
-                clip: NO_CLIP,
-                product: None,
-                added: None,
-                pooled: None,
-            });
+            // What cannot enter has no form, which its readers tell.
+            let _ = self.enter_as(input, Numbers::Floats(element));
         }
+    }
+
+    /// A value of the graph's input or of the host enters as these numbers.
+    fn enter_as(&mut self, value: ValueId, numbers: Numbers) -> Reason<Form> {
+        let form = Form::of(&self.graph[value].shape, numbers, self.entering_view(value))?;
+        self.network.forms.insert(value, form);
+        self.network.layers.push(Layer {
+            nodes: Vec::new(),
+            operation: Operation::Enter,
+            inputs: vec![value],
+            output: value,
+            clip: NO_CLIP,
+            product: None,
+            added: None,
+            pooled: None,
+        });
+        Ok(form)
     }
 
     /// How an entering value is seen: its channels are the last axis for products of matrices that it
@@ -476,15 +482,36 @@ impl Walk<'_> {
         })
     }
 
-    /// The form of an operand.
+    /// The form of an operand that is on the machine.
     fn form(&self, node: &Node, operand: usize) -> Reason<Form> {
-        let value = node.input(operand).ok_or("an operand is missing")?;
-        let form = self.network.forms.get(&value).copied();
-        form.ok_or_else(|| match &self.graph[value] {
+        let id = node.input(operand).ok_or("an operand is missing")?;
+        let form = self.network.forms.get(&id).copied();
+        form.ok_or_else(|| match &self.graph[id] {
             value if value.constant.is_some() => "an operand is constant".to_owned(),
             value if value.producer.is_none() => "its input is not quantised".to_owned(),
-            _ => "its input is on the host".to_owned(),
+            value => format!("its input \"{}\" is on the host", value.name),
         })
+    }
+
+    /// The form of an operand of a node that computes enough for a value of the host to enter for it.
+    fn operand(&mut self, node: &Node, operand: usize) -> Reason<Form> {
+        let missing = match self.form(node, operand) {
+            Ok(form) => return Ok(form),
+            Err(missing) => missing,
+        };
+        let id = node.input(operand).ok_or("an operand is missing")?;
+        let value = &self.graph[id];
+        if value.producer.is_none() {
+            return Err(missing);
+        }
+        let numbers = match (self.network.precision.element(), self.graph.grid(id)) {
+            (Some(element), _) if value.dtype == DType::F32 => Ok(Numbers::Floats(element)),
+            (Some(_), _) => Err("its elements are no floats".to_owned()),
+            (None, Some(grid)) => Codes::of(grid).map(Numbers::Codes),
+            (None, None) => Err("nothing quantises it".to_owned()),
+        };
+        let form = numbers.and_then(|numbers| self.enter_as(id, numbers));
+        form.map_err(|reason| format!("{missing}: {reason}"))
     }
 
     /// An input enters.
@@ -613,7 +640,10 @@ impl Walk<'_> {
 
     /// Sums of products with constants.
     fn product(&mut self, id: NodeId, node: &Node, frame: Frame) -> Reason<()> {
-        let form = self.form(node, 0)?;
+        let form = match is_each(&node.op) {
+            true => self.form(node, 0)?,
+            false => self.operand(node, 0)?,
+        };
         self.check_operand(&form)?;
         let mut tail = self.tail(id);
         match &node.op {
@@ -745,7 +775,8 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, id: NodeId, node: &Node) -> Reason<()> {
-        let forms = [self.form(node, 0)?, self.form(node, 1)?];
+        self.form(node, 0).or_else(|_| self.form(node, 1))?;
+        let forms = [self.operand(node, 0)?, self.operand(node, 1)?];
         let tail = self.tail(id);
         let form = self.sum_form(&forms, &tail)?;
         self.push(tail, Operation::Add, node, form, None)

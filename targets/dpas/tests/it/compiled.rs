@@ -399,6 +399,42 @@ fn parts_of_networks_of_every_operator() {
     assert!(parts >= 25 && reasons.len() > 60, "{parts} parts, {reasons:#?}");
 }
 
+/// Behind a node of the host the machine goes on where numbers are on a grid again, for nodes that
+/// multiply; others tell which value is missing.
+#[test]
+fn values_of_the_host_enter_again() {
+    let mut net = Net::new(3);
+    let x = net.input(&[1, 3, 6, 6], grid(true, 0.05, 0));
+    let mut window = Window::new(&[3, 3]);
+    window.pads.fill((1, 1));
+    let y = net.conv(x, window.clone(), 1, 8).unwrap();
+    let y = net.node(Op::Quantise(grid(true, 0.1, 1)), &[y]).unwrap();
+    let host = net.node(Op::Unary(Unary::Sigmoid), &[y]).unwrap();
+    let y = net.node(Op::Quantise(grid(false, 1.0 / 256.0, 0)), &[host]).unwrap();
+    let y = net.conv(y, window, 1, 4).unwrap();
+    let y = net.node(Op::Quantise(grid(true, 0.1, 0)), &[y]).unwrap();
+    let rest = net.node(relu(), &[host]).unwrap();
+    [y, rest].into_iter().for_each(|value| net.graph.add_output(value));
+    for arch in machines() {
+        let options = given();
+        let division =
+            Division { graph: &net.graph, target: &TARGET, arch: &arch, options: &options };
+        let plan = division.plan().unwrap();
+        let device: Vec<&str> =
+            plan.rows.iter().filter(|row| row.place == Place::Device).map(|row| row.op).collect();
+        assert_eq!(device, ["Quantise", "Conv", "Quantise", "Conv", "Quantise"]);
+        let missing = format!("its input \"{}\" is on the host", net.graph[host].name);
+        let reasons: Vec<&str> = plan.rows.iter().filter_map(|row| row.reason.as_deref()).collect();
+        assert_eq!(reasons, ["Sigmoid has no kernel", &missing, &missing]);
+        for part in plan.segments.iter().filter(|part| part.place == Place::Device) {
+            let mut net = net.clone();
+            net.graph = part.graph.clone();
+            let sample = net.sample();
+            judged(&part.graph, &arch, vec![sample]).unwrap();
+        }
+    }
+}
+
 /// Windows that lie in the padding as a whole have no number on the machine.
 #[test]
 fn pools_without_elements_are_the_hosts() {

@@ -229,11 +229,16 @@ fn compiled(comparison: &Comparison<'_>, setup: &Setup<'_>) -> Outcome<Compiled>
     };
     let started = Instant::now();
     let compilation = compile(&job).map_err(|mut failure| {
-        let on = |problem: Diagnostic| problem.with_note(format!("on {}", setup.name()));
-        failure.diagnostics = failure.diagnostics.into_iter().map(on).collect();
+        let problems = failure.diagnostics.into_iter();
+        failure.diagnostics = problems.map(|problem| named(problem, setup)).collect();
         failure
     })?;
     Ok(Ok((compilation, started.elapsed().as_secs_f64())))
+}
+
+/// A problem that more than one machine can have, with the name of this one.
+fn named(problem: Diagnostic, setup: &Setup<'_>) -> Diagnostic {
+    problem.with_note(format!("on {}", setup.name()))
 }
 
 fn row(
@@ -276,7 +281,8 @@ fn row(
         false => Status::Far,
     };
     let clipped = judged.clipped();
-    problems.diagnostics.extend(clipped.iter().map(Clipped::warning).chain(far));
+    let on_machine = |clipped: &Clipped| named(clipped.warning(), setup);
+    problems.diagnostics.extend(clipped.iter().map(on_machine).chain(far));
     let demands = demands(executable, &mut problems.diagnostics);
     let seconds = demands.iter().map(|(_, demand)| demand.seconds).sum::<Option<f64>>();
     let figures = Figures {

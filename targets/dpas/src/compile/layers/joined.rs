@@ -28,7 +28,7 @@ const DEEPEST: usize = i32::MAX as usize / (4 * 255 * 255);
 impl Walk<'_> {
     /// Products of two values.
     pub(super) fn joined(&mut self, id: NodeId, node: &Node) -> Reason<()> {
-        let forms = [self.form(node, 0)?, self.form(node, 1)?];
+        let forms = [self.operand(node, 0)?, self.operand(node, 1)?];
         for form in &forms {
             self.check_operand(form)?;
         }
