@@ -111,11 +111,24 @@ impl Dataset {
     }
 
     fn from_file(file: &InputFile, inputs: &[InputSpec]) -> Result<Self> {
-        let mut arrays = match Format::of(&file.name, &file.bytes) {
+        let arrays = match Format::of(&file.name, &file.bytes) {
             Some(format) => Tensors::from([(String::new(), read_other(format, file, inputs)?)]),
             None => read_arrays(file)?,
         };
-        let mut dataset = Dataset { file: Some(file.name.clone()), ..Dataset::default() };
+        let mut dataset = Self::of_arrays(arrays, inputs)?;
+        let warnings = std::mem::take(&mut dataset.warnings);
+        dataset.warnings =
+            warnings.into_iter().map(|warning| warning.name_file(&file.name)).collect();
+        Ok(Dataset { file: Some(file.name.clone()), ..dataset })
+    }
+
+    /// Images of arrays by name, of which `labels` may be the classes. They are divided as those of a
+    /// file are, and share its memory where types are equal.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`] about arrays.
+    pub fn of_arrays(mut arrays: Tensors, inputs: &[InputSpec]) -> Result<Self> {
+        let mut dataset = Dataset::default();
         let is_input = |name: &str| inputs.iter().any(|input| input.name == name);
         let labels = if is_input(LABELS) { None } else { arrays.remove(LABELS) };
         adopt_only_array(&mut arrays, inputs, &mut dataset.warnings);
@@ -126,7 +139,6 @@ impl Dataset {
                 format!("array {name:?} is not an input, so it is not used"),
             )
             .help_if(did_you_mean(name, inputs.iter().map(|i| i.name.as_str())))
-            .in_file(&file.name)
         }));
         dataset.images = split(&arrays, inputs)?;
         dataset.labels = labels.map(|l| read_labels(&l, dataset.images.len())).transpose()?;

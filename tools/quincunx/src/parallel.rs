@@ -43,19 +43,25 @@ pub(crate) fn map<S, T: Send>(
     let part = count.div_ceil(threads.get().min(MAX_THREADS)).max(1);
     let run = |start: usize| -> Result<Vec<T>> {
         let mut state = state()?;
-        (start..(start + part).min(count)).map(|index| work(&mut state, index)).collect()
+        let one = |index| {
+            quincunx_stop::check();
+            work(&mut state, index)
+        };
+        (start..(start + part).min(count)).map(one).collect()
     };
     if part >= count {
         return run(0);
     }
     let parts: Vec<Result<Vec<T>>> = std::thread::scope(|scope| {
         let run = &run;
-        let threads: Vec<_> =
-            (0..count).step_by(part).map(|start| scope.spawn(move || run(start))).collect();
-        threads
+        let spawn = |start| scope.spawn(quincunx_stop::carried(move || run(start)));
+        let others: Vec<_> = (part..count).step_by(part).map(spawn).collect();
+        // This thread works too: it is the one that can be told to stop.
+        let own = run(0);
+        let joined = others
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|bug| std::panic::resume_unwind(bug)))
-            .collect()
+            .map(|thread| thread.join().unwrap_or_else(|thrown| std::panic::resume_unwind(thrown)));
+        [own].into_iter().chain(joined).collect()
     });
     let mut results = Vec::with_capacity(count);
     for part in parts {
@@ -79,12 +85,14 @@ pub(crate) fn side_by_side<T: Send>(
             if index >= count {
                 return done;
             }
+            quincunx_stop::check();
             done.push((index, work(index)));
         }
     };
     let threads = threads.get().min(MAX_THREADS).min(count);
     let mut results: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let others: Vec<_> =
+            (1..threads).map(|_| scope.spawn(quincunx_stop::carried(run))).collect();
         let mut all = run();
         for thread in others {
             all.extend(thread.join().unwrap_or_else(|bug| std::panic::resume_unwind(bug)));

@@ -97,6 +97,7 @@ fn run<A: Arithmetic>(
     }
     let mut uses = use_counts(graph, keep);
     for (_, node) in graph.nodes() {
+        quincunx_stop::check();
         load_constants::<A>(graph, node.operands(), &mut values)?;
         let operands: Vec<_> =
             node.inputs.iter().map(|i| i.and_then(|i| values[i.index()].as_ref())).collect();

@@ -177,6 +177,7 @@ impl Search<'_, '_, '_> {
     }
 
     fn try_ways(&mut self, ways: Ways) -> std::result::Result<bool, NotCompiled> {
+        quincunx_stop::check();
         match schedule(self.cutter, self.job, &ways) {
             Ok(found) => {
                 let best = self.best.as_ref().map(|(_, best)| best.cycles);

@@ -224,6 +224,7 @@ impl Judge<'_> {
         let (mut least, mut now) = (cost, cost);
         let best = Best { task: self.task, setting: self.setting, found: None };
         while walk.work() + self.work < work {
+            quincunx_stop::check();
             let before = walk.plan().clone();
             if !walk.step(&best) {
                 continue;

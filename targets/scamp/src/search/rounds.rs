@@ -36,6 +36,7 @@ pub(super) fn walk(starts: &[Plan], settings: Settings, best: &mut Best<'_>) {
                 let limit = walk.work() + share.max(1);
                 walk.swap(one);
                 while walk.work() < limit && !best.is_done() {
+                    quincunx_stop::check();
                     if walk.step(best) {
                         best.offer(walk.plan());
                     }

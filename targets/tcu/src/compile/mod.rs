@@ -152,6 +152,7 @@ fn candidates(
     let (mut candidates, mut problem): (Vec<Candidate>, _) = (Vec::new(), None);
     let mut shapes = VecDeque::from([Shape::default()]);
     while let Some(shape) = shapes.pop_front() {
+        quincunx_stop::check();
         let mut log = log.clone();
         let mut front = front(graph, arch, wishes, shape, &mut log)?;
         if shape == Shape::default() {

@@ -113,6 +113,7 @@ impl Pinning<'_, '_> {
 
     /// Plans a layer, or two between which a tensor passes.
     fn plan(&mut self, layer: usize, link: Option<VarId>, room: &Room) -> Option<Vec<Planned>> {
+        quincunx_stop::check();
         match (link, &mut self.infos[layer..]) {
             (Some(link), [first, second, ..]) => {
                 let pair = search_linked([first, second], link, room, self.arch, self.prices);

@@ -145,6 +145,7 @@ impl Session {
     }
 
     fn step(&self, step: &Step, slots: &mut [Option<Arc<Data>>]) -> Result<Data> {
+        quincunx_stop::check();
         let take = |slot: &Slot| slots[slot.index()].clone().ok_or_else(|| absent(*slot));
         let operands = step.reads.iter().map(take).collect::<Result<Vec<_>>>()?;
         // The operands hold what is read for the last time alone, and free it in the end.

@@ -61,6 +61,7 @@ impl<'a, const N: usize> Search<'a, N> {
     /// Tries all sets with that many forms more than the targets, the ones before the place `from`
     /// being tried already: the order in which forms are made is of no account.
     fn deepen(&mut self, others: usize, from: usize, more: u64) {
+        quincunx_stop::check();
         let mark = self.set.mark();
         self.set.make_targets();
         if self.set.missing() == 0 {
@@ -124,6 +125,7 @@ impl<'a, const N: usize> Search<'a, N> {
         let start = self.set.mark();
         let mut best: Option<Vec<Form<N>>> = None;
         while self.set.tries > 0 {
+            quincunx_stop::check();
             let mut kept = best.clone().unwrap_or_default();
             for _ in 0..1 + random.below(DROPPED) {
                 if !kept.is_empty() {

@@ -306,7 +306,8 @@ fn on_threads<T: Send>(tasks: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         return tasks.into_iter().map(|task| task()).collect();
     }
     std::thread::scope(|scope| {
-        let running: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
+        let running: Vec<_> =
+            tasks.into_iter().map(|task| scope.spawn(quincunx_stop::carried(task))).collect();
         let join = |handle: std::thread::ScopedJoinHandle<'_, T>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -537,6 +538,7 @@ fn improve(state: &mut State, work: u64, random: &mut Random) -> System {
     let mut best: Option<(usize, System)> = None;
     let (mut rounds, mut idle) = (0, 0);
     while state.pairs.work < end && (0..state.len()).any(|row| state.is_inner(row)) {
+        quincunx_stop::check();
         let before = state.cost();
         let climbs = random.chance(CLIMB);
         if climbs && best.as_ref().is_none_or(|(cost, _)| before < *cost) {
