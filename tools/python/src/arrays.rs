@@ -75,15 +75,8 @@ pub(crate) fn tensors(given: Vec<Given>) -> Result<Tensors> {
 pub(crate) struct Array {
     dtype: DType,
     shape: Vec<usize>,
-    memory: Shared,
-}
-
-/// Who else has the memory.
-enum Shared {
-    /// Nobody: it can be written to.
-    Own(BytesMut),
-    /// Other tensors.
-    With(Bytes),
+    /// Nobody else has it, so that Python code can write to it.
+    memory: BytesMut,
 }
 
 impl Array {
@@ -91,8 +84,8 @@ impl Array {
         let (dtype, shape, bytes) =
             (tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().clone());
         drop(tensor);
-        let memory = bytes.try_into_mut().map_or_else(Shared::With, Shared::Own);
-        Array { dtype, shape, memory }
+        // A copy where others share the memory, such as an array that Python code has given.
+        Array { dtype, shape, memory: BytesMut::from(bytes) }
     }
 }
 
@@ -106,15 +99,12 @@ impl Array {
 
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (address, is_shared) = match &self.memory {
-            Shared::Own(bytes) => (bytes.as_ptr(), false),
-            Shared::With(bytes) => (bytes.as_ptr(), true),
-        };
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("shape", pyo3::types::PyTuple::new(py, &self.shape)?)?;
         interface.set_item("typestr", typestr(self.dtype))?;
-        interface.set_item("data", (address as usize, is_shared))?;
+        let is_fixed = false;
+        interface.set_item("data", (self.memory.as_ptr() as usize, is_fixed))?;
         Ok(interface)
     }
 }

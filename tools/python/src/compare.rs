@@ -1,6 +1,6 @@
 //! One model on several machines: tables and a page.
 
-use crate::errors::warn;
+use crate::errors::{raised, warn};
 use crate::model::{Data, Model};
 use crate::program::{Calibrating, Program};
 use crate::report::Report;
@@ -36,8 +36,13 @@ fn rows<T>(
 ) -> Outcome<(T, Vec<Diagnostic>)> {
     let setups = how.machines.iter().map(|wanted| quick_setup(wanted, model));
     let setups = setups.collect::<Outcome<Vec<_>>>()?;
-    let (data, file) = how.data.images(&InputSpec::of(&model.graph))?;
-    let calibrating = Calibrating::new(how.calibrate, model)?;
+    if setups.is_empty() {
+        return Err(Diagnostic::usage("Q0811", "no machine is given").into());
+    }
+    let (mut data, file) = how.data.images(&InputSpec::of(&model.graph))?;
+    let mut told = std::mem::take(&mut data.warnings);
+    let mut calibrating = Calibrating::new(how.calibrate, model)?;
+    told.append(&mut calibrating.warnings);
     let comparison = Comparison {
         model,
         data: &data,
@@ -50,11 +55,11 @@ fn rows<T>(
     let made = made_of(&rows, &setups, &data)?;
     // A machine that does not take the model says so in its row.
     let problems = rows.iter().flat_map(|row| &row.problems.diagnostics);
-    let told = problems.map(|problem| match problem.is_error() {
+    told.extend(problems.map(|problem| match problem.is_error() {
         true => problem.clone().as_warning(),
         false => problem.clone(),
-    });
-    Ok((made, told.collect()))
+    }));
+    Ok((made, told))
 }
 
 #[pyfunction(name = "compare")]
@@ -118,6 +123,10 @@ pub(crate) fn page_of_programs(
     py: Python<'_>,
     programs: Vec<Bound<'_, Program>>,
 ) -> PyResult<String> {
+    if programs.is_empty() {
+        let problem = Diagnostic::usage("Q0811", "no program is given");
+        return Err(raised(py, &problem.into()));
+    }
     let programs: Vec<Py<Program>> = programs.into_iter().map(Bound::unbind).collect();
     busy(py, None, |_| {
         let machines: Vec<Machine<'_>> = programs

@@ -7,6 +7,7 @@
 mod arrays;
 mod compare;
 mod errors;
+mod files;
 mod manual;
 mod model;
 mod program;
@@ -24,6 +25,8 @@ mod _core {
     use arrays::Array;
     #[pymodule_export]
     use compare::{page_of, page_of_programs, tables_of};
+    #[pymodule_export]
+    use files::write;
     #[pymodule_export]
     use manual::{explain, isa, options, targets};
     #[pymodule_export]

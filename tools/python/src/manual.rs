@@ -30,7 +30,7 @@ pub(crate) fn isa(
     mnemonic: Option<&str>,
     format: &str,
 ) -> PyResult<String> {
-    let format = named(format)?;
+    let format = named(py, format)?;
     let text = find_target(target)
         .and_then(|target| quincunx::manual::isa(target, mnemonic, format, None));
     given(py, text.map_err(Into::into))

@@ -5,12 +5,13 @@ use crate::errors::warn;
 use crate::report::Report;
 use crate::work::{busy, threads};
 use pyo3::prelude::*;
-use quincunx::diag::{Diagnostic, Sources};
+use quincunx::diag::{Diagnostic, Result, Sources, suggestion};
 use quincunx::graph::passes::{Method, Scheme};
 use quincunx::import::{Dialect, ExportOptions, Options, write_onnx};
 use quincunx::quantise::{Job, Widths, quantise as quantised, scheme_named, table};
 use quincunx::run::{self, Layers};
 use quincunx::target::Engine;
+use quincunx::tensor::Tensors;
 use quincunx::{Dataset, Executable, InputFile, InputSpec, Outcome, is_quantised};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +33,11 @@ impl Data {
     /// The images for these inputs, and the file that they are from.
     pub(crate) fn images(self, inputs: &[InputSpec]) -> Outcome<(Dataset, Option<InputFile>)> {
         match self {
-            Data::Arrays(given) => Ok((Dataset::of_arrays(tensors(given)?, inputs)?, None)),
+            Data::Arrays(given) => {
+                let arrays = tensors(given)?;
+                check_names(&arrays, inputs)?;
+                Ok((Dataset::of_arrays(arrays, inputs)?, None))
+            }
             Data::Text((text, count)) => match Dataset::generate(&text, inputs, count) {
                 Some(made) => Ok((made?, None)),
                 None => {
@@ -41,6 +46,21 @@ impl Data {
                 }
             },
         }
+    }
+}
+
+/// Arrays that Python code gives have the names that it says: unlike that of a file, an array alone is not
+/// taken for the only input whatever it is called.
+fn check_names(arrays: &Tensors, inputs: &[InputSpec]) -> Result<()> {
+    let names = || inputs.iter().map(|input| input.name.as_str());
+    let missing = |name: &str| !arrays.contains_key(name);
+    let strange = arrays.keys().find(|name| !names().any(|input| input == *name));
+    match strange {
+        Some(name) if names().any(missing) && name != "labels" => {
+            let problem = Diagnostic::usage("Q0811", format!("no input is named {name:?}"));
+            Err(problem.help(suggestion(name, "inputs", names())))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -183,11 +203,10 @@ pub(crate) fn executed(
         threads: threads(count),
     };
     let (results, warnings) = busy(py, progress, |progress| {
-        let (data, _) = data.images(&executable.inputs)?;
+        let (mut data, _) = data.images(&executable.inputs)?;
         let traces = run::run(executable, &data, &options, progress)?;
-        let clipped = run::clipped(&traces);
-        let warnings: Vec<Diagnostic> =
-            clipped.iter().map(quincunx::target::Clipped::warning).collect();
+        let mut warnings = std::mem::take(&mut data.warnings);
+        warnings.extend(run::clipped(&traces).iter().map(quincunx::target::Clipped::warning));
         let results = match layers {
             true => run::layers(&traces)?,
             false => run::outputs(&traces)?,
@@ -224,7 +243,8 @@ pub(crate) fn quantise(
 ) -> PyResult<(Model, Report)> {
     let model = Arc::clone(&model.get().0);
     let (result, report, warnings) = busy(py, progress, |progress| {
-        let (data, _) = data.images(&InputSpec::of(&model.graph))?;
+        let (mut data, _) = data.images(&InputSpec::of(&model.graph))?;
+        let mut warnings = std::mem::take(&mut data.warnings);
         let scheme = scheme_named(&how.scheme)?;
         let widths = how.widths.map(|text| Widths::read(&widths_file(text)));
         let widths = widths.transpose()?;
@@ -245,8 +265,9 @@ pub(crate) fn quantise(
         };
         let result = quantised(&job, progress)?;
         let report = quincunx::report::Report::from(table(&result));
+        warnings.extend(result.warnings);
         let file = InputFile { name: model.name.clone(), path: None, bytes: result.file.into() };
-        Ok((quincunx::Model::read(&file)?, report, result.warnings))
+        Ok((quincunx::Model::read(&file)?, report, warnings))
     })?;
     warn(py, &warnings, &Sources::new())?;
     Ok((Model(Arc::new(result)), Report(report)))

@@ -8,7 +8,7 @@ use crate::setup::{Options, Wanted, setup};
 use crate::work::{busy, threads};
 use pyo3::prelude::*;
 use quincunx::compile::{Compilation, Job, clock_warnings, explain, summary, to_folder};
-use quincunx::diag::{Diagnostic, Sources};
+use quincunx::diag::{Diagnostic, Sources, suggestion};
 use quincunx::report::Report as Tables;
 use quincunx::split::{self, Split};
 use quincunx::target::folder::{Folder, PlanRow, plan_rows};
@@ -48,12 +48,14 @@ pub(crate) struct Calibrating {
     images: Option<Dataset>,
     file: Option<InputFile>,
     made_up: Option<String>,
+    /// What there is to say about it.
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 impl Calibrating {
     /// What Python code gives.
     pub(crate) fn new(data: Option<Data>, model: &quincunx::Model) -> Outcome<Self> {
-        let mut all = Calibrating { images: None, file: None, made_up: None };
+        let mut all = Calibrating { images: None, file: None, made_up: None, warnings: Vec::new() };
         match data {
             None => {}
             Some(Data::Text((text, _))) => match Dataset::generate(&text, &[], 0) {
@@ -65,7 +67,9 @@ impl Calibrating {
             },
             Some(arrays) => {
                 let inputs = quincunx::InputSpec::of(&model.graph);
-                all.images = Some(arrays.images(&inputs)?.0);
+                let (mut data, _) = arrays.images(&inputs)?;
+                all.warnings = std::mem::take(&mut data.warnings);
+                all.images = Some(data);
             }
         }
         Ok(all)
@@ -103,7 +107,8 @@ pub(crate) fn compile(
     let model = Arc::clone(&model.get().0);
     let program = busy(py, None, |_| {
         let setup = setup(&machine, Some(&model))?;
-        let calibrating = Calibrating::new(calibrate, &model)?;
+        let mut calibrating = Calibrating::new(calibrate, &model)?;
+        let mut warnings = std::mem::take(&mut calibrating.warnings);
         let mut compilation = quincunx::compile::compile(&Job {
             strict: how.strict,
             fold_batch_norm: how.fold_batch_norm,
@@ -113,7 +118,7 @@ pub(crate) fn compile(
         })?;
         let nothing = Err(Failure::from(Vec::new()));
         let executable = std::mem::replace(&mut compilation.result, nothing)?;
-        let mut warnings = std::mem::take(&mut compilation.log.diagnostics);
+        warnings.append(&mut compilation.log.diagnostics);
         warnings.extend(clock_warnings(&executable));
         let preparation = Some(compilation.preparation.clone());
         let opened = Opened {
@@ -151,9 +156,11 @@ pub(crate) fn pipeline(
             let own = options.iter().filter(|(name, _)| name == target);
             (target.to_owned(), preset, own.flat_map(|(_, own)| own.iter().cloned()).collect())
         };
+        check_targets(&options, wishes.iter().map(|wish| wish.machine.as_str()))?;
         let machines: Vec<Wanted> = wishes.iter().map(|wish| wanted(&wish.machine)).collect();
         let setups = || machines.iter().map(|wanted| setup(wanted, Some(&model)));
-        let calibrating = Calibrating::new(calibrate, &model)?;
+        let mut calibrating = Calibrating::new(calibrate, &model)?;
+        let mut warnings = std::mem::take(&mut calibrating.warnings);
         let own = setups().collect::<Outcome<Vec<_>>>()?;
         let pipeline = split::compile_split(Split {
             model: &model,
@@ -164,7 +171,7 @@ pub(crate) fn pipeline(
             verify_each: how.verify_each,
         })?;
         let folder = pipeline.to_folder(&model)?;
-        let mut warnings = clock_warnings(&pipeline.executable);
+        warnings.extend(clock_warnings(&pipeline.executable));
         let mut machines = Vec::new();
         for (part, setup) in pipeline.parts.into_iter().zip(setups()) {
             warnings.extend(part.compilation.log.diagnostics);
@@ -182,6 +189,22 @@ pub(crate) fn pipeline(
         Ok(Program { opened, origin, subject: model.file_name() })
     })?;
     program.warned(py)
+}
+
+/// Options are for targets that occur.
+fn check_targets<'a>(
+    options: &[(String, Options)],
+    machines: impl Iterator<Item = &'a str>,
+) -> Outcome<()> {
+    let targets: Vec<&str> =
+        machines.map(|machine| machine.split('@').next().unwrap_or(machine)).collect();
+    match options.iter().find(|(name, _)| !targets.contains(&name.as_str())) {
+        Some((name, _)) => {
+            let problem = Diagnostic::usage("Q0811", format!("no part is for {name:?}"));
+            Err(problem.help(suggestion(name, "targets of the split", targets)).into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// A program folder, or native files of one program.
@@ -363,11 +386,13 @@ impl Program {
         let (result, warnings) = busy(py, progress, |progress| {
             let problems = verify(&self.opened);
             let legal = quincunx::exit_code(&problems) == 0;
-            let mut warnings = problems.clone();
+            let mut warnings = Vec::new();
             let mut figures = (legal, 0, 0);
             if let (Some(model), Some(data), true) = (&model, data, legal) {
-                let (data, file) = data.images(&self.executable().inputs)?;
-                let calibrating = Calibrating::new(calibrate, model)?;
+                let (mut data, file) = data.images(&self.executable().inputs)?;
+                let mut calibrating = Calibrating::new(calibrate, model)?;
+                warnings.append(&mut data.warnings);
+                warnings.append(&mut calibrating.warnings);
                 let against = Against {
                     model,
                     no_fold_batch_norm: false,
@@ -380,6 +405,7 @@ impl Program {
                 warnings.extend(found.clipped.iter().map(Clipped::warning));
                 warnings.extend(found.difference.map(Diagnostic::as_warning));
             }
+            warnings.extend(problems.iter().cloned());
             let warned: Vec<Diagnostic> = warnings
                 .into_iter()
                 .map(|problem| if problem.is_error() { problem.as_warning() } else { problem })

@@ -1,7 +1,8 @@
 //! Tables.
 
-use pyo3::exceptions::PyValueError;
+use crate::errors::raised;
 use pyo3::prelude::*;
+use quincunx::diag::Diagnostic;
 use quincunx::report::{Format, Report as Tables};
 
 /// What a verb tells.
@@ -21,14 +22,16 @@ impl Report {
     }
 
     /// In a format of the command line.
-    fn render(&self, format: &str) -> PyResult<String> {
-        Ok(self.0.render(named(format)?))
+    fn render(&self, py: Python<'_>, format: &str) -> PyResult<String> {
+        Ok(self.0.render(named(py, format)?))
     }
 }
 
 /// The format of a name.
-pub(crate) fn named(format: &str) -> PyResult<Format> {
+pub(crate) fn named(py: Python<'_>, format: &str) -> PyResult<Format> {
     format.parse().map_err(|_| {
-        PyValueError::new_err(format!("no format is named {format:?}: text, json, md, csv or html"))
+        let problem = Diagnostic::usage("Q0811", format!("no format is named {format:?}"))
+            .help("formats are text, json, md, csv and html");
+        raised(py, &problem.into())
     })
 }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._errors import misused
+from ._errors import misused, whole
 
 ArrayLike: TypeAlias = npt.ArrayLike
 """What numpy makes an array of."""
@@ -20,7 +20,7 @@ Data: TypeAlias = Union[str, "os.PathLike[str]", ArrayLike, Mapping[str, ArrayLi
 arrays by the names of inputs (and ``labels``), or one array for a network with one input. Images are
 stacked along the outermost axis."""
 
-Given: TypeAlias = tuple[str, str, tuple[int, ...], int, object]
+Given: TypeAlias = tuple[str, str, tuple[int, ...], int, npt.NDArray[Any]]
 
 
 def given(name: str, value: ArrayLike) -> Given:
@@ -30,7 +30,10 @@ def given(name: str, value: ArrayLike) -> Given:
     """
     if isinstance(value, np.ma.MaskedArray):
         raise misused(f'array "{name}" is masked', "fill it first, with numpy.ma.filled")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise misused(f'"{name}" is no array', str(error)) from error
     if array.dtype.kind not in "biuf" and array.dtype.kind != "V" or array.dtype.names:
         raise misused(
             f'array "{name}" has elements of type {array.dtype}',
@@ -47,8 +50,10 @@ def given(name: str, value: ArrayLike) -> Given:
 
 def data(value: Data, inputs: list[tuple[str, str, list[int]]], count: int) -> Any:
     """Data as the library takes it; an array alone is that of the only input."""
+    if isinstance(value, (bytes, bytearray)):
+        raise misused("bytes are no data", "numpy.frombuffer makes an array of them")
     if isinstance(value, (str, os.PathLike)):
-        return (os.fspath(value), count)
+        return (os.fspath(value), whole("images", count))
     if isinstance(value, Mapping):
         return [given(str(name), array) for name, array in value.items()]
     if len(inputs) != 1:

@@ -2,7 +2,28 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
+
+__all__ = [
+    "Array",
+    "Model",
+    "Program",
+    "Report",
+    "__version__",
+    "compare",
+    "compile",
+    "explain",
+    "isa",
+    "load",
+    "options",
+    "pages",
+    "quantise",
+    "read",
+    "report",
+    "split",
+    "targets",
+    "write",
+]
 
 __version__: str
 
@@ -12,12 +33,14 @@ _Machine: TypeAlias = tuple[str, str | None, _Options]
 _Told: TypeAlias = Callable[[str, int, int], object] | None
 _Path: TypeAlias = str | os.PathLike[str]
 
+@final
 class Array:
     @property
     def dtype(self) -> str: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+@final
 class Model:
     @property
     def name(self) -> str: ...
@@ -36,6 +59,7 @@ class Model:
         self, data: Any, layers: bool, count: int | None, progress: _Told
     ) -> list[tuple[str, Array]]: ...
 
+@final
 class Program:
     @property
     def machines(self) -> list[tuple[str, str]]: ...
@@ -65,6 +89,7 @@ class Program:
     def save(self, path: _Path) -> None: ...
     def emit(self, kind: str, stem: str) -> list[tuple[str, bytes]]: ...
 
+@final
 class Report:
     def text(self, columns: int | None) -> str: ...
     def json(self) -> str: ...
@@ -99,6 +124,7 @@ def read(
 def compare(model: Model, how: Mapping[str, Any], progress: _Told) -> Report: ...
 def report(model: Model, how: Mapping[str, Any], images: list[int], progress: _Told) -> str: ...
 def pages(programs: list[Program]) -> str: ...
+def write(path: _Path, contents: bytes) -> None: ...
 def targets(target: str | None) -> Report: ...
 def isa(target: str, mnemonic: str | None, format: str) -> str: ...
 def explain(codes: list[str]) -> str: ...

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 import warnings
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 
 @dataclass(frozen=True)
@@ -99,10 +102,34 @@ def _problem(
 
 def warn(problem: tuple[str, str, str, str | None, list[str], str | None]) -> None:
     """Warns of a problem that the library tells, in the name of who called the package."""
-    warnings.warn(str(_problem(*problem)), QuincunxWarning, stacklevel=4)
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "quincunx":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(str(_problem(*problem)), QuincunxWarning, stacklevel=level)
 
 
 def misused(message: str, help: str | None = None) -> QuincunxError:
     """An error about how the package is used, which Python code has found."""
     problem = Problem("Q0811", "error", message, None, (), help)
     return QuincunxError(str(problem), [("Q0811", "error", message, None, [], help)], 2)
+
+
+MOST = 2**31
+"""Most of anything that is counted here."""
+
+
+def whole(name: str, value: SupportsIndex, least: int = 1) -> int:
+    """A whole number in the range of what can be counted."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not least <= number <= MOST:
+        raise misused(f"{name} is {value!r}", f"expected a whole number from {least} to {MOST}")
+    return number
+
+
+def whole_or_none(name: str, value: SupportsIndex | None) -> int | None:
+    """The same, where it need not be given."""
+    return None if value is None else whole(name, value)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import ArrayLike, Data, data, taken_all
-from ._errors import misused
+from ._arrays import ArrayLike, Data, data, given, taken_all
+from ._errors import misused, whole, whole_or_none
 from ._report import Report
 
 Progress: TypeAlias = Callable[[str, int, int], object]
@@ -97,13 +96,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str], dialect: str = "auto") -> None:
         """Writes it as an ONNX file; what is there is replaced once all of it is written."""
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            beside.write_bytes(self.onnx(dialect))
-            os.replace(beside, target)
-        finally:
-            beside.unlink(missing_ok=True)
+        _core.write(path, self.onnx(dialect))
 
     def run(
         self,
@@ -127,8 +120,9 @@ class Model:
         Returns:
             Arrays by name, of several images stacked along the outermost axis.
         """
-        given = data(inputs, self._core.inputs, images)
-        return taken_all(self._core.run(given, layers, threads, progress))
+        images_given = data(inputs, self._core.inputs, images)
+        count = whole_or_none("threads", threads)
+        return taken_all(self._core.run(images_given, layers, count, progress))
 
     def __repr__(self) -> str:
         def spec(all: list[Spec]) -> str:
@@ -143,12 +137,28 @@ ModelLike: TypeAlias = Union[Model, str, "os.PathLike[str]", bytes, Any]
 ``SerializeToString``."""
 
 
+def _names(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _extents(name: str, shape: Sequence[int]) -> list[int]:
+    return [whole(f"an extent of {name}", extent, 0) for extent in shape]
+
+
+def _numbers(name: str, value: ArrayLike) -> str:
+    """Numbers as the command line has them, without a loss."""
+    array = given(name, value)[4]
+    if array.dtype.kind not in "iu":
+        array = array.astype(np.uint8 if array.dtype.kind == "b" else np.float64)
+    return ",".join(map(repr, array.ravel().tolist()))
+
+
 def load(
     source: ModelLike,
     *,
     name: str = "model",
-    outputs: Sequence[str] = (),
-    inputs: Sequence[str] = (),
+    outputs: str | Sequence[str] = (),
+    inputs: str | Sequence[str] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, ArrayLike] | None = None,
@@ -159,7 +169,8 @@ def load(
     Args:
         source: See :data:`quincunx.ModelLike`. External data of a file is looked up beside it.
         name: What messages call a model that is not a file.
-        outputs: Names of the values that become its outputs; those that it declares if there are none.
+        outputs: Names (or one name) of the values that become its outputs; those that it declares if there
+            are none.
         inputs: Names of values that become inputs; what computes them is not looked at.
         shapes: Shapes of inputs by name, in place of those in the file.
         dims: Extents of symbolic dimensions by name; an open dimension without a name is called
@@ -171,13 +182,12 @@ def load(
     """
     if isinstance(source, Model):
         return source
-    text = {key: ",".join(map(repr, np.asarray(value).ravel().tolist())) for key, value in (values or {}).items()}
     part = (
-        list(outputs),
-        list(inputs),
-        [(key, [int(extent) for extent in shape]) for key, shape in (shapes or {}).items()],
-        [(key, int(extent)) for key, extent in (dims or {}).items()],
-        list(text.items()),
+        _names(outputs),
+        _names(inputs),
+        [(key, _extents(key, shape)) for key, shape in (shapes or {}).items()],
+        [(key, whole(key, extent, 0)) for key, extent in (dims or {}).items()],
+        [(key, _numbers(key, value)) for key, value in (values or {}).items()],
     )
     if isinstance(source, (str, os.PathLike)):
         return Model(_core.load(source, None, name, part))
@@ -240,8 +250,8 @@ def quantise(
         "widths": widths,
         "dialect": dialect,
         "fold_batch_norm": fold_batch_norm,
-        "threads": threads,
+        "threads": whole_or_none("threads", threads),
     }
-    given = data(calibrate, model._core.inputs, images)
-    quantised, report = _core.quantise(model._core, given, how, progress)
+    images_given = data(calibrate, model._core.inputs, images)
+    quantised, report = _core.quantise(model._core, images_given, how, progress)
     return Model(quantised), Report(report)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._arrays import Data, data, taken_all
-from ._errors import misused
+from ._errors import misused, whole_or_none
 from ._model import ModelLike, Progress, Spec, load
 from ._report import Page, Report
 
@@ -198,7 +198,8 @@ class Program:
         """
         core = self._core
         given = data(inputs, core.inputs, images)
-        return taken_all(core.run(given, layers, strict_overflow, threads, progress))
+        count = whole_or_none("threads", threads)
+        return taken_all(core.run(given, layers, strict_overflow, count, progress))
 
     def time(self) -> Timing:
         """How long it takes on its machine. Stages of the host take no time there."""
@@ -232,7 +233,8 @@ class Program:
         own = None if model is None else load(model)._core
         given = None if inputs is None else data(inputs, core.inputs, images)
         known = None if calibrate is None else data(calibrate, core.inputs, 1)
-        passed, count, exact, report = core.verify(own, given, known, threads, progress)
+        workers = whole_or_none("threads", threads)
+        passed, count, exact, report = core.verify(own, given, known, workers, progress)
         return Verdict(passed, count, exact, Report(report))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -279,6 +281,8 @@ class Program:
 
 def wanted(target: str, arch: str | os.PathLike[str] | None, options: Mapping[str, Option]) -> Any:
     """A machine as the library takes it."""
+    if not isinstance(target, str):
+        raise misused(f"a {type(target).__name__} is no target", 'targets have names, as in "tcu@bench8"')
     if arch is None and "@" in target:
         target, arch = target.split("@", 1)
     return (target, None if arch is None else os.fspath(arch), texts(options))

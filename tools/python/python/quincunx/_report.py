@@ -6,7 +6,6 @@ import html
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from . import _core
@@ -30,13 +29,7 @@ class Page:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page; what is there is replaced once all of it is written."""
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            beside.write_text(self._text, encoding="utf-8")
-            os.replace(beside, target)
-        finally:
-            beside.unlink(missing_ok=True)
+        _core.write(path, self._text.encode())
 
     def _repr_html_(self) -> str:
         style = f"width: 100%; height: {self._height}px; border: 1px solid #8888"

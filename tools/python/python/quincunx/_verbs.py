@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _core
 from ._arrays import Data, data
-from ._errors import misused
+from ._errors import misused, whole, whole_or_none
 from ._model import Model, ModelLike, Progress, load
 from ._program import Option, Program, wanted
 from ._report import Page, Report
@@ -16,7 +16,7 @@ from ._report import Page, Report
 def _comparing(
     model: Model,
     inputs: Data,
-    targets: Sequence[str] | None,
+    targets: str | Sequence[str] | None,
     *,
     images: int,
     calibrate: Data | None,
@@ -43,14 +43,14 @@ def _comparing(
         "calibrate": None if calibrate is None else data(calibrate, model._core.inputs, 1),
         "fold_batch_norm": fold_batch_norm,
         "layers": layers,
-        "threads": threads,
+        "threads": whole_or_none("threads", threads),
     }
 
 
 def compare(
     model: ModelLike,
     inputs: Data,
-    targets: Sequence[str] | None = None,
+    targets: str | Sequence[str] | None = None,
     *,
     images: int = 1,
     calibrate: Data | None = None,
@@ -97,7 +97,7 @@ def compare(
 def report(
     model: ModelLike | Sequence[Program],
     inputs: Data | None = None,
-    targets: Sequence[str] | None = None,
+    targets: str | Sequence[str] | None = None,
     *,
     images: int = 1,
     shown: Sequence[int] = (0,),
@@ -121,9 +121,13 @@ def report(
     if isinstance(model, Sequence) and not isinstance(model, (str, bytes)):
         if inputs is not None or targets is not None:
             raise misused("inputs and targets are for a model, not for programs")
-        return Page(_core.pages([program._core for program in model]), 900)
+        programs = [program._core for program in model if isinstance(program, Program)]
+        if len(programs) < len(model):
+            raise misused("expected a model, or a list of programs")
+        return Page(_core.pages(programs), 900)
     if inputs is None:
         raise misused("a report of a model needs inputs", 'such as "random:1"')
+    images_shown = [whole("shown", image, 0) for image in shown]
     model = load(model)
     how = _comparing(
         model,
@@ -136,7 +140,7 @@ def report(
         threads=threads,
         options=options,
     )
-    return Page(_core.report(model._core, how, list(shown), progress), 900)
+    return Page(_core.report(model._core, how, images_shown, progress), 900)
 
 
 def targets(name: str | None = None) -> Report:
