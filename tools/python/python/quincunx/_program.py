@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +13,15 @@ import numpy.typing as npt
 
 from . import _core
 from ._arrays import Data, data, taken_all
-from ._errors import misused, whole_or_none
+from ._errors import QuincunxError, misused, whole_or_none
 from ._model import ModelLike, Progress, Spec, load
-from ._report import Page, Report
+from ._report import Page, Report, picture
+
+DRAWN = ("svg", "steps")
+"""Kinds of files that a browser shows."""
+
+MOST_DRAWN = 1 << 20
+"""Most bytes of a picture that is shown."""
 
 Option: TypeAlias = Union[str, int, float, bool]
 """The value of an option of a target. ``quincunx targets NAME`` lists them; ``-`` in a name is ``_``."""
@@ -79,7 +86,7 @@ class Verdict:
         return f"<Verdict: {'ok' if self else 'failed'}, {self.bit_exact} of {self.images} images exact>"
 
     def _repr_html_(self) -> str:
-        return self.report._repr_html_()
+        return f"<p>{html.escape(repr(self))}</p>{self.report._repr_html_()}"
 
 
 class Timing:
@@ -260,23 +267,27 @@ class Program:
             return "<Program, closed>"
         machines = ", ".join(" ".join(machine) for machine in self.machines)
         stats = self.stats
-        cycles = "" if stats.cycles is None else f", {stats.cycles} cycles"
+        cycles = "" if stats.cycles is None else f", {stats.cycles} cycle{'s' * (stats.cycles != 1)}"
         return f"<Program on {machines}: {stats.instructions} instructions{cycles}>"
 
     def _repr_html_(self) -> str:
-        picture = self._picture()
-        return self.report._repr_html_() + (picture or "")
+        return "".join([self.report._repr_html_(), *self._pictures()])
 
-    def _picture(self) -> str | None:
-        """The picture of the only program, where its machine draws one that is not too large."""
-        if "svg" not in self.kinds:
-            return None
+    def _pictures(self) -> list[str]:
+        """What its machine draws of it, unless that is large: adder graphs, registers step by step."""
+        kind = next((kind for kind in DRAWN if kind in self.kinds), None)
+        if kind is None or len(self.machines) > 1:
+            return []
         try:
-            files = self.emit("svg")
-        except Exception:
-            return None
-        texts = [text.decode() for text in files.values() if len(text) < 1 << 20]
-        return texts[0] if len(texts) == 1 else None
+            files = self.emit(kind)
+        except QuincunxError:
+            # Machines say so of programs that are too large to draw.
+            return []
+        small = {name: file for name, file in files.items() if len(file) <= MOST_DRAWN}
+        return [
+            picture(file) if name.endswith(".svg") else Page(file.decode())._repr_html_()
+            for name, file in small.items()
+        ]
 
 
 def wanted(target: str, arch: str | os.PathLike[str] | None, options: Mapping[str, Option]) -> Any:

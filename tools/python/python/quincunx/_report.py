@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import os
@@ -9,6 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _core
+
+
+STAY = """<script>
+Element.prototype.scrollIntoView = function () {
+  const top = (element) => element.getBoundingClientRect().top;
+  this.parentElement.scrollTop += top(this) - top(this.parentElement);
+};
+</script>"""
+"""In a frame, what a page shows of its lists must not scroll what is around the frame."""
 
 
 class Page:
@@ -33,7 +43,19 @@ class Page:
 
     def _repr_html_(self) -> str:
         style = f"width: 100%; height: {self._height}px; border: 1px solid #8888"
-        return f'<iframe srcdoc="{html.escape(self._text)}" style="{style}"></iframe>'
+        # As high as the contents, where scripts may run; else they scroll.
+        inside = "const box = this.contentDocument.body.getBoundingClientRect()"
+        height = f"Math.min(box.height + 2 * box.top + 20, {self._height})"
+        fit = f"{inside}; this.style.height = {height} + 'px'"
+        text = html.escape(self._text.replace("<head>", f"<head>{STAY}", 1))
+        return f'<iframe srcdoc="{text}" onload="{fit}" style="{style}"></iframe>'
+
+
+def picture(svg: bytes) -> str:
+    """A drawing in a box of its own size that scrolls; as a file, so that its styles stay in it."""
+    text = base64.b64encode(svg).decode()
+    image = f'<img src="data:image/svg+xml;base64,{text}" style="max-width: none" alt="">'
+    return f'<div style="overflow: auto; max-height: 900px; border: 1px solid #8888">{image}</div>'
 
 
 class Report:
